@@ -1,0 +1,63 @@
+# Everything runs in .venv, made here from the pinned and hashed requirements.
+PYTHON ?= python3
+HOST ?= 127.0.0.1
+PORT ?= 8000
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
+
+.PHONY: serve test check test-system bench lock openapi format clean
+.DELETE_ON_ERROR:
+
+serve: $(VENV)/runtime.stamp ## Serve on port 8000
+	$(BIN)/posref serve --host $(HOST) --port $(PORT)
+
+test: $(VENV)/dev.stamp ## Run the tests that need no system package
+	$(BIN)/python -m pytest -n auto -m "not system"
+
+check: $(VENV)/dev.stamp ## Lint, format and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+test-system: $(VENV)/dev.stamp ## Run the tests with real servers, containers and other processors
+	$(BIN)/python -m pytest -m system -p no:xdist
+
+bench: $(VENV)/dev.stamp ## Measure beside peers, in one run on this machine
+	$(BIN)/python -m benchmarks
+
+format: $(VENV)/dev.stamp ## Rewrite what the linter can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+openapi: $(VENV)/runtime.stamp ## Write openapi.json
+	$(BIN)/posref openapi > openapi.json
+
+lock: $(VENV)/dev.stamp ## Pin the requirements anew
+	$(PIP) uv
+	for set in "pyproject.toml -o requirements/runtime.txt" \
+	  "pyproject.toml --extra dev -c requirements/runtime.txt -o requirements/dev.txt" \
+	  "requirements/build.in -o requirements/build.txt"; do \
+	  $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	    --no-emit-index-url --no-annotate --no-header --upgrade $$set || exit 1; \
+	done
+
+clean: ## Remove what was made here
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' || \
+	  { echo "posref needs Python 3.11 to 3.14; name one: make PYTHON=python3.13 …" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+	  { echo "$(PYTHON) has no venv (on Debian: apt-get install python3-venv)" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/runtime.stamp: requirements/runtime.txt requirements/build.txt pyproject.toml | $(VENV)/bin/python
+	$(PIP) --require-hashes -r requirements/build.txt
+	$(PIP) --require-hashes -r requirements/runtime.txt
+	$(PIP) --no-deps --no-build-isolation --editable .
+	touch $@
+
+$(VENV)/dev.stamp: requirements/dev.txt $(VENV)/runtime.stamp
+	$(PIP) --require-hashes -r requirements/dev.txt
+	touch $@

@@ -1,0 +1,63 @@
+"""The application: routes, layers and lifespan."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import cache
+
+from fastapi import FastAPI
+from starlette.middleware.cors import CORSMiddleware
+
+from service import __version__
+from service.delivery.cache import BodyCache
+from service.delivery.endpoints import add_resource, add_transform
+from service.delivery.headers import EXPOSED_HEADERS
+from service.delivery.layers import CrossOriginResources
+from service.delivery.openapi import served_document
+from service.delivery.problems import add_problem_handlers
+from service.delivery.respond import Delivery
+from service.delivery.workers import Workers
+from service.routes import RESOURCES, TRANSFORMS
+from service.routes.pages import add_pages
+from service.settings import Settings, load_settings
+
+
+def create_app(settings: Settings | None = None) -> FastAPI:
+    """Make the application; without settings, from the POSREF_* variables."""
+    settings = settings or load_settings()
+    delivery = Delivery(settings, BodyCache(settings.cache_bytes), Workers(settings.threads))
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        delivery.workers.close()
+
+    app = FastAPI(
+        title="posref",
+        version=__version__,
+        description="The reference server for positional encodings.",
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        redirect_slashes=False,
+        lifespan=lifespan,
+    )
+    app.state.delivery = delivery
+    for resource in RESOURCES:
+        add_resource(app, resource, delivery)
+    for transform in TRANSFORMS:
+        add_transform(app, transform, delivery)
+    add_pages(app)
+    generate = app.openapi
+    app.openapi = cache(lambda: served_document(generate))  # type: ignore[method-assign]
+
+    add_problem_handlers(app)
+    app.add_middleware(
+        CORSMiddleware,
+        allow_origins=["*"],
+        allow_methods=["GET", "HEAD", "POST"],
+        allow_headers=["*"],
+        expose_headers=EXPOSED_HEADERS,
+        max_age=86_400,
+    )
+    app.add_middleware(CrossOriginResources)
+    return app

@@ -1,0 +1,1 @@
+"""How a document becomes an answer: one path for all of them."""

@@ -1,0 +1,51 @@
+"""Finished bodies, kept up to a number of bytes, each built once however many ask at once."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from service.lru import ByteBoundedLRU
+
+_OVERHEAD_BYTES = 400
+
+
+class BodyCache:
+    """Keep bodies by entity tag; belongs to one event loop.
+
+    Attributes:
+        builds: how many bodies were built.
+        hits: how many were found.
+    """
+
+    def __init__(self, capacity_bytes: int) -> None:
+        self._bodies: ByteBoundedLRU[str, bytes] = ByteBoundedLRU(capacity_bytes)
+        self._building: dict[str, asyncio.Task[bytes]] = {}
+        self.builds = 0
+        self.hits = 0
+
+    @property
+    def size_bytes(self) -> int:
+        """What the bodies, their keys and the books on them take."""
+        return self._bodies.size_bytes
+
+    async def get(self, key: str, build: Callable[[], Awaitable[bytes]]) -> bytes:
+        """Return the body of a key, building it unless it is there or being built.
+
+        The build is nobody's own: a client that leaves does not take it away from the others. One
+        that fails fails for all who wait, and is tried again by the next.
+        """
+        found = self._bodies.get(key)
+        if found is not None:
+            self.hits += 1
+            return found
+        task = self._building.get(key)
+        if task is None:
+            task = asyncio.ensure_future(self._build(key, build))
+            self._building[key] = task
+            task.add_done_callback(lambda _: self._building.pop(key, None))
+        return await asyncio.shield(task)
+
+    async def _build(self, key: str, build: Callable[[], Awaitable[bytes]]) -> bytes:
+        self.builds += 1
+        body = await build()
+        self._bodies.put(key, body, len(key) + len(body) + _OVERHEAD_BYTES)
+        return body

@@ -1,0 +1,102 @@
+"""Resources and transforms as endpoints of an application: every method, every spelling."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from fastapi import FastAPI
+from starlette.requests import Request
+from starlette.responses import Response
+
+from service.delivery.bodies import format_of_body, read_arrays, receive_body, require_json
+from service.delivery.openapi import get_operation, post_operation, transform_operation
+from service.delivery.parameters import NoParameters, parse_query, read_parameters
+from service.delivery.resource import Resource, Transform
+from service.delivery.respond import Delivery, check_revision
+from service.errors import Fault, InvalidParameters, NotFound, shortened
+from service.formats import FORMATS
+from service.formats.json_text import JSON, read_object
+from service.tables.document import Document
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+EXTENSION = ".{extension}"
+
+
+def add_resource(app: FastAPI, resource: Resource, delivery: Delivery) -> None:
+    """Serve a resource: GET and HEAD by query, POST by JSON object, with and without extension."""
+
+    async def get(request: Request) -> Response:
+        extension = _extension(request)
+        parameters = read_parameters(resource.parameters, _query(request))
+        document = resource.resolve(parameters)
+        return await delivery.answer(
+            request, document, extension=extension, revision=parameters.revision
+        )
+
+    async def post(request: Request) -> Response:
+        extension = _extension(request)
+        require_json(request)
+        body = await receive_body(request, JSON, delivery.settings)
+        content = await delivery.workers.run(lambda: read_object(body))
+        parameters = read_parameters(resource.parameters, _merged(_query(request), content))
+        document = resource.resolve(parameters)
+        check_revision(document.kind, parameters.revision)
+        return await delivery.answer_uncached(request, document, extension=extension, default=JSON)
+
+    for suffix in ("", EXTENSION):
+        path = resource.path + suffix
+        app.add_api_route(path, get, methods=["GET"], **get_operation(resource, suffix))
+        app.add_api_route(path, get, methods=["HEAD"], include_in_schema=False)
+        app.add_api_route(path, post, methods=["POST"], **post_operation(resource, suffix))
+
+
+def add_transform(app: FastAPI, transform: Transform, delivery: Delivery) -> None:
+    """Serve a transform: POST of arrays, with and without extension."""
+
+    async def post(request: Request) -> Response:
+        extension, query = _extension(request), _query(request)
+        form = format_of_body(request)
+        body = await receive_body(request, form, delivery.settings)
+
+        def transformed() -> Document:
+            content = read_arrays(form, body)
+            values = _merged(query, content.parameters)
+            return transform.resolve(read_parameters(transform.parameters, values), content.arrays)
+
+        document = await delivery.workers.run(transformed)
+        return await delivery.answer_uncached(request, document, extension=extension, default=form)
+
+    for suffix in ("", EXTENSION):
+        path = transform.path + suffix
+        app.add_api_route(path, post, methods=["POST"], **transform_operation(transform, suffix))
+
+
+def add_page(app: FastAPI, path: str, page: Endpoint, **documentation: Any) -> None:
+    """Serve a page that takes no parameters, by GET and HEAD."""
+
+    async def get(request: Request) -> Response:
+        read_parameters(NoParameters, _query(request))
+        return await page(request)
+
+    app.add_api_route(path, get, methods=["GET"], **documentation)
+    app.add_api_route(path, get, methods=["HEAD"], include_in_schema=False)
+
+
+def _query(request: Request) -> dict[str, str]:
+    return parse_query(request.scope["query_string"])
+
+
+def _extension(request: Request) -> str | None:
+    extension: str | None = request.path_params.get("extension")
+    if extension is not None and extension not in FORMATS:
+        raise NotFound(f"There is no format {shortened(extension)}; there are {', '.join(FORMATS)}")
+    return extension
+
+
+def _merged(query: Mapping[str, str], content: Mapping[str, Any]) -> dict[str, Any]:
+    """Join the parameters of the query and of the body; none may be in both."""
+    for name in query:
+        if name in content:
+            rule = "it is given twice, in the query and in the body"
+            raise InvalidParameters(Fault(name, shortened(query[name]), rule))
+    return {**query, **content}

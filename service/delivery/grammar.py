@@ -1,0 +1,103 @@
+"""The one grammar of values: what a number, a list and a range look like, wherever they stand.
+
+Text (a query, a command line) is parsed by it; values of JSON bodies, which have a type already,
+are held to the same rules. Every function raises ValueError with the rule that was broken.
+"""
+
+import re
+from collections.abc import Iterator
+from math import isfinite
+from typing import Any
+
+from service.errors import shortened
+from service.tables.angle import MAX_POSITION
+from service.tables.positions import Positions, Run
+
+_INTEGER = re.compile(r"-?[0-9]+", re.ASCII)
+_REAL = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?", re.ASCII)
+_BOOLEANS = {"true": True, "false": False}
+_MAX_INTEGER_DIGITS = 40
+_MAX_REAL_LENGTH = 800
+
+
+def integer(value: Any) -> int:
+    """Read an integer: ``-?[0-9]+``."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if not isinstance(value, str) or not _INTEGER.fullmatch(value):
+        raise ValueError("must be an integer, digits with at most a minus sign before them")
+    if len(value) > _MAX_INTEGER_DIGITS:
+        raise ValueError(f"must be an integer of at most {_MAX_INTEGER_DIGITS} digits")
+    return int(value)
+
+
+def real(value: Any) -> float:
+    """Read a number spelled as in JSON: the binary64 nearest to it, which must be finite."""
+    number = _number(value)
+    if not isfinite(number):
+        raise ValueError("must be a number within the range of binary64")
+    return number
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        try:
+            return float(value)
+        except OverflowError as error:
+            raise ValueError("must be a number within the range of binary64") from error
+    if not isinstance(value, str) or not _REAL.fullmatch(value):
+        raise ValueError("must be a number spelled as in JSON: 10000, 1e4, 0.5")
+    if len(value) > _MAX_REAL_LENGTH:
+        raise ValueError(f"must be a number of at most {_MAX_REAL_LENGTH} characters")
+    return float(value)
+
+
+def boolean(value: Any) -> bool:
+    """Read ``true`` or ``false``."""
+    if isinstance(value, bool):
+        return value
+    if not isinstance(value, str) or value not in _BOOLEANS:
+        raise ValueError("must be true or false")
+    return _BOOLEANS[value]
+
+
+def reals(value: Any) -> tuple[float, ...]:
+    """Read a list of numbers, with commas between them."""
+    items = value.split(",") if isinstance(value, str) else value
+    if not isinstance(items, list | tuple) or not items:
+        raise ValueError("must be a list of numbers with commas between them")
+    return tuple(real(item) for item in items)
+
+
+def positions(value: Any) -> Positions:
+    """Read a list of integers and half-open ranges: ``0,5,9:20:2``; a list of them in JSON."""
+    items = value.split(",") if isinstance(value, str) else value
+    if isinstance(items, int) and not isinstance(items, bool):
+        items = [items]
+    if not isinstance(items, list | tuple) or not items:
+        raise ValueError("must be a list of integers and ranges start:stop[:step], not empty")
+    result = Positions.of_runs(_runs(items))
+    if result.count > 2**63 - 1:
+        raise ValueError("must be fewer than 2^63 positions")
+    return result
+
+
+def _runs(items: list[Any] | tuple[Any, ...]) -> Iterator[Run]:
+    for item in items:
+        run = _range(item) if isinstance(item, str) and ":" in item else Run(integer(item), 1, 1)
+        if max(abs(run.first), abs(run.last)) > MAX_POSITION:
+            raise ValueError(f"must lie within ±2^62, and {shortened(str(item))} does not")
+        yield run
+
+
+def _range(text: str) -> Run:
+    bounds = text.split(":")
+    if len(bounds) > 3:
+        raise ValueError(f"a range is start:stop or start:stop:step, not {shortened(text)}")
+    start, stop, step = (integer(bound) for bound in [*bounds, "1"][:3])
+    if step == 0:
+        raise ValueError(f"a range needs a step other than 0: {shortened(text)}")
+    count = -((start - stop) // step)
+    if count <= 0:
+        raise ValueError(f"a range must not be empty: {shortened(text)}")
+    return Run(start, step, count)

@@ -1,0 +1,88 @@
+"""The headers that describe a document, as pure functions."""
+
+from collections.abc import Mapping
+from urllib.parse import quote
+
+from service import TABLE_REVISION
+from service.delivery.negotiation import possible_formats
+from service.formats.format import Format
+from service.tables.document import Document
+
+EXPOSED_HEADERS = (
+    "Array-Dtype",
+    "Array-Shape",
+    "Content-Disposition",
+    "Content-Length",
+    "Content-Location",
+    "ETag",
+    "Link",
+    "Table-Revision",
+)
+"""What a script of another origin may read."""
+
+_MAX_LINKED_QUERY_BYTES = 512
+_DAY_SECONDS, _YEAR_SECONDS = 86_400, 31_536_000
+
+
+def array_headers(document: Document) -> dict[str, str]:
+    """Say what the arrays are; several that differ are said in the body only."""
+    headers = {"Table-Revision": str(TABLE_REVISION[document.kind])}
+    if document.shape is not None:
+        headers["Array-Shape"] = ", ".join(map(str, document.shape))
+    if document.dtype is not None:
+        headers["Array-Dtype"] = document.dtype
+    return headers
+
+
+def cache_control(extension: str | None, revision: int | None) -> str:
+    """Say how long an answer may be kept: for good where the URL names the revision.
+
+    Without an extension shared caches are shut out: they mishandle ``Vary: Accept``.
+    """
+    scope = "private" if extension is None else "public"
+    if revision is None:
+        return f"{scope}, max-age={_DAY_SECONDS}"
+    return f"{scope}, max-age={_YEAR_SECONDS}, immutable"
+
+
+def place_headers(
+    path: str, query: bytes, document: Document, form: Format, extension: str | None
+) -> dict[str, str]:
+    """Say where this and the other representations are.
+
+    Args:
+        path: that of the URL as asked for.
+        query: the raw query.
+        document: what is answered.
+        form: the format it is answered in.
+        extension: the extension that path ends with, or None.
+
+    A long query is not repeated for every format: proxies refuse large headers.
+    """
+    resource = path if extension is None else path.removesuffix(f".{extension}")
+    suffix = f"?{quote(query, safe='=&%+,:-._~')}" if query else ""
+    headers: dict[str, str] = {}
+    if extension is None:
+        headers["Vary"] = "Accept"
+        headers["Content-Location"] = f"{resource}.{form.extension}{suffix}"
+    if len(query) <= _MAX_LINKED_QUERY_BYTES:
+        links = [
+            f'<{resource}.{other.extension}{suffix}>; rel="alternate"; type="{other.media_type}"'
+            for other in possible_formats(document)
+            if other is not form
+        ]
+        headers |= {"Link": ", ".join(links)} if links else {}
+    return headers
+
+
+def content_disposition(document: Document, form: Format, tag: str) -> str:
+    """Name the file that an answer is saved as; different tables get different names."""
+    name = document.kind.replace("-", "_")
+    shape = "x".join(map(str, document.shape)) + "_" if document.shape is not None else ""
+    return f'inline; filename="{name}_{shape}{tag[1:9]}.{form.extension}"'
+
+
+def body_headers(form: Format, length_bytes: int | None) -> Mapping[str, str]:
+    """Say what the body is, and how long where that is known."""
+    length = {} if length_bytes is None else {"Content-Length": str(length_bytes)}
+    return {"Content-Type": form.media_type, **length}

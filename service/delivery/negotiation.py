@@ -1,0 +1,102 @@
+"""Which format an answer comes in, as pure functions of extension, Accept and document."""
+
+from collections.abc import Iterable, Sequence
+
+from service.errors import Fault, NotAcceptable, UnsupportedByFormat
+from service.formats import FORMATS
+from service.formats.format import Format
+from service.tables.document import Document
+
+_ANYTHING = "*/*"
+
+
+def choose_format(
+    document: Document, extension: str | None, accept: str | None, default: Format
+) -> Format:
+    """Choose how to write a document.
+
+    Args:
+        document: what is to be written.
+        extension: that of the URL; it decides where there is one.
+        accept: the Accept header, which decides otherwise.
+        default: the format that wins among equals.
+
+    Raises:
+        UnsupportedByFormat: the format asked for cannot hold the document.
+        NotAcceptable: Accept names no format there is.
+    """
+    if extension is not None:
+        return _required_to_hold(document, FORMATS[extension])
+    ordered = [default, *(form for form in FORMATS.values() if form is not default)]
+    able = [form for form in ordered if form.refusal(document) is None]
+    chosen = best_format(accept, able)
+    if chosen is not None:
+        return chosen
+    refused = best_format(accept, ordered)
+    if refused is not None:
+        return _required_to_hold(document, refused)
+    raise NotAcceptable(
+        f"none of the formats that exist is acceptable: {', '.join(_media_types(ordered))}"
+    )
+
+
+def possible_formats(document: Document) -> list[Format]:
+    """List the formats that can hold a document."""
+    return [form for form in FORMATS.values() if form.refusal(document) is None]
+
+
+def _required_to_hold(document: Document, form: Format) -> Format:
+    refusal = form.refusal(document)
+    if refusal is None:
+        return form
+    others = ", ".join(other.extension for other in possible_formats(document))
+    possible = f"; these formats can: {others}" if others else ""
+    detail = f"{form.extension} cannot hold this answer: {refusal}{possible}"
+    raise UnsupportedByFormat(detail, [Fault("extension", form.extension, detail)])
+
+
+def best_format(accept: str | None, formats: Sequence[Format]) -> Format | None:
+    """Find the format that an Accept header ranks highest; the first of equals, None if none."""
+    qualities = [(media_quality(accept, form.media_type), form) for form in formats]
+    best = max((quality for quality, _ in qualities), default=0.0)
+    return next((form for quality, form in qualities if quality == best > 0), None)
+
+
+def media_quality(accept: str | None, media_type: str) -> float:
+    """Give the q-value that an Accept header has for a media type (RFC 9110, §12.5.1).
+
+    The most specific range that matches decides. A range with parameters of its own matches
+    nothing here, a malformed one is passed over, and no header at all accepts anything.
+    """
+    if accept is None or not accept.strip():
+        return 1.0
+    ranges = dict(_ranges(accept))
+    family = media_type.partition("/")[0] + "/*"
+    for candidate in (media_type, family, _ANYTHING):
+        if candidate in ranges:
+            return ranges[candidate]
+    return 0.0
+
+
+def _ranges(accept: str) -> Iterable[tuple[str, float]]:
+    for item in accept.split(","):
+        media_range, *parameters = (part.strip().lower() for part in item.split(";"))
+        if not parameters:
+            yield media_range, 1.0
+        elif parameters[0].startswith("q="):
+            quality = _quality(parameters[0][2:])
+            if quality is not None:
+                yield media_range, quality
+
+
+def _quality(text: str) -> float | None:
+    whole, _, fraction = text.partition(".")
+    if whole not in {"0", "1"} or len(fraction) > 3 or not (fraction + "0").isascii():
+        return None
+    if not (fraction + "0").isdigit():
+        return None
+    return min(float(text.rstrip(".")), 1.0)
+
+
+def _media_types(formats: Iterable[Format]) -> list[str]:
+    return [form.media_type for form in formats]

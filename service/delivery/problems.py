@@ -1,0 +1,144 @@
+"""Errors as problem documents (RFC 9457): the only place that knows status codes of failures."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import orjson
+from fastapi import FastAPI
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from service import errors
+from service.delivery.answer import Answer
+from service.delivery.parameters import nearest
+
+MEDIA_TYPE = "application/problem+json"
+
+
+@dataclass(frozen=True)
+class ProblemType:
+    """A kind of problem.
+
+    Attributes:
+        name: the last part of its URI.
+        status: the status code it is answered with.
+        title: the same words for every occurrence.
+    """
+
+    name: str
+    status: int
+    title: str
+
+    @property
+    def uri(self) -> str:
+        """What ``type`` says: stable, and the same on every server."""
+        return f"urn:posref:problem:{self.name}"
+
+
+INVALID_PARAMETERS = ProblemType("invalid-parameters", 422, "Invalid parameters")
+INVALID_BODY = ProblemType("invalid-body", 422, "Invalid body")
+UNSUPPORTED_BY_FORMAT = ProblemType("unsupported-by-format", 422, "Not possible in this format")
+NOT_FOUND = ProblemType("not-found", 404, "Not found")
+METHOD_NOT_ALLOWED = ProblemType("method-not-allowed", 405, "Method not allowed")
+NOT_ACCEPTABLE = ProblemType("not-acceptable", 406, "Not acceptable")
+REVISION_RETIRED = ProblemType("revision-retired", 410, "Revision retired")
+BODY_TOO_LARGE = ProblemType("body-too-large", 413, "Body too large")
+ANSWER_TOO_LARGE = ProblemType("answer-too-large", 413, "Answer too large")
+UNSUPPORTED_MEDIA_TYPE = ProblemType("unsupported-media-type", 415, "Unsupported media type")
+INTERNAL_ERROR = ProblemType("internal-error", 500, "Internal error")
+
+_OF_ERROR: Mapping[type[errors.PosrefError], ProblemType] = MappingProxyType(
+    {
+        errors.InvalidParameters: INVALID_PARAMETERS,
+        errors.InvalidBody: INVALID_BODY,
+        errors.UnsupportedByFormat: UNSUPPORTED_BY_FORMAT,
+        errors.NotFound: NOT_FOUND,
+        errors.NotAcceptable: NOT_ACCEPTABLE,
+        errors.RevisionRetired: REVISION_RETIRED,
+        errors.BodyTooLarge: BODY_TOO_LARGE,
+        errors.AnswerTooLarge: ANSWER_TOO_LARGE,
+        errors.UnsupportedMediaType: UNSUPPORTED_MEDIA_TYPE,
+    }
+)
+PROBLEM_TYPES = (METHOD_NOT_ALLOWED, *_OF_ERROR.values(), INTERNAL_ERROR)
+
+
+def problem_document(problem: ProblemType, error: errors.PosrefError) -> dict[str, object]:
+    """Spell a problem as the members of RFC 9457, with ``errors`` for each fault."""
+    return {
+        "type": problem.uri,
+        "title": problem.title,
+        "status": problem.status,
+        "detail": error.detail,
+        "errors": [_fault_document(fault) for fault in error.faults],
+    }
+
+
+def _fault_document(fault: errors.Fault) -> dict[str, str | None]:
+    place: dict[str, str | None] = {}
+    if fault.where is not None:
+        is_pointer = fault.where == "" or fault.where.startswith("/")
+        place["pointer" if is_pointer else "parameter"] = fault.where
+    return {**place, "value": fault.value, "detail": fault.detail}
+
+
+def problem_of(error: errors.PosrefError) -> dict[str, object]:
+    """Spell an error of ours."""
+    return problem_document(_OF_ERROR[type(error)], error)
+
+
+def problem_answer(
+    problem: ProblemType, error: errors.PosrefError, headers: Mapping[str, str] | None = None
+) -> Answer:
+    """Answer with a problem; never cached."""
+    body = orjson.dumps(problem_document(problem, error))
+    fixed = {"Content-Type": MEDIA_TYPE, "Cache-Control": "no-store"}
+    return Answer(problem.status, {**fixed, **(headers or {})}, body)
+
+
+def add_problem_handlers(app: FastAPI) -> None:
+    """Answer every failure of an application with a problem document."""
+
+    async def ours(_: Request, error: Exception) -> Answer:
+        assert isinstance(error, errors.PosrefError)
+        return problem_answer(_OF_ERROR[type(error)], error)
+
+    async def framework(request: Request, error: Exception) -> Answer:
+        assert isinstance(error, HTTPException)
+        if error.status_code == METHOD_NOT_ALLOWED.status:
+            return _method_not_allowed(request, error)
+        return _not_found(request)
+
+    async def unforeseen(_: Request, error: Exception) -> Answer:  # noqa: ARG001
+        detail = "The server failed; the request may be sent again. Its log says more."
+        return problem_answer(INTERNAL_ERROR, errors.PosrefError(detail))
+
+    app.add_exception_handler(errors.PosrefError, ours)
+    app.add_exception_handler(HTTPException, framework)
+    app.add_exception_handler(Exception, unforeseen)
+
+
+def _method_not_allowed(request: Request, error: HTTPException) -> Answer:
+    allowed = _allowed_methods(request) or (error.headers or {}).get("Allow", "")
+    detail = f"{request.method} is not possible here; these methods are: {allowed}"
+    return problem_answer(METHOD_NOT_ALLOWED, errors.PosrefError(detail), {"Allow": allowed})
+
+
+def _allowed_methods(request: Request) -> str:
+    """Gather the methods of every route of a path: a framework names those of one."""
+    methods = {
+        method
+        for route in request.app.routes
+        if getattr(route, "path_regex", None) and route.path_regex.match(request.url.path)
+        for method in route.methods or ()
+    }
+    return ", ".join(sorted(methods))
+
+
+def _not_found(request: Request) -> Answer:
+    known = {getattr(route, "path", "/") for route in request.app.routes}
+    near = nearest(request.url.path, (path for path in known if "{" not in path))
+    hint = f"; did you mean {near}?" if near else "; / lists what is here"
+    path = errors.shortened(request.url.path)
+    return problem_answer(NOT_FOUND, errors.PosrefError(f"There is no {path}{hint}"))

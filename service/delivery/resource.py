@@ -1,0 +1,90 @@
+"""What there is to ask for: resources that name documents, transforms that make them of arrays."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
+
+from service.delivery import grammar
+from service.delivery.parameters import Parameters
+from service.errors import Fault, InvalidParameters
+from service.tables.document import Document
+from service.tables.table import StoredTable
+
+Integer = Annotated[int, BeforeValidator(grammar.integer)]
+
+
+class ArrayParameters(Parameters):
+    """Parameters of every resource whose answer is arrays."""
+
+    revision: Integer | None = Field(
+        default=None,
+        ge=1,
+        description="The revision of this kind of table that is expected; makes the URL immutable.",
+        examples=[1],
+    )
+
+
+@dataclass(frozen=True)
+class Resource:
+    """A document for every valid set of parameters.
+
+    Attributes:
+        path: where it is, without an extension.
+        operation: what operationIds are made of: ``get`` + operation, ``post`` + operation.
+        summary: one line for the documentation.
+        parameters: the model its parameters are held to.
+        document: makes the document; raises InvalidParameters for impossible combinations.
+        example: a query that shows it at work.
+    """
+
+    path: str
+    operation: str
+    summary: str
+    parameters: type[ArrayParameters]
+    document: Callable[[Any], Document]
+    example: str
+
+    def resolve(self, parameters: ArrayParameters) -> Document:
+        """Make the document of parameters, or the one part of it that they ask for."""
+        document = self.document(parameters)
+        part: str | None = getattr(parameters, "part", None)
+        if part is None:
+            return document
+        if len(document.arrays) == 1:
+            rule = "part picks one array of several, and here there is only one"
+            raise InvalidParameters(Fault("part", part, rule))
+        return document.part(part)
+
+
+@dataclass(frozen=True)
+class Transform:
+    """A document for every array sent with a valid set of parameters.
+
+    Attributes:
+        path, operation, summary, parameters: as of a Resource.
+        kind: the kind of the documents.
+        apply: makes a new array, and the canonical parameters of what was done to it; raises
+            InvalidParameters, or InvalidBody for an array that does not fit.
+        example: a query and a body of two small vectors.
+    """
+
+    path: str
+    operation: str
+    summary: str
+    parameters: type[Parameters]
+    kind: str
+    apply: Callable[[Any, StoredTable], tuple[StoredTable, Mapping[str, Any]]]
+    example: str
+
+    def resolve(self, parameters: Parameters, arrays: Mapping[str, StoredTable]) -> Document:
+        """Transform every array; the parameters that all have in common describe the answer."""
+        results = {name: self.apply(parameters, array) for name, array in arrays.items()}
+        first, *others = [described for _, described in results.values()]
+        common = {
+            name: value
+            for name, value in first.items()
+            if all(name in other and other[name] == value for other in others)
+        }
+        return Document(self.kind, common, {name: table for name, (table, _) in results.items()})

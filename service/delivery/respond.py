@@ -1,0 +1,124 @@
+"""From a document to an answer: limits, format, headers, cache, body."""
+
+from dataclasses import dataclass
+
+from starlette.requests import Request
+
+from service import TABLE_REVISION
+from service.delivery.answer import Answer
+from service.delivery.cache import BodyCache
+from service.delivery.conditional import entity_tag, matches_none
+from service.delivery.headers import (
+    array_headers,
+    body_headers,
+    cache_control,
+    content_disposition,
+    place_headers,
+)
+from service.delivery.negotiation import choose_format
+from service.delivery.workers import Workers
+from service.errors import AnswerTooLarge, Fault, InvalidParameters, RevisionRetired
+from service.formats import FORMATS
+from service.formats.format import Body, Format
+from service.settings import Settings
+from service.tables.document import Document
+from service.tables.table import size_bytes
+
+MAX_TABLE_BYTES = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """Everything that the answers of one process share."""
+
+    settings: Settings
+    cache: BodyCache
+    workers: Workers
+
+    async def answer(
+        self,
+        request: Request,
+        document: Document,
+        *,
+        extension: str | None,
+        revision: int | None,
+    ) -> Answer:
+        """Answer a GET or HEAD of a document; only a GET that has to makes a byte of it."""
+        check_table_size(document)
+        check_revision(document.kind, revision)
+        accept = request.headers.get("accept")
+        form = choose_format(document, extension, accept, FORMATS["json"])
+        body, tag = form.body(document), entity_tag(document, form)
+        path, query = request.scope["path"], request.scope["query_string"]
+        headers = {
+            "ETag": tag,
+            "Cache-Control": cache_control(extension, revision),
+            "Content-Disposition": content_disposition(document, form, tag),
+            **array_headers(document),
+            **place_headers(path, query, document, form, extension),
+        }
+        if not matches_none(request.headers.get("if-none-match"), tag):
+            return Answer(304, headers)
+        headers |= body_headers(form, body.length_bytes)
+        if request.method == "HEAD":
+            return Answer(200, headers)
+        check_answer_size(body, self.settings)
+        if body.limit_bytes > self.settings.cache_entry_bytes:
+            return Answer(200, headers, self.workers.iterate(body.blocks()))
+        return Answer(200, headers, await self.cache.get(tag, lambda: self._whole(body)))
+
+    async def answer_uncached(
+        self, request: Request, document: Document, *, extension: str | None, default: Format
+    ) -> Answer:
+        """Answer a POST with a document, by itself in the format that the request came in."""
+        check_table_size(document)
+        form = choose_format(document, extension, request.headers.get("accept"), default)
+        body = form.body(document)
+        check_answer_size(body, self.settings)
+        headers = {
+            "Cache-Control": "no-store",
+            **array_headers(document),
+            **body_headers(form, body.length_bytes),
+        }
+        if body.limit_bytes > self.settings.cache_entry_bytes:
+            return Answer(200, headers, self.workers.iterate(body.blocks()))
+        return Answer(200, headers, await self._whole(body))
+
+    async def _whole(self, body: Body) -> bytes:
+        return await self.workers.run(lambda: b"".join(body.blocks()))
+
+
+def check_table_size(document: Document) -> None:
+    """Refuse tables whose bytes no file system, client or header can count."""
+    total_bytes = sum(size_bytes(table) for table in document.arrays.values())
+    if total_bytes > MAX_TABLE_BYTES:
+        rule = f"the table takes {total_bytes} bytes, and at most 2^63 - 1 are possible"
+        raise InvalidParameters(Fault(None, None, rule))
+
+
+def check_revision(kind: str, revision: int | None) -> None:
+    """Refuse a revision other than the current one of a kind of table."""
+    current = TABLE_REVISION[kind]
+    if revision is None or revision == current:
+        return
+    if 1 <= revision < current:
+        raise RevisionRetired(
+            f"revision {revision} of {kind} is no longer served; the current one is {current}"
+        )
+    rule = f"revision must be {current}, the current one of {kind}"
+    raise InvalidParameters(Fault("revision", str(revision), rule))
+
+
+def check_answer_size(body: Body, settings: Settings) -> None:
+    """Hold a body to its limit before a byte of it is made."""
+    if body.length_bytes is None:
+        limit, name = settings.max_json_bytes, "POSREF_MAX_JSON_BYTES"
+        measure, way_out = "may take up to", "ask for npy or safetensors, or for fewer rows"
+    else:
+        limit, name = settings.max_response_bytes, "POSREF_MAX_RESPONSE_BYTES"
+        measure, way_out = "takes", "ask for fewer rows at a time, with start and seq_len"
+    if body.limit_bytes > limit:
+        raise AnswerTooLarge(
+            f"the answer {measure} {body.limit_bytes} bytes and the limit is {limit} ({name}): "
+            f"{way_out}"
+        )

@@ -1,0 +1,102 @@
+"""What can be wrong with a request, without a word of HTTP.
+
+Our exception hierarchy:
+
+* PosrefError
+  + InvalidRequest
+    - InvalidParameters
+    - InvalidBody
+    - UnsupportedByFormat
+  + TooLarge
+    - BodyTooLarge
+    - AnswerTooLarge
+  + NotFound
+  + NotAcceptable
+  + UnsupportedMediaType
+  + RevisionRetired
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Point at one thing that is wrong.
+
+    Attributes:
+        where: a parameter's name, or a JSON pointer into the body (it starts with ``/``, or is
+            empty for the body as a whole), or None where neither applies.
+        value: what was sent there, shortened, or None.
+        detail: the rule that it breaks and, where there is one, the nearest right spelling.
+    """
+
+    where: str | None
+    value: str | None
+    detail: str
+
+
+class PosrefError(Exception):
+    """Base of every error whose cause a client can remove."""
+
+    def __init__(self, detail: str, faults: Sequence[Fault] = ()) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.faults = tuple(faults)
+
+
+class InvalidRequest(PosrefError):
+    """A request that was understood and cannot be answered."""
+
+
+class InvalidParameters(InvalidRequest):
+    """Parameters that are unknown, repeated, malformed, out of range or impossible together."""
+
+    def __init__(self, *faults: Fault) -> None:
+        count = "A parameter is" if len(faults) == 1 else f"{len(faults)} parameters are"
+        super().__init__(f"{count} not as they must be: {faults[0].detail}", faults)
+
+
+class InvalidBody(InvalidRequest):
+    """A body that is not what its media type says, or holds what cannot be worked on."""
+
+    def __init__(self, detail: str, where: str = "", value: str | None = None) -> None:
+        super().__init__(detail, [Fault(where, value, detail)])
+
+
+class UnsupportedByFormat(InvalidRequest):
+    """A table that the format asked for cannot hold."""
+
+
+class TooLarge(PosrefError):
+    """Something past a limit of this server."""
+
+
+class BodyTooLarge(TooLarge):
+    """A request body past the limit."""
+
+
+class AnswerTooLarge(TooLarge):
+    """An answer past the limit."""
+
+
+class NotFound(PosrefError):
+    """A resource, or a format of it, that does not exist."""
+
+
+class NotAcceptable(PosrefError):
+    """An Accept header that none of the formats satisfies."""
+
+
+class UnsupportedMediaType(PosrefError):
+    """A body in a format that is not read here."""
+
+
+class RevisionRetired(PosrefError):
+    """A revision of a table that used to be served."""
+
+
+def shortened(value: object, limit: int = 80) -> str:
+    """Spell a value for an error, cut to a readable length."""
+    text = value if isinstance(value, str) else repr(value)
+    return text if len(text) <= limit else f"{text[:limit]}…"

@@ -1,0 +1,15 @@
+"""Table to bytes and back, one module a format, and the registry that finds them."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from service.formats.format import Format
+from service.formats.json_text import JSON
+from service.formats.npy import NPY
+from service.formats.raw import RAW
+from service.formats.safetensors_file import SAFETENSORS
+
+FORMATS: Mapping[str, Format] = MappingProxyType(
+    {form.extension: form for form in (JSON, NPY, SAFETENSORS, RAW)}
+)
+"""Every format by extension; the first is the default."""

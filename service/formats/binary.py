@@ -1,0 +1,53 @@
+"""Bodies whose length is known and whose bytes can be made from any place on."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from service.formats.format import BLOCK_BYTES
+from service.tables.table import Table, size_bytes
+
+
+@dataclass(frozen=True, eq=False)
+class BinaryBody:
+    """Bytes and tables, one after the other."""
+
+    parts: tuple[bytes | Table, ...]
+
+    @cached_property
+    def length_bytes(self) -> int:
+        """Sum of the parts' lengths."""
+        return sum(_length(part) for part in self.parts)
+
+    @property
+    def limit_bytes(self) -> int:
+        """The length itself."""
+        return self.length_bytes
+
+    def blocks(self, start: int = 0, stop: int | None = None) -> Iterator[bytes]:
+        """Make the bytes from start to stop, in blocks that begin at whole blocks of a table."""
+        end = self.length_bytes if stop is None else stop
+        offset = 0
+        for part in self.parts:
+            length = _length(part)
+            first, last = max(start - offset, 0), min(end - offset, length)
+            if first < last:
+                yield from _part_blocks(part, first, last)
+            offset += length
+
+
+def _length(part: bytes | Table) -> int:
+    return len(part) if isinstance(part, bytes) else size_bytes(part)
+
+
+def _part_blocks(part: bytes | Table, start: int, stop: int) -> Iterator[bytes]:
+    if isinstance(part, bytes):
+        yield part[start:stop]
+        return
+    item = part.dtype.itemsize_bytes
+    while start < stop:
+        end = min(stop, (start // BLOCK_BYTES + 1) * BLOCK_BYTES)
+        first = start // item
+        elements = part.read(first, -(-end // item))
+        yield elements.tobytes()[start - first * item : end - first * item]
+        start = end

@@ -1,0 +1,181 @@
+"""``json``: a flat object, metadata first, in which every number parses back to the element."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import Any
+
+import numpy as np
+import orjson
+
+from service.errors import InvalidBody
+from service.formats.format import Input
+from service.tables.document import Document
+from service.tables.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, decimal_view
+from service.tables.table import StoredTable, Table, size
+
+# Longest spelling of an element with the comma after it: -1.17549435e-38 and its like.
+_ELEMENT_BYTES = {
+    FLOAT16.name: 16,
+    BFLOAT16.name: 16,
+    FLOAT32.name: 16,
+    FLOAT64.name: 25,
+}
+# orjson holds the interpreter while it works: a block takes it about a millisecond.
+_BLOCK_ELEMENTS = 16384
+
+
+@dataclass(frozen=True)
+class JsonFormat:
+    """One object: kind, parameters, shape, dtype, data."""
+
+    extension: str = "json"
+    media_type: str = "application/json"
+    version: str = f"orjson {orjson.__version__}"
+
+    def refusal(self, document: Document) -> str | None:
+        """Refuse complex numbers, which JSON does not have."""
+        if any(table.dtype.name not in _ELEMENT_BYTES for table in document.arrays.values()):
+            return "complex numbers have no JSON"
+        return None
+
+    def body(self, document: Document) -> "JsonBody":
+        """Write the object."""
+        return JsonBody(document)
+
+    def read(self, body: bytes) -> Input:
+        """Read ``{"x": [[…]], …}``: numbers as float64, everything else as parameters."""
+        content = read_object(body)
+        if "x" not in content:
+            raise InvalidBody('an array is missing: send {"x": [[…]]}', "/x")
+        return Input({"x": _array(content.pop("x"))}, content)
+
+
+@dataclass(frozen=True, eq=False)
+class JsonBody:
+    """The bytes of a document as JSON."""
+
+    document: Document
+
+    @property
+    def length_bytes(self) -> int | None:
+        """Unknown until written: numbers differ in length."""
+        return None
+
+    @cached_property
+    def limit_bytes(self) -> int:
+        """As if every element had the longest spelling there is."""
+        elements = sum(
+            size(table) * _ELEMENT_BYTES[table.dtype.name] + 3 * _brackets(table.shape)
+            for table in self.document.arrays.values()
+        )
+        names = sum(len(orjson.dumps(name)) + 2 for name in self.document.arrays)
+        return len(self._head()) + names + elements + 4
+
+    def blocks(self, start: int = 0, stop: int | None = None) -> Iterator[bytes]:
+        """Write the whole of it, in blocks."""
+        if start != 0 or stop is not None:
+            raise ValueError("a JSON body is only made whole")
+        yield self._head()
+        arrays = self.document.arrays
+        if len(arrays) == 1:
+            (table,) = arrays.values()
+            yield from _nested(table, table.shape, 0)
+        else:
+            for index, (name, table) in enumerate(arrays.items()):
+                yield (b"," if index else b"{") + orjson.dumps(name) + b":"
+                yield from _nested(table, table.shape, 0)
+            yield b"}"
+        yield b"}"
+
+    def _head(self) -> bytes:
+        document = self.document
+        tables = document.arrays.items()
+        shape: object = document.shape
+        if shape is None:
+            shape = {name: table.shape for name, table in tables}
+        head = {
+            "kind": document.kind,
+            "parameters": dict(document.parameters),
+            "shape": shape,
+            "dtype": document.dtype or {name: table.dtype.name for name, table in tables},
+        }
+        return orjson.dumps(head)[:-1] + b',"data":'
+
+
+def _brackets(shape: tuple[int, ...]) -> int:
+    """Count the lists that a nested list of this shape is made of."""
+    return sum(prod(shape[:axis]) for axis in range(len(shape)))
+
+
+def _nested(table: Table, shape: tuple[int, ...], offset: int) -> Iterator[bytes]:
+    """Write the elements from offset on as nested lists of a shape, a block of items at a time."""
+    items, *inner = shape
+    item_size = prod(inner)
+    yield b"["
+    if not inner or item_size <= _BLOCK_ELEMENTS:
+        step = max(1, _BLOCK_ELEMENTS // item_size)
+        for first in range(0, items, step):
+            last = min(first + step, items)
+            elements = table.read(offset + first * item_size, offset + last * item_size)
+            block = decimal_view(elements, table.dtype).reshape(last - first, *inner)
+            text = orjson.dumps(np.ascontiguousarray(block), option=orjson.OPT_SERIALIZE_NUMPY)
+            yield (b"," if first else b"") + text[1:-1]
+    else:
+        for index in range(items):
+            if index:
+                yield b","
+            yield from _nested(table, tuple(inner), offset + index * item_size)
+    yield b"]"
+
+
+def read_object(body: bytes) -> dict[str, Any]:
+    """Read a JSON object strictly: no repeated name, no NaN or Infinity, UTF-8 only."""
+    try:
+        content = json.loads(
+            body.decode("utf-8"), object_pairs_hook=_unrepeated, parse_constant=_no_constant
+        )
+    except UnicodeDecodeError as error:
+        raise InvalidBody("the body is not UTF-8") from error
+    except RecursionError as error:
+        raise InvalidBody("the JSON is nested too deeply") from error
+    except ValueError as error:
+        raise InvalidBody(f"the body is not JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise InvalidBody("the body must be a JSON object")
+    return content
+
+
+def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    content: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in content:
+            raise InvalidBody("it is given twice", _pointer(name))
+        content[name] = value
+    return content
+
+
+def _no_constant(name: str) -> Any:
+    raise InvalidBody(f"{name} is not JSON: send arrays with it as npy or safetensors", value=name)
+
+
+def _pointer(name: str) -> str:
+    return "/" + name.replace("~", "~0").replace("/", "~1")
+
+
+def _array(value: Any) -> StoredTable:
+    try:
+        elements = np.array(value)
+    except (ValueError, OverflowError) as error:
+        raise InvalidBody("x must be lists of numbers, all of a length", "/x") from error
+    if elements.dtype.kind not in "iuf":
+        raise InvalidBody("x must hold numbers only, within the range of float64", "/x")
+    values = elements.astype(np.float64)
+    if not np.isfinite(values).all():
+        raise InvalidBody("x must hold numbers within the range of float64", "/x")
+    return StoredTable(values, FLOAT64)
+
+
+JSON = JsonFormat()

@@ -1,0 +1,96 @@
+"""``safetensors``: tensors by name, with everything that fixes their numbers in the metadata.
+
+Format: safetensors 0.8. The header is written here, with its keys sorted: the library writes
+metadata in another order from run to run.
+"""
+
+import json
+from dataclasses import dataclass
+
+import numpy as np
+from safetensors import SafetensorError, deserialize
+
+from service import TABLE_REVISION
+from service.errors import InvalidBody, shortened
+from service.formats.binary import BinaryBody
+from service.formats.format import Input
+from service.tables.document import Document, ParameterValue
+from service.tables.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
+from service.tables.table import StoredTable, Table, size_bytes
+
+_CODES = {
+    FLOAT64.name: "F64",
+    FLOAT32.name: "F32",
+    FLOAT16.name: "F16",
+    BFLOAT16.name: "BF16",
+}
+_READABLE = {_CODES[dtype.name]: dtype for dtype in (FLOAT64, FLOAT32, FLOAT16, BFLOAT16)}
+_ALIGNMENT_BYTES = 8
+
+
+@dataclass(frozen=True)
+class SafetensorsFormat:
+    """Any number of arrays by name, bfloat16 among them."""
+
+    extension: str = "safetensors"
+    media_type: str = "application/vnd.safetensors"
+    version: str = ""
+
+    def refusal(self, document: Document) -> str | None:
+        """Refuse the types that the format has no code for."""
+        for table in document.arrays.values():
+            if table.dtype.name not in _CODES:
+                return f"it has no {table.dtype.name} that its readers agree on"
+        return None
+
+    def body(self, document: Document) -> BinaryBody:
+        """Write the header, then the tensors, those of the widest elements first."""
+        tables = sorted(
+            document.arrays.items(), key=lambda item: (-item[1].dtype.itemsize_bytes, item[0])
+        )
+        return BinaryBody((_header(document, tables), *(table for _, table in tables)))
+
+    def read(self, body: bytes) -> Input:
+        """Read every tensor."""
+        try:
+            tensors = deserialize(body)  # type: ignore[no-untyped-call]
+        except SafetensorError as error:
+            raise InvalidBody(f"not a safetensors file: {shortened(str(error))}") from error
+        arrays: dict[str, StoredTable] = {}
+        for name, tensor in sorted(tensors):
+            dtype = _READABLE.get(tensor["dtype"])
+            if dtype is None:
+                raise InvalidBody(
+                    f"tensor {shortened(name)} is {tensor['dtype']}: "
+                    f"send one of {', '.join(_READABLE)}"
+                )
+            flat = np.frombuffer(tensor["data"], dtype=dtype.storage)
+            arrays[name] = StoredTable(flat.reshape(tensor["shape"]), dtype)
+        if not arrays:
+            raise InvalidBody("the file holds no tensor")
+        return Input(arrays)
+
+
+def _header(document: Document, tables: list[tuple[str, Table]]) -> bytes:
+    metadata = {"kind": document.kind, "revision": str(TABLE_REVISION[document.kind])}
+    metadata |= {name: _text(value) for name, value in document.parameters.items()}
+    header: dict[str, object] = {"__metadata__": metadata}
+    offset = 0
+    for name, table in tables:
+        end = offset + size_bytes(table)
+        header[name] = {
+            "dtype": _CODES[table.dtype.name],
+            "shape": list(table.shape),
+            "data_offsets": [offset, end],
+        }
+        offset = end
+    text = json.dumps(header, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
+    text += b" " * (-len(text) % _ALIGNMENT_BYTES)
+    return len(text).to_bytes(8, "little") + text
+
+
+def _text(value: ParameterValue) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+SAFETENSORS = SafetensorsFormat()

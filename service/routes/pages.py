@@ -1,0 +1,145 @@
+"""Pages beside the tables: what there is, whether it is up, how it is documented."""
+
+from html import escape
+from importlib.resources import files
+
+import orjson
+from fastapi import FastAPI
+from fastapi.openapi.docs import get_swagger_ui_html
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.staticfiles import StaticFiles
+
+from service import TABLE_REVISION, __version__
+from service.delivery.answer import Answer
+from service.delivery.endpoints import add_page
+from service.delivery.negotiation import media_quality
+from service.delivery.openapi import page_operation
+from service.formats import FORMATS
+from service.routes import RESOURCES, TRANSFORMS
+
+_JSON = "application/json"
+_HTML = "text/html"
+_TEXT = "text/plain; charset=utf-8"
+_ASSETS = "/docs/assets"
+_ROBOTS = "User-agent: *\nAllow: /$\nAllow: /docs\nDisallow: /\n"
+
+
+def add_pages(app: FastAPI) -> None:
+    """Serve every page."""
+    object_schema, text_schema = {"type": "object"}, {"type": "string"}
+    add_page(
+        app,
+        "/",
+        _home,
+        **page_operation("getHome", "Everything there is", _JSON, object_schema),
+    )
+    add_page(
+        app,
+        "/livez",
+        _alive,
+        **page_operation("getLive", "Whether the process runs", _JSON, object_schema),
+    )
+    add_page(
+        app,
+        "/readyz",
+        _alive,
+        **page_operation("getReady", "Whether requests are welcome", _JSON, object_schema),
+    )
+    add_page(
+        app,
+        "/robots.txt",
+        _robots,
+        **page_operation("getRobots", "What crawlers may read", "text/plain", text_schema),
+    )
+    add_page(app, "/openapi.json", _openapi, include_in_schema=False)
+    add_page(app, "/docs", _docs, include_in_schema=False)
+    static = files("fastapi_offline") / "static"
+    app.mount(_ASSETS, StaticFiles(directory=str(static)), name="docs-assets")
+
+
+def _answer(
+    body: bytes, media_type: str, cache_control: str = "no-store", vary: str = ""
+) -> Answer:
+    headers = {"Content-Type": media_type, "Cache-Control": cache_control}
+    return Answer(200, headers | ({"Vary": vary} if vary else {}), body)
+
+
+async def _home(request: Request) -> Response:
+    accept = request.headers.get("accept")
+    if accept and media_quality(accept, _HTML) > media_quality(accept, _JSON):
+        return _answer(_home_page().encode(), f"{_HTML}; charset=utf-8", vary="Accept")
+    return _answer(orjson.dumps(_directory()), _JSON, vary="Accept")
+
+
+def _directory() -> dict[str, object]:
+    links = [
+        {
+            "href": f"{resource.path}?{resource.example}",
+            "rel": "item",
+            "method": "GET",
+            "title": resource.summary,
+        }
+        for resource in RESOURCES
+    ]
+    links += [
+        {"href": transform.path, "rel": "item", "method": "POST", "title": transform.summary}
+        for transform in TRANSFORMS
+    ]
+    links += [
+        {"href": "/docs", "rel": "service-doc", "method": "GET", "title": "Documentation"},
+        {"href": "/openapi.json", "rel": "service-desc", "method": "GET", "title": "OpenAPI"},
+        {"href": "/readyz", "rel": "status", "method": "GET", "title": "Readiness"},
+    ]
+    return {
+        "name": "posref",
+        "version": __version__,
+        "kinds": dict(TABLE_REVISION),
+        "formats": {form.extension: form.media_type for form in FORMATS.values()},
+        "links": links,
+    }
+
+
+def _home_page() -> str:
+    rows = "\n".join(
+        f'<li><a href="{escape(f"{resource.path}?{resource.example}")}">'
+        f"<code>{resource.path}</code></a> {escape(resource.summary)}</li>"
+        for resource in RESOURCES
+    )
+    posts = "\n".join(
+        f"<li><code>POST {transform.path}</code> {escape(transform.summary)}</li>"
+        for transform in TRANSFORMS
+    )
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>posref</title>'
+        '<meta name="viewport" content="width=device-width">'
+        "<style>body{font:1rem/1.6 sans-serif;max-width:44rem;margin:3rem auto;padding:0 1rem}"
+        "</style></head><body><h1>posref</h1>"
+        "<p>The reference server for positional encodings: ask a URL, get the exact table.</p>"
+        f"<ul>\n{rows}\n{posts}\n</ul>"
+        '<p><a href="/docs">Documentation</a> · <a href="/openapi.json">OpenAPI</a> · '
+        f"version {__version__}</p></body></html>"
+    )
+
+
+async def _alive(_: Request) -> Response:
+    return _answer(b'{"status":"ok"}', _JSON)
+
+
+async def _robots(_: Request) -> Response:
+    return _answer(_ROBOTS.encode(), _TEXT, "public, max-age=86400")
+
+
+async def _openapi(request: Request) -> Response:
+    return _answer(orjson.dumps(request.app.openapi()), _JSON, "public, max-age=3600")
+
+
+async def _docs(_: Request) -> Response:
+    page = get_swagger_ui_html(
+        openapi_url="/openapi.json",
+        title="posref",
+        swagger_js_url=f"{_ASSETS}/swagger-ui-bundle.js",
+        swagger_css_url=f"{_ASSETS}/swagger-ui.css",
+        swagger_favicon_url=f"{_ASSETS}/favicon.png",
+    )
+    return _answer(bytes(page.body), f"{_HTML}; charset=utf-8", "public, max-age=3600")

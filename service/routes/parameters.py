@@ -1,0 +1,142 @@
+"""Parameters that several resources share."""
+
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import BeforeValidator, Field, WithJsonSchema
+
+from service.delivery import grammar
+from service.delivery.parameters import Parameters
+from service.delivery.resource import ArrayParameters, Integer
+from service.errors import Fault, InvalidBody, InvalidParameters
+from service.tables.angle import MAX_POSITION
+from service.tables.positions import Positions
+
+MAX_CHANNELS = 65_536
+MAX_BASE = 1e300
+
+Real = Annotated[float, BeforeValidator(grammar.real)]
+Boolean = Annotated[bool, BeforeValidator(grammar.boolean)]
+Reals = Annotated[
+    tuple[float, ...],
+    BeforeValidator(grammar.reals),
+    WithJsonSchema({"type": "string", "pattern": r"^[-+.,0-9eE]+$"}),
+]
+PositionList = Annotated[
+    Positions,
+    BeforeValidator(grammar.positions),
+    WithJsonSchema(
+        {"type": "string", "pattern": r"^-?[0-9]+(:-?[0-9]+){0,2}(,-?[0-9]+(:-?[0-9]+){0,2})*$"}
+    ),
+]
+RealDType: TypeAlias = Literal["float32", "float64", "float16", "bfloat16"]
+AbsoluteLayout: TypeAlias = Literal["interleaved", "concatenated"]
+
+
+def impossible(parameter: str, value: object, rule: str) -> InvalidParameters:
+    """Make the error of a parameter that does not go with the others."""
+    return InvalidParameters(Fault(parameter, None if value is None else str(value), rule))
+
+
+class StartParameters(Parameters):
+    """Where rows are: an array's own length from start on, or exactly these positions."""
+
+    start: Integer | None = Field(
+        default=None,
+        ge=-MAX_POSITION,
+        le=MAX_POSITION,
+        description="Position of the first row; 0 unless given.",
+        examples=[0],
+    )
+    positions: PositionList | None = Field(
+        default=None,
+        description="Position of each row: integers and half-open ranges, in place of start.",
+        examples=["0,5,9:20:2"],
+    )
+
+    def positions_of(self, rows: int) -> Positions:
+        """Give the positions of the rows of an array."""
+        if self.positions is None:
+            return _contiguous(self.start or 0, rows)
+        if self.start is not None:
+            raise impossible("start", self.start, "start does not go with positions")
+        if self.positions.count != rows:
+            raise InvalidBody(
+                f"positions names {self.positions.count} rows, and the array has {rows}"
+            )
+        return self.positions
+
+
+class PositionParameters(ArrayParameters, StartParameters):
+    """Which positions a table is for: seq_len of them from start on, or exactly these."""
+
+    seq_len: Integer | None = Field(
+        default=None,
+        ge=1,
+        le=2**63 - 1,
+        description="Number of positions.",
+        examples=[50],
+    )
+
+    def resolved_positions(self) -> Positions:
+        """Give the positions; raises InvalidParameters unless they are said in just one way."""
+        if self.positions is None and self.seq_len is None:
+            rule = "seq_len is required, unless positions is given"
+            raise impossible("seq_len", None, rule)
+        if self.positions is None:
+            return _contiguous(self.start or 0, self.seq_len or 0)
+        for name in ("seq_len", "start"):
+            value = getattr(self, name)
+            if value is not None:
+                raise impossible(name, value, f"{name} does not go with positions")
+        return self.positions
+
+
+def _contiguous(start: int, count: int) -> Positions:
+    if start + count - 1 > MAX_POSITION:
+        rule = f"the last position, {start + count - 1}, lies beyond 2^62"
+        raise impossible("start", start, rule)
+    return Positions.contiguous(start, count)
+
+
+def d_model_field(*, even: bool = False) -> int:
+    """Make the field of an encoding's number of channels."""
+    field: int = Field(
+        ge=2 if even else 1,
+        le=MAX_CHANNELS,
+        multiple_of=2 if even else None,
+        description="Number of channels" + (", even." if even else "."),
+        examples=[512],
+    )
+    return field
+
+
+def base_field() -> float:
+    """Make the field of the base of a geometric series of frequencies."""
+    field: float = Field(
+        default=10000.0,
+        ge=1,
+        le=MAX_BASE,
+        description="Base n of the frequencies n^(-2i/d_model).",
+        examples=[10000],
+    )
+    return field
+
+
+def dtype_field() -> RealDType:
+    """Make the field of a real element type."""
+    field: RealDType = Field(
+        default="float32",
+        description="Type of the elements; each is the exact value rounded once.",
+        examples=["float32"],
+    )
+    return field
+
+
+def absolute_layout_field() -> AbsoluteLayout:
+    """Make the field of an encoding's layout."""
+    field: AbsoluteLayout = Field(
+        default="interleaved",
+        description="Sine and cosine in turn, or all sines and then all cosines.",
+        examples=["interleaved"],
+    )
+    return field

@@ -1,0 +1,41 @@
+"""What a request names: tables under their names, with everything that fixes their numbers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from service.tables.table import Table
+
+ParameterValue: TypeAlias = str | int | float | bool | tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Document:
+    """Tables that are served together, described before any number of them is computed.
+
+    Attributes:
+        kind: the kind of table, a key of TABLE_REVISION.
+        parameters: every parameter that matters for these numbers, in canonical form and order.
+            Two documents of a kind with equal parameters are equal to the last bit.
+        arrays: the tables by name; most documents have one.
+    """
+
+    kind: str
+    parameters: Mapping[str, ParameterValue]
+    arrays: Mapping[str, Table]
+
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """The shape of the tables, or None where they differ."""
+        shapes = {table.shape for table in self.arrays.values()}
+        return shapes.pop() if len(shapes) == 1 else None
+
+    @property
+    def dtype(self) -> str | None:
+        """The name of the tables' element type, or None where they differ."""
+        names = {table.dtype.name for table in self.arrays.values()}
+        return names.pop() if len(names) == 1 else None
+
+    def part(self, name: str) -> "Document":
+        """Pick one table of several; its name becomes a parameter."""
+        return Document(self.kind, {**self.parameters, "part": name}, {name: self.arrays[name]})

@@ -1,0 +1,150 @@
+"""Relative positions inside the sinusoidal encoding: the shift operator and the similarity.
+
+"Attention Is All You Need" (Vaswani et al. 2017), §3.5, rests on it: for any fixed offset k,
+PE(pos + k) is a linear function of PE(pos).
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from service.tables.angle import Float64s, Int64s
+from service.tables.document import Document, ParameterValue
+from service.tables.dtypes import DType, Elements, round_into
+from service.tables.phasor import component
+from service.tables.positions import Positions
+from service.tables.scaling import Geometric
+from service.tables.sinusoidal import geometric
+from service.tables.table import RowTable
+
+_SIMILARITY_ELEMENTS = 2**17
+
+
+def operator(
+    *, d_model: int, base: float, offsets: Positions, stacked: bool, layout: str, dtype: DType
+) -> Document:
+    """Describe the matrix M_k, independent of pos, with PE(pos + k) = M_k · PE(pos).
+
+    Args:
+        d_model: channels, an even number.
+        base: as in the encoding.
+        offsets: the k's.
+        stacked: whether the shape is (n, d_model, d_model), or, for one offset, (d_model, d_model).
+        layout: that of the encoding, ``interleaved`` or ``concatenated``.
+        dtype: a real element type; each element is within 5·2^-53 before it is rounded to it.
+    """
+    parameters: dict[str, ParameterValue] = {"d_model": d_model, "base": base, "layout": layout}
+    first = offsets.runs[0].first
+    parameters |= {"offsets": str(offsets)} if stacked else {"offset": first}
+    shape = (*((offsets.count,) if stacked else ()), d_model, d_model)
+    table = OperatorTable(geometric(d_model, base), offsets, layout, dtype, shape)
+    return Document("relative", parameters, {"relative": table})
+
+
+@dataclass(frozen=True, eq=False)
+class OperatorTable(RowTable):
+    """The shift operators of offsets, row under row.
+
+    In the plane of the channels (sin pω, cos pω) an offset k is the rotation
+
+        sin((p + k)ω) = cos(kω)·sin(pω) + sin(kω)·cos(pω)
+        cos((p + k)ω) = −sin(kω)·sin(pω) + cos(kω)·cos(pω)
+    """
+
+    rule: Geometric
+    offsets: Positions
+    layout: str
+    dtype: DType
+    shape: tuple[int, ...]
+
+    @property
+    def row_width(self) -> int:
+        """Channels of the encoding."""
+        return self.rule.dim
+
+    def fill(self, first: int, rows: Elements) -> None:
+        """Compute rows from the one numbered first on."""
+        number = np.arange(first, first + len(rows))
+        matrix, channel = np.divmod(number, self.row_width)
+        pair, is_cosine = self._pair_of(channel)
+        offsets = self.offsets.at(int(matrix[0]), int(matrix[-1]) + 1)
+        cos = component(self.rule, "cos", offsets)[matrix - matrix[0], pair]
+        sin = component(self.rule, "sin", offsets)[matrix - matrix[0], pair]
+
+        to_sine, to_cosine = self._channels_of(pair)
+        rows[...] = 0
+        self._put(rows, to_sine, np.where(is_cosine, 0.0 - sin, cos))
+        self._put(rows, to_cosine, np.where(is_cosine, cos, sin))
+
+    def _pair_of(self, channel: Int64s) -> tuple[Int64s, Int64s]:
+        if self.layout == "interleaved":
+            return channel // 2, channel % 2
+        return channel % self.rule.count, channel // self.rule.count
+
+    def _channels_of(self, pair: Int64s) -> tuple[Int64s, Int64s]:
+        if self.layout == "interleaved":
+            return 2 * pair, 2 * pair + 1
+        return pair, pair + self.rule.count
+
+    def _put(self, rows: Elements, channels: Int64s, values: Float64s) -> None:
+        elements = np.empty(len(rows), dtype=self.dtype.storage)
+        round_into(values, elements, self.dtype)
+        rows[np.arange(len(rows)), channels] = elements
+
+
+def similarity(*, d_model: int, base: float, offsets: Positions, dtype: DType) -> Document:
+    """Describe PE(p)·PE(p + k) = Σ cos(kω_i), which depends on the offset k only.
+
+    Args:
+        d_model: channels, an even number; at k = 0 the similarity is d_model/2.
+        base: as in the encoding.
+        offsets: the k's, one element of the table each.
+        dtype: a real element type. With n = d_model/2 terms the error before rounding to it is
+            below n·(5 + ⌈log2 n⌉)·2^-53.
+    """
+    parameters: dict[str, ParameterValue] = {
+        "d_model": d_model,
+        "base": base,
+        "offsets": str(offsets),
+    }
+    table = SimilarityTable(geometric(d_model, base), offsets, dtype)
+    return Document("relative-similarity", parameters, {"similarity": table})
+
+
+@dataclass(frozen=True, eq=False)
+class SimilarityTable(RowTable):
+    """Sums of cosines over all frequencies, one for each offset."""
+
+    rule: Geometric
+    offsets: Positions
+    dtype: DType
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """One element for each offset."""
+        return (self.offsets.count,)
+
+    @property
+    def row_width(self) -> int:
+        """A row is one sum."""
+        return 1
+
+    def fill(self, first: int, rows: Elements) -> None:
+        """Compute sums from the one numbered first on."""
+        step = max(1, _SIMILARITY_ELEMENTS // self.rule.count)
+        for start in range(0, len(rows), step):
+            part = rows[start : start + step, 0]
+            offsets = self.offsets.at(first + start, first + start + len(part))
+            round_into(_sum_of_halves(component(self.rule, "cos", offsets)), part, self.dtype)
+
+
+def _sum_of_halves(terms: Float64s) -> Float64s:
+    """Sum along the last axis by adding its halves: NumPy's own order differs between CPUs."""
+    while terms.shape[1] > 1:
+        half = terms.shape[1] // 2
+        folded = terms[:, :half] + terms[:, half : 2 * half]
+        if terms.shape[1] % 2:
+            folded[:, 0] += terms[:, -1]
+        terms = folded
+    return terms[:, 0]

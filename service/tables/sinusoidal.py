@@ -1,0 +1,144 @@
+"""The sinusoidal encoding of "Attention Is All You Need" (Vaswani et al. 2017), §3.5.
+
+    PE(pos, 2i) = sin(pos · base^(−2i/d_model))     PE(pos, 2i+1) = cos(pos · base^(−2i/d_model))
+
+Every value is within 5·2^-53 of these formulas before it is rounded once to its element type.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from math import prod, sqrt
+
+import numpy as np
+
+from service.tables.document import Document, ParameterValue
+from service.tables.dtypes import FLOAT64, DType, Elements, round_into, widened
+from service.tables.phasor import Channels, PhasorTable
+from service.tables.positions import Positions
+from service.tables.scaling import Geometric, wavelengths
+from service.tables.table import RowTable, StoredTable
+
+CONVENTION = "vaswani"
+
+_APPLY_ELEMENTS = 2**17
+
+
+def geometric(d_model: int, base: float) -> Geometric:
+    """Name the frequencies of the encoding; an odd d_model ends with a sine of its own."""
+    return Geometric(base, d_model, -(-d_model // 2))
+
+
+def encoding(
+    *, d_model: int, base: float, positions: Positions, layout: str, batch: bool, dtype: DType
+) -> Document:
+    """Describe the table of positions by channels.
+
+    Args:
+        d_model: channels, at least 1; where it is odd, there is one sine more than cosines.
+        base: the longest wavelength is 2π times (almost) this; at least 1.
+        positions: one for each row.
+        layout: ``interleaved`` (sine and cosine in turn) or ``concatenated`` (sines, then cosines).
+        batch: whether the shape is (1, rows, d_model) instead of (rows, d_model).
+        dtype: a real element type.
+    """
+    parameters: dict[str, ParameterValue] = {
+        **_convention(d_model, base, layout),
+        **positions.parameters(),
+        "batch": batch,
+    }
+    shape = (*((1,) if batch else ()), positions.count, d_model)
+    rule, channels = geometric(d_model, base), _channels(d_model, layout)
+    table = PhasorTable(rule, channels, positions, dtype, shape)
+    return Document("encoding", parameters, {"encoding": table})
+
+
+def frequencies(*, d_model: int, base: float) -> Document:
+    """Describe the frequency of each pair of channels and its wavelength 2π·base^(2i/d_model).
+
+    Both are float64 arrays of shape (⌈d_model/2⌉,), each number the nearest to the formula.
+    """
+    rule = geometric(d_model, base)
+    parameters: dict[str, ParameterValue] = {
+        "convention": CONVENTION,
+        "d_model": d_model,
+        "base": base,
+    }
+    arrays = {
+        "frequency": DecimalTable(rule.count, rule.exact),
+        "wavelength": DecimalTable(rule.count, lambda: wavelengths(rule.exact())),
+    }
+    return Document("encoding-frequencies", parameters, arrays)
+
+
+@dataclass(frozen=True, eq=False)
+class DecimalTable(RowTable):
+    """A short list of decimals, each rounded once to float64."""
+
+    count: int
+    exact: Callable[[], list[Decimal]]
+    dtype: DType = FLOAT64
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Length of the list."""
+        return (self.count,)
+
+    @property
+    def row_width(self) -> int:
+        """The whole list is one row."""
+        return self.count
+
+    def fill(self, first: int, rows: Elements) -> None:  # noqa: ARG002
+        """Evaluate the list."""
+        rows[0] = [float(value) for value in self.exact()]
+
+
+@dataclass(frozen=True)
+class Sum:
+    """The addition of the encoding to embeddings: x + P, or √d_model·x + P.
+
+    Computed in float64 and rounded once to x's type. The error before that rounding is below
+    5·2^-53 plus 2^-53 of the sum's size, and with the factor 2·2^-53 of that of √d_model·x. NaN
+    and infinity pass through; what is too large for the type becomes infinite.
+    """
+
+    d_model: int
+    base: float
+    positions: Positions
+    layout: str
+    scale_embeddings: bool
+
+    def parameters(self) -> dict[str, ParameterValue]:
+        """Spell what is added."""
+        return {
+            **_convention(self.d_model, self.base, self.layout),
+            **self.positions.parameters(),
+            "scale_embeddings": self.scale_embeddings,
+        }
+
+    def of(self, x: StoredTable) -> StoredTable:
+        """Add to x, of shape (…, L, d_model)."""
+        *leading, rows, d_model = x.shape
+        factor = sqrt(d_model) if self.scale_embeddings else 1.0
+        source = x.elements.reshape(prod(leading), rows, d_model)
+        result = np.empty_like(source)
+        rule, channels = geometric(d_model, self.base), _channels(d_model, self.layout)
+        table = PhasorTable(rule, channels, self.positions, FLOAT64, (rows, d_model))
+        step = max(1, _APPLY_ELEMENTS // (len(source) * d_model))
+        for first in range(0, rows, step):
+            part = slice(first, min(first + step, rows))
+            encoded = table.read(part.start * d_model, part.stop * d_model).reshape(-1, d_model)
+            with np.errstate(over="ignore", invalid="ignore"):
+                total = widened(source[:, part], x.dtype) * factor
+                total += encoded
+                round_into(total, result[:, part], x.dtype)
+        return StoredTable(result.reshape(x.shape), x.dtype)
+
+
+def _convention(d_model: int, base: float, layout: str) -> dict[str, ParameterValue]:
+    return {"convention": CONVENTION, "d_model": d_model, "base": base, "layout": layout}
+
+
+def _channels(d_model: int, layout: str) -> Channels:
+    return Channels(("sin", "cos"), interleaved=layout == "interleaved", width=d_model)
