@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 from service.lru import ByteBoundedLRU
 
-_OVERHEAD_BYTES = 400
+_OVERHEAD_BYTES = 512
 
 
 class BodyCache:

@@ -4,12 +4,11 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from service import errors
 from service.delivery import problems
 from service.delivery.parameters import Parameters, parse_query, read_parameters
+from service.delivery.problem_responses import problem_responses
 from service.delivery.problems import ProblemType
 from service.delivery.resource import Resource, Transform
-from service.errors import Fault
 from service.formats import FORMATS
 from service.formats.json_text import JSON
 from service.tables.document import Document
@@ -32,41 +31,6 @@ _POST_PROBLEMS = (
     problems.UNSUPPORTED_MEDIA_TYPE,
 )
 _PAGE_PROBLEMS = (problems.INVALID_PARAMETERS, problems.INTERNAL_ERROR)
-
-_MISSPELLED = Fault("dmodel", "512", "dmodel is not a parameter here; did you mean d_model?")
-_NO_BFLOAT16 = (
-    "npy cannot hold this answer: NumPy has no bfloat16; these formats can: json, safetensors, bin"
-)
-_TRUNCATED = "the header says 64 bytes of elements (shape (4, 4), float32), and 60 follow it"
-_EXAMPLES: Mapping[ProblemType, errors.PosrefError] = {
-    problems.INVALID_PARAMETERS: errors.InvalidParameters(_MISSPELLED),
-    problems.UNSUPPORTED_BY_FORMAT: errors.UnsupportedByFormat(
-        _NO_BFLOAT16, [Fault("extension", "npy", _NO_BFLOAT16)]
-    ),
-    problems.INVALID_BODY: errors.InvalidBody(_TRUNCATED),
-    problems.NOT_FOUND: errors.NotFound("There is no format np; there are json, npy, safetensors"),
-    problems.NOT_ACCEPTABLE: errors.NotAcceptable(
-        "none of the formats that exist is acceptable: "
-        + ", ".join(form.media_type for form in FORMATS.values())
-    ),
-    problems.REVISION_RETIRED: errors.RevisionRetired(
-        "revision 1 of encoding is no longer served; the current one is 2"
-    ),
-    problems.ANSWER_TOO_LARGE: errors.AnswerTooLarge(
-        "the answer may take up to 8589934873 bytes and the limit is 134217728 "
-        "(POSREF_MAX_JSON_BYTES): ask for npy or safetensors, or for fewer rows"
-    ),
-    problems.BODY_TOO_LARGE: errors.BodyTooLarge(
-        "the body is longer than 67108864 bytes (POSREF_MAX_BODY_BYTES)"
-    ),
-    problems.UNSUPPORTED_MEDIA_TYPE: errors.UnsupportedMediaType(
-        "the body is said to be text/plain: send one of application/x-npy, "
-        "application/vnd.safetensors, application/json"
-    ),
-    problems.INTERNAL_ERROR: errors.PosrefError(
-        "The server failed; the request may be sent again. Its log says more."
-    ),
-}
 
 COMPONENTS: Json = {
     "Problem": {
@@ -186,7 +150,7 @@ def page_operation(
     """Document a page that takes no parameters."""
     content = {media_type: {"schema": dict(schema)}}
     responses = {"200": {"description": "Successful", "content": content}}
-    extra = {"responses": responses | _problems(_PAGE_PROBLEMS, "")}
+    extra = {"responses": responses | problem_responses(_PAGE_PROBLEMS)}
     return _operation(operation, summary, "", extra)
 
 
@@ -213,20 +177,8 @@ def _documents(example: Any) -> Json:
 
 
 def _problems(listed: tuple[ProblemType, ...], suffix: str) -> Json:
-    """Document problems by status; several of one status share its answer."""
-    responses: Json = {}
-    for problem in (*listed, problems.NOT_FOUND) if suffix else listed:
-        schema = {"$ref": "#/components/schemas/Problem"}
-        fresh: Json = {
-            "description": problem.title,
-            "content": {problems.MEDIA_TYPE: {"schema": schema, "examples": {}}},
-        }
-        response = responses.setdefault(str(problem.status), fresh)
-        if response["description"] != problem.title:
-            response["description"] += f"; {problem.title.lower()}"
-        example = {"value": problems.problem_document(problem, _EXAMPLES[problem])}
-        response["content"][problems.MEDIA_TYPE]["examples"][problem.name] = example
-    return dict(sorted(responses.items()))
+    """Document problems; an extension may be none that exists."""
+    return problem_responses((*listed, problems.NOT_FOUND) if suffix else listed)
 
 
 def _path_parameters(suffix: str) -> list[Json]:

@@ -166,27 +166,23 @@ def _reduce(high: UInt64s, low: UInt64s, unit: Float64s) -> tuple[UInt64s, Float
     """
     quarter = (high + _HALF_QUARTER) >> _QUARTER_SHIFT
     rest = high - (quarter << _QUARTER_SHIFT)
-    scale = unit * 2.0**-64
     upper = (rest.view(np.int64) >> np.int64(32)).astype(np.float64)
     middle = (rest & _LOW_32).astype(np.float64)
 
     # The leading part of 2π is short, so that its products with both integers are exact.
-    product, middle_product = (
-        upper * (_TWO_PI_HIGH * 2.0**32 * scale),
-        middle * (_TWO_PI_HIGH * scale),
-    )
+    product, middle_product = upper * (_TWO_PI_HIGH * 2.0**-32), middle * (_TWO_PI_HIGH * 2.0**-64)
     angle = product + middle_product
     tail = middle_product - (angle - product)
-    tail += upper * (_TWO_PI_LOW * 2.0**32 * scale)
-    tail += middle * (_TWO_PI_LOW * scale)
-    tail += low * (float(TWO_PI) * 2.0**-64 * scale)
+    tail += upper * (_TWO_PI_LOW * 2.0**-32)
+    tail += middle * (_TWO_PI_LOW * 2.0**-64)
+    tail += low * (float(TWO_PI) * 2.0**-128)
     total = angle + tail
     tail -= total - angle
-    return quarter, total, tail
+    return quarter, total * unit, tail * unit
 
 
 _TWO_PI_HIGH = round(float(TWO_PI) * 2**18) / 2**18
-_TWO_PI_LOW = float(TWO_PI - Decimal(_TWO_PI_HIGH))
+_TWO_PI_LOW = float(exact_context().subtract(TWO_PI, Decimal(_TWO_PI_HIGH)))
 
 # Taylor coefficients: up to an eighth of a turn the first one left out adds less than 2^-58.
 _SINE = [(-1.0) ** n / factorial(2 * n + 1) for n in range(8, 0, -1)]

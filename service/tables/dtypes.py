@@ -51,7 +51,9 @@ def round_into(values: Float64s, elements: Elements, dtype: DType) -> None:
 
 def widened(elements: Elements, dtype: DType) -> Float64s:
     """Give the float64 values of the elements of a real type, exactly."""
-    return np.asarray(decimal_view(elements, dtype), dtype=np.float64)
+    # A signalling NaN becomes a quiet one, which is no reason to warn.
+    with np.errstate(invalid="ignore"):
+        return np.asarray(decimal_view(elements, dtype), dtype=np.float64)
 
 
 def decimal_view(elements: Elements, dtype: DType) -> Elements:

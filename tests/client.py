@@ -1,0 +1,56 @@
+"""A client that drives an application in this process, and runs its lifespan."""
+
+import asyncio
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import httpx
+from fastapi import FastAPI
+
+Result = TypeVar("Result")
+
+
+class Client:
+    """Send requests to an application, one after the other or many at once."""
+
+    def __init__(self, app: FastAPI, runner: asyncio.Runner, http: httpx.AsyncClient) -> None:
+        self.app = app
+        self._runner = runner
+        self._http = http
+
+    def run(self, work: Coroutine[Any, Any, Result]) -> Result:
+        return self._runner.run(work)
+
+    def request(self, method: str, url: str, **options: Any) -> httpx.Response:
+        return self.run(self._http.request(method, url, **options))
+
+    def get(self, url: str, **headers: str) -> httpx.Response:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        return self.request("GET", url, headers=named)
+
+    def head(self, url: str) -> httpx.Response:
+        return self.request("HEAD", url)
+
+    def post(self, url: str, **options: Any) -> httpx.Response:
+        return self.request("POST", url, **options)
+
+    def get_all(self, urls: list[str]) -> list[httpx.Response]:
+        async def together() -> list[httpx.Response]:
+            return await asyncio.gather(*(self._http.get(url) for url in urls))
+
+        return self.run(together())
+
+
+@contextmanager
+def client_of(app: FastAPI) -> Iterator[Client]:
+    with asyncio.Runner() as runner:
+        lifespan = app.router.lifespan_context(app)
+        runner.run(lifespan.__aenter__())
+        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+        http = httpx.AsyncClient(transport=transport, base_url="http://posref.test")
+        try:
+            yield Client(app, runner, http)
+        finally:
+            runner.run(http.aclose())
+            runner.run(lifespan.__aexit__(None, None, None))

@@ -1,0 +1,131 @@
+"""The one grammar of values."""
+
+import pytest
+
+from service.delivery import grammar
+from service.tables.angle import MAX_POSITION
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("5", 5), ("-5", -5), ("007", 7), ("-0", 0), (5, 5), ("1" * 40, int("1" * 40))],
+)
+def test_integers_are_digits_with_at_most_a_minus(text: object, value: int) -> None:
+    assert value == grammar.integer(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "1_000",
+        " 5",
+        "5 ",
+        "5.0",
+        "+5",
+        "0x5",
+        "1e3",
+        "--5",
+        "٥",
+        "nan",
+        "1" * 41,
+        5.0,
+        True,
+        None,
+        [],
+    ],
+)
+def test_nothing_else_is_an_integer(text: object) -> None:
+    with pytest.raises(ValueError, match="must be an integer"):
+        grammar.integer(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1", 1.0),
+        ("-0.5", -0.5),
+        ("1e4", 1e4),
+        ("1E+4", 1e4),
+        ("2.5e-3", 0.0025),
+        (3, 3.0),
+        (0.1, 0.1),
+    ],
+)
+def test_reals_are_spelled_as_in_json(text: object, value: float) -> None:
+    assert value == grammar.real(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "1_0", ".5", "5.", "01", "+1", "1e", "nan", "inf", "Infinity", "0x1p3", " 1", "1,0"),
+        *(True, None, "1e400", "-1e400", float("inf"), float("nan"), 10**400, "0." + "1" * 800),
+    ],
+)
+def test_nothing_else_is_a_real(text: object) -> None:
+    with pytest.raises(ValueError, match="must be a number"):
+        grammar.real(text)
+
+
+@pytest.mark.parametrize(("text", "value"), [("true", True), ("false", False), (True, True)])
+def test_booleans_are_two_words(text: object, value: bool) -> None:
+    assert value is grammar.boolean(text)
+
+
+@pytest.mark.parametrize("text", ["True", "1", "t", "yes", "", 1, None])
+def test_nothing_else_is_a_boolean(text: object) -> None:
+    with pytest.raises(ValueError, match="must be true or false"):
+        grammar.boolean(text)
+
+
+def test_lists_of_reals_have_commas_or_are_json() -> None:
+    assert (1.0, 0.5) == grammar.reals("1,0.5") == grammar.reals([1, 0.5])
+
+
+@pytest.mark.parametrize("text", ["", "1,", "1;2", [], [True], 3, {"a": 1}])
+def test_nothing_else_is_a_list_of_reals(text: object) -> None:
+    with pytest.raises(ValueError, match="must be"):
+        grammar.reals(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical"),
+    [
+        ("0,5,9:20:2", "0,5,9:20:2"),
+        ("0,1,2,3", "0:4"),
+        ("3:0:-1", "3:0:-1"),
+        ("-2:2", "-2:2"),
+        ([0, 1, "2:4"], "0:4"),
+        (7, "7"),
+        (f"{-MAX_POSITION},{MAX_POSITION}", f"{-MAX_POSITION},{MAX_POSITION}"),
+    ],
+)
+def test_positions_are_integers_and_half_open_ranges(text: object, canonical: str) -> None:
+    assert canonical == str(grammar.positions(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("", "must be an integer"),
+        ([], "not empty"),
+        ({}, "not empty"),
+        ("1,,2", "must be an integer"),
+        ("5:5", "must not be empty"),
+        ("5:1", "must not be empty"),
+        ("1:5:-1", "must not be empty"),
+        ("1:5:0", "step other than 0"),
+        ("1:2:3:4", "a range is start:stop"),
+        (":5", "must be an integer"),
+        ("1.5", "must be an integer"),
+        (True, "must be a list"),
+        ([1.5], "must be an integer"),
+        (str(2**62 + 1), "must lie within"),
+        (f"0:{2**62 + 2}", "must lie within"),
+        (f"{-(2**62)}:{2**62},{-(2**62)}:{2**62}", "fewer than"),
+    ],
+)
+def test_positions_that_are_not_are_refused_by_rule(text: object, rule: str) -> None:
+    with pytest.raises(ValueError, match=rule):
+        grammar.positions(text)

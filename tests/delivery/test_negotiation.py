@@ -1,0 +1,88 @@
+"""Which format an answer comes in."""
+
+import numpy as np
+import pytest
+
+from service.delivery.negotiation import choose_format, media_quality, possible_formats
+from service.errors import NotAcceptable, UnsupportedByFormat
+from service.formats import FORMATS
+from service.tables.document import Document
+from service.tables.dtypes import BFLOAT16, COMPLEX64, FLOAT32
+from service.tables.table import StoredTable
+
+PLAIN = Document("encoding", {}, {"encoding": StoredTable(np.zeros((1, 1), "<f4"), FLOAT32)})
+NARROW = Document("encoding", {}, {"encoding": StoredTable(np.zeros((1, 1), "<u2"), BFLOAT16)})
+COMPLEX = Document("rope", {}, {"rope": StoredTable(np.zeros((1, 1), "<c8"), COMPLEX64)})
+
+
+def chosen(document: Document, extension: str | None, accept: str | None) -> str:
+    return choose_format(document, extension, accept, FORMATS["json"]).extension
+
+
+@pytest.mark.parametrize(
+    ("accept", "quality"),
+    [
+        (None, 1.0),
+        ("", 1.0),
+        ("*/*", 1.0),
+        ("application/*;q=0.3", 0.3),
+        ("application/x-npy;q=0.5, */*;q=0.9", 0.5),
+        ("application/x-npy ; q=0.5", 0.5),
+        ("APPLICATION/X-NPY", 1.0),
+        ("application/x-npy;q=0", 0.0),
+        ("text/html", 0.0),
+        ("application/x-npy;q=2", 0.0),
+        ("application/x-npy;q=-1", 0.0),
+        ("application/x-npy;q=0.1234", 0.0),
+        ("application/x-npy;q=nan", 0.0),
+        ("application/x-npy;q=1.", 1.0),
+        ("application/x-npy;version=2", 0.0),
+        (";;,,", 0.0),
+    ],
+)
+def test_qualities_are_those_of_the_most_specific_range(accept: str | None, quality: float) -> None:
+    assert quality == media_quality(accept, "application/x-npy")
+
+
+@pytest.mark.parametrize(
+    ("extension", "accept", "expected"),
+    [
+        ("npy", "application/json", "npy"),
+        (None, None, "json"),
+        (None, "*/*", "json"),
+        (None, "application/x-npy", "npy"),
+        (None, "application/json;q=0.5, application/x-npy;q=0.6", "npy"),
+        (None, "application/*;q=0.5, application/vnd.safetensors", "safetensors"),
+        (None, "application/octet-stream, application/json;q=0", "bin"),
+        (None, "text/html,application/xhtml+xml,*/*;q=0.8", "json"),
+    ],
+)
+def test_the_extension_decides_and_then_accept(
+    extension: str | None, accept: str | None, expected: str
+) -> None:
+    assert expected == chosen(PLAIN, extension, accept)
+
+
+def test_what_no_format_satisfies_is_not_acceptable_and_says_what_exists() -> None:
+    with pytest.raises(NotAcceptable, match=r"application/json, application/x-npy"):
+        chosen(PLAIN, None, "text/html")
+
+
+@pytest.mark.parametrize(
+    ("document", "extension", "accept", "rule"),
+    [
+        (NARROW, "npy", None, "NumPy has no bfloat16; these formats can: json, safetensors, bin"),
+        (NARROW, None, "application/x-npy", "NumPy has no bfloat16"),
+        (COMPLEX, "json", None, "complex numbers have no JSON; these formats can: npy, bin"),
+    ],
+)
+def test_a_format_that_cannot_hold_the_table_says_which_can(
+    document: Document, extension: str | None, accept: str | None, rule: str
+) -> None:
+    with pytest.raises(UnsupportedByFormat, match=rule):
+        chosen(document, extension, accept)
+
+
+def test_without_a_wish_a_format_that_can_hold_the_table_is_chosen() -> None:
+    assert chosen(COMPLEX, None, None) == "npy"
+    assert [form.extension for form in possible_formats(COMPLEX)] == ["npy", "bin"]

@@ -1,0 +1,96 @@
+"""Parameters: strict, and every fault named."""
+
+from typing import Annotated, Literal
+
+import pytest
+from pydantic import BeforeValidator, Field
+
+from service.delivery import grammar
+from service.delivery.parameters import Parameters, nearest, parse_query, read_parameters
+from service.errors import InvalidParameters
+
+
+class Model(Parameters):
+    seq_len: Annotated[int, BeforeValidator(grammar.integer)] = Field(ge=1, le=10)
+    layout: Literal["interleaved", "half"] = "half"
+
+
+def faults(query: bytes) -> list[tuple[str | None, str | None, str]]:
+    with pytest.raises(InvalidParameters) as caught:
+        read_parameters(Model, parse_query(query))
+    return [(fault.where, fault.value, fault.detail) for fault in caught.value.faults]
+
+
+@pytest.mark.parametrize(
+    ("query", "values"),
+    [
+        (b"", {}),
+        (b"a=1&b=2", {"a": "1", "b": "2"}),
+        (b"a=%2Bx+y%C3%A4", {"a": "+x yä"}),
+        (b"a", {"a": ""}),
+        (b"a=b=c", {"a": "b=c"}),
+    ],
+)
+def test_a_query_is_names_and_values(query: bytes, values: dict[str, str]) -> None:
+    assert values == parse_query(query)
+
+
+@pytest.mark.parametrize(
+    ("query", "fault"),
+    [
+        (b"seq_len=1&seq_len=2", ("seq_len", "2", "it is given twice")),
+        (b"seq_len=1&seq%5Flen=2", ("seq_len", "2", "it is given twice")),
+        (b"seq_len=%ff", ("seq_len", "%ff", "it must be UTF-8")),
+        (b"seq_len=\xff", ("seq_len", "\\xff", "it must be UTF-8")),
+        (b"%ff=1", ("%ff", "%ff", "it must be UTF-8")),
+        (b"seq_len=%zz", ("seq_len", "%zz", "a % must be followed by two hexadecimal digits")),
+        (b"seq_len=5%", ("seq_len", "5%", "a % must be followed by two hexadecimal digits")),
+        (b"", ("seq_len", None, "seq_len is required")),
+        (b"seq_len=0", ("seq_len", "0", "seq_len must be at least 1")),
+        (b"seq_len=11", ("seq_len", "11", "seq_len must be at most 10")),
+        (
+            b"seq_len=NaN",
+            (
+                "seq_len",
+                "NaN",
+                "seq_len must be an integer, digits with at most a minus sign before them",
+            ),
+        ),
+        (
+            b"seq_len=1&layout=halv",
+            ("layout", "halv", "layout must be 'interleaved' or 'half'; did you mean half?"),
+        ),
+        (
+            b"seq_len=1&layuot=half",
+            ("layuot", "half", "layuot is not a parameter here; did you mean layout?"),
+        ),
+        (
+            b"seq_len=1&zzz=1",
+            ("zzz", "1", "zzz is not a parameter here; there are layout, seq_len"),
+        ),
+    ],
+)
+def test_a_fault_names_parameter_value_rule_and_nearest_spelling(
+    query: bytes, fault: tuple[str, str | None, str]
+) -> None:
+    assert [fault] == faults(query)
+
+
+def test_every_fault_is_named() -> None:
+    assert [where for where, _, _ in faults(b"seq_len=0&layout=0&x=0")] == [
+        "seq_len",
+        "layout",
+        "x",
+    ]
+
+
+def test_long_values_are_shortened() -> None:
+    ((_, value, _),) = faults(b"seq_len=" + b"9" * 5000)
+
+    assert value is not None
+    assert len(value) < 100
+
+
+def test_what_is_like_nothing_has_no_nearest() -> None:
+    assert nearest("seqlen", ["seq_len", "start"]) == "seq_len"
+    assert nearest("zzz", ["seq_len", "start"]) is None

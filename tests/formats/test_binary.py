@@ -1,0 +1,65 @@
+"""Bodies that can be entered anywhere."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.formats import FORMATS
+from service.formats import binary as binary_module
+from service.formats.binary import BinaryBody
+from service.tables.dtypes import REAL_DTYPES
+from service.tables.positions import Positions
+from service.tables.rotary import rope
+from service.tables.scaling import Geometric
+
+
+def body_of(extension: str, dtype: str, rows: int, pack: str = "flat") -> BinaryBody:
+    document = rope(
+        rule=Geometric(10000.0, 6, 3),
+        positions=Positions.contiguous(-5, rows),
+        pack=pack,
+        dtype=REAL_DTYPES[dtype],
+    )
+    body = FORMATS[extension].body(document)
+    assert isinstance(body, BinaryBody)
+    return body
+
+
+@pytest.mark.parametrize(
+    ("extension", "dtype", "pack"),
+    [
+        ("npy", "float32", "flat"),
+        ("npy", "float64", "complex"),
+        ("bin", "bfloat16", "concat"),
+        ("safetensors", "float16", "half"),
+    ],
+)
+@given(data=st.data())
+def test_any_range_of_bytes_is_that_of_the_whole(
+    extension: str, dtype: str, pack: str, data: st.DataObject
+) -> None:
+    body = body_of(extension, dtype, 40, pack)
+    whole = b"".join(body.blocks())
+    start = data.draw(st.integers(0, len(whole)))
+    stop = data.draw(st.integers(start, len(whole)))
+
+    assert len(whole) == body.length_bytes
+    assert whole[start:stop] == b"".join(body.blocks(start, stop))
+
+
+def test_blocks_are_of_bounded_size_and_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = body_of("npy", "float64", 100)
+    whole = b"".join(body.blocks())
+    monkeypatch.setattr(binary_module, "BLOCK_BYTES", 100)
+
+    blocks = list(body.blocks())
+
+    assert whole == b"".join(blocks)
+    assert max(len(block) for block in blocks[1:]) <= 100
+
+
+def test_the_last_bytes_of_a_table_larger_than_any_disk_are_there_at_once() -> None:
+    body = body_of("bin", "float32", 2**55)
+
+    assert body.length_bytes == 2**55 * 6 * 4
+    assert len(b"".join(body.blocks(body.length_bytes - 24))) == 24

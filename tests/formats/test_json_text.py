@@ -1,0 +1,151 @@
+"""``json``: numbers that parse back, in blocks that do not show."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.errors import InvalidBody
+from service.formats import json_text
+from service.formats.json_text import JSON
+from service.tables.document import Document
+from service.tables.dtypes import (
+    COMPLEX64,
+    FLOAT64,
+    REAL_DTYPES,
+    decimal_view,
+    round_into,
+)
+from service.tables.table import StoredTable
+
+
+def stored(values: object, dtype: str = "float64") -> StoredTable:
+    wide = np.array(values, dtype=np.float64)
+    elements = np.empty(wide.shape, dtype=REAL_DTYPES[dtype].storage)
+    round_into(wide, elements, REAL_DTYPES[dtype])
+    return StoredTable(elements, REAL_DTYPES[dtype])
+
+
+def written(document: Document) -> bytes:
+    return b"".join(JSON.body(document).blocks())
+
+
+def test_one_array_is_a_flat_object_with_metadata_first() -> None:
+    document = Document("encoding", {"base": 10000.0}, {"encoding": stored([[0.0, 1.0]])})
+
+    assert written(document) == (
+        b'{"kind":"encoding","parameters":{"base":10000.0},"shape":[1,2],"dtype":"float64",'
+        b'"data":[[0.0,1.0]]}'
+    )
+
+
+def test_several_arrays_are_an_object_by_name() -> None:
+    document = Document("rope", {}, {"cos": stored([1.0]), "sin": stored([0.0])})
+
+    assert written(document) == (
+        b'{"kind":"rope","parameters":{},"shape":[1],"dtype":"float64",'
+        b'"data":{"cos":[1.0],"sin":[0.0]}}'
+    )
+
+
+def test_arrays_that_differ_say_so_by_name() -> None:
+    document = Document("rope-apply", {}, {"q": stored([1.0]), "k": stored([0.0, 2.0], "float32")})
+
+    content = json.loads(written(document))
+
+    assert content["shape"] == {"q": [1], "k": [2]}
+    assert content["dtype"] == {"q": "float64", "k": "float32"}
+
+
+@pytest.mark.parametrize("dtype", sorted(REAL_DTYPES))
+@given(st.lists(st.floats(-1.0, 1.0), min_size=1, max_size=8))
+def test_numbers_parse_back_to_the_element(dtype: str, values: list[float]) -> None:
+    table = stored([values], dtype)
+
+    (parsed,) = json.loads(written(Document("encoding", {}, {"encoding": table})))["data"]
+
+    exact = decimal_view(table.elements, table.dtype)[0]
+    assert exact.tolist() == np.array(parsed).astype(exact.dtype).tolist()
+
+
+def test_bfloat16_is_spelled_as_the_float32_of_its_value() -> None:
+    document = Document("encoding", {}, {"encoding": stored([0.1], "bfloat16")})
+
+    assert written(document).endswith(b'"data":[0.100097656]}')
+
+
+@pytest.mark.parametrize("shape", [(7,), (3, 5), (2, 3, 4), (1, 5, 2), (4, 1, 1)])
+@pytest.mark.parametrize("block", [1, 3, 4, 1000])
+def test_blocks_do_not_show(
+    monkeypatch: pytest.MonkeyPatch, shape: tuple[int, ...], block: int
+) -> None:
+    elements = np.arange(np.prod(shape), dtype=np.float64).reshape(shape)
+    monkeypatch.setattr(json_text, "_BLOCK_ELEMENTS", block)
+
+    data = json.loads(
+        written(Document("encoding", {}, {"encoding": StoredTable(elements, FLOAT64)}))
+    )["data"]
+
+    assert elements.tolist() == data
+
+
+@given(
+    st.lists(st.integers(1, 4), min_size=1, max_size=4),
+    st.sampled_from(sorted(REAL_DTYPES)),
+    st.sampled_from([0.0, -1.1754943508222875e-38, -2.2250738585072014e-308, 0.1, -1 / 3, 1e300]),
+)
+def test_the_limit_is_never_exceeded(shape: list[int], dtype: str, value: float) -> None:
+    with np.errstate(over="ignore"):
+        table = stored(np.full(shape, value), dtype)
+    document = Document("encoding", {"base": 1.5}, {"b": table, "a": table})
+
+    assert len(written(document)) <= JSON.body(document).limit_bytes
+
+
+def test_complex_numbers_are_refused() -> None:
+    table = StoredTable(np.zeros(1, dtype="<c8"), COMPLEX64)
+
+    assert "complex" in (JSON.refusal(Document("rope", {}, {"rope": table})) or "")
+
+
+def test_a_json_body_is_only_made_whole() -> None:
+    body = JSON.body(Document("encoding", {}, {"encoding": stored([1.0])}))
+
+    with pytest.raises(ValueError, match="only made whole"):
+        list(body.blocks(1))
+
+
+def test_arrays_and_parameters_are_read() -> None:
+    content = JSON.read(b'{"x": [[1, 2.5]], "positions": [3], "layout": "half"}')
+
+    assert content.arrays["x"].elements.tolist() == [[1.0, 2.5]]
+    assert content.parameters == {"positions": [3], "layout": "half"}
+
+
+@pytest.mark.parametrize(
+    ("body", "where", "rule"),
+    [
+        (b"", "", "not JSON"),
+        (b"[1]", "", "must be a JSON object"),
+        (b'{"x": [[1]]', "", "not JSON"),
+        (b"\xff", "", "not UTF-8"),
+        (b'{"start": 1}', "/x", "an array is missing"),
+        (b'{"x": [[1, 2], [3]]}', "/x", "all of a length"),
+        (b'{"x": [["1"]]}', "/x", "numbers only"),
+        (b'{"x": [[null]]}', "/x", "numbers only"),
+        (b'{"x": {}}', "/x", "numbers only"),
+        (b'{"x": [[1e400]]}', "/x", "within the range"),
+        (b'{"x": [[NaN]]}', "", "NaN is not JSON"),
+        (b'{"x": [[1]], "x": [[2]]}', "/x", "given twice"),
+        (b'{"x": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "", "nested too deeply|all of a"),
+        (b'{"x": ' + b"[" * 70 + b"1" + b"]" * 70 + b"}", "/x", "numbers"),
+    ],
+    ids=range(14),
+)
+def test_anything_else_is_refused_where_it_is(body: bytes, where: str, rule: str) -> None:
+    with pytest.raises(InvalidBody, match=rule) as caught:
+        JSON.read(body)
+
+    assert where == caught.value.faults[0].where

@@ -1,0 +1,103 @@
+"""``npy``: what NumPy itself writes and reads, and nothing that it should not."""
+
+import io
+import pickle
+
+import numpy as np
+import pytest
+
+from service.errors import InvalidBody
+from service.formats.npy import NPY
+from service.tables.document import Document
+from service.tables.dtypes import BFLOAT16, FLOAT32, FLOAT64
+from service.tables.table import StoredTable
+
+
+def document(elements: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> Document:
+    return Document("encoding", {}, {"encoding": StoredTable(elements, FLOAT64)})
+
+
+def saved(array: object, **options: bool) -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, array, **options)  # type: ignore[arg-type]
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("shape", [(5,), (4, 4), (2, 3, 4), (1, 100, 512)])
+def test_the_bytes_are_those_that_numpy_saves(shape: tuple[int, ...]) -> None:
+    elements = np.arange(np.prod(shape), dtype=np.float64).reshape(shape)
+
+    body = b"".join(NPY.body(document(elements)).blocks())
+
+    assert saved(elements) == body
+    assert len(body) - elements.nbytes == 128
+
+
+def test_bfloat16_and_several_arrays_are_refused() -> None:
+    bits = StoredTable(np.zeros((2, 2), dtype="<u2"), BFLOAT16)
+    table = StoredTable(np.zeros((2, 2)), FLOAT64)
+
+    assert "bfloat16" in (NPY.refusal(Document("rope", {}, {"rope": bits})) or "")
+    assert "part=cos|sin" in (NPY.refusal(Document("rope", {}, {"cos": table, "sin": table})) or "")
+
+
+@pytest.mark.parametrize("dtype", ["<f2", "<f4", "<f8"])
+def test_what_numpy_saved_is_read(dtype: str) -> None:
+    array = np.arange(6, dtype=dtype).reshape(2, 3)
+
+    table = NPY.read(saved(array)).arrays["x"]
+
+    assert dtype == table.dtype.storage
+    assert array.tolist() == table.elements.tolist()
+
+
+def test_fortran_order_is_read_as_what_it_means() -> None:
+    array = np.asfortranarray(np.arange(6.0).reshape(2, 3))
+    body = saved(array)
+
+    assert b"'fortran_order': True" in body
+    assert array.tolist() == NPY.read(body).arrays["x"].elements.tolist()
+
+
+def test_version_2_is_read() -> None:
+    stream = io.BytesIO()
+    np.lib.format.write_array(stream, np.ones((2, 2), dtype="<f4"), version=(2, 0))
+
+    assert NPY.read(stream.getvalue()).arrays["x"].dtype == FLOAT32
+
+
+GOOD = saved(np.arange(6.0).reshape(2, 3))
+
+
+@pytest.mark.parametrize(
+    ("body", "rule"),
+    [
+        (b"", "not a readable npy header"),
+        (GOOD[:40], "not a readable npy header"),
+        (GOOD[:-1], "48 bytes of elements .* and 47 follow"),
+        (GOOD + b"\0", "48 bytes of elements .* and 49 follow"),
+        (b"\x93NUMPZ" + GOOD[6:], "not a readable npy header"),
+        (GOOD[:6] + b"\x03\x00" + GOOD[8:], "npy format 3.0: send version 1.0 or 2.0"),
+        (saved(np.array([[{}]], dtype=object), allow_pickle=True), "a pickle"),
+        (pickle.dumps([1.0]), "not a readable npy header"),
+        (saved(np.ones((2, 2), dtype=">f4")), "big-endian"),
+        (saved(np.ones((2, 2), dtype="<i8")), "elements are int64"),
+        (saved(np.ones((2, 2), dtype="<c8")), "elements are complex64"),
+        (saved(np.ones(2, dtype=[("a", "<f4")])), "send one of float32"),
+        (GOOD.replace(b"(2, 3)", b"(2,-3)"), "negative length|bytes of elements"),
+        (GOOD.replace(b"(2, 3), }", b"(2, 9**9)"), "not a readable npy header"),
+        (GOOD.replace(b"'<f8'", b"'x!8'"), "not a readable npy header"),
+        (GOOD[:8] + b"\xff\xff" + GOOD[10:], "not a readable npy header"),
+    ],
+    ids=range(16),
+)
+def test_anything_else_is_refused_with_the_reason(body: bytes, rule: str) -> None:
+    with pytest.raises(InvalidBody, match=rule):
+        NPY.read(body)
+
+
+def test_a_header_that_promises_more_than_memory_allocates_nothing() -> None:
+    body = GOOD.replace(b"(2, 3), }          ", b"(99999, 99999999)} ")
+
+    with pytest.raises(InvalidBody, match="bytes of elements"):
+        NPY.read(body)

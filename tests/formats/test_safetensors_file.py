@@ -1,0 +1,109 @@
+"""``safetensors``: read by the library, the same bytes from run to run."""
+
+import json
+
+import ml_dtypes
+import numpy as np
+import pytest
+import safetensors.numpy
+
+from service.errors import InvalidBody
+from service.formats.safetensors_file import SAFETENSORS
+from service.tables.document import Document
+from service.tables.dtypes import BFLOAT16, COMPLEX64, FLOAT16, FLOAT32, FLOAT64
+from service.tables.table import StoredTable
+
+COS = StoredTable(np.array([[1.0, 0.5]], dtype="<f4"), FLOAT32)
+SIN = StoredTable(np.array([[0.0, -0.5]], dtype="<f4"), FLOAT32)
+TWO = Document(
+    "rope", {"rope_theta": 10000.0, "pack": "compact", "inverse": False}, {"sin": SIN, "cos": COS}
+)
+
+
+def body(document: Document) -> bytes:
+    return b"".join(SAFETENSORS.body(document).blocks())
+
+
+def header(raw: bytes) -> dict[str, dict[str, object]]:
+    length = int.from_bytes(raw[:8], "little")
+    content: dict[str, dict[str, object]] = json.loads(raw[8 : 8 + length])
+    return content
+
+
+def test_the_library_reads_every_array_by_name() -> None:
+    loaded = safetensors.numpy.load(body(TWO))
+
+    assert {name: array.tolist() for name, array in loaded.items()} == {
+        "cos": [[1.0, 0.5]],
+        "sin": [[0.0, -0.5]],
+    }
+
+
+def test_the_metadata_says_what_fixes_the_numbers() -> None:
+    assert header(body(TWO))["__metadata__"] == {
+        "kind": "rope",
+        "revision": "1",
+        "rope_theta": "10000.0",
+        "pack": "compact",
+        "inverse": "false",
+    }
+
+
+def test_keys_are_sorted_and_elements_aligned() -> None:
+    raw = body(TWO)
+
+    assert sorted(header(raw)) == list(header(raw))
+    assert int.from_bytes(raw[:8], "little") % 8 == 0
+
+
+def test_arrays_of_different_types_are_read_back_by_the_library() -> None:
+    wide = StoredTable(np.array([[2.0]], dtype="<f8"), FLOAT64)
+    narrow = StoredTable(np.array([[0x3FC0]], dtype="<u2"), BFLOAT16)
+    half = StoredTable(np.array([[3.0]], dtype="<f2"), FLOAT16)
+
+    raw = body(Document("rope-apply", {}, {"a": narrow, "b": wide, "c": half}))
+
+    deserialized = safetensors.deserialize(raw)  # type: ignore[no-untyped-call]
+    loaded = {name: bytes(view["data"]) for name, view in deserialized}
+    tables = {"a": narrow, "b": wide, "c": half}
+    assert loaded == {name: table.elements.tobytes() for name, table in tables.items()}
+
+
+def test_complex_numbers_are_refused() -> None:
+    table = StoredTable(np.zeros((1, 1), dtype="<c8"), COMPLEX64)
+
+    assert SAFETENSORS.refusal(Document("rope", {}, {"rope": table})) is not None
+
+
+def test_what_the_library_wrote_is_read() -> None:
+    raw = safetensors.numpy.save(
+        {
+            "q": np.ones((2, 3), dtype=np.float16),
+            "k": np.full((1, 2), 1.5, dtype=ml_dtypes.bfloat16),
+        }
+    )
+
+    arrays = SAFETENSORS.read(raw).arrays
+
+    assert {n: t.dtype.name for n, t in arrays.items()} == {"q": "float16", "k": "bfloat16"}
+    assert arrays["k"].elements.tolist() == [[0x3FC0, 0x3FC0]]
+
+
+GOOD = safetensors.numpy.save({"x": np.ones((2, 2), dtype=np.float32)})
+
+
+@pytest.mark.parametrize(
+    ("raw", "rule"),
+    [
+        (b"", "not a safetensors file"),
+        (GOOD[:-1], "not a safetensors file"),
+        (GOOD + b"\0", "not a safetensors file"),
+        (b"\xff" * 8 + GOOD[8:], "not a safetensors file"),
+        (safetensors.numpy.save({"x": np.ones(2, dtype=np.int32)}), "x is I32: send one of F64"),
+        (safetensors.numpy.save({}), "no tensor"),
+    ],
+    ids=range(6),
+)
+def test_anything_else_is_refused_with_the_reason(raw: bytes, rule: str) -> None:
+    with pytest.raises(InvalidBody, match=rule):
+        SAFETENSORS.read(raw)

@@ -1,0 +1,72 @@
+"""Rounding to element types, once."""
+
+from fractions import Fraction
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.tables.dtypes import BFLOAT16, REAL_DTYPES, decimal_view, round_into, widened
+from tests.exact import rounded
+
+VALUES = st.one_of(
+    st.floats(-1.0, 1.0),
+    st.floats(-60000.0, 60000.0),
+    st.floats(-1e-37, 1e-37),
+    st.sampled_from([0.0, -0.0, 1.0, 2.0**-133, 2.0**-134, 1.5 * 2.0**-133, 2.0**-24, 2.0**-25]),
+)
+
+
+@pytest.mark.parametrize("name", ["float32", "float16", "bfloat16"])
+@given(st.lists(VALUES, min_size=1, max_size=20))
+def test_every_value_is_rounded_once_to_nearest_even(name: str, values: list[float]) -> None:
+    dtype = REAL_DTYPES[name]
+    elements = np.empty(len(values), dtype=dtype.storage)
+
+    round_into(np.array(values), elements, dtype)
+
+    expected = [rounded(Fraction(value), name) for value in values]
+    assert expected == [Fraction(float(value)) for value in widened(elements, dtype)]
+
+
+def test_bfloat16_is_not_rounded_twice() -> None:
+    """Just above a tie of bfloat16, by less than float32 can tell."""
+    above = 1.0 + 2.0**-8 + 2.0**-40
+    below = 1.0 + 3 * 2.0**-8 - 2.0**-40
+    bits = np.empty(4, dtype="<u2")
+
+    round_into(np.array([above, -above, below, -below]), bits, BFLOAT16)
+
+    values = widened(bits, BFLOAT16).tolist()
+    assert values == [1.0 + 2.0**-7, -1.0 - 2.0**-7, 1.0 + 2.0**-7, -1.0 - 2.0**-7]
+
+
+def test_bfloat16_of_float32_is_what_ml_dtypes_gives() -> None:
+    patterns = np.arange(0, 2**32, 65521, dtype=np.uint64).astype(np.uint32)
+    values = patterns.view(np.float32)
+    bits = np.empty(len(values), dtype="<u2")
+
+    round_into(widened(values, REAL_DTYPES["float32"]), bits, BFLOAT16)
+
+    expected = values.astype(ml_dtypes.bfloat16)
+    is_nan = np.isnan(values)
+    assert (bits[~is_nan] == expected.view(np.uint16)[~is_nan]).all()
+    assert np.isnan(bits.view(ml_dtypes.bfloat16)[is_nan]).all()
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("-inf"), 3.4e38, 1e300, -1e300])
+def test_what_is_too_large_for_bfloat16_is_infinite(value: float) -> None:
+    bits = np.empty(1, dtype="<u2")
+
+    round_into(np.array([value]), bits, BFLOAT16)
+
+    assert np.copysign(np.inf, value) == widened(bits, BFLOAT16)[0]
+
+
+def test_bfloat16_prints_as_the_float32_of_its_value() -> None:
+    view = decimal_view(np.array([0x3FC0, 0xBF80], dtype="<u2"), BFLOAT16)
+
+    assert view.dtype == np.float32
+    assert view.tolist() == [1.5, -1.0]

@@ -1,0 +1,88 @@
+"""The exactness tests can fail: plausible mistakes in the kernel, each caught."""
+
+from decimal import Context, Decimal
+
+import numpy as np
+import pytest
+
+from service.lru import ByteBoundedLRU
+from service.tables import angle, dtypes, phasor, scaling
+from service.tables.angle import FixedPointFrequencies, Float64s, Int64s
+from tests.tables import test_angle, test_dtypes, test_sinusoidal
+
+fixed_point = angle.fixed_point
+
+
+@pytest.fixture(autouse=True)
+def fresh_setups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no mutant see phasors of the real kernel, nor leave its own behind."""
+    monkeypatch.setattr(phasor, "_setups", ByteBoundedLRU(2**26))
+
+
+def exactness_of_the_encoding() -> None:
+    test_sinusoidal.test_float64_is_within_six_units_and_small_angles_keep_their_relative_precision()
+
+
+def test_without_a_mutant_the_encoding_is_exact() -> None:
+    exactness_of_the_encoding()
+
+
+def test_plain_numpy_sines_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    def plain(frequencies: FixedPointFrequencies, positions: Int64s) -> tuple[Float64s, Float64s]:
+        turns = (frequencies.high * 2.0**-64 + frequencies.low * 2.0**-128) * frequencies.unit
+        angles = positions[:, np.newaxis] * (turns * 2 * np.pi)
+        return np.sin(angles), np.cos(angles)
+
+    monkeypatch.setattr(phasor, "sin_cos", plain)
+
+    with pytest.raises(AssertionError):
+        exactness_of_the_encoding()
+
+
+def test_decimals_of_28_digits_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (angle, scaling):
+        monkeypatch.setattr(module, "exact_context", lambda: Context(prec=28))
+
+    with pytest.raises(AssertionError):
+        exactness_of_the_encoding()
+    with pytest.raises(AssertionError):
+        test_angle.test_precision_is_the_same_in_a_bare_thread()
+
+
+def test_frequencies_of_64_bits_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    def short(frequencies: list[Decimal]) -> FixedPointFrequencies:
+        whole = fixed_point(frequencies)
+        return FixedPointFrequencies(whole.high, np.zeros_like(whole.low), whole.unit)
+
+    monkeypatch.setattr(phasor, "fixed_point", short)
+
+    with pytest.raises(AssertionError):
+        exactness_of_the_encoding()
+
+
+def test_phasors_split_across_zero_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With b always positive, position −1 is 64·(−1) + 63, and small sines cancel."""
+    monkeypatch.setattr(np, "fmod", np.mod)
+
+    with pytest.raises(AssertionError):
+        test_sinusoidal.test_tiny_sines_are_as_good_as_large_ones(-1)
+
+
+def test_bfloat16_rounded_twice_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    def twice(values: Float64s) -> dtypes.Elements:
+        bits = values.astype(np.float32).view(np.uint32)
+        last_kept = (bits >> np.uint32(16)) & np.uint32(1)
+        return ((bits + np.uint32(0x7FFF) + last_kept) >> np.uint32(16)).astype("<u2")
+
+    monkeypatch.setattr(dtypes, "_bfloat16_bits", twice)
+
+    with pytest.raises(AssertionError):
+        test_dtypes.test_bfloat16_is_not_rounded_twice()
+
+
+def test_a_wrong_digit_of_pi_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = angle.exact_context().add(angle.TWO_PI, Decimal("1e-30"))
+    monkeypatch.setattr(angle, "TWO_PI", wrong)
+
+    with pytest.raises(AssertionError):
+        exactness_of_the_encoding()

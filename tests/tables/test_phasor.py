@@ -1,0 +1,116 @@
+"""The phasor product: exact everywhere, and the same bytes whichever rows are asked for."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from service.tables import phasor
+from service.tables.angle import MAX_POSITION
+from service.tables.dtypes import FLOAT32, FLOAT64, REAL_DTYPES
+from service.tables.phasor import Channels, PhasorTable, component
+from service.tables.positions import Positions, Run
+from service.tables.scaling import Geometric, Given
+from service.tables.table import size
+
+
+def table(width: int, positions: Positions, dtype: str = "float64") -> PhasorTable:
+    rule = Geometric(10000.0, width, -(-width // 2))
+    channels = Channels(("sin", "cos"), interleaved=True, width=width)
+    return PhasorTable(rule, channels, positions, REAL_DTYPES[dtype], (positions.count, width))
+
+
+@pytest.mark.parametrize(
+    ("channels", "expected"),
+    [
+        (Channels(("sin", "cos"), True, 4), [(0, True), (0, False), (1, True), (1, False)]),
+        (Channels(("sin", "cos"), True, 3), [(0, True), (0, False), (1, True)]),
+        (Channels(("sin", "cos"), False, 4), [(0, True), (1, True), (0, False), (1, False)]),
+        (Channels(("sin", "cos"), False, 3), [(0, True), (1, True), (0, False)]),
+        (Channels(("cos", "sin"), False, 2), [(0, False), (0, True)]),
+        (Channels(("cos", "cos"), True, 4), [(0, False), (0, False), (1, False), (1, False)]),
+    ],
+)
+def test_channels_name_component_and_frequency(
+    channels: Channels, expected: list[tuple[int, bool]]
+) -> None:
+    frequency, is_sine = channels.indices()
+
+    assert expected == list(zip(frequency.tolist(), is_sine.tolist(), strict=True))
+
+
+@settings(max_examples=150)
+@given(
+    st.sampled_from([1, 2, 3, 8, 130, 512]),
+    st.integers(-300, 300),
+    st.integers(1, 400),
+    st.sampled_from(sorted(REAL_DTYPES)),
+    st.data(),
+)
+def test_any_range_has_the_bytes_of_the_whole(
+    width: int, start: int, rows: int, dtype: str, data: st.DataObject
+) -> None:
+    whole = table(width, Positions.contiguous(start, rows), dtype)
+    first = data.draw(st.integers(0, size(whole) - 1))
+    last = data.draw(st.integers(first + 1, size(whole)))
+
+    assert whole.read(0, size(whole))[first:last].tobytes() == whole.read(first, last).tobytes()
+
+
+@given(st.lists(st.integers(-(2**40), 2**40), min_size=1, max_size=40), st.sampled_from([4, 512]))
+def test_a_row_has_the_same_bytes_among_whatever_others(positions: list[int], width: int) -> None:
+    together = table(width, Positions.of_runs(Run(position, 1, 1) for position in positions))
+
+    rows = together.read(0, size(together)).reshape(-1, width)
+
+    for row, position in zip(rows, positions, strict=True):
+        alone = table(width, Positions.contiguous(position, 1)).read(0, width)
+        in_a_run = table(width, Positions.contiguous(position - 70, 140)).read(
+            70 * width, 71 * width
+        )
+        assert row.tobytes() == alone.tobytes() == in_a_run.tobytes()
+
+
+def test_batches_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = table(512, Positions.contiguous(-1000, 5000))
+    expected = whole.read(0, size(whole)).tobytes()
+    monkeypatch.setattr(phasor, "_BATCH_ROWS", 100)
+    monkeypatch.setattr(phasor, "_STEP_ELEMENTS", 3000)
+
+    assert expected == whole.read(0, size(whole)).tobytes()
+
+
+def test_a_scale_multiplies_before_the_one_rounding() -> None:
+    plain = table(64, Positions.contiguous(0, 100))
+    scaled = PhasorTable(
+        plain.rule, plain.channels, plain.positions, FLOAT32, plain.shape, scale=1.2079441541679836
+    )
+
+    expected = (plain.read(0, 6400) * 1.2079441541679836).astype(np.float32)
+
+    assert expected.tobytes() == scaled.read(0, 6400).tobytes()
+
+
+def test_the_last_positions_are_reached() -> None:
+    ends = table(8, Positions.of_runs([Run(MAX_POSITION, 1, 1), Run(-MAX_POSITION, 1, 1)]))
+
+    high, low = ends.read(0, 16).reshape(2, 8)
+
+    assert (high[0::2] == -low[0::2]).all()
+    assert (high[1::2] == low[1::2]).all()
+
+
+def test_a_frequency_of_zero_turns_nothing() -> None:
+    positions = np.array([-3, 0, 2**60], dtype=np.int64)
+
+    assert component(Given((0.0,)), "cos", positions).tolist() == [[1.0], [1.0], [1.0]]
+    assert not np.signbit(component(Given((0.0,)), "sin", positions)).any()
+
+
+def test_setups_are_shared_and_bounded() -> None:
+    table(512, Positions.contiguous(0, 2), "float32").read(0, 1024)
+    known = phasor._setups.get((Geometric(10000.0, 512, 256), Channels(("sin", "cos"), True, 512)))
+
+    assert known is not None
+    assert phasor._setups.size_bytes <= phasor.SETUP_CACHE_BYTES
+    assert FLOAT64.itemsize_bytes * 127 * 512 == known.fine_cos.nbytes

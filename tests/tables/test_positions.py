@@ -1,0 +1,64 @@
+"""Sequences of positions in canonical form."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.tables.positions import Positions, Run
+
+RUNS = st.lists(
+    st.builds(Run, st.integers(-20, 20), st.sampled_from([-7, -2, -1, 1, 2, 3]), st.integers(1, 6)),
+    min_size=1,
+    max_size=6,
+)
+
+
+def expanded(runs: list[Run]) -> list[int]:
+    return [run.first + run.step * index for run in runs for index in range(run.count)]
+
+
+@given(RUNS)
+def test_equal_sequences_are_equal_however_they_are_spelled(runs: list[Run]) -> None:
+    one_by_one = [Run(position, 1, 1) for position in expanded(runs)]
+
+    assert Positions.of_runs(one_by_one) == Positions.of_runs(runs)
+
+
+@given(RUNS, st.data())
+def test_any_slice_gives_the_positions_of_the_sequence(
+    runs: list[Run], data: st.DataObject
+) -> None:
+    positions = Positions.of_runs(runs)
+    everything = expanded(runs)
+    start = data.draw(st.integers(0, len(everything) - 1))
+    stop = data.draw(st.integers(start, len(everything)))
+
+    assert len(everything) == positions.count
+    assert everything[start:stop] == positions.at(start, stop).tolist()
+
+
+def test_a_contiguous_sequence_is_spelled_as_start_and_length() -> None:
+    positions = Positions.of_runs([Run(5, 1, 2), Run(7, 1, 3)])
+
+    assert positions.is_contiguous
+    assert positions.parameters() == {"start": 5, "seq_len": 5}
+
+
+def test_other_sequences_are_spelled_as_integers_and_ranges() -> None:
+    positions = Positions.of_runs([Run(0, 1, 1), Run(5, 1, 1), Run(9, 2, 6), Run(3, 1, 4)])
+
+    assert str(positions) == "0,5,9:20:2,3:7"
+
+
+def test_a_descending_range_ends_before_its_stop() -> None:
+    assert str(Positions.of_runs([Run(5, -1, 6)])) == "5:-1:-1"
+
+
+def test_a_repeated_position_is_a_list() -> None:
+    assert str(Positions.of_runs([Run(3, 1, 1)] * 3)) == "3,3,3"
+
+
+def test_a_run_of_any_length_takes_no_room() -> None:
+    positions = Positions.contiguous(-(2**61), 2**62)
+
+    assert positions.count == 2**62
+    assert positions.at(2**62 - 2, 2**62).tolist() == [2**61 - 2, 2**61 - 1]

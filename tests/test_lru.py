@@ -1,0 +1,40 @@
+"""The store that forgets."""
+
+from service.lru import ByteBoundedLRU
+
+
+def test_what_was_used_least_recently_is_forgotten_first() -> None:
+    store: ByteBoundedLRU[str, int] = ByteBoundedLRU(30)
+    for number, key in enumerate("abc"):
+        store.put(key, number, 10)
+    store.get("a")
+
+    store.put("d", 3, 10)
+
+    assert [store.get(key) for key in "abcd"] == [0, None, 2, 3]
+
+
+def test_the_sum_of_sizes_stays_within_the_capacity() -> None:
+    store: ByteBoundedLRU[int, int] = ByteBoundedLRU(100)
+
+    for key in range(50):
+        store.put(key, key, 7 + key % 30)
+        assert store.size_bytes <= 100
+
+
+def test_a_value_larger_than_the_store_is_not_kept_and_drives_nothing_out() -> None:
+    store: ByteBoundedLRU[str, int] = ByteBoundedLRU(10)
+    store.put("small", 1, 5)
+
+    store.put("large", 2, 11)
+
+    assert store.get("large") is None
+    assert store.get("small") == 1
+
+
+def test_a_value_put_again_counts_once() -> None:
+    store: ByteBoundedLRU[str, int] = ByteBoundedLRU(10)
+    store.put("a", 1, 6)
+    store.put("a", 2, 4)
+
+    assert (store.get("a"), store.size_bytes, len(store)) == (2, 4, 1)

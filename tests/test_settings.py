@@ -1,0 +1,46 @@
+"""Settings: bounds that hold, and messages that name the variable."""
+
+import pytest
+
+from service.settings import InvalidSettings, Settings, load_settings
+
+
+def test_a_variable_sets_its_field(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POSREF_CACHE_BYTES", "1000")
+
+    assert load_settings().cache_bytes == 1000
+
+
+def test_an_override_comes_before_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POSREF_PORT", "9000")
+
+    assert load_settings(port="9001").port == 9001
+    assert load_settings(port=None).port == 9000
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("POSREF_PORT", "70000"),
+        ("POSREF_WORKERS", "0"),
+        ("POSREF_THREADS", "many"),
+        ("POSREF_CACHE_BYTES", "-1"),
+        ("POSREF_MAX_BODY_BYTES", "0"),
+    ],
+)
+def test_a_wrong_value_is_refused_by_the_name_of_its_variable(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+
+    with pytest.raises(InvalidSettings, match=f"{variable}='{value}'"):
+        load_settings()
+
+
+def test_every_setting_says_what_it_means() -> None:
+    for field in Settings.model_fields.values():
+        assert field.description
+
+
+def test_nothing_binds_beyond_loopback_unless_told() -> None:
+    assert Settings().host == "127.0.0.1"
