@@ -27,9 +27,11 @@ Model = TypeVar("Model", bound=Parameters)
 def parse_query(query: bytes) -> dict[str, str]:
     """Split a raw query into names and values; refuses repeated names and what is not UTF-8."""
     values: dict[str, str] = {}
-    for field in query.split(b"&") if query else []:
+    for field in filter(None, query.split(b"&")):
         raw_name, _, raw_value = field.partition(b"=")
         name = _decoded(raw_name, raw_name)
+        if not name:
+            raise InvalidParameters(Fault("=", None, "a parameter needs a name before its ="))
         if name in values:
             raise InvalidParameters(
                 Fault(name, shortened(_decoded(raw_value, raw_name)), "it is given twice")

@@ -29,6 +29,7 @@ def faults(query: bytes) -> list[tuple[str | None, str | None, str]]:
         (b"a=%2Bx+y%C3%A4", {"a": "+x yä"}),
         (b"a", {"a": ""}),
         (b"a=b=c", {"a": "b=c"}),
+        (b"&a=1&&b=2&", {"a": "1", "b": "2"}),
     ],
 )
 def test_a_query_is_names_and_values(query: bytes, values: dict[str, str]) -> None:
@@ -45,6 +46,7 @@ def test_a_query_is_names_and_values(query: bytes, values: dict[str, str]) -> No
         (b"%ff=1", ("%ff", "%ff", "it must be UTF-8")),
         (b"seq_len=%zz", ("seq_len", "%zz", "a % must be followed by two hexadecimal digits")),
         (b"seq_len=5%", ("seq_len", "5%", "a % must be followed by two hexadecimal digits")),
+        (b"=5", ("=", None, "a parameter needs a name before its =")),
         (b"", ("seq_len", None, "seq_len is required")),
         (b"seq_len=0", ("seq_len", "0", "seq_len must be at least 1")),
         (b"seq_len=11", ("seq_len", "11", "seq_len must be at most 10")),

@@ -1,0 +1,147 @@
+"""What holds for every array resource in every format."""
+
+import io
+from itertools import product
+
+import numpy as np
+import pytest
+import safetensors
+from httpx import Response
+
+from service.formats import FORMATS
+from service.routes import RESOURCES
+from tests.client import Client
+
+SINGLE = {"/encoding/frequencies": "&part=frequency", "/rope": "&pack=flat"}
+CASES = [
+    (f"{resource.path}.{extension}?{resource.example}{SINGLE.get(resource.path, '')}", extension)
+    for resource, extension in product(RESOURCES, FORMATS)
+]
+EVERY_URL = pytest.mark.parametrize(("url", "extension"), CASES)
+
+ALWAYS = {
+    "Array-Shape",
+    "Array-Dtype",
+    "Table-Revision",
+    "ETag",
+    "Cache-Control",
+    "Content-Disposition",
+    "Content-Type",
+    "Link",
+}
+
+
+def read(answer: Response, extension: str) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    """Read the array of an answer the way that a client of its format does."""
+    dtype = np.dtype(answer.headers["Array-Dtype"])
+    shape = [int(length) for length in answer.headers["Array-Shape"].split(", ")]
+    if extension == "npy":
+        return np.asarray(np.load(io.BytesIO(answer.content), allow_pickle=False))
+    if extension == "json":
+        return np.array(answer.json()["data"]).astype(dtype)
+    if extension == "safetensors":
+        ((_, view),) = safetensors.deserialize(answer.content)  # type: ignore[no-untyped-call]
+        return np.frombuffer(view["data"], dtype).reshape(view["shape"])
+    return np.frombuffer(answer.content, dtype).reshape(shape)
+
+
+@EVERY_URL
+def test_every_format_holds_the_same_array(client: Client, url: str, extension: str) -> None:
+    answer = client.get(url)
+    reference = client.get(url.replace(f".{extension}?", ".npy?"))
+
+    assert read(answer, extension).tobytes() == read(reference, "npy").tobytes()
+
+
+@EVERY_URL
+def test_every_answer_says_what_it_is(client: Client, url: str, extension: str) -> None:
+    answer = client.get(url)
+
+    assert {name.title().replace("Etag", "ETag") for name in answer.headers} >= ALWAYS
+    assert answer.headers["Content-Type"] == FORMATS[extension].media_type
+    assert answer.headers["Cache-Control"] == "public, max-age=86400"
+    assert "Content-Location" not in answer.headers
+    assert "Accept" not in answer.headers.get("Vary", "").split(", ")
+    assert answer.headers["Content-Disposition"].endswith(
+        f'{answer.headers["ETag"][1:9]}.{extension}"'
+    )
+
+
+@EVERY_URL
+def test_head_is_get_without_its_body(client: Client, url: str, extension: str) -> None:
+    get, head = client.get(url), client.head(url)
+
+    expected = dict(get.headers)
+    if extension == "json":
+        del expected["content-length"]
+    assert (head.status_code, head.content) == (200, b"")
+    assert dict(head.headers) == expected
+
+
+@EVERY_URL
+def test_the_length_of_a_binary_body_is_known_before_it_exists(
+    client: Client, url: str, extension: str
+) -> None:
+    head, get = client.head(url), client.get(url)
+
+    if extension == "json":
+        assert "Content-Length" not in head.headers
+    else:
+        assert int(head.headers["Content-Length"]) == len(get.content)
+
+
+@EVERY_URL
+def test_the_same_url_has_the_same_bytes_and_tag(client: Client, url: str, extension: str) -> None:
+    first, second = client.get(url), client.get(url)
+
+    assert first.content == second.content
+    assert first.headers["ETag"] == second.headers["ETag"]
+    assert client.get(url, if_none_match=first.headers["ETag"]).status_code == 304
+    assert FORMATS[extension].media_type == second.headers["Content-Type"]
+
+
+@EVERY_URL
+def test_a_url_with_the_revision_is_immutable(client: Client, url: str, extension: str) -> None:
+    plain = client.get(url)
+
+    named = client.get(f"{url}&revision={plain.headers['Table-Revision']}")
+
+    assert named.headers["Cache-Control"] == "public, max-age=31536000, immutable"
+    assert named.headers["ETag"] == plain.headers["ETag"]
+    assert extension in named.headers["Content-Disposition"]
+
+
+@EVERY_URL
+def test_accept_leads_to_the_same_bytes(client: Client, url: str, extension: str) -> None:
+    by_extension = client.get(url)
+
+    media_type = FORMATS[extension].media_type
+    by_accept = client.get(url.replace(f".{extension}?", "?"), accept=media_type)
+
+    assert by_accept.content == by_extension.content
+    assert by_accept.headers["ETag"] == by_extension.headers["ETag"]
+    assert by_accept.headers["Content-Location"] == url
+    assert by_accept.headers["Cache-Control"] == "private, max-age=86400"
+    assert "Accept" in by_accept.headers["Vary"].split(", ")
+
+
+@EVERY_URL
+def test_every_linked_alternate_is_there(client: Client, url: str, extension: str) -> None:
+    links = client.get(url).headers["Link"].split(", ")
+
+    assert len(links) == len(FORMATS) - 1
+    for link in links:
+        target, relation, media_type = link.split("; ")
+        answer = client.get(target.strip("<>"))
+        assert relation == 'rel="alternate"'
+        assert media_type == f'type="{answer.headers["Content-Type"]}"'
+        assert answer.status_code == 200
+    assert f".{extension}?" not in ", ".join(links)
+
+
+@pytest.mark.parametrize("resource", RESOURCES, ids=lambda resource: resource.path)
+def test_post_gives_the_same_document_as_get(client: Client, resource: object) -> None:
+    path, example = resource.path, resource.example  # type: ignore[attr-defined]
+    parameters = dict(field.split("=") for field in example.split("&"))
+
+    assert client.post(path, json=parameters).content == client.get(f"{path}?{example}").content

@@ -1,0 +1,68 @@
+"""Problem documents, for every failure."""
+
+import pytest
+
+from service.app import create_app
+from service.delivery.problems import PROBLEM_TYPES
+from service.settings import Settings
+from tests.client import Client, client_of
+
+
+def test_types_are_distinct_uris_of_our_own() -> None:
+    uris = [problem.uri for problem in PROBLEM_TYPES]
+
+    assert len(set(uris)) == len(uris)
+    assert all(uri.startswith("urn:posref:problem:") for uri in uris)
+
+
+@pytest.mark.parametrize(
+    ("path", "hint"),
+    [
+        ("/encodings", "did you mean /encoding?"),
+        ("/encoding/", "did you mean /encoding?"),
+        ("/rope/aply", "did you mean /rope/apply?"),
+        ("/q1w2e3", "/ lists what is here"),
+        ("/docs/assets/nothing.js", "There is no /docs/assets/nothing.js"),
+        ("/%ff", "There is no"),
+    ],
+)
+def test_what_is_not_there_has_a_nearest(client: Client, path: str, hint: str) -> None:
+    answer = client.get(path)
+
+    assert (answer.status_code, answer.json()["status"]) == (404, 404)
+    assert hint in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allow"),
+    [
+        ("DELETE", "/encoding", "GET, HEAD, POST"),
+        ("PUT", "/encoding.npy", "GET, HEAD, POST"),
+        ("GET", "/rope/apply", "POST"),
+        ("POST", "/livez", "GET, HEAD"),
+    ],
+)
+def test_methods_that_are_not_name_those_that_are(
+    client: Client, method: str, path: str, allow: str
+) -> None:
+    answer = client.request(method, path)
+
+    assert answer.status_code == 405
+    assert answer.headers["Allow"] == allow
+    assert answer.headers["Content-Type"] == "application/problem+json"
+
+
+def test_a_failure_of_ours_is_a_problem_without_its_secrets(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object) -> None:
+        raise ArithmeticError("secret")
+
+    with client_of(create_app(Settings())) as fresh:
+        monkeypatch.setattr("service.tables.phasor.PhasorTable.fill", fail)
+        answer = fresh.get("/encoding.npy?seq_len=3&d_model=4")
+
+    assert answer.status_code == 500
+    assert answer.json()["type"] == "urn:posref:problem:internal-error"
+    assert "secret" not in answer.text
+    assert answer.headers["Cache-Control"] == "no-store"

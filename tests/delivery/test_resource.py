@@ -1,0 +1,48 @@
+"""Resources and transforms."""
+
+import numpy as np
+import pytest
+
+from service.delivery.parameters import NoParameters
+from service.delivery.resource import Transform
+from service.errors import InvalidParameters
+from service.routes.rope import ROPE
+from service.tables.dtypes import FLOAT64
+from service.tables.table import StoredTable
+
+
+def test_a_part_becomes_a_parameter() -> None:
+    parameters = ROPE.parameters.model_validate(
+        {"head_dim": 4, "seq_len": 2, "pack": "half", "part": "sin"}
+    )
+
+    document = ROPE.resolve(parameters)
+
+    assert list(document.arrays) == ["sin"]
+    assert document.parameters["part"] == "sin"
+
+
+def test_there_is_no_part_of_one_array() -> None:
+    parameters = ROPE.parameters.model_validate({"head_dim": 4, "seq_len": 2, "part": "sin"})
+
+    with pytest.raises(InvalidParameters, match="only one"):
+        ROPE.resolve(parameters)
+
+
+def test_an_answer_is_described_by_what_its_arrays_have_in_common() -> None:
+    transform = Transform(
+        path="/none",
+        operation="None",
+        summary="",
+        parameters=NoParameters,
+        kind="rope-apply",
+        apply=lambda _, x: (x, {"start": 0, "seq_len": x.shape[0]}),
+        example="",
+    )
+    shapes = {"q": (1, 2), "k": (3, 2)}
+    arrays = {name: StoredTable(np.zeros(shape), FLOAT64) for name, shape in shapes.items()}
+
+    document = transform.resolve(NoParameters(), arrays)
+
+    assert document.parameters == {"start": 0}
+    assert {name: table.shape for name, table in document.arrays.items()} == shapes

@@ -1,0 +1,112 @@
+"""From a document to an answer: the limits, and what a cache does with it."""
+
+import pytest
+
+from service.app import create_app
+from service.settings import Settings
+from tests.client import Client, client_of
+
+TABLE = "/encoding.npy?seq_len=4&d_model=4"
+
+
+def test_a_table_past_what_can_be_counted_is_refused(client: Client) -> None:
+    answer = client.get(f"/encoding.npy?seq_len={2**60}&d_model=512&start={-(2**60)}")
+
+    assert answer.status_code == 422
+    assert "2^63 - 1" in answer.json()["detail"]
+
+
+def test_a_json_past_its_limit_is_refused_before_any_work() -> None:
+    with client_of(create_app(Settings(max_json_bytes=1000))) as limited:
+        answer = limited.get("/encoding.json?seq_len=100&d_model=4")
+        small = limited.get("/encoding.json?seq_len=2&d_model=4")
+
+    assert answer.status_code == 413
+    assert "POSREF_MAX_JSON_BYTES" in answer.json()["detail"]
+    assert small.status_code == 200
+
+
+def test_a_binary_past_its_limit_is_refused_and_still_described() -> None:
+    with client_of(create_app(Settings(max_response_bytes=191))) as limited:
+        answer, head = limited.get(TABLE), limited.head(TABLE)
+
+    assert answer.status_code == 413
+    assert "POSREF_MAX_RESPONSE_BYTES" in answer.json()["detail"]
+    assert (head.status_code, head.headers["Content-Length"]) == (200, "192")
+
+
+def test_limits_hold_for_posts_too() -> None:
+    with client_of(create_app(Settings(max_response_bytes=191))) as limited:
+        answer = limited.post("/encoding.npy", json={"seq_len": 4, "d_model": 4})
+
+    assert answer.status_code == 413
+
+
+def test_head_of_an_endless_table_costs_nothing(client: Client) -> None:
+    builds = client.app.state.delivery.cache.builds
+
+    answer = client.head(f"/encoding.npy?seq_len={2**53}&d_model=2&dtype=float64")
+
+    assert answer.headers["Content-Length"] == str(128 + 2**53 * 2 * 8)
+    assert answer.headers["Array-Shape"] == f"{2**53}, 2"
+    assert client.app.state.delivery.cache.builds == builds
+
+
+@pytest.mark.parametrize("extension", ["npy", "json", "safetensors", "bin"])
+def test_a_streamed_answer_has_the_bytes_of_a_built_one(client: Client, extension: str) -> None:
+    url = f"/encoding.{extension}?seq_len=300&d_model=64"
+    with client_of(create_app(Settings(cache_entry_bytes=0))) as streaming:
+        streamed = streaming.get(url)
+        assert streaming.app.state.delivery.cache.builds == 0
+
+    assert streamed.content == client.get(url).content
+
+
+def test_a_posted_answer_is_streamed_too() -> None:
+    body = {"x": [[1.0, 2.0]] * 100}
+    with client_of(create_app(Settings(cache_entry_bytes=0))) as streaming:
+        json_answer = streaming.post("/rope/apply", json=body)
+        npy_answer = streaming.post("/rope/apply.npy", json=body)
+
+    assert json_answer.json()["shape"] == [100, 2]
+    assert int(npy_answer.headers["Content-Length"]) == len(npy_answer.content) == 128 + 1600
+
+
+@pytest.mark.parametrize(
+    ("revision", "status"), [("1", 200), ("2", 422), ("0", 422), ("-1", 422), ("x", 422)]
+)
+def test_only_the_current_revision_is_served(client: Client, revision: str, status: int) -> None:
+    answer = client.get(f"{TABLE}&revision={revision}")
+
+    assert answer.status_code == status
+
+
+def test_a_retired_revision_is_gone(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("service.delivery.respond.TABLE_REVISION", {"encoding": 2})
+
+    answers = [
+        client.get(f"{TABLE}&revision=1"),
+        client.post("/encoding", json={"seq_len": 1, "d_model": 1, "revision": 1}),
+    ]
+
+    for answer in answers:
+        assert answer.status_code == 410
+        assert answer.json()["type"] == "urn:posref:problem:revision-retired"
+
+
+def test_what_the_client_has_is_not_sent_again(client: Client) -> None:
+    first = client.get(TABLE)
+
+    again = client.get(TABLE, if_none_match=first.headers["ETag"])
+
+    assert (again.status_code, again.content) == (304, b"")
+    for name in ("ETag", "Cache-Control", "Array-Shape", "Content-Disposition", "Link"):
+        assert again.headers[name] == first.headers[name]
+
+
+def test_posts_are_never_stored(client: Client) -> None:
+    answer = client.post("/encoding.npy", json={"seq_len": 4, "d_model": 4})
+
+    assert answer.headers["Cache-Control"] == "no-store"
+    assert "ETag" not in answer.headers
+    assert answer.content == client.get(TABLE).content

@@ -1,0 +1,60 @@
+"""Pages beside the tables."""
+
+import re
+
+import pytest
+
+from service import TABLE_REVISION
+from tests.client import Client
+
+PAGES = ["/", "/livez", "/readyz", "/robots.txt", "/docs", "/openapi.json"]
+
+
+@pytest.mark.parametrize("path", ["/livez", "/readyz"])
+def test_probes_answer_and_are_never_cached(client: Client, path: str) -> None:
+    answer = client.get(path)
+
+    assert (answer.status_code, answer.headers["Cache-Control"]) == (200, "no-store")
+
+
+def test_home_lists_kinds_revisions_and_links_that_work(client: Client) -> None:
+    home = client.get("/").json()
+
+    assert home["kinds"] == dict(TABLE_REVISION)
+    for link in home["links"]:
+        if link["method"] == "GET":
+            assert client.get(link["href"]).status_code == 200
+
+
+def test_home_is_a_page_for_a_browser(client: Client) -> None:
+    answer = client.get("/", accept="text/html,application/xhtml+xml,*/*;q=0.8")
+
+    assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
+    for link in re.findall(r'href="([^"]+)"', answer.text):
+        assert client.get(link.replace("&amp;", "&")).status_code == 200
+
+
+def test_robots_stay_away_from_endless_tables(client: Client) -> None:
+    answer = client.get("/robots.txt")
+
+    assert "Disallow: /\n" in answer.text
+
+
+def test_the_documentation_asks_no_other_host(client: Client) -> None:
+    page = client.get("/docs").text
+
+    sources = re.findall(r'(?:src|href)="([^"]+)"', page) + re.findall(r"url: '([^']+)'", page)
+
+    assert sources
+    for source in sources:
+        assert source.startswith("/")
+        assert client.get(source).status_code == 200
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_pages_answer_head_as_get_and_take_no_parameters(client: Client, path: str) -> None:
+    get, head = client.get(path), client.head(path)
+
+    assert (head.status_code, head.content) == (200, b"")
+    assert {**get.headers} == {**head.headers}
+    assert client.get(f"{path}?x=1").status_code == 422

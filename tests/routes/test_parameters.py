@@ -1,0 +1,62 @@
+"""Parameters that several resources share."""
+
+import re
+
+import pytest
+
+from service.errors import InvalidBody, InvalidParameters
+from service.routes.parameters import PositionParameters, StartParameters
+from service.tables.positions import Positions
+
+
+def table_positions(**values: object) -> Positions:
+    return PositionParameters.model_validate(values).resolved_positions()
+
+
+def array_positions(rows: int, **values: object) -> Positions:
+    return StartParameters.model_validate(values).positions_of(rows)
+
+
+def test_a_length_starts_at_zero_unless_said() -> None:
+    assert table_positions(seq_len="5") == Positions.contiguous(0, 5)
+    assert table_positions(seq_len="5", start="-2") == Positions.contiguous(-2, 5)
+
+
+def test_equal_positions_are_equal_however_they_are_said() -> None:
+    assert table_positions(positions="3,4,5") == table_positions(start="3", seq_len="3")
+
+
+@pytest.mark.parametrize(
+    ("values", "where"),
+    [
+        ({}, "seq_len"),
+        ({"start": "1"}, "seq_len"),
+        ({"positions": "1", "seq_len": "1"}, "seq_len"),
+        ({"positions": "1", "start": "0"}, "start"),
+        ({"start": str(2**62), "seq_len": "2"}, "start"),
+    ],
+)
+def test_positions_are_said_in_just_one_way(values: dict[str, str], where: str) -> None:
+    with pytest.raises(InvalidParameters) as caught:
+        table_positions(**values)
+
+    assert caught.value.faults[0].where == where
+
+
+def test_an_array_has_positions_of_its_own_length() -> None:
+    assert array_positions(3, start=7) == Positions.contiguous(7, 3)
+    assert array_positions(2, positions=[4, 9]).count == 2
+
+
+def test_positions_that_do_not_fit_the_array_are_refused() -> None:
+    with pytest.raises(InvalidBody, match="names 2 rows, and the array has 3"):
+        array_positions(3, positions="1,2")
+    with pytest.raises(InvalidParameters):
+        array_positions(1, positions="1", start=1)
+
+
+@pytest.mark.parametrize("text", ["0,5,9:20:2", "-3", "1:-4:-2"])
+def test_the_documented_pattern_is_that_of_positions(text: str) -> None:
+    schema = PositionParameters.model_json_schema()["properties"]["positions"]["anyOf"][0]
+
+    assert re.fullmatch(schema["pattern"], text)

@@ -1,0 +1,96 @@
+"""The application: its document, its layers, one build however many ask."""
+
+import json
+import threading
+from pathlib import Path
+
+import pytest
+from openapi_spec_validator import validate
+
+from service.app import create_app
+from service.delivery.respond import Delivery
+from service.settings import Settings
+from tests.client import Client, client_of
+
+COMMITTED = Path(__file__).parents[1] / "openapi.json"
+
+
+def test_the_committed_document_is_the_served_one(client: Client) -> None:
+    assert json.loads(COMMITTED.read_bytes()) == client.get("/openapi.json").json()
+
+
+def test_the_document_is_valid(client: Client) -> None:
+    validate(client.get("/openapi.json").json())
+
+
+def test_two_hundred_cold_requests_for_one_table_are_one_build() -> None:
+    with client_of(create_app(Settings())) as fresh:
+        delivery: Delivery = fresh.app.state.delivery
+
+        answers = fresh.get_all(["/encoding.npy?seq_len=300&d_model=512"] * 200)
+
+        assert {answer.status_code for answer in answers} == {200}
+        assert len({answer.content for answer in answers}) == 1
+        assert delivery.cache.builds == 1
+
+
+def test_spellings_of_one_table_share_its_body() -> None:
+    urls = [
+        "/encoding.npy?seq_len=3&d_model=4",
+        "/encoding.npy?d_model=4&seq_len=3",
+        "/encoding.npy?d_model=4&positions=0,1,2",
+        "/encoding.npy?d_model=4&positions=0:3&base=1e4&dtype=float32&revision=1",
+    ]
+    with client_of(create_app(Settings())) as fresh:
+        answers = [fresh.get(url) for url in urls]
+
+        assert len({answer.headers["ETag"] for answer in answers}) == 1
+        assert fresh.app.state.delivery.cache.builds == 1
+
+
+def test_nothing_is_computed_on_the_event_loop(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names: list[str] = []
+    fill = "service.tables.phasor.PhasorTable.fill"
+    from service.tables.phasor import PhasorTable  # noqa: PLC0415
+
+    original = PhasorTable.fill
+
+    def noted(self: PhasorTable, first: int, rows: object) -> None:
+        names.append(threading.current_thread().name)
+        original(self, first, rows)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(fill, noted)
+
+    client.get("/encoding.npy?seq_len=31&d_model=6")
+    client.post("/encoding/apply", json={"x": [[1.0, 2.0]]})
+
+    assert len(names) == 2
+    assert all(name.startswith("posref-worker") for name in names)
+
+
+def test_a_preflight_is_answered(client: Client) -> None:
+    answer = client.request(
+        "OPTIONS",
+        "/rope/apply",
+        headers={
+            "Origin": "https://example.org",
+            "Access-Control-Request-Method": "POST",
+            "Access-Control-Request-Headers": "content-type",
+        },
+    )
+
+    assert answer.status_code == 200
+    assert answer.headers["Access-Control-Allow-Origin"] == "*"
+    assert "content-type" in answer.headers["Access-Control-Allow-Headers"]
+
+
+@pytest.mark.parametrize("url", ["/encoding?seq_len=1&d_model=2", "/encoding?seq_len=1", "/nope"])
+def test_scripts_of_any_origin_may_read_every_answer(client: Client, url: str) -> None:
+    answer = client.get(url, Origin="https://example.org")
+
+    assert answer.headers["Access-Control-Allow-Origin"] == "*"
+    assert "Access-Control-Allow-Credentials" not in answer.headers
+    assert "ETag" in answer.headers["Access-Control-Expose-Headers"]
+    assert answer.headers["Cross-Origin-Resource-Policy"] == "cross-origin"

@@ -1,0 +1,43 @@
+"""Tables without a server."""
+
+import pytest
+
+from service.errors import InvalidParameters, NotFound, RevisionRetired
+from service.local import find_body
+from tests.client import Client
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "/encoding?seq_len=4&d_model=4",
+        "/encoding.npy?seq_len=50&d_model=512",
+        "/encoding/frequencies.safetensors?d_model=8",
+        "/rope.bin?head_dim=8&seq_len=3&pack=complex",
+        "/relative/similarity.json?d_model=8&offsets=0:9",
+    ],
+)
+def test_the_bytes_are_those_of_the_server(client: Client, url: str) -> None:
+    assert b"".join(find_body(url).blocks()) == client.get(url).content
+
+
+@pytest.mark.parametrize(
+    ("url", "error", "rule"),
+    [
+        ("/encodings.npy?seq_len=1&d_model=1", NotFound, "did you mean /encoding"),
+        ("/zzzzzzzzzz", NotFound, "There is no /zzzzzzzzzz"),
+        ("/encoding.np?seq_len=1&d_model=1", NotFound, "There is no format np"),
+        ("/encoding?seq_len=1", InvalidParameters, "d_model is required"),
+        ("/encoding?seq_len=1&d_model=1&revision=9", InvalidParameters, "revision must be 1"),
+    ],
+)
+def test_errors_are_those_of_the_server(url: str, error: type[Exception], rule: str) -> None:
+    with pytest.raises(error, match=rule):
+        find_body(url)
+
+
+def test_a_retired_revision_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("service.delivery.respond.TABLE_REVISION", {"encoding": 3})
+
+    with pytest.raises(RevisionRetired, match="the current one is 3"):
+        find_body("/encoding?seq_len=1&d_model=1&revision=2")

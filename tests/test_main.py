@@ -1,0 +1,101 @@
+"""The command line."""
+
+import http.server
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from service import __version__
+from service.__main__ import main
+
+
+def test_get_writes_a_table_that_numpy_reads(tmp_path: Path) -> None:
+    file = tmp_path / "pe.npy"
+
+    assert main(["get", "/encoding.npy?seq_len=50&d_model=512", "-o", str(file)]) == 0
+    assert np.load(file).shape == (50, 512)
+
+
+def test_get_without_a_file_writes_to_standard_output(
+    capfdbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    assert main(["get", "/encoding?seq_len=1&d_model=2"]) == 0
+    assert json.loads(capfdbinary.readouterr().out)["data"] == [[0.0, 1.0]]
+
+
+def test_get_of_what_is_not_says_why_and_writes_no_file(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    file = tmp_path / "pe.npy"
+
+    assert main(["get", "/encoding.npy?seq_len=50&dmodel=512", "-o", str(file)]) == 1
+    problem = json.loads(capfdbinary.readouterr().err)
+    assert "did you mean d_model" in problem["errors"][1]["detail"]
+    assert not file.exists()
+
+
+class _Ready(http.server.BaseHTTPRequestHandler):
+    status = 200
+
+    def do_GET(self) -> None:
+        self.send_response(self.status if self.path == "/readyz" else 404)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    """Serve readiness on a free port."""
+    with http.server.HTTPServer(("127.0.0.1", 0), _Ready) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server.server_port
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+def test_ready_asks_the_server(port: int, host: str) -> None:
+    assert main(["ready", "--host", host, "--port", str(port)]) == 0
+
+
+def test_ready_fails_where_the_server_is_not_ready(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_Ready, "status", 503)
+
+    assert main(["ready", "--port", str(port)]) == 1
+
+
+def test_ready_fails_where_nothing_answers(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ready", "--port", "1"]) == 1
+    assert "http://127.0.0.1:1/readyz" in capsys.readouterr().err
+
+
+def test_a_wrong_setting_stops_the_start_by_its_name(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("POSREF_CACHE_BYTES", "lots")
+
+    assert main(["serve"]) == 2
+    assert "POSREF_CACHE_BYTES='lots'" in capsys.readouterr().err
+
+
+def test_openapi_prints_the_committed_document(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    committed = Path(__file__).parents[1] / "openapi.json"
+
+    assert main(["openapi"]) == 0
+    assert capfdbinary.readouterr().out == committed.read_bytes()
+
+
+def test_the_version_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--version"])
+
+    assert capsys.readouterr().out == f"posref {__version__}\n"
