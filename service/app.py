@@ -5,13 +5,11 @@ from contextlib import asynccontextmanager
 from functools import cache
 
 from fastapi import FastAPI
-from starlette.middleware.cors import CORSMiddleware
 
 from service import __version__
 from service.delivery.cache import BodyCache
 from service.delivery.endpoints import add_resource, add_transform
-from service.delivery.headers import EXPOSED_HEADERS
-from service.delivery.layers import CrossOriginResources
+from service.delivery.layers import FailuresAsProblems, OpenToEveryOrigin
 from service.delivery.openapi import served_document
 from service.delivery.problems import add_problem_handlers
 from service.delivery.respond import Delivery
@@ -51,13 +49,6 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.openapi = cache(lambda: served_document(generate))  # type: ignore[method-assign]
 
     add_problem_handlers(app)
-    app.add_middleware(
-        CORSMiddleware,
-        allow_origins=["*"],
-        allow_methods=["GET", "HEAD", "POST"],
-        allow_headers=["*"],
-        expose_headers=EXPOSED_HEADERS,
-        max_age=86_400,
-    )
-    app.add_middleware(CrossOriginResources)
+    app.add_middleware(FailuresAsProblems)
+    app.add_middleware(OpenToEveryOrigin)
     return app

@@ -68,29 +68,3 @@ def test_nothing_is_computed_on_the_event_loop(
 
     assert len(names) == 2
     assert all(name.startswith("posref-worker") for name in names)
-
-
-def test_a_preflight_is_answered(client: Client) -> None:
-    answer = client.request(
-        "OPTIONS",
-        "/rope/apply",
-        headers={
-            "Origin": "https://example.org",
-            "Access-Control-Request-Method": "POST",
-            "Access-Control-Request-Headers": "content-type",
-        },
-    )
-
-    assert answer.status_code == 200
-    assert answer.headers["Access-Control-Allow-Origin"] == "*"
-    assert "content-type" in answer.headers["Access-Control-Allow-Headers"]
-
-
-@pytest.mark.parametrize("url", ["/encoding?seq_len=1&d_model=2", "/encoding?seq_len=1", "/nope"])
-def test_scripts_of_any_origin_may_read_every_answer(client: Client, url: str) -> None:
-    answer = client.get(url, Origin="https://example.org")
-
-    assert answer.headers["Access-Control-Allow-Origin"] == "*"
-    assert "Access-Control-Allow-Credentials" not in answer.headers
-    assert "ETag" in answer.headers["Access-Control-Expose-Headers"]
-    assert answer.headers["Cross-Origin-Resource-Policy"] == "cross-origin"

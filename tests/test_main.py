@@ -34,7 +34,7 @@ def test_get_of_what_is_not_says_why_and_writes_no_file(
 
     assert main(["get", "/encoding.npy?seq_len=50&dmodel=512", "-o", str(file)]) == 1
     problem = json.loads(capfdbinary.readouterr().err)
-    assert "did you mean d_model" in problem["errors"][1]["detail"]
+    assert "did you mean d_model" in problem["errors"][0]["detail"]
     assert not file.exists()
 
 

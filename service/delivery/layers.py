@@ -1,26 +1,84 @@
 """Layers around the application."""
 
 from dataclasses import dataclass
+from http import HTTPStatus
 
+from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from service.delivery.answer import Answer
+from service.delivery.headers import EXPOSED_HEADERS
+from service.delivery.problems import failure_answer
+
+_DAY_SECONDS = 86_400
+
+_OPEN = [
+    (b"access-control-allow-origin", b"*"),
+    (b"access-control-expose-headers", ", ".join(EXPOSED_HEADERS).encode()),
+    (b"cross-origin-resource-policy", b"cross-origin"),
+]
 
 
 @dataclass(frozen=True)
-class CrossOriginResources:
-    """Let pages of any origin embed every answer."""
+class OpenToEveryOrigin:
+    """Let pages of any origin read and embed every answer, without credentials.
+
+    The headers are the same on every answer, asked for by a page or not: what a shared cache
+    keeps is good for both, and nothing varies by Origin.
+    """
 
     app: ASGIApp
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, with one header more in its answer."""
+        """Answer a preflight; pass any other request on and open its answer."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
 
-        async def send_with_policy(message: Message) -> None:
+        async def send_opened(message: Message) -> None:
             if message["type"] == "http.response.start":
-                policy = (b"cross-origin-resource-policy", b"cross-origin")
-                message["headers"] = [*message.get("headers", ()), policy]
+                message["headers"] = [*message.get("headers", ()), *_OPEN]
             await send(message)
 
-        await self.app(scope, receive, send_with_policy)
+        preflight = _preflight(scope)
+        await (preflight or self.app)(scope, receive, send_opened)
+
+
+@dataclass(frozen=True)
+class FailuresAsProblems:
+    """Answer a failure of our own with a problem, inside the layers that complete every answer.
+
+    The failure goes on to the server, which logs it, or breaks off an answer that had begun.
+    """
+
+    app: ASGIApp
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on."""
+        begun = scope["type"] != "http"
+
+        async def send_noted(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        try:
+            await self.app(scope, receive, send_noted)
+        except Exception:
+            if not begun:
+                await failure_answer()(scope, receive, send)
+            raise
+
+
+def _preflight(scope: Scope) -> Answer | None:
+    """Allow what a page asks whether it may send; None for a request that is no preflight."""
+    headers = Headers(scope=scope)
+    if scope["method"] != "OPTIONS" or "access-control-request-method" not in headers:
+        return None
+    allowed = {
+        "Access-Control-Allow-Methods": "GET, HEAD, POST",
+        "Access-Control-Allow-Headers": headers.get("access-control-request-headers", "*"),
+        "Access-Control-Max-Age": str(_DAY_SECONDS),
+        "Vary": "Access-Control-Request-Headers",
+    }
+    return Answer(HTTPStatus.NO_CONTENT, allowed)

@@ -62,8 +62,9 @@ def read_parameters(model: type[Model], values: Mapping[str, Any]) -> Model:
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        faults = [_fault(model, detail) for detail in error.errors()]
-        raise InvalidParameters(*faults) from None
+        # What is unknown comes first: it may well be what is missing, misspelled.
+        details = sorted(error.errors(), key=lambda detail: detail["type"] != "extra_forbidden")
+        raise InvalidParameters(*(_fault(model, detail) for detail in details)) from None
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

@@ -97,8 +97,14 @@ def problem_answer(
     return Answer(problem.status, {**fixed, **(headers or {})}, body)
 
 
+def failure_answer() -> Answer:
+    """Answer for a failure of our own, of which the log says more."""
+    detail = "The server failed; the request may be sent again. Its log says more."
+    return problem_answer(INTERNAL_ERROR, errors.PosrefError(detail))
+
+
 def add_problem_handlers(app: FastAPI) -> None:
-    """Answer every failure of an application with a problem document."""
+    """Answer every refusal of an application with a problem document."""
 
     async def ours(_: Request, error: Exception) -> Answer:
         assert isinstance(error, errors.PosrefError)
@@ -110,13 +116,8 @@ def add_problem_handlers(app: FastAPI) -> None:
             return _method_not_allowed(request, error)
         return _not_found(request)
 
-    async def unforeseen(_: Request, error: Exception) -> Answer:  # noqa: ARG001
-        detail = "The server failed; the request may be sent again. Its log says more."
-        return problem_answer(INTERNAL_ERROR, errors.PosrefError(detail))
-
     app.add_exception_handler(errors.PosrefError, ours)
     app.add_exception_handler(HTTPException, framework)
-    app.add_exception_handler(Exception, unforeseen)
 
 
 def _method_not_allowed(request: Request, error: HTTPException) -> Answer:

@@ -3,22 +3,54 @@
 import asyncio
 from typing import Any
 
-from service.delivery.layers import CrossOriginResources
+import pytest
+
+from service.delivery.layers import FailuresAsProblems, OpenToEveryOrigin
+from tests.client import Client
 
 
-def test_every_answer_may_be_embedded_by_any_origin() -> None:
-    messages: list[Any] = []
+@pytest.mark.parametrize("url", ["/encoding?seq_len=1&d_model=2", "/encoding?seq_len=1", "/nope"])
+@pytest.mark.parametrize("headers", [{}, {"Origin": "https://example.org"}])
+def test_pages_of_any_origin_may_read_and_embed_every_answer(
+    client: Client, url: str, headers: dict[str, str]
+) -> None:
+    answer = client.get(url, **headers)
 
-    async def app(_scope: Any, _receive: Any, send: Any) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": [(b"a", b"b")]})
+    assert answer.headers["Access-Control-Allow-Origin"] == "*"
+    assert "Access-Control-Allow-Credentials" not in answer.headers
+    assert "ETag" in answer.headers["Access-Control-Expose-Headers"]
+    assert answer.headers["Cross-Origin-Resource-Policy"] == "cross-origin"
+    assert "Origin" not in answer.headers.get("Vary", "")
 
-    async def send(message: Any) -> None:
-        messages.append(message)
 
-    asyncio.run(CrossOriginResources(app)({"type": "http"}, None, send))  # type: ignore[arg-type]
+def test_what_a_client_already_has_is_as_open(client: Client) -> None:
+    url = "/encoding.npy?seq_len=1&d_model=2"
 
-    policy = (b"cross-origin-resource-policy", b"cross-origin")
-    assert [(b"a", b"b"), policy] == messages[0]["headers"]
+    again = client.get(url, if_none_match=client.get(url).headers["ETag"])
+
+    assert again.status_code == 304
+    assert again.headers["Access-Control-Allow-Origin"] == "*"
+
+
+def test_a_preflight_is_answered(client: Client) -> None:
+    answer = client.request(
+        "OPTIONS",
+        "/rope/apply",
+        headers={
+            "Origin": "https://example.org",
+            "Access-Control-Request-Method": "POST",
+            "Access-Control-Request-Headers": "content-type",
+        },
+    )
+
+    assert (answer.status_code, answer.content) == (204, b"")
+    assert answer.headers["Access-Control-Allow-Origin"] == "*"
+    assert answer.headers["Access-Control-Allow-Methods"] == "GET, HEAD, POST"
+    assert answer.headers["Access-Control-Allow-Headers"] == "content-type"
+
+
+def test_options_without_a_question_is_a_problem(client: Client) -> None:
+    assert client.request("OPTIONS", "/rope/apply").status_code == 405
 
 
 def test_what_is_no_request_passes_untouched() -> None:
@@ -27,6 +59,22 @@ def test_what_is_no_request_passes_untouched() -> None:
     async def app(scope: Any, _receive: Any, _send: Any) -> None:
         scopes.append(scope["type"])
 
-    asyncio.run(CrossOriginResources(app)({"type": "lifespan"}, None, None))  # type: ignore[arg-type]
+    asyncio.run(OpenToEveryOrigin(app)({"type": "lifespan"}, None, None))  # type: ignore[arg-type]
 
     assert scopes == ["lifespan"]
+
+
+def test_an_answer_that_had_begun_is_broken_off() -> None:
+    messages: list[str] = []
+
+    async def app(_scope: Any, _receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200})
+        raise ArithmeticError
+
+    async def send(message: Any) -> None:
+        messages.append(message["type"])
+
+    with pytest.raises(ArithmeticError):
+        asyncio.run(FailuresAsProblems(app)({"type": "http"}, None, send))  # type: ignore[arg-type]
+
+    assert messages == ["http.response.start"]

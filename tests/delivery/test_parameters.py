@@ -80,9 +80,9 @@ def test_a_fault_names_parameter_value_rule_and_nearest_spelling(
 
 def test_every_fault_is_named() -> None:
     assert [where for where, _, _ in faults(b"seq_len=0&layout=0&x=0")] == [
+        "x",
         "seq_len",
         "layout",
-        "x",
     ]
 
 

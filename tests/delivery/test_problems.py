@@ -66,3 +66,4 @@ def test_a_failure_of_ours_is_a_problem_without_its_secrets(
     assert answer.json()["type"] == "urn:posref:problem:internal-error"
     assert "secret" not in answer.text
     assert answer.headers["Cache-Control"] == "no-store"
+    assert answer.headers["Access-Control-Allow-Origin"] == "*"

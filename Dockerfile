@@ -1,0 +1,39 @@
+FROM python:3.13-slim AS build
+
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
+    PIP_ROOT_USER_ACTION=ignore
+
+WORKDIR /build
+# What builds the wheel stays in an environment of its own; the one that serves has not even pip.
+RUN python -m venv tools && python -m venv --without-pip /opt/posref
+
+COPY requirements/build.txt requirements/runtime.txt requirements/
+RUN --mount=type=cache,target=/root/.cache/pip \
+    tools/bin/pip install --require-hashes -r requirements/build.txt \
+    && tools/bin/pip --python /opt/posref/bin/python install --require-hashes -r requirements/runtime.txt
+
+COPY pyproject.toml README.md LICENSE ./
+COPY service service
+RUN tools/bin/pip wheel --no-deps --no-build-isolation --wheel-dir wheels . \
+    && tools/bin/pip --python /opt/posref/bin/python install --no-deps --no-index wheels/*.whl
+
+
+FROM python:3.13-slim
+
+LABEL org.opencontainers.image.title="posref" \
+      org.opencontainers.image.description="The reference server for positional encodings" \
+      org.opencontainers.image.licenses="MIT"
+
+COPY --from=build /opt/posref /opt/posref
+
+# pip has compiled the modules: nothing is written where everything is read-only.
+ENV PATH=/opt/posref/bin:$PATH \
+    PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONUNBUFFERED=1 \
+    POSREF_HOST=0.0.0.0
+
+USER 10001:10001
+EXPOSE 8000
+HEALTHCHECK --interval=10s --timeout=5s --start-period=15s --start-interval=1s \
+    CMD ["posref", "ready"]
+CMD ["posref", "serve"]

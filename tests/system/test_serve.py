@@ -1,0 +1,68 @@
+"""The server as a process: it says when it is ready, and ends with code 0 when told to."""
+
+import signal
+import subprocess
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.system.processes import free_port, wait_until
+
+pytestmark = pytest.mark.system
+
+POSREF = str(Path(sysconfig.get_path("scripts")) / "posref")
+PROMPT_SECONDS = 5.0
+
+
+@pytest.fixture(params=[1, 2], ids="{} workers".format)
+def workers(request: pytest.FixtureRequest) -> int:
+    count: int = request.param
+    return count
+
+
+@pytest.fixture
+def port() -> int:
+    return free_port()
+
+
+@pytest.fixture
+def server(port: int, workers: int) -> Iterator[subprocess.Popen[bytes]]:
+    words = [POSREF, "serve", f"--port={port}", f"--workers={workers}"]
+    with subprocess.Popen(words, stderr=subprocess.DEVNULL) as process:
+        try:
+            wait_until("the server answers", lambda: answers(port))
+            yield process
+        finally:
+            process.terminate()
+
+
+def answers(port: int) -> bool:
+    try:
+        return httpx.get(f"http://127.0.0.1:{port}/readyz", trust_env=False).is_success
+    except httpx.TransportError:
+        return False
+
+
+def ready(port: int) -> int:
+    return subprocess.run(
+        [POSREF, "ready", f"--port={port}"], stderr=subprocess.DEVNULL, check=False
+    ).returncode
+
+
+def test_sigterm_ends_it_promptly_with_code_0(server: subprocess.Popen[bytes], port: int) -> None:
+    server.send_signal(signal.SIGTERM)
+
+    assert server.wait(PROMPT_SECONDS) == 0
+    assert not answers(port)
+
+
+def test_ready_tells_whether_it_serves(server: subprocess.Popen[bytes], port: int) -> None:
+    assert ready(port) == 0
+
+    server.send_signal(signal.SIGTERM)
+    server.wait(PROMPT_SECONDS)
+
+    assert ready(port) == 1

@@ -1,0 +1,65 @@
+"""Documents: everything that there is, is in them."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from service.delivery.problems import PROBLEM_TYPES
+from service.formats import FORMATS
+from service.routes import RESOURCES, TRANSFORMS
+from service.settings import Settings
+from service.tables.rotary import PACKS
+from tests.consoles import steps_of
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+
+
+def test_every_problem_is_documented_with_its_status() -> None:
+    text = (ROOT / "docs/problems.md").read_text()
+
+    for problem in PROBLEM_TYPES:
+        assert f"\n## {problem.name}\n\n{problem.status}. " in text
+    assert text.count("\n## ") == len(PROBLEM_TYPES)
+
+
+def test_every_setting_is_documented_with_its_default() -> None:
+    text = (ROOT / "docs/settings.md").read_text()
+
+    for name, field in Settings.model_fields.items():
+        default = "number of cores" if field.default_factory else field.default
+        assert f"| `POSREF_{name.upper()}` | {default} |" in text
+        assert f"| {field.description} |" in text
+    assert text.count("`POSREF_") == len(Settings.model_fields)
+
+
+def test_every_resource_pack_and_format_is_documented() -> None:
+    text = (ROOT / "docs/tables.md").read_text()
+
+    for resource in RESOURCES:
+        assert f"\n## `{resource.path}`\n" in text
+    for transform in TRANSFORMS:
+        assert f"\n## `POST {transform.path}`\n" in text
+    for name in [*PACKS, *FORMATS]:
+        assert f"`{name}`" in text
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_linked_document_is_there(document: Path) -> None:
+    for target in re.findall(r"\]\((?!http)([^)#]+)\)", document.read_text()):
+        assert (document.parent / target).exists(), target
+
+
+def test_the_first_commands_of_the_readme_are_the_two() -> None:
+    first = re.search(r"```sh\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+
+    assert first is not None
+    assert first[1] == "make serve\nmake test\n"
+
+
+def test_the_readme_shows_what_it_runs() -> None:
+    steps = steps_of(ROOT / "README.md")
+
+    assert len(steps) >= 15
+    assert all(step.command.startswith(("curl ", ".venv/bin/")) for step in steps)
