@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 
 from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.delivery.answer import Answer
@@ -48,7 +49,8 @@ class OpenToEveryOrigin:
 class FailuresAsProblems:
     """Answer a failure of our own with a problem, inside the layers that complete every answer.
 
-    The failure goes on to the server, which logs it, or breaks off an answer that had begun.
+    The failure goes on to the server, which logs it, or breaks off an answer that had begun. A
+    client that leaves while it sends is no failure.
     """
 
     app: ASGIApp
@@ -64,6 +66,8 @@ class FailuresAsProblems:
 
         try:
             await self.app(scope, receive, send_noted)
+        except ClientDisconnect:
+            return
         except Exception:
             if not begun:
                 await failure_answer()(scope, receive, send)

@@ -46,8 +46,7 @@ class Delivery:
         """Answer a GET or HEAD of a document; only a GET that has to makes a byte of it."""
         check_table_size(document)
         check_revision(document.kind, revision)
-        accept = request.headers.get("accept")
-        form = choose_format(document, extension, accept, FORMATS["json"])
+        form = choose_format(document, extension, joined(request, "accept"), FORMATS["json"])
         body, tag = form.body(document), entity_tag(document, form)
         path, query = request.scope["path"], request.scope["query_string"]
         headers = {
@@ -57,7 +56,7 @@ class Delivery:
             **array_headers(document),
             **place_headers(path, query, document, form, extension),
         }
-        if not matches_none(request.headers.get("if-none-match"), tag):
+        if not matches_none(joined(request, "if-none-match"), tag):
             return Answer(304, headers)
         headers |= body_headers(form, body.length_bytes)
         if request.method == "HEAD":
@@ -72,7 +71,7 @@ class Delivery:
     ) -> Answer:
         """Answer a POST with a document, by itself in the format that the request came in."""
         check_table_size(document)
-        form = choose_format(document, extension, request.headers.get("accept"), default)
+        form = choose_format(document, extension, joined(request, "accept"), default)
         body = form.body(document)
         check_answer_size(body, self.settings)
         headers = {
@@ -86,6 +85,12 @@ class Delivery:
 
     async def _whole(self, body: Body) -> bytes:
         return await self.workers.run(lambda: b"".join(body.blocks()))
+
+
+def joined(request: Request, name: str) -> str | None:
+    """Give the value of a header that is a list, on however many lines it came."""
+    lines = request.headers.getlist(name)
+    return ", ".join(lines) if lines else None
 
 
 def check_table_size(document: Document) -> None:

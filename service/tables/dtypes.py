@@ -49,6 +49,12 @@ def round_into(values: Float64s, elements: Elements, dtype: DType) -> None:
     elements[...] = _bfloat16_bits(values) if dtype is BFLOAT16 else values
 
 
+def with_one_nan(values: Float64s) -> Float64s:
+    """Make every NaN the same one, in place: which of two operands' a result gets is the CPU's."""
+    np.copyto(values, np.nan, where=np.isnan(values))
+    return values
+
+
 def widened(elements: Elements, dtype: DType) -> Float64s:
     """Give the float64 values of the elements of a real type, exactly."""
     # A signalling NaN becomes a quiet one, which is no reason to warn.

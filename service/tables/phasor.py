@@ -14,7 +14,7 @@ sum; the roundings of the two products add 1 together, that of the sum 1 at most
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal, TypeAlias
 
@@ -38,11 +38,12 @@ Component: TypeAlias = Literal["sin", "cos"]
 
 STRIDE = 64
 SETUP_CACHE_BYTES = 64 * 1024 * 1024
+_MAX_FINE_BYTES = SETUP_CACHE_BYTES // 2
 
 # Rows computed together, and elements in one step of the product: enough to make the overhead
 # of a NumPy call small, few enough to stay in a core's own cache.
 _BATCH_ROWS = 4096
-_BATCH_ELEMENTS = 2**21
+_BATCH_ELEMENTS = 2**20
 _STEP_ELEMENTS = 16384
 
 
@@ -80,14 +81,34 @@ class _Setup:
     Attributes:
         frequencies: n of them, in fixed point.
         index, is_sine: the channels, each of shape (width,).
-        fine_cos, fine_sin: phasors of the positions −63 … 63, each of shape (127, width).
+        fine: cosines and sines of the positions −63 … 63, each of shape (127, width); none where
+            rows are so wide that a read computes the few it needs.
     """
 
     frequencies: FixedPointFrequencies
     index: NDArray[np.intp]
     is_sine: NDArray[np.bool_]
-    fine_cos: Float64s
-    fine_sin: Float64s
+    fine: tuple[Float64s, Float64s] | None
+
+    @classmethod
+    def of(cls, rule: FrequencyRule, channels: Channels) -> "_Setup":
+        """Prepare the reading of frequencies in channels."""
+        bare = cls(fixed_point(rule.exact()), *channels.indices(), None)
+        rows = np.arange(1 - STRIDE, STRIDE, dtype=np.int64)
+        if 2 * 8 * len(rows) * channels.width > _MAX_FINE_BYTES:
+            return bare
+        return replace(bare, fine=bare.spread(rows))
+
+    @property
+    def size_bytes(self) -> int:
+        """What it takes, generously."""
+        fine_bytes = 0 if self.fine is None else 2 * self.fine[0].nbytes
+        return fine_bytes + 64 * len(self.index) + 1024
+
+    def spread(self, positions: Int64s) -> tuple[Float64s, Float64s]:
+        """Give cosines and sines of positions (m,) for every channel, each (m, width)."""
+        sine, cosine = sin_cos(self.frequencies, positions)
+        return cosine.take(self.index, axis=1), sine.take(self.index, axis=1)
 
     def coarse(self, positions: Int64s) -> tuple[Float64s, Float64s]:
         """Give what multiplies the cosine and the sine of the fine phasors, each (m, width)."""
@@ -107,13 +128,8 @@ def _setup(rule: FrequencyRule, channels: Channels) -> _Setup:
     known = _setups.get((rule, channels))
     if known is not None:
         return known
-    frequencies = fixed_point(rule.exact())
-    index, is_sine = channels.indices()
-    sine, cosine = sin_cos(frequencies, np.arange(1 - STRIDE, STRIDE, dtype=np.int64))
-    fine_cos, fine_sin = cosine.take(index, axis=1), sine.take(index, axis=1)
-    made = _Setup(frequencies, index, is_sine, fine_cos, fine_sin)
-    held_bytes = 2 * fine_cos.nbytes + 64 * len(index) + 256 * rule.count
-    _setups.put((rule, channels), made, held_bytes)
+    made = _Setup.of(rule, channels)
+    _setups.put((rule, channels), made, made.size_bytes)
     return made
 
 
@@ -145,7 +161,7 @@ class PhasorTable(RowTable):
     def fill(self, first: int, rows: Elements) -> None:
         """Compute rows from the one numbered first on."""
         setup = _setup(self.rule, self.channels)
-        batch_rows = min(_BATCH_ROWS, max(STRIDE, _BATCH_ELEMENTS // self.row_width))
+        batch_rows = min(_BATCH_ROWS, max(1, _BATCH_ELEMENTS // self.row_width))
         for start in range(0, len(rows), batch_rows):
             batch = rows[start : start + batch_rows]
             positions = self.positions.at(first + start, first + start + len(batch))
@@ -172,11 +188,16 @@ def _products(setup: _Setup, positions: Int64s) -> Iterator[tuple[int, Float64s]
     have both phasors gathered row by row.
     """
     width = len(setup.index)
-    row = np.fmod(positions, np.int64(STRIDE))
-    coarse = positions - row
+    offset = np.fmod(positions, np.int64(STRIDE))
+    coarse = positions - offset
     starts = np.concatenate([[0], np.flatnonzero(np.diff(coarse)) + 1, [len(positions)]])
     factors = setup.coarse(coarse[starts[:-1]])
-    row += np.int64(STRIDE - 1)
+    if setup.fine is None:
+        needed, row = np.unique(offset, return_inverse=True)
+        fine_cos, fine_sin = setup.spread(needed)
+    else:
+        row = offset + np.int64(STRIDE - 1)
+        fine_cos, fine_sin = setup.fine
 
     step = min(len(positions), max(1, _STEP_ELEMENTS // width))
     scratch = _scratch(step * width), _scratch(step * width)
@@ -186,16 +207,17 @@ def _products(setup: _Setup, positions: Int64s) -> Iterator[tuple[int, Float64s]
             by_cos, by_sin = (factor[index : index + 1] for factor in factors)
             for first in range(start, stop, step):
                 part = slice(row[first], row[first] + min(step, stop - first))
-                fine = setup.fine_cos[part], setup.fine_sin[part]
-                yield first, _product(scratch, (by_cos, by_sin), fine)
+                yield first, _product(scratch, (by_cos, by_sin), (fine_cos[part], fine_sin[part]))
         return
     runs = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
     for first in range(0, len(positions), step):
         part = slice(first, first + step)
         by_cos, by_sin = (factor.take(runs[part], axis=0, mode="clip") for factor in factors)
-        fine_cos = setup.fine_cos.take(row[part], axis=0, mode="clip")
-        fine_sin = setup.fine_sin.take(row[part], axis=0, mode="clip")
-        yield first, _product(scratch, (by_cos, by_sin), (fine_cos, fine_sin))
+        fine = (
+            fine_cos.take(row[part], axis=0, mode="clip"),
+            fine_sin.take(row[part], axis=0, mode="clip"),
+        )
+        yield first, _product(scratch, (by_cos, by_sin), fine)
 
 
 def _scratch(count: int) -> Float64s:

@@ -20,6 +20,7 @@ from service.tables.dtypes import (
     Elements,
     round_into,
     widened,
+    with_one_nan,
 )
 from service.tables.phasor import Channels, Component, PhasorTable, component
 from service.tables.positions import Positions
@@ -184,8 +185,9 @@ class Rotation:
             x0 = widened(source[:, part, first_of_pair], x.dtype)
             x1 = widened(source[:, part, second_of_pair], x.dtype)
             with np.errstate(over="ignore", invalid="ignore"):
-                round_into(x0 * cos - x1 * sin, result[:, part, first_of_pair], x.dtype)
-                round_into(x1 * cos + x0 * sin, result[:, part, second_of_pair], x.dtype)
+                turned = with_one_nan(x0 * cos - x1 * sin), with_one_nan(x1 * cos + x0 * sin)
+                round_into(turned[0], result[:, part, first_of_pair], x.dtype)
+                round_into(turned[1], result[:, part, second_of_pair], x.dtype)
         return StoredTable(result.reshape(x.shape), x.dtype)
 
 

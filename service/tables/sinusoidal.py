@@ -13,7 +13,7 @@ from math import prod, sqrt
 import numpy as np
 
 from service.tables.document import Document, ParameterValue
-from service.tables.dtypes import FLOAT64, DType, Elements, round_into, widened
+from service.tables.dtypes import FLOAT64, DType, Elements, round_into, widened, with_one_nan
 from service.tables.phasor import Channels, PhasorTable
 from service.tables.positions import Positions
 from service.tables.scaling import Geometric, wavelengths
@@ -132,7 +132,7 @@ class Sum:
             with np.errstate(over="ignore", invalid="ignore"):
                 total = widened(source[:, part], x.dtype) * factor
                 total += encoded
-                round_into(total, result[:, part], x.dtype)
+                round_into(with_one_nan(total), result[:, part], x.dtype)
         return StoredTable(result.reshape(x.shape), x.dtype)
 
 

@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from starlette.requests import ClientDisconnect
 
 from service.delivery.layers import FailuresAsProblems, OpenToEveryOrigin
 from tests.client import Client
@@ -78,3 +79,17 @@ def test_an_answer_that_had_begun_is_broken_off() -> None:
         asyncio.run(FailuresAsProblems(app)({"type": "http"}, None, send))  # type: ignore[arg-type]
 
     assert messages == ["http.response.start"]
+
+
+def test_a_client_that_leaves_while_it_sends_is_no_failure() -> None:
+    messages: list[Any] = []
+
+    async def app(_scope: Any, _receive: Any, _send: Any) -> None:
+        raise ClientDisconnect
+
+    async def send(message: Any) -> None:
+        messages.append(message)
+
+    asyncio.run(FailuresAsProblems(app)({"type": "http"}, None, send))  # type: ignore[arg-type]
+
+    assert not messages

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from service.lru import ByteBoundedLRU
 from service.tables import phasor
 from service.tables.angle import MAX_POSITION
 from service.tables.dtypes import FLOAT32, FLOAT64, REAL_DTYPES
@@ -113,4 +114,19 @@ def test_setups_are_shared_and_bounded() -> None:
 
     assert known is not None
     assert phasor._setups.size_bytes <= phasor.SETUP_CACHE_BYTES
-    assert FLOAT64.itemsize_bytes * 127 * 512 == known.fine_cos.nbytes
+    assert known.fine is not None
+    assert known.fine[0].nbytes == FLOAT64.itemsize_bytes * 127 * 512
+
+
+@pytest.mark.parametrize("start", [-100, 0, 2**40 + 3])
+def test_rows_too_wide_for_a_setup_have_the_same_bytes(
+    monkeypatch: pytest.MonkeyPatch, start: int
+) -> None:
+    whole = table(600, Positions.contiguous(start, 150))
+    strided = table(600, Positions.of_runs([Run(start, 7, 20)]))
+    expected = whole.read(0, size(whole)).tobytes(), strided.read(0, size(strided)).tobytes()
+    monkeypatch.setattr(phasor, "_MAX_FINE_BYTES", 0)
+    monkeypatch.setattr(phasor, "_setups", ByteBoundedLRU(2**20))
+
+    assert whole.read(0, size(whole)).tobytes() == expected[0]
+    assert strided.read(0, size(strided)).tobytes() == expected[1]

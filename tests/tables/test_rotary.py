@@ -17,6 +17,7 @@ from service.tables.dtypes import (
     FLOAT32,
     FLOAT64,
     REAL_DTYPES,
+    DType,
     round_into,
     widened,
 )
@@ -234,3 +235,25 @@ def test_many_rows_are_the_same_by_parts(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(rotary, "_ROTATE_ELEMENTS", 64)
 
     assert (whole == rotated(x, 0)).all()
+
+
+@pytest.mark.parametrize(
+    "dtype", [FLOAT32, FLOAT16, BFLOAT16, FLOAT64], ids=lambda dtype: dtype.name
+)
+def test_every_nan_of_a_rotation_is_the_same(dtype: DType) -> None:
+    """Which NaN of two a sum keeps, and the sign of infinity minus infinity, differ by CPU."""
+    values = np.array([[-np.nan, np.nan, np.inf, np.inf, -np.inf, np.inf, np.nan, 1.0]])
+    x = np.empty(values.shape, dtype=dtype.storage)
+    round_into(values, x, dtype)
+    one_nan = np.empty(1, dtype=dtype.storage)
+    round_into(np.array([np.nan]), one_nan, dtype)
+
+    out = (
+        Rotation(rule=RULE, positions=Positions.contiguous(1, 1), layout="half", inverse=False)
+        .of(StoredTable(x, dtype))
+        .elements
+    )
+
+    is_nan = np.isnan(widened(out, dtype))
+    assert is_nan.sum() >= 4
+    assert {element.tobytes() for element in out[is_nan]} == {one_nan[0].tobytes()}

@@ -1,0 +1,36 @@
+"""Same URL, same bytes: whatever instructions the processor has."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+DATA = Path(__file__).parents[1] / "data"
+HASHES = json.loads((DATA / "table_hashes.json").read_text())
+
+
+def instruction_sets() -> list[str]:
+    """Name what NumPy makes use of on this processor beyond its baseline, the oldest first."""
+    found: list[str] = np.show_config(mode="dicts")["SIMD Extensions"].get("found", [])
+    return found
+
+
+@pytest.mark.parametrize(
+    "disabled",
+    [instruction_sets()[kept:] for kept in range(len(instruction_sets()) + 1)],
+    ids=lambda disabled: f"without {' '.join(disabled)}" if disabled else "with all",
+)
+def test_tables_have_the_same_bytes_at_every_simd_level(disabled: list[str]) -> None:
+    hashed = subprocess.run(
+        [sys.executable, "-W", "error", DATA / "hash_tables.py"],
+        env={**os.environ, "NPY_DISABLE_CPU_FEATURES": " ".join(disabled)},
+        capture_output=True,
+        check=False,
+    )
+
+    assert hashed.stderr == b""
+    assert json.loads(hashed.stdout) == HASHES
