@@ -119,7 +119,7 @@ def sin_cos(frequencies: FixedPointFrequencies, positions: Int64s) -> tuple[Floa
 
 
 # As many elements as leave the dozen arrays of an evaluation in a core's own cache.
-_CACHED_ELEMENTS = 4096
+_CACHED_ELEMENTS = 8192
 
 
 def _sin_cos_block(
@@ -190,7 +190,13 @@ _COSINE = [(-1.0) ** n / factorial(2 * n) for n in range(8, 1, -1)]
 
 
 def _sin_cos_kernel(angle: Float64s, tail: Float64s) -> tuple[Float64s, Float64s]:
-    """Evaluate sine and cosine of angle + tail, an angle within an eighth of a turn of 0."""
+    """Evaluate sine and cosine of angle + tail, an angle within an eighth of a turn of 0.
+
+    Error, in units of 2^-53: the last addition rounds by 1/2 at most, as both results are below
+    1. What it adds to the angle is at most 0.08 in size and carries four roundings: 0.3. What it
+    adds to 1 − square/2 is at most 0.016, with as many roundings, 0.06, after the rounding of
+    square itself has put in 0.16. Both stay below 0.9.
+    """
     square = angle * angle
     half_square = square * 0.5
     near_one = 1.0 - half_square

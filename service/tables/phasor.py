@@ -15,8 +15,7 @@ sum; the roundings of the two products add 1 together, that of the sum 1 at most
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import pairwise
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,12 +28,14 @@ from service.tables.angle import (
     fixed_point,
     sin_cos,
 )
+from service.tables.channels import Channels, Component, Indices
 from service.tables.dtypes import DType, Elements, round_into
 from service.tables.positions import Positions
 from service.tables.scaling import FrequencyRule
 from service.tables.table import RowTable
 
-Component: TypeAlias = Literal["sin", "cos"]
+# What multiplies, or is multiplied by, cosine and sine of the other phasor.
+_Pair: TypeAlias = tuple[Float64s, Float64s]
 
 STRIDE = 64
 SETUP_CACHE_BYTES = 64 * 1024 * 1024
@@ -45,33 +46,6 @@ _MAX_FINE_BYTES = SETUP_CACHE_BYTES // 2
 _BATCH_ROWS = 4096
 _BATCH_ELEMENTS = 2**20
 _STEP_ELEMENTS = 16384
-
-
-@dataclass(frozen=True)
-class Channels:
-    """Say which component of which frequency each channel of a row holds.
-
-    Attributes:
-        components: the components in turn.
-        interleaved: whether they alternate channel by channel, or each fills a part of the row.
-        width: channels in the row. Where it is no multiple of the number of components, the
-            last ones have one channel less.
-    """
-
-    components: tuple[Component, ...]
-    interleaved: bool
-    width: int
-
-    def indices(self) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-        """Give the frequency's index, and whether it is the sine, for each channel."""
-        parts = len(self.components)
-        channel = np.arange(self.width)
-        if self.interleaved:
-            frequency, part = np.divmod(channel, parts)
-        else:
-            part, frequency = np.divmod(channel, -(-self.width // parts))
-        is_sine = np.array([component == "sin" for component in self.components])
-        return frequency, is_sine[part]
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,9 +60,9 @@ class _Setup:
     """
 
     frequencies: FixedPointFrequencies
-    index: NDArray[np.intp]
+    index: Indices
     is_sine: NDArray[np.bool_]
-    fine: tuple[Float64s, Float64s] | None
+    fine: _Pair | None
 
     @classmethod
     def of(cls, rule: FrequencyRule, channels: Channels) -> "_Setup":
@@ -105,12 +79,12 @@ class _Setup:
         fine_bytes = 0 if self.fine is None else 2 * self.fine[0].nbytes
         return fine_bytes + 64 * len(self.index) + 1024
 
-    def spread(self, positions: Int64s) -> tuple[Float64s, Float64s]:
+    def spread(self, positions: Int64s) -> _Pair:
         """Give cosines and sines of positions (m,) for every channel, each (m, width)."""
         sine, cosine = sin_cos(self.frequencies, positions)
         return cosine.take(self.index, axis=1), sine.take(self.index, axis=1)
 
-    def coarse(self, positions: Int64s) -> tuple[Float64s, Float64s]:
+    def coarse(self, positions: Int64s) -> _Pair:
         """Give what multiplies the cosine and the sine of the fine phasors, each (m, width)."""
         sine, cosine = sin_cos(self.frequencies, positions)
         every = np.concatenate([cosine, sine, 0.0 - sine], axis=1)
@@ -189,52 +163,60 @@ def _products(setup: _Setup, positions: Int64s) -> Iterator[tuple[int, Float64s]
     """
     width = len(setup.index)
     offset = np.fmod(positions, np.int64(STRIDE))
-    coarse = positions - offset
-    starts = np.concatenate([[0], np.flatnonzero(np.diff(coarse)) + 1, [len(positions)]])
-    factors = setup.coarse(coarse[starts[:-1]])
-    if setup.fine is None:
+    coarse_positions = positions - offset
+    starts = np.flatnonzero(np.diff(coarse_positions, prepend=coarse_positions[0] - 1))
+    coarse = setup.coarse(coarse_positions[starts])
+    fine, row = setup.fine, offset + np.int64(STRIDE - 1)
+    if fine is None:
         needed, row = np.unique(offset, return_inverse=True)
-        fine_cos, fine_sin = setup.spread(needed)
-    else:
-        row = offset + np.int64(STRIDE - 1)
-        fine_cos, fine_sin = setup.fine
+        fine = setup.spread(needed)
 
     step = min(len(positions), max(1, _STEP_ELEMENTS // width))
-    scratch = _scratch(step * width), _scratch(step * width)
-    wide = width * STRIDE >= _STEP_ELEMENTS // 2
-    if wide and (np.diff(positions) == 1).all():
-        for index, (start, stop) in enumerate(pairwise(starts.tolist())):
-            by_cos, by_sin = (factor[index : index + 1] for factor in factors)
-            for first in range(start, stop, step):
-                part = slice(row[first], row[first] + min(step, stop - first))
-                yield first, _product(scratch, (by_cos, by_sin), (fine_cos[part], fine_sin[part]))
-        return
-    runs = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-    for first in range(0, len(positions), step):
+    scratch = _scratch(step, width), _scratch(step, width)
+    stops = [*starts[1:].tolist(), len(positions)]
+    if width * STRIDE >= _STEP_ELEMENTS // 2 and (np.diff(positions) == 1).all():
+        yield from _products_of_runs(scratch, coarse, fine, stops, row.tolist())
+    else:
+        run = np.repeat(np.arange(len(stops)), np.diff(stops, prepend=0))
+        yield from _products_of_rows(scratch, coarse, fine, run, row)
+
+
+def _products_of_runs(
+    scratch: _Pair, coarse: _Pair, fine: _Pair, stops: list[int], row: list[int]
+) -> Iterator[tuple[int, Float64s]]:
+    start, step = 0, len(scratch[0])
+    for run, stop in enumerate(stops):
+        by_cos, by_sin = coarse[0][run], coarse[1][run]
+        for first in range(start, stop, step):
+            rows = slice(row[first], row[first] + min(step, stop - first))
+            yield first, _product(scratch, (by_cos, by_sin), (fine[0][rows], fine[1][rows]))
+        start = stop
+
+
+def _products_of_rows(
+    scratch: _Pair, coarse: _Pair, fine: _Pair, run: Indices, row: Indices
+) -> Iterator[tuple[int, Float64s]]:
+    step = len(scratch[0])
+    for first in range(0, len(row), step):
         part = slice(first, first + step)
-        by_cos, by_sin = (factor.take(runs[part], axis=0, mode="clip") for factor in factors)
-        fine = (
-            fine_cos.take(row[part], axis=0, mode="clip"),
-            fine_sin.take(row[part], axis=0, mode="clip"),
-        )
-        yield first, _product(scratch, (by_cos, by_sin), fine)
+        gathered = [
+            factor.take(chosen[part], axis=0, mode="clip")
+            for factor, chosen in zip((*coarse, *fine), (run, run, row, row), strict=True)
+        ]
+        yield first, _product(scratch, (gathered[0], gathered[1]), (gathered[2], gathered[3]))
 
 
-def _scratch(count: int) -> Float64s:
-    """Make room for float64 values from the start of a cache line on: a fifth faster to work in."""
-    line_bytes, item_bytes = 64, 8
-    room = np.empty(count + line_bytes // item_bytes)
-    skipped = -room.ctypes.data % line_bytes // item_bytes
-    return room[skipped : skipped + count]
-
-
-def _product(
-    scratch: tuple[Float64s, Float64s],
-    coarse: tuple[Float64s, Float64s],
-    fine: tuple[Float64s, Float64s],
-) -> Float64s:
-    values, other = (room[: fine[0].size].reshape(fine[0].shape) for room in scratch)
+def _product(scratch: _Pair, coarse: _Pair, fine: _Pair) -> Float64s:
+    values, other = scratch[0][: len(fine[0])], scratch[1][: len(fine[0])]
     np.multiply(coarse[0], fine[0], out=values)
     np.multiply(coarse[1], fine[1], out=other)
-    values += other
+    np.add(values, other, out=values)
     return values
+
+
+def _scratch(rows: int, width: int) -> Float64s:
+    """Make room for float64 values from the start of a cache line on: a fifth faster to work in."""
+    line_bytes, item_bytes = 64, 8
+    room = np.empty(rows * width + line_bytes // item_bytes)
+    skipped = -room.ctypes.data % line_bytes // item_bytes
+    return room[skipped : skipped + rows * width].reshape(rows, width)

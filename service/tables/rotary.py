@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 import numpy as np
 
+from service.tables.channels import Channels, Component
 from service.tables.document import Document, ParameterValue
 from service.tables.dtypes import (
     COMPLEX64,
@@ -22,7 +23,7 @@ from service.tables.dtypes import (
     widened,
     with_one_nan,
 )
-from service.tables.phasor import Channels, Component, PhasorTable, component
+from service.tables.phasor import PhasorTable, component
 from service.tables.positions import Positions
 from service.tables.scaling import FrequencyRule, Geometric, Given
 from service.tables.table import StoredTable, Table

@@ -12,9 +12,10 @@ from math import prod, sqrt
 
 import numpy as np
 
+from service.tables.channels import Channels
 from service.tables.document import Document, ParameterValue
 from service.tables.dtypes import FLOAT64, DType, Elements, round_into, widened, with_one_nan
-from service.tables.phasor import Channels, PhasorTable
+from service.tables.phasor import PhasorTable
 from service.tables.positions import Positions
 from service.tables.scaling import Geometric, wavelengths
 from service.tables.table import RowTable, StoredTable

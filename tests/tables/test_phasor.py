@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from service.lru import ByteBoundedLRU
 from service.tables import phasor
 from service.tables.angle import MAX_POSITION
+from service.tables.channels import Channels
 from service.tables.dtypes import FLOAT32, FLOAT64, REAL_DTYPES
-from service.tables.phasor import Channels, PhasorTable, component
+from service.tables.phasor import PhasorTable, component
 from service.tables.positions import Positions, Run
 from service.tables.scaling import Geometric, Given
 from service.tables.table import size
@@ -19,25 +20,6 @@ def table(width: int, positions: Positions, dtype: str = "float64") -> PhasorTab
     rule = Geometric(10000.0, width, -(-width // 2))
     channels = Channels(("sin", "cos"), interleaved=True, width=width)
     return PhasorTable(rule, channels, positions, REAL_DTYPES[dtype], (positions.count, width))
-
-
-@pytest.mark.parametrize(
-    ("channels", "expected"),
-    [
-        (Channels(("sin", "cos"), True, 4), [(0, True), (0, False), (1, True), (1, False)]),
-        (Channels(("sin", "cos"), True, 3), [(0, True), (0, False), (1, True)]),
-        (Channels(("sin", "cos"), False, 4), [(0, True), (1, True), (0, False), (1, False)]),
-        (Channels(("sin", "cos"), False, 3), [(0, True), (1, True), (0, False)]),
-        (Channels(("cos", "sin"), False, 2), [(0, False), (0, True)]),
-        (Channels(("cos", "cos"), True, 4), [(0, False), (0, False), (1, False), (1, False)]),
-    ],
-)
-def test_channels_name_component_and_frequency(
-    channels: Channels, expected: list[tuple[int, bool]]
-) -> None:
-    frequency, is_sine = channels.indices()
-
-    assert expected == list(zip(frequency.tolist(), is_sine.tolist(), strict=True))
 
 
 @settings(max_examples=150)

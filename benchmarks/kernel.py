@@ -1,0 +1,126 @@
+"""A table computed by posref's kernel, and by the formulas one would write with NumPy."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import log
+from statistics import median
+from typing import TypeAlias
+
+import mpmath
+import numpy as np
+from numpy.typing import NDArray
+
+from service.tables import sinusoidal
+from service.tables.dtypes import FLOAT32
+from service.tables.positions import Positions
+from service.tables.table import size
+
+Rows: TypeAlias = NDArray[np.float32]
+
+ROWS, WIDTH, BASE = 8192, 512, 10000.0
+FAR_STARTS = (0, 10**6, 10**9, 10**12)
+"""First positions of the tables whose errors are measured."""
+CHECKED_ROWS = (4097, ROWS - 1)
+
+
+def posref(start: int, rows: int, width: int, base: float) -> Rows:
+    document = sinusoidal.encoding(
+        d_model=width,
+        base=base,
+        positions=Positions.contiguous(start, rows),
+        layout="interleaved",
+        batch=False,
+        dtype=FLOAT32,
+    )
+    table = document.arrays["encoding"]
+    return table.read(0, size(table)).reshape(rows, width)
+
+
+def numpy_float64(start: int, rows: int, width: int, base: float) -> Rows:
+    angles = np.outer(np.arange(start, start + rows), base ** (-np.arange(0, width, 2) / width))
+    return _interleaved(angles)
+
+
+def numpy_float32(start: int, rows: int, width: int, base: float) -> Rows:
+    positions = np.arange(start, start + rows).astype(np.float32)
+    exponents = np.arange(0, width, 2, dtype=np.float32)
+    return _interleaved(np.outer(positions, np.exp(exponents * np.float32(-log(base) / width))))
+
+
+def _interleaved(angles: NDArray[np.floating]) -> Rows:
+    rows = np.empty((len(angles), 2 * angles.shape[1]), dtype=np.float32)
+    rows[:, 0::2] = np.sin(angles)
+    rows[:, 1::2] = np.cos(angles)
+    return rows
+
+
+@dataclass(frozen=True)
+class Contender:
+    name: str
+    table: Callable[[int, int, int, float], Rows]
+    new_frequencies: bool = False
+
+
+CONTENDERS = (
+    Contender("posref", posref),
+    Contender("posref, frequencies not met before", posref, new_frequencies=True),
+    Contender("NumPy formula in float64", numpy_float64),
+    Contender("NumPy formula in float32", numpy_float32),
+)
+_BASELINE = 2
+
+
+@dataclass(frozen=True)
+class Result:
+    """Of one contender: time, time as a share of the baseline's, and error by first position."""
+
+    name: str
+    milliseconds: float
+    share: float
+    errors: Sequence[float]
+
+
+def measure(repeats: int) -> list[Result]:
+    times = [_round(number) for number in range(repeats)]
+    return [
+        Result(
+            contender.name,
+            1e3 * median(taken[index] for taken in times),
+            median(taken[index] / taken[_BASELINE] for taken in times),
+            [_error(contender, start) for start in FAR_STARTS],
+        )
+        for index, contender in enumerate(CONTENDERS)
+    ]
+
+
+def _round(number: int) -> list[float]:
+    return [_seconds(contender, number) for contender in CONTENDERS]
+
+
+def _seconds(contender: Contender, number: int) -> float:
+    # The first of two turns is not measured: it leaves the heap and the processor's caches as
+    # this contender does, not as the one before it did.
+    bases = [BASE + 2 * number + turn if contender.new_frequencies else BASE for turn in (1, 2)]
+    contender.table(0, ROWS, WIDTH, bases[0])
+    before = time.perf_counter()
+    contender.table(0, ROWS, WIDTH, bases[1])
+    return time.perf_counter() - before
+
+
+def _error(contender: Contender, start: int) -> float:
+    rows = contender.table(start, ROWS, WIDTH, BASE)
+    return max(
+        float(abs(float(value) - exact))
+        for row in CHECKED_ROWS
+        for value, exact in zip(rows[row], _exact_row(start + row), strict=True)
+    )
+
+
+def _exact_row(position: int) -> list[mpmath.mpf]:
+    with mpmath.workdps(50):
+        angles = [
+            position * mpmath.mpf(BASE) ** (-mpmath.mpf(channel) / WIDTH)
+            for channel in range(0, WIDTH, 2)
+        ]
+        return [value for angle in angles for value in (mpmath.sin(angle), mpmath.cos(angle))]

@@ -1,0 +1,45 @@
+"""What the numbers were measured on, and where on it a process runs."""
+
+import os
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+
+_PACKAGES = ("numpy", "fastapi", "uvicorn", "uvloop", "httptools", "orjson")
+
+
+def describe() -> list[str]:
+    load = ", ".join(f"{average:.2f}" for average in os.getloadavg())
+    packages = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
+    return [
+        f"{_cpu_model()}, {len(os.sched_getaffinity(0))} cores, {platform.machine()}",
+        f"{platform.system()} {platform.release()}, load average before the run {load}",
+        f"{platform.python_implementation()} {platform.python_version()}, {packages}",
+    ]
+
+
+def _cpu_model() -> str:
+    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() == "model name":
+            return value.strip()
+    return platform.processor() or "unknown processor"
+
+
+def server_and_client_cores() -> tuple[int, int]:
+    """The cores that servers and the client run on: two, or twice the one there is."""
+    cores = sorted(os.sched_getaffinity(0))
+    return cores[0], cores[1 % len(cores)]
+
+
+@contextmanager
+def pinned(core: int) -> Iterator[None]:
+    """Run on one core; processes started meanwhile stay there."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {core})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
