@@ -1,10 +1,9 @@
 """Tables without a server: the bytes that a URL names, made in this process."""
 
-from service.delivery.negotiation import choose_format
+from service.delivery.negotiation import check_extension
 from service.delivery.parameters import nearest, parse_query, read_parameters
-from service.delivery.respond import check_revision, check_table_size
+from service.delivery.respond import Wanted, described
 from service.errors import NotFound, shortened
-from service.formats import FORMATS
 from service.formats.format import Body
 from service.routes import RESOURCES
 
@@ -26,11 +25,8 @@ def find_body(url: str) -> Body:
         near = nearest(resource_path, (known.path for known in RESOURCES))
         hint = f"; did you mean {near}?" if near else ""
         raise NotFound(f"There is no {shortened(resource_path)}{hint}")
-    if dot and extension not in FORMATS:
-        raise NotFound(f"There is no format {shortened(extension)}; there are {', '.join(FORMATS)}")
+    check_extension(extension if dot else None)
     parameters = read_parameters(resource.parameters, parse_query(query.encode()))
-    document = resource.resolve(parameters)
-    check_table_size(document)
-    check_revision(document.kind, parameters.revision)
-    form = choose_format(document, extension if dot else None, None, FORMATS["json"])
-    return form.body(document)
+    wanted = Wanted(extension if dot else None, revision=parameters.revision)
+    _, body = described(resource.resolve(parameters), wanted)
+    return body

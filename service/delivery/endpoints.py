@@ -1,6 +1,7 @@
 """Resources and transforms as endpoints of an application: every method, every spelling."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from fastapi import FastAPI
@@ -11,9 +12,8 @@ from service.delivery.bodies import format_of_body, read_arrays, receive_body, r
 from service.delivery.openapi import get_operation, post_operation, transform_operation
 from service.delivery.parameters import NoParameters, parse_query, read_parameters
 from service.delivery.resource import Resource, Transform
-from service.delivery.respond import Delivery, check_revision
-from service.errors import Fault, InvalidParameters, NotFound, shortened
-from service.formats import FORMATS
+from service.delivery.respond import Delivery, Wanted
+from service.errors import Fault, InvalidParameters, shortened
 from service.formats.json_text import JSON, read_object
 from service.tables.document import Document
 
@@ -26,22 +26,23 @@ def add_resource(app: FastAPI, resource: Resource, delivery: Delivery) -> None:
     """Serve a resource: GET and HEAD by query, POST by JSON object, with and without extension."""
 
     async def get(request: Request) -> Response:
-        extension = _extension(request)
+        wanted = Wanted.by(request)
         parameters = read_parameters(resource.parameters, _query(request))
-        document = resource.resolve(parameters)
-        return await delivery.answer(
-            request, document, extension=extension, revision=parameters.revision
-        )
+        wanted = replace(wanted, revision=parameters.revision)
+        return await delivery.answer(request, resource.resolve(parameters), wanted)
 
     async def post(request: Request) -> Response:
-        extension = _extension(request)
+        wanted, query = Wanted.by(request), _query(request)
         require_json(request)
         body = await receive_body(request, JSON, delivery.settings)
-        content = await delivery.workers.run(lambda: read_object(body))
-        parameters = read_parameters(resource.parameters, _merged(_query(request), content))
-        document = resource.resolve(parameters)
-        check_revision(document.kind, parameters.revision)
-        return await delivery.answer_uncached(request, document, extension=extension, default=JSON)
+
+        def resolved() -> tuple[Document, int | None]:
+            values = _merged(query, read_object(body))
+            parameters = read_parameters(resource.parameters, values)
+            return resource.resolve(parameters), parameters.revision
+
+        document, revision = await delivery.workers.run(resolved)
+        return await delivery.answer_uncached(document, replace(wanted, revision=revision))
 
     for suffix in ("", EXTENSION):
         path = resource.path + suffix
@@ -54,7 +55,7 @@ def add_transform(app: FastAPI, transform: Transform, delivery: Delivery) -> Non
     """Serve a transform: POST of arrays, with and without extension."""
 
     async def post(request: Request) -> Response:
-        extension, query = _extension(request), _query(request)
+        wanted, query = Wanted.by(request), _query(request)
         form = format_of_body(request)
         body = await receive_body(request, form, delivery.settings)
 
@@ -64,7 +65,7 @@ def add_transform(app: FastAPI, transform: Transform, delivery: Delivery) -> Non
             return transform.resolve(read_parameters(transform.parameters, values), content.arrays)
 
         document = await delivery.workers.run(transformed)
-        return await delivery.answer_uncached(request, document, extension=extension, default=form)
+        return await delivery.answer_uncached(document, replace(wanted, default=form))
 
     for suffix in ("", EXTENSION):
         path = transform.path + suffix
@@ -84,13 +85,6 @@ def add_page(app: FastAPI, path: str, page: Endpoint, **documentation: Any) -> N
 
 def _query(request: Request) -> dict[str, str]:
     return parse_query(request.scope["query_string"])
-
-
-def _extension(request: Request) -> str | None:
-    extension: str | None = request.path_params.get("extension")
-    if extension is not None and extension not in FORMATS:
-        raise NotFound(f"There is no format {shortened(extension)}; there are {', '.join(FORMATS)}")
-    return extension
 
 
 def _merged(query: Mapping[str, str], content: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from service.errors import Fault, NotAcceptable, UnsupportedByFormat
+from service.errors import Fault, NotAcceptable, NotFound, UnsupportedByFormat, shortened
 from service.formats import FORMATS
 from service.formats.format import Format
 from service.tables.document import Document
@@ -38,6 +38,13 @@ def choose_format(
     raise NotAcceptable(
         f"none of the formats that exist is acceptable: {', '.join(_media_types(ordered))}"
     )
+
+
+def check_extension(extension: str | None) -> None:
+    """Refuse an extension that is none of a format."""
+    if extension is not None and extension not in FORMATS:
+        there_are = ", ".join(FORMATS)
+        raise NotFound(f"There is no format {shortened(extension)}; there are {there_are}")
 
 
 def possible_formats(document: Document) -> list[Format]:

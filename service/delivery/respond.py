@@ -15,7 +15,7 @@ from service.delivery.headers import (
     content_disposition,
     place_headers,
 )
-from service.delivery.negotiation import choose_format
+from service.delivery.negotiation import check_extension, choose_format
 from service.delivery.workers import Workers
 from service.errors import AnswerTooLarge, Fault, InvalidParameters, RevisionRetired
 from service.formats import FORMATS
@@ -28,6 +28,30 @@ MAX_TABLE_BYTES = 2**63 - 1
 
 
 @dataclass(frozen=True)
+class Wanted:
+    """What a request says about its answer, beside which document it is.
+
+    Attributes:
+        extension: that of the URL, or None.
+        accept: the Accept header, or None.
+        revision: the one that is expected of this kind of table, or None.
+        default: the format that wins among equals.
+    """
+
+    extension: str | None = None
+    accept: str | None = None
+    revision: int | None = None
+    default: Format = FORMATS["json"]
+
+    @classmethod
+    def by(cls, request: Request) -> "Wanted":
+        """Take extension and Accept from a request."""
+        extension: str | None = request.path_params.get("extension")
+        check_extension(extension)
+        return cls(extension, joined_header(request, "accept"))
+
+
+@dataclass(frozen=True)
 class Delivery:
     """Everything that the answers of one process share."""
 
@@ -35,28 +59,19 @@ class Delivery:
     cache: BodyCache
     workers: Workers
 
-    async def answer(
-        self,
-        request: Request,
-        document: Document,
-        *,
-        extension: str | None,
-        revision: int | None,
-    ) -> Answer:
+    async def answer(self, request: Request, document: Document, wanted: Wanted) -> Answer:
         """Answer a GET or HEAD of a document; only a GET that has to makes a byte of it."""
-        check_table_size(document)
-        check_revision(document.kind, revision)
-        form = choose_format(document, extension, joined(request, "accept"), FORMATS["json"])
-        body, tag = form.body(document), entity_tag(document, form)
+        form, body = described(document, wanted)
+        tag = entity_tag(document, form)
         path, query = request.scope["path"], request.scope["query_string"]
         headers = {
             "ETag": tag,
-            "Cache-Control": cache_control(extension, revision),
+            "Cache-Control": cache_control(wanted.extension, wanted.revision),
             "Content-Disposition": content_disposition(document, form, tag),
             **array_headers(document),
-            **place_headers(path, query, document, form, extension),
+            **place_headers(path, query, document, form, wanted.extension),
         }
-        if not matches_none(joined(request, "if-none-match"), tag):
+        if not matches_none(joined_header(request, "if-none-match"), tag):
             return Answer(304, headers)
         headers |= body_headers(form, body.length_bytes)
         if request.method == "HEAD":
@@ -66,13 +81,9 @@ class Delivery:
             return Answer(200, headers, self.workers.iterate(body.blocks()))
         return Answer(200, headers, await self.cache.get(tag, lambda: self._whole(body)))
 
-    async def answer_uncached(
-        self, request: Request, document: Document, *, extension: str | None, default: Format
-    ) -> Answer:
+    async def answer_uncached(self, document: Document, wanted: Wanted) -> Answer:
         """Answer a POST with a document, by itself in the format that the request came in."""
-        check_table_size(document)
-        form = choose_format(document, extension, joined(request, "accept"), default)
-        body = form.body(document)
+        form, body = described(document, wanted)
         check_answer_size(body, self.settings)
         headers = {
             "Cache-Control": "no-store",
@@ -87,7 +98,15 @@ class Delivery:
         return await self.workers.run(lambda: b"".join(body.blocks()))
 
 
-def joined(request: Request, name: str) -> str | None:
+def described(document: Document, wanted: Wanted) -> tuple[Format, Body]:
+    """Describe the body of an answer; raises PosrefError where there is none to give."""
+    check_table_size(document)
+    check_revision(document.kind, wanted.revision)
+    form = choose_format(document, wanted.extension, wanted.accept, wanted.default)
+    return form, form.body(document)
+
+
+def joined_header(request: Request, name: str) -> str | None:
     """Give the value of a header that is a list, on however many lines it came."""
     lines = request.headers.getlist(name)
     return ", ".join(lines) if lines else None
