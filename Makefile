@@ -1,7 +1,5 @@
 # Everything runs in .venv, made here from the pinned and hashed requirements.
 PYTHON ?= python3
-HOST ?= 127.0.0.1
-PORT ?= 8000
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
@@ -9,8 +7,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 .PHONY: serve test check test-system bench lock openapi format clean
 .DELETE_ON_ERROR:
 
-serve: $(VENV)/runtime.stamp ## Serve on port 8000
-	$(BIN)/posref serve --host $(HOST) --port $(PORT)
+serve: $(VENV)/runtime.stamp ## Serve on port 8000, or as POSREF_* variables say
+	$(BIN)/posref serve
 
 test: $(VENV)/dev.stamp ## Run the tests that need no system package
 	$(BIN)/python -m pytest -n auto -m "not system"
@@ -43,7 +41,7 @@ lock: $(VENV)/dev.stamp ## Pin the requirements anew
 	done
 
 clean: ## Remove what was made here
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .cache build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' || \

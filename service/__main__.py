@@ -1,6 +1,7 @@
 """The command line: serve, get, ready, openapi."""
 
 import argparse
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ from service.app import create_app
 from service.delivery.problems import problem_of
 from service.errors import PosrefError
 from service.local import find_body
-from service.settings import InvalidSettings, Settings, load_settings
+from service.settings import InvalidSettings, default_settings, load_settings
 
 _READY_TIMEOUT_SECONDS = 3.0
 _EVERY_IPV4 = "0.0.0.0"  # noqa: S104 - compared with, not bound to.
@@ -89,12 +90,22 @@ def _exit(_signal: int, _frame: FrameType | None) -> NoReturn:
 def _get(options: argparse.Namespace) -> int:
     try:
         body = find_body(options.url)
+        with (
+            options.output.open("wb") if options.output else nullcontext(sys.stdout.buffer) as file
+        ):
+            for block in body.blocks():
+                file.write(block)
+            file.flush()
     except PosrefError as error:
         sys.stderr.buffer.write(orjson.dumps(problem_of(error), option=_READABLE) + b"\n")
         return 1
-    with options.output.open("wb") if options.output else nullcontext(sys.stdout.buffer) as file:
-        for block in body.blocks():
-            file.write(block)
+    except BrokenPipeError:
+        # Whoever read has enough; Python would complain once more when it flushes on its way out.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:
+        print(error, file=sys.stderr)
+        return 1
     return 0
 
 
@@ -116,7 +127,7 @@ def _reachable(host: str) -> str:
 
 
 def _openapi(_options: argparse.Namespace) -> int:
-    document = orjson.dumps(create_app(Settings()).openapi(), option=_READABLE)
+    document = orjson.dumps(create_app(default_settings()).openapi(), option=_READABLE)
     sys.stdout.buffer.write(document + b"\n")
     return 0
 

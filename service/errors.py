@@ -16,8 +16,12 @@ Our exception hierarchy:
   + RevisionRetired
 """
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+MAX_FAULTS = 10
+"""How many faults an error names; it counts the others."""
 
 
 @dataclass(frozen=True)
@@ -25,15 +29,17 @@ class Fault:
     """Point at one thing that is wrong.
 
     Attributes:
-        where: a parameter's name, or a JSON pointer into the body (it starts with ``/``, or is
-            empty for the body as a whole), or None where neither applies.
+        where: a parameter's name, or a JSON pointer into the body (empty for all of it), or None
+            where neither applies.
         value: what was sent there, shortened, or None.
         detail: the rule that it breaks and, where there is one, the nearest right spelling.
+        in_body: whether where is a pointer.
     """
 
     where: str | None
     value: str | None
     detail: str
+    in_body: bool = False
 
 
 class PosrefError(Exception):
@@ -53,15 +59,16 @@ class InvalidParameters(InvalidRequest):
     """Parameters that are unknown, repeated, malformed, out of range or impossible together."""
 
     def __init__(self, *faults: Fault) -> None:
-        count = "A parameter is" if len(faults) == 1 else f"{len(faults)} parameters are"
-        super().__init__(f"{count} not as they must be: {faults[0].detail}", faults)
+        named = "; ".join(fault.detail for fault in faults[:MAX_FAULTS])
+        others = f"; and {len(faults) - MAX_FAULTS} more" if len(faults) > MAX_FAULTS else ""
+        super().__init__(named + others, faults[:MAX_FAULTS])
 
 
 class InvalidBody(InvalidRequest):
     """A body that is not what its media type says, or holds what cannot be worked on."""
 
     def __init__(self, detail: str, where: str = "", value: str | None = None) -> None:
-        super().__init__(detail, [Fault(where, value, detail)])
+        super().__init__(detail, [Fault(where, value, detail, in_body=True)])
 
 
 class UnsupportedByFormat(InvalidRequest):
@@ -98,5 +105,5 @@ class RevisionRetired(PosrefError):
 
 def shortened(value: object, limit: int = 80) -> str:
     """Spell a value for an error, cut to a readable length."""
-    text = value if isinstance(value, str) else repr(value)
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
     return text if len(text) <= limit else f"{text[:limit]}…"

@@ -1,6 +1,8 @@
 """Settings from POSREF_* variables, with their bounds, units and meaning."""
 
 import os
+from collections.abc import Iterable
+from difflib import get_close_matches
 from functools import partial
 from typing import Annotated
 
@@ -55,12 +57,19 @@ class InvalidSettings(Exception):
     """A variable that cannot be used; the message names it."""
 
 
+def default_settings() -> Settings:
+    """Make the settings that hold where nothing is set, whatever the environment says."""
+    return Settings.model_construct()
+
+
 def load_settings(**overrides: str | int | None) -> Settings:
     """Read the settings; overrides that are not None come before the variables.
 
     Raises:
-        InvalidSettings: naming every variable that is wrong, its value and the rule.
+        InvalidSettings: naming every variable that is wrong, its value and the rule, or one that
+            is spelled almost like a setting.
     """
+    _refuse_misspelled(os.environ)
     given = {name: value for name, value in overrides.items() if value is not None}
     try:
         return Settings(**given)  # type: ignore[arg-type]
@@ -70,3 +79,12 @@ def load_settings(**overrides: str | int | None) -> Settings:
             for detail in error.errors()
         ]
         raise InvalidSettings("\n".join(lines)) from None
+
+
+def _refuse_misspelled(variables: Iterable[str]) -> None:
+    known = [f"POSREF_{name.upper()}" for name in Settings.model_fields]
+    for variable in variables:
+        if not variable.startswith("POSREF_") or variable in known:
+            continue
+        for near in get_close_matches(variable, known, n=1, cutoff=0.85):
+            raise InvalidSettings(f"{variable} is no setting; did you mean {near}?")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from service.app import create_app
-from service.settings import Settings
+from service.settings import default_settings
 from tests.client import Client, client_of
 
 settings.register_profile(
@@ -22,5 +22,5 @@ settings.load_profile("deterministic")
 @pytest.fixture(scope="session")
 def client() -> Iterator[Client]:
     """Drive an application with its default settings, whatever the environment says."""
-    with client_of(create_app(Settings())) as shared:
+    with client_of(create_app(default_settings())) as shared:
         yield shared

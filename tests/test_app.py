@@ -9,7 +9,7 @@ from openapi_spec_validator import validate
 
 from service.app import create_app
 from service.delivery.respond import Delivery
-from service.settings import Settings
+from service.settings import default_settings
 from tests.client import Client, client_of
 
 COMMITTED = Path(__file__).parents[1] / "openapi.json"
@@ -24,7 +24,7 @@ def test_the_document_is_valid(client: Client) -> None:
 
 
 def test_two_hundred_cold_requests_for_one_table_are_one_build() -> None:
-    with client_of(create_app(Settings())) as fresh:
+    with client_of(create_app(default_settings())) as fresh:
         delivery: Delivery = fresh.app.state.delivery
 
         answers = fresh.get_all(["/encoding.npy?seq_len=300&d_model=512"] * 200)
@@ -41,7 +41,7 @@ def test_spellings_of_one_table_share_its_body() -> None:
         "/encoding.npy?d_model=4&positions=0,1,2",
         "/encoding.npy?d_model=4&positions=0:3&base=1e4&dtype=float32&revision=1",
     ]
-    with client_of(create_app(Settings())) as fresh:
+    with client_of(create_app(default_settings())) as fresh:
         answers = [fresh.get(url) for url in urls]
 
         assert len({answer.headers["ETag"] for answer in answers}) == 1

@@ -31,7 +31,7 @@ def test_every_setting_is_documented_with_its_default() -> None:
         default = "number of cores" if field.default_factory else field.default
         assert f"| `POSREF_{name.upper()}` | {default} |" in text
         assert f"| {field.description} |" in text
-    assert text.count("`POSREF_") == len(Settings.model_fields)
+    assert text.count("| `POSREF_") == len(Settings.model_fields)
 
 
 def test_every_resource_pack_and_format_is_documented() -> None:

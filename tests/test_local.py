@@ -11,6 +11,7 @@ from tests.client import Client
     "url",
     [
         "/encoding?seq_len=4&d_model=4",
+        "http://127.0.0.1:8000/encoding.npy?seq_len=4&d_model=4",
         "/encoding.npy?seq_len=50&d_model=512",
         "/encoding/frequencies.safetensors?d_model=8",
         "/rope.bin?head_dim=8&seq_len=3&pack=complex",
@@ -26,6 +27,7 @@ def test_the_bytes_are_those_of_the_server(client: Client, url: str) -> None:
     [
         ("/encodings.npy?seq_len=1&d_model=1", NotFound, "did you mean /encoding"),
         ("/zzzzzzzzzz", NotFound, "There is no /zzzzzzzzzz"),
+        ("/rope/apply.npy", NotFound, "works on an array that is posted"),
         ("/encoding.np?seq_len=1&d_model=1", NotFound, "There is no format np"),
         ("/encoding?seq_len=1", InvalidParameters, "d_model is required"),
         ("/encoding?seq_len=1&d_model=1&revision=9", InvalidParameters, "revision must be 1"),

@@ -2,6 +2,8 @@
 
 import http.server
 import json
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -99,3 +101,27 @@ def test_the_version_is_said(capsys: pytest.CaptureFixture[str]) -> None:
         main(["--version"])
 
     assert capsys.readouterr().out == f"posref {__version__}\n"
+
+
+def test_a_file_that_cannot_be_written_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "no" / "pe.npy"
+
+    assert main(["get", "/encoding.npy?seq_len=1&d_model=2", "-o", str(file)]) == 1
+    assert "No such file" in capsys.readouterr().err
+
+
+def test_a_reader_that_has_enough_gets_no_traceback() -> None:
+    command = (
+        f"{sys.executable} -m service get '/encoding.npy?seq_len=99999&d_model=99' | head -c 20"
+    )
+
+    done = subprocess.run(
+        ["sh", "-c", command],
+        cwd=Path(__file__).parents[1],
+        check=True,
+        capture_output=True,
+    )
+
+    assert (len(done.stdout), done.stderr) == (20, b"")

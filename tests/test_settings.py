@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.settings import InvalidSettings, Settings, load_settings
+from service.settings import InvalidSettings, Settings, default_settings, load_settings
 
 
 def test_a_variable_sets_its_field(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,3 +44,17 @@ def test_every_setting_says_what_it_means() -> None:
 
 def test_nothing_binds_beyond_loopback_unless_told() -> None:
     assert Settings().host == "127.0.0.1"
+
+
+def test_a_setting_that_is_almost_one_stops_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POSREF_CACHE_BTYES", "1")
+
+    with pytest.raises(InvalidSettings, match="did you mean POSREF_CACHE_BYTES"):
+        load_settings()
+
+
+def test_the_defaults_hold_whatever_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POSREF_CACHE_BYTES", "lots")
+
+    assert default_settings().cache_bytes == 256 * 2**20
+    assert default_settings().threads >= 1

@@ -5,14 +5,12 @@ from types import MappingProxyType
 
 from starlette.requests import Request
 
-from service.errors import BodyTooLarge, InvalidBody, UnsupportedMediaType, shortened
-from service.formats.format import Input, ReadableFormat
+from service.errors import BodyTooLarge, UnsupportedMediaType, shortened
+from service.formats.format import ReadableFormat
 from service.formats.json_text import JSON
 from service.formats.npy import NPY
 from service.formats.safetensors_file import SAFETENSORS
 from service.settings import Settings
-
-MAX_RANK = 8
 
 READABLE_FORMATS: Mapping[str, ReadableFormat] = MappingProxyType(
     {form.media_type: form for form in (NPY, SAFETENSORS, JSON)}
@@ -21,21 +19,29 @@ READABLE_FORMATS: Mapping[str, ReadableFormat] = MappingProxyType(
 
 
 def format_of_body(request: Request) -> ReadableFormat:
-    """Find the format that a request says its body is in."""
-    sent = request.headers.get("content-type", "")
-    form = READABLE_FORMATS.get(sent.partition(";")[0].strip().lower())
-    if form is None:
-        raise UnsupportedMediaType(
-            f"the body is said to be {shortened(sent) or 'nothing (no Content-Type)'}: "
-            f"send one of {', '.join(READABLE_FORMATS)}"
-        )
-    return form
+    """Find the format that a request says its arrays are in."""
+    return _said_format(request, READABLE_FORMATS)
 
 
 def require_json(request: Request) -> None:
-    """Refuse a body that is not said to be JSON."""
-    if format_of_body(request) is not JSON:
-        raise UnsupportedMediaType(f"parameters are sent as {JSON.media_type}")
+    """Refuse parameters that are not said to be JSON."""
+    _said_format(request, {JSON.media_type: JSON})
+
+
+def _said_format(request: Request, known: Mapping[str, ReadableFormat]) -> ReadableFormat:
+    coding = request.headers.get("content-encoding", "identity")
+    if coding.strip().lower() != "identity":
+        raise UnsupportedMediaType(
+            f"the body is said to be {shortened(coding)}-coded: send it as it is, uncoded"
+        )
+    sent = request.headers.get("content-type", "")
+    form = known.get(sent.partition(";")[0].strip().lower())
+    if form is None:
+        raise UnsupportedMediaType(
+            f"the body is said to be {shortened(sent) or 'nothing (no Content-Type)'}: "
+            f"send {' or '.join(known)}"
+        )
+    return form
 
 
 async def receive_body(request: Request, form: ReadableFormat, settings: Settings) -> bytes:
@@ -54,18 +60,3 @@ async def receive_body(request: Request, form: ReadableFormat, settings: Setting
         if len(body) > limit:
             raise too_large
     return bytes(body)
-
-
-def read_arrays(form: ReadableFormat, body: bytes) -> Input:
-    """Read the arrays of a body; each has 2 to MAX_RANK axes and at least one element."""
-    content = form.read(body)
-    for name, table in content.arrays.items():
-        shape = table.shape
-        if not 2 <= len(shape) <= MAX_RANK:
-            raise InvalidBody(
-                f"{shortened(name)} has {len(shape)} axes: 2 to {MAX_RANK} are possible, "
-                "the last two of them positions and channels"
-            )
-        if 0 in shape:
-            raise InvalidBody(f"{shortened(name)} has no element: its shape is {shape}")
-    return content

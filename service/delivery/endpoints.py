@@ -8,7 +8,7 @@ from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import Response
 
-from service.delivery.bodies import format_of_body, read_arrays, receive_body, require_json
+from service.delivery.bodies import format_of_body, receive_body, require_json
 from service.delivery.openapi import get_operation, post_operation, transform_operation
 from service.delivery.parameters import NoParameters, parse_query, read_parameters
 from service.delivery.resource import Resource, Transform
@@ -60,7 +60,7 @@ def add_transform(app: FastAPI, transform: Transform, delivery: Delivery) -> Non
         body = await receive_body(request, form, delivery.settings)
 
         def transformed() -> Document:
-            content = read_arrays(form, body)
+            content = form.read(body)
             values = _merged(query, content.parameters)
             return transform.resolve(read_parameters(transform.parameters, values), content.arrays)
 
@@ -91,6 +91,6 @@ def _merged(query: Mapping[str, str], content: Mapping[str, Any]) -> dict[str, A
     """Join the parameters of the query and of the body; none may be in both."""
     for name in query:
         if name in content:
-            rule = "it is given twice, in the query and in the body"
+            rule = f"{name} is given twice, in the query and in the body"
             raise InvalidParameters(Fault(name, shortened(query[name]), rule))
     return {**query, **content}

@@ -5,13 +5,15 @@ are held to the same rules. Every function raises ValueError with the rule that 
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from math import isfinite
-from typing import Any
+from typing import Any, TypeVar
 
 from service.errors import shortened
 from service.tables.angle import MAX_POSITION
 from service.tables.positions import Positions, Run
+
+Item = TypeVar("Item")
 
 _INTEGER = re.compile(r"-?[0-9]+", re.ASCII)
 _REAL = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?", re.ASCII)
@@ -66,7 +68,7 @@ def reals(value: Any) -> tuple[float, ...]:
     items = value.split(",") if isinstance(value, str) else value
     if not isinstance(items, list | tuple) or not items:
         raise ValueError("must be a list of numbers with commas between them")
-    return tuple(real(item) for item in items)
+    return tuple(_item(real, item, "a list of numbers with commas between them") for item in items)
 
 
 def positions(value: Any) -> Positions:
@@ -84,20 +86,30 @@ def positions(value: Any) -> Positions:
 
 def _runs(items: list[Any] | tuple[Any, ...]) -> Iterator[Run]:
     for item in items:
-        run = _range(item) if isinstance(item, str) and ":" in item else Run(integer(item), 1, 1)
+        run = _item(_run, item, "a list of integers and ranges start:stop[:step]")
         if max(abs(run.first), abs(run.last)) > MAX_POSITION:
             raise ValueError(f"must lie within ±2^62, and {shortened(str(item))} does not")
         yield run
 
 
-def _range(text: str) -> Run:
-    bounds = text.split(":")
+def _item(read: Callable[[Any], Item], item: Any, rule: str) -> Item:
+    """Read an item of a list; the error says which one is wrong."""
+    try:
+        return read(item)
+    except ValueError as error:
+        raise ValueError(f"must be {rule}, and {shortened(item) or 'nothing'} {error}") from error
+
+
+def _run(item: Any) -> Run:
+    if not isinstance(item, str) or ":" not in item:
+        return Run(integer(item), 1, 1)
+    bounds = item.split(":")
     if len(bounds) > 3:
-        raise ValueError(f"a range is start:stop or start:stop:step, not {shortened(text)}")
+        raise ValueError("has too many parts")
     start, stop, step = (integer(bound) for bound in [*bounds, "1"][:3])
     if step == 0:
-        raise ValueError(f"a range needs a step other than 0: {shortened(text)}")
+        raise ValueError("has a step of 0")
     count = -((start - stop) // step)
     if count <= 0:
-        raise ValueError(f"a range must not be empty: {shortened(text)}")
+        raise ValueError("is empty")
     return Run(start, step, count)

@@ -1,5 +1,6 @@
 """Which format an answer comes in, as pure functions of extension, Accept and document."""
 
+import re
 from collections.abc import Iterable, Sequence
 
 from service.errors import Fault, NotAcceptable, NotFound, UnsupportedByFormat, shortened
@@ -36,7 +37,8 @@ def choose_format(
     if refused is not None:
         return _required_to_hold(document, refused)
     raise NotAcceptable(
-        f"none of the formats that exist is acceptable: {', '.join(_media_types(ordered))}"
+        "Accept allows none of the formats there are: "
+        f"{', '.join(_media_types(ordered))}; an extension names one without it"
     )
 
 
@@ -72,8 +74,8 @@ def best_format(accept: str | None, formats: Sequence[Format]) -> Format | None:
 def media_quality(accept: str | None, media_type: str) -> float:
     """Give the q-value that an Accept header has for a media type (RFC 9110, §12.5.1).
 
-    The most specific range that matches decides. A range with parameters of its own matches
-    nothing here, a malformed one is passed over, and no header at all accepts anything.
+    The most specific range that matches decides. Parameters other than q change nothing, a range
+    with a malformed q is passed over, and no header at all accepts anything.
     """
     if accept is None or not accept.strip():
         return 1.0
@@ -88,21 +90,13 @@ def media_quality(accept: str | None, media_type: str) -> float:
 def _ranges(accept: str) -> Iterable[tuple[str, float]]:
     for item in accept.split(","):
         media_range, *parameters = (part.strip().lower() for part in item.split(";"))
-        if not parameters:
-            yield media_range, 1.0
-        elif parameters[0].startswith("q="):
-            quality = _quality(parameters[0][2:])
-            if quality is not None:
-                yield media_range, quality
+        qualities = [part[2:] for part in parameters if part.startswith("q=")]
+        if all(_QUALITY.fullmatch(quality) for quality in qualities):
+            yield media_range, float(qualities[0]) if qualities else 1.0
 
 
-def _quality(text: str) -> float | None:
-    whole, _, fraction = text.partition(".")
-    if whole not in {"0", "1"} or len(fraction) > 3 or not (fraction + "0").isascii():
-        return None
-    if not (fraction + "0").isdigit():
-        return None
-    return min(float(text.rstrip(".")), 1.0)
+# RFC 9110, §12.4.2.
+_QUALITY = re.compile(r"0(\.[0-9]{0,3})?|1(\.0{0,3})?", re.ASCII)
 
 
 def _media_types(formats: Iterable[Format]) -> list[str]:

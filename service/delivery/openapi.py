@@ -5,15 +5,15 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from service.delivery import problems
-from service.delivery.parameters import Parameters, parse_query, read_parameters
+from service.delivery.openapi_schemas import COMPONENTS, Json, object_schema, query_parameters
+from service.delivery.parameters import Model, Parameters, parse_query, read_parameters
 from service.delivery.problem_responses import problem_responses
 from service.delivery.problems import ProblemType
 from service.delivery.resource import Resource, Transform
 from service.formats import FORMATS
 from service.formats.json_text import JSON
 from service.tables.document import Document
-
-Json = dict[str, Any]
+from service.tables.positions import Positions
 
 _BINARY = {"type": "string", "format": "binary"}
 _QUERY_PROBLEMS = (
@@ -32,57 +32,19 @@ _POST_PROBLEMS = (
 )
 _PAGE_PROBLEMS = (problems.INVALID_PARAMETERS, problems.INTERNAL_ERROR)
 
-COMPONENTS: Json = {
-    "Problem": {
-        "type": "object",
-        "description": "A problem document (RFC 9457).",
-        "required": ["type", "title", "status", "detail", "errors"],
-        "properties": {
-            "type": {"type": "string", "enum": [problem.uri for problem in problems.PROBLEM_TYPES]},
-            "title": {"type": "string"},
-            "status": {"type": "integer"},
-            "detail": {"type": "string"},
-            "errors": {
-                "type": "array",
-                "items": {
-                    "type": "object",
-                    "required": ["value", "detail"],
-                    "properties": {
-                        "parameter": {"type": "string"},
-                        "pointer": {"type": "string"},
-                        "value": {"type": ["string", "null"]},
-                        "detail": {"type": "string"},
-                    },
-                },
-            },
-        },
-    },
-    "Document": {
-        "type": "object",
-        "description": "Arrays with everything that fixes their numbers.",
-        "required": ["kind", "parameters", "shape", "dtype", "data"],
-        "properties": {
-            "kind": {"type": "string"},
-            "parameters": {"type": "object"},
-            "shape": {"type": ["array", "object"]},
-            "dtype": {"type": ["string", "object"]},
-            "data": {"type": ["array", "object"]},
-        },
-    },
-}
-
 
 def get_operation(resource: Resource, suffix: str) -> Json:
     """Document a GET."""
-    parameters = read_parameters(resource.parameters, parse_query(resource.example.encode()))
-    example = _written(resource.resolve(parameters))
+    query, _, document = _exampled(resource)
     return _operation(
         f"get{resource.operation}",
         resource.summary,
         suffix,
         {
-            "parameters": _query_parameters(resource.parameters) + _path_parameters(suffix),
-            "responses": {"200": _documents(example), "304": _NOT_MODIFIED}
+            "tags": [_tag(resource.path)],
+            "parameters": query_parameters(resource.parameters, query)
+            + _path_parameters(suffix, document),
+            "responses": {"200": _documents(_written(document)), "304": _NOT_MODIFIED}
             | _problems(_GET_PROBLEMS, suffix),
         },
     )
@@ -93,17 +55,17 @@ _NOT_MODIFIED = {"description": "What the client has, by If-None-Match, is what 
 
 def post_operation(resource: Resource, suffix: str) -> Json:
     """Document a POST of parameters."""
-    query = parse_query(resource.example.encode())
-    parameters = read_parameters(resource.parameters, query)
-    content = {"schema": _object_schema(resource.parameters), "example": query}
+    _, typed, document = _exampled(resource)
+    content = {"schema": object_schema(resource.parameters), "example": typed}
     return _operation(
         f"post{resource.operation}",
         f"{resource.summary}, parameters in the body",
         suffix,
         {
-            "parameters": _path_parameters(suffix),
+            "tags": [_tag(resource.path)],
+            "parameters": _path_parameters(suffix, document),
             "requestBody": {"required": True, "content": {JSON.media_type: content}},
-            "responses": {"200": _documents(_written(resource.resolve(parameters)))}
+            "responses": {"200": _documents(_written(document))}
             | _problems(_POST_PROBLEMS, suffix),
         },
     )
@@ -112,20 +74,13 @@ def post_operation(resource: Resource, suffix: str) -> Json:
 def transform_operation(transform: Transform, suffix: str) -> Json:
     """Document a POST of arrays."""
     sent = {"x": [[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]]}
-    query = parse_query(transform.example.encode())
-    parameters = read_parameters(transform.parameters, query)
-    received = JSON.read(json.dumps(sent).encode())
+    parameters = _read_example(transform.parameters, transform.example)
+    document = transform.resolve(parameters, JSON.read(json.dumps(sent).encode()).arrays)
+    schema = object_schema(transform.parameters)
+    schema["properties"] = {"x": {"type": "array"}} | schema["properties"]
+    schema["required"] = ["x"]
     content: Json = {
-        JSON.media_type: {
-            "schema": {
-                "type": "object",
-                "required": ["x"],
-                "properties": {"x": {"type": "array"}}
-                | _object_schema(transform.parameters)["properties"],
-                "additionalProperties": False,
-            },
-            "example": sent | query,
-        },
+        JSON.media_type: {"schema": schema, "example": sent | _typed(parameters)},
         FORMATS["npy"].media_type: {"schema": _BINARY},
         FORMATS["safetensors"].media_type: {"schema": _BINARY},
     }
@@ -134,14 +89,38 @@ def transform_operation(transform: Transform, suffix: str) -> Json:
         transform.summary,
         suffix,
         {
-            "parameters": _query_parameters(transform.parameters) + _path_parameters(suffix),
+            "tags": [_tag(transform.path)],
+            "parameters": query_parameters(transform.parameters, {})
+            + _path_parameters(suffix, document),
             "requestBody": {"required": True, "content": content},
-            "responses": {
-                "200": _documents(_written(transform.resolve(parameters, received.arrays)))
-            }
+            "responses": {"200": _documents(_written(document))}
             | _problems(_POST_PROBLEMS, suffix),
         },
     )
+
+
+def _exampled(resource: Resource) -> tuple[dict[str, str], Json, Document]:
+    """Give the example of a resource: as a query, as values of their types, and its document."""
+    query = parse_query(resource.example.encode())
+    parameters = _read_example(resource.parameters, resource.example)
+    return query, _typed(parameters), resource.resolve(parameters)
+
+
+def _read_example(model: type[Model], example: str) -> Model:
+    return read_parameters(model, parse_query(example.encode()))
+
+
+def _typed(parameters: Parameters) -> Json:
+    """Give parameters that were set as JSON values; positions as their text."""
+    return {
+        name: str(value) if isinstance(value, Positions) else value
+        for name, value in parameters
+        if name in parameters.model_fields_set
+    }
+
+
+def _tag(path: str) -> str:
+    return path.split("/")[1]
 
 
 def page_operation(
@@ -150,7 +129,7 @@ def page_operation(
     """Document a page that takes no parameters."""
     content = {media_type: {"schema": dict(schema)}}
     responses = {"200": {"description": "Successful", "content": content}}
-    extra = {"responses": responses | problem_responses(_PAGE_PROBLEMS)}
+    extra: Json = {"tags": ["pages"], "responses": responses | problem_responses(_PAGE_PROBLEMS)}
     return _operation(operation, summary, "", extra)
 
 
@@ -181,7 +160,7 @@ def _problems(listed: tuple[ProblemType, ...], suffix: str) -> Json:
     return problem_responses((*listed, problems.NOT_FOUND) if suffix else listed)
 
 
-def _path_parameters(suffix: str) -> list[Json]:
+def _path_parameters(suffix: str, document: Document) -> list[Json]:
     if not suffix:
         return []
     return [
@@ -191,44 +170,15 @@ def _path_parameters(suffix: str) -> list[Json]:
             "required": True,
             "description": "The format of the answer.",
             "schema": {"type": "string", "enum": list(FORMATS)},
-            "example": "npy",
+            "example": _possible_extension(document),
         }
     ]
 
 
-def _query_parameters(model: type[Parameters]) -> list[Json]:
-    schema = _object_schema(model)
-    return [
-        {
-            "name": name,
-            "in": "query",
-            "required": name in schema.get("required", ()),
-            "description": described.pop("description"),
-            "example": described.pop("examples")[0],
-            "schema": described,
-        }
-        for name, described in schema["properties"].items()
-    ]
-
-
-def _object_schema(model: type[Parameters]) -> Json:
-    schema = model.model_json_schema()
-    schema["properties"] = {
-        name: _without_null(described) for name, described in schema["properties"].items()
-    }
-    for name in ("title", "description"):
-        schema.pop(name, None)
-    return schema
-
-
-def _without_null(schema: Json) -> Json:
-    """Take the null out of an optional parameter: one that is not given is left out."""
-    choices: list[Json] = schema.pop("anyOf", [])
-    merged = {**schema, **next((choice for choice in choices if choice != {"type": "null"}), {})}
-    merged.pop("title", None)
-    if merged.get("default", 0) is None:
-        merged.pop("default")
-    return merged
+def _possible_extension(document: Document) -> str:
+    """Name a format that can hold the example, npy if it can."""
+    forms = (FORMATS["npy"], *FORMATS.values())
+    return next(form.extension for form in forms if form.refusal(document) is None)
 
 
 def served_document(generate: Callable[[], Json]) -> Json:

@@ -1,7 +1,9 @@
 """Parameters from a query or a JSON object, held to a model, with every fault named."""
 
+import re
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
+from itertools import chain
 from typing import Any, TypeVar
 from urllib.parse import unquote_to_bytes
 
@@ -34,7 +36,7 @@ def parse_query(query: bytes) -> dict[str, str]:
             raise InvalidParameters(Fault("=", None, "a parameter needs a name before its ="))
         if name in values:
             raise InvalidParameters(
-                Fault(name, shortened(_decoded(raw_value, raw_name)), "it is given twice")
+                Fault(name, shortened(_decoded(raw_value, raw_name)), f"{name} is given twice")
             )
         values[name] = _decoded(raw_value, raw_name)
     return values
@@ -43,42 +45,66 @@ def parse_query(query: bytes) -> dict[str, str]:
 def _decoded(raw: bytes, raw_name: bytes) -> str:
     for escape in raw.split(b"%")[1:]:
         if len(escape) < 2 or not all(digit in b"0123456789abcdefABCDEF" for digit in escape[:2]):
-            raise _not_text(raw, raw_name, "a % must be followed by two hexadecimal digits")
+            raise _not_text(raw, raw_name, "has a % that two hexadecimal digits do not follow")
     try:
         return unquote_to_bytes(raw.replace(b"+", b" ")).decode("utf-8")
     except UnicodeDecodeError as error:
-        raise _not_text(raw, raw_name, "it must be UTF-8") from error
+        raise _not_text(raw, raw_name, "must be UTF-8") from error
 
 
 def _not_text(raw: bytes, raw_name: bytes, rule: str) -> InvalidParameters:
-    name = raw_name.decode("ascii", "backslashreplace")
-    return InvalidParameters(
-        Fault(shortened(name), shortened(raw.decode("ascii", "backslashreplace")), rule)
-    )
+    name = shortened(raw_name.decode("ascii", "backslashreplace"))
+    value = shortened(raw.decode("ascii", "backslashreplace"))
+    return InvalidParameters(Fault(name, value, f"{name} {rule}"))
 
 
 def read_parameters(model: type[Model], values: Mapping[str, Any]) -> Model:
     """Hold values to a model; raises InvalidParameters with every fault there is."""
+    nulls = [name for name, value in values.items() if value is None]
+    if nulls:
+        raise InvalidParameters(
+            *(Fault(shortened(n), "null", f"{shortened(n)} is null: leave it out") for n in nulls)
+        )
     try:
         return model.model_validate(values)
     except ValidationError as error:
         # What is unknown comes first: it may well be what is missing, misspelled.
         details = sorted(error.errors(), key=lambda detail: detail["type"] != "extra_forbidden")
-        raise InvalidParameters(*(_fault(model, detail) for detail in details)) from None
+        raise InvalidParameters(*(_fault(model, values, detail) for detail in details)) from None
+
+
+_MAX_NAME_LENGTH = 64
+
+# What the field calls the same things elsewhere.
+_SYNONYMS: Mapping[str, tuple[str, ...]] = {
+    "base": ("rope_theta",),
+    "d": ("d_model", "head_dim"),
+    "dim": ("d_model", "head_dim"),
+    "embedding_dim": ("d_model",),
+    "k": ("offset",),
+    "length": ("seq_len",),
+    "max_len": ("seq_len",),
+    "n": ("base",),
+    "theta": ("rope_theta", "base"),
+}
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Find the known name that is spelled most like this one, if any is alike."""
-    return next(iter(get_close_matches(name, list(known), n=1, cutoff=0.5)), None)
+    """Find the known name that means, or is spelled most like, this one, if any does."""
+    if len(name) > _MAX_NAME_LENGTH:
+        return None
+    names = list(known)
+    meant = (synonym for synonym in _SYNONYMS.get(name.lower(), ()) if synonym in names)
+    return next(chain(meant, get_close_matches(name, names, n=1)), None)
 
 
-def _fault(model: type[Parameters], detail: ErrorDetails) -> Fault:
+def _fault(model: type[Parameters], values: Mapping[str, Any], detail: ErrorDetails) -> Fault:
     name = str(detail["loc"][0])
     if detail["type"] == "missing":
         return Fault(name, None, f"{name} is required")
-    value = shortened(detail["input"])
+    value = shortened(values[name])
     if detail["type"] == "extra_forbidden":
-        return Fault(name, value, _unknown(name, model.model_fields))
+        return Fault(shortened(name), value, _unknown(name, model.model_fields))
     return Fault(name, value, f"{name} {_rule(detail)}")
 
 
@@ -94,17 +120,21 @@ def _unknown(name: str, known: Iterable[str]) -> str:
 
 def _rule(detail: ErrorDetails) -> str:
     context = detail.get("ctx", {})
-    match detail["type"]:
-        case "value_error":
-            return str(context["error"])
-        case "greater_than_equal":
-            return f"must be at least {context['ge']}"
-        case "less_than_equal":
-            return f"must be at most {context['le']}"
-        case "literal_error":
-            expected = str(context["expected"])
-            near = nearest(str(detail["input"]), expected.replace("'", "").split(" "))
-            hint = f"; did you mean {near}?" if near else ""
-            return f"must be {expected}{hint}"
-        case _:
-            return detail["msg"].lower()
+    if detail["type"] == "value_error":
+        return str(context["error"])
+    if detail["type"] == "literal_error":
+        near = nearest(str(detail["input"]), re.findall(r"'(.*?)'", context["expected"]))
+        return f"must be {context['expected']}" + (f"; did you mean {near}?" if near else "")
+    for bound, words in _BOUNDS.items():
+        if bound in context:
+            return f"{words} {context[bound]}"
+    return detail["msg"].lower()
+
+
+_BOUNDS = {
+    "ge": "must be at least",
+    "gt": "must be more than",
+    "le": "must be at most",
+    "max_length": "must be a list no longer than",
+    "multiple_of": "must be a multiple of",
+}

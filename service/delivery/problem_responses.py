@@ -13,31 +13,33 @@ _MISSPELLED = Fault("dmodel", "512", "dmodel is not a parameter here; did you me
 _NO_BFLOAT16 = (
     "npy cannot hold this answer: NumPy has no bfloat16; these formats can: json, safetensors, bin"
 )
-_TRUNCATED = "the header says 64 bytes of elements (shape (4, 4), float32), and 60 follow it"
 _EXAMPLES: Mapping[ProblemType, errors.PosrefError] = {
     problems.INVALID_PARAMETERS: errors.InvalidParameters(_MISSPELLED),
     problems.UNSUPPORTED_BY_FORMAT: errors.UnsupportedByFormat(
         _NO_BFLOAT16, [Fault("extension", "npy", _NO_BFLOAT16)]
     ),
-    problems.INVALID_BODY: errors.InvalidBody(_TRUNCATED),
-    problems.NOT_FOUND: errors.NotFound("There is no format np; there are json, npy, safetensors"),
+    problems.INVALID_BODY: errors.InvalidBody(
+        "NaN is not JSON: send arrays with it as npy or safetensors", value="NaN"
+    ),
+    problems.NOT_FOUND: errors.NotFound(f"There is no format np; there are {', '.join(FORMATS)}"),
     problems.NOT_ACCEPTABLE: errors.NotAcceptable(
-        "none of the formats that exist is acceptable: "
+        "Accept allows none of the formats there are: "
         + ", ".join(form.media_type for form in FORMATS.values())
+        + "; an extension names one without it"
     ),
     problems.REVISION_RETIRED: errors.RevisionRetired(
         "revision 1 of encoding is no longer served; the current one is 2"
     ),
     problems.ANSWER_TOO_LARGE: errors.AnswerTooLarge(
         "the answer may take up to 8589934873 bytes and the limit is 134217728 "
-        "(POSREF_MAX_JSON_BYTES): ask for npy or safetensors, or for fewer rows"
+        "(POSREF_MAX_JSON_BYTES): ask for npy or safetensors, or for less of it"
     ),
     problems.BODY_TOO_LARGE: errors.BodyTooLarge(
         "the body is longer than 67108864 bytes (POSREF_MAX_BODY_BYTES)"
     ),
     problems.UNSUPPORTED_MEDIA_TYPE: errors.UnsupportedMediaType(
-        "the body is said to be text/plain: send one of application/x-npy, "
-        "application/vnd.safetensors, application/json"
+        "the body is said to be text/plain: send application/x-npy or "
+        "application/vnd.safetensors or application/json"
     ),
     problems.INTERNAL_ERROR: errors.PosrefError(
         "The server failed; the request may be sent again. Its log says more."

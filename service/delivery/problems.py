@@ -8,6 +8,7 @@ import orjson
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
+from starlette.routing import Route
 
 from service import errors
 from service.delivery.answer import Answer
@@ -76,11 +77,10 @@ def problem_document(problem: ProblemType, error: errors.PosrefError) -> dict[st
 
 
 def _fault_document(fault: errors.Fault) -> dict[str, str | None]:
-    place: dict[str, str | None] = {}
-    if fault.where is not None:
-        is_pointer = fault.where == "" or fault.where.startswith("/")
-        place["pointer" if is_pointer else "parameter"] = fault.where
-    return {**place, "value": fault.value, "detail": fault.detail}
+    described = {"value": fault.value, "detail": fault.detail}
+    if fault.where is None:
+        return described
+    return {"pointer" if fault.in_body else "parameter": fault.where, **described}
 
 
 def problem_of(error: errors.PosrefError) -> dict[str, object]:
@@ -131,14 +131,14 @@ def _allowed_methods(request: Request) -> str:
     methods = {
         method
         for route in request.app.routes
-        if getattr(route, "path_regex", None) and route.path_regex.match(request.url.path)
+        if isinstance(route, Route) and route.path_regex.match(request.url.path)
         for method in route.methods or ()
     }
     return ", ".join(sorted(methods))
 
 
 def _not_found(request: Request) -> Answer:
-    known = {getattr(route, "path", "/") for route in request.app.routes}
+    known = {route.path for route in request.app.routes if isinstance(route, Route)}
     near = nearest(request.url.path, (path for path in known if "{" not in path))
     hint = f"; did you mean {near}?" if near else "; / lists what is here"
     path = errors.shortened(request.url.path)

@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field
 
 from service.delivery import grammar
 from service.delivery.parameters import Parameters
-from service.errors import Fault, InvalidParameters
+from service.errors import Fault, InvalidBody, InvalidParameters, shortened
 from service.tables.document import Document
 from service.tables.table import StoredTable
 
@@ -52,7 +52,7 @@ class Resource:
         part: str | None = getattr(parameters, "part", None)
         if part is None:
             return document
-        if len(document.arrays) == 1:
+        if not document.has_parts:
             rule = "part picks one array of several, and here there is only one"
             raise InvalidParameters(Fault("part", part, rule))
         return document.part(part)
@@ -80,7 +80,7 @@ class Transform:
 
     def resolve(self, parameters: Parameters, arrays: Mapping[str, StoredTable]) -> Document:
         """Transform every array; the parameters that all have in common describe the answer."""
-        results = {name: self.apply(parameters, array) for name, array in arrays.items()}
+        results = {name: self._applied(parameters, name, arrays) for name in arrays}
         first, *others = [described for _, described in results.values()]
         common = {
             name: value
@@ -88,3 +88,11 @@ class Transform:
             if all(name in other and other[name] == value for other in others)
         }
         return Document(self.kind, common, {name: table for name, (table, _) in results.items()})
+
+    def _applied(
+        self, parameters: Parameters, name: str, arrays: Mapping[str, StoredTable]
+    ) -> tuple[StoredTable, Mapping[str, Any]]:
+        try:
+            return self.apply(parameters, arrays[name])
+        except InvalidBody as error:
+            raise InvalidBody(f"{shortened(name)}: {error.detail}") from error

@@ -25,6 +25,7 @@ from service.tables.document import Document
 from service.tables.table import size_bytes
 
 MAX_TABLE_BYTES = 2**63 - 1
+MAX_BUILD_WORK = 2**24
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ class Delivery:
         if request.method == "HEAD":
             return Answer(200, headers)
         check_answer_size(body, self.settings)
-        if body.limit_bytes > self.settings.cache_entry_bytes:
+        if self._is_streamed(document, body):
             return Answer(200, headers, self.workers.iterate(body.blocks()))
         return Answer(200, headers, await self.cache.get(tag, lambda: self._whole(body)))
 
@@ -90,9 +91,13 @@ class Delivery:
             **array_headers(document),
             **body_headers(form, body.length_bytes),
         }
-        if body.limit_bytes > self.settings.cache_entry_bytes:
+        if self._is_streamed(document, body):
             return Answer(200, headers, self.workers.iterate(body.blocks()))
         return Answer(200, headers, await self._whole(body))
+
+    def _is_streamed(self, document: Document, body: Body) -> bool:
+        """Tell whether a body is made while it is sent: long work stops with its client."""
+        return body.limit_bytes > self.settings.cache_entry_bytes or document.work > MAX_BUILD_WORK
 
     async def _whole(self, body: Body) -> bytes:
         return await self.workers.run(lambda: b"".join(body.blocks()))
@@ -100,10 +105,11 @@ class Delivery:
 
 def described(document: Document, wanted: Wanted) -> tuple[Format, Body]:
     """Describe the body of an answer; raises PosrefError where there is none to give."""
-    check_table_size(document)
     check_revision(document.kind, wanted.revision)
     form = choose_format(document, wanted.extension, wanted.accept, wanted.default)
-    return form, form.body(document)
+    body = form.body(document)
+    check_countable(document, body)
+    return form, body
 
 
 def joined_header(request: Request, name: str) -> str | None:
@@ -112,9 +118,10 @@ def joined_header(request: Request, name: str) -> str | None:
     return ", ".join(lines) if lines else None
 
 
-def check_table_size(document: Document) -> None:
-    """Refuse tables whose bytes no file system, client or header can count."""
-    total_bytes = sum(size_bytes(table) for table in document.arrays.values())
+def check_countable(document: Document, body: Body) -> None:
+    """Refuse what takes more bytes than a file system, a client or a header can count."""
+    tables_bytes = sum(size_bytes(table) for table in document.arrays.values())
+    total_bytes = max(tables_bytes, body.length_bytes or 0)
     if total_bytes > MAX_TABLE_BYTES:
         rule = f"the table takes {total_bytes} bytes, and at most 2^63 - 1 are possible"
         raise InvalidParameters(Fault(None, None, rule))
@@ -137,10 +144,10 @@ def check_answer_size(body: Body, settings: Settings) -> None:
     """Hold a body to its limit before a byte of it is made."""
     if body.length_bytes is None:
         limit, name = settings.max_json_bytes, "POSREF_MAX_JSON_BYTES"
-        measure, way_out = "may take up to", "ask for npy or safetensors, or for fewer rows"
+        measure, way_out = "may take up to", "ask for npy or safetensors, or for less of it"
     else:
         limit, name = settings.max_response_bytes, "POSREF_MAX_RESPONSE_BYTES"
-        measure, way_out = "takes", "ask for fewer rows at a time, with start and seq_len"
+        measure, way_out = "takes", "ask for fewer positions or offsets at a time"
     if body.limit_bytes > limit:
         raise AnswerTooLarge(
             f"the answer {measure} {body.limit_bytes} bytes and the limit is {limit} ({name}): "

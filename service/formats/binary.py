@@ -25,7 +25,7 @@ class BinaryBody:
         return self.length_bytes
 
     def blocks(self, start: int = 0, stop: int | None = None) -> Iterator[bytes]:
-        """Make the bytes from start to stop, in blocks that begin at whole blocks of a table."""
+        """Make the bytes from start to stop, in blocks of bounded work."""
         end = self.length_bytes if stop is None else stop
         offset = 0
         for part in self.parts:
@@ -45,8 +45,9 @@ def _part_blocks(part: bytes | Table, start: int, stop: int) -> Iterator[bytes]:
         yield part[start:stop]
         return
     item = part.dtype.itemsize_bytes
+    block_bytes = max(1, BLOCK_BYTES // part.work_per_element)
     while start < stop:
-        end = min(stop, (start // BLOCK_BYTES + 1) * BLOCK_BYTES)
+        end = min(stop, (start // block_bytes + 1) * block_bytes)
         first = start // item
         elements = part.read(first, -(-end // item))
         yield elements.tobytes()[start - first * item : end - first * item]

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from service.errors import InvalidBody, shortened
 from service.tables.document import Document
 from service.tables.table import StoredTable
 
@@ -71,9 +72,27 @@ class ReadableFormat(Format, Protocol):
         """Read arrays, trusting nothing; raises InvalidBody."""
 
 
+MAX_RANK = 8
+
+
+def check_shape(name: str, shape: tuple[object, ...]) -> None:
+    """Refuse the shape of an array sent here unless it has positions, channels and elements.
+
+    Whatever passes is as many elements as its product says, which may still be more than came.
+    """
+    if not 2 <= len(shape) <= MAX_RANK:
+        raise InvalidBody(
+            f"{shortened(name)} has {len(shape)} axes: 2 to {MAX_RANK} are possible, "
+            "the last two of them positions and channels"
+        )
+    if not all(type(length) is int and length > 0 for length in shape):
+        lengths = shortened(", ".join(map(str, shape)))
+        raise InvalidBody(f"{shortened(name)} has no elements: its shape is ({lengths})")
+
+
 def several_arrays(document: Document) -> str | None:
     """Tell how to get a document with several arrays in a format for one."""
     if len(document.arrays) == 1:
         return None
-    parts = "|".join(document.arrays)
-    return f"it holds one array and these are {len(document.arrays)}: add part={parts}"
+    hint = f": add part={'|'.join(document.arrays)}" if document.has_parts else ""
+    return f"it holds one array and these are {len(document.arrays)}{hint}"

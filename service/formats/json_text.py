@@ -1,9 +1,11 @@
 """``json``: a flat object, metadata first, in which every number parses back to the element."""
 
 import json
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from math import prod
 from typing import Any
 
@@ -11,7 +13,7 @@ import numpy as np
 import orjson
 
 from service.errors import InvalidBody
-from service.formats.format import Input
+from service.formats.format import Input, check_shape
 from service.tables.document import Document
 from service.tables.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, decimal_view
 from service.tables.table import StoredTable, Table, size
@@ -25,6 +27,7 @@ _ELEMENT_BYTES = {
 }
 # orjson holds the interpreter while it works: a block takes it about a millisecond.
 _BLOCK_ELEMENTS = 16384
+_LARGEST = sys.float_info.max
 
 
 @dataclass(frozen=True)
@@ -36,9 +39,12 @@ class JsonFormat:
     version: str = f"orjson {orjson.__version__}"
 
     def refusal(self, document: Document) -> str | None:
-        """Refuse complex numbers, which JSON does not have."""
+        """Refuse complex numbers, and results that are not finite: JSON has neither."""
+        stored = (table for table in document.arrays.values() if isinstance(table, StoredTable))
         if any(table.dtype.name not in _ELEMENT_BYTES for table in document.arrays.values()):
             return "complex numbers have no JSON"
+        if not all(table.is_finite for table in stored):
+            return "JSON has no NaN and no infinity"
         return None
 
     def body(self, document: Document) -> "JsonBody":
@@ -115,8 +121,9 @@ def _nested(table: Table, shape: tuple[int, ...], offset: int) -> Iterator[bytes
     items, *inner = shape
     item_size = prod(inner)
     yield b"["
-    if not inner or item_size <= _BLOCK_ELEMENTS:
-        step = max(1, _BLOCK_ELEMENTS // item_size)
+    block_elements = max(1, _BLOCK_ELEMENTS // table.work_per_element)
+    if not inner or item_size <= block_elements:
+        step = max(1, block_elements // item_size)
         for first in range(0, items, step):
             last = min(first + step, items)
             elements = table.read(offset + first * item_size, offset + last * item_size)
@@ -143,9 +150,21 @@ def read_object(body: bytes) -> dict[str, Any]:
         raise InvalidBody("the JSON is nested too deeply") from error
     except ValueError as error:
         raise InvalidBody(f"the body is not JSON: {error}") from error
+    if _has_half_a_pair(body, content):
+        raise InvalidBody("the body has an escape that is half of a surrogate pair")
     if not isinstance(content, dict):
         raise InvalidBody("the body must be a JSON object")
     return content
+
+
+def _has_half_a_pair(body: bytes, content: Any) -> bool:
+    if b"\\ud" not in body.lower():
+        return False
+    try:
+        json.dumps(content, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError:
+        return True
+    return False
 
 
 def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -166,16 +185,19 @@ def _pointer(name: str) -> str:
 
 
 def _array(value: Any) -> StoredTable:
-    try:
-        elements = np.array(value)
-    except (ValueError, OverflowError) as error:
-        raise InvalidBody("x must be lists of numbers, all of a length", "/x") from error
-    if elements.dtype.kind not in "iuf":
-        raise InvalidBody("x must hold numbers only, within the range of float64", "/x")
-    values = elements.astype(np.float64)
-    if not np.isfinite(values).all():
+    shape, leaves = [], [value]
+    while leaves and isinstance(leaves[0], list):
+        lengths = {len(item) if isinstance(item, list) else -1 for item in leaves}
+        if len(lengths) > 1:
+            raise InvalidBody("x must be lists of numbers, all of a length", "/x")
+        shape.append(lengths.pop())
+        leaves = list(chain.from_iterable(leaves))
+    check_shape("x", tuple(shape))
+    if not all(type(leaf) in {int, float} for leaf in leaves):
+        raise InvalidBody("x must hold numbers only", "/x")
+    if not all(abs(leaf) <= _LARGEST for leaf in leaves):
         raise InvalidBody("x must hold numbers within the range of float64", "/x")
-    return StoredTable(values, FLOAT64)
+    return StoredTable(np.array(leaves, dtype=np.float64).reshape(shape), FLOAT64)
 
 
 JSON = JsonFormat()

@@ -12,7 +12,7 @@ import numpy as np
 
 from service.errors import InvalidBody, shortened
 from service.formats.binary import BinaryBody
-from service.formats.format import Input, several_arrays
+from service.formats.format import Input, check_shape, several_arrays
 from service.tables.document import Document
 from service.tables.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, DType
 from service.tables.table import StoredTable, Table
@@ -75,7 +75,10 @@ def _read_header(body: bytes) -> tuple[tuple[int, ...], bool, DType, int]:
     try:
         version = np.lib.format.read_magic(stream)
         if version not in readers:
-            raise InvalidBody(f"npy format {version[0]}.{version[1]}: send version 1.0 or 2.0")
+            raise InvalidBody(
+                f"npy format {version[0]}.{version[1]}: send version 1.0 or 2.0, "
+                "byte for byte (curl needs --data-binary)"
+            )
         shape, fortran_order, dtype = readers[version](stream, max_header_size=_MAX_HEADER_BYTES)
     except InvalidBody:
         raise
@@ -91,8 +94,7 @@ def _read_header(body: bytes) -> tuple[tuple[int, ...], bool, DType, int]:
         raise InvalidBody(
             f"elements are {shortened(str(dtype))}: send one of {names} (bfloat16 as safetensors)"
         )
-    if any(length < 0 for length in shape):
-        raise InvalidBody(f"a shape has no negative length: {shape}")
+    check_shape("x", shape)
     return shape, fortran_order, _READABLE[dtype.str], stream.tell()
 
 

@@ -13,7 +13,7 @@ from safetensors import SafetensorError, deserialize
 from service import TABLE_REVISION
 from service.errors import InvalidBody, shortened
 from service.formats.binary import BinaryBody
-from service.formats.format import Input
+from service.formats.format import Input, check_shape
 from service.tables.document import Document, ParameterValue
 from service.tables.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
 from service.tables.table import StoredTable, Table, size_bytes
@@ -26,6 +26,7 @@ _CODES = {
 }
 _READABLE = {_CODES[dtype.name]: dtype for dtype in (FLOAT64, FLOAT32, FLOAT16, BFLOAT16)}
 _ALIGNMENT_BYTES = 8
+MAX_TENSORS = 1024
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,10 @@ class SafetensorsFormat:
             tensors = deserialize(body)  # type: ignore[no-untyped-call]
         except SafetensorError as error:
             raise InvalidBody(f"not a safetensors file: {shortened(str(error))}") from error
+        if not 1 <= len(tensors) <= MAX_TENSORS:
+            raise InvalidBody(
+                f"the file holds {len(tensors)} tensors: 1 to {MAX_TENSORS} are possible"
+            )
         arrays: dict[str, StoredTable] = {}
         for name, tensor in sorted(tensors):
             dtype = _READABLE.get(tensor["dtype"])
@@ -64,10 +69,9 @@ class SafetensorsFormat:
                     f"tensor {shortened(name)} is {tensor['dtype']}: "
                     f"send one of {', '.join(_READABLE)}"
                 )
+            check_shape(name, tuple(tensor["shape"]))
             flat = np.frombuffer(tensor["data"], dtype=dtype.storage)
             arrays[name] = StoredTable(flat.reshape(tensor["shape"]), dtype)
-        if not arrays:
-            raise InvalidBody("the file holds no tensor")
         return Input(arrays)
 
 

@@ -123,5 +123,5 @@ APPLY = Transform(
     parameters=ApplyParameters,
     kind="encoding-apply",
     apply=_apply,
-    example="base=10000",
+    example="start=3",
 )

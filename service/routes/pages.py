@@ -112,6 +112,7 @@ def _home_page() -> str:
     )
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>posref</title>'
+        f'<link rel="icon" href="{_ASSETS}/favicon.png">'
         '<meta name="viewport" content="width=device-width">'
         "<style>body{font:1rem/1.6 sans-serif;max-width:44rem;margin:3rem auto;padding:0 1rem}"
         "</style></head><body><h1>posref</h1>"

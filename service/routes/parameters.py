@@ -19,13 +19,25 @@ Boolean = Annotated[bool, BeforeValidator(grammar.boolean)]
 Reals = Annotated[
     tuple[float, ...],
     BeforeValidator(grammar.reals),
-    WithJsonSchema({"type": "string", "pattern": r"^[-+.,0-9eE]+$"}),
+    WithJsonSchema(
+        {
+            "type": ["string", "array"],
+            "pattern": r"^[-+.,0-9eE]+$",
+            "items": {"type": "number"},
+            "minItems": 1,
+        }
+    ),
 ]
 PositionList = Annotated[
     Positions,
     BeforeValidator(grammar.positions),
     WithJsonSchema(
-        {"type": "string", "pattern": r"^-?[0-9]+(:-?[0-9]+){0,2}(,-?[0-9]+(:-?[0-9]+){0,2})*$"}
+        {
+            "type": ["string", "array"],
+            "pattern": r"^-?[0-9]+(:-?[0-9]+){0,2}(,-?[0-9]+(:-?[0-9]+){0,2})*$",
+            "items": {"type": ["integer", "string"]},
+            "minItems": 1,
+        }
     ),
 ]
 RealDType: TypeAlias = Literal["float32", "float64", "float16", "bfloat16"]
@@ -49,7 +61,8 @@ class StartParameters(Parameters):
     )
     positions: PositionList | None = Field(
         default=None,
-        description="Position of each row: integers and half-open ranges, in place of start.",
+        description="Position of each row, integers and half-open ranges, in place of "
+        "seq_len and start.",
         examples=["0,5,9:20:2"],
     )
 
@@ -73,7 +86,7 @@ class PositionParameters(ArrayParameters, StartParameters):
         default=None,
         ge=1,
         le=2**63 - 1,
-        description="Number of positions.",
+        description="Number of positions; required unless positions is given.",
         examples=[50],
     )
 
@@ -84,10 +97,14 @@ class PositionParameters(ArrayParameters, StartParameters):
             raise impossible("seq_len", None, rule)
         if self.positions is None:
             return _contiguous(self.start or 0, self.seq_len or 0)
-        for name in ("seq_len", "start"):
-            value = getattr(self, name)
-            if value is not None:
-                raise impossible(name, value, f"{name} does not go with positions")
+        beside = {"seq_len": self.seq_len, "start": self.start}
+        faults = [
+            Fault(name, str(value), f"{name} does not go with positions")
+            for name, value in beside.items()
+            if value is not None
+        ]
+        if faults:
+            raise InvalidParameters(*faults)
         return self.positions
 
 

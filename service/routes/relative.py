@@ -31,7 +31,7 @@ class OperatorParameters(ArrayParameters):
         default=None,
         ge=-MAX_POSITION,
         le=MAX_POSITION,
-        description="The offset k of one operator, shape (d_model, d_model).",
+        description="The offset k of one operator, (d_model, d_model); or give offsets.",
         examples=[3],
     )
     offsets: PositionList | None = Field(default=None, description=_OFFSETS, examples=["-3:4"])

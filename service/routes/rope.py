@@ -41,7 +41,7 @@ class RuleParameters(Parameters):
         default=None,
         ge=1,
         le=MAX_CHANNELS,
-        description="Channels of a head.",
+        description="Channels of a head; required unless rotary_dim or inv_freq is given.",
         examples=[128],
     )
     rotary_dim: Integer | None = Field(
@@ -83,7 +83,8 @@ class RuleParameters(Parameters):
         rotary_dim = self._rotary_dim(head_dim)
         if self.inv_freq is None:
             if rotary_dim is None:
-                raise impossible("head_dim", None, "head_dim is required")
+                rule = "head_dim is required, unless rotary_dim or inv_freq is given"
+                raise impossible("head_dim", None, rule)
             return Geometric(self.rope_theta or DEFAULT_ROPE_THETA, rotary_dim, rotary_dim // 2)
         self._check_given(rotary_dim, head_dim)
         return Given(self.inv_freq)
@@ -94,18 +95,21 @@ class RuleParameters(Parameters):
                 rule = "partial_rotary_factor does not go with rotary_dim"
                 raise impossible("partial_rotary_factor", self.partial_rotary_factor, rule)
             if head_dim is None:
-                raise impossible("head_dim", None, "head_dim is required")
+                rule = "head_dim is required with partial_rotary_factor"
+                raise impossible("head_dim", None, rule)
             rotary_dim = int(head_dim * self.partial_rotary_factor)
-            origin = f"partial_rotary_factor × head_dim, {rotary_dim}"
+            origin = "partial_rotary_factor"
         elif self.rotary_dim is not None:
-            rotary_dim, origin = self.rotary_dim, f"rotary_dim, {self.rotary_dim}"
+            rotary_dim, origin = self.rotary_dim, "rotary_dim"
         elif self.inv_freq is not None or head_dim is None:
             return None
         else:
-            rotary_dim, origin = head_dim, f"head_dim, {head_dim}"
+            rotary_dim, origin = head_dim, "head_dim"
         if rotary_dim % 2 or rotary_dim < 2:
-            rule = f"channels turn in pairs, so {origin}, must be even and at least 2"
-            raise impossible(origin.split(" ")[0].rstrip(","), rotary_dim, rule)
+            rule = (
+                f"channels turn in pairs: {origin} gives {rotary_dim}, not an even number from 2 on"
+            )
+            raise impossible(origin, getattr(self, origin) or head_dim, rule)
         if head_dim is not None and rotary_dim > head_dim:
             rule = f"rotary_dim must be at most head_dim, {head_dim}"
             raise impossible("rotary_dim", rotary_dim, rule)

@@ -71,7 +71,7 @@ def fixed_point(frequencies: Sequence[Decimal]) -> FixedPointFrequencies:
     """Turn frequencies in radians per position into fixed-point turns per position.
 
     Each must be 0 or lie within MIN_FREQUENCY and MAX_FREQUENCY. The error is at most 2^-129 turn
-    per position, or 2^-62 of the frequency where that is smaller.
+    per position, or 2^-61 of the frequency where that is smaller.
     """
     context = exact_context()
     whole_turn = 2**_FIXED_POINT_BITS

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from service.tables.table import Table
+from service.tables.table import Table, work
 
 ParameterValue: TypeAlias = str | int | float | bool | tuple[float, ...]
 
@@ -18,11 +18,13 @@ class Document:
         parameters: every parameter that matters for these numbers, in canonical form and order.
             Two documents of a kind with equal parameters are equal to the last bit.
         arrays: the tables by name; most documents have one.
+        has_parts: whether one of several may be asked for alone.
     """
 
     kind: str
     parameters: Mapping[str, ParameterValue]
     arrays: Mapping[str, Table]
+    has_parts: bool = False
 
     @property
     def shape(self) -> tuple[int, ...] | None:
@@ -35,6 +37,11 @@ class Document:
         """The name of the tables' element type, or None where they differ."""
         names = {table.dtype.name for table in self.arrays.values()}
         return names.pop() if len(names) == 1 else None
+
+    @property
+    def work(self) -> int:
+        """What computing all of it takes, in sines."""
+        return sum(work(table) for table in self.arrays.values())
 
     def part(self, name: str) -> "Document":
         """Pick one table of several; its name becomes a parameter."""

@@ -10,6 +10,8 @@ import numpy as np
 
 from service.tables.angle import Int64s
 
+_STEP_LIMIT = 2**63
+
 
 @dataclass(frozen=True)
 class Run:
@@ -45,7 +47,8 @@ class Positions:
         """Make a sequence from any runs, in canonical form."""
         merged: list[Run] = []
         for run in runs:
-            _append(merged, run if run.count > 1 else Run(run.first, 1, 1))
+            for piece in _stored(run):
+                _append(merged, piece)
         return cls(tuple(merged))
 
     @property
@@ -86,12 +89,19 @@ class Positions:
         return ",".join(part for run in self.runs for part in _spelled(run))
 
 
+def _stored(run: Run) -> list[Run]:
+    """Give a run as runs whose steps mean something and fit in 64 bits."""
+    if run.count == 1 or abs(run.step) >= _STEP_LIMIT:
+        return [Run(run.first + run.step * index, 1, 1) for index in range(run.count)]
+    return [run]
+
+
 def _append(runs: list[Run], run: Run) -> None:
     """Add a run, letting the last one grow as far as its step goes."""
     while runs:
         last = runs[-1]
         step = last.step if last.count > 1 else run.first - last.first
-        if last.first + step * last.count != run.first:
+        if last.first + step * last.count != run.first or abs(step) >= _STEP_LIMIT:
             break
         if run.count == 1 or run.step == step:
             runs[-1] = Run(last.first, step, last.count + run.count)

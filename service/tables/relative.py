@@ -101,7 +101,8 @@ def similarity(*, d_model: int, base: float, offsets: Positions, dtype: DType) -
         base: as in the encoding.
         offsets: the k's, one element of the table each.
         dtype: a real element type. With n = d_model/2 terms the error before rounding to it is
-            below n·(5 + ⌈log2 n⌉)·2^-53.
+            below n·(5 + 2·⌈log2 n⌉)·2^-53: 5 for each term, and one rounding of at most n for
+            each addition that a term goes through, two a halving.
     """
     parameters: dict[str, ParameterValue] = {
         "d_model": d_model,
@@ -124,6 +125,11 @@ class SimilarityTable(RowTable):
     def shape(self) -> tuple[int, ...]:
         """One element for each offset."""
         return (self.offsets.count,)
+
+    @property
+    def work_per_element(self) -> int:
+        """As many cosines as there are frequencies."""
+        return self.rule.count
 
     @property
     def row_width(self) -> int:

@@ -86,6 +86,11 @@ class ComplexTable:
         """The complex type of two such elements."""
         return COMPLEX128 if self.pairs.dtype is FLOAT64 else COMPLEX64
 
+    @property
+    def work_per_element(self) -> int:
+        """A cosine and a sine."""
+        return 2
+
     def read(self, start: int, stop: int) -> Elements:
         """Compute the flat elements start to stop."""
         return self.pairs.read(2 * start, 2 * stop).view(self.dtype.storage)
@@ -144,7 +149,8 @@ def rope(*, rule: Geometric | Given, positions: Positions, pack: str, dtype: DTy
         dtype: a real element type; for the complex pack the type of the two parts.
     """
     parameters = {**rule_parameters(rule), **positions.parameters(), "pack": pack}
-    return Document("rope", parameters, PACKS[pack].tables(rule, positions, dtype))
+    tables = PACKS[pack].tables(rule, positions, dtype)
+    return Document("rope", parameters, tables, has_parts=len(tables) > 1)
 
 
 @dataclass(frozen=True)
@@ -154,7 +160,8 @@ class Rotation:
     ``interleaved`` pairs channels 2k and 2k+1 (RoFormer, Meta's Llama), ``half`` pairs k and
     k + r/2 (GPT-NeoX, transformers 5.23 ``rotate_half``); channels past r pass through. Computed
     in float64 and rounded once to x's type: before that, an output of the pair (x0, x1) is within
-    7·2^-53·(|x0| + |x1|). NaN and infinity pass through; what is too large becomes infinite.
+    7·2^-53·(|x0| + |x1|), 5 for cosine and sine, 1 for the products and 1 for the sum. A pair with
+    NaN or infinity turns into NaN or infinity; what is too large becomes infinite.
     """
 
     rule: Geometric | Given
@@ -189,7 +196,7 @@ class Rotation:
                 turned = with_one_nan(x0 * cos - x1 * sin), with_one_nan(x1 * cos + x0 * sin)
                 round_into(turned[0], result[:, part, first_of_pair], x.dtype)
                 round_into(turned[1], result[:, part, second_of_pair], x.dtype)
-        return StoredTable(result.reshape(x.shape), x.dtype)
+        return StoredTable.computed(result.reshape(x.shape), x.dtype)
 
 
 def _pair_channels(pairs: int, layout: str) -> tuple[slice, slice]:

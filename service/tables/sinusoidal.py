@@ -5,20 +5,19 @@
 Every value is within 5·2^-53 of these formulas before it is rounded once to its element type.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import Decimal
 from math import prod, sqrt
 
 import numpy as np
 
 from service.tables.channels import Channels
+from service.tables.decimals import DecimalTable
 from service.tables.document import Document, ParameterValue
-from service.tables.dtypes import FLOAT64, DType, Elements, round_into, widened, with_one_nan
+from service.tables.dtypes import FLOAT64, DType, round_into, widened, with_one_nan
 from service.tables.phasor import PhasorTable
 from service.tables.positions import Positions
 from service.tables.scaling import Geometric, wavelengths
-from service.tables.table import RowTable, StoredTable
+from service.tables.table import StoredTable
 
 CONVENTION = "vaswani"
 
@@ -69,30 +68,7 @@ def frequencies(*, d_model: int, base: float) -> Document:
         "frequency": DecimalTable(rule.count, rule.exact),
         "wavelength": DecimalTable(rule.count, lambda: wavelengths(rule.exact())),
     }
-    return Document("encoding-frequencies", parameters, arrays)
-
-
-@dataclass(frozen=True, eq=False)
-class DecimalTable(RowTable):
-    """A short list of decimals, each rounded once to float64."""
-
-    count: int
-    exact: Callable[[], list[Decimal]]
-    dtype: DType = FLOAT64
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Length of the list."""
-        return (self.count,)
-
-    @property
-    def row_width(self) -> int:
-        """The whole list is one row."""
-        return self.count
-
-    def fill(self, first: int, rows: Elements) -> None:  # noqa: ARG002
-        """Evaluate the list."""
-        rows[0] = [float(value) for value in self.exact()]
+    return Document("encoding-frequencies", parameters, arrays, has_parts=True)
 
 
 @dataclass(frozen=True)
@@ -100,8 +76,9 @@ class Sum:
     """The addition of the encoding to embeddings: x + P, or √d_model·x + P.
 
     Computed in float64 and rounded once to x's type. The error before that rounding is below
-    5·2^-53 plus 2^-53 of the sum's size, and with the factor 2·2^-53 of that of √d_model·x. NaN
-    and infinity pass through; what is too large for the type becomes infinite.
+    5·2^-53, that of P, plus 2^-53 of the sum's size for its rounding, and with the factor 2·2^-53
+    of the size of √d_model·x for those of the root and the product. NaN and infinity pass through;
+    what is too large for the type becomes infinite.
     """
 
     d_model: int
@@ -134,7 +111,7 @@ class Sum:
                 total = widened(source[:, part], x.dtype) * factor
                 total += encoded
                 round_into(with_one_nan(total), result[:, part], x.dtype)
-        return StoredTable(result.reshape(x.shape), x.dtype)
+        return StoredTable.computed(result.reshape(x.shape), x.dtype)
 
 
 def _convention(d_model: int, base: float, layout: str) -> dict[str, ParameterValue]:

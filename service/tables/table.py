@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from service.tables.dtypes import DType, Elements
+from service.tables.dtypes import DType, Elements, decimal_view
 
 
 class Table(Protocol):
@@ -23,6 +23,10 @@ class Table(Protocol):
     @property
     def dtype(self) -> DType:
         """Type of the elements."""
+
+    @property
+    def work_per_element(self) -> int:
+        """How many sines, or as much work, an element takes."""
 
     def read(self, start: int, stop: int) -> Elements:
         """Compute the flat elements start to stop, in C order: shape (stop - start,).
@@ -41,10 +45,20 @@ def size_bytes(table: Table) -> int:
     return size(table) * table.dtype.itemsize_bytes
 
 
+def work(table: Table) -> int:
+    """Count what computing all of a table takes, in sines."""
+    return size(table) * table.work_per_element
+
+
 class RowTable(ABC):
     """A table that is filled by rows, the unit in which its numbers are cheapest to make."""
 
     dtype: DType
+
+    @property
+    def work_per_element(self) -> int:
+        """As much as a sine."""
+        return 1
 
     @property
     @abstractmethod
@@ -66,15 +80,32 @@ class RowTable(ABC):
 
 @dataclass(frozen=True, eq=False)
 class StoredTable:
-    """A table over elements that exist: results computed from an array somebody sent."""
+    """A table over elements that exist: an array that somebody sent, or a result computed from it.
+
+    Attributes:
+        elements: the array.
+        dtype: its element type.
+        is_finite: False where an element is known to be infinite or NaN.
+    """
 
     elements: Elements
     dtype: DType
+    is_finite: bool = True
+
+    @classmethod
+    def computed(cls, elements: Elements, dtype: DType) -> "StoredTable":
+        """Make a table of results, looking for what is not finite."""
+        return cls(elements, dtype, bool(np.isfinite(decimal_view(elements, dtype)).all()))
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Length of each axis."""
         return self.elements.shape
+
+    @property
+    def work_per_element(self) -> int:
+        """As little as a copy."""
+        return 1
 
     def read(self, start: int, stop: int) -> Elements:
         """Give the flat elements start to stop."""

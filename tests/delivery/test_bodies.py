@@ -114,3 +114,27 @@ def test_parameters_are_posted_as_json_only(client: Client) -> None:
     answer = client.post("/encoding", content=GOOD, headers={"Content-Type": NPY})
 
     assert answer.status_code == 415
+    assert answer.json()["detail"].endswith("send application/json")
+
+
+@pytest.mark.parametrize("body", [b'{"\\ud800": 1}', b'{"layout": "\\ud800", "d_model": 2}'])
+def test_half_of_a_surrogate_pair_is_a_problem(client: Client, body: bytes) -> None:
+    answer = client.post("/encoding", content=body, headers={"Content-Type": "application/json"})
+
+    assert (answer.status_code, answer.json()["title"]) == (422, "Invalid body")
+
+
+def test_a_coded_body_is_a_problem(client: Client) -> None:
+    headers = {"Content-Type": NPY, "Content-Encoding": "gzip"}
+
+    answer = client.post("/rope/apply", content=GOOD, headers=headers)
+
+    assert answer.status_code == 415
+    assert "gzip" in answer.json()["detail"]
+
+
+def test_a_name_of_megabytes_is_answered_briefly(client: Client) -> None:
+    answer = client.post("/encoding", json={"x" * 4_000_000: 1})
+
+    assert answer.status_code == 422
+    assert len(answer.content) < 2000

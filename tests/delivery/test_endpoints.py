@@ -22,7 +22,9 @@ def test_a_posted_parameter_may_be_in_the_query_but_not_in_both(client: Client) 
     twice = client.post("/encoding?d_model=2", json={"seq_len": 1, "d_model": 2})
 
     assert apart.status_code == 200
-    assert twice.json()["errors"][0]["detail"] == "it is given twice, in the query and in the body"
+    assert twice.json()["errors"][0]["detail"] == (
+        "d_model is given twice, in the query and in the body"
+    )
 
 
 @pytest.mark.parametrize("path", PATHS)

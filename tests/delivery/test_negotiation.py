@@ -36,7 +36,10 @@ def chosen(document: Document, extension: str | None, accept: str | None) -> str
         ("application/x-npy;q=0.1234", 0.0),
         ("application/x-npy;q=nan", 0.0),
         ("application/x-npy;q=1.", 1.0),
-        ("application/x-npy;version=2", 0.0),
+        ("application/x-npy;version=2", 1.0),
+        ("application/x-npy; charset=utf-8; q=0.5", 0.5),
+        ("application/x-npy;q=1.5", 0.0),
+        ("application/x-npy;q=1.000", 1.0),
         (";;,,", 0.0),
     ],
 )

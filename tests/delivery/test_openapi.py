@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import jsonschema
 import pytest
 
 from service.delivery.problems import PROBLEM_TYPES
@@ -34,8 +35,56 @@ def test_every_parameter_has_description_type_and_example(operations: dict[str, 
     for operation in operations.values():
         for parameter in operation.get("parameters", ()):
             assert parameter["description"]
-            assert parameter["example"] is not None
+            assert "example" in parameter or parameter["schema"]["examples"]
             assert {"type", "enum", "const"} & set(parameter["schema"]), parameter
+
+
+def test_bounds_are_said_in_the_words_of_json_schema(operations: dict[str, Any]) -> None:
+    by_name = {
+        parameter["name"]: parameter["schema"] for parameter in operations["getRope"]["parameters"]
+    }
+
+    assert (by_name["seq_len"]["minimum"], by_name["rotary_dim"]["multipleOf"]) == (1, 2)
+    assert by_name["partial_rotary_factor"]["exclusiveMinimum"] == 0
+    for operation in operations.values():
+        for parameter in operation.get("parameters", ()):
+            assert not {"ge", "gt", "le", "multiple_of", "max_length"} & set(parameter["schema"])
+
+
+def test_examples_keep_to_their_schemas(operations: dict[str, Any]) -> None:
+    for operation in operations.values():
+        body = operation.get("requestBody", {"content": {}})["content"].get("application/json")
+        if body is not None:
+            jsonschema.validate(body["example"], body["schema"])
+        for parameter in operation.get("parameters", ()):
+            for example in parameter["schema"].get("examples", ()):
+                jsonschema.validate(example, parameter["schema"])
+
+
+def filled_in(path: str, parameters: list[dict[str, Any]]) -> str:
+    """Fill in the examples, or else the defaults, of all parameters, as a page does."""
+    query = []
+    for parameter in parameters:
+        example = parameter.get("example", parameter["schema"].get("default"))
+        text = str(example).lower() if isinstance(example, bool) else str(example)
+        if parameter["in"] == "path":
+            path = path.replace("{extension}", text)
+        elif example is not None:
+            query.append(f"{parameter['name']}={text}")
+    return f"{path}?{'&'.join(query)}"
+
+
+def test_what_a_page_fills_in_is_answered(client: Client) -> None:
+    for path, methods in client.get("/openapi.json").json()["paths"].items():
+        for method, operation in methods.items():
+            url = filled_in(path, operation.get("parameters", []))
+            body = operation.get("requestBody", {"content": {}})["content"]
+            example = body.get("application/json", {}).get("example")
+            if method == "post":
+                assert not set(example) & {
+                    field.split("=")[0] for field in url.split("?")[1].split("&")
+                }
+            assert client.request(method, url, json=example).status_code == 200, url
 
 
 def test_parameters_documented_are_those_taken(operations: dict[str, Any]) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from service.app import create_app
 from service.delivery.problems import PROBLEM_TYPES
-from service.settings import Settings
+from service.settings import default_settings
 from tests.client import Client, client_of
 
 
@@ -40,6 +40,7 @@ def test_what_is_not_there_has_a_nearest(client: Client, path: str, hint: str) -
         ("PUT", "/encoding.npy", "GET, HEAD, POST"),
         ("GET", "/rope/apply", "POST"),
         ("POST", "/livez", "GET, HEAD"),
+        ("POST", "/docs/assets/swagger-ui.css", "GET, HEAD"),
     ],
 )
 def test_methods_that_are_not_name_those_that_are(
@@ -58,7 +59,7 @@ def test_a_failure_of_ours_is_a_problem_without_its_secrets(
     def fail(*_: object) -> None:
         raise ArithmeticError("secret")
 
-    with client_of(create_app(Settings())) as fresh:
+    with client_of(create_app(default_settings())) as fresh:
         monkeypatch.setattr("service.tables.phasor.PhasorTable.fill", fail)
         answer = fresh.get("/encoding.npy?seq_len=3&d_model=4")
 

@@ -16,6 +16,14 @@ def test_a_table_past_what_can_be_counted_is_refused(client: Client) -> None:
     assert "2^63 - 1" in answer.json()["detail"]
 
 
+def test_a_body_past_what_can_be_counted_is_refused_with_its_header(client: Client) -> None:
+    rows = 2**62 - 1
+
+    answer = client.head(f"/encoding.npy?start={-(2**62)}&seq_len={rows}&d_model=1&dtype=float16")
+
+    assert answer.status_code == 422
+
+
 def test_a_json_past_its_limit_is_refused_before_any_work() -> None:
     with client_of(create_app(Settings(max_json_bytes=1000))) as limited:
         answer = limited.get("/encoding.json?seq_len=100&d_model=4")

@@ -135,17 +135,36 @@ def test_arrays_and_parameters_are_read() -> None:
         (b'{"x": [[1, 2], [3]]}', "/x", "all of a length"),
         (b'{"x": [["1"]]}', "/x", "numbers only"),
         (b'{"x": [[null]]}', "/x", "numbers only"),
-        (b'{"x": {}}', "/x", "numbers only"),
+        (b'{"x": {}}', "", "x has 0 axes"),
         (b'{"x": [[1e400]]}', "/x", "within the range"),
         (b'{"x": [[NaN]]}', "", "NaN is not JSON"),
         (b'{"x": [[1]], "x": [[2]]}', "/x", "given twice"),
         (b'{"x": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "", "nested too deeply|all of a"),
-        (b'{"x": ' + b"[" * 70 + b"1" + b"]" * 70 + b"}", "/x", "numbers"),
+        (b'{"x": ' + b"[" * 70 + b"1" + b"]" * 70 + b"}", "", "x has 70 axes"),
+        (b'{"x": [[true, 2.0]]}', "/x", "numbers only"),
+        (b'{"x": [[1, [2]]]}', "/x", "numbers only"),
+        (b'{"x": []}', "", "x has 1 axes"),
+        (b'{"x": [[]]}', "", "no elements"),
+        (b'{"x": [[1]], "\\ud800": 1}', "", "half of a surrogate pair"),
     ],
-    ids=range(14),
+    ids=range(19),
 )
 def test_anything_else_is_refused_where_it_is(body: bytes, where: str, rule: str) -> None:
     with pytest.raises(InvalidBody, match=rule) as caught:
         JSON.read(body)
 
     assert where == caught.value.faults[0].where
+
+
+def test_integers_of_any_size_are_the_nearest_numbers() -> None:
+    content = JSON.read(b'{"x": [[18446744073709551616, 1]], "note": "\\ud83d\\ude00"}')
+
+    assert content.arrays["x"].elements.tolist() == [[18446744073709551616.0, 1.0]]
+    assert content.parameters == {"note": "\U0001f600"}
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_results_that_are_not_finite_are_refused(value: float) -> None:
+    table = StoredTable.computed(np.array([[value, 1.0]]), FLOAT64)
+
+    assert "NaN" in (JSON.refusal(Document("rope-apply", {}, {"x": table})) or "")

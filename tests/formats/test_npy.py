@@ -38,7 +38,9 @@ def test_bfloat16_and_several_arrays_are_refused() -> None:
     table = StoredTable(np.zeros((2, 2)), FLOAT64)
 
     assert "bfloat16" in (NPY.refusal(Document("rope", {}, {"rope": bits})) or "")
-    assert "part=cos|sin" in (NPY.refusal(Document("rope", {}, {"cos": table, "sin": table})) or "")
+    arrays = {"cos": table, "sin": table}
+    assert "part=cos|sin" in (NPY.refusal(Document("rope", {}, arrays, has_parts=True)) or "")
+    assert "part" not in (NPY.refusal(Document("rope-apply", {}, arrays)) or "part")
 
 
 @pytest.mark.parametrize("dtype", ["<f2", "<f4", "<f8"])
@@ -69,6 +71,12 @@ def test_version_2_is_read() -> None:
 GOOD = saved(np.arange(6.0).reshape(2, 3))
 
 
+def with_shape(shape: str) -> bytes:
+    """Make a file whose header says this shape and whose elements are six."""
+    header = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + GOOD[128:]
+
+
 @pytest.mark.parametrize(
     ("body", "rule"),
     [
@@ -84,12 +92,19 @@ GOOD = saved(np.arange(6.0).reshape(2, 3))
         (saved(np.ones((2, 2), dtype="<i8")), "elements are int64"),
         (saved(np.ones((2, 2), dtype="<c8")), "elements are complex64"),
         (saved(np.ones(2, dtype=[("a", "<f4")])), "send one of float32"),
-        (GOOD.replace(b"(2, 3)", b"(2,-3)"), "negative length|bytes of elements"),
+        (GOOD.replace(b"(2, 3)", b"(2,-3)"), "no elements: its shape is"),
         (GOOD.replace(b"(2, 3), }", b"(2, 9**9)"), "not a readable npy header"),
         (GOOD.replace(b"'<f8'", b"'x!8'"), "not a readable npy header"),
+        (with_shape("(True, 2)"), "no elements|not a readable npy header"),
+        (with_shape("(0, 2**70)"), "not a readable npy header"),
+        (with_shape(f"(0, {2**70})"), "no elements"),
+        (with_shape(f"({2**70}, {2**70})"), "bytes of elements"),
+        (with_shape(str((1,) * 65)), "x has 65 axes"),
+        (with_shape("(4,)"), "x has 1 axes"),
+        (with_shape("(2, 3), 'more': '" + "x" * 11000 + "'"), "not a readable npy header"),
         (GOOD[:8] + b"\xff\xff" + GOOD[10:], "not a readable npy header"),
     ],
-    ids=range(16),
+    ids=range(23),
 )
 def test_anything_else_is_refused_with_the_reason(body: bytes, rule: str) -> None:
     with pytest.raises(InvalidBody, match=rule):

@@ -1,6 +1,7 @@
 """``safetensors``: read by the library, the same bytes from run to run."""
 
 import json
+import math
 
 import ml_dtypes
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 import safetensors.numpy
 
 from service.errors import InvalidBody
-from service.formats.safetensors_file import SAFETENSORS
+from service.formats.safetensors_file import MAX_TENSORS, SAFETENSORS
 from service.tables.document import Document
 from service.tables.dtypes import BFLOAT16, COMPLEX64, FLOAT16, FLOAT32, FLOAT64
 from service.tables.table import StoredTable
@@ -89,6 +90,16 @@ def test_what_the_library_wrote_is_read() -> None:
     assert arrays["k"].elements.tolist() == [[0x3FC0, 0x3FC0]]
 
 
+def crafted(shape: list[int]) -> bytes:
+    """Make a file with one tensor of a shape, as nobody's library would."""
+    size = 4 * math.prod(shape)
+    text = json.dumps({"x": {"dtype": "F32", "shape": shape, "data_offsets": [0, size]}}).encode()
+    return len(text).to_bytes(8, "little") + text + bytes(size)
+
+
+MANY = safetensors.numpy.save(
+    {str(n): np.ones((1, 1), dtype=np.float32) for n in range(MAX_TENSORS + 1)}
+)
 GOOD = safetensors.numpy.save({"x": np.ones((2, 2), dtype=np.float32)})
 
 
@@ -100,9 +111,13 @@ GOOD = safetensors.numpy.save({"x": np.ones((2, 2), dtype=np.float32)})
         (GOOD + b"\0", "not a safetensors file"),
         (b"\xff" * 8 + GOOD[8:], "not a safetensors file"),
         (safetensors.numpy.save({"x": np.ones(2, dtype=np.int32)}), "x is I32: send one of F64"),
-        (safetensors.numpy.save({}), "no tensor"),
+        (safetensors.numpy.save({}), "holds 0 tensors"),
+        (crafted([1] * 65), "x has 65 axes"),
+        (crafted([0, 2**63]), "no elements"),
+        (crafted([4]), "x has 1 axes"),
+        (MANY, f"holds {MAX_TENSORS + 1} tensors: 1 to {MAX_TENSORS}"),
     ],
-    ids=range(6),
+    ids=range(10),
 )
 def test_anything_else_is_refused_with_the_reason(raw: bytes, rule: str) -> None:
     with pytest.raises(InvalidBody, match=rule):

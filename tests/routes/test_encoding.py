@@ -122,3 +122,23 @@ def test_json_answers_are_documents(client: Client) -> None:
     content = json.loads(client.get("/encoding.json?seq_len=2&d_model=2").content)
 
     assert list(content) == ["kind", "parameters", "shape", "dtype", "data"]
+
+
+@pytest.mark.parametrize("positions", [f"{-(2**62)},{2**62}", f"{2**62},{-(2**62)}"])
+def test_the_farthest_positions_go_together(client: Client, positions: str) -> None:
+    rows = npy(client.get(f"/encoding.npy?positions={positions}&d_model=2&dtype=float64"))
+
+    assert rows[0, 0] == -rows[1, 0]
+
+
+def test_results_that_json_cannot_say_are_refused_with_what_can(client: Client) -> None:
+    stream = io.BytesIO()
+    np.save(stream, np.array([[np.nan, 1.0], [np.inf, 2.0]]))
+    headers = {"Content-Type": "application/x-npy"}
+
+    as_json = client.post("/encoding/apply.json", content=stream.getvalue(), headers=headers)
+    as_npy = client.post("/encoding/apply", content=stream.getvalue(), headers=headers)
+
+    assert as_json.status_code == 422
+    assert "these formats can: npy, safetensors, bin" in as_json.json()["detail"]
+    assert np.isnan(npy(as_npy)[0, 0])

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from service.local import find_body
 from tests.client import Client
 
 
@@ -53,3 +54,16 @@ def test_what_is_impossible_names_the_parameter(client: Client, url: str, parame
 
     assert answer.status_code == 422
     assert [error["parameter"] for error in answer.json()["errors"]] == [parameter]
+
+
+def test_a_sum_of_many_cosines_is_made_in_small_blocks_while_it_is_sent(client: Client) -> None:
+    builds = client.app.state.delivery.cache.builds
+    body = find_body("/relative/similarity.npy?d_model=65536&offsets=0:1000000")
+
+    blocks = body.blocks()
+    header, first = next(blocks), next(blocks)
+
+    assert len(header) + len(first) < 300
+    answer = client.get("/relative/similarity.npy?d_model=65536&offsets=0:600")
+    assert answer.status_code == 200
+    assert client.app.state.delivery.cache.builds == builds

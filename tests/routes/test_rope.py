@@ -194,3 +194,43 @@ def test_a_head_that_is_not_as_said_is_refused(client: Client) -> None:
     answer = client.post("/rope/apply?head_dim=8", content=saved(np.ones((2, 4))), headers=NPY)
 
     assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (422, "")
+
+
+def test_several_arrays_in_a_format_for_one_get_no_advice_that_fails(client: Client) -> None:
+    body = safetensors.numpy.save({"q": np.ones((1, 2)), "k": np.ones((1, 2))})
+
+    answer = client.post("/rope/apply.npy", content=body, headers=SAFETENSORS)
+
+    assert answer.status_code == 422
+    assert "part" not in answer.json()["detail"]
+    assert "safetensors" in answer.json()["detail"]
+
+
+def test_the_tensor_that_does_not_fit_is_named(client: Client) -> None:
+    body = safetensors.numpy.save({"q": np.ones((1, 8)), "k": np.ones((1, 16))})
+
+    answer = client.post("/rope/apply?head_dim=8", content=body, headers=SAFETENSORS)
+
+    assert answer.json()["detail"].startswith("k: the last axis has 16 channels")
+
+
+@pytest.mark.parametrize(
+    ("query", "value"),
+    [("head_dim=10&partial_rotary_factor=0.5", "0.5"), ("head_dim=7", "7")],
+)
+def test_the_value_of_a_fault_is_what_was_sent(client: Client, query: str, value: str) -> None:
+    answer = client.get(f"/rope?{query}&seq_len=1")
+
+    assert answer.json()["errors"][0]["value"] == value
+
+
+@pytest.mark.parametrize("query", ["head_dim=65537", "rotary_dim=65538", "rope_theta=1e301"])
+def test_bounds_hold(client: Client, query: str) -> None:
+    assert client.get(f"/rope?{query}&seq_len=1").status_code == 422
+
+
+def test_a_list_of_frequencies_is_bounded(client: Client) -> None:
+    answer = client.post("/rope", json={"seq_len": 1, "inv_freq": [0.5] * 32_769})
+
+    assert answer.status_code == 422
+    assert "no longer than 32768" in answer.json()["detail"]

@@ -8,7 +8,9 @@ import pytest
 from service.lru import ByteBoundedLRU
 from service.tables import angle, dtypes, phasor, scaling
 from service.tables.angle import FixedPointFrequencies, Float64s, Int64s
-from tests.tables import test_angle, test_dtypes, test_sinusoidal
+from service.tables.positions import Positions
+from service.tables.table import size
+from tests.tables import test_angle, test_dtypes, test_phasor, test_sinusoidal
 
 fixed_point = angle.fixed_point
 
@@ -86,3 +88,18 @@ def test_a_wrong_digit_of_pi_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 
     with pytest.raises(AssertionError):
         exactness_of_the_encoding()
+
+
+def test_numpy_sines_of_exact_angles_are_caught_by_their_bytes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    table = test_phasor.table(512, Positions.contiguous(0, 600))
+    ours = table.read(0, size(table)).tobytes()
+    monkeypatch.setattr(phasor, "_setups", ByteBoundedLRU(2**26))
+    monkeypatch.setattr(
+        angle,
+        "_sin_cos_kernel",
+        lambda turned, tail: (np.sin(turned + tail), np.cos(turned + tail)),
+    )
+
+    assert table.read(0, size(table)).tobytes() != ours

@@ -1,5 +1,6 @@
 """Sequences of positions in canonical form."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -62,3 +63,13 @@ def test_a_run_of_any_length_takes_no_room() -> None:
 
     assert positions.count == 2**62
     assert positions.at(2**62 - 2, 2**62).tolist() == [2**61 - 2, 2**61 - 1]
+
+
+@pytest.mark.parametrize("ends", [(-(2**62), 2**62), (2**62, -(2**62))])
+def test_positions_may_be_as_far_apart_as_there_are(ends: tuple[int, int]) -> None:
+    alone = Positions.of_runs(Run(end, 1, 1) for end in ends)
+    as_a_range = Positions.of_runs([Run(ends[0], ends[1] - ends[0], 2)])
+
+    assert alone == as_a_range
+    assert alone.at(0, 2).tolist() == list(ends)
+    assert str(alone) == f"{ends[0]},{ends[1]}"

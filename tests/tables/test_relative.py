@@ -126,7 +126,7 @@ def test_similarity_is_the_sum_of_cosines_within_its_bound(half: int, offset: in
     value = whole(document.arrays["similarity"])[0]
 
     exact = sum(mpmath.cos(offset * frequency(10000.0, 2 * half, pair)) for pair in range(half))
-    assert abs(value - exact) <= half * (5 + (half - 1).bit_length()) * UNIT
+    assert abs(value - exact) <= half * (5 + 2 * (half - 1).bit_length()) * UNIT
 
 
 @given(FAR, st.integers(-1000, 1000))
