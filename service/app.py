@@ -7,13 +7,12 @@ from functools import cache
 from fastapi import FastAPI
 
 from service import __version__
-from service.delivery.cache import BodyCache
 from service.delivery.endpoints import add_resource, add_transform
 from service.delivery.layers import FailuresAsProblems, OpenToEveryOrigin
 from service.delivery.openapi import served_document
 from service.delivery.problems import add_problem_handlers
 from service.delivery.respond import Delivery
-from service.delivery.workers import Workers
+from service.delivery.warm import WarmAnswers
 from service.routes import RESOURCES, TRANSFORMS
 from service.routes.pages import add_pages
 from service.settings import Settings, load_settings
@@ -22,7 +21,7 @@ from service.settings import Settings, load_settings
 def create_app(settings: Settings | None = None) -> FastAPI:
     """Make the application; without settings, from the POSREF_* variables."""
     settings = settings or load_settings()
-    delivery = Delivery(settings, BodyCache(settings.cache_bytes), Workers(settings.threads))
+    delivery = Delivery.of(settings)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -50,5 +49,6 @@ def create_app(settings: Settings | None = None) -> FastAPI:
 
     add_problem_handlers(app)
     app.add_middleware(FailuresAsProblems)
+    app.add_middleware(WarmAnswers, answers=delivery.answers, cache=delivery.cache)
     app.add_middleware(OpenToEveryOrigin)
     return app

@@ -27,15 +27,20 @@ class BodyCache:
         """What the bodies, their keys and the books on them take."""
         return self._bodies.size_bytes
 
+    def find(self, key: str) -> bytes | None:
+        """Return the body of a key, if it is there."""
+        found = self._bodies.get(key)
+        self.hits += found is not None
+        return found
+
     async def get(self, key: str, build: Callable[[], Awaitable[bytes]]) -> bytes:
         """Return the body of a key, building it unless it is there or being built.
 
         The build is nobody's own: a client that leaves does not take it away from the others. One
         that fails fails for all who wait, and is tried again by the next.
         """
-        found = self._bodies.get(key)
+        found = self.find(key)
         if found is not None:
-            self.hits += 1
             return found
         task = self._building.get(key)
         if task is None:

@@ -76,8 +76,10 @@ class FailuresAsProblems:
 
 def _preflight(scope: Scope) -> Answer | None:
     """Allow what a page asks whether it may send; None for a request that is no preflight."""
+    if scope["method"] != "OPTIONS":
+        return None
     headers = Headers(scope=scope)
-    if scope["method"] != "OPTIONS" or "access-control-request-method" not in headers:
+    if "access-control-request-method" not in headers:
         return None
     allowed = {
         "Access-Control-Allow-Methods": "GET, HEAD, POST",

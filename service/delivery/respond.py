@@ -16,6 +16,7 @@ from service.delivery.headers import (
     place_headers,
 )
 from service.delivery.negotiation import check_extension, choose_format
+from service.delivery.warm import FinishedAnswers, spelling_of
 from service.delivery.workers import Workers
 from service.errors import AnswerTooLarge, Fault, InvalidParameters, RevisionRetired
 from service.formats import FORMATS
@@ -58,7 +59,19 @@ class Delivery:
 
     settings: Settings
     cache: BodyCache
+    answers: FinishedAnswers
     workers: Workers
+
+    @classmethod
+    def of(cls, settings: Settings) -> "Delivery":
+        """Share out what the settings allow: a sixteenth of the cache is for finished headers."""
+        headers_bytes = settings.cache_bytes // 16
+        return cls(
+            settings,
+            BodyCache(settings.cache_bytes - headers_bytes),
+            FinishedAnswers(headers_bytes),
+            Workers(settings.threads),
+        )
 
     async def answer(self, request: Request, document: Document, wanted: Wanted) -> Answer:
         """Answer a GET or HEAD of a document; only a GET that has to makes a byte of it."""
@@ -74,13 +87,17 @@ class Delivery:
         }
         if not matches_none(joined_header(request, "if-none-match"), tag):
             return Answer(304, headers)
-        headers |= body_headers(form, body.length_bytes)
+        described_body = body_headers(form, body.length_bytes)
         if request.method == "HEAD":
-            return Answer(200, headers)
+            return Answer(200, {**headers, **described_body})
         check_answer_size(body, self.settings)
         if self._is_streamed(document, body):
-            return Answer(200, headers, self.workers.iterate(body.blocks()))
-        return Answer(200, headers, await self.cache.get(tag, lambda: self._whole(body)))
+            blocks = self.workers.iterate(body.blocks())
+            return Answer(200, {**headers, **described_body}, blocks)
+        whole = await self.cache.get(tag, lambda: self._whole(body))
+        spelling = spelling_of(request.scope)
+        self.answers.keep(spelling, tag, headers, described_body, len(whole))
+        return Answer(200, {**headers, **described_body}, whole)
 
     async def answer_uncached(self, document: Document, wanted: Wanted) -> Answer:
         """Answer a POST with a document, by itself in the format that the request came in."""

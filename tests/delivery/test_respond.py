@@ -93,7 +93,7 @@ def test_a_retired_revision_is_gone(client: Client, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("service.delivery.respond.TABLE_REVISION", {"encoding": 2})
 
     answers = [
-        client.get(f"{TABLE}&revision=1"),
+        client.get("/encoding.npy?seq_len=7&d_model=3&revision=1"),
         client.post("/encoding", json={"seq_len": 1, "d_model": 1, "revision": 1}),
     ]
 
