@@ -31,7 +31,7 @@ class Settings(BaseSettings):
         int, _Count(le=256, description="Threads that compute, in each process.")
     ] = Field(default_factory=_cores)
     cache_bytes: Annotated[
-        int, Field(ge=0, description="Bytes of finished bodies kept, in each process.")
+        int, Field(ge=0, description="Bytes of finished answers kept, in each process.")
     ] = 256 * MIB
     cache_entry_bytes: Annotated[
         int,
