@@ -15,6 +15,7 @@ from service.delivery.answer import Answer
 from service.delivery.endpoints import add_page
 from service.delivery.negotiation import media_quality
 from service.delivery.openapi import page_operation
+from service.delivery.respond import joined_header
 from service.formats import FORMATS
 from service.routes import RESOURCES, TRANSFORMS
 
@@ -66,7 +67,7 @@ def _answer(
 
 
 async def _home(request: Request) -> Response:
-    accept = request.headers.get("accept")
+    accept = joined_header(request, "accept")
     if accept and media_quality(accept, _HTML) > media_quality(accept, _JSON):
         return _answer(_home_page().encode(), f"{_HTML}; charset=utf-8", vary="Accept")
     return _answer(orjson.dumps(_directory()), _JSON, vary="Accept")
