@@ -25,6 +25,10 @@ class ArrayParameters(Parameters):
         examples=[1],
     )
 
+    def chosen_part(self) -> str | None:
+        """Name the one array that is wanted of several; None for all there are."""
+        return None
+
 
 @dataclass(frozen=True)
 class Resource:
@@ -49,7 +53,7 @@ class Resource:
     def resolve(self, parameters: ArrayParameters) -> Document:
         """Make the document of parameters, or the one part of it that they ask for."""
         document = self.document(parameters)
-        part: str | None = getattr(parameters, "part", None)
+        part = parameters.chosen_part()
         if part is None:
             return document
         if not document.has_parts:

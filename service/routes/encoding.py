@@ -60,6 +60,10 @@ class FrequenciesParameters(ArrayParameters):
         examples=["wavelength"],
     )
 
+    def chosen_part(self) -> str | None:
+        """Name the one of the two arrays that is wanted alone."""
+        return self.part
+
 
 class ApplyParameters(StartParameters):
     """Parameters of an addition to embeddings."""

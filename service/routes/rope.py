@@ -152,6 +152,10 @@ class RopeParameters(PositionParameters, RuleParameters):
     )
     dtype: RealDType = dtype_field()
 
+    def chosen_part(self) -> str | None:
+        """Name the one of the two arrays that is wanted alone."""
+        return self.part
+
 
 class ApplyParameters(StartParameters, RuleParameters):
     """Parameters of a rotation."""
