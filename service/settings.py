@@ -6,8 +6,12 @@ from difflib import get_close_matches
 from functools import partial
 from typing import Annotated
 
-from pydantic import Field, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from service.delivery import grammar
+
+Integer = Annotated[int, BeforeValidator(grammar.integer)]
 
 MIB = 1024 * 1024
 _Count = partial(Field, ge=1)
@@ -23,33 +27,37 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="POSREF_", frozen=True, extra="ignore")
 
     host: Annotated[str, Field(description="Address to listen on.")] = "127.0.0.1"
-    port: Annotated[int, Field(ge=0, le=65535, description="Port to listen on; 0 picks one.")] = (
-        8000
-    )
-    workers: Annotated[int, _Count(le=256, description="Processes that serve.")] = 1
+    port: Annotated[
+        Integer, Field(ge=0, le=65535, description="Port to listen on; 0 picks one.")
+    ] = 8000
+    workers: Annotated[Integer, _Count(le=256, description="Processes that serve.")] = 1
     threads: Annotated[
-        int, _Count(le=256, description="Threads that compute, in each process.")
+        Integer, _Count(le=256, description="Threads that compute, in each process.")
     ] = Field(default_factory=_cores)
     cache_bytes: Annotated[
-        int, Field(ge=0, description="Bytes of finished answers kept, in each process.")
+        Integer, Field(ge=0, description="Bytes of finished answers kept, in each process.")
     ] = 256 * MIB
     cache_entry_bytes: Annotated[
-        int,
+        Integer,
         Field(ge=0, description="A body up to this many bytes is built whole and kept."),
     ] = 16 * MIB
-    max_body_bytes: Annotated[int, _Count(description="Longest binary request body.")] = 64 * MIB
-    max_json_body_bytes: Annotated[int, _Count(description="Longest JSON request body.")] = 4 * MIB
+    max_body_bytes: Annotated[Integer, _Count(description="Longest binary request body.")] = (
+        64 * MIB
+    )
+    max_json_body_bytes: Annotated[Integer, _Count(description="Longest JSON request body.")] = (
+        4 * MIB
+    )
     max_json_bytes: Annotated[
-        int, _Count(description="Longest JSON answer, by an estimate made before any work.")
+        Integer, _Count(description="Longest JSON answer, by an estimate made before any work.")
     ] = 128 * MIB
     max_response_bytes: Annotated[
-        int, _Count(le=2**63 - 1, description="Most bytes that one binary answer sends.")
+        Integer, _Count(le=2**63 - 1, description="Most bytes that one binary answer sends.")
     ] = 2**40
     shutdown_seconds: Annotated[
-        int, Field(ge=0, le=3600, description="How long running answers may take to end.")
+        Integer, Field(ge=0, le=3600, description="How long running answers may take to end.")
     ] = 30
     keep_alive_seconds: Annotated[
-        int, _Count(le=3600, description="How long an idle connection is kept.")
+        Integer, _Count(le=3600, description="How long an idle connection is kept.")
     ] = 75
 
 

@@ -24,6 +24,8 @@ def test_an_override_comes_before_the_variable(monkeypatch: pytest.MonkeyPatch) 
         ("POSREF_PORT", "70000"),
         ("POSREF_WORKERS", "0"),
         ("POSREF_THREADS", "many"),
+        ("POSREF_PORT", "8_000"),
+        ("POSREF_PORT", "80.0"),
         ("POSREF_CACHE_BYTES", "-1"),
         ("POSREF_MAX_BODY_BYTES", "0"),
     ],
