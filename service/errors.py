@@ -105,5 +105,8 @@ class RevisionRetired(PosrefError):
 
 def shortened(value: object, limit: int = 80) -> str:
     """Spell a value for an error, cut to a readable length."""
-    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    try:
+        text = value if isinstance(value, str) else json.dumps(value, default=str)
+    except RecursionError:
+        return "…"
     return text if len(text) <= limit else f"{text[:limit]}…"

@@ -26,3 +26,11 @@ def test_the_detail_says_every_fault() -> None:
 def test_values_are_shortened() -> None:
     assert errors.shortened("a" * 100) == "a" * 80 + "…"
     assert errors.shortened([1, True]) == "[1, true]"
+
+
+def test_what_is_nested_too_deeply_to_spell_is_left_out() -> None:
+    nested: list[object] = []
+    for _ in range(100_000):
+        nested = [nested]
+
+    assert errors.shortened(nested) == "…"

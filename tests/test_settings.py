@@ -60,3 +60,9 @@ def test_the_defaults_hold_whatever_the_environment_says(monkeypatch: pytest.Mon
 
     assert default_settings().cache_bytes == 256 * 2**20
     assert default_settings().threads >= 1
+
+
+def test_a_variable_like_no_setting_is_somebody_else_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POSREF_SERVICE_HOST", "10.0.0.1")
+
+    assert load_settings().host == default_settings().host

@@ -10,10 +10,10 @@ from starlette.responses import Response
 
 from service.delivery.bodies import format_of_body, receive_body, require_json
 from service.delivery.openapi import get_operation, post_operation, transform_operation
-from service.delivery.parameters import NoParameters, parse_query, read_parameters
+from service.delivery.parameters import NoParameters, given_twice, parse_query, read_parameters
 from service.delivery.resource import Resource, Transform
 from service.delivery.respond import Delivery, Wanted
-from service.errors import Fault, InvalidParameters, shortened
+from service.errors import InvalidParameters
 from service.formats.json_text import JSON, read_object
 from service.tables.document import Document
 
@@ -91,6 +91,6 @@ def _merged(query: Mapping[str, str], content: Mapping[str, Any]) -> dict[str, A
     """Join the parameters of the query and of the body; none may be in both."""
     for name in query:
         if name in content:
-            rule = f"{name} is given twice, in the query and in the body"
-            raise InvalidParameters(Fault(name, shortened(query[name]), rule))
+            places = ", in the query and in the body"
+            raise InvalidParameters(given_twice(name, query[name], places))
     return {**query, **content}

@@ -35,11 +35,14 @@ def parse_query(query: bytes) -> dict[str, str]:
         if not name:
             raise InvalidParameters(Fault("=", None, "a parameter needs a name before its ="))
         if name in values:
-            raise InvalidParameters(
-                Fault(name, shortened(_decoded(raw_value, raw_name)), f"{name} is given twice")
-            )
+            raise InvalidParameters(given_twice(name, _decoded(raw_value, raw_name)))
         values[name] = _decoded(raw_value, raw_name)
     return values
+
+
+def given_twice(name: str, value: str, places: str = "") -> Fault:
+    """Make the fault of a parameter that is there more than once."""
+    return Fault(shortened(name), shortened(value), f"{shortened(name)} is given twice{places}")
 
 
 def _decoded(raw: bytes, raw_name: bytes) -> str:

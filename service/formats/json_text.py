@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import orjson
 
-from service.errors import InvalidBody
+from service.errors import InvalidBody, shortened
 from service.formats.format import Input, check_shape
 from service.tables.document import Document
 from service.tables.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, decimal_view
@@ -144,13 +144,14 @@ def read_object(body: bytes) -> dict[str, Any]:
         content = json.loads(
             body.decode("utf-8"), object_pairs_hook=_unrepeated, parse_constant=_no_constant
         )
+        has_half_a_pair = _has_half_a_pair(body, content)
     except UnicodeDecodeError as error:
         raise InvalidBody("the body is not UTF-8") from error
     except RecursionError as error:
         raise InvalidBody("the JSON is nested too deeply") from error
     except ValueError as error:
         raise InvalidBody(f"the body is not JSON: {error}") from error
-    if _has_half_a_pair(body, content):
+    if has_half_a_pair:
         raise InvalidBody("the body has an escape that is half of a surrogate pair")
     if not isinstance(content, dict):
         raise InvalidBody("the body must be a JSON object")
@@ -171,7 +172,7 @@ def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     content: dict[str, Any] = {}
     for name, value in pairs:
         if name in content:
-            raise InvalidBody("it is given twice", _pointer(name))
+            raise InvalidBody(f"{shortened(name)} is given twice", _pointer(shortened(name)))
         content[name] = value
     return content
 

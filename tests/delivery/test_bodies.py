@@ -138,3 +138,28 @@ def test_a_name_of_megabytes_is_answered_briefly(client: Client) -> None:
 
     assert answer.status_code == 422
     assert len(answer.content) < 2000
+
+
+def test_a_long_name_given_twice_is_answered_briefly(client: Client) -> None:
+    name = "a" * 30_000
+    headers = {"Content-Type": "application/json"}
+
+    answers = [
+        client.get(f"/encoding?{name}=1&{name}=2"),
+        client.post("/encoding", content=f'{{"{name}": 1, "{name}": 2}}', headers=headers),
+        client.post(f"/encoding?{name}=1", content=f'{{"{name}": 2}}', headers=headers),
+    ]
+
+    for answer in answers:
+        assert (answer.status_code, len(answer.content) < 2000) == (422, True)
+        assert "given twice" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("text", ['{"layout": %s, "d_model": 2}', '{"\\ud83d\\ude00": %s}'])
+def test_nesting_is_a_problem_at_whatever_depth(client: Client, text: str) -> None:
+    for depth in range(900, 1000):
+        body = text % ("[" * depth + "]" * depth)
+        answer = client.post(
+            "/encoding", content=body, headers={"Content-Type": "application/json"}
+        )
+        assert answer.status_code == 422
