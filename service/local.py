@@ -3,9 +3,10 @@
 from urllib.parse import urlsplit
 
 from service.delivery.negotiation import check_extension
-from service.delivery.parameters import nearest, parse_query, read_parameters
+from service.delivery.parameters import parse_query, read_parameters
+from service.delivery.problems import unknown_path
 from service.delivery.respond import Wanted, described
-from service.errors import NotFound, shortened
+from service.errors import NotFound
 from service.formats.format import Body
 from service.routes import RESOURCES, TRANSFORMS
 
@@ -28,9 +29,7 @@ def find_body(url: str) -> Body:
     if resource is None:
         if resource_path in {transform.path for transform in TRANSFORMS}:
             raise NotFound(f"{resource_path} works on an array that is posted to a server")
-        near = nearest(resource_path, (known.path for known in RESOURCES))
-        hint = f"; did you mean {near}?" if near else ""
-        raise NotFound(f"There is no {shortened(resource_path)}{hint}")
+        raise unknown_path(resource_path, [known.path for known in RESOURCES])
     check_extension(extension if dot else None)
     parameters = read_parameters(
         resource.parameters, parse_query(query.encode("utf-8", "surrogateescape"))

@@ -6,12 +6,10 @@ from difflib import get_close_matches
 from functools import partial
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from service.delivery import grammar
-
-Integer = Annotated[int, BeforeValidator(grammar.integer)]
+from service.grammar import Integer
 
 MIB = 1024 * 1024
 _Count = partial(Field, ge=1)

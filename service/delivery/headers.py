@@ -1,7 +1,9 @@
-"""The headers that describe a document, as pure functions."""
+"""Headers of requests and of documents, as pure functions."""
 
 from collections.abc import Mapping
 from urllib.parse import quote
+
+from starlette.types import Scope
 
 from service import TABLE_REVISION
 from service.delivery.negotiation import possible_formats
@@ -22,6 +24,12 @@ EXPOSED_HEADERS = (
 
 _MAX_LINKED_QUERY_BYTES = 512
 _DAY_SECONDS, _YEAR_SECONDS = 86_400, 31_536_000
+
+
+def list_header(scope: Scope, name: bytes) -> str | None:
+    """Give the value of a request's header that is a list, on however many lines it came."""
+    lines = [value for known, value in scope["headers"] if known == name]
+    return b", ".join(lines).decode("latin-1") if lines else None
 
 
 def array_headers(document: Document) -> dict[str, str]:

@@ -41,9 +41,7 @@ _EXAMPLES: Mapping[ProblemType, errors.PosrefError] = {
         "the body is said to be text/plain: send application/x-npy or "
         "application/vnd.safetensors or application/json"
     ),
-    problems.INTERNAL_ERROR: errors.PosrefError(
-        "The server failed; the request may be sent again. Its log says more."
-    ),
+    problems.INTERNAL_ERROR: problems.FAILURE,
 }
 
 

@@ -1,6 +1,6 @@
 """Errors as problem documents (RFC 9457): the only place that knows status codes of failures."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -62,6 +62,7 @@ _OF_ERROR: Mapping[type[errors.PosrefError], ProblemType] = MappingProxyType(
         errors.UnsupportedMediaType: UNSUPPORTED_MEDIA_TYPE,
     }
 )
+FAILURE = errors.PosrefError("The server failed; the request may be sent again. Its log says more.")
 PROBLEM_TYPES = (METHOD_NOT_ALLOWED, *_OF_ERROR.values(), INTERNAL_ERROR)
 
 
@@ -99,8 +100,7 @@ def problem_answer(
 
 def failure_answer() -> Answer:
     """Answer for a failure of our own, of which the log says more."""
-    detail = "The server failed; the request may be sent again. Its log says more."
-    return problem_answer(INTERNAL_ERROR, errors.PosrefError(detail))
+    return problem_answer(INTERNAL_ERROR, FAILURE)
 
 
 def add_problem_handlers(app: FastAPI) -> None:
@@ -139,7 +139,12 @@ def _allowed_methods(request: Request) -> str:
 
 def _not_found(request: Request) -> Answer:
     known = {route.path for route in request.app.routes if isinstance(route, Route)}
-    near = nearest(request.url.path, (path for path in known if "{" not in path))
-    hint = f"; did you mean {near}?" if near else "; / lists what is here"
-    path = errors.shortened(request.url.path)
-    return problem_answer(NOT_FOUND, errors.PosrefError(f"There is no {path}{hint}"))
+    plain = [path for path in known if "{" not in path]
+    return problem_answer(NOT_FOUND, unknown_path(request.url.path, plain))
+
+
+def unknown_path(path: str, known: Iterable[str]) -> errors.NotFound:
+    """Make the error of a path that there is not."""
+    near = nearest(path, known)
+    hint = f"did you mean {near}?" if near else "/ lists what is here"
+    return errors.NotFound(f"There is no {errors.shortened(path)}; {hint}")

@@ -2,17 +2,15 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
-from service.delivery import grammar
 from service.delivery.parameters import Parameters
 from service.errors import Fault, InvalidBody, InvalidParameters, shortened
+from service.grammar import Integer
 from service.tables.document import Document
 from service.tables.table import StoredTable
-
-Integer = Annotated[int, BeforeValidator(grammar.integer)]
 
 
 class ArrayParameters(Parameters):

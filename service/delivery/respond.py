@@ -13,6 +13,7 @@ from service.delivery.headers import (
     body_headers,
     cache_control,
     content_disposition,
+    list_header,
     place_headers,
 )
 from service.delivery.negotiation import check_extension, choose_format
@@ -50,7 +51,7 @@ class Wanted:
         """Take extension and Accept from a request."""
         extension: str | None = request.path_params.get("extension")
         check_extension(extension)
-        return cls(extension, joined_header(request, "accept"))
+        return cls(extension, list_header(request.scope, b"accept"))
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ class Delivery:
             **array_headers(document),
             **place_headers(path, query, document, form, wanted.extension),
         }
-        if not matches_none(joined_header(request, "if-none-match"), tag):
+        if not matches_none(list_header(request.scope, b"if-none-match"), tag):
             return Answer(304, headers)
         described_body = body_headers(form, body.length_bytes)
         if request.method == "HEAD":
@@ -127,12 +128,6 @@ def described(document: Document, wanted: Wanted) -> tuple[Format, Body]:
     body = form.body(document)
     check_countable(document, body)
     return form, body
-
-
-def joined_header(request: Request, name: str) -> str | None:
-    """Give the value of a header that is a list, on however many lines it came."""
-    lines = request.headers.getlist(name)
-    return ", ".join(lines) if lines else None
 
 
 def check_countable(document: Document, body: Body) -> None:

@@ -13,9 +13,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from service.delivery.cache import BodyCache
 from service.delivery.conditional import matches_none
+from service.delivery.headers import list_header
 from service.lru import ByteBoundedLRU
 
-Spelling: TypeAlias = tuple[str, bytes, bytes | None]
+Spelling: TypeAlias = tuple[str, bytes, str | None]
 RawHeaders: TypeAlias = list[tuple[bytes, bytes]]
 
 _OVERHEAD_BYTES = 1024
@@ -70,14 +71,14 @@ class FinishedAnswers:
         finished = Finished(tag, _raw(measured), _raw(described), _raw(headers))
         size_bytes = 3 * sum(len(name) + len(value) for name, value in finished.get)
         path, query, accept = spelling
-        size_bytes += len(path) + len(query) + len(accept or b"") + _OVERHEAD_BYTES
+        size_bytes += len(path) + len(query) + len(accept or "") + _OVERHEAD_BYTES
         self._answers.put(spelling, finished, size_bytes)
 
 
 def spelling_of(scope: Scope) -> Spelling:
     """Give what an answer depends on: path, raw query, and Accept where no extension decides."""
     path: str = scope["path"]
-    accept = None if "." in path else _joined(scope, b"accept")
+    accept = None if "." in path else list_header(scope, b"accept")
     return path, scope["query_string"], accept
 
 
@@ -97,8 +98,8 @@ class WarmAnswers:
             await self.app(scope, receive, send)
             return
         status, headers = HTTPStatus.OK, finished.get
-        tags = _joined(scope, b"if-none-match")
-        if tags is not None and not matches_none(tags.decode("latin-1"), finished.tag):
+        tags = list_header(scope, b"if-none-match")
+        if not matches_none(tags, finished.tag):
             status, headers, body = HTTPStatus.NOT_MODIFIED, finished.not_modified, b""
         elif scope["method"] == "HEAD":
             headers, body = finished.head, b""
@@ -109,11 +110,6 @@ class WarmAnswers:
         if scope["type"] != "http" or scope["method"] not in {"GET", "HEAD"}:
             return None
         return self.answers.find(spelling_of(scope))
-
-
-def _joined(scope: Scope, name: bytes) -> bytes | None:
-    lines = [value for known, value in scope["headers"] if known == name]
-    return b", ".join(lines) if lines else None
 
 
 def _raw(headers: Mapping[str, str]) -> RawHeaders:

@@ -5,12 +5,11 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from service.delivery.resource import ArrayParameters, Integer, Resource, Transform
+from service.delivery.resource import ArrayParameters, Resource, Transform
+from service.grammar import Boolean, Integer, Real
 from service.routes.parameters import (
     AbsoluteLayout,
-    Boolean,
     PositionParameters,
-    Real,
     RealDType,
     StartParameters,
     absolute_layout_field,

@@ -13,9 +13,9 @@ from starlette.staticfiles import StaticFiles
 from service import TABLE_REVISION, __version__
 from service.delivery.answer import Answer
 from service.delivery.endpoints import add_page
+from service.delivery.headers import list_header
 from service.delivery.negotiation import media_quality
 from service.delivery.openapi import page_operation
-from service.delivery.respond import joined_header
 from service.formats import FORMATS
 from service.routes import RESOURCES, TRANSFORMS
 
@@ -67,7 +67,7 @@ def _answer(
 
 
 async def _home(request: Request) -> Response:
-    accept = joined_header(request, "accept")
+    accept = list_header(request.scope, b"accept")
     if accept and media_quality(accept, _HTML) > media_quality(accept, _JSON):
         return _answer(_home_page().encode(), f"{_HTML}; charset=utf-8", vary="Accept")
     return _answer(orjson.dumps(_directory()), _JSON, vary="Accept")

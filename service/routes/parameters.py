@@ -4,18 +4,17 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from service.delivery import grammar
+from service import grammar
 from service.delivery.parameters import Parameters
-from service.delivery.resource import ArrayParameters, Integer
+from service.delivery.resource import ArrayParameters
 from service.errors import Fault, InvalidBody, InvalidParameters
+from service.grammar import Integer
 from service.tables.angle import MAX_POSITION
 from service.tables.positions import Positions
 
 MAX_CHANNELS = 65_536
 MAX_BASE = 1e300
 
-Real = Annotated[float, BeforeValidator(grammar.real)]
-Boolean = Annotated[bool, BeforeValidator(grammar.boolean)]
 Reals = Annotated[
     tuple[float, ...],
     BeforeValidator(grammar.reals),

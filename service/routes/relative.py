@@ -2,11 +2,11 @@
 
 from pydantic import Field
 
-from service.delivery.resource import ArrayParameters, Integer, Resource
+from service.delivery.resource import ArrayParameters, Resource
+from service.grammar import Integer, Real
 from service.routes.parameters import (
     AbsoluteLayout,
     PositionList,
-    Real,
     RealDType,
     absolute_layout_field,
     base_field,

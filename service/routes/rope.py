@@ -6,14 +6,13 @@ from typing import Any, Literal
 from pydantic import Field
 
 from service.delivery.parameters import Parameters
-from service.delivery.resource import Integer, Resource, Transform
+from service.delivery.resource import Resource, Transform
 from service.errors import InvalidBody
+from service.grammar import Boolean, Integer, Real
 from service.routes.parameters import (
     MAX_BASE,
     MAX_CHANNELS,
-    Boolean,
     PositionParameters,
-    Real,
     RealDType,
     Reals,
     StartParameters,
@@ -91,29 +90,22 @@ class RuleParameters(Parameters):
 
     def _rotary_dim(self, head_dim: int | None) -> int | None:
         if self.partial_rotary_factor is not None:
-            if self.rotary_dim is not None:
-                rule = "partial_rotary_factor does not go with rotary_dim"
-                raise impossible("partial_rotary_factor", self.partial_rotary_factor, rule)
-            if head_dim is None:
-                rule = "head_dim is required with partial_rotary_factor"
-                raise impossible("head_dim", None, rule)
-            rotary_dim = int(head_dim * self.partial_rotary_factor)
-            origin = "partial_rotary_factor"
-        elif self.rotary_dim is not None:
-            rotary_dim, origin = self.rotary_dim, "rotary_dim"
-        elif self.inv_freq is not None or head_dim is None:
-            return None
-        else:
-            rotary_dim, origin = head_dim, "head_dim"
-        if rotary_dim % 2 or rotary_dim < 2:
-            rule = (
-                f"channels turn in pairs: {origin} gives {rotary_dim}, not an even number from 2 on"
-            )
-            raise impossible(origin, getattr(self, origin) or head_dim, rule)
-        if head_dim is not None and rotary_dim > head_dim:
+            return self._share_of(head_dim, self.partial_rotary_factor)
+        if self.rotary_dim is None:
+            return None if self.inv_freq is not None else _paired("head_dim", head_dim, head_dim)
+        if head_dim is not None and self.rotary_dim > head_dim:
             rule = f"rotary_dim must be at most head_dim, {head_dim}"
-            raise impossible("rotary_dim", rotary_dim, rule)
-        return rotary_dim
+            raise impossible("rotary_dim", self.rotary_dim, rule)
+        return self.rotary_dim
+
+    def _share_of(self, head_dim: int | None, factor: float) -> int | None:
+        if self.rotary_dim is not None:
+            rule = "partial_rotary_factor does not go with rotary_dim"
+            raise impossible("partial_rotary_factor", factor, rule)
+        if head_dim is None:
+            rule = "head_dim is required with partial_rotary_factor"
+            raise impossible("head_dim", None, rule)
+        return _paired("partial_rotary_factor", factor, int(head_dim * factor))
 
     def _check_given(self, rotary_dim: int | None, head_dim: int | None) -> None:
         assert self.inv_freq is not None
@@ -134,6 +126,14 @@ class RuleParameters(Parameters):
                 f"{len(self.inv_freq)} inv_freq turn {turning} channels, and a head has {head_dim}"
             )
             raise impossible("inv_freq", len(self.inv_freq), rule)
+
+
+def _paired(origin: str, value: object, rotary_dim: int | None) -> int | None:
+    """Refuse a number of channels that do not go in pairs, naming the parameter it came from."""
+    if rotary_dim is not None and (rotary_dim % 2 or rotary_dim < 2):
+        rule = f"channels turn in pairs: {origin} gives {rotary_dim}, not an even number from 2 on"
+        raise impossible(origin, value, rule)
+    return rotary_dim
 
 
 class RopeParameters(PositionParameters, RuleParameters):

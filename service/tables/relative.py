@@ -16,9 +16,7 @@ from service.tables.phasor import component
 from service.tables.positions import Positions
 from service.tables.scaling import Geometric
 from service.tables.sinusoidal import geometric
-from service.tables.table import RowTable
-
-_SIMILARITY_ELEMENTS = 2**17
+from service.tables.table import RowTable, steps
 
 
 def operator(
@@ -138,11 +136,10 @@ class SimilarityTable(RowTable):
 
     def fill(self, first: int, rows: Elements) -> None:
         """Compute sums from the one numbered first on."""
-        step = max(1, _SIMILARITY_ELEMENTS // self.rule.count)
-        for start in range(0, len(rows), step):
-            part = rows[start : start + step, 0]
-            offsets = self.offsets.at(first + start, first + start + len(part))
-            round_into(_sum_of_halves(component(self.rule, "cos", offsets)), part, self.dtype)
+        for part in steps(len(rows), self.rule.count):
+            offsets = self.offsets.at(first + part.start, first + part.stop)
+            sums = _sum_of_halves(component(self.rule, "cos", offsets))
+            round_into(sums, rows[part, 0], self.dtype)
 
 
 def _sum_of_halves(terms: Float64s) -> Float64s:

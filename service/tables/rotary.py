@@ -26,9 +26,7 @@ from service.tables.dtypes import (
 from service.tables.phasor import PhasorTable, component
 from service.tables.positions import Positions
 from service.tables.scaling import FrequencyRule, Geometric, Given
-from service.tables.table import StoredTable, Table
-
-_ROTATE_ELEMENTS = 2**17
+from service.tables.table import StoredTable, Table, steps
 
 
 @dataclass(frozen=True)
@@ -184,9 +182,7 @@ class Rotation:
         first_of_pair, second_of_pair = _pair_channels(self.rule.count, self.layout)
         source = x.elements.reshape(prod(leading), rows, head_dim)
         result = source.copy()
-        step = max(1, _ROTATE_ELEMENTS // (len(source) * head_dim))
-        for first in range(0, rows, step):
-            part = slice(first, min(first + step, rows))
+        for part in steps(rows, len(source) * head_dim):
             at = self.positions.at(part.start, part.stop)
             cos, sin = component(self.rule, "cos", at), component(self.rule, "sin", at)
             sin = 0.0 - sin if self.inverse else sin

@@ -17,11 +17,9 @@ from service.tables.dtypes import FLOAT64, DType, round_into, widened, with_one_
 from service.tables.phasor import PhasorTable
 from service.tables.positions import Positions
 from service.tables.scaling import Geometric, wavelengths
-from service.tables.table import StoredTable
+from service.tables.table import StoredTable, steps
 
 CONVENTION = "vaswani"
-
-_APPLY_ELEMENTS = 2**17
 
 
 def geometric(d_model: int, base: float) -> Geometric:
@@ -103,9 +101,7 @@ class Sum:
         result = np.empty_like(source)
         rule, channels = geometric(d_model, self.base), _channels(d_model, self.layout)
         table = PhasorTable(rule, channels, self.positions, FLOAT64, (rows, d_model))
-        step = max(1, _APPLY_ELEMENTS // (len(source) * d_model))
-        for first in range(0, rows, step):
-            part = slice(first, min(first + step, rows))
+        for part in steps(rows, len(source) * d_model):
             encoded = table.read(part.start * d_model, part.stop * d_model).reshape(-1, d_model)
             with np.errstate(over="ignore", invalid="ignore"):
                 total = widened(source[:, part], x.dtype) * factor

@@ -1,6 +1,7 @@
 """The narrow waist of the whole system: arrays that are described at once, computed by parts."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 from typing import Protocol
@@ -48,6 +49,17 @@ def size_bytes(table: Table) -> int:
 def work(table: Table) -> int:
     """Count what computing all of a table takes, in sines."""
     return size(table) * table.work_per_element
+
+
+# Elements that a computation goes through at a time: few enough to stay in a core's own cache.
+_STEP_ELEMENTS = 2**17
+
+
+def steps(rows: int, row_elements: int) -> Iterator[slice]:
+    """Cut a number of rows into steps of bounded size, each a slice of one row at least."""
+    step = max(1, _STEP_ELEMENTS // row_elements)
+    for first in range(0, rows, step):
+        yield slice(first, min(first + step, rows))
 
 
 class RowTable(ABC):

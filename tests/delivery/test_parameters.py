@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import BeforeValidator, Field
 
-from service.delivery import grammar
+from service import grammar
 from service.delivery.parameters import Parameters, nearest, parse_query, read_parameters
 from service.errors import MAX_FAULTS, InvalidParameters
 

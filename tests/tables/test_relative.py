@@ -146,7 +146,7 @@ def test_similarity_of_many_offsets_is_the_same_by_parts(monkeypatch: pytest.Mon
     )
     table = document.arrays["similarity"]
     at_once = table.read(0, 101)
-    monkeypatch.setattr(relative, "_SIMILARITY_ELEMENTS", 5)
+    monkeypatch.setattr("service.tables.table._STEP_ELEMENTS", 5)
 
     assert at_once.tobytes() == table.read(0, 101).tobytes()
     assert at_once[50] == 5.0

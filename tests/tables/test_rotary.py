@@ -232,7 +232,7 @@ def test_nan_and_infinity_pass_through_a_rotation() -> None:
 def test_many_rows_are_the_same_by_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     x = vectors(8, 3, 50, 8)
     whole = rotated(x, 0)
-    monkeypatch.setattr(rotary, "_ROTATE_ELEMENTS", 64)
+    monkeypatch.setattr("service.tables.table._STEP_ELEMENTS", 64)
 
     assert (whole == rotated(x, 0)).all()
 

@@ -240,6 +240,6 @@ def test_nan_and_infinity_pass_through_an_addition() -> None:
 def test_an_addition_of_many_rows_is_the_same_by_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.arange(3 * 50 * 8.0).reshape(3, 50, 8)
     whole = applied(x, Positions.contiguous(0, 50))
-    monkeypatch.setattr(sinusoidal, "_APPLY_ELEMENTS", 100)
+    monkeypatch.setattr("service.tables.table._STEP_ELEMENTS", 100)
 
     assert (whole == applied(x, Positions.contiguous(0, 50))).all()

@@ -1,13 +1,15 @@
 """The one grammar of values: what a number, a list and a range look like, wherever they stand.
 
-Text (a query, a command line) is parsed by it; values of JSON bodies, which have a type already,
-are held to the same rules. Every function raises ValueError with the rule that was broken.
+Text (a query, a command line, a variable) is parsed by it; values of JSON bodies, which have a type
+already, are held to the same rules. Every function raises ValueError with the rule that was broken.
 """
 
 import re
 from collections.abc import Callable, Iterator
 from math import isfinite
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BeforeValidator
 
 from service.errors import shortened
 from service.tables.angle import MAX_POSITION
@@ -113,3 +115,9 @@ def _run(item: Any) -> Run:
     if count <= 0:
         raise ValueError("is empty")
     return Run(start, step, count)
+
+
+# The grammar as types of models.
+Integer = Annotated[int, BeforeValidator(integer)]
+Real = Annotated[float, BeforeValidator(real)]
+Boolean = Annotated[bool, BeforeValidator(boolean)]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.delivery import grammar
+from service import grammar
 from service.tables.angle import MAX_POSITION
 
 
