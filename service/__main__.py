@@ -17,6 +17,7 @@ import uvicorn
 from service import __version__
 from service.app import create_app
 from service.delivery.problems import problem_of
+from service.delivery.wire import FinishedAnswersProtocol
 from service.errors import PosrefError
 from service.local import find_body
 from service.settings import InvalidSettings, default_settings, load_settings
@@ -72,6 +73,7 @@ def _serve(options: argparse.Namespace) -> int:
     uvicorn.run(
         "service.app:create_app",
         factory=True,
+        http=FinishedAnswersProtocol,
         host=settings.host,
         port=settings.port,
         workers=settings.workers,

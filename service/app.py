@@ -7,8 +7,10 @@ from functools import cache
 from fastapi import FastAPI
 
 from service import __version__
+from service.delivery import wire
 from service.delivery.endpoints import add_resource, add_transform
 from service.delivery.layers import FailuresAsProblems, OpenToEveryOrigin
+from service.delivery.metrics import Counted
 from service.delivery.openapi import served_document
 from service.delivery.problems import add_problem_handlers
 from service.delivery.respond import Delivery
@@ -24,8 +26,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     delivery = Delivery.of(settings)
 
     @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        yield
+    async def lifespan(_: FastAPI) -> AsyncIterator[dict[str, object]]:
+        yield {wire.STATE: delivery.answers}
         delivery.workers.close()
 
     app = FastAPI(
@@ -43,12 +45,13 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         add_resource(app, resource, delivery)
     for transform in TRANSFORMS:
         add_transform(app, transform, delivery)
-    add_pages(app)
+    add_pages(app, delivery.metrics)
     generate = app.openapi
     app.openapi = cache(lambda: served_document(generate))  # type: ignore[method-assign]
 
     add_problem_handlers(app)
     app.add_middleware(FailuresAsProblems)
-    app.add_middleware(WarmAnswers, answers=delivery.answers, cache=delivery.cache)
+    app.add_middleware(WarmAnswers, answers=delivery.answers)
     app.add_middleware(OpenToEveryOrigin)
+    app.add_middleware(Counted, metrics=delivery.metrics)
     return app

@@ -14,6 +14,8 @@ Our exception hierarchy:
   + NotAcceptable
   + UnsupportedMediaType
   + RevisionRetired
+  + PreconditionFailed
+  + RangeNotSatisfiable
 """
 
 import json
@@ -101,6 +103,25 @@ class UnsupportedMediaType(PosrefError):
 
 class RevisionRetired(PosrefError):
     """A revision of a table that used to be served."""
+
+
+class PreconditionFailed(PosrefError):
+    """Bytes other than those that the client wants to go on with."""
+
+
+class RangeNotSatisfiable(PosrefError):
+    """A range that starts where a body has ended.
+
+    Attributes:
+        length_bytes: the length of the body.
+    """
+
+    def __init__(self, length_bytes: int) -> None:
+        super().__init__(
+            f"Range asks for bytes that are not there: the body has {length_bytes}, "
+            f"numbered 0 to {length_bytes - 1}"
+        )
+        self.length_bytes = length_bytes
 
 
 def shortened(value: object, limit: int = 80) -> str:

@@ -2,10 +2,11 @@
 
 from urllib.parse import urlsplit
 
-from service.delivery.negotiation import check_extension
+from service.delivery.negotiation import read_extension
 from service.delivery.parameters import parse_query, read_parameters
 from service.delivery.problems import unknown_path
-from service.delivery.respond import Wanted, described
+from service.delivery.representation import represent
+from service.delivery.wanted import Wanted
 from service.errors import NotFound
 from service.formats.format import Body
 from service.routes import RESOURCES, TRANSFORMS
@@ -23,17 +24,15 @@ def find_body(url: str) -> Body:
     """
     split = urlsplit(url)
     path, query = split.path, split.query
-    stem, dot, extension = path.rpartition(".")
-    resource_path = stem if dot else path
+    resource_path, dot, text = path.partition(".")
     resource = next((known for known in RESOURCES if known.path == resource_path), None)
     if resource is None:
         if resource_path in {transform.path for transform in TRANSFORMS}:
             raise NotFound(f"{resource_path} works on an array that is posted to a server")
         raise unknown_path(resource_path, [known.path for known in RESOURCES])
-    check_extension(extension if dot else None)
+    extension, is_digest = read_extension(text if dot else None)
     parameters = read_parameters(
         resource.parameters, parse_query(query.encode("utf-8", "surrogateescape"))
     )
-    wanted = Wanted(extension if dot else None, revision=parameters.revision)
-    _, body = described(resource.resolve(parameters), wanted)
-    return body
+    wanted = Wanted(extension, is_digest, revision=parameters.revision)
+    return represent(resource.resolve(parameters), wanted).body

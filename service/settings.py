@@ -15,8 +15,9 @@ MIB = 1024 * 1024
 _Count = partial(Field, ge=1)
 
 
-def _cores() -> int:
-    return os.cpu_count() or 1
+def _cores_but_one() -> int:
+    """Leave a core to the event loop, so that answers are sent while others are made."""
+    return max(1, (os.cpu_count() or 1) - 1)
 
 
 class Settings(BaseSettings):
@@ -30,8 +31,9 @@ class Settings(BaseSettings):
     ] = 8000
     workers: Annotated[Integer, _Count(le=256, description="Processes that serve.")] = 1
     threads: Annotated[
-        Integer, _Count(le=256, description="Threads that compute, in each process.")
-    ] = Field(default_factory=_cores)
+        Integer,
+        _Count(le=256, description="Threads for long work, in each process."),
+    ] = Field(default_factory=_cores_but_one)
     cache_bytes: Annotated[
         Integer, Field(ge=0, description="Bytes of finished answers kept, in each process.")
     ] = 256 * MIB
@@ -45,9 +47,13 @@ class Settings(BaseSettings):
     max_json_body_bytes: Annotated[Integer, _Count(description="Longest JSON request body.")] = (
         4 * MIB
     )
-    max_json_bytes: Annotated[
-        Integer, _Count(description="Longest JSON answer, by an estimate made before any work.")
+    max_text_bytes: Annotated[
+        Integer,
+        _Count(description="Longest JSON or CSV answer, by an estimate made before any work."),
     ] = 128 * MIB
+    max_digest_bytes: Annotated[
+        Integer, _Count(description="Longest file that the digest is made of.")
+    ] = 4096 * MIB
     max_response_bytes: Annotated[
         Integer, _Count(le=2**63 - 1, description="Most bytes that one binary answer sends.")
     ] = 2**40

@@ -67,4 +67,4 @@ def test_nothing_is_computed_on_the_event_loop(
     client.post("/encoding/apply", json={"x": [[1.0, 2.0]]})
 
     assert len(names) == 2
-    assert all(name.startswith("posref-worker") for name in names)
+    assert all(name.startswith("posref-short") for name in names)

@@ -16,6 +16,8 @@ from tests.client import Client
         "/encoding/frequencies.safetensors?d_model=8",
         "/rope.bin?head_dim=8&seq_len=3&pack=complex",
         "/relative/similarity.json?d_model=8&offsets=0:9",
+        "/encoding.csv?seq_len=3&d_model=4",
+        "/encoding.npy.sha256?seq_len=3&d_model=4",
     ],
 )
 def test_the_bytes_are_those_of_the_server(client: Client, url: str) -> None:
@@ -39,7 +41,7 @@ def test_errors_are_those_of_the_server(url: str, error: type[Exception], rule: 
 
 
 def test_a_retired_revision_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("service.delivery.respond.TABLE_REVISION", {"encoding": 3})
+    monkeypatch.setattr("service.delivery.representation.TABLE_REVISION", {"encoding": 3})
 
     with pytest.raises(RevisionRetired, match="the current one is 3"):
         find_body("/encoding?seq_len=1&d_model=1&revision=2")

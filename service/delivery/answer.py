@@ -1,11 +1,14 @@
 """Answers whose body is there, is made while it is sent, or is only described."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
+
+from service.delivery.headers import RawHeaders
+from service.formats.format import Block
 
 
 class Answer(Response):
@@ -20,17 +23,15 @@ class Answer(Response):
     def __init__(
         self,
         status: int,
-        headers: Mapping[str, str],
-        body: bytes | AsyncGenerator[bytes, None] | None = None,
+        headers: RawHeaders,
+        body: Block | AsyncGenerator[Block, None] | None = None,
     ) -> None:
-        self.status_code = status
+        self.status_code = int(status)
         self.background = None
         self.payload = body
-        length = {"Content-Length": str(len(body))} if isinstance(body, bytes) else {}
-        self.raw_headers = [
-            (name.lower().encode("latin-1"), value.encode("latin-1"))
-            for name, value in {**headers, **length}.items()
-        ]
+        self.raw_headers = list(headers)
+        if isinstance(body, bytes | memoryview):
+            self.raw_headers.append((b"content-length", b"%d" % len(body)))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the answer."""
@@ -43,16 +44,18 @@ class Answer(Response):
         )
         if self.payload is None or scope["method"] == "HEAD":
             await send({"type": "http.response.body", "body": b""})
-        elif isinstance(self.payload, bytes):
+        elif isinstance(self.payload, bytes | memoryview):
             await send({"type": "http.response.body", "body": self.payload})
         else:
             await _send_blocks(self.payload, receive, send)
 
 
-async def _send_blocks(blocks: AsyncGenerator[bytes, None], receive: Receive, send: Send) -> None:
+async def _send_blocks(blocks: AsyncGenerator[Block, None], receive: Receive, send: Send) -> None:
     """Send blocks as they are made; stop making them when the client has gone.
 
-    The server's ``send`` returns silently after a disconnect, so only ``receive`` tells.
+    The server's ``send`` returns silently after a disconnect, so only ``receive`` tells. It waits
+    for the block before it to be taken, so an empty one waits until the next may be made: a
+    reader that is slow holds one block.
     """
     gone = asyncio.ensure_future(_disconnected(receive))
     try:
@@ -61,6 +64,7 @@ async def _send_blocks(blocks: AsyncGenerator[bytes, None], receive: Receive, se
                 if gone.done():
                     return
                 await send({"type": "http.response.body", "body": block, "more_body": True})
+                await send({"type": "http.response.body", "body": b"", "more_body": True})
         await send({"type": "http.response.body", "body": b""})
     finally:
         gone.cancel()

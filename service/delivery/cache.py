@@ -1,11 +1,28 @@
 """Finished bodies, kept up to a number of bytes, each built once however many ask at once."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
 
+from service.delivery.derived import repr_digest
+from service.formats.format import Block
 from service.lru import ByteBoundedLRU
 
 _OVERHEAD_BYTES = 512
+
+
+@dataclass(frozen=True)
+class Built:
+    """A body that is there, and its digest as Repr-Digest spells it."""
+
+    body: bytes
+    repr_digest: str
+
+    @classmethod
+    def of(cls, blocks: Iterable[Block]) -> "Built":
+        """Put blocks together."""
+        body = b"".join(blocks)
+        return cls(body, repr_digest(body))
 
 
 class BodyCache:
@@ -17,8 +34,8 @@ class BodyCache:
     """
 
     def __init__(self, capacity_bytes: int) -> None:
-        self._bodies: ByteBoundedLRU[str, bytes] = ByteBoundedLRU(capacity_bytes)
-        self._building: dict[str, asyncio.Task[bytes]] = {}
+        self._bodies: ByteBoundedLRU[str, Built] = ByteBoundedLRU(capacity_bytes)
+        self._building: dict[str, asyncio.Task[Built]] = {}
         self.builds = 0
         self.hits = 0
 
@@ -27,13 +44,13 @@ class BodyCache:
         """What the bodies, their keys and the books on them take."""
         return self._bodies.size_bytes
 
-    def find(self, key: str) -> bytes | None:
+    def find(self, key: str) -> Built | None:
         """Return the body of a key, if it is there."""
         found = self._bodies.get(key)
         self.hits += found is not None
         return found
 
-    async def get(self, key: str, build: Callable[[], Awaitable[bytes]]) -> bytes:
+    async def get(self, key: str, build: Callable[[], Awaitable[Built]]) -> Built:
         """Return the body of a key, building it unless it is there or being built.
 
         The build is nobody's own: a client that leaves does not take it away from the others. One
@@ -49,8 +66,8 @@ class BodyCache:
             task.add_done_callback(lambda _: self._building.pop(key, None))
         return await asyncio.shield(task)
 
-    async def _build(self, key: str, build: Callable[[], Awaitable[bytes]]) -> bytes:
+    async def _build(self, key: str, build: Callable[[], Awaitable[Built]]) -> Built:
         self.builds += 1
-        body = await build()
-        self._bodies.put(key, body, len(key) + len(body) + _OVERHEAD_BYTES)
-        return body
+        built = await build()
+        self._bodies.put(key, built, len(key) + len(built.body) + _OVERHEAD_BYTES)
+        return built

@@ -1,21 +1,32 @@
-"""Entity tags and the conditions on them, as pure functions (RFC 9110, §8.8.3 and §13)."""
+"""Entity tags, and what requests ask about them, as pure functions (RFC 9110, §8.8.3 and §13)."""
 
 import json
 import re
+from dataclasses import dataclass
 from hashlib import sha256
 
+from starlette.types import Scope
+
 from service import TABLE_REVISION
+from service.delivery.headers import list_header
+from service.delivery.ranges import Span, requested_span
+from service.errors import PreconditionFailed, shortened
 from service.formats.format import Format
 from service.tables.document import Document
 
 _ENTITY_TAG = re.compile(r'(W/)?("[\x21\x23-\x7e\x80-\xff]*")')
 
 
-def entity_tag(document: Document, form: Format) -> str:
+def entity_tag(document: Document, form: Format, variant: str = "") -> str:
     """Name the bytes of a document in a format, without making one of them.
 
     It is strong: spec, format and revision fix the bytes, and so does the encoder's version
     where the format has one.
+
+    Args:
+        document: what is written.
+        form: how.
+        variant: what is made of those bytes, as in ``sha256``, or nothing.
     """
     described = [
         document.kind,
@@ -24,8 +35,21 @@ def entity_tag(document: Document, form: Format) -> str:
         [[name, table.shape, table.dtype.name] for name, table in document.arrays.items()],
         form.extension,
         form.version,
+        *([variant] if variant else ()),
     ]
     return f'"{sha256(json.dumps(described).encode()).hexdigest()[:32]}"'
+
+
+def weak(tag: str) -> str:
+    """Make a tag of bytes that mean the same everywhere, but need not be the same."""
+    return f"W/{tag}"
+
+
+def matches_any(if_match: str | None, tag: str) -> bool:
+    """Tell whether these are the bytes to go on with: a strong tag of If-Match is this one."""
+    if if_match is None or if_match.strip() == "*":
+        return True
+    return any(not is_weak and match == tag for is_weak, match in _ENTITY_TAG.findall(if_match))
 
 
 def matches_none(if_none_match: str | None, tag: str) -> bool:
@@ -34,4 +58,45 @@ def matches_none(if_none_match: str | None, tag: str) -> bool:
         return True
     if if_none_match.strip() == "*":
         return False
-    return tag not in {match[1] for match in _ENTITY_TAG.findall(if_none_match)}
+    opaque = tag.removeprefix("W/")
+    return all(match != opaque for _, match in _ENTITY_TAG.findall(if_none_match))
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a request says about bytes: those it has, those it goes on with, those it wants.
+
+    Attributes:
+        method: GET or HEAD.
+        if_match, if_none_match, if_range, range: the headers of that name, or None.
+    """
+
+    method: str
+    if_match: str | None = None
+    if_none_match: str | None = None
+    if_range: str | None = None
+    range: str | None = None
+
+    @classmethod
+    def by(cls, scope: Scope) -> "Asked":
+        """Read a request."""
+        names = (b"if-match", b"if-none-match", b"if-range", b"range")
+        return cls(scope["method"], *(list_header(scope, name) for name in names))
+
+    def is_known(self, tag: str) -> bool:
+        """Tell whether the client has the bytes of a tag; raises PreconditionFailed."""
+        if not matches_any(self.if_match, tag):
+            raise PreconditionFailed(
+                f"If-Match names other bytes than there are now: {shortened(self.if_match)}, "
+                f"and this is {tag}"
+            )
+        return not matches_none(self.if_none_match, tag)
+
+    def span(self, tag: str, length_bytes: int) -> Span | None:
+        """Find the part that is wanted of the bytes of a tag; None for all of them.
+
+        A client that holds a part of other bytes, or knows them by a date, gets the whole.
+        """
+        if self.method != "GET" or self.if_range not in {None, tag}:
+            return None
+        return requested_span(self.range, length_bytes)

@@ -12,7 +12,8 @@ from service.delivery.bodies import format_of_body, receive_body, require_json
 from service.delivery.openapi import get_operation, post_operation, transform_operation
 from service.delivery.parameters import NoParameters, given_twice, parse_query, read_parameters
 from service.delivery.resource import Resource, Transform
-from service.delivery.respond import Delivery, Wanted
+from service.delivery.respond import Delivery
+from service.delivery.wanted import Wanted
 from service.errors import InvalidParameters
 from service.formats.json_text import JSON, read_object
 from service.tables.document import Document
@@ -41,7 +42,7 @@ def add_resource(app: FastAPI, resource: Resource, delivery: Delivery) -> None:
             parameters = read_parameters(resource.parameters, values)
             return resource.resolve(parameters), parameters.revision
 
-        document, revision = await delivery.workers.run(resolved)
+        document, revision = await delivery.workers.run(resolved, len(body))
         return await delivery.answer_uncached(document, replace(wanted, revision=revision))
 
     for suffix in ("", EXTENSION):
@@ -64,7 +65,7 @@ def add_transform(app: FastAPI, transform: Transform, delivery: Delivery) -> Non
             values = _merged(query, content.parameters)
             return transform.resolve(read_parameters(transform.parameters, values), content.arrays)
 
-        document = await delivery.workers.run(transformed)
+        document = await delivery.workers.run(transformed, len(body))
         return await delivery.answer_uncached(document, replace(wanted, default=form))
 
     for suffix in ("", EXTENSION):

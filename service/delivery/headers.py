@@ -1,6 +1,7 @@
 """Headers of requests and of documents, as pure functions."""
 
 from collections.abc import Mapping
+from typing import TypeAlias
 from urllib.parse import quote
 
 from starlette.types import Scope
@@ -10,17 +11,30 @@ from service.delivery.negotiation import possible_formats
 from service.formats.format import Format
 from service.tables.document import Document
 
+RawHeaders: TypeAlias = list[tuple[bytes, bytes]]
+
 EXPOSED_HEADERS = (
+    "Accept-Ranges",
     "Array-Dtype",
     "Array-Shape",
     "Content-Disposition",
+    "Content-Encoding",
     "Content-Length",
     "Content-Location",
+    "Content-Range",
     "ETag",
     "Link",
+    "Repr-Digest",
     "Table-Revision",
 )
 """What a script of another origin may read."""
+
+OPEN_HEADERS: RawHeaders = [
+    (b"access-control-allow-origin", b"*"),
+    (b"access-control-expose-headers", ", ".join(EXPOSED_HEADERS).encode()),
+    (b"cross-origin-resource-policy", b"cross-origin"),
+]
+"""What lets pages of every origin read and embed an answer."""
 
 _MAX_LINKED_QUERY_BYTES = 512
 _DAY_SECONDS, _YEAR_SECONDS = 86_400, 31_536_000
@@ -30,6 +44,13 @@ def list_header(scope: Scope, name: bytes) -> str | None:
     """Give the value of a request's header that is a list, on however many lines it came."""
     lines = [value for known, value in scope["headers"] if known == name]
     return b", ".join(lines).decode("latin-1") if lines else None
+
+
+def raw(headers: Mapping[str, str]) -> RawHeaders:
+    """Spell headers the way that servers take them."""
+    return [
+        (name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()
+    ]
 
 
 def array_headers(document: Document) -> dict[str, str]:
@@ -70,8 +91,13 @@ def place_headers(
     resource = path if extension is None else path.removesuffix(f".{extension}")
     suffix = f"?{quote(query, safe='=&%+,:-._~')}" if query else ""
     headers: dict[str, str] = {}
+    varies = [
+        *(["Accept"] if extension is None else []),
+        *(["Accept-Encoding"] if extension is None or form.is_text else []),
+    ]
+    if varies:
+        headers["Vary"] = ", ".join(varies)
     if extension is None:
-        headers["Vary"] = "Accept"
         headers["Content-Location"] = f"{resource}.{form.extension}{suffix}"
     if len(query) <= _MAX_LINKED_QUERY_BYTES:
         links = [
@@ -83,14 +109,8 @@ def place_headers(
     return headers
 
 
-def content_disposition(document: Document, form: Format, tag: str) -> str:
-    """Name the file that an answer is saved as; different tables get different names."""
+def file_name(document: Document, form: Format, tag: str) -> str:
+    """Name the file that a document is saved as; different tables get different names."""
     name = document.kind.replace("-", "_")
     shape = "x".join(map(str, document.shape)) + "_" if document.shape is not None else ""
-    return f'inline; filename="{name}_{shape}{tag[1:9]}.{form.extension}"'
-
-
-def body_headers(form: Format, length_bytes: int | None) -> Mapping[str, str]:
-    """Say what the body is, and how long where that is known."""
-    length = {} if length_bytes is None else {"Content-Length": str(length_bytes)}
-    return {"Content-Type": form.media_type, **length}
+    return f"{name}_{shape}{tag[1:9]}.{form.extension}"

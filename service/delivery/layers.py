@@ -8,16 +8,10 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.delivery.answer import Answer
-from service.delivery.headers import EXPOSED_HEADERS
+from service.delivery.headers import OPEN_HEADERS, raw
 from service.delivery.problems import failure_answer
 
 _DAY_SECONDS = 86_400
-
-_OPEN = [
-    (b"access-control-allow-origin", b"*"),
-    (b"access-control-expose-headers", ", ".join(EXPOSED_HEADERS).encode()),
-    (b"cross-origin-resource-policy", b"cross-origin"),
-]
 
 
 @dataclass(frozen=True)
@@ -38,7 +32,7 @@ class OpenToEveryOrigin:
 
         async def send_opened(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", ()), *_OPEN]
+                message["headers"] = [*message.get("headers", ()), *OPEN_HEADERS]
             await send(message)
 
         preflight = _preflight(scope)
@@ -87,4 +81,4 @@ def _preflight(scope: Scope) -> Answer | None:
         "Access-Control-Max-Age": str(_DAY_SECONDS),
         "Vary": "Access-Control-Request-Headers",
     }
-    return Answer(HTTPStatus.NO_CONTENT, allowed)
+    return Answer(HTTPStatus.NO_CONTENT, raw(allowed))

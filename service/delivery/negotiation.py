@@ -9,6 +9,7 @@ from service.formats.format import Format
 from service.tables.document import Document
 
 _ANYTHING = "*/*"
+DIGEST_SUFFIX = ".sha256"
 
 
 def choose_format(
@@ -42,11 +43,56 @@ def choose_format(
     )
 
 
-def check_extension(extension: str | None) -> None:
-    """Refuse an extension that is none of a format."""
-    if extension is not None and extension not in FORMATS:
-        there_are = ", ".join(FORMATS)
-        raise NotFound(f"There is no format {shortened(extension)}; there are {there_are}")
+def read_extension(text: str | None) -> tuple[str | None, bool]:
+    """Take the extension of a URL apart: that of a format, and whether its digest is meant."""
+    if text is None:
+        return None, False
+    extension = text.removesuffix(DIGEST_SUFFIX)
+    if extension not in FORMATS:
+        raise unknown_format(extension)
+    return extension, extension != text
+
+
+def unknown_format(extension: str) -> NotFound:
+    """Make the error of a format that there is not."""
+    there_are = f"{', '.join(FORMATS)}, and {DIGEST_SUFFIX} after each"
+    return NotFound(f"There is no format {shortened(extension)}; there are {there_are}")
+
+
+def choose_coding(accept_encoding: str | None, codings: Sequence[str]) -> str | None:
+    """Choose how to compress a body (RFC 9110, §12.5.3); None to send it as it is.
+
+    A coding has to be named to be preferred, and to rank no lower than the body as it is, which
+    ranks last unless it is named, too.
+
+    Args:
+        accept_encoding: the header, or None.
+        codings: those possible here, the preferred first.
+
+    Raises:
+        NotAcceptable: the body as it is is excluded, and so is every coding.
+    """
+    if accept_encoding is None:
+        return None
+    qualities = {
+        _CODING_ALIASES.get(coding, coding): quality for coding, quality in _ranges(accept_encoding)
+    }
+    others = qualities.get("*", 0.0)
+    plain = qualities.get(_IDENTITY, _LEAST_QUALITY if qualities.get("*", 1.0) > 0 else 0.0)
+    best = max(codings, key=lambda coding: qualities.get(coding, 0.0), default=_IDENTITY)
+    if qualities.get(best, 0.0) > 0 and qualities[best] >= plain and best != _IDENTITY:
+        return best
+    if plain > 0:
+        return None
+    if others > 0 and codings:
+        return codings[0]
+    possible = " or ".join((_IDENTITY, *codings))
+    raise NotAcceptable(f"Accept-Encoding excludes every coding there is: allow {possible}")
+
+
+_IDENTITY = "identity"
+_LEAST_QUALITY = 0.0001
+_CODING_ALIASES = {"x-gzip": "gzip"}
 
 
 def possible_formats(document: Document) -> list[Format]:

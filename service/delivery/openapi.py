@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from service.delivery import problems
+from service.delivery.negotiation import DIGEST_SUFFIX
 from service.delivery.openapi_schemas import COMPONENTS, Json, object_schema, query_parameters
 from service.delivery.parameters import Model, Parameters, parse_query, read_parameters
 from service.delivery.problem_responses import problem_responses
@@ -16,6 +17,7 @@ from service.tables.document import Document
 from service.tables.positions import Positions
 
 _BINARY = {"type": "string", "format": "binary"}
+_TEXT = {"type": "string"}
 _QUERY_PROBLEMS = (
     problems.INVALID_PARAMETERS,
     problems.UNSUPPORTED_BY_FORMAT,
@@ -23,7 +25,12 @@ _QUERY_PROBLEMS = (
     problems.ANSWER_TOO_LARGE,
     problems.INTERNAL_ERROR,
 )
-_GET_PROBLEMS = (*_QUERY_PROBLEMS, problems.REVISION_RETIRED)
+_GET_PROBLEMS = (
+    *_QUERY_PROBLEMS,
+    problems.REVISION_RETIRED,
+    problems.PRECONDITION_FAILED,
+    problems.RANGE_NOT_SATISFIABLE,
+)
 _POST_PROBLEMS = (
     *_QUERY_PROBLEMS,
     problems.INVALID_BODY,
@@ -43,13 +50,31 @@ def get_operation(resource: Resource, suffix: str) -> Json:
         {
             "tags": [_tag(resource.path)],
             "parameters": query_parameters(resource.parameters, query)
-            + _path_parameters(suffix, document),
-            "responses": {"200": _documents(_written(document)), "304": _NOT_MODIFIED}
+            + _path_parameters(suffix, document)
+            + [_RANGE],
+            "responses": {
+                "200": _documents(_written(document)),
+                "206": _PART,
+                "304": _NOT_MODIFIED,
+            }
             | _problems(_GET_PROBLEMS, suffix),
         },
     )
 
 
+_RANGE = {
+    "name": "Range",
+    "in": "header",
+    "required": False,
+    "description": "One range of bytes of a binary format, as in bytes=128-1151.",
+    "schema": {"type": "string"},
+}
+_PART = {
+    "description": "The bytes that Range asks for, or the first of them.",
+    "content": {
+        form.media_type: {"schema": _BINARY} for form in FORMATS.values() if not form.is_text
+    },
+}
 _NOT_MODIFIED = {"description": "What the client has, by If-None-Match, is what there is."}
 
 
@@ -147,7 +172,9 @@ def _written(document: Document) -> Any:
 
 
 def _documents(example: Any) -> Json:
-    formats: Json = {form.media_type: {"schema": _BINARY} for form in FORMATS.values()}
+    formats: Json = {
+        form.media_type: {"schema": _TEXT if form.is_text else _BINARY} for form in FORMATS.values()
+    }
     formats[JSON.media_type] = {
         "schema": {"$ref": "#/components/schemas/Document"},
         "example": example,
@@ -168,8 +195,11 @@ def _path_parameters(suffix: str, document: Document) -> list[Json]:
             "name": "extension",
             "in": "path",
             "required": True,
-            "description": "The format of the answer.",
-            "schema": {"type": "string", "enum": list(FORMATS)},
+            "description": f"The format of the answer, or of what {DIGEST_SUFFIX} digests.",
+            "schema": {
+                "type": "string",
+                "enum": [name + end for end in ("", DIGEST_SUFFIX) for name in FORMATS],
+            },
             "example": _possible_extension(document),
         }
     ]

@@ -5,14 +5,17 @@ from typing import Any
 
 from service import errors
 from service.delivery import problems
+from service.delivery.negotiation import unknown_format
 from service.delivery.problems import ProblemType
 from service.errors import Fault
 from service.formats import FORMATS
 
 _MISSPELLED = Fault("dmodel", "512", "dmodel is not a parameter here; did you mean d_model?")
 _NO_BFLOAT16 = (
-    "npy cannot hold this answer: NumPy has no bfloat16; these formats can: json, safetensors, bin"
+    "npy cannot hold this answer: NumPy has no bfloat16; "
+    "these formats can: json, safetensors, bin, csv"
 )
+
 _EXAMPLES: Mapping[ProblemType, errors.PosrefError] = {
     problems.INVALID_PARAMETERS: errors.InvalidParameters(_MISSPELLED),
     problems.UNSUPPORTED_BY_FORMAT: errors.UnsupportedByFormat(
@@ -21,18 +24,23 @@ _EXAMPLES: Mapping[ProblemType, errors.PosrefError] = {
     problems.INVALID_BODY: errors.InvalidBody(
         "NaN is not JSON: send arrays with it as npy or safetensors", value="NaN"
     ),
-    problems.NOT_FOUND: errors.NotFound(f"There is no format np; there are {', '.join(FORMATS)}"),
+    problems.NOT_FOUND: unknown_format("np"),
     problems.NOT_ACCEPTABLE: errors.NotAcceptable(
         "Accept allows none of the formats there are: "
         + ", ".join(form.media_type for form in FORMATS.values())
         + "; an extension names one without it"
     ),
+    problems.PRECONDITION_FAILED: errors.PreconditionFailed(
+        'If-Match names other bytes than there are now: "0015c94d9bb60ccc7ae9b72a9bffe638", '
+        'and this is "a489eb6064ad81b7235f2498d6d1fb07"'
+    ),
+    problems.RANGE_NOT_SATISFIABLE: errors.RangeNotSatisfiable(192),
     problems.REVISION_RETIRED: errors.RevisionRetired(
         "revision 1 of encoding is no longer served; the current one is 2"
     ),
     problems.ANSWER_TOO_LARGE: errors.AnswerTooLarge(
         "the answer may take up to 8589934873 bytes and the limit is 134217728 "
-        "(POSREF_MAX_JSON_BYTES): ask for npy or safetensors, or for less of it"
+        "(POSREF_MAX_TEXT_BYTES): ask for npy or safetensors, or for less of it"
     ),
     problems.BODY_TOO_LARGE: errors.BodyTooLarge(
         "the body is longer than 67108864 bytes (POSREF_MAX_BODY_BYTES)"

@@ -12,6 +12,7 @@ from starlette.routing import Route
 
 from service import errors
 from service.delivery.answer import Answer
+from service.delivery.headers import raw
 from service.delivery.parameters import nearest
 
 MEDIA_TYPE = "application/problem+json"
@@ -45,8 +46,10 @@ METHOD_NOT_ALLOWED = ProblemType("method-not-allowed", 405, "Method not allowed"
 NOT_ACCEPTABLE = ProblemType("not-acceptable", 406, "Not acceptable")
 REVISION_RETIRED = ProblemType("revision-retired", 410, "Revision retired")
 BODY_TOO_LARGE = ProblemType("body-too-large", 413, "Body too large")
+PRECONDITION_FAILED = ProblemType("precondition-failed", 412, "Precondition failed")
 ANSWER_TOO_LARGE = ProblemType("answer-too-large", 413, "Answer too large")
 UNSUPPORTED_MEDIA_TYPE = ProblemType("unsupported-media-type", 415, "Unsupported media type")
+RANGE_NOT_SATISFIABLE = ProblemType("range-not-satisfiable", 416, "Range not satisfiable")
 INTERNAL_ERROR = ProblemType("internal-error", 500, "Internal error")
 
 _OF_ERROR: Mapping[type[errors.PosrefError], ProblemType] = MappingProxyType(
@@ -57,9 +60,11 @@ _OF_ERROR: Mapping[type[errors.PosrefError], ProblemType] = MappingProxyType(
         errors.NotFound: NOT_FOUND,
         errors.NotAcceptable: NOT_ACCEPTABLE,
         errors.RevisionRetired: REVISION_RETIRED,
+        errors.PreconditionFailed: PRECONDITION_FAILED,
         errors.BodyTooLarge: BODY_TOO_LARGE,
         errors.AnswerTooLarge: ANSWER_TOO_LARGE,
         errors.UnsupportedMediaType: UNSUPPORTED_MEDIA_TYPE,
+        errors.RangeNotSatisfiable: RANGE_NOT_SATISFIABLE,
     }
 )
 FAILURE = errors.PosrefError("The server failed; the request may be sent again. Its log says more.")
@@ -95,7 +100,13 @@ def problem_answer(
     """Answer with a problem; never cached."""
     body = orjson.dumps(problem_document(problem, error))
     fixed = {"Content-Type": MEDIA_TYPE, "Cache-Control": "no-store"}
-    return Answer(problem.status, {**fixed, **(headers or {})}, body)
+    return Answer(problem.status, raw({**fixed, **(headers or {})}), body)
+
+
+def _headers(error: errors.PosrefError) -> dict[str, str]:
+    if isinstance(error, errors.RangeNotSatisfiable):
+        return {"Content-Range": f"bytes */{error.length_bytes}"}
+    return {}
 
 
 def failure_answer() -> Answer:
@@ -108,7 +119,7 @@ def add_problem_handlers(app: FastAPI) -> None:
 
     async def ours(_: Request, error: Exception) -> Answer:
         assert isinstance(error, errors.PosrefError)
-        return problem_answer(_OF_ERROR[type(error)], error)
+        return problem_answer(_OF_ERROR[type(error)], error, _headers(error))
 
     async def framework(request: Request, error: Exception) -> Answer:
         assert isinstance(error, HTTPException)

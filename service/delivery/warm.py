@@ -4,82 +4,78 @@ An entry holds headers and the tag of a body, not the body: that is in the cache
 all spellings of a table share it. An entry whose body has been forgotten finds nothing.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TypeAlias
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from service.delivery.cache import BodyCache
-from service.delivery.conditional import matches_none
-from service.delivery.headers import list_header
+from service.delivery.answer import Answer
+from service.delivery.cache import BodyCache, Built
+from service.delivery.conditional import Asked
+from service.delivery.headers import OPEN_HEADERS, list_header
+from service.delivery.metrics import WARM_PATH, Metrics, Tally, path_of
+from service.delivery.prepared import Prepared
+from service.errors import PosrefError
 from service.lru import ByteBoundedLRU
 
-Spelling: TypeAlias = tuple[str, bytes, str | None]
-RawHeaders: TypeAlias = list[tuple[bytes, bytes]]
+Spelling: TypeAlias = tuple[bytes, bytes | None, bytes | None]
+"""A request: its target, Accept and Accept-Encoding."""
 
 _OVERHEAD_BYTES = 1024
 
 
 @dataclass(frozen=True)
 class Finished:
-    """All that an answer is, but for its body.
+    """An answer that was sent once.
 
     Attributes:
-        tag: the entity tag, under which the body is cached.
-        get, head, not_modified: the headers of the answer to GET, to HEAD, and to a client that
-            has the body.
+        prepared: the answer but for its body.
+        head: headers of the whole answer as they go over the wire, without a date.
+        path: that of the route which gave it.
+        tally: what counts whole answers of that route.
     """
 
-    tag: str
-    get: RawHeaders
-    head: RawHeaders
-    not_modified: RawHeaders
+    prepared: Prepared
+    head: bytes
+    path: str
+    tally: Tally
 
 
 class FinishedAnswers:
     """Keep finished answers by the spelling of their request, up to a number of bytes."""
 
-    def __init__(self, capacity_bytes: int) -> None:
+    def __init__(self, capacity_bytes: int, cache: BodyCache, metrics: Metrics) -> None:
         self._answers: ByteBoundedLRU[Spelling, Finished] = ByteBoundedLRU(capacity_bytes)
+        self._cache = cache
+        self._metrics = metrics
 
-    def find(self, spelling: Spelling) -> Finished | None:
-        """Return the answer of a spelling, if there is one."""
-        return self._answers.get(spelling)
+    def find(self, spelling: Spelling) -> tuple[Finished, Built] | None:
+        """Return the answer of a spelling and its body, if both are there."""
+        finished = self._answers.get(spelling)
+        built = None if finished is None else self._cache.find(finished.prepared.tag)
+        return None if finished is None or built is None else (finished, built)
 
-    def keep(
-        self,
-        spelling: Spelling,
-        tag: str,
-        headers: Mapping[str, str],
-        body_headers: Mapping[str, str],
-        length_bytes: int,
-    ) -> None:
-        """Keep an answer.
-
-        Args:
-            spelling: the request it answers.
-            tag: the entity tag of its body.
-            headers: those of every status.
-            body_headers: those that describe the body, with the length only where it is known
-                before the body is made.
-            length_bytes: the length of the body.
-        """
-        described = {**headers, **body_headers}
-        measured = {**described, "Content-Length": str(length_bytes)}
-        finished = Finished(tag, _raw(measured), _raw(described), _raw(headers))
-        size_bytes = 3 * sum(len(name) + len(value) for name, value in finished.get)
-        path, query, accept = spelling
-        size_bytes += len(path) + len(query) + len(accept or "") + _OVERHEAD_BYTES
-        self._answers.put(spelling, finished, size_bytes)
+    def keep(self, scope: Scope, prepared: Prepared, built: Built) -> None:
+        """Keep the answer to a request that was answered with the whole of a body."""
+        spelling = spelling_of(scope)
+        whole = [*prepared.built(None, built).raw_headers, *OPEN_HEADERS]
+        head = b"".join(b"%s: %s\r\n" % header for header in whole) + b"\r\n"
+        path = path_of(scope)
+        tally = self._metrics.tally(path, HTTPStatus.OK, is_warm=True)
+        size_bytes = 3 * len(head) + sum(len(part or b"") for part in spelling) + _OVERHEAD_BYTES
+        self._answers.put(spelling, Finished(prepared, head, path, tally), size_bytes)
 
 
 def spelling_of(scope: Scope) -> Spelling:
-    """Give what an answer depends on: path, raw query, and Accept where no extension decides."""
-    path: str = scope["path"]
-    accept = None if "." in path else list_header(scope, b"accept")
-    return path, scope["query_string"], accept
+    """Give what the answer to a request may depend on, but for what it asks about bytes."""
+    query: bytes = scope["query_string"]
+    path: bytes = scope.get("raw_path") or scope["path"].encode()
+    accept, accept_encoding = (
+        value if value is None else value.encode("latin-1")
+        for value in (list_header(scope, name) for name in (b"accept", b"accept-encoding"))
+    )
+    return path + b"?" + query if query else path, accept, accept_encoding
 
 
 @dataclass(frozen=True)
@@ -88,29 +84,24 @@ class WarmAnswers:
 
     app: ASGIApp
     answers: FinishedAnswers
-    cache: BodyCache
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send a finished answer, if there is one."""
-        finished = self._find(scope)
-        body = None if finished is None else self.cache.find(finished.tag)
-        if finished is None or body is None:
-            await self.app(scope, receive, send)
-            return
-        status, headers = HTTPStatus.OK, finished.get
-        tags = list_header(scope, b"if-none-match")
-        if not matches_none(tags, finished.tag):
-            status, headers, body = HTTPStatus.NOT_MODIFIED, finished.not_modified, b""
-        elif scope["method"] == "HEAD":
-            headers, body = finished.head, b""
-        await send({"type": "http.response.start", "status": int(status), "headers": headers})
-        await send({"type": "http.response.body", "body": body})
+        await (self._answer(scope) or self.app)(scope, receive, send)
 
-    def _find(self, scope: Scope) -> Finished | None:
+    def _answer(self, scope: Scope) -> Answer | None:
         if scope["type"] != "http" or scope["method"] not in {"GET", "HEAD"}:
             return None
-        return self.answers.find(spelling_of(scope))
-
-
-def _raw(headers: Mapping[str, str]) -> RawHeaders:
-    return [(name.lower().encode(), value.encode("latin-1")) for name, value in headers.items()]
+        found = self.answers.find(spelling_of(scope))
+        if found is None:
+            return None
+        finished, built = found
+        asked = Asked.by(scope)
+        scope[WARM_PATH] = finished.path
+        try:
+            bare = finished.prepared.bare(asked)
+            return bare or finished.prepared.built(finished.prepared.span(asked), built)
+        # What is wrong with a request is said in one place, and not here.
+        except PosrefError:
+            del scope[WARM_PATH]
+            return None

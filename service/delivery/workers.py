@@ -3,26 +3,67 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from time import monotonic
 from typing import TypeVar
+
+from service.formats.format import BLOCK_BYTES, Block
 
 Result = TypeVar("Result")
 
+SHORT_WORK = 2**18
+"""The sines, or as much work, that count as short: about a millisecond."""
+
+_SHORT_LANE_THREADS = 1
+_TURN_SECONDS = 0.004
+
 
 class Workers:
-    """Run work on a bounded number of threads, in the order in which it comes."""
+    """Run work in two lanes, by its cost: short work never waits for long work.
+
+    Each lane takes turns in the order in which work comes. Long work comes block by block, so all
+    streams and builds share the threads of their lane evenly, however long they are.
+    """
 
     def __init__(self, threads: int) -> None:
-        self._pool = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="posref-worker")
+        self._long = ThreadPoolExecutor(threads, thread_name_prefix="posref-long")
+        self._short = ThreadPoolExecutor(_SHORT_LANE_THREADS, thread_name_prefix="posref-short")
 
-    async def run(self, work: Callable[[], Result]) -> Result:
-        """Do work on a thread and wait for it."""
-        return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+    async def run(self, work: Callable[[], Result], cost: int) -> Result:
+        """Do work on a thread and wait for it.
 
-    async def iterate(self, blocks: Iterator[bytes]) -> AsyncGenerator[bytes, None]:
-        """Make one block at a time, each when it is asked for."""
-        while (block := await self.run(lambda: next(blocks, None))) is not None:
+        Args:
+            work: what to do.
+            cost: how much it is, in sines.
+        """
+        lane = self._short if cost <= SHORT_WORK else self._long
+        return await asyncio.get_running_loop().run_in_executor(lane, work)
+
+    async def iterate(self, blocks: Iterator[Block]) -> AsyncGenerator[Block, None]:
+        """Make blocks in turns of bounded time and size, each when it is asked for."""
+        loop = asyncio.get_running_loop()
+        while (block := await loop.run_in_executor(self._long, _turn, blocks)) is not None:
             yield block
+
+    @property
+    def waiting(self) -> int:
+        """Count the pieces of work that wait for a thread."""
+        return self._long._work_queue.qsize() + self._short._work_queue.qsize()  # noqa: SLF001
 
     def close(self) -> None:
         """Finish what is running and drop what waits."""
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        for lane in (self._long, self._short):
+            lane.shutdown(wait=True, cancel_futures=True)
+
+
+def _turn(blocks: Iterator[Block]) -> Block | None:
+    """Take blocks until they are many bytes or some time has passed; None where there are none."""
+    taken: list[Block] = []
+    taken_bytes, end = 0, monotonic() + _TURN_SECONDS
+    for block in blocks:
+        taken.append(block)
+        taken_bytes += len(block)
+        if taken_bytes >= BLOCK_BYTES // 2 or monotonic() >= end:
+            break
+    if len(taken) == 1:
+        return taken[0]
+    return b"".join(taken) if taken else None

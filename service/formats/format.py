@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from service.errors import InvalidBody, shortened
 from service.tables.document import Document
 from service.tables.table import StoredTable
+
+Block: TypeAlias = bytes | memoryview
 
 
 class Body(Protocol):
@@ -20,7 +22,7 @@ class Body(Protocol):
     def limit_bytes(self) -> int:
         """A number of bytes that the body does not exceed."""
 
-    def blocks(self, start: int = 0, stop: int | None = None) -> Iterator[bytes]:
+    def blocks(self, start: int = 0, stop: int | None = None) -> Iterator[Block]:
         """Make the bytes from start to stop in blocks of about BLOCK_BYTES.
 
         Only a body of known length can be entered in the middle or left early.
@@ -53,6 +55,10 @@ class Format(Protocol):
     @property
     def media_type(self) -> str:
         """Its name in Accept and Content-Type."""
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it spells numbers out, which a content coding makes shorter."""
 
     @property
     def version(self) -> str:

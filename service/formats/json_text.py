@@ -13,20 +13,18 @@ import numpy as np
 import orjson
 
 from service.errors import InvalidBody, shortened
-from service.formats.format import Input, check_shape
+from service.formats.format import Block, Input, check_shape
+from service.formats.numbers import (
+    ENCODER,
+    elements_of_block,
+    no_spelling,
+    spelled,
+    spelled_limit_bytes,
+)
 from service.tables.document import Document
-from service.tables.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, decimal_view
-from service.tables.table import StoredTable, Table, size
+from service.tables.dtypes import FLOAT64
+from service.tables.table import StoredTable, Table
 
-# Longest spelling of an element with the comma after it: -1.17549435e-38 and its like.
-_ELEMENT_BYTES = {
-    FLOAT16.name: 16,
-    BFLOAT16.name: 16,
-    FLOAT32.name: 16,
-    FLOAT64.name: 25,
-}
-# orjson holds the interpreter while it works: a block takes it about a millisecond.
-_BLOCK_ELEMENTS = 16384
 _LARGEST = sys.float_info.max
 
 
@@ -36,16 +34,12 @@ class JsonFormat:
 
     extension: str = "json"
     media_type: str = "application/json"
-    version: str = f"orjson {orjson.__version__}"
+    is_text: bool = True
+    version: str = ENCODER
 
     def refusal(self, document: Document) -> str | None:
-        """Refuse complex numbers, and results that are not finite: JSON has neither."""
-        stored = (table for table in document.arrays.values() if isinstance(table, StoredTable))
-        if any(table.dtype.name not in _ELEMENT_BYTES for table in document.arrays.values()):
-            return "complex numbers have no JSON"
-        if not all(table.is_finite for table in stored):
-            return "JSON has no NaN and no infinity"
-        return None
+        """Refuse what JSON has no numbers for."""
+        return no_spelling(document, "JSON")
 
     def body(self, document: Document) -> "JsonBody":
         """Write the object."""
@@ -74,13 +68,13 @@ class JsonBody:
     def limit_bytes(self) -> int:
         """As if every element had the longest spelling there is."""
         elements = sum(
-            size(table) * _ELEMENT_BYTES[table.dtype.name] + 3 * _brackets(table.shape)
+            spelled_limit_bytes(table) + 3 * _brackets(table.shape)
             for table in self.document.arrays.values()
         )
         names = sum(len(orjson.dumps(name)) + 2 for name in self.document.arrays)
         return len(self._head()) + names + elements + 4
 
-    def blocks(self, start: int = 0, stop: int | None = None) -> Iterator[bytes]:
+    def blocks(self, start: int = 0, stop: int | None = None) -> Iterator[Block]:
         """Write the whole of it, in blocks."""
         if start != 0 or stop is not None:
             raise ValueError("a JSON body is only made whole")
@@ -121,14 +115,12 @@ def _nested(table: Table, shape: tuple[int, ...], offset: int) -> Iterator[bytes
     items, *inner = shape
     item_size = prod(inner)
     yield b"["
-    block_elements = max(1, _BLOCK_ELEMENTS // table.work_per_element)
+    block_elements = elements_of_block(table)
     if not inner or item_size <= block_elements:
         step = max(1, block_elements // item_size)
         for first in range(0, items, step):
             last = min(first + step, items)
-            elements = table.read(offset + first * item_size, offset + last * item_size)
-            block = decimal_view(elements, table.dtype).reshape(last - first, *inner)
-            text = orjson.dumps(np.ascontiguousarray(block), option=orjson.OPT_SERIALIZE_NUMPY)
+            text = spelled(table, offset + first * item_size, (last - first, *inner))
             yield (b"," if first else b"") + text[1:-1]
     else:
         for index in range(items):

@@ -29,6 +29,7 @@ class NpyFormat:
 
     extension: str = "npy"
     media_type: str = "application/x-npy"
+    is_text: bool = False
     version: str = ""
 
     def refusal(self, document: Document) -> str | None:

@@ -13,6 +13,7 @@ class RawFormat:
 
     extension: str = "bin"
     media_type: str = "application/octet-stream"
+    is_text: bool = False
     version: str = ""
 
     def refusal(self, document: Document) -> str | None:

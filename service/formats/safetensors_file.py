@@ -35,6 +35,7 @@ class SafetensorsFormat:
 
     extension: str = "safetensors"
     media_type: str = "application/vnd.safetensors"
+    is_text: bool = False
     version: str = ""
 
     def refusal(self, document: Document) -> str | None:

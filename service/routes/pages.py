@@ -13,7 +13,8 @@ from starlette.staticfiles import StaticFiles
 from service import TABLE_REVISION, __version__
 from service.delivery.answer import Answer
 from service.delivery.endpoints import add_page
-from service.delivery.headers import list_header
+from service.delivery.headers import list_header, raw
+from service.delivery.metrics import Metrics
 from service.delivery.negotiation import media_quality
 from service.delivery.openapi import page_operation
 from service.formats import FORMATS
@@ -26,8 +27,12 @@ _ASSETS = "/docs/assets"
 _ROBOTS = "User-agent: *\nAllow: /$\nAllow: /docs\nDisallow: /\n"
 
 
-def add_pages(app: FastAPI) -> None:
+def add_pages(app: FastAPI, metrics: Metrics) -> None:
     """Serve every page."""
+
+    async def counts(request: Request) -> Response:
+        return _answer(*metrics.exposition(list_header(request.scope, b"accept")), vary="Accept")
+
     object_schema, text_schema = {"type": "object"}, {"type": "string"}
     add_page(
         app,
@@ -49,6 +54,12 @@ def add_pages(app: FastAPI) -> None:
     )
     add_page(
         app,
+        "/metrics",
+        counts,
+        **page_operation("getMetrics", "Counts for Prometheus", "text/plain", text_schema),
+    )
+    add_page(
+        app,
         "/robots.txt",
         _robots,
         **page_operation("getRobots", "What crawlers may read", "text/plain", text_schema),
@@ -63,7 +74,7 @@ def _answer(
     body: bytes, media_type: str, cache_control: str = "no-store", vary: str = ""
 ) -> Answer:
     headers = {"Content-Type": media_type, "Cache-Control": cache_control}
-    return Answer(200, headers | ({"Vary": vary} if vary else {}), body)
+    return Answer(200, raw(headers | ({"Vary": vary} if vary else {})), body)
 
 
 async def _home(request: Request) -> Response:
@@ -90,6 +101,7 @@ def _directory() -> dict[str, object]:
     links += [
         {"href": "/docs", "rel": "service-doc", "method": "GET", "title": "Documentation"},
         {"href": "/openapi.json", "rel": "service-desc", "method": "GET", "title": "OpenAPI"},
+        {"href": "/metrics", "rel": "monitor", "method": "GET", "title": "Counts for Prometheus"},
         {"href": "/readyz", "rel": "status", "method": "GET", "title": "Readiness"},
     ]
     return {

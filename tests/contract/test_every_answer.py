@@ -1,6 +1,8 @@
 """What holds for every array resource in every format."""
 
 import io
+from base64 import b64encode
+from hashlib import sha256
 from itertools import product
 
 import numpy as np
@@ -14,10 +16,13 @@ from service.routes import RESOURCES
 from tests.client import Client
 
 SINGLE = {"/encoding/frequencies": "&part=frequency", "/rope": "&pack=flat"}
+FLAT = {"/encoding/frequencies", "/relative/similarity"}
 CASES = [
     (f"{resource.path}.{extension}?{resource.example}{SINGLE.get(resource.path, '')}", extension)
     for resource, extension in product(RESOURCES, FORMATS)
+    if extension != "csv" or resource.path not in FLAT
 ]
+TEXT = {"json", "csv"}
 EVERY_URL = pytest.mark.parametrize(("url", "extension"), CASES)
 
 ALWAYS = {
@@ -29,6 +34,7 @@ ALWAYS = {
     "Content-Disposition",
     "Content-Type",
     "Link",
+    "Repr-Digest",
 }
 
 
@@ -43,6 +49,8 @@ def read(answer: Response, extension: str) -> np.ndarray[tuple[int, ...], np.dty
     if extension == "safetensors":
         ((_, view),) = safetensors.deserialize(answer.content)  # type: ignore[no-untyped-call]
         return np.frombuffer(view["data"], dtype).reshape(view["shape"])
+    if extension == "csv":
+        return np.loadtxt(io.StringIO(answer.text), delimiter=",").astype(dtype).reshape(shape)
     return np.frombuffer(answer.content, dtype).reshape(shape)
 
 
@@ -62,7 +70,8 @@ def test_every_answer_says_what_it_is(client: Client, url: str, extension: str) 
     assert answer.headers["Content-Type"] == FORMATS[extension].media_type
     assert answer.headers["Cache-Control"] == "public, max-age=86400"
     assert "Content-Location" not in answer.headers
-    assert "Vary" not in answer.headers
+    assert answer.headers.get("Vary") == ("Accept-Encoding" if extension in TEXT else None)
+    assert answer.headers.get("Accept-Ranges") == (None if extension in TEXT else "bytes")
     assert answer.headers["Content-Disposition"].endswith(
         f'{answer.headers["ETag"][1:9]}.{extension}"'
     )
@@ -73,8 +82,9 @@ def test_head_is_get_without_its_body(client: Client, url: str, extension: str) 
     get, head = client.get(url), client.head(url)
 
     expected = dict(get.headers)
-    if extension == "json":
-        del expected["content-length"]
+    # Only a body tells its digest, and that of text its length.
+    for name in ("repr-digest", *(["content-length"] if extension in TEXT else [])):
+        del expected[name]
     assert (head.status_code, head.content) == (200, b"")
     assert dict(head.headers) == expected
 
@@ -85,7 +95,7 @@ def test_the_length_of_a_binary_body_is_known_before_it_exists(
 ) -> None:
     head, get = client.head(url), client.get(url)
 
-    if extension == "json":
+    if extension in TEXT:
         assert "Content-Length" not in head.headers
     else:
         assert int(head.headers["Content-Length"]) == len(get.content)
@@ -123,14 +133,15 @@ def test_accept_leads_to_the_same_bytes(client: Client, url: str, extension: str
     assert by_accept.headers["ETag"] == by_extension.headers["ETag"]
     assert by_accept.headers["Content-Location"] == url
     assert by_accept.headers["Cache-Control"] == "private, max-age=86400"
-    assert by_accept.headers["Vary"] == "Accept"
+    assert by_accept.headers["Vary"] == "Accept, Accept-Encoding"
 
 
 @EVERY_URL
 def test_every_linked_alternate_is_there(client: Client, url: str, extension: str) -> None:
     links = client.get(url).headers["Link"].split(", ")
 
-    assert len(links) == len(FORMATS) - 1
+    flat = url.partition(f".{extension}?")[0] in FLAT
+    assert len(links) == len(FORMATS) - (2 if flat else 1)
     for link in links:
         target, relation, media_type = link.split("; ")
         answer = client.get(target.strip("<>"))
@@ -138,6 +149,58 @@ def test_every_linked_alternate_is_there(client: Client, url: str, extension: st
         assert media_type == f'type="{answer.headers["Content-Type"]}"'
         assert answer.status_code == 200
     assert f".{extension}?" not in ", ".join(links)
+
+
+@EVERY_URL
+def test_the_digest_of_a_body_is_that_of_its_file(client: Client, url: str, extension: str) -> None:
+    answer = client.get(url)
+    digest = client.get(url.replace(f".{extension}?", f".{extension}.sha256?"))
+
+    expected = sha256(answer.content)
+    spelled = b64encode(expected.digest()).decode()
+    name = answer.headers["Content-Disposition"].split('"')[1]
+    assert answer.headers["Repr-Digest"] == f"sha-256=:{spelled}:"
+    assert digest.text == f"{expected.hexdigest()}  {name}\n"
+
+
+@EVERY_URL
+def test_a_304_carries_what_it_must(client: Client, url: str, extension: str) -> None:
+    by_accept = url.replace(f".{extension}?", "?")
+    for target in (url, by_accept):
+        media_type = FORMATS[extension].media_type
+        answer = client.get(target, accept=media_type)
+        again = client.get(target, accept=media_type, if_none_match=answer.headers["ETag"])
+
+        assert (again.status_code, again.content) == (304, b"")
+        for name in ("Cache-Control", "Content-Location", "ETag", "Vary"):
+            assert again.headers.get(name) == answer.headers.get(name)
+
+
+@EVERY_URL
+def test_bytes_to_go_on_with_are_those_of_the_tag(client: Client, url: str, extension: str) -> None:
+    tag = client.get(url).headers["ETag"]
+
+    assert client.get(url, if_match=tag).status_code == 200
+    other = client.get(url, if_match=f'"other", W/{tag}')
+    assert other.status_code == 412
+    assert other.json()["type"] == "urn:posref:problem:precondition-failed"
+    assert extension in url
+
+
+@EVERY_URL
+def test_one_range_is_answered_with_its_bytes(client: Client, url: str, extension: str) -> None:
+    whole = client.get(url)
+
+    part = client.get(url, range="bytes=3-9")
+
+    if extension in TEXT:
+        assert (part.status_code, part.content) == (200, whole.content)
+        return
+    assert (part.status_code, part.content) == (206, whole.content[3:10])
+    expected = dict(whole.headers)
+    expected["content-length"] = "7"
+    expected["content-range"] = f"bytes 3-9/{len(whole.content)}"
+    assert dict(part.headers) == expected
 
 
 @pytest.mark.parametrize("resource", RESOURCES, ids=lambda resource: resource.path)

@@ -1,10 +1,14 @@
 """Bodies built once and kept within bounds."""
 
 import asyncio
+from base64 import b64encode
+from hashlib import sha256
 
 import pytest
 
-from service.delivery.cache import BodyCache
+from service.delivery.cache import BodyCache, Built
+
+BUILT = Built.of([b"bo", memoryview(b"dy")])
 
 
 class Builder:
@@ -14,10 +18,16 @@ class Builder:
         self.count = 0
         self.gate = asyncio.Event()
 
-    async def build(self) -> bytes:
+    async def build(self) -> Built:
         self.count += 1
         await self.gate.wait()
-        return b"body"
+        return BUILT
+
+
+def test_blocks_are_put_together_and_digested() -> None:
+    digest = b64encode(sha256(b"body").digest()).decode()
+
+    assert Built(b"body", f"sha-256=:{digest}:") == BUILT
 
 
 def test_however_many_ask_at_once_one_build_answers_all() -> None:
@@ -27,7 +37,7 @@ def test_however_many_ask_at_once_one_build_answers_all() -> None:
         await asyncio.sleep(0)
         builder.gate.set()
 
-        assert {b"body"} == set(await asyncio.gather(*waiting))
+        assert {BUILT} == set(await asyncio.gather(*waiting))
         assert 1 == builder.count == cache.builds
 
     asyncio.run(scenario())
@@ -56,7 +66,7 @@ def test_a_client_that_leaves_takes_no_build_from_the_others() -> None:
         await asyncio.sleep(0)
         builder.gate.set()
 
-        assert await second == b"body"
+        assert await second is BUILT
         assert builder.count == 1
 
     asyncio.run(scenario())
@@ -67,13 +77,13 @@ def test_a_build_that_fails_is_tried_again_by_the_next() -> None:
         cache, builder = BodyCache(10_000), Builder()
         builder.gate.set()
 
-        async def fail() -> bytes:
+        async def fail() -> Built:
             raise ArithmeticError
 
         for waiting in [cache.get("key", fail), cache.get("key", fail)]:
             with pytest.raises(ArithmeticError):
                 await waiting
-        assert await cache.get("key", builder.build) == b"body"
+        assert await cache.get("key", builder.build) is BUILT
 
     asyncio.run(scenario())
 

@@ -7,7 +7,9 @@ import pytest
 
 from service import TABLE_REVISION
 from service.delivery import conditional
-from service.delivery.conditional import entity_tag, matches_none
+from service.delivery.conditional import Asked, entity_tag, matches_any, matches_none, weak
+from service.delivery.ranges import Span
+from service.errors import PreconditionFailed
 from service.formats import FORMATS
 from service.formats.json_text import JSON
 from service.tables.document import Document
@@ -52,6 +54,13 @@ def test_format_encoder_and_revision_change_the_tag(monkeypatch: pytest.MonkeyPa
     assert len(tags) == 4
 
 
+def test_what_is_made_of_the_bytes_has_a_tag_of_its_own() -> None:
+    digest = entity_tag(DOCUMENT, FORMATS["npy"], "sha256")
+
+    assert len({TAG, digest, weak(TAG)}) == 3
+    assert weak(TAG) == f"W/{TAG}"
+
+
 @pytest.mark.parametrize(
     ("if_none_match", "matches"),
     [
@@ -69,3 +78,59 @@ def test_format_encoder_and_revision_change_the_tag(monkeypatch: pytest.MonkeyPa
 )
 def test_lists_stars_and_weak_tags_are_compared(if_none_match: str | None, matches: bool) -> None:
     assert matches is not matches_none(if_none_match, TAG)
+
+
+def test_a_weak_tag_matches_weakly() -> None:
+    assert not matches_none(TAG, weak(TAG))
+    assert not matches_none(weak(TAG), weak(TAG))
+
+
+@pytest.mark.parametrize(
+    ("if_match", "matches"),
+    [
+        (None, True),
+        ("*", True),
+        (TAG, True),
+        (f'"other", {TAG}', True),
+        (f"W/{TAG}", False),
+        ('"other"', False),
+        ("", False),
+    ],
+)
+def test_only_a_strong_tag_is_gone_on_with(if_match: str | None, matches: bool) -> None:
+    assert matches is matches_any(if_match, TAG)
+    assert not matches_any(weak(TAG), weak(TAG))
+
+
+def test_a_request_is_read() -> None:
+    headers = [
+        (b"if-match", b'"a"'),
+        (b"if-match", b'"b"'),
+        (b"if-none-match", b'"c"'),
+        (b"if-range", b'"d"'),
+        (b"range", b"bytes=0-1"),
+    ]
+
+    asked = Asked.by({"method": "GET", "headers": headers})
+
+    assert asked == Asked("GET", '"a", "b"', '"c"', '"d"', "bytes=0-1")
+
+
+def test_going_on_with_other_bytes_fails_before_anything_else() -> None:
+    with pytest.raises(PreconditionFailed, match="If-Match names other bytes"):
+        Asked("GET", if_match='"x"', if_none_match=TAG).is_known(TAG)
+
+
+@pytest.mark.parametrize(
+    ("asked", "span"),
+    [
+        (Asked("GET", range="bytes=1-2"), Span(1, 3)),
+        (Asked("GET", range="bytes=1-2", if_range=TAG), Span(1, 3)),
+        (Asked("GET", range="bytes=1-2", if_range=f"W/{TAG}"), None),
+        (Asked("GET", range="bytes=1-2", if_range="Sat, 21 Nov 2026 00:00:00 GMT"), None),
+        (Asked("HEAD", range="bytes=1-2"), None),
+        (Asked("GET"), None),
+    ],
+)
+def test_a_part_is_for_who_holds_the_rest(asked: Asked, span: Span | None) -> None:
+    assert asked.span(TAG, 10) == span

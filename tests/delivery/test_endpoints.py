@@ -33,7 +33,8 @@ def test_a_format_that_does_not_exist_is_not_found(client: Client, path: str) ->
 
     assert answer.status_code == 404
     assert answer.json()["detail"] == (
-        "There is no format pickle; there are json, npy, safetensors, bin"
+        "There is no format pickle; there are json, npy, safetensors, bin, csv, "
+        "and .sha256 after each"
     )
 
 

@@ -5,10 +5,11 @@ import pytest
 
 from service.delivery.headers import (
     array_headers,
-    body_headers,
     cache_control,
-    content_disposition,
+    file_name,
+    list_header,
     place_headers,
+    raw,
 )
 from service.formats import FORMATS
 from service.tables.document import Document
@@ -53,13 +54,22 @@ def test_a_negotiated_answer_says_where_it_is_itself() -> None:
     headers = place_headers("/encoding", b"a=1", DOCUMENT, NPY, None)
 
     assert headers["Content-Location"] == "/encoding.npy?a=1"
-    assert headers["Vary"] == "Accept"
+    assert headers["Vary"] == "Accept, Accept-Encoding"
 
 
 def test_an_answer_by_extension_varies_by_nothing() -> None:
     headers = place_headers("/encoding.npy", b"a=1", DOCUMENT, NPY, "npy")
 
     assert {"Link"} == set(headers)
+
+
+@pytest.mark.parametrize("extension", ["json", "csv"])
+def test_text_varies_by_its_coding(extension: str) -> None:
+    headers = place_headers(
+        f"/encoding.{extension}", b"a=1", DOCUMENT, FORMATS[extension], extension
+    )
+
+    assert headers["Vary"] == "Accept-Encoding"
 
 
 def test_the_other_possible_formats_are_linked() -> None:
@@ -69,7 +79,8 @@ def test_the_other_possible_formats_are_linked() -> None:
 
     assert link == (
         '</rope.json?a=1>; rel="alternate"; type="application/json", '
-        '</rope.safetensors?a=1>; rel="alternate"; type="application/vnd.safetensors"'
+        '</rope.safetensors?a=1>; rel="alternate"; type="application/vnd.safetensors", '
+        '</rope.csv?a=1>; rel="alternate"; type="text/csv"'
     )
 
 
@@ -87,11 +98,15 @@ def test_a_query_cannot_break_out_of_a_header() -> None:
 
 
 def test_different_tables_are_saved_under_different_names() -> None:
-    name = content_disposition(DOCUMENT, NPY, '"1f3a9c2e77"')
-
-    assert name == 'inline; filename="encoding_50x512_1f3a9c2e.npy"'
+    assert file_name(DOCUMENT, NPY, '"1f3a9c2e77"') == "encoding_50x512_1f3a9c2e.npy"
 
 
-def test_a_length_is_said_where_it_is_known() -> None:
-    assert body_headers(NPY, 5) == {"Content-Type": "application/x-npy", "Content-Length": "5"}
-    assert body_headers(NPY, None) == {"Content-Type": "application/x-npy"}
+def test_a_list_on_several_lines_is_one() -> None:
+    scope = {"headers": [(b"accept", b"a/b"), (b"host", b"x"), (b"accept", b"c/d")]}
+
+    assert list_header(scope, b"accept") == "a/b, c/d"
+    assert list_header(scope, b"range") is None
+
+
+def test_names_are_lower_case_on_the_wire() -> None:
+    assert raw({"ETag": '"a"'}) == [(b"etag", b'"a"')]

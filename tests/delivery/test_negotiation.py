@@ -3,8 +3,14 @@
 import numpy as np
 import pytest
 
-from service.delivery.negotiation import choose_format, media_quality, possible_formats
-from service.errors import NotAcceptable, UnsupportedByFormat
+from service.delivery.negotiation import (
+    choose_coding,
+    choose_format,
+    media_quality,
+    possible_formats,
+    read_extension,
+)
+from service.errors import NotAcceptable, NotFound, UnsupportedByFormat
 from service.formats import FORMATS
 from service.tables.document import Document
 from service.tables.dtypes import BFLOAT16, COMPLEX64, FLOAT32
@@ -74,7 +80,12 @@ def test_what_no_format_satisfies_is_not_acceptable_and_says_what_exists() -> No
 @pytest.mark.parametrize(
     ("document", "extension", "accept", "rule"),
     [
-        (NARROW, "npy", None, "NumPy has no bfloat16; these formats can: json, safetensors, bin"),
+        (
+            NARROW,
+            "npy",
+            None,
+            "NumPy has no bfloat16; these formats can: json, safetensors, bin, csv",
+        ),
         (NARROW, None, "application/x-npy", "NumPy has no bfloat16"),
         (COMPLEX, "json", None, "complex numbers have no JSON; these formats can: npy, bin"),
     ],
@@ -89,3 +100,58 @@ def test_a_format_that_cannot_hold_the_table_says_which_can(
 def test_without_a_wish_a_format_that_can_hold_the_table_is_chosen() -> None:
     assert chosen(COMPLEX, None, None) == "npy"
     assert [form.extension for form in possible_formats(COMPLEX)] == ["npy", "bin"]
+
+
+@pytest.mark.parametrize(
+    ("accept_encoding", "coding"),
+    [
+        (None, None),
+        ("", None),
+        ("identity", None),
+        ("gzip", "gzip"),
+        ("GZip", "gzip"),
+        ("x-gzip", "gzip"),
+        ("gzip, deflate, br", "gzip"),
+        ("gzip;q=0", None),
+        ("gzip;q=0.0, identity", None),
+        ("gzip;q=0.001", "gzip"),
+        ("gzip;q=0.5, identity;q=0.6", None),
+        ("gzip;q=0.5, identity;q=0.5", "gzip"),
+        ("gzip;q=1.0, identity; q=0.5, *;q=0", "gzip"),
+        ("br, zstd", None),
+        ("*", None),
+        ("*;q=0.1, br", None),
+        ("gzip, *;q=0", "gzip"),
+        ("identity, *;q=0", None),
+        ("identity;q=0, gzip", "gzip"),
+        ("identity;q=0, *", "gzip"),
+        ("gzip;q=high", None),
+        ("xgzip", None),
+    ],
+)
+def test_a_coding_is_chosen_by_quality(accept_encoding: str | None, coding: str | None) -> None:
+    assert choose_coding(accept_encoding, ("gzip",)) == coding
+
+
+@pytest.mark.parametrize("accept_encoding", ["identity;q=0", "*;q=0", "br, identity;q=0.000"])
+@pytest.mark.parametrize("codings", [(), ("gzip",)])
+def test_a_body_that_is_excluded_every_way_is_not_acceptable(
+    accept_encoding: str, codings: tuple[str, ...]
+) -> None:
+    with pytest.raises(NotAcceptable, match="allow identity"):
+        choose_coding(accept_encoding, codings)
+
+
+def test_what_cannot_be_compressed_is_sent_as_it_is() -> None:
+    assert choose_coding("gzip", ()) is None
+    with pytest.raises(NotAcceptable):
+        choose_coding("gzip, identity;q=0", ())
+
+
+def test_an_extension_may_ask_for_a_digest() -> None:
+    assert read_extension(None) == (None, False)
+    assert read_extension("npy") == ("npy", False)
+    assert read_extension("npy.sha256") == ("npy", True)
+    for text in ("sha256", "npy.sha256.sha256", "npy.md5", ""):
+        with pytest.raises(NotFound, match="There is no format"):
+            read_extension(text)

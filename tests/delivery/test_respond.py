@@ -25,12 +25,12 @@ def test_a_body_past_what_can_be_counted_is_refused_with_its_header(client: Clie
 
 
 def test_a_json_past_its_limit_is_refused_before_any_work() -> None:
-    with client_of(create_app(Settings(max_json_bytes=1000))) as limited:
+    with client_of(create_app(Settings(max_text_bytes=1000))) as limited:
         answer = limited.get("/encoding.json?seq_len=100&d_model=4")
         small = limited.get("/encoding.json?seq_len=2&d_model=4")
 
     assert answer.status_code == 413
-    assert "POSREF_MAX_JSON_BYTES" in answer.json()["detail"]
+    assert "POSREF_MAX_TEXT_BYTES" in answer.json()["detail"]
     assert small.status_code == 200
 
 
@@ -90,7 +90,7 @@ def test_only_the_current_revision_is_served(client: Client, revision: str, stat
 
 
 def test_a_retired_revision_is_gone(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("service.delivery.respond.TABLE_REVISION", {"encoding": 2})
+    monkeypatch.setattr("service.delivery.representation.TABLE_REVISION", {"encoding": 2})
 
     answers = [
         client.get("/encoding.npy?seq_len=7&d_model=3&revision=1"),

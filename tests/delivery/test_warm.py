@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from service.app import create_app
-from service.delivery.warm import FinishedAnswers
+from service.delivery.warm import spelling_of
 from service.settings import Settings, default_settings
 from tests.client import Client, client_of
 
@@ -36,6 +36,19 @@ def shut(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def told(answer: httpx.Response) -> tuple[int, bytes, dict[str, str]]:
     return answer.status_code, answer.content, dict(answer.headers)
+
+
+@pytest.mark.parametrize(
+    ("raw_path", "query", "target"),
+    [(b"/x.npy", b"a=1", b"/x.npy?a=1"), (b"/x.npy", b"", b"/x.npy"), (None, b"a", b"/x.npy?a")],
+)
+def test_a_spelling_is_the_target_and_what_is_accepted(
+    raw_path: bytes | None, query: bytes, target: bytes
+) -> None:
+    headers = [(b"accept", b"a/b"), (b"host", b"x"), (b"accept", b"c/d")]
+    scope = {"path": "/x.npy", "raw_path": raw_path, "query_string": query, "headers": headers}
+
+    assert spelling_of(scope) == (target, b"a/b, c/d", None)
 
 
 @pytest.mark.parametrize("url", URLS)
@@ -92,12 +105,23 @@ def test_an_answer_whose_body_is_forgotten_is_made_anew() -> None:
 
 
 def test_spellings_are_counted_and_bounded() -> None:
-    answers = FinishedAnswers(50_000)
+    settings = Settings(cache_bytes=16 * 50_000)
+    with client_of(create_app(settings)) as small:
+        kept = small.app.state.delivery.answers._answers
+        for number in range(1, 100):
+            small.get("/encoding.npy?seq_len=1&d_model=2", accept=f"a/b{number}, */*")
 
-    for number in range(1000):
-        spelling = ("/encoding.npy", b"seq_len=%d" % number, None)
-        answers.keep(spelling, "tag", {"ETag": "tag"}, {"Content-Type": "a/b"}, 3)
+        assert kept.size_bytes <= kept.capacity_bytes == 50_000
+        assert 5 < len(kept) < 30
 
-    assert answers._answers.size_bytes <= 50_000
-    assert 10 < len(answers._answers) < 50
-    assert answers.find(("/encoding.npy", b"seq_len=0", None)) is None
+
+def test_what_is_refused_is_refused_warm_as_it_was_cold(fresh: Client) -> None:
+    url = "/encoding.npy?seq_len=5&d_model=6"
+    refused = [{"range": "bytes=9999-"}, {"if_match": '"x"'}]
+    cold = [told(fresh.get(url, **headers)) for headers in refused]
+    fresh.get(url)
+
+    warm = [told(fresh.get(url, **headers)) for headers in refused]
+
+    assert warm == cold
+    assert [status for status, _, _ in warm] == [416, 412]

@@ -1,4 +1,4 @@
-"""Work on threads, never on the event loop."""
+"""Work on threads, never on the event loop, and no short work behind long work."""
 
 import asyncio
 import threading
@@ -6,44 +6,101 @@ from collections.abc import Iterator
 
 import pytest
 
-from service.delivery.workers import Workers
+from service.delivery.workers import SHORT_WORK, Workers
+from service.formats.format import BLOCK_BYTES, Block
 
 
-def test_work_runs_on_a_thread_of_its_own() -> None:
-    workers = Workers(1)
-
-    name = asyncio.run(workers.run(lambda: threading.current_thread().name))
-
-    workers.close()
-    assert name.startswith("posref-worker")
+@pytest.fixture
+def workers() -> Iterator[Workers]:
+    made = Workers(1)
+    yield made
+    made.close()
 
 
-def test_blocks_are_made_one_at_a_time_when_asked_for() -> None:
+def this_thread() -> str:
+    return threading.current_thread().name
+
+
+def test_work_runs_on_threads_by_its_cost(workers: Workers) -> None:
+    assert asyncio.run(workers.run(this_thread, SHORT_WORK)).startswith("posref-short")
+    assert asyncio.run(workers.run(this_thread, SHORT_WORK + 1)).startswith("posref-long")
+
+
+def test_short_work_passes_long_work(workers: Workers) -> None:
+    async def scenario() -> None:
+        end = threading.Event()
+        long = [asyncio.ensure_future(workers.run(end.wait, SHORT_WORK + 1)) for _ in range(9)]
+        await asyncio.sleep(0)
+
+        assert await workers.run(this_thread, 1)
+        assert not any(work.done() for work in long)
+        assert workers.waiting == 8
+        end.set()
+        await asyncio.gather(*long)
+
+    asyncio.run(scenario())
+
+
+def test_streams_take_turns_on_a_thread(workers: Workers) -> None:
+    turns: list[str] = []
+
+    def blocks(name: str) -> Iterator[Block]:
+        for _ in range(4):
+            turns.append(name)
+            yield bytes(BLOCK_BYTES)
+
+    async def exhaust(name: str) -> None:
+        async for _ in workers.iterate(blocks(name)):
+            pass
+
+    async def scenario() -> None:
+        await asyncio.gather(exhaust("a"), exhaust("b"))
+
+    asyncio.run(scenario())
+
+    assert turns == ["a", "b"] * 4
+
+
+def test_blocks_are_made_one_at_a_time_when_asked_for(workers: Workers) -> None:
     made: list[int] = []
 
-    def blocks() -> Iterator[bytes]:
+    def blocks() -> Iterator[Block]:
         for number in range(10):
             made.append(number)
-            yield bytes([number])
+            yield bytes([number]) * BLOCK_BYTES
 
     async def scenario() -> None:
         iterated = workers.iterate(blocks())
-        assert await anext(iterated) == b"\0"
-        assert await anext(iterated) == b"\1"
+        assert await anext(iterated) == b"\0" * BLOCK_BYTES
+        assert await anext(iterated) == b"\1" * BLOCK_BYTES
         await iterated.aclose()
 
-    workers = Workers(2)
     asyncio.run(scenario())
-    workers.close()
+
     assert made == [0, 1]
 
 
-def test_a_failure_reaches_who_waits() -> None:
+def test_small_blocks_are_made_together(workers: Workers) -> None:
+    async def scenario() -> list[Block]:
+        return [block async for block in workers.iterate(iter([b"a", b"", b"b"]))]
+
+    assert asyncio.run(scenario()) == [b"ab"]
+
+
+def test_a_turn_ends_though_it_made_no_bytes(
+    workers: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.delivery.workers._TURN_SECONDS", 0)
+
+    async def scenario() -> list[Block]:
+        return [block async for block in workers.iterate(iter([b"", b"", b"end"]))]
+
+    assert asyncio.run(scenario()) == [b"", b"", b"end"]
+
+
+def test_a_failure_reaches_who_waits(workers: Workers) -> None:
     def fail() -> None:
         raise ArithmeticError
 
-    workers = Workers(1)
-
     with pytest.raises(ArithmeticError):
-        asyncio.run(workers.run(fail))
-    workers.close()
+        asyncio.run(workers.run(fail, 1))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.errors import InvalidBody
-from service.formats import json_text
+from service.formats import numbers
 from service.formats.json_text import JSON
 from service.tables.document import Document
 from service.tables.dtypes import (
@@ -82,7 +82,7 @@ def test_blocks_do_not_show(
     monkeypatch: pytest.MonkeyPatch, shape: tuple[int, ...], block: int
 ) -> None:
     elements = np.arange(np.prod(shape), dtype=np.float64).reshape(shape)
-    monkeypatch.setattr(json_text, "_BLOCK_ELEMENTS", block)
+    monkeypatch.setattr(numbers, "_BLOCK_ELEMENTS", block)
 
     data = json.loads(
         written(Document("encoding", {}, {"encoding": StoredTable(elements, FLOAT64)}))

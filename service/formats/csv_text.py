@@ -1,0 +1,82 @@
+"""``csv``: a line for each row of a matrix, and nothing else."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from service.formats.format import Block, several_arrays
+from service.formats.numbers import (
+    ENCODER,
+    elements_of_block,
+    no_spelling,
+    spelled,
+    spelled_limit_bytes,
+)
+from service.tables.document import Document
+from service.tables.table import Table
+
+
+@dataclass(frozen=True)
+class CsvFormat:
+    """One array of two axes, numbers spelled as in JSON, no line of headings (RFC 4180)."""
+
+    extension: str = "csv"
+    media_type: str = "text/csv"
+    is_text: bool = True
+    version: str = ENCODER
+
+    def refusal(self, document: Document) -> str | None:
+        """Refuse what is no matrix, and what has no decimals."""
+        several = several_arrays(document)
+        if several is not None:
+            return several
+        (table,) = document.arrays.values()
+        if len(table.shape) != 2:
+            return f"it holds rows of numbers, and this array has {len(table.shape)} axes"
+        return no_spelling(document, "CSV")
+
+    def body(self, document: Document) -> "CsvBody":
+        """Write the rows."""
+        (table,) = document.arrays.values()
+        return CsvBody(table)
+
+
+@dataclass(frozen=True, eq=False)
+class CsvBody:
+    """The bytes of a matrix as CSV."""
+
+    table: Table
+
+    @property
+    def length_bytes(self) -> int | None:
+        """Unknown until written: numbers differ in length."""
+        return None
+
+    @property
+    def limit_bytes(self) -> int:
+        """As if every element had the longest spelling there is."""
+        return spelled_limit_bytes(self.table)
+
+    def blocks(self, start: int = 0, stop: int | None = None) -> Iterator[Block]:
+        """Write the whole of it: some rows at a time, or a part of one where rows are long."""
+        if start != 0 or stop is not None:
+            raise ValueError("a CSV body is only made whole")
+        rows, width = self.table.shape
+        block_elements = elements_of_block(self.table)
+        step = block_elements // width
+        if step == 0:
+            for row in range(rows):
+                yield from self._row(row, block_elements)
+            return
+        for first in range(0, rows, step):
+            text = spelled(self.table, first * width, (min(step, rows - first), width))
+            yield text[2:-2].replace(b"],[", b"\n") + b"\n"
+
+    def _row(self, row: int, block_elements: int) -> Iterator[bytes]:
+        width = self.table.shape[1]
+        for first in range(0, width, block_elements):
+            count = min(block_elements, width - first)
+            end = b"\n" if first + count == width else b","
+            yield spelled(self.table, row * width + first, (count,))[1:-1] + end
+
+
+CSV = CsvFormat()

@@ -1,0 +1,116 @@
+"""Compression: of text only, by real q-values, once, under a tag of its own."""
+
+import gzip
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from service.app import create_app
+from service.settings import Settings, default_settings
+from tests.client import Client, client_of
+
+JSON = "/encoding.json?seq_len=40&d_model=16"
+CSV = "/encoding.csv?seq_len=40&d_model=16"
+NPY = "/encoding.npy?seq_len=40&d_model=16"
+
+
+@pytest.fixture
+def fresh() -> Iterator[Client]:
+    with client_of(create_app(default_settings())) as client:
+        yield client
+
+
+def raw_body(client: Client, url: str, **headers: str) -> tuple[httpx.Response, bytes]:
+    """Get an answer and its bytes as they were sent."""
+
+    async def sent() -> tuple[httpx.Response, bytes]:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        async with client._http.stream("GET", url, headers=named) as answer:
+            return answer, b"".join([chunk async for chunk in answer.aiter_raw()])
+
+    return client.run(sent())
+
+
+@pytest.mark.parametrize("url", [JSON, CSV])
+@pytest.mark.parametrize("entry_bytes", [0, 2**24])
+def test_text_is_compressed_for_who_names_gzip(url: str, entry_bytes: int) -> None:
+    with client_of(create_app(Settings(cache_entry_bytes=entry_bytes))) as client:
+        plain, plain_body = raw_body(client, url)
+        for _ in range(2):
+            answer, body = raw_body(client, url, accept_encoding="gzip, deflate, br")
+
+            assert gzip.decompress(body) == plain_body
+            assert len(body) < len(plain_body)
+            assert answer.headers["Content-Encoding"] == "gzip"
+            assert answer.headers["Vary"] == plain.headers["Vary"] == "Accept-Encoding"
+            assert answer.headers["ETag"].startswith('W/"')
+            assert answer.headers["ETag"] != f"W/{plain.headers['ETag']}"
+            name = answer.headers["Content-Disposition"]
+            assert name == plain.headers["Content-Disposition"]
+        assert "Content-Encoding" not in plain.headers
+
+
+def test_tables_of_bytes_are_never_compressed(fresh: Client) -> None:
+    for _ in range(2):
+        answer, body = raw_body(fresh, NPY, accept_encoding="gzip")
+
+        assert "Content-Encoding" not in answer.headers
+        assert "Vary" not in answer.headers
+        assert len(body) == 128 + 40 * 16 * 4
+
+
+def test_a_body_is_compressed_once_and_beside_the_plain_one(fresh: Client) -> None:
+    for _ in range(3):
+        raw_body(fresh, JSON, accept_encoding="gzip")
+        raw_body(fresh, JSON, accept_encoding="gzip;q=0.5")
+        raw_body(fresh, JSON)
+
+    assert fresh.app.state.delivery.cache.builds == 2
+
+
+def test_a_compressed_answer_is_known_by_its_tag(fresh: Client) -> None:
+    packed, _ = raw_body(fresh, JSON, accept_encoding="gzip")
+    plain, _ = raw_body(fresh, JSON)
+
+    def status(tag: str, coding: str) -> int:
+        answer, _ = raw_body(fresh, JSON, accept_encoding=coding, if_none_match=tag)
+        return answer.status_code
+
+    assert status(packed.headers["ETag"], "gzip") == 304
+    assert status(plain.headers["ETag"], "identity") == 304
+    assert status(plain.headers["ETag"], "gzip") == 200
+    assert status(packed.headers["ETag"], "identity") == 200
+
+
+@pytest.mark.parametrize("excluded", ["identity;q=0", "*;q=0", "br, *;q=0", "gzip;q=0, *;q=0"])
+@pytest.mark.parametrize("url", [JSON, NPY])
+def test_where_every_coding_is_excluded_nothing_is_acceptable(
+    fresh: Client, url: str, excluded: str
+) -> None:
+    fresh.get(url)
+
+    answer = fresh.get(url, accept_encoding=excluded)
+
+    assert answer.status_code == 406
+    assert "identity" in answer.json()["detail"]
+
+
+def test_head_and_304_say_the_coding_that_get_would_have(fresh: Client) -> None:
+    head = fresh.request("HEAD", JSON, headers={"Accept-Encoding": "gzip"})
+    get, _ = raw_body(fresh, JSON, accept_encoding="gzip")
+
+    assert head.headers["ETag"] == get.headers["ETag"]
+    assert head.headers["Content-Encoding"] == "gzip"
+    assert fresh.app.state.delivery.cache.builds == 2
+
+
+def test_posted_parameters_are_answered_compressed_too(fresh: Client) -> None:
+    content = {"seq_len": 40, "d_model": 16}
+
+    plain = fresh.post("/encoding", json=content)
+    packed = fresh.post("/encoding", json=content, headers={"Accept-Encoding": "gzip"})
+
+    assert packed.headers["Content-Encoding"] == "gzip"
+    assert packed.content == plain.content
+    assert "Content-Encoding" not in plain.headers

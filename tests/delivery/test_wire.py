@@ -1,0 +1,197 @@
+"""Finished answers on the wire: the same bytes as the application's, in the same order."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import pytest
+import uvicorn
+from uvicorn.server import ServerState
+
+from service.app import create_app
+from service.delivery.respond import Delivery
+from service.delivery.wire import STATE, FinishedAnswersProtocol
+from service.settings import default_settings
+
+NPY = "/encoding.npy?seq_len=4&d_model=4"
+LARGE = "/encoding.npy?seq_len=512&d_model=512"
+PLAIN = f"GET {NPY} HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+@dataclass
+class Connection:
+    """A connection to a server in this loop, and what that has kept and counted."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    delivery: Delivery
+
+    async def answer(self, request: str = "") -> tuple[str, dict[str, str], bytes]:
+        """Send a request, if any, and read one answer: status line, headers, body."""
+        self.writer.write(request.encode())
+        head = (await self.reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+        status, *lines = head.strip().split("\r\n")
+        headers = dict(line.split(": ", 1) for line in lines)
+        length = 0 if " 304 " in status else int(headers["content-length"])
+        return status, headers, await self.reader.readexactly(length)
+
+    @property
+    def warm(self) -> int:
+        """How many whole answers were sent that had been kept."""
+        tally = self.delivery.metrics.tally("/encoding.{extension}", 200, is_warm=True)
+        return tally.answers
+
+
+@asynccontextmanager
+async def connected(**options: object) -> AsyncIterator[Connection]:
+    app = create_app(default_settings())
+    options = {"access_log": False, "lifespan": "off", "log_config": None, **options}
+    config = uvicorn.Config(app, **options)  # type: ignore[arg-type]
+    config.load()
+    delivery: Delivery = app.state.delivery
+    state, shared = ServerState(), {STATE: delivery.answers}
+    state.default_headers = [(b"date", b"today")]
+    server = await asyncio.get_running_loop().create_server(
+        lambda: FinishedAnswersProtocol(config, state, shared), "127.0.0.1", 0
+    )
+    reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+    try:
+        yield Connection(reader, writer, delivery)
+    finally:
+        writer.close()
+        server.close()
+        await asyncio.gather(*state.tasks, return_exceptions=True)
+        delivery.workers.close()
+
+
+def run(scenario: Callable[[Connection], Awaitable[None]], **options: object) -> None:
+    async def whole() -> None:
+        async with connected(**options) as connection:
+            await scenario(connection)
+
+    asyncio.run(whole())
+
+
+def test_a_finished_answer_is_the_first_one_again() -> None:
+    async def scenario(connection: Connection) -> None:
+        first = await connection.answer(PLAIN)
+        assert connection.warm == 0
+        assert await connection.answer(PLAIN) == first
+        assert connection.warm == 1
+        # The application's own warm answer, for a request that says more.
+        assert await connection.answer(PLAIN[:-2] + 'If-None-Match: "x"\r\n\r\n') == first
+        assert first[0] == "HTTP/1.1 200 OK"
+        assert first[1]["date"] == "today"
+        assert first[1]["access-control-allow-origin"] == "*"
+
+    run(scenario)
+
+
+def test_a_large_answer_is_whole() -> None:
+    async def scenario(connection: Connection) -> None:
+        request = PLAIN.replace(NPY, LARGE)
+        first = await connection.answer(request)
+        for _ in range(3):
+            assert await connection.answer(request) == first
+        assert len(first[2]) == 128 + 512 * 512 * 4
+        assert connection.warm == 3
+
+    run(scenario)
+
+
+def test_requests_that_come_together_are_answered_in_order() -> None:
+    async def scenario(connection: Connection) -> None:
+        await connection.answer(PLAIN)
+        large, other = PLAIN.replace(NPY, LARGE), PLAIN.replace("=4&", "=5&")
+        connection.writer.write((PLAIN + large + PLAIN + other + PLAIN + large).encode())
+        lengths = [len((await connection.answer())[2]) for _ in range(6)]
+
+        assert lengths == [192, 1048704, 192, 208, 192, 1048704]
+        connection.writer.write((PLAIN * 50).encode())
+        assert [len((await connection.answer())[2]) for _ in range(50)] == [192] * 50
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("request_text", "status"),
+    [
+        (PLAIN[:-2] + "Range: bytes=0-9\r\n\r\n", "206"),
+        (PLAIN[:-2] + "If-None-Match: *\r\n\r\n", "304"),
+        (PLAIN[:-2] + 'If-Match: "x"\r\n\r\n', "412"),
+        (PLAIN[:-2] + "Range: bytes=0-9\r\nIf-Range: x\r\n\r\n", "200"),
+        (PLAIN[:-2] + "Accept: a/b\r\nAccept: c/d\r\n\r\n", "200"),
+        (PLAIN[:-2] + "Accept-Encoding: gzip\r\nAccept-Encoding: br\r\n\r\n", "200"),
+        (PLAIN[:-2] + "Content-Length: 3\r\n\r\nabc", "200"),
+        (PLAIN[:-2] + "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "200"),
+        (PLAIN.replace("GET", "POST"), "415"),
+        (
+            PLAIN.replace("HTTP/1.1\r\n", "HTTP/1.1\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n"),
+            "200",
+        ),
+    ],
+)
+def test_whatever_says_more_takes_the_usual_way(request_text: str, status: str) -> None:
+    async def scenario(connection: Connection) -> None:
+        await connection.answer(PLAIN)
+
+        answer = await connection.answer(request_text)
+
+        assert answer[0].split()[1] == status
+        if "Upgrade" not in request_text:
+            assert (await connection.answer(PLAIN))[0] == "HTTP/1.1 200 OK"
+
+    run(scenario)
+
+
+def test_a_limit_on_connections_is_the_servers_to_keep() -> None:
+    async def scenario(connection: Connection) -> None:
+        await connection.answer(PLAIN)
+        _, another = await asyncio.open_connection(*connection.writer.get_extra_info("peername"))
+
+        assert (await connection.answer(PLAIN))[0] == "HTTP/1.1 503 Service Unavailable"
+        another.close()
+
+    run(scenario, limit_concurrency=2)
+
+
+@pytest.mark.parametrize(
+    "request_text", [PLAIN.replace("1.1", "1.0"), PLAIN[:-2] + "Connection: close\r\n\r\n"]
+)
+def test_a_connection_to_be_closed_is_closed(request_text: str) -> None:
+    async def scenario(connection: Connection) -> None:
+        await connection.answer(PLAIN)
+
+        answer = await connection.answer(request_text)
+
+        assert len(answer[2]) == 192
+        assert answer[1]["connection"] == "close"
+        assert await connection.reader.read() == b""
+
+    run(scenario)
+
+
+def test_an_idle_connection_is_closed_in_time() -> None:
+    async def scenario(connection: Connection) -> None:
+        for _ in range(2):
+            await connection.answer(PLAIN)
+
+        assert connection.warm == 1
+        assert await asyncio.wait_for(connection.reader.read(), 10) == b""
+
+    run(scenario, timeout_keep_alive=1)
+
+
+def test_spellings_by_accept_are_told_apart() -> None:
+    async def scenario(connection: Connection) -> None:
+        bare = PLAIN.replace(".npy", "")
+        npy = bare[:-2] + "Accept: application/x-npy\r\n\r\n"
+        packed = bare[:-2] + "Accept-Encoding: gzip\r\n\r\n"
+        first = [await connection.answer(request) for request in (bare, npy, packed)]
+        second = [await connection.answer(request) for request in (bare, npy, packed)]
+
+        assert first == second
+        assert len({body for _, _, body in first}) == 3
+
+    run(scenario)

@@ -1,0 +1,69 @@
+"""``csv``: rows of numbers that parse back, in blocks that do not show."""
+
+import io
+
+import numpy as np
+import pytest
+
+from service.formats import numbers
+from service.formats.csv_text import CSV
+from service.tables.document import Document
+from service.tables.dtypes import BFLOAT16, COMPLEX64, FLOAT32, FLOAT64
+from service.tables.table import StoredTable
+
+
+def document(elements: object, dtype: str = "<f8") -> Document:
+    return Document("encoding", {}, {"encoding": StoredTable(np.array(elements, dtype), FLOAT64)})
+
+
+def written(described: Document) -> bytes:
+    return b"".join(CSV.body(described).blocks())
+
+
+def test_a_row_is_a_line_and_there_is_no_heading() -> None:
+    assert written(document([[0.0, 1.0], [-0.5, 1e-9]])) == b"0.0,1.0\n-0.5,1e-9\n"
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (7, 1), (1, 7), (5, 3), (3, 5)])
+@pytest.mark.parametrize("block", [1, 2, 3, 4, 6, 1000])
+def test_blocks_do_not_show(
+    monkeypatch: pytest.MonkeyPatch, shape: tuple[int, int], block: int
+) -> None:
+    elements = np.random.default_rng(0).standard_normal(shape)
+    monkeypatch.setattr(numbers, "_BLOCK_ELEMENTS", block)
+    body = CSV.body(document(elements))
+
+    text = b"".join(body.blocks())
+
+    assert np.loadtxt(io.BytesIO(text), delimiter=",", ndmin=2).tobytes() == elements.tobytes()
+    assert text.count(b"\n") == shape[0]
+    assert len(text) <= body.limit_bytes
+    assert body.length_bytes is None
+
+
+def test_bfloat16_is_spelled_as_the_float32_of_its_value() -> None:
+    table = StoredTable(np.array([[0x3DCD]], "<u2"), BFLOAT16)
+
+    assert written(Document("encoding", {}, {"encoding": table})) == b"0.100097656\n"
+
+
+@pytest.mark.parametrize(
+    ("arrays", "why"),
+    [
+        ({"x": StoredTable(np.zeros(3), FLOAT64)}, "this array has 1 axes"),
+        ({"x": StoredTable(np.zeros((1, 2, 3)), FLOAT64)}, "this array has 3 axes"),
+        ({"x": StoredTable(np.zeros((1, 2), "<c8"), COMPLEX64)}, "complex numbers have no CSV"),
+        ({name: StoredTable(np.zeros((1, 2), "<f4"), FLOAT32) for name in "ab"}, "these are 2"),
+        ({"x": StoredTable.computed(np.full((1, 1), np.nan), FLOAT64)}, "CSV has no NaN"),
+    ],
+)
+def test_what_is_no_matrix_of_decimals_is_refused(arrays: dict[str, StoredTable], why: str) -> None:
+    refusal = CSV.refusal(Document("encoding", {}, arrays, has_parts=True))
+
+    assert refusal is not None
+    assert why in refusal
+
+
+def test_it_is_only_made_whole() -> None:
+    with pytest.raises(ValueError, match="only made whole"):
+        next(CSV.body(document([[1.0]])).blocks(1))
