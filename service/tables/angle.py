@@ -119,7 +119,7 @@ def sin_cos(frequencies: FixedPointFrequencies, positions: Int64s) -> tuple[Floa
 
 
 # As many elements as leave the dozen arrays of an evaluation in a core's own cache.
-_CACHED_ELEMENTS = 8192
+_CACHED_ELEMENTS = 4096
 
 
 def _sin_cos_block(

@@ -18,97 +18,32 @@ of a sine have one sign, and each is off by 3.5 for its sine, 1.7 for its cosine
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
+from math import prod
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from service.lru import ByteBoundedLRU
-from service.tables.angle import (
-    FixedPointFrequencies,
-    Float64s,
-    Int64s,
-    fixed_point,
-    sin_cos,
-)
-from service.tables.channels import Channels, Component, Indices
+from service.tables.angle import Float64s, Int64s
+from service.tables.channels import Channels, Component
 from service.tables.dtypes import DType, Elements, round_into
+from service.tables.factors import CoarseRuns, Pair, Setup, setup_of
 from service.tables.positions import Positions
 from service.tables.scaling import FrequencyRule
+from service.tables.stretches import STRIDE, run_of, stretches
 from service.tables.table import RowTable
-
-# What multiplies, or is multiplied by, cosine and sine of the other phasor.
-_Pair: TypeAlias = tuple[Float64s, Float64s]
-
-STRIDE = 64
-SETUP_CACHE_BYTES = 64 * 1024 * 1024
-_MAX_FINE_BYTES = SETUP_CACHE_BYTES // 2
 
 # Rows computed together, and elements in one step of the product: enough to make the overhead
 # of a NumPy call small, few enough to stay in a core's own cache.
-_BATCH_ROWS = 4096
 _BATCH_ELEMENTS = 2**20
+_BATCH_SCATTERED_ROWS = 4096
 _STEP_ELEMENTS = 16384
 
+# In rows of fewer channels, copying the coarse phasors to each row costs less than loops so short.
+_NARROW = 64
 
-@dataclass(frozen=True, eq=False)
-class _Setup:
-    """What every read of the same frequencies in the same channels shares.
-
-    Attributes:
-        frequencies: n of them, in fixed point.
-        index, is_sine: the channels, each of shape (width,).
-        fine: cosines and sines of the positions −63 … 63, each of shape (127, width); none where
-            rows are so wide that a read computes the few it needs.
-    """
-
-    frequencies: FixedPointFrequencies
-    index: Indices
-    is_sine: NDArray[np.bool_]
-    fine: _Pair | None
-
-    @classmethod
-    def of(cls, rule: FrequencyRule, channels: Channels) -> "_Setup":
-        """Prepare the reading of frequencies in channels."""
-        bare = cls(fixed_point(rule.exact()), *channels.indices(), None)
-        rows = np.arange(1 - STRIDE, STRIDE, dtype=np.int64)
-        if 2 * 8 * len(rows) * channels.width > _MAX_FINE_BYTES:
-            return bare
-        return replace(bare, fine=bare.spread(rows))
-
-    @property
-    def size_bytes(self) -> int:
-        """What it takes, generously."""
-        fine_bytes = 0 if self.fine is None else 2 * self.fine[0].nbytes
-        return fine_bytes + 64 * len(self.index) + 1024
-
-    def spread(self, positions: Int64s) -> _Pair:
-        """Give cosines and sines of positions (m,) for every channel, each (m, width)."""
-        sine, cosine = sin_cos(self.frequencies, positions)
-        return cosine.take(self.index, axis=1), sine.take(self.index, axis=1)
-
-    def coarse(self, positions: Int64s) -> _Pair:
-        """Give what multiplies the cosine and the sine of the fine phasors, each (m, width)."""
-        sine, cosine = sin_cos(self.frequencies, positions)
-        every = np.concatenate([cosine, sine, 0.0 - sine], axis=1)
-        cosines, sines, opposites = self.index + np.arange(3)[:, np.newaxis] * cosine.shape[1]
-        return (
-            every.take(np.where(self.is_sine, sines, cosines), axis=1),
-            every.take(np.where(self.is_sine, cosines, opposites), axis=1),
-        )
-
-
-_setups: ByteBoundedLRU[tuple[FrequencyRule, Channels], _Setup] = ByteBoundedLRU(SETUP_CACHE_BYTES)
-
-
-def _setup(rule: FrequencyRule, channels: Channels) -> _Setup:
-    known = _setups.get((rule, channels))
-    if known is not None:
-        return known
-    made = _Setup.of(rule, channels)
-    _setups.put((rule, channels), made, made.size_bytes)
-    return made
+# Number of the first row of a step, and its values, valid until the next.
+_Step: TypeAlias = tuple[int, Float64s]
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,6 +65,7 @@ class PhasorTable(RowTable):
     dtype: DType
     shape: tuple[int, ...]
     scale: float = 1.0
+    _coarse: CoarseRuns = field(default_factory=CoarseRuns, init=False, repr=False)
 
     @property
     def row_width(self) -> int:
@@ -138,89 +74,127 @@ class PhasorTable(RowTable):
 
     def fill(self, first: int, rows: Elements) -> None:
         """Compute rows from the one numbered first on."""
-        setup = _setup(self.rule, self.channels)
-        batch_rows = min(_BATCH_ROWS, max(1, _BATCH_ELEMENTS // self.row_width))
-        for start in range(0, len(rows), batch_rows):
-            batch = rows[start : start + batch_rows]
-            positions = self.positions.at(first + start, first + start + len(batch))
-            for done, exact in _products(setup, positions):
-                if self.scale != 1.0:
-                    np.multiply(exact, self.scale, out=exact)
-                round_into(exact, batch[done : done + len(exact)], self.dtype)
+        setup = setup_of(self.rule, self.channels)
+        for done, exact in self._products(setup, first, first + len(rows)):
+            if self.scale != 1.0:
+                np.multiply(exact, self.scale, out=exact)
+            round_into(exact, rows[done : done + len(exact)], self.dtype)
+
+    def _products(self, setup: Setup, first: int, last: int) -> Iterator[_Step]:
+        if self.positions.is_contiguous:
+            run = self.positions.runs[0]
+            needed = range(run.first + first, run.first + last)
+            yield from _products_in_order(setup, self._coarse, needed, run.last)
+            return
+        batch_rows = min(_BATCH_SCATTERED_ROWS, _batch_rows(setup))
+        for start in range(first, last, batch_rows):
+            positions = self.positions.at(start, min(start + batch_rows, last))
+            for done, exact in _products_of_any(setup, positions):
+                yield start - first + done, exact
 
 
 def component(rule: FrequencyRule, name: Component, positions: Int64s) -> Float64s:
     """Give the sines or cosines of positions (m,) times frequencies (n,) as float64 (m, n)."""
-    setup = _setup(rule, Channels((name,), interleaved=False, width=rule.count))
+    setup = setup_of(rule, Channels((name,), interleaved=False, width=rule.count))
     values = np.empty((len(positions), rule.count))
-    for done, part in _products(setup, positions):
+    for done, part in _products_of_any(setup, positions):
         values[done : done + len(part)] = part
     return values
 
 
-def _products(setup: _Setup, positions: Int64s) -> Iterator[tuple[int, Float64s]]:
-    """Yield the rows of positions in steps: number of the first, and values valid until the next.
+def _products_of_any(setup: Setup, positions: Int64s) -> Iterator[_Step]:
+    if (np.diff(positions) == 1).all():
+        needed = range(int(positions[0]), int(positions[-1]) + 1)
+        return _products_in_order(setup, CoarseRuns(), needed, needed[-1])
+    return _products_of_scattered(setup, positions)
 
-    Consecutive positions come in runs of up to 64 rows with one coarse phasor, which multiplies
-    the fine ones where they lie. Any others, and rows so narrow that a run is hardly worth a call,
-    have both phasors gathered row by row.
-    """
-    width = len(setup.index)
+
+def _products_in_order(
+    setup: Setup, coarse: CoarseRuns, positions: range, last: int
+) -> Iterator[_Step]:
+    """Multiply where they lie the phasors of consecutive positions, of a sequence up to last."""
+    scratch, batch_rows = _scratch(setup, len(positions)), _batch_rows(setup)
+    for start in range(positions.start, positions.stop, batch_rows):
+        batch = range(start, min(start + batch_rows, positions.stop))
+        runs = range(run_of(batch[0]), run_of(batch[-1]) + 1)
+        ahead = range(runs.start, max(runs.stop, run_of(min(batch[0] + batch_rows - 1, last)) + 1))
+        by_cosine, by_sine = coarse.of(setup, runs, ahead)
+        done = start - positions.start
+        for stretch in stretches(batch):
+            own = slice(stretch.run - runs.start, stretch.run - runs.start + stretch.runs)
+            fine = setup.fine(stretch.fine)
+            for row, exact in _products_of_runs(scratch, (by_cosine[own], by_sine[own]), fine):
+                yield done + row, exact
+            done += len(stretch)
+
+
+def _products_of_runs(scratch: Pair, coarse: Pair, fine: Pair) -> Iterator[_Step]:
+    """Multiply each of some coarse phasors with each of some fine ones."""
+    rows, width = fine[0].shape
+    row_step, run_step = max(1, _STEP_ELEMENTS // width), max(1, _STEP_ELEMENTS // (rows * width))
+    for row in range(0, rows, row_step):
+        cosine, sine = (part[row : row + row_step] for part in fine)
+        shape = min(run_step, len(coarse[0])), len(cosine), width
+        room = scratch[0][: prod(shape)].reshape(shape), scratch[1][: prod(shape)].reshape(shape)
+        for run in range(0, len(coarse[0]), run_step):
+            by_cosine = _along_rows(coarse[0][run : run + run_step], rows)
+            by_sine = _along_rows(coarse[1][run : run + run_step], rows)
+            exact = _product(room, (by_cosine, by_sine), (cosine, sine))
+            yield run * rows + row, exact.reshape(-1, width)
+
+
+def _along_rows(coarse: Float64s, rows: int) -> Float64s:
+    if coarse.shape[1] >= _NARROW:
+        return coarse[:, np.newaxis]
+    return coarse.repeat(rows, axis=0).reshape(len(coarse), rows, -1)
+
+
+def _products_of_scattered(setup: Setup, positions: Int64s) -> Iterator[_Step]:
+    """Gather both phasors of each position."""
     offset = np.fmod(positions, np.int64(STRIDE))
     coarse_positions = positions - offset
     starts = np.flatnonzero(np.diff(coarse_positions, prepend=coarse_positions[0] - 1))
-    coarse = setup.coarse(coarse_positions[starts])
-    fine, row = setup.fine, offset + np.int64(STRIDE - 1)
-    if fine is None:
-        needed, row = np.unique(offset, return_inverse=True)
-        fine = setup.spread(needed)
-
-    step = min(len(positions), max(1, _STEP_ELEMENTS // width))
-    scratch = _scratch(step, width), _scratch(step, width)
-    stops = [*starts[1:].tolist(), len(positions)]
-    if width * STRIDE >= _STEP_ELEMENTS // 2 and (np.diff(positions) == 1).all():
-        yield from _products_of_runs(scratch, coarse, fine, stops, row.tolist())
-    else:
-        run = np.repeat(np.arange(len(stops)), np.diff(stops, prepend=0))
-        yield from _products_of_rows(scratch, coarse, fine, run, row)
-
-
-def _products_of_runs(
-    scratch: _Pair, coarse: _Pair, fine: _Pair, stops: list[int], row: list[int]
-) -> Iterator[tuple[int, Float64s]]:
-    start, step = 0, len(scratch[0])
-    for run, stop in enumerate(stops):
-        by_cos, by_sin = coarse[0][run], coarse[1][run]
-        for first in range(start, stop, step):
-            rows = slice(row[first], row[first] + min(step, stop - first))
-            yield first, _product(scratch, (by_cos, by_sin), (fine[0][rows], fine[1][rows]))
-        start = stop
-
-
-def _products_of_rows(
-    scratch: _Pair, coarse: _Pair, fine: _Pair, run: Indices, row: Indices
-) -> Iterator[tuple[int, Float64s]]:
-    step = len(scratch[0])
-    for first in range(0, len(row), step):
+    run = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(positions)))
+    lowest = int(offset.min())
+    fine = setup.fine(range(lowest, int(offset.max()) + 1))
+    factors = (*setup.coarse(coarse_positions[starts]), *fine)
+    step = _step_rows(setup)
+    room = [part.reshape(-1, setup.width) for part in _scratch(setup, len(positions))]
+    for first in range(0, len(positions), step):
         part = slice(first, first + step)
-        gathered = [
-            factor.take(chosen[part], axis=0, mode="clip")
-            for factor, chosen in zip((*coarse, *fine), (run, run, row, row), strict=True)
-        ]
-        yield first, _product(scratch, (gathered[0], gathered[1]), (gathered[2], gathered[3]))
+        chosen = run[part], run[part], offset[part] - lowest, offset[part] - lowest
+        by_cosine, by_sine, cosine, sine = (
+            factor.take(index, axis=0, mode="clip")
+            for factor, index in zip(factors, chosen, strict=True)
+        )
+        yield first, _product((room[0], room[1]), (by_cosine, by_sine), (cosine, sine))
 
 
-def _product(scratch: _Pair, coarse: _Pair, fine: _Pair) -> Float64s:
-    values, other = scratch[0][: len(fine[0])], scratch[1][: len(fine[0])]
+def _product(scratch: Pair, coarse: Pair, fine: Pair) -> Float64s:
+    values, other = scratch[0][: len(coarse[0])], scratch[1][: len(coarse[0])]
     np.multiply(coarse[0], fine[0], out=values)
     np.multiply(coarse[1], fine[1], out=other)
     np.add(values, other, out=values)
     return values
 
 
-def _scratch(rows: int, width: int) -> Float64s:
+def _batch_rows(setup: Setup) -> int:
+    return max(1, _BATCH_ELEMENTS // setup.width)
+
+
+def _step_rows(setup: Setup) -> int:
+    return max(1, _STEP_ELEMENTS // setup.width)
+
+
+def _scratch(setup: Setup, rows: int) -> Pair:
+    """Make room for the values of one step, up to a number of rows."""
+    elements = min(rows, _step_rows(setup)) * setup.width
+    return _aligned(elements), _aligned(elements)
+
+
+def _aligned(elements: int) -> Float64s:
     """Make room for float64 values from the start of a cache line on: a fifth faster to work in."""
     line_bytes, item_bytes = 64, 8
-    room = np.empty(rows * width + line_bytes // item_bytes)
+    room = np.empty(elements + line_bytes // item_bytes)
     skipped = -room.ctypes.data % line_bytes // item_bytes
-    return room[skipped : skipped + rows * width].reshape(rows, width)
+    return room[skipped : skipped + elements]

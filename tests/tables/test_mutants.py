@@ -1,14 +1,16 @@
 """The exactness tests can fail: plausible mistakes in the kernel, each caught."""
 
+from collections.abc import Iterator
 from decimal import Context, Decimal
 
 import numpy as np
 import pytest
 
 from service.lru import ByteBoundedLRU
-from service.tables import angle, dtypes, phasor, scaling
+from service.tables import angle, dtypes, factors, phasor, scaling
 from service.tables.angle import FixedPointFrequencies, Float64s, Int64s
 from service.tables.positions import Positions
+from service.tables.stretches import STRIDE, Stretch
 from service.tables.table import size
 from tests.tables import test_angle, test_dtypes, test_phasor, test_sinusoidal
 
@@ -18,7 +20,7 @@ fixed_point = angle.fixed_point
 @pytest.fixture(autouse=True)
 def fresh_setups(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no mutant see phasors of the real kernel, nor leave its own behind."""
-    monkeypatch.setattr(phasor, "_setups", ByteBoundedLRU(2**26))
+    monkeypatch.setattr(factors, "_setups", ByteBoundedLRU(2**26))
 
 
 def exactness_of_the_encoding() -> None:
@@ -35,7 +37,7 @@ def test_plain_numpy_sines_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
         angles = positions[:, np.newaxis] * (turns * 2 * np.pi)
         return np.sin(angles), np.cos(angles)
 
-    monkeypatch.setattr(phasor, "sin_cos", plain)
+    monkeypatch.setattr(factors, "sin_cos", plain)
 
     with pytest.raises(AssertionError):
         exactness_of_the_encoding()
@@ -56,18 +58,30 @@ def test_frequencies_of_64_bits_are_caught(monkeypatch: pytest.MonkeyPatch) -> N
         whole = fixed_point(frequencies)
         return FixedPointFrequencies(whole.high, np.zeros_like(whole.low), whole.unit)
 
-    monkeypatch.setattr(phasor, "fixed_point", short)
+    monkeypatch.setattr(factors, "fixed_point", short)
 
     with pytest.raises(AssertionError):
         exactness_of_the_encoding()
 
 
-def test_phasors_split_across_zero_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("positions", [[-1], [-1, 5]])
+def test_phasors_split_across_zero_are_caught(
+    monkeypatch: pytest.MonkeyPatch, positions: list[int]
+) -> None:
     """With b always positive, position −1 is 64·(−1) + 63, and small sines cancel."""
+
+    def floored(consecutive: range) -> Iterator[Stretch]:
+        for position in consecutive:
+            run, fine = divmod(position, STRIDE)
+            yield Stretch(run, 1, range(fine, fine + 1))
+
+    monkeypatch.setattr(phasor, "run_of", lambda position: position // STRIDE)
+    monkeypatch.setattr(phasor, "stretches", floored)
     monkeypatch.setattr(np, "fmod", np.mod)
+    row = test_sinusoidal.read(4096, 1e12, positions, "interleaved", "float64")[0]
 
     with pytest.raises(AssertionError):
-        test_sinusoidal.test_tiny_sines_are_as_good_as_large_ones(-1)
+        test_sinusoidal.check_tiny_sines(row, -1)
 
 
 def test_bfloat16_rounded_twice_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,7 +109,7 @@ def test_numpy_sines_of_exact_angles_are_caught_by_their_bytes(
 ) -> None:
     table = test_phasor.table(512, Positions.contiguous(0, 600))
     ours = table.read(0, size(table)).tobytes()
-    monkeypatch.setattr(phasor, "_setups", ByteBoundedLRU(2**26))
+    monkeypatch.setattr(factors, "_setups", ByteBoundedLRU(2**26))
     monkeypatch.setattr(
         angle,
         "_sin_cos_kernel",

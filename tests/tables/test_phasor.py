@@ -1,15 +1,17 @@
 """The phasor product: exact everywhere, and the same bytes whichever rows are asked for."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.lru import ByteBoundedLRU
-from service.tables import phasor
+from service.tables import factors, phasor
 from service.tables.angle import MAX_POSITION
 from service.tables.channels import Channels
-from service.tables.dtypes import FLOAT32, FLOAT64, REAL_DTYPES
+from service.tables.dtypes import FLOAT32, REAL_DTYPES
 from service.tables.phasor import PhasorTable, component
 from service.tables.positions import Positions, Run
 from service.tables.scaling import Geometric, Given
@@ -57,7 +59,7 @@ def test_a_row_has_the_same_bytes_among_whatever_others(positions: list[int], wi
 def test_batches_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = table(512, Positions.contiguous(-1000, 5000))
     expected = whole.read(0, size(whole)).tobytes()
-    monkeypatch.setattr(phasor, "_BATCH_ROWS", 100)
+    monkeypatch.setattr(phasor, "_BATCH_ELEMENTS", 100 * 512)
     monkeypatch.setattr(phasor, "_STEP_ELEMENTS", 3000)
 
     assert expected == whole.read(0, size(whole)).tobytes()
@@ -90,16 +92,6 @@ def test_a_frequency_of_zero_turns_nothing() -> None:
     assert not np.signbit(component(Given((0.0,)), "sin", positions)).any()
 
 
-def test_setups_are_shared_and_bounded() -> None:
-    table(512, Positions.contiguous(0, 2), "float32").read(0, 1024)
-    known = phasor._setups.get((Geometric(10000.0, 512, 256), Channels(("sin", "cos"), True, 512)))
-
-    assert known is not None
-    assert phasor._setups.size_bytes <= phasor.SETUP_CACHE_BYTES
-    assert known.fine is not None
-    assert known.fine[0].nbytes == FLOAT64.itemsize_bytes * 127 * 512
-
-
 @pytest.mark.parametrize("start", [-100, 0, 2**40 + 3])
 def test_rows_too_wide_for_a_setup_have_the_same_bytes(
     monkeypatch: pytest.MonkeyPatch, start: int
@@ -107,8 +99,45 @@ def test_rows_too_wide_for_a_setup_have_the_same_bytes(
     whole = table(600, Positions.contiguous(start, 150))
     strided = table(600, Positions.of_runs([Run(start, 7, 20)]))
     expected = whole.read(0, size(whole)).tobytes(), strided.read(0, size(strided)).tobytes()
-    monkeypatch.setattr(phasor, "_MAX_FINE_BYTES", 0)
-    monkeypatch.setattr(phasor, "_setups", ByteBoundedLRU(2**20))
+    monkeypatch.setattr(factors, "_MAX_FINE_BYTES", 0)
+    monkeypatch.setattr(factors, "_setups", ByteBoundedLRU(2**20))
 
     assert whole.read(0, size(whole)).tobytes() == expected[0]
     assert strided.read(0, size(strided)).tobytes() == expected[1]
+
+
+@pytest.mark.parametrize("width", [4, 63, 64, 512])
+@pytest.mark.parametrize("start", [-20000, 0])
+def test_a_table_read_in_order_has_the_bytes_of_one_read_at_once(width: int, start: int) -> None:
+    whole = table(width, Positions.contiguous(start, 40000), "float32")
+    expected = whole.read(0, size(whole)).tobytes()
+    step = size(whole) // 37 + 1
+
+    in_order = [
+        whole.read(first, min(first + step, size(whole))) for first in range(0, size(whole), step)
+    ]
+
+    assert expected == np.concatenate(in_order).tobytes()
+
+
+def test_a_table_may_be_read_from_several_threads_at_once() -> None:
+    shared = table(512, Positions.contiguous(-3000, 12000), "float32")
+    starts = [*range(0, size(shared), 2**18), *reversed(range(0, size(shared), 2**18))]
+
+    with ThreadPoolExecutor(4) as pool:
+        read = list(pool.map(lambda first: shared.read(first, first + 2**16).tobytes(), starts))
+
+    alone = [
+        table(512, shared.positions, "float32").read(first, first + 2**16).tobytes()
+        for first in starts
+    ]
+    assert alone == read
+
+
+def test_positions_in_several_runs_have_the_bytes_of_each_run() -> None:
+    both = table(96, Positions.of_runs([Run(-500, 1, 1000), Run(10**12, 1, 1000)]))
+    parts = [table(96, Positions.contiguous(start, 1000)) for start in (-500, 10**12)]
+
+    assert both.read(0, size(both)).tobytes() == b"".join(
+        part.read(0, size(part)).tobytes() for part in parts
+    )

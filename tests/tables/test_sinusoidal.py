@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.tables import sinusoidal
-from service.tables.angle import MAX_POSITION
+from service.tables.angle import MAX_POSITION, Float64s
 from service.tables.dtypes import FLOAT32, FLOAT64, REAL_DTYPES, widened
 from service.tables.positions import Positions, Run
 from service.tables.table import StoredTable, size
@@ -81,6 +81,10 @@ def test_float64_is_within_six_units_and_small_angles_keep_their_relative_precis
 def test_tiny_sines_are_as_good_as_large_ones(position: int) -> None:
     (row,) = read(4096, 1e12, [position], "interleaved", "float64")
 
+    check_tiny_sines(row, position)
+
+
+def check_tiny_sines(row: Float64s, position: int) -> None:
     for pair in range(0, 2048, 50):
         angle = position * frequency(1e12, 4096, pair)
         if abs(angle) < 1:
