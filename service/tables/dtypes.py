@@ -55,6 +55,24 @@ def with_one_nan(values: Float64s) -> Float64s:
     return values
 
 
+def round_results(values: Float64s, elements: Elements, dtype: DType) -> bool:
+    """Round as ``round_into`` does, every NaN to the same one, and tell whether all are finite.
+
+    The values may be changed.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        round_into(values, elements, dtype)
+        if all_finite(elements, dtype):
+            return True
+        round_into(with_one_nan(values), elements, dtype)
+        return False
+
+
+def all_finite(elements: Elements, dtype: DType) -> bool:
+    """Tell whether there is no NaN and no infinity among elements of a real type."""
+    return bool(np.isfinite(decimal_view(elements, dtype)).all())
+
+
 def widened(elements: Elements, dtype: DType) -> Float64s:
     """Give the float64 values of the elements of a real type, exactly."""
     # A signalling NaN becomes a quiet one, which is no reason to warn.

@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 import numpy as np
 
+from service.tables.angle import Float64s
 from service.tables.channels import Channels, Component
 from service.tables.document import Document, ParameterValue
 from service.tables.dtypes import (
@@ -19,11 +20,11 @@ from service.tables.dtypes import (
     FLOAT64,
     DType,
     Elements,
-    round_into,
+    all_finite,
+    round_results,
     widened,
-    with_one_nan,
 )
-from service.tables.phasor import PhasorTable, component
+from service.tables.phasor import PhasorTable
 from service.tables.positions import Positions
 from service.tables.scaling import FrequencyRule, Geometric, Given
 from service.tables.table import StoredTable, Table, steps
@@ -151,6 +152,10 @@ def rope(*, rule: Geometric | Given, positions: Positions, pack: str, dtype: DTy
     return Document("rope", parameters, tables, has_parts=len(tables) > 1)
 
 
+# Arrays of float64 that a rotation goes through.
+_ARRAYS = 8
+
+
 @dataclass(frozen=True)
 class Rotation:
     """The rotation of queries or keys by their positions.
@@ -179,23 +184,47 @@ class Rotation:
     def of(self, x: StoredTable) -> StoredTable:
         """Rotate x, of shape (…, S, head_dim)."""
         *leading, rows, head_dim = x.shape
-        first_of_pair, second_of_pair = _pair_channels(self.rule.count, self.layout)
+        width = 2 * self.rule.count
         source = x.elements.reshape(prod(leading), rows, head_dim)
-        result = source.copy()
-        for part in steps(rows, len(source) * head_dim):
-            at = self.positions.at(part.start, part.stop)
-            cos, sin = component(self.rule, "cos", at), component(self.rule, "sin", at)
-            sin = 0.0 - sin if self.inverse else sin
-            x0 = widened(source[:, part, first_of_pair], x.dtype)
-            x1 = widened(source[:, part, second_of_pair], x.dtype)
-            with np.errstate(over="ignore", invalid="ignore"):
-                turned = with_one_nan(x0 * cos - x1 * sin), with_one_nan(x1 * cos + x0 * sin)
-                round_into(turned[0], result[:, part, first_of_pair], x.dtype)
-                round_into(turned[1], result[:, part, second_of_pair], x.dtype)
-        return StoredTable.computed(result.reshape(x.shape), x.dtype)
+        result = np.empty_like(source)
+        result[..., width:] = source[..., width:]
+        is_finite = all_finite(result[..., width:], x.dtype)
+        cosines, sines = self._table("cos", rows), self._table("sin", rows)
+        for part in steps(rows, _ARRAYS * width):
+            cos, sin = (
+                table.read(part.start * width, part.stop * width).reshape(-1, width)
+                for table in (cosines, sines)
+            )
+            self._sign(sin)
+            for group in steps(len(source), _ARRAYS * cos.size):
+                turned = self._turned(widened(source[group, part, :width], x.dtype), cos, sin)
+                is_finite &= round_results(turned, result[group, part, :width], x.dtype)
+        return StoredTable(result.reshape(x.shape), x.dtype, is_finite)
 
+    def _table(self, name: Component, rows: int) -> PhasorTable:
+        width = 2 * self.rule.count
+        channels = Channels((name, name), self.layout == "interleaved", width)
+        return PhasorTable(self.rule, channels, self.positions, FLOAT64, (rows, width))
 
-def _pair_channels(pairs: int, layout: str) -> tuple[slice, slice]:
-    if layout == "half":
-        return slice(0, pairs), slice(pairs, 2 * pairs)
-    return slice(0, 2 * pairs, 2), slice(1, 2 * pairs, 2)
+    def _sign(self, sin: Float64s) -> None:
+        """Turn sines into what multiplies the other channel of each pair."""
+        if self.inverse:
+            np.subtract(0.0, sin, out=sin)
+        first, _ = self._pair_channels()
+        np.negative(sin[:, first], out=sin[:, first])
+
+    def _turned(self, x: Float64s, cos: Float64s, sin: Float64s) -> Float64s:
+        first, second = self._pair_channels()
+        with np.errstate(over="ignore", invalid="ignore"):
+            turned = x * cos
+            others = np.empty_like(turned)
+            others[..., first], others[..., second] = x[..., second], x[..., first]
+            others *= sin
+            turned += others
+        return turned
+
+    def _pair_channels(self) -> tuple[slice, slice]:
+        pairs = self.rule.count
+        if self.layout == "half":
+            return slice(0, pairs), slice(pairs, 2 * pairs)
+        return slice(0, 2 * pairs, 2), slice(1, 2 * pairs, 2)

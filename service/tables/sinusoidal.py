@@ -10,16 +10,20 @@ from math import prod, sqrt
 
 import numpy as np
 
+from service.tables.angle import Float64s
 from service.tables.channels import Channels
 from service.tables.decimals import DecimalTable
 from service.tables.document import Document, ParameterValue
-from service.tables.dtypes import FLOAT64, DType, round_into, widened, with_one_nan
+from service.tables.dtypes import FLOAT64, DType, round_results, widened
 from service.tables.phasor import PhasorTable
 from service.tables.positions import Positions
 from service.tables.scaling import Geometric, wavelengths
 from service.tables.table import StoredTable, steps
 
 CONVENTION = "vaswani"
+
+# Arrays of float64 that a sum goes through.
+_ARRAYS = 8
 
 
 def geometric(d_model: int, base: float) -> Geometric:
@@ -96,18 +100,21 @@ class Sum:
     def of(self, x: StoredTable) -> StoredTable:
         """Add to x, of shape (…, L, d_model)."""
         *leading, rows, d_model = x.shape
-        factor = sqrt(d_model) if self.scale_embeddings else 1.0
         source = x.elements.reshape(prod(leading), rows, d_model)
         result = np.empty_like(source)
+        is_finite = True
         rule, channels = geometric(d_model, self.base), _channels(d_model, self.layout)
         table = PhasorTable(rule, channels, self.positions, FLOAT64, (rows, d_model))
-        for part in steps(rows, len(source) * d_model):
+        for part in steps(rows, _ARRAYS * d_model):
             encoded = table.read(part.start * d_model, part.stop * d_model).reshape(-1, d_model)
-            with np.errstate(over="ignore", invalid="ignore"):
-                total = widened(source[:, part], x.dtype) * factor
-                total += encoded
-                round_into(with_one_nan(total), result[:, part], x.dtype)
-        return StoredTable.computed(result.reshape(x.shape), x.dtype)
+            for group in steps(len(source), _ARRAYS * encoded.size):
+                with np.errstate(over="ignore", invalid="ignore"):
+                    total = self._scaled(widened(source[group, part], x.dtype)) + encoded
+                is_finite &= round_results(total, result[group, part], x.dtype)
+        return StoredTable(result.reshape(x.shape), x.dtype, is_finite)
+
+    def _scaled(self, embeddings: Float64s) -> Float64s:
+        return embeddings * sqrt(self.d_model) if self.scale_embeddings else embeddings
 
 
 def _convention(d_model: int, base: float, layout: str) -> dict[str, ParameterValue]:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from service.tables.dtypes import DType, Elements, decimal_view
+from service.tables.dtypes import DType, Elements
 
 
 class Table(Protocol):
@@ -103,11 +103,6 @@ class StoredTable:
     elements: Elements
     dtype: DType
     is_finite: bool = True
-
-    @classmethod
-    def computed(cls, elements: Elements, dtype: DType) -> "StoredTable":
-        """Make a table of results, looking for what is not finite."""
-        return cls(elements, dtype, bool(np.isfinite(decimal_view(elements, dtype)).all()))
 
     @property
     def shape(self) -> tuple[int, ...]:

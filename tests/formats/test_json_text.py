@@ -163,8 +163,7 @@ def test_integers_of_any_size_are_the_nearest_numbers() -> None:
     assert content.parameters == {"note": "\U0001f600"}
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_results_that_are_not_finite_are_refused(value: float) -> None:
-    table = StoredTable.computed(np.array([[value, 1.0]]), FLOAT64)
+def test_results_that_are_not_finite_are_refused() -> None:
+    table = StoredTable(np.array([[np.nan, 1.0]]), FLOAT64, is_finite=False)
 
     assert "NaN" in (JSON.refusal(Document("rope-apply", {}, {"x": table})) or "")

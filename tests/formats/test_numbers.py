@@ -26,7 +26,7 @@ def test_no_element_is_longer_than_the_limit_says() -> None:
 
 def test_what_has_no_decimals_says_why() -> None:
     complex_table = StoredTable(np.zeros((1, 1), "<c8"), COMPLEX64)
-    infinite = StoredTable.computed(np.array([[np.inf]]), FLOAT64)
+    infinite = StoredTable(np.array([[np.inf]]), FLOAT64, is_finite=False)
 
     assert no_spelling(Document("x", {}, {"x": complex_table}), "CSV") == (
         "complex numbers have no CSV"

@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.tables.dtypes import BFLOAT16, REAL_DTYPES, decimal_view, round_into, widened
+from service.tables.dtypes import (
+    BFLOAT16,
+    REAL_DTYPES,
+    decimal_view,
+    round_into,
+    round_results,
+    widened,
+)
 from tests.exact import rounded
 
 VALUES = st.one_of(
@@ -71,3 +78,19 @@ def test_bfloat16_prints_as_the_float32_of_its_value() -> None:
 
     assert view.dtype == np.float32
     assert view.tolist() == [1.5, -1.0]
+
+
+@pytest.mark.parametrize("name", sorted(REAL_DTYPES))
+@pytest.mark.parametrize("value", [np.nan, -np.nan, np.inf, -np.inf, 1e300])
+def test_results_tell_whether_they_are_finite(name: str, value: float) -> None:
+    dtype = REAL_DTYPES[name]
+    values = np.array([1.0, value, -2.0])
+    results, expected = np.empty(3, dtype=dtype.storage), np.empty(3, dtype=dtype.storage)
+    with np.errstate(over="ignore"):
+        round_into(np.where(np.isnan(values), np.nan, values), expected, dtype)
+
+    told = round_results(values.copy(), results, dtype)
+
+    assert told == np.isfinite(decimal_view(expected, dtype)).all()
+    assert round_results(np.array([1.0, 2.0, 3.0]), np.empty(3, dtype=dtype.storage), dtype)
+    assert expected.tobytes() == results.tobytes()

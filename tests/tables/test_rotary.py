@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from service.tables import rotary
+from service.tables import table as table_module
 from service.tables.angle import MAX_POSITION
 from service.tables.dtypes import (
     BFLOAT16,
@@ -257,3 +258,26 @@ def test_every_nan_of_a_rotation_is_the_same(dtype: DType) -> None:
     is_nan = np.isnan(widened(out, dtype))
     assert is_nan.sum() >= 4
     assert {element.tobytes() for element in out[is_nan]} == {one_nan[0].tobytes()}
+
+
+@pytest.mark.parametrize("channel", [0, 5])
+def test_a_rotation_tells_whether_its_result_is_finite(channel: int) -> None:
+    """Channel 5 is past those that turn."""
+    x = np.ones((3, 6))
+    rotation = Rotation(Geometric(10000.0, 4, 2), Positions.contiguous(0, 3), "half", inverse=False)
+    assert rotation.of(StoredTable(x, FLOAT64)).is_finite
+
+    x[1, channel] = np.inf
+
+    assert not rotation.of(StoredTable(x, FLOAT64)).is_finite
+
+
+@pytest.mark.parametrize("layout", ["interleaved", "half"])
+def test_steps_of_a_rotation_do_not_show(monkeypatch: pytest.MonkeyPatch, layout: str) -> None:
+    x = StoredTable(np.random.default_rng(3).standard_normal((5, 300, 24)), FLOAT64)
+    rotation = Rotation(Geometric(10000.0, 16, 8), Positions.contiguous(-90, 300), layout, False)
+    sent, expected = x.elements.copy(), rotation.of(x).elements.tobytes()
+    monkeypatch.setattr(table_module, "_STEP_ELEMENTS", 9000)
+
+    assert expected == rotation.of(x).elements.tobytes()
+    assert (sent == x.elements).all()
