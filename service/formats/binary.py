@@ -4,7 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from service.formats.format import BLOCK_BYTES
+import numpy as np
+
+from service.formats.format import BLOCK_BYTES, Block
 from service.tables.table import Table, size_bytes
 
 
@@ -24,7 +26,7 @@ class BinaryBody:
         """The length itself."""
         return self.length_bytes
 
-    def blocks(self, start: int = 0, stop: int | None = None) -> Iterator[bytes]:
+    def blocks(self, start: int = 0, stop: int | None = None) -> Iterator[Block]:
         """Make the bytes from start to stop, in blocks of bounded work."""
         end = self.length_bytes if stop is None else stop
         offset = 0
@@ -40,7 +42,7 @@ def _length(part: bytes | Table) -> int:
     return len(part) if isinstance(part, bytes) else size_bytes(part)
 
 
-def _part_blocks(part: bytes | Table, start: int, stop: int) -> Iterator[bytes]:
+def _part_blocks(part: bytes | Table, start: int, stop: int) -> Iterator[Block]:
     if isinstance(part, bytes):
         yield part[start:stop]
         return
@@ -50,5 +52,5 @@ def _part_blocks(part: bytes | Table, start: int, stop: int) -> Iterator[bytes]:
         end = min(stop, (start // block_bytes + 1) * block_bytes)
         first = start // item
         elements = part.read(first, -(-end // item))
-        yield elements.tobytes()[start - first * item : end - first * item]
+        yield elements.view(np.uint8).data.toreadonly()[start - first * item : end - first * item]
         start = end

@@ -63,3 +63,11 @@ def test_the_last_bytes_of_a_table_larger_than_any_disk_are_there_at_once() -> N
 
     assert body.length_bytes == 2**55 * 6 * 4
     assert len(b"".join(body.blocks(body.length_bytes - 24))) == 24
+
+
+def test_blocks_of_tables_are_views_that_nobody_can_write_through() -> None:
+    (block,) = body_of("bin", "bfloat16", 8).blocks()
+
+    assert isinstance(block, memoryview)
+    assert block.readonly
+    assert len(block) == block.nbytes == 8 * 6 * 2
