@@ -64,6 +64,7 @@ async def _send_blocks(blocks: AsyncGenerator[Block, None], receive: Receive, se
                 if gone.done():
                     return
                 await send({"type": "http.response.body", "body": block, "more_body": True})
+                del block
                 await send({"type": "http.response.body", "body": b"", "more_body": True})
         await send({"type": "http.response.body", "body": b""})
     finally:

@@ -48,24 +48,31 @@ class Prepared:
             return None
         return asked.span(self.tag, self.length_bytes)
 
-    def built(self, span: Span | None, built: Built) -> Answer:
-        """Answer with a body that is there, or a part of it."""
-        headers = [*self.headers, *self.described, (b"repr-digest", built.repr_digest.encode())]
-        if span is None:
-            return Answer(HTTPStatus.OK, headers, built.body)
-        part = memoryview(built.body)[span.start : span.stop]
-        return Answer(HTTPStatus.PARTIAL_CONTENT, [*headers, *self._range(span)], part)
+    def built(
+        self, span: Span | None, built: Built, pieces: AsyncGenerator[Block, None] | None = None
+    ) -> Answer:
+        """Answer with a body that is there, or a part of it, sent at once or in pieces."""
+        described = [*self.described, (b"repr-digest", built.repr_digest.encode())]
+        if pieces is not None:
+            return self._answer(described, span, pieces, len(built.body))
+        body = built.body if span is None else memoryview(built.body)[span.start : span.stop]
+        return self._answer(described, span, body)
 
     def made(self, span: Span | None, body: Block | AsyncGenerator[Block, None]) -> Answer:
         """Answer with a body, or a part of it, that is only kept for this answer."""
-        headers = [*self.headers, *self.described]
-        if span is not None:
-            headers += self._range(span)
-        if not isinstance(body, bytes | memoryview):
-            length_bytes = self.length_bytes if span is None else span.length_bytes
-            headers += raw({} if length_bytes is None else {"Content-Length": str(length_bytes)})
-        status = HTTPStatus.OK if span is None else HTTPStatus.PARTIAL_CONTENT
-        return Answer(status, headers, body)
+        return self._answer(self.described, span, body, self.length_bytes)
 
-    def _range(self, span: Span) -> RawHeaders:
-        return raw({"Content-Range": span.content_range(self.length_bytes or 0)})
+    def _answer(
+        self,
+        described: RawHeaders,
+        span: Span | None,
+        body: Block | AsyncGenerator[Block, None],
+        length_bytes: int | None = None,
+    ) -> Answer:
+        headers = [*self.headers, *described]
+        if span is not None:
+            headers += raw({"Content-Range": span.content_range(self.length_bytes or 0)})
+            length_bytes = span.length_bytes
+        if length_bytes is not None and not isinstance(body, bytes | memoryview):
+            headers += raw({"Content-Length": str(length_bytes)})
+        return Answer(HTTPStatus.OK if span is None else HTTPStatus.PARTIAL_CONTENT, headers, body)

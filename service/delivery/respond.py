@@ -1,6 +1,6 @@
 """From a document to an answer: limits, cache, and how its body is made."""
 
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -18,10 +18,13 @@ from service.delivery.representation import Representation, represent
 from service.delivery.wanted import Wanted
 from service.delivery.warm import FinishedAnswers
 from service.delivery.workers import SHORT_WORK, Workers
+from service.formats.format import BLOCK_BYTES, Block
 from service.settings import Settings
 from service.tables.document import Document
 
 MAX_BUILD_WORK = 2**24
+MAX_HELD_BYTES = 4 * BLOCK_BYTES
+"""The longest body that is sent whole, so that a slow reader holds it though it is forgotten."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,10 @@ class Delivery:
             span = span.within(self.settings.max_response_bytes)
         if not self._is_kept(shown):
             return await self._made(prepared, shown, span)
-        built = await self.cache.get(shown.tag, lambda: self._build(shown))
+        built = await self._kept(shown)
+        if len(built.body) > MAX_HELD_BYTES:
+            part = span or Span(0, len(built.body))
+            return prepared.built(span, built, self._pieces(shown, part))
         if len(built.body) <= self.settings.max_response_bytes:
             self.answers.keep(request.scope, prepared, built)
         return prepared.built(span, built)
@@ -80,6 +86,26 @@ class Delivery:
             return prepared.made(span, self.workers.iterate(blocks))
         return prepared.made(span, await self.workers.run(lambda: b"".join(blocks), cost))
 
+    async def _pieces(self, shown: Representation, part: Span) -> AsyncGenerator[Block, None]:
+        """Give a part of a body piece by piece, each from the cache or made anew.
+
+        Nothing else of the body is held for a reader who is slow.
+        """
+        for start in range(part.start, part.stop, BLOCK_BYTES):
+            piece = Span(start, min(start + BLOCK_BYTES, part.stop))
+            yield await self._piece(shown, piece)
+
+    async def _piece(self, shown: Representation, piece: Span) -> Block:
+        built = self.cache.find(shown.tag)
+        if built is None and shown.body.length_bytes is not None:
+            blocks = shown.body.blocks(piece.start, piece.stop)
+            return await self.workers.run(lambda: b"".join(blocks), shown.cost(piece))
+        built = built or await self._kept(shown)
+        return built.body[piece.start : piece.stop]
+
+    async def _kept(self, shown: Representation) -> Built:
+        return await self.cache.get(shown.tag, partial(self._build, shown))
+
     def _is_kept(self, shown: Representation) -> bool:
         """Tell whether a body is built whole and kept: long work stops with its client."""
         limit_bytes = self.settings.cache_entry_bytes
@@ -91,12 +117,12 @@ class Delivery:
         if shown.derive is None:
             blocks = shown.file.blocks()
         else:
-            file = await self.cache.get(shown.file_tag, partial(self._build, shown.plain()))
+            file = await self._kept(shown.plain())
             blocks, cost = shown.derive([file.body]), len(file.body)
         if cost <= SHORT_WORK:
             return await self.workers.run(partial(Built.of, blocks), cost)
-        made = [block async for block in self.workers.iterate(blocks)]
-        return await self.workers.run(partial(Built.of, iter(made)), cost)
+        made = await self.workers.collect(blocks)
+        return await self.workers.run(partial(Built.of, made), cost)
 
 
 def _prepared(

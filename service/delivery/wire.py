@@ -50,6 +50,8 @@ class FinishedAnswersProtocol(HttpToolsProtocol):
         answers: FinishedAnswers | None = self.app_state.get(STATE)
         found = answers.find(spelling) if answers and spelling else None
         if found is None:
+            # It runs if the request before this one, in the same segment, was answered here.
+            self._unset_keepalive_if_required()
             super().on_headers_complete()
             return
         finished, built = found

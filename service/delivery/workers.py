@@ -26,6 +26,7 @@ class Workers:
 
     def __init__(self, threads: int) -> None:
         self._long = ThreadPoolExecutor(threads, thread_name_prefix="posref-long")
+        self._collecting = asyncio.Semaphore(threads)
         self._short = ThreadPoolExecutor(_SHORT_LANE_THREADS, thread_name_prefix="posref-short")
 
     async def run(self, work: Callable[[], Result], cost: int) -> Result:
@@ -43,6 +44,15 @@ class Workers:
         loop = asyncio.get_running_loop()
         while (block := await loop.run_in_executor(self._long, _turn, blocks)) is not None:
             yield block
+            del block
+
+    async def collect(self, blocks: Iterator[Block]) -> list[Block]:
+        """Make all blocks of a body, of as many bodies at a time as there are threads.
+
+        Bodies wait for their turn as a whole: those that are half made would take room.
+        """
+        async with self._collecting:
+            return [block async for block in self.iterate(blocks)]
 
     @property
     def waiting(self) -> int:

@@ -3,6 +3,7 @@
 import pytest
 
 from service.app import create_app
+from service.delivery import respond
 from service.settings import Settings
 from tests.client import Client, client_of
 
@@ -78,6 +79,29 @@ def test_a_posted_answer_is_streamed_too() -> None:
 
     assert json_answer.json()["shape"] == [100, 2]
     assert int(npy_answer.headers["Content-Length"]) == len(npy_answer.content) == 128 + 1600
+
+
+@pytest.mark.parametrize("cache_bytes", [0, 2**20])
+@pytest.mark.parametrize("extension", ["npy", "csv", "json"])
+def test_a_long_body_is_sent_in_pieces_that_do_not_show(
+    client: Client, monkeypatch: pytest.MonkeyPatch, extension: str, cache_bytes: int
+) -> None:
+    url = f"/encoding.{extension}?seq_len=30&d_model=16"
+    whole = client.get(url)
+    monkeypatch.setattr(respond, "MAX_HELD_BYTES", 100)
+    monkeypatch.setattr(respond, "BLOCK_BYTES", 64)
+    with client_of(create_app(Settings(cache_bytes=cache_bytes))) as other:
+        for _ in range(2):
+            pieces = other.get(url)
+            part = other.get(url, range="bytes=5-1004")
+            packed = other.get(url, accept_encoding="gzip")
+
+            assert dict(pieces.headers) == dict(whole.headers)
+            assert pieces.content == packed.content == whole.content
+            if extension == "npy":
+                assert part.content == whole.content[5:1005]
+                assert part.headers["Repr-Digest"] == whole.headers["Repr-Digest"]
+        assert not len(other.app.state.delivery.answers._answers)
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,31 @@ def test_streams_take_turns_on_a_thread(workers: Workers) -> None:
     assert turns == ["a", "b"] * 4
 
 
+def test_bodies_are_made_one_after_the_other_while_a_stream_goes_on(workers: Workers) -> None:
+    turns: list[str] = []
+
+    def blocks(name: str) -> Iterator[Block]:
+        for _ in range(3):
+            turns.append(name)
+            yield bytes(BLOCK_BYTES)
+
+    async def exhaust() -> None:
+        async for _ in workers.iterate(blocks("stream")):
+            pass
+
+    async def scenario() -> None:
+        stream = asyncio.ensure_future(exhaust())
+        bodies = await asyncio.gather(*(workers.collect(blocks(name)) for name in ("a", "b")))
+        await stream
+        assert [len(body) for body in bodies] == [3, 3]
+
+    asyncio.run(scenario())
+
+    of_bodies = [name for name in turns if name != "stream"]
+    assert of_bodies == ["a", "a", "a", "b", "b", "b"]
+    assert turns.index("stream") < turns.index("b")
+
+
 def test_blocks_are_made_one_at_a_time_when_asked_for(workers: Workers) -> None:
     made: list[int] = []
 

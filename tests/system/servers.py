@@ -1,0 +1,122 @@
+"""A posref server as a process of its own: what it answers, counts and takes of the machine."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.system.processes import free_port, wait_until
+
+ROOT = Path(__file__).parents[2]
+KIB, MIB, GIB = 2**10, 2**20, 2**30
+
+_ANSWER_SECONDS = 60.0
+_END_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server that answers on a port of this machine."""
+
+    process: subprocess.Popen[bytes]
+    port: int
+
+    def url(self, target: str) -> str:
+        return f"http://127.0.0.1:{self.port}{target}"
+
+    def request(self, method: str, target: str, **headers: str) -> httpx.Response:
+        """Ask over a connection of its own, with just these headers."""
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        return httpx.request(
+            method, self.url(target), headers=named, timeout=_ANSWER_SECONDS, trust_env=False
+        )
+
+    def get(self, target: str, **headers: str) -> httpx.Response:
+        return self.request("GET", target, **headers)
+
+    def range(self, target: str, first: int, last: int) -> bytes:
+        """Give some bytes, which must be answered as a part."""
+        answer = self.get(target, Range=f"bytes={first}-{last}")
+        assert answer.status_code == httpx.codes.PARTIAL_CONTENT, answer.text
+        assert answer.headers["Content-Range"].startswith(f"bytes {first}-{last}/")
+        return answer.content
+
+    def count(self, name: str, **labels: str) -> int:
+        """Sum those of the server's own counts that have a name and labels."""
+        families = text_string_to_metric_families(self.get("/metrics").text)
+        samples = [sample for family in families for sample in family.samples]
+        return sum(
+            int(sample.value)
+            for sample in samples
+            if sample.name == name and labels.items() <= sample.labels.items()
+        )
+
+    def memory_bytes(self, line: str) -> int:
+        """Read a line of the process's status: VmRSS, or VmHWM for the peak of that."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        values = dict(entry.split(":", 1) for entry in status.splitlines())
+        return int(values[line].removesuffix("kB")) * KIB
+
+    def forget_peak(self) -> None:
+        """Let VmHWM start anew from what the process takes now."""
+        Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")
+
+    def cpu_seconds(self) -> float:
+        stat = Path(f"/proc/{self.process.pid}/stat").read_text()
+        user, system = stat.rpartition(")")[2].split()[11:13]
+        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+    def end(self) -> int:
+        """Tell it to end; gives its exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(_END_SECONDS)
+
+    def is_ready(self) -> bool:
+        if self.process.poll() is not None:
+            pytest.fail(f"the server ended with code {self.process.returncode}")
+        try:
+            return self.get("/readyz").is_success
+        except httpx.TransportError:
+            return False
+
+
+@contextmanager
+def running(**settings: int) -> Iterator[Server]:
+    """Run a server with its default settings but for these, POSREF_NAME by name."""
+    port = free_port()
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("POSREF_")}
+    given = {f"POSREF_{name.upper()}": str(value) for name, value in settings.items()}
+    words = [sys.executable, "-m", "service", "serve", "--host=127.0.0.1", f"--port={port}"]
+    with subprocess.Popen(
+        words, cwd=ROOT, env={**kept, **given}, stderr=subprocess.DEVNULL
+    ) as process:
+        server = Server(process, port)
+        try:
+            wait_until("the server answers", server.is_ready, seconds=60)
+            yield server
+        finally:
+            _stop(process)
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(_END_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise
+
+
+def posref_get(target: str, file: Path) -> Path:
+    """Write a table to a file without a server."""
+    words = [sys.executable, "-m", "service", "get", target, f"--output={file}"]
+    subprocess.run(words, cwd=ROOT, check=True, timeout=600)
+    return file

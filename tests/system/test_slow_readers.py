@@ -1,0 +1,110 @@
+"""Readers that take a little of a huge table and then wait: they cost a block each, and no work."""
+
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import httpx
+import pytest
+
+from tests.system.processes import wait_until
+from tests.system.servers import KIB, MIB, Server, running
+
+pytestmark = pytest.mark.system
+
+READERS = 50
+GROWTH_BYTES = 72 * MIB
+HUGE = f"/encoding.npy?seq_len={2**40}&d_model=512"
+SMALL = "/encoding.npy?seq_len=4&d_model=4&base=100"
+KEPT_BYTES = 64 * MIB
+HELD_SECONDS = 3.0
+TAKEN_BYTES = 4 * KIB
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with running(max_response_bytes=2**63 - 1, shutdown_seconds=2) as server:
+        server.get("/encoding.npy?seq_len=32768&d_model=512")
+        yield server
+
+
+@contextmanager
+def slow_readers(server: Server, target: str = HUGE) -> Iterator[list[socket.socket]]:
+    """Begin to read a table many times, each with a number of its own, and stop reading."""
+    with ExitStack() as stack:
+        readers = [stack.enter_context(socket.socket()) for _ in range(READERS)]
+        for number, reader in enumerate(readers):
+            reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, TAKEN_BYTES)
+            reader.settimeout(60)
+            reader.connect(("127.0.0.1", server.port))
+            reader.sendall(_request(target, number))
+        for reader in readers:
+            assert reader.recv(TAKEN_BYTES).startswith(b"HTTP/1.1 200 OK\r\n")
+        wait_until("nothing is made for nobody", lambda: is_at_rest(server))
+        yield readers
+
+
+def _request(target: str, number: int) -> bytes:
+    return f"GET {target}&start={number} HTTP/1.1\r\nHost: posref.test\r\n\r\n".encode()
+
+
+def is_at_rest(server: Server) -> bool:
+    """Tell whether it works for less than a tenth of a second."""
+    before = server.cpu_seconds()
+    time.sleep(1)
+    return server.cpu_seconds() - before < 0.1
+
+
+def test_they_hold_a_block_each(server: Server) -> None:
+    before = server.memory_bytes("VmRSS")
+    server.forget_peak()
+
+    with slow_readers(server):
+        time.sleep(HELD_SECONDS)
+
+        assert server.memory_bytes("VmHWM") - before <= GROWTH_BYTES
+
+
+def test_they_hold_no_more_of_tables_that_were_kept_and_forgotten() -> None:
+    kept = f"/encoding.npy?seq_len={2**13 - 1}&d_model=512"
+    with running(cache_bytes=KEPT_BYTES) as server:
+        before = server.memory_bytes("VmRSS")
+
+        with slow_readers(server, kept):
+            grown = server.memory_bytes("VmRSS") - before
+
+        assert server.count("posref_builds_total") == READERS
+        assert grown <= GROWTH_BYTES + 2 * KEPT_BYTES
+
+
+def test_others_are_answered_meanwhile(server: Server) -> None:
+    with slow_readers(server):
+        assert len(server.get(SMALL).content) == 192
+        assert len(server.range(HUGE, 2**50, 2**50 + 99_999)) == 100_000
+        assert server.get("/readyz").status_code == httpx.codes.OK
+
+
+def test_they_go_on_where_they_stopped(server: Server) -> None:
+    with slow_readers(server) as readers:
+        reader = readers[READERS // 2]
+        received = bytearray()
+        while len(received) < 3 * MIB:
+            received += reader.recv(MIB)
+
+    whole = server.range(f"{HUGE}&start={READERS // 2}", 0, 4 * MIB)
+    assert bytes(received) in whole
+
+
+def test_their_leaving_ends_the_work_for_them(server: Server) -> None:
+    with slow_readers(server):
+        pass
+
+    wait_until("nothing is made for those who left", lambda: is_at_rest(server))
+    assert server.get(SMALL).status_code == httpx.codes.OK
+    assert server.end() == 0
+
+
+def test_they_do_not_keep_the_server_from_ending(server: Server) -> None:
+    with slow_readers(server):
+        assert server.end() == 0
