@@ -2,14 +2,19 @@
 
 What a server does for an application that might do anything (a task, a scope, events, a check of
 every header) takes nine tenths of the time of a small answer that is there already.
+
+Blocks of a long answer are written without holding the interpreter, which is making the next.
 """
 
+import asyncio
+import os
 from types import SimpleNamespace
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from service.delivery.warm import FinishedAnswers, Spelling
+from service.formats.format import Block
 
 STATE = "finished_answers"
 """The name under which the lifespan hands the finished answers to the server."""
@@ -37,12 +42,48 @@ _ANSWERED: Any = SimpleNamespace(
 )
 
 
+class FreeingTransport:
+    """A transport that lets other threads run while a long block goes to the system.
+
+    uvloop's own holds the interpreter as long as the system copies.
+    """
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._socket: int = transport.get_extra_info("socket").fileno()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: Block) -> None:
+        """Write what the system takes at once, and leave the rest to the transport."""
+        if len(data) > _JOINED_BYTES and self._is_clear():
+            data = memoryview(data)[self._written(data) :]
+        self._transport.write(data)
+
+    def _is_clear(self) -> bool:
+        return not self._transport.is_closing() and self._transport.get_write_buffer_size() == 0
+
+    def _written(self, data: Block) -> int:
+        try:
+            return os.write(self._socket, data)
+        # Whether it is full or gone, the transport finds out by itself.
+        except OSError:
+            return 0
+
+
 class FinishedAnswersProtocol(HttpToolsProtocol):
     """uvicorn's protocol, which asks for a finished answer first; uvicorn 0.54.
 
     It answers a plain GET of the whole on a connection that has nothing else to do; any other
     request takes the usual way. Time-outs, counts, shutdown and pipelining are uvicorn's own.
     """
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin a connection; only one without TLS is written to past its transport."""
+        is_plain = transport.get_extra_info("sslcontext") is None
+        freeing: Any = FreeingTransport(transport) if is_plain else transport
+        super().connection_made(freeing)
 
     def on_headers_complete(self) -> None:
         """Answer a request whose headers are there, or start the application on it."""

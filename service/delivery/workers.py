@@ -40,11 +40,16 @@ class Workers:
         return await asyncio.get_running_loop().run_in_executor(lane, work)
 
     async def iterate(self, blocks: Iterator[Block]) -> AsyncGenerator[Block, None]:
-        """Make blocks in turns of bounded time and size, each when it is asked for."""
+        """Make blocks in turns of bounded time and size, each while the one before it is used."""
         loop = asyncio.get_running_loop()
-        while (block := await loop.run_in_executor(self._long, _turn, blocks)) is not None:
-            yield block
-            del block
+        ahead = loop.run_in_executor(self._long, _turn, blocks)
+        try:
+            while (block := await ahead) is not None:
+                ahead = loop.run_in_executor(self._long, _turn, blocks)
+                yield block
+                del block
+        finally:
+            ahead.cancel()
 
     async def collect(self, blocks: Iterator[Block]) -> list[Block]:
         """Make all blocks of a body, of as many bodies at a time as there are threads.

@@ -29,7 +29,7 @@ class Body(Protocol):
         """
 
 
-BLOCK_BYTES = 1024 * 1024
+BLOCK_BYTES = 512 * 1024
 
 
 @dataclass(frozen=True)

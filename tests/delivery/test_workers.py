@@ -86,7 +86,7 @@ def test_bodies_are_made_one_after_the_other_while_a_stream_goes_on(workers: Wor
     assert turns.index("stream") < turns.index("b")
 
 
-def test_blocks_are_made_one_at_a_time_when_asked_for(workers: Workers) -> None:
+def test_one_block_is_made_while_the_one_before_it_is_used(workers: Workers) -> None:
     made: list[int] = []
 
     def blocks() -> Iterator[Block]:
@@ -101,8 +101,9 @@ def test_blocks_are_made_one_at_a_time_when_asked_for(workers: Workers) -> None:
         await iterated.aclose()
 
     asyncio.run(scenario())
+    workers.close()
 
-    assert made == [0, 1]
+    assert made in ([0, 1], [0, 1, 2])
 
 
 def test_small_blocks_are_made_together(workers: Workers) -> None:
