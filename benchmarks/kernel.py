@@ -3,14 +3,16 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import log
-from statistics import median
 from typing import TypeAlias
 
 import mpmath
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.cases import BASE
+from benchmarks.figures import Measured, in_turns
 from service.tables import sinusoidal
 from service.tables.dtypes import FLOAT32
 from service.tables.positions import Positions
@@ -18,7 +20,7 @@ from service.tables.table import size
 
 Rows: TypeAlias = NDArray[np.float32]
 
-ROWS, WIDTH, BASE = 8192, 512, 10000.0
+ROWS, WIDTH = 8192, 512
 FAR_STARTS = (0, 10**6, 10**9, 10**12)
 """First positions of the tables whose errors are measured."""
 CHECKED_ROWS = (4097, ROWS - 1)
@@ -38,7 +40,9 @@ def posref(start: int, rows: int, width: int, base: float) -> Rows:
 
 
 def numpy_float64(start: int, rows: int, width: int, base: float) -> Rows:
-    angles = np.outer(np.arange(start, start + rows), base ** (-np.arange(0, width, 2) / width))
+    angles = np.outer(
+        np.arange(start, start + rows), float(base) ** (-np.arange(0, width, 2) / width)
+    )
     return _interleaved(angles)
 
 
@@ -62,40 +66,35 @@ class Contender:
     new_frequencies: bool = False
 
 
+BASELINE = Contender("NumPy formula in float64", numpy_float64)
 CONTENDERS = (
     Contender("posref", posref),
     Contender("posref, frequencies not met before", posref, new_frequencies=True),
-    Contender("NumPy formula in float64", numpy_float64),
+    BASELINE,
     Contender("NumPy formula in float32", numpy_float32),
 )
-_BASELINE = 2
 
 
 @dataclass(frozen=True)
 class Result:
-    """Of one contender: time, time as a share of the baseline's, and error by first position."""
+    """Of one contender: time in each turn, beside the baseline's, and error by first position."""
 
     name: str
-    milliseconds: float
-    share: float
+    seconds: Measured
     errors: Sequence[float]
 
 
 def measure(repeats: int) -> list[Result]:
-    times = [_round(number) for number in range(repeats)]
+    times = in_turns([partial(_seconds, contender) for contender in CONTENDERS], repeats)
+    baseline = times[CONTENDERS.index(BASELINE)]
     return [
         Result(
             contender.name,
-            1e3 * median(taken[index] for taken in times),
-            median(taken[index] / taken[_BASELINE] for taken in times),
+            Measured(taken, baseline),
             [_error(contender, start) for start in FAR_STARTS],
         )
-        for index, contender in enumerate(CONTENDERS)
+        for contender, taken in zip(CONTENDERS, times, strict=True)
     ]
-
-
-def _round(number: int) -> list[float]:
-    return [_seconds(contender, number) for contender in CONTENDERS]
 
 
 def _seconds(contender: Contender, number: int) -> float:

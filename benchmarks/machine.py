@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 
+from benchmarks import tools
+
 _PACKAGES = ("numpy", "fastapi", "uvicorn", "uvloop", "httptools", "orjson")
 
 
@@ -16,6 +18,7 @@ def describe() -> list[str]:
     return [
         f"{_cpu_model()}, {len(os.sched_getaffinity(0))} cores, {platform.machine()}",
         f"{platform.system()} {platform.release()}, load average before the run {load}",
+        tools.versions(),
         f"{platform.python_implementation()} {platform.python_version()}, {packages}",
     ]
 

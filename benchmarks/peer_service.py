@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 import orjson
-from fastapi import FastAPI, Query, Response
+from fastapi import FastAPI, Query, Request, Response
 from numpy.typing import NDArray
 
 app = FastAPI()
@@ -36,3 +36,8 @@ async def encoding(
     content = {"shape": rows.shape, "data": rows}
     body = orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY)
     return Response(body, media_type="application/json")
+
+
+@app.post("/echo")
+async def echo(request: Request) -> Response:
+    return Response(await request.body(), media_type=request.headers["content-type"])

@@ -1,6 +1,5 @@
 """The servers that are measured, each one entry, and how one is run."""
 
-import os
 import socket
 import subprocess
 import sys
@@ -14,85 +13,87 @@ from typing import IO
 
 import httpx
 
-from benchmarks.machine import pinned
+from benchmarks import nginx
+from benchmarks.cases import Case
+from benchmarks.processes import BenchmarkFailed, started
 
 HOST = "127.0.0.1"
 
-_ROOT = Path(__file__).resolve().parent.parent
 _START_SECONDS = 30.0
-_STOP_SECONDS = 10.0
-
-
-class BenchmarkFailed(Exception):
-    """Something that has to work for numbers to mean anything does not."""
-
-
-@dataclass(frozen=True)
-class Case:
-    """A table of float32 in a format."""
-
-    seq_len: int
-    d_model: int
-    extension: str
-
-    def __str__(self) -> str:
-        return f"{self.seq_len}×{self.d_model} .{self.extension}"
 
 
 @dataclass(frozen=True)
 class Server:
-    """Attributes: its name, the command that serves on a port, and the path of a table."""
+    """One that can be started.
+
+    Attributes:
+        name: what it is called in reports.
+        command: the command that serves on a port, with a folder of files.
+        path: the path of a table.
+        extensions: the formats that it is measured with.
+        is_copy: whether it serves, from the folder, the very bytes that posref answered.
+    """
 
     name: str
-    command: Callable[[int], Sequence[str]]
+    command: Callable[[int, Path], Sequence[str]]
     path: Callable[[Case], str]
+    extensions: Sequence[str] = ("npy", "json")
+    is_copy: bool = False
 
 
-def _posref(port: int) -> list[str]:
+@dataclass(frozen=True)
+class Running:
+    """A server that answers; pid is that of the process that was started."""
+
+    server: Server
+    port: int
+    pid: int
+
+    @property
+    def origin(self) -> str:
+        return f"http://{HOST}:{self.port}"
+
+    def url(self, case: Case) -> str:
+        return self.origin + self.server.path(case)
+
+
+def _posref(port: int, _folder: Path) -> list[str]:
     return [sys.executable, "-m", "service", "serve", "--host", HOST, "--port", str(port)]
 
 
-def _peer(port: int) -> list[str]:
+def _peer(port: int, _folder: Path) -> list[str]:
     listen = ["--host", HOST, "--port", str(port), "--no-access-log"]
     return [sys.executable, "-m", "uvicorn", "benchmarks.peer_service:app", *listen]
 
 
-SERVERS = (
-    Server(
-        "posref",
-        _posref,
-        lambda case: f"/encoding.{case.extension}?seq_len={case.seq_len}&d_model={case.d_model}",
-    ),
-    Server(
-        "FastAPI + lru_cache",
-        _peer,
-        lambda case: (
-            f"/encoding?seq_len={case.seq_len}&d_model={case.d_model}&form={case.extension}"
-        ),
-    ),
+def _nginx(name: str, *, sendfile: bool) -> Server:
+    return Server(
+        name,
+        lambda port, folder: nginx.command(HOST, port, folder, sendfile=sendfile),
+        lambda case: f"/{case.file_name}",
+        extensions=("npy",),
+        is_copy=True,
+    )
+
+
+POSREF = Server("posref", _posref, lambda case: f"/encoding.{case.extension}?{case.query}")
+PEER = Server(
+    "FastAPI + lru_cache", _peer, lambda case: f"/encoding?{case.query}&form={case.extension}"
 )
+NGINX = _nginx("nginx, sendfile on", sendfile=True)
+NGINX_COPYING = _nginx("nginx, sendfile off", sendfile=False)
+
+SERVERS = (POSREF, PEER, NGINX, NGINX_COPYING)
 
 
 @contextmanager
-def running(server: Server, core: int, ready: Case) -> Iterator[str]:
-    """Run a server on a core; gives its origin as soon as it answers a case."""
+def running(server: Server, folder: Path) -> Iterator[Running]:
+    """Run a server, on the cores of this process, with a folder; gives it as soon as it answers."""
     port = _free_port()
-    origin = f"http://{HOST}:{port}"
-    settings = {name: value for name, value in os.environ.items() if not _is_setting(name)}
-    with TemporaryFile() as log:
-        with pinned(core):
-            process = subprocess.Popen(
-                server.command(port), cwd=_ROOT, env=settings, stdout=log, stderr=log
-            )
-        try:
-            _wait_until_ready(process, origin + server.path(ready), log)
-            yield origin
-        finally:
-            _stop(process)
-
-
-def _is_setting(name: str) -> bool:
-    return name.startswith(("POSREF_", "UVICORN_", "WEB_CONCURRENCY"))
+    with TemporaryFile() as log, started(server.command(port, folder), log) as process:
+        instance = Running(server, port, process.pid)
+        _wait_until_ready(process, instance.origin, log)
+        yield instance
 
 
 def _free_port() -> int:
@@ -113,12 +114,3 @@ def _wait_until_ready(process: subprocess.Popen[bytes], url: str, log: IO[bytes]
             return
     log.seek(0)
     raise BenchmarkFailed(f"{process.args!r} does not answer:\n{log.read().decode()}")
-
-
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    try:
-        process.wait(_STOP_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()

@@ -1,0 +1,50 @@
+"""One run: how much is measured, where its files are, and what several rows of a report need."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from benchmarks import kernel, machine, warm
+from benchmarks.cases import Case
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much is measured.
+
+    Attributes:
+        rounds: of warm tables, everybody pinned.
+        unpinned_rounds: of what nobody is pinned for: it varies more.
+        seconds: of load in a round.
+        turns: of what is measured once at a time.
+        streamed_gibibytes: length of the table during which memory is watched.
+    """
+
+    rounds: int
+    unpinned_rounds: int
+    seconds: int
+    turns: int
+    streamed_gibibytes: int
+
+
+FULL = Plan(rounds=3, unpinned_rounds=7, seconds=3, turns=21, streamed_gibibytes=16)
+QUICK = Plan(rounds=1, unpinned_rounds=1, seconds=1, turns=5, streamed_gibibytes=1)
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What is measured for several rows is measured once, when it is first asked for."""
+
+    plan: Plan
+    folder: Path
+
+    @cached_property
+    def kernel(self) -> Sequence[kernel.Result]:
+        core, _ = machine.server_and_client_cores()
+        with machine.pinned(core):
+            return kernel.measure(self.plan.turns)
+
+    @cached_property
+    def warm(self) -> Mapping[Case, warm.Result]:
+        return warm.measure(self.folder, self.plan.seconds, self.plan.rounds)

@@ -1,0 +1,37 @@
+"""What was measured: figures of posref and of a peer, one of each in every round."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import TypeVar
+
+Figure = TypeVar("Figure")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Attributes: posref's figures, those of the peer if there is one, and what else was seen."""
+
+    ours: Sequence[float]
+    peer: Sequence[float] = ()
+    remark: str = ""
+
+    @property
+    def ratios(self) -> list[float]:
+        """Our figure ÷ the peer's, in each round."""
+        return [ours / peer for ours, peer in zip(self.ours, self.peer, strict=True)]
+
+
+def in_turns(turns: Sequence[Callable[[int], Figure]], rounds: int) -> list[list[Figure]]:
+    """Take every turn once a round, every other round in the opposite order; figures by turn."""
+    figures: list[list[Figure]] = [[] for _ in turns]
+    for number in range(rounds):
+        order = range(len(turns)) if number % 2 == 0 else reversed(range(len(turns)))
+        for index in order:
+            figures[index].append(turns[index](number))
+    return figures
+
+
+def spread(ratios: Sequence[float]) -> str:
+    """Write the median, and the lowest and the highest."""
+    return f"{median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"

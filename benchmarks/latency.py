@@ -1,0 +1,54 @@
+"""How long a small warm answer takes while others stream huge tables, and while nobody does."""
+
+import time
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from statistics import median
+
+from benchmarks.answers import check
+from benchmarks.cases import BASE, Case
+from benchmarks.curl import downloading
+from benchmarks.figures import Measured, in_turns
+from benchmarks.servers import POSREF, running
+from benchmarks.wrk import load
+
+STREAMS = 4
+
+# As many as stream. One alone is answered in so little time, where nobody streams, that the ratio
+# says how the system's scheduler shares out cores; many wait for each other, streams or none.
+_CONNECTIONS = STREAMS
+_SMALL = Case(4, 4)
+_HUGE_ROWS = 2**28
+
+
+@dataclass(frozen=True)
+class _Turn:
+    p99_seconds: float
+    streamed_rate: float
+
+
+def measure(folder: Path, seconds: int, rounds: int) -> Measured:
+    """Give the p99, in seconds, under load and without, nobody pinned."""
+    turns = [partial(_turn, folder, seconds, streams) for streams in (STREAMS, 0)]
+    loaded, unloaded = in_turns(turns, rounds)
+    rate = median(turn.streamed_rate for turn in loaded)
+    return Measured(
+        [turn.p99_seconds for turn in loaded],
+        [turn.p99_seconds for turn in unloaded],
+        f"{rate / 1e6:,.0f} MB/s",
+    )
+
+
+def _turn(folder: Path, seconds: int, streams: int, _number: int) -> _Turn:
+    """Measure a server of its own: nothing is left to do from a turn before."""
+    with running(POSREF, folder) as posref:
+        check(posref, _SMALL)
+        huge = [Case(_HUGE_ROWS, 512, base=BASE + number) for number in range(streams)]
+        urls = [posref.url(case) for case in huge]
+        with downloading(urls) if urls else nullcontext(lambda: 0) as streamed_bytes:
+            start, start_bytes = time.monotonic(), streamed_bytes()
+            p99_seconds = load(posref.url(_SMALL), _CONNECTIONS, seconds).p99_seconds
+            rate = (streamed_bytes() - start_bytes) / (time.monotonic() - start)
+        return _Turn(p99_seconds, rate)

@@ -1,0 +1,39 @@
+"""How much memory a server takes more while it streams a table larger than any memory."""
+
+from pathlib import Path
+
+from benchmarks.answers import check
+from benchmarks.cases import Case
+from benchmarks.curl import download
+from benchmarks.figures import Measured
+from benchmarks.servers import POSREF, running
+
+_SMALL = Case(4, 4)
+_WIDTH = 512
+_RESET_PEAK = "5"
+
+
+def measure(folder: Path, gibibytes: int) -> Measured:
+    """Give the growth, in bytes, from a server that has answered a small table to its peak."""
+    case = Case(gibibytes * 2**30 // (4 * _WIDTH), _WIDTH)
+    with running(POSREF, folder) as posref:
+        check(posref, _SMALL)
+        before = _status_bytes(posref.pid, "VmRSS", reset_peak=True)
+        download(posref.url(case), case.npy_bytes)
+        return Measured([_status_bytes(posref.pid, "VmHWM") - before])
+
+
+def _status_bytes(pid: int, name: str, *, reset_peak: bool = False) -> int:
+    """Sum a line of the status of a process and of all below it."""
+    process = Path(f"/proc/{pid}")
+    if reset_peak:
+        (process / "clear_refs").write_text(_RESET_PEAK, encoding="ascii")
+    lines = (process / "status").read_text(encoding="utf-8").splitlines()
+    kibibytes = int(dict(line.split(":", 1) for line in lines)[name].split()[0])
+    children = [
+        int(child)
+        for task in (process / "task").iterdir()
+        for child in (task / "children").read_text(encoding="ascii").split()
+    ]
+    below = sum(_status_bytes(child, name, reset_peak=reset_peak) for child in children)
+    return 1024 * kibibytes + below

@@ -1,0 +1,112 @@
+"""What is wanted of posref's speed: each row of the report is one entry."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from benchmarks import cold, kernel, latency, memory, transform
+from benchmarks.bench import Bench
+from benchmarks.cases import Case
+from benchmarks.figures import Measured
+from benchmarks.servers import NGINX, NGINX_COPYING, PEER, Server
+
+
+@dataclass(frozen=True)
+class Target:
+    """A row of the report.
+
+    Attributes:
+        measure: what is measured.
+        peer: what it is compared with.
+        at_least, aim: what the ratio should be; where there is no peer, the figure itself.
+        written: how a figure is written.
+        measured: measures it.
+    """
+
+    measure: str
+    peer: str
+    at_least: str
+    aim: str
+    written: Callable[[float], str]
+    measured: Callable[[Bench], Measured]
+
+
+def _requests(rate: float) -> str:
+    return f"{rate:,.0f} requests/s"
+
+
+def _megabytes(rate: float) -> str:
+    return f"{rate / 1e6:,.0f} MB/s"
+
+
+def _mebibytes(size_bytes: float) -> str:
+    return f"{size_bytes / 2**20:.1f} MiB"
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{1e3 * seconds:.1f} ms"
+
+
+def _microseconds(seconds: float) -> str:
+    return f"{1e6 * seconds:,.0f} µs"
+
+
+def _warm(case: Case, peer: Server, at_least: str, aim: str) -> Target:
+    return Target(
+        f"warm {case}",
+        peer.name,
+        at_least,
+        aim,
+        _requests,
+        lambda bench: bench.warm[case].against(peer),
+    )
+
+
+TARGETS = (
+    _warm(Case(4, 4), NGINX, "0.4", "1.0"),
+    _warm(Case(4, 4), NGINX_COPYING, "0.4", "1.0"),
+    _warm(Case(50, 512), NGINX, "0.7", "1.0"),
+    _warm(Case(50, 512), NGINX_COPYING, "0.7", "1.0"),
+    _warm(Case(512, 512), NGINX, "1.5", "2.0"),
+    _warm(Case(512, 512), NGINX_COPYING, "1.5", "2.0"),
+    Target(
+        "first-ever table of 512 MiB streamed to curl",
+        NGINX.name,
+        "0.35",
+        "0.7",
+        _megabytes,
+        lambda bench: cold.measure(bench.folder, bench.plan.unpinned_rounds),
+    ),
+    Target(
+        "growth of memory, at its peak (VmHWM), while a huge table streams",
+        "",
+        "≤ 64 MiB",
+        "≤ 16 MiB",
+        _mebibytes,
+        lambda bench: memory.measure(bench.folder, bench.plan.streamed_gibibytes),
+    ),
+    Target(
+        f"time of {kernel.ROWS}×{kernel.WIDTH} float32",
+        kernel.BASELINE.name,
+        "≤ 1/6",
+        "≤ 1/10",
+        _milliseconds,
+        lambda bench: bench.kernel[0].seconds,
+    ),
+    _warm(Case(50, 512, "json"), PEER, "8", "15"),
+    Target(
+        "time of `/rope/apply` to 16 MiB float32",
+        "FastAPI, the same body back",
+        "≤ 2.0",
+        "≤ 1.3",
+        _milliseconds,
+        lambda bench: transform.measure(bench.folder, bench.plan.turns),
+    ),
+    Target(
+        f"p99 of 4 clients at warm 4×4 .npy while {latency.STREAMS} others stream huge tables",
+        "posref, nobody streams",
+        "≤ 8",
+        "≤ 3",
+        _microseconds,
+        lambda bench: latency.measure(bench.folder, bench.plan.seconds, bench.plan.unpinned_rounds),
+    ),
+)
