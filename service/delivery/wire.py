@@ -8,6 +8,8 @@ Blocks of a long answer are written without holding the interpreter, which is ma
 
 import asyncio
 import os
+import socket
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,6 +23,10 @@ STATE = "finished_answers"
 
 _STATUS_LINE = b"HTTP/1.1 200 OK\r\n"
 _JOINED_BYTES = 64 * 1024
+
+# What the system keeps for a connection beyond what is under way: more of it is colder memory for
+# no gain. What is under way may be as much as the line holds.
+_UNSENT_BYTES = 128 * 1024
 
 # What may change an answer, or the way it is sent, beside what is part of a spelling.
 _DECISIVE = frozenset(
@@ -81,6 +87,7 @@ class FinishedAnswersProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin a connection; only one without TLS is written to past its transport."""
+        _keep_little_unsent(transport.get_extra_info("socket"))
         is_plain = transport.get_extra_info("sslcontext") is None
         freeing: Any = FreeingTransport(transport) if is_plain else transport
         super().connection_made(freeing)
@@ -148,3 +155,10 @@ class FinishedAnswersProtocol(HttpToolsProtocol):
             self.transport.write(b"".join(lines))
         else:
             self.transport.writelines((b"".join(lines), body))
+
+
+def _keep_little_unsent(connection: socket.socket) -> None:
+    option: int | None = getattr(socket, "TCP_NOTSENT_LOWAT", None)
+    if option is not None and connection.family in (socket.AF_INET, socket.AF_INET6):
+        with suppress(OSError):
+            connection.setsockopt(socket.IPPROTO_TCP, option, _UNSENT_BYTES)

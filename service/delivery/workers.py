@@ -1,8 +1,12 @@
 """Threads for everything that computes: the event loop only waits."""
 
 import asyncio
+import os
+import sys
 from collections.abc import AsyncGenerator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from threading import get_native_id
 from time import monotonic
 from typing import TypeVar
 
@@ -14,6 +18,10 @@ SHORT_WORK = 2**18
 """The sines, or as much work, that count as short: about a millisecond."""
 
 _SHORT_LANE_THREADS = 1
+
+# Enough that the system lets the event loop go first where a core is wanted by both, and little
+# enough that streams go on under any number of small requests; measured, see docs/performance.md.
+_LONG_LANE_NICENESS = 3
 _TURN_SECONDS = 0.004
 
 
@@ -25,7 +33,9 @@ class Workers:
     """
 
     def __init__(self, threads: int) -> None:
-        self._long = ThreadPoolExecutor(threads, thread_name_prefix="posref-long")
+        self._long = ThreadPoolExecutor(
+            threads, thread_name_prefix="posref-long", initializer=_give_way
+        )
         self._collecting = asyncio.Semaphore(threads)
         self._short = ThreadPoolExecutor(_SHORT_LANE_THREADS, thread_name_prefix="posref-short")
 
@@ -68,6 +78,14 @@ class Workers:
         """Finish what is running and drop what waits."""
         for lane in (self._long, self._short):
             lane.shutdown(wait=True, cancel_futures=True)
+
+
+def _give_way() -> None:
+    """Let other threads go before this one; only Linux has a niceness for each thread."""
+    if sys.platform == "linux":
+        niceness = os.getpriority(os.PRIO_PROCESS, 0) + _LONG_LANE_NICENESS
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, get_native_id(), niceness)
 
 
 def _turn(blocks: Iterator[Block]) -> Block | None:

@@ -1,6 +1,7 @@
 """Finished answers on the wire: the same bytes as the application's, in the same order."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ class Connection:
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
     delivery: Delivery
+    state: ServerState
 
     async def answer(self, request: str = "") -> tuple[str, dict[str, str], bytes]:
         """Send a request, if any, and read one answer: status line, headers, body."""
@@ -57,7 +59,7 @@ async def connected(**options: object) -> AsyncIterator[Connection]:
     )
     reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
     try:
-        yield Connection(reader, writer, delivery)
+        yield Connection(reader, writer, delivery, state)
     finally:
         writer.close()
         server.close()
@@ -193,5 +195,19 @@ def test_spellings_by_accept_are_told_apart() -> None:
 
         assert first == second
         assert len({body for _, _, body in first}) == 3
+
+    run(scenario)
+
+
+@pytest.mark.skipif(
+    not hasattr(socket, "TCP_NOTSENT_LOWAT"), reason="the system has no such option"
+)
+def test_the_system_is_given_little_beyond_what_is_under_way() -> None:
+    async def scenario(connection: Connection) -> None:
+        await connection.answer(PLAIN)
+        (protocol,) = connection.state.connections
+        server_side = protocol.transport.get_extra_info("socket")
+        unsent_bytes = server_side.getsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT)
+        assert unsent_bytes == 128 * 1024
 
     run(scenario)

@@ -1,6 +1,8 @@
 """Work on threads, never on the event loop, and no short work behind long work."""
 
 import asyncio
+import os
+import sys
 import threading
 from collections.abc import Iterator
 
@@ -24,6 +26,19 @@ def this_thread() -> str:
 def test_work_runs_on_threads_by_its_cost(workers: Workers) -> None:
     assert asyncio.run(workers.run(this_thread, SHORT_WORK)).startswith("posref-short")
     assert asyncio.run(workers.run(this_thread, SHORT_WORK + 1)).startswith("posref-long")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a process has one niceness")
+def test_long_work_gives_way_to_the_loop_and_to_short_work(workers: Workers) -> None:
+    def niceness() -> int:
+        return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+
+    async def scenario() -> None:
+        loop = niceness()
+        assert await workers.run(niceness, 1) == loop
+        assert await workers.run(niceness, SHORT_WORK + 1) == min(loop + 3, 19)
+
+    asyncio.run(scenario())
 
 
 def test_short_work_passes_long_work(workers: Workers) -> None:
