@@ -91,6 +91,7 @@ class FinishedAnswersProtocol(HttpToolsProtocol):
         is_plain = transport.get_extra_info("sslcontext") is None
         freeing: Any = FreeingTransport(transport) if is_plain else transport
         super().connection_made(freeing)
+        self._direct = transport
 
     def on_headers_complete(self) -> None:
         """Answer a request whose headers are there, or start the application on it."""
@@ -114,7 +115,7 @@ class FinishedAnswersProtocol(HttpToolsProtocol):
             (self.cycle is not None and not self.cycle.response_complete)
             or self.pipeline
             or self.flow.write_paused
-            or self.transport.is_closing()
+            or self._direct.is_closing()
             or self.access_log
             or self.root_path
             or self.limit_concurrency is not None
@@ -152,9 +153,9 @@ class FinishedAnswersProtocol(HttpToolsProtocol):
         lines.append(head)
         if len(body) <= _JOINED_BYTES:
             lines.append(body)
-            self.transport.write(b"".join(lines))
+            self._direct.write(b"".join(lines))
         else:
-            self.transport.writelines((b"".join(lines), body))
+            self._direct.writelines((b"".join(lines), body))
 
 
 def _keep_little_unsent(connection: socket.socket) -> None:
