@@ -56,6 +56,8 @@ class FreeingTransport:
 
     def __init__(self, transport: asyncio.Transport) -> None:
         self._transport = transport
+        # Asked at every answer, where the way through __getattr__ shows.
+        self.is_closing = transport.is_closing
         self._socket: int = transport.get_extra_info("socket").fileno()
 
     def __getattr__(self, name: str) -> Any:
@@ -68,7 +70,7 @@ class FreeingTransport:
         self._transport.write(data)
 
     def _is_clear(self) -> bool:
-        return not self._transport.is_closing() and self._transport.get_write_buffer_size() == 0
+        return not self.is_closing() and self._transport.get_write_buffer_size() == 0
 
     def _written(self, data: Block) -> int:
         try:
