@@ -5,7 +5,6 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
@@ -19,10 +18,11 @@ from service.app import create_app
 from service.delivery.problems import problem_of
 from service.delivery.wire import FinishedAnswersProtocol
 from service.errors import PosrefError
-from service.local import find_body
+from service.local import find_body, save
 from service.settings import InvalidSettings, default_settings, load_settings
 
 _READY_TIMEOUT_SECONDS = 3.0
+_INTERRUPTED = 128 + signal.SIGINT
 _EVERY_IPV4 = "0.0.0.0"  # noqa: S104 - compared with, not bound to.
 _READABLE = orjson.OPT_INDENT_2
 
@@ -92,12 +92,11 @@ def _exit(_signal: int, _frame: FrameType | None) -> NoReturn:
 def _get(options: argparse.Namespace) -> int:
     try:
         body = find_body(options.url)
-        with (
-            options.output.open("wb") if options.output else nullcontext(sys.stdout.buffer) as file
-        ):
-            for block in body.blocks():
-                file.write(block)
-            file.flush()
+        if options.output:
+            save(body, options.output)
+        else:
+            sys.stdout.buffer.writelines(body.blocks())
+            sys.stdout.flush()
     except PosrefError as error:
         sys.stderr.buffer.write(orjson.dumps(problem_of(error), option=_READABLE) + b"\n")
         return 1
@@ -108,6 +107,8 @@ def _get(options: argparse.Namespace) -> int:
     except OSError as error:
         print(error, file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return _INTERRUPTED
     return 0
 
 

@@ -1,5 +1,9 @@
-"""Tables without a server: the bytes that a URL names, made in this process."""
+"""Tables without a server: the bytes that a URL names, made in this process and saved."""
 
+import errno
+import os
+import shutil
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from service.delivery.negotiation import read_extension
@@ -36,3 +40,33 @@ def find_body(url: str) -> Body:
     )
     wanted = Wanted(extension, is_digest, revision=parameters.revision)
     return represent(resource.resolve(parameters), wanted).body
+
+
+def save(body: Body, path: Path) -> None:
+    """Write a body to a file, which is there under its name only when it is whole.
+
+    Args:
+        body: what to write.
+        path: where; what is there already is replaced. A pipe or a device is written to as it is.
+
+    Raises:
+        OSError: it cannot be written, or is known to be longer than what the disk has room for.
+    """
+    if path.exists() and not path.is_file():
+        _write(body, path)
+        return
+    free_bytes = shutil.disk_usage(path.parent).free
+    if (body.length_bytes or 0) > free_bytes:
+        rule = f"it takes {body.length_bytes} bytes and there is room for {free_bytes}"
+        raise OSError(errno.ENOSPC, rule, str(path))
+    unfinished = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        _write(body, unfinished)
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _write(body: Body, path: Path) -> None:
+    with path.open("wb") as file:
+        file.writelines(body.blocks())

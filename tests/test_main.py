@@ -2,9 +2,12 @@
 
 import http.server
 import json
+import os
+import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -125,3 +128,31 @@ def test_a_reader_that_has_enough_gets_no_traceback() -> None:
     )
 
     assert (len(done.stdout), done.stderr) == (20, b"")
+
+
+def test_a_file_longer_than_the_room_there_is_is_not_begun(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "pe.npy"
+
+    assert main(["get", f"/encoding.npy?seq_len={2**50}&d_model=512", "-o", str(file)]) == 1
+    assert str(file) in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_device_is_written_to_as_it_is() -> None:
+    assert main(["get", "/encoding.npy?seq_len=1&d_model=2", "-o", os.devnull]) == 0
+    assert not Path(os.devnull).is_file()
+
+
+def test_a_get_that_is_interrupted_leaves_nothing_behind(tmp_path: Path) -> None:
+    table = f"/encoding.npy?seq_len={2**18}&d_model=512"
+    words = [sys.executable, "-m", "service", "get", table, "-o", str(tmp_path / "pe.npy")]
+    with subprocess.Popen(words, cwd=Path(__file__).parents[1], stderr=subprocess.PIPE) as getting:
+        while not list(tmp_path.iterdir()):
+            time.sleep(0.01)
+        getting.send_signal(signal.SIGINT)
+        _, said = getting.communicate(timeout=60)
+
+    assert (getting.returncode, said) == (128 + signal.SIGINT, b"")
+    assert not list(tmp_path.iterdir())
