@@ -1,4 +1,4 @@
-"""``csv``: a line for each row of a matrix, and nothing else."""
+"""``csv``: a line for each row of a matrix or number of a vector, and nothing else."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,7 +17,10 @@ from service.tables.table import Table
 
 @dataclass(frozen=True)
 class CsvFormat:
-    """One array of two axes, numbers spelled as in JSON, no line of headings (RFC 4180)."""
+    """One array of one or two axes, numbers spelled as in JSON, no line of headings.
+
+    As RFC 4180 has it, but for lines that end with LF alone.
+    """
 
     extension: str = "csv"
     media_type: str = "text/csv"
@@ -25,12 +28,12 @@ class CsvFormat:
     version: str = ENCODER
 
     def refusal(self, document: Document) -> str | None:
-        """Refuse what is no matrix, and what has no decimals."""
+        """Refuse what has more axes, and what has no decimals."""
         several = several_arrays(document)
         if several is not None:
             return several
         (table,) = document.arrays.values()
-        if len(table.shape) != 2:
+        if len(table.shape) > 2:
             return f"it holds rows of numbers, and this array has {len(table.shape)} axes"
         return no_spelling(document, "CSV")
 
@@ -42,7 +45,7 @@ class CsvFormat:
 
 @dataclass(frozen=True, eq=False)
 class CsvBody:
-    """The bytes of a matrix as CSV."""
+    """The bytes of a matrix, or of a vector as its one column, as CSV."""
 
     table: Table
 
@@ -60,7 +63,7 @@ class CsvBody:
         """Write the whole of it: some rows at a time, or a part of one where rows are long."""
         if start != 0 or stop is not None:
             raise ValueError("a CSV body is only made whole")
-        rows, width = self.table.shape
+        rows, width = self._rows_and_width
         block_elements = elements_of_block(self.table)
         step = block_elements // width
         if step == 0:
@@ -71,8 +74,13 @@ class CsvBody:
             text = spelled(self.table, first * width, (min(step, rows - first), width))
             yield text[2:-2].replace(b"],[", b"\n") + b"\n"
 
+    @property
+    def _rows_and_width(self) -> tuple[int, int]:
+        rows, *width = self.table.shape
+        return rows, width[0] if width else 1
+
     def _row(self, row: int, block_elements: int) -> Iterator[bytes]:
-        width = self.table.shape[1]
+        _, width = self._rows_and_width
         for first in range(0, width, block_elements):
             count = min(block_elements, width - first)
             end = b"\n" if first + count == width else b","

@@ -16,11 +16,9 @@ from service.routes import RESOURCES
 from tests.client import Client
 
 SINGLE = {"/encoding/frequencies": "&part=frequency", "/rope": "&pack=flat"}
-FLAT = {"/encoding/frequencies", "/relative/similarity"}
 CASES = [
     (f"{resource.path}.{extension}?{resource.example}{SINGLE.get(resource.path, '')}", extension)
     for resource, extension in product(RESOURCES, FORMATS)
-    if extension != "csv" or resource.path not in FLAT
 ]
 TEXT = {"json", "csv"}
 EVERY_URL = pytest.mark.parametrize(("url", "extension"), CASES)
@@ -140,8 +138,7 @@ def test_accept_leads_to_the_same_bytes(client: Client, url: str, extension: str
 def test_every_linked_alternate_is_there(client: Client, url: str, extension: str) -> None:
     links = client.get(url).headers["Link"].split(", ")
 
-    flat = url.partition(f".{extension}?")[0] in FLAT
-    assert len(links) == len(FORMATS) - (2 if flat else 1)
+    assert len(links) == len(FORMATS) - 1
     for link in links:
         target, relation, media_type = link.split("; ")
         answer = client.get(target.strip("<>"))

@@ -47,17 +47,24 @@ def test_bfloat16_is_spelled_as_the_float32_of_its_value() -> None:
     assert written(Document("encoding", {}, {"encoding": table})) == b"0.100097656\n"
 
 
+def test_a_vector_is_a_column() -> None:
+    table = StoredTable(np.arange(3.0), FLOAT64)
+
+    assert written(Document("encoding", {}, {"encoding": table})) == b"0.0\n1.0\n2.0\n"
+
+
 @pytest.mark.parametrize(
     ("arrays", "why"),
     [
-        ({"x": StoredTable(np.zeros(3), FLOAT64)}, "this array has 1 axes"),
         ({"x": StoredTable(np.zeros((1, 2, 3)), FLOAT64)}, "this array has 3 axes"),
         ({"x": StoredTable(np.zeros((1, 2), "<c8"), COMPLEX64)}, "complex numbers have no CSV"),
         ({name: StoredTable(np.zeros((1, 2), "<f4"), FLOAT32) for name in "ab"}, "these are 2"),
         ({"x": StoredTable(np.full((1, 1), np.nan), FLOAT64, is_finite=False)}, "CSV has no NaN"),
     ],
 )
-def test_what_is_no_matrix_of_decimals_is_refused(arrays: dict[str, StoredTable], why: str) -> None:
+def test_what_has_more_axes_or_no_decimals_is_refused(
+    arrays: dict[str, StoredTable], why: str
+) -> None:
     refusal = CSV.refusal(Document("encoding", {}, arrays, has_parts=True))
 
     assert refusal is not None
