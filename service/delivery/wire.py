@@ -13,7 +13,7 @@ from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from service.delivery.warm import FinishedAnswers, Spelling
 from service.formats.format import Block
@@ -87,6 +87,8 @@ class FinishedAnswersProtocol(HttpToolsProtocol):
     request takes the usual way. Time-outs, counts, shutdown and pipelining are uvicorn's own.
     """
 
+    _running: RequestResponseCycle | None = None
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin a connection; only one without TLS is written to past its transport."""
         _keep_little_unsent(transport.get_extra_info("socket"))
@@ -94,6 +96,13 @@ class FinishedAnswersProtocol(HttpToolsProtocol):
         freeing: Any = FreeingTransport(transport) if is_plain else transport
         super().connection_made(freeing)
         self._direct = transport
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell the request that is being answered; uvicorn only tells the one that came last."""
+        if self._running is not None and not self._running.response_complete:
+            self._running.disconnected = True
+            self._running.message_event.set()
+        super().connection_lost(exc)
 
     def on_headers_complete(self) -> None:
         """Answer a request whose headers are there, or start the application on it."""
@@ -104,12 +113,19 @@ class FinishedAnswersProtocol(HttpToolsProtocol):
             # It runs if the request before this one, in the same segment, was answered here.
             self._unset_keepalive_if_required()
             super().on_headers_complete()
+            if self.parser.should_upgrade() and not self._should_upgrade():
+                # The parser reads no more requests behind one for a protocol there is not.
+                self.cycle.keep_alive = False
             return
         finished, built = found
         self.cycle = _ANSWERED
         self._write(finished.head, built.body)
         finished.tally.count(len(built.body))
         self.on_response_complete()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._running = cycle
+        super()._start_asgi_task(cycle, app)
 
     def _is_idle(self) -> bool:
         """Tell whether an answer may be written now, in the way that every setting asks for."""

@@ -17,7 +17,9 @@ from service.settings import default_settings
 
 NPY = "/encoding.npy?seq_len=4&d_model=4"
 LARGE = "/encoding.npy?seq_len=512&d_model=512"
+ENDLESS = f"/encoding.npy?seq_len={2**28}&d_model=512"
 PLAIN = f"GET {NPY} HTTP/1.1\r\nHost: x\r\n\r\n"
+UPGRADE = PLAIN[:-2] + "Upgrade: h2c\r\nConnection: Upgrade\r\n\r\n"
 
 
 @dataclass
@@ -128,10 +130,7 @@ def test_requests_that_come_together_are_answered_in_order() -> None:
         (PLAIN[:-2] + "Content-Length: 3\r\n\r\nabc", "200"),
         (PLAIN[:-2] + "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "200"),
         (PLAIN.replace("GET", "POST"), "415"),
-        (
-            PLAIN.replace("HTTP/1.1\r\n", "HTTP/1.1\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n"),
-            "200",
-        ),
+        (UPGRADE, "200"),
     ],
 )
 def test_whatever_says_more_takes_the_usual_way(request_text: str, status: str) -> None:
@@ -143,6 +142,28 @@ def test_whatever_says_more_takes_the_usual_way(request_text: str, status: str) 
         assert answer[0].split()[1] == status
         if "Upgrade" not in request_text:
             assert (await connection.answer(PLAIN))[0] == "HTTP/1.1 200 OK"
+
+    run(scenario)
+
+
+def test_the_answer_to_who_wants_another_protocol_is_the_last() -> None:
+    async def scenario(connection: Connection) -> None:
+        _, headers, body = await connection.answer(UPGRADE)
+
+        assert (headers["connection"], len(body)) == ("close", 192)
+        assert await connection.reader.read() == b""
+
+    run(scenario)
+
+
+def test_a_client_that_leaves_with_requests_waiting_is_gone_for_the_one_that_runs() -> None:
+    async def scenario(connection: Connection) -> None:
+        connection.writer.write(f"GET {ENDLESS} HTTP/1.1\r\nHost: x\r\n\r\n{PLAIN}".encode())
+        await connection.reader.readuntil(b"\r\n\r\n")
+        connection.writer.transport.abort()
+
+        async with asyncio.timeout(30):
+            await asyncio.gather(*connection.state.tasks)
 
     run(scenario)
 

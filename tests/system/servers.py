@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 import httpx
 import pytest
@@ -28,6 +29,7 @@ class Server:
 
     process: subprocess.Popen[bytes]
     port: int
+    log: Path
 
     def url(self, target: str) -> str:
         return f"http://127.0.0.1:{self.port}{target}"
@@ -95,10 +97,11 @@ def running(**settings: int) -> Iterator[Server]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("POSREF_")}
     given = {f"POSREF_{name.upper()}": str(value) for name, value in settings.items()}
     words = [sys.executable, "-m", "service", "serve", "--host=127.0.0.1", f"--port={port}"]
-    with subprocess.Popen(
-        words, cwd=ROOT, env={**kept, **given}, stderr=subprocess.DEVNULL
-    ) as process:
-        server = Server(process, port)
+    with (
+        NamedTemporaryFile() as log,
+        subprocess.Popen(words, cwd=ROOT, env={**kept, **given}, stderr=log) as process,
+    ):
+        server = Server(process, port, Path(log.name))
         try:
             wait_until("the server answers", server.is_ready, seconds=60)
             yield server
