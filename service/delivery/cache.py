@@ -40,6 +40,11 @@ class BodyCache:
         self.hits = 0
 
     @property
+    def capacity_bytes(self) -> int:
+        """What they may take."""
+        return self._bodies.capacity_bytes
+
+    @property
     def size_bytes(self) -> int:
         """What the bodies, their keys and the books on them take."""
         return self._bodies.size_bytes

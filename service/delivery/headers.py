@@ -86,27 +86,30 @@ def place_headers(
         form: the format it is answered in.
         extension: the extension that path ends with, or None.
 
-    A long query is not repeated for every format: proxies refuse large headers.
+    A long query is not repeated: proxies refuse large headers.
     """
     resource = path if extension is None else path.removesuffix(f".{extension}")
     suffix = f"?{quote(query, safe='=&%+,:-._~')}" if query else ""
+    if len(query) > _MAX_LINKED_QUERY_BYTES:
+        return {}
     headers: dict[str, str] = {}
+    if extension is None:
+        headers["Content-Location"] = f"{resource}.{form.extension}{suffix}"
+    links = [
+        f'<{resource}.{other.extension}{suffix}>; rel="alternate"; type="{other.media_type}"'
+        for other in possible_formats(document)
+        if other is not form
+    ]
+    return headers | ({"Link": ", ".join(links)} if links else {})
+
+
+def vary_header(form: Format, extension: str | None) -> dict[str, str]:
+    """Name the request headers that chose an answer in a format."""
     varies = [
         *(["Accept"] if extension is None else []),
         *(["Accept-Encoding"] if extension is None or form.is_text else []),
     ]
-    if varies:
-        headers["Vary"] = ", ".join(varies)
-    if extension is None:
-        headers["Content-Location"] = f"{resource}.{form.extension}{suffix}"
-    if len(query) <= _MAX_LINKED_QUERY_BYTES:
-        links = [
-            f'<{resource}.{other.extension}{suffix}>; rel="alternate"; type="{other.media_type}"'
-            for other in possible_formats(document)
-            if other is not form
-        ]
-        headers |= {"Link": ", ".join(links)} if links else {}
-    return headers
+    return {"Vary": ", ".join(varies)} if varies else {}
 
 
 def file_name(document: Document, form: Format, tag: str) -> str:

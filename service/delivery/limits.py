@@ -6,18 +6,18 @@ from service.settings import Settings
 
 
 def check_answer_size(shown: Representation, settings: Settings) -> None:
-    """Hold an answer that is sent whole to its limit; raises AnswerTooLarge."""
+    """Hold an answer that is sent whole, or described, to its limit; raises AnswerTooLarge."""
     limit_bytes = shown.file.limit_bytes
     if shown.is_digest:
         limit, name = settings.max_digest_bytes, "POSREF_MAX_DIGEST_BYTES"
-        measure, way_out = "is that of a file of up to", "ask for the digest of less of it"
+        says, way_out = "the digest is of a file of up to", "ask for that of less of it"
     elif shown.form.is_text:
         limit, name = settings.max_text_bytes, "POSREF_MAX_TEXT_BYTES"
-        measure, way_out = "may take up to", "ask for npy or safetensors, or for less of it"
+        says, way_out = "the answer may take up to", "ask for npy or safetensors, or for less of it"
     else:
         limit, name = settings.max_response_bytes, "POSREF_MAX_RESPONSE_BYTES"
-        measure, way_out = "takes", "ask for ranges of it (Range), or for less of it"
+        says, way_out = "the answer takes", "ask for ranges of it (Range), or for less of it"
     if limit_bytes > limit:
         raise AnswerTooLarge(
-            f"the answer {measure} {limit_bytes} bytes and the limit is {limit} ({name}): {way_out}"
+            f"{says} {limit_bytes} bytes and the limit is {limit} ({name}): {way_out}"
         )

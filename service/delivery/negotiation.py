@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 
+from service.delivery.parameters import nearest
 from service.errors import Fault, NotAcceptable, NotFound, UnsupportedByFormat, shortened
 from service.formats import FORMATS
 from service.formats.format import Format
@@ -56,7 +57,9 @@ def read_extension(text: str | None) -> tuple[str | None, bool]:
 def unknown_format(extension: str) -> NotFound:
     """Make the error of a format that there is not."""
     there_are = f"{', '.join(FORMATS)}, and {DIGEST_SUFFIX} after each"
-    return NotFound(f"There is no format {shortened(extension)}; there are {there_are}")
+    near = nearest(extension, FORMATS)
+    hint = f"did you mean {near}? There are" if near else "there are"
+    return NotFound(f"There is no format {shortened(extension)}; {hint} {there_are}")
 
 
 def choose_coding(accept_encoding: str | None, codings: Sequence[str]) -> str | None:
@@ -84,8 +87,9 @@ def choose_coding(accept_encoding: str | None, codings: Sequence[str]) -> str | 
         return best
     if plain > 0:
         return None
-    if others > 0 and codings:
-        return codings[0]
+    allowed = [coding for coding in codings if qualities.get(coding, others) > 0]
+    if allowed:
+        return allowed[0]
     possible = " or ".join((_IDENTITY, *codings))
     raise NotAcceptable(f"Accept-Encoding excludes every coding there is: allow {possible}")
 

@@ -81,13 +81,21 @@ _MAX_NAME_LENGTH = 64
 # What the field calls the same things elsewhere.
 _SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "base": ("rope_theta",),
+    "bf16": ("bfloat16",),
     "d": ("d_model", "head_dim"),
     "dim": ("d_model", "head_dim"),
+    "double": ("float64",),
     "embedding_dim": ("d_model",),
+    "float": ("float32",),
+    "fp16": ("float16",),
+    "fp32": ("float32",),
+    "fp64": ("float64",),
+    "half": ("float16",),
     "k": ("offset",),
     "length": ("seq_len",),
     "max_len": ("seq_len",),
     "n": ("base",),
+    "numpy": ("npy",),
     "theta": ("rope_theta", "base"),
 }
 
@@ -98,7 +106,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
         return None
     names = list(known)
     meant = (synonym for synonym in _SYNONYMS.get(name.lower(), ()) if synonym in names)
-    return next(chain(meant, get_close_matches(name, names, n=1)), None)
+    return next(chain(meant, get_close_matches(name.lower(), names, n=1)), None)
 
 
 def _fault(model: type[Parameters], values: Mapping[str, Any], detail: ErrorDetails) -> Fault:

@@ -58,9 +58,20 @@ class Prepared:
         body = built.body if span is None else memoryview(built.body)[span.start : span.stop]
         return self._answer(described, span, body)
 
-    def made(self, span: Span | None, body: Block | AsyncGenerator[Block, None]) -> Answer:
-        """Answer with a body, or a part of it, that is only kept for this answer."""
-        return self._answer(self.described, span, body, self.length_bytes)
+    def made(
+        self,
+        span: Span | None,
+        body: Block | AsyncGenerator[Block, None],
+        counted_bytes: int | None = None,
+    ) -> Answer:
+        """Answer with a body, or a part of it, that is only kept for this answer.
+
+        Args:
+            span: the part, or None for the whole.
+            body: what is sent.
+            counted_bytes: the length of a body that had none before it was made.
+        """
+        return self._answer(self.described, span, body, self.length_bytes or counted_bytes)
 
     def _answer(
         self,

@@ -11,6 +11,7 @@ from service.delivery.headers import (
     cache_control,
     file_name,
     place_headers,
+    vary_header,
 )
 from service.delivery.negotiation import choose_coding, choose_format
 from service.delivery.ranges import Span
@@ -86,7 +87,10 @@ class Representation:
             query: the raw query.
         """
         document, form, extension = self.document, self.form, wanted.extension
-        place = {} if self.is_digest else place_headers(path, query, document, form, extension)
+        place = {}
+        if not self.is_digest:
+            place = place_headers(path, query, document, form, extension)
+            place |= vary_header(form, extension)
         return {
             "ETag": self.tag,
             "Cache-Control": cache_control(extension, wanted.revision),
@@ -112,11 +116,12 @@ def represent(document: Document, wanted: Wanted) -> Representation:
     check_countable(document, file)
     tag = entity_tag(document, form)
     plain = Representation(document, form, file, tag, tag)
+    is_compressible = form.is_text and not wanted.is_digest
+    coding = choose_coding(wanted.accept_encoding, (GZIP,) if is_compressible else ())
     if wanted.is_digest:
         derive = partial(checksum_line, file_name=plain.file_name)
         tag = entity_tag(document, form, "sha256")
         return replace(plain, tag=tag, derive=derive, is_digest=True)
-    coding = choose_coding(wanted.accept_encoding, (GZIP,) if form.is_text else ())
     if coding is None:
         return plain
     # Two builds of zlib may compress the same bytes to different ones.

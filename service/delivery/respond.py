@@ -1,6 +1,7 @@
 """From a document to an answer: limits, cache, and how its body is made."""
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
 
@@ -9,7 +10,7 @@ from starlette.requests import Request
 from service.delivery.answer import Answer
 from service.delivery.cache import BodyCache, Built
 from service.delivery.conditional import Asked
-from service.delivery.headers import array_headers, raw
+from service.delivery.headers import array_headers, raw, vary_header
 from service.delivery.limits import check_answer_size
 from service.delivery.metrics import Metrics
 from service.delivery.prepared import Prepared
@@ -18,7 +19,7 @@ from service.delivery.representation import Representation, represent
 from service.delivery.wanted import Wanted
 from service.delivery.warm import FinishedAnswers
 from service.delivery.workers import SHORT_WORK, Workers
-from service.formats.format import BLOCK_BYTES, Block
+from service.formats.format import BLOCK_BYTES, Block, Body
 from service.settings import Settings
 from service.tables.document import Document
 
@@ -51,7 +52,11 @@ class Delivery:
         """Answer a GET or HEAD of a document; only a GET that has to makes a byte of it."""
         shown, asked = represent(document, wanted), Asked.by(request.scope)
         headers = shown.headers(wanted, request.scope["path"], request.scope["query_string"])
-        ranges = {} if shown.body.length_bytes is None else {"Accept-Ranges": "bytes"}
+        has_ranges = shown.body.length_bytes is not None
+        if not has_ranges:
+            # There is no part of it, either, that HEAD could describe.
+            check_answer_size(shown, self.settings)
+        ranges = {"Accept-Ranges": "bytes"} if has_ranges else {}
         prepared = _prepared(shown, headers, {**shown.described(), **ranges})
         bare = prepared.bare(asked)
         if bare is not None:
@@ -62,7 +67,7 @@ class Delivery:
         else:
             span = span.within(self.settings.max_response_bytes)
         if not self._is_kept(shown):
-            return await self._made(prepared, shown, span)
+            return await self._made(prepared, shown, span, wanted)
         built = await self._kept(shown)
         if len(built.body) > MAX_HELD_BYTES:
             part = span or Span(0, len(built.body))
@@ -75,40 +80,53 @@ class Delivery:
         """Answer a POST with a document, by itself in the format that the request came in."""
         shown = represent(document, wanted)
         check_answer_size(shown, self.settings)
-        headers = {"Cache-Control": "no-store", **array_headers(document)}
-        return await self._made(_prepared(shown, headers, shown.described()), shown, None)
+        headers = {
+            "Cache-Control": "no-store",
+            **array_headers(document),
+            **vary_header(shown.form, wanted.extension),
+        }
+        return await self._made(_prepared(shown, headers, shown.described()), shown, None, wanted)
 
-    async def _made(self, prepared: Prepared, shown: Representation, span: Span | None) -> Answer:
+    async def _made(
+        self, prepared: Prepared, shown: Representation, span: Span | None, wanted: Wanted
+    ) -> Answer:
         """Make a body for one answer: all at once where that is short, or else while it is sent."""
         blocks = shown.body.blocks(*((span.start, span.stop) if span else ()))
         cost = shown.cost(span)
-        if cost > SHORT_WORK:
-            return prepared.made(span, self.workers.iterate(blocks))
-        return prepared.made(span, await self.workers.run(lambda: b"".join(blocks), cost))
+        if cost <= SHORT_WORK:
+            return prepared.made(span, await self.workers.run(lambda: b"".join(blocks), cost))
+        counted_bytes = None
+        if shown.body.length_bytes is None and not wanted.takes_chunks:
+            # It is made twice: to be counted and to be sent, and never held.
+            counted = self.workers.iterate(shown.body.blocks())
+            counted_bytes = sum([len(block) async for block in counted])
+        return prepared.made(span, self.workers.iterate(blocks), counted_bytes)
 
     async def _pieces(self, shown: Representation, part: Span) -> AsyncGenerator[Block, None]:
-        """Give a part of a body piece by piece, each from the cache or made anew.
+        """Give a part of a body piece by piece from the cache, and what is forgotten made anew.
 
         Nothing else of the body is held for a reader who is slow.
         """
         for start in range(part.start, part.stop, BLOCK_BYTES):
-            piece = Span(start, min(start + BLOCK_BYTES, part.stop))
-            yield await self._piece(shown, piece)
+            piece = self._found_piece(shown, Span(start, min(start + BLOCK_BYTES, part.stop)))
+            if piece is None:
+                rest = self.workers.iterate(_rest(shown.body, start, part.stop))
+                async with aclosing(rest) as made:
+                    async for block in made:
+                        yield block
+                return
+            yield piece
 
-    async def _piece(self, shown: Representation, piece: Span) -> Block:
+    def _found_piece(self, shown: Representation, piece: Span) -> Block | None:
         built = self.cache.find(shown.tag)
-        if built is None and shown.body.length_bytes is not None:
-            blocks = shown.body.blocks(piece.start, piece.stop)
-            return await self.workers.run(lambda: b"".join(blocks), shown.cost(piece))
-        built = built or await self._kept(shown)
-        return built.body[piece.start : piece.stop]
+        return None if built is None else built.body[piece.start : piece.stop]
 
     async def _kept(self, shown: Representation) -> Built:
         return await self.cache.get(shown.tag, partial(self._build, shown))
 
     def _is_kept(self, shown: Representation) -> bool:
         """Tell whether a body is built whole and kept: long work stops with its client."""
-        limit_bytes = self.settings.cache_entry_bytes
+        limit_bytes = min(self.settings.cache_entry_bytes, self.cache.capacity_bytes)
         return shown.file.limit_bytes <= limit_bytes and shown.cost() <= MAX_BUILD_WORK
 
     async def _build(self, shown: Representation) -> Built:
@@ -123,6 +141,17 @@ class Delivery:
             return await self.workers.run(partial(Built.of, blocks), cost)
         made = await self.workers.collect(blocks)
         return await self.workers.run(partial(Built.of, made), cost)
+
+
+def _rest(body: Body, start: int, stop: int) -> Iterator[Block]:
+    """Make a body from a place on; one that is only made whole is made to be passed over first."""
+    if body.length_bytes is not None:
+        yield from body.blocks(start, stop)
+        return
+    passed_bytes = 0
+    for block in body.blocks():
+        yield memoryview(block)[max(0, start - passed_bytes) :]
+        passed_bytes += len(block)
 
 
 def _prepared(

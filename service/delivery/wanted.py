@@ -20,6 +20,7 @@ class Wanted:
         accept, accept_encoding: the headers of that name, or None.
         revision: the one that is expected of this kind of table, or None.
         default: the format that wins among equals.
+        takes_chunks: whether a body may be sent whose length is not known before (HTTP/1.1).
     """
 
     extension: str | None = None
@@ -28,6 +29,7 @@ class Wanted:
     accept_encoding: str | None = None
     revision: int | None = None
     default: Format = FORMATS["json"]
+    takes_chunks: bool = True
 
     @classmethod
     def by(cls, request: Request) -> "Wanted":
@@ -38,4 +40,5 @@ class Wanted:
             is_digest,
             list_header(request.scope, b"accept"),
             list_header(request.scope, b"accept-encoding"),
+            takes_chunks=request.scope["http_version"] != "1.0",
         )

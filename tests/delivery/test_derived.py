@@ -5,7 +5,7 @@ from hashlib import sha256
 
 import pytest
 
-from service.delivery.derived import DerivedBody, checksum_line, gzipped, repr_digest
+from service.delivery.derived import DerivedBody, _portions, checksum_line, gzipped, repr_digest
 from service.formats.binary import BinaryBody
 
 BLOCKS = [b"0.5403023,", b"0.99995,"] * 1000
@@ -24,6 +24,17 @@ def test_a_compressed_body_holds_no_time() -> None:
 
 def test_compressed_bytes_do_not_show_their_blocks() -> None:
     assert b"".join(gzipped(BLOCKS)) == b"".join(gzipped([b"".join(BLOCKS)]))
+
+
+def test_a_packer_is_given_the_same_portions_whatever_the_blocks() -> None:
+    whole = bytes(range(256)) * 1000
+    cuts = ([whole], [whole[:1], whole[1:]], [whole[i : i + 7000] for i in range(0, 256000, 7000)])
+
+    portions = [[bytes(portion) for portion in _portions(blocks)] for blocks in cuts]
+
+    assert portions[0] == portions[1] == portions[2]
+    assert b"".join(portions[0]) == whole
+    assert [len(portion) for portion in portions[0]] == [65536, 65536, 65536, 59392]
 
 
 def test_a_checksum_is_made_block_by_block() -> None:

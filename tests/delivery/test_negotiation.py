@@ -133,7 +133,10 @@ def test_a_coding_is_chosen_by_quality(accept_encoding: str | None, coding: str 
     assert choose_coding(accept_encoding, ("gzip",)) == coding
 
 
-@pytest.mark.parametrize("accept_encoding", ["identity;q=0", "*;q=0", "br, identity;q=0.000"])
+@pytest.mark.parametrize(
+    "accept_encoding",
+    ["identity;q=0", "*;q=0", "br, identity;q=0.000", "identity;q=0, gzip;q=0, *"],
+)
 @pytest.mark.parametrize("codings", [(), ("gzip",)])
 def test_a_body_that_is_excluded_every_way_is_not_acceptable(
     accept_encoding: str, codings: tuple[str, ...]

@@ -4,6 +4,10 @@ import pytest
 
 from service.app import create_app
 from service.delivery import respond
+from service.delivery.ranges import Span
+from service.delivery.representation import Representation
+from service.formats import FORMATS
+from service.formats.format import Block
 from service.settings import Settings
 from tests.client import Client, client_of
 
@@ -81,17 +85,18 @@ def test_a_posted_answer_is_streamed_too() -> None:
     assert int(npy_answer.headers["Content-Length"]) == len(npy_answer.content) == 128 + 1600
 
 
-@pytest.mark.parametrize("cache_bytes", [0, 2**20])
+@pytest.mark.parametrize("found_pieces", [0, 1, 3, 2**20])
 @pytest.mark.parametrize("extension", ["npy", "csv", "json"])
 def test_a_long_body_is_sent_in_pieces_that_do_not_show(
-    client: Client, monkeypatch: pytest.MonkeyPatch, extension: str, cache_bytes: int
+    client: Client, monkeypatch: pytest.MonkeyPatch, extension: str, found_pieces: int
 ) -> None:
     url = f"/encoding.{extension}?seq_len=30&d_model=16"
     whole = client.get(url)
     monkeypatch.setattr(respond, "MAX_HELD_BYTES", 100)
     monkeypatch.setattr(respond, "BLOCK_BYTES", 64)
-    with client_of(create_app(Settings(cache_bytes=cache_bytes))) as other:
+    with client_of(create_app(Settings())) as other:
         for _ in range(2):
+            forget_after(found_pieces, monkeypatch)
             pieces = other.get(url)
             part = other.get(url, range="bytes=5-1004")
             packed = other.get(url, accept_encoding="gzip")
@@ -102,6 +107,47 @@ def test_a_long_body_is_sent_in_pieces_that_do_not_show(
                 assert part.content == whole.content[5:1005]
                 assert part.headers["Repr-Digest"] == whole.headers["Repr-Digest"]
         assert not len(other.app.state.delivery.answers._answers)
+        assert other.app.state.delivery.cache.builds == (1 if extension == "npy" else 2)
+
+
+def forget_after(found_pieces: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a cache find a number of pieces of a body, and then no more of it."""
+    left = iter(range(found_pieces))
+    find = respond.Delivery._found_piece
+
+    def finds(delivery: respond.Delivery, shown: Representation, piece: Span) -> Block | None:
+        return None if next(left, None) is None else find(delivery, shown, piece)
+
+    monkeypatch.setattr(respond.Delivery, "_found_piece", finds)
+
+
+def test_what_a_cache_has_no_room_for_is_made_once_while_it_is_sent() -> None:
+    with client_of(create_app(Settings(cache_bytes=0))) as forgetful:
+        answers = [forgetful.get(f"/encoding.{form}?seq_len=300&d_model=64") for form in FORMATS]
+
+        assert [answer.status_code for answer in answers] == [200] * len(FORMATS)
+        assert forgetful.app.state.delivery.cache.builds == 0
+
+
+def test_a_precondition_does_not_hide_that_there_would_be_no_answer() -> None:
+    url = "/encoding.json?seq_len=100&d_model=4"
+    with client_of(create_app(Settings(max_text_bytes=1000))) as limited:
+        answers = [
+            limited.get(url),
+            limited.get(url, if_none_match="*"),
+            limited.get(url, if_match='"x"'),
+            limited.head(url),
+        ]
+
+    assert [answer.status_code for answer in answers] == [413] * 4
+
+
+def test_posted_text_says_which_headers_chose_it(client: Client) -> None:
+    by_extension = client.post("/encoding.json", json={"seq_len": 2, "d_model": 4})
+    by_accept = client.post("/encoding", json={"seq_len": 2, "d_model": 4})
+
+    assert by_extension.headers["Vary"] == "Accept-Encoding"
+    assert by_accept.headers["Vary"] == "Accept, Accept-Encoding"
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ BY_ACCEPT = "/encoding?seq_len=3&d_model=4"
 JSON = "/encoding.json?seq_len=40&d_model=16"
 MIDDLE = "/encoding.npy?seq_len=50&d_model=512"
 LONG = "/encoding.npy?seq_len=1000&d_model=512"
+STREAMED = "/encoding.json?seq_len=4000&d_model=512"
 DIGEST = "/encoding.npy.sha256?seq_len=50&d_model=512"
 TARGETS = [SMALL, BY_ACCEPT, JSON, MIDDLE, LONG, DIGEST]
 PARAMETERS = b'{"seq_len": 2, "d_model": 4}'
@@ -137,6 +138,20 @@ def test_a_client_that_wants_no_other_answer_is_told_that_it_is_the_last(
     assert answer.body == bodies[SMALL]
     assert answer.header("connection") == "close"
     assert connection.is_closed()
+
+
+@pytest.mark.parametrize("accepting", ["Accept: */*", "Accept-Encoding: gzip"])
+def test_a_client_of_http_1_0_is_told_the_length_of_text_that_is_made_while_it_is_sent(
+    server: Server, connection: Connection, accepting: str
+) -> None:
+    streamed = connection.ask(spelled(STREAMED, accepting))
+    assert streamed.header("transfer-encoding") == "chunked"
+
+    with connected(server.port) as old:
+        counted = old.ask(spelled(STREAMED, accepting, version="1.0"))
+        assert counted.header("transfer-encoding") is None
+        assert counted.body == streamed.body
+        assert old.is_closed()
 
 
 def test_a_client_that_expects_to_be_told_to_go_on_is_answered_whole(
