@@ -14,7 +14,7 @@ from tests.system.servers import KIB, MIB, Server, running
 pytestmark = pytest.mark.system
 
 READERS = 50
-GROWTH_BYTES = 72 * MIB
+GROWTH_BYTES = 80 * MIB
 HUGE = f"/encoding.npy?seq_len={2**40}&d_model=512"
 SMALL = "/encoding.npy?seq_len=4&d_model=4&base=100"
 KEPT_BYTES = 32 * MIB
