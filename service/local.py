@@ -1,7 +1,6 @@
 """Tables without a server: the bytes that a URL names, made in this process and saved."""
 
 import errno
-import os
 import shutil
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -43,30 +42,32 @@ def find_body(url: str) -> Body:
 
 
 def save(body: Body, path: Path) -> None:
-    """Write a body to a file, which is there under its name only when it is whole.
+    """Write a body to a file, which is removed if it cannot be finished.
 
     Args:
         body: what to write.
-        path: where; what is there already is replaced. A pipe or a device is written to as it is.
+        path: where; a link is followed, a pipe or a device is written to as it is.
 
     Raises:
         OSError: it cannot be written, or is known to be longer than what the disk has room for.
     """
-    if path.exists() and not path.is_file():
-        _write(body, path)
-        return
-    free_bytes = shutil.disk_usage(path.parent).free
-    if (body.length_bytes or 0) > free_bytes:
-        rule = f"it takes {body.length_bytes} bytes and there is room for {free_bytes}"
-        raise OSError(errno.ENOSPC, rule, str(path))
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        _write(body, unfinished)
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
-
-
-def _write(body: Body, path: Path) -> None:
+    _check_room(body, path)
     with path.open("wb") as file:
-        file.writelines(body.blocks())
+        try:
+            file.writelines(body.blocks())
+            file.flush()
+        except BaseException:
+            if path.is_file() and not path.is_symlink():
+                path.unlink()
+            raise
+
+
+def _check_room(body: Body, path: Path) -> None:
+    if path.exists() and not path.is_file():
+        return
+    room_bytes = shutil.disk_usage(path.resolve().parent).free
+    if path.exists():
+        room_bytes += path.stat().st_size
+    if (body.length_bytes or 0) > room_bytes:
+        rule = f"it takes {body.length_bytes} bytes and there is room for {room_bytes}"
+        raise OSError(errno.ENOSPC, rule, str(path))

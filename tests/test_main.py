@@ -140,19 +140,61 @@ def test_a_file_longer_than_the_room_there_is_is_not_begun(
     assert not list(tmp_path.iterdir())
 
 
-def test_a_device_is_written_to_as_it_is() -> None:
-    assert main(["get", "/encoding.npy?seq_len=1&d_model=2", "-o", os.devnull]) == 0
-    assert not Path(os.devnull).is_file()
+def test_a_pipe_is_written_to_as_it_is(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    read: list[bytes] = []
+    reader = threading.Thread(target=lambda: read.append(pipe.read_bytes()))
+    reader.start()
+
+    assert main(["get", "/encoding.npy?seq_len=1&d_model=2", "-o", str(pipe)]) == 0
+    reader.join(30)
+    assert [len(whole) for whole in read] == [136]
+    assert pipe.is_fifo()
 
 
-def test_a_get_that_is_interrupted_leaves_nothing_behind(tmp_path: Path) -> None:
-    table = f"/encoding.npy?seq_len={2**18}&d_model=512"
-    words = [sys.executable, "-m", "service", "get", table, "-o", str(tmp_path / "pe.npy")]
-    with subprocess.Popen(words, cwd=Path(__file__).parents[1], stderr=subprocess.PIPE) as getting:
-        while not list(tmp_path.iterdir()):
-            time.sleep(0.01)
-        getting.send_signal(signal.SIGINT)
-        _, said = getting.communicate(timeout=60)
+def test_a_link_is_followed(tmp_path: Path) -> None:
+    file, link = tmp_path / "pe.npy", tmp_path / "link"
+    file.write_bytes(b"old")
+    link.symlink_to(file)
+
+    assert main(["get", "/encoding.npy?seq_len=1&d_model=2", "-o", str(link)]) == 0
+    assert (link.is_symlink(), file.stat().st_size) == (True, 136)
+
+
+def test_a_get_that_is_interrupted_says_nothing_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    file = tmp_path / "endless.csv"
+    # Whoever started the tests may have had them ignore it.
+    ready = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    program = f"{ready}from service.__main__ import main; sys.exit(main())"
+    words = [
+        sys.executable,
+        "-c",
+        program,
+        "get",
+        "/encoding.csv?seq_len=1099511627776&d_model=512",
+    ]
+    with subprocess.Popen(
+        [*words, "-o", str(file)], cwd=Path(__file__).parents[1], stderr=subprocess.PIPE
+    ) as getting:
+        try:
+            deadline = time.monotonic() + 60
+            while not file.exists():
+                assert getting.poll() is None
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            getting.send_signal(signal.SIGINT)
+            _, said = getting.communicate(timeout=60)
+        finally:
+            getting.kill()
 
     assert (getting.returncode, said) == (128 + signal.SIGINT, b"")
-    assert not list(tmp_path.iterdir())
+    assert not file.exists()
+
+
+def test_a_file_that_may_not_be_written_is_left_as_it_is(tmp_path: Path) -> None:
+    folder = tmp_path / "pe.npy"
+    folder.mkdir()
+
+    assert main(["get", "/encoding.npy?seq_len=1&d_model=2", "-o", str(folder)]) == 1
+    assert folder.is_dir()
