@@ -18,6 +18,7 @@ class Answer(Response):
         status: the status code.
         headers: all headers; Content-Length is added only where the body is there as bytes.
         body: bytes, blocks that are made one by one, or None for no body at all.
+        counted: the same blocks once more, where they have to be counted first to tell the length.
     """
 
     def __init__(
@@ -25,16 +26,23 @@ class Answer(Response):
         status: int,
         headers: RawHeaders,
         body: Block | AsyncGenerator[Block, None] | None = None,
+        counted: AsyncGenerator[Block, None] | None = None,
     ) -> None:
         self.status_code = int(status)
         self.background = None
         self.payload = body
+        self.counted = counted
         self.raw_headers = list(headers)
         if isinstance(body, bytes | memoryview):
             self.raw_headers.append((b"content-length", b"%d" % len(body)))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the answer."""
+        if self.counted is not None:
+            length_bytes = await _count(self.counted, receive)
+            if length_bytes is None:
+                return
+            self.raw_headers.append((b"content-length", b"%d" % length_bytes))
         await send(
             {
                 "type": "http.response.start",
@@ -69,6 +77,21 @@ async def _send_blocks(blocks: AsyncGenerator[Block, None], receive: Receive, se
         await send({"type": "http.response.body", "body": b""})
     finally:
         gone.cancel()
+
+
+async def _count(blocks: AsyncGenerator[Block, None], receive: Receive) -> int | None:
+    """Count the bytes of blocks, holding none; None when the client has gone meanwhile."""
+    gone = asyncio.ensure_future(_disconnected(receive))
+    count = 0
+    try:
+        async with aclosing(blocks) as made:
+            async for block in made:
+                if gone.done():
+                    return None
+                count += len(block)
+    finally:
+        gone.cancel()
+    return count
 
 
 async def _disconnected(receive: Receive) -> None:

@@ -40,14 +40,13 @@ class BodyCache:
         self.hits = 0
 
     @property
-    def capacity_bytes(self) -> int:
-        """What they may take."""
-        return self._bodies.capacity_bytes
-
-    @property
     def size_bytes(self) -> int:
         """What the bodies, their keys and the books on them take."""
         return self._bodies.size_bytes
+
+    def has_room_for(self, key: str, body_bytes: int) -> bool:
+        """Tell whether a body is kept at all once it is built."""
+        return _entry_bytes(key, body_bytes) <= self._bodies.capacity_bytes
 
     def find(self, key: str) -> Built | None:
         """Return the body of a key, if it is there."""
@@ -74,5 +73,9 @@ class BodyCache:
     async def _build(self, key: str, build: Callable[[], Awaitable[Built]]) -> Built:
         self.builds += 1
         built = await build()
-        self._bodies.put(key, built, len(key) + len(built.body) + _OVERHEAD_BYTES)
+        self._bodies.put(key, built, _entry_bytes(key, len(built.body)))
         return built
+
+
+def _entry_bytes(key: str, body_bytes: int) -> int:
+    return len(key) + body_bytes + _OVERHEAD_BYTES

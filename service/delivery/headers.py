@@ -88,10 +88,10 @@ def place_headers(
 
     A long query is not repeated: proxies refuse large headers.
     """
-    resource = path if extension is None else path.removesuffix(f".{extension}")
-    suffix = f"?{quote(query, safe='=&%+,:-._~')}" if query else ""
     if len(query) > _MAX_LINKED_QUERY_BYTES:
         return {}
+    resource = path if extension is None else path.removesuffix(f".{extension}")
+    suffix = f"?{quote(query, safe='=&%+,:-._~')}" if query else ""
     headers: dict[str, str] = {}
     if extension is None:
         headers["Content-Location"] = f"{resource}.{form.extension}{suffix}"

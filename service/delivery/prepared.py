@@ -62,16 +62,19 @@ class Prepared:
         self,
         span: Span | None,
         body: Block | AsyncGenerator[Block, None],
-        counted_bytes: int | None = None,
+        length_bytes: int | None = None,
+        counted: AsyncGenerator[Block, None] | None = None,
     ) -> Answer:
         """Answer with a body, or a part of it, that is only kept for this answer.
 
         Args:
             span: the part, or None for the whole.
             body: what is sent.
-            counted_bytes: the length of a body that had none before it was made.
+            length_bytes: that of a body of which no part can be asked for, where it is known.
+            counted: the same body once more, where its length is to be counted.
         """
-        return self._answer(self.described, span, body, self.length_bytes or counted_bytes)
+        length_bytes = self.length_bytes if length_bytes is None else length_bytes
+        return self._answer(self.described, span, body, length_bytes, counted)
 
     def _answer(
         self,
@@ -79,6 +82,7 @@ class Prepared:
         span: Span | None,
         body: Block | AsyncGenerator[Block, None],
         length_bytes: int | None = None,
+        counted: AsyncGenerator[Block, None] | None = None,
     ) -> Answer:
         headers = [*self.headers, *described]
         if span is not None:
@@ -86,4 +90,5 @@ class Prepared:
             length_bytes = span.length_bytes
         if length_bytes is not None and not isinstance(body, bytes | memoryview):
             headers += raw({"Content-Length": str(length_bytes)})
-        return Answer(HTTPStatus.OK if span is None else HTTPStatus.PARTIAL_CONTENT, headers, body)
+        status = HTTPStatus.OK if span is None else HTTPStatus.PARTIAL_CONTENT
+        return Answer(status, headers, body, counted)

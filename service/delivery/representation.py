@@ -61,6 +61,13 @@ class Representation:
         return self.file if self.derive is None else DerivedBody(self.file, self.derive)
 
     @property
+    def length_bytes(self) -> int | None:
+        """The length of what is sent, where it is known before: digests are all of one length."""
+        if self.is_digest and self.derive is not None:
+            return sum(map(len, self.derive(())))
+        return self.body.length_bytes
+
+    @property
     def file_name(self) -> str:
         """What it is saved as; a content coding is taken off before."""
         name = file_name(self.document, self.form, self.file_tag)
@@ -87,17 +94,19 @@ class Representation:
             query: the raw query.
         """
         document, form, extension = self.document, self.form, wanted.extension
-        place = {}
-        if not self.is_digest:
-            place = place_headers(path, query, document, form, extension)
-            place |= vary_header(form, extension)
+        place = {} if self.is_digest else place_headers(path, query, document, form, extension)
         return {
             "ETag": self.tag,
             "Cache-Control": cache_control(extension, wanted.revision),
             "Content-Disposition": f'inline; filename="{self.file_name}"',
             **array_headers(document),
             **place,
+            **self.vary(wanted),
         }
+
+    def vary(self, wanted: Wanted) -> dict[str, str]:
+        """Name the request headers that chose it."""
+        return {} if self.is_digest else vary_header(self.form, wanted.extension)
 
     def described(self) -> dict[str, str]:
         """Describe the body that is sent, but for its length."""

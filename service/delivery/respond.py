@@ -10,7 +10,7 @@ from starlette.requests import Request
 from service.delivery.answer import Answer
 from service.delivery.cache import BodyCache, Built
 from service.delivery.conditional import Asked
-from service.delivery.headers import array_headers, raw, vary_header
+from service.delivery.headers import array_headers, raw
 from service.delivery.limits import check_answer_size
 from service.delivery.metrics import Metrics
 from service.delivery.prepared import Prepared
@@ -83,7 +83,7 @@ class Delivery:
         headers = {
             "Cache-Control": "no-store",
             **array_headers(document),
-            **vary_header(shown.form, wanted.extension),
+            **shown.vary(wanted),
         }
         return await self._made(_prepared(shown, headers, shown.described()), shown, None, wanted)
 
@@ -95,12 +95,11 @@ class Delivery:
         cost = shown.cost(span)
         if cost <= SHORT_WORK:
             return prepared.made(span, await self.workers.run(lambda: b"".join(blocks), cost))
-        counted_bytes = None
-        if shown.body.length_bytes is None and not wanted.takes_chunks:
-            # It is made twice: to be counted and to be sent, and never held.
-            counted = self.workers.iterate(shown.body.blocks())
-            counted_bytes = sum([len(block) async for block in counted])
-        return prepared.made(span, self.workers.iterate(blocks), counted_bytes)
+        made = self.workers.iterate(blocks)
+        if shown.length_bytes is not None or wanted.takes_chunks:
+            return prepared.made(span, made, shown.length_bytes)
+        # It is made twice, to be counted and to be sent, and never held.
+        return prepared.made(span, made, counted=self.workers.iterate(shown.body.blocks()))
 
     async def _pieces(self, shown: Representation, part: Span) -> AsyncGenerator[Block, None]:
         """Give a part of a body piece by piece from the cache, and what is forgotten made anew.
@@ -114,8 +113,10 @@ class Delivery:
                 async with aclosing(rest) as made:
                     async for block in made:
                         yield block
+                        del block
                 return
             yield piece
+            del piece
 
     def _found_piece(self, shown: Representation, piece: Span) -> Block | None:
         built = self.cache.find(shown.tag)
@@ -126,8 +127,12 @@ class Delivery:
 
     def _is_kept(self, shown: Representation) -> bool:
         """Tell whether a body is built whole and kept: long work stops with its client."""
-        limit_bytes = min(self.settings.cache_entry_bytes, self.cache.capacity_bytes)
-        return shown.file.limit_bytes <= limit_bytes and shown.cost() <= MAX_BUILD_WORK
+        limit_bytes = shown.file.limit_bytes
+        return (
+            limit_bytes <= self.settings.cache_entry_bytes
+            and self.cache.has_room_for(shown.tag, limit_bytes)
+            and shown.cost() <= MAX_BUILD_WORK
+        )
 
     async def _build(self, shown: Representation) -> Built:
         """Build a body; one that is made of another, of that one in the cache."""

@@ -40,5 +40,5 @@ class Wanted:
             is_digest,
             list_header(request.scope, b"accept"),
             list_header(request.scope, b"accept-encoding"),
-            takes_chunks=request.scope["http_version"] != "1.0",
+            takes_chunks=request.scope["http_version"] not in {"0.9", "1.0"},
         )

@@ -114,7 +114,7 @@ class FinishedAnswersProtocol(HttpToolsProtocol):
             self._unset_keepalive_if_required()
             super().on_headers_complete()
             if self.parser.should_upgrade() and not self._should_upgrade():
-                # The parser reads no more requests behind one for a protocol there is not.
+                # What comes in one segment with it is not read: its sender is told to ask again.
                 self.cycle.keep_alive = False
             return
         finished, built = found

@@ -31,6 +31,7 @@ async def numbers(made: list[int], count: int) -> AsyncGenerator[bytes, None]:
     for number in range(count):
         made.append(number)
         yield bytes([number])
+        await asyncio.sleep(0)
 
 
 def test_a_body_of_bytes_gets_its_length() -> None:
@@ -84,3 +85,20 @@ def test_a_client_that_leaves_stops_the_work() -> None:
     sent(Answer(200, [], numbers(made, 200)), receive=gone)
 
     assert len(made) < 5
+
+
+def test_blocks_may_be_counted_before_they_are_sent() -> None:
+    made: list[int] = []
+
+    start, *bodies = sent(Answer(200, [], numbers(made, 3), numbers(made, 3)))
+
+    assert start["headers"] == [(b"content-length", b"3")]
+    assert b"".join(message["body"] for message in bodies) == b"\0\1\2"
+    assert made == [0, 1, 2, 0, 1, 2]
+
+
+def test_nothing_is_counted_for_a_client_that_has_gone() -> None:
+    counted: list[int] = []
+
+    assert sent(Answer(200, [], numbers([], 99), numbers(counted, 99)), receive=gone) == []
+    assert len(counted) < 5

@@ -98,3 +98,19 @@ def test_a_body_larger_than_the_cache_is_built_each_time() -> None:
         assert (builder.count, cache.size_bytes) == (2, 0)
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("missing_bytes", [0, 1])
+def test_what_is_said_to_have_room_is_kept_and_nothing_else(missing_bytes: int) -> None:
+    async def scenario() -> None:
+        roomy, builder = BodyCache(10_000), Builder()
+        builder.gate.set()
+        await roomy.get("key", builder.build)
+        cache = BodyCache(roomy.size_bytes - missing_bytes)
+
+        await cache.get("key", builder.build)
+
+        is_kept = cache.find("key") is not None
+        assert is_kept == cache.has_room_for("key", len(BUILT.body)) == (missing_bytes == 0)
+
+    asyncio.run(scenario())

@@ -98,7 +98,9 @@ def test_a_long_body_is_sent_in_pieces_that_do_not_show(
         for _ in range(2):
             forget_after(found_pieces, monkeypatch)
             pieces = other.get(url)
+            forget_after(found_pieces, monkeypatch)
             part = other.get(url, range="bytes=5-1004")
+            forget_after(found_pieces, monkeypatch)
             packed = other.get(url, accept_encoding="gzip")
 
             assert dict(pieces.headers) == dict(whole.headers)
@@ -110,23 +112,36 @@ def test_a_long_body_is_sent_in_pieces_that_do_not_show(
         assert other.app.state.delivery.cache.builds == (1 if extension == "npy" else 2)
 
 
+_FIND = respond.Delivery._found_piece
+
+
 def forget_after(found_pieces: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a cache find a number of pieces of a body, and then no more of it."""
     left = iter(range(found_pieces))
-    find = respond.Delivery._found_piece
 
     def finds(delivery: respond.Delivery, shown: Representation, piece: Span) -> Block | None:
-        return None if next(left, None) is None else find(delivery, shown, piece)
+        return None if next(left, None) is None else _FIND(delivery, shown, piece)
 
     monkeypatch.setattr(respond.Delivery, "_found_piece", finds)
 
 
-def test_what_a_cache_has_no_room_for_is_made_once_while_it_is_sent() -> None:
+@pytest.mark.parametrize("extension", FORMATS)
+def test_what_a_cache_has_no_room_for_is_made_once(client: Client, extension: str) -> None:
+    url = f"/encoding.{extension}?seq_len=300&d_model=64"
     with client_of(create_app(Settings(cache_bytes=0))) as forgetful:
-        answers = [forgetful.get(f"/encoding.{form}?seq_len=300&d_model=64") for form in FORMATS]
+        answer = forgetful.get(url)
 
-        assert [answer.status_code for answer in answers] == [200] * len(FORMATS)
+        assert answer.content == client.get(url).content
+        assert "Repr-Digest" not in answer.headers
         assert forgetful.app.state.delivery.cache.builds == 0
+
+
+def test_a_digest_has_its_length_before_it_is_made() -> None:
+    with client_of(create_app(Settings(cache_entry_bytes=0))) as streaming:
+        answer = streaming.get("/encoding.npy.sha256?seq_len=3000&d_model=512")
+
+    assert int(answer.headers["Content-Length"]) == len(answer.content)
+    assert "Accept-Ranges" not in answer.headers
 
 
 def test_a_precondition_does_not_hide_that_there_would_be_no_answer() -> None:
@@ -148,6 +163,8 @@ def test_posted_text_says_which_headers_chose_it(client: Client) -> None:
 
     assert by_extension.headers["Vary"] == "Accept-Encoding"
     assert by_accept.headers["Vary"] == "Accept, Accept-Encoding"
+    digest = client.post("/encoding.json.sha256", json={"seq_len": 2, "d_model": 4})
+    assert "Vary" not in digest.headers
 
 
 @pytest.mark.parametrize(

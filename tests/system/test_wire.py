@@ -150,6 +150,7 @@ def test_a_client_of_http_1_0_is_told_the_length_of_text_that_is_made_while_it_i
     with connected(server.port) as old:
         counted = old.ask(spelled(STREAMED, accepting, version="1.0"))
         assert counted.header("transfer-encoding") is None
+        assert counted.header("content-length") == str(len(streamed.body))
         assert counted.body == streamed.body
         assert old.is_closed()
 
