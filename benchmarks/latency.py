@@ -18,8 +18,8 @@ STREAMS = 4
 
 # As many as stream. One alone is answered in so little time, where nobody streams, that the ratio
 # says how the system's scheduler shares out cores; many wait for each other, streams or none.
-_CONNECTIONS = STREAMS
-_SMALL = Case(4, 4)
+CONNECTIONS = STREAMS
+SMALL = Case(4, 4)
 _HUGE_ROWS = 2**28
 
 
@@ -44,11 +44,11 @@ def measure(folder: Path, seconds: int, rounds: int) -> Measured:
 def _turn(folder: Path, seconds: int, streams: int, _number: int) -> _Turn:
     """Measure a server of its own: nothing is left to do from a turn before."""
     with running(POSREF, folder) as posref:
-        check(posref, _SMALL)
+        check(posref, SMALL)
         huge = [Case(_HUGE_ROWS, 512, base=BASE + number) for number in range(streams)]
         urls = [posref.url(case) for case in huge]
         with downloading(urls) if urls else nullcontext(lambda: 0) as streamed_bytes:
             start, start_bytes = time.monotonic(), streamed_bytes()
-            p99_seconds = load(posref.url(_SMALL), _CONNECTIONS, seconds).p99_seconds
+            p99_seconds = load(posref.url(SMALL), CONNECTIONS, seconds).p99_seconds
             rate = (streamed_bytes() - start_bytes) / (time.monotonic() - start)
         return _Turn(p99_seconds, rate)

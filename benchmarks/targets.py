@@ -102,7 +102,8 @@ TARGETS = (
         lambda bench: transform.measure(bench.folder, bench.plan.turns),
     ),
     Target(
-        f"p99 of 4 clients at warm 4×4 .npy while {latency.STREAMS} others stream huge tables",
+        f"p99 of {latency.CONNECTIONS} clients at warm {latency.SMALL} "
+        f"while {latency.STREAMS} others stream huge tables",
         "posref, nobody streams",
         "≤ 8",
         "≤ 3",

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -65,33 +65,35 @@ async def _send_blocks(blocks: AsyncGenerator[Block, None], receive: Receive, se
     for the block before it to be taken, so an empty one waits until the next may be made: a
     reader that is slow holds one block.
     """
-    gone = asyncio.ensure_future(_disconnected(receive))
-    try:
-        async with aclosing(blocks) as made:
-            async for block in made:
-                if gone.done():
-                    return
-                await send({"type": "http.response.body", "body": block, "more_body": True})
-                del block
-                await send({"type": "http.response.body", "body": b"", "more_body": True})
+    async with _gone(receive) as gone, aclosing(blocks) as made:
+        async for block in made:
+            if gone.done():
+                return
+            await send({"type": "http.response.body", "body": block, "more_body": True})
+            del block
+            await send({"type": "http.response.body", "body": b"", "more_body": True})
         await send({"type": "http.response.body", "body": b""})
-    finally:
-        gone.cancel()
 
 
 async def _count(blocks: AsyncGenerator[Block, None], receive: Receive) -> int | None:
     """Count the bytes of blocks, holding none; None when the client has gone meanwhile."""
-    gone = asyncio.ensure_future(_disconnected(receive))
     count = 0
+    async with _gone(receive) as gone, aclosing(blocks) as made:
+        async for block in made:
+            if gone.done():
+                return None
+            count += len(block)
+    return count
+
+
+@asynccontextmanager
+async def _gone(receive: Receive) -> AsyncGenerator[asyncio.Future[None], None]:
+    """Give what is done once the client has gone."""
+    gone = asyncio.ensure_future(_disconnected(receive))
     try:
-        async with aclosing(blocks) as made:
-            async for block in made:
-                if gone.done():
-                    return None
-                count += len(block)
+        yield gone
     finally:
         gone.cancel()
-    return count
 
 
 async def _disconnected(receive: Receive) -> None:

@@ -2,31 +2,22 @@
 
 What a server does for an application that might do anything (a task, a scope, events, a check of
 every header) takes nine tenths of the time of a small answer that is there already.
-
-Blocks of a long answer are written without holding the interpreter, which is making the next.
 """
 
 import asyncio
-import os
-import socket
-from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from service.delivery.transport import tuned
 from service.delivery.warm import FinishedAnswers, Spelling
-from service.formats.format import Block
 
 STATE = "finished_answers"
 """The name under which the lifespan hands the finished answers to the server."""
 
 _STATUS_LINE = b"HTTP/1.1 200 OK\r\n"
 _JOINED_BYTES = 64 * 1024
-
-# What the system keeps for a connection beyond what is under way: more of it is colder memory for
-# no gain. What is under way may be as much as the line holds.
-_UNSENT_BYTES = 128 * 1024
 
 # What may change an answer, or the way it is sent, beside what is part of a spelling.
 _DECISIVE = frozenset(
@@ -48,38 +39,6 @@ _ANSWERED: Any = SimpleNamespace(
 )
 
 
-class FreeingTransport:
-    """A transport that lets other threads run while a long block goes to the system.
-
-    uvloop's own holds the interpreter as long as the system copies.
-    """
-
-    def __init__(self, transport: asyncio.Transport) -> None:
-        self._transport = transport
-        # Asked at every answer, where the way through __getattr__ shows.
-        self.is_closing = transport.is_closing
-        self._socket: int = transport.get_extra_info("socket").fileno()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
-
-    def write(self, data: Block) -> None:
-        """Write what the system takes at once, and leave the rest to the transport."""
-        if len(data) > _JOINED_BYTES and self._is_clear():
-            data = memoryview(data)[self._written(data) :]
-        self._transport.write(data)
-
-    def _is_clear(self) -> bool:
-        return not self.is_closing() and self._transport.get_write_buffer_size() == 0
-
-    def _written(self, data: Block) -> int:
-        try:
-            return os.write(self._socket, data)
-        # Whether it is full or gone, the transport finds out by itself.
-        except OSError:
-            return 0
-
-
 class FinishedAnswersProtocol(HttpToolsProtocol):
     """uvicorn's protocol, which asks for a finished answer first; uvicorn 0.54.
 
@@ -90,11 +49,8 @@ class FinishedAnswersProtocol(HttpToolsProtocol):
     _running: RequestResponseCycle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin a connection; only one without TLS is written to past its transport."""
-        _keep_little_unsent(transport.get_extra_info("socket"))
-        is_plain = transport.get_extra_info("sslcontext") is None
-        freeing: Any = FreeingTransport(transport) if is_plain else transport
-        super().connection_made(freeing)
+        """Begin a connection."""
+        super().connection_made(tuned(transport))
         self._direct = transport
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -174,10 +130,3 @@ class FinishedAnswersProtocol(HttpToolsProtocol):
             self._direct.write(b"".join(lines))
         else:
             self._direct.writelines((b"".join(lines), body))
-
-
-def _keep_little_unsent(connection: socket.socket) -> None:
-    option: int | None = getattr(socket, "TCP_NOTSENT_LOWAT", None)
-    if option is not None and connection.family in (socket.AF_INET, socket.AF_INET6):
-        with suppress(OSError):
-            connection.setsockopt(socket.IPPROTO_TCP, option, _UNSENT_BYTES)

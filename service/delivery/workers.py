@@ -5,8 +5,6 @@ import os
 import sys
 from collections.abc import AsyncGenerator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from threading import get_native_id
 from time import monotonic
 from typing import TypeVar
 
@@ -83,9 +81,7 @@ class Workers:
 def _give_way() -> None:
     """Let other threads go before this one; only Linux has a niceness for each thread."""
     if sys.platform == "linux":
-        niceness = os.getpriority(os.PRIO_PROCESS, 0) + _LONG_LANE_NICENESS
-        with suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, get_native_id(), niceness)
+        os.nice(_LONG_LANE_NICENESS)
 
 
 def _turn(blocks: Iterator[Block]) -> Block | None:

@@ -158,3 +158,9 @@ def test_an_extension_may_ask_for_a_digest() -> None:
     for text in ("sha256", "npy.sha256.sha256", "npy.md5", ""):
         with pytest.raises(NotFound, match="There is no format"):
             read_extension(text)
+
+
+@pytest.mark.parametrize(("said", "meant"), [("NPY", "npy"), ("numpy", "npy"), ("jsn", "json")])
+def test_a_format_that_there_is_not_has_a_nearest(said: str, meant: str) -> None:
+    with pytest.raises(NotFound, match=f"did you mean {meant}?"):
+        read_extension(said)

@@ -126,6 +126,14 @@ def test_what_is_like_nothing_has_no_nearest() -> None:
     assert nearest("zzz", ["seq_len", "start"]) is None
 
 
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [("FLOAT32", "float32"), ("fp16", "float16"), ("BF16", "bfloat16"), ("double", "float64")],
+)
+def test_types_are_known_by_what_they_are_called_elsewhere(said: str, meant: str) -> None:
+    assert nearest(said, ["float16", "bfloat16", "float32", "float64"]) == meant
+
+
 def test_null_is_not_a_way_to_leave_a_parameter_out() -> None:
     with pytest.raises(InvalidParameters, match="layout is null: leave it out"):
         read_parameters(Model, {"seq_len": 1, "layout": None})
