@@ -8,14 +8,14 @@ from fastapi import FastAPI
 
 from service import __version__
 from service.delivery import wire
-from service.delivery.endpoints import add_resource, add_transform
+from service.delivery.endpoints import add_report, add_resource, add_transform
 from service.delivery.layers import FailuresAsProblems, OpenToEveryOrigin
 from service.delivery.metrics import Counted
 from service.delivery.openapi import served_document
 from service.delivery.problems import add_problem_handlers
 from service.delivery.respond import Delivery
 from service.delivery.warm import WarmAnswers
-from service.routes import RESOURCES, TRANSFORMS
+from service.routes import REPORTS, RESOURCES, TRANSFORMS
 from service.routes.pages import add_pages
 from service.settings import Settings, load_settings
 
@@ -45,6 +45,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         add_resource(app, resource, delivery)
     for transform in TRANSFORMS:
         add_transform(app, transform, delivery)
+    for report in REPORTS:
+        add_report(app, report, delivery)
     add_pages(app, delivery.metrics)
     generate = app.openapi
     app.openapi = cache(lambda: served_document(generate))  # type: ignore[method-assign]

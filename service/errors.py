@@ -61,16 +61,21 @@ class InvalidParameters(InvalidRequest):
     """Parameters that are unknown, repeated, malformed, out of range or impossible together."""
 
     def __init__(self, *faults: Fault) -> None:
-        named = "; ".join(fault.detail for fault in faults[:MAX_FAULTS])
-        others = f"; and {len(faults) - MAX_FAULTS} more" if len(faults) > MAX_FAULTS else ""
-        super().__init__(named + others, faults[:MAX_FAULTS])
+        super().__init__(_said(faults), faults[:MAX_FAULTS])
 
 
 class InvalidBody(InvalidRequest):
     """A body that is not what its media type says, or holds what cannot be worked on."""
 
-    def __init__(self, detail: str, where: str = "", value: str | None = None) -> None:
-        super().__init__(detail, [Fault(where, value, detail, in_body=True)])
+    def __init__(
+        self, detail: str, where: str = "", value: str | None = None, faults: Sequence[Fault] = ()
+    ) -> None:
+        super().__init__(detail, faults or [Fault(where, value, detail, in_body=True)])
+
+    @classmethod
+    def at(cls, *faults: Fault) -> "InvalidBody":
+        """Make the error of a body that is wrong in several places."""
+        return cls(_said(faults), faults=faults[:MAX_FAULTS])
 
 
 class UnsupportedByFormat(InvalidRequest):
@@ -122,6 +127,12 @@ class RangeNotSatisfiable(PosrefError):
             f"numbered 0 to {length_bytes - 1}"
         )
         self.length_bytes = length_bytes
+
+
+def _said(faults: Sequence[Fault]) -> str:
+    named = "; ".join(fault.detail for fault in faults[:MAX_FAULTS])
+    others = f"; and {len(faults) - MAX_FAULTS} more" if len(faults) > MAX_FAULTS else ""
+    return named + others
 
 
 def shortened(value: object, limit: int = 80) -> str:

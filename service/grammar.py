@@ -73,6 +73,15 @@ def reals(value: Any) -> tuple[float, ...]:
     return tuple(_item(real, item, "a list of numbers with commas between them") for item in items)
 
 
+def integers(value: Any) -> tuple[int, ...]:
+    """Read a list of integers, with commas between them."""
+    items = value.split(",") if isinstance(value, str) else value
+    if not isinstance(items, list | tuple) or not items:
+        raise ValueError("must be a list of integers with commas between them")
+    rule = "a list of integers with commas between them"
+    return tuple(_item(integer, item, rule) for item in items)
+
+
 def positions(value: Any) -> Positions:
     """Read a list of integers and half-open ranges: ``0,5,9:20:2``; a list of them in JSON."""
     items = value.split(",") if isinstance(value, str) else value

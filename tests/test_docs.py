@@ -9,7 +9,7 @@ from service.delivery.problems import PROBLEM_TYPES
 from service.formats import FORMATS
 from service.routes import RESOURCES, TRANSFORMS
 from service.settings import Settings
-from service.tables.rotary import PACKS
+from service.tables.packs import PACKS
 from tests.consoles import steps_of
 
 ROOT = Path(__file__).parents[1]

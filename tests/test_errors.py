@@ -23,6 +23,15 @@ def test_the_detail_says_every_fault() -> None:
     assert errors.InvalidParameters(first, second).detail == "a must be 2; b must be 2"
 
 
+def test_a_body_that_is_wrong_in_several_places_says_every_one() -> None:
+    faults = [errors.Fault(f"/{i}", "1", f"{i} must be 2", in_body=True) for i in range(12)]
+    error = errors.InvalidBody.at(*faults)
+
+    assert error.detail.startswith("0 must be 2; 1 must be 2")
+    assert error.detail.endswith("; and 2 more")
+    assert error.faults == tuple(faults[:10])
+
+
 def test_values_are_shortened() -> None:
     assert errors.shortened("a" * 100) == "a" * 80 + "…"
     assert errors.shortened([1, True]) == "[1, true]"

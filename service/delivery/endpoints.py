@@ -9,11 +9,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from service.delivery.bodies import format_of_body, receive_body, require_json
-from service.delivery.openapi import get_operation, post_operation, transform_operation
+from service.delivery.openapi import (
+    get_operation,
+    post_operation,
+    transform_operation,
+)
+from service.delivery.openapi_pages import report_operation
 from service.delivery.parameters import NoParameters, given_twice, parse_query, read_parameters
+from service.delivery.reports import Report, report_answer
 from service.delivery.resource import Resource, Transform
 from service.delivery.respond import Delivery
 from service.delivery.wanted import Wanted
+from service.delivery.workers import SHORT_WORK
 from service.errors import InvalidParameters
 from service.formats.json_text import JSON, read_object
 from service.tables.document import Document
@@ -71,6 +78,23 @@ def add_transform(app: FastAPI, transform: Transform, delivery: Delivery) -> Non
     for suffix in ("", EXTENSION):
         path = transform.path + suffix
         app.add_api_route(path, post, methods=["POST"], **transform_operation(transform, suffix))
+
+
+def add_report(app: FastAPI, report: Report, delivery: Delivery) -> None:
+    """Serve a report: POST of a JSON object."""
+
+    async def post(request: Request) -> Response:
+        parameters = read_parameters(report.parameters, _query(request))
+        require_json(request)
+        body = await receive_body(request, JSON, delivery.settings)
+
+        def answered() -> Response:
+            return report_answer(report.report(parameters, read_object(body)))
+
+        # Numbers of high precision are made on the way, however short the object.
+        return await delivery.workers.run(answered, max(len(body), SHORT_WORK + 1))
+
+    app.add_api_route(report.path, post, methods=["POST"], **report_operation(report))
 
 
 def add_page(app: FastAPI, path: str, page: Endpoint, **documentation: Any) -> None:

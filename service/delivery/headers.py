@@ -16,6 +16,7 @@ RawHeaders: TypeAlias = list[tuple[bytes, bytes]]
 EXPOSED_HEADERS = (
     "Accept-Ranges",
     "Array-Dtype",
+    "Array-Error-Bound",
     "Array-Shape",
     "Content-Disposition",
     "Content-Encoding",
@@ -60,6 +61,8 @@ def array_headers(document: Document) -> dict[str, str]:
         headers["Array-Shape"] = ", ".join(map(str, document.shape))
     if document.dtype is not None:
         headers["Array-Dtype"] = document.dtype
+    if document.error_bound is not None:
+        headers["Array-Error-Bound"] = repr(document.error_bound)
     return headers
 
 

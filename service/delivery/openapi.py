@@ -1,7 +1,7 @@
 """The documentation of endpoints, made from what they are held to."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from service.delivery import problems
@@ -37,18 +37,17 @@ _POST_PROBLEMS = (
     problems.BODY_TOO_LARGE,
     problems.UNSUPPORTED_MEDIA_TYPE,
 )
-_PAGE_PROBLEMS = (problems.INVALID_PARAMETERS, problems.INTERNAL_ERROR)
 
 
 def get_operation(resource: Resource, suffix: str) -> Json:
     """Document a GET."""
     query, _, document = _exampled(resource)
-    return _operation(
+    return operation(
         f"get{resource.operation}",
         resource.summary,
         suffix,
         {
-            "tags": [_tag(resource.path)],
+            "tags": [tag_of(resource.path)],
             "parameters": query_parameters(resource.parameters, query)
             + _path_parameters(suffix, document)
             + [_RANGE],
@@ -82,12 +81,12 @@ def post_operation(resource: Resource, suffix: str) -> Json:
     """Document a POST of parameters."""
     _, typed, document = _exampled(resource)
     content = {"schema": object_schema(resource.parameters), "example": typed}
-    return _operation(
+    return operation(
         f"post{resource.operation}",
         f"{resource.summary}, parameters in the body",
         suffix,
         {
-            "tags": [_tag(resource.path)],
+            "tags": [tag_of(resource.path)],
             "parameters": _path_parameters(suffix, document),
             "requestBody": {"required": True, "content": {JSON.media_type: content}},
             "responses": {"200": _documents(_written(document))}
@@ -109,12 +108,12 @@ def transform_operation(transform: Transform, suffix: str) -> Json:
         FORMATS["npy"].media_type: {"schema": _BINARY},
         FORMATS["safetensors"].media_type: {"schema": _BINARY},
     }
-    return _operation(
+    return operation(
         f"post{transform.operation}",
         transform.summary,
         suffix,
         {
-            "tags": [_tag(transform.path)],
+            "tags": [tag_of(transform.path)],
             "parameters": query_parameters(transform.parameters, {})
             + _path_parameters(suffix, document),
             "requestBody": {"required": True, "content": content},
@@ -144,23 +143,15 @@ def _typed(parameters: Parameters) -> Json:
     }
 
 
-def _tag(path: str) -> str:
+def tag_of(path: str) -> str:
+    """Name the group of a path."""
     return path.split("/")[1]
 
 
-def page_operation(
-    operation: str, summary: str, media_type: str, schema: Mapping[str, Any]
-) -> Json:
-    """Document a page that takes no parameters."""
-    content = {media_type: {"schema": dict(schema)}}
-    responses = {"200": {"description": "Successful", "content": content}}
-    extra: Json = {"tags": ["pages"], "responses": responses | problem_responses(_PAGE_PROBLEMS)}
-    return _operation(operation, summary, "", extra)
-
-
-def _operation(operation: str, summary: str, suffix: str, extra: Json) -> Json:
+def operation(name: str, summary: str, suffix: str, extra: Json) -> Json:
+    """Say what a framework documents an endpoint by."""
     return {
-        "operation_id": operation + ("As" if suffix else ""),
+        "operation_id": name + ("As" if suffix else ""),
         "summary": summary + (", in a format of choice" if suffix else ""),
         "openapi_extra": extra,
         "response_description": extra["responses"]["200"]["description"],

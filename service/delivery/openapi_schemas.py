@@ -42,7 +42,8 @@ COMPONENTS: Json = {
             "parameters": {"type": "object"},
             "shape": {"type": ["array", "object"]},
             "dtype": {"type": ["string", "object"]},
-            "data": {"type": ["array", "object"]},
+            "error_bound": {"type": "number"},
+            "data": {"type": ["array", "number", "object"]},
         },
     },
 }
@@ -102,11 +103,15 @@ def _without_null(schema: Json) -> Json:
     return {_JSON_SCHEMA_NAMES.get(name, name): value for name, value in merged.items()}
 
 
-# The bounds of an optional parameter are left under pydantic's own names.
+# The bounds of an optional parameter are left under pydantic's own names, those of lists that may
+# be text under the names of bounds of text.
 _JSON_SCHEMA_NAMES = {
     "ge": "minimum",
     "gt": "exclusiveMinimum",
     "le": "maximum",
     "max_length": "maxItems",
+    "maxLength": "maxItems",
+    "min_length": "minItems",
+    "minLength": "minItems",
     "multiple_of": "multipleOf",
 }

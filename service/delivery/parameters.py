@@ -147,5 +147,6 @@ _BOUNDS = {
     "gt": "must be more than",
     "le": "must be at most",
     "max_length": "must be a list no longer than",
+    "min_length": "must be a list no shorter than",
     "multiple_of": "must be a multiple of",
 }

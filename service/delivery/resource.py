@@ -57,6 +57,9 @@ class Resource:
         if not document.has_parts:
             rule = "part picks one array of several, and here there is only one"
             raise InvalidParameters(Fault("part", part, rule))
+        if part not in document.arrays:
+            rule = f"there is no {part} here: part is one of {', '.join(document.arrays)}"
+            raise InvalidParameters(Fault("part", part, rule))
         return document.part(part)
 
 

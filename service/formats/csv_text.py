@@ -71,20 +71,25 @@ class CsvBody:
                 yield from self._row(row, block_elements)
             return
         for first in range(0, rows, step):
-            text = spelled(self.table, first * width, (min(step, rows - first), width))
+            text = _spelled(self.table, first * width, (min(step, rows - first), width))
             yield text[2:-2].replace(b"],[", b"\n") + b"\n"
 
     @property
     def _rows_and_width(self) -> tuple[int, int]:
-        rows, *width = self.table.shape
-        return rows, width[0] if width else 1
+        rows, width, *_ = (*self.table.shape, 1, 1)
+        return rows, width
 
     def _row(self, row: int, block_elements: int) -> Iterator[bytes]:
         _, width = self._rows_and_width
         for first in range(0, width, block_elements):
             count = min(block_elements, width - first)
             end = b"\n" if first + count == width else b","
-            yield spelled(self.table, row * width + first, (count,))[1:-1] + end
+            yield _spelled(self.table, row * width + first, (count,))[1:-1] + end
+
+
+def _spelled(table: Table, start: int, shape: tuple[int, ...]) -> bytes:
+    """Spell elements as nested lists, what is infinite (a wavelength) the way CSV readers do."""
+    return spelled(table, start, shape).replace(b"null", b"inf")
 
 
 CSV = CsvFormat()

@@ -102,6 +102,8 @@ class JsonBody:
             "shape": shape,
             "dtype": document.dtype or {name: table.dtype.name for name, table in tables},
         }
+        if document.error_bound is not None:
+            head["error_bound"] = document.error_bound
         return orjson.dumps(head)[:-1] + b',"data":'
 
 
@@ -112,6 +114,9 @@ def _brackets(shape: tuple[int, ...]) -> int:
 
 def _nested(table: Table, shape: tuple[int, ...], offset: int) -> Iterator[bytes]:
     """Write the elements from offset on as nested lists of a shape, a block of items at a time."""
+    if not shape:
+        yield spelled(table, offset, (1,))[1:-1]
+        return
     items, *inner = shape
     item_size = prod(inner)
     yield b"["

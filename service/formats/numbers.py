@@ -6,7 +6,7 @@ import numpy as np
 import orjson
 
 from service.tables.document import Document
-from service.tables.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, decimal_view
+from service.tables.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT32, INT64, decimal_view
 from service.tables.table import StoredTable, Table, size
 
 ENCODER = f"orjson {orjson.__version__}"
@@ -18,6 +18,8 @@ _ELEMENT_BYTES = {
     BFLOAT16.name: 16,
     FLOAT32.name: 16,
     FLOAT64.name: 25,
+    INT32.name: 12,
+    INT64.name: 21,
 }
 # orjson holds the interpreter while it works: a block takes it about a millisecond.
 _BLOCK_ELEMENTS = 16384

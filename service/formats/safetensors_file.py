@@ -15,7 +15,7 @@ from service.errors import InvalidBody, shortened
 from service.formats.binary import BinaryBody
 from service.formats.format import Input, check_shape
 from service.tables.document import Document, ParameterValue
-from service.tables.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
+from service.tables.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT32, INT64
 from service.tables.table import StoredTable, Table, size_bytes
 
 _CODES = {
@@ -23,6 +23,8 @@ _CODES = {
     FLOAT32.name: "F32",
     FLOAT16.name: "F16",
     BFLOAT16.name: "BF16",
+    INT32.name: "I32",
+    INT64.name: "I64",
 }
 _READABLE = {_CODES[dtype.name]: dtype for dtype in (FLOAT64, FLOAT32, FLOAT16, BFLOAT16)}
 _ALIGNMENT_BYTES = 8
@@ -79,6 +81,8 @@ class SafetensorsFormat:
 def _header(document: Document, tables: list[tuple[str, Table]]) -> bytes:
     metadata = {"kind": document.kind, "revision": str(TABLE_REVISION[document.kind])}
     metadata |= {name: _text(value) for name, value in document.parameters.items()}
+    if document.error_bound is not None:
+        metadata["error_bound"] = repr(document.error_bound)
     header: dict[str, object] = {"__metadata__": metadata}
     offset = 0
     for name, table in tables:

@@ -16,10 +16,13 @@ from service.delivery.endpoints import add_page
 from service.delivery.headers import list_header, raw
 from service.delivery.metrics import Metrics
 from service.delivery.negotiation import media_quality
-from service.delivery.openapi import page_operation
+from service.delivery.openapi_pages import page_operation
+from service.delivery.reports import Report
+from service.delivery.resource import Transform
 from service.formats import FORMATS
-from service.routes import RESOURCES, TRANSFORMS
+from service.routes import REPORTS, RESOURCES, TRANSFORMS
 
+_POSTED: tuple[Transform | Report, ...] = (*TRANSFORMS, *REPORTS)
 _JSON = "application/json"
 _HTML = "text/html"
 _TEXT = "text/plain; charset=utf-8"
@@ -95,8 +98,8 @@ def _directory() -> dict[str, object]:
         for resource in RESOURCES
     ]
     links += [
-        {"href": transform.path, "rel": "item", "method": "POST", "title": transform.summary}
-        for transform in TRANSFORMS
+        {"href": posted.path, "rel": "item", "method": "POST", "title": posted.summary}
+        for posted in _POSTED
     ]
     links += [
         {"href": "/docs", "rel": "service-doc", "method": "GET", "title": "Documentation"},
@@ -120,8 +123,7 @@ def _home_page() -> str:
         for resource in RESOURCES
     )
     posts = "\n".join(
-        f"<li><code>POST {transform.path}</code> {escape(transform.summary)}</li>"
-        for transform in TRANSFORMS
+        f"<li><code>POST {posted.path}</code> {escape(posted.summary)}</li>" for posted in _POSTED
     )
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>posref</title>'

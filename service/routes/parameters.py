@@ -27,6 +27,18 @@ Reals = Annotated[
         }
     ),
 ]
+Integers = Annotated[
+    tuple[int, ...],
+    BeforeValidator(grammar.integers),
+    WithJsonSchema(
+        {
+            "type": ["string", "array"],
+            "pattern": r"^-?[0-9]+(,-?[0-9]+)*$",
+            "items": {"type": "integer"},
+            "minItems": 1,
+        }
+    ),
+]
 PositionList = Annotated[
     Positions,
     BeforeValidator(grammar.positions),
@@ -89,13 +101,18 @@ class PositionParameters(ArrayParameters, StartParameters):
         examples=[50],
     )
 
-    def resolved_positions(self) -> Positions:
-        """Give the positions; raises InvalidParameters unless they are said in just one way."""
-        if self.positions is None and self.seq_len is None:
+    def resolved_positions(self, default_seq_len: int | None = None) -> Positions:
+        """Give the positions; raises InvalidParameters unless they are said in just one way.
+
+        Args:
+            default_seq_len: how many there are where nothing says it.
+        """
+        seq_len = self.seq_len or default_seq_len
+        if self.positions is None and seq_len is None:
             rule = "seq_len is required, unless positions is given"
             raise impossible("seq_len", None, rule)
         if self.positions is None:
-            return _contiguous(self.start or 0, self.seq_len or 0)
+            return _contiguous(self.start or 0, seq_len or 0)
         beside = {"seq_len": self.seq_len, "start": self.start}
         faults = [
             Fault(name, str(value), f"{name} does not go with positions")

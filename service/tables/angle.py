@@ -66,6 +66,10 @@ class FixedPointFrequencies:
     low: UInt64s
     unit: Float64s
 
+    def part(self, index: slice | Int64s) -> "FixedPointFrequencies":
+        """Pick some of them."""
+        return FixedPointFrequencies(self.high[index], self.low[index], self.unit[index])
+
 
 def fixed_point(frequencies: Sequence[Decimal]) -> FixedPointFrequencies:
     """Turn frequencies in radians per position into fixed-point turns per position.
@@ -114,7 +118,26 @@ def sin_cos(frequencies: FixedPointFrequencies, positions: Int64s) -> tuple[Floa
     rows = max(1, _CACHED_ELEMENTS // max(1, shape[1]))
     for first in range(0, shape[0], rows):
         part = slice(first, first + rows)
-        sine[part], cosine[part] = _sin_cos_block(frequencies, positions[part])
+        sine[part], cosine[part] = _sin_cos(frequencies, positions[part, np.newaxis])
+    return sine, cosine
+
+
+def sin_cos_of_each(
+    frequencies: FixedPointFrequencies, positions: Int64s
+) -> tuple[Float64s, Float64s]:
+    """Evaluate sine and cosine of each position times its own frequency.
+
+    Args:
+        frequencies: n of them.
+        positions: one for each, within ±2^62, shape (n,).
+
+    Returns:
+        Sine and cosine, each of shape (n,), as good as those of ``sin_cos``.
+    """
+    sine, cosine = np.empty(len(positions)), np.empty(len(positions))
+    for first in range(0, len(positions), _CACHED_ELEMENTS):
+        part = slice(first, first + _CACHED_ELEMENTS)
+        sine[part], cosine[part] = _sin_cos(frequencies.part(part), positions[part])
     return sine, cosine
 
 
@@ -122,9 +145,7 @@ def sin_cos(frequencies: FixedPointFrequencies, positions: Int64s) -> tuple[Floa
 _CACHED_ELEMENTS = 4096
 
 
-def _sin_cos_block(
-    frequencies: FixedPointFrequencies, positions: Int64s
-) -> tuple[Float64s, Float64s]:
+def _sin_cos(frequencies: FixedPointFrequencies, positions: Int64s) -> tuple[Float64s, Float64s]:
     high, low = _phases(frequencies, np.abs(positions).astype(np.uint64))
     quarter, angle, tail = _reduce(high, low, frequencies.unit)
     sine, cosine = (value.view(np.uint64) for value in _sin_cos_kernel(angle, tail))
@@ -134,15 +155,14 @@ def _sin_cos_block(
     sine ^= swap
     cosine ^= swap
     sine ^= (quarter >> _1) << _SIGN_SHIFT
-    sine ^= (positions < 0).astype(np.uint64)[:, np.newaxis] << _SIGN_SHIFT
+    sine ^= (positions < 0).astype(np.uint64) << _SIGN_SHIFT
     cosine ^= ((quarter + _1) >> _1) << _SIGN_SHIFT
     # Adding zero turns the sine -0 of a negative position and a frequency of 0 into +0.
     return sine.view(np.float64) + 0.0, cosine.view(np.float64) + 0.0
 
 
-def _phases(frequencies: FixedPointFrequencies, magnitudes: UInt64s) -> tuple[UInt64s, UInt64s]:
+def _phases(frequencies: FixedPointFrequencies, position: UInt64s) -> tuple[UInt64s, UInt64s]:
     """Multiply positions and frequencies modulo one turn: the 128-bit product, as (high, low)."""
-    position = magnitudes[:, np.newaxis]
     low = frequencies.low
     position_high, position_low = position >> _32, position & _LOW_32
     low_high, low_low = low >> _32, low & _LOW_32

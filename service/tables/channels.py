@@ -19,11 +19,13 @@ class Channels:
         interleaved: whether they alternate channel by channel, or each fills a part of the row.
         width: channels in the row. Where it is no multiple of the number of components, the
             last ones have one channel less.
+        repeats: how often a frequency comes next to itself within its part.
     """
 
     components: tuple[Component, ...]
     interleaved: bool
     width: int
+    repeats: int = 1
 
     def indices(self) -> tuple[Indices, NDArray[np.bool_]]:
         """Give the frequency's index, and whether it is the sine, for each channel."""
@@ -34,4 +36,4 @@ class Channels:
         else:
             part, frequency = np.divmod(channel, -(-self.width // parts))
         is_sine = np.array([component == "sin" for component in self.components])
-        return frequency, is_sine[part]
+        return frequency // self.repeats, is_sine[part]

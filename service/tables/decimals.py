@@ -1,8 +1,9 @@
-"""Short lists of exact numbers as tables."""
+"""Exact numbers, one or a short list, as tables."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from math import prod
 
 from service.tables.dtypes import FLOAT64, DType, Elements
 from service.tables.table import RowTable
@@ -10,21 +11,22 @@ from service.tables.table import RowTable
 
 @dataclass(frozen=True, eq=False)
 class DecimalTable(RowTable):
-    """A short list of decimals, each rounded once to float64."""
+    """A short list of decimals, or one alone, each rounded once to float64.
 
-    count: int
-    exact: Callable[[], list[Decimal]]
+    Attributes:
+        shape: the length of the list; empty for a number alone.
+        exact: evaluates them.
+        dtype: float64.
+    """
+
+    shape: tuple[int, ...]
+    exact: Callable[[], Sequence[Decimal]]
     dtype: DType = FLOAT64
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """Length of the list."""
-        return (self.count,)
-
-    @property
     def row_width(self) -> int:
-        """The whole list is one row."""
-        return self.count
+        """All of it is one row."""
+        return prod(self.shape)
 
     def fill(self, first: int, rows: Elements) -> None:  # noqa: ARG002
         """Evaluate the list."""

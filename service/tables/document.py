@@ -1,7 +1,7 @@
 """What a request names: tables under their names, with everything that fixes their numbers."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from service.tables.table import Table, work
@@ -19,12 +19,15 @@ class Document:
             Two documents of a kind with equal parameters are equal to the last bit.
         arrays: the tables by name; most documents have one.
         has_parts: whether one of several may be asked for alone.
+        error_bound: how far the numbers may be from the formula named, where they are not meant to
+            be the nearest to it.
     """
 
     kind: str
     parameters: Mapping[str, ParameterValue]
     arrays: Mapping[str, Table]
     has_parts: bool = False
+    error_bound: float | None = None
 
     @property
     def shape(self) -> tuple[int, ...] | None:
@@ -45,4 +48,7 @@ class Document:
 
     def part(self, name: str) -> "Document":
         """Pick one table of several; its name becomes a parameter."""
-        return Document(self.kind, {**self.parameters, "part": name}, {name: self.arrays[name]})
+        parameters = {**self.parameters, "part": name}
+        return replace(
+            self, parameters=parameters, arrays={name: self.arrays[name]}, has_parts=False
+        )

@@ -35,10 +35,28 @@ FLOAT16 = DType("float16", "<f2")
 BFLOAT16 = DType("bfloat16", "<u2")
 COMPLEX64 = DType("complex64", "<c8")
 COMPLEX128 = DType("complex128", "<c16")
+INT32 = DType("int32", "<i4")
+INT64 = DType("int64", "<i8")
 
 REAL_DTYPES: Mapping[str, DType] = MappingProxyType(
     {dtype.name: dtype for dtype in (FLOAT32, FLOAT64, FLOAT16, BFLOAT16)}
 )
+INDEX_DTYPES: Mapping[str, DType] = MappingProxyType(
+    {dtype.name: dtype for dtype in (INT32, INT64)}
+)
+
+
+def largest(dtype: DType) -> float:
+    """Give the largest finite value of a real type."""
+    return 2.0**127 if dtype is BFLOAT16 else float(np.finfo(dtype.storage).max)
+
+
+def rounding_bound(dtype: DType, magnitude: float) -> float:
+    """Bound by how much a number up to a magnitude is moved by rounding it to a real type."""
+    is_bfloat16 = dtype is BFLOAT16
+    kept_bits = 7 if is_bfloat16 else int(np.finfo(dtype.storage).nmant)
+    subnormal = 2.0**-133 if is_bfloat16 else float(np.finfo(dtype.storage).smallest_subnormal)
+    return magnitude * 2.0 ** -(kept_bits + 1) + subnormal
 
 
 def round_into(values: Float64s, elements: Elements, dtype: DType) -> None:

@@ -19,7 +19,7 @@ from service.tables.angle import (
     sin_cos,
 )
 from service.tables.channels import Channels, Indices
-from service.tables.scaling import FrequencyRule
+from service.tables.frequencies import FrequencyRule
 from service.tables.stretches import STRIDE
 
 # What multiplies, or is multiplied by, cosine and sine of the other phasor.

@@ -10,11 +10,18 @@ so only the phasors of the a's that occur and of the few b's are evaluated. The 
 row has the same bytes whichever rows are asked for with it.
 
 Error, in units of 2^-53: 0.9 in each component of each factor makes at most 0.9·2√2 = 2.6 in a
-sum; the roundings of the two products add 1 together, that of the sum 1 at most: below 5.
+sum. Of the two products, the sum of whose sizes is at most 1, one rounds by 1/2 and the other by
+1/4 at most, their sum by 1/2: 3.9 together. A scale is rounded by 1 of its size, as is the product
+with it: below 6 times the scale.
 
-Where the whole angle is below 1, the error relative to the value's own size is below 8: both terms
-of a sine have one sign, and each is off by 3.5 for its sine, 1.7 for its cosine (0.9 by cos 1) and
-1 for their product, the sum by 1 more; a cosine is at least 0.54 and off by 2.6 + 1 + 1/2.
+Where the whole angle is below 1, the error relative to the value's own size is below 6, and below 8
+with a scale. Both terms of a sine have one sign. From 2^-30 on, the sine of a factor is off by 1.5
+of its size (the last addition rounds by 1, what it adds is a tenth of it and carries four), its
+cosine by 1.7 (0.9 by cos 1), their product by 1, the sum by 1 more. A sine below that may be off by
+3.5, but then the cosine beside it is 1, and the product exact; where only the fine one is so small,
+it is at most half of the sum. A cosine of the whole is at least 0.54; its factors, of angles that
+add up to 1, put in 1.9 (0.72 for each cosine, and 0.55 for a sine below 1/2 or 0.8 above, times the
+other), its products 0.65 and its sum 1/2.
 """
 
 from collections.abc import Iterator
@@ -28,8 +35,8 @@ from service.tables.angle import Float64s, Int64s
 from service.tables.channels import Channels, Component
 from service.tables.dtypes import DType, Elements, round_into
 from service.tables.factors import CoarseRuns, Pair, Setup, setup_of
+from service.tables.frequencies import FrequencyRule
 from service.tables.positions import Positions
-from service.tables.scaling import FrequencyRule
 from service.tables.stretches import STRIDE, run_of, stretches
 from service.tables.table import RowTable
 

@@ -57,6 +57,15 @@ class Positions:
         return self._ends[-1]
 
     @property
+    def farthest(self) -> int:
+        """The largest magnitude of them."""
+        return self.farthest_from(0)
+
+    def farthest_from(self, origin: int) -> int:
+        """Give the largest distance of them from an origin."""
+        return max(max(abs(run.first - origin), abs(run.last - origin)) for run in self.runs)
+
+    @property
     def is_contiguous(self) -> bool:
         """Tell whether each is one more than the one before it."""
         return len(self.runs) == 1 and self.runs[0].step == 1

@@ -12,9 +12,9 @@ import numpy as np
 from service.tables.angle import Float64s, Int64s
 from service.tables.document import Document, ParameterValue
 from service.tables.dtypes import DType, Elements, round_into
+from service.tables.frequencies import Geometric
 from service.tables.phasor import component
 from service.tables.positions import Positions
-from service.tables.scaling import Geometric
 from service.tables.sinusoidal import geometric
 from service.tables.table import RowTable, steps
 

@@ -15,9 +15,9 @@ from service.tables.channels import Channels
 from service.tables.decimals import DecimalTable
 from service.tables.document import Document, ParameterValue
 from service.tables.dtypes import FLOAT64, DType, round_results, widened
+from service.tables.frequencies import Geometric, wavelengths
 from service.tables.phasor import PhasorTable
 from service.tables.positions import Positions
-from service.tables.scaling import Geometric, wavelengths
 from service.tables.table import StoredTable, steps
 
 CONVENTION = "vaswani"
@@ -67,8 +67,8 @@ def frequencies(*, d_model: int, base: float) -> Document:
         "base": base,
     }
     arrays = {
-        "frequency": DecimalTable(rule.count, rule.exact),
-        "wavelength": DecimalTable(rule.count, lambda: wavelengths(rule.exact())),
+        "frequency": DecimalTable((rule.count,), rule.exact),
+        "wavelength": DecimalTable((rule.count,), lambda: wavelengths(rule.exact())),
     }
     return Document("encoding-frequencies", parameters, arrays, has_parts=True)
 

@@ -15,7 +15,12 @@ from service.formats import FORMATS
 from service.routes import RESOURCES
 from tests.client import Client
 
-SINGLE = {"/encoding/frequencies": "&part=frequency", "/rope": "&pack=flat"}
+SINGLE = {
+    "/encoding/frequencies": "&part=frequency",
+    "/rope": "&pack=flat",
+    "/rope/axial": "&pack=flat",
+    "/rope/frequencies": "&part=inv_freq",
+}
 CASES = [
     (f"{resource.path}.{extension}?{resource.example}{SINGLE.get(resource.path, '')}", extension)
     for resource, extension in product(RESOURCES, FORMATS)
@@ -208,13 +213,18 @@ def test_post_gives_the_same_document_as_get(client: Client, resource: Resource)
     assert client.post(path, json=parameters).content == client.get(f"{path}?{example}").content
 
 
+def spelled(value: object) -> str:
+    """Spell a parameter of JSON as a query has it."""
+    return ",".join(map(spelled, value)) if isinstance(value, list) else str(value).lower()
+
+
 @pytest.mark.parametrize("resource", RESOURCES, ids=lambda resource: resource.path)
 def test_the_parameters_of_an_answer_ask_for_it_again(client: Client, resource: Resource) -> None:
     path, example = resource.path, resource.example
     answer = client.get(f"{path}?{example}")
 
     query = "&".join(
-        f"{name}={str(value).lower()}" for name, value in answer.json()["parameters"].items()
+        f"{name}={spelled(value)}" for name, value in answer.json()["parameters"].items()
     )
     again = client.get(f"{path}?{query}")
 

@@ -9,14 +9,14 @@ from service.formats import binary as binary_module
 from service.formats.binary import BinaryBody
 from service.tables.dtypes import REAL_DTYPES
 from service.tables.positions import Positions
+from service.tables.rope_rules import Default
 from service.tables.rotary import rope
-from service.tables.scaling import Geometric
+from service.tables.turns import AlongSequence
 
 
 def body_of(extension: str, dtype: str, rows: int, pack: str = "flat") -> BinaryBody:
     document = rope(
-        rule=Geometric(10000.0, 6, 3),
-        positions=Positions.contiguous(-5, rows),
+        turns=AlongSequence(Default(6, 10000.0), Positions.contiguous(-5, rows)),
         pack=pack,
         dtype=REAL_DTYPES[dtype],
     )

@@ -53,6 +53,19 @@ def test_a_vector_is_a_column() -> None:
     assert written(Document("encoding", {}, {"encoding": table})) == b"0.0\n1.0\n2.0\n"
 
 
+def test_a_number_alone_is_a_line() -> None:
+    table = StoredTable(np.array(0.5), FLOAT64)
+
+    assert written(Document("encoding", {}, {"encoding": table})) == b"0.5\n"
+
+
+def test_an_infinite_wavelength_is_inf() -> None:
+    text = written(document([6.25, np.inf]))
+
+    assert text == b"6.25\ninf\n"
+    assert np.loadtxt(io.BytesIO(text)).tolist() == [6.25, np.inf]
+
+
 @pytest.mark.parametrize(
     ("arrays", "why"),
     [

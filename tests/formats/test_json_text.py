@@ -50,6 +50,29 @@ def test_several_arrays_are_an_object_by_name() -> None:
     )
 
 
+def test_a_number_alone_has_no_axes() -> None:
+    several = Document("rope-frequencies", {}, {"a": stored(0.5), "b": stored([1.0])})
+
+    assert written(Document("rope-frequencies", {}, {"a": stored(0.5)})) == (
+        b'{"kind":"rope-frequencies","parameters":{},"shape":[],"dtype":"float64","data":0.5}'
+    )
+    assert json.loads(written(several))["data"] == {"a": 0.5, "b": [1.0]}
+    assert json.loads(written(several))["shape"] == {"a": [], "b": [1]}
+
+
+def test_an_infinite_wavelength_is_null() -> None:
+    table = stored([6.25, np.inf])
+
+    assert written(Document("rope-frequencies", {}, {"a": table})).endswith(b'"data":[6.25,null]}')
+
+
+def test_an_error_bound_is_beside_the_type() -> None:
+    document = Document("rope", {}, {"rope": stored([1.0])}, error_bound=1e-7)
+
+    assert json.loads(written(document))["error_bound"] == 1e-7
+    assert b"error_bound" not in written(Document("rope", {}, {"rope": stored([1.0])}))
+
+
 def test_arrays_that_differ_say_so_by_name() -> None:
     document = Document("rope-apply", {}, {"q": stored([1.0]), "k": stored([0.0, 2.0], "float32")})
 

@@ -23,9 +23,9 @@ def saved(array: object, **options: bool) -> bytes:
     return stream.getvalue()
 
 
-@pytest.mark.parametrize("shape", [(5,), (4, 4), (2, 3, 4), (1, 100, 512)])
+@pytest.mark.parametrize("shape", [(), (5,), (4, 4), (2, 3, 4), (1, 100, 512)])
 def test_the_bytes_are_those_that_numpy_saves(shape: tuple[int, ...]) -> None:
-    elements = np.arange(np.prod(shape), dtype=np.float64).reshape(shape)
+    elements = np.arange(np.prod(shape, dtype=int), dtype=np.float64).reshape(shape)
 
     body = b"".join(NPY.body(document(elements)).blocks())
 

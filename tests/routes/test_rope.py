@@ -1,7 +1,7 @@
 """``/rope`` through HTTP: tables in every packing, and applied results."""
 
 import io
-from typing import Any
+from typing import Any, get_args
 
 import httpx
 import ml_dtypes
@@ -10,6 +10,8 @@ import pytest
 import safetensors.numpy
 from numpy.typing import NDArray
 
+from service.routes.rope_packs import PackName
+from service.tables.packs import CONSUMERS, PACKS
 from tests.client import Client
 
 NPY = {"Content-Type": "application/x-npy"}
@@ -37,7 +39,12 @@ def test_every_packing_has_its_shape(client: Client) -> None:
         "compact": (6, 4),
         "half": (6, 8),
         "interleaved": (6, 8),
+        "half_concat": (6, 16),
+        "sin_half_concat": (6, 16),
+        "sin_interleaved_concat": (6, 16),
+        "angle": (6, 4),
     }
+    assert set(shapes) == set(PACKS)
     for pack, shape in shapes.items():
         part = "&part=cos" if pack in {"compact", "half", "interleaved"} else ""
         answer = client.get(f"/rope.npy?head_dim=8&seq_len=6&pack={pack}{part}")
@@ -99,7 +106,7 @@ def test_the_rotary_part_is_named_in_the_answer(
         ("inv_freq=1,0.5&head_dim=2", "inv_freq"),
         ("head_dim=8&pack=complex&dtype=bfloat16", "dtype"),
         ("head_dim=8&part=cos", "part"),
-        ("head_dim=8&rope_type=yarn", "rope_type"),
+        ("head_dim=8&rope_type=su", "rope_type"),
         ("head_dim=8&rope_theta=0.5", "rope_theta"),
     ],
 )
@@ -234,3 +241,176 @@ def test_a_list_of_frequencies_is_bounded(client: Client) -> None:
 
     assert answer.status_code == 422
     assert "no longer than 32768" in answer.json()["detail"]
+
+
+def test_every_packing_and_every_consumer_may_be_asked_for() -> None:
+    assert list(get_args(PackName)) == [*PACKS, *CONSUMERS]
+
+
+@pytest.mark.parametrize("consumer", CONSUMERS)
+def test_a_consumer_gets_its_packing(client: Client, consumer: str) -> None:
+    url = "/rope.safetensors?head_dim=8&seq_len=6&pack="
+
+    ours, plain = client.get(url + consumer), client.get(url + CONSUMERS[consumer])
+
+    assert ours.status_code == plain.status_code == 200 or CONSUMERS[consumer] == "complex"
+    assert ours.content == plain.content
+    assert ours.headers.get("ETag") == plain.headers.get("ETag")
+
+
+def test_a_batch_is_a_leading_axis(client: Client) -> None:
+    for pack, part in (("pair", ""), ("half", "&part=sin"), ("complex", ""), ("angle", "")):
+        url = f"/rope.npy?head_dim=8&seq_len=6&pack={pack}{part}"
+        plain, batch = npy(client.get(url)), npy(client.get(f"{url}&batch=true"))
+
+        assert batch.shape == (1, *plain.shape)
+        assert batch.tobytes() == plain.tobytes()
+    assert "batch" not in client.get("/rope?head_dim=8&seq_len=1&batch=false").json()["parameters"]
+
+
+def test_angles_have_no_room_in_float16(client: Client) -> None:
+    answer = client.get("/rope?head_dim=8&seq_len=1&pack=angle&dtype=float16")
+
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["parameter"] == "dtype"
+
+
+PUBLISHED = {
+    "Llama-3.1-8B-Instruct": (
+        (
+            "head_dim=128&rope_theta=500000.0&rope_type=llama3&factor=8.0&low_freq_factor=1.0"
+            "&high_freq_factor=4.0&original_max_position_embeddings=8192"
+        ),
+        {1: 0.8146172338565447, 32: 0.0005248461609929547, 63: 3.068925988914511e-07},
+        1.0,
+    ),
+    "gpt-oss-120b": (
+        (
+            "head_dim=64&rope_theta=150000&rope_type=yarn&factor=32.0&beta_fast=32.0&beta_slow=1.0"
+            "&original_max_position_embeddings=4096&truncate=false"
+        ),
+        {1: 0.6890443058881632, 16: 0.00045648391922324016, 31: 3.0235114281192144e-07},
+        1.3465735902799727,
+    ),
+    "DeepSeek-V3": (
+        (
+            "head_dim=64&rope_theta=10000.0&rope_type=yarn&factor=40.0&beta_fast=32.0&beta_slow=1.0"
+            "&mscale=1.0&mscale_all_dim=1.0&original_max_position_embeddings=4096"
+        ),
+        {1: 0.7498942093324559, 16: 0.0055, 31: 3.33380358040831e-06},
+        1.0,
+    ),
+    "internlm2_5-7b-chat at 65536": (
+        (
+            "head_dim=128&rope_theta=1000000&rope_type=dynamic&factor=2.0"
+            "&max_position_embeddings=32768&context_length=65536"
+        ),
+        {1: 0.7919114945129184, 32: 0.0005723381508381237, 63: 4.136459202505732e-07},
+        1.0,
+    ),
+    "LLaMA-2-7B-32K": (
+        "head_dim=128&rope_type=linear&factor=8.0",
+        {0: 0.125, 1: 0.10824554042000817, 63: 1.4434774808618228e-05},
+        1.0,
+    ),
+    "gpt-neox-20b": (
+        "head_dim=96&partial_rotary_factor=0.25",
+        {0: 1.0, 1: 0.46415888336127786, 6: 0.01, 11: 0.00021544346900318837},
+        1.0,
+    ),
+    "gemma-4": (
+        "head_dim=512&rope_type=proportional&partial_rotary_factor=0.25&rope_theta=1000000.0",
+        {0: 1.0, 1: 0.9474635256553754, 128: 0.0, 255: 0.0},
+        1.0,
+    ),
+}
+
+
+@pytest.mark.parametrize("model", PUBLISHED)
+def test_published_models_have_their_published_frequencies(client: Client, model: str) -> None:
+    query, frequencies, attention_factor = PUBLISHED[model]
+
+    data = client.get(f"/rope/frequencies?{query}").json()["data"]
+
+    assert {k: data["inv_freq"][k] for k in frequencies} == frequencies
+    assert data["attention_factor"] == attention_factor
+    first = npy(client.get(f"/rope.npy?{query}&seq_len=1&pack=compact&part=cos&dtype=float64"))
+    assert set(first.ravel()) == {attention_factor}
+
+
+def test_every_part_of_the_frequencies_may_be_asked_for_alone(client: Client) -> None:
+    for query, _, _ in PUBLISHED.values():
+        whole = client.get(f"/rope/frequencies?{query}").json()
+        for name, values in whole["data"].items():
+            part = client.get(f"/rope/frequencies?{query}&part={name}")
+            assert part.json()["data"] == values
+            assert part.json()["shape"] == whole["shape"][name]
+            assert part.headers["Array-Dtype"] == "float64"
+            array = npy(client.get(f"/rope/frequencies.npy?{query}&part={name}"))
+            assert list(array.shape) == whole["shape"][name]
+            finite = [float("inf") if value is None else value for value in np.ravel(values)]
+            assert array.ravel().tolist() == finite
+
+
+def test_a_part_that_a_rule_does_not_have_is_refused(client: Client) -> None:
+    answer = client.get("/rope/frequencies?head_dim=8&part=ramp")
+
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["parameter"] == "part"
+    assert "one of inv_freq, wavelength, attention_factor" in answer.json()["detail"]
+
+
+def test_the_wavelength_of_what_does_not_turn_is_null_or_infinite(client: Client) -> None:
+    url = "head_dim=4&rope_type=proportional&partial_rotary_factor=0.5&part=wavelength"
+
+    in_json = client.get(f"/rope/frequencies.json?{url}")
+    in_csv = client.get(f"/rope/frequencies.csv?{url}")
+
+    assert in_json.json()["data"] == [6.283185307179586, None]
+    assert in_csv.text == "6.283185307179586\ninf\n"
+    assert npy(client.get(f"/rope/frequencies.npy?{url}")).tolist() == [2 * np.pi, np.inf]
+
+
+def test_deepseek_reads_pairs_and_writes_halves(client: Client) -> None:
+    x = np.random.default_rng(4).standard_normal((2, 3, 8))
+    url = "/rope/apply?start=7"
+
+    mixed = npy(client.post(f"{url}&output_layout=half", content=saved(x), headers=NPY))
+
+    plain = npy(client.post(url, content=saved(x), headers=NPY))
+    assert (mixed == plain[..., [0, 2, 4, 6, 1, 3, 5, 7]]).all()
+    back_url = f"{url}&layout=half&output_layout=interleaved&inverse=true"
+    back = npy(client.post(back_url, content=saved(mixed), headers=NPY))
+    assert np.abs(back - x).max() < 1e-14
+
+
+def test_channels_before_an_offset_pass_through(client: Client) -> None:
+    x = np.random.default_rng(5).standard_normal((3, 12))
+    url = "/rope/apply?rotary_dim=4&layout=half&start=3"
+
+    out = npy(client.post(f"{url}&rotary_offset=6", content=saved(x), headers=NPY))
+
+    alone = npy(client.post(url, content=saved(x[:, 6:10]), headers=NPY))
+    assert (out[:, 6:10] == alone).all()
+    assert out[:, :6].tobytes() == x[:, :6].tobytes()
+    assert out[:, 10:].tobytes() == x[:, 10:].tobytes()
+
+
+def test_an_offset_that_leaves_too_few_channels_is_refused(client: Client) -> None:
+    x = saved(np.ones((1, 8)))
+
+    answer = client.post("/rope/apply?rotary_dim=4&rotary_offset=5", content=x, headers=NPY)
+
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["parameter"] == "rotary_offset"
+
+
+def test_a_scaled_rule_turns_arrays_as_its_table_says(client: Client) -> None:
+    """The attention factor multiplies queries, and so keys."""
+    query = PUBLISHED["gpt-oss-120b"][0]
+    x = np.tile([1.0, 0.0], 32)[np.newaxis]
+
+    out = npy(client.post(f"/rope/apply?{query}&positions=4095", content=saved(x), headers=NPY))
+
+    flat = npy(client.get(f"/rope.npy?{query}&positions=4095&pack=flat&dtype=float64"))
+    assert np.abs(out - flat).max() < 1e-15

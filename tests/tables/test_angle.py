@@ -21,6 +21,7 @@ from service.tables.angle import (
     fixed_point,
     is_valid_frequency,
     sin_cos,
+    sin_cos_of_each,
 )
 from tests.exact import UNIT
 
@@ -58,6 +59,33 @@ def test_sine_and_cosine_are_within_their_bounds_everywhere(
             assert abs(cosine[row, column] - mpmath.cos(angle)) <= 0.9 * UNIT
             if abs(angle) < mpmath.pi / 4:
                 assert abs(sine[row, column] - exact_sine) <= 3.5 * UNIT * abs(exact_sine)
+
+
+@given(st.lists(st.tuples(FREQUENCIES, POSITIONS), min_size=1, max_size=8))
+def test_each_frequency_may_have_a_position_of_its_own(turning: list[tuple[float, int]]) -> None:
+    """To the bit what it is where all turn with all."""
+    fixed = fixed_point([Decimal(frequency) for frequency, _ in turning])
+    positions = np.array([position for _, position in turning], dtype=np.int64)
+
+    sine, cosine = sin_cos_of_each(fixed, positions)
+
+    all_sines, all_cosines = sin_cos(fixed, positions)
+    assert sine.tobytes() == np.diagonal(all_sines).tobytes()
+    assert cosine.tobytes() == np.diagonal(all_cosines).tobytes()
+
+
+def test_many_positions_of_their_own_are_the_same_as_few() -> None:
+    """More than a core's cache holds at once."""
+    count = 10_000
+    fixed = fixed_point([Decimal(k) / 7 for k in range(count)])
+    positions = np.arange(count, dtype=np.int64)[::-1].copy()
+
+    sine, cosine = sin_cos_of_each(fixed, positions)
+
+    for part in (slice(0, 3), slice(4094, 4099), slice(9998, count)):
+        few = sin_cos_of_each(fixed.part(part), positions[part])
+        assert (sine[part] == few[0]).all()
+        assert (cosine[part] == few[1]).all()
 
 
 def test_sine_and_cosine_are_within_their_bounds_next_to_every_eighth_of_a_turn() -> None:

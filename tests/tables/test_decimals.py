@@ -4,7 +4,7 @@ from decimal import Decimal
 
 from service.tables.decimals import DecimalTable
 
-TABLE = DecimalTable(3, lambda: [Decimal("0.1"), Decimal("1e-400"), Decimal("Infinity")])
+TABLE = DecimalTable((3,), lambda: [Decimal("0.1"), Decimal("1e-400"), Decimal("Infinity")])
 
 
 def test_each_number_is_rounded_once() -> None:

@@ -12,8 +12,10 @@ from service.tables.dtypes import (
     BFLOAT16,
     REAL_DTYPES,
     decimal_view,
+    largest,
     round_into,
     round_results,
+    rounding_bound,
     widened,
 )
 from tests.exact import rounded
@@ -94,3 +96,26 @@ def test_results_tell_whether_they_are_finite(name: str, value: float) -> None:
     assert told == np.isfinite(decimal_view(expected, dtype)).all()
     assert round_results(np.array([1.0, 2.0, 3.0]), np.empty(3, dtype=dtype.storage), dtype)
     assert expected.tobytes() == results.tobytes()
+
+
+@pytest.mark.parametrize("name", sorted(REAL_DTYPES))
+@given(st.lists(VALUES, min_size=1, max_size=20))
+def test_no_value_is_moved_by_more_than_its_bound(name: str, values: list[float]) -> None:
+    dtype = REAL_DTYPES[name]
+    elements = np.empty(len(values), dtype=dtype.storage)
+
+    round_into(np.array(values), elements, dtype)
+
+    bound = rounding_bound(dtype, max(map(abs, values)))
+    for value, ours in zip(values, widened(elements, dtype).tolist(), strict=True):
+        assert abs(Fraction(ours) - Fraction(value)) <= Fraction(bound)
+
+
+@pytest.mark.parametrize("name", sorted(REAL_DTYPES))
+def test_the_largest_number_of_a_type_is_a_number(name: str) -> None:
+    dtype = REAL_DTYPES[name]
+    elements = np.empty(1, dtype=dtype.storage)
+
+    round_into(np.array([largest(dtype)]), elements, dtype)
+
+    assert widened(elements, dtype).tolist() == [largest(dtype)]

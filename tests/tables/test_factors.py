@@ -8,9 +8,9 @@ from service.tables.angle import Int64s
 from service.tables.channels import Channels
 from service.tables.dtypes import FLOAT32, FLOAT64
 from service.tables.factors import CoarseRuns, Pair, Setup, setup_of
+from service.tables.frequencies import Geometric
 from service.tables.phasor import PhasorTable
 from service.tables.positions import Positions
-from service.tables.scaling import Geometric
 
 RULE = Geometric(10000.0, 512, 256)
 CHANNELS = Channels(("sin", "cos"), interleaved=True, width=512)

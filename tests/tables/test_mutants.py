@@ -1,18 +1,26 @@
 """The exactness tests can fail: plausible mistakes in the kernel, each caught."""
 
 from collections.abc import Iterator
-from decimal import Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 import numpy as np
 import pytest
 
 from service.lru import ByteBoundedLRU
-from service.tables import angle, dtypes, factors, phasor, scaling
+from service.tables import angle, dtypes, factors, float32_angle, phasor, scaling
 from service.tables.angle import FixedPointFrequencies, Float64s, Int64s
+from service.tables.float32_angle import Float32s
 from service.tables.positions import Positions
 from service.tables.stretches import STRIDE, Stretch
 from service.tables.table import size
-from tests.tables import test_angle, test_dtypes, test_phasor, test_sinusoidal
+from tests.tables import (
+    test_angle,
+    test_dtypes,
+    test_float32_angle,
+    test_phasor,
+    test_scaling,
+    test_sinusoidal,
+)
 
 fixed_point = angle.fixed_point
 
@@ -117,3 +125,64 @@ def test_numpy_sines_of_exact_angles_are_caught_by_their_bytes(
     )
 
     assert table.read(0, size(table)).tobytes() != ours
+
+
+def test_rules_of_28_digits_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scaling, "exact_context", lambda: Context(prec=28))
+
+    for promise in (
+        test_scaling.test_default_keeps_its_digits_over_the_widest_head,
+        test_scaling.test_every_rule_has_all_its_digits_in_a_bare_thread,
+    ):
+        with pytest.raises(AssertionError):
+            promise()
+
+
+def test_a_rule_in_the_context_of_its_thread_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    def careless(frequencies: scaling.Decimals, factor: Decimal) -> scaling.Decimals:
+        return [frequency / factor for frequency in frequencies]
+
+    monkeypatch.setattr(scaling, "linear", careless)
+
+    with pytest.raises(AssertionError):
+        test_scaling.test_every_rule_has_all_its_digits_in_a_bare_thread()
+
+
+def test_a_ramp_that_is_rounded_unasked_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As engines do that know no truncate."""
+    plain = scaling.yarn_range
+
+    def rounded(
+        base: Decimal, dim: int, length: int, betas: tuple[Decimal, Decimal], *, truncate: bool
+    ) -> scaling.YarnRange:
+        found = plain(base, dim, length, betas, truncate=truncate)
+        low, high = found.used
+        outwards = low.to_integral_value(ROUND_FLOOR), high.to_integral_value(ROUND_CEILING)
+        return scaling.YarnRange(found.raw, outwards)
+
+    monkeypatch.setattr(scaling, "yarn_range", rounded)
+
+    with pytest.raises(AssertionError):
+        test_scaling.test_published_ranges_of_yarn()
+
+
+def test_float32_angles_computed_in_float64_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wide(frequencies: Float32s, positions: Int64s) -> Float32s:
+        return (positions[:, np.newaxis] * frequencies.astype(np.float64)).astype(np.float32)
+
+    monkeypatch.setattr(float32_angle, "float32_angles", wide)
+
+    with pytest.raises(AssertionError):
+        test_float32_angle.test_a_position_past_2_to_the_24_turns_as_the_float32_nearest_to_it()
+    with pytest.raises(AssertionError):
+        test_float32_angle.test_sines_and_cosines_are_those_of_the_rounded_angle()
+
+
+def test_frequencies_rounded_by_way_of_float64_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    def twice(frequencies: list[Decimal]) -> Float32s:
+        return np.array([float(frequency) for frequency in frequencies], dtype=np.float32)
+
+    monkeypatch.setattr(test_float32_angle, "float32_frequencies", twice)
+
+    with pytest.raises(AssertionError):
+        test_float32_angle.test_frequencies_next_to_a_tie_are_rounded_once()

@@ -12,9 +12,10 @@ from service.tables import factors, phasor
 from service.tables.angle import MAX_POSITION
 from service.tables.channels import Channels
 from service.tables.dtypes import FLOAT32, REAL_DTYPES
+from service.tables.frequencies import Geometric
 from service.tables.phasor import PhasorTable, component
 from service.tables.positions import Positions, Run
-from service.tables.scaling import Geometric, Given
+from service.tables.rotary_rule import Given
 from service.tables.table import size
 
 

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from service.tables.angle import MAX_POSITION
 from service.tables.positions import Positions, Run
 
 RUNS = st.lists(
@@ -73,3 +74,11 @@ def test_positions_may_be_as_far_apart_as_there_are(ends: tuple[int, int]) -> No
     assert alone == as_a_range
     assert alone.at(0, 2).tolist() == list(ends)
     assert str(alone) == f"{ends[0]},{ends[1]}"
+
+
+@given(st.lists(st.integers(-MAX_POSITION, MAX_POSITION), min_size=1, max_size=6), st.integers())
+def test_the_farthest_position_is_that_of_all_runs(positions: list[int], origin: int) -> None:
+    sequence = Positions.of_runs(Run(position, 1, 1) for position in positions)
+
+    assert sequence.farthest == max(map(abs, positions))
+    assert sequence.farthest_from(origin) == max(abs(each - origin) for each in positions)

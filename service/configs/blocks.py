@@ -1,0 +1,148 @@
+"""The parameters of frequency rules as configs hold them: one block, or one for each layer type."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from service.configs.foreign import foreign_block
+from service.configs.lookup import Found, Log, Place, Values, read_object, read_values
+from service.configs.model_types import ModelType
+from service.configs.spellings import RULE
+from service.configs.text import TextModel
+
+EVERY_LAYER = "default"
+_MAX_LABELS = 64
+
+
+@dataclass(frozen=True)
+class Block:
+    """The parameters of one frequency rule.
+
+    Attributes:
+        label: the layer type that it is for, or EVERY_LAYER.
+        values: by canonical name.
+        place: the object in the body that it is read from, or that could give it.
+        is_default: whether it is the class's own.
+        is_nested: whether it stands in the config under its layer type.
+    """
+
+    label: str
+    values: Values
+    place: Place
+    is_default: bool = False
+    is_nested: bool = False
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Every block of a config.
+
+    Attributes:
+        without: the layer types that are said to have no rotary embedding.
+    """
+
+    blocks: tuple[Block, ...]
+    without: frozenset[str] = frozenset()
+
+
+def find_blocks(model: TextModel, log: Log) -> Blocks:
+    """Find the blocks of a config; logs faults of everything in them."""
+    given = _given(model.place, log)
+    if given is not None and _is_nested(given, model):
+        return _nested(given, model, log)
+    if given is None:
+        foreign = foreign_block(model, log)
+        if foreign is not None:
+            pointer = foreign["rope_type"].pointer
+            return Blocks((Block(EVERY_LAYER, foreign, Place({}, pointer)),))
+    labels = _labels(model.type) or (EVERY_LAYER,)
+    flat = None if given is None else read_values(given, RULE, {}, log)
+    blocks = tuple(_of_label(label, given, flat, model) for label in labels)
+    for block in blocks:
+        _caution_of_default(block, model, log)
+    return Blocks(blocks)
+
+
+def _given(place: Place, log: Log) -> Place | None:
+    """Find the object that holds; transformers lets rope_scaling replace rope_parameters."""
+    scaling = read_object(place, "rope_scaling", log)
+    parameters = read_object(place, "rope_parameters", log)
+    if scaling and parameters and scaling.content != parameters.content:
+        log.caution(
+            "rope-scaling-and-rope-parameters-both",
+            "rope_scaling and rope_parameters differ, and rope_scaling holds",
+            parameters.pointer,
+        )
+    return scaling or parameters
+
+
+def _labels(kind: ModelType) -> tuple[str, ...]:
+    """Name the layer types that have rotary embeddings of their own in a class."""
+    nested = [label for label, own in kind.rope_parameters.items() if isinstance(own, Mapping)]
+    return tuple(dict.fromkeys([*nested, *kind.rope_keys]))
+
+
+def _is_nested(given: Place, model: TextModel) -> bool:
+    if any(isinstance(own, dict) for own in given.content.values()):
+        return True
+    layer_types = model.given("layer_types")
+    labels = {*_labels(model.type), *(layer_types.value if layer_types else ())}
+    return any(key in labels for key in given.content)
+
+
+def _nested(given: Place, model: TextModel, log: Log) -> Blocks:
+    blocks: list[Block] = []
+    without: set[str] = set()
+    if len(given.content) > _MAX_LABELS:
+        log.fault(given.pointer, None, f"must be parameters of at most {_MAX_LABELS} layer types")
+        return Blocks(())
+    known = _labels(model.type)
+    for key, own in given.content.items():
+        if isinstance(own, dict):
+            place = Place(own, given.at(key))
+            values = read_values(place, RULE, {}, log)
+            blocks.append(Block(key, values, place, is_nested=True))
+        elif own is None and key not in RULE:
+            without.add(key)
+        else:
+            detail = f"{key} beside parameters by layer type is not read"
+            log.caution("unknown-rope-key", detail, given.at(key))
+    missing = [label for label in known if label not in given.content]
+    blocks += [_default(label, model.type, model.place) for label in missing]
+    for block in blocks:
+        _caution_of_default(block, model, log)
+    return Blocks(tuple(blocks), frozenset(without))
+
+
+def _of_label(label: str, given: Place | None, flat: Values | None, model: TextModel) -> Block:
+    """Give a layer type the flat block of a config, where that applies, or else the class's own."""
+    if given is None or flat is None or label in model.type.unscaled:
+        return _default(label, model.type, model.place)
+    return Block(label, flat, given)
+
+
+def _caution_of_default(block: Block, model: TextModel, log: Log) -> None:
+    rope_type = block.values.get("rope_type")
+    if block.is_default and rope_type is not None and rope_type.value != "default":
+        detail = f"the rule of {block.label} is not in the config: {rope_type.value}"
+        log.caution(
+            "class-default-used", f"{detail} is the {model.type.origin}", block.place.pointer
+        )
+
+
+def _default(label: str, kind: ModelType, place: Place) -> Block:
+    """Give the class's own block, which may be empty."""
+    pointer = place.at("rope_parameters")
+    own = kind.rope_parameters
+    if label != EVERY_LAYER:
+        own = own.get(label, {})
+        pointer = f"{pointer}/{label}"
+    values = {
+        name: Found(_plain(value), kind.origin, f"{pointer}/{name}")
+        for name, value in own.items()
+        if name in RULE
+    }
+    return Block(label, values, Place({}, pointer), is_default=True)
+
+
+def _plain(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value

@@ -1,0 +1,97 @@
+"""From a model's config.json to its rotary settings: ``resolve(config)``.
+
+The modules, in the order in which a config goes through them:
+
+* ``text``: the config of the text model in it, and its type (``model_types``);
+* ``blocks``, ``foreign``: the parameters of frequency rules, flat or by layer type;
+* ``layers``, ``groups``: which layers each is for;
+* ``entries``: what each comes to, by ``theta``, ``widths``, ``rules``, ``lengths``, ``sections``,
+  every value with its origin (``lookup``);
+* ``layout``, ``attention``: which channels turn together, what is multiplied beside the table.
+
+``spellings`` has the names of keys, ``values`` what each must be, ``warnings`` every warning.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from service.configs.attention import attention_of
+from service.configs.blocks import EVERY_LAYER, find_blocks
+from service.configs.entries import Entry, entries_of
+from service.configs.layers import find_layers
+from service.configs.layout import caution_of_turning, layout_of, written_layout_of
+from service.configs.lookup import Log
+from service.configs.text import TextModel, find_text_model
+from service.configs.warnings import ConfigWarning
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """The rotary settings of a model.
+
+    Attributes:
+        model_type: that of the whole config.
+        text_model_type: that of its text model.
+        layout: which channels turn together; ``none`` without a rotary embedding.
+        warnings: what was assumed, and what can go wrong elsewhere.
+        writes: the layout of what is turned, where that is another.
+        entries: the settings by layer type.
+        attention: what attention multiplies beside the table.
+    """
+
+    model_type: str | None
+    text_model_type: str | None
+    layout: str
+    warnings: tuple[ConfigWarning, ...]
+    writes: str | None = None
+    entries: tuple[Entry, ...] = ()
+    attention: Mapping[str, Any] = field(default_factory=dict)
+
+
+def resolve(config: Mapping[str, Any]) -> Resolved:
+    """Resolve the rotary settings of a model.
+
+    Args:
+        config: its config.json, or params.json, in any spelling.
+
+    Raises:
+        InvalidBody: with a pointer to each value that is not what it must be, or is missing.
+    """
+    log = Log()
+    model = find_text_model(config, log)
+    if _has_none(model, log):
+        log.check()
+        return _resolved(model, "none", log)
+    blocks = find_blocks(model, log)
+    log.check()
+    typed = any(block.label != EVERY_LAYER for block in blocks.blocks)
+    layers = find_layers(model, blocks.without, log, typed=typed)
+    log.check()
+    rules, entries = entries_of(model, blocks, layers, log)
+    log.check()
+    layout = layout_of(model, log)
+    written = written_layout_of(model, layout, log)
+    caution_of_turning(model, log)
+    attention = attention_of(model, rules, layers)
+    return _resolved(model, layout, log, writes=written, entries=entries, attention=attention)
+
+
+def _resolved(model: TextModel, layout: str, log: Log, **beside: Any) -> Resolved:
+    name = model.type.name if model.is_known else model.model_type
+    return Resolved(model.model_type, name, layout, tuple(log.warnings), **beside)
+
+
+def _has_none(model: TextModel, log: Log) -> bool:
+    """Tell whether models of this type, or with this config, have no rotary embedding."""
+    pointer, instead = model.place.at("model_type"), model.type.instead
+    for key, needed in model.type.rope_if.items():
+        if model.says(key) != needed:
+            pointer, instead = model.place.at(key), f"{key} other than {needed!r}"
+            break
+    else:
+        if model.type.no_rope is not True:
+            return False
+    detail = f"{model.type.name} has no rotary embedding"
+    log.caution("no-rotary-embedding", f"{detail}: {instead}" if instead else detail, pointer)
+    return True

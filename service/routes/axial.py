@@ -1,0 +1,238 @@
+"""``/rope/axial``: rotary tables of images and videos, by the conventions of who makes them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import prod
+
+from service.delivery.resource import Resource
+from service.errors import Fault, InvalidParameters
+from service.routes.axial_parameters import AXES, AxialParameters
+from service.routes.axial_series import frequency_rules, text
+from service.routes.parameters import impossible
+from service.routes.rope_turns import check_rounding
+from service.tables.axes import RowPositions
+from service.tables.axial import (
+    CONVENTIONS,
+    AxialTurns,
+    Convention,
+    WithClassToken,
+    placed,
+)
+from service.tables.bands import Measured
+from service.tables.coordinates import Coordinates, centred, counted, pixels, spread
+from service.tables.document import Document, ParameterValue
+from service.tables.grid import GridAxis
+
+_MAX_TOKENS = 2**62
+
+# Which parameters go with which places of tokens, and which series of frequencies.
+_OF_PLACES = {
+    "counted": ("grid_offset", "reference_grid"),
+    "spread": ("grid_start", "grid_stop"),
+    "pixels": ("grid_offset",),
+    "centred": ("grid_offset", "normalize_coords"),
+}
+_OF_SERIES = {
+    "geometric": ("rope_theta",),
+    "periods": ("rope_theta", "min_period", "max_period"),
+    "pixels": ("max_freq", "linear_bands"),
+    "ones": (),
+}
+
+
+@dataclass(frozen=True)
+class _Along:
+    """The positions of tokens along an axis, and the coordinate that position 1 stands for."""
+
+    positions: RowPositions
+    unit: Fraction
+
+
+def _axial(parameters: AxialParameters) -> Document:
+    convention = CONVENTIONS[parameters.convention]
+    check_rounding(parameters.angle, parameters.head_dim)
+    _refuse_others(parameters, convention)
+    along, rows = _from_grid(parameters, convention) if parameters.grid else _given(parameters)
+    _check_axes(parameters, convention, len(along))
+    if parameters.class_token is not None:
+        is_first = {"first": True, "last": False}[parameters.class_token]
+        along = [_Along(WithClassToken(a.positions, rows, is_first), a.unit) for a in along]
+        rows += 1
+    if convention.is_reversed != (parameters.grid_indexing == "xy"):
+        # As meshgrid's indexing="xy" has it, which leaves a third axis where it is.
+        along = [*along[1::-1], *along[2:]]
+    rules = frequency_rules(parameters, convention, len(along))
+    measured = [Measured(rule, a.unit) for rule, a in zip(rules, along, strict=True)]
+    axes = placed(measured, [a.positions for a in along], convention.placing)
+    turns = AxialTurns(axes, rows, _spelled(parameters, convention), parameters.angle)
+    return parameters.packed("rope-axial", turns)
+
+
+def _refuse_others(parameters: AxialParameters, convention: Convention) -> None:
+    """Refuse what means nothing in a convention, or beside positions."""
+    taken = {*_OF_PLACES[convention.places], *_OF_SERIES[convention.series]}
+    known = {name for names in (*_OF_PLACES.values(), *_OF_SERIES.values()) for name in names}
+    whose = dict.fromkeys(known - taken, f"convention={parameters.convention}")
+    if parameters.grid is not None:
+        whose |= {f"positions_{axis}": "grid" for axis in AXES[1:]}
+    else:
+        whose |= dict.fromkeys((*_OF_PLACES[convention.places], "grid_indexing"), "positions")
+    faults = [
+        Fault(name, str(value), f"{name} does not go with {other}")
+        for name, other in whose.items()
+        if (value := getattr(parameters, name)) is not None
+    ]
+    if faults:
+        raise InvalidParameters(*faults)
+
+
+def _check_axes(parameters: AxialParameters, convention: Convention, axes: int) -> None:
+    if axes not in convention.axes:
+        counts = " or ".join(map(str, sorted(convention.axes)))
+        rule = f"convention={parameters.convention} has {counts} axes, not {axes}"
+        raise impossible("grid" if parameters.grid else "positions_w", axes, rule)
+
+
+def _given(parameters: AxialParameters) -> tuple[list[_Along], int]:
+    """Give the positions along each axis as they were listed."""
+    lists = {axis: getattr(parameters, f"positions_{axis}") for axis in AXES[1:]}
+    given = [axis for axis, positions in lists.items() if positions is not None]
+    if not given:
+        raise impossible("grid", None, "grid is required, unless positions are given")
+    for axis in AXES[-len(given) :]:
+        if axis not in given:
+            name = f"positions_{axis}"
+            raise impossible(name, None, f"{name} is required, beside those of other axes")
+    if CONVENTIONS[parameters.convention].places != "counted":
+        rule = f"positions do not go with convention={parameters.convention}: give a grid"
+        raise impossible(f"positions_{given[-1]}", lists[given[-1]], rule)
+    counts = {lists[axis].count for axis in given}
+    if len(counts) > 1:
+        rule = f"the positions along every axis must be as many, not {sorted(counts)}"
+        raise impossible(f"positions_{given[-1]}", lists[given[-1]], rule)
+    scales = _each(parameters, "interpolation_scale", len(given), [1.0] * len(given))
+    along = [_Along(lists[axis], 1 / scale) for axis, scale in zip(given, scales, strict=True)]
+    return along, counts.pop()
+
+
+def _from_grid(parameters: AxialParameters, convention: Convention) -> tuple[list[_Along], int]:
+    """Give the positions of the tokens of a grid."""
+    grid = parameters.grid or ()
+    if min(grid) < 1 or prod(grid) > _MAX_TOKENS:
+        rule = "grid must be lengths from 1 on, of at most 2^62 tokens"
+        raise impossible("grid", text(grid), rule)
+    scales = _each(parameters, "interpolation_scale", len(grid), [1.0] * len(grid))
+    along = []
+    for axis, coordinates in enumerate(_coordinates(parameters, convention, grid)):
+        unit = coordinates.unit
+        if not coordinates.is_countable:
+            raise _uncountable(parameters, convention)
+        first, step = int(coordinates.first / unit), int(coordinates.step / unit)
+        positions = GridAxis(first, step, grid[axis], prod(grid[axis + 1 :]))
+        along.append(_Along(positions, unit / scales[axis]))
+    return along, prod(grid)
+
+
+def _uncountable(parameters: AxialParameters, convention: Convention) -> InvalidParameters:
+    """Make the error of what places tokens where no integer can count."""
+    names = _OF_PLACES[convention.places]
+    given = [name for name in names if getattr(parameters, name) is not None] or ["grid"]
+    rule = "leads to coordinates with too many digits: give shorter numbers"
+    return InvalidParameters(
+        *(Fault(name, _sent(getattr(parameters, name)), f"{name} {rule}") for name in given)
+    )
+
+
+def _sent(value: str | Sequence[float]) -> str:
+    return value if isinstance(value, str) else text(value)
+
+
+def _coordinates(
+    parameters: AxialParameters, convention: Convention, grid: Sequence[int]
+) -> list[Coordinates]:
+    axes = len(grid)
+    if convention.places == "spread":
+        starts = _each(parameters, "grid_start", axes, [0.0] * axes)
+        stops = _each(parameters, "grid_stop", axes, grid)
+        return [spread(*each) for each in zip(grid, starts, stops, strict=True)]
+    offsets = _each(parameters, "grid_offset", axes, [convention.offset] * axes)
+    if convention.places == "pixels":
+        return [pixels(*each) for each in zip(grid, offsets, strict=True)]
+    if convention.places == "centred":
+        sides = {"max": [max(grid)] * axes, "min": [min(grid)] * axes}
+        chosen = sides.get(parameters.normalize_coords or "separate", grid)
+        return [centred(*each) for each in zip(grid, offsets, chosen, strict=True)]
+    if parameters.reference_grid is None:
+        return [counted(*each) for each in zip(grid, offsets, strict=True)]
+    references = _each(parameters, "reference_grid", axes, ())
+    return [counted(*each) for each in zip(grid, offsets, references, strict=True)]
+
+
+def _each(
+    parameters: AxialParameters, name: str, axes: int, default: Sequence[float]
+) -> list[Fraction]:
+    """Give a number for every axis, in the order of the grid."""
+    numbers = getattr(parameters, name)
+    if numbers is not None and len(numbers) not in {1, axes}:
+        rule = f"{name} must be one number, or {axes}, one for each axis"
+        raise impossible(name, text(numbers), rule)
+    if numbers is not None and name in {"interpolation_scale", "reference_grid"}:
+        _check_positive(name, numbers)
+    listed = default if numbers is None else numbers * (axes // len(numbers))
+    return [Fraction(number) for number in listed]
+
+
+def _check_positive(name: str, numbers: Sequence[float]) -> None:
+    if not all(1e-9 <= number <= 1e9 for number in numbers):
+        raise impossible(name, text(numbers), f"{name} must be numbers from 1e-09 to 1e+09")
+
+
+def _spelled(parameters: AxialParameters, convention: Convention) -> dict[str, ParameterValue]:
+    """Spell what fixes the angles; what the convention gives is spelled, too."""
+    spelled: dict[str, ParameterValue] = {
+        "convention": parameters.convention,
+        "head_dim": parameters.head_dim,
+    }
+    defaults: dict[str, ParameterValue] = {}
+    if convention.series in {"geometric", "periods"} and parameters.min_period is None:
+        defaults["rope_theta"] = convention.rope_theta
+    if convention.series == "pixels":
+        defaults["max_freq"] = convention.max_freq
+        defaults["linear_bands"] = convention.linear_bands
+    if convention.offset and parameters.grid is not None:
+        defaults["grid_offset"] = (float(convention.offset),)
+    names = (
+        "axes_dim",
+        "grid",
+        *(f"positions_{axis}" for axis in AXES[1:]),
+        "grid_indexing",
+        "rope_theta",
+        "min_period",
+        "max_period",
+        "max_freq",
+        "linear_bands",
+        "grid_offset",
+        "reference_grid",
+        "grid_start",
+        "grid_stop",
+        "interpolation_scale",
+        "normalize_coords",
+        "class_token",
+    )
+    for name in names:
+        value = getattr(parameters, name)
+        value = defaults.get(name) if value is None else value
+        if value is not None:
+            spelled[name] = str(value) if name.startswith("positions") else value
+    return spelled
+
+
+AXIAL = Resource(
+    path="/rope/axial",
+    operation="RopeAxial",
+    summary="The rotary table of an image or a video, by the convention of a library or a model",
+    parameters=AxialParameters,
+    document=_axial,
+    example="convention=qwen2_vl&head_dim=8&grid=2,3",
+)

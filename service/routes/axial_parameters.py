@@ -1,0 +1,141 @@
+"""Parameters of axial rotary tables, under the names of the libraries that make them."""
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from service.grammar import Boolean, Integer, Real
+from service.routes.parameters import MAX_CHANNELS, Integers, PositionList, Reals
+from service.routes.rope_packs import PackParameters
+from service.tables.axes import AngleRounding
+from service.tables.axial import CONVENTIONS
+
+AXES = "nthw"
+"""The axes of a grid, of which one of fewer has the last."""
+
+
+def _each(description: str, example: str) -> Any:
+    return Field(
+        default=None,
+        max_length=len(AXES),
+        description=f"{description} One number for every axis, or one for all.",
+        examples=[example],
+    )
+
+
+def _along(axis: str) -> Any:
+    return Field(
+        default=None,
+        description=f"In place of grid: the position {axis} of each token.",
+        examples=["0,0,1,1"],
+    )
+
+
+class AxialParameters(PackParameters):
+    """Parameters of an axial rotary table."""
+
+    convention: Literal[
+        "qwen2_vl",
+        "pixtral",
+        "llama4",
+        "dinov3",
+        "timm",
+        "timm_pixels",
+        "rotary_embedding_torch",
+        "rotary_embedding_torch_pixel",
+        "rotary_embedding_torch_constant",
+        "diffusers_2d",
+        "lumina",
+        "cogvideox",
+        "allegro",
+        "flux",
+        "minimax_m3",
+    ] = Field(
+        description="Whose table it is: "
+        + "; ".join(f"{name} ({convention.source})" for name, convention in CONVENTIONS.items()),
+        examples=["qwen2_vl"],
+    )
+    head_dim: Integer = Field(
+        ge=2,
+        le=MAX_CHANNELS,
+        multiple_of=2,
+        description="Channels that turn, of all axes together.",
+        examples=[64],
+    )
+    axes_dim: Integers | None = Field(
+        default=None,
+        max_length=len(AXES),
+        description="Channels of each axis, in the order of the channels; by the convention "
+        "unless given.",
+        examples=["16,56,56"],
+    )
+    grid: Integers | None = Field(
+        default=None,
+        max_length=len(AXES),
+        description="Tokens along each axis, as height and width or time, height and width; the "
+        "last runs fastest. Required unless positions are given, which say any other order of "
+        "tokens: that of Qwen2-VL and its kin, and of MiniMax-M3, is by blocks of "
+        "spatial_merge_size.",
+        examples=["4,6"],
+    )
+    positions_t: PositionList | None = _along("t")
+    positions_h: PositionList | None = _along("h")
+    positions_w: PositionList | None = _along("w")
+    grid_indexing: Literal["ij", "xy"] | None = Field(
+        default=None,
+        description="xy has the first two axes change places in the channels, where ij leaves "
+        "them in the order of the grid.",
+        examples=["xy"],
+    )
+    rope_theta: Real | None = Field(
+        default=None,
+        gt=1,
+        le=1e250,
+        description="Base of the frequencies, or of the periods; by the convention unless given.",
+        examples=[10000],
+    )
+    grid_offset: Reals | None = _each("What is added to coordinates.", "0.5")
+    reference_grid: Reals | None = _each("The grid that coordinates are scaled to.", "16,16")
+    grid_start: Reals | None = _each("The first coordinate; 0 unless given.", "0,0")
+    grid_stop: Reals | None = _each(
+        "Where coordinates end, itself left out; the number of tokens unless given.", "30,45"
+    )
+    interpolation_scale: Reals | None = _each("What coordinates are divided by.", "1,2,2")
+    normalize_coords: Literal["separate", "max", "min"] | None = Field(
+        default=None,
+        description="The side that is 2 long: each its own, the longer or the shorter.",
+        examples=["max"],
+    )
+    min_period: Real | None = Field(
+        default=None,
+        ge=1e-9,
+        le=1e9,
+        description="The shortest period, with max_period in place of rope_theta.",
+        examples=[0.5],
+    )
+    max_period: Real | None = Field(
+        default=None, ge=1e-9, le=1e9, description="The longest period.", examples=[20]
+    )
+    max_freq: Real | None = Field(
+        default=None,
+        ge=1e-9,
+        le=1e9,
+        description="Twice the highest band (max_res of timm); by the convention unless given.",
+        examples=[256],
+    )
+    linear_bands: Boolean | None = Field(
+        default=None,
+        description="Whether bands are evenly spaced, not in equal ratios; by the convention "
+        "unless given.",
+        examples=[True],
+    )
+    class_token: Literal["first", "last"] | None = Field(
+        default=None,
+        description="Where there is one more token, at position 0 of every axis.",
+        examples=["last"],
+    )
+    angle: AngleRounding = Field(
+        default="exact",
+        description="exact, or float32: frequencies and angles rounded as engines do.",
+        examples=["float32"],
+    )

@@ -1,0 +1,35 @@
+"""What attention multiplies beside the table."""
+
+from math import log
+
+from service.configs.resolve import resolve
+
+YARN = {"type": "yarn", "factor": 40.0, "original_max_position_embeddings": 4096}
+MSCALES = {"mscale": 1.0, "mscale_all_dim": 1.0}
+
+
+def test_deepseek_s_softmax_is_scaled_by_mscale_all_dim() -> None:
+    config = {"model_type": "deepseek_v3", "rope_scaling": {**YARN, **MSCALES}}
+
+    scaled = resolve(config).attention["softmax_scale_multiplier"]
+    assert scaled == (0.1 * log(40.0) + 1) ** 2
+    assert resolve({"model_type": "deepseek_v3", "rope_scaling": YARN}).attention == {}
+
+
+def test_queries_of_llama_4_grow_in_layers_without_rotary_embedding() -> None:
+    config = {"model_type": "llama4_text", "num_hidden_layers": 8, "floor_scale": 4096}
+    off = {**config, "attn_temperature_tuning": False}
+
+    temperature = resolve(config).attention["query_temperature"]
+    assert (temperature["attn_scale"], temperature["floor_scale"]) == (0.1, 4096)
+    assert temperature["layers"] == [3, 7]
+    assert resolve(off).attention == {}
+
+
+def test_queries_of_ministral_3_grow_by_the_original_length() -> None:
+    scaling = {**YARN, **MSCALES, "llama_4_scaling_beta": 0.1}
+    attention = resolve({"model_type": "ministral3", "rope_parameters": scaling}).attention
+
+    assert attention["query_temperature"]["llama_4_scaling_beta"] == 0.1
+    assert attention["query_temperature"]["original_max_position_embeddings"] == 4096
+    assert attention["origin"]["llama_4_scaling_beta"] == "/rope_parameters/llama_4_scaling_beta"

@@ -1,0 +1,44 @@
+"""Values with where they came from."""
+
+import pytest
+
+from service.configs import values
+from service.configs.lookup import Log, Place, read_object, read_values
+from service.configs.spellings import Key
+from service.errors import InvalidBody
+
+KEYS = {"rope_theta": Key(values.real, ("rotary_emb_base", "rope_base"))}
+
+
+@pytest.mark.parametrize(
+    ("content", "origin"),
+    [
+        ({"rope_theta": 1, "base": 2, "rotary_emb_base": 3}, "/a/rope_theta"),
+        ({"rope_theta": None, "base": 1, "rotary_emb_base": 3}, "alias /a/base"),
+        ({"rope_base": 3, "rotary_emb_base": 1}, "alias /a/rotary_emb_base"),
+    ],
+)
+def test_the_canonical_name_comes_first_then_the_class_s_own(
+    content: dict[str, object], origin: str
+) -> None:
+    found = read_values(Place(content, "/a"), KEYS, {"rope_theta": "base"}, Log())
+
+    assert (found["rope_theta"].value, found["rope_theta"].origin) == (1.0, origin)
+
+
+def test_faults_of_several_places_are_one_problem() -> None:
+    log = Log()
+    read_values(Place({"rope_theta": "x"}), KEYS, {}, log)
+    read_object(Place({"a/b": 5}), "a/b", log)
+    read_object(Place({"a/b": 5}), "a/b", log)
+
+    with pytest.raises(InvalidBody) as raised:
+        log.check()
+    assert [(fault.where, fault.detail) for fault in raised.value.faults] == [
+        ("/rope_theta", "rope_theta must be a number"),
+        ("/a~1b", "a/b must be an object"),
+    ]
+
+
+def test_an_empty_object_is_none() -> None:
+    assert read_object(Place({"rope_scaling": {}}), "rope_scaling", Log()) is None

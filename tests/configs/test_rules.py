@@ -1,0 +1,93 @@
+"""The parameters of each frequency rule."""
+
+from math import log
+
+import pytest
+
+from service.configs.resolve import resolve
+from service.errors import InvalidBody
+from tests.configs.settings import codes_of, entry_of, llama, value_of
+
+ORIGINAL = {"original_max_position_embeddings": 2048}
+
+
+@pytest.mark.parametrize(
+    ("rope_type", "missing"),
+    [
+        ("linear", ["factor"]),
+        ("dynamic", ["factor"]),
+        ("ntk", ["factor"]),
+        ("llama3", ["factor", "low_freq_factor", "high_freq_factor"]),
+        ("longrope", ["short_factor", "long_factor"]),
+    ],
+)
+def test_what_a_rule_needs_is_asked_for_all_at_once(rope_type: str, missing: list[str]) -> None:
+    with pytest.raises(InvalidBody) as raised:
+        resolve(llama(rope_scaling={"rope_type": rope_type}))
+
+    pointers = [f"/rope_scaling/{name}" for name in missing]
+    assert [fault.where for fault in raised.value.faults] == pointers
+
+
+def test_dynamic_has_a_regime_up_to_the_original_length_and_one_beyond() -> None:
+    config = llama(rope_scaling={"type": "dynamic", "factor": 2.0, **ORIGINAL})
+
+    assert entry_of(config).lengths == (8192, 16384)
+    assert "original_max_position_embeddings" not in entry_of(config).values
+    assert "unknown-rope-key" in codes_of(config)
+
+
+def test_dynamic_with_alpha_does_not_depend_on_the_length() -> None:
+    config = llama(rope_scaling={"type": "dynamic", "factor": 1.0, "alpha": 1000.0})
+
+    assert entry_of(config).lengths == ()
+    assert value_of(config, "alpha") == 1000.0
+    assert "dynamic-is-stateful" not in codes_of(config)
+
+
+def test_longrope_has_a_list_for_each_regime() -> None:
+    lists = {"short_factor": [1.0] * 64, "long_factor": [2.0] * 64}
+    config = llama(rope_scaling={"type": "longrope", **lists, **ORIGINAL})
+
+    assert entry_of(config).lengths == (2048, 8192)
+    assert value_of(config, "factor") == 4.0
+
+
+def test_factors_that_are_not_one_for_each_pair_are_a_problem() -> None:
+    lists = {"short_factor": [1.0] * 64, "long_factor": [2.0] * 63}
+    with pytest.raises(InvalidBody, match="has 63 factors, and 64 pairs"):
+        resolve(llama(rope_scaling={"type": "longrope", **lists, **ORIGINAL}))
+
+
+def test_mscales_of_phimoe_take_the_place_of_the_attention_factor() -> None:
+    lists = {"short_factor": [1.0] * 2, "long_factor": [2.0] * 2, **ORIGINAL}
+    mscales = {"short_mscale": 1.25, "long_mscale": 1.5}
+    scaling = {"type": "longrope", **lists, **mscales}
+    entry = entry_of({"model_type": "phimoe", "head_dim": 4, "rope_scaling": scaling})
+
+    assert entry.at(None)["attention_factor"].value == 1.25
+    assert entry.at(2048)["attention_factor"].value == 1.25
+    assert entry.at(2049)["attention_factor"].value == 1.5
+
+
+def test_telechat_s_attention_factor_is_its_own() -> None:
+    scaling = {"type": "telechat3-yarn", "factor": 4.0, **ORIGINAL}
+    mscales = {"mscale": 1.0, "mscale_all_dim": 1.0}
+
+    assert value_of(llama(rope_scaling=scaling), "attention_factor") == 0.07 * log(4.0) + 1
+    assert value_of(llama(rope_scaling={**scaling, **mscales}), "attention_factor") == 1.0
+
+
+def test_deepseek_v4_s_yarn_has_an_attention_factor_of_1() -> None:
+    scaling = {"type": "yarn", "factor": 16.0, "original_max_position_embeddings": 65536}
+    config = {"model_type": "deepseek_v4", "rope_scaling": scaling}
+
+    assert value_of(config, "attention_factor", "compress") == 1.0
+    assert value_of(config, "rope_type", "main") == "default"
+
+
+def test_a_share_of_proportional_is_the_rule_s_own() -> None:
+    config = llama(rope_scaling={"rope_type": "proportional", "partial_rotary_factor": 0.25})
+
+    assert value_of(config, "rotary_dim") == 128
+    assert value_of(config, "partial_rotary_factor") == 0.25

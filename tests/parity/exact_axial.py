@@ -1,0 +1,124 @@
+"""The angles of axial tables, evaluated on their own from what libraries say of them."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import mpmath
+import numpy as np
+
+from tests.exact import frequency
+from tests.parity.asking import Query
+
+Exacts: TypeAlias = list[Any]
+
+mpf = mpmath.mpf
+
+
+def axial_angles(query: Query) -> list[Exacts]:
+    """Evaluate the angle of every frequency of every token of a grid, the last axis fastest."""
+    grid, name = list(query["grid"]), query["convention"]
+    along = [_along(query, axis) for axis in range(len(grid))]
+    order = list(range(len(grid)))
+    if (name == "diffusers_2d") != (query.get("grid_indexing") == "xy"):
+        order.reverse()
+    rates = [_rates(query, width) for width in _widths(query)]
+    rows = []
+    for token in np.ndindex(*grid):
+        blocks = [
+            [along[axis][token[axis]] * rate for rate in own]
+            for axis, own in zip(order, rates, strict=True)
+        ]
+        turns = zip(*blocks, strict=True) if name == "lumina" else blocks
+        rows.append([angle for block in turns for angle in block])
+    return rows
+
+
+def _widths(query: Query) -> list[int]:
+    head_dim, axes = query["head_dim"], len(query["grid"])
+    if query["convention"] == "cogvideox":
+        return [head_dim // 4, 3 * head_dim // 8, 3 * head_dim // 8]
+    return [head_dim // axes] * axes
+
+
+def _of(query: Query, name: str, axis: int, default: Any) -> Any:
+    """Give what a query says of an axis, one number for each or one for all."""
+    said = query.get(name)
+    if said is None:
+        return mpf(default)
+    return mpf(said[axis] if len(said) > 1 else said[0])
+
+
+def _along(query: Query, axis: int) -> Exacts:
+    """Evaluate the coordinates of the tokens along an axis."""
+    length = query["grid"][axis]
+    places = _COORDINATES.get(query["convention"], _counted)
+    scale = _of(query, "interpolation_scale", axis, 1)
+    return [coordinate / scale for coordinate in places(query, axis, length)]
+
+
+def _counted(query: Query, axis: int, length: int) -> Exacts:
+    offset = _of(query, "grid_offset", axis, 0)
+    reference = _of(query, "reference_grid", axis, length)
+    return [(i + offset) / length * reference for i in range(length)]
+
+
+def _spread(query: Query, axis: int, length: int) -> Exacts:
+    start, stop = _of(query, "grid_start", axis, 0), _of(query, "grid_stop", axis, length)
+    return _linspace(start, stop * (length - 1) / length, length)
+
+
+def _pixels(query: Query, axis: int, length: int) -> Exacts:
+    offset = _of(query, "grid_offset", axis, 0)
+    return [coordinate + offset for coordinate in _linspace(mpf(-1), mpf(1), length)]
+
+
+def _centred(query: Query, axis: int, length: int) -> Exacts:
+    offset, grid = _of(query, "grid_offset", axis, 0), query["grid"]
+    sides = {"separate": length, "max": max(grid), "min": min(grid)}
+    side = sides[query.get("normalize_coords", "separate")]
+    return [2 * (i + mpf("0.5") + offset) / side - 1 for i in range(length)]
+
+
+def _linspace(first: Any, last: Any, count: int) -> Exacts:
+    return [first + (last - first) * k / max(count - 1, 1) for k in range(count)]
+
+
+_COORDINATES: Mapping[str, Callable[[Query, int, int], Exacts]] = {
+    "diffusers_2d": _spread,
+    "cogvideox": _spread,
+    "allegro": _spread,
+    "timm_pixels": _pixels,
+    "rotary_embedding_torch_pixel": _pixels,
+    "dinov3": _centred,
+}
+
+
+def _rates(query: Query, width: int) -> Exacts:
+    """Evaluate the frequencies of an axis that has so many channels."""
+    name, count = query["convention"], width // 2
+    if name == "dinov3":
+        return _of_periods(query, count)
+    if name in {"timm_pixels", "rotary_embedding_torch_pixel"}:
+        return _of_pixels(query, count)
+    if name == "rotary_embedding_torch_constant":
+        return [mpf(1)] * count
+    return [frequency(query.get("rope_theta", 10000.0), width, k) for k in range(count)]
+
+
+def _of_periods(query: Query, count: int) -> Exacts:
+    shortest, longest = query.get("min_period"), query.get("max_period")
+    if shortest is None or longest is None:
+        theta = query.get("rope_theta", 100.0)
+        return [2 * mpmath.pi * frequency(theta, 4 * count, 2 * k) for k in range(count)]
+    ratio = mpf(longest) / mpf(shortest)
+    exponents = _linspace(mpf(0), mpf(1), count)
+    return [2 * mpmath.pi / (mpf(shortest) * ratio**exponent) for exponent in exponents]
+
+
+def _of_pixels(query: Query, count: int) -> Exacts:
+    is_linear = query.get("linear_bands", query["convention"] != "timm_pixels")
+    highest = mpf(query.get("max_freq", 10.0 if is_linear else 224.0)) / 2
+    if is_linear:
+        return [mpmath.pi * band for band in _linspace(mpf(1), highest, count)]
+    exponents = _linspace(mpf(0), mpmath.log(highest, 2), count)
+    return [mpmath.pi * mpf(2) ** exponent for exponent in exponents]

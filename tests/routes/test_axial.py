@@ -1,0 +1,492 @@
+"""``/rope/axial`` through HTTP: every convention against the formulas of its library."""
+
+import io
+from collections.abc import Callable
+from itertools import product
+from typing import Any, TypeAlias
+
+import httpx
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mpmath import mpf
+from numpy.typing import NDArray
+
+from service.tables.axial import CONVENTIONS
+from tests.client import Client
+from tests.exact import UNIT
+
+URL = "/rope/axial"
+Rows: TypeAlias = list[list[Any]]
+
+
+def npy(answer: httpx.Response) -> NDArray[Any]:
+    assert answer.status_code == 200, answer.text
+    return np.asarray(np.load(io.BytesIO(answer.content), allow_pickle=False))
+
+
+def assert_angles(client: Client, query: str, expected: Rows) -> None:
+    found = npy(client.get(f"{URL}.npy?{query}&pack=angle&dtype=float64"))
+    assert found.shape == (len(expected), len(expected[0]))
+    for row, places in enumerate(expected):
+        for place, exact in enumerate(places):
+            assert abs(found[row, place] - exact) <= mpf("1e-15") * abs(exact), (row, place)
+
+
+# What libraries have in common, in the notation of their code, without its roundings.
+
+
+def powers(theta: float, dim: int) -> list[Any]:
+    """1 / theta ** (arange(0, dim, 2) / dim)."""
+    return [1 / mpf(theta) ** (mpf(i) / dim) for i in range(0, dim, 2)]
+
+
+def linspace(start: Any, stop: Any, count: int) -> list[Any]:
+    steps = max(count - 1, 1)
+    return [start + (mpf(stop) - start) * i / steps for i in range(count)]
+
+
+def spread(start: float, stop: float, n: int) -> list[Any]:
+    """linspace(start, stop · (n − 1)/n, n), of binary64 ends."""
+    return linspace(mpf(start), mpf(stop) * (n - 1) / n, n)
+
+
+def times(coordinate: Any, frequencies: list[Any]) -> list[Any]:
+    return [coordinate * frequency for frequency in frequencies]
+
+
+def rows_of(axes: list[list[Any]], *frequencies: list[Any]) -> Rows:
+    """Concatenate, for every token of a grid, the angles of its axes in their order."""
+    return [
+        [
+            angle
+            for coordinate, series in zip(token, frequencies, strict=True)
+            for angle in times(coordinate, series)
+        ]
+        for token in product(*axes)
+    ]
+
+
+def swapped(rows: Rows, first: int) -> Rows:
+    """Put the first channels of a row after the others."""
+    return [row[first:] + row[:first] for row in rows]
+
+
+def alternate(rows: Rows) -> Rows:
+    half = len(rows[0]) // 2
+    return [[a for pair in zip(row[:half], row[half:], strict=True) for a in pair] for row in rows]
+
+
+def bands(count: int, highest: float, *, is_linear: bool) -> list[Any]:
+    if is_linear:
+        return times(mpmath.pi, linspace(1, mpf(highest) / 2, count))
+    exponents = linspace(0, mpmath.log(highest, 2) - 1, count)
+    return [mpmath.pi * mpf(2) ** exponent for exponent in exponents]
+
+
+def dinov3(
+    sides: tuple[Any, Any] = (3, 5), offset: float = 0.0, periods: list[Any] | None = None
+) -> Rows:
+    periods = periods or [mpf(100) ** (mpf(2 * j) / 8) for j in range(4)]
+    axes = [
+        [2 * (i + mpf("0.5") + mpf(offset)) / side - 1 for i in range(n)]
+        for n, side in zip((3, 5), sides, strict=True)
+    ]
+    series = [2 * mpmath.pi / period for period in periods]
+    return rows_of(axes, series, series)
+
+
+def llama4() -> Rows:
+    series = powers(10000.0, 8)
+    tokens = [(i % 5 + 1, i // 5 + 1) for i in range(3 * 5)]
+    return [times(x, series) + times(y, series) for x, y in tokens] + [[mpf(0)] * 8]
+
+
+DOWN, ACROSS = list(range(3)), list(range(5))
+EIGHT = powers(10000.0, 8)
+BANDS = bands(4, 224.0, is_linear=False)
+PIXELS = [linspace(-1, 1, 3), linspace(-1, 1, 5)]
+VIDEO = [list(range(n)) for n in (2, 3, 5)]
+RET_BANDS = bands(2, 10.0, is_linear=True)
+FLAT = "head_dim=16&grid=3,5"
+SOLID = "grid=2,3,5"
+
+LIBRARIES: dict[str, Callable[[], Rows]] = {
+    f"convention=qwen2_vl&{FLAT}": lambda: rows_of([DOWN, ACROSS], EIGHT, EIGHT),
+    f"convention=qwen2_vl&{FLAT}&rope_theta=100": lambda: rows_of(
+        [DOWN, ACROSS], powers(100.0, 8), powers(100.0, 8)
+    ),
+    f"convention=pixtral&{FLAT}": lambda: rows_of(
+        [DOWN, ACROSS], powers(10000.0, 16)[0::2], powers(10000.0, 16)[1::2]
+    ),
+    "convention=pixtral&head_dim=6&grid=3,5": lambda: rows_of(
+        [DOWN, ACROSS], powers(10000.0, 6)[0::2], powers(10000.0, 6)[1::2]
+    ),
+    f"convention=llama4&{FLAT}&class_token=last": llama4,
+    f"convention=llama4&{FLAT}": lambda: llama4()[:-1],
+    f"convention=dinov3&{FLAT}": dinov3,
+    f"convention=dinov3&{FLAT}&normalize_coords=separate": dinov3,
+    f"convention=dinov3&{FLAT}&normalize_coords=max": lambda: dinov3((5, 5)),
+    f"convention=dinov3&{FLAT}&normalize_coords=min": lambda: dinov3((3, 3)),
+    f"convention=dinov3&{FLAT}&grid_offset=-0.25": lambda: dinov3(offset=-0.25),
+    f"convention=dinov3&{FLAT}&min_period=0.5&max_period=20": lambda: dinov3(
+        periods=[20 * mpf(40) ** (mpf(j) / 3 - 1) for j in range(4)]
+    ),
+    f"convention=timm&{FLAT}&grid_offset=0.1": lambda: rows_of(
+        [[i + mpf(0.1) for i in DOWN], [i + mpf(0.1) for i in ACROSS]], EIGHT, EIGHT
+    ),
+    f"convention=timm&{FLAT}&grid_offset=1&reference_grid=7,14": lambda: rows_of(
+        [[mpf(i + 1) / 3 * 7 for i in DOWN], [mpf(i + 1) / 5 * 14 for i in ACROSS]], EIGHT, EIGHT
+    ),
+    f"convention=timm&{FLAT}&grid_indexing=xy": lambda: swapped(
+        rows_of([DOWN, ACROSS], EIGHT, EIGHT), 4
+    ),
+    f"convention=timm&head_dim=24&{SOLID}&grid_indexing=xy": lambda: [
+        row[4:8] + row[:4] + row[8:] for row in rows_of(VIDEO, EIGHT, EIGHT, EIGHT)
+    ],
+    f"convention=timm_pixels&{FLAT}": lambda: rows_of(PIXELS, BANDS, BANDS),
+    f"convention=timm_pixels&{FLAT}&max_freq=256&linear_bands=true": lambda: rows_of(
+        PIXELS, *[bands(4, 256.0, is_linear=True)] * 2
+    ),
+    "convention=timm_pixels&head_dim=8&grid=1": lambda: [times(-1, BANDS)],
+    f"convention=rotary_embedding_torch&head_dim=24&{SOLID}": lambda: rows_of(
+        VIDEO, EIGHT, EIGHT, EIGHT
+    ),
+    "convention=rotary_embedding_torch&head_dim=8&grid=5&grid_offset=-2": lambda: rows_of(
+        [[i - 2 for i in ACROSS]], EIGHT
+    ),
+    f"convention=rotary_embedding_torch&{FLAT}&grid_offset=2,5": lambda: rows_of(
+        [[i + 2 for i in DOWN], [i + 5 for i in ACROSS]], EIGHT, EIGHT
+    ),
+    f"convention=rotary_embedding_torch_pixel&head_dim=12&{SOLID}": lambda: rows_of(
+        [linspace(-1, 1, n) for n in (2, 3, 5)], RET_BANDS, RET_BANDS, RET_BANDS
+    ),
+    f"convention=rotary_embedding_torch_constant&{FLAT}": lambda: rows_of(
+        [DOWN, ACROSS], [mpf(1)] * 4, [mpf(1)] * 4
+    ),
+    # meshgrid(grid_w, grid_h, indexing="xy"): what is called emb_h is of the columns.
+    f"convention=diffusers_2d&{FLAT}": lambda: swapped(rows_of([DOWN, ACROSS], EIGHT, EIGHT), 4),
+    f"convention=diffusers_2d&{FLAT}&grid_start=4,2.5&grid_stop=30,45": lambda: swapped(
+        rows_of([spread(4, 30, 3), spread(2.5, 45, 5)], EIGHT, EIGHT), 4
+    ),
+    f"convention=lumina&{FLAT}": lambda: alternate(rows_of([DOWN, ACROSS], EIGHT, EIGHT)),
+    f"convention=cogvideox&head_dim=32&{SOLID}": lambda: rows_of(
+        VIDEO, powers(10000.0, 8), powers(10000.0, 12), powers(10000.0, 12)
+    ),
+    f"convention=cogvideox&head_dim=32&{SOLID}&grid_start=0,-4,0.3&grid_stop=2,30,0.7": lambda: (
+        rows_of(
+            [DOWN[:2], spread(-4, 30, 3), spread(0.3, 0.7, 5)],
+            powers(10000.0, 8),
+            powers(10000.0, 12),
+            powers(10000.0, 12),
+        )
+    ),
+    "convention=cogvideox&head_dim=16&grid=1,1,1&grid_start=0,3,4&axes_dim=4,6,6": lambda: rows_of(
+        [[0], [3], [4]], powers(10000.0, 4), powers(10000.0, 6), powers(10000.0, 6)
+    ),
+    f"convention=allegro&head_dim=24&{SOLID}&interpolation_scale=0.5,2,3": lambda: rows_of(
+        [[mpf(i) / mpf(s) for i in along] for along, s in zip(VIDEO, (0.5, 2, 3), strict=True)],
+        EIGHT,
+        EIGHT,
+        EIGHT,
+    ),
+    f"convention=flux&head_dim=20&axes_dim=4,8,8&{SOLID}": lambda: rows_of(
+        VIDEO, powers(10000.0, 4), EIGHT, EIGHT
+    ),
+    "convention=flux&head_dim=20&axes_dim=4,8,8&positions_t=0,0,3&positions_h=-2,7,1"
+    "&positions_w=9:12": lambda: [
+        times(t, powers(10000.0, 4)) + times(h, EIGHT) + times(w, EIGHT)
+        for t, h, w in ((0, -2, 9), (0, 7, 10), (3, 1, 11))
+    ],
+    f"convention=minimax_m3&head_dim=26&{SOLID}": lambda: rows_of(VIDEO, EIGHT, EIGHT, EIGHT),
+    # Tokens of Qwen2-VL come by blocks of 2 × 2, which positions say.
+    "convention=qwen2_vl&head_dim=16&positions_h=0,0,1,1&positions_w=2,3,2,3"
+    "&class_token=first": lambda: [
+        [mpf(0)] * 8,
+        *(times(h, EIGHT) + times(w, EIGHT) for h, w in ((0, 2), (0, 3), (1, 2), (1, 3))),
+    ],
+}
+
+
+@pytest.mark.parametrize("query", LIBRARIES)
+def test_angles_are_those_of_the_library(client: Client, query: str) -> None:
+    assert_angles(client, query, LIBRARIES[query]())
+
+
+def test_every_convention_is_held_to_its_library() -> None:
+    assert {query.split("&")[0].removeprefix("convention=") for query in LIBRARIES} == set(
+        CONVENTIONS
+    )
+
+
+@pytest.mark.parametrize("query", LIBRARIES)
+def test_cosines_and_sines_are_within_six_units_of_those_angles(client: Client, query: str) -> None:
+    found = npy(client.get(f"{URL}.npy?{query}&pack=complex&dtype=float64"))
+
+    for row, places in enumerate(LIBRARIES[query]()):
+        for place, exact in enumerate(places):
+            assert abs(found[row, place].real - mpmath.cos(exact)) <= 6 * UNIT
+            assert abs(found[row, place].imag - mpmath.sin(exact)) <= 6 * UNIT
+
+
+def test_the_fastest_frequencies_there_are_have_exact_cosines(client: Client) -> None:
+    query = "convention=dinov3&head_dim=4&grid=3,5&min_period=1e-9&max_period=1e-9"
+    found = npy(
+        client.get(f"{URL}.npy?{query}&interpolation_scale=1e-9&pack=complex&dtype=float64")
+    )
+
+    for row, (i, j) in enumerate(product(range(3), range(5))):
+        coordinates = [(mpf(2 * i + 1) / 3 - 1), (mpf(2 * j + 1) / 5 - 1)]
+        for place, coordinate in enumerate(coordinates):
+            exact = coordinate * 2 * mpmath.pi / mpf(1e-9) / mpf(1e-9)
+            assert abs(found[row, place].real - mpmath.cos(exact)) <= 6 * UNIT
+            assert abs(found[row, place].imag - mpmath.sin(exact)) <= 6 * UNIT
+
+
+def test_grids_and_the_positions_of_their_tokens_have_the_same_table(client: Client) -> None:
+    positions = "positions_t=0,0,0,0,0,0,1,1,1,1,1,1&positions_h=0,0,0,1,1,1,0,0,0,1,1,1"
+    listed = f"{positions}&positions_w=0,1,2,0,1,2,0,1,2,0,1,2"
+    for convention in ("flux", "minimax_m3", "rotary_embedding_torch"):
+        head = f"{URL}.npy?convention={convention}&head_dim=24"
+        assert client.get(f"{head}&grid=2,2,3").content == client.get(f"{head}&{listed}").content
+
+
+@pytest.mark.parametrize("convention", sorted(CONVENTIONS))
+@pytest.mark.parametrize("angle", ["exact", "float32"])
+def test_any_range_of_bytes_is_a_slice_of_the_file(
+    client: Client, convention: str, angle: str
+) -> None:
+    axes = max(CONVENTIONS[convention].axes)
+    grid = ",".join("2354"[:axes])
+    url = f"{URL}.bin?convention={convention}&head_dim=48&grid={grid}&angle={angle}"
+    whole = client.get(url).content
+
+    for first, last in ((0, 0), (7, 1001), (195, 388), (len(whole) - 5, len(whole) - 1)):
+        part = client.get(url, range=f"bytes={first}-{last}")
+        assert (part.status_code, part.content) == (206, whole[first : last + 1])
+
+
+def test_a_huge_grid_costs_nothing_to_describe(client: Client) -> None:
+    url = f"{URL}.npy?convention=qwen2_vl&head_dim=64&grid=1048576,1048576"
+
+    head = client.head(url)
+
+    assert head.status_code == 200
+    assert head.headers["Array-Shape"] == f"{2**40}, 32, 2"
+    assert int(head.headers["Content-Length"]) == 2**48 + 128
+
+
+def test_the_last_row_of_a_huge_grid_is_computed_from_its_own_positions(client: Client) -> None:
+    side = 2**20
+    url = f"{URL}.bin?convention=qwen2_vl&head_dim=4&grid={side},{side}&dtype=float64"
+
+    tail = client.get(url, range=f"bytes={32 * side**2 - 32}-").content
+
+    cos, sin = mpmath.cos(side - 1), mpmath.sin(side - 1)
+    expected = [cos, sin, cos, sin]
+    for found, exact in zip(np.frombuffer(tail), expected, strict=True):
+        assert abs(found - exact) <= 6 * UNIT
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "convention=qwen2_vl&head_dim=16&grid=40,30",
+        "convention=dinov3&head_dim=16&grid=7,5&grid_offset=0.1",
+        "convention=cogvideox&head_dim=16&axes_dim=4,6,6&grid=2,3,5&grid_stop=0.7",
+        "convention=timm_pixels&head_dim=16&grid=9,7&max_freq=1000000",
+        "convention=flux&head_dim=8&positions_h=4611686018427387904&positions_w=100000001",
+    ],
+)
+def test_float32_angles_stay_within_the_bound_that_they_state(client: Client, query: str) -> None:
+    url = f"{URL}.npy?{query}&pack=complex&dtype=float64"
+    exact = npy(client.get(url))
+
+    rounded = client.get(f"{url}&angle=float32")
+
+    bound = float(rounded.headers["Array-Error-Bound"])
+    difference = npy(rounded) - exact
+    assert max(np.abs(difference.real).max(), np.abs(difference.imag).max()) > 0
+    assert max(np.abs(difference.real).max(), np.abs(difference.imag).max()) <= bound + 6 * UNIT
+    assert bound <= 2.1
+    assert "Array-Error-Bound" not in client.get(url).headers
+
+
+@pytest.mark.parametrize(
+    ("query", "parameter"),
+    [
+        ("head_dim=16&grid=3,5", "convention"),
+        ("convention=qwen3&head_dim=16&grid=3,5", "convention"),
+        ("convention=qwen2_vl&grid=3,5", "head_dim"),
+        ("convention=qwen2_vl&head_dim=16", "grid"),
+        ("convention=qwen2_vl&head_dim=16&grid=0,5", "grid"),
+        ("convention=qwen2_vl&head_dim=16&grid=-3,-5", "grid"),
+        ("convention=qwen2_vl&head_dim=16&grid=4294967296,4294967296", "grid"),
+        ("convention=qwen2_vl&head_dim=16&grid=3", "grid"),
+        ("convention=qwen2_vl&head_dim=16&grid=2,3,5", "grid"),
+        ("convention=cogvideox&head_dim=16&grid=3,5", "grid"),
+        ("convention=flux&head_dim=16&grid=1,1,1,1,1", "grid"),
+        ("convention=qwen2_vl&head_dim=16&grid=3,5&positions_h=1", "positions_h"),
+        ("convention=qwen2_vl&head_dim=16&positions_h=0,1", "positions_w"),
+        ("convention=flux&head_dim=16&positions_t=0,1&positions_w=0,1", "positions_h"),
+        ("convention=qwen2_vl&head_dim=16&positions_w=0,1", "positions_w"),
+        ("convention=qwen2_vl&head_dim=16&positions_h=0,1&positions_w=0", "positions_w"),
+        ("convention=dinov3&head_dim=16&positions_h=0&positions_w=0", "positions_w"),
+        (
+            "convention=qwen2_vl&head_dim=16&positions_h=0&positions_w=0&grid_offset=1",
+            "grid_offset",
+        ),
+        (
+            "convention=qwen2_vl&head_dim=16&positions_h=0&positions_w=0&grid_indexing=xy",
+            "grid_indexing",
+        ),
+        ("convention=qwen2_vl&head_dim=16&grid=3,5&grid_start=1", "grid_start"),
+        ("convention=qwen2_vl&head_dim=16&grid=3,5&min_period=1", "min_period"),
+        ("convention=qwen2_vl&head_dim=16&grid=3,5&normalize_coords=max", "normalize_coords"),
+        ("convention=diffusers_2d&head_dim=16&grid=3,5&grid_offset=1", "grid_offset"),
+        ("convention=timm_pixels&head_dim=16&grid=3,5&rope_theta=10", "rope_theta"),
+        ("convention=timm_pixels&head_dim=16&grid=3,5&reference_grid=10", "reference_grid"),
+        ("convention=rotary_embedding_torch_constant&head_dim=16&grid=3,5&max_freq=9", "max_freq"),
+        ("convention=timm&head_dim=16&grid=3,5&grid_offset=1,2,3", "grid_offset"),
+        ("convention=timm&head_dim=16&grid=3,5&reference_grid=1,-2", "reference_grid"),
+        ("convention=timm&head_dim=16&grid=3,5&reference_grid=0", "reference_grid"),
+        ("convention=timm&head_dim=16&grid=1000,1000&grid_offset=0.1", "grid_offset"),
+        ("convention=timm&head_dim=16&grid=9999,9999&reference_grid=1e-9", "reference_grid"),
+        ("convention=timm&head_dim=16&grid=1,1&grid_offset=5e-324", "grid_offset"),
+        ("convention=dinov3&head_dim=16&grid=1,1&grid_offset=5e-324", "grid_offset"),
+        ("convention=timm_pixels&head_dim=16&grid=1,1&grid_offset=5e-324", "grid_offset"),
+        ("convention=diffusers_2d&head_dim=16&grid=3,5&grid_stop=1e300", "grid_stop"),
+        ("convention=diffusers_2d&head_dim=16&grid=3,5&grid_start=1e-300", "grid_start"),
+        ("convention=allegro&head_dim=24&grid=2,3,5&interpolation_scale=0", "interpolation_scale"),
+        (
+            "convention=allegro&head_dim=24&grid=2,3,5&interpolation_scale=1,2",
+            "interpolation_scale",
+        ),
+        ("convention=qwen2_vl&head_dim=6&grid=3,5", "head_dim"),
+        ("convention=lumina&head_dim=16&grid=3,5&axes_dim=4,12", "axes_dim"),
+        ("convention=pixtral&head_dim=16&grid=3,5&axes_dim=8,8", "axes_dim"),
+        ("convention=qwen2_vl&head_dim=16&grid=3,5&part=cos", "part"),
+    ],
+)
+def test_what_is_wrong_is_named(client: Client, query: str, parameter: str) -> None:
+    answer = client.get(f"{URL}?{query}")
+
+    assert answer.status_code == 422
+    assert [error["parameter"] for error in answer.json()["errors"]] == [parameter]
+
+
+def test_every_parameter_of_too_many_digits_is_named_with_its_value(client: Client) -> None:
+    query = "convention=diffusers_2d&head_dim=16&grid=3,5&grid_start=0&grid_stop=1e300,7"
+
+    faults = client.get(f"{URL}?{query}").json()["errors"]
+
+    assert [(fault["parameter"], fault["value"]) for fault in faults] == [
+        ("grid_start", "0.0"),
+        ("grid_stop", "1e+300,7.0"),
+    ]
+
+
+def test_everything_that_does_not_go_together_is_named_at_once(client: Client) -> None:
+    query = "convention=dinov3&head_dim=16&grid=3,5&max_freq=9&grid_stop=1&positions_w=1"
+
+    faults = client.get(f"{URL}?{query}").json()["errors"]
+
+    assert {fault["parameter"] for fault in faults} == {"max_freq", "grid_stop", "positions_w"}
+
+
+AXES = st.lists(st.integers(0, 7), min_size=1, max_size=4)
+WILD = st.one_of(st.floats(allow_nan=False, allow_infinity=False), st.integers(-9, 9))
+EACH = st.lists(WILD, min_size=1, max_size=4)
+POSITIONS = st.lists(st.integers(-(2**62), 2**62), min_size=1, max_size=3)
+ANYTHING = st.fixed_dictionaries(
+    {
+        "convention": st.sampled_from(sorted(CONVENTIONS)),
+        "head_dim": st.sampled_from([2, 4, 6, 12, 16, 24, 48, 96]),
+    },
+    optional={
+        "grid": AXES,
+        "axes_dim": st.sampled_from([[8, 8], [4, 12], [4, 4, 4], [2, 4, 6], [16], [0, 16]]),
+        "rope_theta": WILD,
+        "grid_offset": EACH,
+        "reference_grid": EACH,
+        "grid_start": EACH,
+        "grid_stop": EACH,
+        "interpolation_scale": EACH,
+        "min_period": WILD,
+        "max_period": WILD,
+        "max_freq": WILD,
+        "linear_bands": st.booleans(),
+        "normalize_coords": st.sampled_from(["separate", "max", "min"]),
+        "grid_indexing": st.sampled_from(["ij", "xy"]),
+        "class_token": st.sampled_from(["first", "last"]),
+        "positions_t": POSITIONS,
+        "positions_h": POSITIONS,
+        "positions_w": POSITIONS,
+        "angle": st.sampled_from(["exact", "float32"]),
+        "pack": st.sampled_from(["pair", "flat", "angle", "complex", "timm_cat"]),
+        "dtype": st.sampled_from(["float32", "float64", "bfloat16", "float16"]),
+        "batch": st.booleans(),
+    },
+)
+
+
+@settings(max_examples=150)
+@given(ANYTHING)
+def test_any_parameters_give_finite_numbers_or_a_named_fault(
+    client: Client, parameters: dict[str, Any]
+) -> None:
+    answer = client.post(f"{URL}.safetensors", json=parameters)
+    if answer.status_code == 422:
+        assert {error["parameter"] for error in answer.json()["errors"]} <= {
+            *parameters,
+            *("grid", "positions_h", "positions_w"),
+        }
+        return
+    assert answer.status_code == 200, answer.text
+    described = client.post(URL, json=parameters)
+    if described.status_code == 200:
+        assert np.isfinite(np.array(described.json()["data"])).all()
+
+
+@st.composite
+def plausible(draw: st.DrawFn) -> dict[str, Any]:
+    """Draw parameters that mostly go together."""
+    name = draw(st.sampled_from(sorted(CONVENTIONS)))
+    convention = CONVENTIONS[name]
+    axes = draw(st.sampled_from(convention.axes))
+    quarters = st.integers(-4000, 4000).map(lambda number: number / 4)
+    each = st.lists(quarters, min_size=axes, max_size=axes)
+    sides = st.lists(st.integers(1, 64), min_size=axes, max_size=axes)
+    scales = st.lists(st.floats(1e-9, 1e9), min_size=axes, max_size=axes)
+    highest = st.floats(1e-9, 1e9)
+    placing: dict[str, dict[str, Any]] = {
+        "counted": {"grid_offset": each, "reference_grid": sides},
+        "spread": {"grid_start": each, "grid_stop": each},
+        "pixels": {"grid_offset": each, "max_freq": highest, "linear_bands": st.booleans()},
+        "centred": {"grid_offset": each, "normalize_coords": st.sampled_from(["max", "min"])},
+    }
+    optional = placing[convention.places] | {
+        "interpolation_scale": scales,
+        "class_token": st.sampled_from(["first", "last"]),
+        "angle": st.just("float32"),
+        "pack": st.sampled_from(["angle", "flat"]),
+    }
+    if convention.series in {"geometric", "periods"}:
+        optional["rope_theta"] = st.floats(1.0, 1e250, exclude_min=True)
+    grid = draw(st.lists(st.integers(1, 4), min_size=axes, max_size=axes))
+    chosen: dict[str, Any] = draw(st.fixed_dictionaries({}, optional=optional))
+    return {"convention": name, "head_dim": 48, "grid": grid, **chosen}
+
+
+@settings(max_examples=150)
+@given(plausible())
+def test_what_goes_together_gives_finite_numbers_and_asks_for_them_again(
+    client: Client, parameters: dict[str, Any]
+) -> None:
+    answer = client.post(URL, json=parameters)
+
+    assert answer.status_code == 200, answer.text
+    assert np.isfinite(np.array(answer.json()["data"])).all()
+    assert client.post(URL, json=answer.json()["parameters"]).content == answer.content

@@ -1,0 +1,307 @@
+"""``/rope/config``: from a model's config.json to the URLs of its tables."""
+
+import json
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.configs.model_types import model_types
+from service.configs.spellings import RULE, RULE_TYPE_ALIASES, RULE_TYPES, TOP
+from tests.client import Client
+from tests.configs.settings import llama
+
+MODELS = json.loads((Path(__file__).parents[1] / "data/rope_models.json").read_text())["models"]
+REGIMES = [(model, label) for model in MODELS for label in model["exact_60_digit"]]
+UNIT = 2.0**-53
+LISTS = {"short_factor": [1.0, 1.5], "long_factor": [2.0, 4.0]}
+PHI3 = {
+    "model_type": "phi3",
+    "head_dim": 4,
+    "hidden_size": 64,
+    "num_attention_heads": 16,
+    "max_position_embeddings": 16384,
+    "original_max_position_embeddings": 4096,
+    "rope_scaling": {"type": "su", **LISTS},
+}
+
+
+def ask(client: Client, config: object, query: str = "") -> Any:
+    answer = client.post(f"/rope/config{query}", json=config)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+@pytest.mark.parametrize(
+    ("model", "label"), REGIMES, ids=[f"{model['name']} {label}" for model, label in REGIMES]
+)
+def test_published_models_have_their_exact_tables(
+    client: Client, model: dict[str, Any], label: str
+) -> None:
+    name, _, length = label.rstrip(")").partition("(seq_len=")
+    query = f"?context_length={length}" if length else ""
+    rope = ask(client, model["hf_config"], query)["rope"]
+    entry, exact = rope["default"] if length else rope[name], model["exact_60_digit"][label]
+    factor = exact["attention_factor"]
+
+    frequencies = client.get(entry["frequencies"]).json()["data"]["inv_freq"]
+    positions = "&positions=1,4095,131071&dtype=float64"
+    table = client.get(entry["table"] + positions).json()["data"]
+
+    assert len(frequencies) == exact["n"]
+    assert entry["attention_factor"] == pytest.approx(factor, rel=1e-15)
+    for index, expected in exact["inv_freq_at"].items():
+        assert frequencies[int(index)] == pytest.approx(expected, rel=1e-15, abs=0)
+    for row, values in zip(table, exact["cos_sin_times_attention_factor"].values(), strict=True):
+        for index, pair in values.items():
+            assert row[int(index)] == pytest.approx(pair, rel=0, abs=6 * UNIT * factor)
+
+
+def test_the_answer_says_everything_that_fixes_the_table(client: Client) -> None:
+    scaling = {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 2048}
+    answer = client.post("/rope/config", json=llama(rope_scaling=scaling))
+    content = answer.json()
+    entry = content["rope"]["default"]
+
+    assert answer.headers["Content-Type"] == "application/json"
+    assert answer.headers["Cache-Control"] == "no-store"
+    assert (content["model_type"], content["layout"]) == ("llama", "half")
+    assert content["attention"] == {}
+    assert content["warnings"] == []
+    assert entry["layers"] == "all"
+    assert entry["origin"]["factor"] == "/rope_scaling/factor"
+    assert entry["origin"].keys() == entry.keys() - {"layers", "origin", "frequencies", "table"}
+    query = {name: value for name, (value,) in parse_qs(urlsplit(entry["table"]).query).items()}
+    assert query == {
+        "head_dim": "128",
+        "rope_theta": "10000.0",
+        "rope_type": "yarn",
+        "original_max_position_embeddings": "2048",
+        "factor": "4.0",
+        "max_position_embeddings": "8192",
+    }
+
+
+def test_a_table_has_as_many_rows_as_the_model_positions(client: Client) -> None:
+    table = ask(client, llama())["rope"]["default"]["table"]
+
+    assert client.head(table).headers["Array-Shape"] == "8192, 64, 2"
+
+
+@pytest.mark.parametrize("config", [PHI3, llama(rope_scaling={"type": "dynamic", "factor": 2.0})])
+def test_both_regimes_have_urls_and_the_original_holds(
+    client: Client, config: dict[str, object]
+) -> None:
+    entry = ask(client, config)["rope"]["default"]
+    original, extended = entry["regimes"]
+    asked = ask(client, config, f"?context_length={extended['context_length']}")["rope"]["default"]
+
+    assert entry["context_length"] == original["context_length"]
+    assert entry["frequencies"] == original["frequencies"]
+    assert asked["frequencies"] == extended["frequencies"]
+    assert asked["table"] == extended["table"]
+    numbers = [client.get(regime["frequencies"]).json()["data"] for regime in entry["regimes"]]
+    assert numbers[0] != numbers[1]
+
+
+def test_the_text_model_of_a_multimodal_config_is_pointed_into(client: Client) -> None:
+    content = ask(client, {"model_type": "llava", "text_config": llama()})
+
+    assert content["model_type"] == "llava"
+    assert content["text_model_type"] == "llama"
+    assert content["rope"]["default"]["origin"]["rope_theta"] == "/text_config/rope_theta"
+
+
+def test_sections_are_in_the_url_of_the_table_alone(client: Client) -> None:
+    scaling = {"type": "mrope", "mrope_section": [16, 24, 24]}
+    config = llama(model_type="qwen2_vl", rope_scaling=scaling)
+    entry = ask(client, config)["rope"]["default"]
+
+    assert "mrope_section=16,24,24&mrope_interleaved=false" in entry["table"]
+    assert "mrope" not in entry["frequencies"]
+    axes = "&positions_t=0,1&positions_h=0,2&positions_w=0,3"
+    for url in (entry["frequencies"], entry["table"] + "&positions=5", entry["table"] + axes):
+        assert client.get(url).status_code == 200
+
+
+def test_order_of_turning_is_said(client: Client) -> None:
+    content = ask(client, {"model_type": "deepseek_v3"})
+
+    assert (content["layout"], content["writes"]) == ("interleaved", "half")
+
+
+def test_a_model_without_rotary_embedding_has_no_tables(client: Client) -> None:
+    content = ask(client, {"model_type": "bloom"})
+
+    assert content["rope"] == {}
+    assert [warning["code"] for warning in content["warnings"]] == ["no-rotary-embedding"]
+
+
+@pytest.mark.parametrize(
+    ("beside", "pointers"),
+    [
+        ({"hidden_size": "wide", "num_attention_heads": -1}, ["/hidden_size", "/num_attention_"]),
+        ({"rope_theta": 0.5}, ["/rope_theta"]),
+        ({"rope_theta": [10000]}, ["/rope_theta"]),
+        ({"rope_theta": 10**400}, ["/rope_theta"]),
+        ({"head_dim": 7}, ["/head_dim"]),
+        ({"head_dim": 7.5}, ["/head_dim"]),
+        ({"rope_scaling": []}, ["/rope_scaling"]),
+        ({"rope_scaling": {"type": "linear", "factor": "eight"}}, ["/rope_scaling/factor"]),
+        ({"rope_scaling": {"type": "linear", "factor": -1}}, ["/rope_scaling/factor"]),
+        ({"rope_scaling": {"type": "linear"}}, ["/rope_scaling/factor"]),
+        ({"rope_scaling": {"type": "linaer", "factor": 2}}, ["/rope_scaling/type"]),
+        (
+            {"rope_theta": 0.1, "rope_scaling": {"type": "linear", "factor": 1e300}},
+            ["/rope_theta", "/rope_scaling/factor"],
+        ),
+        (
+            {"rope_scaling": {"type": "longrope", **LISTS}},
+            ["/rope_scaling/short_factor", "/rope_scaling/long_factor"],
+        ),
+        (
+            {"rope_scaling": {"type": "mrope", "mrope_section": [1, 2, 3]}},
+            ["/rope_scaling/mrope_section"],
+        ),
+        ({"model_type": 5}, ["/model_type"]),
+    ],
+)
+def test_every_fault_is_pointed_at(
+    client: Client, beside: dict[str, object], pointers: list[str]
+) -> None:
+    answer = client.post("/rope/config", json=llama(**beside))
+    errors = answer.json()["errors"]
+
+    assert answer.status_code == 422
+    assert answer.json()["type"] == "urn:posref:problem:invalid-body"
+    assert len(errors) == len(pointers)
+    for error, pointer in zip(errors, pointers, strict=True):
+        assert error["pointer"].startswith(pointer)
+
+
+@pytest.mark.parametrize("body", ["[]", "5", "null", '{"rope_theta": NaN}', "{", '{"a":1,"a":2}'])
+def test_what_is_no_json_object_is_a_problem(client: Client, body: str) -> None:
+    answer = client.post("/rope/config", content=body, headers={"Content-Type": "application/json"})
+
+    assert answer.status_code == 422
+
+
+@pytest.mark.parametrize(
+    ("query", "status"),
+    [("?context_length=0", 422), ("?contextlength=5", 422), ("?seq_len=5", 422)],
+)
+def test_the_query_is_strict(client: Client, query: str, status: int) -> None:
+    answer = client.post(f"/rope/config{query}", json=llama())
+
+    assert answer.status_code == status
+    assert answer.json()["errors"][0]["parameter"]
+
+
+def test_a_config_is_sent_as_json(client: Client) -> None:
+    assert client.post("/rope/config", content=b"{}").status_code == 415
+    assert client.get("/rope/config").status_code == 405
+
+
+SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-2, 64),
+    st.integers(-(10**40), 10**40),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.sampled_from([0.25, 0.5, 1.0, 2.0, 8.0, 64, 128, 4096, 131072, 1e4, 5e5]),
+    st.sampled_from([*RULE_TYPES, *RULE_TYPE_ALIASES, "full_attention", "x"]),
+)
+VALUES = st.one_of(SCALARS, st.lists(SCALARS, max_size=4))
+BLOCKS = st.dictionaries(st.sampled_from([*RULE, "type", "x"]), VALUES, max_size=7)
+NESTED = st.dictionaries(st.sampled_from(["full_attention", "sliding_attention", "x"]), BLOCKS)
+TYPES = ["llama", "gemma3_text", "phi3", "deepseek_v3", "gptj", "llama4_text", "qwen2_vl", "x"]
+ANY = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=3) | NESTED, max_leaves=5)
+CONFIGS = st.fixed_dictionaries(
+    {},
+    optional={
+        "model_type": st.sampled_from(TYPES) | ANY,
+        "head_dim": st.sampled_from([2, 4, 64, 128]) | ANY,
+        "rope_scaling": BLOCKS | NESTED | ANY,
+        "rope_parameters": BLOCKS | NESTED | ANY,
+        "text_config": st.dictionaries(st.sampled_from(sorted(TOP)), VALUES, max_size=4),
+        "yarn": BLOCKS,
+        "layer_types": st.lists(st.sampled_from(["full_attention", "sliding_attention"])) | ANY,
+        **{name: VALUES for name in TOP if name not in {"head_dim", "layer_types"}},
+    },
+)
+
+
+NUMBERS = st.sampled_from([0.25, 0.5, 1, 1.0, 2.0, 8, 32.0])
+LENGTHS = st.sampled_from([1, 64, 4096, 131072])
+RULES = st.fixed_dictionaries(
+    {
+        "factor": NUMBERS,
+        "low_freq_factor": NUMBERS,
+        "high_freq_factor": NUMBERS,
+        "short_factor": st.lists(NUMBERS, min_size=4, max_size=4),
+        "long_factor": st.lists(NUMBERS, min_size=4, max_size=4),
+    },
+    optional={
+        "rope_type": st.sampled_from(sorted({*RULE_TYPES, *RULE_TYPE_ALIASES})),
+        "type": st.sampled_from(sorted(RULE_TYPES)),
+        "rope_theta": st.sampled_from([1, 2.0, 1e4, 5e5, 1e250]),
+        "original_max_position_embeddings": LENGTHS,
+        "mrope_section": st.lists(st.integers(0, 2), min_size=3, max_size=4),
+        "truncate": st.booleans(),
+        **dict.fromkeys(
+            (
+                "alpha",
+                "attention_factor",
+                "beta_fast",
+                "beta_slow",
+                "llama_4_scaling_beta",
+                "long_mscale",
+                "mixed_b",
+                "mscale",
+                "mscale_all_dim",
+                "partial_rotary_factor",
+                "short_mscale",
+            ),
+            NUMBERS,
+        ),
+    },
+)
+RULES_BY_TYPE = st.dictionaries(
+    st.sampled_from(["full_attention", "sliding_attention"]), st.none() | RULES, min_size=1
+)
+PLAUSIBLE_CONFIGS = st.fixed_dictionaries(
+    {"head_dim": st.just(8), "qk_rope_head_dim": st.just(8), "global_head_dim": st.just(8)},
+    optional={
+        "model_type": st.sampled_from(sorted(model_types())),
+        "rope_scaling": RULES | RULES_BY_TYPE,
+        "rope_parameters": RULES | RULES_BY_TYPE,
+        "rope_theta": st.sampled_from([1, 1e4, 5e5]),
+        "max_position_embeddings": LENGTHS,
+        "original_max_position_embeddings": LENGTHS,
+        "num_hidden_layers": st.integers(1, 9),
+        "layer_types": st.lists(st.sampled_from(["full_attention", "sliding_attention"])),
+        "partial_rotary_factor": st.sampled_from([0.5, 1]),
+        "rope_ratio": NUMBERS,
+    },
+)
+
+
+@given(config=CONFIGS | PLAUSIBLE_CONFIGS)
+def test_any_object_gives_tables_that_work_or_pointers(
+    client: Client, config: dict[str, object]
+) -> None:
+    answer = client.post("/rope/config", json=config)
+    content = answer.json()
+
+    if answer.status_code != 200:
+        assert answer.status_code == 422
+        assert all("pointer" in error for error in content["errors"])
+        return
+    for entry in content["rope"].values():
+        for urls in [entry, *entry.get("regimes", [])]:
+            frequencies = client.get(urls["frequencies"] + "&part=inv_freq")
+            table = client.get(urls["table"] + "&positions=0,7")
+            assert (frequencies.status_code, table.status_code) == (200, 200)
