@@ -21,7 +21,7 @@ from service.tables.axial import (
 )
 from service.tables.bands import Measured
 from service.tables.coordinates import Coordinates, centred, counted, pixels, spread
-from service.tables.document import Document, ParameterValue
+from service.tables.document import Document
 from service.tables.grid import GridAxis
 
 _MAX_TOKENS = 2**62
@@ -55,6 +55,9 @@ def _axial(parameters: AxialParameters) -> Document:
     _refuse_others(parameters, convention)
     along, rows = _from_grid(parameters, convention) if parameters.grid else _given(parameters)
     _check_axes(parameters, convention, len(along))
+    if parameters.angle == "float32" and any(a.unit != 1 for a in along):
+        rule = "angle=float32 is for whole coordinates: engines round others before they multiply"
+        raise impossible("angle", parameters.angle, rule)
     if parameters.class_token is not None:
         is_first = {"first": True, "last": False}[parameters.class_token]
         along = [_Along(WithClassToken(a.positions, rows, is_first), a.unit) for a in along]
@@ -65,7 +68,7 @@ def _axial(parameters: AxialParameters) -> Document:
     rules = frequency_rules(parameters, convention, len(along))
     measured = [Measured(rule, a.unit) for rule, a in zip(rules, along, strict=True)]
     axes = placed(measured, [a.positions for a in along], convention.placing)
-    turns = AxialTurns(axes, rows, _spelled(parameters, convention), parameters.angle)
+    turns = AxialTurns(axes, rows, parameters.canonical(), parameters.angle)
     return parameters.packed("rope-axial", turns)
 
 
@@ -77,7 +80,9 @@ def _refuse_others(parameters: AxialParameters, convention: Convention) -> None:
     if parameters.grid is not None:
         whose |= {f"positions_{axis}": "grid" for axis in AXES[1:]}
     else:
-        whose |= dict.fromkeys((*_OF_PLACES[convention.places], "grid_indexing"), "positions")
+        whose |= dict.fromkeys(
+            (*_OF_PLACES[convention.places], "grid_indexing", "spatial_merge_size"), "positions"
+        )
     faults = [
         Fault(name, str(value), f"{name} does not go with {other}")
         for name, other in whose.items()
@@ -130,8 +135,21 @@ def _from_grid(parameters: AxialParameters, convention: Convention) -> tuple[lis
             raise _uncountable(parameters, convention)
         first, step = int(coordinates.first / unit), int(coordinates.step / unit)
         positions = GridAxis(first, step, grid[axis], prod(grid[axis + 1 :]))
-        along.append(_Along(positions, unit / scales[axis]))
+        along.append(_Along(_in_blocks(parameters, positions, axis, grid), unit / scales[axis]))
     return along, prod(grid)
+
+
+def _in_blocks(
+    parameters: AxialParameters, positions: GridAxis, axis: int, grid: Sequence[int]
+) -> RowPositions:
+    """Give the positions along an axis of tokens in the order that is asked for."""
+    size, columns = parameters.spatial_merge_size, len(grid) - 1
+    if size is None or axis < columns - 1:
+        return positions
+    if columns == 0 or positions.length % size:
+        rule = f"spatial_merge_size must divide the last two of grid, {text(grid)}"
+        raise impossible("spatial_merge_size", size, rule)
+    return positions.in_blocks(size, grid[-1], is_column=axis == columns)
 
 
 def _uncountable(parameters: AxialParameters, convention: Convention) -> InvalidParameters:
@@ -186,46 +204,6 @@ def _each(
 def _check_positive(name: str, numbers: Sequence[float]) -> None:
     if not all(1e-9 <= number <= 1e9 for number in numbers):
         raise impossible(name, text(numbers), f"{name} must be numbers from 1e-09 to 1e+09")
-
-
-def _spelled(parameters: AxialParameters, convention: Convention) -> dict[str, ParameterValue]:
-    """Spell what fixes the angles; what the convention gives is spelled, too."""
-    spelled: dict[str, ParameterValue] = {
-        "convention": parameters.convention,
-        "head_dim": parameters.head_dim,
-    }
-    defaults: dict[str, ParameterValue] = {}
-    if convention.series in {"geometric", "periods"} and parameters.min_period is None:
-        defaults["rope_theta"] = convention.rope_theta
-    if convention.series == "pixels":
-        defaults["max_freq"] = convention.max_freq
-        defaults["linear_bands"] = convention.linear_bands
-    if convention.offset and parameters.grid is not None:
-        defaults["grid_offset"] = (float(convention.offset),)
-    names = (
-        "axes_dim",
-        "grid",
-        *(f"positions_{axis}" for axis in AXES[1:]),
-        "grid_indexing",
-        "rope_theta",
-        "min_period",
-        "max_period",
-        "max_freq",
-        "linear_bands",
-        "grid_offset",
-        "reference_grid",
-        "grid_start",
-        "grid_stop",
-        "interpolation_scale",
-        "normalize_coords",
-        "class_token",
-    )
-    for name in names:
-        value = getattr(parameters, name)
-        value = defaults.get(name) if value is None else value
-        if value is not None:
-            spelled[name] = str(value) if name.startswith("positions") else value
-    return spelled
 
 
 AXIAL = Resource(

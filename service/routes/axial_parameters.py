@@ -9,6 +9,7 @@ from service.routes.parameters import MAX_CHANNELS, Integers, PositionList, Real
 from service.routes.rope_packs import PackParameters
 from service.tables.axes import AngleRounding
 from service.tables.axial import CONVENTIONS
+from service.tables.document import ParameterValue
 
 AXES = "nthw"
 """The axes of a grid, of which one of fewer has the last."""
@@ -73,10 +74,16 @@ class AxialParameters(PackParameters):
         default=None,
         max_length=len(AXES),
         description="Tokens along each axis, as height and width or time, height and width; the "
-        "last runs fastest. Required unless positions are given, which say any other order of "
-        "tokens: that of Qwen2-VL and its kin, and of MiniMax-M3, is by blocks of "
-        "spatial_merge_size.",
+        "last runs fastest. Required unless positions are given.",
         examples=["4,6"],
+    )
+    spatial_merge_size: Integer | None = Field(
+        default=None,
+        ge=1,
+        le=64,
+        description="Tokens come in blocks of so many rows and columns, as vision towers that "
+        "merge patches have them (Qwen-VL: 2); row by row unless given.",
+        examples=[2],
     )
     positions_t: PositionList | None = _along("t")
     positions_h: PositionList | None = _along("h")
@@ -139,3 +146,44 @@ class AxialParameters(PackParameters):
         description="exact, or float32: frequencies and angles rounded as engines do.",
         examples=["float32"],
     )
+
+    def canonical(self) -> dict[str, ParameterValue]:
+        """Spell what fixes the angles; what the convention gives is spelled, too."""
+        convention = CONVENTIONS[self.convention]
+        spelled: dict[str, ParameterValue] = {
+            "convention": self.convention,
+            "head_dim": self.head_dim,
+        }
+        defaults: dict[str, ParameterValue] = {}
+        if convention.series in {"geometric", "periods"} and self.min_period is None:
+            defaults["rope_theta"] = convention.rope_theta
+        if convention.series == "pixels":
+            defaults["max_freq"] = convention.max_freq
+            defaults["linear_bands"] = convention.linear_bands
+        if convention.offset and self.grid is not None:
+            defaults["grid_offset"] = (float(convention.offset),)
+        names = (
+            "axes_dim",
+            "grid",
+            *(f"positions_{axis}" for axis in AXES[1:]),
+            "spatial_merge_size",
+            "grid_indexing",
+            "rope_theta",
+            "min_period",
+            "max_period",
+            "max_freq",
+            "linear_bands",
+            "grid_offset",
+            "reference_grid",
+            "grid_start",
+            "grid_stop",
+            "interpolation_scale",
+            "normalize_coords",
+            "class_token",
+        )
+        for name in names:
+            value = getattr(self, name)
+            value = defaults.get(name) if value is None else value
+            if value is not None:
+                spelled[name] = str(value) if name.startswith("positions") else value
+        return spelled

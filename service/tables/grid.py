@@ -40,6 +40,43 @@ class GridAxis:
         tokens = np.arange(start, stop, dtype=np.int64)
         return tokens // self.inner % self.length * self.step + self.first
 
+    def in_blocks(self, size: int, width: int, *, is_column: bool) -> "BlockAxis":
+        """Give the same positions of tokens that come block by block, not row by row.
+
+        Args:
+            size: rows and columns of a block, which divides the axis.
+            width: columns of the whole.
+            is_column: whether the axis is that of columns, the last one.
+        """
+        block_tokens = size * size if is_column else size * width
+        outer = GridAxis(self.first, self.step * size, self.length // size, block_tokens)
+        return BlockAxis(outer, GridAxis(0, self.step, size, 1 if is_column else size))
+
+
+@dataclass(frozen=True)
+class BlockAxis:
+    """The positions of tokens that come in square blocks, row by row within each.
+
+    Vision towers that merge patches put those to be merged next to each other: transformers 5.23.0
+    ``get_vision_position_ids`` with a spatial_merge_size.
+
+    Attributes:
+        outer: the position of the block.
+        within: how much further the token is.
+    """
+
+    outer: GridAxis
+    within: GridAxis
+
+    @property
+    def farthest(self) -> int:
+        """A magnitude that none of them exceeds."""
+        return self.outer.farthest + self.within.farthest
+
+    def at(self, start: int, stop: int) -> Int64s:
+        """Give the positions of the tokens start to stop, shape (stop - start,)."""
+        return self.outer.at(start, stop) + self.within.at(start, stop)
+
 
 @dataclass(frozen=True)
 class Tokens:

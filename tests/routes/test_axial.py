@@ -253,19 +253,47 @@ def test_grids_and_the_positions_of_their_tokens_have_the_same_table(client: Cli
         assert client.get(f"{head}&grid=2,2,3").content == client.get(f"{head}&{listed}").content
 
 
-@pytest.mark.parametrize("convention", sorted(CONVENTIONS))
-@pytest.mark.parametrize("angle", ["exact", "float32"])
+# The centres of patches have no whole coordinates to round.
+@pytest.mark.parametrize(
+    ("convention", "angle"),
+    [
+        *((name, "exact") for name in sorted(CONVENTIONS)),
+        *((name, "float32") for name in sorted(CONVENTIONS) if name != "dinov3"),
+    ],
+)
 def test_any_range_of_bytes_is_a_slice_of_the_file(
     client: Client, convention: str, angle: str
 ) -> None:
     axes = max(CONVENTIONS[convention].axes)
-    grid = ",".join("2354"[:axes])
+    # Sides of 2 and 3 have whole coordinates in all other conventions.
+    grid = ",".join("2323"[:axes])
     url = f"{URL}.bin?convention={convention}&head_dim=48&grid={grid}&angle={angle}"
     whole = client.get(url).content
 
     for first, last in ((0, 0), (7, 1001), (195, 388), (len(whole) - 5, len(whole) - 1)):
         part = client.get(url, range=f"bytes={first}-{last}")
         assert (part.status_code, part.content) == (206, whole[first : last + 1])
+
+
+@pytest.mark.parametrize("grid", ["4,6", "6,4", "3,4,6"])
+def test_tokens_come_in_the_blocks_that_are_merged(client: Client, grid: str) -> None:
+    *frames, height, width = map(int, grid.split(","))
+    tokens = np.arange(int(np.prod(frames)) * height * width)
+    order = tokens.reshape(-1, height // 2, 2, width // 2, 2).transpose(0, 1, 3, 2, 4).reshape(-1)
+    convention = "minimax_m3" if frames else "qwen2_vl"
+    url = f"{URL}.npy?convention={convention}&head_dim=48&grid={grid}"
+
+    by_rows, by_blocks = npy(client.get(url)), npy(client.get(f"{url}&spatial_merge_size=2"))
+
+    assert (by_blocks == by_rows[order]).all()
+    assert (npy(client.get(f"{url}&spatial_merge_size=1")) == by_rows).all()
+
+
+def test_a_fraction_is_not_rounded_the_way_that_no_engine_does(client: Client) -> None:
+    answer = client.get(f"{URL}?convention=dinov3&head_dim=8&grid=5,7&angle=float32")
+
+    assert answer.status_code == 422
+    assert "whole coordinates" in answer.json()["detail"]
 
 
 def test_a_huge_grid_costs_nothing_to_describe(client: Client) -> None:
@@ -294,9 +322,8 @@ def test_the_last_row_of_a_huge_grid_is_computed_from_its_own_positions(client: 
     "query",
     [
         "convention=qwen2_vl&head_dim=16&grid=40,30",
-        "convention=dinov3&head_dim=16&grid=7,5&grid_offset=0.1",
-        "convention=cogvideox&head_dim=16&axes_dim=4,6,6&grid=2,3,5&grid_stop=0.7",
-        "convention=timm_pixels&head_dim=16&grid=9,7&max_freq=1000000",
+        "convention=cogvideox&head_dim=16&axes_dim=4,6,6&grid=2,2,2&grid_start=100000001&grid_stop=200000004",
+        "convention=timm_pixels&head_dim=16&grid=3,2&max_freq=1000000",
         "convention=flux&head_dim=8&positions_h=4611686018427387904&positions_w=100000001",
     ],
 )
@@ -329,6 +356,8 @@ def test_float32_angles_stay_within_the_bound_that_they_state(client: Client, qu
         ("convention=cogvideox&head_dim=16&grid=3,5", "grid"),
         ("convention=flux&head_dim=16&grid=1,1,1,1,1", "grid"),
         ("convention=qwen2_vl&head_dim=16&grid=3,5&positions_h=1", "positions_h"),
+        ("convention=qwen2_vl&head_dim=16&grid=4,5&spatial_merge_size=2", "spatial_merge_size"),
+        ("convention=allegro&head_dim=16&grid=4&spatial_merge_size=2", "spatial_merge_size"),
         ("convention=qwen2_vl&head_dim=16&positions_h=0,1", "positions_w"),
         ("convention=flux&head_dim=16&positions_t=0,1&positions_w=0,1", "positions_h"),
         ("convention=qwen2_vl&head_dim=16&positions_w=0,1", "positions_w"),
@@ -487,6 +516,9 @@ def test_what_goes_together_gives_finite_numbers_and_asks_for_them_again(
 ) -> None:
     answer = client.post(URL, json=parameters)
 
+    if answer.status_code == 422 and "angle" in parameters:
+        assert "angle=float32 is for whole coordinates" in answer.json()["detail"]
+        return
     assert answer.status_code == 200, answer.text
     assert np.isfinite(np.array(answer.json()["data"])).all()
     assert client.post(URL, json=answer.json()["parameters"]).content == answer.content
