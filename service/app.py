@@ -12,6 +12,7 @@ from service.delivery.endpoints import add_report, add_resource, add_transform
 from service.delivery.layers import FailuresAsProblems, OpenToEveryOrigin
 from service.delivery.metrics import Counted
 from service.delivery.openapi import served_document
+from service.delivery.openapi_pages import report_schemas
 from service.delivery.problems import add_problem_handlers
 from service.delivery.respond import Delivery
 from service.delivery.warm import WarmAnswers
@@ -49,7 +50,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         add_report(app, report, delivery)
     add_pages(app, delivery.metrics)
     generate = app.openapi
-    app.openapi = cache(lambda: served_document(generate))  # type: ignore[method-assign]
+    app.openapi = cache(lambda: served_document(generate, report_schemas(REPORTS)))  # type: ignore[method-assign]
 
     add_problem_handlers(app)
     app.add_middleware(FailuresAsProblems)

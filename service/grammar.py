@@ -40,7 +40,8 @@ def real(value: Any) -> float:
     number = _number(value)
     if not isfinite(number):
         raise ValueError("must be a number within the range of binary64")
-    return number
+    # There is but one zero: two that are equal and have other bytes make two tables of one name.
+    return number + 0.0
 
 
 def _number(value: Any) -> float:
@@ -124,6 +125,17 @@ def _run(item: Any) -> Run:
     if count <= 0:
         raise ValueError("is empty")
     return Run(start, step, count)
+
+
+def spelled(value: Any) -> str:
+    """Spell a value the way that it is sent: a list with commas, a whole number without a point."""
+    if isinstance(value, tuple | list):
+        return ",".join(map(spelled, value))
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return repr(value).removesuffix(".0")
+    return str(value)
 
 
 # The grammar as types of models.

@@ -15,6 +15,11 @@ def frequency(base: float, dim: int, pair: int) -> Any:
     return mpmath.mpf(base) ** (mpmath.mpf(-2 * pair) / dim)
 
 
+def yarn_mscale(factor: float, mscale: float, slope: str = "0.1") -> Any:
+    """Evaluate slope·mscale·ln factor + 1."""
+    return mpmath.mpf(slope) * mscale * mpmath.log(factor) + 1
+
+
 # Bits of the significand, and exponent of the smallest subnormal number.
 NARROW_TYPES = {"float32": (24, -149), "float16": (11, -24), "bfloat16": (8, -133)}
 

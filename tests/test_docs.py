@@ -2,14 +2,17 @@
 
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from service.delivery.problems import PROBLEM_TYPES
 from service.formats import FORMATS
-from service.routes import RESOURCES, TRANSFORMS
+from service.routes import REPORTS, RESOURCES, TRANSFORMS
+from service.routes.rope_parameters import RopeType
 from service.settings import Settings
-from service.tables.packs import PACKS
+from service.tables.axial import CONVENTIONS
+from service.tables.packs import CONSUMERS, PACKS
 from tests.consoles import steps_of
 
 ROOT = Path(__file__).parents[1]
@@ -41,8 +44,23 @@ def test_every_resource_pack_and_format_is_documented() -> None:
         assert f"\n## `{resource.path}`\n" in text
     for transform in TRANSFORMS:
         assert f"\n## `POST {transform.path}`\n" in text
-    for name in [*PACKS, *FORMATS]:
+    for report in REPORTS:
+        assert f"\n## `{report.path}`\n" in text
+    rules = get_args(RopeType)
+    conventions = [name.removeprefix("rotary_embedding_torch") or name for name in CONVENTIONS]
+    for name in [*PACKS, *CONSUMERS, *rules, *FORMATS]:
         assert f"`{name}`" in text
+    for name in conventions:
+        assert f"{name}`" in text.replace("…", "")
+
+
+def test_every_parameter_of_rotary_tables_is_documented() -> None:
+    text = (ROOT / "docs/tables.md").read_text()
+
+    for resource in RESOURCES:
+        if resource.path.startswith("/rope"):
+            for name in resource.parameters.model_fields:
+                assert re.search(rf"\b{name}\b", text), (resource.path, name)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)

@@ -4,6 +4,7 @@ import pytest
 
 from service import grammar
 from service.tables.angle import MAX_POSITION
+from service.tables.positions import Positions
 
 
 @pytest.mark.parametrize(
@@ -129,3 +130,26 @@ def test_positions_are_integers_and_half_open_ranges(text: object, canonical: st
 def test_positions_that_are_not_are_refused_by_rule(text: object, rule: str) -> None:
     with pytest.raises(ValueError, match=rule):
         grammar.positions(text)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ((1, 20, 3), "1,20,3"),
+        ((0.5, -1e-7, 2.0), "0.5,-1e-07,2"),
+        ((), ""),
+        (True, "true"),
+        (1e300, "1e+300"),
+        ("yarn", "yarn"),
+        (Positions.contiguous(0, 3), "0:3"),
+    ],
+)
+def test_values_are_spelled_as_they_are_sent(value: object, expected: str) -> None:
+    assert grammar.spelled(value) == expected
+
+
+@pytest.mark.parametrize("value", ["", [], 5, "1,", "1.5", ["x"], None])
+def test_lists_of_integers_are_integers_with_commas(value: object) -> None:
+    assert grammar.integers("1,-2") == grammar.integers([1, -2]) == (1, -2)
+    with pytest.raises(ValueError, match="integer"):
+        grammar.integers(value)

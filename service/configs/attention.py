@@ -1,13 +1,15 @@
 """What attention multiplies beside the table: the softmax, and queries by their position."""
 
 from collections.abc import Sequence
-from math import log as ln
+from decimal import Decimal
 from typing import Any
 
 from service.configs.layers import Layers
 from service.configs.lookup import Found
 from service.configs.rule import Rule
 from service.configs.text import TextModel
+from service.tables.angle import exact_context
+from service.tables.scaling import yarn_mscale
 
 _LLAMA4 = "1 + attn_scale·ln(1 + floor((position + 1)/floor_scale))"
 _MINISTRAL3 = "1 + llama_4_scaling_beta·ln(1 + floor(position/original_max_position_embeddings))"
@@ -35,12 +37,15 @@ def _add_softmax(
 ) -> None:
     factor, all_dim = rule.parameters.get("factor"), rule.block.values.get("mscale_all_dim")
     is_scaled = rule.parameters["rope_type"].value != "default"
-    if not model.type.attention.softmax_mscale or not is_scaled or not all_dim or not factor:
+    if not is_scaled or not all_dim or not all_dim.value or not factor:
         return
-    if not all_dim.value:
+    if not model.is_known:
+        detail = "classes such as DeepSeek's multiply the softmax scale where mscale_all_dim is set"
+        rule.caution("softmax-scale-unknown", detail, "mscale_all_dim")
+    if not model.type.attention.softmax_mscale:
         return
-    mscale = 0.1 * all_dim.value * ln(factor.value) + 1 if factor.value > 1 else 1.0
-    found["softmax_scale_multiplier"] = mscale * mscale
+    mscale = yarn_mscale(Decimal(factor.value), Decimal(all_dim.value))
+    found["softmax_scale_multiplier"] = float(exact_context().multiply(mscale, mscale))
     formula = f"(0.1 · {all_dim.origin} · ln {factor.origin} + 1)^2"
     origin["softmax_scale_multiplier"] = f"computed: {formula}"
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from service.configs.foreign import foreign_block
 from service.configs.lookup import Found, Log, Place, Values, read_object, read_values
 from service.configs.model_types import ModelType
-from service.configs.spellings import RULE
+from service.configs.spellings import RULE, RULE_SPELLINGS
 from service.configs.text import TextModel
 
 EVERY_LAYER = "default"
-_MAX_LABELS = 64
+MAX_LABELS = 64
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,9 @@ class Blocks:
 
 def find_blocks(model: TextModel, log: Log) -> Blocks:
     """Find the blocks of a config; logs faults of everything in them."""
+    if "rope_parameters" in model.type.fixed:
+        _caution_of_unread(model, log)
+        return Blocks((_default(EVERY_LAYER, model.type, model.place),))
     given = _given(model.place, log)
     if given is not None and _is_nested(given, model):
         return _nested(given, model, log)
@@ -62,17 +65,32 @@ def find_blocks(model: TextModel, log: Log) -> Blocks:
     return Blocks(blocks)
 
 
+def _caution_of_unread(model: TextModel, log: Log) -> None:
+    for name in ("rope_scaling", "rope_parameters"):
+        found = read_object(model.place, name, log)
+        if found is not None:
+            detail = f"{model.type.name} does not read {found.pointer}: its frequencies are fixed"
+            log.caution("key-not-read", detail, found.pointer)
+
+
 def _given(place: Place, log: Log) -> Place | None:
     """Find the object that holds; transformers lets rope_scaling replace rope_parameters."""
     scaling = read_object(place, "rope_scaling", log)
     parameters = read_object(place, "rope_parameters", log)
-    if scaling and parameters and scaling.content != parameters.content:
+    if scaling and parameters and _differ(scaling, parameters):
         log.caution(
             "rope-scaling-and-rope-parameters-both",
             "rope_scaling and rope_parameters differ, and rope_scaling holds",
             parameters.pointer,
         )
     return scaling or parameters
+
+
+def _differ(one: Place, other: Place) -> bool:
+    try:
+        return one.content != other.content
+    except RecursionError:
+        return True
 
 
 def _labels(kind: ModelType) -> tuple[str, ...]:
@@ -82,26 +100,33 @@ def _labels(kind: ModelType) -> tuple[str, ...]:
 
 
 def _is_nested(given: Place, model: TextModel) -> bool:
-    if any(isinstance(own, dict) for own in given.content.values()):
-        return True
+    """Tell whether an object holds parameters by layer type.
+
+    It does where an object stands under the name of a layer type, or, unless it says a rope_type
+    outright, under any name that is not one of a parameter.
+    """
     layer_types = model.given("layer_types")
     labels = {*_labels(model.type), *(layer_types.value if layer_types else ())}
-    return any(key in labels for key in given.content)
+    content = given.content
+    objects = {key for key, own in content.items() if isinstance(own, dict)} - RULE_SPELLINGS.keys()
+    if objects & labels:
+        return True
+    return not given.has("rope_type", "type") and bool(objects or labels & content.keys())
 
 
 def _nested(given: Place, model: TextModel, log: Log) -> Blocks:
     blocks: list[Block] = []
     without: set[str] = set()
-    if len(given.content) > _MAX_LABELS:
-        log.fault(given.pointer, None, f"must be parameters of at most {_MAX_LABELS} layer types")
+    if len(given.content) > MAX_LABELS:
+        log.fault(given.pointer, None, f"must be parameters of at most {MAX_LABELS} layer types")
         return Blocks(())
     known = _labels(model.type)
     for key, own in given.content.items():
-        if isinstance(own, dict):
+        if isinstance(own, dict) and key not in RULE_SPELLINGS:
             place = Place(own, given.at(key))
             values = read_values(place, RULE, {}, log)
             blocks.append(Block(key, values, place, is_nested=True))
-        elif own is None and key not in RULE:
+        elif own is None and key not in RULE_SPELLINGS:
             without.add(key)
         else:
             detail = f"{key} beside parameters by layer type is not read"
@@ -123,7 +148,8 @@ def _of_label(label: str, given: Place | None, flat: Values | None, model: TextM
 def _caution_of_default(block: Block, model: TextModel, log: Log) -> None:
     rope_type = block.values.get("rope_type")
     if block.is_default and rope_type is not None and rope_type.value != "default":
-        detail = f"the rule of {block.label} is not in the config: {rope_type.value}"
+        layers = "all layers" if block.label == EVERY_LAYER else block.label
+        detail = f"the rule of {layers} is not in the config: {rope_type.value}"
         log.caution(
             "class-default-used", f"{detail} is the {model.type.origin}", block.place.pointer
         )
@@ -134,7 +160,7 @@ def _default(label: str, kind: ModelType, place: Place) -> Block:
     pointer = place.at("rope_parameters")
     own = kind.rope_parameters
     if label != EVERY_LAYER:
-        own = own.get(label, {})
+        own = kind.rope_parameters_of(label)
         pointer = f"{pointer}/{label}"
     values = {
         name: Found(_plain(value), kind.origin, f"{pointer}/{name}")

@@ -1,20 +1,25 @@
 """Entries: what a block and its model come to, for the layers that it is for."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from service.configs.blocks import EVERY_LAYER, Block, Blocks
 from service.configs.groups import split_by_layer
-from service.configs.layers import Layers
-from service.configs.lookup import Found, Log
+from service.configs.layers import Layers, which_have
+from service.configs.lookup import Found, Log, did_you_mean
 from service.configs.rule import Rule, rope_type_of
 from service.configs.rules import build
 from service.configs.sections import put_sections
 from service.configs.text import TextModel
 from service.configs.theta import rope_theta_of
+from service.configs.values import MAX_COUNT
 from service.configs.widths import head_dim_of, rotary_dim_of
+from service.errors import shortened
+from service.tables.limits import MAX_CHANNELS
 
 ASSUMED_LENGTH = 4096
+MAX_NUMBERS = 2 * MAX_CHANNELS
+"""Numbers in the lists of all entries together: each is in several URLs of the answer."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +34,7 @@ class Entry:
         lengths: one context_length of each regime, the original first; empty if there is but one.
         mscales: the attention factor of each regime, where a config says them outright.
         length: max_position_embeddings, or what was assumed for it.
+        offset: channels of a head before the first that turns, where that is not the first.
     """
 
     label: str
@@ -38,6 +44,7 @@ class Entry:
     lengths: tuple[int, ...]
     mscales: tuple[Found, ...]
     length: Found
+    offset: Found | None = None
 
     def at(self, context_length: int | None) -> dict[str, Found]:
         """Give the values that hold at a length; without one, at the original."""
@@ -62,12 +69,22 @@ def entries_of(
         if rule is not None:
             rules.append(rule)
             entries.append(_entry(model, rule, found, layers, log))
+    _check_lists(rules, log)
     if len(entries) > 1:
         labels = ", ".join(entry.label for entry in entries)
         pointer = blocks.blocks[0].place.pointer.rpartition("/")[0] or model.place.pointer
         log.caution("per-layer-rope", f"these have a table each: {labels}", pointer)
-    _caution_of_nope(model, blocks, layers, log)
+    _caution_of_nope(blocks, layers, log)
+    _caution_of_uncovered(blocks, layers, log)
     return rules, tuple(entries)
+
+
+def _check_lists(rules: Sequence[Rule], log: Log) -> None:
+    lists = (found.value for rule in rules for found in rule.parameters.values())
+    numbers = sum(len(listed) for listed in lists if isinstance(listed, tuple))
+    if numbers > MAX_NUMBERS:
+        detail = f"comes to lists of {numbers} numbers for {len(rules)} types of layers: at most "
+        log.fault(rules[0].block.place.pointer, None, f"{detail}{MAX_NUMBERS} are read")
 
 
 def _rule(model: TextModel, block: Block, log: Log) -> Rule | None:
@@ -94,7 +111,8 @@ def _entry(
     label = rule.block.label
     every_layer = label == EVERY_LAYER and not layers.without and found is None
     if found is None and not every_layer:
-        detail = f"the config does not say which layers {label} is for"
+        hint = did_you_mean(label, {*(layers.types or ()), *_types_of(model)} - {label})
+        detail = f"the config does not say which layers {label} is for{hint}"
         log.caution("layers-unknown", detail, model.place.at("layer_types"))
     return Entry(
         label,
@@ -104,12 +122,19 @@ def _entry(
         rule.lengths,
         rule.mscales,
         _length(model, rule, log),
+        _offset(rule) if model.type.last_channels else None,
     )
+
+
+def _offset(rule: Rule) -> Found:
+    head_dim, rotary_dim = rule.parameters["head_dim"], rule.parameters["rotary_dim"]
+    offset = head_dim.value - rotary_dim.value
+    return head_dim.computed(offset, "head_dim - rotary_dim: the last channels of a head turn")
 
 
 def _length(model: TextModel, rule: Rule, log: Log) -> Found:
     """Give max_position_embeddings, or else the length that the rule stretches to, or a guess."""
-    said = model.value("max_position_embeddings")
+    said = model.value("max_position_embeddings", log)
     if said is not None:
         return said
     pointer = model.place.at("max_position_embeddings")
@@ -117,18 +142,39 @@ def _length(model: TextModel, rule: Rule, log: Log) -> Found:
     factor = rule.parameters.get("factor")
     length, formula = ASSUMED_LENGTH, "assumed"
     if original is not None and factor is not None and factor.value >= 1:
-        length = int(min(original.value * factor.value, 2**53))
+        length = int(min(original.value * factor.value, MAX_COUNT))
         formula = f"computed: {original.origin} · {factor.origin}"
     detail = f"max_position_embeddings is not in the config: the table's URL is for {length} rows"
     log.caution("max-length-assumed", detail, pointer)
     return Found(length, formula, pointer)
 
 
-def _caution_of_nope(model: TextModel, blocks: Blocks, layers: Layers, log: Log) -> None:
+def _types_of(model: TextModel) -> set[str]:
+    """Name the layer types that a class knows."""
+    pattern = model.type.layer_types
+    return {pattern.at, pattern.otherwise} if pattern else set()
+
+
+def _caution_of_nope(blocks: Blocks, layers: Layers, log: Log) -> None:
     if not layers.without and not blocks.without:
         return
-    which = f"layers {', '.join(map(str, sorted(layers.without)))}"
+    which = which_have(layers.without)
     if not layers.without:
-        which = f"layers of type {', '.join(sorted(blocks.without))}"
-    detail = f"{which} have no rotary embedding ({layers.origin})"
-    log.caution("nope-layers", detail, model.place.at("layer_types"))
+        which = f"layers of type {', '.join(sorted(blocks.without))} have"
+    log.caution("nope-layers", f"{which} no rotary embedding ({layers.origin})", layers.pointer)
+
+
+def _caution_of_uncovered(blocks: Blocks, layers: Layers, log: Log) -> None:
+    """Warn of layers of a type that no block is for."""
+    labels = {block.label for block in blocks.blocks}
+    types = layers.types or ()
+    if EVERY_LAYER in labels or not labels & set(types):
+        return
+    uncovered = [
+        i for i, kind in enumerate(types) if kind not in labels and i not in layers.without
+    ]
+    if uncovered:
+        kind = types[uncovered[0]]
+        hint = did_you_mean(kind, labels)
+        detail = f"{which_have(uncovered)} none of these: type {shortened(kind)}{hint}"
+        log.caution("layers-without-rule", detail, layers.pointer)

@@ -4,7 +4,7 @@ Mistral's params.json, OpenAI's gpt-oss, litgpt, Meta's params.json.
 """
 
 from service.configs.lookup import Found, Log, Values, read_object, read_values
-from service.configs.spellings import RULE, YARN_OF_MISTRAL
+from service.configs.spellings import LLAMA4_OF_MISTRAL, RULE, YARN_OF_MISTRAL
 from service.configs.text import TextModel
 
 
@@ -22,7 +22,9 @@ def _mistral(model: TextModel, log: Log) -> Values | None:
     place = read_object(model.place, "yarn", log)
     if place is None:
         return None
-    values = read_values(place, YARN_OF_MISTRAL, {}, log)
+    tuned = read_object(model.place, "llama_4_scaling", log)
+    beside = read_values(tuned, LLAMA4_OF_MISTRAL, {}, log) if tuned else {}
+    values = {**beside, **read_values(place, YARN_OF_MISTRAL, {}, log)}
     scale = values.pop("apply_scale", None)
     if scale is not None and not scale.value:
         values["attention_factor"] = scale.computed(1.0, f"{scale.pointer} is false")

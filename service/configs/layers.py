@@ -9,6 +9,9 @@ from service.configs.model_types import NoRope
 from service.configs.spellings import Key
 from service.configs.text import TextModel
 
+_LETTERS = {"L": "sliding_attention", "G": "full_attention"}
+_MAX_NAMED = 8
+
 
 @dataclass(frozen=True)
 class Layers:
@@ -19,12 +22,14 @@ class Layers:
         count: how many there are, if that is known.
         without: those that have no rotary embedding.
         origin: where the types, or what is without, came from.
+        pointer: where they are in the body, or would be given.
     """
 
     types: tuple[str, ...] | None
     count: int | None
     without: frozenset[int]
     origin: str
+    pointer: str
 
     def of(self, label: str | None) -> tuple[int, ...] | None:
         """Give the layers of a type, or of every type, that have a rotary embedding.
@@ -58,13 +63,22 @@ def find_layers(model: TextModel, without: Collection[str], log: Log, *, typed: 
     left_out = _left_out(model, rules, flags, count, log)
     if types is not None:
         left_out |= {i for i, kind in enumerate(types.value) if kind in by_type}
-    origin = types or flags
+    source = types or flags
+    _caution_of_count(model, source, log)
     return Layers(
         types.value if types else None,
         count,
         frozenset(left_out),
-        origin.origin if origin else model.type.origin,
+        source.origin if source else model.type.origin,
+        source.pointer if source else model.place.at("layer_types"),
     )
+
+
+def _caution_of_count(model: TextModel, listed: Found | None, log: Log) -> None:
+    count = model.given("num_hidden_layers")
+    if listed is not None and count is not None and len(listed.value) != count.value:
+        detail = f"{listed.pointer} names {len(listed.value)} layers, {count.pointer} {count.value}"
+        log.caution("layer-count-differs", detail, listed.pointer)
 
 
 def _types_without(model: TextModel, rules: NoRope | None) -> tuple[str, ...]:
@@ -79,16 +93,21 @@ def _types(model: TextModel, log: Log) -> Found | None:
     if given is not None and given.value:
         return given
     pattern = model.type.layer_types
-    if pattern is None:
+    count = model.value("num_hidden_layers", log) if pattern else None
+    if pattern is None or count is None:
         return None
-    count = model.value("num_hidden_layers", log)
-    if count is None:
-        return None
-    found = None
-    if pattern.every_key is not None:
-        found = read_value(model.place, pattern.every_key, Key(values.count), log)
+    found, key = None, pattern.every_key
+    if key is not None and isinstance(model.place.content.get(key), str):
+        letters = read_value(model.place, key, Key(values.letters), log)
+        return letters and letters.computed(
+            tuple(_LETTERS[letters.value[i % len(letters.value)]] for i in range(count.value)),
+            f"{letters.origin}, repeated",
+        )
+    if key is not None:
+        found = read_value(model.place, key, Key(values.count), log)
     every = found.value if found else pattern.every
-    formula = f"every {every}th layer is {pattern.at}, " + (found or count).origin
+    which = "every layer" if every == 1 else f"one layer in {every}"
+    formula = f"{which} is {pattern.at}, {(found or count).origin}"
     return count.computed(pattern.of(count.value, every), formula)
 
 
@@ -113,8 +132,15 @@ def _left_out(
         return {i for i, has_rope in enumerate(flags.value) if not has_rope}
     if rules is None or rules.every is None or count is None:
         return set()
-    found = None
-    if rules.every_key is not None:
-        found = read_value(model.place, rules.every_key, Key(values.count), log)
+    key = rules.every_key
+    found = read_value(model.place, key, Key(values.count), log) if key else None
     every = found.value if found else rules.every
     return {i for i in range(count) if (i + 1) % every == 0}
+
+
+def which_have(layers: Collection[int]) -> str:
+    """Name layers as a subject of a sentence, the first ones where they are many."""
+    named = ", ".join(map(str, sorted(layers)[:_MAX_NAMED]))
+    if len(layers) > _MAX_NAMED:
+        named += f" … ({len(layers)} in all)"
+    return f"layer {named} has" if len(layers) == 1 else f"layers {named} have"

@@ -33,7 +33,7 @@ def written_layout_of(model: TextModel, layout: str, log: Log) -> str | None:
 
 
 def caution_of_turning(model: TextModel, log: Log) -> None:
-    """Warn of classes that turn the other way, or along two axes at once."""
+    """Warn of classes that turn the other way, other channels, or by more than the table says."""
     pointer = model.place.at("model_type")
     if model.type.inverse:
         detail = f"{model.type.name} turns by the negative angle: ask with inverse=true"
@@ -41,3 +41,12 @@ def caution_of_turning(model: TextModel, log: Log) -> None:
     if model.type.axes > 1:
         detail = f"{model.type.name} has these frequencies for each of {model.type.axes} axes"
         log.caution("frequencies-per-axis", detail, pointer)
+    if model.type.last_channels:
+        detail = f"{model.type.name} turns the last channels of a head: ask with rotary_offset"
+        log.caution("last-channels-turn", detail, pointer)
+    if model.type.not_in_config is not None:
+        detail = f"{model.type.name}: {model.type.not_in_config}"
+        log.caution("table-incomplete", detail, pointer)
+    for key, meaning in model.type.not_read.items():
+        if model.place.content.get(key):
+            log.caution("key-not-read", f"{key} is not resolved: {meaning}", model.place.at(key))

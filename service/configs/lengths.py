@@ -3,8 +3,6 @@
 from service.configs.lookup import Found
 from service.configs.rule import Rule
 
-LONGEST = 2**62
-
 
 def longest_of(rule: Rule) -> Found | None:
     """Give max_position_embeddings; None, and a fault, if nothing says it."""
@@ -61,24 +59,28 @@ def put_lengths_and_factor(rule: Rule) -> bool:
     """
     original = original_length_of(rule)
     factor = rule.block.values.get("factor")
-    longest = rule.model.value("max_position_embeddings")
     if factor is None:
-        longest = longest_of(rule)
-    if original is None or (factor is None and longest is None):
+        factor = _implied(longest_of(rule), original)
+    if original is None or factor is None:
         return False
     rule.parameters["original_max_position_embeddings"] = original
-    if factor is not None:
-        rule.parameters["factor"] = factor
+    rule.parameters["factor"] = factor
+    if "factor" in rule:
+        longest = rule.model.value("max_position_embeddings")
         _caution_of_implicit(rule, factor, original, longest)
-    elif longest is not None:
-        formula = f"{longest.origin} / {original.origin}"
-        found = longest.computed(longest.value / original.value, formula)
-        rule.parameters["factor"] = found
     return True
 
 
+def _implied(longest: Found | None, original: Found | None) -> Found | None:
+    if longest is None or original is None:
+        return None
+    formula = f"{longest.origin} / {original.origin}"
+    return longest.computed(longest.value / original.value, formula)
+
+
 def _caution_of_implicit(rule: Rule, factor: Found, original: Found, longest: Found | None) -> None:
-    if longest is None or longest.value in {original.value, factor.value * original.value}:
+    is_assumed = original.origin.startswith("computed")
+    if longest is None or is_assumed or longest.value == factor.value * original.value:
         return
     implicit = longest.value / original.value
     detail = (

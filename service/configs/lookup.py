@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Any
 
 from service.configs.spellings import Key
@@ -49,24 +50,20 @@ class Place:
 
 @dataclass
 class Log:
-    """What was noticed while a config was read."""
+    """What was noticed while a config was read: each thing once, in the order it was noticed."""
 
-    faults: list[Fault] = field(default_factory=list)
-    warnings: list[ConfigWarning] = field(default_factory=list)
+    faults: dict[Fault, None] = field(default_factory=dict)
+    warnings: dict[ConfigWarning, None] = field(default_factory=dict)
 
     def fault(self, pointer: str, value: object, rule: str) -> None:
-        """Note something that is wrong, once; the name of what it is about begins the detail."""
+        """Note something that is wrong; the name of what it is about begins the detail."""
         name = pointer.rpartition("/")[2].replace("~1", "/").replace("~0", "~") or "the body"
         sent = None if value is None else shortened(value)
-        fault = Fault(pointer, sent, f"{shortened(name)} {rule}", in_body=True)
-        if fault not in self.faults:
-            self.faults.append(fault)
+        self.faults[Fault(pointer, sent, f"{shortened(name)} {rule}", in_body=True)] = None
 
     def caution(self, code: str, detail: str, pointer: str) -> None:
-        """Note a warning, unless it is there already."""
-        warning = ConfigWarning(code, detail, pointer)
-        if warning not in self.warnings:
-            self.warnings.append(warning)
+        """Note a warning."""
+        self.warnings[ConfigWarning(code, detail, pointer)] = None
 
     def check(self) -> None:
         """Raise InvalidBody with every fault there is."""
@@ -113,11 +110,7 @@ def read_value(place: Place, name: str, key: Key, log: Log) -> Found | None:
 
 
 def read_object(place: Place, name: str, log: Log) -> Place | None:
-    """Find an object within; None if there is none or it is empty, and a fault if it is no object.
-
-    Returns:
-        The object, with null members left out of account.
-    """
+    """Find an object within; None if it is not there, or empty, and a fault if it is no object."""
     sent = place.content.get(name)
     if sent is None:
         return None
@@ -125,3 +118,9 @@ def read_object(place: Place, name: str, log: Log) -> Place | None:
         log.fault(place.at(name), sent, "must be an object")
         return None
     return Place(sent, place.at(name)) if sent else None
+
+
+def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.75) -> str:
+    """Ask whether the nearest word that is known was meant; nothing if none is near."""
+    near = get_close_matches(word[:64].lower(), known, n=1, cutoff=cutoff)
+    return f"; did you mean {near[0]}?" if near else ""

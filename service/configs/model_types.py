@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 Facts = TypeVar("Facts")
-Values = Mapping[str, Any]
+Members = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -97,17 +97,25 @@ class ModelType:
     text_model_type: str | None = None
     head_dim: str | None = None
     rotary_dim: str | None = None
-    rope_if: Values = field(default_factory=dict)
+    rope_if: Members = field(default_factory=dict)
     rope_theta_4_57: float | None = None
     theta_by_layer_key: str | None = None
+    partial_by_layer_key: str | None = None
     scaling_layers_key: str | None = None
     mscale_keys: tuple[str, ...] = ()
     axes: int = 1
     inverse: bool = False
+    last_channels: bool = False
+    fixed: tuple[str, ...] = ()
+    hidden_times: int = 1
+    not_read: Mapping[str, str] = field(default_factory=dict)
+    not_in_config: str | None = None
+    null_theta_is_none: bool = False
+    inside: str | None = None
     instead: str | None = None
     unscaled: tuple[str, ...] = ()
     names: Mapping[str, str] = field(default_factory=dict)
-    defaults: Values = field(default_factory=dict)
+    defaults: Members = field(default_factory=dict)
     layer_types: LayerPattern | None = None
     rope_keys: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     head_dim_by_layer_type: Mapping[str, str] = field(default_factory=dict)
@@ -121,18 +129,27 @@ class ModelType:
         return f"class default of {self.name} ({self.source.partition(':')[0]})"
 
     @property
-    def rope_parameters(self) -> Values:
+    def rope_parameters(self) -> Members:
         """Its parameters of the frequency rule, or those by layer type, where it has them."""
-        found: Values = self.defaults.get("rope_parameters", {})
+        found: Members = self.defaults.get("rope_parameters", {})
         return found
+
+    def rope_parameters_of(self, label: str) -> Members:
+        """Give its parameters for the layers of one type; none where it has them for all alike."""
+        found = self.rope_parameters.get(label)
+        return found if isinstance(found, Mapping) else {}
 
 
 @cache
 def model_types() -> Mapping[str, ModelType]:
     """Load every model type, once."""
     text = files("service.configs").joinpath("model_types.toml").read_text(encoding="utf-8")
+    tables = tomllib.loads(text)
     return MappingProxyType(
-        {name: _model_type(name, table) for name, table in tomllib.loads(text).items()}
+        {
+            name: _model_type(name, tables[table.get("same_as", name)])
+            for name, table in tables.items()
+        }
     )
 
 

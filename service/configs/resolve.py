@@ -7,7 +7,8 @@ The modules, in the order in which a config goes through them:
 * ``layers``, ``groups``: which layers each is for;
 * ``entries``: what each comes to, by ``theta``, ``widths``, ``rules``, ``lengths``, ``sections``,
   every value with its origin (``lookup``);
-* ``layout``, ``attention``: which channels turn together, what is multiplied beside the table.
+* ``layout``, ``attention``: which channels turn together, what is multiplied beside the table;
+* ``unread``: what sounds like a rotary setting and is none.
 
 ``spellings`` has the names of keys, ``values`` what each must be, ``warnings`` every warning.
 """
@@ -21,8 +22,9 @@ from service.configs.blocks import EVERY_LAYER, find_blocks
 from service.configs.entries import Entry, entries_of
 from service.configs.layers import find_layers
 from service.configs.layout import caution_of_turning, layout_of, written_layout_of
-from service.configs.lookup import Log
+from service.configs.lookup import Log, read_object
 from service.configs.text import TextModel, find_text_model
+from service.configs.unread import caution_of_unread
 from service.configs.warnings import ConfigWarning
 
 
@@ -49,11 +51,12 @@ class Resolved:
     attention: Mapping[str, Any] = field(default_factory=dict)
 
 
-def resolve(config: Mapping[str, Any]) -> Resolved:
+def resolve(config: Mapping[str, Any], context_length: int | None = None) -> Resolved:
     """Resolve the rotary settings of a model.
 
     Args:
         config: its config.json, or params.json, in any spelling.
+        context_length: the length that it is asked for, if any: without use, it is a warning.
 
     Raises:
         InvalidBody: with a pointer to each value that is not what it must be, or is missing.
@@ -61,6 +64,7 @@ def resolve(config: Mapping[str, Any]) -> Resolved:
     log = Log()
     model = find_text_model(config, log)
     if _has_none(model, log):
+        caution_of_unread(model, log, has_rope=False)
         log.check()
         return _resolved(model, "none", log)
     blocks = find_blocks(model, log)
@@ -70,9 +74,13 @@ def resolve(config: Mapping[str, Any]) -> Resolved:
     log.check()
     rules, entries = entries_of(model, blocks, layers, log)
     log.check()
+    if context_length is not None and not any(entry.lengths for entry in entries):
+        detail = f"context_length={context_length} changes nothing: no rule depends on the length"
+        log.caution("context-length-unused", detail, model.place.at("rope_scaling"))
     layout = layout_of(model, log)
     written = written_layout_of(model, layout, log)
     caution_of_turning(model, log)
+    caution_of_unread(model, log, has_rope=True)
     attention = attention_of(model, rules, layers)
     return _resolved(model, layout, log, writes=written, entries=entries, attention=attention)
 
@@ -90,8 +98,20 @@ def _has_none(model: TextModel, log: Log) -> bool:
             pointer, instead = model.place.at(key), f"{key} other than {needed!r}"
             break
     else:
-        if model.type.no_rope is not True:
+        if _has_null_theta(model, log):
+            pointer, instead = model.place.at("rope_theta"), "rope_theta is null"
+        elif model.type.no_rope is not True:
             return False
     detail = f"{model.type.name} has no rotary embedding"
     log.caution("no-rotary-embedding", f"{detail}: {instead}" if instead else detail, pointer)
     return True
+
+
+def _has_null_theta(model: TextModel, log: Log) -> bool:
+    """Tell whether a config says that its base is null, where that means no rotary embedding."""
+    if not model.type.null_theta_is_none:
+        return False
+    inner = (read_object(model.place, name, log) for name in ("rope_scaling", "rope_parameters"))
+    block = next((place for place in inner if place is not None), model.place)
+    content = block.content if "rope_theta" in block.content else model.place.content
+    return "rope_theta" in content and content["rope_theta"] is None

@@ -4,10 +4,12 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 
 from service.configs.blocks import Block
-from service.configs.lookup import Found, Log
+from service.configs.lookup import Found, Log, did_you_mean
 from service.configs.spellings import RULE_TYPE_ALIASES, RULE_TYPES
 from service.configs.text import TextModel
 from service.errors import shortened
+
+_MAX_COMPARED = 64
 
 
 @dataclass
@@ -44,7 +46,9 @@ class Rule:
         missing = [name for name in names if name not in self]
         rope_type = self.parameters["rope_type"].value
         for name in missing:
-            self.log.fault(self.block.place.at(name), None, f"is required for {rope_type}")
+            hint = did_you_mean(name, list(self.block.place.content)[:_MAX_COMPARED])
+            rule = f"is required for {rope_type}{hint.replace('did you mean', 'is it')}"
+            self.log.fault(self.block.place.at(name), None, rule)
         self.put(*names)
         return not missing
 

@@ -1,20 +1,21 @@
 """The parameters of each frequency rule, by its rope_type."""
 
 from collections.abc import Callable, Mapping
-from math import log as ln
+from decimal import Decimal
 from types import MappingProxyType
 
-from service.configs.lengths import (
-    LONGEST,
-    longest_of,
-    original_length_of,
-    put_lengths_and_factor,
-)
-from service.configs.lookup import Found
+from service.configs.lengths import longest_of, original_length_of, put_lengths_and_factor
+from service.configs.lookup import Found, did_you_mean
 from service.configs.rule import Rule
-from service.configs.spellings import EVERY_RULE, RULE, RULE_TYPES
+from service.configs.spellings import EVERY_RULE, RULE_SPELLINGS, RULE_TYPES
 from service.configs.widths import share_of
 from service.errors import shortened
+from service.tables.angle import exact_context
+from service.tables.limits import MAX_LENGTH
+from service.tables.scaling import yarn_mscale
+
+_MAX_UNKNOWN = 20
+_SLOPE_OF_TELECHAT = Decimal("0.07")
 
 
 def build(rule: Rule) -> None:
@@ -30,14 +31,20 @@ def _caution_of_unknown(rule: Rule, rope_type: str) -> None:
     if rule.block.is_default:
         return
     known = EVERY_RULE | set(RULE_TYPES[rope_type])
-    spellings = {spelling: name for name, key in RULE.items() for spelling in (name, *key.aliases)}
-    for key, value in rule.block.place.content.items():
-        is_block = isinstance(value, dict) and not rule.block.is_nested
-        if value is not None and not is_block and spellings.get(key, key) not in known:
-            pointer = rule.block.place.at(key)
-            rule.log.caution(
-                "unknown-rope-key", f"{rope_type} has no use for {shortened(key)}", pointer
-            )
+    place = rule.block.place
+    unknown = [
+        key
+        for key, value in place.content.items()
+        if value is not None and RULE_SPELLINGS.get(key, key) not in known
+    ]
+    missing = "" if "rope_type" in rule else ": no rope_type is given"
+    for key in unknown[:_MAX_UNKNOWN]:
+        hint = missing if key in RULE_SPELLINGS else did_you_mean(key, known)
+        detail = f"{rope_type} has no use for {shortened(key)}{hint}"
+        rule.log.caution("unknown-rope-key", detail, place.at(key))
+    if len(unknown) > _MAX_UNKNOWN:
+        detail = f"{rope_type} has no use for {len(unknown) - _MAX_UNKNOWN} more keys"
+        rule.log.caution("unknown-rope-key", detail, place.pointer)
 
 
 def _default(_: Rule) -> None:
@@ -49,14 +56,14 @@ def _linear(rule: Rule) -> None:
 
 
 def _dynamic(rule: Rule) -> None:
-    if rule.number("alpha"):
-        rule.put("alpha")
+    _put_unless_zero(rule, "alpha")
+    if "alpha" in rule.parameters:
         return
     longest = longest_of(rule)
     if not rule.need("factor") or longest is None:
         return
     rule.parameters["max_position_embeddings"] = longest
-    grown = min(max(rule.number("factor") * longest.value, longest.value + 1), LONGEST)
+    grown = min(max(rule.number("factor") * longest.value, longest.value + 1), MAX_LENGTH)
     rule.lengths = (longest.value, int(grown))
     detail = (
         f"the base grows with the length beyond {longest.value}; each context_length has its own"
@@ -72,12 +79,30 @@ def _ntk(rule: Rule) -> None:
 def _yarn(rule: Rule) -> None:
     if not put_lengths_and_factor(rule):
         return
-    rule.put(*(name for name in ("beta_fast", "beta_slow") if rule.number(name)))
+    _put_unless_zero(rule, "beta_fast", "beta_slow")
     rule.put("truncate", "mscale", "mscale_all_dim", "attention_factor")
     _caution_of_truncate(rule)
     _caution_of_mscale(rule)
+    _caution_of_alias(rule)
     if "attention_factor" not in rule:
         _put_attention_factor(rule)
+
+
+def _put_unless_zero(rule: Rule, *names: str) -> None:
+    """Take what the block has of these; 0 is as good as absent, as in transformers."""
+    for name in names:
+        if rule.number(name):
+            rule.put(name)
+        elif name in rule:
+            detail = f"{name} is 0, which is read as if it were not given"
+            rule.caution("zero-ignored", detail, name)
+
+
+def _caution_of_alias(rule: Rule) -> None:
+    found = rule.block.values.get("attention_factor")
+    if found is not None and found.pointer.endswith("/attn_factor"):
+        detail = "attn_factor holds, as in vLLM; transformers reads attention_factor alone"
+        rule.caution("attn-factor-alias", detail, "attention_factor")
 
 
 def _put_attention_factor(rule: Rule) -> None:
@@ -96,12 +121,16 @@ def _put_attention_factor(rule: Rule) -> None:
 
 def _of_telechat(rule: Rule) -> tuple[float, str]:
     """Give (0.07·mscale·ln f + 1)/(0.07·mscale_all_dim·ln f + 1), or 0.07·ln f + 1 without both."""
-    growth = 0.07 * ln(max(rule.parameters["factor"].value, 1.0))
-    mscale, all_dim = rule.number("mscale"), rule.number("mscale_all_dim")
-    if not (mscale and all_dim):
-        return growth + 1, "0.07·ln factor + 1"
+    mscales = [Decimal(rule.number(name)) for name in ("mscale", "mscale_all_dim")]
+    has_both = all(mscales)
+    factor = Decimal(rule.parameters["factor"].value)
+    above, below = (
+        yarn_mscale(factor, mscale, _SLOPE_OF_TELECHAT)
+        for mscale in (mscales if has_both else (Decimal(1), Decimal(0)))
+    )
     formula = "(0.07·mscale·ln factor + 1)/(0.07·mscale_all_dim·ln factor + 1)"
-    return (mscale * growth + 1) / (all_dim * growth + 1), formula
+    value = float(exact_context().divide(above, below))
+    return value, formula if has_both else "0.07·ln factor + 1"
 
 
 def _caution_of_truncate(rule: Rule) -> None:

@@ -15,6 +15,10 @@ def put_sections(rule: Rule) -> None:
         section = Found(kind.section, rule.model.type.origin, rule.block.place.at("mrope_section"))
         if sum(kind.section) != rule.pairs:
             return
+        detail = (
+            f"mrope_section is not in the config: {kind.section} is the {rule.model.type.origin}"
+        )
+        rule.log.caution("class-default-used", detail, section.pointer)
     if section is None:
         return
     if len(section.value) != 3 or (kind is not None and kind.arrangement is not None):

@@ -47,11 +47,19 @@ TOP: Mapping[str, Key] = MappingProxyType(
         ),
         "original_max_position_embeddings": Key(values.count),
         "initial_context_length": Key(values.count),
-        "rope_theta": Key(values.real, ("rotary_emb_base", "rotary_base", "rope_base")),
+        "rope_theta": Key(
+            values.real, ("rotary_emb_base", "rotary_base", "rope_base", "rope_embedding_base")
+        ),
         "rope_ratio": Key(values.real),
         "partial_rotary_factor": Key(
             values.share,
-            ("rotary_pct", "rotary_percent", "rotary_percentage", "rotary_emb_fraction"),
+            (
+                "rotary_pct",
+                "rotary_percent",
+                "rotary_percentage",
+                "rotary_emb_fraction",
+                "rope_pct",
+            ),
         ),
         "rotary_dim": Key(values.channels, ("rope_dim", "rope_n_elem", "rotary_ndims")),
         "layer_types": Key(values.names),
@@ -102,6 +110,11 @@ RULE: Mapping[str, Key] = MappingProxyType(
 )
 """What is looked for among the parameters of a frequency rule."""
 
+RULE_SPELLINGS: Mapping[str, str] = MappingProxyType(
+    {spelling: name for name, key in RULE.items() for spelling in (name, *key.aliases)}
+)
+"""The canonical names of these, by every name that they have."""
+
 YARN_OF_MISTRAL: Mapping[str, Key] = MappingProxyType(
     {
         "factor": RULE["factor"],
@@ -112,6 +125,14 @@ YARN_OF_MISTRAL: Mapping[str, Key] = MappingProxyType(
     }
 )
 """What is looked for under ``yarn`` in Mistral's params.json."""
+
+LLAMA4_OF_MISTRAL: Mapping[str, Key] = MappingProxyType(
+    {
+        "llama_4_scaling_beta": Key(values.real, ("beta",)),
+        "original_max_position_embeddings": RULE["original_max_position_embeddings"],
+    }
+)
+"""What is looked for under ``llama_4_scaling`` in Mistral's params.json."""
 
 RULE_TYPES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {

@@ -1,19 +1,27 @@
 """The text model of a config: where its config is, its type, and what is said at its top."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from difflib import get_close_matches
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from service.configs import values
-from service.configs.lookup import Found, Log, Place, Values, read_object, read_value, read_values
+from service.configs.lookup import (
+    Found,
+    Log,
+    Place,
+    Values,
+    did_you_mean,
+    read_object,
+    read_value,
+    read_values,
+)
 from service.configs.model_types import ModelType, model_types
 from service.configs.spellings import TEXT_CONFIGS, TOP, Key
 from service.errors import shortened
 
 _MODEL_TYPE = Key(values.name)
 _DEEPEST = 4
-THETA_BY_LAYER = "rope_theta by layer"
+THETA_BY_LAYER, SHARE_BY_LAYER = "rope_theta by layer", "partial_rotary_factor by layer"
 
 
 @dataclass(frozen=True)
@@ -26,6 +34,7 @@ class TextModel:
         is_known: whether anything is.
         model_type: the model_type of the whole config, if it says one.
         values: what its config says at the top, by canonical name.
+        unread: what its config says there though its class does not read it.
     """
 
     place: Place
@@ -33,6 +42,7 @@ class TextModel:
     is_known: bool
     model_type: str | None
     values: Values
+    unread: Values = field(default_factory=dict)
 
     def given(self, *names: str) -> Found | None:
         """Give the first of these values that the config says."""
@@ -53,6 +63,13 @@ class TextModel:
         """Give a value of the config, or else the class default."""
         return self.given(name) or self.default(name, log)
 
+    def caution_of_unread(self, name: str, held: Found, log: Log) -> None:
+        """Warn of a value that the class does not read, where it is not the one that holds."""
+        said = self.unread.get(name)
+        if said is not None and said.value != held.value:
+            detail = f"{self.type.name} does not read {said.pointer}: {name} is {held.value}"
+            log.caution("key-not-read", detail, said.pointer)
+
     def says(self, name: str) -> object:
         """Give a member of the config as it is, or else the class default."""
         sent = self.place.content.get(name)
@@ -69,19 +86,37 @@ def find_text_model(config: Mapping[str, object], log: Log) -> TextModel:
         _caution_of_type(name, place, log)
     kind = known or _unknown(place, name)
     keys = _keys_of(kind)
-    by_layer = _theta_by_layer(place, kind, keys, log)
-    read = {**read_values(place, keys, kind.names, log), **by_layer}
-    return TextModel(place, kind, known is not None, whole.value if whole else None, read)
+    fixed = {name: keys.pop(name) for name in kind.fixed if name in keys}
+    by_layer = _by_layer(place, kind, keys, log)
+    inner = read_object(place, kind.inside, log) if kind.inside else None
+    inside = read_values(inner, keys, kind.names, log) if inner else {}
+    _caution_of_inside(inside, log)
+    read = {**inside, **read_values(place, keys, kind.names, log), **by_layer}
+    unread = read_values(place, fixed, kind.names, log)
+    model_type = whole.value if whole else None
+    return TextModel(place, kind, known is not None, model_type, read, unread)
 
 
-def _theta_by_layer(place: Place, kind: ModelType, keys: dict[str, Key], log: Log) -> Values:
-    """Read a list of bases, which a class may have in place of one, and look for that no more."""
-    name = kind.theta_by_layer_key
-    if name is None or not isinstance(place.content.get(name), list):
-        return {}
-    keys.pop(name, None)
-    found = read_value(place, name, Key(values.bases), log)
-    return {THETA_BY_LAYER: found} if found is not None else {}
+def _caution_of_inside(inside: Values, log: Log) -> None:
+    if "rope_theta" in inside:
+        pointer = inside["rope_theta"].pointer
+        detail = f"{pointer} holds; transformers 5.23.0 turns by rope_parameters alone"
+        log.caution("theta-not-everywhere", detail, pointer)
+
+
+def _by_layer(place: Place, kind: ModelType, keys: dict[str, Key], log: Log) -> Values:
+    """Read lists of one value per layer, which some classes have.
+
+    A list of bases may stand in the place of one base, which then is looked for no more.
+    """
+    found: dict[str, Found | None] = {}
+    theta, share = kind.theta_by_layer_key, kind.partial_by_layer_key
+    if theta is not None and isinstance(place.content.get(theta), list):
+        keys.pop(theta, None)
+        found[THETA_BY_LAYER] = read_value(place, theta, Key(values.bases), log)
+    if share is not None:
+        found[SHARE_BY_LAYER] = read_value(place, share, Key(values.shares), log)
+    return {name: listed for name, listed in found.items() if listed is not None}
 
 
 def _descended(
@@ -131,8 +166,7 @@ def _caution_of_type(name: str | None, place: Place, log: Log) -> None:
         detail = "there is no model_type: layout and defaults are assumptions"
         log.caution("model-type-missing", detail, pointer)
         return
-    near = get_close_matches(name[:64].lower(), model_types(), n=1)
-    hint = f"; did you mean {near[0]}?" if near else ""
+    hint = did_you_mean(name, model_types(), cutoff=0.87)
     detail = f"nothing is known of model_type {shortened(name)}{hint}"
     log.caution("model-type-unknown", detail, pointer)
 

@@ -3,9 +3,10 @@
 from math import isfinite
 from typing import Any
 
+from service.tables.limits import MAX_CHANNELS, MAX_MSCALE
+
 MAX_COUNT = 2**53
 MAX_LAYERS = 4096
-MAX_CHANNELS = 65_536
 
 
 def count(value: Any) -> int:
@@ -13,7 +14,8 @@ def count(value: Any) -> int:
     if isinstance(value, float) and value.is_integer() and value <= MAX_COUNT:
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MAX_COUNT:
-        raise ValueError("must be an integer from 1 to 2^53")
+        rule = "must be an integer from 1 to 2^53"
+        raise ValueError(f"{rule}, not text" if isinstance(value, str) else rule)
     return value
 
 
@@ -36,7 +38,7 @@ def _at_most(limit: int, value: int) -> int:
 def real(value: Any) -> float:
     """Hold a value to a number within the range of binary64."""
     if not _is(value, int, float):
-        raise ValueError("must be a number")
+        raise ValueError("must be a number" + (", not text" if isinstance(value, str) else ""))
     try:
         number = float(value)
     except OverflowError as error:
@@ -57,8 +59,8 @@ def share(value: Any) -> float:
 def mscale(value: Any) -> float:
     """Hold a value to what an attention factor may be made of."""
     number = real(value)
-    if not 0 <= number <= 1000:
-        raise ValueError("must be from 0 to 1000")
+    if not 0 <= number <= MAX_MSCALE:
+        raise ValueError(f"must be from 0 to {MAX_MSCALE:g}")
     return number
 
 
@@ -76,6 +78,14 @@ def name(value: Any) -> str:
     return str(value)
 
 
+def letters(value: Any) -> str:
+    """Hold a value to a pattern of layers: L for a sliding window, G for full attention."""
+    pattern = name(value)
+    if not pattern or len(pattern) > MAX_LAYERS or set(pattern) - {"L", "G"}:
+        raise ValueError("must be an integer, or the letters L and G, one for each layer")
+    return pattern
+
+
 def reals(value: Any) -> tuple[float, ...]:
     """Hold a value to a list of numbers, not empty."""
     items = _items(value, "numbers")
@@ -90,7 +100,7 @@ def sizes(value: Any) -> tuple[int, ...]:
 
 def indices(value: Any) -> tuple[int, ...]:
     """Hold a value to a list of numbers of layers, counted from 0; it may be empty."""
-    items = _items(value, "integers", least=0)
+    items = _by_layer(value, "integers")
     if not all(type(item) is int for item in items):
         raise ValueError("must be a list of integers")
     return tuple(items)
@@ -98,27 +108,39 @@ def indices(value: Any) -> tuple[int, ...]:
 
 def bases(value: Any) -> tuple[float, ...]:
     """Hold a value to a list of numbers, one for each layer; null is 0."""
-    items = _items(value, "numbers", least=0)
+    items = _by_layer(value, "numbers")
     return tuple(_item(real, index, item or 0) for index, item in enumerate(items))
+
+
+def shares(value: Any) -> tuple[float, ...]:
+    """Hold a value to a list of shares of the whole, one for each layer."""
+    items = _by_layer(value, "numbers")
+    return tuple(_item(share, index, item) for index, item in enumerate(items))
 
 
 def flags(value: Any) -> tuple[bool, ...]:
     """Hold a value to a list of 0 and 1, one for each layer; it may be empty."""
-    items = _items(value, "0 and 1", least=0)
+    items = _by_layer(value, "0 and 1")
     return tuple(_item(flag, index, item) for index, item in enumerate(items))
 
 
 def names(value: Any) -> tuple[str, ...]:
     """Hold a value to a list of texts, one for each layer; it may be empty."""
-    items = _items(value, "texts", least=0)
+    items = _by_layer(value, "texts")
     return tuple(_item(name, index, item) for index, item in enumerate(items))
 
 
-def _items(value: Any, of: str, least: int = 1) -> list[Any]:
-    if not isinstance(value, list) or len(value) < least:
-        raise ValueError(f"must be a list of {of}" + (", not empty" if least else ""))
+def _items(value: Any, of: str) -> list[Any]:
+    if not isinstance(value, list) or not value:
+        raise ValueError(f"must be a list of {of}, not empty")
     if len(value) > MAX_CHANNELS:
         raise ValueError(f"must be a list of at most {MAX_CHANNELS}")
+    return value
+
+
+def _by_layer(value: Any, of: str) -> list[Any]:
+    if not isinstance(value, list) or len(value) > MAX_LAYERS:
+        raise ValueError(f"must be a list of at most {MAX_LAYERS} {of}")
     return value
 
 

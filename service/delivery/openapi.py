@@ -1,7 +1,7 @@
 """The documentation of endpoints, made from what they are held to."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from service.delivery import problems
@@ -202,8 +202,14 @@ def _possible_extension(document: Document) -> str:
     return next(form.extension for form in forms if form.refusal(document) is None)
 
 
-def served_document(generate: Callable[[], Json]) -> Json:
-    """Complete the document that the framework generates with the components it refers to."""
+def served_document(generate: Callable[[], Json], schemas: Mapping[str, Any]) -> Json:
+    """Complete the document that the framework generates with the components it refers to.
+
+    Args:
+        generate: makes the document.
+        schemas: further components, by name.
+    """
     document = generate()
-    document.setdefault("components", {}).setdefault("schemas", {}).update(COMPONENTS)
+    components = document.setdefault("components", {}).setdefault("schemas", {})
+    components |= {**COMPONENTS, **schemas}
     return document

@@ -1,8 +1,9 @@
 """The documentation of endpoints beside the tables: pages, and reports about an object."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from service import errors
 from service.delivery import problems
 from service.delivery.openapi import operation, tag_of
 from service.delivery.openapi_schemas import Json, query_parameters
@@ -17,6 +18,15 @@ _REPORT_PROBLEMS = (
     problems.UNSUPPORTED_MEDIA_TYPE,
     problems.INTERNAL_ERROR,
 )
+_EXAMPLES_OF_REPORTS = {
+    problems.INVALID_BODY: errors.InvalidBody("the body must be a JSON object"),
+    problems.BODY_TOO_LARGE: errors.BodyTooLarge(
+        "the body is longer than 4194304 bytes (POSREF_MAX_JSON_BODY_BYTES)"
+    ),
+    problems.UNSUPPORTED_MEDIA_TYPE: errors.UnsupportedMediaType(
+        f"the body is said to be text/plain: send {JSON.media_type}"
+    ),
+}
 _PAGE_PROBLEMS = (problems.INVALID_PARAMETERS, problems.INTERNAL_ERROR)
 
 
@@ -31,7 +41,8 @@ def page_operation(name: str, summary: str, media_type: str, schema: Mapping[str
 def report_operation(report: Report) -> Json:
     """Document a POST of an object that something is said about."""
     example = report.report(report.parameters(), report.example)
-    said = {"schema": {"type": "object"}, "example": example}
+    schema = {"$ref": f"#/components/schemas/{report.operation}"}
+    said = {"schema": schema, "example": example}
     return operation(
         f"post{report.operation}",
         report.summary,
@@ -45,9 +56,12 @@ def report_operation(report: Report) -> Json:
                     JSON.media_type: {"schema": {"type": "object"}, "example": report.example}
                 },
             },
-            "responses": {
-                "200": {"description": "What there is to say", "content": {JSON.media_type: said}}
-            }
-            | problem_responses(_REPORT_PROBLEMS),
+            "responses": {"200": {"description": report.says, "content": {JSON.media_type: said}}}
+            | problem_responses(_REPORT_PROBLEMS, _EXAMPLES_OF_REPORTS),
         },
     )
+
+
+def report_schemas(reports: Iterable[Report]) -> Json:
+    """Give the schemas that the documentation of reports refers to, by name."""
+    return {report.operation: dict(report.schema) for report in reports}

@@ -22,7 +22,7 @@ _EXAMPLES: Mapping[ProblemType, errors.PosrefError] = {
         _NO_BFLOAT16, [Fault("extension", "npy", _NO_BFLOAT16)]
     ),
     problems.INVALID_BODY: errors.InvalidBody(
-        "NaN is not JSON: send arrays with it as npy or safetensors", value="NaN"
+        "NaN is not JSON: only npy and safetensors have it", value="NaN"
     ),
     problems.NOT_FOUND: unknown_format("np"),
     problems.NOT_ACCEPTABLE: errors.NotAcceptable(
@@ -53,8 +53,16 @@ _EXAMPLES: Mapping[ProblemType, errors.PosrefError] = {
 }
 
 
-def problem_responses(listed: Iterable[ProblemType]) -> dict[str, Any]:
-    """Document problems by status; several of one status share its answer."""
+def problem_responses(
+    listed: Iterable[ProblemType], examples: Mapping[ProblemType, errors.PosrefError] | None = None
+) -> dict[str, Any]:
+    """Document problems by status; several of one status share its answer.
+
+    Args:
+        listed: the problems.
+        examples: errors to show in place of the usual ones.
+    """
+    shown = {**_EXAMPLES, **(examples or {})}
     responses: dict[str, Any] = {}
     for problem in listed:
         schema = {"$ref": "#/components/schemas/Problem"}
@@ -65,6 +73,6 @@ def problem_responses(listed: Iterable[ProblemType]) -> dict[str, Any]:
         response = responses.setdefault(str(problem.status), fresh)
         if response["description"] != problem.title:
             response["description"] += f"; {problem.title.lower()}"
-        example = {"value": problems.problem_document(problem, _EXAMPLES[problem])}
+        example = {"value": problems.problem_document(problem, shown[problem])}
         response["content"][problems.MEDIA_TYPE]["examples"][problem.name] = example
     return dict(sorted(responses.items()))

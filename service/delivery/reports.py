@@ -22,6 +22,8 @@ class Report:
         summary: what it says.
         parameters: the model of its query.
         report: makes it of those parameters and the object; raises InvalidBody.
+        says: what the answer is, in a few words.
+        schema: the JSON schema of it.
         example: an object.
     """
 
@@ -30,6 +32,8 @@ class Report:
     summary: str
     parameters: type[Parameters]
     report: Callable[[Any, Mapping[str, Any]], Mapping[str, Any]]
+    says: str
+    schema: Mapping[str, Any]
     example: Mapping[str, Any]
 
 

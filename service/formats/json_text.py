@@ -175,7 +175,7 @@ def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_constant(name: str) -> Any:
-    raise InvalidBody(f"{name} is not JSON: send arrays with it as npy or safetensors", value=name)
+    raise InvalidBody(f"{name} is not JSON: only npy and safetensors have it", value=name)
 
 
 def _pointer(name: str) -> str:

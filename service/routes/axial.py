@@ -7,8 +7,10 @@ from math import prod
 
 from service.delivery.resource import Resource
 from service.errors import Fault, InvalidParameters
+from service.grammar import spelled
 from service.routes.axial_parameters import AXES, AxialParameters
-from service.routes.axial_series import frequency_rules, text
+from service.routes.axial_series import frequency_rules
+from service.routes.axis_positions import check_grid
 from service.routes.parameters import impossible
 from service.routes.rope_turns import check_rounding
 from service.tables.axes import RowPositions
@@ -23,8 +25,7 @@ from service.tables.bands import Measured
 from service.tables.coordinates import Coordinates, centred, counted, pixels, spread
 from service.tables.document import Document
 from service.tables.grid import GridAxis
-
-_MAX_TOKENS = 2**62
+from service.tables.limits import MAX_FACTOR, MIN_SCALE, MIN_UNIT
 
 # Which parameters go with which places of tokens, and which series of frequencies.
 _OF_PLACES = {
@@ -51,7 +52,7 @@ class _Along:
 
 def _axial(parameters: AxialParameters) -> Document:
     convention = CONVENTIONS[parameters.convention]
-    check_rounding(parameters.angle, parameters.head_dim)
+    check_rounding(parameters.angle, parameters.channels)
     _refuse_others(parameters, convention)
     along, rows = _from_grid(parameters, convention) if parameters.grid else _given(parameters)
     _check_axes(parameters, convention, len(along))
@@ -74,9 +75,12 @@ def _axial(parameters: AxialParameters) -> Document:
 
 def _refuse_others(parameters: AxialParameters, convention: Convention) -> None:
     """Refuse what means nothing in a convention, or beside positions."""
-    taken = {*_OF_PLACES[convention.places], *_OF_SERIES[convention.series]}
+    of_series = _OF_SERIES[convention.series]
+    taken = {*_OF_PLACES[convention.places], *of_series}
     known = {name for names in (*_OF_PLACES.values(), *_OF_SERIES.values()) for name in names}
     whose = dict.fromkeys(known - taken, f"convention={parameters.convention}")
+    if parameters.inv_freq is not None:
+        whose |= dict.fromkeys(of_series, "inv_freq")
     if parameters.grid is not None:
         whose |= {f"positions_{axis}": "grid" for axis in AXES[1:]}
     else:
@@ -84,7 +88,7 @@ def _refuse_others(parameters: AxialParameters, convention: Convention) -> None:
             (*_OF_PLACES[convention.places], "grid_indexing", "spatial_merge_size"), "positions"
         )
     faults = [
-        Fault(name, str(value), f"{name} does not go with {other}")
+        Fault(name, spelled(value), f"{name} does not go with {other}")
         for name, other in whose.items()
         if (value := getattr(parameters, name)) is not None
     ]
@@ -96,46 +100,38 @@ def _check_axes(parameters: AxialParameters, convention: Convention, axes: int) 
     if axes not in convention.axes:
         counts = " or ".join(map(str, sorted(convention.axes)))
         rule = f"convention={parameters.convention} has {counts} axes, not {axes}"
-        raise impossible("grid" if parameters.grid else "positions_w", axes, rule)
+        name = "grid" if parameters.grid else "positions_w"
+        raise impossible(name, getattr(parameters, name), rule)
 
 
 def _given(parameters: AxialParameters) -> tuple[list[_Along], int]:
     """Give the positions along each axis as they were listed."""
-    lists = {axis: getattr(parameters, f"positions_{axis}") for axis in AXES[1:]}
-    given = [axis for axis, positions in lists.items() if positions is not None]
+    given = parameters.positions_by_axis(every=False)
     if not given:
         raise impossible("grid", None, "grid is required, unless positions are given")
-    for axis in AXES[-len(given) :]:
-        if axis not in given:
-            name = f"positions_{axis}"
-            raise impossible(name, None, f"{name} is required, beside those of other axes")
     if CONVENTIONS[parameters.convention].places != "counted":
         rule = f"positions do not go with convention={parameters.convention}: give a grid"
-        raise impossible(f"positions_{given[-1]}", lists[given[-1]], rule)
-    counts = {lists[axis].count for axis in given}
-    if len(counts) > 1:
-        rule = f"the positions along every axis must be as many, not {sorted(counts)}"
-        raise impossible(f"positions_{given[-1]}", lists[given[-1]], rule)
+        raise impossible("positions_w", given["w"], rule)
     scales = _each(parameters, "interpolation_scale", len(given), [1.0] * len(given))
-    along = [_Along(lists[axis], 1 / scale) for axis, scale in zip(given, scales, strict=True)]
-    return along, counts.pop()
+    along = [_Along(each, 1 / scale) for each, scale in zip(given.values(), scales, strict=True)]
+    return along, given["w"].count
 
 
 def _from_grid(parameters: AxialParameters, convention: Convention) -> tuple[list[_Along], int]:
     """Give the positions of the tokens of a grid."""
     grid = parameters.grid or ()
-    if min(grid) < 1 or prod(grid) > _MAX_TOKENS:
-        rule = "grid must be lengths from 1 on, of at most 2^62 tokens"
-        raise impossible("grid", text(grid), rule)
+    check_grid(grid)
     scales = _each(parameters, "interpolation_scale", len(grid), [1.0] * len(grid))
     along = []
     for axis, coordinates in enumerate(_coordinates(parameters, convention, grid)):
         unit = coordinates.unit
-        if not coordinates.is_countable:
+        if not coordinates.is_countable or unit < MIN_UNIT:
             raise _uncountable(parameters, convention)
         first, step = int(coordinates.first / unit), int(coordinates.step / unit)
         positions = GridAxis(first, step, grid[axis], prod(grid[axis + 1 :]))
         along.append(_Along(_in_blocks(parameters, positions, axis, grid), unit / scales[axis]))
+    if convention.repeats_frames and len(grid) == 3:
+        along = along[1:]
     return along, prod(grid)
 
 
@@ -147,7 +143,7 @@ def _in_blocks(
     if size is None or axis < columns - 1:
         return positions
     if columns == 0 or positions.length % size:
-        rule = f"spatial_merge_size must divide the last two of grid, {text(grid)}"
+        rule = f"spatial_merge_size must divide the last two of grid, {spelled(grid)}"
         raise impossible("spatial_merge_size", size, rule)
     return positions.in_blocks(size, grid[-1], is_column=axis == columns)
 
@@ -158,12 +154,8 @@ def _uncountable(parameters: AxialParameters, convention: Convention) -> Invalid
     given = [name for name in names if getattr(parameters, name) is not None] or ["grid"]
     rule = "leads to coordinates with too many digits: give shorter numbers"
     return InvalidParameters(
-        *(Fault(name, _sent(getattr(parameters, name)), f"{name} {rule}") for name in given)
+        *(Fault(name, spelled(getattr(parameters, name)), f"{name} {rule}") for name in given)
     )
-
-
-def _sent(value: str | Sequence[float]) -> str:
-    return value if isinstance(value, str) else text(value)
 
 
 def _coordinates(
@@ -194,7 +186,7 @@ def _each(
     numbers = getattr(parameters, name)
     if numbers is not None and len(numbers) not in {1, axes}:
         rule = f"{name} must be one number, or {axes}, one for each axis"
-        raise impossible(name, text(numbers), rule)
+        raise impossible(name, numbers, rule)
     if numbers is not None and name in {"interpolation_scale", "reference_grid"}:
         _check_positive(name, numbers)
     listed = default if numbers is None else numbers * (axes // len(numbers))
@@ -202,8 +194,9 @@ def _each(
 
 
 def _check_positive(name: str, numbers: Sequence[float]) -> None:
-    if not all(1e-9 <= number <= 1e9 for number in numbers):
-        raise impossible(name, text(numbers), f"{name} must be numbers from 1e-09 to 1e+09")
+    if not all(MIN_SCALE <= number <= MAX_FACTOR for number in numbers):
+        rule = f"{name} must be numbers from {MIN_SCALE:g} to {MAX_FACTOR:g}"
+        raise impossible(name, numbers, rule)
 
 
 AXIAL = Resource(

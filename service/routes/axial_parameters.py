@@ -5,11 +5,13 @@ from typing import Any, Literal
 from pydantic import Field
 
 from service.grammar import Boolean, Integer, Real
-from service.routes.parameters import MAX_CHANNELS, Integers, PositionList, Reals
+from service.routes.axis_positions import AxisParameters
+from service.routes.parameters import Integers, Reals, impossible
 from service.routes.rope_packs import PackParameters
 from service.tables.axes import AngleRounding
 from service.tables.axial import CONVENTIONS
 from service.tables.document import ParameterValue
+from service.tables.limits import MAX_AXES_CHANNELS, MAX_FACTOR, MAX_SCALED_BASE, MIN_FACTOR
 
 AXES = "nthw"
 """The axes of a grid, of which one of fewer has the last."""
@@ -24,15 +26,11 @@ def _each(description: str, example: str) -> Any:
     )
 
 
-def _along(axis: str) -> Any:
-    return Field(
-        default=None,
-        description=f"In place of grid: the position {axis} of each token.",
-        examples=["0,0,1,1"],
-    )
+# What means the same as nothing.
+_AS_UNLESS_GIVEN = ("ij", "separate")
 
 
-class AxialParameters(PackParameters):
+class AxialParameters(PackParameters, AxisParameters):
     """Parameters of an axial rotary table."""
 
     convention: Literal[
@@ -56,11 +54,12 @@ class AxialParameters(PackParameters):
         + "; ".join(f"{name} ({convention.source})" for name, convention in CONVENTIONS.items()),
         examples=["qwen2_vl"],
     )
-    head_dim: Integer = Field(
+    head_dim: Integer | None = Field(
+        default=None,
         ge=2,
-        le=MAX_CHANNELS,
+        le=MAX_AXES_CHANNELS,
         multiple_of=2,
-        description="Channels that turn, of all axes together.",
+        description="Channels that turn, of all axes together; the sum of axes_dim unless given.",
         examples=[64],
     )
     axes_dim: Integers | None = Field(
@@ -85,9 +84,6 @@ class AxialParameters(PackParameters):
         "merge patches have them (Qwen-VL: 2); row by row unless given.",
         examples=[2],
     )
-    positions_t: PositionList | None = _along("t")
-    positions_h: PositionList | None = _along("h")
-    positions_w: PositionList | None = _along("w")
     grid_indexing: Literal["ij", "xy"] | None = Field(
         default=None,
         description="xy has the first two axes change places in the channels, where ij leaves "
@@ -97,9 +93,16 @@ class AxialParameters(PackParameters):
     rope_theta: Real | None = Field(
         default=None,
         gt=1,
-        le=1e250,
+        le=MAX_SCALED_BASE,
         description="Base of the frequencies, or of the periods; by the convention unless given.",
         examples=[10000],
+    )
+    inv_freq: Reals | None = Field(
+        default=None,
+        max_length=MAX_AXES_CHANNELS // 2,
+        description="The frequencies of every axis outright, in radians per coordinate: an "
+        "engine's own, as of weights that hold rounded periods.",
+        examples=["1,0.1"],
     )
     grid_offset: Reals | None = _each("What is added to coordinates.", "0.5")
     reference_grid: Reals | None = _each("The grid that coordinates are scaled to.", "16,16")
@@ -115,18 +118,18 @@ class AxialParameters(PackParameters):
     )
     min_period: Real | None = Field(
         default=None,
-        ge=1e-9,
-        le=1e9,
+        ge=MIN_FACTOR,
+        le=MAX_FACTOR,
         description="The shortest period, with max_period in place of rope_theta.",
         examples=[0.5],
     )
     max_period: Real | None = Field(
-        default=None, ge=1e-9, le=1e9, description="The longest period.", examples=[20]
+        default=None, ge=MIN_FACTOR, le=MAX_FACTOR, description="The longest period.", examples=[20]
     )
     max_freq: Real | None = Field(
         default=None,
-        ge=1e-9,
-        le=1e9,
+        ge=MIN_FACTOR,
+        le=MAX_FACTOR,
         description="Twice the highest band (max_res of timm); by the convention unless given.",
         examples=[256],
     )
@@ -147,17 +150,27 @@ class AxialParameters(PackParameters):
         examples=["float32"],
     )
 
+    @property
+    def channels(self) -> int:
+        """How many channels turn, of all axes together."""
+        if self.head_dim is not None:
+            return self.head_dim
+        if self.axes_dim is None:
+            raise impossible("head_dim", None, "head_dim is required, unless axes_dim is given")
+        return sum(self.axes_dim)
+
     def canonical(self) -> dict[str, ParameterValue]:
         """Spell what fixes the angles; what the convention gives is spelled, too."""
         convention = CONVENTIONS[self.convention]
         spelled: dict[str, ParameterValue] = {
             "convention": self.convention,
-            "head_dim": self.head_dim,
+            "head_dim": self.channels,
         }
         defaults: dict[str, ParameterValue] = {}
-        if convention.series in {"geometric", "periods"} and self.min_period is None:
+        series = None if self.inv_freq is not None else convention.series
+        if series in {"geometric", "periods"} and self.min_period is None:
             defaults["rope_theta"] = convention.rope_theta
-        if convention.series == "pixels":
+        if series == "pixels":
             defaults["max_freq"] = convention.max_freq
             defaults["linear_bands"] = convention.linear_bands
         if convention.offset and self.grid is not None:
@@ -169,6 +182,7 @@ class AxialParameters(PackParameters):
             "spatial_merge_size",
             "grid_indexing",
             "rope_theta",
+            "inv_freq",
             "min_period",
             "max_period",
             "max_freq",
@@ -182,8 +196,8 @@ class AxialParameters(PackParameters):
             "class_token",
         )
         for name in names:
-            value = getattr(self, name)
+            value: Any = getattr(self, name)
             value = defaults.get(name) if value is None else value
-            if value is not None:
+            if value not in {None, *_AS_UNLESS_GIVEN}:
                 spelled[name] = str(value) if name.startswith("positions") else value
         return spelled

@@ -4,31 +4,37 @@ from collections.abc import Sequence
 
 from service.routes.axial_parameters import AxialParameters
 from service.routes.parameters import impossible
+from service.routes.rope_parameters import check_frequencies
 from service.tables.axial import Convention, dealt
 from service.tables.bands import Ones, Periods, PixelBands
 from service.tables.frequencies import FrequencyRule, Geometric
+from service.tables.rotary_rule import Given
 
 
 def frequency_rules(
     parameters: AxialParameters, convention: Convention, axes: int
 ) -> Sequence[FrequencyRule]:
     """Give the frequencies of each axis, in the order of the channels."""
-    head_dim = parameters.head_dim
+    head_dim = parameters.channels
     theta = parameters.rope_theta or convention.rope_theta
     if convention.placing == "dealt":
-        if parameters.axes_dim is not None:
-            rule = f"axes_dim does not go with convention={parameters.convention}"
-            raise impossible("axes_dim", text(parameters.axes_dim), rule)
+        for name in ("axes_dim", "inv_freq"):
+            value = getattr(parameters, name)
+            if value is not None:
+                rule = f"{name} does not go with convention={parameters.convention}"
+                raise impossible(name, value, rule)
         if head_dim < 2 * axes:
             rule = f"head_dim must be at least {2 * axes}, a pair for each axis"
             raise impossible("head_dim", head_dim, rule)
         return dealt(theta, head_dim, axes)
     widths = _widths(parameters, convention, axes)
+    if parameters.inv_freq is not None:
+        return [_given(parameters.inv_freq, width) for width in widths]
     return [_series(parameters, convention, theta, width) for width in widths]
 
 
 def _widths(parameters: AxialParameters, convention: Convention, axes: int) -> tuple[int, ...]:
-    head_dim, widths = parameters.head_dim, parameters.axes_dim
+    head_dim, widths = parameters.channels, parameters.axes_dim
     if widths is None:
         widths = convention.widths(head_dim, axes)
         is_whole = convention.share == "thirds" or sum(widths) == head_dim
@@ -39,11 +45,19 @@ def _widths(parameters: AxialParameters, convention: Convention, axes: int) -> t
     is_even = all(width >= 2 and width % 2 == 0 for width in widths)
     if len(widths) != axes or not is_even or sum(widths) != head_dim:
         rule = f"axes_dim must be {axes} even numbers from 2 on with a sum of head_dim, {head_dim}"
-        raise impossible("axes_dim", text(widths), rule)
+        raise impossible("axes_dim", widths, rule)
     if convention.placing == "alternating" and len(set(widths)) > 1:
         rule = f"the axes of convention={parameters.convention} alternate: as many channels each"
-        raise impossible("axes_dim", text(widths), rule)
+        raise impossible("axes_dim", widths, rule)
     return widths
+
+
+def _given(inv_freq: tuple[float, ...], width: int) -> FrequencyRule:
+    if len(inv_freq) != width // 2:
+        rule = f"inv_freq must have {width // 2} numbers, one for each pair of an axis"
+        raise impossible("inv_freq", len(inv_freq), f"{rule}, and has {len(inv_freq)}")
+    check_frequencies(inv_freq)
+    return Given(inv_freq)
 
 
 def _series(
@@ -68,8 +82,3 @@ def _series(
     if parameters.rope_theta is not None:
         raise impossible("rope_theta", parameters.rope_theta, rule)
     return Periods(shortest, longest, count - 1, count)
-
-
-def text(numbers: Sequence[float]) -> str:
-    """Spell a list of numbers the way that it is sent."""
-    return ",".join(map(str, numbers))

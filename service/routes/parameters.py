@@ -10,10 +10,8 @@ from service.delivery.resource import ArrayParameters
 from service.errors import Fault, InvalidBody, InvalidParameters
 from service.grammar import Integer
 from service.tables.angle import MAX_POSITION
+from service.tables.limits import MAX_BASE, MAX_CHANNELS
 from service.tables.positions import Positions
-
-MAX_CHANNELS = 65_536
-MAX_BASE = 1e300
 
 Reals = Annotated[
     tuple[float, ...],
@@ -57,7 +55,8 @@ AbsoluteLayout: TypeAlias = Literal["interleaved", "concatenated"]
 
 def impossible(parameter: str, value: object, rule: str) -> InvalidParameters:
     """Make the error of a parameter that does not go with the others."""
-    return InvalidParameters(Fault(parameter, None if value is None else str(value), rule))
+    sent = None if value is None else grammar.spelled(value)
+    return InvalidParameters(Fault(parameter, sent, rule))
 
 
 class StartParameters(Parameters):

@@ -5,37 +5,20 @@ from typing import Literal
 from pydantic import Field
 
 from service.delivery.resource import ArrayParameters, Resource
-from service.grammar import Integer, Real
-from service.routes.parameters import MAX_CHANNELS, impossible
+from service.grammar import Integer
+from service.routes.parameters import impossible
+from service.routes.rope_widths import WidthParameters, paired
 from service.tables import permutation
 from service.tables.document import Document
 from service.tables.dtypes import INDEX_DTYPES, INT32
+from service.tables.limits import MAX_CHANNELS
 
-_MAX_HEADS = 65_536
 _MAX_INT32_ROWS = 2**31
 
 
-class PermutationParameters(ArrayParameters):
+class PermutationParameters(ArrayParameters, WidthParameters):
     """Parameters of an index vector of weights."""
 
-    head_dim: Integer = Field(
-        ge=2, le=MAX_CHANNELS, description="Channels of a head.", examples=[128]
-    )
-    rotary_dim: Integer | None = Field(
-        default=None,
-        ge=2,
-        le=MAX_CHANNELS,
-        multiple_of=2,
-        description="Channels of a head that turn; all unless given.",
-        examples=[64],
-    )
-    partial_rotary_factor: Real | None = Field(
-        default=None,
-        gt=0,
-        le=1,
-        description="In place of rotary_dim: its share of head_dim, cut to an integer.",
-        examples=[0.5],
-    )
     rotary_offset: Integer = Field(
         default=0,
         ge=0,
@@ -49,16 +32,18 @@ class PermutationParameters(ArrayParameters):
         "transformers.",
         examples=["interleaved"],
     )
-    output_layout: Literal["interleaved", "half"] = Field(
-        default="half", description="Layout of the weights wanted.", examples=["half"]
+    output_layout: Literal["interleaved", "half"] | None = Field(
+        default=None,
+        description="Layout of the weights wanted; the other one unless given.",
+        examples=["half"],
     )
     num_attention_heads: Integer = Field(
-        default=1, ge=1, le=_MAX_HEADS, description="Heads of queries.", examples=[32]
+        default=1, ge=1, le=MAX_CHANNELS, description="Heads of queries.", examples=[32]
     )
     num_key_value_heads: Integer | None = Field(
         default=None,
         ge=1,
-        le=_MAX_HEADS,
+        le=MAX_CHANNELS,
         description="Heads of keys, for two vectors q and k.",
         examples=[8],
     )
@@ -75,17 +60,11 @@ class PermutationParameters(ArrayParameters):
 
 
 def _permutation(parameters: PermutationParameters) -> Document:
+    order = _order(parameters)
     heads = max(parameters.num_attention_heads, parameters.num_key_value_heads or 1)
     dtype = INDEX_DTYPES[parameters.dtype]
-    if dtype is INT32 and heads * parameters.head_dim > _MAX_INT32_ROWS:
+    if dtype is INT32 and heads * order.head_dim > _MAX_INT32_ROWS:
         raise impossible("dtype", "int32", "so many rows need dtype=int64")
-    order = permutation.HeadOrder(
-        parameters.head_dim,
-        _rotary_dim(parameters),
-        parameters.rotary_offset,
-        parameters.layout,
-        parameters.output_layout,
-    )
     return permutation.permutation(
         order=order,
         query_heads=parameters.num_attention_heads,
@@ -94,25 +73,26 @@ def _permutation(parameters: PermutationParameters) -> Document:
     )
 
 
-def _rotary_dim(parameters: PermutationParameters) -> int:
-    head_dim, share = parameters.head_dim, parameters.partial_rotary_factor
-    rotary_dim, name = parameters.rotary_dim or head_dim, "rotary_dim"
-    if share is not None:
-        if parameters.rotary_dim is not None:
-            rule = "partial_rotary_factor does not go with rotary_dim"
-            raise impossible("partial_rotary_factor", share, rule)
-        rotary_dim, name = int(head_dim * share), "partial_rotary_factor"
-    elif parameters.rotary_dim is None:
-        rotary_dim = head_dim - parameters.rotary_offset
-        name = "rotary_offset" if parameters.rotary_offset else "head_dim"
-    if rotary_dim < 2 or rotary_dim % 2:
-        rule = f"channels turn in pairs: {name} gives {rotary_dim}, not an even number from 2 on"
-        raise impossible(name, getattr(parameters, name), rule)
-    if rotary_dim + parameters.rotary_offset > head_dim:
-        rule = f"{rotary_dim} rotary channels do not fit into {head_dim}"
-        name = "rotary_offset" if parameters.rotary_offset else name
-        raise impossible(name, getattr(parameters, name), rule)
-    return rotary_dim
+def _order(parameters: PermutationParameters) -> permutation.HeadOrder:
+    head_dim, offset = parameters.head_dim, parameters.rotary_offset
+    if head_dim is None:
+        raise impossible("head_dim", None, "head_dim is required")
+    if offset and offset > head_dim - 2:
+        rule = f"rotary_offset must leave a pair of the {head_dim} channels of a head"
+        raise impossible("rotary_offset", offset, rule)
+    named = parameters.rotary_dim or parameters.partial_rotary_factor
+    if named is None:
+        origin = ("rotary_offset", offset) if offset else ("head_dim", head_dim)
+        rotary_dim = paired(*origin, head_dim - offset)
+    else:
+        rotary_dim = parameters.turning_channels(head_dim)
+    assert rotary_dim is not None
+    if offset + rotary_dim > head_dim:
+        rule = f"{rotary_dim} rotary channels from {offset} on do not fit into {head_dim}"
+        raise impossible("rotary_offset", offset, rule)
+    other = {"interleaved": "half", "half": "interleaved"}[parameters.layout]
+    layouts = parameters.layout, parameters.output_layout or other
+    return permutation.HeadOrder(head_dim, rotary_dim, offset, *layouts)
 
 
 PERMUTATION = Resource(

@@ -9,7 +9,6 @@ from service.delivery.resource import ArrayParameters, Resource, Transform
 from service.errors import InvalidBody
 from service.grammar import Boolean, Integer
 from service.routes.parameters import (
-    MAX_CHANNELS,
     PositionParameters,
     StartParameters,
     impossible,
@@ -20,6 +19,7 @@ from service.routes.rope_turns import TurnParameters
 from service.tables import rotary
 from service.tables.document import Document
 from service.tables.dtypes import REAL_DTYPES, largest
+from service.tables.limits import MAX_CHANNELS
 from service.tables.positions import Positions
 from service.tables.rotation import Rotation
 from service.tables.table import StoredTable
@@ -74,7 +74,9 @@ class ApplyParameters(StartParameters, TurnParameters):
         examples=[0],
     )
     inverse: Boolean = Field(
-        default=False, description="Turn the other way, which undoes it.", examples=[False]
+        default=False,
+        description="Turn the other way, which undoes it where nothing is scaled.",
+        examples=[False],
     )
 
 

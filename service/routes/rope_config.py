@@ -1,6 +1,6 @@
 """``/rope/config``: the rotary settings of a model, and the URLs of its tables."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
 
@@ -11,12 +11,17 @@ from service.configs.lookup import Found
 from service.configs.resolve import Resolved, resolve
 from service.delivery.parameters import Parameters, read_parameters
 from service.delivery.reports import Report
+from service.delivery.representation import MAX_TABLE_BYTES
 from service.errors import Fault, InvalidBody, InvalidParameters
-from service.grammar import Integer
-from service.routes.rope import FREQUENCIES, ROPE, RopeParameters
+from service.grammar import Integer, spelled
+from service.routes.rope import FREQUENCIES, ROPE, FrequenciesParameters
+from service.routes.rope_config_schema import ROPE_CONFIG
+from service.tables.limits import MAX_LENGTH
+from service.tables.table import size_bytes
 
 Json = dict[str, Any]
 
+_LENGTH = "max_position_embeddings"
 _OF_TABLES = ("mrope_section", "mrope_interleaved")
 
 
@@ -26,7 +31,7 @@ class ConfigParameters(Parameters):
     context_length: Integer | None = Field(
         default=None,
         ge=1,
-        le=2**62,
+        le=MAX_LENGTH,
         description="The length that the model runs at, for frequency rules that depend on it "
         "(dynamic, longrope); the original one unless given.",
         examples=[131072],
@@ -34,7 +39,7 @@ class ConfigParameters(Parameters):
 
 
 def _report(parameters: ConfigParameters, config: Mapping[str, Any]) -> Json:
-    resolved = resolve(config)
+    resolved = resolve(config, parameters.context_length)
     faults: dict[Fault, None] = {}
     rope = {
         entry.label: _entry(entry, parameters.context_length, faults) for entry in resolved.entries
@@ -62,52 +67,67 @@ def _head(resolved: Resolved) -> Json:
 
 def _entry(entry: Entry, context_length: int | None, faults: dict[Fault, None]) -> Json:
     held = entry.at(context_length)
-    urls = _urls(held, faults)
-    regimes = [
-        {"context_length": length, **_urls(entry.at(length), faults)} for length in entry.lengths
-    ]
-    scale = _attention_factor(held)
-    shown = {name: found.value for name, found in held.items()}
-    origin = {name: found.origin for name, found in held.items()}
+    _check(held, faults)
+    regimes = []
+    for length in entry.lengths:
+        values = entry.at(length)
+        _check(values, faults)
+        regimes.append({"context_length": length, **_urls(values)})
+    beside = {"rotary_offset": entry.offset} if entry.offset else {}
+    shown = {name: found.value for name, found in {**held, **beside}.items()}
+    origin = {name: found.origin for name, found in {**held, **beside}.items()}
     origin.setdefault("attention_factor", f"computed: by rope_type {shown['rope_type']}")
     return {
         **shown,
-        "attention_factor": scale,
+        "attention_factor": None if faults else _attention_factor(held),
         "layers": "all" if entry.every_layer else entry.layers,
         "origin": origin,
-        **urls,
+        **_urls(held),
         **({"regimes": regimes} if regimes else {}),
     }
 
 
-def _urls(values: Mapping[str, Found], faults: dict[Fault, None]) -> Json:
-    """Give the URLs of frequencies and table; what they cannot say is a fault in the body."""
-    query = dict(_query(values))
-    plain = {name: value for name, value in query.items() if name not in _OF_TABLES}
-    urls = {}
-    for name, resource, asked in (("frequencies", FREQUENCIES, plain), ("table", ROPE, query)):
+def _check(values: Mapping[str, Found], faults: dict[Fault, None]) -> None:
+    """Note what frequencies and table cannot be made of as faults in the body."""
+    query = _query(values)
+    for resource, asked in ((FREQUENCIES, _of_frequencies(query)), (ROPE, query)):
         try:
-            resource.resolve(read_parameters(resource.parameters, asked))
+            document = resource.resolve(read_parameters(resource.parameters, asked))
+            if sum(map(size_bytes, document.arrays.values())) > MAX_TABLE_BYTES:
+                raise InvalidParameters(Fault(_LENGTH, None, f"{_LENGTH} has no room in a file"))
         except InvalidParameters as error:
             faults |= dict.fromkeys(_at(fault, values) for fault in error.faults)
-        urls[name] = f"{resource.path}?{urlencode(asked, safe=',')}"
-    return urls
 
 
-def _query(values: Mapping[str, Found]) -> Iterator[tuple[str, str]]:
-    """Spell values as parameters of a query, but those that only repeat others."""
+def _urls(values: Mapping[str, Found]) -> Json:
+    query = {name: spelled(value) for name, value in _query(values).items()}
+    frequencies, table = (
+        f"{resource.path}?{urlencode(asked, safe=',')}"
+        for resource, asked in ((FREQUENCIES, _of_frequencies(query)), (ROPE, query))
+    )
+    return {
+        "frequencies": frequencies,
+        "table": table,
+        "file": table.replace(ROPE.path, f"{ROPE.path}.npy", 1),
+    }
+
+
+def _query(values: Mapping[str, Found]) -> Json:
+    """Give values as parameters, but those that only repeat others."""
     is_whole = values["rotary_dim"].value == values["head_dim"].value
-    for name, found in values.items():
-        if name != "rotary_dim" or not is_whole:
-            yield name, _spelled(found.value)
+    return {
+        name: found.value for name, found in values.items() if name != "rotary_dim" or not is_whole
+    }
 
 
-def _spelled(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, tuple):
-        return ",".join(map(repr, value))
-    return value if isinstance(value, str) else repr(value)
+def _of_frequencies(query: Json) -> Json:
+    return {name: value for name, value in query.items() if name not in _OF_TABLES}
+
+
+def _attention_factor(values: Mapping[str, Found]) -> float:
+    asked = _of_frequencies(_query(values))
+    parameters = read_parameters(FrequenciesParameters, asked)
+    return parameters.rule(parameters.head_dim).scale
 
 
 def _at(fault: Fault, values: Mapping[str, Found]) -> Fault:
@@ -116,20 +136,14 @@ def _at(fault: Fault, values: Mapping[str, Found]) -> Fault:
     return Fault(found.pointer, fault.value, fault.detail, in_body=True)
 
 
-def _attention_factor(values: Mapping[str, Found]) -> float | None:
-    try:
-        parameters = read_parameters(RopeParameters, dict(_query(values)))
-        return parameters.rule(parameters.head_dim).scale
-    except InvalidParameters:
-        return None
-
-
 CONFIG = Report(
     path="/rope/config",
     operation="RopeConfig",
     summary="The rotary settings of a model, from its config.json, and the URLs of its tables",
     parameters=ConfigParameters,
     report=_report,
+    says="The rotary settings of the model",
+    schema=ROPE_CONFIG,
     example={
         "model_type": "llama",
         "hidden_size": 4096,

@@ -32,6 +32,7 @@ PackName: TypeAlias = Literal[
     "stable_audio",
     "allegro",
     "llama",
+    "llama4",
     "lumina",
     "gptj",
     "vllm",
@@ -46,7 +47,9 @@ PackName: TypeAlias = Literal[
     "ggml",
     "dinov3",
     "timm_dinov3",
+    "timm_mrope",
     "timm_cat",
+    "sam2",
 ]
 _PACK_DESCRIPTION = (
     "How cosines and sines are laid out: "

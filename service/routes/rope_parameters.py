@@ -5,12 +5,21 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic import Field
 
-from service.delivery.parameters import Parameters
 from service.errors import Fault, InvalidParameters
-from service.grammar import Boolean, Integer, Real
-from service.routes.parameters import MAX_BASE, MAX_CHANNELS, Reals, impossible
-from service.routes.rope_rules import MAX_FACTOR, MIN_FACTOR, SHARED, TAKEN, make_rule, taken_by
+from service.grammar import Boolean, Integer, Real, spelled
+from service.routes.parameters import Reals, impossible
+from service.routes.rope_rules import SHARED, TAKEN, make_rule, taken_by
+from service.routes.rope_widths import WidthParameters, paired
 from service.tables.angle import MAX_FREQUENCY, MIN_FREQUENCY, is_valid_frequency
+from service.tables.limits import (
+    MAX_ATTENTION_FACTOR,
+    MAX_BASE,
+    MAX_CHANNELS,
+    MAX_FACTOR,
+    MAX_LENGTH,
+    MAX_MSCALE,
+    MIN_FACTOR,
+)
 from service.tables.rotary_rule import Given, RotaryRule
 
 DEFAULT_ROPE_THETA = 10000.0
@@ -18,9 +27,6 @@ DEFAULT_ROPE_THETA = 10000.0
 RopeType: TypeAlias = Literal[
     "default", "linear", "dynamic", "ntk", "yarn", "longrope", "llama3", "proportional"
 ]
-
-_MAX_ATTENTION_FACTOR = 10_000
-_MAX_LENGTH = 2**62
 
 
 def _positive(
@@ -30,7 +36,7 @@ def _positive(
 
 
 def _length(description: str, example: int) -> Any:
-    return Field(default=None, ge=1, le=_MAX_LENGTH, description=description, examples=[example])
+    return Field(default=None, ge=1, le=MAX_LENGTH, description=description, examples=[example])
 
 
 def _factors(description: str) -> Any:
@@ -42,32 +48,9 @@ def _factors(description: str) -> Any:
     )
 
 
-class RuleParameters(Parameters):
+class RuleParameters(WidthParameters):
     """Parameters that say how fast each pair of channels turns."""
 
-    head_dim: Integer | None = Field(
-        default=None,
-        ge=1,
-        le=MAX_CHANNELS,
-        description="Channels of a head; required unless rotary_dim or inv_freq is given.",
-        examples=[128],
-    )
-    rotary_dim: Integer | None = Field(
-        default=None,
-        ge=2,
-        le=MAX_CHANNELS,
-        multiple_of=2,
-        description="Channels that turn, the first ones of a head; all unless given.",
-        examples=[64],
-    )
-    partial_rotary_factor: Real | None = Field(
-        default=None,
-        gt=0,
-        le=1,
-        description="In place of rotary_dim: its share of head_dim, cut to an integer. With "
-        "rope_type=proportional the share of the pairs that turn, in heads that are all rotary.",
-        examples=[0.5],
-    )
     rope_theta: Real | None = Field(
         default=None,
         ge=1,
@@ -116,17 +99,17 @@ class RuleParameters(Parameters):
     mscale: Real | None = Field(
         default=None,
         ge=0,
-        le=1000,
+        le=MAX_MSCALE,
         description="For yarn, with mscale_all_dim: what the attention factor is made of.",
         examples=[1],
     )
     mscale_all_dim: Real | None = Field(
-        default=None, ge=0, le=1000, description="For yarn, with mscale.", examples=[1]
+        default=None, ge=0, le=MAX_MSCALE, description="For yarn, with mscale.", examples=[1]
     )
     attention_factor: Real | None = Field(
         default=None,
         ge=MIN_FACTOR,
-        le=_MAX_ATTENTION_FACTOR,
+        le=MAX_ATTENTION_FACTOR,
         description="For yarn, longrope and inv_freq: what cosines and sines are multiplied by; "
         "by the rule's own formula unless given.",
         examples=[1],
@@ -155,17 +138,28 @@ class RuleParameters(Parameters):
 
     def rule(self, head_dim: int | None) -> RotaryRule:
         """Give the frequencies, for heads of a known width or of that which is asked for."""
-        rotary_dim = self._rotary_dim(head_dim)
         if self.inv_freq is not None:
-            self._check_given(self.inv_freq, rotary_dim, head_dim)
+            self._check_given(self.inv_freq, head_dim)
             return Given(self.inv_freq, self.attention_factor or 1.0)
+        rope_type, keys = self.rope_type or "default", self._keys()
+        if rope_type == "proportional":
+            rotary_dim = self._whole_head(head_dim)
+        else:
+            rotary_dim = self.turning_channels(head_dim)
         if rotary_dim is None:
             rule = "head_dim is required, unless rotary_dim or inv_freq is given"
             raise impossible("head_dim", None, rule)
-        keys = self._keys()
-        self._refuse(taken_by(self.rope_type or "default", keys), self.rope_type or "default")
-        theta = self.rope_theta or DEFAULT_ROPE_THETA
-        return make_rule(self.rope_type or "default", rotary_dim, theta, keys)
+        self._refuse(taken_by(rope_type, keys), rope_type)
+        return make_rule(rope_type, rotary_dim, self.rope_theta or DEFAULT_ROPE_THETA, keys)
+
+    def _whole_head(self, head_dim: int | None) -> int | None:
+        """Give the channels of a head, all of which are in pairs whatever share of them turns."""
+        if head_dim is None:
+            return self.rotary_dim
+        if self.rotary_dim not in {None, head_dim}:
+            rule = "with rope_type=proportional all of a head is rotary: leave rotary_dim out"
+            raise impossible("rotary_dim", self.rotary_dim, rule)
+        return paired("head_dim", head_dim, head_dim)
 
     def _keys(self) -> Mapping[str, Any]:
         """Give the keys that were set and that some rules take."""
@@ -180,37 +174,15 @@ class RuleParameters(Parameters):
         if faults:
             raise InvalidParameters(*faults)
 
-    def _rotary_dim(self, head_dim: int | None) -> int | None:
-        if self.partial_rotary_factor is not None and self.rope_type != "proportional":
-            return self._share_of(head_dim, self.partial_rotary_factor)
-        if self.rotary_dim is None:
-            return None if self.inv_freq is not None else _paired("head_dim", head_dim, head_dim)
-        if head_dim is not None and self.rotary_dim > head_dim:
-            rule = f"rotary_dim must be at most head_dim, {head_dim}"
-            raise impossible("rotary_dim", self.rotary_dim, rule)
-        return self.rotary_dim
-
-    def _share_of(self, head_dim: int | None, factor: float) -> int | None:
-        if self.rotary_dim is not None:
-            rule = "partial_rotary_factor does not go with rotary_dim"
-            raise impossible("partial_rotary_factor", factor, rule)
-        if head_dim is None:
-            rule = "head_dim is required with partial_rotary_factor"
-            raise impossible("head_dim", None, rule)
-        return _paired("partial_rotary_factor", factor, int(head_dim * factor))
-
-    def _check_given(
-        self, inv_freq: tuple[float, ...], rotary_dim: int | None, head_dim: int | None
-    ) -> None:
+    def _check_given(self, inv_freq: tuple[float, ...], head_dim: int | None) -> None:
         beside = {"rope_theta": self.rope_theta, "rope_type": self.rope_type, **self._keys()}
         for name, value in beside.items():
             if value is not None and name not in SHARED | {"attention_factor"}:
-                raise impossible(name, spelled(value), f"{name} does not go with inv_freq")
-        for frequency in inv_freq:
-            if not is_valid_frequency(frequency):
-                rule = f"inv_freq must be 0 or from {MIN_FREQUENCY:g} to {MAX_FREQUENCY:g}"
-                raise impossible("inv_freq", frequency, rule)
+                raise impossible(name, value, f"{name} does not go with inv_freq")
+        check_frequencies(inv_freq)
         turning = 2 * len(inv_freq)
+        named = self.rotary_dim or self.partial_rotary_factor
+        rotary_dim = None if named is None else self.turning_channels(head_dim)
         if rotary_dim not in {None, turning}:
             rule = f"{len(inv_freq)} inv_freq turn {turning} channels, not {rotary_dim}"
             raise impossible("inv_freq", len(inv_freq), rule)
@@ -219,14 +191,9 @@ class RuleParameters(Parameters):
             raise impossible("inv_freq", len(inv_freq), rule)
 
 
-def spelled(value: Any) -> str:
-    """Spell a value the way that it is sent."""
-    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
-
-
-def _paired(origin: str, value: object, rotary_dim: int | None) -> int | None:
-    """Refuse a number of channels that do not go in pairs, naming the parameter it came from."""
-    if rotary_dim is not None and (rotary_dim % 2 or rotary_dim < 2):
-        rule = f"channels turn in pairs: {origin} gives {rotary_dim}, not an even number from 2 on"
-        raise impossible(origin, value, rule)
-    return rotary_dim
+def check_frequencies(inv_freq: tuple[float, ...]) -> None:
+    """Refuse frequencies that phases are not exact for."""
+    for frequency in inv_freq:
+        if not is_valid_frequency(frequency):
+            rule = f"inv_freq must be 0 or from {MIN_FREQUENCY:g} to {MAX_FREQUENCY:g}"
+            raise impossible("inv_freq", frequency, rule)

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from service.routes.parameters import impossible
 from service.tables import scaling
+from service.tables.limits import MAX_FACTOR, MAX_MIXED_CHANNELS, MAX_SCALED_BASE, MIN_FACTOR
 from service.tables.rope_rules import (
     Default,
     Dynamic,
@@ -22,11 +23,6 @@ from service.tables.rope_rules import (
 from service.tables.rotary_rule import RotaryRule
 
 Keys: TypeAlias = Mapping[str, Any]
-
-MIN_FACTOR, MAX_FACTOR = 1e-9, 1e9
-
-# Past this, a frequency times every other factor might leave the range of exact phases.
-_MAX_SCALED_BASE = 1e250
 
 _LENGTH = "max_position_embeddings"
 _ORIGINAL = "original_max_position_embeddings"
@@ -62,8 +58,8 @@ def make_rule(rope_type: str, rotary_dim: int, rope_theta: float, keys: Keys) ->
     for name in maker.required:
         if name not in keys:
             raise impossible(name, None, f"{name} is required with rope_type={rope_type}")
-    if (rope_type != "default" or "freq_factors" in keys) and rope_theta > _MAX_SCALED_BASE:
-        rule = f"rope_theta must be at most {_MAX_SCALED_BASE:g} where frequencies are scaled"
+    if (rope_type != "default" or "freq_factors" in keys) and rope_theta > MAX_SCALED_BASE:
+        rule = f"rope_theta must be at most {MAX_SCALED_BASE:g} where frequencies are scaled"
         raise impossible("rope_theta", rope_theta, rule)
     return maker.make(rotary_dim, rope_theta, keys)
 
@@ -100,7 +96,11 @@ def _check_rescalable(rope_type: str, dim: int) -> None:
 
 
 def _ntk(dim: int, theta: float, keys: Keys) -> RotaryRule:
-    return Ntk(dim, theta, keys["factor"], keys.get("mixed_b"))
+    mixed_b = keys.get("mixed_b")
+    if mixed_b is not None and dim > MAX_MIXED_CHANNELS:
+        rule = f"mixed_b is for at most {MAX_MIXED_CHANNELS} rotary channels"
+        raise impossible("mixed_b", mixed_b, rule)
+    return Ntk(dim, theta, keys["factor"], mixed_b)
 
 
 def _yarn(dim: int, theta: float, keys: Keys) -> RotaryRule:

@@ -1,19 +1,20 @@
 """Parameters that say what turns with which position, and how angles are rounded."""
 
 from collections.abc import Callable
-from math import prod
 from typing import Literal, TypeAlias
 
 from pydantic import Field
 
 from service.errors import Fault, InvalidParameters
-from service.grammar import Boolean, Integer, Real
-from service.routes.parameters import Integers, PositionList, impossible
-from service.routes.rope_parameters import RuleParameters, spelled
+from service.grammar import Boolean, Integer, Real, spelled
+from service.routes.axis_positions import AxisParameters, check_grid
+from service.routes.parameters import Integers, impossible
+from service.routes.rope_parameters import RuleParameters
 from service.tables.angle import MAX_POSITION
 from service.tables.axes import AngleRounding
 from service.tables.dtypes import FLOAT64, largest
 from service.tables.grid import Tokens
+from service.tables.limits import MAX_AXES_CHANNELS, MAX_FACTOR
 from service.tables.mrope import AXES, MultimodalTurns
 from service.tables.positions import Positions
 from service.tables.rotary_rule import RotaryRule
@@ -24,19 +25,9 @@ Sequence: TypeAlias = Callable[[], Positions]
 """What makes the one sequence of positions, where there is only one."""
 
 _XPOS_SCALE_BASE = 512.0
-_MAX_TOKENS = 2**62
 
 # The bound is worked out before anything else: for so many frequencies in some milliseconds.
-_MAX_ROUNDED_CHANNELS = 4096
-
-
-def _axis_positions(axis: str) -> PositionList | None:
-    field: PositionList | None = Field(
-        default=None,
-        description=f"With mrope_section: the position {axis} of each row, in place of positions.",
-        examples=["0,1,1,2"],
-    )
-    return field
+_MAX_ROUNDED_CHANNELS = 1024
 
 
 def check_rounding(angle: AngleRounding, channels: int) -> None:
@@ -46,7 +37,7 @@ def check_rounding(angle: AngleRounding, channels: int) -> None:
         raise impossible("angle", angle, rule)
 
 
-class TurnParameters(RuleParameters):
+class TurnParameters(AxisParameters, RuleParameters):
     """Parameters of the angles by which channels turn."""
 
     mrope_section: Integers | None = Field(
@@ -62,9 +53,6 @@ class TurnParameters(RuleParameters):
         "instead of coming one after the other (Qwen2-VL); false unless given.",
         examples=[True],
     )
-    positions_t: PositionList | None = _axis_positions("t")
-    positions_h: PositionList | None = _axis_positions("h")
-    positions_w: PositionList | None = _axis_positions("w")
     grid: Integers | None = Field(
         default=None,
         min_length=3,
@@ -86,7 +74,7 @@ class TurnParameters(RuleParameters):
     xpos_scale_base: Real | None = Field(
         default=None,
         ge=1,
-        le=1e9,
+        le=MAX_FACTOR,
         description="With xpos: positions after which the scale is reached; 512 unless given.",
         examples=[512],
     )
@@ -110,6 +98,9 @@ class TurnParameters(RuleParameters):
             )
             return self._along_sequence(rule, sequence())
         self._check_section(self.mrope_section, rule.count)
+        if 2 * rule.count > MAX_AXES_CHANNELS:
+            explained = f"mrope_section is for at most {MAX_AXES_CHANNELS} rotary channels"
+            raise impossible("mrope_section", self.mrope_section, explained)
         if self.xpos is not None:
             raise impossible("xpos", self.xpos, "xpos does not go with mrope_section")
         return self._along_axes(rule, self.mrope_section, sequence)
@@ -128,6 +119,9 @@ class TurnParameters(RuleParameters):
             return AlongSequence(rule, positions, self.angle)
         if self.angle != "exact":
             raise impossible("angle", self.angle, "angle=float32 does not go with xpos")
+        if 2 * rule.count > MAX_AXES_CHANNELS:
+            explained = f"xpos is for at most {MAX_AXES_CHANNELS} rotary channels"
+            raise impossible("xpos", self.xpos, explained)
         centre = positions.count // 2 if self.xpos_centre is None else self.xpos_centre
         scale_base = self.xpos_scale_base or _XPOS_SCALE_BASE
         xpos = XPos(2 * rule.count, scale_base, centre, self.xpos == "key")
@@ -140,7 +134,7 @@ class TurnParameters(RuleParameters):
     def _check_section(self, section: tuple[int, ...], count: int) -> None:
         if min(section) < 0 or sum(section) != count:
             rule = f"mrope_section must be three numbers, none below 0, with a sum of {count}"
-            raise impossible("mrope_section", spelled(section), rule)
+            raise impossible("mrope_section", section, rule)
 
     def _along_axes(
         self, rule: RotaryRule, section: tuple[int, ...], sequence: Sequence
@@ -150,21 +144,14 @@ class TurnParameters(RuleParameters):
 
     def _tokens(self) -> Tokens | None:
         """Give the positions along three axes, where they are said."""
-        lists = {axis: getattr(self, f"positions_{axis}") for axis in AXES}
-        given = {axis: positions for axis, positions in lists.items() if positions is not None}
-        if self.grid is None and not given:
-            return None
-        self._refuse_beside(*(("grid",) if self.grid else (f"positions_{a}" for a in given)))
         if self.grid is not None:
-            return Tokens.of_grid(self._checked_grid(self.grid), AXES)
-        for axis in AXES:
-            if axis not in given:
-                name = f"positions_{axis}"
-                raise impossible(name, None, f"{name} is required, beside those of other axes")
-        if len({positions.count for positions in given.values()}) > 1:
-            counts = ", ".join(str(positions.count) for positions in given.values())
-            rule = f"positions_t, positions_h and positions_w must be as many, not {counts}"
-            raise impossible("positions_h", given["h"], rule)
+            self._refuse_beside("grid")
+            check_grid(self.grid)
+            return Tokens.of_grid(self.grid, AXES)
+        given = self.positions_by_axis(every=True)
+        if not given:
+            return None
+        self._refuse_beside(*(f"positions_{axis}" for axis in given))
         return Tokens.of_lists(given)
 
     def _refuse_beside(self, *chosen: str) -> None:
@@ -177,9 +164,3 @@ class TurnParameters(RuleParameters):
         ]
         if faults:
             raise InvalidParameters(*faults)
-
-    def _checked_grid(self, grid: tuple[int, ...]) -> tuple[int, ...]:
-        if min(grid) < 1 or prod(grid) > _MAX_TOKENS:
-            rule = "grid must be lengths from 1 on, of at most 2^62 tokens"
-            raise impossible("grid", spelled(grid), rule)
-        return grid

@@ -166,6 +166,6 @@ def _float32_frequencies(rule: FrequencyRule) -> Float32s:
     return float32_frequencies(rule.exact())
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=8)
 def _parts(rule: FrequencyRule) -> list[Float64s]:
     return cut(rule.exact())

@@ -12,14 +12,11 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from service.tables.angle import Int64s
-from service.tables.axes import AngleRounding, AnglesTable, AxesTable, Axis, RowPositions
-from service.tables.channels import Channels
+from service.tables.axes import AngleRounding, Axis, RowPositions
 from service.tables.document import ParameterValue
-from service.tables.dtypes import DType
 from service.tables.frequencies import FrequencyRule, Geometric
 from service.tables.grid import Picked
-from service.tables.table import Table
-from service.tables.turns import distance_of, rounding_parameters
+from service.tables.turns import Turns, rounding_parameters
 
 Share: TypeAlias = Literal["equal", "video", "thirds"]
 Placing: TypeAlias = Literal["blocks", "alternating", "dealt"]
@@ -44,6 +41,7 @@ class Convention:
         offset: what is added to the coordinates unless given.
         max_freq: twice the highest band of pixels unless given.
         linear_bands: whether bands of pixels are evenly spaced unless given.
+        repeats_frames: whether a third axis, of time, repeats the table of one frame.
     """
 
     axes: tuple[int, ...]
@@ -57,6 +55,7 @@ class Convention:
     offset: int = 0
     max_freq: float = 224.0
     linear_bands: bool = False
+    repeats_frames: bool = False
 
     def widths(self, head_dim: int, axes: int) -> tuple[int, ...]:
         """Give the channels of each axis, in the order of the channels."""
@@ -70,7 +69,11 @@ class Convention:
 CONVENTIONS: Mapping[str, Convention] = MappingProxyType(
     {
         "qwen2_vl": Convention(
-            (2,), "geometric", "counted", "transformers 5.23.0 Qwen2-VL vision and its kin"
+            (2,),
+            "geometric",
+            "counted",
+            "transformers 5.23.0 Qwen2-VL vision and its kin",
+            repeats_frames=True,
         ),
         "pixtral": Convention(
             (2,), "geometric", "counted", "transformers 5.23.0 Pixtral", placing="dealt"
@@ -131,18 +134,18 @@ CONVENTIONS: Mapping[str, Convention] = MappingProxyType(
 
 
 @dataclass(frozen=True)
-class AxialTurns:
+class AxialTurns(Turns):
     """Frequencies shared out to the axes of a grid.
 
     Attributes:
         axes: what turns with what.
-        rows: tokens.
+        tokens: how many there are.
         spelled: canonical parameters.
         rounding: of the angles.
     """
 
     axes: tuple[Axis, ...]
-    rows: int
+    tokens: int
     spelled: Mapping[str, ParameterValue]
     rounding: AngleRounding = "exact"
 
@@ -152,29 +155,22 @@ class AxialTurns:
         return sum(len(axis.places) for axis in self.axes)
 
     @property
-    def peak(self) -> float:
-        """A size that sines and cosines do not exceed."""
+    def rows(self) -> int:
+        """Rows: one for each token."""
+        return self.tokens
+
+    @property
+    def scale(self) -> float:
+        """None: images have no attention factor."""
         return 1.0
 
     def parameters(self) -> dict[str, ParameterValue]:
         """Spell convention and grid."""
         return {**self.spelled, **rounding_parameters(self.rounding)}
 
-    def table(self, channels: Channels, dtype: DType, shape: tuple[int, ...]) -> Table:
-        """Describe sines and cosines in a layout."""
-        return AxesTable(self.axes, self.rounding, channels, dtype, shape)
-
-    def angles(self, dtype: DType, shape: tuple[int, ...]) -> Table:
-        """Describe the angles, in radians."""
-        return AnglesTable(self.axes, self.rounding, dtype, shape)
-
-    def distance(self) -> float | None:
-        """Bound how far sines and cosines are from the exact ones, where they are not those."""
-        if self.rounding == "exact":
-            return None
-        return distance_of(
-            [(axis.rule.exact(), axis.positions.farthest) for axis in self.axes], 1.0
-        )
+    def along(self) -> tuple[Axis, ...]:
+        """Let each frequency turn with the position of its axis."""
+        return self.axes
 
 
 def placed(

@@ -82,11 +82,10 @@ def _powers_of_two() -> FixedPointFrequencies:
 
 
 def float32_distance(frequencies: Sequence[Decimal], farthest: int) -> Decimal:
-    """Bound how far sines and cosines of float32 angles are from those of the exact ones.
+    """Bound how far float32 angles are from the exact ones, in radians.
 
     A position p is rounded by at most u·p, u = 2^-24, and not at all up to 2^24; a frequency by
-    what it is seen to be; the product by u of itself, or by 2^-150. A sine or a cosine moves by no
-    more than its angle, nor by more than 2.
+    what it is seen to be; the product by u of itself, or by 2^-150.
 
     Args:
         frequencies: the exact ones, in radians per position.
@@ -105,4 +104,4 @@ def float32_distance(frequencies: Sequence[Decimal], farthest: int) -> Decimal:
         change = context.abs(context.subtract(kept, exact))
         per_position = context.add(change, context.multiply(kept, roundings))
         distances.append(context.multiply(per_position, Decimal(farthest)))
-    return min(context.add(max(distances), _HALF_SUBNORMAL), Decimal(2))
+    return context.add(max(distances), _HALF_SUBNORMAL)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 
 import numpy as np
@@ -132,5 +133,11 @@ class Picked:
 
     def exact(self) -> Decimals:
         """Evaluate them, in radians per position."""
-        every = self.rule.exact()
+        every = _exact(self.rule)
         return [every[place] for place in self.places]
+
+
+@lru_cache(maxsize=4)
+def _exact(rule: FrequencyRule) -> Decimals:
+    """Evaluate a rule once for all who pick some of its frequencies."""
+    return rule.exact()

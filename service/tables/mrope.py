@@ -6,14 +6,11 @@ Qwen2-VL (chunked) and ``apply_interleaved_mrope`` of Qwen3-VL (interleaved).
 
 from dataclasses import dataclass
 
-from service.tables.axes import AngleRounding, AnglesTable, AxesTable, Axis
-from service.tables.channels import Channels
+from service.tables.axes import AngleRounding, Axis
 from service.tables.document import ParameterValue
-from service.tables.dtypes import DType
 from service.tables.grid import Picked, Tokens
 from service.tables.rotary_rule import RotaryRule
-from service.tables.table import Table
-from service.tables.turns import distance_of, rounding_parameters
+from service.tables.turns import Turns, rounding_parameters
 
 AXES = ("t", "h", "w")
 
@@ -37,7 +34,7 @@ def axis_of_frequency(count: int, section: tuple[int, ...], *, interleaved: bool
 
 
 @dataclass(frozen=True)
-class MultimodalTurns:
+class MultimodalTurns(Turns):
     """Each frequency turns with one of three positions of a row.
 
     Attributes:
@@ -73,27 +70,13 @@ class MultimodalTurns:
         rounding = rounding_parameters(self.rounding)
         return {**self.rule.parameters(), **sections, **self.tokens.spelled, **rounding}
 
-    def table(self, channels: Channels, dtype: DType, shape: tuple[int, ...]) -> Table:
-        """Describe sines and cosines in a layout."""
-        return AxesTable(self._axes(), self.rounding, channels, dtype, shape, self.rule.scale)
-
-    def angles(self, dtype: DType, shape: tuple[int, ...]) -> Table:
-        """Describe the angles, in radians."""
-        return AnglesTable(self._axes(), self.rounding, dtype, shape)
-
-    def distance(self) -> float | None:
-        """Bound how far sines and cosines are from the exact ones, where they are not those."""
-        if self.rounding == "exact":
-            return None
-        turning = [(axis.rule.exact(), axis.positions.farthest) for axis in self._axes()]
-        return distance_of(turning, self.rule.scale)
-
     @property
-    def peak(self) -> float:
-        """A size that sines and cosines do not exceed."""
+    def scale(self) -> float:
+        """The attention factor."""
         return self.rule.scale
 
-    def _axes(self) -> tuple[Axis, ...]:
+    def along(self) -> tuple[Axis, ...]:
+        """Let each frequency turn with the position of its axis."""
         named = axis_of_frequency(self.count, self.section, interleaved=self.interleaved)
         places = {axis: tuple(k for k, name in enumerate(named) if name == axis) for axis in AXES}
         return tuple(

@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf, nextafter
 from types import MappingProxyType
 
 from service.tables.channels import Channels, Component
-from service.tables.dtypes import COMPLEX64, COMPLEX128, FLOAT64, DType, Elements
+from service.tables.dtypes import COMPLEX64, COMPLEX128, FLOAT64, DType, Elements, rounding_bound
 from service.tables.table import Table
 from service.tables.turns import Turns
 
@@ -37,6 +38,11 @@ class Pack:
             for name, components in self.parts.items()
         }
 
+    def error_bound(self, turns: Turns, dtype: DType) -> float | None:
+        """Bound how far elements are from the exact ones, where these are not meant."""
+        distance = turns.distance()
+        return distance and nextafter(distance + rounding_bound(dtype, turns.peak), inf)
+
     def _table(
         self,
         turns: Turns,
@@ -60,6 +66,11 @@ class AnglePack:
     def tables(self, turns: Turns, dtype: DType, leading: tuple[int, ...] = ()) -> dict[str, Table]:
         """Describe the one array of this pack, below leading axes of length 1."""
         return {"rope": turns.angles(dtype, (*leading, turns.rows, turns.count))}
+
+    def error_bound(self, turns: Turns, dtype: DType) -> float | None:
+        """Bound how far elements are from the exact ones, where these are not meant."""
+        distance = turns.angle_distance()
+        return distance and nextafter(distance + rounding_bound(dtype, turns.reach), inf)
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,6 +164,7 @@ CONSUMERS: Mapping[str, str] = MappingProxyType(
         "stable_audio": "half",
         "allegro": "half",
         "llama": "complex",
+        "llama4": "complex",
         "lumina": "complex",
         "gptj": "sin_concat",
         "vllm": "concat",
@@ -167,14 +179,17 @@ CONSUMERS: Mapping[str, str] = MappingProxyType(
         "ggml": "flat",
         "dinov3": "half",
         "timm_dinov3": "sin_half_concat",
+        "timm_mrope": "sin_half_concat",
         "timm_cat": "sin_interleaved_concat",
+        "sam2": "interleaved",
     }
 )
 """The pack that each consumer expects.
 
-transformers 5.23.0 (Llama and its kin; Cohere; GPT-J), diffusers 0.42.1 (Flux, CogVideoX; Stable
-Audio; Allegro; Lumina), Meta's Llama, vLLM 0.33.0 ``cos_sin_cache`` and those who share it,
-flash-attn 2.8.3, ONNX RotaryEmbedding-23, torchtune 0.6.1, ggml's cache, DINOv3, timm 1.0.31.
+transformers 5.23.0 (Llama and its kin; Cohere; GPT-J; Llama 4; SAM 2), diffusers 0.42.1 (Flux,
+CogVideoX; Stable Audio; Allegro; Lumina), Meta's Llama, vLLM 0.33.0 ``cos_sin_cache`` and those who
+share it, flash-attn 2.8.3, ONNX RotaryEmbedding-23, torchtune 0.6.1, ggml's cache, DINOv3, timm
+1.0.31.
 """
 
 

@@ -3,11 +3,13 @@
 What a rule makes of its keys, the functions of ``scaling`` do.
 """
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
 from service.tables import scaling
+from service.tables.angle import exact_context
 from service.tables.decimals import DecimalTable
 from service.tables.rotary_rule import NamedRule
 from service.tables.scaling import Decimals
@@ -42,7 +44,27 @@ class Linear(NamedRule):
 
 
 @dataclass(frozen=True)
-class Dynamic(NamedRule):
+class _Rescaled(NamedRule):
+    """Base of the rules that only change the base."""
+
+    def exact(self) -> Decimals:
+        """Evaluate the frequencies, in radians per position."""
+        return scaling.default(self._base(), self.rotary_dim, self.count)
+
+    def beside(self) -> Mapping[str, DecimalTable]:
+        """Give the base after scaling."""
+        return {"effective_base": DecimalTable((), lambda: [self._base()])}
+
+    def _base(self) -> Decimal:
+        return scaling.rescaled_base(Decimal(self.rope_theta), self._alpha(), self.rotary_dim)
+
+    @abstractmethod
+    def _alpha(self) -> Decimal:
+        """Give what the base is rescaled by."""
+
+
+@dataclass(frozen=True)
+class Dynamic(_Rescaled):
     """NTK scaling by the length that the model runs at."""
 
     rope_type = "dynamic"
@@ -51,39 +73,21 @@ class Dynamic(NamedRule):
     original_max_position_embeddings: int
     context_length: int
 
-    def exact(self) -> Decimals:
-        """Evaluate the frequencies, in radians per position."""
-        return scaling.default(self._base(), self.rotary_dim, self.count)
-
-    def beside(self) -> Mapping[str, DecimalTable]:
-        """Give the base after scaling."""
-        return {"effective_base": DecimalTable((), lambda: [self._base()])}
-
-    def _base(self) -> Decimal:
+    def _alpha(self) -> Decimal:
         original = self.original_max_position_embeddings
-        alpha = scaling.dynamic_alpha(Decimal(self.factor), self.context_length, original)
-        return scaling.rescaled_base(Decimal(self.rope_theta), alpha, self.rotary_dim)
+        return scaling.dynamic_alpha(Decimal(self.factor), self.context_length, original)
 
 
 @dataclass(frozen=True)
-class DynamicAlpha(NamedRule):
+class DynamicAlpha(_Rescaled):
     """NTK scaling by a fixed alpha, whatever the length."""
 
     rope_type = "dynamic"
 
     alpha: float
 
-    def exact(self) -> Decimals:
-        """Evaluate the frequencies, in radians per position."""
-        return scaling.default(self._base(), self.rotary_dim, self.count)
-
-    def beside(self) -> Mapping[str, DecimalTable]:
-        """Give the base after scaling."""
-        return {"effective_base": DecimalTable((), lambda: [self._base()])}
-
-    def _base(self) -> Decimal:
-        theta, alpha = Decimal(self.rope_theta), Decimal(self.alpha)
-        return scaling.rescaled_base(theta, alpha, self.rotary_dim)
+    def _alpha(self) -> Decimal:
+        return Decimal(self.alpha)
 
 
 @dataclass(frozen=True)
@@ -101,6 +105,13 @@ class Ntk(NamedRule):
         if self.mixed_b is None:
             return scaling.ntk(theta, self.rotary_dim, factor)
         return scaling.ntk_mixed(theta, self.rotary_dim, factor, Decimal(self.mixed_b))
+
+    def beside(self) -> Mapping[str, DecimalTable]:
+        """Give the base after scaling, where it is scaled."""
+        if self.mixed_b is not None:
+            return {}
+        base = exact_context().multiply(Decimal(self.rope_theta), Decimal(self.factor))
+        return {"effective_base": DecimalTable((), lambda: [base])}
 
 
 @dataclass(frozen=True)

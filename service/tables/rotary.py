@@ -6,11 +6,10 @@ factor. Both are rounded once to their element type.
 """
 
 from decimal import Decimal
-from math import inf, nextafter
 
 from service.tables.decimals import DecimalTable
 from service.tables.document import Document
-from service.tables.dtypes import DType, rounding_bound
+from service.tables.dtypes import DType
 from service.tables.frequencies import wavelengths
 from service.tables.packs import PACKS
 from service.tables.rotary_rule import RotaryRule
@@ -32,17 +31,8 @@ def rope(
     """
     parameters = {**turns.parameters(), "pack": pack, **({"batch": True} if batch else {})}
     tables = PACKS[pack].tables(turns, dtype, (1,) if batch else ())
-    # The bound is of sines and cosines: angles are what they are said to be.
-    bound = None if pack == "angle" else _error_bound(turns, dtype)
+    bound = PACKS[pack].error_bound(turns, dtype)
     return Document(kind, parameters, tables, len(tables) > 1, bound)
-
-
-def _error_bound(turns: Turns, dtype: DType) -> float | None:
-    """Bound how far elements are from the exact sines and cosines, where these are not meant."""
-    distance = turns.distance()
-    if distance is None:
-        return None
-    return nextafter(distance + rounding_bound(dtype, turns.peak), inf)
 
 
 def frequencies(rule: RotaryRule) -> Document:

@@ -16,6 +16,7 @@ from service.tables.angle import TWO_PI, exact_context
 Decimals: TypeAlias = list[Decimal]
 
 _ONE = Decimal(1)
+_YARN_SLOPE = Decimal("0.1")
 
 
 def default(base: Decimal, dim: int, count: int) -> Decimals:
@@ -166,16 +167,16 @@ def _blended(slow: Decimals, fast: Decimals, shares: Decimals) -> Decimals:
     ]
 
 
-def yarn_mscale(factor: Decimal, mscale: Decimal) -> Decimal:
-    """Give g(f, m) = 0.1·m·ln f + 1, and 1 for f up to 1.
+def yarn_mscale(factor: Decimal, mscale: Decimal = _ONE, slope: Decimal = _YARN_SLOPE) -> Decimal:
+    """Give g(f, m) = slope·m·ln f + 1, and 1 for f up to 1.
 
-    "YaRN" (Peng et al. 2023), §3.4, with m = 1; transformers ``get_mscale``.
+    "YaRN" (Peng et al. 2023), §3.4, with a slope of 0.1 and m = 1; transformers ``get_mscale``.
     """
     if factor <= 1:
         return _ONE
     context = exact_context()
-    tenth = context.multiply(Decimal("0.1"), mscale)
-    return context.add(context.multiply(tenth, context.ln(factor)), _ONE)
+    steepness = context.multiply(slope, mscale)
+    return context.add(context.multiply(steepness, context.ln(factor)), _ONE)
 
 
 def yarn_attention_factor(factor: Decimal, mscale: Decimal, mscale_all_dim: Decimal) -> Decimal:
@@ -184,7 +185,7 @@ def yarn_attention_factor(factor: Decimal, mscale: Decimal, mscale_all_dim: Deci
     Transformers ``_compute_yarn_parameters``.
     """
     if not (mscale and mscale_all_dim):
-        return yarn_mscale(factor, _ONE)
+        return yarn_mscale(factor)
     above, below = yarn_mscale(factor, mscale), yarn_mscale(factor, mscale_all_dim)
     return exact_context().divide(above, below)
 

@@ -1,10 +1,8 @@
 """What turns in each row of a rotary table, before it is packed."""
 
-from collections.abc import Iterable
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from decimal import Decimal
 from math import inf, nextafter
-from typing import Protocol
 
 from service.tables.axes import AngleRounding, AnglesTable, AxesTable, Axis
 from service.tables.channels import Channels
@@ -18,36 +16,82 @@ from service.tables.table import Table
 from service.tables.xpos import XPos
 
 
-class Turns(Protocol):
-    """Rows of angles: one for each frequency of each token."""
+class Turns(ABC):
+    """Rows of angles: one for each frequency of each token.
+
+    Attributes:
+        rounding: of the angles.
+    """
+
+    rounding: AngleRounding
 
     @property
+    @abstractmethod
     def count(self) -> int:
         """Frequencies in a row: half of the channels that turn."""
 
     @property
+    @abstractmethod
     def rows(self) -> int:
         """Rows: one for each token."""
 
-    def parameters(self) -> dict[str, ParameterValue]:
-        """Spell what fixes them as canonical parameters."""
-
-    def table(self, channels: Channels, dtype: DType, shape: tuple[int, ...]) -> Table:
-        """Describe their sines and cosines in a layout."""
-
-    def angles(self, dtype: DType, shape: tuple[int, ...]) -> Table:
-        """Describe the angles, in radians."""
-
-    def distance(self) -> float | None:
-        """Bound how far sines and cosines are from the exact ones, where they are not those."""
+    @property
+    @abstractmethod
+    def scale(self) -> float:
+        """What multiplies sines and cosines: the attention factor."""
 
     @property
     def peak(self) -> float:
         """A size that sines and cosines do not exceed."""
+        return self.scale
+
+    @abstractmethod
+    def parameters(self) -> dict[str, ParameterValue]:
+        """Spell what fixes them as canonical parameters."""
+
+    @abstractmethod
+    def along(self) -> tuple[Axis, ...]:
+        """Say what turns with what."""
+
+    def table(self, channels: Channels, dtype: DType, shape: tuple[int, ...]) -> Table:
+        """Describe their sines and cosines in a layout."""
+        return AxesTable(self.along(), self.rounding, channels, dtype, shape, self.scale)
+
+    def angles(self, dtype: DType, shape: tuple[int, ...]) -> Table:
+        """Describe the angles, in radians."""
+        return AnglesTable(self.along(), self.rounding, dtype, shape)
+
+    def distance(self) -> float | None:
+        """Bound how far sines and cosines are from the exact ones, where they are not those.
+
+        They move by no more than their angle, nor by more than 2, times the scale; either is
+        computed to within 6·2^-53 of its size.
+        """
+        if self.rounding == "exact":
+            return None
+        return nextafter((min(self._moved(), 2.0) + 12 * 2.0**-53) * self.scale, inf)
+
+    def angle_distance(self) -> float | None:
+        """Bound how far angles are from the exact ones, where they are not those."""
+        if self.rounding == "exact":
+            return None
+        return nextafter(self._moved(), inf)
+
+    @property
+    def reach(self) -> float:
+        """A size that angles do not exceed, rounded to float32 or not."""
+        sizes = (max(axis.rule.exact()) * axis.positions.farthest for axis in self.along())
+        return float(max(sizes)) * (1 + 2.0**-22)
+
+    def _moved(self) -> float:
+        distances = (
+            float32_distance(axis.rule.exact(), axis.positions.farthest) for axis in self.along()
+        )
+        return nextafter(float(max(distances)), inf)
 
 
 @dataclass(frozen=True)
-class AlongSequence:
+class AlongSequence(Turns):
     """Every frequency turns with the one position of a row.
 
     Attributes:
@@ -81,46 +125,30 @@ class AlongSequence:
             spelled["xpos_centre"] = self.xpos.centre
         return spelled | rounding_parameters(self.rounding)
 
-    def table(self, channels: Channels, dtype: DType, shape: tuple[int, ...]) -> Table:
-        """Describe sines and cosines in a layout."""
-        scale = self.rule.scale
-        if self.rounding == "exact" and self.xpos is None:
-            return PhasorTable(self.rule, channels, self.positions, dtype, shape, scale)
-        return AxesTable(self._axes(), self.rounding, channels, dtype, shape, scale, self.xpos)
-
-    def angles(self, dtype: DType, shape: tuple[int, ...]) -> Table:
-        """Describe the angles, in radians."""
-        return AnglesTable(self._axes(), self.rounding, dtype, shape)
-
-    def distance(self) -> float | None:
-        """Bound how far sines and cosines are from the exact ones, where they are not those."""
-        if self.rounding == "exact":
-            return None
-        return distance_of([(self.rule.exact(), self.positions.farthest)], self.rule.scale)
+    @property
+    def scale(self) -> float:
+        """The attention factor."""
+        return self.rule.scale
 
     @property
     def peak(self) -> float:
         """A size that sines and cosines do not exceed."""
         if self.xpos is None:
-            return self.rule.scale
-        return self.rule.scale * self.xpos.peak(self.positions.farthest_from(self.xpos.centre))
+            return self.scale
+        return self.scale * self.xpos.peak(self.positions.farthest_from(self.xpos.centre))
 
-    def _axes(self) -> tuple[Axis, ...]:
+    def along(self) -> tuple[Axis, ...]:
+        """Let every frequency turn with the one position."""
         return (Axis(self.rule, self.positions, tuple(range(self.count))),)
+
+    def table(self, channels: Channels, dtype: DType, shape: tuple[int, ...]) -> Table:
+        """Describe sines and cosines in a layout."""
+        if self.rounding == "exact" and self.xpos is None:
+            return PhasorTable(self.rule, channels, self.positions, dtype, shape, self.scale)
+        axes, scale = self.along(), self.scale
+        return AxesTable(axes, self.rounding, channels, dtype, shape, scale, self.xpos)
 
 
 def rounding_parameters(rounding: AngleRounding) -> dict[str, ParameterValue]:
     """Spell a rounding of angles, unless there is none."""
     return {} if rounding == "exact" else {"angle": rounding}
-
-
-def distance_of(turning: Iterable[tuple[list[Decimal], int]], scale: float) -> float:
-    """Bound how far scaled sines and cosines of float32 angles are from the exact ones.
-
-    Args:
-        turning: frequencies, and the largest magnitude of the positions that they turn with.
-        scale: the attention factor.
-    """
-    moved = max(float32_distance(frequencies, farthest) for frequencies, farthest in turning)
-    # Either is computed to within 6·2^-53 of its size.
-    return nextafter((float(moved) + 12 * 2.0**-53) * scale, inf)

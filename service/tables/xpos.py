@@ -5,17 +5,18 @@
 
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import cached_property, lru_cache
 from math import inf, nextafter
 
 import numpy as np
 
+from service.lru import ByteBoundedLRU
 from service.tables.angle import Float64s, Int64s, exact_context
 from service.tables.scaling import Decimals
-from service.tables.stretches import STRIDE
 
 # 3.5 to this power is the last within the range of float64.
 _MAX_POWER = 566
+
+_RADIX = 64
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,8 @@ class XPos:
     """The multipliers ζ_k^((p − centre)/scale_base) with ζ_k = (2k + 0.4·r)/(1.4·r).
 
     torchscale ``XPOS`` at commit 4d1e0e8, flash-attn 2.8.3, rotary-embedding-torch 0.9.1,
-    x-transformers 2.31.10. Each is within 3·2^-53 of its own size.
+    x-transformers 2.31.10. Each is within (2d − 1)·2^-53 of its own size, where p − centre has d
+    digits to the base of 64: a factor for each, rounded once, and d − 1 products.
 
     Attributes:
         rotary_dim: channels that turn, r.
@@ -39,47 +41,59 @@ class XPos:
 
     def at(self, positions: Int64s) -> Float64s:
         """Give the multipliers of positions (m,), shape (m, r/2)."""
-        offsets = positions - np.int64(self.centre)
+        rest = positions - np.int64(self.centre)
         if self.inverse:
-            offsets = -offsets
-        fine = np.fmod(offsets, np.int64(STRIDE))
-        runs, run = np.unique(offsets - fine, return_inverse=True)
-        rows: Float64s = _powers(self.logarithms, runs)[run]
-        rests: Float64s = _fine(self)[fine + (STRIDE - 1)]
-        return rows * rests
+            rest = -rest
+        total = np.ones((len(positions), self.rotary_dim // 2))
+        place = 0
+        while rest.any():
+            digits = np.fmod(rest, np.int64(_RADIX))
+            if digits.any():
+                total *= _factors(self.rotary_dim, self.scale_base, place)[digits + _RADIX - 1]
+            rest = (rest - digits) // _RADIX
+            place += 1
+        return total
 
     def peak(self, distance: int) -> float:
         """Give a size that no multiplier of positions up to a distance from the centre exceeds."""
         power = distance / self.scale_base
         # The smallest ζ is 0.4/1.4; the rest makes up for the roundings of both.
-        return 3.5 ** nextafter(power, inf) * (1 + 2.0**-50) if power < _MAX_POWER else inf
-
-    @cached_property
-    def logarithms(self) -> Decimals:
-        """Give ln ζ_k/scale_base for every frequency."""
-        context, r = exact_context(), self.rotary_dim
-        zetas = (context.divide(Decimal(10 * k + r + r), Decimal(7 * r)) for k in range(r // 2))
-        return [context.divide(context.ln(zeta), Decimal(self.scale_base)) for zeta in zetas]
+        return 3.5 ** nextafter(power, inf) * (1 + 2.0**-48) if power < _MAX_POWER else inf
 
 
-@lru_cache(maxsize=16)
-def _fine(xpos: XPos) -> Float64s:
-    """Give the multipliers of the offsets −63 … 63, shape (127, r/2)."""
-    return _powers(xpos.logarithms, np.arange(1 - STRIDE, STRIDE, dtype=np.int64))
+_kept: ByteBoundedLRU[tuple[int, float, int], Float64s] = ByteBoundedLRU(32 * 1024 * 1024)
 
 
-def _powers(logarithms: Decimals, offsets: Int64s) -> Float64s:
-    """Give exp(n·l) of rising offsets n, each the one before times exp of the step between."""
+def _factors(rotary_dim: int, scale_base: float, place: int) -> Float64s:
+    """Give the multipliers of the offsets d·64^place for d = −63 … 63, shape (127, r/2)."""
+    key = rotary_dim, scale_base, place
+    found = _kept.get(key)
+    if found is None:
+        ones = _digit_factors(rotary_dim, scale_base, place)
+        found = np.array([*reversed(ones[1]), [1.0] * (rotary_dim // 2), *ones[0]])
+        _kept.put(key, found, found.nbytes + 256)
+    return found
+
+
+def _digit_factors(rotary_dim: int, scale_base: float, place: int) -> tuple[list[list[float]], ...]:
+    """Give those of the digits 1 … 63, and of −1 … −63."""
     context = exact_context()
-    ratios: dict[int, Decimals] = {}
-    rows, last, powers = [], 0, [Decimal(1)] * len(logarithms)
-    for offset in map(int, offsets):
-        step = offset - last
-        if step not in ratios:
-            ratios[step] = [
-                context.exp(context.multiply(each, Decimal(step))) for each in logarithms
-            ]
-        powers = list(map(context.multiply, powers, ratios[step]))
-        rows.append([float(power) for power in powers])
-        last = offset
-    return np.array(rows)
+    unit = context.divide(Decimal(_RADIX**place), Decimal(scale_base))
+    sides = []
+    for sign in (Decimal(1), Decimal(-1)):
+        step: Decimals = [
+            context.exp(context.multiply(context.multiply(unit, sign), _logarithm(k, rotary_dim)))
+            for k in range(rotary_dim // 2)
+        ]
+        powers, rows = step, [[float(power) for power in step]]
+        for _ in range(_RADIX - 2):
+            powers = list(map(context.multiply, powers, step))
+            rows.append([float(power) for power in powers])
+        sides.append(rows)
+    return tuple(sides)
+
+
+def _logarithm(k: int, rotary_dim: int) -> Decimal:
+    """Give ln ζ_k."""
+    context = exact_context()
+    return context.ln(context.divide(Decimal(10 * k + 2 * rotary_dim), Decimal(7 * rotary_dim)))

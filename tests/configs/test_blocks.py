@@ -71,3 +71,45 @@ def test_a_block_must_be_an_object(sent: object) -> None:
 def test_layer_types_are_bounded() -> None:
     with pytest.raises(InvalidBody, match="at most 64 layer types"):
         resolve(llama(rope_parameters={f"type {i}": LINEAR for i in range(65)}))
+
+
+def test_an_object_under_the_name_of_a_parameter_is_a_fault_not_a_layer_type() -> None:
+    for block in ({**LINEAR, "factor": {}}, {"factor": {"a": 1}}, {**LINEAR, "rope_theta": {}}):
+        with pytest.raises(InvalidBody) as raised:
+            resolve({"model_type": "apertus", "rope_parameters": block})
+        assert raised.value.faults[0].where is not None
+        assert raised.value.faults[0].where.startswith("/rope_parameters/")
+
+
+def test_a_rope_type_that_is_said_outright_holds_beside_any_object() -> None:
+    config = llama(rope_scaling={**LINEAR, "x": {"a": 1}})
+    null = {"model_type": "gemma3_text", "rope_scaling": {**LINEAR, "full_attention": None}}
+
+    assert value_of(config, "factor") == 8.0
+    assert "unknown-rope-key" in codes_of(config)
+    assert value_of(null, "factor", "full_attention") == 8.0
+
+
+def test_a_value_beside_parameters_by_layer_type_is_a_warning() -> None:
+    nested = {"full_attention": {**LINEAR}, "sliding_attention": {}, "rope_theta": 5.0}
+    config = {"model_type": "gemma3_text", "rope_parameters": nested}
+
+    assert value_of(config, "rope_theta", "full_attention") == 1e6
+    assert "unknown-rope-key" in codes_of(config)
+
+
+def nested(depth: int) -> list[object]:
+    found: list[object] = []
+    for _ in range(depth):
+        found = [found]
+    return found
+
+
+def test_objects_too_deep_to_compare_differ() -> None:
+    linear = {"type": "linear", "factor": 2}
+    config = llama(
+        rope_scaling={**linear, "x": nested(100_000)},
+        rope_parameters={**linear, "x": nested(100_000)},
+    )
+
+    assert "rope-scaling-and-rope-parameters-both" in codes_of(config)

@@ -1,5 +1,9 @@
 """Entries: what a block and its model come to."""
 
+import pytest
+
+from service.configs.resolve import resolve
+from service.errors import InvalidBody
 from tests.configs.settings import codes_of, entry_of, llama, origin_of, value_of
 
 
@@ -20,3 +24,47 @@ def test_a_length_that_nothing_says_is_what_the_rule_stretches_to_or_an_assumpti
     assert value_of(bare, "max_position_embeddings") == 4096
     assert origin_of(bare, "max_position_embeddings") == "assumed"
     assert "max-length-assumed" in codes_of(bare)
+
+
+def test_layers_of_a_type_that_nothing_is_said_about_are_a_warning() -> None:
+    listed = llama(layer_types=["a", "b", "a"], rope_parameters={"a": {"rope_theta": 5.0}})
+    misspelled = {
+        "model_type": "gemma3_text",
+        "layer_types": ["full_attention", "sliding_atention"],
+    }
+
+    assert "layers-without-rule" in codes_of(listed)
+    assert "layers-without-rule" in codes_of(misspelled)
+    assert any("mean sliding_attention" in w.detail for w in resolve(misspelled).warnings)
+    assert "layers-without-rule" not in codes_of({"model_type": "gemma3_text"})
+
+
+def test_a_misspelled_layer_type_of_a_block_is_told_the_nearest() -> None:
+    nested = {"full_atention": {"rope_theta": 5.0}, "sliding_attention": {"rope_theta": 5.0}}
+    warnings = resolve({"model_type": "gemma3_text", "rope_parameters": nested}).warnings
+
+    assert any("did you mean full_attention?" in warning.detail for warning in warnings)
+
+
+def test_layer_types_said_to_be_without_are_named_where_layers_are_not_known() -> None:
+    nested = {"full_attention": None, "sliding_attention": {"rope_theta": 5.0}}
+    warnings = resolve(llama(rope_parameters=nested)).warnings
+
+    assert "layers of type full_attention have no rotary" in " ".join(w.detail for w in warnings)
+
+
+def test_lists_of_all_entries_together_are_bounded() -> None:
+    lists = {"short_factor": [1.0] * 32768, "long_factor": [1.0] * 32768}
+    longrope = {"rope_type": "longrope", "original_max_position_embeddings": 64, **lists}
+    nested = dict.fromkeys(("a", "b", "c"), longrope)
+
+    with pytest.raises(InvalidBody, match="lists of 196608 numbers"):
+        resolve(llama(head_dim=65536, rope_parameters=nested))
+
+
+def test_a_context_length_without_use_is_a_warning() -> None:
+    dynamic = llama(rope_scaling={"type": "dynamic", "factor": 2.0})
+
+    codes = [warning.code for warning in resolve(llama(), 20000).warnings]
+    assert codes == ["context-length-unused"]
+    assert "context-length-unused" not in [w.code for w in resolve(dynamic, 20000).warnings]

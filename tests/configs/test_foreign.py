@@ -67,3 +67,13 @@ def test_meta_s_scaled_rope_has_the_numbers_of_its_code() -> None:
     assert origin_of(config, "factor") == "alias /rope_scaling_factor"
     assert value_of(config, "high_freq_factor") == 4.0
     assert "scaled-rope-assumed" in codes_of(config)
+
+
+def test_mistral_s_scaling_of_queries_is_read_beside_its_yarn() -> None:
+    tuned = {"beta": 0.1, "original_max_position_embeddings": 8192}
+    config = {**MISTRAL, "yarn": YARN, "llama_4_scaling": tuned}
+
+    temperature = resolve(config).attention["query_temperature"]
+    assert temperature["llama_4_scaling_beta"] == 0.1
+    assert "unknown-rope-key" not in codes_of(config)
+    assert "unknown-rope-key" in codes_of({**MISTRAL, "llama_4_scaling": tuned})

@@ -1,6 +1,10 @@
 """Which layers an entry is for."""
 
+import pytest
+
+from service.configs.layers import which_have
 from service.configs.resolve import resolve
+from service.errors import InvalidBody
 from tests.configs.settings import codes_of, entry_of, llama
 
 LLAMA4 = {"model_type": "llama4_text", "num_hidden_layers": 8}
@@ -47,3 +51,41 @@ def test_layers_that_cannot_be_told_are_unknown() -> None:
     assert entry.layers is None
     assert not entry.every_layer
     assert resolve(llama(rope_parameters=nested)).warnings[-1].code == "layers-unknown"
+
+
+def test_a_pattern_may_be_spelled_in_letters() -> None:
+    config = {"model_type": "exaone4", "num_hidden_layers": 8, "sliding_window": 4096}
+
+    assert entry_of({**config, "sliding_window_pattern": "LLGL"}).layers == (0, 1, 3, 4, 5, 7)
+    with pytest.raises(InvalidBody, match="letters L and G"):
+        resolve({**config, "sliding_window_pattern": "LLXL"})
+
+
+def test_types_follow_from_a_count_of_layers_or_are_unknown() -> None:
+    assert entry_of({"model_type": "gemma3_text"}, "full_attention").layers == (5, 11, 17, 23)
+    bailing = {"model_type": "bailing_hybrid", "num_hidden_layers": 6}
+    assert entry_of(bailing).layers == (5,)
+
+
+def test_layers_without_by_an_interval_of_the_class_need_no_key() -> None:
+    kind = {"model_type": "smollm3", "num_hidden_layers": 8}
+
+    assert entry_of(kind).layers == (0, 1, 2, 4, 5, 6)
+
+
+def test_a_list_that_is_not_one_for_each_layer_is_a_warning() -> None:
+    config = {"model_type": "smollm3", "num_hidden_layers": 36, "no_rope_layers": [1, 1, 0]}
+
+    assert "layer-count-differs" in codes_of(config)
+    assert "layer-count-differs" not in codes_of({**config, "num_hidden_layers": 3})
+
+
+def test_lists_by_layer_are_as_long_as_a_model_may_be_deep() -> None:
+    with pytest.raises(InvalidBody, match="at most 4096"):
+        resolve(llama(layer_types=["full_attention"] * 10**6))
+
+
+def test_layers_are_named_as_the_subject_of_a_sentence() -> None:
+    assert which_have([2]) == "layer 2 has"
+    assert which_have([1, 0]) == "layers 0, 1 have"
+    assert which_have(range(33)) == "layers 0, 1, 2, 3, 4, 5, 6, 7 … (33 in all) have"

@@ -61,3 +61,25 @@ def test_the_factor_of_the_config_wins_over_the_implied_one() -> None:
 def test_a_length_that_a_rule_needs_is_asked_for() -> None:
     with pytest.raises(InvalidBody, match="max_position_embeddings is required for dynamic"):
         resolve({"head_dim": 64, "rope_scaling": {"type": "dynamic", "factor": 2.0}})
+
+
+def test_an_original_length_may_have_gpt_oss_s_name_or_be_the_class_s() -> None:
+    config = llama(rope_scaling=YARN, initial_context_length=2048)
+    lists = {"short_factor": [1.0, 2.0], "long_factor": [3.0, 4.0]}
+    phi3 = {"model_type": "phi3", "head_dim": 4, "rope_scaling": {"type": "longrope", **lists}}
+
+    assert value_of(config, ORIGINAL) == 2048
+    assert origin_of(config, ORIGINAL) == "alias /initial_context_length"
+    assert value_of(phi3, ORIGINAL) == 4096
+
+
+def test_without_any_length_a_rule_that_needs_one_is_a_problem() -> None:
+    for scaling in (YARN, {"rope_type": "yarn", ORIGINAL: 2048}):
+        with pytest.raises(InvalidBody, match="max_position_embeddings is required for yarn"):
+            resolve({"head_dim": 64, "rope_scaling": scaling})
+
+
+def test_a_factor_of_a_model_already_stretched_or_not_yet_is_a_warning() -> None:
+    config = llama(rope_scaling={**YARN, ORIGINAL: 8192})
+
+    assert "implicit-factor-differs" in codes_of(config)

@@ -3,7 +3,7 @@
 import pytest
 
 from service.configs import values
-from service.configs.lookup import Log, Place, read_object, read_values
+from service.configs.lookup import Log, Place, did_you_mean, read_object, read_values
 from service.configs.spellings import Key
 from service.errors import InvalidBody
 
@@ -35,10 +35,32 @@ def test_faults_of_several_places_are_one_problem() -> None:
     with pytest.raises(InvalidBody) as raised:
         log.check()
     assert [(fault.where, fault.detail) for fault in raised.value.faults] == [
-        ("/rope_theta", "rope_theta must be a number"),
+        ("/rope_theta", "rope_theta must be a number, not text"),
         ("/a~1b", "a/b must be an object"),
     ]
 
 
 def test_an_empty_object_is_none() -> None:
     assert read_object(Place({"rope_scaling": {}}), "rope_scaling", Log()) is None
+
+
+def test_an_object_may_hold_null_members() -> None:
+    found = read_object(Place({"rope_scaling": {"type": None}}), "rope_scaling", Log())
+
+    assert found is not None
+    assert not found.has("type")
+
+
+def test_only_what_is_near_is_asked_for() -> None:
+    assert did_you_mean("facter", ["factor", "mscale"]) == "; did you mean factor?"
+    assert did_you_mean("finetuned", ["factor", "mscale"]) == ""
+
+
+def test_what_is_noted_twice_is_said_once_however_much_there_is() -> None:
+    log = Log()
+    for _ in range(2):
+        for i in range(10_000):
+            log.fault(f"/{i}", None, "is required")
+            log.caution("unknown-rope-key", "x", f"/{i}")
+
+    assert (len(log.faults), len(log.warnings)) == (10_000, 10_000)

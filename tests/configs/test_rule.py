@@ -40,3 +40,13 @@ def test_an_unknown_rule_is_a_problem_that_names_the_nearest() -> None:
     with pytest.raises(InvalidBody, match="did you mean yarn") as raised:
         resolve(llama(rope_scaling={"type": "yran", "factor": 4.0}))
     assert raised.value.faults[0].where == "/rope_scaling/type"
+
+
+def test_what_is_nothing_like_a_rule_is_told_which_there_are() -> None:
+    with pytest.raises(InvalidBody, match="there are default, linear"):
+        resolve(llama(rope_scaling={"type": "???"}))
+
+
+def test_a_misspelled_key_that_a_rule_needs_is_pointed_out() -> None:
+    with pytest.raises(InvalidBody, match=r"factor is required for linear; is it facter\?"):
+        resolve(llama(rope_scaling={"type": "linear", "facter": 4.0}))

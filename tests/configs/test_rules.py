@@ -1,12 +1,13 @@
 """The parameters of each frequency rule."""
 
-from math import log
-
 import pytest
 
 from service.configs.resolve import resolve
+from service.configs.rules import _BUILDERS
+from service.configs.spellings import RULE_TYPES
 from service.errors import InvalidBody
 from tests.configs.settings import codes_of, entry_of, llama, value_of
+from tests.exact import yarn_mscale
 
 ORIGINAL = {"original_max_position_embeddings": 2048}
 
@@ -70,12 +71,18 @@ def test_mscales_of_phimoe_take_the_place_of_the_attention_factor() -> None:
     assert entry.at(2049)["attention_factor"].value == 1.5
 
 
-def test_telechat_s_attention_factor_is_its_own() -> None:
-    scaling = {"type": "telechat3-yarn", "factor": 4.0, **ORIGINAL}
-    mscales = {"mscale": 1.0, "mscale_all_dim": 1.0}
+@pytest.mark.parametrize("factor", [1.5, 4.0, 40.0, 1e6])
+def test_telechat_s_attention_factor_is_its_own(factor: float) -> None:
+    scaling = {"type": "telechat3-yarn", "factor": factor, **ORIGINAL}
+    mscales = {"mscale": 1.0, "mscale_all_dim": 0.707}
+    above, below = (yarn_mscale(factor, mscale, "0.07") for mscale in mscales.values())
 
-    assert value_of(llama(rope_scaling=scaling), "attention_factor") == 0.07 * log(4.0) + 1
-    assert value_of(llama(rope_scaling={**scaling, **mscales}), "attention_factor") == 1.0
+    assert value_of(llama(rope_scaling=scaling), "attention_factor") == float(above)
+    assert value_of(llama(rope_scaling={**scaling, **mscales}), "attention_factor") == float(
+        above / below
+    )
+    shrunk = llama(rope_scaling={**scaling, "factor": 0.5})
+    assert value_of(shrunk, "attention_factor") == 1.0
 
 
 def test_deepseek_v4_s_yarn_has_an_attention_factor_of_1() -> None:
@@ -91,3 +98,53 @@ def test_a_share_of_proportional_is_the_rule_s_own() -> None:
 
     assert value_of(config, "rotary_dim") == 128
     assert value_of(config, "partial_rotary_factor") == 0.25
+
+
+def test_every_type_of_a_rule_is_built() -> None:
+    assert set(_BUILDERS) == set(RULE_TYPES)
+
+
+@pytest.mark.parametrize(
+    ("rope_type", "name"), [("yarn", "beta_fast"), ("yarn", "beta_slow"), ("dynamic", "alpha")]
+)
+def test_a_0_that_is_as_good_as_absent_is_a_warning(rope_type: str, name: str) -> None:
+    config = llama(rope_scaling={"type": rope_type, "factor": 2.0, **ORIGINAL, name: 0})
+
+    assert name not in entry_of(config).values
+    assert "zero-ignored" in codes_of(config)
+
+
+def test_attn_factor_is_read_with_a_warning() -> None:
+    config = llama(rope_scaling={"type": "yarn", "factor": 4.0, **ORIGINAL, "attn_factor": 1.5})
+
+    assert value_of(config, "attention_factor") == 1.5
+    assert "attn-factor-alias" in codes_of(config)
+
+
+def test_llama3_without_its_original_length_needs_the_longest() -> None:
+    factors = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+    with pytest.raises(InvalidBody, match="max_position_embeddings is required for llama3"):
+        resolve({"head_dim": 64, "rope_scaling": {"type": "llama3", **factors}})
+
+
+def test_proportional_without_a_share_turns_every_pair() -> None:
+    entry = entry_of(llama(rope_scaling={"rope_type": "proportional", "factor": 2.0}))
+
+    assert "partial_rotary_factor" not in entry.values
+    assert entry.values["factor"].value == 2.0
+
+
+def test_a_key_that_a_rule_has_no_use_for_is_told_the_nearest_or_that_the_type_is_missing() -> None:
+    said = resolve(llama(rope_scaling={"type": "linear", "factor": 2.0, "facter": 4.0})).warnings
+    untyped = resolve(llama(rope_scaling={"factor": 4.0})).warnings
+
+    assert said[0].detail == "linear has no use for facter; did you mean factor?"
+    assert untyped[0].detail == "default has no use for factor: no rope_type is given"
+
+
+def test_of_many_keys_without_use_the_first_are_named_and_the_others_counted() -> None:
+    many = {f"k{i}": 1 for i in range(100_000)}
+    warnings = resolve(llama(rope_scaling={"type": "linear", "factor": 2.0, **many})).warnings
+
+    assert len(warnings) == 21
+    assert warnings[-1].detail == "linear has no use for 99980 more keys"

@@ -49,3 +49,13 @@ def test_an_unknown_type_has_a_base_of_10000_with_a_warning() -> None:
     assert value_of(config, "rope_theta") == 10000.0
     assert "theta-assumed" in codes_of(config)
     assert "theta-assumed" not in codes_of(llama())
+
+
+def test_a_class_s_own_base_that_transformers_keeps_is_a_warning() -> None:
+    apertus = {"model_type": "apertus", "rope_theta": 5e6}
+    olmo3 = {"model_type": "olmo3", "rope_theta": 1e5}
+
+    assert "theta-not-everywhere" in codes_of(apertus)
+    assert "theta-not-everywhere" not in codes_of({**apertus, "rope_theta": 12e6})
+    assert "theta-not-everywhere" in codes_of(olmo3)
+    assert "theta-not-everywhere" not in codes_of({**olmo3, "rope_theta": 5e5})

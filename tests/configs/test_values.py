@@ -19,6 +19,8 @@ from service.configs import values
         (values.bases, [10000, None, 0], (10000.0, 0.0, 0.0)),
         (values.indices, [0, 3], (0, 3)),
         (values.names, [], ()),
+        (values.shares, [0.5, 1], (0.5, 1.0)),
+        (values.letters, "LLG", "LLG"),
     ],
 )
 def test_every_spelling_of_a_value_is_read(
@@ -53,8 +55,18 @@ def test_every_spelling_of_a_value_is_read(
         (values.sizes, 5),
         (values.indices, [0.5]),
         (values.names, ["a", 1]),
+        (values.names, ["a"] * 4097),
+        (values.shares, [0.5, 0]),
+        (values.letters, ""),
+        (values.letters, "LGX"),
     ],
 )
 def test_what_a_value_must_be_is_said(read: Callable[[Any], Any], sent: object) -> None:
     with pytest.raises(ValueError, match=r"must|has item"):
         read(sent)
+
+
+def test_a_number_in_quotes_is_said_to_be_text() -> None:
+    for read in (values.count, values.real):
+        with pytest.raises(ValueError, match="not text"):
+            read("4096")

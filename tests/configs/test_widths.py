@@ -43,6 +43,8 @@ def test_without_any_width_the_problem_says_which_keys_would_do() -> None:
 def test_more_heads_than_channels_are_no_width() -> None:
     with pytest.raises(InvalidBody, match="no width of a head"):
         resolve({"hidden_size": 4, "num_attention_heads": 8})
+    with pytest.raises(InvalidBody, match="no width of a head"):
+        resolve({"model_type": "cohere2", "hidden_size": 4, "num_attention_heads": 8})
 
 
 @pytest.mark.parametrize(
@@ -84,3 +86,42 @@ def test_of_several_axes_each_has_its_share() -> None:
 
     entry = resolve(config).entries[0]
     assert 2 * entry.values["rotary_dim"].value == entry.values["head_dim"].value
+
+
+def test_without_the_key_of_its_class_a_width_is_that_of_any_head() -> None:
+    config = {"qk_rope_head_dim": None, "head_dim": 96}
+
+    assert value_of({"model_type": "minicpm3", **config}, "head_dim") == 32
+    assert value_of({"model_type": "unheard-of", **config}, "head_dim") == 96
+
+
+def test_a_number_of_channels_wins_over_a_share_that_disagrees_with_a_warning() -> None:
+    gptj = {"model_type": "gptj", "head_dim": 256, "rotary_dim": 64, "partial_rotary_factor": 0.5}
+
+    assert value_of(gptj, "rotary_dim") == 64
+    assert "rotary-dim-and-factor-disagree" in codes_of(gptj)
+    assert "rotary-dim-and-factor-disagree" not in codes_of({**gptj, "rotary_dim": 128})
+
+
+def test_minimax_text_01_turns_whole_heads_with_a_warning() -> None:
+    config = {"model_type": "minimax", "head_dim": 128, "rotary_dim": 64}
+
+    assert value_of(config, "rotary_dim") == 128
+    assert "partial-rotary-ignored" in codes_of(config)
+
+
+def test_a_share_at_the_top_that_a_class_has_its_own_for_is_a_warning() -> None:
+    config = {"model_type": "mimo_v2_flash", "partial_rotary_factor": 0.5}
+
+    assert value_of(config, "rotary_dim", "full_attention") == 64
+    assert "key-not-read" in codes_of(config)
+
+
+def test_heads_that_do_not_divide_the_channels_are_a_warning() -> None:
+    assert "heads-do-not-divide" in codes_of(llama(num_attention_heads=33))
+
+
+def test_heads_of_zamba2_share_twice_the_channels() -> None:
+    config = {"model_type": "zamba2", "use_mem_rope": True, "hidden_size": 1024}
+
+    assert value_of({**config, "num_attention_heads": 16}, "head_dim") == 128

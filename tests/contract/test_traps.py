@@ -204,6 +204,17 @@ def test_global_layers_are_scaled_and_sliding_ones_are_not(client: Client) -> No
     assert inv_freq(client, sliding["frequencies"])[0] == 1.0
 
 
+def test_an_attention_factor_that_is_given_holds(client: Client) -> None:
+    """mlx-lm 0.32.2 knows none, and others made 1.0 into 1.28."""
+    given = {"model_type": "gpt_oss", **SHAPE, "rope_parameters": YARN | {"attention_factor": 1.0}}
+
+    entry = config(client, given)["rope"]["default"]
+
+    table = f"{entry['table']}&positions=0&pack=compact&dtype=float64"
+    assert entry["attention_factor"] == 1.0
+    assert client.get(table).json()["data"]["cos"] == [[1.0] * 32]
+
+
 def test_axes_are_named_and_squares_do_not_hide_them(client: Client) -> None:
     """diffusers puts the column first, Qwen2-VL the row; timm puts sines before cosines."""
     grid = "head_dim=8&grid=2,3&pack=angle&dtype=float64"

@@ -6,7 +6,7 @@ import pytest
 
 from service.errors import InvalidParameters
 from service.routes.axial_parameters import AxialParameters
-from service.routes.axial_series import frequency_rules, text
+from service.routes.axial_series import frequency_rules
 from service.tables.axial import CONVENTIONS
 from service.tables.bands import Ones, Periods, PixelBands
 from service.tables.frequencies import FrequencyRule, Geometric
@@ -89,7 +89,7 @@ def test_axes_have_the_series_of_their_convention(
             2,
             {"min_period": 0.5, "max_period": 2, "rope_theta": 9},
             "rope_theta",
-            "9.0",
+            "9",
         ),
     ],
 )
@@ -112,7 +112,3 @@ def test_every_frequency_of_the_head_is_one_of_an_axis() -> None:
         for axes in convention.axes:
             counts = [rule.count for rule in rules(name, 48, axes)]
             assert (len(counts), sum(counts)) == (axes, 24)
-
-
-def test_lists_are_spelled_as_they_are_sent() -> None:
-    assert (text((1, 20, 3)), text((0.5, -1e-7)), text(())) == ("1,20,3", "0.5,-1e-07", "")

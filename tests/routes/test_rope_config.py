@@ -1,6 +1,7 @@
 """``/rope/config``: from a model's config.json to the URLs of its tables."""
 
 import json
+from math import isfinite
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -9,9 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from service.app import create_app
 from service.configs.model_types import model_types
 from service.configs.spellings import RULE, RULE_TYPE_ALIASES, RULE_TYPES, TOP
-from tests.client import Client
+from service.routes.rope_rules import taken_by
+from service.settings import Settings
+from tests.client import Client, client_of
 from tests.configs.settings import llama
 
 MODELS = json.loads((Path(__file__).parents[1] / "data/rope_models.json").read_text())["models"]
@@ -73,14 +77,15 @@ def test_the_answer_says_everything_that_fixes_the_table(client: Client) -> None
     assert content["warnings"] == []
     assert entry["layers"] == "all"
     assert entry["origin"]["factor"] == "/rope_scaling/factor"
-    assert entry["origin"].keys() == entry.keys() - {"layers", "origin", "frequencies", "table"}
+    urls = {"frequencies", "table", "file"}
+    assert entry["origin"].keys() == entry.keys() - {"layers", "origin"} - urls
     query = {name: value for name, (value,) in parse_qs(urlsplit(entry["table"]).query).items()}
     assert query == {
         "head_dim": "128",
-        "rope_theta": "10000.0",
+        "rope_theta": "10000",
         "rope_type": "yarn",
         "original_max_position_embeddings": "2048",
-        "factor": "4.0",
+        "factor": "4",
         "max_position_embeddings": "8192",
     }
 
@@ -131,6 +136,41 @@ def test_order_of_turning_is_said(client: Client) -> None:
     content = ask(client, {"model_type": "deepseek_v3"})
 
     assert (content["layout"], content["writes"]) == ("interleaved", "half")
+
+
+def test_the_file_is_the_whole_table_and_streams(client: Client) -> None:
+    entry = ask(client, llama(max_position_embeddings=1_048_576))["rope"]["default"]
+    described = client.head(entry["file"])
+
+    assert entry["file"] == entry["table"].replace("/rope?", "/rope.npy?")
+    assert described.headers["Array-Shape"] == "1048576, 64, 2"
+    assert client.get(entry["table"]).status_code == 413
+
+
+def test_regimes_have_files(client: Client) -> None:
+    for regime in ask(client, PHI3)["rope"]["default"]["regimes"]:
+        assert client.head(regime["file"]).status_code == 200
+
+
+def test_a_table_that_has_no_room_in_a_file_is_a_problem(client: Client) -> None:
+    config = llama(head_dim=65_536, max_position_embeddings=2**53)
+    answer = client.post("/rope/config", json=config)
+
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["pointer"] == "/max_position_embeddings"
+
+
+def test_last_channels_that_turn_have_an_offset_that_apply_takes(client: Client) -> None:
+    content = ask(client, {"model_type": "deepseek_v4", "head_dim": 8, "qk_rope_head_dim": 4})
+    entry = content["rope"]["main"]
+    query = f"rotary_dim={entry['rotary_dim']}&rotary_offset={entry['rotary_offset']}"
+    answer = client.post(
+        f"/rope/apply.json?{query}&start=1", json={"x": [[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]]}
+    )
+
+    assert entry["origin"]["rotary_offset"].startswith("computed: head_dim - rotary_dim")
+    assert answer.json()["data"][0][:4] == [1.0, 2.0, 3.0, 4.0]
+    assert "rotary_offset" not in entry["table"]
 
 
 def test_a_model_without_rotary_embedding_has_no_tables(client: Client) -> None:
@@ -205,6 +245,71 @@ def test_a_config_is_sent_as_json(client: Client) -> None:
     assert client.get("/rope/config").status_code == 405
 
 
+def test_a_report_has_no_formats_and_is_open_to_every_origin(client: Client) -> None:
+    assert client.post("/rope/config.npy", json=llama()).status_code == 404
+    asked = {"Origin": "https://a.example", "Access-Control-Request-Method": "POST"}
+    preflight = client.request("OPTIONS", "/rope/config", headers=asked)
+    answer = client.post("/rope/config", json=llama())
+
+    assert preflight.status_code in {200, 204}
+    assert "POST" in preflight.headers["Access-Control-Allow-Methods"]
+    for headers in (preflight.headers, answer.headers):
+        assert headers["Access-Control-Allow-Origin"] == "*"
+    assert answer.headers["Cross-Origin-Resource-Policy"] == "cross-origin"
+    assert answer.headers["Cache-Control"] == "no-store"
+    assert "ETag" not in answer.headers
+
+
+def test_a_config_past_the_limit_of_json_bodies_is_refused() -> None:
+    with client_of(create_app(Settings(max_json_body_bytes=100))) as limited:
+        answer = limited.post("/rope/config", json=llama())
+
+    assert answer.status_code == 413
+    assert "POSREF_MAX_JSON_BODY_BYTES" in answer.json()["detail"]
+    assert answer.headers["Cache-Control"] == "no-store"
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        {f"k{i}": 1 for i in range(300_000)},
+        {f"rope_{i}": 1 for i in range(200_000)},
+        {"rope_scaling": {"type": "linear", "factor": 2, **{f"k{i}": 1 for i in range(300_000)}}},
+        {"rope_scaling": {f"t{i}": {f"k{j}": 1 for j in range(5000)} for i in range(64)}},
+    ],
+)
+def test_many_keys_make_few_warnings(client: Client, hostile: dict[str, object]) -> None:
+    """However many keys there are, what is said of them is as much as of a few in each object."""
+    assert len(ask(client, llama(**hostile))["warnings"]) <= 64 * 25
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        {"layer_types": ["full_attention"] * 10**5},
+        {"model_type": "granite_swa", "layer_rope_theta": [float(i + 2) for i in range(10**5)]},
+        {"model_type": "granite_swa", "layer_rope_theta": [float(i + 2) for i in range(4096)]},
+        {"model_type": "molmo2_text", "rope_scaling_layers": [*range(10**5)]},
+        {
+            "model_type": "granite_swa",
+            "head_dim": 65_536,
+            "layer_rope_theta": [float(i + 2) for i in range(32)],
+            "rope_scaling": {"type": "longrope", **{n: [1.0] * 32_768 for n in LISTS}},
+        },
+    ],
+)
+def test_lists_that_would_make_many_tables_are_refused(
+    client: Client, hostile: dict[str, object]
+) -> None:
+    assert client.post("/rope/config", json=llama(**hostile)).status_code == 422
+
+
+@pytest.mark.parametrize("rope_type", RULE_TYPES)
+def test_every_key_of_a_rule_is_one_that_the_table_takes(rope_type: str) -> None:
+    for name in set(RULE_TYPES[rope_type]) - {"short_mscale", "long_mscale"}:
+        assert name in taken_by(rope_type, {name: 1})
+
+
 SCALARS = st.one_of(
     st.none(),
     st.booleans(),
@@ -219,14 +324,15 @@ BLOCKS = st.dictionaries(st.sampled_from([*RULE, "type", "x"]), VALUES, max_size
 NESTED = st.dictionaries(st.sampled_from(["full_attention", "sliding_attention", "x"]), BLOCKS)
 TYPES = ["llama", "gemma3_text", "phi3", "deepseek_v3", "gptj", "llama4_text", "qwen2_vl", "x"]
 ANY = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=3) | NESTED, max_leaves=5)
+ANYTHING = st.dictionaries(st.text(), ANY | st.dictionaries(st.text(), ANY, max_size=3), max_size=5)
 CONFIGS = st.fixed_dictionaries(
     {},
     optional={
         "model_type": st.sampled_from(TYPES) | ANY,
         "head_dim": st.sampled_from([2, 4, 64, 128]) | ANY,
-        "rope_scaling": BLOCKS | NESTED | ANY,
-        "rope_parameters": BLOCKS | NESTED | ANY,
-        "text_config": st.dictionaries(st.sampled_from(sorted(TOP)), VALUES, max_size=4),
+        "rope_scaling": BLOCKS | NESTED | ANY | ANYTHING,
+        "rope_parameters": BLOCKS | NESTED | ANY | ANYTHING,
+        "text_config": ANYTHING | st.dictionaries(st.sampled_from(sorted(TOP)), VALUES, max_size=4),
         "yarn": BLOCKS,
         "layer_types": st.lists(st.sampled_from(["full_attention", "sliding_attention"])) | ANY,
         **{name: VALUES for name in TOP if name not in {"head_dim", "layer_types"}},
@@ -289,7 +395,22 @@ PLAUSIBLE_CONFIGS = st.fixed_dictionaries(
 )
 
 
-@given(config=CONFIGS | PLAUSIBLE_CONFIGS)
+def merged(parts: tuple[dict[str, object], dict[str, object]]) -> dict[str, object]:
+    return {**parts[0], **parts[1]}
+
+
+EVERY_CONFIG = PLAUSIBLE_CONFIGS | st.tuples(ANYTHING, CONFIGS | PLAUSIBLE_CONFIGS).map(merged)
+
+
+def numbers_in(data: object) -> list[object]:
+    return (
+        [number for item in data for number in numbers_in(item)]
+        if isinstance(data, list)
+        else [data]
+    )
+
+
+@given(config=EVERY_CONFIG)
 def test_any_object_gives_tables_that_work_or_pointers(
     client: Client, config: dict[str, object]
 ) -> None:
@@ -305,3 +426,8 @@ def test_any_object_gives_tables_that_work_or_pointers(
             frequencies = client.get(urls["frequencies"] + "&part=inv_freq")
             table = client.get(urls["table"] + "&positions=0,7")
             assert (frequencies.status_code, table.status_code) == (200, 200)
+            assert client.head(urls["file"]).status_code == 200
+            for answered in (frequencies, table):
+                for number in numbers_in(answered.json()["data"]):
+                    assert isinstance(number, float | int)
+                    assert isfinite(number)

@@ -75,7 +75,7 @@ def test_every_bound_that_is_named_is_that_of_a_key() -> None:
         ("head_dim=80&rope_type=linear&factor=2&partial_rotary_factor=0.25", 20),
         ("head_dim=80&rope_type=proportional&partial_rotary_factor=0.25", 80),
         ("rotary_dim=80&rope_type=proportional&partial_rotary_factor=0.25", 80),
-        ("head_dim=80&rope_type=proportional&rotary_dim=40", 40),
+        ("head_dim=80&rope_type=proportional&rotary_dim=80", 80),
         ("inv_freq=1,0.5,0.25", 6),
         ("inv_freq=1,0.5&head_dim=8&partial_rotary_factor=0.5", 4),
     ],

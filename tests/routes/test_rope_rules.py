@@ -7,7 +7,8 @@ from urllib.parse import urlencode
 import pytest
 
 from service.errors import InvalidParameters
-from service.routes.rope_rules import MAX_FACTOR, MIN_FACTOR, SHARED, TAKEN, make_rule, taken_by
+from service.routes.rope_rules import SHARED, TAKEN, make_rule, taken_by
+from service.tables.limits import MAX_FACTOR, MIN_FACTOR
 from service.tables.rope_rules import (
     Default,
     Dynamic,

@@ -109,7 +109,7 @@ def test_the_parameters_of_an_answer_ask_for_it_again(client: Client, more: str)
         ("head_dim=16&grid=1,2,3", ["grid"]),
         ("head_dim=16&seq_len=1&positions_h=1", ["positions_h"]),
         (f"{MROPE}&positions_t=1&positions_w=1", ["positions_h"]),
-        (f"{MROPE}&positions_t=1,2&positions_h=1,2&positions_w=1", ["positions_h"]),
+        (f"{MROPE}&positions_t=1,2&positions_h=1,2&positions_w=1", ["positions_w"]),
         (f"{MROPE}&grid=1,2,3&seq_len=6", ["seq_len"]),
         (f"{MROPE}&grid=1,2,3&start=6&positions=1", ["start", "positions"]),
         (f"{MROPE}&grid=1,2,3&positions_w=1", ["positions_w"]),
@@ -190,12 +190,54 @@ def test_the_distance_grows_with_positions_and_includes_the_element_type(client:
     assert bound(f"positions={MAX_POSITION}&dtype=float64") <= 2.0001
 
 
-@pytest.mark.parametrize("query", ["angle=exact", "xpos=query", "angle=float32&pack=angle"])
+@pytest.mark.parametrize("query", ["angle=exact", "xpos=query", "pack=angle"])
 def test_only_rounded_sines_are_at_a_distance(client: Client, query: str) -> None:
     answer = client.get(f"/rope?head_dim=8&seq_len=2&{query}")
 
     assert "Array-Error-Bound" not in answer.headers
     assert "error_bound" not in answer.json()
+
+
+@pytest.mark.parametrize(
+    ("query", "parameter"),
+    [
+        ("xpos=query", "xpos"),
+        ("mrope_section=1024,1024,1", "mrope_section"),
+        ("rope_type=ntk&factor=2&mixed_b=0.5", "mixed_b"),
+    ],
+)
+def test_what_costs_more_by_channel_has_fewer(client: Client, query: str, parameter: str) -> None:
+    answer = client.get(f"/rope.bin?head_dim=4098&seq_len=1&{query}")
+
+    assert answer.status_code == 422
+    assert [error["parameter"] for error in answer.json()["errors"]] == [parameter]
+
+
+def test_there_is_but_one_zero(client: Client) -> None:
+    """Equal parameters name one table, whichever of two equal numbers came first."""
+    url = "/rope.bin?angle=float32&pack=angle&seq_len=2&inv_freq="
+
+    negative, positive = client.get(f"{url}-0.0,1"), client.get(f"{url}0,1")
+
+    assert negative.content == positive.content == client.get(f"{url}-0,1").content
+    assert negative.headers["ETag"] == positive.headers["ETag"]
+    assert negative.content[:4] == bytes(4)
+
+
+def test_angles_are_at_a_distance_of_their_own(client: Client) -> None:
+    url = "/rope?head_dim=8&positions=1099511627777&angle=float32&dtype=float64"
+
+    angles, sines = client.get(f"{url}&pack=angle").json(), client.get(url).json()
+
+    assert sines["error_bound"] < 2.1
+    assert angles["error_bound"] > 10_000
+
+
+def test_only_so_many_angles_are_rounded_as_an_engine_may_have(client: Client) -> None:
+    for channels, status in ((1024, 200), (1026, 422)):
+        answer = client.get(f"/rope.bin?head_dim={channels}&seq_len=1&angle=float32")
+        assert answer.status_code == status
+    assert answer.json()["errors"][0]["parameter"] == "angle"
 
 
 def test_the_distance_of_mrope_is_that_of_all_axes(client: Client) -> None:

@@ -5,6 +5,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 import numpy as np
 import pytest
+from hypothesis import Phase, given, settings
 
 from service.lru import ByteBoundedLRU
 from service.tables import angle, dtypes, factors, float32_angle, phasor, scaling
@@ -31,8 +32,11 @@ def fresh_setups(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(factors, "_setups", ByteBoundedLRU(2**26))
 
 
-def exactness_of_the_encoding() -> None:
-    test_sinusoidal.test_float64_is_within_six_units_and_small_angles_keep_their_relative_precision()
+# What fails here is meant to: no smaller example of it is looked for.
+@settings(max_examples=120, phases=[Phase.explicit, Phase.generate])
+@given(**test_sinusoidal.SPECS)
+def exactness_of_the_encoding(d_model: int, base: float, positions: list[int], layout: str) -> None:
+    test_sinusoidal.check_exactness(d_model, base, positions, layout)
 
 
 def test_without_a_mutant_the_encoding_is_exact() -> None:

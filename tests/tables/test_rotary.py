@@ -127,14 +127,14 @@ def test_the_error_bound_holds_for_the_elements_as_they_are(dtype: str, rule: Ro
 
 
 def test_only_rounded_angles_have_an_error_bound() -> None:
-    """That of sines and cosines: angles are what they are said to be."""
     exact, rounded = (
         AlongSequence(RULE, Positions.contiguous(0, 3), rounding) for rounding in ROUNDINGS
     )
 
     assert rotary.rope(turns=exact, pack="half", dtype=FLOAT32).error_bound is None
     assert rotary.rope(turns=rounded, pack="half", dtype=FLOAT32).error_bound is not None
-    assert rotary.rope(turns=rounded, pack="angle", dtype=FLOAT64).error_bound is None
+    assert rotary.rope(turns=rounded, pack="angle", dtype=FLOAT64).error_bound is not None
+    assert rotary.rope(turns=exact, pack="angle", dtype=FLOAT64).error_bound is None
 
 
 def test_frequencies_are_the_numbers_nearest_to_the_formula() -> None:

@@ -63,6 +63,10 @@ def sampled_pairs(d_model: int) -> list[int]:
 def test_float64_is_within_six_units_and_small_angles_keep_their_relative_precision(
     d_model: int, base: float, positions: list[int], layout: str
 ) -> None:
+    check_exactness(d_model, base, positions, layout)
+
+
+def check_exactness(d_model: int, base: float, positions: list[int], layout: str) -> None:
     rows = read(d_model, base, positions, layout, "float64")
 
     for row, position in zip(rows, positions, strict=True):

@@ -12,8 +12,9 @@ from service.tables.float32_angle import float32_distance
 from service.tables.phasor import PhasorTable
 from service.tables.positions import Positions
 from service.tables.rope_rules import Default, Yarn
+from service.tables.rotary_rule import Given
 from service.tables.table import size
-from service.tables.turns import AlongSequence, distance_of, rounding_parameters
+from service.tables.turns import AlongSequence, rounding_parameters
 from service.tables.xpos import XPos
 
 RULE = Default(8, 10000.0)
@@ -92,10 +93,26 @@ def test_only_rounded_angles_are_at_a_distance() -> None:
 def test_the_distance_is_that_of_what_is_moved_farthest() -> None:
     near, far = [Decimal("0.1")], [Decimal("0.3")]
 
-    both = distance_of([(near, 5), (far, 1000)], 1.0)
+    def distance(frequencies: list[Decimal], farthest: int, scale: float = 1.0) -> float:
+        rule = Given(tuple(map(float, frequencies)), scale)
+        turns = AlongSequence(rule, Positions.contiguous(farthest, 1), "float32")
+        return turns.distance() or 0.0
 
-    assert both == distance_of([(far, 1000)], 1.0) > distance_of([(near, 5)], 1.0)
-    assert distance_of([(far, 2**62)], 3.0) >= 6.0
+    assert distance(near + far, 1000) == distance(far, 1000) > distance(near, 5)
+    assert distance(far, 2**62, 3.0) == pytest.approx(6.0)
+
+
+def test_angles_are_at_a_distance_that_has_no_limit() -> None:
+    exact, rounded = (
+        AlongSequence(SCALED, Positions.contiguous(2**40 + 1, 1), rounding)
+        for rounding in ("exact", "float32")
+    )
+
+    assert exact.angle_distance() is None
+    found, near = (turns.angles(FLOAT64, (1, 4)).read(0, 4) for turns in (rounded, exact))
+    moved = np.abs(found - near).max()
+    assert 2 < moved <= (rounded.angle_distance() or 0) < 100 * moved
+    assert np.abs(found).max() <= rounded.reach
 
 
 def test_the_peak_of_xpos_is_that_of_the_distance_from_its_centre() -> None:
