@@ -316,3 +316,12 @@ def test_no_frequency_is_a_number_that_is_none(client: Client, keys: dict[str, A
 
 def test_every_rope_type_is_tried() -> None:
     assert {kind.strip() for kind in OF_TYPE} == set(get_args(RopeType))
+
+
+def test_proportional_heads_are_all_rotary(client: Client) -> None:
+    url = "/rope/frequencies?rope_type=proportional&partial_rotary_factor=0.5&head_dim=8"
+
+    faults = client.get(f"{url}&rotary_dim=4").json()["errors"]
+
+    assert [(fault["parameter"], fault["value"]) for fault in faults] == [("rotary_dim", "4")]
+    assert client.get(f"{url}&rotary_dim=8").json() == client.get(url).json()
