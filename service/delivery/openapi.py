@@ -8,9 +8,10 @@ from service.delivery import problems
 from service.delivery.negotiation import DIGEST_SUFFIX
 from service.delivery.openapi_schemas import COMPONENTS, Json, object_schema, query_parameters
 from service.delivery.parameters import Model, Parameters, parse_query, read_parameters
-from service.delivery.problem_responses import problem_responses
+from service.delivery.problem_responses import OF_JSON_BODIES, problem_responses
 from service.delivery.problems import ProblemType
 from service.delivery.resource import Resource, Transform
+from service.errors import PosrefError
 from service.formats import FORMATS
 from service.formats.json_text import JSON
 from service.tables.document import Document
@@ -90,7 +91,7 @@ def post_operation(resource: Resource, suffix: str) -> Json:
             "parameters": _path_parameters(suffix, document),
             "requestBody": {"required": True, "content": {JSON.media_type: content}},
             "responses": {"200": _documents(_written(document))}
-            | _problems(_POST_PROBLEMS, suffix),
+            | _problems(_POST_PROBLEMS, suffix, OF_JSON_BODIES),
         },
     )
 
@@ -173,9 +174,13 @@ def _documents(example: Any) -> Json:
     return {"description": "The arrays", "content": formats}
 
 
-def _problems(listed: tuple[ProblemType, ...], suffix: str) -> Json:
+def _problems(
+    listed: tuple[ProblemType, ...],
+    suffix: str,
+    examples: Mapping[ProblemType, PosrefError] | None = None,
+) -> Json:
     """Document problems; an extension may be none that exists."""
-    return problem_responses((*listed, problems.NOT_FOUND) if suffix else listed)
+    return problem_responses((*listed, problems.NOT_FOUND) if suffix else listed, examples)
 
 
 def _path_parameters(suffix: str, document: Document) -> list[Json]:

@@ -3,11 +3,10 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from service import errors
 from service.delivery import problems
 from service.delivery.openapi import operation, tag_of
 from service.delivery.openapi_schemas import Json, query_parameters
-from service.delivery.problem_responses import problem_responses
+from service.delivery.problem_responses import OF_JSON_BODIES, problem_responses
 from service.delivery.reports import Report
 from service.formats.json_text import JSON
 
@@ -18,15 +17,6 @@ _REPORT_PROBLEMS = (
     problems.UNSUPPORTED_MEDIA_TYPE,
     problems.INTERNAL_ERROR,
 )
-_EXAMPLES_OF_REPORTS = {
-    problems.INVALID_BODY: errors.InvalidBody("the body must be a JSON object"),
-    problems.BODY_TOO_LARGE: errors.BodyTooLarge(
-        "the body is longer than 4194304 bytes (POSREF_MAX_JSON_BODY_BYTES)"
-    ),
-    problems.UNSUPPORTED_MEDIA_TYPE: errors.UnsupportedMediaType(
-        f"the body is said to be text/plain: send {JSON.media_type}"
-    ),
-}
 _PAGE_PROBLEMS = (problems.INVALID_PARAMETERS, problems.INTERNAL_ERROR)
 
 
@@ -57,7 +47,7 @@ def report_operation(report: Report) -> Json:
                 },
             },
             "responses": {"200": {"description": report.says, "content": {JSON.media_type: said}}}
-            | problem_responses(_REPORT_PROBLEMS, _EXAMPLES_OF_REPORTS),
+            | problem_responses(_REPORT_PROBLEMS, OF_JSON_BODIES),
         },
     )
 

@@ -52,6 +52,17 @@ _EXAMPLES: Mapping[ProblemType, errors.PosrefError] = {
     problems.INTERNAL_ERROR: problems.FAILURE,
 }
 
+OF_JSON_BODIES: Mapping[ProblemType, errors.PosrefError] = {
+    problems.INVALID_BODY: errors.InvalidBody("the body must be a JSON object"),
+    problems.BODY_TOO_LARGE: errors.BodyTooLarge(
+        "the body is longer than 4194304 bytes (POSREF_MAX_JSON_BODY_BYTES)"
+    ),
+    problems.UNSUPPORTED_MEDIA_TYPE: errors.UnsupportedMediaType(
+        "the body is said to be text/plain: send application/json"
+    ),
+}
+"""What is said where a body can only be a JSON object."""
+
 
 def problem_responses(
     listed: Iterable[ProblemType], examples: Mapping[ProblemType, errors.PosrefError] | None = None

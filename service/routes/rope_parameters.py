@@ -8,7 +8,7 @@ from pydantic import Field
 from service.errors import Fault, InvalidParameters
 from service.grammar import Boolean, Integer, Real, spelled
 from service.routes.parameters import Reals, impossible
-from service.routes.rope_rules import SHARED, TAKEN, make_rule, taken_by
+from service.routes.rope_rules import SHARED, TAKEN, chosen_by, make_rule, taken_by
 from service.routes.rope_widths import WidthParameters, paired
 from service.tables.angle import MAX_FREQUENCY, MIN_FREQUENCY, is_valid_frequency
 from service.tables.limits import (
@@ -149,7 +149,7 @@ class RuleParameters(WidthParameters):
         if rotary_dim is None:
             rule = "head_dim is required, unless rotary_dim or inv_freq is given"
             raise impossible("head_dim", None, rule)
-        self._refuse(taken_by(rope_type, keys), rope_type)
+        self._refuse(taken_by(rope_type, keys), chosen_by(rope_type, keys))
         return make_rule(rope_type, rotary_dim, self.rope_theta or DEFAULT_ROPE_THETA, keys)
 
     def _whole_head(self, head_dim: int | None) -> int | None:
@@ -165,9 +165,9 @@ class RuleParameters(WidthParameters):
         """Give the keys that were set and that some rules take."""
         return {name: value for name, value in self if name in TAKEN and value is not None}
 
-    def _refuse(self, taken: frozenset[str], rope_type: str) -> None:
+    def _refuse(self, taken: frozenset[str], chooser: str) -> None:
         faults = [
-            Fault(name, spelled(value), f"{name} does not go with rope_type={rope_type}")
+            Fault(name, spelled(value), f"{name} does not go with {chooser}")
             for name, value in self._keys().items()
             if name not in taken
         ]

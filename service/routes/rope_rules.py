@@ -52,6 +52,11 @@ def taken_by(rope_type: str, keys: Keys) -> frozenset[str]:
     return SHARED.union(maker.required, maker.optional)
 
 
+def chosen_by(rope_type: str, keys: Keys) -> str:
+    """Name what chose a rule: its type, or the key that makes it another of that type."""
+    return "alpha" if _maker(rope_type, keys) is _ALPHA else f"rope_type={rope_type}"
+
+
 def make_rule(rope_type: str, rotary_dim: int, rope_theta: float, keys: Keys) -> RotaryRule:
     """Make a rule of the keys that it takes; raises InvalidParameters for what cannot be."""
     maker = _maker(rope_type, keys)
