@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
-from service.configs.blocks import EVERY_LAYER, Block, Blocks
+from service.configs.blocks import EVERY_LAYER, MAX_LABELS, Block, Blocks
 from service.configs.groups import split_by_layer
 from service.configs.layers import Layers, which_have
 from service.configs.lookup import Found, Log, did_you_mean
@@ -18,8 +19,11 @@ from service.errors import shortened
 from service.tables.limits import MAX_CHANNELS
 
 ASSUMED_LENGTH = 4096
-MAX_NUMBERS = 2 * MAX_CHANNELS
+MAX_NUMBERS = MAX_CHANNELS // 2
 """Numbers in the lists of all entries together: each is in several URLs of the answer."""
+
+_MAX_COMPARED = 64
+_MAX_LABEL_LENGTH = 40
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,10 @@ def entries_of(
         if rule is not None:
             rules.append(rule)
             entries.append(_entry(model, rule, found, layers, log))
+        if len(entries) > MAX_LABELS:
+            detail = f"comes to more than {MAX_LABELS} types of layers"
+            log.fault(rules[0].block.place.pointer, None, detail)
+            return rules, ()
     _check_lists(rules, log)
     if len(entries) > 1:
         labels = ", ".join(entry.label for entry in entries)
@@ -111,7 +119,9 @@ def _entry(
     label = rule.block.label
     every_layer = label == EVERY_LAYER and not layers.without and found is None
     if found is None and not every_layer:
-        hint = did_you_mean(label, {*(layers.types or ()), *_types_of(model)} - {label})
+        types = dict.fromkeys((*_types_of(model), *(layers.types or ())))
+        others = [kind for kind in islice(types, _MAX_COMPARED) if kind != label]
+        hint = did_you_mean(label, others) if len(label) <= _MAX_LABEL_LENGTH else ""
         detail = f"the config does not say which layers {label} is for{hint}"
         log.caution("layers-unknown", detail, model.place.at("layer_types"))
     return Entry(
@@ -149,10 +159,10 @@ def _length(model: TextModel, rule: Rule, log: Log) -> Found:
     return Found(length, formula, pointer)
 
 
-def _types_of(model: TextModel) -> set[str]:
+def _types_of(model: TextModel) -> tuple[str, ...]:
     """Name the layer types that a class knows."""
     pattern = model.type.layer_types
-    return {pattern.at, pattern.otherwise} if pattern else set()
+    return (pattern.at, pattern.otherwise) if pattern else ()
 
 
 def _caution_of_nope(blocks: Blocks, layers: Layers, log: Log) -> None:

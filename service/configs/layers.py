@@ -108,7 +108,7 @@ def _types(model: TextModel, log: Log) -> Found | None:
     every = found.value if found else pattern.every
     which = "every layer" if every == 1 else f"one layer in {every}"
     formula = f"{which} is {pattern.at}, {(found or count).origin}"
-    return count.computed(pattern.of(count.value, every), formula)
+    return (found or count).computed(pattern.of(count.value, every), formula)
 
 
 def _flags(model: TextModel, rules: NoRope | None) -> Found | None:

@@ -25,8 +25,10 @@ def caution_of_unread(model: TextModel, log: Log, *, has_rope: bool) -> None:
     for place in places:
         unread = [key for key in _sounding(place, has_rope=has_rope) if key not in known]
         for key in unread[:_MAX_NAMED]:
-            hint = did_you_mean(key, known) if has_rope else ""
+            hint = did_you_mean(key, known, cutoff=0.87) if has_rope else ""
             detail = f"{shortened(key)} is not read{hint}"
+            if not has_rope:
+                detail = f"{shortened(key)} asks for a rotary embedding that the class has not"
             log.caution("unknown-rope-key", detail, place.at(key))
         if len(unread) > _MAX_NAMED:
             detail = f"{len(unread) - _MAX_NAMED} more keys are not read"
@@ -36,6 +38,9 @@ def caution_of_unread(model: TextModel, log: Log, *, has_rope: bool) -> None:
 def _sounding(place: Place, *, has_rope: bool) -> Iterator[str]:
     """Find keys that sound like it, or say ``rotary``, and are not null, false, 0 or empty."""
     for key, value in place.content.items():
+        # What only says that there is, or is not, a rotary embedding is known already.
+        if (has_rope and value is True) or (not has_rope and "alibi" in key.lower()):
+            continue
         is_kind = not has_rope and "position" in key and isinstance(value, str)
         if value and (_SOUNDS_ROTARY.search(key) or (is_kind and _SOUNDS_ROTARY.search(value))):
             yield key

@@ -14,7 +14,7 @@ from service.tables.angle import MAX_POSITION
 from service.tables.axes import AngleRounding
 from service.tables.dtypes import FLOAT64, largest
 from service.tables.grid import Tokens
-from service.tables.limits import MAX_AXES_CHANNELS, MAX_FACTOR
+from service.tables.limits import MAX_AXES_CHANNELS, MAX_FACTOR, MAX_GROWN_CHANNELS
 from service.tables.mrope import AXES, MultimodalTurns
 from service.tables.positions import Positions
 from service.tables.rotary_rule import RotaryRule
@@ -119,8 +119,8 @@ class TurnParameters(AxisParameters, RuleParameters):
             return AlongSequence(rule, positions, self.angle)
         if self.angle != "exact":
             raise impossible("angle", self.angle, "angle=float32 does not go with xpos")
-        if 2 * rule.count > MAX_AXES_CHANNELS:
-            explained = f"xpos is for at most {MAX_AXES_CHANNELS} rotary channels"
+        if 2 * rule.count > MAX_GROWN_CHANNELS:
+            explained = f"xpos is for at most {MAX_GROWN_CHANNELS} rotary channels"
             raise impossible("xpos", self.xpos, explained)
         centre = positions.count // 2 if self.xpos_centre is None else self.xpos_centre
         scale_base = self.xpos_scale_base or _XPOS_SCALE_BASE

@@ -4,7 +4,10 @@ MAX_CHANNELS = 65_536
 """Channels of an encoding or of a head; heads; numbers in a list."""
 
 MAX_AXES_CHANNELS = 4096
-"""Channels that turn along several axes, or grow: each row of them costs more than one of sines."""
+"""Channels that turn along several axes: each row of them costs more than one of a sequence."""
+
+MAX_GROWN_CHANNELS = 1024
+"""Channels whose sines grow with the position: a power of its own for each, and each digit."""
 
 MAX_MIXED_CHANNELS = 512
 """Channels of the one rule whose frequencies are no series: each costs two exponentials."""

@@ -16,7 +16,8 @@ from service.tables.scaling import Decimals
 # 3.5 to this power is the last within the range of float64.
 _MAX_POWER = 566
 
-_RADIX = 64
+_SQUARINGS = 6
+_RADIX = 2**_SQUARINGS
 
 
 @dataclass(frozen=True)
@@ -78,13 +79,10 @@ def _factors(rotary_dim: int, scale_base: float, place: int) -> Float64s:
 def _digit_factors(rotary_dim: int, scale_base: float, place: int) -> tuple[list[list[float]], ...]:
     """Give those of the digits 1 … 63, and of −1 … −63."""
     context = exact_context()
-    unit = context.divide(Decimal(_RADIX**place), Decimal(scale_base))
+    ahead = [_at_place(k, rotary_dim, scale_base, place) for k in range(rotary_dim // 2)]
+    back: Decimals = [context.divide(Decimal(1), step) for step in ahead]
     sides = []
-    for sign in (Decimal(1), Decimal(-1)):
-        step: Decimals = [
-            context.exp(context.multiply(context.multiply(unit, sign), _logarithm(k, rotary_dim)))
-            for k in range(rotary_dim // 2)
-        ]
+    for step in (ahead, back):
         powers, rows = step, [[float(power) for power in step]]
         for _ in range(_RADIX - 2):
             powers = list(map(context.multiply, powers, step))
@@ -93,7 +91,11 @@ def _digit_factors(rotary_dim: int, scale_base: float, place: int) -> tuple[list
     return tuple(sides)
 
 
-def _logarithm(k: int, rotary_dim: int) -> Decimal:
-    """Give ln ζ_k."""
+def _at_place(k: int, rotary_dim: int, scale_base: float, place: int) -> Decimal:
+    """Give ζ_k^(64^place/scale_base)."""
     context = exact_context()
-    return context.ln(context.divide(Decimal(10 * k + 2 * rotary_dim), Decimal(7 * rotary_dim)))
+    zeta = context.divide(Decimal(10 * k + 2 * rotary_dim), Decimal(7 * rotary_dim))
+    power = context.exp(context.divide(context.ln(zeta), Decimal(scale_base)))
+    for _ in range(_SQUARINGS * place):
+        power = context.multiply(power, power)
+    return power

@@ -68,3 +68,25 @@ def test_a_context_length_without_use_is_a_warning() -> None:
     codes = [warning.code for warning in resolve(llama(), 20000).warnings]
     assert codes == ["context-length-unused"]
     assert "context-length-unused" not in [w.code for w in resolve(dynamic, 20000).warnings]
+
+
+def test_types_of_layers_are_bounded_all_together() -> None:
+    """By blocks and by lists at once: each is an entry with several URLs."""
+    config = {
+        "model_type": "granite_swa",
+        "layer_rope_theta": [10000.0 + i % 9 for i in range(81)],
+        "layer_types": [f"t{i // 9}" for i in range(81)],
+        "rope_parameters": {f"t{i}": {"rope_theta": 1e4} for i in range(9)},
+    }
+
+    with pytest.raises(InvalidBody, match="more than 64 types of layers"):
+        resolve(config)
+
+
+def test_a_label_too_long_to_be_a_misspelling_is_compared_with_none() -> None:
+    short, long = "full_atention", "full_atention" + "_" * 40
+    known = {"full_attention": None, "sliding_attention": {"rope_theta": 5.0}}
+    for label, has_hint in ((short, True), (long, False)):
+        blocks = {"model_type": "gemma3_text", "rope_parameters": {**known, label: {}}}
+        details = [w.detail for w in resolve(blocks).warnings if w.code == "layers-unknown"]
+        assert any("did you mean" in detail for detail in details) == has_hint

@@ -54,3 +54,8 @@ def test_of_many_keys_the_first_are_named_and_the_others_counted() -> None:
 
     assert len(details_of(llama(**many))) == 21
     assert details_of(llama(**many))[-1] == "99980 more keys are not read"
+
+
+def test_that_there_is_a_rotary_embedding_is_no_news() -> None:
+    assert details_of(llama(rotary=True, use_rotary_pos_emb=True)) == []
+    assert details_of({"model_type": "mpt", "attn_config": {"alibi": True}}) == []
