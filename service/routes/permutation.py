@@ -7,7 +7,7 @@ from pydantic import Field
 from service.delivery.resource import ArrayParameters, Resource
 from service.grammar import Integer
 from service.routes.parameters import impossible
-from service.routes.rope_widths import WidthParameters, paired
+from service.routes.rope_widths import WidthParameters, paired, rotary_offset_field
 from service.tables import permutation
 from service.tables.document import Document
 from service.tables.dtypes import INDEX_DTYPES, INT32
@@ -19,13 +19,7 @@ _MAX_INT32_ROWS = 2**31
 class PermutationParameters(ArrayParameters, WidthParameters):
     """Parameters of an index vector of weights."""
 
-    rotary_offset: Integer = Field(
-        default=0,
-        ge=0,
-        le=MAX_CHANNELS,
-        description="Channels of a head before the first that turns.",
-        examples=[0],
-    )
+    rotary_offset: Integer = rotary_offset_field()
     layout: Literal["interleaved", "half"] = Field(
         default="interleaved",
         description="Layout of the weights there are: interleaved, as Meta's, or half, as those of "

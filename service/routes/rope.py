@@ -16,10 +16,10 @@ from service.routes.parameters import (
 from service.routes.rope_packs import PackParameters
 from service.routes.rope_parameters import RuleParameters
 from service.routes.rope_turns import TurnParameters
+from service.routes.rope_widths import rotary_offset_field
 from service.tables import rotary
 from service.tables.document import Document
 from service.tables.dtypes import REAL_DTYPES, largest
-from service.tables.limits import MAX_CHANNELS
 from service.tables.positions import Positions
 from service.tables.rotation import Rotation
 from service.tables.table import StoredTable
@@ -66,13 +66,7 @@ class ApplyParameters(StartParameters, TurnParameters):
         "transformers reads interleaved pairs and writes half ones.",
         examples=["half"],
     )
-    rotary_offset: Integer = Field(
-        default=0,
-        ge=0,
-        le=MAX_CHANNELS,
-        description="Channels of a head before the first that turns.",
-        examples=[0],
-    )
+    rotary_offset: Integer = rotary_offset_field()
     inverse: Boolean = Field(
         default=False,
         description="Turn the other way, which undoes it where nothing is scaled.",

@@ -66,3 +66,15 @@ def paired(origin: str, value: object, rotary_dim: int | None) -> int | None:
         rule = f"channels turn in pairs: {origin} gives {rotary_dim}, not an even number from 2 on"
         raise impossible(origin, value, rule)
     return rotary_dim
+
+
+def rotary_offset_field() -> int:
+    """Make the field of the channels of a head before the first that turns."""
+    field: int = Field(
+        default=0,
+        ge=0,
+        le=MAX_CHANNELS,
+        description="Channels of a head before the first that turns.",
+        examples=[0],
+    )
+    return field

@@ -1,7 +1,7 @@
 """``/rope`` through HTTP: tables in every packing, and applied results."""
 
 import io
-from typing import Any, get_args
+from typing import Any
 
 import httpx
 import ml_dtypes
@@ -10,7 +10,6 @@ import pytest
 import safetensors.numpy
 from numpy.typing import NDArray
 
-from service.routes.rope_packs import PackName
 from service.tables.packs import CONSUMERS, PACKS
 from tests.client import Client
 
@@ -241,10 +240,6 @@ def test_a_list_of_frequencies_is_bounded(client: Client) -> None:
 
     assert answer.status_code == 422
     assert "no longer than 32768" in answer.json()["detail"]
-
-
-def test_every_packing_and_every_consumer_may_be_asked_for() -> None:
-    assert list(get_args(PackName)) == [*PACKS, *CONSUMERS]
 
 
 @pytest.mark.parametrize("consumer", CONSUMERS)

@@ -299,3 +299,16 @@ def test_bounds_of_factors_are_those_of_the_lists() -> None:
     for bound in (MIN_FACTOR, MAX_FACTOR):
         keys = {"freq_factors": (bound,) * 4}
         assert make_rule("default", 8, 1e4, keys) == Default(8, 1e4, (bound,) * 4)
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_every_number_on_the_way_may_be_asked_for_alone(client: Client, name: str) -> None:
+    rope_type, keys, _ = RULES[name]
+    url = f"/rope/frequencies?{spelled(rope_type, keys)}"
+
+    every = client.get(url).json()["data"]
+
+    assert set(every) >= {"inv_freq", "wavelength", "attention_factor"}
+    for part, values in every.items():
+        alone = client.get(f"{url}&part={part}").json()
+        assert alone["data"] == values, part
