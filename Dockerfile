@@ -26,9 +26,11 @@ LABEL org.opencontainers.image.title="posref" \
 
 COPY --from=build /opt/posref /opt/posref
 
-# pip has compiled the modules: nothing is written where everything is read-only.
+# pip has compiled the modules: nothing is written where everything is read-only, but for the list
+# of fonts that a first picture makes, in memory.
 ENV PATH=/opt/posref/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
+    TMPDIR=/dev/shm \
     PYTHONUNBUFFERED=1 \
     POSREF_HOST=0.0.0.0
 

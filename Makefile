@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: serve test check test-system bench lock openapi format clean
+.PHONY: serve test check test-system bench lock openapi pictures format clean
 .DELETE_ON_ERROR:
 
 serve: $(VENV)/runtime.stamp ## Serve on port 8000, or as POSREF_* variables say
@@ -23,6 +23,9 @@ test-system: $(VENV)/dev.stamp ## Run the tests with real servers, containers an
 
 bench: $(VENV)/dev.stamp ## Measure beside peers, in one run on this machine
 	$(BIN)/python -m benchmarks
+
+pictures: $(VENV)/dev.stamp ## Draw the pictures of the documents
+	$(BIN)/python tests/data/draw_pictures.py
 
 format: $(VENV)/dev.stamp ## Rewrite what the linter can
 	$(BIN)/ruff check --fix .

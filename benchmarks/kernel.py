@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from benchmarks.cases import BASE
 from benchmarks.figures import Measured, in_turns
 from service.tables import sinusoidal
+from service.tables.conventions import recipe
 from service.tables.dtypes import FLOAT32
 from service.tables.positions import Positions
 from service.tables.table import size
@@ -28,10 +29,8 @@ CHECKED_ROWS = (4097, ROWS - 1)
 
 def posref(start: int, rows: int, width: int, base: float) -> Rows:
     document = sinusoidal.encoding(
-        d_model=width,
-        base=base,
+        recipe=recipe("vaswani", width, {"base": base, "layout": "interleaved"}),
         positions=Positions.contiguous(start, rows),
-        layout="interleaved",
         batch=False,
         dtype=FLOAT32,
     )

@@ -8,7 +8,7 @@ from fastapi import FastAPI
 
 from service import __version__
 from service.delivery import wire
-from service.delivery.endpoints import add_report, add_resource, add_transform
+from service.delivery.endpoints import add_posted, add_report, add_resource
 from service.delivery.layers import FailuresAsProblems, OpenToEveryOrigin
 from service.delivery.metrics import Counted
 from service.delivery.openapi import served_document
@@ -16,7 +16,7 @@ from service.delivery.openapi_pages import report_schemas
 from service.delivery.problems import add_problem_handlers
 from service.delivery.respond import Delivery
 from service.delivery.warm import WarmAnswers
-from service.routes import REPORTS, RESOURCES, TRANSFORMS
+from service.routes import COMPOSITIONS, REPORTS, RESOURCES, TRANSFORMS
 from service.routes.pages import add_pages
 from service.settings import Settings, load_settings
 
@@ -45,7 +45,9 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     for resource in RESOURCES:
         add_resource(app, resource, delivery)
     for transform in TRANSFORMS:
-        add_transform(app, transform, delivery)
+        add_posted(app, transform, delivery)
+    for composition in COMPOSITIONS:
+        add_posted(app, composition, delivery)
     for report in REPORTS:
         add_report(app, report, delivery)
     add_pages(app, delivery.metrics)

@@ -14,11 +14,13 @@ from pydantic import BeforeValidator
 from service.errors import shortened
 from service.tables.angle import MAX_POSITION
 from service.tables.positions import Positions, Run
+from service.tables.real_positions import MIN_REAL_POSITION, RealPositions
 
 Item = TypeVar("Item")
 
 _INTEGER = re.compile(r"-?[0-9]+", re.ASCII)
 _REAL = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?", re.ASCII)
+_POINT = re.compile(r"[.eE]")
 _BOOLEANS = {"true": True, "false": False}
 _MAX_INTEGER_DIGITS = 40
 _MAX_REAL_LENGTH = 800
@@ -94,6 +96,28 @@ def positions(value: Any) -> Positions:
     if result.count > 2**63 - 1:
         raise ValueError("must be fewer than 2^63 positions")
     return result
+
+
+def real_positions(value: Any) -> Positions | RealPositions:
+    """Read positions that may be fractions: a list of numbers, if one of them is no integer."""
+    items = value.split(",") if isinstance(value, str) else value
+    if isinstance(items, float):
+        items = [items]
+    if not isinstance(items, list | tuple) or not any(map(_is_fractional, items)):
+        return positions(value)
+    rule = "a list of numbers, without ranges where some are fractions"
+    listed = RealPositions(tuple(_item(real, item, rule) for item in items))
+    far = listed.out_of_range
+    if far is not None:
+        raise ValueError(
+            f"must lie within ±2^62, from {MIN_REAL_POSITION:g} on, and {far} does not"
+        )
+    return listed.whole() if listed.is_whole else listed
+
+
+def _is_fractional(item: Any) -> bool:
+    """Tell whether an item is spelled as a number that is no integer."""
+    return isinstance(item, float) or (isinstance(item, str) and bool(_POINT.search(item)))
 
 
 def _runs(items: list[Any] | tuple[Any, ...]) -> Iterator[Run]:

@@ -12,7 +12,13 @@ from service.delivery.representation import represent
 from service.delivery.wanted import Wanted
 from service.errors import NotFound
 from service.formats.format import Body
-from service.routes import REPORTS, RESOURCES, TRANSFORMS
+from service.routes import COMPOSITIONS, REPORTS, RESOURCES, TRANSFORMS
+
+_POSTED = {
+    *(transform.path for transform in TRANSFORMS),
+    *(composition.path for composition in COMPOSITIONS),
+    *(report.path for report in REPORTS),
+}
 
 
 def find_body(url: str) -> Body:
@@ -30,8 +36,7 @@ def find_body(url: str) -> Body:
     resource_path, dot, text = path.partition(".")
     resource = next((known for known in RESOURCES if known.path == resource_path), None)
     if resource is None:
-        posted = {*(transform.path for transform in TRANSFORMS), *(each.path for each in REPORTS)}
-        if resource_path in posted:
+        if resource_path in _POSTED:
             raise NotFound(f"{resource_path} works on what is posted to a server")
         raise unknown_path(resource_path, [known.path for known in RESOURCES])
     extension, is_digest = read_extension(text if dot else None)

@@ -5,6 +5,7 @@ import pytest
 from service import grammar
 from service.tables.angle import MAX_POSITION
 from service.tables.positions import Positions
+from service.tables.real_positions import RealPositions
 
 
 @pytest.mark.parametrize(
@@ -153,3 +154,74 @@ def test_lists_of_integers_are_integers_with_commas(value: object) -> None:
     assert grammar.integers("1,-2") == grammar.integers([1, -2]) == (1, -2)
     with pytest.raises(ValueError, match="integer"):
         grammar.integers(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "numbers"),
+    [
+        ("0.5", (0.5,)),
+        ("0,0.5,-17.25", (0.0, 0.5, -17.25)),
+        ("1e-3,2", (0.001, 2.0)),
+        ("5E-1", (0.5,)),
+        ([0, 0.5, 3], (0.0, 0.5, 3.0)),
+        ((0.1, "0.2"), (0.1, 0.2)),
+        ("-0.0,0.5", (0.0, 0.5)),
+        ("4611686018427387904,0.5,1e-30", (2.0**62, 0.5, 1e-30)),
+        ("0.1000000000000000055511151231257827", (0.1,)),
+    ],
+)
+def test_positions_of_which_one_is_a_fraction_are_real(
+    value: object, numbers: tuple[float, ...]
+) -> None:
+    assert grammar.real_positions(value) == RealPositions(numbers)
+
+
+@pytest.mark.parametrize(
+    ("value", "canonical"),
+    [
+        ("0,5,9:20:2", "0,5,9:20:2"),
+        ("0.0,1.0,2", "0:3"),
+        ("1e3", "1000"),
+        ([1.0, 2.0, 3.0], "1:4"),
+        ([-0.0], "0"),
+        (7, "7"),
+        ("4611686018427387904.0", str(2**62)),
+        (["3:6", 9], "3:6,9"),
+    ],
+)
+def test_positions_that_are_all_whole_are_integers_however_they_are_spelled(
+    value: object, canonical: str
+) -> None:
+    read = grammar.real_positions(value)
+
+    assert isinstance(read, Positions)
+    assert str(read) == canonical
+
+
+@pytest.mark.parametrize(
+    ("value", "rule"),
+    [
+        ("0.5,3:5", "without ranges where some are fractions, and 3:5 must be a number"),
+        ("0.5,,1", "and nothing must be a number"),
+        ("0.5,x", "and x must be a number"),
+        ("0.5,01", "and 01 must be a number spelled as in JSON"),
+        (".5", "must be a number spelled as in JSON"),
+        ([0.5, True], "must be a number"),
+        ([0.5, None], "must be a number"),
+        ([0.5, [1]], "must be a number"),
+        ([float("nan")], "must be a number within the range of binary64"),
+        ("1e400", "must be a number within the range of binary64"),
+        ("0.5,1e19", "must lie within ±2\\^62, from 1e-30 on, and 1e\\+19 does not"),
+        ("0.5,1e-31", "must lie within ±2\\^62, from 1e-30 on, and 1e-31 does not"),
+        ([5e18], "must lie within"),
+        ("1.0,1e300", "must lie within"),
+        ("5:5", "is empty"),
+        ("", "must be an integer"),
+        ([], "not empty"),
+        (True, "must be a list"),
+        (None, "must be a list"),
+    ],
+)
+def test_what_is_no_real_position_is_refused_by_rule(value: object, rule: str) -> None:
+    with pytest.raises(ValueError, match=rule):
+        grammar.real_positions(value)

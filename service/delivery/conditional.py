@@ -21,7 +21,7 @@ def entity_tag(document: Document, form: Format, variant: str = "") -> str:
     """Name the bytes of a document in a format, without making one of them.
 
     It is strong: spec, format and revision fix the bytes, and so does the encoder's version
-    where the format has one.
+    where the format has one. That of a drawing is weak: another machine may draw it another way.
 
     Args:
         document: what is written.
@@ -37,7 +37,8 @@ def entity_tag(document: Document, form: Format, variant: str = "") -> str:
         form.version,
         *([variant] if variant else ()),
     ]
-    return f'"{sha256(json.dumps(described).encode()).hexdigest()[:32]}"'
+    tag = f'"{sha256(json.dumps(described).encode()).hexdigest()[:32]}"'
+    return weak(tag) if form.is_drawn else tag
 
 
 def weak(tag: str) -> str:

@@ -9,11 +9,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from service.delivery.bodies import format_of_body, receive_body, require_json
-from service.delivery.openapi import (
-    get_operation,
-    post_operation,
-    transform_operation,
-)
+from service.delivery.composition import Composition
+from service.delivery.openapi import get_operation, post_operation
+from service.delivery.openapi_arrays import posted_operation
 from service.delivery.openapi_pages import report_operation
 from service.delivery.parameters import NoParameters, given_twice, parse_query, read_parameters
 from service.delivery.reports import Report, report_answer
@@ -59,8 +57,8 @@ def add_resource(app: FastAPI, resource: Resource, delivery: Delivery) -> None:
         app.add_api_route(path, post, methods=["POST"], **post_operation(resource, suffix))
 
 
-def add_transform(app: FastAPI, transform: Transform, delivery: Delivery) -> None:
-    """Serve a transform: POST of arrays, with and without extension."""
+def add_posted(app: FastAPI, posted: Transform | Composition, delivery: Delivery) -> None:
+    """Serve what is made of arrays: POST of them, with and without extension."""
 
     async def post(request: Request) -> Response:
         wanted, query = Wanted.by(request), _query(request)
@@ -68,16 +66,16 @@ def add_transform(app: FastAPI, transform: Transform, delivery: Delivery) -> Non
         body = await receive_body(request, form, delivery.settings)
 
         def transformed() -> Document:
-            content = form.read(body)
+            content = form.read(body, posted.names)
             values = _merged(query, content.parameters)
-            return transform.resolve(read_parameters(transform.parameters, values), content.arrays)
+            return posted.resolve(read_parameters(posted.parameters, values), content.arrays)
 
         document = await delivery.workers.run(transformed, len(body))
         return await delivery.answer_uncached(document, replace(wanted, default=form))
 
     for suffix in ("", EXTENSION):
-        path = transform.path + suffix
-        app.add_api_route(path, post, methods=["POST"], **transform_operation(transform, suffix))
+        path = posted.path + suffix
+        app.add_api_route(path, post, methods=["POST"], **posted_operation(posted, suffix))
 
 
 def add_report(app: FastAPI, report: Report, delivery: Delivery) -> None:

@@ -15,6 +15,7 @@ RawHeaders: TypeAlias = list[tuple[bytes, bytes]]
 
 EXPOSED_HEADERS = (
     "Accept-Ranges",
+    "Array-Axes",
     "Array-Dtype",
     "Array-Error-Bound",
     "Array-Shape",
@@ -63,6 +64,8 @@ def array_headers(document: Document) -> dict[str, str]:
         headers["Array-Dtype"] = document.dtype
     if document.error_bound is not None:
         headers["Array-Error-Bound"] = repr(document.error_bound)
+    if document.axes:
+        headers["Array-Axes"] = ", ".join(document.axes)
     return headers
 
 
@@ -119,4 +122,4 @@ def file_name(document: Document, form: Format, tag: str) -> str:
     """Name the file that a document is saved as; different tables get different names."""
     name = document.kind.replace("-", "_")
     shape = "x".join(map(str, document.shape)) + "_" if document.shape is not None else ""
-    return f"{name}_{shape}{tag[1:9]}.{form.extension}"
+    return f"{name}_{shape}{tag.removeprefix('W/')[1:9]}.{form.extension}"

@@ -10,14 +10,14 @@ from service.delivery.openapi_schemas import COMPONENTS, Json, object_schema, qu
 from service.delivery.parameters import Model, Parameters, parse_query, read_parameters
 from service.delivery.problem_responses import OF_JSON_BODIES, problem_responses
 from service.delivery.problems import ProblemType
-from service.delivery.resource import Resource, Transform
+from service.delivery.resource import Resource
 from service.errors import PosrefError
 from service.formats import FORMATS
 from service.formats.json_text import JSON
 from service.tables.document import Document
 from service.tables.positions import Positions
 
-_BINARY = {"type": "string", "format": "binary"}
+BINARY = {"type": "string", "format": "binary"}
 _TEXT = {"type": "string"}
 _QUERY_PROBLEMS = (
     problems.INVALID_PARAMETERS,
@@ -32,7 +32,7 @@ _GET_PROBLEMS = (
     problems.PRECONDITION_FAILED,
     problems.RANGE_NOT_SATISFIABLE,
 )
-_POST_PROBLEMS = (
+POST_PROBLEMS = (
     *_QUERY_PROBLEMS,
     problems.INVALID_BODY,
     problems.BODY_TOO_LARGE,
@@ -50,14 +50,14 @@ def get_operation(resource: Resource, suffix: str) -> Json:
         {
             "tags": [tag_of(resource.path)],
             "parameters": query_parameters(resource.parameters, query)
-            + _path_parameters(suffix, document)
+            + path_parameters(suffix, document)
             + [_RANGE],
             "responses": {
-                "200": _documents(_written(document)),
+                "200": documents(written(document)),
                 "206": _PART,
                 "304": _NOT_MODIFIED,
             }
-            | _problems(_GET_PROBLEMS, suffix),
+            | problems_of(_GET_PROBLEMS, suffix),
         },
     )
 
@@ -72,7 +72,9 @@ _RANGE = {
 _PART = {
     "description": "The bytes that Range asks for, or the first of them.",
     "content": {
-        form.media_type: {"schema": _BINARY} for form in FORMATS.values() if not form.is_text
+        form.media_type: {"schema": BINARY}
+        for form in FORMATS.values()
+        if not (form.is_text or form.is_drawn)
     },
 }
 _NOT_MODIFIED = {"description": "What the client has, by If-None-Match, is what there is."}
@@ -88,38 +90,10 @@ def post_operation(resource: Resource, suffix: str) -> Json:
         suffix,
         {
             "tags": [tag_of(resource.path)],
-            "parameters": _path_parameters(suffix, document),
+            "parameters": path_parameters(suffix, document),
             "requestBody": {"required": True, "content": {JSON.media_type: content}},
-            "responses": {"200": _documents(_written(document))}
-            | _problems(_POST_PROBLEMS, suffix, OF_JSON_BODIES),
-        },
-    )
-
-
-def transform_operation(transform: Transform, suffix: str) -> Json:
-    """Document a POST of arrays."""
-    sent = {"x": [[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]]}
-    parameters = _read_example(transform.parameters, transform.example)
-    document = transform.resolve(parameters, JSON.read(json.dumps(sent).encode()).arrays)
-    schema = object_schema(transform.parameters)
-    schema["properties"] = {"x": {"type": "array"}} | schema["properties"]
-    schema["required"] = ["x"]
-    content: Json = {
-        JSON.media_type: {"schema": schema, "example": sent | _typed(parameters)},
-        FORMATS["npy"].media_type: {"schema": _BINARY},
-        FORMATS["safetensors"].media_type: {"schema": _BINARY},
-    }
-    return operation(
-        f"post{transform.operation}",
-        transform.summary,
-        suffix,
-        {
-            "tags": [tag_of(transform.path)],
-            "parameters": query_parameters(transform.parameters, {})
-            + _path_parameters(suffix, document),
-            "requestBody": {"required": True, "content": content},
-            "responses": {"200": _documents(_written(document))}
-            | _problems(_POST_PROBLEMS, suffix),
+            "responses": {"200": documents(written(document))}
+            | problems_of(POST_PROBLEMS, suffix, OF_JSON_BODIES),
         },
     )
 
@@ -127,15 +101,16 @@ def transform_operation(transform: Transform, suffix: str) -> Json:
 def _exampled(resource: Resource) -> tuple[dict[str, str], Json, Document]:
     """Give the example of a resource: as a query, as values of their types, and its document."""
     query = parse_query(resource.example.encode())
-    parameters = _read_example(resource.parameters, resource.example)
-    return query, _typed(parameters), resource.resolve(parameters)
+    parameters = read_example(resource.parameters, resource.example)
+    return query, typed(parameters), resource.resolve(parameters)
 
 
-def _read_example(model: type[Model], example: str) -> Model:
+def read_example(model: type[Model], example: str) -> Model:
+    """Read the example query of something that is documented."""
     return read_parameters(model, parse_query(example.encode()))
 
 
-def _typed(parameters: Parameters) -> Json:
+def typed(parameters: Parameters) -> Json:
     """Give parameters that were set as JSON values; positions as their text."""
     return {
         name: str(value) if isinstance(value, Positions) else value
@@ -159,13 +134,15 @@ def operation(name: str, summary: str, suffix: str, extra: Json) -> Json:
     }
 
 
-def _written(document: Document) -> Any:
+def written(document: Document) -> Any:
+    """Give the JSON of an example."""
     return json.loads(b"".join(JSON.body(document).blocks()))
 
 
-def _documents(example: Any) -> Json:
+def documents(example: Any) -> Json:
+    """Document an answer that holds arrays."""
     formats: Json = {
-        form.media_type: {"schema": _TEXT if form.is_text else _BINARY} for form in FORMATS.values()
+        form.media_type: {"schema": _TEXT if form.is_text else BINARY} for form in FORMATS.values()
     }
     formats[JSON.media_type] = {
         "schema": {"$ref": "#/components/schemas/Document"},
@@ -174,7 +151,7 @@ def _documents(example: Any) -> Json:
     return {"description": "The arrays", "content": formats}
 
 
-def _problems(
+def problems_of(
     listed: tuple[ProblemType, ...],
     suffix: str,
     examples: Mapping[ProblemType, PosrefError] | None = None,
@@ -183,7 +160,8 @@ def _problems(
     return problem_responses((*listed, problems.NOT_FOUND) if suffix else listed, examples)
 
 
-def _path_parameters(suffix: str, document: Document) -> list[Json]:
+def path_parameters(suffix: str, document: Document) -> list[Json]:
+    """Document the extension, where the path has one."""
     if not suffix:
         return []
     return [

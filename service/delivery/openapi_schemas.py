@@ -1,6 +1,8 @@
 """The schemas of documentation: of answers, and of the models that parameters are held to."""
 
 from collections.abc import Mapping
+from copy import deepcopy
+from functools import cache
 from typing import Any
 
 from service.delivery import problems
@@ -43,6 +45,7 @@ COMPONENTS: Json = {
             "shape": {"type": ["array", "object"]},
             "dtype": {"type": ["string", "object"]},
             "error_bound": {"type": "number"},
+            "axes": {"type": "array", "items": {"type": "string"}},
             "data": {"type": ["array", "number", "object"]},
         },
     },
@@ -84,13 +87,18 @@ def _as_text(schema: Json) -> Json:
 
 def object_schema(model: type[Parameters]) -> Json:
     """Document parameters of a JSON object."""
-    schema = model.model_json_schema()
+    schema = deepcopy(_schema(model))
     schema["properties"] = {
         name: _without_null(described) for name, described in schema["properties"].items()
     }
     for name in ("title", "description"):
         schema.pop(name, None)
     return schema
+
+
+@cache
+def _schema(model: type[Parameters]) -> Json:
+    return model.model_json_schema()
 
 
 def _without_null(schema: Json) -> Json:

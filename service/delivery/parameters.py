@@ -18,6 +18,10 @@ class Parameters(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    def chosen_part(self) -> str | None:
+        """Name the one array that is wanted of several; None for all there are."""
+        return None
+
 
 class NoParameters(Parameters):
     """For what takes none."""

@@ -13,7 +13,7 @@ from service.formats import FORMATS
 _MISSPELLED = Fault("dmodel", "512", "dmodel is not a parameter here; did you mean d_model?")
 _NO_BFLOAT16 = (
     "npy cannot hold this answer: NumPy has no bfloat16; "
-    "these formats can: json, safetensors, bin, csv"
+    "these formats can: json, safetensors, bin, csv, png"
 )
 
 _EXAMPLES: Mapping[ProblemType, errors.PosrefError] = {

@@ -27,6 +27,9 @@ MAX_TABLE_BYTES = 2**63 - 1
 _TEXT_WORK = 16
 _DIGEST_WORK = 4
 
+# What it is to draw a picture, whatever is on it: about a tenth of a second, which is waited for.
+_DRAWING_WORK = 2**23
+
 GZIP = "gzip"
 DIGEST_MEDIA_TYPE = "text/plain; charset=utf-8"
 
@@ -80,7 +83,7 @@ class Representation:
     def cost(self, span: Span | None = None) -> int:
         """Estimate what making it takes, or a part of it, in sines."""
         per_sine = _TEXT_WORK if self.form.is_text else _DIGEST_WORK if self.is_digest else 1
-        whole = self.document.work * per_sine
+        whole = self.document.work * per_sine + (_DRAWING_WORK if self.form.is_drawn else 0)
         if span is None or self.file.length_bytes is None:
             return whole
         return -(-whole * span.length_bytes // self.file.length_bytes)

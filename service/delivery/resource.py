@@ -10,6 +10,7 @@ from service.delivery.parameters import Parameters
 from service.errors import Fault, InvalidBody, InvalidParameters, shortened
 from service.grammar import Integer
 from service.tables.document import Document
+from service.tables.dtypes import INT64
 from service.tables.table import StoredTable
 
 
@@ -22,10 +23,6 @@ class ArrayParameters(Parameters):
         description="The revision of this kind of table that is expected; makes the URL immutable.",
         examples=[1],
     )
-
-    def chosen_part(self) -> str | None:
-        """Name the one array that is wanted of several; None for all there are."""
-        return None
 
 
 @dataclass(frozen=True)
@@ -50,17 +47,21 @@ class Resource:
 
     def resolve(self, parameters: ArrayParameters) -> Document:
         """Make the document of parameters, or the one part of it that they ask for."""
-        document = self.document(parameters)
-        part = parameters.chosen_part()
-        if part is None:
-            return document
-        if not document.has_parts:
-            rule = "part picks one array of several, and here there is only one"
-            raise InvalidParameters(Fault("part", part, rule))
-        if part not in document.arrays:
-            rule = f"there is no {part} here: part is one of {', '.join(document.arrays)}"
-            raise InvalidParameters(Fault("part", part, rule))
-        return document.part(part)
+        return chosen(self.document(parameters), parameters)
+
+
+def chosen(document: Document, parameters: Parameters) -> Document:
+    """Give a document, or the one part of it that parameters ask for."""
+    part = parameters.chosen_part()
+    if part is None:
+        return document
+    if not document.has_parts:
+        rule = "part picks one array of several, and here there is only one"
+        raise InvalidParameters(Fault("part", part, rule))
+    if part not in document.arrays:
+        rule = f"there is no {part} here: part is one of {', '.join(document.arrays)}"
+        raise InvalidParameters(Fault("part", part, rule))
+    return document.part(part)
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,11 @@ class Transform:
     apply: Callable[[Any, StoredTable], tuple[StoredTable, Mapping[str, Any]]]
     example: str
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Name the array that a body for one array holds."""
+        return ("x",)
+
     def resolve(self, parameters: Parameters, arrays: Mapping[str, StoredTable]) -> Document:
         """Transform every array; the parameters that all have in common describe the answer."""
         results = {name: self._applied(parameters, name, arrays) for name in arrays}
@@ -98,6 +104,14 @@ class Transform:
         self, parameters: Parameters, name: str, arrays: Mapping[str, StoredTable]
     ) -> tuple[StoredTable, Mapping[str, Any]]:
         try:
-            return self.apply(parameters, arrays[name])
+            return self.apply(parameters, _vectors(arrays[name]))
         except InvalidBody as error:
             raise InvalidBody(f"{shortened(name)}: {error.detail}") from error
+
+
+def _vectors(array: StoredTable) -> StoredTable:
+    if array.dtype is INT64:
+        raise InvalidBody("elements are integers: send floating-point numbers")
+    if len(array.shape) < 2:
+        raise InvalidBody("it has 1 axis, and must have two at least, positions and channels last")
+    return array

@@ -79,7 +79,7 @@ class Delivery:
     async def answer_uncached(self, document: Document, wanted: Wanted) -> Answer:
         """Answer a POST with a document, by itself in the format that the request came in."""
         shown = represent(document, wanted)
-        check_answer_size(shown, self.settings)
+        check_answer_size(shown, self.settings, has_ranges=False)
         headers = {
             "Cache-Control": "no-store",
             **array_headers(document),
@@ -95,11 +95,13 @@ class Delivery:
         cost = shown.cost(span)
         if cost <= SHORT_WORK:
             return prepared.made(span, await self.workers.run(lambda: b"".join(blocks), cost))
-        made = self.workers.iterate(blocks)
+        is_drawn = shown.form.is_drawn
+        made = self.workers.iterate(blocks, drawn=is_drawn)
         if shown.length_bytes is not None or wanted.takes_chunks:
             return prepared.made(span, made, shown.length_bytes)
         # It is made twice, to be counted and to be sent, and never held.
-        return prepared.made(span, made, counted=self.workers.iterate(shown.body.blocks()))
+        counted = self.workers.iterate(shown.body.blocks(), drawn=is_drawn)
+        return prepared.made(span, made, counted=counted)
 
     async def _pieces(self, shown: Representation, part: Span) -> AsyncGenerator[Block, None]:
         """Give a part of a body piece by piece from the cache, and what is forgotten made anew.
@@ -109,7 +111,8 @@ class Delivery:
         for start in range(part.start, part.stop, BLOCK_BYTES):
             piece = self._found_piece(shown, Span(start, min(start + BLOCK_BYTES, part.stop)))
             if piece is None:
-                rest = self.workers.iterate(_rest(shown.body, start, part.stop))
+                blocks = _rest(shown.body, start, part.stop)
+                rest = self.workers.iterate(blocks, drawn=shown.form.is_drawn)
                 async with aclosing(rest) as made:
                     async for block in made:
                         yield block
@@ -144,7 +147,7 @@ class Delivery:
             blocks, cost = shown.derive([file.body]), len(file.body)
         if cost <= SHORT_WORK:
             return await self.workers.run(partial(Built.of, blocks), cost)
-        made = await self.workers.collect(blocks)
+        made = await self.workers.collect(blocks, drawn=shown.form.is_drawn)
         return await self.workers.run(partial(Built.of, made), cost)
 
 

@@ -7,10 +7,11 @@ from service.formats.csv_text import CSV
 from service.formats.format import Format
 from service.formats.json_text import JSON
 from service.formats.npy import NPY
+from service.formats.png import PNG
 from service.formats.raw import RAW
 from service.formats.safetensors_file import SAFETENSORS
 
 FORMATS: Mapping[str, Format] = MappingProxyType(
-    {form.extension: form for form in (JSON, NPY, SAFETENSORS, RAW, CSV)}
+    {form.extension: form for form in (JSON, NPY, SAFETENSORS, RAW, CSV, PNG)}
 )
 """Every format by extension; the first is the default."""

@@ -2,6 +2,10 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
+from math import prod
+
+import numpy as np
 
 from service.formats.format import Block, several_arrays
 from service.formats.numbers import (
@@ -12,6 +16,7 @@ from service.formats.numbers import (
     spelled_limit_bytes,
 )
 from service.tables.document import Document
+from service.tables.dtypes import decimal_view
 from service.tables.table import Table
 
 
@@ -25,6 +30,7 @@ class CsvFormat:
     extension: str = "csv"
     media_type: str = "text/csv"
     is_text: bool = True
+    is_drawn: bool = False
     version: str = ENCODER
 
     def refusal(self, document: Document) -> str | None:
@@ -89,7 +95,13 @@ class CsvBody:
 
 def _spelled(table: Table, start: int, shape: tuple[int, ...]) -> bytes:
     """Spell elements as nested lists, what is infinite (a wavelength) the way CSV readers do."""
-    return spelled(table, start, shape).replace(b"null", b"inf")
+    text = spelled(table, start, shape)
+    if b"null" not in text:
+        return text
+    elements = decimal_view(table.read(start, start + prod(shape)), table.dtype)
+    infinite = [b"-inf" if element < 0 else b"inf" for element in elements[np.isinf(elements)]]
+    first, *others = text.split(b"null")
+    return first + b"".join(chain.from_iterable(zip(infinite, others, strict=True)))
 
 
 CSV = CsvFormat()

@@ -1,12 +1,10 @@
 """What every format is: a name, and a way from a document to a body."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Iterator, Sequence
+from typing import Protocol, TypeAlias
 
-from service.errors import InvalidBody, shortened
+from service.formats.received import Input
 from service.tables.document import Document
-from service.tables.table import StoredTable
 
 Block: TypeAlias = bytes | memoryview
 
@@ -32,19 +30,6 @@ class Body(Protocol):
 BLOCK_BYTES = 512 * 1024
 
 
-@dataclass(frozen=True)
-class Input:
-    """What a request body holds.
-
-    Attributes:
-        arrays: arrays by name.
-        parameters: what stands beside them, by name; only JSON has any.
-    """
-
-    arrays: Mapping[str, StoredTable]
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-
-
 class Format(Protocol):
     """One way to write documents."""
 
@@ -61,6 +46,10 @@ class Format(Protocol):
         """Whether it spells numbers out, which a content coding makes shorter."""
 
     @property
+    def is_drawn(self) -> bool:
+        """Whether a library draws it: in one long step, to bytes that no promise is made of."""
+
+    @property
     def version(self) -> str:
         """Whatever changes the bytes beside the document: the version of an encoder, or empty."""
 
@@ -74,26 +63,13 @@ class Format(Protocol):
 class ReadableFormat(Format, Protocol):
     """A format that request bodies may come in, too."""
 
-    def read(self, body: bytes) -> Input:
-        """Read arrays, trusting nothing; raises InvalidBody."""
+    def read(self, body: bytes, names: Sequence[str]) -> Input:
+        """Read arrays, trusting nothing; raises InvalidBody.
 
-
-MAX_RANK = 8
-
-
-def check_shape(name: str, shape: tuple[object, ...]) -> None:
-    """Refuse the shape of an array sent here unless it has positions, channels and elements.
-
-    Whatever passes is as many elements as its product says, which may still be more than came.
-    """
-    if not 2 <= len(shape) <= MAX_RANK:
-        raise InvalidBody(
-            f"{shortened(name)} has {len(shape)} axes: 2 to {MAX_RANK} are possible, "
-            "the last two of them positions and channels"
-        )
-    if not all(type(length) is int and length > 0 for length in shape):
-        lengths = shortened(", ".join(map(str, shape)))
-        raise InvalidBody(f"{shortened(name)} has no elements: its shape is ({lengths})")
+        Args:
+            body: the bytes.
+            names: of the arrays there may be; a format for one array holds the first.
+        """
 
 
 def several_arrays(document: Document) -> str | None:

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -13,7 +13,7 @@ import numpy as np
 import orjson
 
 from service.errors import InvalidBody, shortened
-from service.formats.format import Block, Input, check_shape
+from service.formats.format import Block
 from service.formats.numbers import (
     ENCODER,
     elements_of_block,
@@ -21,6 +21,7 @@ from service.formats.numbers import (
     spelled,
     spelled_limit_bytes,
 )
+from service.formats.received import Input, check_shape
 from service.tables.document import Document
 from service.tables.dtypes import FLOAT64
 from service.tables.table import StoredTable, Table
@@ -35,6 +36,7 @@ class JsonFormat:
     extension: str = "json"
     media_type: str = "application/json"
     is_text: bool = True
+    is_drawn: bool = False
     version: str = ENCODER
 
     def refusal(self, document: Document) -> str | None:
@@ -45,12 +47,13 @@ class JsonFormat:
         """Write the object."""
         return JsonBody(document)
 
-    def read(self, body: bytes) -> Input:
+    def read(self, body: bytes, names: Sequence[str]) -> Input:
         """Read ``{"x": [[…]], …}``: numbers as float64, everything else as parameters."""
         content = read_object(body)
-        if "x" not in content:
-            raise InvalidBody('an array is missing: send {"x": [[…]]}', "/x")
-        return Input({"x": _array(content.pop("x"))}, content)
+        arrays = {name: _array(name, content.pop(name)) for name in names if name in content}
+        if not arrays:
+            raise InvalidBody(f'an array is missing: send {{"{names[0]}": […]}}', f"/{names[0]}")
+        return Input(arrays, content)
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +107,8 @@ class JsonBody:
         }
         if document.error_bound is not None:
             head["error_bound"] = document.error_bound
+        if document.states_axes:
+            head["axes"] = document.axes
         return orjson.dumps(head)[:-1] + b',"data":'
 
 
@@ -182,19 +187,19 @@ def _pointer(name: str) -> str:
     return "/" + name.replace("~", "~0").replace("/", "~1")
 
 
-def _array(value: Any) -> StoredTable:
+def _array(name: str, value: Any) -> StoredTable:
     shape, leaves = [], [value]
     while leaves and isinstance(leaves[0], list):
         lengths = {len(item) if isinstance(item, list) else -1 for item in leaves}
         if len(lengths) > 1:
-            raise InvalidBody("x must be lists of numbers, all of a length", "/x")
+            raise InvalidBody(f"{name} must be lists of numbers, all of a length", f"/{name}")
         shape.append(lengths.pop())
         leaves = list(chain.from_iterable(leaves))
-    check_shape("x", tuple(shape))
+    check_shape(name, tuple(shape))
     if not all(type(leaf) in {int, float} for leaf in leaves):
-        raise InvalidBody("x must hold numbers only", "/x")
+        raise InvalidBody(f"{name} must hold numbers only", f"/{name}")
     if not all(abs(leaf) <= _LARGEST for leaf in leaves):
-        raise InvalidBody("x must hold numbers within the range of float64", "/x")
+        raise InvalidBody(f"{name} must hold numbers within the range of float64", f"/{name}")
     return StoredTable(np.array(leaves, dtype=np.float64).reshape(shape), FLOAT64)
 
 

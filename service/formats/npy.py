@@ -4,6 +4,7 @@ Format: numpy.lib.format, NumPy 2.4. Written with a header of 128 bytes for up t
 """
 
 import io
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -12,9 +13,10 @@ import numpy as np
 
 from service.errors import InvalidBody, shortened
 from service.formats.binary import BinaryBody
-from service.formats.format import Input, check_shape, several_arrays
+from service.formats.format import several_arrays
+from service.formats.received import INTEGER_STORAGES, Input, check_shape, integers
 from service.tables.document import Document
-from service.tables.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, DType
+from service.tables.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
 from service.tables.table import StoredTable, Table
 
 _MAGIC = b"\x93NUMPY"
@@ -30,6 +32,7 @@ class NpyFormat:
     extension: str = "npy"
     media_type: str = "application/x-npy"
     is_text: bool = False
+    is_drawn: bool = False
     version: str = ""
 
     def refusal(self, document: Document) -> str | None:
@@ -43,19 +46,22 @@ class NpyFormat:
         (table,) = document.arrays.values()
         return BinaryBody((_header(table), table))
 
-    def read(self, body: bytes) -> Input:
-        """Read one array of a floating-point type; nothing in it is ever unpickled."""
-        shape, fortran_order, dtype, offset = _read_header(body)
+    def read(self, body: bytes, names: Sequence[str]) -> Input:
+        """Read one array of a real or an integer type; nothing in it is ever unpickled."""
+        name = names[0]
+        shape, fortran_order, storage, offset = _read_header(body, name)
         count = prod(shape)
-        expected, received = count * dtype.itemsize_bytes, len(body) - offset
+        expected, received = count * storage.itemsize, len(body) - offset
         if expected != received:
             raise InvalidBody(
-                f"the header says {expected} bytes of elements (shape {shape}, {dtype.name}), "
+                f"the header says {expected} bytes of elements (shape {shape}, {storage.name}), "
                 f"and {received} follow it"
             )
-        flat = np.frombuffer(body, dtype=dtype.storage, count=count, offset=offset)
-        elements = flat.reshape(shape, order="F" if fortran_order else "C")
-        return Input({"x": StoredTable(np.ascontiguousarray(elements), dtype)})
+        flat = np.frombuffer(body, dtype=storage, count=count, offset=offset)
+        elements = np.ascontiguousarray(flat.reshape(shape, order="F" if fortran_order else "C"))
+        if storage.str in INTEGER_STORAGES:
+            return Input({name: integers(name, elements)})
+        return Input({name: StoredTable(elements, _READABLE[storage.str])})
 
 
 def _header(table: Table) -> bytes:
@@ -67,7 +73,7 @@ def _header(table: Table) -> bytes:
     return _MAGIC + b"\x01\x00" + len(text).to_bytes(2, "little") + text.encode("ascii")
 
 
-def _read_header(body: bytes) -> tuple[tuple[int, ...], bool, DType, int]:
+def _read_header(body: bytes, name: str) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
     stream = io.BytesIO(body)
     readers: dict[tuple[int, int], Any] = {
         (1, 0): np.lib.format.read_array_header_1_0,
@@ -90,13 +96,14 @@ def _read_header(body: bytes) -> tuple[tuple[int, ...], bool, DType, int]:
         raise InvalidBody("an array of Python objects is a pickle, and none is ever opened here")
     if dtype.byteorder == ">":
         raise InvalidBody(f"elements are big-endian ({dtype.str}): send little-endian ones")
-    if dtype.str not in _READABLE:
+    if dtype.str not in {*_READABLE, *INTEGER_STORAGES}:
         names = ", ".join(readable.name for readable in _READABLE.values())
         raise InvalidBody(
-            f"elements are {shortened(str(dtype))}: send one of {names} (bfloat16 as safetensors)"
+            f"elements are {shortened(str(dtype))}: send one of {names} or integers "
+            "(bfloat16 as safetensors)"
         )
-    check_shape("x", shape)
-    return shape, fortran_order, _READABLE[dtype.str], stream.tell()
+    check_shape(name, shape)
+    return shape, fortran_order, dtype, stream.tell()
 
 
 NPY = NpyFormat()

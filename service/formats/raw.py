@@ -14,6 +14,7 @@ class RawFormat:
     extension: str = "bin"
     media_type: str = "application/octet-stream"
     is_text: bool = False
+    is_drawn: bool = False
     version: str = ""
 
     def refusal(self, document: Document) -> str | None:

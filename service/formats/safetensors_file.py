@@ -5,7 +5,9 @@ metadata in another order from run to run.
 """
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError, deserialize
@@ -13,7 +15,7 @@ from safetensors import SafetensorError, deserialize
 from service import TABLE_REVISION
 from service.errors import InvalidBody, shortened
 from service.formats.binary import BinaryBody
-from service.formats.format import Input, check_shape
+from service.formats.received import INTEGER_STORAGES, Input, check_shape, integers
 from service.tables.document import Document, ParameterValue
 from service.tables.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT32, INT64
 from service.tables.table import StoredTable, Table, size_bytes
@@ -27,6 +29,13 @@ _CODES = {
     INT64.name: "I64",
 }
 _READABLE = {_CODES[dtype.name]: dtype for dtype in (FLOAT64, FLOAT32, FLOAT16, BFLOAT16)}
+_INTEGERS = dict(
+    zip(
+        ("BOOL", "I8", "U8", "I16", "U16", "I32", "U32", "I64", "U64"),
+        INTEGER_STORAGES,
+        strict=True,
+    )
+)
 _ALIGNMENT_BYTES = 8
 MAX_TENSORS = 1024
 
@@ -38,6 +47,7 @@ class SafetensorsFormat:
     extension: str = "safetensors"
     media_type: str = "application/vnd.safetensors"
     is_text: bool = False
+    is_drawn: bool = False
     version: str = ""
 
     def refusal(self, document: Document) -> str | None:
@@ -54,8 +64,8 @@ class SafetensorsFormat:
         )
         return BinaryBody((_header(document, tables), *(table for _, table in tables)))
 
-    def read(self, body: bytes) -> Input:
-        """Read every tensor."""
+    def read(self, body: bytes, names: Sequence[str]) -> Input:  # noqa: ARG002
+        """Read every tensor under the name that the file gives it."""
         try:
             tensors = deserialize(body)  # type: ignore[no-untyped-call]
         except SafetensorError as error:
@@ -66,16 +76,22 @@ class SafetensorsFormat:
             )
         arrays: dict[str, StoredTable] = {}
         for name, tensor in sorted(tensors):
-            dtype = _READABLE.get(tensor["dtype"])
-            if dtype is None:
-                raise InvalidBody(
-                    f"tensor {shortened(name)} is {tensor['dtype']}: "
-                    f"send one of {', '.join(_READABLE)}"
-                )
-            check_shape(name, tuple(tensor["shape"]))
-            flat = np.frombuffer(tensor["data"], dtype=dtype.storage)
-            arrays[name] = StoredTable(flat.reshape(tensor["shape"]), dtype)
+            arrays[name] = _received(name, tensor)
         return Input(arrays)
+
+
+def _received(name: str, tensor: Mapping[str, Any]) -> StoredTable:
+    code, shape = tensor["dtype"], tuple(tensor["shape"])
+    if code not in {*_READABLE, *_INTEGERS}:
+        raise InvalidBody(
+            f"tensor {shortened(name)} is {code}: send one of {', '.join(_READABLE)}, or integers"
+        )
+    check_shape(name, shape)
+    if code in _INTEGERS:
+        stored = np.frombuffer(tensor["data"], dtype=_INTEGERS[code])
+        return integers(name, stored.reshape(shape))
+    dtype = _READABLE[code]
+    return StoredTable(np.frombuffer(tensor["data"], dtype=dtype.storage).reshape(shape), dtype)
 
 
 def _header(document: Document, tables: list[tuple[str, Table]]) -> bytes:
@@ -83,6 +99,8 @@ def _header(document: Document, tables: list[tuple[str, Table]]) -> bytes:
     metadata |= {name: _text(value) for name, value in document.parameters.items()}
     if document.error_bound is not None:
         metadata["error_bound"] = repr(document.error_bound)
+    if document.states_axes:
+        metadata["axes"] = ", ".join(document.axes)
     header: dict[str, object] = {"__metadata__": metadata}
     offset = 0
     for name, table in tables:

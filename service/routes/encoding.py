@@ -6,53 +6,48 @@ from typing import Any, Literal
 from pydantic import Field
 
 from service.delivery.resource import ArrayParameters, Resource, Transform
-from service.grammar import Boolean, Integer, Real
+from service.errors import Fault, InvalidBody, InvalidParameters, shortened
+from service.grammar import Boolean, Integer, spelled
+from service.routes.encoding_conventions import ConventionParameters, FrequencyParameters
 from service.routes.parameters import (
-    AbsoluteLayout,
-    PositionParameters,
     RealDType,
+    RealPositionParameters,
     StartParameters,
-    absolute_layout_field,
-    base_field,
     d_model_field,
     dtype_field,
+    impossible,
 )
 from service.tables import sinusoidal
+from service.tables.angle import MAX_POSITION
 from service.tables.document import Document
 from service.tables.dtypes import REAL_DTYPES
+from service.tables.real_positions import RealPositions
+from service.tables.recipe import AnyPositions, Recipe, SpreadRecipe
 from service.tables.table import StoredTable
 
-Convention = Literal["vaswani"]
+# Slower ones, counted in the smallest fraction of a position there is, have no exact angle.
+_SLOWEST_OF_FRACTIONS = 1e-250
 
 
-def _convention_field() -> Convention:
-    field: Convention = Field(
-        default="vaswani",
-        description='Published recipe: "Attention Is All You Need".',
-        examples=["vaswani"],
-    )
-    return field
-
-
-class EncodingParameters(PositionParameters):
-    """Parameters of the sinusoidal table."""
+class RowsParameters(RealPositionParameters, ConventionParameters):
+    """Parameters of rows of the sinusoidal table."""
 
     d_model: Integer = d_model_field()
-    base: Real = base_field()
-    convention: Convention = _convention_field()
-    layout: AbsoluteLayout = absolute_layout_field()
-    batch: Boolean = Field(
-        default=False, description="Add a leading axis of length 1.", examples=[False]
-    )
     dtype: RealDType = dtype_field()
 
 
-class FrequenciesParameters(ArrayParameters):
+class EncodingParameters(RowsParameters):
+    """Parameters of the sinusoidal table."""
+
+    batch: Boolean = Field(
+        default=False, description="Add a leading axis of length 1.", examples=[False]
+    )
+
+
+class FrequenciesParameters(ArrayParameters, FrequencyParameters):
     """Parameters of the frequencies."""
 
     d_model: Integer = d_model_field()
-    base: Real = base_field()
-    convention: Convention = _convention_field()
     part: Literal["frequency", "wavelength"] | None = Field(
         default=None,
         description="Answer one of the two arrays alone.",
@@ -64,12 +59,9 @@ class FrequenciesParameters(ArrayParameters):
         return self.part
 
 
-class ApplyParameters(StartParameters):
+class ApplyParameters(StartParameters, ConventionParameters):
     """Parameters of an addition to embeddings."""
 
-    base: Real = base_field()
-    convention: Convention = _convention_field()
-    layout: AbsoluteLayout = absolute_layout_field()
     scale_embeddings: Boolean = Field(
         default=False,
         description="Multiply the embeddings by the square root of d_model first.",
@@ -78,28 +70,81 @@ class ApplyParameters(StartParameters):
 
 
 def _encoding(parameters: EncodingParameters) -> Document:
+    return encoded_rows(parameters, batch=parameters.batch)
+
+
+def encoded_rows(parameters: RowsParameters, *, batch: bool = False) -> Document:
+    """Describe rows of the sinusoidal table, with a leading axis where they are a batch."""
+    recipe = parameters.recipe(parameters.d_model)
     return sinusoidal.encoding(
-        d_model=parameters.d_model,
-        base=parameters.base,
-        positions=parameters.resolved_positions(),
-        layout=parameters.layout,
-        batch=parameters.batch,
+        recipe=recipe,
+        positions=_turning(parameters, recipe),
+        batch=batch,
         dtype=REAL_DTYPES[parameters.dtype],
     )
 
 
+def _turning(parameters: RowsParameters, recipe: Recipe) -> AnyPositions:
+    """Give the positions, which must be such as the recipe can turn."""
+    positions = parameters.resolved_positions()
+    if isinstance(recipe, SpreadRecipe):
+        _check_counted(parameters)
+    if isinstance(positions, RealPositions):
+        if recipe.padding_idx is not None:
+            rule = f"convention={parameters.convention} looks rows up, at whole positions only"
+            raise impossible("positions", positions.values, rule)
+        _check_slowest(parameters)
+        return positions
+    if positions.moved(recipe.offset).farthest > MAX_POSITION:
+        raise impossible("offset", recipe.offset, "offset moves positions beyond 2^62")
+    return positions
+
+
+def _check_slowest(parameters: RowsParameters) -> None:
+    """Refuse frequencies that are too slow for fractions of a position."""
+    name = "base" if parameters.base is not None else "max_timescale"
+    least, greatest = parameters.min_timescale or 1.0, getattr(parameters, name) or 10000.0
+    slowest = least / greatest * least
+    if parameters.min_freq is not None:
+        name, slowest = "min_freq", parameters.min_freq
+    if slowest < _SLOWEST_OF_FRACTIONS:
+        rule = f"frequencies below {_SLOWEST_OF_FRACTIONS:g} go with whole positions only"
+        raise impossible(name, getattr(parameters, name), rule)
+
+
+def _check_counted(parameters: RowsParameters | ApplyParameters) -> None:
+    """Refuse positions where rows are spread evenly, however many there are."""
+    given = {"positions": parameters.positions, "start": parameters.start or None}
+    which = f"convention={parameters.convention}"
+    faults = [
+        Fault(name, shortened(spelled(value)), f"{name} does not go with {which}")
+        for name, value in given.items()
+        if value is not None
+    ]
+    if faults:
+        raise InvalidParameters(*faults)
+
+
 def _frequencies(parameters: FrequenciesParameters) -> Document:
-    return sinusoidal.frequencies(d_model=parameters.d_model, base=parameters.base)
+    recipe = parameters.recipe(parameters.d_model)
+    if recipe.channels.zeros == recipe.width:
+        raise impossible("d_model", parameters.d_model, "one channel of zeros has no frequency")
+    return sinusoidal.frequencies(recipe=recipe)
 
 
 def _apply(parameters: ApplyParameters, x: StoredTable) -> tuple[StoredTable, Mapping[str, Any]]:
-    sum_ = sinusoidal.Sum(
-        d_model=x.shape[-1],
-        base=parameters.base,
-        positions=parameters.positions_of(x.shape[-2]),
-        layout=parameters.layout,
-        scale_embeddings=parameters.scale_embeddings,
-    )
+    recipe = parameters.recipe(x.shape[-1])
+    if recipe.width != x.shape[-1]:
+        raise InvalidBody(
+            f"convention={parameters.convention} has {recipe.width} channels for the "
+            f"{x.shape[-1]} there are"
+        )
+    if isinstance(recipe, SpreadRecipe):
+        _check_counted(parameters)
+    positions = parameters.positions_of(x.shape[-2])
+    if positions.moved(recipe.offset).farthest > MAX_POSITION:
+        raise impossible("offset", recipe.offset, "offset moves positions beyond 2^62")
+    sum_ = sinusoidal.Sum(recipe, positions, parameters.scale_embeddings)
     return sum_.of(x), sum_.parameters()
 
 

@@ -12,6 +12,7 @@ from starlette.staticfiles import StaticFiles
 
 from service import TABLE_REVISION, __version__
 from service.delivery.answer import Answer
+from service.delivery.composition import Composition
 from service.delivery.endpoints import add_page
 from service.delivery.headers import list_header, raw
 from service.delivery.metrics import Metrics
@@ -20,9 +21,9 @@ from service.delivery.openapi_pages import page_operation
 from service.delivery.reports import Report
 from service.delivery.resource import Transform
 from service.formats import FORMATS
-from service.routes import REPORTS, RESOURCES, TRANSFORMS
+from service.routes import COMPOSITIONS, REPORTS, RESOURCES, TRANSFORMS
 
-_POSTED: tuple[Transform | Report, ...] = (*TRANSFORMS, *REPORTS)
+_POSTED: tuple[Transform | Composition | Report, ...] = (*TRANSFORMS, *COMPOSITIONS, *REPORTS)
 _JSON = "application/json"
 _HTML = "text/html"
 _TEXT = "text/plain; charset=utf-8"

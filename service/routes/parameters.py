@@ -1,17 +1,19 @@
 """Parameters that several resources share."""
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias, TypeVar
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from service import grammar
 from service.delivery.parameters import Parameters
 from service.delivery.resource import ArrayParameters
-from service.errors import Fault, InvalidBody, InvalidParameters
+from service.errors import Fault, InvalidBody, InvalidParameters, shortened
 from service.grammar import Integer
 from service.tables.angle import MAX_POSITION
 from service.tables.limits import MAX_BASE, MAX_CHANNELS
 from service.tables.positions import Positions
+from service.tables.real_positions import RealPositions
+from service.tables.recipe import AnyPositions
 
 Reals = Annotated[
     tuple[float, ...],
@@ -49,18 +51,33 @@ PositionList = Annotated[
         }
     ),
 ]
+RealPositionList = Annotated[
+    Positions | RealPositions,
+    BeforeValidator(grammar.real_positions),
+    WithJsonSchema(
+        {
+            "type": ["string", "array"],
+            "pattern": r"^[-+.,:0-9eE]+$",
+            "items": {"type": ["number", "string"]},
+            "minItems": 1,
+        }
+    ),
+]
 RealDType: TypeAlias = Literal["float32", "float64", "float16", "bfloat16"]
+IndexDType: TypeAlias = Literal["int32", "int64"]
 AbsoluteLayout: TypeAlias = Literal["interleaved", "concatenated"]
+
+Listed = TypeVar("Listed", Positions, AnyPositions)
 
 
 def impossible(parameter: str, value: object, rule: str) -> InvalidParameters:
     """Make the error of a parameter that does not go with the others."""
-    sent = None if value is None else grammar.spelled(value)
+    sent = None if value is None else shortened(grammar.spelled(value))
     return InvalidParameters(Fault(parameter, sent, rule))
 
 
-class StartParameters(Parameters):
-    """Where rows are: an array's own length from start on, or exactly these positions."""
+class FirstParameters(Parameters):
+    """Where the first row is."""
 
     start: Integer | None = Field(
         default=None,
@@ -69,6 +86,11 @@ class StartParameters(Parameters):
         description="Position of the first row; 0 unless given.",
         examples=[0],
     )
+
+
+class StartParameters(FirstParameters):
+    """Where rows are: an array's own length from start on, or exactly these positions."""
+
     positions: PositionList | None = Field(
         default=None,
         description="Position of each row, integers and half-open ranges, in place of "
@@ -79,7 +101,7 @@ class StartParameters(Parameters):
     def positions_of(self, rows: int) -> Positions:
         """Give the positions of the rows of an array."""
         if self.positions is None:
-            return _contiguous(self.start or 0, rows)
+            return contiguous(self.start or 0, rows)
         if self.start is not None:
             raise impossible("start", self.start, "start does not go with positions")
         if self.positions.count != rows:
@@ -89,8 +111,8 @@ class StartParameters(Parameters):
         return self.positions
 
 
-class PositionParameters(ArrayParameters, StartParameters):
-    """Which positions a table is for: seq_len of them from start on, or exactly these."""
+class LengthParameters(ArrayParameters, FirstParameters):
+    """How many positions a table is for, and from where on."""
 
     seq_len: Integer | None = Field(
         default=None,
@@ -100,18 +122,14 @@ class PositionParameters(ArrayParameters, StartParameters):
         examples=[50],
     )
 
-    def resolved_positions(self, default_seq_len: int | None = None) -> Positions:
-        """Give the positions; raises InvalidParameters unless they are said in just one way.
-
-        Args:
-            default_seq_len: how many there are where nothing says it.
-        """
+    def _resolved(self, listed: Listed | None, default_seq_len: int | None) -> Positions | Listed:
+        """Give the positions; raises InvalidParameters unless they are said in just one way."""
         seq_len = self.seq_len or default_seq_len
-        if self.positions is None and seq_len is None:
+        if listed is None and seq_len is None:
             rule = "seq_len is required, unless positions is given"
             raise impossible("seq_len", None, rule)
-        if self.positions is None:
-            return _contiguous(self.start or 0, seq_len or 0)
+        if listed is None:
+            return contiguous(self.start or 0, seq_len or 0)
         beside = {"seq_len": self.seq_len, "start": self.start}
         faults = [
             Fault(name, str(value), f"{name} does not go with positions")
@@ -120,13 +138,41 @@ class PositionParameters(ArrayParameters, StartParameters):
         ]
         if faults:
             raise InvalidParameters(*faults)
-        return self.positions
+        return listed
 
 
-def _contiguous(start: int, count: int) -> Positions:
+class PositionParameters(LengthParameters, StartParameters):
+    """Which positions a table is for: seq_len of them from start on, or exactly these."""
+
+    def resolved_positions(self, default_seq_len: int | None = None) -> Positions:
+        """Give the positions; raises InvalidParameters unless they are said in just one way.
+
+        Args:
+            default_seq_len: how many there are where nothing says it.
+        """
+        return self._resolved(self.positions, default_seq_len)
+
+
+class RealPositionParameters(LengthParameters):
+    """Which positions a table is for, fractions among them."""
+
+    positions: RealPositionList | None = Field(
+        default=None,
+        description="Position of each row, integers and half-open ranges, or numbers of which "
+        "some are fractions, in place of seq_len and start.",
+        examples=["0,5,9:20:2"],
+    )
+
+    def resolved_positions(self) -> AnyPositions:
+        """Give the positions; raises InvalidParameters unless they are said in just one way."""
+        return self._resolved(self.positions, None)
+
+
+def contiguous(start: int, count: int, name: str = "start") -> Positions:
+    """Make positions that follow each other; an error names the parameter that is their start."""
     if start + count - 1 > MAX_POSITION:
         rule = f"the last position, {start + count - 1}, lies beyond 2^62"
-        raise impossible("start", start, rule)
+        raise impossible(name, start, rule)
     return Positions.contiguous(start, count)
 
 
@@ -170,5 +216,21 @@ def absolute_layout_field() -> AbsoluteLayout:
         default="interleaved",
         description="Sine and cosine in turn, or all sines and then all cosines.",
         examples=["interleaved"],
+    )
+    return field
+
+
+def index_dtype_field() -> IndexDType:
+    """Make the field of an integer element type."""
+    field: IndexDType = Field(
+        default="int32", description="Type of the elements.", examples=["int64"]
+    )
+    return field
+
+
+def num_heads_field() -> int:
+    """Make the field of a number of heads."""
+    field: int = Field(
+        ge=1, le=MAX_CHANNELS, description="Number of attention heads.", examples=[8]
     )
     return field

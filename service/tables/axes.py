@@ -98,6 +98,7 @@ class AxesTable(RowTable):
             if self.scale != 1.0:
                 np.multiply(exact, self.scale, out=exact)
             round_into(exact, rows[part], self.dtype)
+        self.channels.blank(rows)
 
     def _components(self, start: int, stop: int) -> Float64s:
         """Give the cosines, then the sines, of rows: (stop - start, 2·count)."""

@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from service.tables.table import Table, work
 
 ParameterValue: TypeAlias = str | int | float | bool | tuple[float, ...]
+Curves: TypeAlias = Literal["rows", "columns"]
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,9 @@ class Document:
         has_parts: whether one of several may be asked for alone.
         error_bound: how far the numbers may be from the formula named, where they are not meant to
             be the nearest to it.
+        axes: what the axes of the one table count, in order.
+        states_axes: whether their order is part of a convention, so that the answer says it.
+        curves: what is one curve in a picture of the table; a heat map unless given.
     """
 
     kind: str
@@ -28,6 +32,9 @@ class Document:
     arrays: Mapping[str, Table]
     has_parts: bool = False
     error_bound: float | None = None
+    axes: tuple[str, ...] = ()
+    states_axes: bool = False
+    curves: Curves | None = None
 
     @property
     def shape(self) -> tuple[int, ...] | None:

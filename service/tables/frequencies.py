@@ -41,6 +41,33 @@ class Geometric:
         return scaling.default(Decimal(self.base), self.dim, self.count)
 
 
+@dataclass(frozen=True)
+class Spaced:
+    """The frequencies first·(least/greatest)^(2k/dim) for k = 0 … count − 1.
+
+    tensor2tensor 1.15.7 ``get_timing_signal_1d``: first and least are min_timescale, greatest is
+    max_timescale. mlx 0.32.4 ``SinusoidalPositionalEncoding``: first and greatest are max_freq,
+    least is min_freq, and each frequency is multiplied by 2π if it counts full turns.
+    """
+
+    first: float
+    least: float
+    greatest: float
+    dim: int
+    count: int
+    full_turns: bool = False
+
+    def exact(self) -> list[Decimal]:
+        """Evaluate them, in radians per position."""
+        context = exact_context()
+        base = context.divide(Decimal(self.greatest), Decimal(self.least))
+        fastest = Decimal(self.first)
+        if self.full_turns:
+            fastest = context.multiply(fastest, TWO_PI)
+        series = scaling.default(base, self.dim, self.count)
+        return [context.multiply(fastest, frequency) for frequency in series]
+
+
 def wavelengths(frequencies: list[Decimal]) -> list[Decimal]:
     """Give 2π/ω of each frequency ω: the positions after which its channels repeat.
 

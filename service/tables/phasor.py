@@ -86,6 +86,7 @@ class PhasorTable(RowTable):
             if self.scale != 1.0:
                 np.multiply(exact, self.scale, out=exact)
             round_into(exact, rows[done : done + len(exact)], self.dtype)
+        self.channels.blank(rows)
 
     def _products(self, setup: Setup, first: int, last: int) -> Iterator[_Step]:
         if self.positions.is_contiguous:

@@ -87,6 +87,10 @@ class Positions:
             index, filled = index + 1, filled + taken
         return result
 
+    def moved(self, distance: int) -> "Positions":
+        """Give the positions that are so much further on."""
+        return Positions(tuple(Run(run.first + distance, run.step, run.count) for run in self.runs))
+
     def parameters(self) -> dict[str, int | str]:
         """Spell them as canonical parameters: start and seq_len where that says it all."""
         if self.is_contiguous:

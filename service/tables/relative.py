@@ -16,6 +16,7 @@ from service.tables.frequencies import Geometric
 from service.tables.phasor import component
 from service.tables.positions import Positions
 from service.tables.sinusoidal import geometric
+from service.tables.sums import sum_of_halves
 from service.tables.table import RowTable, steps
 
 
@@ -37,7 +38,8 @@ def operator(
     parameters |= {"offsets": str(offsets)} if stacked else {"offset": first}
     shape = (*((offsets.count,) if stacked else ()), d_model, d_model)
     table = OperatorTable(geometric(d_model, base), offsets, layout, dtype, shape)
-    return Document("relative", parameters, {"relative": table})
+    axes = (*(("offset",) if stacked else ()), "to channel", "from channel")
+    return Document("relative", parameters, {"relative": table}, axes=axes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +110,8 @@ def similarity(*, d_model: int, base: float, offsets: Positions, dtype: DType) -
         "offsets": str(offsets),
     }
     table = SimilarityTable(geometric(d_model, base), offsets, dtype)
-    return Document("relative-similarity", parameters, {"similarity": table})
+    arrays = {"similarity": table}
+    return Document("relative-similarity", parameters, arrays, axes=("offset",))
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,16 +141,5 @@ class SimilarityTable(RowTable):
         """Compute sums from the one numbered first on."""
         for part in steps(len(rows), self.rule.count):
             offsets = self.offsets.at(first + part.start, first + part.stop)
-            sums = _sum_of_halves(component(self.rule, "cos", offsets))
+            sums = sum_of_halves(component(self.rule, "cos", offsets))
             round_into(sums, rows[part, 0], self.dtype)
-
-
-def _sum_of_halves(terms: Float64s) -> Float64s:
-    """Sum along the last axis by adding its halves: NumPy's own order differs between CPUs."""
-    while terms.shape[1] > 1:
-        half = terms.shape[1] // 2
-        folded = terms[:, :half] + terms[:, half : 2 * half]
-        if terms.shape[1] % 2:
-            folded[:, 0] += terms[:, -1]
-        terms = folded
-    return terms[:, 0]

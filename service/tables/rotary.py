@@ -32,7 +32,17 @@ def rope(
     parameters = {**turns.parameters(), "pack": pack, **({"batch": True} if batch else {})}
     tables = PACKS[pack].tables(turns, dtype, (1,) if batch else ())
     bound = PACKS[pack].error_bound(turns, dtype)
-    return Document(kind, parameters, tables, len(tables) > 1, bound)
+    shape = next(iter(tables.values())).shape
+    axes = _axes(shape[int(batch) :], turns.count, "token" if kind == "rope-axial" else "position")
+    named = (("batch",) if batch else ()) + axes
+    return Document(kind, parameters, tables, len(tables) > 1, bound, axes=named)
+
+
+def _axes(shape: tuple[int, ...], pairs: int, row: str) -> tuple[str, ...]:
+    """Name what the axes of a packing count."""
+    if len(shape) == 3:
+        return row, "pair", "component"
+    return row, "pair" if shape[1] == pairs else "channel"
 
 
 def frequencies(rule: RotaryRule) -> Document:

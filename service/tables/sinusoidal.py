@@ -2,7 +2,9 @@
 
     PE(pos, 2i) = sin(pos · base^(−2i/d_model))     PE(pos, 2i+1) = cos(pos · base^(−2i/d_model))
 
-Every value is within 5·2^-53 of these formulas before it is rounded once to its element type.
+and of all who have it with other frequencies or in another order. Every value is within 5·2^-53 of
+its formula before it is rounded once to its element type; within 6·2^-53 times its scale where a
+convention has one.
 """
 
 from dataclasses import dataclass
@@ -11,16 +13,13 @@ from math import prod, sqrt
 import numpy as np
 
 from service.tables.angle import Float64s
-from service.tables.channels import Channels
 from service.tables.decimals import DecimalTable
 from service.tables.document import Document, ParameterValue
 from service.tables.dtypes import FLOAT64, DType, round_results, widened
 from service.tables.frequencies import Geometric, wavelengths
-from service.tables.phasor import PhasorTable
 from service.tables.positions import Positions
+from service.tables.recipe import AnyPositions, Recipe
 from service.tables.table import StoredTable, steps
-
-CONVENTION = "vaswani"
 
 # Arrays of float64 that a sum goes through.
 _ARRAYS = 8
@@ -31,46 +30,38 @@ def geometric(d_model: int, base: float) -> Geometric:
     return Geometric(base, d_model, -(-d_model // 2))
 
 
-def encoding(
-    *, d_model: int, base: float, positions: Positions, layout: str, batch: bool, dtype: DType
-) -> Document:
+def encoding(*, recipe: Recipe, positions: AnyPositions, batch: bool, dtype: DType) -> Document:
     """Describe the table of positions by channels.
 
     Args:
-        d_model: channels, at least 1; where it is odd, there is one sine more than cosines.
-        base: the longest wavelength is 2π times (almost) this; at least 1.
+        recipe: frequencies, channels and what else a convention fixes.
         positions: one for each row.
-        layout: ``interleaved`` (sine and cosine in turn) or ``concatenated`` (sines, then cosines).
-        batch: whether the shape is (1, rows, d_model) instead of (rows, d_model).
+        batch: whether the shape is (1, rows, channels) instead of (rows, channels).
         dtype: a real element type.
     """
     parameters: dict[str, ParameterValue] = {
-        **_convention(d_model, base, layout),
+        **recipe.parameters(),
         **positions.parameters(),
         "batch": batch,
     }
-    shape = (*((1,) if batch else ()), positions.count, d_model)
-    rule, channels = geometric(d_model, base), _channels(d_model, layout)
-    table = PhasorTable(rule, channels, positions, dtype, shape)
-    return Document("encoding", parameters, {"encoding": table})
+    shape = (*((1,) if batch else ()), positions.count, recipe.width)
+    axes = (*(("batch",) if batch else ()), "position", "channel")
+    table = recipe.table(positions, dtype, shape)
+    return Document("encoding", parameters, {"encoding": table}, axes=axes)
 
 
-def frequencies(*, d_model: int, base: float) -> Document:
-    """Describe the frequency of each pair of channels and its wavelength 2π·base^(2i/d_model).
+def frequencies(*, recipe: Recipe) -> Document:
+    """Describe the frequency of each pair of channels and its wavelength 2π/ω.
 
-    Both are float64 arrays of shape (⌈d_model/2⌉,), each number the nearest to the formula.
+    Both are float64 arrays with a number for each, the nearest to the formula; the wavelength of
+    the paper's ω_i is 2π·base^(2i/d_model).
     """
-    rule = geometric(d_model, base)
-    parameters: dict[str, ParameterValue] = {
-        "convention": CONVENTION,
-        "d_model": d_model,
-        "base": base,
-    }
+    rule = recipe.rule
     arrays = {
         "frequency": DecimalTable((rule.count,), rule.exact),
         "wavelength": DecimalTable((rule.count,), lambda: wavelengths(rule.exact())),
     }
-    return Document("encoding-frequencies", parameters, arrays, has_parts=True)
+    return Document("encoding-frequencies", recipe.of_frequencies, arrays, has_parts=True)
 
 
 @dataclass(frozen=True)
@@ -83,16 +74,14 @@ class Sum:
     what is too large for the type becomes infinite.
     """
 
-    d_model: int
-    base: float
+    recipe: Recipe
     positions: Positions
-    layout: str
     scale_embeddings: bool
 
     def parameters(self) -> dict[str, ParameterValue]:
         """Spell what is added."""
         return {
-            **_convention(self.d_model, self.base, self.layout),
+            **self.recipe.parameters(),
             **self.positions.parameters(),
             "scale_embeddings": self.scale_embeddings,
         }
@@ -103,8 +92,7 @@ class Sum:
         source = x.elements.reshape(prod(leading), rows, d_model)
         result = np.empty_like(source)
         is_finite = True
-        rule, channels = geometric(d_model, self.base), _channels(d_model, self.layout)
-        table = PhasorTable(rule, channels, self.positions, FLOAT64, (rows, d_model))
+        table = self.recipe.table(self.positions, FLOAT64, (rows, d_model))
         for part in steps(rows, _ARRAYS * d_model):
             encoded = table.read(part.start * d_model, part.stop * d_model).reshape(-1, d_model)
             for group in steps(len(source), _ARRAYS * encoded.size):
@@ -114,12 +102,4 @@ class Sum:
         return StoredTable(result.reshape(x.shape), x.dtype, is_finite)
 
     def _scaled(self, embeddings: Float64s) -> Float64s:
-        return embeddings * sqrt(self.d_model) if self.scale_embeddings else embeddings
-
-
-def _convention(d_model: int, base: float, layout: str) -> dict[str, ParameterValue]:
-    return {"convention": CONVENTION, "d_model": d_model, "base": base, "layout": layout}
-
-
-def _channels(d_model: int, layout: str) -> Channels:
-    return Channels(("sin", "cos"), interleaved=layout == "interleaved", width=d_model)
+        return embeddings * sqrt(self.recipe.width) if self.scale_embeddings else embeddings

@@ -19,6 +19,7 @@ from service import TABLE_REVISION
 from service.tables import relative, rotary, sinusoidal
 from service.tables.axial import AxialTurns, placed
 from service.tables.bands import Measured, Periods, PixelBands
+from service.tables.conventions import recipe
 from service.tables.coordinates import centred, counted, pixels, spread
 from service.tables.dtypes import FLOAT32, FLOAT64, INDEX_DTYPES, REAL_DTYPES, DType, round_into
 from service.tables.frequencies import FrequencyRule, Geometric
@@ -98,15 +99,13 @@ def _encodings() -> Iterator[tuple[str, Table]]:
         for layout in _ABSOLUTE_LAYOUTS:
             for dtype in REAL_DTYPES.values():
                 document = sinusoidal.encoding(
-                    d_model=d_model,
-                    base=base,
+                    recipe=recipe("vaswani", d_model, {"base": base, "layout": layout}),
                     positions=positions,
-                    layout=layout,
                     batch=False,
                     dtype=dtype,
                 )
                 yield from _named("encoding", f"{name}, {layout}", document.arrays)
-    document = sinusoidal.frequencies(d_model=512, base=10000.0)
+    document = sinusoidal.frequencies(recipe=recipe("vaswani", 512, {"base": 10000.0}))
     yield from _named("encoding-frequencies", "512 channels", document.arrays)
 
 
@@ -225,10 +224,8 @@ def _transformed() -> Iterator[tuple[str, Table]]:
         for layout in _ABSOLUTE_LAYOUTS:
             for scale_embeddings in (False, True):
                 addition = sinusoidal.Sum(
-                    d_model=70,
-                    base=10000.0,
+                    recipe=recipe("vaswani", 70, {"base": 10000.0, "layout": layout}),
                     positions=Positions.contiguous(-50, 100),
-                    layout=layout,
                     scale_embeddings=scale_embeddings,
                 )
                 name = f"{layout}, scaled {scale_embeddings}"

@@ -54,6 +54,13 @@ def test_format_encoder_and_revision_change_the_tag(monkeypatch: pytest.MonkeyPa
     assert len(tags) == 4
 
 
+def test_what_another_machine_may_draw_another_way_has_a_weak_tag() -> None:
+    tags = [entity_tag(DOCUMENT, FORMATS["png"], *variant) for variant in ((), ("sha256",))]
+
+    assert all(tag.startswith('W/"') for tag in tags)
+    assert len(set(tags)) == 2
+
+
 def test_what_is_made_of_the_bytes_has_a_tag_of_its_own() -> None:
     digest = entity_tag(DOCUMENT, FORMATS["npy"], "sha256")
 

@@ -1,11 +1,22 @@
 """Endpoints: every spelling of a request, and the strictness of all of them."""
 
-import pytest
+import io
+from typing import Any
 
-from service.routes import RESOURCES, TRANSFORMS
+import numpy as np
+import pytest
+import safetensors.numpy
+from numpy.typing import NDArray
+
+from service.formats import FORMATS
+from service.routes import COMPOSITIONS, RESOURCES, TRANSFORMS
 from tests.client import Client
 
-PATHS = [resource.path for resource in RESOURCES] + [transform.path for transform in TRANSFORMS]
+PATHS = [
+    *(resource.path for resource in RESOURCES),
+    *(transform.path for transform in TRANSFORMS),
+    *(composition.path for composition in COMPOSITIONS),
+]
 
 
 def test_a_long_list_is_posted(client: Client) -> None:
@@ -33,7 +44,7 @@ def test_a_format_that_does_not_exist_is_not_found(client: Client, path: str) ->
 
     assert answer.status_code == 404
     assert answer.json()["detail"] == (
-        "There is no format pickle; there are json, npy, safetensors, bin, csv, "
+        "There is no format pickle; there are json, npy, safetensors, bin, csv, png, "
         "and .sha256 after each"
     )
 
@@ -71,6 +82,38 @@ def test_a_malformed_query_is_a_problem_on_every_transform(
 
     assert answer.status_code == 422
     assert answer.json()["errors"][0]["detail"]
+
+
+@pytest.mark.parametrize("path", [transform.path for transform in TRANSFORMS])
+@pytest.mark.parametrize(
+    ("array", "rule"),
+    [
+        (np.ones((2, 4), "<i8"), "x: elements are integers: send floating-point numbers"),
+        (np.ones((2, 4), "|b1"), "x: elements are integers: send floating-point numbers"),
+        (np.ones(4), "x: it has 1 axis, and must have two at least, positions and channels last"),
+    ],
+)
+@pytest.mark.parametrize("form", ["npy", "safetensors"])
+def test_transforms_take_real_vectors_only(
+    client: Client, path: str, array: NDArray[Any], rule: str, form: str
+) -> None:
+    body, stream = safetensors.numpy.save({"x": array}), io.BytesIO()
+    if form == "npy":
+        np.save(stream, array)
+        body = stream.getvalue()
+
+    answer = client.post(path, content=body, headers={"Content-Type": FORMATS[form].media_type})
+
+    assert (answer.status_code, answer.json()["type"]) == (422, "urn:posref:problem:invalid-body")
+    assert answer.json()["detail"] == rule
+
+
+@pytest.mark.parametrize("path", [transform.path for transform in TRANSFORMS])
+def test_one_axis_of_json_is_no_vector_either(client: Client, path: str) -> None:
+    answer = client.post(path, json={"x": [1, 2, 3, 4]})
+
+    assert answer.status_code == 422
+    assert "x: it has 1 axis" in answer.json()["detail"]
 
 
 def test_what_no_format_satisfies_is_not_acceptable(client: Client) -> None:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from service.delivery.headers import (
+    EXPOSED_HEADERS,
     array_headers,
     cache_control,
     file_name,
@@ -28,6 +29,13 @@ def test_shape_type_and_revision_are_said() -> None:
         "Array-Dtype": "float32",
         "Table-Revision": "1",
     }
+
+
+def test_axes_are_named_in_their_order() -> None:
+    document = Document("encoding", {}, {"encoding": TABLE}, axes=("position", "channel"))
+
+    assert array_headers(document)["Array-Axes"] == "position, channel"
+    assert "Array-Axes" in EXPOSED_HEADERS
 
 
 def test_arrays_that_differ_are_said_in_the_body_only() -> None:
@@ -76,7 +84,8 @@ def test_the_other_possible_formats_are_linked() -> None:
     assert link == (
         '</rope.json?a=1>; rel="alternate"; type="application/json", '
         '</rope.safetensors?a=1>; rel="alternate"; type="application/vnd.safetensors", '
-        '</rope.csv?a=1>; rel="alternate"; type="text/csv"'
+        '</rope.csv?a=1>; rel="alternate"; type="text/csv", '
+        '</rope.png?a=1>; rel="alternate"; type="image/png"'
     )
 
 

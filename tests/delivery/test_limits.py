@@ -47,3 +47,11 @@ def test_text_of_any_size_is_refused_at_once(client: Client) -> None:
         answer = client.get(f"/encoding.{extension}?seq_len={2**60}&d_model=1")
 
         assert answer.status_code == 413
+
+
+def test_an_answer_to_a_body_past_its_limit_is_not_to_be_had_in_ranges() -> None:
+    with client_of(create_app(Settings(max_response_bytes=191))) as limited:
+        answer = limited.post("/encoding.npy", json={"seq_len": 4, "d_model": 4})
+
+    assert answer.status_code == 413
+    assert answer.json()["detail"].endswith(": ask for less of it")

@@ -64,6 +64,8 @@ def test_qualities_are_those_of_the_most_specific_range(accept: str | None, qual
         (None, "application/*;q=0.5, application/vnd.safetensors", "safetensors"),
         (None, "application/octet-stream, application/json;q=0", "bin"),
         (None, "text/html,application/xhtml+xml,*/*;q=0.8", "json"),
+        (None, "image/png", "png"),
+        (None, "image/avif,image/webp,image/*,*/*;q=0.8", "png"),
     ],
 )
 def test_the_extension_decides_and_then_accept(
@@ -84,7 +86,7 @@ def test_what_no_format_satisfies_is_not_acceptable_and_says_what_exists() -> No
             NARROW,
             "npy",
             None,
-            "NumPy has no bfloat16; these formats can: json, safetensors, bin, csv",
+            "NumPy has no bfloat16; these formats can: json, safetensors, bin, csv, png",
         ),
         (NARROW, None, "application/x-npy", "NumPy has no bfloat16"),
         (COMPLEX, "json", None, "complex numbers have no JSON; these formats can: npy, bin"),

@@ -5,9 +5,10 @@ from typing import Any
 import jsonschema
 import pytest
 
+from service.delivery.composition import Composition
 from service.delivery.problems import PROBLEM_TYPES
 from service.delivery.resource import Resource, Transform
-from service.routes import RESOURCES, TRANSFORMS
+from service.routes import COMPOSITIONS, RESOURCES, TRANSFORMS
 from tests.client import Client
 
 
@@ -19,7 +20,7 @@ def operations(client: Client) -> dict[str, dict[str, Any]]:
     return {operation["operationId"]: operation for operation in listed}
 
 
-def test_every_resource_and_transform_is_documented_under_a_name_of_our_own(
+def test_everything_is_documented_under_a_name_of_our_own(
     operations: dict[str, Any],
 ) -> None:
     for resource in RESOURCES:
@@ -27,8 +28,9 @@ def test_every_resource_and_transform_is_documented_under_a_name_of_our_own(
             assert {f"{verb}{resource.operation}", f"{verb}{resource.operation}As"} <= set(
                 operations
             )
-    for transform in TRANSFORMS:
-        assert {f"post{transform.operation}", f"post{transform.operation}As"} <= set(operations)
+    posted = [each.operation for each in TRANSFORMS] + [each.operation for each in COMPOSITIONS]
+    for name in posted:
+        assert {f"post{name}", f"post{name}As"} <= set(operations)
 
 
 def test_every_parameter_has_description_type_and_example(operations: dict[str, Any]) -> None:
@@ -127,11 +129,16 @@ def test_every_error_has_an_example(operations: dict[str, Any]) -> None:
 def test_posted_examples_are_answered_as_documented(
     client: Client, operations: dict[str, Any]
 ) -> None:
-    everything: list[Resource | Transform] = [*RESOURCES, *TRANSFORMS]
+    everything: list[Resource | Transform | Composition] = [
+        *RESOURCES,
+        *TRANSFORMS,
+        *COMPOSITIONS,
+    ]
     for described in everything:
         operation = operations[f"post{described.operation}"]
         body = operation["requestBody"]["content"]["application/json"]["example"]
-        answer = client.post(described.path, json=body)
+        query = "" if isinstance(described, Resource) else f"?{described.example}"
+        answer = client.post(described.path + query, json=body)
         assert answer.status_code == 200, answer.text
         expected = operation["responses"]["200"]["content"]["application/json"]["example"]
         assert answer.json() == expected

@@ -7,7 +7,9 @@ import pytest
 
 from service.delivery.ranges import Span
 from service.delivery.representation import represent
+from service.delivery.respond import MAX_BUILD_WORK
 from service.delivery.wanted import Wanted
+from service.delivery.workers import SHORT_WORK
 from service.errors import InvalidParameters, NotAcceptable
 from service.tables.document import Document
 from service.tables.dtypes import FLOAT64
@@ -20,6 +22,8 @@ WAYS = [
     Wanted("json", accept_encoding="gzip"),
     Wanted("npy", is_digest=True),
     Wanted("json", is_digest=True),
+    Wanted("png"),
+    Wanted("png", is_digest=True),
 ]
 
 
@@ -27,7 +31,8 @@ def test_every_way_has_a_tag_of_its_own() -> None:
     tags = {represent(DOCUMENT, wanted).tag for wanted in WAYS}
 
     assert len(tags) == len(WAYS)
-    assert [tag for tag in tags if tag.startswith("W/")] == [represent(DOCUMENT, WAYS[2]).tag]
+    weak = {represent(DOCUMENT, wanted).tag for wanted in (WAYS[2], *WAYS[5:])}
+    assert {tag for tag in tags if tag.startswith("W/")} == weak
 
 
 def test_a_file_compressed_is_the_same_file() -> None:
@@ -51,6 +56,22 @@ def test_a_part_costs_its_share_and_text_more_than_bytes() -> None:
 
     assert (npy.cost(), npy.cost(Span(0, 64)), npy.cost(Span(0, 1))) == (32, 8, 1)
     assert text.cost() > npy.cost()
+
+
+def test_a_picture_costs_more_than_its_table_and_can_still_be_kept() -> None:
+    picture = represent(DOCUMENT, Wanted("png", accept_encoding="gzip"))
+
+    assert SHORT_WORK < picture.cost() < MAX_BUILD_WORK
+    assert picture.coding is None
+    assert picture.length_bytes is None
+
+
+def test_a_picture_and_what_it_is_digested_of_are_one_body() -> None:
+    picture, digest = represent(DOCUMENT, WAYS[5]), represent(DOCUMENT, WAYS[6])
+
+    assert digest.plain().tag == picture.tag
+    assert digest.file_name == f"{picture.file_name}.sha256"
+    assert picture.file_name == f"encoding_4x8_{picture.tag[3:11]}.png"
 
 
 def test_a_coding_that_is_excluded_is_not_sent() -> None:

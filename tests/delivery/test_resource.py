@@ -5,9 +5,9 @@ import pytest
 
 from service.delivery.parameters import NoParameters
 from service.delivery.resource import Transform
-from service.errors import InvalidParameters
+from service.errors import InvalidBody, InvalidParameters
 from service.routes.rope import ROPE
-from service.tables.dtypes import FLOAT64
+from service.tables.dtypes import FLOAT64, INT64
 from service.tables.table import StoredTable
 
 
@@ -29,20 +29,36 @@ def test_there_is_no_part_of_one_array() -> None:
         ROPE.resolve(parameters)
 
 
+TRANSFORM = Transform(
+    path="/none",
+    operation="None",
+    summary="",
+    parameters=NoParameters,
+    kind="rope-apply",
+    apply=lambda _, x: (x, {"start": 0, "seq_len": x.shape[0]}),
+    example="",
+)
+
+
+@pytest.mark.parametrize(
+    ("array", "rule"),
+    [
+        (StoredTable(np.ones((2, 2), "<i8"), INT64), "q: elements are integers"),
+        (StoredTable(np.ones(2), FLOAT64), "q: it has 1 axis, and must have two at least"),
+    ],
+)
+def test_only_real_numbers_in_vectors_are_transformed(array: StoredTable, rule: str) -> None:
+    right = StoredTable(np.ones((2, 2)), FLOAT64)
+
+    with pytest.raises(InvalidBody, match=rule):
+        TRANSFORM.resolve(NoParameters(), {"k": right, "q": array})
+
+
 def test_an_answer_is_described_by_what_its_arrays_have_in_common() -> None:
-    transform = Transform(
-        path="/none",
-        operation="None",
-        summary="",
-        parameters=NoParameters,
-        kind="rope-apply",
-        apply=lambda _, x: (x, {"start": 0, "seq_len": x.shape[0]}),
-        example="",
-    )
     shapes = {"q": (1, 2), "k": (3, 2)}
     arrays = {name: StoredTable(np.zeros(shape), FLOAT64) for name, shape in shapes.items()}
 
-    document = transform.resolve(NoParameters(), arrays)
+    document = TRANSFORM.resolve(NoParameters(), arrays)
 
     assert document.parameters == {"start": 0}
     assert {name: table.shape for name, table in document.arrays.items()} == shapes

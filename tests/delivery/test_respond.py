@@ -8,7 +8,8 @@ from service.delivery.ranges import Span
 from service.delivery.representation import Representation
 from service.formats import FORMATS
 from service.formats.format import Block
-from service.settings import Settings
+from service.formats.picture import Picture
+from service.settings import Settings, default_settings
 from tests.client import Client, client_of
 
 TABLE = "/encoding.npy?seq_len=4&d_model=4"
@@ -134,6 +135,34 @@ def test_what_a_cache_has_no_room_for_is_made_once(client: Client, extension: st
         assert answer.content == client.get(url).content
         assert "Repr-Digest" not in answer.headers
         assert forgetful.app.state.delivery.cache.builds == 0
+
+
+def test_a_picture_is_drawn_once_however_many_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[Picture] = []
+
+    def draw(picture: Picture) -> bytes:
+        drawn.append(picture)
+        return b"picture"
+
+    monkeypatch.setattr("service.formats.png._drawn", draw)
+    url = "/encoding.png?seq_len=4&d_model=4"
+    spellings = [url, url, f"{url}&base=1e4", url.replace("?", ".sha256?"), f"{url}&revision=1"]
+    with client_of(create_app(default_settings())) as fresh:
+        heads = [fresh.head(each) for each in spellings]
+        assert not drawn
+        answers = fresh.get_all(spellings) + fresh.get_all(spellings)
+
+    assert {head.status_code for head in heads} == {200}
+    assert [answer.content for answer in answers[:3]] == [b"picture"] * 3
+    assert len(drawn) == 1
+
+
+def test_a_picture_that_is_posted_for_is_drawn(client: Client) -> None:
+    posted = client.post("/encoding.png", json={"seq_len": 4, "d_model": 4})
+    rotated = client.post("/rope/apply.png", json={"x": [[1.0, 2.0], [3.0, 4.0]]})
+
+    assert posted.content == client.get("/encoding.png?seq_len=4&d_model=4").content
+    assert rotated.content.startswith(b"\x89PNG")
 
 
 def test_a_digest_has_its_length_before_it_is_made() -> None:

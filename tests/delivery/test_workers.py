@@ -56,6 +56,49 @@ def test_short_work_passes_long_work(workers: Workers) -> None:
     asyncio.run(scenario())
 
 
+def test_a_drawing_is_waited_for_by_nothing_else(workers: Workers) -> None:
+    begun, end = threading.Event(), threading.Event()
+
+    def drawing() -> Iterator[Block]:
+        begun.set()
+        assert end.wait(10)
+        yield this_thread().encode()
+
+    async def scenario() -> None:
+        drawn = asyncio.ensure_future(workers.collect(drawing(), drawn=True))
+        await asyncio.to_thread(begun.wait)
+
+        other = asyncio.ensure_future(workers.collect(drawing(), drawn=True))
+        assert await workers.collect(iter([b"body"])) == [b"body"]
+        assert [block async for block in workers.iterate(iter([b"stream"]))] == [b"stream"]
+        assert await workers.run(this_thread, 1)
+
+        assert not drawn.done()
+        assert not other.done()
+        end.set()
+        (name,) = await drawn
+        assert bytes(name).startswith(b"posref-drawing")
+        await other
+
+    asyncio.run(scenario())
+
+
+def test_the_loop_gets_the_interpreter_sooner_while_something_is_drawn(workers: Workers) -> None:
+    usual = sys.getswitchinterval()
+    seen: list[float] = []
+
+    def drawing() -> Iterator[Block]:
+        seen.append(sys.getswitchinterval())
+        yield b"picture"
+        raise ArithmeticError
+
+    with pytest.raises(ArithmeticError):
+        asyncio.run(workers.collect(drawing(), drawn=True))
+
+    assert seen == [pytest.approx(0.0005)]
+    assert sys.getswitchinterval() == usual
+
+
 def test_streams_take_turns_on_a_thread(workers: Workers) -> None:
     turns: list[str] = []
 

@@ -87,3 +87,9 @@ def test_what_has_more_axes_or_no_decimals_is_refused(
 def test_it_is_only_made_whole() -> None:
     with pytest.raises(ValueError, match="only made whole"):
         next(CSV.body(document([[1.0]])).blocks(1))
+
+
+def test_what_is_infinite_keeps_its_sign() -> None:
+    infinite = document([[1.0, -np.inf], [np.inf, 0.5]])
+
+    assert written(infinite) == b"1.0,-inf\ninf,0.5\n"

@@ -73,6 +73,21 @@ def test_an_error_bound_is_beside_the_type() -> None:
     assert b"error_bound" not in written(Document("rope", {}, {"rope": stored([1.0])}))
 
 
+def test_axes_are_said_where_their_order_is_a_convention() -> None:
+    arrays = {"encoding": stored([[1.0, 2.0]])}
+    named = Document("encoding-grid", {}, arrays, axes=("position", "channel"))
+    stated = Document(
+        "encoding-grid", {}, arrays, error_bound=0.5, axes=("row", "channel"), states_axes=True
+    )
+
+    assert b"axes" not in written(named)
+    assert written(stated) == (
+        b'{"kind":"encoding-grid","parameters":{},"shape":[1,2],"dtype":"float64",'
+        b'"error_bound":0.5,"axes":["row","channel"],"data":[[1.0,2.0]]}'
+    )
+    assert len(written(stated)) <= JSON.body(stated).limit_bytes
+
+
 def test_arrays_that_differ_say_so_by_name() -> None:
     document = Document("rope-apply", {}, {"q": stored([1.0]), "k": stored([0.0, 2.0], "float32")})
 
@@ -141,10 +156,22 @@ def test_a_json_body_is_only_made_whole() -> None:
 
 
 def test_arrays_and_parameters_are_read() -> None:
-    content = JSON.read(b'{"x": [[1, 2.5]], "positions": [3], "layout": "half"}')
+    content = JSON.read(b'{"x": [[1, 2.5]], "positions": [3], "layout": "half"}', ("x",))
 
     assert content.arrays["x"].elements.tolist() == [[1.0, 2.5]]
     assert content.parameters == {"positions": [3], "layout": "half"}
+
+
+def test_arrays_are_told_from_parameters_by_their_names() -> None:
+    body = b'{"mask": [[1, 0]], "temperature": 20, "bias": [0.5], "more": [1]}'
+
+    content = JSON.read(body, ("bias", "mask", "other"))
+
+    assert {name: table.elements.tolist() for name, table in content.arrays.items()} == {
+        "bias": [0.5],
+        "mask": [[1.0, 0.0]],
+    }
+    assert content.parameters == {"temperature": 20, "more": [1]}
 
 
 @pytest.mark.parametrize(
@@ -166,21 +193,24 @@ def test_arrays_and_parameters_are_read() -> None:
         (b'{"x": ' + b"[" * 70 + b"1" + b"]" * 70 + b"}", "", "x has 70 axes"),
         (b'{"x": [[true, 2.0]]}', "/x", "numbers only"),
         (b'{"x": [[1, [2]]]}', "/x", "numbers only"),
-        (b'{"x": []}', "", "x has 1 axes"),
+        (b'{"x": []}', "", r"no elements: its shape is \(0\)"),
+        (b'{"x": 1.5}', "", "x has 0 axes"),
+        (b'{"x": null}', "", "x has 0 axes"),
+        (b'{"y": [[1]]}', "/x", r'send \{"x": \[…\]\}'),
         (b'{"x": [[]]}', "", "no elements"),
         (b'{"x": [[1]], "\\ud800": 1}', "", "half of a surrogate pair"),
     ],
-    ids=range(19),
+    ids=range(22),
 )
 def test_anything_else_is_refused_where_it_is(body: bytes, where: str, rule: str) -> None:
     with pytest.raises(InvalidBody, match=rule) as caught:
-        JSON.read(body)
+        JSON.read(body, ("x",))
 
     assert where == caught.value.faults[0].where
 
 
 def test_integers_of_any_size_are_the_nearest_numbers() -> None:
-    content = JSON.read(b'{"x": [[18446744073709551616, 1]], "note": "\\ud83d\\ude00"}')
+    content = JSON.read(b'{"x": [[18446744073709551616, 1]], "note": "\\ud83d\\ude00"}', ("x",))
 
     assert content.arrays["x"].elements.tolist() == [[18446744073709551616.0, 1.0]]
     assert content.parameters == {"note": "\U0001f600"}

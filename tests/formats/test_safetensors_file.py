@@ -9,9 +9,10 @@ import pytest
 import safetensors.numpy
 
 from service.errors import InvalidBody
+from service.formats.received import INTEGER_STORAGES
 from service.formats.safetensors_file import MAX_TENSORS, SAFETENSORS
 from service.tables.document import Document
-from service.tables.dtypes import BFLOAT16, COMPLEX64, FLOAT16, FLOAT32, FLOAT64
+from service.tables.dtypes import BFLOAT16, COMPLEX64, FLOAT16, FLOAT32, FLOAT64, INT64
 from service.tables.table import StoredTable
 
 COS = StoredTable(np.array([[1.0, 0.5]], dtype="<f4"), FLOAT32)
@@ -84,10 +85,45 @@ def test_what_the_library_wrote_is_read() -> None:
         }
     )
 
-    arrays = SAFETENSORS.read(raw).arrays
+    arrays = SAFETENSORS.read(raw, ("x",)).arrays
 
     assert {n: t.dtype.name for n, t in arrays.items()} == {"q": "float16", "k": "bfloat16"}
     assert arrays["k"].elements.tolist() == [[0x3FC0, 0x3FC0]]
+
+
+def test_integers_of_every_type_are_read_as_the_same_integers() -> None:
+    sent = {
+        np.dtype(storage).name: np.array([1, 0]).astype(storage) for storage in INTEGER_STORAGES
+    }
+
+    arrays = SAFETENSORS.read(safetensors.numpy.save(sent), ("x",)).arrays
+
+    assert arrays.keys() == sent.keys()
+    for table in arrays.values():
+        assert table.dtype is INT64
+        assert table.elements.dtype == np.dtype("<i8")
+        assert table.elements.tolist() == [1, 0]
+
+
+def test_every_tensor_keeps_its_name_whatever_names_there_may_be() -> None:
+    raw = safetensors.numpy.save({"slopes": np.ones(3), "zzz": np.ones((1, 2))})
+
+    arrays = SAFETENSORS.read(raw, ("slopes", "mask")).arrays
+
+    assert {name: table.shape for name, table in arrays.items()} == {
+        "slopes": (3,),
+        "zzz": (1, 2),
+    }
+
+
+def test_axes_are_said_where_their_order_is_a_convention() -> None:
+    axes = ("query", "key")
+
+    named = Document("relative-t5", {}, {"t5": COS}, axes=axes)
+    stated = Document("relative-t5", {}, {"t5": COS}, axes=axes, states_axes=True)
+
+    assert "axes" not in header(body(named))["__metadata__"]
+    assert header(body(stated))["__metadata__"]["axes"] == "query, key"
 
 
 def crafted(shape: list[int]) -> bytes:
@@ -110,15 +146,23 @@ GOOD = safetensors.numpy.save({"x": np.ones((2, 2), dtype=np.float32)})
         (GOOD[:-1], "not a safetensors file"),
         (GOOD + b"\0", "not a safetensors file"),
         (b"\xff" * 8 + GOOD[8:], "not a safetensors file"),
-        (safetensors.numpy.save({"x": np.ones(2, dtype=np.int32)}), "x is I32: send one of F64"),
+        (
+            safetensors.numpy.save({"x": np.ones(2, dtype=np.complex64)}),
+            "x is C64: send one of F64",
+        ),
+        (
+            safetensors.numpy.save({"x": np.full(2, 2**63, dtype=np.uint64)}),
+            r"x holds integers beyond 2\^63 - 1",
+        ),
         (safetensors.numpy.save({}), "holds 0 tensors"),
         (crafted([1] * 65), "x has 65 axes"),
-        (crafted([0, 2**63]), "no elements"),
-        (crafted([4]), "x has 1 axes"),
+        (crafted([0, 2**62]), "no elements"),
+        (crafted([0, 2**63]), "an axis longer"),
+        (crafted([]), "x has 0 axes"),
         (MANY, f"holds {MAX_TENSORS + 1} tensors: 1 to {MAX_TENSORS}"),
     ],
-    ids=range(10),
+    ids=range(12),
 )
 def test_anything_else_is_refused_with_the_reason(raw: bytes, rule: str) -> None:
     with pytest.raises(InvalidBody, match=rule):
-        SAFETENSORS.read(raw)
+        SAFETENSORS.read(raw, ("x",))

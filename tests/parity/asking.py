@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 import httpx
 import ml_dtypes
 import numpy as np
+import safetensors.numpy
 from safetensors import deserialize
 
 from tests.client import Client
@@ -20,9 +21,12 @@ _DTYPES = {
     "F32": np.float32,
     "F16": np.float16,
     "BF16": ml_dtypes.bfloat16,
+    "I32": np.int32,
+    "I64": np.int64,
 }
 _LONGEST_URL = 4000
 _NPY = {"Content-Type": "application/x-npy"}
+_TENSORS = {"Content-Type": "application/vnd.safetensors"}
 
 
 class Answers(Protocol):
@@ -33,6 +37,9 @@ class Answers(Protocol):
 
     def turned(self, x: Array, query: Query) -> Array:
         """Answer x, of shape (…, S, head_dim), turned by its positions."""
+
+    def composed(self, path: str, query: Query, arrays: Arrays) -> Arrays:
+        """Answer the arrays that are made of arrays that are sent by name."""
 
 
 class Service:
@@ -59,6 +66,14 @@ class Service:
         url = f"/rope/apply.npy?{urlencode(spell(query))}"
         body = npy_bytes(x.astype(np.float64))
         return _npy(self._client.post(url, content=body, headers=_NPY))
+
+    def composed(self, path: str, query: Query, arrays: Arrays) -> Arrays:
+        """Send arrays as they are."""
+        tensors = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+        url = f"{path}.safetensors?{urlencode(spell(query))}"
+        return _safetensors(
+            self._client.post(url, content=safetensors.numpy.save(tensors), headers=_TENSORS)
+        )
 
 
 def spell(query: Query) -> dict[str, str]:

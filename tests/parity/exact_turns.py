@@ -1,7 +1,6 @@
 """The answers to requests for rotary tables and rotations, evaluated on their own in 45 digits."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, TypeAlias
 
@@ -13,6 +12,7 @@ from tests.parity.asking import Query
 from tests.parity.exact_axial import axial_angles
 from tests.parity.exact_rules import attention_factor, frequencies, rotary_dim
 from tests.parity.golden import Array, Arrays
+from tests.parity.truth import Truth
 
 _DIGITS = 45
 _COS_SIN = 6 * UNIT
@@ -22,23 +22,12 @@ _TURNED = 7 * UNIT
 _ROUNDED_TO = {"bfloat16": 2.0**-8, "float16": 2.0**-11}
 
 
-@dataclass(frozen=True)
-class Truth:
-    """An exact number, and how far an answer may be from it."""
-
-    value: Any
-    bound: float
-
-    def __float__(self) -> float:
-        return float(self.value)
-
-
 Rows: TypeAlias = list[list[Any]]
 """For each token, for each frequency: an angle, or what multiplies its cosine."""
 
 
-class Exact:
-    """Answer what the service is asked for, with arrays of Truth."""
+class ExactTurns:
+    """Answer requests for rotary tables and rotations with arrays of Truth."""
 
     def tables(self, path: str, query: Query) -> Arrays:
         with mpmath.workdps(_DIGITS):

@@ -142,3 +142,66 @@ def test_results_that_json_cannot_say_are_refused_with_what_can(client: Client) 
     assert as_json.status_code == 422
     assert "these formats can: npy, safetensors, bin" in as_json.json()["detail"]
     assert np.isnan(npy(as_npy)[0, 0])
+
+
+@pytest.mark.parametrize("layout", ["interleaved", "concatenated"])
+def test_fractions_of_positions_lie_between_their_neighbours(client: Client, layout: str) -> None:
+    query = f"d_model=6&layout={layout}&dtype=float64"
+    between = npy(client.get(f"/encoding.npy?positions=0,0.25,1&{query}"))
+    whole = npy(client.get(f"/encoding.npy?positions=0,1&{query}"))
+
+    assert between[[0, 2]].tobytes() == whole.tobytes()
+    assert abs(between[1, 0] - np.sin(0.25)) < 1e-15
+
+
+def test_canonical_fractions_are_a_list_of_numbers(client: Client) -> None:
+    answer = client.get("/encoding?positions=0.50,3,1e-3&d_model=2").json()
+
+    assert answer["parameters"]["positions"] == [0.5, 3.0, 0.001]
+    assert answer["shape"] == [3, 2]
+
+
+def test_a_fraction_with_ranges_is_refused(client: Client) -> None:
+    answer = client.get("/encoding?positions=0.5,3:7&d_model=2")
+
+    (fault,) = answer.json()["errors"]
+    assert (answer.status_code, fault["parameter"], fault["value"]) == (
+        *(422, "positions"),
+        "0.5,3:7",
+    )
+    assert "without ranges where some are fractions" in fault["detail"]
+
+
+def test_embeddings_have_whole_positions(client: Client) -> None:
+    answer = client.post("/encoding/apply?positions=0.5", json={"x": [[0.0, 1.0]]})
+
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["parameter"] == "positions"
+
+
+@pytest.mark.parametrize(
+    ("text", "length"), [("positions=0,0.5,7", 3), (f"positions={2**62},0.5", 2), ("seq_len=3", 3)]
+)
+def test_a_table_is_known_by_its_head_and_read_by_ranges(
+    client: Client, text: str, length: int
+) -> None:
+    url = f"/encoding.npy?{text}&d_model=4&convention=mlx"
+    whole = client.get(url)
+
+    assert client.head(url).headers["Content-Length"] == str(len(whole.content))
+    assert len(whole.content) == 128 + length * 4 * 4
+    for first, last in [(0, 5), (127, 140), (len(whole.content) - 7, len(whole.content) - 1)]:
+        part = client.get(url, Range=f"bytes={first}-{last}")
+        assert (part.status_code, part.content) == (206, whole.content[first : last + 1])
+
+
+def test_rows_of_perceiver_are_spread_evenly_however_many_there_are(client: Client) -> None:
+    url = "/encoding.npy?convention=perceiver&d_model=7&max_resolution=8&dtype=float64&seq_len="
+    five, one = npy(client.get(f"{url}5")), npy(client.get(f"{url}1"))
+
+    assert five[:, 0].tolist() == [-1.0, -0.5, 0.0, 0.5, 1.0]
+    assert (
+        five[:, 1:4].round(12).tolist()
+        == np.sin(np.pi * np.array([1, 2.5, 4]) * five[:, :1]).round(12).tolist()
+    )
+    assert one[0].tolist() == five[0].tolist()

@@ -5,6 +5,7 @@ import re
 import pytest
 
 from service import TABLE_REVISION
+from service.routes import COMPOSITIONS, TRANSFORMS
 from tests.client import Client
 
 PAGES = ["/", "/livez", "/readyz", "/robots.txt", "/docs", "/openapi.json"]
@@ -24,6 +25,14 @@ def test_home_lists_kinds_revisions_and_links_that_work(client: Client) -> None:
     for link in home["links"]:
         if link["method"] == "GET":
             assert client.get(link["href"]).status_code == 200
+
+
+def test_home_links_to_everything_that_is_posted(client: Client) -> None:
+    links = client.get("/").json()["links"]
+
+    posted = {link["href"] for link in links if link["method"] == "POST"}
+    assert {known.path for known in COMPOSITIONS} < posted
+    assert {known.path for known in TRANSFORMS} < posted
 
 
 def test_home_is_a_page_for_a_browser(client: Client) -> None:

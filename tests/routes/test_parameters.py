@@ -4,9 +4,23 @@ import re
 
 import pytest
 
+from service.delivery.parameters import Parameters
 from service.errors import InvalidBody, InvalidParameters
-from service.routes.parameters import PositionParameters, StartParameters
+from service.grammar import Integer
+from service.routes.parameters import (
+    IndexDType,
+    PositionParameters,
+    RealPositionParameters,
+    StartParameters,
+    contiguous,
+    index_dtype_field,
+    num_heads_field,
+)
+from service.tables.angle import MAX_POSITION
+from service.tables.limits import MAX_CHANNELS
 from service.tables.positions import Positions
+from service.tables.real_positions import RealPositions
+from service.tables.recipe import AnyPositions
 
 
 def table_positions(**values: object) -> Positions:
@@ -60,3 +74,72 @@ def test_the_documented_pattern_is_that_of_positions(text: str) -> None:
     schema = PositionParameters.model_json_schema()["properties"]["positions"]["anyOf"][0]
 
     assert re.fullmatch(schema["pattern"], text)
+
+
+class HeadedParameters(Parameters):
+    """Parameters of the fields of tables of attention."""
+
+    num_heads: Integer = num_heads_field()
+    dtype: IndexDType = index_dtype_field()
+
+
+def test_following_positions_end_at_two_to_the_62() -> None:
+    assert contiguous(MAX_POSITION - 4, 5).farthest == MAX_POSITION
+    with pytest.raises(InvalidParameters, match=r"lies beyond 2\^62") as caught:
+        contiguous(MAX_POSITION - 4, 6, name="key_start")
+
+    assert caught.value.faults[0].where == "key_start"
+
+
+def test_there_are_as_many_heads_as_a_table_has_channels_at_most() -> None:
+    for heads in (1, MAX_CHANNELS):
+        assert HeadedParameters.model_validate({"num_heads": str(heads)}).num_heads == heads
+    for heads in (0, MAX_CHANNELS + 1):
+        with pytest.raises(ValueError, match="num_heads"):
+            HeadedParameters.model_validate({"num_heads": str(heads)})
+
+
+def test_indices_are_int32_unless_int64_is_asked_for() -> None:
+    assert HeadedParameters.model_validate({"num_heads": 1}).dtype == "int32"
+    assert HeadedParameters.model_validate({"num_heads": 1, "dtype": "int64"}).dtype == "int64"
+    with pytest.raises(ValueError, match="int32"):
+        HeadedParameters.model_validate({"num_heads": 1, "dtype": "float32"})
+
+
+def real_positions(**values: object) -> AnyPositions:
+    return RealPositionParameters.model_validate(values).resolved_positions()
+
+
+def test_positions_may_be_fractions_where_a_table_turns_by_reals() -> None:
+    assert real_positions(positions="0,0.5") == RealPositions((0.0, 0.5))
+    assert real_positions(positions=[0, 0.5]) == RealPositions((0.0, 0.5))
+    assert real_positions(positions="2.0,3") == Positions.contiguous(2, 2)
+    assert real_positions(seq_len="3", start="-1") == Positions.contiguous(-1, 3)
+
+
+@pytest.mark.parametrize(
+    ("values", "where"),
+    [
+        ({}, ["seq_len"]),
+        ({"positions": "0.5", "seq_len": "1"}, ["seq_len"]),
+        ({"positions": "0.5", "start": "0", "seq_len": "1"}, ["seq_len", "start"]),
+        ({"start": str(2**62), "seq_len": "2"}, ["start"]),
+    ],
+)
+def test_real_positions_are_said_in_just_one_way(values: dict[str, str], where: list[str]) -> None:
+    with pytest.raises(InvalidParameters) as caught:
+        real_positions(**values)
+
+    assert [fault.where for fault in caught.value.faults] == where
+
+
+@pytest.mark.parametrize("text", ["0,5,9:20:2", "-3.5,1e-3", "0.5"])
+def test_the_documented_pattern_is_that_of_real_positions(text: str) -> None:
+    schema = RealPositionParameters.model_json_schema()["properties"]["positions"]["anyOf"][0]
+
+    assert re.fullmatch(schema["pattern"], text)
+
+
+def test_tables_of_integers_take_no_fractions() -> None:
+    with pytest.raises(ValueError, match="must be an integer"):
+        table_positions(positions="0.5")

@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[2]
 COMPOSE = ["compose", f"--file={ROOT / 'docker-compose.yml'}"]
 RESTRICTIONS = ["--read-only", "--cap-drop=ALL", "--security-opt=no-new-privileges"]
 ROBOT = "/encoding.npy?seq_len=4&d_model=4&base=100"
+PICTURE = ROBOT.replace("npy", "png")
 I_AM_A_ROBOT = [
     [0.0, 1.0, 0.0, 1.0],
     [0.84147098, 0.54030231, 0.09983342, 0.99500417],
@@ -72,6 +73,18 @@ def test_it_serves_with_every_right_taken_away(engine: Engine, container: str, p
     assert_answers(port)
     assert engine.docker("exec", container, "id", "--user") == "10001"
     assert engine.docker("exec", container, "id", "--group") == "10001"
+
+
+def test_it_draws_where_nothing_but_memory_can_be_written(
+    engine: Engine, container: str, port: int
+) -> None:
+    wait_until_healthy(engine, container)
+
+    picture = httpx.get(f"http://127.0.0.1:{port}{PICTURE}", trust_env=False, timeout=60)
+
+    assert picture.status_code == httpx.codes.OK
+    assert picture.content.startswith(b"\x89PNG")
+    assert "matplotlib" not in engine.docker("logs", container).lower()
 
 
 def test_it_ends_with_code_0_when_told_to(engine: Engine, container: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.tables.frequencies import Geometric, wavelengths
+from service.tables.frequencies import Geometric, Spaced, wavelengths
 from service.tables.rotary_rule import Given
 from tests.exact import frequency
 
@@ -23,6 +23,37 @@ def test_a_geometric_series_is_right_to_sixty_digits(base: float, dim: int) -> N
     for pair in {0, count // 2, count - 1}:
         expected = frequency(base, dim, pair)
         assert abs(mpmath.mpf(str(exact[pair])) - expected) <= expected * mpmath.mpf("1e-60")
+
+
+ENDS = st.tuples(st.floats(1e-250, 1e9), st.floats(1e-250, 1e250)).map(sorted)
+
+
+@given(st.floats(1e-9, 1e9), ENDS, st.integers(1, 64), st.integers(1, 64), st.booleans())
+def test_a_spaced_series_runs_from_its_first_by_the_ratio_of_its_ends(
+    first: float, ends: list[float], dim: int, count: int, full_turns: bool
+) -> None:
+    least, greatest = ends
+    exact = Spaced(first, least, greatest, dim, count, full_turns).exact()
+
+    assert len(exact) == count
+    ratio = mpmath.mpf(least) / mpmath.mpf(greatest)
+    for pair in {0, count // 2, count - 1}:
+        expected = first * ratio ** (mpmath.mpf(2 * pair) / dim)
+        expected *= 2 * mpmath.pi if full_turns else 1
+        assert abs(mpmath.mpf(str(exact[pair])) - expected) <= expected * mpmath.mpf("1e-60")
+
+
+def test_a_spaced_series_ends_at_the_other_end_of_its_range() -> None:
+    exact = Spaced(2.0, 0.5, 2.0, 2 * (9 - 1), 9).exact()
+
+    assert [float(exact[0]), float(exact[-1])] == [2.0, 0.5]
+
+
+def test_a_geometric_series_is_one_of_timescales_from_one() -> None:
+    spaced, geometric = Spaced(1.0, 1.0, 10000.0, 14, 8), Geometric(10000.0, 14, 8)
+
+    assert spaced.exact() == geometric.exact()
+    assert hash(spaced) != hash(geometric)
 
 
 def test_a_worker_thread_evaluates_to_the_same_digits() -> None:

@@ -82,3 +82,22 @@ def test_the_farthest_position_is_that_of_all_runs(positions: list[int], origin:
 
     assert sequence.farthest == max(map(abs, positions))
     assert sequence.farthest_from(origin) == max(abs(each - origin) for each in positions)
+
+
+@given(RUNS, st.integers(-(2**61), 2**61))
+def test_moved_positions_are_those_of_each_moved_in_canonical_form(
+    runs: list[Run], distance: int
+) -> None:
+    moved = Positions.of_runs(runs).moved(distance)
+
+    one_by_one = [Run(position + distance, 1, 1) for position in expanded(runs)]
+    assert moved == Positions.of_runs(one_by_one)
+    assert moved.moved(-distance) == Positions.of_runs(runs)
+    assert moved.at(0, moved.count).tolist() == [run.first for run in one_by_one]
+
+
+def test_moving_takes_no_room_and_may_lead_beyond_what_can_turn() -> None:
+    moved = Positions.contiguous(0, 2**62 + 1).moved(2)
+
+    assert moved.parameters() == {"start": 2, "seq_len": 2**62 + 1}
+    assert moved.farthest == MAX_POSITION + 2

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from service.tables import relative, sinusoidal
+from service.tables.conventions import recipe
 from service.tables.dtypes import FLOAT64, REAL_DTYPES, widened
 from service.tables.positions import Positions, Run
 from service.tables.table import Table, size
@@ -34,10 +35,8 @@ def operator(d_model: int, base: float, offset: int, layout: str) -> NDArray[np.
 
 def encoded(d_model: int, base: float, position: int, layout: str) -> NDArray[np.float64]:
     document = sinusoidal.encoding(
-        d_model=d_model,
-        base=base,
+        recipe=recipe("vaswani", d_model, {"base": base, "layout": layout}),
         positions=Positions.contiguous(position, 1),
-        layout=layout,
         batch=False,
         dtype=FLOAT64,
     )

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from service.tables import sinusoidal
 from service.tables.angle import MAX_POSITION, Float64s
+from service.tables.conventions import recipe
 from service.tables.dtypes import FLOAT32, FLOAT64, REAL_DTYPES, widened
 from service.tables.positions import Positions, Run
 from service.tables.table import StoredTable, size
@@ -36,10 +37,8 @@ def read(
     d_model: int, base: float, positions: list[int], layout: str, dtype: str
 ) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
     document = sinusoidal.encoding(
-        d_model=d_model,
-        base=base,
+        recipe=recipe("vaswani", d_model, {"base": base, "layout": layout}),
         positions=Positions.of_runs(Run(position, 1, 1) for position in positions),
-        layout=layout,
         batch=False,
         dtype=REAL_DTYPES[dtype],
     )
@@ -154,10 +153,8 @@ def test_an_odd_width_ends_with_a_sine() -> None:
 
 def test_a_batch_is_a_leading_axis_of_one() -> None:
     document = sinusoidal.encoding(
-        d_model=512,
-        base=10000.0,
+        recipe=recipe("vaswani", 512, {"base": 10000.0, "layout": "interleaved"}),
         positions=Positions.contiguous(0, 100),
-        layout="interleaved",
         batch=True,
         dtype=FLOAT32,
     )
@@ -167,10 +164,8 @@ def test_a_batch_is_a_leading_axis_of_one() -> None:
 
 def test_a_document_of_any_size_is_described_at_once() -> None:
     document = sinusoidal.encoding(
-        d_model=2,
-        base=10000.0,
+        recipe=recipe("vaswani", 2, {"base": 10000.0, "layout": "interleaved"}),
         positions=Positions.contiguous(0, 2**53),
-        layout="interleaved",
         batch=False,
         dtype=FLOAT64,
     )
@@ -183,7 +178,7 @@ def test_a_document_of_any_size_is_described_at_once() -> None:
 
 @given(st.integers(1, 300), st.floats(1.0, 1e12))
 def test_frequencies_and_wavelengths_are_the_nearest_numbers(d_model: int, base: float) -> None:
-    arrays = sinusoidal.frequencies(d_model=d_model, base=base).arrays
+    arrays = sinusoidal.frequencies(recipe=recipe("vaswani", d_model, {"base": base})).arrays
     count = -(-d_model // 2)
 
     frequencies = arrays["frequency"].read(0, count)
@@ -196,7 +191,9 @@ def test_frequencies_and_wavelengths_are_the_nearest_numbers(d_model: int, base:
 
 
 def test_wavelengths_run_from_one_turn_to_almost_the_base() -> None:
-    wavelengths = sinusoidal.frequencies(d_model=512, base=10000.0).arrays["wavelength"]
+    wavelengths = sinusoidal.frequencies(recipe=recipe("vaswani", 512, {"base": 10000.0})).arrays[
+        "wavelength"
+    ]
 
     first, last = wavelengths.read(0, 1)[0], wavelengths.read(255, 256)[0]
 
@@ -211,10 +208,8 @@ def applied(
     scale_embeddings: bool = False,
 ) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
     sum_ = sinusoidal.Sum(
-        d_model=x.shape[-1],
-        base=10000.0,
+        recipe=recipe("vaswani", x.shape[-1], {"base": 10000.0, "layout": "interleaved"}),
         positions=positions,
-        layout="interleaved",
         scale_embeddings=scale_embeddings,
     )
     return sum_.of(StoredTable(x, FLOAT64)).elements

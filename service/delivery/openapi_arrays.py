@@ -1,0 +1,68 @@
+"""The documentation of endpoints that arrays are sent to."""
+
+import json
+from typing import Any
+
+from service.delivery.composition import Composition
+from service.delivery.openapi import (
+    BINARY,
+    POST_PROBLEMS,
+    documents,
+    operation,
+    path_parameters,
+    problems_of,
+    read_example,
+    tag_of,
+    written,
+)
+from service.delivery.openapi_schemas import Json, object_schema, query_parameters
+from service.delivery.parameters import parse_query
+from service.delivery.resource import Transform
+from service.formats import FORMATS
+from service.formats.json_text import JSON
+
+_VECTORS = [[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]]
+
+
+def posted_operation(posted: Transform | Composition, suffix: str) -> Json:
+    """Document a POST of arrays.
+
+    The parameters of the example are those of the query, where a body in any format has them.
+    """
+    described, required, sent = _arrays(posted)
+    parameters = read_example(posted.parameters, posted.example)
+    received = JSON.read(json.dumps(sent).encode(), posted.names)
+    document = posted.resolve(parameters, received.arrays)
+    schema = object_schema(posted.parameters)
+    schema["properties"] = described | schema["properties"]
+    schema["required"] = required
+    content: Json = {
+        JSON.media_type: {"schema": schema, "example": sent},
+        FORMATS["npy"].media_type: {"schema": BINARY},
+        FORMATS["safetensors"].media_type: {"schema": BINARY},
+    }
+    return operation(
+        f"post{posted.operation}",
+        posted.summary,
+        suffix,
+        {
+            "tags": [tag_of(posted.path)],
+            "parameters": query_parameters(posted.parameters, parse_query(posted.example.encode()))
+            + path_parameters(suffix, document),
+            "requestBody": {"required": True, "content": content},
+            "responses": {"200": documents(written(document))} | problems_of(POST_PROBLEMS, suffix),
+        },
+    )
+
+
+def _arrays(posted: Transform | Composition) -> tuple[Json, list[str], dict[str, Any]]:
+    """Give the schema of each array, the names of those that have to be there, and an example."""
+    if isinstance(posted, Transform):
+        return {"x": {"type": "array"}}, ["x"], {"x": _VECTORS}
+    described: Json = {
+        known.name: {"type": "array", "description": known.description} for known in posted.inputs
+    }
+    required = [known.name for known in posted.inputs if known.is_required]
+    sent = {known.name: known.example for known in posted.inputs if known.name in required}
+    first = posted.inputs[0]
+    return described, required, sent or {first.name: first.example}

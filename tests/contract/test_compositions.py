@@ -1,0 +1,393 @@
+"""What holds for every document that is made of arrays that are sent."""
+
+import io
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+import safetensors
+import safetensors.numpy
+from httpx import Response
+from numpy.typing import NDArray
+
+from service.delivery.composition import Composition, InputArray
+from service.formats import FORMATS
+from service.routes import COMPOSITIONS
+from tests.client import Client
+
+Arrays = Mapping[str, NDArray[Any]]
+
+SENDABLE = ("json", "npy", "safetensors")
+EVERY = pytest.mark.parametrize("composition", COMPOSITIONS, ids=lambda known: known.path)
+
+
+def array_of(known: InputArray) -> NDArray[Any]:
+    return np.array(known.example, dtype=np.int64 if known.is_integer else np.float64)
+
+
+def example(composition: Composition) -> dict[str, NDArray[Any]]:
+    """Give what has to be sent, and the first array where nothing has to."""
+    required = [known for known in composition.inputs if known.is_required]
+    return {known.name: array_of(known) for known in required or composition.inputs[:1]}
+
+
+def sent(
+    client: Client, composition: Composition, arrays: Arrays, extension: str = "", form: str = ""
+) -> Response:
+    """Send arrays with the example's parameters, as safetensors unless another format is named."""
+    url = f"{composition.path}{extension}?{composition.example}"
+    if form == "json":
+        return client.post(url, json={name: array.tolist() for name, array in arrays.items()})
+    body, media_type = safetensors.numpy.save(dict(arrays)), FORMATS["safetensors"].media_type
+    if form == "npy":
+        ((_, array),) = arrays.items()
+        stream = io.BytesIO()
+        np.save(stream, array)
+        body, media_type = stream.getvalue(), FORMATS["npy"].media_type
+    return client.post(url, content=body, headers={"Content-Type": media_type})
+
+
+def forms(composition: Composition) -> list[str]:
+    """List the formats that what has to be sent fits into."""
+    fits_npy = list(example(composition)) == [composition.inputs[0].name]
+    return [form for form in SENDABLE if form != "npy" or fits_npy]
+
+
+SENT = [(known, form) for known in COMPOSITIONS for form in forms(known)]
+EVERY_SENT = pytest.mark.parametrize(
+    ("composition", "form"), SENT, ids=[f"{known.path}-{form}" for known, form in SENT]
+)
+TAKEN = [(known, name) for known in COMPOSITIONS for name in example(known)]
+EVERY_TAKEN = pytest.mark.parametrize(
+    ("composition", "name"), TAKEN, ids=[f"{known.path}-{name}" for known, name in TAKEN]
+)
+
+
+def problem(answer: Response, status: int, name: str) -> dict[str, Any]:
+    """Hold an answer to the shape of a problem document, and give it."""
+    assert answer.status_code == status, answer.text
+    assert answer.headers["Content-Type"] == "application/problem+json"
+    assert answer.headers["Cache-Control"] == "no-store"
+    assert "ETag" not in answer.headers
+    content: dict[str, Any] = answer.json()
+    assert list(content) == ["type", "title", "status", "detail", "errors"]
+    assert (content["type"], content["status"]) == (f"urn:posref:problem:{name}", status)
+    for fault in content["errors"]:
+        assert set(fault) <= {"parameter", "pointer", "value", "detail"}
+        assert fault["detail"]
+    return content
+
+
+def refused_at(answer: Response, pointer: str) -> str:
+    """Hold an answer to the problem of an array that cannot be, and give what it says."""
+    content = problem(answer, 422, "invalid-body")
+    assert [fault["pointer"] for fault in content["errors"]] == [pointer]
+    return str(content["detail"])
+
+
+def known_by(composition: Composition, name: str) -> InputArray:
+    return next(known for known in composition.inputs if known.name == name)
+
+
+def read(answer: Response, extension: str, like: NDArray[Any]) -> NDArray[Any]:
+    """Read the one array of an answer, of a shape and a type that are known."""
+    if extension == "npy":
+        return np.asarray(np.load(io.BytesIO(answer.content), allow_pickle=False))
+    if extension == "json":
+        return np.array(answer.json()["data"], dtype=like.dtype)
+    if extension == "csv":
+        text = np.loadtxt(io.StringIO(answer.text), delimiter=",", dtype=like.dtype)
+        return np.asarray(text).reshape(like.shape)
+    return np.frombuffer(answer.content, like.dtype).reshape(like.shape)
+
+
+@EVERY
+@pytest.mark.parametrize("extension", [name for name in FORMATS if name != "png"])
+def test_every_format_sent_gives_the_same_bytes_in_every_format(
+    client: Client, composition: Composition, extension: str
+) -> None:
+    arrays = example(composition)
+
+    answers = [
+        sent(client, composition, arrays, f".{extension}", form) for form in forms(composition)
+    ]
+
+    if answers[0].status_code != 200:
+        assert extension not in {"json", "safetensors"}
+        problem(answers[0], 422, "unsupported-by-format")
+    assert len({answer.content for answer in answers}) == 1
+    assert {answer.status_code for answer in answers} == {answers[0].status_code}
+
+
+@EVERY
+def test_every_format_that_can_holds_the_same_array(
+    client: Client, composition: Composition
+) -> None:
+    arrays = example(composition)
+    found = safetensors.numpy.load(sent(client, composition, arrays, ".safetensors").content)
+    if len(found) > 1:
+        as_json = sent(client, composition, arrays, ".json").json()["data"]
+        assert as_json.keys() == found.keys()
+        for name, array in found.items():
+            assert np.array(as_json[name]).astype(array.dtype).tobytes() == array.tobytes()
+        return
+    (expected,) = found.values()
+
+    for extension in ("npy", "json", "csv", "bin"):
+        answer = sent(client, composition, arrays, f".{extension}")
+        if extension == "csv" and expected.ndim > 2:
+            problem(answer, 422, "unsupported-by-format")
+            continue
+        array = read(answer, extension, expected)
+        assert (array.shape, array.dtype) == (expected.shape, expected.dtype)
+        assert array.tobytes() == expected.tobytes()
+
+
+@EVERY_SENT
+def test_an_answer_comes_as_it_was_sent_and_is_never_kept(
+    client: Client, composition: Composition, form: str
+) -> None:
+    arrays = example(composition)
+
+    answer = sent(client, composition, arrays, form=form)
+
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["Cache-Control"] == "no-store"
+    assert "ETag" not in answer.headers
+    assert answer.headers["Vary"] == "Accept, Accept-Encoding"
+    as_sent = sent(client, composition, arrays, f".{form}", form)
+    if as_sent.status_code == 200:
+        assert answer.headers["Content-Type"] == FORMATS[form].media_type
+        assert answer.content == as_sent.content
+    else:
+        problem(as_sent, 422, "unsupported-by-format")
+
+
+@EVERY
+def test_an_answer_of_one_array_says_what_its_axes_count(
+    client: Client, composition: Composition
+) -> None:
+    answer = sent(client, composition, example(composition), ".json")
+
+    content = answer.json()
+    if isinstance(content["data"], dict):
+        return
+    assert answer.headers["Array-Axes"] == ", ".join(content["axes"])
+    assert len(content["axes"]) == len(content["shape"])
+    assert len(set(content["axes"])) == len(content["axes"])
+
+
+@EVERY
+def test_no_array_has_the_name_of_a_parameter(composition: Composition) -> None:
+    assert not set(composition.names) & set(composition.parameters.model_fields)
+    assert len(set(composition.names)) == len(composition.names)
+
+
+@EVERY
+def test_an_unknown_array_is_named(client: Client, composition: Composition) -> None:
+    name = composition.names[0]
+    arrays = {**example(composition), f"{name}x": np.ones((1, 1)), "\u2603" * 200: np.ones(1)}
+
+    content = problem(sent(client, composition, arrays), 422, "invalid-body")
+
+    assert {fault["value"] for fault in content["errors"]} == {f"{name}x", "\u2603" * 80 + "…"}
+    assert f"{name}x is no array here; did you mean {name}?" in content["detail"]
+
+
+@EVERY_TAKEN
+def test_what_is_missing_is_named(client: Client, composition: Composition, name: str) -> None:
+    arrays = example(composition)
+    del arrays[name]
+
+    answers = [sent(client, composition, arrays, form="json")]
+    if arrays:
+        answers.append(sent(client, composition, arrays))
+
+    for answer in answers:
+        content = problem(answer, 422, "invalid-body")
+        assert "missing" in content["detail"]
+        assert name in content["detail"]
+
+
+@EVERY_TAKEN
+@pytest.mark.parametrize("axes", range(9))
+def test_a_rank_that_is_not_possible_is_refused(
+    client: Client, composition: Composition, name: str, axes: int
+) -> None:
+    known, arrays = known_by(composition, name), example(composition)
+    if axes in known.ranks:
+        return
+    arrays[name] = np.ones((1,) * axes, dtype=arrays[name].dtype)
+
+    detail = refused_at(sent(client, composition, arrays), f"/{name}" if axes else "")
+
+    assert detail.startswith(f"{name} has {axes} axes")
+
+
+@EVERY_TAKEN
+@pytest.mark.parametrize("dtype", ["<i8", "<i4", "|b1", "<c8"])
+def test_a_type_that_is_not_possible_is_refused(
+    client: Client, composition: Composition, name: str, dtype: str
+) -> None:
+    known, arrays = known_by(composition, name), example(composition)
+    if known.is_integer and dtype != "<c8":
+        return
+    arrays[name] = np.ones(arrays[name].shape, dtype=dtype)
+
+    detail = refused_at(sent(client, composition, arrays), "" if dtype == "<c8" else f"/{name}")
+
+    assert name in detail
+
+
+@EVERY_TAKEN
+def test_integers_are_read_of_every_type_that_holds_them(
+    client: Client, composition: Composition, name: str
+) -> None:
+    arrays = example(composition)
+    if not known_by(composition, name).is_integer:
+        return
+    expected = sent(client, composition, arrays, ".safetensors").content
+    for dtype in ("<i2", "|u1", "<u8", "<f2", "<f4", "<f8"):
+        same = {**arrays, name: arrays[name].astype(dtype)}
+
+        assert sent(client, composition, same, ".safetensors").content == expected
+
+    for value in (0.5, np.nan, np.inf, 2.0**53):
+        other = {**arrays, name: np.full(arrays[name].shape, value)}
+        assert "must hold integers" in refused_at(sent(client, composition, other), f"/{name}")
+
+
+@EVERY_TAKEN
+@pytest.mark.parametrize("value", ["1", None, True, [], {}, [[1], 2], [[1, 2], [3]], [[]]])
+def test_what_is_no_array_of_numbers_is_refused(
+    client: Client, composition: Composition, name: str, value: object
+) -> None:
+    body = {known: array.tolist() for known, array in example(composition).items()}
+
+    answer = client.post(f"{composition.path}?{composition.example}", json={**body, name: value})
+
+    content = problem(answer, 422, "invalid-body")
+    assert name in content["detail"]
+
+
+@EVERY
+@pytest.mark.parametrize("name", ["zzz", "revision", "part"])
+def test_unknown_parameters_are_named_wherever_they_stand(
+    client: Client, composition: Composition, name: str
+) -> None:
+    body = {known: array.tolist() for known, array in example(composition).items()}
+    url = f"{composition.path}?{composition.example}"
+
+    in_query = client.post(f"{url}&{name}=1", json=body)
+    in_body = client.post(url, json={**body, name: 1})
+
+    for answer in (in_query, in_body):
+        (fault,) = problem(answer, 422, "invalid-parameters")["errors"]
+        assert (fault["parameter"], fault["value"]) == (name, "1")
+
+
+@EVERY
+def test_a_parameter_is_not_given_twice(client: Client, composition: Composition) -> None:
+    fields = [field.split("=") for field in composition.example.split("&") if field]
+    body = {known: array.tolist() for known, array in example(composition).items()}
+    for name, value in fields:
+        url = f"{composition.path}?{composition.example}"
+
+        twice = client.post(f"{url}&{name}={value}", json=body)
+        beside = client.post(url, json={**body, name: value})
+
+        for answer in (twice, beside):
+            (fault,) = problem(answer, 422, "invalid-parameters")["errors"]
+            assert fault["detail"].startswith(f"{name} is given twice")
+
+
+@EVERY
+@pytest.mark.parametrize("media_type", [None, "text/plain", "application/octet-stream", "a;b,c"])
+def test_a_body_of_another_media_type_is_refused(
+    client: Client, composition: Composition, media_type: str | None
+) -> None:
+    headers = {} if media_type is None else {"Content-Type": media_type}
+
+    answer = client.post(composition.path, content=b"1", headers=headers)
+
+    problem(answer, 415, "unsupported-media-type")
+
+
+@EVERY
+@pytest.mark.parametrize("form", SENDABLE)
+@pytest.mark.parametrize("body", [b"", b"{", b"\x93NUMPY", b"\0" * 64, b'{"zzz": 1}'])
+def test_a_body_that_is_not_what_it_says_is_refused(
+    client: Client, composition: Composition, form: str, body: bytes
+) -> None:
+    headers = {"Content-Type": FORMATS[form].media_type}
+
+    answer = client.post(f"{composition.path}?{composition.example}", content=body, headers=headers)
+
+    problem(answer, 422, "invalid-body")
+
+
+@EVERY
+@pytest.mark.parametrize("extension", ["", ".npy"])
+@pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE"])
+def test_only_post_is_possible(
+    client: Client, composition: Composition, extension: str, method: str
+) -> None:
+    answer = client.request(method, f"{composition.path}{extension}?{composition.example}")
+
+    assert (answer.status_code, answer.headers["Allow"]) == (405, "POST")
+    if method != "HEAD":
+        problem(answer, 405, "method-not-allowed")
+
+
+@EVERY
+@pytest.mark.parametrize("extension", ["pickle", "np", "npy.sha512"])
+def test_a_format_that_does_not_exist_is_not_found(
+    client: Client, composition: Composition, extension: str
+) -> None:
+    problem(sent(client, composition, example(composition), f".{extension}"), 404, "not-found")
+
+
+ENDS = [0.0, -0.0, 5e-324, -1e-310, 1e308, -1e308, np.nan, np.inf, -np.inf, 2.0**62, -1.0]
+INTEGER_ENDS = [0, 1, -1, 2**31, -(2**31), 2**53 + 1, 2**62 + 1, -(2**63), 2**63 - 1]
+
+
+@EVERY_TAKEN
+@pytest.mark.parametrize("dtype", ["<f2", "<f4", "<f8"])
+def test_whatever_numbers_are_sent_are_answered_or_refused(
+    client: Client, composition: Composition, name: str, dtype: str
+) -> None:
+    arrays = example(composition)
+    if known_by(composition, name).is_integer:
+        some = [np.full(arrays[name].shape, value) for value in INTEGER_ENDS]
+    else:
+        with np.errstate(over="ignore"):
+            some = [np.full(arrays[name].shape, value).astype(dtype) for value in ENDS]
+    for array in some:
+        for extension in (".npy", ".json", ".safetensors"):
+            answer = sent(client, composition, {**arrays, name: array}, extension)
+
+            assert answer.status_code in {200, 422}, (array, answer.text)
+            if answer.status_code == 422:
+                assert {"detail", "errors"} <= set(answer.json())
+
+
+@EVERY_TAKEN
+def test_whatever_shape_is_sent_is_answered_or_refused(
+    client: Client, composition: Composition, name: str
+) -> None:
+    arrays = example(composition)
+    shape = arrays[name].shape
+    for axis in range(len(shape)):
+        for length in (1, 2, 3, 4, 5, 7, 64, 4097):
+            other = (*shape[:axis], length, *shape[axis + 1 :])
+            array = np.resize(arrays[name], other)
+
+            answer = sent(client, composition, {**arrays, name: array}, ".safetensors")
+
+            assert answer.status_code in {200, 422}, (other, answer.text)
+            if answer.status_code == 422:
+                assert answer.json()["type"] in {
+                    "urn:posref:problem:invalid-body",
+                    "urn:posref:problem:invalid-parameters",
+                }

@@ -1,0 +1,132 @@
+"""The documentation of endpoints that arrays are sent to."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pytest
+from pydantic import Field
+
+from service.delivery.composition import Composition, InputArray
+from service.delivery.openapi_arrays import posted_operation
+from service.delivery.parameters import Parameters
+from service.delivery.resource import Transform
+from service.formats import FORMATS
+from service.grammar import Integer
+from service.tables.document import Document
+from service.tables.table import StoredTable
+
+READABLE = {FORMATS[name].media_type for name in ("json", "npy", "safetensors")}
+
+
+class FactorParameters(Parameters):
+    """Parameters of a product."""
+
+    factor: Integer = Field(description="A factor.", examples=[2])
+    shift: Integer = Field(default=0, description="A shift.", examples=[1])
+
+
+def applied(parameters: FactorParameters, x: StoredTable) -> tuple[StoredTable, Mapping[str, Any]]:
+    return StoredTable(x.elements * parameters.factor, x.dtype), {"factor": parameters.factor}
+
+
+def document(parameters: FactorParameters, arrays: Mapping[str, StoredTable]) -> Document:
+    product, described = applied(parameters, arrays["weight"])
+    return Document("relative-t5-bias", described, {"bias": product})
+
+
+WEIGHT = InputArray("weight", "the learned table, (buckets, heads)", (2,), [[0.5, 1.5]])
+MASK = InputArray("mask", "1 where there is padding", (1,), [1], is_integer=True, is_required=False)
+COMPOSITION = Composition(
+    path="/relative/none",
+    operation="None",
+    summary="Products",
+    parameters=FactorParameters,
+    inputs=(WEIGHT, MASK),
+    document=document,
+    example="factor=3",
+)
+TRANSFORM = Transform(
+    path="/relative/none",
+    operation="None",
+    summary="Products",
+    parameters=FactorParameters,
+    kind="rope-apply",
+    apply=applied,
+    example="factor=3",
+)
+
+
+def content(operation: Mapping[str, Any]) -> Any:
+    return operation["requestBody"]["content"]["application/json"]
+
+
+@pytest.mark.parametrize("posted", [COMPOSITION, TRANSFORM], ids=["composition", "transform"])
+@pytest.mark.parametrize("suffix", ["", ".{extension}"])
+def test_every_way_to_send_and_to_be_answered_is_documented(
+    posted: Transform | Composition, suffix: str
+) -> None:
+    operation = posted_operation(posted, suffix)
+    extra = operation["openapi_extra"]
+
+    assert operation["operation_id"] == f"postNone{'As' if suffix else ''}"
+    assert set(extra["requestBody"]["content"]) == READABLE
+    assert extra["requestBody"]["required"] is True
+    assert [parameter["name"] for parameter in extra["parameters"]] == [
+        "factor",
+        "shift",
+        *(["extension"] if suffix else []),
+    ]
+    assert {"200", "413", "415", "422"} <= set(extra["responses"])
+    assert ("404" in extra["responses"]) == bool(suffix)
+
+
+def test_arrays_stand_beside_the_parameters_and_optional_ones_are_not_required() -> None:
+    described = content(posted_operation(COMPOSITION, "")["openapi_extra"])
+
+    schema = described["schema"]
+    assert list(schema["properties"]) == ["weight", "mask", "factor", "shift"]
+    assert schema["properties"]["weight"] == {
+        "type": "array",
+        "description": "the learned table, (buckets, heads)",
+    }
+    assert schema["required"] == ["weight"]
+    assert described["example"] == {"weight": [[0.5, 1.5]]}
+    jsonschema.validate(described["example"], schema)
+
+
+@pytest.mark.parametrize("posted", [COMPOSITION, TRANSFORM], ids=["composition", "transform"])
+def test_the_example_has_its_parameters_in_the_query_where_every_format_has_them(
+    posted: Transform | Composition,
+) -> None:
+    parameters = posted_operation(posted, "")["openapi_extra"]["parameters"]
+
+    by_name = {parameter["name"]: parameter for parameter in parameters}
+    assert (by_name["factor"]["example"], by_name["factor"]["required"]) == ("3", True)
+    assert "example" not in by_name["shift"]
+
+
+def test_a_transform_takes_x() -> None:
+    described = content(posted_operation(TRANSFORM, "")["openapi_extra"])
+
+    assert described["schema"]["required"] == ["x"]
+    assert np.array(described["example"]["x"]).ndim == 2
+    jsonschema.validate(described["example"], described["schema"])
+
+
+def test_the_example_of_an_answer_is_what_is_made_of_the_example() -> None:
+    responses = posted_operation(COMPOSITION, "")["openapi_extra"]["responses"]
+
+    answer = responses["200"]["content"]["application/json"]["example"]
+    assert (answer["kind"], answer["data"]) == ("relative-t5-bias", [[1.5, 4.5]])
+
+
+def test_where_no_array_is_required_the_first_is_the_example() -> None:
+    optional = replace(COMPOSITION, inputs=(replace(WEIGHT, is_required=False), MASK))
+
+    described = content(posted_operation(optional, "")["openapi_extra"])
+
+    assert described["example"] == {"weight": [[0.5, 1.5]]}
+    assert described["schema"]["required"] == []

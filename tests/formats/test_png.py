@@ -1,0 +1,218 @@
+"""Pictures as a format: what it holds, how much it reads, and what it does not import."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from service.formats import png
+from service.formats.picture import Picture
+from service.formats.png import MAX_CURVE_ELEMENTS, MAX_ELEMENTS, PNG
+from service.tables.document import Curves, Document
+from service.tables.dtypes import (
+    BFLOAT16,
+    COMPLEX64,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    INT32,
+    INT64,
+    DType,
+    Elements,
+)
+from service.tables.table import StoredTable, Table
+
+ROOT = Path(__file__).parents[2]
+
+
+class Counting:
+    """A table of its own flat indices that notes what is read."""
+
+    dtype = INT64
+    work_per_element = 1
+
+    def __init__(self, *shape: int) -> None:
+        self.shape = shape
+        self.reads: list[tuple[int, int]] = []
+
+    def read(self, start: int, stop: int) -> Elements:
+        self.reads.append((start, stop))
+        return np.arange(start, stop, dtype=np.int64)
+
+
+def document(table: Table, axes: tuple[str, ...] = (), curves: Curves | None = None) -> Document:
+    return Document("encoding", {}, {"encoding": table}, axes=axes, curves=curves)
+
+
+def shown(table: Table, monkeypatch: pytest.MonkeyPatch, curves: Curves | None = None) -> Picture:
+    """Give what would be drawn of a table."""
+    pictures: list[Picture] = []
+
+    def noted(picture: Picture) -> bytes:
+        pictures.append(picture)
+        return b"picture"
+
+    monkeypatch.setattr(png, "_drawn", noted)
+    assert b"".join(PNG.body(document(table, curves=curves)).blocks()) == b"picture"
+    (picture,) = pictures
+    return picture
+
+
+@pytest.mark.parametrize(
+    ("table", "curves", "rule"),
+    [
+        (Counting(4), None, "two axes, and this array has 1"),
+        (Counting(1, 4, 4), None, "two axes, and this array has 3"),
+        (Counting(1, MAX_ELEMENTS + 1), None, f"up to {MAX_ELEMENTS} elements"),
+        (Counting(2**40, 2**20), None, f"these are {2**60}: ask for less"),
+        (Counting(2, MAX_CURVE_ELEMENTS), "rows", f"up to {MAX_CURVE_ELEMENTS} elements"),
+        (StoredTable(np.zeros((2, 2), "<c8"), COMPLEX64), None, "complex numbers have no colours"),
+    ],
+)
+def test_what_cannot_be_seen_is_refused_with_the_rule(
+    table: Table, curves: Curves | None, rule: str
+) -> None:
+    refusal = PNG.refusal(document(table, curves=curves))
+
+    assert refusal is not None
+    assert rule in refusal
+
+
+def test_several_heads_are_refused_with_how_to_ask_for_one() -> None:
+    refusal = PNG.refusal(document(Counting(2, 3, 4), ("head", "query", "key")))
+
+    assert refusal is not None
+    assert refusal.endswith("this array has 3: head=0 asks for one head")
+
+
+def test_several_arrays_are_refused_with_how_to_ask_for_one() -> None:
+    tables = {"cos": Counting(2, 2), "sin": Counting(2, 2)}
+
+    refusal = PNG.refusal(Document("rope", {}, tables, has_parts=True))
+
+    assert refusal is not None
+    assert refusal.endswith("add part=cos|sin")
+
+
+def test_the_largest_tables_are_held() -> None:
+    assert PNG.refusal(document(Counting(2**11, 2**11))) is None
+    assert PNG.refusal(document(Counting(1, MAX_ELEMENTS))) is None
+    assert PNG.refusal(document(Counting(1, MAX_CURVE_ELEMENTS), curves="rows")) is None
+
+
+@pytest.mark.parametrize(
+    ("elements", "dtype"),
+    [
+        (np.array([[1, -2]], "<f4"), FLOAT32),
+        (np.array([[1, -2]], "<f8"), FLOAT64),
+        (np.array([[1, -2]], "<f2"), FLOAT16),
+        (np.array([[0x3F80, 0xC000]], "<u2"), BFLOAT16),
+        (np.array([[1, -2]], "<i4"), INT32),
+        (np.array([[1, -2]], "<i8"), INT64),
+    ],
+)
+def test_numbers_of_every_real_type_are_shown(
+    elements: NDArray[np.float64], dtype: DType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    picture = shown(StoredTable(elements, dtype), monkeypatch)
+
+    assert picture.values.tolist() == [[1.0, -2.0]]
+
+
+def test_a_table_is_read_once_part_by_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = Counting(700, 1000)
+
+    picture = shown(table, monkeypatch)
+
+    assert [start for start, _ in table.reads] == [0, *(stop for _, stop in table.reads[:-1])]
+    assert table.reads[-1][1] == 700_000
+    assert max(stop - start for start, stop in table.reads) <= 2**17
+    assert (picture.values.ravel() == np.arange(700_000)).all()
+
+
+def test_there_is_an_end_of_a_turn_after_each_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(png, "_drawn", lambda _: b"picture")
+
+    blocks = list(PNG.body(document(Counting(700, 1000))).blocks())
+
+    assert blocks == [b""] * 6 + [b"picture"]
+
+
+def test_means_are_shown_where_there_are_more_elements_than_dots(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows, columns = 2 * 912 + 1, 1520 + 3
+    picture = shown(Counting(rows, columns), monkeypatch)
+
+    assert picture.parts == (3, 2)
+    assert picture.values.shape == (609, 762)
+    elements = np.arange(rows * columns, dtype=np.float64).reshape(rows, columns)
+    assert picture.values[5, 7] == elements[15:18, 14:16].mean()
+    assert picture.values[-1, -1] == elements[1824:, 1522:].mean()
+    assert len(picture.down.numbers) == rows
+
+
+def test_curves_show_every_element(monkeypatch: pytest.MonkeyPatch) -> None:
+    picture = shown(Counting(5000, 2), monkeypatch, "columns")
+
+    assert picture.values.shape == (5000, 2)
+    assert picture.curves == "columns"
+
+
+def test_numbers_too_large_to_draw_are_shown_as_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    elements = np.array([[1.7e308, -1.7e308, np.inf, np.nan]])
+
+    picture = shown(StoredTable(elements, FLOAT64), monkeypatch)
+
+    assert picture.values[0, :3].tolist() == [1e300, -1e300, np.inf]
+    assert np.isnan(picture.values[0, 3])
+
+
+def test_infinities_of_both_signs_have_no_mean(monkeypatch: pytest.MonkeyPatch) -> None:
+    elements = np.tile([np.inf, -np.inf], (1, 1520))
+
+    picture = shown(StoredTable(elements, FLOAT64), monkeypatch)
+
+    assert np.isnan(picture.values).all()
+
+
+@pytest.mark.parametrize("values", [0.0, np.random.default_rng(0).standard_normal((912, 1520))])
+def test_a_picture_is_no_longer_than_its_limit(values: NDArray[np.float64]) -> None:
+    body = PNG.body(document(StoredTable(np.broadcast_to(values, (912, 1520)), FLOAT64)))
+
+    assert body.length_bytes is None
+    assert 1000 < len(b"".join(body.blocks())) <= body.limit_bytes
+
+
+def test_a_picture_is_only_made_whole() -> None:
+    with pytest.raises(ValueError, match="only made whole"):
+        list(PNG.body(document(Counting(2, 2))).blocks(1))
+
+
+TABLE_ONLY = """
+import sys
+from service.app import create_app
+from service.settings import default_settings
+from tests.client import client_of
+with client_of(create_app(default_settings())) as client:
+    url = "/encoding{}?seq_len=4&d_model=4"
+    assert client.get(url.format(".npy")).status_code == 200
+    assert client.get(url.format("")).headers["Link"].count("image/png") == 1
+    assert client.head(url.format(".png")).status_code == 200
+    assert client.get("/docs").status_code == client.get("/openapi.json").status_code == 200
+    assert client.get("/rope.png?head_dim=4&seq_len=4").status_code == 422
+    assert not {"matplotlib", "PIL"} & sys.modules.keys()
+    assert client.get(url.format(".png")).status_code == 200
+    assert "matplotlib" in sys.modules
+"""
+
+
+def test_only_a_picture_imports_what_draws_it() -> None:
+    words = [sys.executable, "-W", "error", "-c", TABLE_ONLY]
+
+    ended = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+
+    assert (ended.returncode, ended.stderr) == (0, "")

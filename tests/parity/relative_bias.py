@@ -1,0 +1,178 @@
+"""Biases that are real numbers: ALiBi, KERPLE, Sandwich, and what networks of positions take in."""
+
+import numpy as np
+
+from tests.parity.asking import Answers, Query
+from tests.parity.golden import Array, Arrays, Case
+from tests.parity.params import NotUnderstoodError, Params
+
+
+def _bias(answers: Answers, path: str, query: Query) -> Array:
+    (found,) = answers.tables(path, query).values()
+    return found
+
+
+def _last(queries: int, keys: int) -> Query:
+    """Name the last queries and the last keys of one range that starts at 0."""
+    longest = max(queries, keys)
+    return {
+        "query_start": longest - queries,
+        "query_len": queries,
+        "key_start": longest - keys,
+        "key_len": keys,
+    }
+
+
+def slopes(case: Case, answers: Answers) -> Arrays:
+    """Ask for ``get_slopes``."""
+    params = Params(case.params)
+    query = {"num_heads": params.require("num_heads")}
+    params.finish()
+    return {"slopes": _bias(answers, "/relative/alibi/slopes", query)}
+
+
+def bloom(case: Case, answers: Answers) -> Arrays:
+    """Ask for ``build_alibi_tensor`` with its axes apart, and for its slopes."""
+    params = Params(case.params)
+    query = {"num_heads": params.require("num_heads"), "convention": "bloom"}
+    params.finish()
+    mask = {"attention_mask": case.inputs["attention_mask"]}
+    asked = query | {"dtype": "float64"}
+    found = {
+        "bias": answers.composed("/relative/alibi/bias", asked, mask)["bias"],
+        "slopes": _bias(answers, "/relative/alibi/slopes", query),
+    }
+    return {name: found[name] for name in case.outputs}
+
+
+def mpt(case: Case, answers: Answers) -> Arrays:
+    """Ask for ``build_mpt_alibi_tensor``."""
+    params = Params(case.params)
+    query = {
+        "convention": "mpt",
+        "num_heads": params.require("num_heads"),
+        "key_len": params.require("sequence_length"),
+        "alibi_bias_max": params.take("alibi_bias_max", 8),
+    }
+    params.finish()
+    return {"bias": _bias(answers, "/relative/alibi", query)}
+
+
+def x_transformers_alibi(case: Case, answers: Answers) -> Arrays:
+    """Ask for ``AlibiPositionalBias``, whose positions are counted, or listed."""
+    params = Params(case.params)
+    query: Query = {"convention": "x-transformers", "total_heads": params.take("total_heads")}
+    heads, sent = params.require("heads"), params.take("slopes", case.inputs.get("slopes"))
+    counts = [params.take("i"), params.take("j")]
+    params.finish()
+    if None not in counts:
+        query |= _last(*counts)
+    else:
+        places = case.inputs["pos_i"], case.inputs.get("pos_j", case.inputs["pos_i"])
+        query |= {"query_positions": places[0], "key_positions": places[1]}
+    if sent is None:
+        return {"bias": _bias(answers, "/relative/alibi", query | {"num_heads": heads})}
+    arrays = {"slopes": np.asarray(sent, dtype=np.float32)}
+    return answers.composed("/relative/alibi/bias", query | {"dtype": "float64"}, arrays)
+
+
+def kerple(case: Case, answers: Answers) -> Arrays:
+    """Ask for NeMo's ``KERPLERelativePositionEmbedding``, or for a kernel of KERPLE's own code."""
+    return _nemo_kerple(case, answers) if "nemo" in case.library else _own_kerple(case, answers)
+
+
+def _nemo_kerple(case: Case, answers: Answers) -> Arrays:
+    params = Params(case.params)
+    lengths, is_whole, heads = _nemo_block(params)
+    params.finish()
+    query: Query = {"convention": "nemo", "causal": False, **_last(*lengths)}
+    names = {"kerple_a": "a", "kerple_b": "b", "kerple_p": "p"}
+    arrays = {names[name]: array for name, array in case.inputs.items()}
+    if arrays:
+        asked = query | {"dtype": "float64"}
+        found = answers.composed("/relative/kerple/bias", asked, arrays)["bias"]
+    else:
+        found = _bias(answers, "/relative/kerple", query | {"num_heads": heads})
+    return {"bias": _below_diagonal(found, lengths, is_whole=is_whole)[np.newaxis]}
+
+
+def _nemo_block(params: Params) -> tuple[tuple[int, int], bool, int]:
+    heads, is_whole = params.require("heads"), params.take("bidirectional", True)
+    lengths = params.require("query_seq_length"), params.require("key_seq_length")
+    return lengths, is_whole, heads
+
+
+def _below_diagonal(found: Array, lengths: tuple[int, int], *, is_whole: bool) -> Array:
+    """Take what is on or below a block's own diagonal, and the value of distance 0 above it.
+
+    NeMo's block is cut there whether or not its diagonal is where queries meet their own keys.
+    """
+    if is_whole:
+        return found
+    row, column = np.indices(lengths)
+    meeting = next(place for place in np.ndindex(lengths) if _distance(place, lengths) == 0)
+    is_above = column > row
+    rows = np.where(is_above, meeting[0], row)
+    return found[:, rows, np.where(is_above, meeting[1], column)]
+
+
+def _distance(place: tuple[int, ...], lengths: tuple[int, int]) -> int:
+    return (place[1] - lengths[1]) - (place[0] - lengths[0])
+
+
+def _own_kerple(case: Case, answers: Answers) -> Arrays:
+    params = Params(case.params)
+    kernel = params.require("kernel")
+    if kernel not in {"log", "power"}:
+        raise NotUnderstoodError(f"params: kernel = {kernel!r}")
+    lengths = params.require("query_length"), params.require("key_length")
+    params.ignore("heads")
+    params.finish()
+    arrays = {"a": case.inputs["bias_a"], "p": case.inputs["bias_p"]}
+    query = {"convention": kernel, "clamp": True, "causal": True, "dtype": "float64"}
+    found = answers.composed("/relative/kerple/bias", query | _last(*lengths), arrays)["bias"]
+    return {"bias": found[np.newaxis]}
+
+
+def sandwich(case: Case, answers: Answers) -> Arrays:
+    """Ask for NeMo's ``SandwichRelativePositionEmbedding``."""
+    params = Params(case.params)
+    lengths, is_whole, heads = _nemo_block(params)
+    query = {
+        "num_heads": heads,
+        "head_dim": params.require("hidden_size_per_head"),
+        "causal": False,
+        **_last(*lengths),
+    }
+    params.finish()
+    found = _bias(answers, "/relative/sandwich", query)
+    return {"bias": _below_diagonal(found, lengths, is_whole=is_whole)[np.newaxis]}
+
+
+def swin_v2(case: Case, answers: Answers) -> Arrays:
+    """Ask for timm's ``gen_relative_log_coords``, or for the table of Swin V2's own code."""
+    params = Params(case.params)
+    window = params.take("win_size") or params.require("window_size")
+    trained = params.take("pretrained_win_size", params.take("pretrained_window_size"))
+    mode = params.take("mode", "swin")
+    params.finish()
+    # The first side says whether there is one at all, and plain logarithms have no use for it.
+    is_used = trained is not None and trained[0] > 0 and mode == "swin"
+    query = {
+        "window_size": window,
+        "pretrained_window_size": trained if is_used else None,
+        "mode": mode,
+    }
+    return {"table": _bias(answers, "/relative/swin-v2", query)}
+
+
+def dynamic(case: Case, answers: Answers) -> Arrays:
+    """Ask for what the network of ``DynamicPositionBias`` takes in."""
+    params = Params(case.params)
+    query = {
+        "seq_len": params.require("j"),
+        "log_distance": params.take("log_distance", False),
+    }
+    params.ignore("dim", "heads", "depth", "norm", "i")
+    params.finish()
+    return {"mlp_input": _bias(answers, "/relative/dynamic", query)}

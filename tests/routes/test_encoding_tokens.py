@@ -1,0 +1,213 @@
+"""``/encoding/tokens`` through HTTP: the rows of a batch, and every way to ask for none."""
+
+import io
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+import safetensors.numpy
+from numpy.typing import NDArray
+
+from tests.client import Client
+from tests.sinusoids import check
+
+URL = "/encoding/tokens{}?convention=fairseq&d_model=4"
+IDS = [[5, 7, 1, 9], [1, 1, 4, 4]]
+ROWS = [[2, 3, 1, 4], [1, 1, 2, 3]]
+
+
+def in_safetensors(**arrays: NDArray[Any]) -> dict[str, Any]:
+    headers = {"Content-Type": "application/vnd.safetensors"}
+    return {"content": safetensors.numpy.save(arrays), "headers": headers}
+
+
+def in_npy(array: NDArray[Any]) -> dict[str, Any]:
+    stream = io.BytesIO()
+    np.save(stream, array)
+    return {"content": stream.getvalue(), "headers": {"Content-Type": "application/x-npy"}}
+
+
+def answered(answer: httpx.Response) -> dict[str, Any]:
+    assert answer.status_code == 200, answer.text
+    content: dict[str, Any] = answer.json()
+    return content
+
+
+@pytest.mark.parametrize("name", ["fairseq", "m2m100", "xglm", "speech-to-text"])
+@pytest.mark.parametrize("d_model", [1, 4, 5, 8, 9])
+def test_tokens_have_the_rows_that_are_counted_from_padding(
+    client: Client, name: str, d_model: int
+) -> None:
+    url = f"/encoding/tokens?convention={name}&d_model={d_model}&dtype=float64&past=3"
+
+    content = answered(client.post(url, json={"input_ids": IDS}))
+
+    expected = [[row + 3 * (row != 1) for row in line] for line in ROWS]
+    assert content["data"]["position_ids"] == expected
+    for line, numbers in zip(content["data"]["encoding"], expected, strict=True):
+        for row, number in zip(line, numbers, strict=True):
+            check(row, "fairseq", d_model, number)
+
+
+def test_positions_are_moved_by_the_offset_alone(client: Client) -> None:
+    positions = [[-1, 0, 1, 2**53 - 1], [-3, -2, 5, 5]]
+    url = "/encoding/tokens?convention=xglm&d_model=5&dtype=float64"
+
+    content = answered(client.post(url, json={"position_ids": positions}))
+
+    assert content["data"]["position_ids"] == [[each + 2 for each in line] for line in positions]
+    assert content["data"]["encoding"][0][0] == [0.0] * 5
+    for row, position in zip(content["data"]["encoding"][0], positions[0], strict=True):
+        check(row, "m2m100", 5, position)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+def test_a_row_has_the_bytes_of_the_table(client: Client, dtype: str) -> None:
+    asked = client.post(
+        URL.format(".npy") + f"&part=encoding&dtype={dtype}", json={"input_ids": IDS}
+    )
+    query = f"positions=2,3,1,4,1,1,2,3&convention=fairseq&d_model=4&dtype={dtype}"
+
+    rows = np.load(io.BytesIO(asked.content), allow_pickle=False)
+    table = np.load(io.BytesIO(client.get(f"/encoding.npy?{query}").content), allow_pickle=False)
+
+    assert rows.shape == (2, 4, 4)
+    assert rows.tobytes() == table.tobytes()
+
+
+def test_an_answer_says_what_it_was_made_with(client: Client) -> None:
+    by_ids = answered(client.post(URL.format("") + "&past=2", json={"input_ids": [4]}))
+    by_positions = answered(client.post(URL.format(""), json={"position_ids": [4]}))
+
+    common = {"convention": "fairseq", "d_model": 4, "base": 10000.0, "layout": "concatenated"}
+    assert by_ids["kind"] == by_positions["kind"] == "encoding-tokens"
+    assert by_ids["parameters"] == common | {"padding_idx": 1, "past": 2}
+    assert by_positions["parameters"] == common | {"offset": 0, "padding_idx": 1}
+
+
+def test_an_offset_does_not_matter_to_tokens(client: Client) -> None:
+    plain, moved = (
+        client.post(URL.format("") + more, json={"input_ids": IDS}) for more in ("", "&offset=9")
+    )
+
+    assert plain.content == moved.content
+
+
+def test_parameters_come_beside_the_arrays_of_a_json_body(client: Client) -> None:
+    body = {"convention": "fairseq", "d_model": 4, "input_ids": IDS}
+
+    posted = client.post("/encoding/tokens", json=body)
+
+    assert posted.content == client.post(URL.format(""), json={"input_ids": IDS}).content
+
+
+@pytest.mark.parametrize("dtype", ["<i8", "<i4", "<u2", "|i1", "<f8", "<f4"])
+def test_integers_of_any_type_are_the_same_tokens(client: Client, dtype: str) -> None:
+    url = URL.format(".json")
+    expected = client.post(url, json={"input_ids": IDS}).content
+
+    assert client.post(url, **in_npy(np.array(IDS, dtype=dtype))).content == expected
+    sent = in_safetensors(input_ids=np.array(IDS, dtype=dtype))
+    assert client.post(url, **sent).content == expected
+
+
+def test_one_array_of_the_answer_may_be_had_alone(client: Client) -> None:
+    numbers = client.post(URL.format("") + "&part=position_ids", json={"input_ids": IDS})
+
+    content = answered(numbers)
+    assert (content["data"], content["dtype"], content["shape"]) == (ROWS, "int64", [2, 4])
+
+
+def test_both_arrays_come_as_safetensors(client: Client) -> None:
+    answer = client.post(URL.format(".safetensors"), json={"input_ids": IDS})
+
+    arrays = safetensors.numpy.load(answer.content)
+    assert arrays["position_ids"].tolist() == ROWS
+    assert arrays["encoding"].shape == (2, 4, 4)
+    assert arrays["encoding"].dtype.name == "float32"
+
+
+def test_one_array_formats_ask_which_of_the_two(client: Client) -> None:
+    answer = client.post(URL.format(".npy"), json={"input_ids": IDS})
+
+    assert answer.status_code == 422
+    assert "add part=encoding|position_ids" in answer.json()["detail"]
+
+
+BODIES: list[tuple[dict[str, Any], str]] = [
+    ({"json": {}}, "missing"),
+    ({"json": {"input_ids": [1], "position_ids": [1]}}, "either input_ids or position_ids"),
+    ({"json": {"input_ids": [[[1]]]}}, "input_ids has 3 axes, and must have 1 or 2"),
+    ({"json": {"input_ids": [1.5]}}, "input_ids must hold integers"),
+    ({"json": {"input_ids": [[1], [1, 2]]}}, "input_ids"),
+    ({"json": {"input_ids": []}}, "no elements"),
+    (in_safetensors(position_ids=np.zeros((0, 3), dtype=np.int64)), "no elements"),
+    (in_safetensors(tokens=np.array([1])), "tokens is no array here"),
+    (in_safetensors(position_ids=np.array([2**62 + 1])), "must lie within ±2^62"),
+    (in_safetensors(position_ids=np.array([-(2**63)])), "must lie within ±2^62"),
+]
+
+
+@pytest.mark.parametrize(("body", "rule"), BODIES)
+def test_arrays_that_do_not_fit_are_refused(
+    client: Client, body: dict[str, Any], rule: str
+) -> None:
+    answer = client.post(URL.format(""), **body)
+
+    assert answer.status_code == 422
+    assert answer.headers["Content-Type"] == "application/problem+json"
+    assert rule in answer.json()["detail"]
+
+
+QUERIES = [
+    ("d_model=4", "convention", "vaswani", "convention=vaswani has no padding"),
+    ("convention=mlx&d_model=4", "convention", "mlx", "convention=mlx has no padding"),
+    ("convention=fairseq", "d_model", None, "d_model is required"),
+    ("convention=fairseq&d_model=2", "d_model", "2", "divides by zero"),
+    ("convention=fairseq&d_model=4&past=-1", "past", "-1", "at least 0"),
+    (f"convention=fairseq&d_model=4&past={2**61 + 1}", "past", str(2**61 + 1), "at most"),
+    (
+        f"convention=fairseq&d_model=4&past={2**61}&padding_idx={2**62 - 1}",
+        *("past", str(2**61), "beyond 2^62"),
+    ),
+    ("convention=fairseq&d_model=4&start=3", "start", "3", "start is not a parameter here"),
+    ("convention=fairseq&d_model=4&dtype=int64", "dtype", "int64", "must be 'float32'"),
+    ("convention=fairseq&d_model=4&part=rows", "part", "rows", "must be 'encoding'"),
+    ("convention=fairseq&d_model=4&cos_first=true", "cos_first", "true", "does not go with"),
+]
+
+
+@pytest.mark.parametrize(("query", "parameter", "value", "rule"), QUERIES)
+def test_a_refusal_names_the_parameter_the_value_and_the_rule(
+    client: Client, query: str, parameter: str, value: str | None, rule: str
+) -> None:
+    answer = client.post(f"/encoding/tokens?{query}", json={"input_ids": [5, 1]})
+
+    (fault,) = answer.json()["errors"]
+    assert (answer.status_code, fault["parameter"], fault["value"]) == (422, parameter, value)
+    assert rule in fault["detail"]
+
+
+def test_there_is_no_past_of_positions(client: Client) -> None:
+    answer = client.post(URL.format("") + "&past=0", json={"position_ids": [5]})
+
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["parameter"] == "past"
+
+
+def test_ids_may_be_any_int64_and_positions_as_far_as_there_are(client: Client) -> None:
+    ids = in_safetensors(input_ids=np.array([-(2**63), 2**63 - 1, 1]))
+    far = in_safetensors(position_ids=np.array([2**62, -(2**62)]))
+
+    assert answered(client.post(URL.format(".json"), **ids))["data"]["position_ids"] == [2, 3, 1]
+    rows = answered(client.post(URL.format(".json") + "&dtype=float64", **far))["data"]["encoding"]
+    check(rows[0], "fairseq", 4, 2**62)
+    check(rows[1], "fairseq", 4, -(2**62))
+
+
+def test_an_answer_is_not_stored(client: Client) -> None:
+    answer = client.post(URL.format(""), json={"input_ids": IDS})
+
+    assert answer.headers["Cache-Control"] == "no-store"
+    assert "ETag" not in answer.headers

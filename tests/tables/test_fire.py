@@ -1,0 +1,78 @@
+"""FIRE's coordinates."""
+
+import mpmath
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from service.tables import fire
+from service.tables.dtypes import FLOAT64
+from service.tables.fire import FireTable, Interpolation
+from service.tables.positions import Positions
+from service.tables.query_key import QueryKey
+from tests.exact import UNIT
+
+mpf = mpmath.mpf
+PLACES = st.one_of(st.integers(-(2**61), 2**61), st.integers(-2000, 2000))
+
+
+def one(interpolation: Interpolation, query: int, key: int) -> float:
+    pairs = QueryKey(Positions.contiguous(query, 1), Positions.contiguous(key, 1))
+    return float(FireTable(interpolation, pairs, FLOAT64).read(0, 1)[0])
+
+
+@settings(max_examples=500)
+@given(
+    st.floats(1e-9, 1e9),
+    st.one_of(st.floats(1e-9, 1e6), st.just(0.0)),
+    st.floats(1e-9, 1.0),
+    PLACES,
+    PLACES,
+)
+def test_a_coordinate_is_within_its_bound(
+    c: float, threshold: float, eps: float, query: int, key: int
+) -> None:
+    got = one(Interpolation(c, threshold, eps), query, key)
+
+    longest = max(mpf(threshold), mpf(query))
+    true = mpmath.log1p(mpf(c) * abs(query - key)) / (mpmath.log1p(mpf(c) * longest) + mpf(eps))
+    assert abs(mpf(got) - true) <= true * 4.1 * UNIT
+
+
+def test_queries_before_the_threshold_are_measured_by_it() -> None:
+    interpolation = Interpolation(1.0, 7.5, 0.0)
+
+    at = [one(interpolation, query, query - 3) for query in (-5, 0, 7, 8)]
+
+    assert at[0] == at[1] == at[2]
+    assert at[3] < at[2]
+
+
+def test_a_part_of_the_table_is_a_part_of_the_whole() -> None:
+    pairs = QueryKey(Positions.contiguous(500, 30), Positions.contiguous(3, 17))
+    table = FireTable(Interpolation(0.1, 512.0, 1e-6), pairs, FLOAT64)
+
+    whole = table.read(0, 510)
+    assert whole.shape == (510,)
+    for start, stop in [(0, 1), (5, 40), (16, 18), (17, 34), (300, 510)]:
+        assert table.read(start, stop).tobytes() == whole[start:stop].tobytes()
+
+
+def test_the_document_says_what_it_was_made_of() -> None:
+    pairs = QueryKey(Positions.contiguous(0, 2), Positions.contiguous(0, 3))
+    document = fire.coordinates(
+        interpolation=Interpolation(0.1, 512.0, 1e-6), pairs=pairs, dtype=FLOAT64
+    )
+
+    assert document.shape == (2, 3)
+    assert document.axes == ("query", "key")
+    assert dict(document.parameters) == {
+        "c": 0.1,
+        "threshold": 512.0,
+        "eps": 1e-6,
+        "query_start": 0,
+        "query_len": 2,
+        "key_start": 0,
+        "key_len": 3,
+    }
+    assert np.isfinite(document.arrays["fire"].read(0, 6)).all()

@@ -1,0 +1,81 @@
+"""Sandwich."""
+
+import mpmath
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from service.tables import sandwich
+from service.tables.angle import MAX_POSITION
+from service.tables.dtypes import FLOAT64
+from service.tables.positions import Positions
+from service.tables.query_key import QueryKey
+from service.tables.sandwich import HalfFrequencies, Sandwich
+from tests.exact import UNIT
+
+mpf = mpmath.mpf
+DISTANCES = st.one_of(st.integers(-MAX_POSITION, MAX_POSITION), st.integers(-40, 40))
+
+
+def exact(base: float, head_dim: int, heads: int, head: int, distance: int) -> mpmath.mpf:
+    angles = [distance * mpf(base) ** (mpf(-2 * k) / head_dim) for k in range(1, head_dim // 2 + 1)]
+    total = mpmath.fsum(mpmath.cos(angle) - 1 for angle in angles)
+    return total / (mpf(8 * (head + 1)) / heads)
+
+
+@settings(max_examples=150)
+@given(st.integers(1, 24), st.floats(1.0, 1e9), st.integers(1, 9), DISTANCES)
+def test_a_bias_is_within_its_bound(half: int, base: float, heads: int, distance: int) -> None:
+    values = Sandwich(HalfFrequencies(base, 2 * half), heads, is_causal=False)
+
+    bound = half * (11 + 2 * (half - 1).bit_length()) * heads * UNIT
+    for head in (0, heads - 1):
+        (got,) = values.values(np.array([distance], dtype=np.int64), head).tolist()
+        true = exact(base, 2 * half, heads, head, distance)
+        assert abs(mpf(got) - true) <= bound / (4 * (head + 1))
+
+
+@settings(max_examples=80)
+@given(st.integers(1, 24), st.floats(1e4, 1e100), st.integers(-1, 1))
+def test_small_angles_have_small_errors(half: int, base: float, distance: int) -> None:
+    """Where a cosine is almost 1, the bias keeps all its digits."""
+    values = Sandwich(HalfFrequencies(base, 2 * half), 3, is_causal=False)
+
+    (got,) = values.values(np.array([distance], dtype=np.int64), 1).tolist()
+
+    with mpmath.workdps(420):
+        true = exact(base, 2 * half, 3, 1, distance)
+        limit = (15 + 2 * (half - 1).bit_length()) * UNIT
+        assert abs(mpf(got) - true) <= limit * abs(true)
+
+
+def test_the_future_of_a_causal_bias_is_distance_nothing() -> None:
+    values = Sandwich(HalfFrequencies(10000.0, 16), 2, is_causal=True)
+
+    got = values.values(np.array([-3, 0, 3]), 0)
+
+    assert got[0] < 0
+    assert got[1:].tolist() == [0.0, 0.0]
+    assert not np.signbit(got[1:]).any()
+
+
+def test_the_frequency_one_is_not_among_them() -> None:
+    rule = HalfFrequencies(100.0, 4)
+
+    assert [float(frequency) for frequency in rule.exact()] == [0.05, 0.005]
+    assert rule.count == 2
+
+
+def test_a_table_of_many_frequencies_is_read_in_parts() -> None:
+    pairs = QueryKey(Positions.contiguous(0, 30), Positions.contiguous(0, 40))
+    document = sandwich.bias(
+        sandwich=Sandwich(HalfFrequencies(10000.0, 65536), 2, is_causal=False),
+        pairs=pairs,
+        head=None,
+        dtype=FLOAT64,
+    )
+
+    (table,) = document.arrays.values()
+    assert table.shape == (2, 30, 40)
+    assert table.work_per_element == 32768
+    assert table.read(100, 103).tobytes() == table.read(90, 110)[10:13].tobytes()

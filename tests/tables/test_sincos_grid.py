@@ -1,0 +1,139 @@
+"""Rows of channels for the tokens of a grid."""
+
+from fractions import Fraction
+from typing import Any
+
+import mpmath
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mpmath import mpf
+from numpy.typing import NDArray
+
+from service.tables import table as table_module
+from service.tables.dtypes import BFLOAT16, FLOAT64, REAL_DTYPES
+from service.tables.frequencies import Geometric
+from service.tables.grid import GridAxis
+from service.tables.sincos_grid import Along, Block, GridTable, Lane, lanes
+from service.tables.table import Table, size
+from tests.exact import UNIT, frequency
+
+RULE = Geometric(100.0, 6, 3)
+DOWN = Along(GridAxis(-2, 3, 4, 5), Fraction(2, 7), RULE)
+ACROSS = Along(GridAxis(1, 1, 5, 1), Fraction(1, 3), RULE)
+BLOCKS = (
+    Block(("coordinate",), ("w", "h"), 1),
+    Block(("sin", "cos"), ("h",), 3),
+    Block((), (), 2),
+    Block(("cos",), ("h", "w"), 3),
+)
+WIDTH, ZEROS = 14, 2
+
+
+def read(table: Table) -> NDArray[Any]:
+    return table.read(0, size(table)).reshape(table.shape)
+
+
+def of_both(dtype: str = "float64") -> GridTable:
+    shape = (ZEROS + 20, WIDTH)
+    axes = {"h": DOWN, "w": ACROSS}
+    return GridTable(axes, BLOCKS, WIDTH, ZEROS, REAL_DTYPES[dtype], shape)
+
+
+def exact_row(token: int) -> list[Any]:
+    h, w = mpf(-2 + 3 * (token // 5)) * 2 / 7, mpf(1 + token % 5) / 3
+    rates = [frequency(100.0, 6, k) for k in range(3)]
+    turned = [f(h * rate) for rate in rates for f in (mpmath.sin, mpmath.cos)]
+    rest = [mpmath.cos(place * rate) for rate in rates for place in (h, w)]
+    return [w, h, *turned, mpf(0), mpf(0), *rest][:WIDTH]
+
+
+def test_each_channel_holds_what_its_block_says() -> None:
+    rows = read(of_both())
+
+    for token in range(20):
+        for channel, exact in enumerate(exact_row(token)):
+            assert abs(rows[ZEROS + token, channel] - exact) <= 4 * UNIT, (token, channel)
+
+
+@pytest.mark.parametrize("dtype", REAL_DTYPES)
+def test_rows_and_channels_of_zeros_are_zeros(dtype: str) -> None:
+    rows = read(of_both(dtype))
+
+    assert not rows[:ZEROS].any()
+    assert not rows[:, 8:10].any()
+    assert rows[ZEROS:, 2:8].all()
+
+
+@given(st.integers(0, 22 * WIDTH), st.integers(0, 22 * WIDTH))
+def test_a_range_has_the_bytes_that_the_whole_has(one: int, other: int) -> None:
+    start, stop = sorted((one, other))
+    table = of_both("bfloat16")
+    if start < stop:
+        assert (table.read(start, stop) == table.read(0, size(table))[start:stop]).all()
+
+
+def test_steps_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = read(of_both())
+
+    monkeypatch.setattr(table_module, "_STEP_ELEMENTS", 3 * WIDTH)
+
+    assert (read(of_both()) == whole).all()
+
+
+def test_some_channels_alone_are_those_of_the_whole() -> None:
+    table = of_both()
+    whole = read(table)
+
+    for first in range(WIDTH):
+        for last in range(first + 1, WIDTH + 1):
+            assert (table.part(1, 9, range(first, last)) == whole[1:9, first:last]).all()
+
+
+@pytest.mark.parametrize("length", [9, 2**31, 2**60 + 1])
+def test_a_coordinate_is_the_float64_nearest_to_it(length: int) -> None:
+    axis = Along(GridAxis(1 - length, 2, length, 1), Fraction(1, length - 1), RULE)
+    table = GridTable({"w": axis}, BLOCKS[:1], 1, 0, FLOAT64, (length, 1))
+
+    for first in (0, length // 3, length - 3):
+        found = table.part(first, first + 3, range(1))[:, 0].tolist()
+        exact = [Fraction(1 - length + 2 * (first + i), length - 1) for i in range(3)]
+        assert found == [float(coordinate) for coordinate in exact]
+
+
+def test_a_grid_may_have_any_number_of_tokens() -> None:
+    rows, columns = 2**40, 2**21
+    down = Along(GridAxis(0, 1, rows, columns), Fraction(1), RULE)
+    across = Along(GridAxis(0, 1, columns, 1), Fraction(1), RULE)
+    blocks = (Block(("sin",), ("h",), 3), Block(("cos",), ("w",), 3))
+    table = GridTable({"h": down, "w": across}, blocks, 6, 1, BFLOAT16, (rows * columns + 1, 6))
+    exact = GridTable({"h": down, "w": across}, blocks, 6, 1, FLOAT64, table.shape)
+
+    token = 123_456_789 * columns + columns - 1
+    row = exact.read((token + 1) * 6, (token + 2) * 6)
+    for k in range(3):
+        rate = frequency(100.0, 6, k)
+        assert abs(row[k] - mpmath.sin(123_456_789 * rate)) <= 4 * UNIT
+        assert abs(row[3 + k] - mpmath.cos((columns - 1) * rate)) <= 4 * UNIT
+    assert table.read(token * 6, (token + 9) * 6).shape == (54,)
+
+
+def test_tokens_far_apart_on_an_axis_are_looked_at_one_by_one() -> None:
+    # The last tokens of one row and the first of the next.
+    across = Along(GridAxis(0, 1, 2**40, 1), Fraction(1), RULE)
+
+    positions, place = across.distinct(2**40 - 2, 2**40 + 2)
+
+    assert positions[place].tolist() == [2**40 - 2, 2**40 - 1, 0, 1]
+
+
+def test_blocks_say_what_they_hold() -> None:
+    assert [str(block) for block in BLOCKS] == ["w|h", "sin|cos h", "0", "cos h|w"]
+    assert [block.width for block in BLOCKS] == [2, 6, 2, 6]
+
+
+def test_lanes_are_cut_with_the_row() -> None:
+    found = list(lanes(BLOCKS, 11))
+
+    assert found[2:4] == [Lane("h", "sin", range(2, 8, 2)), Lane("h", "cos", range(3, 8, 2))]
+    assert [len(lane.channels) for lane in found[4:]] == [1, 0]

@@ -1,0 +1,55 @@
+"""The page of encodings: everything that there is, is on it, and every line of it runs."""
+
+import re
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from service.routes import COMPOSITIONS, RESOURCES
+from service.routes.encoding_grid_parameters import GridParameters
+from service.tables.conventions import ALIASES, CONVENTIONS
+from tests.client import Client
+from tests.consoles import Step, steps_of
+from tests.curl import sent
+
+PAGE = Path(__file__).parents[1] / "docs" / "encodings.md"
+ENTRIES = dict(re.findall(r"^### (.+)\n((?:(?!^##).*\n)*)", PAGE.read_text(), flags=re.MULTILINE))
+GRIDS = get_args(GridParameters.model_fields["convention"].annotation)
+
+
+def test_every_convention_and_family_has_an_entry() -> None:
+    lines = [f"`{name}`" for name in CONVENTIONS]
+    grids = [f"`{name}`, of grids" for name in GRIDS]
+    families = [
+        f"`{resource.path}`"
+        for resource in RESOURCES
+        if resource.path.startswith("/relative/") or resource.path == "/encoding/timesteps"
+    ]
+    posted = [f"`POST {composition.path}`" for composition in COMPOSITIONS]
+
+    assert {*lines, *grids, *families, *posted} <= {*ENTRIES}
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_every_entry_says_where_it_comes_from_and_what_goes_wrong(entry: str) -> None:
+    text = ENTRIES[entry]
+
+    for said in ("- **Library**: ", "- **Parameters**: ", "- **Trap**: ", "\n$ curl -s "):
+        assert said in text, said
+
+
+@pytest.mark.parametrize("name", ALIASES)
+def test_every_other_name_is_said(name: str) -> None:
+    assert f"`{name}`" in PAGE.read_text()
+
+
+@pytest.mark.parametrize("step", steps_of(PAGE), ids=lambda step: step.command[:80])
+def test_every_line_prints_what_the_page_says(step: Step, client: Client) -> None:
+    answer = sent(step.command, client)
+
+    assert answer.status_code == 200, answer.text
+    if " -o " in step.command:
+        assert not step.output
+    else:
+        assert answer.text == step.output.rstrip("\n")
