@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from benchmarks.cases import BASE
 from benchmarks.figures import Measured, in_turns
 from service.tables import sinusoidal
-from service.tables.conventions import recipe
 from service.tables.dtypes import FLOAT32
 from service.tables.positions import Positions
+from service.tables.recipes import recipe
 from service.tables.table import size
 
 Rows: TypeAlias = NDArray[np.float32]

@@ -14,7 +14,7 @@ from pydantic import BeforeValidator
 from service.errors import shortened
 from service.tables.angle import MAX_POSITION
 from service.tables.positions import Positions, Run
-from service.tables.real_positions import MIN_REAL_POSITION, RealPositions
+from service.tables.real_positions import MIN_REAL_POSITION, AnyPositions, RealPositions
 
 Item = TypeVar("Item")
 
@@ -98,7 +98,7 @@ def positions(value: Any) -> Positions:
     return result
 
 
-def real_positions(value: Any) -> Positions | RealPositions:
+def real_positions(value: Any) -> AnyPositions:
     """Read positions that may be fractions: a list of numbers, if one of them is no integer."""
     items = value.split(",") if isinstance(value, str) else value
     if isinstance(items, float):

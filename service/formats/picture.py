@@ -1,6 +1,5 @@
 """What is to be seen of a table: its values, with words and numbers along both axes."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -69,7 +68,7 @@ def picture(document: Document, values: Float64s, parts: tuple[int, int] = (1, 1
     ((name, table),) = document.arrays.items()
     names = document.axes if len(document.axes) == 2 else _DEFAULT_AXES
     down, across = (
-        Axis(plain(axis), _numbers(axis, length, document.parameters))
+        Axis(plain(axis), _numbers(axis, length, document))
         for axis, length in zip(names, table.shape, strict=True)
     )
     label = f"{plain(_cut(name))} ({table.dtype.name})"
@@ -98,12 +97,15 @@ def _cut(text: str) -> str:
     return text if len(text) <= _MAX_LENGTH else f"{text[: _MAX_LENGTH - 3]}..."
 
 
-def _numbers(axis: str, count: int, parameters: Mapping[str, ParameterValue]) -> Numbers:
-    """Number the places along an axis as the parameters do, from 0 on where they do not.
+def _numbers(axis: str, count: int, document: Document) -> Numbers:
+    """Number the places along an axis as the document or its parameters do, otherwise from 0 on.
 
     An axis ``query`` is numbered by ``query_positions`` or ``query_start``, ``position`` by
     ``positions`` or ``start``, ``dimension`` by ``dimensions``.
     """
+    if axis in document.places:
+        return document.places[axis].at(0, count)
+    parameters = document.parameters
     for name in (f"{axis}s", f"{axis}_positions"):
         if name in parameters:
             numbers = _listed(parameters[name])

@@ -11,7 +11,7 @@ from service.formats.picture import Picture, picture
 from service.tables.angle import Float64s
 from service.tables.document import Document
 from service.tables.dtypes import COMPLEX64, COMPLEX128, widened
-from service.tables.table import Table, size
+from service.tables.table import STEP_ELEMENTS, Table, size
 
 MAX_ELEMENTS = 2**22
 """Elements of a table that is shown in colours."""
@@ -21,12 +21,10 @@ MAX_CURVE_ELEMENTS = 2**18
 
 # Two for each dot there is room for.
 _MAX_ROWS, _MAX_COLUMNS = 912, 1520
-_STEP_ELEMENTS = 2**17
-
 # Past this, differences are infinite.
 _LARGEST = 1e300
 
-_DRAWING = "drawing 1"
+_DRAWING = "drawing 2"
 """Moves with what is drawn where."""
 
 _LIMIT_BYTES = 3 * 1000 * 600 + 65_536
@@ -51,7 +49,8 @@ class PngFormat:
         if table.dtype in {COMPLEX64, COMPLEX128}:
             return "complex numbers have no colours"
         if len(table.shape) != 2:
-            return f"it shows two axes, and this array has {len(table.shape)}{_hint(document)}"
+            said = f": {', '.join(document.axes)}" if document.axes else ""
+            return f"it shows two axes, and this array has {len(table.shape)}{said}"
         most = MAX_ELEMENTS if document.curves is None else MAX_CURVE_ELEMENTS
         if size(table) > most:
             return f"it shows up to {most} elements, and these are {size(table)}: ask for less"
@@ -60,10 +59,6 @@ class PngFormat:
     def body(self, document: Document) -> "PngBody":
         """Draw the picture."""
         return PngBody(document)
-
-
-def _hint(document: Document) -> str:
-    return ": head=0 asks for one head" if "head" in document.axes else ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +99,7 @@ def _parts(table: Table) -> tuple[int, int]:
 def _means(table: Table, tall: int, wide: int) -> Iterator[Float64s]:
     """Give the means over parts of tall by wide elements, some rows of parts at a time."""
     rows, columns = table.shape
-    step = tall * max(1, _STEP_ELEMENTS // (tall * columns * table.work_per_element))
+    step = tall * max(1, STEP_ELEMENTS // (tall * columns * table.work_per_element))
     for first in range(0, rows, step):
         last = min(first + step, rows)
         elements = table.read(first * columns, last * columns)

@@ -21,12 +21,9 @@ from service.tables import sinusoidal
 from service.tables.angle import MAX_POSITION
 from service.tables.document import Document
 from service.tables.dtypes import REAL_DTYPES
-from service.tables.real_positions import RealPositions
-from service.tables.recipe import AnyPositions, Recipe, SpreadRecipe
+from service.tables.real_positions import AnyPositions, RealPositions
+from service.tables.recipe import Recipe
 from service.tables.table import StoredTable
-
-# Slower ones, counted in the smallest fraction of a position there is, have no exact angle.
-_SLOWEST_OF_FRACTIONS = 1e-250
 
 
 class RowsParameters(RealPositionParameters, ConventionParameters):
@@ -87,29 +84,17 @@ def encoded_rows(parameters: RowsParameters, *, batch: bool = False) -> Document
 def _turning(parameters: RowsParameters, recipe: Recipe) -> AnyPositions:
     """Give the positions, which must be such as the recipe can turn."""
     positions = parameters.resolved_positions()
-    if isinstance(recipe, SpreadRecipe):
+    if recipe.is_spread:
         _check_counted(parameters)
     if isinstance(positions, RealPositions):
         if recipe.padding_idx is not None:
             rule = f"convention={parameters.convention} looks rows up, at whole positions only"
             raise impossible("positions", positions.values, rule)
-        _check_slowest(parameters)
+        parameters.check_slowest()
         return positions
     if positions.moved(recipe.offset).farthest > MAX_POSITION:
         raise impossible("offset", recipe.offset, "offset moves positions beyond 2^62")
     return positions
-
-
-def _check_slowest(parameters: RowsParameters) -> None:
-    """Refuse frequencies that are too slow for fractions of a position."""
-    name = "base" if parameters.base is not None else "max_timescale"
-    least, greatest = parameters.min_timescale or 1.0, getattr(parameters, name) or 10000.0
-    slowest = least / greatest * least
-    if parameters.min_freq is not None:
-        name, slowest = "min_freq", parameters.min_freq
-    if slowest < _SLOWEST_OF_FRACTIONS:
-        rule = f"frequencies below {_SLOWEST_OF_FRACTIONS:g} go with whole positions only"
-        raise impossible(name, getattr(parameters, name), rule)
 
 
 def _check_counted(parameters: RowsParameters | ApplyParameters) -> None:
@@ -139,7 +124,7 @@ def _apply(parameters: ApplyParameters, x: StoredTable) -> tuple[StoredTable, Ma
             f"convention={parameters.convention} has {recipe.width} channels for the "
             f"{x.shape[-1]} there are"
         )
-    if isinstance(recipe, SpreadRecipe):
+    if recipe.is_spread:
         _check_counted(parameters)
     positions = parameters.positions_of(x.shape[-2])
     if positions.moved(recipe.offset).farthest > MAX_POSITION:

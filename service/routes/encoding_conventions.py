@@ -8,12 +8,9 @@ from pydantic import Field
 from service.delivery.parameters import Parameters
 from service.errors import Fault, InvalidParameters
 from service.grammar import Boolean, Integer, Real, spelled
-from service.routes.parameters import (
-    AbsoluteLayout,
-    impossible,
-)
+from service.routes.parameters import AbsoluteLayout, impossible
 from service.tables.angle import MAX_POSITION
-from service.tables.conventions import ALIASES, CONVENTIONS, Convention, bands, recipe
+from service.tables.conventions import ALIASES, CONVENTIONS, Convention
 from service.tables.limits import (
     MAX_ATTENTION_FACTOR,
     MAX_BASE,
@@ -22,6 +19,10 @@ from service.tables.limits import (
     MIN_FACTOR,
 )
 from service.tables.recipe import Recipe
+from service.tables.recipes import bands, ends, recipe
+
+# Slower ones, counted in the smallest fraction of a position there is, have no exact angle.
+_SLOWEST_OF_FRACTIONS = 1e-250
 
 _WHOSE = "; ".join(f"{name} ({convention.source})" for name, convention in CONVENTIONS.items())
 _ALSO = ", ".join(f"{alias} ({name})" for alias, name in ALIASES.items())
@@ -97,7 +98,6 @@ class FrequencyParameters(Parameters):
     full_turns: Boolean | None = Field(
         default=None, description="Whether frequencies count turns (mlx).", examples=[True]
     )
-
     max_resolution: Integer | None = Field(
         default=None,
         ge=1,
@@ -125,20 +125,29 @@ class FrequencyParameters(Parameters):
         convention = CONVENTIONS[self.recipe_name]
         given = self._given()
         self._check_taken(convention, given)
-        self._check_ends(given)
+        self._check_ends(convention, given)
         if convention.spacing == "bands":
             self._check_bands(d_model)
         else:
             _check_d_model(self.convention, convention, d_model)
         return recipe(self.recipe_name, d_model, given)
 
+    def check_slowest(self) -> None:
+        """Refuse frequencies that are too slow for fractions of a position."""
+        given = self._given()
+        between = ends(CONVENTIONS[self.recipe_name], given)
+        if between.slowest < _SLOWEST_OF_FRACTIONS:
+            names = (between.greatest_name, between.least_name)
+            name = next(name for name in names if name in given)
+            rule = f"frequencies below {_SLOWEST_OF_FRACTIONS:g} go with whole positions only"
+            raise impossible(name, given[name], rule)
+
     def _given(self) -> Mapping[str, Any]:
         named = ((name, getattr(self, name, None)) for name in _NAMES)
         return {name: value for name, value in named if value is not None}
 
     def _check_taken(self, convention: Convention, given: Mapping[str, Any]) -> None:
-        has_base = "max_freq" not in convention.takes and convention.spacing != "bands"
-        known = {*convention.takes, *(("base",) if has_base else ()), "layout"}
+        known = {*convention.takes, *(("base",) if convention.has_base else ()), "layout"}
         faults = [
             Fault(name, spelled(value), f"{name} does not go with convention={self.convention}")
             for name, value in given.items()
@@ -163,21 +172,19 @@ class FrequencyParameters(Parameters):
             rule = f"convention={self.convention} has {made} channels here, of one band or more"
             raise impossible("d_model", d_model, rule)
 
-    def _check_ends(self, given: Mapping[str, Any]) -> None:
+    def _check_ends(self, convention: Convention, given: Mapping[str, Any]) -> None:
         if "base" in given and "max_timescale" in given:
             rule = "base and max_timescale are the same: give one of them"
             raise impossible("base", self.base, rule)
-        least = given.get("min_timescale", 1.0)
-        greatest = given.get("max_timescale", given.get("base", 10000.0))
-        if greatest < least:
-            rule = "max_timescale must be at least min_timescale"
-            raise impossible("max_timescale", greatest, rule)
-        if least != 1 and greatest > MAX_SCALED_BASE:
-            rule = f"base must be at most {MAX_SCALED_BASE:g} beside min_timescale"
-            raise impossible("base", greatest, rule)
-        if given.get("min_freq", 1e-4) > given.get("max_freq", 1.0):
-            rule = "max_freq must be at least min_freq"
-            raise impossible("max_freq", given.get("max_freq", 1.0), rule)
+        between = ends(convention, given)
+        name = between.greatest_name if between.greatest_name in given else between.least_name
+        if between.greatest < between.least:
+            rule = f"{between.greatest_name}, {between.greatest:g}, must be at least "
+            rule += f"{between.least_name}, {between.least:g}"
+            raise impossible(name, given[name], rule)
+        if between.least != 1 and between.greatest > MAX_SCALED_BASE:
+            rule = f"{name} must be at most {MAX_SCALED_BASE:g} beside {between.least_name}"
+            raise impossible(name, given[name], rule)
 
 
 class ConventionParameters(FrequencyParameters):

@@ -10,7 +10,7 @@ from service.tables.document import Document
 from service.tables.dtypes import REAL_DTYPES
 from service.tables.limits import MAX_FACTOR, MAX_LENGTH, MAX_SCALED_BASE, MIN_FACTOR
 from service.tables.positions import Positions
-from service.tables.real_positions import MIN_REAL_POSITION, RealPositions
+from service.tables.real_positions import MIN_REAL_POSITION, AnyPositions, RealPositions
 from service.tables.timesteps import TimestepFrequencies
 
 
@@ -69,7 +69,7 @@ def _timesteps(parameters: TimestepsParameters) -> Document:
     )
 
 
-def _steps(parameters: TimestepsParameters) -> RealPositions | Positions:
+def _steps(parameters: TimestepsParameters) -> AnyPositions:
     listed, count = parameters.timesteps, parameters.num_timesteps
     if listed is None and count is None:
         raise impossible("timesteps", None, "give timesteps, or num_timesteps for 0, 1, …")

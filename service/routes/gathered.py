@@ -1,11 +1,8 @@
 """What routes that look rows of a sent array up have in common."""
 
-from pydantic import Field
-
-from service.delivery.parameters import Parameters
 from service.errors import InvalidBody
-from service.grammar import Integer
 from service.routes.parameters import impossible
+from service.routes.query_key import HeadParameters
 from service.tables.document import Document, ParameterValue
 from service.tables.dtypes import INT32, DType
 from service.tables.gathered import biases
@@ -14,15 +11,8 @@ from service.tables.table import StoredTable, Table
 _MAX_INT32 = 2**31 - 1
 
 
-class HeadParameters(Parameters):
-    """Which heads are wanted."""
-
-    head: Integer | None = Field(
-        default=None,
-        ge=0,
-        description="One head alone, counted from 0: shape (query, key). All unless given.",
-        examples=[0],
-    )
+class GatheredParameters(HeadParameters):
+    """Which heads of a table that is sent are wanted."""
 
     def of_heads(
         self,
@@ -32,14 +22,11 @@ class HeadParameters(Parameters):
         index: Table,
     ) -> Document:
         """Describe the biases of every head, or of the one that is wanted."""
-        heads = weight.shape[1]
-        if self.head is None:
-            axes: tuple[str, ...] = ("head", "query", "key")
-        elif self.head < heads:
-            axes, described = ("query", "key"), {**described, "head": self.head}
-        else:
-            raise impossible("head", self.head, f"head must be less than the {heads} of weight")
-        arrays = {"bias": biases(weight, index, self.head)}
+        head = self.checked_head(weight.shape[1])
+        axes: tuple[str, ...] = ("head", "query", "key")
+        if head is not None:
+            axes, described = axes[1:], {**described, "head": head}
+        arrays = {"bias": biases(weight, index, head)}
         return Document(kind, described, arrays, axes=axes, states_axes=True)
 
 

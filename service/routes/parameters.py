@@ -12,8 +12,7 @@ from service.grammar import Integer
 from service.tables.angle import MAX_POSITION
 from service.tables.limits import MAX_BASE, MAX_CHANNELS
 from service.tables.positions import Positions
-from service.tables.real_positions import RealPositions
-from service.tables.recipe import AnyPositions
+from service.tables.real_positions import AnyPositions
 
 Reals = Annotated[
     tuple[float, ...],
@@ -52,7 +51,7 @@ PositionList = Annotated[
     ),
 ]
 RealPositionList = Annotated[
-    Positions | RealPositions,
+    AnyPositions,
     BeforeValidator(grammar.real_positions),
     WithJsonSchema(
         {

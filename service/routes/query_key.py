@@ -1,4 +1,4 @@
-"""Parameters of every table over queries and keys."""
+"""Parameters of tables over queries and keys, and of the heads they are for."""
 
 from pydantic import Field
 
@@ -26,7 +26,7 @@ class QueryKeyParameters(Parameters):
         ge=-MAX_POSITION,
         le=MAX_POSITION,
         description="Position of the first query; 0 unless given. A decoder that has cached n keys "
-        "asks for query_start=n-1 and query_len=1.",
+        "asks for query_start=n, query_len=1 and key_len=n+1.",
         examples=[0],
     )
     query_positions: PositionList | None = Field(
@@ -59,9 +59,16 @@ class QueryKeyParameters(Parameters):
         queries = self._along("query", None)
         pairs = QueryKey(queries, self._along("key", queries.count))
         if pairs.farthest > MAX_POSITION:
-            rule = "queries and keys must lie within 2^62 of each other"
-            raise impossible("query_start", self.query_start, rule)
+            raise self.too_far("query", "key")
         return pairs
+
+    def too_far(self, *axes: str) -> InvalidParameters:
+        """Make the error of places along axes that are too far from each other."""
+        said = ("start", "positions", "len")
+        names = [f"{axis}_{what}" for axis in axes for what in said]
+        name = next(name for name in names if getattr(self, name) is not None)
+        rule = "queries and keys must lie within 2^62 of each other"
+        return impossible(name, getattr(self, name), rule)
 
     def _along(self, axis: str, default_len: int | None) -> Positions:
         length, start = getattr(self, f"{axis}_len"), getattr(self, f"{axis}_start")
@@ -81,3 +88,31 @@ class QueryKeyParameters(Parameters):
         if faults:
             raise InvalidParameters(*faults)
         return listed
+
+
+class HeadParameters(Parameters):
+    """Which heads are wanted."""
+
+    head: Integer | None = Field(
+        default=None,
+        ge=0,
+        description="One head alone, counted from 0: shape (query, key). All unless given.",
+        examples=[0],
+    )
+
+    def checked_head(self, heads: int) -> int | None:
+        """Give the head that is wanted alone; raises InvalidParameters where there is none."""
+        if self.head is not None and self.head >= heads:
+            raise impossible("head", self.head, f"head must be less than the {heads} there are")
+        return self.head
+
+
+def causal_field() -> bool:
+    """Make the field of biases that later keys do not have."""
+    field: bool = Field(
+        default=True,
+        description="Whether keys after the query have the bias 0 of distance 0; they are not "
+        "masked. Otherwise they have the bias of |d|.",
+        examples=[False],
+    )
+    return field

@@ -10,7 +10,7 @@ from service.delivery.parameters import Parameters
 from service.delivery.resource import ArrayParameters, Resource
 from service.grammar import Boolean, Integer, Real
 from service.routes.parameters import RealDType, dtype_field, impossible, num_heads_field
-from service.routes.query_key import QueryKeyParameters
+from service.routes.query_key import HeadParameters, QueryKeyParameters
 from service.tables import alibi, slopes
 from service.tables.angle import MAX_POSITION
 from service.tables.document import Document, ParameterValue
@@ -71,7 +71,7 @@ class SlopesParameters(ArrayParameters, RuleParameters):
     num_heads: Integer = num_heads_field()
 
 
-class FormParameters(RuleParameters, QueryKeyParameters):
+class FormParameters(RuleParameters, QueryKeyParameters, HeadParameters):
     """Which biases slopes make, and for which queries and keys."""
 
     form: Form | None = Field(
@@ -93,12 +93,6 @@ class FormParameters(RuleParameters, QueryKeyParameters):
         description="Number of heads with those that have no bias: the last ones, all 0.",
         examples=[8],
     )
-    head: Integer | None = Field(
-        default=None,
-        ge=0,
-        description="One head alone, counted from 0: shape (query, key). All unless given.",
-        examples=[0],
-    )
 
     @property
     def wanted_form(self) -> Form:
@@ -116,7 +110,7 @@ class FormParameters(RuleParameters, QueryKeyParameters):
         own = 0 if self.wanted_form == "key" else int(keys.at(keys.count - 1, keys.count)[0])
         pairs = QueryKey(Positions.contiguous(own, 1), keys)
         if pairs.farthest > MAX_POSITION:
-            raise impossible("key_positions", None, "keys must lie within 2^62 of the last one")
+            raise self.too_far("key")
         return pairs
 
     def refuse(self, names: tuple[str, ...], reason: str) -> None:
@@ -152,12 +146,6 @@ class FormParameters(RuleParameters, QueryKeyParameters):
             rule = f"total_heads must be at least the {heads} heads that have a slope"
             raise impossible("total_heads", self.total_heads, rule)
         return self.total_heads or heads
-
-    def checked_head(self, heads: int) -> int | None:
-        """Give the head that is wanted alone; raises InvalidParameters where there is none."""
-        if self.head is not None and self.head >= heads:
-            raise impossible("head", self.head, f"head must be less than the {heads} there are")
-        return self.head
 
 
 class AlibiParameters(ArrayParameters, FormParameters):

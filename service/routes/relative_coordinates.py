@@ -15,7 +15,7 @@ from service.tables.limits import MAX_LENGTH
 _MAX_WINDOW = 2**30
 
 
-class SwinParameters(ArrayParameters):
+class SwinV2Parameters(ArrayParameters):
     """Parameters of log-spaced coordinates in a window."""
 
     window_size: Integers = Field(
@@ -86,7 +86,7 @@ class DynamicParameters(ArrayParameters):
     dtype: RealDType = dtype_field()
 
 
-def _windows(parameters: SwinParameters) -> Document:
+def _windows(parameters: SwinV2Parameters) -> Document:
     return log_coordinates.windows(
         window=parameters.window(),
         normalized_by=parameters.normalized_by(),
@@ -107,7 +107,7 @@ SWIN_V2 = Resource(
     path="/relative/swin-v2",
     operation="RelativeSwinV2",
     summary="Swin V2's log-spaced coordinates of every distance in a window",
-    parameters=SwinParameters,
+    parameters=SwinV2Parameters,
     document=_windows,
     example="window_size=4,4&axis=y",
 )

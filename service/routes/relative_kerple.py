@@ -13,7 +13,7 @@ from service.delivery.resource import ArrayParameters, Resource
 from service.errors import InvalidBody, PosrefError
 from service.grammar import Boolean, Integer, spelled
 from service.routes.parameters import RealDType, Reals, dtype_field, impossible
-from service.routes.query_key import QueryKeyParameters
+from service.routes.query_key import HeadParameters, QueryKeyParameters, causal_field
 from service.tables import kerple
 from service.tables.angle import Float64s
 from service.tables.document import Document, ParameterValue
@@ -32,7 +32,7 @@ _MAX_EXPONENTS = MappingProxyType({"power": MAX_POWER, "nemo": MAX_EXPONENT})
 _Fault: TypeAlias = Callable[[str, float | None, str], PosrefError]
 
 
-class KernelParameters(QueryKeyParameters):
+class KernelParameters(QueryKeyParameters, HeadParameters):
     """Which kernel, and for which queries and keys."""
 
     convention: Convention = Field(
@@ -46,18 +46,7 @@ class KernelParameters(QueryKeyParameters):
         "lowered to it, as the code of KERPLE does with what it has learned.",
         examples=[True],
     )
-    causal: Boolean = Field(
-        default=True,
-        description="Whether keys after the query have the bias 0 of distance 0; they are not "
-        "masked. Otherwise they have the bias of |d|.",
-        examples=[False],
-    )
-    head: Integer | None = Field(
-        default=None,
-        ge=0,
-        description="One head alone, counted from 0: shape (query, key). All unless given.",
-        examples=[0],
-    )
+    causal: Boolean = causal_field()
     dtype: RealDType = dtype_field()
 
     def numbers(self, given: Mapping[str, Float64s], fault: _Fault) -> dict[str, Float64s]:
@@ -101,15 +90,12 @@ class KernelParameters(QueryKeyParameters):
     ) -> Document:
         """Describe the biases of numbers for each head."""
         kernel = kerple.kernel(self.convention, numbers, is_causal=self.causal)
-        heads = kernel.outer.count
-        if self.head is not None and self.head >= heads:
-            raise impossible("head", self.head, f"head must be less than the {heads} there are")
         return kerple.bias(
             kind=kind,
             parameters={"convention": self.convention, **parameters},
             kernel=kernel,
             pairs=self.pairs(),
-            head=self.head,
+            head=self.checked_head(kernel.outer.count),
             dtype=REAL_DTYPES[self.dtype],
         )
 

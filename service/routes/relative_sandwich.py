@@ -4,15 +4,15 @@ from pydantic import Field
 
 from service.delivery.resource import ArrayParameters, Resource
 from service.grammar import Boolean, Integer, Real
-from service.routes.parameters import RealDType, dtype_field, impossible, num_heads_field
-from service.routes.query_key import QueryKeyParameters
+from service.routes.parameters import RealDType, dtype_field, num_heads_field
+from service.routes.query_key import HeadParameters, QueryKeyParameters, causal_field
 from service.tables import sandwich
 from service.tables.document import Document
 from service.tables.dtypes import REAL_DTYPES
 from service.tables.limits import MAX_CHANNELS
 
 
-class SandwichParameters(ArrayParameters, QueryKeyParameters):
+class SandwichParameters(ArrayParameters, QueryKeyParameters, HeadParameters):
     """Parameters of Sandwich."""
 
     num_heads: Integer = num_heads_field()
@@ -31,30 +31,17 @@ class SandwichParameters(ArrayParameters, QueryKeyParameters):
         description="Base n of the frequencies n^(-2k/head_dim), k from 1.",
         examples=[10000],
     )
-    causal: Boolean = Field(
-        default=True,
-        description="Whether keys after the query have the bias 0 of distance 0; they are not "
-        "masked. Otherwise they have the bias of |d|.",
-        examples=[False],
-    )
-    head: Integer | None = Field(
-        default=None,
-        ge=0,
-        description="One head alone, counted from 0: shape (query, key). All unless given.",
-        examples=[0],
-    )
+    causal: Boolean = causal_field()
     dtype: RealDType = dtype_field()
 
 
 def _sandwich(parameters: SandwichParameters) -> Document:
-    heads, head = parameters.num_heads, parameters.head
-    if head is not None and head >= heads:
-        raise impossible("head", head, f"head must be less than the {heads} there are")
+    heads = parameters.num_heads
     rule = sandwich.HalfFrequencies(parameters.base, parameters.head_dim)
     return sandwich.bias(
         sandwich=sandwich.Sandwich(rule, heads, parameters.causal),
         pairs=parameters.pairs(),
-        head=head,
+        head=parameters.checked_head(heads),
         dtype=REAL_DTYPES[parameters.dtype],
     )
 

@@ -8,7 +8,7 @@ from service.delivery.composition import Composition, InputArray
 from service.delivery.parameters import Parameters
 from service.delivery.resource import ArrayParameters, Resource
 from service.grammar import Boolean, spelled
-from service.routes.gathered import HeadParameters, check_fits, wrong_rows
+from service.routes.gathered import GatheredParameters, check_fits, wrong_rows
 from service.routes.parameters import IndexDType, Integers, impossible, index_dtype_field
 from service.tables.document import Document
 from service.tables.dtypes import INDEX_DTYPES, INT64
@@ -24,7 +24,7 @@ class WindowParameters(Parameters):
     window_size: Integers = Field(
         min_length=2,
         max_length=2,
-        description="Rows and columns of tokens.",
+        description="Height and width of the window, in tokens.",
         examples=["2,3"],
     )
 
@@ -48,7 +48,7 @@ class SwinParameters(ArrayParameters, WindowParameters):
     dtype: IndexDType = index_dtype_field()
 
 
-class SwinBiasParameters(WindowParameters, HeadParameters):
+class SwinBiasParameters(WindowParameters, GatheredParameters):
     """Parameters of biases within a window."""
 
     class_token: Boolean | None = Field(

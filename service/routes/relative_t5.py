@@ -8,7 +8,7 @@ from service.delivery.composition import Composition, InputArray
 from service.delivery.parameters import Parameters
 from service.delivery.resource import ArrayParameters, Resource
 from service.grammar import Boolean, Integer
-from service.routes.gathered import HeadParameters, agreed, wrong_rows
+from service.routes.gathered import GatheredParameters, agreed, wrong_rows
 from service.routes.parameters import IndexDType, impossible, index_dtype_field
 from service.routes.query_key import QueryKeyParameters
 from service.tables.buckets import T5Buckets, buckets, looked_up
@@ -62,7 +62,7 @@ class T5Parameters(ArrayParameters, QueryKeyParameters, BucketParameters):
     dtype: IndexDType = index_dtype_field()
 
 
-class T5BiasParameters(QueryKeyParameters, BucketParameters, HeadParameters):
+class T5BiasParameters(QueryKeyParameters, BucketParameters, GatheredParameters):
     """Parameters of T5's biases."""
 
     num_buckets: Integer | None = Field(

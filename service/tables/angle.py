@@ -16,6 +16,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from service.tables.polynomial import horner
+
 Float64s: TypeAlias = NDArray[np.float64]
 UInt64s: TypeAlias = NDArray[np.uint64]
 Int64s: TypeAlias = NDArray[np.int64]
@@ -221,28 +223,19 @@ def _sin_cos_kernel(angle: Float64s, tail: Float64s) -> tuple[Float64s, Float64s
     half_square = square * 0.5
     near_one = 1.0 - half_square
 
-    sine = _horner(_SINE, square)
+    sine = horner(_SINE, square)
     sine *= square
     sine *= angle
     sine += tail * near_one
     sine += angle
 
-    cosine = _horner(_COSINE, square)
+    cosine = horner(_COSINE, square)
     cosine *= square
     cosine *= square
     cosine -= angle * tail
     cosine += (1.0 - near_one) - half_square
     cosine += near_one
     return sine, cosine
-
-
-def _horner(coefficients: Sequence[float], x: Float64s) -> Float64s:
-    total = x * coefficients[0]
-    for coefficient in coefficients[1:-1]:
-        total += coefficient
-        total *= x
-    total += coefficients[-1]
-    return total
 
 
 def is_valid_frequency(frequency: float) -> bool:

@@ -38,6 +38,27 @@ class Measured:
 
 
 @dataclass(frozen=True)
+class InTurns:
+    """The frequencies of a rule times 2π.
+
+    Attributes:
+        rule: frequencies in turns per coordinate.
+    """
+
+    rule: FrequencyRule
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return self.rule.count
+
+    def exact(self) -> Decimals:
+        """Evaluate them, in radians per coordinate."""
+        context = exact_context()
+        return [context.multiply(TWO_PI, frequency) for frequency in self.rule.exact()]
+
+
+@dataclass(frozen=True)
 class Periods:
     """The frequencies 2π/(first·(last/first)^(k/span)) for k = 0 … count − 1.
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
 
+from service.tables import scaling
 from service.tables.angle import Float64s, exact_context
 from service.tables.channels import Channels
 from service.tables.document import Document
@@ -32,10 +33,7 @@ class BoxFrequencies:
         context = exact_context()
         logarithm = context.ln(Decimal(self.temperature))
         ratio = context.exp(context.divide(logarithm, Decimal(self.count)))
-        frequencies = [Decimal(1)]
-        while len(frequencies) < self.count:
-            frequencies.append(context.multiply(frequencies[-1], ratio))
-        return frequencies
+        return scaling.powers(ratio, self.count)
 
 
 _AXES = ("batch", "box", "channel")

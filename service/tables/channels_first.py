@@ -7,9 +7,7 @@ import numpy as np
 
 from service.tables.dtypes import DType, Elements
 from service.tables.sincos_grid import GridTable
-
-# Elements that are computed at a time.
-_STEP_ELEMENTS = 2**17
+from service.tables.table import STEP_ELEMENTS
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +46,7 @@ class ChannelsFirstTable:
 
     def _pieces(self, start: int, stop: int) -> Iterator[tuple[range, int, int]]:
         """Cut a range into whole channels, several at a time, or parts of one."""
-        together = _STEP_ELEMENTS // self.rows
+        together = STEP_ELEMENTS // self.rows
         if together:
             channels = range(self.table.width)
             for group in range(start // self.rows // together, -(-stop // self.rows // together)):
@@ -56,6 +54,6 @@ class ChannelsFirstTable:
             return
         while start < stop:
             channel, first = divmod(start, self.rows)
-            last = min(first + _STEP_ELEMENTS, self.rows, first + stop - start)
+            last = min(first + STEP_ELEMENTS, self.rows, first + stop - start)
             yield range(channel, channel + 1), first, last
             start += last - first

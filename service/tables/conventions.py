@@ -6,16 +6,8 @@ an odd number of channels, and what rows count. Sources name library, version an
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias
-
-from service.tables.angle import exact_context
-from service.tables.bands import PixelBands
-from service.tables.channels import Channels, Component
-from service.tables.document import ParameterValue
-from service.tables.frequencies import FrequencyRule, Geometric, Spaced
-from service.tables.recipe import Recipe, SpreadRecipe
+from typing import Literal, TypeAlias
 
 Spacing: TypeAlias = Literal["paired", "ends", "guarded_ends", "bands"]
 Odd: TypeAlias = Literal["sine", "zero", "more", "fewer", "cut", "refused"]
@@ -54,6 +46,16 @@ class Convention:
     offset: int = 0
     padding_idx: int | None = None
     scale: int | None = None
+
+    @property
+    def has_bounds(self) -> bool:
+        """Tell whether its frequencies lie between two that may be given."""
+        return "max_freq" in self.takes
+
+    @property
+    def has_base(self) -> bool:
+        """Tell whether its frequencies are powers of a base."""
+        return self.spacing != "bands" and not self.has_bounds
 
     def count(self, d_model: int) -> int:
         """Count the frequencies of d_model channels."""
@@ -161,90 +163,3 @@ ALIASES: Mapping[str, str] = MappingProxyType(
 )
 """Libraries and models whose convention goes by another's name: keras-hub 0.32.0
 SinePositionEncoding, and classes of transformers 5.23.0."""
-
-
-def recipe(name: str, d_model: int, given: Mapping[str, Any]) -> Recipe:
-    """Fill a convention in.
-
-    Args:
-        name: one of CONVENTIONS.
-        d_model: channels, as the library calls them; the table may have one more or less.
-        given: parameters that were given, none that the convention does not have.
-    """
-    convention = CONVENTIONS[name]
-    if convention.spacing == "bands":
-        return _spread(name, d_model, given)
-    rule, of_frequencies = _frequencies(convention, d_model, given)
-    layout = given.get("layout", convention.layout)
-    flip = next((flag for flag in ("cos_first", "flip_sin_to_cos") if flag in convention.takes), "")
-    is_flipped = given.get(flip, False)
-    scale = given.get("scale", _scale(convention, d_model))
-    rows = {
-        "offset": given.get("offset", convention.offset),
-        "padding_idx": given.get("padding_idx", convention.padding_idx),
-    }
-    optional = {flip: is_flipped, "scale": scale, **rows}
-    return Recipe(
-        rule,
-        Channels(
-            ("cos", "sin") if is_flipped else ("sin", "cos"),
-            interleaved=layout == "interleaved",
-            width=convention.width(d_model),
-            zeros=convention.zeros(d_model),
-        ),
-        {"convention": name, "d_model": d_model, **of_frequencies},
-        {"layout": layout, **{key: optional[key] for key in convention.takes if key in optional}},
-        scale,
-        **rows,
-    )
-
-
-def _scale(convention: Convention, d_model: int) -> float:
-    """Give what the encoding is multiplied by: the float64 nearest to it."""
-    if convention.scale is None:
-        return 1.0
-    context = exact_context()
-    return float(context.sqrt(context.divide(Decimal(convention.scale), Decimal(d_model))))
-
-
-def _frequencies(
-    convention: Convention, d_model: int, given: Mapping[str, Any]
-) -> tuple[FrequencyRule, dict[str, ParameterValue]]:
-    """Give the frequencies, and the parameters that fix them."""
-    count, dim = max(convention.count(d_model), 1), max(convention.span(d_model), 1)
-    if "min_freq" in convention.takes:
-        least, greatest = given.get("min_freq", 1e-4), given.get("max_freq", 1.0)
-        turns = given.get("full_turns", False)
-        rule = Spaced(greatest, least, greatest, dim, count, turns)
-        return rule, {"min_freq": least, "max_freq": greatest, "full_turns": turns}
-    least, base = given.get("min_timescale", 1.0), given.get("base", 10000.0)
-    greatest = given.get("max_timescale", base)
-    if least == 1:
-        return Geometric(greatest, dim, count), {"base": greatest}
-    rule = Spaced(least, least, greatest, dim, count)
-    return rule, {"min_timescale": least, "max_timescale": greatest}
-
-
-def bands(d_model: int, *, concat_pos: bool, sine_only: bool) -> int:
-    """Count the bands of so many channels of Perceiver; 0 where no number of them fits."""
-    count, rest = divmod(d_model - concat_pos, 1 if sine_only else 2)
-    return 0 if rest else count
-
-
-def _spread(name: str, d_model: int, given: Mapping[str, Any]) -> SpreadRecipe:
-    has_coordinates, is_sine = given.get("concat_pos", True), given.get("sine_only", False)
-    count = bands(d_model, concat_pos=has_coordinates, sine_only=is_sine)
-    components: tuple[Component, ...] = ("sin",) if is_sine else ("sin", "cos")
-    return SpreadRecipe(
-        PixelBands(given["max_resolution"], count, is_linear=True),
-        Channels(components, interleaved=False, width=count * len(components)),
-        {
-            "convention": name,
-            "d_model": d_model,
-            "max_resolution": given["max_resolution"],
-            "concat_pos": has_coordinates,
-            "sine_only": is_sine,
-        },
-        {"layout": "concatenated"},
-        has_coordinates=has_coordinates,
-    )

@@ -1,9 +1,10 @@
 """What a request names: tables under their names, with everything that fixes their numbers."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
+from service.tables.positions import Positions
 from service.tables.table import Table, work
 
 ParameterValue: TypeAlias = str | int | float | bool | tuple[float, ...]
@@ -25,6 +26,7 @@ class Document:
         axes: what the axes of the one table count, in order.
         states_axes: whether their order is part of a convention, so that the answer says it.
         curves: what is one curve in a picture of the table; a heat map unless given.
+        places: what the places along an axis are numbered by, where the parameters do not say.
     """
 
     kind: str
@@ -35,6 +37,7 @@ class Document:
     axes: tuple[str, ...] = ()
     states_axes: bool = False
     curves: Curves | None = None
+    places: Mapping[str, Positions] = field(default_factory=dict)
 
     @property
     def shape(self) -> tuple[int, ...] | None:

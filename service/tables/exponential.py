@@ -17,6 +17,7 @@ import numpy as np
 
 from service.tables.angle import Float64s, Int64s, exact_context
 from service.tables.logarithm import ln
+from service.tables.polynomial import horner
 from service.tables.twofold import Twofold, any_sum, of_floats, ordered_sum, times
 
 _STEPS = 128
@@ -62,7 +63,7 @@ def exp(y: Twofold) -> Twofold:
     rest = any_sum(y.high - number * first, -number * second)
     rest = any_sum(rest.high, rest.low + (y.low - number * third))
 
-    series = _horner(rest.high)
+    series = horner(_SERIES, rest.high)
     series *= rest.high
     series *= rest.high
     series += rest.low
@@ -86,12 +87,3 @@ def power(numbers: Int64s, exponent: float) -> Twofold:
     result = exp(times(ln(np.maximum(numbers, 1)), of_floats(np.array([exponent]))))
     is_zero = numbers == 0
     return Twofold(np.where(is_zero, 0.0, result.high), np.where(is_zero, 0.0, result.low))
-
-
-def _horner(r: Float64s) -> Float64s:
-    total = r * _SERIES[0]
-    for coefficient in _SERIES[1:-1]:
-        total += coefficient
-        total *= r
-    total += _SERIES[-1]
-    return total

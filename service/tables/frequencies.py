@@ -45,8 +45,9 @@ class Geometric:
 class Spaced:
     """The frequencies first·(least/greatest)^(2k/dim) for k = 0 … count − 1.
 
-    tensor2tensor 1.15.7 ``get_timing_signal_1d``: first and least are min_timescale, greatest is
-    max_timescale. mlx 0.32.4 ``SinusoidalPositionalEncoding``: first and greatest are max_freq,
+    tensor2tensor 1.15.7 ``get_timing_signal_1d`` and ``add_timing_signal_nd``: first and least are
+    min_timescale, greatest is max_timescale, so that a larger min_timescale makes every sinusoid
+    faster. mlx 0.32.4 ``SinusoidalPositionalEncoding``: first and greatest are max_freq,
     least is min_freq, and each frequency is multiplied by 2π if it counts full turns.
     """
 

@@ -10,9 +10,9 @@ from fractions import Fraction
 from math import prod
 from typing import Any, TypeAlias
 
-from service.tables.frequencies import FrequencyRule, Geometric
+from service.tables.bands import InTurns
+from service.tables.frequencies import FrequencyRule, Geometric, Spaced
 from service.tables.grid import GridAxis
-from service.tables.grid_rules import InTurns, Timescales
 from service.tables.sincos_grid import Along, Block
 
 EPSILON = Fraction(1, 10**6)
@@ -223,7 +223,8 @@ def tensor2tensor(grid: Grid) -> Layout:
     tensor2tensor 1.15.7 ``add_timing_signal_nd``.
     """
     count = grid.d_model // (2 * grid.axes)
-    rule = Timescales(grid.values["min_timescale"], grid.values["max_timescale"], count)
+    shortest, longest = grid.values["min_timescale"], grid.values["max_timescale"]
+    rule = Spaced(shortest, shortest, longest, 2 * max(count - 1, 1), count)
     rest = Block((), (), grid.d_model - 2 * grid.axes * count)
     blocks = (*_halves(list(grid.lengths), count), rest)
     along = plain(grid, rule)

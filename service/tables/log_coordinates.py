@@ -23,6 +23,7 @@ from service.tables.angle import Float64s, Int64s, exact_context
 from service.tables.document import Document, ParameterValue
 from service.tables.dtypes import DType, Elements, round_into
 from service.tables.logarithm import ln_1p
+from service.tables.positions import Positions
 from service.tables.table import RowTable, steps
 from service.tables.twofold import (
     Twofold,
@@ -187,7 +188,11 @@ def windows(
         parameters["axis"] = "yx"[axis]
     table = WindowCoordinates(window, normalized_by, axis, dtype)
     arrays = {"coordinates": table}
-    return Document("relative-swin-v2", parameters, arrays, axes=axes, states_axes=True)
+    height, width = window
+    places = {"dy": _around_zero(height), "dx": _around_zero(width)}
+    return Document(
+        "relative-swin-v2", parameters, arrays, axes=axes, states_axes=True, places=places
+    )
 
 
 def distances(*, seq_len: int, is_log: bool, dtype: DType) -> Document:
@@ -199,4 +204,10 @@ def distances(*, seq_len: int, is_log: bool, dtype: DType) -> Document:
         axes=("distance", "channel"),
         states_axes=True,
         curves="columns",
+        places={"distance": _around_zero(seq_len)},
     )
+
+
+def _around_zero(length: int) -> Positions:
+    """Give the distances between as many places: −(length − 1) … length − 1."""
+    return Positions.contiguous(1 - length, 2 * length - 1)

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.tables.angle import Float64s, Int64s, UInt64s, exact_context
+from service.tables.polynomial import horner
 from service.tables.twofold import Twofold, any_sum, of_integers, ordered_sum
 
 _INDEX_BITS = 7
@@ -105,7 +106,7 @@ def _reduced(x: Twofold) -> tuple[NDArray[np.int32], UInt64s, Twofold]:
 
 def _composed(exponent: NDArray[np.int32], index: UInt64s, rest: Twofold) -> Twofold:
     logs, place = _logs(), index.view(np.int64)
-    series = _horner(rest.high)
+    series = horner(_SERIES, rest.high)
     series *= rest.high
     series *= rest.high
     series += rest.low - rest.low * rest.high
@@ -119,12 +120,3 @@ def _composed(exponent: NDArray[np.int32], index: UInt64s, rest: Twofold) -> Two
     low += total.low
     low += series
     return ordered_sum(total.high, low)
-
-
-def _horner(r: Float64s) -> Float64s:
-    total = r * _SERIES[0]
-    for coefficient in _SERIES[1:-1]:
-        total += coefficient
-        total *= r
-    total += _SERIES[-1]
-    return total

@@ -27,6 +27,7 @@ from service.tables.bands import Measured
 from service.tables.dtypes import DType, Elements, round_into
 from service.tables.frequencies import Geometric
 from service.tables.grid_layouts import normalized, normalized_unit
+from service.tables.table import STEP_ELEMENTS
 
 MAX_MASKS = 2**10
 """Each is counted by itself."""
@@ -36,9 +37,6 @@ MAX_PIXELS = 2**22
 
 MAX_QUOTIENTS = 2**16
 """Frequencies over all counts that columns or rows end with: each is a number of 80 digits."""
-
-# Elements that are computed at a time.
-_STEP_ELEMENTS = 2**17
 
 
 @dataclass(frozen=True)
@@ -176,13 +174,13 @@ class MaskedGridTable:
         line, channel = divmod(plane, self.shape[1] // 2)
         counts = self._counts[line // 2][line % 2]
         frequency, is_cosine = divmod(channel, 2)
-        together = _STEP_ELEMENTS // (2 * pixels)
+        together = STEP_ELEMENTS // (2 * pixels)
         if together:
             begin = (plane - is_cosine) * pixels
             wanted = -(-(stop - begin) // (2 * pixels))
             last = min(frequency + min(together, wanted), self.rule.frequencies)
             return counts.values(range(frequency, last), range(pixels)).reshape(-1), begin
-        part = range(first, min(first + _STEP_ELEMENTS, pixels, first + stop - start))
+        part = range(first, min(first + STEP_ELEMENTS, pixels, first + stop - start))
         return counts.values(range(frequency, frequency + 1), part)[is_cosine], start
 
 

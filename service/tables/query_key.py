@@ -8,16 +8,11 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from service.tables.angle import Int64s
+from service.tables.distinct import distinct
 from service.tables.document import ParameterValue
 from service.tables.dtypes import DType, Elements, round_into
 from service.tables.positions import Positions
-
-# Elements that are computed at a time: few enough to stay in a core's own cache.
-_STEP_ELEMENTS = 2**17
-
-# Of distances spread no wider than this many times their number, all between are evaluated: that
-# takes no sorting.
-_DENSE = 2
+from service.tables.table import STEP_ELEMENTS
 
 
 @dataclass(frozen=True)
@@ -124,8 +119,8 @@ class RelativeTable:
         done = start
         while done < stop:
             head, first = divmod(done, pairs)
-            last = min(first + _STEP_ELEMENTS, pairs, first + stop - done)
-            if columns >= _STEP_ELEMENTS:
+            last = min(first + STEP_ELEMENTS, pairs, first + stop - done)
+            if columns >= STEP_ELEMENTS:
                 # Rows so long are not computed but for the part that is asked for.
                 last = min(last, (first // columns + 1) * columns)
             elements[done - start : done - start + last - first] = self._of_pairs(
@@ -138,11 +133,7 @@ class RelativeTable:
         """Evaluate each distance that occurs once."""
         if self.pairs.is_contiguous:
             return self._of_runs(first, last, head)
-        distances = self.pairs.distances(first, last)
-        low, high = int(distances.min()), int(distances.max())
-        if high - low < _DENSE * len(distances):
-            return self._rounded(low, high, head)[distances - low]
-        some, place = np.unique(distances, return_inverse=True)
+        some, place = distinct(self.pairs.distances(first, last))
         return _rounded(self.of_distance.values(some, head), self.dtype)[place]
 
     def _of_runs(self, first: int, last: int, head: int) -> Elements:

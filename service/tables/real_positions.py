@@ -13,7 +13,7 @@ A scale is rounded by 1 of its size, as is the product with it: below 6 times th
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
@@ -80,11 +80,6 @@ class RealPositions:
         return len(self.values)
 
     @property
-    def farthest(self) -> float:
-        """The largest magnitude of them."""
-        return float(np.abs(self._array).max())
-
-    @property
     def is_whole(self) -> bool:
         """Tell whether all are whole numbers."""
         return all(value.is_integer() for value in self.values)
@@ -109,6 +104,9 @@ class RealPositions:
     @cached_property
     def _array(self) -> Float64s:
         return np.array(self.values)
+
+
+AnyPositions: TypeAlias = Positions | RealPositions
 
 
 def counted(values: Float64s) -> tuple[Int64s, Int64s]:

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TypeAlias
 
 from service.tables.axes import AxesTable, RowPositions
 from service.tables.channels import Channels
@@ -13,12 +12,9 @@ from service.tables.dtypes import DType, Elements
 from service.tables.frequencies import FrequencyRule
 from service.tables.grid import GridAxis
 from service.tables.phasor import PhasorTable
-from service.tables.positions import Positions
-from service.tables.real_positions import RealPhasorTable, RealPositions
+from service.tables.real_positions import AnyPositions, RealPhasorTable, RealPositions
 from service.tables.sincos_grid import Along, Block, GridTable
 from service.tables.table import RowTable, Table
-
-AnyPositions: TypeAlias = Positions | RealPositions
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +38,11 @@ class Recipe:
     scale: float = 1.0
     offset: int = 0
     padding_idx: int | None = None
+
+    @property
+    def is_spread(self) -> bool:
+        """Tell whether rows have no positions but their place among all there are."""
+        return False
 
     @property
     def width(self) -> int:
@@ -72,6 +73,11 @@ class SpreadRecipe(Recipe):
     """
 
     has_coordinates: bool = False
+
+    @property
+    def is_spread(self) -> bool:
+        """Tell that rows have no positions but their place among all there are."""
+        return True
 
     @property
     def width(self) -> int:

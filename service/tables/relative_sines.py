@@ -116,7 +116,14 @@ def _document(
     table = PhasorTable(rule, channels, positions, dtype, (positions.count, channels.width))
     name = family.replace("-", "_")
     axes = ("position", "channel")
-    return Document(f"relative-{family}", parameters, {name: table}, axes=axes, states_axes=True)
+    return Document(
+        f"relative-{family}",
+        parameters,
+        {name: table},
+        axes=axes,
+        states_axes=True,
+        places={"position": positions},
+    )
 
 
 def _clamped(clamp_len: int) -> dict[str, ParameterValue]:

@@ -26,11 +26,16 @@ def default(base: Decimal, dim: int, count: int) -> Decimals:
     """
     context = exact_context()
     exponent = context.divide(Decimal(-2), Decimal(dim))
-    ratio = context.exp(context.multiply(context.ln(base), exponent))
-    frequencies = [_ONE] * min(count, 1)
-    while len(frequencies) < count:
-        frequencies.append(context.multiply(frequencies[-1], ratio))
-    return frequencies
+    return powers(context.exp(context.multiply(context.ln(base), exponent)), count)
+
+
+def powers(ratio: Decimal, count: int) -> Decimals:
+    """Give ratio^k for k below count."""
+    context = exact_context()
+    series = [_ONE] * min(count, 1)
+    while len(series) < count:
+        series.append(context.multiply(series[-1], ratio))
+    return series
 
 
 def divided(frequencies: Decimals, factors: Sequence[Decimal]) -> Decimals:

@@ -18,6 +18,7 @@ import numpy as np
 
 from service.tables.angle import Float64s, Int64s
 from service.tables.bands import Measured
+from service.tables.distinct import distinct
 from service.tables.dtypes import DType, Elements, round_into
 from service.tables.frequencies import FrequencyRule
 from service.tables.grid import GridAxis, Picked
@@ -25,10 +26,6 @@ from service.tables.phasor import component
 from service.tables.table import RowTable, steps
 
 Content: TypeAlias = Literal["sin", "cos", "coordinate"]
-
-# Of positions spread no wider than this many times the tokens, all between are evaluated: that
-# takes no sorting.
-_DENSE = 2
 
 # Up to here every integer is a float64, and a quotient of two is rounded once.
 _MAX_EXACT = 2**53
@@ -55,11 +52,7 @@ class Along:
         index = np.arange(last - first, dtype=np.int64) + first % axis.length
         if index[-1] >= axis.length:
             index %= axis.length
-        low, high = int(index.min()), int(index.max())
-        if high - low < _DENSE * len(index):
-            some, place = np.arange(low, high + 1, dtype=np.int64), index - low
-        else:
-            some, place = np.unique(index, return_inverse=True)
+        some, place = distinct(index)
         if axis.inner > 1:
             tokens = np.full(last - first, axis.inner, dtype=np.int64)
             tokens[0] -= start - first * axis.inner

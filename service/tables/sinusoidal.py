@@ -18,7 +18,8 @@ from service.tables.document import Document, ParameterValue
 from service.tables.dtypes import FLOAT64, DType, round_results, widened
 from service.tables.frequencies import Geometric, wavelengths
 from service.tables.positions import Positions
-from service.tables.recipe import AnyPositions, Recipe
+from service.tables.real_positions import AnyPositions
+from service.tables.recipe import Recipe
 from service.tables.table import StoredTable, steps
 
 # Arrays of float64 that a sum goes through.

@@ -51,13 +51,13 @@ def work(table: Table) -> int:
     return size(table) * table.work_per_element
 
 
-# Elements that a computation goes through at a time: few enough to stay in a core's own cache.
-_STEP_ELEMENTS = 2**17
+STEP_ELEMENTS = 2**17
+"""How many a computation goes through at a time: few enough to stay in a core's own cache."""
 
 
 def steps(rows: int, row_elements: int) -> Iterator[slice]:
     """Cut a number of rows into steps of bounded size, each a slice of one row at least."""
-    step = max(1, _STEP_ELEMENTS // row_elements)
+    step = max(1, STEP_ELEMENTS // row_elements)
     for first in range(0, rows, step):
         yield slice(first, min(first + step, rows))
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 
+from service.tables import scaling
 from service.tables.angle import MAX_FREQUENCY, exact_context
 from service.tables.bands import Measured
 from service.tables.channels import Channels, Component
@@ -21,8 +22,7 @@ from service.tables.document import Document, ParameterValue
 from service.tables.dtypes import DType
 from service.tables.frequencies import FrequencyRule
 from service.tables.phasor import PhasorTable
-from service.tables.positions import Positions
-from service.tables.real_positions import RealPhasorTable, RealPositions
+from service.tables.real_positions import AnyPositions, RealPhasorTable, RealPositions
 from service.tables.scaling import Decimals
 from service.tables.table import Table
 
@@ -49,12 +49,7 @@ class TimestepFrequencies:
 
     def exact(self) -> Decimals:
         """Evaluate them, in radians per timestep."""
-        context = exact_context()
-        ratio = context.exp(self._logarithm())
-        frequencies = [Decimal(1)]
-        while len(frequencies) < self.count:
-            frequencies.append(context.multiply(frequencies[-1], ratio))
-        return frequencies
+        return scaling.powers(exact_context().exp(self._logarithm()), self.count)
 
     def are_within_phases(self, scale: float) -> bool:
         """Tell whether they have exact angles, times a scale and at any real position."""
@@ -77,7 +72,7 @@ class TimestepFrequencies:
 
 def timesteps(
     *,
-    steps: RealPositions | Positions,
+    steps: AnyPositions,
     d_model: int,
     flip_sin_to_cos: bool,
     downscale_freq_shift: float,
@@ -114,15 +109,13 @@ def timesteps(
     return Document("encoding-timesteps", parameters, arrays, axes=axes, states_axes=True)
 
 
-def _spelled(steps: RealPositions | Positions) -> dict[str, ParameterValue]:
+def _spelled(steps: AnyPositions) -> dict[str, ParameterValue]:
     if isinstance(steps, RealPositions):
         return {"timesteps": steps.values}
     return {"num_timesteps": steps.count}
 
 
-def _table(
-    rule: FrequencyRule, channels: Channels, steps: RealPositions | Positions, dtype: DType
-) -> Table:
+def _table(rule: FrequencyRule, channels: Channels, steps: AnyPositions, dtype: DType) -> Table:
     shape = steps.count, channels.width
     if isinstance(steps, RealPositions):
         return RealPhasorTable(rule, channels, steps, dtype, shape)

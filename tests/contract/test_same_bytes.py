@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from service import TABLE_REVISION
+
 DATA = Path(__file__).parents[1] / "data"
 HASHES = json.loads((DATA / "table_hashes.json").read_text())
 
@@ -34,3 +36,9 @@ def test_tables_have_the_same_bytes_at_every_simd_level(disabled: list[str]) -> 
 
     assert hashed.stderr == b""
     assert json.loads(hashed.stdout) == HASHES
+
+
+def test_every_kind_of_table_has_hashes_of_its_revision() -> None:
+    assert {name.partition(":")[0] for name in HASHES} == {
+        f"{kind} revision {revision}" for kind, revision in TABLE_REVISION.items()
+    }

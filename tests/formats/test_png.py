@@ -81,11 +81,11 @@ def test_what_cannot_be_seen_is_refused_with_the_rule(
     assert rule in refusal
 
 
-def test_several_heads_are_refused_with_how_to_ask_for_one() -> None:
+def test_more_axes_than_two_are_refused_by_their_names() -> None:
     refusal = PNG.refusal(document(Counting(2, 3, 4), ("head", "query", "key")))
 
     assert refusal is not None
-    assert refusal.endswith("this array has 3: head=0 asks for one head")
+    assert refusal.endswith("this array has 3: head, query, key")
 
 
 def test_several_arrays_are_refused_with_how_to_ask_for_one() -> None:

@@ -81,6 +81,7 @@ def timm(case: Case, answers: Answers) -> Arrays:
         "reverse_coord": params.take("reverse_coord", False),
         "interleave_sin_cos": params.take("interleave_sin_cos", False),
     }
+    params.ignore("dtype", "device")
     params.finish()
     return _grid(answers, query)
 
@@ -97,6 +98,7 @@ def detr(case: Case, answers: Answers) -> Arrays:
     scale, batch = params.take("scale"), params.take("batch", 1)
     query |= {"scale": scale} if normalize and scale is not None else {}
     lengths = _lengths([params.require("H"), params.require("W")])
+    params.ignore("dtype", "device")
     params.finish()
     if case.inputs:
         return _of_mask(case.inputs, answers, query)

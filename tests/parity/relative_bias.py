@@ -35,6 +35,7 @@ def bloom(case: Case, answers: Answers) -> Arrays:
     """Ask for ``build_alibi_tensor`` with its axes apart, and for its slopes."""
     params = Params(case.params)
     query = {"num_heads": params.require("num_heads"), "convention": "bloom"}
+    params.ignore("dtype")
     params.finish()
     mask = {"attention_mask": case.inputs["attention_mask"]}
     asked = query | {"dtype": "float64"}
@@ -54,6 +55,7 @@ def mpt(case: Case, answers: Answers) -> Arrays:
         "key_len": params.require("sequence_length"),
         "alibi_bias_max": params.take("alibi_bias_max", 8),
     }
+    params.ignore("device")
     params.finish()
     return {"bias": _bias(answers, "/relative/alibi", query)}
 
@@ -65,15 +67,26 @@ def x_transformers_alibi(case: Case, answers: Answers) -> Arrays:
     heads, sent = params.require("heads"), params.take("slopes", case.inputs.get("slopes"))
     counts = [params.take("i"), params.take("j")]
     params.finish()
+
+    def ask(pairs: Query) -> Array:
+        if sent is None:
+            asked = query | pairs | {"num_heads": heads}
+            return _bias(answers, "/relative/alibi", asked)
+        asked = query | pairs | {"dtype": "float64"}
+        arrays = {"slopes": np.asarray(sent, dtype=np.float32)}
+        return answers.composed("/relative/alibi/bias", asked, arrays)["bias"]
+
     if None not in counts:
-        query |= _last(*counts)
-    else:
-        places = case.inputs["pos_i"], case.inputs.get("pos_j", case.inputs["pos_i"])
-        query |= {"query_positions": places[0], "key_positions": places[1]}
-    if sent is None:
-        return {"bias": _bias(answers, "/relative/alibi", query | {"num_heads": heads})}
-    arrays = {"slopes": np.asarray(sent, dtype=np.float32)}
-    return answers.composed("/relative/alibi/bias", query | {"dtype": "float64"}, arrays)
+        return {"bias": ask(_last(*counts))}
+    queries = case.inputs["pos_i"]
+    keys = case.inputs.get("pos_j", queries)
+    if queries.ndim == 1:
+        return {"bias": ask(_listed(queries, keys))}
+    return {"bias": np.stack([ask(_listed(*each)) for each in zip(queries, keys, strict=True)])}
+
+
+def _listed(queries: Array, keys: Array) -> Query:
+    return {"query_positions": queries, "key_positions": keys}
 
 
 def kerple(case: Case, answers: Answers) -> Arrays:
@@ -84,6 +97,9 @@ def kerple(case: Case, answers: Answers) -> Arrays:
 def _nemo_kerple(case: Case, answers: Answers) -> Arrays:
     params = Params(case.params)
     lengths, is_whole, heads = _nemo_block(params)
+    if case.inputs:
+        # The factors of the other heads are 0.
+        params.ignore("num_attention_heads_kerple")
     params.finish()
     query: Query = {"convention": "nemo", "causal": False, **_last(*lengths)}
     names = {"kerple_a": "a", "kerple_b": "b", "kerple_p": "p"}
@@ -99,6 +115,8 @@ def _nemo_kerple(case: Case, answers: Answers) -> Arrays:
 def _nemo_block(params: Params) -> tuple[tuple[int, int], bool, int]:
     heads, is_whole = params.require("heads"), params.take("bidirectional", True)
     lengths = params.require("query_seq_length"), params.require("key_seq_length")
+    # How much is computed before the first call, and which group of processors shares the heads.
+    params.ignore("max_seq_len", "layer_type")
     return lengths, is_whole, heads
 
 
@@ -126,9 +144,12 @@ def _own_kerple(case: Case, answers: Answers) -> Arrays:
     if kernel not in {"log", "power"}:
         raise NotUnderstoodError(f"params: kernel = {kernel!r}")
     lengths = params.require("query_length"), params.require("key_length")
-    params.ignore("heads")
+    heads = params.take("heads", 1)
+    # It names which of the two are learned; the other is 1.
+    params.ignore("pos_emb")
     params.finish()
-    arrays = {"a": case.inputs["bias_a"], "p": case.inputs["bias_p"]}
+    fixed = np.ones(heads)
+    arrays = {name: case.inputs.get(f"bias_{name}", fixed) for name in ("a", "p")}
     query = {"convention": kernel, "clamp": True, "causal": True, "dtype": "float64"}
     found = answers.composed("/relative/kerple/bias", query | _last(*lengths), arrays)["bias"]
     return {"bias": found[np.newaxis]}
@@ -155,6 +176,7 @@ def swin_v2(case: Case, answers: Answers) -> Arrays:
     window = params.take("win_size") or params.require("window_size")
     trained = params.take("pretrained_win_size", params.take("pretrained_window_size"))
     mode = params.take("mode", "swin")
+    params.ignore("dtype", "device")
     params.finish()
     # The first side says whether there is one at all, and plain logarithms have no use for it.
     is_used = trained is not None and trained[0] > 0 and mode == "swin"

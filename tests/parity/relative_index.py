@@ -65,7 +65,7 @@ def t5_bias(case: Case, answers: Answers) -> Arrays:
         "query_len": params.require("query_length"),
         "key_len": params.require("key_length"),
     }
-    params.ignore("heads")
+    params.ignore("heads", "device")
     params.finish()
     found = answers.composed("/relative/t5/bias", query, {"weight": case.inputs["weight"]})
     return {"bias": found["bias"][np.newaxis]}
@@ -120,6 +120,7 @@ def timm_index(case: Case, answers: Answers) -> Arrays:
         "class_token": params.take("class_token", False),
     }
     params.only("k_size", None)
+    params.ignore("device")
     params.finish()
     return {"index": _index(answers, "/relative/swin", query)}
 

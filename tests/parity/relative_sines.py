@@ -35,6 +35,7 @@ def xlnet(case: Case, answers: Answers) -> Arrays:
         "clamp_len": params.take("clamp_len", -1),
     }
     bsz = params.take("bsz")
+    params.ignore("device")
     params.finish()
     rows = answers.tables("/relative/xlnet", query)["xlnet"]
     if not query["bi_data"]:

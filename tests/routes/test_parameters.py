@@ -19,8 +19,7 @@ from service.routes.parameters import (
 from service.tables.angle import MAX_POSITION
 from service.tables.limits import MAX_CHANNELS
 from service.tables.positions import Positions
-from service.tables.real_positions import RealPositions
-from service.tables.recipe import AnyPositions
+from service.tables.real_positions import AnyPositions, RealPositions
 
 
 def table_positions(**values: object) -> Positions:

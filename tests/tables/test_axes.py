@@ -117,7 +117,7 @@ def test_parts_and_steps_do_not_show(
         for start, stop in [(0, 1), (3, 4), (7, 31), (29, size(table))]:
             assert (table.read(start, stop) == whole[start:stop]).all()
         with monkeypatch.context() as patched:
-            patched.setattr(table_module, "_STEP_ELEMENTS", 100)
+            patched.setattr(table_module, "STEP_ELEMENTS", 100)
             assert (table.read(0, size(table)) == whole).all()
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from service.tables.bands import Measured, Ones, Periods, PixelBands
+from service.tables.bands import InTurns, Measured, Ones, Periods, PixelBands
 from service.tables.frequencies import FrequencyRule, Geometric
 from tests.exact import frequency
 
@@ -102,3 +102,11 @@ def test_rules_of_equal_numbers_are_one_key_of_the_caches(rule: FrequencyRule) -
 
     assert (again, hash(again)) == (rule, hash(rule))
     assert Measured(rule, Fraction(1, 2)) != Measured(rule, Fraction(1, 3))
+
+
+def test_turns_are_two_pi_radians() -> None:
+    rule = Geometric(10.0, 4, 2)
+
+    expected = [2 * mpmath.pi * mpmath.mpf(str(radian)) for radian in rule.exact()]
+
+    assert_are(InTurns(rule), expected)

@@ -79,7 +79,7 @@ def test_any_range_has_the_bytes_of_the_whole(data: st.DataObject) -> None:
 def test_steps_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     document = embedded(np.random.default_rng(0).random((40, 4)), 3)
     at_once = whole(document).tobytes()
-    monkeypatch.setattr("service.tables.table._STEP_ELEMENTS", 100)
+    monkeypatch.setattr("service.tables.table.STEP_ELEMENTS", 100)
 
     assert whole(document).tobytes() == at_once
 

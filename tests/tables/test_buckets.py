@@ -24,6 +24,10 @@ from service.tables.query_key import QueryKey
 
 FAR = 2**62
 
+# Logarithms of float32 or of float64 miss an edge of each.
+T5_GROWTHS = [(5, 7), (9, 2), (10, 2), (10, 5), (12, 7)]
+DEBERTA_GROWTHS = [(4, 21), (5, 5), (5, 6), (5, 30), (6, 5)]
+
 
 def of(rule: BucketRule, *distances: int) -> list[int]:
     found: list[int] = rule.values(np.array(distances, dtype=np.int64), 0).tolist()
@@ -74,6 +78,18 @@ def test_powers_of_two_are_the_first_of_their_bucket() -> None:
     assert of(rule, -15, -16, -31, -32, -63, -64, -127, -128) == [9, 10, 11, 12, 13, 14, 15, 15]
 
 
+@pytest.mark.parametrize(("num_buckets", "growth"), T5_GROWTHS)
+def test_edges_that_are_integers_are_the_first_of_their_bucket(
+    num_buckets: int, growth: int
+) -> None:
+    near = num_buckets // 2
+    edges = [near * growth**j for j in range(num_buckets - near)]
+    rule = T5Buckets(num_buckets, edges[-1] * growth, bidirectional=False)
+
+    assert of(rule, *(-edge for edge in edges)) == list(range(near, num_buckets))
+    assert of(rule, *(1 - edge for edge in edges)) == list(range(near - 1, num_buckets - 1))
+
+
 def test_an_odd_number_of_buckets_leaves_the_last_unused() -> None:
     odd, even = T5Buckets(33, 128, bidirectional=True), T5Buckets(32, 128, bidirectional=True)
 
@@ -100,6 +116,17 @@ def test_deberta_buckets_are_what_comparing_integers_gives(
 
     assert of(near, *distances) == [deberta_by_definition(near, one) for one in distances]
     assert of(far, distance) == [deberta_by_definition(far, distance)]
+
+
+@pytest.mark.parametrize(("mid", "growth"), DEBERTA_GROWTHS)
+def test_powers_that_are_integers_are_the_last_of_their_deberta_bucket(
+    mid: int, growth: int
+) -> None:
+    powers = [mid * growth**j for j in range(mid)]
+    rule = DebertaBuckets(2 * mid, powers[-1] + 1, FAR)
+
+    assert of(rule, *(-power for power in powers)) == list(range(mid, 2 * mid))
+    assert of(rule, *(-power - 1 for power in powers)) == list(range(mid + 1, 2 * mid + 1))
 
 
 def test_deberta_counts_from_the_key_to_the_query() -> None:

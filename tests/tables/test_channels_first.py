@@ -22,7 +22,7 @@ def test_it_is_the_other_table_turned_to_the_last_bit() -> None:
 def test_neither_ranges_nor_steps_show(monkeypatch: pytest.MonkeyPatch, step_elements: int) -> None:
     whole = read(turned()).reshape(-1)
 
-    monkeypatch.setattr(module, "_STEP_ELEMENTS", step_elements)
+    monkeypatch.setattr(module, "STEP_ELEMENTS", step_elements)
 
     for start, stop in [(0, 1), (3, 4), (21, 23), (40, 111), (0, WIDTH * ROWS), (307, 308)]:
         assert (turned().read(start, stop) == whole[start:stop]).all()

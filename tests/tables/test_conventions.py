@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from service.tables.angle import MAX_POSITION
-from service.tables.conventions import ALIASES, CONVENTIONS, bands, recipe
+from service.tables.conventions import ALIASES, CONVENTIONS
 from service.tables.dtypes import FLOAT64
 from service.tables.positions import Positions, Run
-from service.tables.real_positions import MIN_REAL_POSITION, RealPositions
-from service.tables.recipe import AnyPositions
+from service.tables.real_positions import MIN_REAL_POSITION, AnyPositions, RealPositions
+from service.tables.recipes import bands, recipe
 from service.tables.table import size
 from tests.sinusoids import NEEDED, WIDTHS, check, rates, tables
 

@@ -49,6 +49,18 @@ def test_a_spaced_series_ends_at_the_other_end_of_its_range() -> None:
     assert [float(exact[0]), float(exact[-1])] == [2.0, 0.5]
 
 
+@pytest.mark.parametrize(
+    ("shortest", "longest"), [(1.0, 1e4), (2.0, 500.0), (0.5, 0.5), (3.0, 2.0)]
+)
+def test_timescales_go_from_the_shortest_to_its_square_over_the_longest(
+    shortest: float, longest: float
+) -> None:
+    exact = Spaced(shortest, shortest, longest, 2 * (5 - 1), 5).exact()
+
+    assert float(exact[0]) == shortest
+    assert float(exact[-1]) == pytest.approx(shortest**2 / longest, rel=1e-15)
+
+
 def test_a_geometric_series_is_one_of_timescales_from_one() -> None:
     spaced, geometric = Spaced(1.0, 1.0, 10000.0, 14, 8), Geometric(10000.0, 14, 8)
 

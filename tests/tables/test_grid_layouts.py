@@ -5,11 +5,10 @@ from typing import Any
 
 import pytest
 
-from service.tables.bands import Measured
+from service.tables.bands import InTurns, Measured
 from service.tables.frequencies import Geometric
 from service.tables.grid_conventions import convention_for
 from service.tables.grid_layouts import Grid, Layout, normalized, normalized_unit
-from service.tables.grid_rules import InTurns
 
 H_W = {"height": 2, "width": 3}
 T_H_W = {"depth": 4, **H_W}

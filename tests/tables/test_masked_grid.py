@@ -66,7 +66,7 @@ def test_neither_ranges_nor_steps_show(
     table = MaskedGridTable(rule, PADDED, REAL_DTYPES["float16"])
     whole = read(table).reshape(-1)
 
-    monkeypatch.setattr(module, "_STEP_ELEMENTS", step_elements)
+    monkeypatch.setattr(module, "STEP_ELEMENTS", step_elements)
 
     for start, stop in [*pairwise(range(0, len(whole), 7)), (0, len(whole)), (19, 401)]:
         assert (table.read(start, stop) == whole[start:stop]).all()

@@ -195,7 +195,7 @@ def test_many_elements_are_the_same_by_parts(monkeypatch: pytest.MonkeyPatch) ->
     table = RelativeTable(Scaled(), QueryKey(span(-9, 20), span(3, 13)), FLOAT64, heads=range(2))
     at_once = table.read(0, size(table))
     for step in (1, 7, 100):
-        monkeypatch.setattr("service.tables.query_key._STEP_ELEMENTS", step)
+        monkeypatch.setattr("service.tables.query_key.STEP_ELEMENTS", step)
 
         assert at_once.tobytes() == table.read(0, size(table)).tobytes()
 

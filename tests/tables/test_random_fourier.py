@@ -107,7 +107,7 @@ def test_any_range_has_the_bytes_of_the_whole(data: st.DataObject, x: list[float
 def test_steps_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     made = table([index * 0.37 for index in range(50)], [0.1, -7.0, 0.3], log=False)
     at_once = whole(made).tobytes()
-    monkeypatch.setattr("service.tables.table._STEP_ELEMENTS", 100)
+    monkeypatch.setattr("service.tables.table.STEP_ELEMENTS", 100)
 
     assert whole(made).tobytes() == at_once
 

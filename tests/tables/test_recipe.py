@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.tables.angle import MAX_POSITION
-from service.tables.conventions import recipe
 from service.tables.dtypes import FLOAT32, FLOAT64, REAL_DTYPES
 from service.tables.phasor import PhasorTable
 from service.tables.positions import Positions, Run
 from service.tables.real_positions import RealPositions
 from service.tables.recipe import Recipe, SpreadRecipe, ZeroRow
+from service.tables.recipes import recipe
 from service.tables.table import Table, size
 
 PADDED = recipe("fairseq", 6, {})

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from service.tables import relative, sinusoidal
-from service.tables.conventions import recipe
 from service.tables.dtypes import FLOAT64, REAL_DTYPES, widened
 from service.tables.positions import Positions, Run
+from service.tables.recipes import recipe
 from service.tables.table import Table, size
 from tests.exact import UNIT, frequency
 
@@ -145,7 +145,7 @@ def test_similarity_of_many_offsets_is_the_same_by_parts(monkeypatch: pytest.Mon
     )
     table = document.arrays["similarity"]
     at_once = table.read(0, 101)
-    monkeypatch.setattr("service.tables.table._STEP_ELEMENTS", 5)
+    monkeypatch.setattr("service.tables.table.STEP_ELEMENTS", 5)
 
     assert at_once.tobytes() == table.read(0, 101).tobytes()
     assert at_once[50] == 5.0

@@ -152,7 +152,7 @@ def test_any_range_of_both_directions_has_the_bytes_of_the_whole(data: st.DataOb
 def test_steps_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     table = MirroredTable(Geometric(100.0, 6, 3), Positions.contiguous(-20, 40), FLOAT32)
     at_once = table.read(0, size(table)).tobytes()
-    monkeypatch.setattr("service.tables.table._STEP_ELEMENTS", 100)
+    monkeypatch.setattr("service.tables.table.STEP_ELEMENTS", 100)
 
     assert table.read(0, size(table)).tobytes() == at_once
     assert not np.signbit(table.read(20 * 12, 21 * 12)).any()

@@ -156,7 +156,7 @@ def test_nan_and_infinity_pass_through_a_rotation() -> None:
 def test_many_rows_are_the_same_by_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     x = vectors(8, 3, 50, 8)
     whole = rotated(x, 0)
-    monkeypatch.setattr("service.tables.table._STEP_ELEMENTS", 64)
+    monkeypatch.setattr("service.tables.table.STEP_ELEMENTS", 64)
 
     assert (whole == rotated(x, 0)).all()
 
@@ -204,7 +204,7 @@ def test_steps_of_a_rotation_do_not_show(monkeypatch: pytest.MonkeyPatch, layout
         AlongSequence(Default(16, 10000.0), Positions.contiguous(-90, 300)), layout, False
     )
     sent, expected = x.elements.copy(), rotation.of(x).elements.tobytes()
-    monkeypatch.setattr(table_module, "_STEP_ELEMENTS", 9000)
+    monkeypatch.setattr(table_module, "STEP_ELEMENTS", 9000)
 
     assert expected == rotation.of(x).elements.tobytes()
     assert (sent == x.elements).all()

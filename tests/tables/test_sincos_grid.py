@@ -76,7 +76,7 @@ def test_a_range_has_the_bytes_that_the_whole_has(one: int, other: int) -> None:
 def test_steps_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = read(of_both())
 
-    monkeypatch.setattr(table_module, "_STEP_ELEMENTS", 3 * WIDTH)
+    monkeypatch.setattr(table_module, "STEP_ELEMENTS", 3 * WIDTH)
 
     assert (read(of_both()) == whole).all()
 

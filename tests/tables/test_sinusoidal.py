@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from service.tables import sinusoidal
 from service.tables.angle import MAX_POSITION, Float64s
-from service.tables.conventions import recipe
 from service.tables.dtypes import FLOAT32, FLOAT64, REAL_DTYPES, widened
 from service.tables.positions import Positions, Run
+from service.tables.recipes import recipe
 from service.tables.table import StoredTable, size
 from tests.exact import NARROW_TYPES, UNIT, frequency, rounded
 
@@ -243,6 +243,6 @@ def test_nan_and_infinity_pass_through_an_addition() -> None:
 def test_an_addition_of_many_rows_is_the_same_by_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.arange(3 * 50 * 8.0).reshape(3, 50, 8)
     whole = applied(x, Positions.contiguous(0, 50))
-    monkeypatch.setattr("service.tables.table._STEP_ELEMENTS", 100)
+    monkeypatch.setattr("service.tables.table.STEP_ELEMENTS", 100)
 
     assert (whole == applied(x, Positions.contiguous(0, 50))).all()

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
 
-from service.tables.conventions import recipe
 from service.tables.dtypes import FLOAT32, FLOAT64, INT64, REAL_DTYPES
 from service.tables.positions import Positions, Run
+from service.tables.recipes import recipe
 from service.tables.table import size
 from service.tables.tokens import ListedPositions, rows_of_tokens, tokens
 

@@ -1,0 +1,40 @@
+"""Encodings of the paper that are hashed."""
+
+from collections.abc import Iterator
+
+from service.tables import sinusoidal
+from service.tables.dtypes import REAL_DTYPES
+from service.tables.positions import Positions, Run
+from service.tables.recipes import recipe
+from service.tables.table import Table
+from tests.data.hashed_samples import SEQUENCE, named, scattered
+
+ABSOLUTE_LAYOUTS = ("interleaved", "concatenated")
+
+
+def tables() -> Iterator[tuple[str, Table]]:
+    """Give the encoding of the paper, and its frequencies."""
+    sequences = {
+        "512 channels": (512, 10000.0, Positions.contiguous(0, 600)),
+        "4 channels, base 100": (4, 100.0, Positions.contiguous(0, 4)),
+        "77 channels": (77, 10000.0, SEQUENCE),
+        "1 channel": (1, 10000.0, SEQUENCE),
+        "from 2^61": (256, 10000.0, Positions.contiguous(2**61, 300)),
+        "up to 2^62": (64, 500000.0, Positions.contiguous(2**62 - 299, 300)),
+        "across 0": (256, 10000.0, Positions.contiguous(-200, 400)),
+        "from -2^62": (33, 1.0, Positions.contiguous(-(2**62), 100)),
+        "every -7th": (256, 10000.0, Positions.of_runs([Run(10**12, -7, 400)])),
+        "scattered": (130, 10000.0, scattered()),
+    }
+    for name, (d_model, base, positions) in sequences.items():
+        for layout in ABSOLUTE_LAYOUTS:
+            for dtype in REAL_DTYPES.values():
+                document = sinusoidal.encoding(
+                    recipe=recipe("vaswani", d_model, {"base": base, "layout": layout}),
+                    positions=positions,
+                    batch=False,
+                    dtype=dtype,
+                )
+                yield from named("encoding", f"{name}, {layout}", document.arrays)
+    document = sinusoidal.frequencies(recipe=recipe("vaswani", 512, {"base": 10000.0}))
+    yield from named("encoding-frequencies", "512 channels", document.arrays)

@@ -1,0 +1,66 @@
+"""Features of real numbers that are hashed: timesteps, random Fourier features, boxes."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from service.tables import boxes, random_fourier, timesteps
+from service.tables.dtypes import REAL_DTYPES, DType
+from service.tables.positions import Positions
+from service.tables.real_positions import RealPositions
+from service.tables.table import Table
+from tests.data.hashed_samples import fractional, of_document
+
+
+def tables() -> Iterator[tuple[str, Table]]:
+    """Give features of fractions and whole numbers, near and far."""
+    for dtype in REAL_DTYPES.values():
+        yield from _timesteps(dtype)
+        yield from _fourier(dtype)
+        yield from _boxes(dtype)
+
+
+def _timesteps(dtype: DType) -> Iterator[tuple[str, Table]]:
+    every: dict[str, RealPositions | Positions] = {
+        "numbered": Positions.contiguous(0, 200),
+        "fractional": fractional(),
+    }
+    for name, steps in every.items():
+        for d_model, flip, shift, scale, max_period in (
+            (16, False, 1.0, 1.0, 10000.0),
+            (17, True, 0.0, 1000.0, 10000.0),
+            (10, False, 2.5, 0.3, 37.5),
+        ):
+            document = timesteps.timesteps(
+                steps=steps,
+                d_model=d_model,
+                flip_sin_to_cos=flip,
+                downscale_freq_shift=shift,
+                scale=scale,
+                max_period=max_period,
+                dtype=dtype,
+            )
+            yield from of_document(f"{name}, {d_model} channels, scale {scale}", document)
+
+
+def _fourier(dtype: DType) -> Iterator[tuple[str, Table]]:
+    weight = np.array([0.0, 1.0, -16.0, 0.3, -7.1, 1e-30, 1e15 + 0.125, -(2.0**62)])
+    linear = np.array([0.0, 0.5, -17.25, 1e-30, 3.0, -1e17, 0.3, 0.3, 1.0 / 3])
+    logarithmic = np.array(
+        [1.0, 1.0000000000000002, 0.9999999999999999, 80.0, 0.002, 5e-324, 1e308]
+    )
+    for is_log, x in ((False, linear), (True, logarithmic)):
+        for flip in (False, True):
+            document = random_fourier.gaussian(
+                weight=weight, x=x, log=is_log, flip_sin_to_cos=flip, dtype=dtype
+            )
+            yield from of_document(f"logarithms {is_log}, flipped {flip}", document)
+
+
+def _boxes(dtype: DType) -> Iterator[tuple[str, Table]]:
+    sent = np.array(fractional().values[:48]).reshape(2, 6, 4)
+    for embed_dim, temperature in ((8, 100.0), (5, 2.5)):
+        document = boxes.embedded(
+            boxes=sent, embed_dim=embed_dim, temperature=temperature, dtype=dtype
+        )
+        yield from of_document(f"{embed_dim} frequencies", document)

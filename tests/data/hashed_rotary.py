@@ -1,0 +1,128 @@
+"""Rotary tables that are hashed."""
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+from service.tables import rotary
+from service.tables.axial import AxialTurns, placed
+from service.tables.bands import Measured, Periods, PixelBands
+from service.tables.coordinates import centred, counted, pixels, spread
+from service.tables.dtypes import FLOAT32, FLOAT64, INDEX_DTYPES, REAL_DTYPES
+from service.tables.frequencies import FrequencyRule, Geometric
+from service.tables.grid import GridAxis, Tokens
+from service.tables.mrope import AXES, MultimodalTurns
+from service.tables.packs import PACKS
+from service.tables.permutation import HeadOrder, permutation
+from service.tables.rope_rules import (
+    Default,
+    Dynamic,
+    DynamicAlpha,
+    Linear,
+    Llama3,
+    LongRope,
+    Ntk,
+    Proportional,
+    Yarn,
+)
+from service.tables.rotary_rule import Given, RotaryRule
+from service.tables.table import Table
+from service.tables.turns import AlongSequence, Turns
+from service.tables.xpos import XPos
+from tests.data.hashed_samples import SEQUENCE, WEYL_STEP, named, scattered
+
+ROTARY = Default(64, 10000.0)
+
+
+def tables() -> Iterator[tuple[str, Table]]:
+    """Give every rotary table."""
+    yield from _rotary_tables()
+    yield from _ruled_tables()
+    yield from _other_turns()
+    yield from _axial_tables()
+
+
+def _rotary_tables() -> Iterator[tuple[str, Table]]:
+    for dtype in REAL_DTYPES.values():
+        for pack in PACKS:
+            turns = AlongSequence(ROTARY, SEQUENCE)
+            document = rotary.rope(turns=turns, pack=pack, dtype=dtype)
+            yield from named("rope", pack, document.arrays)
+    turns = AlongSequence(ROTARY, SEQUENCE)
+    document = rotary.rope(turns=turns, pack="complex", dtype=FLOAT32)
+    yield from named("rope", "complex, 500 positions", document.arrays)
+    plain: dict[str, RotaryRule] = {"theta 5e5": Default(128, 5e5), "inv_freq": _given()}
+    for name, rule in plain.items():
+        document = rotary.rope(turns=AlongSequence(rule, scattered()), pack="half", dtype=FLOAT32)
+        yield from named("rope", f"half, {name}, scattered", document.arrays)
+
+
+def _rules() -> dict[str, RotaryRule]:
+    factors = tuple(1 + index / 8 for index in range(32))
+    return {
+        "freq_factors": Default(64, 10000.0, factors),
+        "linear": Linear(64, 10000.0, 2.5),
+        "dynamic": Dynamic(64, 10000.0, 2.0, 2048, 5000),
+        "alpha": DynamicAlpha(64, 10000.0, 1000.0),
+        "ntk": Ntk(64, 10000.0, 8.0),
+        "ntk mixed": Ntk(64, 10000.0, 8.0, 0.625),
+        "yarn": Yarn(64, 150000.0, 32.0, 4096, 1.3465735902799727, truncate=False),
+        "longrope": LongRope(64, 10000.0, 4096, 5000, 1.19, factors, factors[::-1]),
+        "llama3": Llama3(64, 500000.0, 8.0, 1.0, 4.0, 8192),
+        "proportional": Proportional(64, 1e6, 0.25),
+    }
+
+
+def _ruled_tables() -> Iterator[tuple[str, Table]]:
+    for name, rule in _rules().items():
+        yield from named("rope-frequencies", name, rotary.frequencies(rule).arrays)
+        for turns in (AlongSequence(rule, SEQUENCE), AlongSequence(rule, scattered(), "float32")):
+            document = rotary.rope(turns=turns, pack="concat", dtype=FLOAT64)
+            yield from named("rope", f"concat, {name}, {turns.rounding}", document.arrays)
+
+
+def _other_turns() -> Iterator[tuple[str, Table]]:
+    grid = Tokens.of_grid((4, 5, 6), AXES)
+    lists = Tokens.of_lists(dict.fromkeys(AXES, scattered()))
+    every: dict[str, Turns] = {
+        "chunked": MultimodalTurns(ROTARY, (8, 12, 12), False, grid),
+        "interleaved": MultimodalTurns(ROTARY, (12, 10, 10), True, lists),
+        "interleaved float32": MultimodalTurns(ROTARY, (12, 10, 10), True, lists, "float32"),
+        "xpos": AlongSequence(ROTARY, SEQUENCE, "exact", XPos(64, 512.0, 250, inverse=False)),
+        "xpos key": AlongSequence(ROTARY, SEQUENCE, "exact", XPos(64, 512.0, 250, inverse=True)),
+    }
+    for name, turns in every.items():
+        for pack in ("compact", "angle"):
+            document = rotary.rope(turns=turns, pack=pack, dtype=FLOAT64)
+            yield from named("rope", f"{pack}, {name}", document.arrays)
+
+
+def _axial_tables() -> Iterator[tuple[str, Table]]:
+    coordinates = {
+        "counted": counted(5, Fraction(1, 2), Fraction(16)),
+        "spread": spread(5, Fraction(2), Fraction(45)),
+        "pixels": pixels(5, Fraction(0)),
+        "centred": centred(5, Fraction(0), 5),
+    }
+    series: dict[str, FrequencyRule] = {
+        "geometric": Geometric(10000.0, 32, 16),
+        "periods": Periods(0.5, 20.0, 15, 16),
+        "pixels": PixelBands(224.0, 16, is_linear=False),
+        "linear pixels": PixelBands(224.0, 16, is_linear=True),
+    }
+    for place, along in coordinates.items():
+        unit = along.unit
+        positions = GridAxis(int(along.first / unit), int(along.step / unit), 5, 3)
+        for name, rule in series.items():
+            axes = placed([Measured(rule, unit)] * 2, [positions] * 2, "alternating")
+            turns = AxialTurns(axes, 15, {})
+            for pack in ("flat", "angle"):
+                document = rotary.rope(turns=turns, pack=pack, dtype=FLOAT64, kind="rope-axial")
+                yield from named("rope-axial", f"{pack}, {place}, {name}", document.arrays)
+    for dtype in INDEX_DTYPES.values():
+        order = HeadOrder(80, 32, 8, "half", "interleaved")
+        document = permutation(order=order, query_heads=5, key_heads=3, dtype=dtype)
+        yield from named("rope-permutation", "5 and 3 heads", document.arrays)
+
+
+def _given() -> Given:
+    return Given(tuple((WEYL_STEP * index % 2**53) * 2.0**-53 for index in range(1, 49)))

@@ -1,0 +1,39 @@
+"""Arrays that are hashed after they were turned, or something was added to them."""
+
+from collections.abc import Iterator
+
+from service.tables import sinusoidal
+from service.tables.dtypes import REAL_DTYPES
+from service.tables.positions import Positions
+from service.tables.recipes import recipe
+from service.tables.rotation import Rotation
+from service.tables.table import Table
+from service.tables.turns import AlongSequence
+from tests.data.hashed_encodings import ABSOLUTE_LAYOUTS
+from tests.data.hashed_rotary import ROTARY
+from tests.data.hashed_samples import named, pseudo_random, special
+
+
+def tables() -> Iterator[tuple[str, Table]]:
+    """Give what is made of arrays that were sent, NaN and infinity among them."""
+    for dtype in REAL_DTYPES.values():
+        x, odd = pseudo_random((2, 3, 100, 70), dtype), special((100, 70), dtype)
+        for layout in ("interleaved", "half"):
+            for inverse in (False, True):
+                turns = AlongSequence(ROTARY, Positions.contiguous(10**9, 100))
+                rotation = Rotation(turns, layout, inverse)
+                name = f"{layout}, inverse {inverse}"
+                rotated = {"x": rotation.of(x), "special values": rotation.of(odd)}
+                yield from named("rope-apply", name, rotated)
+        mixed = Rotation(turns, "interleaved", inverse=False, output_layout="half", rotary_offset=6)
+        yield from named("rope-apply", "interleaved to half", {"x": mixed.of(x)})
+        for layout in ABSOLUTE_LAYOUTS:
+            for scale_embeddings in (False, True):
+                addition = sinusoidal.Sum(
+                    recipe=recipe("vaswani", 70, {"base": 10000.0, "layout": layout}),
+                    positions=Positions.contiguous(-50, 100),
+                    scale_embeddings=scale_embeddings,
+                )
+                name = f"{layout}, scaled {scale_embeddings}"
+                total = {"x": addition.of(x), "special values": addition.of(odd)}
+                yield from named("encoding-apply", name, total)
