@@ -16,7 +16,7 @@ from service.delivery.openapi_pages import report_schemas
 from service.delivery.problems import add_problem_handlers
 from service.delivery.respond import Delivery
 from service.delivery.warm import WarmAnswers
-from service.routes import COMPOSITIONS, REPORTS, RESOURCES, TRANSFORMS
+from service.routes import COMPOSITIONS, NAMED, REPORTS, RESOURCES, TRANSFORMS
 from service.routes.pages import add_pages
 from service.settings import Settings, load_settings
 
@@ -54,7 +54,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     generate = app.openapi
     app.openapi = cache(lambda: served_document(generate, report_schemas(REPORTS)))  # type: ignore[method-assign]
 
-    add_problem_handlers(app)
+    add_problem_handlers(app, NAMED)
     app.add_middleware(FailuresAsProblems)
     app.add_middleware(WarmAnswers, answers=delivery.answers)
     app.add_middleware(OpenToEveryOrigin)

@@ -137,6 +137,9 @@ def _said(faults: Sequence[Fault]) -> str:
 
 def shortened(value: object, limit: int = 80) -> str:
     """Spell a value for an error, cut to a readable length."""
+    if isinstance(value, list | tuple):
+        # Each item takes a letter at least: those after them are cut off.
+        value = value[: limit + 1]
     try:
         text = value if isinstance(value, str) else json.dumps(value, default=str)
     except RecursionError:

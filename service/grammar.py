@@ -19,9 +19,11 @@ from service.tables.real_positions import MIN_REAL_POSITION, AnyPositions, RealP
 Item = TypeVar("Item")
 
 _INTEGER = re.compile(r"-?[0-9]+", re.ASCII)
+_SHORT_INTEGER = re.compile(r"-?[0-9]{1,20}", re.ASCII)
 _REAL = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?", re.ASCII)
 _POINT = re.compile(r"[.eE]")
 _BOOLEANS = {"true": True, "false": False}
+_ALSO_BOOLEANS = {"1": "true", "yes": "true", "on": "true", "0": "false", "no": "false"}
 _MAX_INTEGER_DIGITS = 40
 _MAX_REAL_LENGTH = 800
 
@@ -39,6 +41,8 @@ def integer(value: Any) -> int:
 
 def real(value: Any) -> float:
     """Read a number spelled as in JSON: the binary64 nearest to it, which must be finite."""
+    if type(value) is float and isfinite(value):
+        return value + 0.0
     number = _number(value)
     if not isfinite(number):
         raise ValueError("must be a number within the range of binary64")
@@ -64,7 +68,10 @@ def boolean(value: Any) -> bool:
     if isinstance(value, bool):
         return value
     if not isinstance(value, str) or value not in _BOOLEANS:
-        raise ValueError("must be true or false")
+        said = str(value).lower()
+        meant = said if said in _BOOLEANS else _ALSO_BOOLEANS.get(said)
+        hint = f"; did you mean {meant}?" if meant else ""
+        raise ValueError(f"must be true or false{hint}")
     return _BOOLEANS[value]
 
 
@@ -73,7 +80,7 @@ def reals(value: Any) -> tuple[float, ...]:
     items = value.split(",") if isinstance(value, str) else value
     if not isinstance(items, list | tuple) or not items:
         raise ValueError("must be a list of numbers with commas between them")
-    return tuple(_item(real, item, "a list of numbers with commas between them") for item in items)
+    return _items(real, items, "a list of numbers with commas between them")
 
 
 def integers(value: Any) -> tuple[int, ...]:
@@ -81,8 +88,7 @@ def integers(value: Any) -> tuple[int, ...]:
     items = value.split(",") if isinstance(value, str) else value
     if not isinstance(items, list | tuple) or not items:
         raise ValueError("must be a list of integers with commas between them")
-    rule = "a list of integers with commas between them"
-    return tuple(_item(integer, item, rule) for item in items)
+    return _items(integer, items, "a list of integers with commas between them")
 
 
 def positions(value: Any) -> Positions:
@@ -100,13 +106,15 @@ def positions(value: Any) -> Positions:
 
 def real_positions(value: Any) -> AnyPositions:
     """Read positions that may be fractions: a list of numbers, if one of them is no integer."""
+    if isinstance(value, str) and not _POINT.search(value):
+        return positions(value)
     items = value.split(",") if isinstance(value, str) else value
     if isinstance(items, float):
         items = [items]
     if not isinstance(items, list | tuple) or not any(map(_is_fractional, items)):
         return positions(value)
     rule = "a list of numbers, without ranges where some are fractions"
-    listed = RealPositions(tuple(_item(real, item, rule) for item in items))
+    listed = RealPositions(_items(real, items, rule))
     far = listed.out_of_range
     if far is not None:
         raise ValueError(
@@ -120,12 +128,27 @@ def _is_fractional(item: Any) -> bool:
     return isinstance(item, float) or (isinstance(item, str) and bool(_POINT.search(item)))
 
 
-def _runs(items: list[Any] | tuple[Any, ...]) -> Iterator[Run]:
+def _runs(items: list[Any] | tuple[Any, ...]) -> Iterator[Run | int]:
+    rule = "a list of integers and ranges start:stop[:step]"
     for item in items:
-        run = _item(_run, item, "a list of integers and ranges start:stop[:step]")
-        if max(abs(run.first), abs(run.last)) > MAX_POSITION:
+        if type(item) is int or (type(item) is str and _SHORT_INTEGER.fullmatch(item)):
+            run: Run | int = int(item)
+        else:
+            run = _item(_run, item, rule)
+        far = abs(run) if isinstance(run, int) else max(abs(run.first), abs(run.last))
+        if far > MAX_POSITION:
             raise ValueError(f"must lie within ±2^62, and {shortened(str(item))} does not")
         yield run
+
+
+def _items(
+    read: Callable[[Any], Item], items: list[Any] | tuple[Any, ...], rule: str
+) -> tuple[Item, ...]:
+    """Read the items of a list, and look for the one that is wrong only where there is one."""
+    try:
+        return tuple([read(item) for item in items])
+    except ValueError:
+        return tuple(_item(read, item, rule) for item in items)
 
 
 def _item(read: Callable[[Any], Item], item: Any, rule: str) -> Item:
@@ -136,9 +159,9 @@ def _item(read: Callable[[Any], Item], item: Any, rule: str) -> Item:
         raise ValueError(f"must be {rule}, and {shortened(item) or 'nothing'} {error}") from error
 
 
-def _run(item: Any) -> Run:
+def _run(item: Any) -> Run | int:
     if not isinstance(item, str) or ":" not in item:
-        return Run(integer(item), 1, 1)
+        return integer(item)
     bounds = item.split(":")
     if len(bounds) > 3:
         raise ValueError("has too many parts")

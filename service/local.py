@@ -12,7 +12,7 @@ from service.delivery.representation import represent
 from service.delivery.wanted import Wanted
 from service.errors import NotFound
 from service.formats.format import Body
-from service.routes import COMPOSITIONS, REPORTS, RESOURCES, TRANSFORMS
+from service.routes import COMPOSITIONS, NAMED, REPORTS, RESOURCES, TRANSFORMS
 
 _POSTED = {
     *(transform.path for transform in TRANSFORMS),
@@ -37,8 +37,11 @@ def find_body(url: str) -> Body:
     resource = next((known for known in RESOURCES if known.path == resource_path), None)
     if resource is None:
         if resource_path in _POSTED:
-            raise NotFound(f"{resource_path} works on what is posted to a server")
-        raise unknown_path(resource_path, [known.path for known in RESOURCES])
+            raise NotFound(
+                f"{resource_path} is made of what is POSTed to a server (posref serve); "
+                "posref get makes what a URL says alone"
+            )
+        raise unknown_path(resource_path, [known.path for known in RESOURCES], NAMED)
     extension, is_digest = read_extension(text if dot else None)
     parameters = read_parameters(
         resource.parameters, parse_query(query.encode("utf-8", "surrogateescape"))

@@ -19,6 +19,7 @@ WIDTHS: Mapping[str, tuple[int, ...]] = {
     "tf-models": (0, 0, 0, 4, 4, 6, 6, 8, 8),
     "fairseq": (1, 0, 0, 4, 5, 6, 7, 8, 9),
     "m2m100": (1, 0, 0, 4, 5, 6, 7, 8, 9),
+    "xglm": (1, 0, 0, 4, 5, 6, 7, 8, 9),
     "ddpm": (1, 0, 0, 4, 5, 6, 7, 8, 9),
     "whisper": (0, 0, 0, 4, 0, 6, 0, 8, 0),
     "marian": (1, 2, 3, 4, 5, 6, 7, 8, 9),
@@ -35,9 +36,9 @@ NaN, and for perceiver where no number of bands makes so many channels."""
 NEEDED: Mapping[str, Mapping[str, Any]] = {"perceiver": {"max_resolution": 224}}
 """Parameters without which a convention has no table."""
 
-_ENDS = ("tensor2tensor", "tf-models", "fairseq", "m2m100", "ddpm", "whisper")
-_PADDED = ("tensor2tensor", "fairseq", "m2m100", "ddpm")
-_FIRST_ROW = {"fairseq": 0, "m2m100": 2}
+_ENDS = ("tensor2tensor", "tf-models", "fairseq", "m2m100", "xglm", "ddpm", "whisper")
+_PADDED = ("tensor2tensor", "fairseq", "m2m100", "xglm", "ddpm")
+_FIRST_ROW: Mapping[str, int | None] = {"fairseq": 0, "m2m100": None, "xglm": 2}
 _SCALED = {"mlx": 2, "x-transformers": 1}
 
 
@@ -80,8 +81,9 @@ def scale(name: str, d_model: int, given: Mapping[str, Any]) -> Any:
 def row(name: str, d_model: int, position: Any, given: Mapping[str, Any]) -> list[tuple[Any, Any]]:
     """Evaluate a row: the angle and the value of each channel, angle None where there is none."""
     if name in _FIRST_ROW:
-        position = position + given.get("offset", _FIRST_ROW[name])
-        if position == given.get("padding_idx", 1):
+        padding, first = given.get("padding_idx", 1), _FIRST_ROW[name]
+        position = position + given.get("offset", padding + 1 if first is None else first)
+        if position == padding:
             return [(None, mpmath.mpf(0))] * d_model
     angles = [mpmath.mpf(position) * rate for rate in rates(name, d_model, given)]
     factor = scale(name, d_model, given)

@@ -8,7 +8,7 @@ import pytest
 
 from service.delivery.problems import PROBLEM_TYPES
 from service.formats import FORMATS
-from service.routes import REPORTS, RESOURCES, TRANSFORMS
+from service.routes import COMPOSITIONS, REPORTS, RESOURCES, TRANSFORMS
 from service.routes.rope_parameters import RopeType
 from service.settings import Settings
 from service.tables.axial import CONVENTIONS
@@ -52,6 +52,23 @@ def test_every_resource_pack_and_format_is_documented() -> None:
         assert f"`{name}`" in text
     for name in conventions:
         assert f"{name}`" in text.replace("…", "")
+
+
+def test_every_array_that_is_sent_is_in_the_table() -> None:
+    text = (ROOT / "docs/tables.md").read_text()
+    rows = [line.split(" | ") for line in text.splitlines() if line.startswith("| `/")]
+
+    for composition in COMPOSITIONS:
+        assert f"\n## `POST {composition.path}`\n" in text
+        ((_, arrays, alone),) = [row for row in rows if f"`{composition.path}`" in row[0]]
+        for known in composition.inputs:
+            assert f"`{known.name}`" in arrays
+        of_integers = any(known.is_integer for known in composition.inputs)
+        assert of_integers == ("integers" in arrays)
+        expected = f"`{composition.alone.name}`" if composition.alone else "nothing"
+        if composition.choice is not None:
+            expected = f"`{composition.choice.parameter}="
+        assert expected in alone
 
 
 def test_every_parameter_of_rotary_tables_is_documented() -> None:

@@ -1,6 +1,7 @@
 """The exception tree."""
 
 import inspect
+import json
 import re
 
 from service import errors
@@ -43,3 +44,9 @@ def test_what_is_nested_too_deeply_to_spell_is_left_out() -> None:
         nested = [nested]
 
     assert errors.shortened(nested) == "…"
+
+
+def test_a_long_list_is_shortened_before_it_is_spelled() -> None:
+    for value in ([0.5] * 81, list(range(500)), tuple("ab" * 100), [[1, 2]] * 80):
+        assert errors.shortened(value) == json.dumps(value)[:80] + "…"
+    assert errors.shortened([object()] * 10**6).endswith("…")

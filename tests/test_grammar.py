@@ -75,7 +75,23 @@ def test_booleans_are_two_words(text: object, value: bool) -> None:
     assert value is grammar.boolean(text)
 
 
-@pytest.mark.parametrize("text", ["True", "1", "t", "yes", "", 1, None])
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("True", "true"),
+        ("1", "true"),
+        (1, "true"),
+        ("yes", "true"),
+        ("FALSE", "false"),
+        (0, "false"),
+    ],
+)
+def test_what_was_meant_by_a_boolean_is_said(text: object, meant: str) -> None:
+    with pytest.raises(ValueError, match=f"must be true or false; did you mean {meant}?"):
+        grammar.boolean(text)
+
+
+@pytest.mark.parametrize("text", ["True", "1", "t", "yes", "", 1, None, [1]])
 def test_nothing_else_is_a_boolean(text: object) -> None:
     with pytest.raises(ValueError, match="must be true or false"):
         grammar.boolean(text)
@@ -225,3 +241,20 @@ def test_positions_that_are_all_whole_are_integers_however_they_are_spelled(
 def test_what_is_no_real_position_is_refused_by_rule(value: object, rule: str) -> None:
     with pytest.raises(ValueError, match=rule):
         grammar.real_positions(value)
+
+
+def test_a_list_is_read_item_by_item_only_to_find_what_is_wrong() -> None:
+    with pytest.raises(ValueError, match="and x must be a number") as caught:
+        grammar.reals("1,2,x,y")
+
+    assert "commas between them" in str(caught.value)
+    assert grammar.integers(["1", 2]) == (1, 2)
+
+
+@pytest.mark.parametrize("text", ["1" * 20, "-" + "1" * 20, "0" * 39 + "1", "1" * 40])
+def test_integers_of_any_length_are_positions_by_one_rule(text: str) -> None:
+    if abs(int(text)) > 2**62:
+        with pytest.raises(ValueError, match="must lie within"):
+            grammar.positions(f"0,{text}")
+    else:
+        assert grammar.positions(text).runs[0].first == int(text)

@@ -29,8 +29,10 @@ def test_the_bytes_are_those_of_the_server(client: Client, url: str) -> None:
     [
         ("/encodings.npy?seq_len=1&d_model=1", NotFound, "did you mean /encoding"),
         ("/zzzzzzzzzz", NotFound, "There is no /zzzzzzzzzz"),
-        ("/rope/apply.npy", NotFound, "works on what is posted"),
-        ("/relative/t5/bias.npy", NotFound, "works on what is posted"),
+        ("/rope/apply.npy", NotFound, "made of what is POSTed to a server"),
+        ("/relative/t5/bias.npy", NotFound, "made of what is POSTed to a server"),
+        ("/alibi.npy?num_heads=8", NotFound, "did you mean /relative/alibi?"),
+        ("/whisper", NotFound, "did you mean /encoding.convention=whisper?"),
         ("/encoding.np?seq_len=1&d_model=1", NotFound, "There is no format np"),
         ("/encoding?seq_len=1", InvalidParameters, "d_model is required"),
         ("/encoding?seq_len=1&d_model=1&revision=9", InvalidParameters, "revision must be 1"),

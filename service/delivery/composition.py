@@ -1,20 +1,26 @@
 """Documents that are made of arrays which are sent, each in a role of its own."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from service.delivery.parameters import Parameters, nearest
+from service.delivery.parameters import Parameters
 from service.delivery.resource import chosen
-from service.errors import Fault, InvalidBody, shortened
+from service.errors import Fault, InvalidBody, InvalidParameters, shortened
+from service.formats.received import Input
 from service.tables.document import Document
 from service.tables.dtypes import INT64, widened
-from service.tables.table import StoredTable
+from service.tables.table import StoredTable, size
 
 # Below it every integer is a float64; what has become one from there on may be another's nearest.
 _EXACT_LIMIT = 2.0**53
+
+# What is spelled less alike than this may as well be another array.
+_NEAR, _MAX_NAME_LENGTH = 0.85, 64
 
 
 @dataclass(frozen=True)
@@ -22,13 +28,13 @@ class InputArray:
     """An array that is sent.
 
     Attributes:
-        name: the tensor in a safetensors file, the field of a JSON object; a body in a format for
-            one array holds the first of several.
+        name: the tensor in a safetensors file, the field of a JSON object.
         description: what it is, and its axes.
         ranks: how many axes it may have.
         example: nested lists.
         is_integer: whether it holds integers, which arrive as int64.
         is_required: whether there is nothing without it.
+        aliases: names that others have for it, which are understood and not taken.
     """
 
     name: str
@@ -37,6 +43,7 @@ class InputArray:
     example: Any
     is_integer: bool = False
     is_required: bool = True
+    aliases: tuple[str, ...] = ()
 
     def taken(self, table: StoredTable) -> StoredTable:
         """Give the array as what it is to be; raises InvalidBody."""
@@ -45,7 +52,9 @@ class InputArray:
             raise self._invalid(f"has {len(table.shape)} axes, and must have {ranks}")
         if not self.is_integer:
             if table.dtype is INT64:
-                raise self._invalid("holds integers, and must hold floating-point numbers")
+                raise self._invalid(
+                    "holds integers or booleans, and must hold floating-point numbers"
+                )
             return table
         return table if table.dtype is INT64 else self._whole(table)
 
@@ -61,6 +70,38 @@ class InputArray:
 
 
 @dataclass(frozen=True)
+class Choice:
+    """A parameter that says what an array is that comes without a name.
+
+    Attributes:
+        parameter: its name.
+        names: the array, by its value.
+    """
+
+    parameter: str
+    names: Mapping[str, str]
+
+    def name(self, parameters: Parameters) -> str | None:
+        """Name the array that is said, if one is."""
+        said = getattr(parameters, self.parameter)
+        return None if said is None else self.names[said]
+
+    def missing(self) -> InvalidParameters:
+        """Make the error of an array of which nothing says what it is."""
+        ways = " or ".join(f"{self.parameter}={said} ({self.names[said]})" for said in self.names)
+        rule = f"an array without a name needs {ways}; safetensors and JSON name it"
+        return InvalidParameters(Fault(self.parameter, None, rule))
+
+    def check(self, parameters: Parameters, sent: Iterable[str]) -> None:
+        """Refuse a choice of another array than that which was sent under its name."""
+        name = self.name(parameters)
+        if name not in {None, *sent}:
+            said = getattr(parameters, self.parameter)
+            rule = f"{self.parameter}={said} goes with {name}, and that is not sent"
+            raise InvalidParameters(Fault(self.parameter, said, rule))
+
+
+@dataclass(frozen=True)
 class Composition:
     """A document for every set of arrays sent with a valid set of parameters.
 
@@ -70,6 +111,7 @@ class Composition:
         document: makes the document; raises InvalidParameters, or InvalidBody for arrays that do
             not fit.
         example: a query that goes with the examples of the inputs that are required.
+        choice: what says which array it is that comes without a name, where it could be several.
     """
 
     path: str
@@ -79,17 +121,38 @@ class Composition:
     inputs: tuple[InputArray, ...]
     document: Callable[[Any, Mapping[str, StoredTable]], Document]
     example: str
+    choice: Choice | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Name the arrays, the one first that a body for one array holds."""
-        return tuple(known.name for known in self.inputs)
+        """Name the arrays, and what others call them: a JSON object has parameters beside them."""
+        named = ((known.name, *known.aliases) for known in self.inputs)
+        return tuple(chain.from_iterable(named))
 
-    def resolve(self, parameters: Parameters, arrays: Mapping[str, StoredTable]) -> Document:
-        """Make the document of arrays by name."""
-        faults = [*self._unknown(arrays), *self._missing(arrays)]
-        if faults:
-            raise InvalidBody.at(*faults)
+    @property
+    def alone(self) -> InputArray | None:
+        """The array that one without a name is, where it can be no other."""
+        certain = [known for known in self.inputs if known.is_required] or self.inputs
+        return certain[0] if len(certain) == 1 else None
+
+    def work(self, arrays: Mapping[str, StoredTable]) -> int:
+        """Count what looking at the arrays takes; the document itself computes nothing yet."""
+        return sum(map(size, arrays.values()))
+
+    def check(self, content: Input) -> None:
+        """Refuse arrays that are not those of this document, whatever its parameters."""
+        if not content.is_named and self.alone is None and self.choice is None:
+            names = ", ".join(known.name for known in self.inputs)
+            rule = f"a body in npy is one array without a name, and there are {names}"
+            raise InvalidBody(f"{rule}: send safetensors or JSON, which name them")
+        if content.is_named and not self._is_only_one(content):
+            faults = [*self._unknown(content.arrays), *self._missing(content.arrays)]
+            if faults:
+                raise InvalidBody.at(*faults)
+
+    def resolve(self, parameters: Parameters, content: Input) -> Document:
+        """Make the document of the arrays of a body that was checked."""
+        arrays = self._named(parameters, content)
         taken = {
             known.name: known.taken(arrays[known.name])
             for known in self.inputs
@@ -97,19 +160,54 @@ class Composition:
         }
         return chosen(self.document(parameters, taken), parameters)
 
+    def _is_only_one(self, content: Input) -> bool:
+        """Tell whether there can be but one array, and there is one, whatever its name."""
+        return len(self.inputs) == len(content.arrays) == 1
+
+    def _named(self, parameters: Parameters, content: Input) -> Mapping[str, StoredTable]:
+        if content.is_named and not self._is_only_one(content):
+            if self.choice is not None:
+                self.choice.check(parameters, content.arrays)
+            return content.arrays
+        (array,) = content.arrays.values()
+        if self.alone is not None:
+            return {self.alone.name: array}
+        assert self.choice is not None
+        name = self.choice.name(parameters)
+        if name is None:
+            raise self.choice.missing()
+        return {name: array}
+
     def _unknown(self, arrays: Mapping[str, StoredTable]) -> list[Fault]:
-        faults = []
-        for name in arrays:
-            if name not in self.names:
-                near = nearest(name, self.names)
-                hint = f"did you mean {near}?" if near else f"there are {', '.join(self.names)}"
-                detail = f"{shortened(name)} is no array here; {hint}"
-                faults.append(Fault("", shortened(name), detail, in_body=True))
-        return faults
+        names = [known.name for known in self.inputs]
+        return [
+            Fault("", shortened(name), self._renamed(name, names), in_body=True)
+            for name in arrays
+            if name not in names
+        ]
+
+    def _renamed(self, name: str, names: list[str]) -> str:
+        """Say what an array should be called, as far as that is certain."""
+        meant = self._meant(name)
+        hint = f"did you mean {meant}?" if meant else f"rename it to {' or '.join(names)}"
+        return f"{shortened(name)} is no array here; {hint}"
+
+    def _meant(self, name: str) -> str | None:
+        for known in self.inputs:
+            if name in known.aliases:
+                return known.name
+        names = [known.name for known in self.inputs]
+        return next(iter(get_close_matches(name[:_MAX_NAME_LENGTH], names, 1, _NEAR)), None)
 
     def _missing(self, arrays: Mapping[str, StoredTable]) -> list[Fault]:
-        return [
-            Fault("", None, f"{known.name} is missing: {known.description}", in_body=True)
-            for known in self.inputs
-            if known.is_required and known.name not in arrays
+        required = [known for known in self.inputs if known.is_required]
+        missing = [
+            f"{known.name} is missing: {known.description}"
+            for known in required
+            if known.name not in arrays
         ]
+        names = {known.name for known in self.inputs}
+        if not required and not any(name in names or self._meant(name) for name in arrays):
+            ways = "; or ".join(f"{known.name}: {known.description}" for known in self.inputs)
+            missing = [f"an array is missing: send {ways}"]
+        return [Fault("", None, detail, in_body=True) for detail in missing]

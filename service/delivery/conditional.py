@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -12,7 +13,8 @@ from service.delivery.headers import list_header
 from service.delivery.ranges import Span, requested_span
 from service.errors import PreconditionFailed, shortened
 from service.formats.format import Format
-from service.tables.document import Document
+from service.formats.numbers import dumped
+from service.tables.document import Document, ParameterValue
 
 _ENTITY_TAG = re.compile(r'(W/)?("[\x21\x23-\x7e\x80-\xff]*")')
 
@@ -28,17 +30,24 @@ def entity_tag(document: Document, form: Format, variant: str = "") -> str:
         form: how.
         variant: what is made of those bytes, as in ``sha256``, or nothing.
     """
-    described = [
-        document.kind,
-        TABLE_REVISION[document.kind],
-        dict(document.parameters),
-        [[name, table.shape, table.dtype.name] for name, table in document.arrays.items()],
-        form.extension,
-        form.version,
-        *([variant] if variant else ()),
-    ]
-    tag = f'"{sha256(json.dumps(described).encode()).hexdigest()[:32]}"'
+    arrays = [[name, table.shape, table.dtype.name] for name, table in document.arrays.items()]
+    described = ", ".join(
+        [
+            json.dumps([document.kind, TABLE_REVISION[document.kind]])[1:-1],
+            _dumped(document.parameters),
+            json.dumps([arrays, form.extension, form.version, *([variant] if variant else ())])[1:],
+        ]
+    )
+    tag = f'"{sha256(f"[{described}".encode()).hexdigest()[:32]}"'
     return weak(tag) if form.is_drawn else tag
+
+
+def _dumped(parameters: Mapping[str, ParameterValue]) -> str:
+    """Spell parameters as ``json.dumps`` does, long lists by parts."""
+    if not any(isinstance(value, tuple) for value in parameters.values()):
+        return json.dumps(dict(parameters))
+    each = (f"{json.dumps(name)}: {dumped(value)}" for name, value in parameters.items())
+    return f"{{{', '.join(each)}}}"
 
 
 def weak(tag: str) -> str:

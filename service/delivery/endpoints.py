@@ -2,13 +2,19 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import Response
 
-from service.delivery.bodies import format_of_body, receive_body, require_json
+from service.delivery.bodies import (
+    format_of_body,
+    reading_work,
+    receive_body,
+    require_json,
+)
 from service.delivery.composition import Composition
 from service.delivery.openapi import get_operation, post_operation
 from service.delivery.openapi_arrays import posted_operation
@@ -16,39 +22,50 @@ from service.delivery.openapi_pages import report_operation
 from service.delivery.parameters import NoParameters, given_twice, parse_query, read_parameters
 from service.delivery.reports import Report, report_answer
 from service.delivery.resource import Resource, Transform
-from service.delivery.respond import Delivery
+from service.delivery.respond import Delivery, Plan
 from service.delivery.wanted import Wanted
 from service.delivery.workers import SHORT_WORK
 from service.errors import InvalidParameters
 from service.formats.json_text import JSON, read_object
-from service.tables.document import Document
+from service.formats.received import Input
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 EXTENSION = ".{extension}"
+
+# Reading a longer one keeps the event loop for more than some milliseconds.
+_SHORT_QUERY_BYTES = 4096
 
 
 def add_resource(app: FastAPI, resource: Resource, delivery: Delivery) -> None:
     """Serve a resource: GET and HEAD by query, POST by JSON object, with and without extension."""
 
     async def get(request: Request) -> Response:
-        wanted = Wanted.by(request)
-        parameters = read_parameters(resource.parameters, _query(request))
-        wanted = replace(wanted, revision=parameters.revision)
-        return await delivery.answer(request, resource.resolve(parameters), wanted)
+        def planned() -> Plan:
+            wanted = Wanted.by(request)
+            parameters = read_parameters(resource.parameters, _query(request))
+            wanted = replace(wanted, revision=parameters.revision)
+            return delivery.plan(request.scope, resource.resolve(parameters), wanted)
+
+        query: bytes = request.scope["query_string"]
+        if len(query) <= _SHORT_QUERY_BYTES:
+            return await delivery.answer(request.scope, planned())
+        plan = await delivery.workers.run(planned, reading_work(query, is_text=True))
+        return await delivery.answer(request.scope, plan)
 
     async def post(request: Request) -> Response:
         wanted, query = Wanted.by(request), _query(request)
         require_json(request)
         body = await receive_body(request, JSON, delivery.settings)
 
-        def resolved() -> tuple[Document, int | None]:
+        def planned() -> Plan:
             values = _merged(query, read_object(body))
             parameters = read_parameters(resource.parameters, values)
-            return resource.resolve(parameters), parameters.revision
+            document = resource.resolve(parameters)
+            return delivery.plan_uncached(document, replace(wanted, revision=parameters.revision))
 
-        document, revision = await delivery.workers.run(resolved, len(body))
-        return await delivery.answer_uncached(document, replace(wanted, revision=revision))
+        plan = await delivery.workers.run(planned, reading_work(body, is_text=True))
+        return await delivery.answer_uncached(plan)
 
     for suffix in ("", EXTENSION):
         path = resource.path + suffix
@@ -65,13 +82,22 @@ def add_posted(app: FastAPI, posted: Transform | Composition, delivery: Delivery
         form = format_of_body(request)
         body = await receive_body(request, form, delivery.settings)
 
-        def transformed() -> Document:
-            content = form.read(body, posted.names)
-            values = _merged(query, content.parameters)
-            return posted.resolve(read_parameters(posted.parameters, values), content.arrays)
+        def planned(content: Input) -> Plan:
+            parameters = read_parameters(posted.parameters, _merged(query, content.parameters))
+            document = posted.resolve(parameters, content)
+            return delivery.plan_uncached(document, replace(wanted, default=form))
 
-        document = await delivery.workers.run(transformed, len(body))
-        return await delivery.answer_uncached(document, replace(wanted, default=form))
+        def begun() -> Plan | Callable[[], Plan]:
+            """Read the body, and go on unless what is in it shows that it takes long."""
+            content = form.read(body, posted.names)
+            posted.check(content)
+            rest = partial(planned, content)
+            return rest() if posted.work(content.arrays) <= SHORT_WORK else rest
+
+        plan = await delivery.workers.run(begun, reading_work(body, is_text=form.is_text))
+        if not isinstance(plan, Plan):
+            plan = await delivery.workers.run(plan, SHORT_WORK + 1)
+        return await delivery.answer_uncached(plan)
 
     for suffix in ("", EXTENSION):
         path = posted.path + suffix

@@ -3,13 +3,14 @@
 import re
 from collections.abc import Iterable, Sequence
 
-from service.delivery.parameters import nearest
+from service.delivery.spelling import nearest
 from service.errors import Fault, NotAcceptable, NotFound, UnsupportedByFormat, shortened
 from service.formats import FORMATS
 from service.formats.format import Format
 from service.tables.document import Document
 
 _ANYTHING = "*/*"
+_PAGE = "text/html"
 DIGEST_SUFFIX = ".sha256"
 
 
@@ -115,10 +116,21 @@ def _required_to_hold(document: Document, form: Format) -> Format:
 
 
 def best_format(accept: str | None, formats: Sequence[Format]) -> Format | None:
-    """Find the format that an Accept header ranks highest; the first of equals, None if none."""
-    qualities = [(media_quality(accept, form.media_type), form) for form in formats]
+    """Find the format that an Accept header ranks highest; the first of equals, None if none.
+
+    A browser that opens a page names pictures, too: who wants a page as much as a picture gets
+    a picture only where Accept allows nothing else.
+    """
+    qualities = [(_format_quality(accept, form), form) for form in formats]
     best = max((quality for quality, _ in qualities), default=0.0)
     return next((form for quality, form in qualities if quality == best > 0), None)
+
+
+def _format_quality(accept: str | None, form: Format) -> float:
+    quality = media_quality(accept, form.media_type)
+    if form.is_drawn and quality <= media_quality(accept, _PAGE):
+        return min(quality, _LEAST_QUALITY)
+    return quality
 
 
 def media_quality(accept: str | None, media_type: str) -> float:

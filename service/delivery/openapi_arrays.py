@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from service.delivery.composition import Composition
+from service.delivery.composition import Composition, InputArray
 from service.delivery.openapi import (
     BINARY,
     POST_PROBLEMS,
@@ -32,14 +32,16 @@ def posted_operation(posted: Transform | Composition, suffix: str) -> Json:
     described, required, sent = _arrays(posted)
     parameters = read_example(posted.parameters, posted.example)
     received = JSON.read(json.dumps(sent).encode(), posted.names)
-    document = posted.resolve(parameters, received.arrays)
+    document = posted.resolve(parameters, received)
     schema = object_schema(posted.parameters)
     schema["properties"] = described | schema["properties"]
     schema["required"] = required
     content: Json = {
         JSON.media_type: {"schema": schema, "example": sent},
-        FORMATS["npy"].media_type: {"schema": BINARY},
-        FORMATS["safetensors"].media_type: {"schema": BINARY},
+        **{
+            FORMATS[name].media_type: {"schema": {**BINARY, "description": held}}
+            for name, held in _held(posted).items()
+        },
     }
     return operation(
         f"post{posted.operation}",
@@ -66,3 +68,31 @@ def _arrays(posted: Transform | Composition) -> tuple[Json, list[str], dict[str,
     sent = {known.name: known.example for known in posted.inputs if known.name in required}
     first = posted.inputs[0]
     return described, required, sent or {first.name: first.example}
+
+
+_REALS = "float16, float32 or float64, in safetensors bfloat16, too"
+_INTEGERS = "integers of any type, booleans, or real numbers that are integers"
+_OF_TRANSFORMS = {
+    "npy": f"An array of vectors, positions and channels last: {_REALS}.",
+    "safetensors": f"Such arrays, each of which is answered under its name: {_REALS}.",
+}
+
+
+def _held(posted: Transform | Composition) -> dict[str, str]:
+    """Say by binary format what its files hold; npy has one array, which is left without a name."""
+    if isinstance(posted, Transform):
+        return _OF_TRANSFORMS
+    arrays = "; ".join(map(_described, posted.inputs))
+    alone = posted.alone
+    held = {"safetensors": f"Tensors by name. {arrays}."}
+    if len(posted.inputs) == 1:
+        held["safetensors"] = f"A tensor, under any name. {arrays}."
+    if alone is not None:
+        held["npy"] = f"One array. {_described(alone)}."
+    elif posted.choice is not None:
+        held["npy"] = f"One array, of which {posted.choice.parameter} says what it is. {arrays}."
+    return held
+
+
+def _described(known: InputArray) -> str:
+    return f"{known.name}: {known.description} ({_INTEGERS if known.is_integer else _REALS})"

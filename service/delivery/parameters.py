@@ -1,15 +1,14 @@
 """Parameters from a query or a JSON object, held to a model, with every fault named."""
 
 import re
-from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
-from itertools import chain
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin
 from urllib.parse import unquote_to_bytes
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
+from service.delivery.spelling import likest, nearest
 from service.errors import Fault, InvalidParameters, shortened
 
 
@@ -18,9 +17,16 @@ class Parameters(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    related: ClassVar[Mapping[str, type["Parameters"]]] = {}
+    """What is asked for here although it is at another path."""
+
     def chosen_part(self) -> str | None:
         """Name the one array that is wanted of several; None for all there are."""
         return None
+
+    def removable_axes(self) -> Mapping[str, str]:
+        """Say how to ask for the table without an axis, by the name of the axis."""
+        return {}
 
 
 class NoParameters(Parameters):
@@ -80,74 +86,45 @@ def read_parameters(model: type[Model], values: Mapping[str, Any]) -> Model:
         raise InvalidParameters(*(_fault(model, values, detail) for detail in details)) from None
 
 
-_MAX_NAME_LENGTH = 64
-
-# What the field calls the same things elsewhere.
-_SYNONYMS: Mapping[str, tuple[str, ...]] = {
-    "base": ("rope_theta",),
-    "bf16": ("bfloat16",),
-    "candle": ("compact",),
-    "d": ("d_model", "head_dim"),
-    "dim": ("d_model", "head_dim"),
-    "double": ("float64",),
-    "embedding_dim": ("d_model",),
-    "float": ("float32",),
-    "fp16": ("float16",),
-    "fp32": ("float32",),
-    "fp64": ("float64",),
-    "freq_base": ("rope_theta",),
-    "gguf": ("ggml",),
-    "gptj": ("interleaved",),
-    "half": ("float16",),
-    "k": ("offset",),
-    "length": ("seq_len",),
-    "llama.cpp": ("ggml",),
-    "llamacpp": ("ggml",),
-    "max_len": ("seq_len",),
-    "meta": ("interleaved",),
-    "n": ("base",),
-    "n_heads": ("num_attention_heads",),
-    "neox": ("half",),
-    "num_heads": ("num_attention_heads",),
-    "num_kv_heads": ("num_key_value_heads",),
-    "numpy": ("npy",),
-    "rope_parameters": ("rope_type",),
-    "rope_scaling": ("rope_type",),
-    "rotate_half": ("half",),
-    "scaling_factor": ("factor",),
-    "su": ("longrope",),
-    "theta": ("rope_theta", "base"),
-    "type": ("rope_type",),
-}
-
-
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Find the known name that means, or is spelled most like, this one, if any does."""
-    if len(name) > _MAX_NAME_LENGTH:
-        return None
-    names = list(known)
-    meant = (synonym for synonym in _SYNONYMS.get(name.lower(), ()) if synonym in names)
-    return next(chain(meant, get_close_matches(name.lower(), names, n=1)), None)
-
-
 def _fault(model: type[Parameters], values: Mapping[str, Any], detail: ErrorDetails) -> Fault:
     name = str(detail["loc"][0])
     if detail["type"] == "missing":
-        return Fault(name, None, f"{name} is required")
+        possible = ", ".join(map(repr, choices(model, name)))
+        return Fault(name, None, f"{name} is required" + (f": {possible}" if possible else ""))
     value = shortened(values[name])
     if detail["type"] == "extra_forbidden":
-        return Fault(shortened(name), value, _unknown(name, model.model_fields))
-    return Fault(name, value, f"{name} {_rule(detail)}")
+        return Fault(shortened(name), value, _unknown(model, name))
+    return Fault(name, value, f"{name} {_rule(detail)}{_found(model, name, values[name])}")
 
 
-def _unknown(name: str, known: Iterable[str]) -> str:
+def choices(model: type[Parameters], name: str) -> tuple[str, ...]:
+    """List the words that a parameter may be, if it may only be some; none if it is not there."""
+    field = model.model_fields.get(name)
+    if field is None or get_origin(field.annotation) is not Literal:
+        return ()
+    return get_args(field.annotation)
+
+
+def _unknown(model: type[Parameters], name: str) -> str:
+    """Say what is near to what is unknown: here, elsewhere, or here if one is generous."""
+    known = sorted(model.model_fields)
     near = nearest(name, known)
+    places = [path for path, other in model.related.items() if name in other.model_fields]
     if near is not None:
-        return f"{shortened(name)} is not a parameter here; did you mean {near}?"
-    names = ", ".join(sorted(known))
-    return f"{shortened(name)} is not a parameter here; " + (
-        f"there are {names}" if names else "there are none"
-    )
+        hint = f"did you mean {near}?"
+    elif places:
+        hint = f"{name} is a parameter of {' and '.join(places)}"
+    elif len(known) > _MAX_LISTED:
+        hint = f"there are {len(known)}, among them {', '.join(likest(name, known, _FEW))}"
+    else:
+        hint = f"there are {', '.join(known)}" if known else "there are none"
+    return f"{shortened(name)} is not a parameter here; {hint}"
+
+
+def _found(model: type[Parameters], name: str, value: Any) -> str:
+    """Say where else a word is one that a parameter may be."""
+    places = [path for path, other in model.related.items() if value in choices(other, name)]
+    return f"; {value} is one of {' and '.join(places)}" if places else ""
 
 
 def _rule(detail: ErrorDetails) -> str:
@@ -162,6 +139,9 @@ def _rule(detail: ErrorDetails) -> str:
             return f"{words} {context[bound]}"
     return detail["msg"].lower()
 
+
+# More names than this are not read to the end.
+_MAX_LISTED, _FEW = 12, 5
 
 _BOUNDS = {
     "ge": "must be at least",

@@ -17,7 +17,7 @@ class Prepared:
     """All that an answer is, but for its body.
 
     Attributes:
-        tag: the entity tag.
+        tag: the entity tag; empty where nobody is told it.
         headers: those of every status.
         described: those of a body, but for its length.
         length_bytes: that of the body where it is known before the body is made; parts of such a

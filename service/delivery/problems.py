@@ -13,7 +13,7 @@ from starlette.routing import Route
 from service import errors
 from service.delivery.answer import Answer
 from service.delivery.headers import raw
-from service.delivery.parameters import nearest
+from service.delivery.spelling import nearest
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -114,8 +114,13 @@ def failure_answer() -> Answer:
     return problem_answer(INTERNAL_ERROR, FAILURE)
 
 
-def add_problem_handlers(app: FastAPI) -> None:
-    """Answer every refusal of an application with a problem document."""
+def add_problem_handlers(app: FastAPI, named: Mapping[str, str]) -> None:
+    """Answer every refusal of an application with a problem document.
+
+    Args:
+        app: the application.
+        named: where what has a name is, for those who take the name for a path.
+    """
 
     async def ours(_: Request, error: Exception) -> Answer:
         assert isinstance(error, errors.PosrefError)
@@ -125,7 +130,7 @@ def add_problem_handlers(app: FastAPI) -> None:
         assert isinstance(error, HTTPException)
         if error.status_code == METHOD_NOT_ALLOWED.status:
             return _method_not_allowed(request, error)
-        return _not_found(request)
+        return _not_found(request, named)
 
     app.add_exception_handler(errors.PosrefError, ours)
     app.add_exception_handler(HTTPException, framework)
@@ -148,14 +153,26 @@ def _allowed_methods(request: Request) -> str:
     return ", ".join(sorted(methods))
 
 
-def _not_found(request: Request) -> Answer:
+def _not_found(request: Request, named: Mapping[str, str]) -> Answer:
     known = {route.path for route in request.app.routes if isinstance(route, Route)}
     plain = [path for path in known if "{" not in path]
-    return problem_answer(NOT_FOUND, unknown_path(request.url.path, plain))
+    return problem_answer(NOT_FOUND, unknown_path(request.url.path, plain, named))
 
 
-def unknown_path(path: str, known: Iterable[str]) -> errors.NotFound:
-    """Make the error of a path that there is not."""
-    near = nearest(path, known)
+def unknown_path(
+    path: str, known: Iterable[str], named: Mapping[str, str] | None = None
+) -> errors.NotFound:
+    """Make the error of a path that there is not.
+
+    Args:
+        path: what was asked for.
+        known: the paths there are.
+        named: where what has a name is.
+    """
+    name = path.rpartition("/")[2].partition(".")[0]
+    paths = list(known)
+    same = [each for each in paths if name and each.endswith(f"/{name}")]
+    meant = same[0] if len(same) == 1 else (named or {}).get(name)
+    near = meant or nearest(path, paths)
     hint = f"did you mean {near}?" if near else "/ lists what is here"
     return errors.NotFound(f"There is no {errors.shortened(path)}; {hint}")

@@ -1,6 +1,6 @@
 """One way in which a document can be sent: in a format, perhaps compressed, or only its digest."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from service import TABLE_REVISION
@@ -42,8 +42,6 @@ class Representation:
         document: what is sent.
         form: the format it is written in.
         file: the bytes of that format.
-        file_tag: their entity tag.
-        tag: the entity tag of what is sent.
         derive: makes what is sent of the bytes of the format, where that is not those themselves.
         coding: the content coding, or None.
         is_digest: whether only the digest is sent.
@@ -52,11 +50,33 @@ class Representation:
     document: Document
     form: Format
     file: Body
-    file_tag: str
-    tag: str
     derive: Derive | None = None
     coding: str | None = None
     is_digest: bool = False
+    _tags: dict[str, str] = field(default_factory=dict, init=False, repr=False)
+
+    @property
+    def file_tag(self) -> str:
+        """The entity tag of the bytes of the format."""
+        return self._tag_of("")
+
+    @property
+    def tag(self) -> str:
+        """The entity tag of what is sent."""
+        if self.is_digest:
+            return self._tag_of("sha256")
+        # Two builds of zlib may compress the same bytes to different ones.
+        return self.file_tag if self.coding is None else weak(self._tag_of(self.coding))
+
+    def _tag_of(self, variant: str) -> str:
+        """Make a tag for whoever asks, as what it names may be a long list.
+
+        A ``cached_property`` has a lock before Python 3.12: one thread that makes a long one
+        would keep all others from theirs.
+        """
+        if variant not in self._tags:
+            self._tags[variant] = entity_tag(self.document, self.form, variant)
+        return self._tags[variant]
 
     @property
     def body(self) -> Body:
@@ -78,10 +98,10 @@ class Representation:
 
     def plain(self) -> "Representation":
         """Give the bytes of the format, of which this is made."""
-        return Representation(self.document, self.form, self.file, self.file_tag, self.file_tag)
+        return Representation(self.document, self.form, self.file)
 
     def cost(self, span: Span | None = None) -> int:
-        """Estimate what making it takes, or a part of it, in sines."""
+        """Estimate what making it takes, or a part of it, in sines, once that has been set up."""
         per_sine = _TEXT_WORK if self.form.is_text else _DIGEST_WORK if self.is_digest else 1
         whole = self.document.work * per_sine + (_DRAWING_WORK if self.form.is_drawn else 0)
         if span is None or self.file.length_bytes is None:
@@ -126,19 +146,13 @@ def represent(document: Document, wanted: Wanted) -> Representation:
     form = choose_format(document, wanted.extension, wanted.accept, wanted.default)
     file = form.body(document)
     check_countable(document, file)
-    tag = entity_tag(document, form)
-    plain = Representation(document, form, file, tag, tag)
+    plain = Representation(document, form, file)
     is_compressible = form.is_text and not wanted.is_digest
     coding = choose_coding(wanted.accept_encoding, (GZIP,) if is_compressible else ())
     if wanted.is_digest:
         derive = partial(checksum_line, file_name=plain.file_name)
-        tag = entity_tag(document, form, "sha256")
-        return replace(plain, tag=tag, derive=derive, is_digest=True)
-    if coding is None:
-        return plain
-    # Two builds of zlib may compress the same bytes to different ones.
-    tag = weak(entity_tag(document, form, coding))
-    return replace(plain, tag=tag, derive=gzipped, coding=coding)
+        return replace(plain, derive=derive, is_digest=True)
+    return plain if coding is None else replace(plain, derive=gzipped, coding=coding)
 
 
 def check_countable(document: Document, body: Body) -> None:

@@ -1,17 +1,18 @@
 """What there is to ask for: resources that name documents, transforms that make them of arrays."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import Field
 
 from service.delivery.parameters import Parameters
 from service.errors import Fault, InvalidBody, InvalidParameters, shortened
+from service.formats.received import Input
 from service.grammar import Integer
 from service.tables.document import Document
 from service.tables.dtypes import INT64
-from service.tables.table import StoredTable
+from service.tables.table import FREQUENCY_WORK, StoredTable, size
 
 
 class ArrayParameters(Parameters):
@@ -51,7 +52,8 @@ class Resource:
 
 
 def chosen(document: Document, parameters: Parameters) -> Document:
-    """Give a document, or the one part of it that parameters ask for."""
+    """Give a document, or the one part of it that parameters ask for, with the ways around it."""
+    document = replace(document, removable=parameters.removable_axes())
     part = parameters.chosen_part()
     if part is None:
         return document
@@ -86,11 +88,23 @@ class Transform:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Name the array that a body for one array holds."""
+        """Name the array of a JSON object, and one that comes without a name."""
         return ("x",)
 
-    def resolve(self, parameters: Parameters, arrays: Mapping[str, StoredTable]) -> Document:
+    def check(self, content: Input) -> None:
+        """Refuse a body without an array."""
+        if not content.arrays:
+            raise InvalidBody('an array is missing: send {"x": […]}', "/x")
+
+    def work(self, arrays: Mapping[str, StoredTable]) -> int:
+        """Count what transforming arrays takes, in sines, with the frequencies of their pairs."""
+        return sum(size(x) + FREQUENCY_WORK * (x.shape[-1] // 2) for x in arrays.values())
+
+    def resolve(self, parameters: Parameters, content: Input) -> Document:
         """Transform every array; the parameters that all have in common describe the answer."""
+        arrays = content.arrays
+        if not content.is_named:
+            arrays = dict(zip(self.names, arrays.values(), strict=True))
         results = {name: self._applied(parameters, name, arrays) for name in arrays}
         first, *others = [described for _, described in results.values()]
         common = {
@@ -111,7 +125,7 @@ class Transform:
 
 def _vectors(array: StoredTable) -> StoredTable:
     if array.dtype is INT64:
-        raise InvalidBody("elements are integers: send floating-point numbers")
+        raise InvalidBody("elements are integers or booleans: send floating-point numbers")
     if len(array.shape) < 2:
         raise InvalidBody("it has 1 axis, and must have two at least, positions and channels last")
     return array

@@ -5,7 +5,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
 
-from starlette.requests import Request
+from starlette.types import Scope
 
 from service.delivery.answer import Answer
 from service.delivery.cache import BodyCache, Built
@@ -29,6 +29,21 @@ MAX_HELD_BYTES = 4 * BLOCK_BYTES
 
 
 @dataclass(frozen=True)
+class Plan:
+    """An answer of which everything is known that takes no number of a table.
+
+    Attributes:
+        shown: what is sent.
+        prepared: the answer but for its body.
+        takes_chunks: whether the length of the body may be left open.
+    """
+
+    shown: Representation
+    prepared: Prepared
+    takes_chunks: bool
+
+
+@dataclass(frozen=True)
 class Delivery:
     """Everything that the answers of one process share."""
 
@@ -48,16 +63,21 @@ class Delivery:
         answers = FinishedAnswers(headers_bytes, cache, metrics)
         return cls(settings, cache, answers, workers, metrics)
 
-    async def answer(self, request: Request, document: Document, wanted: Wanted) -> Answer:
-        """Answer a GET or HEAD of a document; only a GET that has to makes a byte of it."""
-        shown, asked = represent(document, wanted), Asked.by(request.scope)
-        headers = shown.headers(wanted, request.scope["path"], request.scope["query_string"])
+    def plan(self, scope: Scope, document: Document, wanted: Wanted) -> Plan:
+        """Plan the answer to a GET or HEAD, in any thread; raises PosrefError."""
+        shown = represent(document, wanted)
+        headers = shown.headers(wanted, scope["path"], scope["query_string"])
         has_ranges = shown.body.length_bytes is not None
         if not has_ranges:
             # There is no part of it, either, that HEAD could describe.
             check_answer_size(shown, self.settings)
         ranges = {"Accept-Ranges": "bytes"} if has_ranges else {}
-        prepared = _prepared(shown, headers, {**shown.described(), **ranges})
+        prepared = _prepared(shown, shown.tag, headers, {**shown.described(), **ranges})
+        return Plan(shown, prepared, wanted.takes_chunks)
+
+    async def answer(self, scope: Scope, plan: Plan) -> Answer:
+        """Answer a GET or HEAD; only a GET that has to makes a byte of the document."""
+        shown, prepared, asked = plan.shown, plan.prepared, Asked.by(scope)
         bare = prepared.bare(asked)
         if bare is not None:
             return bare
@@ -67,17 +87,20 @@ class Delivery:
         else:
             span = span.within(self.settings.max_response_bytes)
         if not self._is_kept(shown):
-            return await self._made(prepared, shown, span, wanted)
+            return await self._made(plan, span)
         built = await self._kept(shown)
         if len(built.body) > MAX_HELD_BYTES:
             part = span or Span(0, len(built.body))
             return prepared.built(span, built, self._pieces(shown, part))
         if len(built.body) <= self.settings.max_response_bytes:
-            self.answers.keep(request.scope, prepared, built)
+            self.answers.keep(scope, prepared, built)
         return prepared.built(span, built)
 
-    async def answer_uncached(self, document: Document, wanted: Wanted) -> Answer:
-        """Answer a POST with a document, by itself in the format that the request came in."""
+    def plan_uncached(self, document: Document, wanted: Wanted) -> Plan:
+        """Plan the answer to a POST, by itself in the format that the request came in.
+
+        It names no tag: that of a list of a million positions takes a third of a second.
+        """
         shown = represent(document, wanted)
         check_answer_size(shown, self.settings, has_ranges=False)
         headers = {
@@ -85,19 +108,24 @@ class Delivery:
             **array_headers(document),
             **shown.vary(wanted),
         }
-        return await self._made(_prepared(shown, headers, shown.described()), shown, None, wanted)
+        prepared = _prepared(shown, "", headers, shown.described())
+        return Plan(shown, prepared, wanted.takes_chunks)
 
-    async def _made(
-        self, prepared: Prepared, shown: Representation, span: Span | None, wanted: Wanted
-    ) -> Answer:
+    async def answer_uncached(self, plan: Plan) -> Answer:
+        """Answer a POST."""
+        return await self._made(plan, None)
+
+    async def _made(self, plan: Plan, span: Span | None) -> Answer:
         """Make a body for one answer: all at once where that is short, or else while it is sent."""
+        shown, prepared = plan.shown, plan.prepared
         blocks = shown.body.blocks(*((span.start, span.stop) if span else ()))
         cost = shown.cost(span)
         if cost <= SHORT_WORK:
+            cost += shown.document.setup_work
             return prepared.made(span, await self.workers.run(lambda: b"".join(blocks), cost))
         is_drawn = shown.form.is_drawn
         made = self.workers.iterate(blocks, drawn=is_drawn)
-        if shown.length_bytes is not None or wanted.takes_chunks:
+        if shown.length_bytes is not None or plan.takes_chunks:
             return prepared.made(span, made, shown.length_bytes)
         # It is made twice, to be counted and to be sent, and never held.
         counted = self.workers.iterate(shown.body.blocks(), drawn=is_drawn)
@@ -139,14 +167,14 @@ class Delivery:
 
     async def _build(self, shown: Representation) -> Built:
         """Build a body; one that is made of another, of that one in the cache."""
-        cost = shown.cost()
+        cost, before = shown.cost(), shown.document.setup_work
         if shown.derive is None:
             blocks = shown.file.blocks()
         else:
             file = await self._kept(shown.plain())
-            blocks, cost = shown.derive([file.body]), len(file.body)
+            blocks, cost, before = shown.derive([file.body]), len(file.body), 0
         if cost <= SHORT_WORK:
-            return await self.workers.run(partial(Built.of, blocks), cost)
+            return await self.workers.run(partial(Built.of, blocks), before + cost)
         made = await self.workers.collect(blocks, drawn=shown.form.is_drawn)
         return await self.workers.run(partial(Built.of, made), cost)
 
@@ -163,6 +191,6 @@ def _rest(body: Body, start: int, stop: int) -> Iterator[Block]:
 
 
 def _prepared(
-    shown: Representation, headers: Mapping[str, str], described: Mapping[str, str]
+    shown: Representation, tag: str, headers: Mapping[str, str], described: Mapping[str, str]
 ) -> Prepared:
-    return Prepared(shown.tag, raw(headers), raw(described), shown.body.length_bytes)
+    return Prepared(tag, raw(headers), raw(described), shown.body.length_bytes)

@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from service.formats.format import Block, several_arrays
+from service.formats.format import Block, fewer_axes, several_arrays
 from service.formats.numbers import (
     ENCODER,
     elements_of_block,
@@ -40,7 +40,8 @@ class CsvFormat:
             return several
         (table,) = document.arrays.values()
         if len(table.shape) > 2:
-            return f"it holds rows of numbers, and this array has {len(table.shape)} axes"
+            rule = f"it holds rows of numbers, and this array has {len(table.shape)} axes"
+            return rule + fewer_axes(document)
         return no_spelling(document, "CSV")
 
     def body(self, document: Document) -> "CsvBody":

@@ -25,7 +25,7 @@ import matplotlib as mpl  # noqa: E402
 from matplotlib.axis import XAxis, YAxis  # noqa: E402
 from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: E402
 from matplotlib.figure import Figure  # noqa: E402
-from matplotlib.ticker import FuncFormatter, MaxNLocator  # noqa: E402
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator  # noqa: E402
 from PIL import Image  # noqa: E402
 
 mpl.rcdefaults()
@@ -110,7 +110,8 @@ def _draw_colours(figure: Figure, picture: Picture) -> None:
     others = ", grey: not finite" if values.count() < values.size else ""
     bar.set_ylabel(picture.label + others, fontsize=_MEDIUM, parse_math=False)
     for side, axis in ((axes.xaxis, picture.across), (axes.yaxis, picture.down)):
-        _number(side, axis, partial(_number_of_place, axis.numbers), whole=True)
+        places = np.arange(len(axis.numbers), dtype=np.float64)
+        _number(side, axis, places, partial(_number_of_place, axis.numbers), whole=True)
 
 
 def _sharpened(values: Masked) -> Masked:
@@ -157,9 +158,8 @@ def _draw_curves(figure: Figure, picture: Picture) -> None:
     axes.set_ylabel(picture.label, fontsize=_MEDIUM, parse_math=False)
     axes.tick_params(axis="y", labelsize=_SMALL)
     origin = along.numbers.min().item()
-    _number(
-        axes.xaxis, along, lambda place: origin + type(origin)(place), whole=isinstance(origin, int)
-    )
+    is_whole = isinstance(origin, int)
+    _number(axes.xaxis, along, places, lambda at: origin + type(origin)(at), whole=is_whole)
     legend = axes.legend(
         loc="upper left", bbox_to_anchor=(1.01, 1.01), fontsize=_SMALL, ncols=columns
     )
@@ -182,9 +182,22 @@ def _places(numbers: Numbers) -> Float64s:
 
 
 def _number(
-    side: XAxis | YAxis, axis: Axis, number_at: Callable[[float], float | None], *, whole: bool
+    side: XAxis | YAxis,
+    axis: Axis,
+    places: Float64s,
+    number_at: Callable[[float], float | None],
+    *,
+    whole: bool,
 ) -> None:
-    """Write the name of an axis, and the numbers at some places along it, whole ones or any."""
+    """Write the name of an axis, and the numbers at some of its places, or between them as well.
+
+    Args:
+        side: where to write.
+        axis: the numbers.
+        places: where each of them is along the side.
+        number_at: gives the number at a place, or None where none is to be written.
+        whole: whether there are numbers at whole places only.
+    """
 
     def written(place: float, _: int | None) -> str:
         number = number_at(place)
@@ -193,7 +206,10 @@ def _number(
     longest = max(len(spelled(end)) for end in axis.ends)
     room = int(0.8 / _DIGIT / longest) if side.axis_name == "x" else _MAX_TICKS
     ticks = max(2, min(_MAX_TICKS, room))
-    side.set_major_locator(MaxNLocator(ticks, steps=[1, 2, 5, 10], integer=whole))
+    if places.min() == places.max():
+        side.set_major_locator(FixedLocator(places[:1].tolist()))
+    else:
+        side.set_major_locator(MaxNLocator(ticks, steps=[1, 2, 5, 10], integer=whole))
     side.set_major_formatter(FuncFormatter(written))
     side.set_tick_params(labelsize=_SMALL)
     side.set_label_text(axis.name, fontsize=_MEDIUM, parse_math=False)

@@ -68,7 +68,7 @@ class ReadableFormat(Format, Protocol):
 
         Args:
             body: the bytes.
-            names: of the arrays there may be; a format for one array holds the first.
+            names: of the arrays there may be, where they stand among other things.
         """
 
 
@@ -78,3 +78,11 @@ def several_arrays(document: Document) -> str | None:
         return None
     hint = f": add part={'|'.join(document.arrays)}" if document.has_parts else ""
     return f"it holds one array and these are {len(document.arrays)}{hint}"
+
+
+def fewer_axes(document: Document) -> str:
+    """Tell how to get a table with two axes in place of one with more, where there is a way."""
+    (table,) = document.arrays.values()
+    ways = [document.removable[axis] for axis in document.axes if axis in document.removable]
+    excess = len(table.shape) - 2
+    return f": {' and '.join(ways[:excess])}" if 0 < excess <= len(ways) else ""

@@ -2,11 +2,12 @@
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from math import prod
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -21,10 +22,10 @@ from service.formats.numbers import (
     spelled,
     spelled_limit_bytes,
 )
-from service.formats.received import Input, check_shape
+from service.formats.received import Input, check_shape, integers
 from service.tables.document import Document
 from service.tables.dtypes import FLOAT64
-from service.tables.table import StoredTable, Table
+from service.tables.table import StoredTable, Table, overflows
 
 _LARGEST = sys.float_info.max
 
@@ -40,7 +41,10 @@ class JsonFormat:
     version: str = ENCODER
 
     def refusal(self, document: Document) -> str | None:
-        """Refuse what JSON has no numbers for."""
+        """Refuse what JSON has no numbers for: null is for what is infinite by its formula."""
+        too_large = [t.dtype.name for t in document.arrays.values() if overflows(t)]
+        if too_large:
+            return f"numbers of it may be too large for {too_large[0]}, and JSON has no infinity"
         return no_spelling(document, "JSON")
 
     def body(self, document: Document) -> "JsonBody":
@@ -48,11 +52,9 @@ class JsonFormat:
         return JsonBody(document)
 
     def read(self, body: bytes, names: Sequence[str]) -> Input:
-        """Read ``{"x": [[…]], …}``: numbers as float64, everything else as parameters."""
+        """Read ``{"x": [[…]], …}``: numbers as float64, booleans, and the rest as parameters."""
         content = read_object(body)
         arrays = {name: _array(name, content.pop(name)) for name in names if name in content}
-        if not arrays:
-            raise InvalidBody(f'an array is missing: send {{"{names[0]}": […]}}', f"/{names[0]}")
         return Input(arrays, content)
 
 
@@ -144,7 +146,10 @@ def read_object(body: bytes) -> dict[str, Any]:
     """Read a JSON object strictly: no repeated name, no NaN or Infinity, UTF-8 only."""
     try:
         content = json.loads(
-            body.decode("utf-8"), object_pairs_hook=_unrepeated, parse_constant=_no_constant
+            body.decode("utf-8"),
+            object_pairs_hook=_unrepeated,
+            parse_constant=_no_constant,
+            **(_YIELDING if len(body) > _LONG_BYTES else {}),
         )
         has_half_a_pair = _has_half_a_pair(body, content)
     except UnicodeDecodeError as error:
@@ -158,6 +163,19 @@ def read_object(body: bytes) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise InvalidBody("the body must be a JSON object")
     return content
+
+
+def _float(text: str) -> float:
+    return float(text)
+
+
+def _int(text: str) -> int:
+    return int(text)
+
+
+# Functions of Python's let other threads go on between two numbers; its own do not until the end.
+_YIELDING: Mapping[str, Any] = MappingProxyType({"parse_float": _float, "parse_int": _int})
+_LONG_BYTES = 64 * 1024
 
 
 def _has_half_a_pair(body: bytes, content: Any) -> bool:
@@ -196,8 +214,11 @@ def _array(name: str, value: Any) -> StoredTable:
         shape.append(lengths.pop())
         leaves = list(chain.from_iterable(leaves))
     check_shape(name, tuple(shape))
-    if not all(type(leaf) in {int, float} for leaf in leaves):
-        raise InvalidBody(f"{name} must hold numbers only", f"/{name}")
+    types = set(map(type, leaves))
+    if types == {bool}:
+        return integers(name, np.array(leaves, dtype=np.bool_).reshape(shape))
+    if not types <= {int, float}:
+        raise InvalidBody(f"{name} must hold numbers only, or booleans only", f"/{name}")
     if not all(abs(leaf) <= _LARGEST for leaf in leaves):
         raise InvalidBody(f"{name} must hold numbers within the range of float64", f"/{name}")
     return StoredTable(np.array(leaves, dtype=np.float64).reshape(shape), FLOAT64)

@@ -24,6 +24,9 @@ _ALIGNMENT_BYTES = 64
 _MAX_HEADER_BYTES = 10_000
 _READABLE = {dtype.storage: dtype for dtype in (FLOAT32, FLOAT64, FLOAT16)}
 
+# What an array is called that comes without a name.
+_ALONE = "the array"
+
 
 @dataclass(frozen=True)
 class NpyFormat:
@@ -46,10 +49,9 @@ class NpyFormat:
         (table,) = document.arrays.values()
         return BinaryBody((_header(table), table))
 
-    def read(self, body: bytes, names: Sequence[str]) -> Input:
+    def read(self, body: bytes, names: Sequence[str]) -> Input:  # noqa: ARG002
         """Read one array of a real or an integer type; nothing in it is ever unpickled."""
-        name = names[0]
-        shape, fortran_order, storage, offset = _read_header(body, name)
+        shape, fortran_order, storage, offset = _read_header(body)
         count = prod(shape)
         expected, received = count * storage.itemsize, len(body) - offset
         if expected != received:
@@ -60,8 +62,8 @@ class NpyFormat:
         flat = np.frombuffer(body, dtype=storage, count=count, offset=offset)
         elements = np.ascontiguousarray(flat.reshape(shape, order="F" if fortran_order else "C"))
         if storage.str in INTEGER_STORAGES:
-            return Input({name: integers(name, elements)})
-        return Input({name: StoredTable(elements, _READABLE[storage.str])})
+            return Input({_ALONE: integers(_ALONE, elements)}, is_named=False)
+        return Input({_ALONE: StoredTable(elements, _READABLE[storage.str])}, is_named=False)
 
 
 def _header(table: Table) -> bytes:
@@ -73,7 +75,7 @@ def _header(table: Table) -> bytes:
     return _MAGIC + b"\x01\x00" + len(text).to_bytes(2, "little") + text.encode("ascii")
 
 
-def _read_header(body: bytes, name: str) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
+def _read_header(body: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
     stream = io.BytesIO(body)
     readers: dict[tuple[int, int], Any] = {
         (1, 0): np.lib.format.read_array_header_1_0,
@@ -102,7 +104,7 @@ def _read_header(body: bytes, name: str) -> tuple[tuple[int, ...], bool, np.dtyp
             f"elements are {shortened(str(dtype))}: send one of {names} or integers "
             "(bfloat16 as safetensors)"
         )
-    check_shape(name, shape)
+    check_shape(_ALONE, shape)
     return shape, fortran_order, dtype, stream.tell()
 
 

@@ -6,7 +6,7 @@ from importlib.metadata import version
 
 import numpy as np
 
-from service.formats.format import Block, several_arrays
+from service.formats.format import Block, fewer_axes, several_arrays
 from service.formats.picture import Picture, picture
 from service.tables.angle import Float64s
 from service.tables.document import Document
@@ -24,7 +24,7 @@ _MAX_ROWS, _MAX_COLUMNS = 912, 1520
 # Past this, differences are infinite.
 _LARGEST = 1e300
 
-_DRAWING = "drawing 2"
+_DRAWING = "drawing 3"
 """Moves with what is drawn where."""
 
 _LIMIT_BYTES = 3 * 1000 * 600 + 65_536
@@ -50,7 +50,8 @@ class PngFormat:
             return "complex numbers have no colours"
         if len(table.shape) != 2:
             said = f": {', '.join(document.axes)}" if document.axes else ""
-            return f"it shows two axes, and this array has {len(table.shape)}{said}"
+            rule = f"it shows two axes, and this array has {len(table.shape)}{said}"
+            return rule + fewer_axes(document)
         most = MAX_ELEMENTS if document.curves is None else MAX_CURVE_ELEMENTS
         if size(table) > most:
             return f"it shows up to {most} elements, and these are {size(table)}: ask for less"

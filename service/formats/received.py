@@ -26,10 +26,12 @@ class Input:
     Attributes:
         arrays: arrays by name, of real types or of int64.
         parameters: what stands beside them, by name; only JSON has any.
+        is_named: whether the names are the sender's: a format for one array has none.
     """
 
     arrays: Mapping[str, StoredTable]
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    is_named: bool = True
 
 
 def check_shape(name: str, shape: tuple[object, ...]) -> None:

@@ -15,6 +15,7 @@ from safetensors import SafetensorError, deserialize
 from service import TABLE_REVISION
 from service.errors import InvalidBody, shortened
 from service.formats.binary import BinaryBody
+from service.formats.numbers import dumped
 from service.formats.received import INTEGER_STORAGES, Input, check_shape, integers
 from service.tables.document import Document, ParameterValue
 from service.tables.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT32, INT64
@@ -117,7 +118,7 @@ def _header(document: Document, tables: list[tuple[str, Table]]) -> bytes:
 
 
 def _text(value: ParameterValue) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+    return value if isinstance(value, str) else dumped(value)
 
 
 SAFETENSORS = SafetensorsFormat()

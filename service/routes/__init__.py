@@ -1,6 +1,9 @@
 """What there is to ask for, thin: parameters in, documents out."""
 
+from collections.abc import Mapping
+
 from service.delivery.composition import Composition
+from service.delivery.parameters import choices
 from service.delivery.reports import Report
 from service.delivery.resource import Resource, Transform
 from service.routes import (
@@ -72,3 +75,10 @@ COMPOSITIONS: tuple[Composition, ...] = (
     encoding_fourier.BOXES,
 )
 REPORTS: tuple[Report, ...] = (rope_config.CONFIG,)
+
+NAMED: Mapping[str, str] = {
+    name: f"{resource.path}?convention={name}"
+    for resource in reversed(RESOURCES)
+    for name in choices(resource.parameters, "convention")
+}
+"""Where each convention is, the first of its resources if there are several."""

@@ -1,7 +1,7 @@
 """``/encoding``: the sinusoidal table, its frequencies, and embeddings with it added."""
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -9,6 +9,8 @@ from service.delivery.resource import ArrayParameters, Resource, Transform
 from service.errors import Fault, InvalidBody, InvalidParameters, shortened
 from service.grammar import Boolean, Integer, spelled
 from service.routes.encoding_conventions import ConventionParameters, FrequencyParameters
+from service.routes.encoding_grid_parameters import GridParameters
+from service.routes.encoding_timesteps import TimestepsParameters
 from service.routes.parameters import (
     RealDType,
     RealPositionParameters,
@@ -21,6 +23,7 @@ from service.tables import sinusoidal
 from service.tables.angle import MAX_POSITION
 from service.tables.document import Document
 from service.tables.dtypes import REAL_DTYPES
+from service.tables.limits import MAX_CHANNELS
 from service.tables.real_positions import AnyPositions, RealPositions
 from service.tables.recipe import Recipe
 from service.tables.table import StoredTable
@@ -28,6 +31,11 @@ from service.tables.table import StoredTable
 
 class RowsParameters(RealPositionParameters, ConventionParameters):
     """Parameters of rows of the sinusoidal table."""
+
+    related: ClassVar = {
+        "/encoding/grid": GridParameters,
+        "/encoding/timesteps": TimestepsParameters,
+    }
 
     d_model: Integer = d_model_field()
     dtype: RealDType = dtype_field()
@@ -39,6 +47,10 @@ class EncodingParameters(RowsParameters):
     batch: Boolean = Field(
         default=False, description="Add a leading axis of length 1.", examples=[False]
     )
+
+    def removable_axes(self) -> Mapping[str, str]:
+        """Say how to be rid of the batch."""
+        return {"batch": "leave out batch"}
 
 
 class FrequenciesParameters(ArrayParameters, FrequencyParameters):
@@ -118,6 +130,9 @@ def _frequencies(parameters: FrequenciesParameters) -> Document:
 
 
 def _apply(parameters: ApplyParameters, x: StoredTable) -> tuple[StoredTable, Mapping[str, Any]]:
+    if x.shape[-1] > MAX_CHANNELS:
+        rule = f"it has {x.shape[-1]} channels, and at most {MAX_CHANNELS} are possible"
+        raise InvalidBody(rule)
     recipe = parameters.recipe(x.shape[-1])
     if recipe.width != x.shape[-1]:
         raise InvalidBody(

@@ -9,7 +9,7 @@ from service.delivery.parameters import Parameters
 from service.errors import Fault, InvalidParameters
 from service.grammar import Boolean, Integer, Real, spelled
 from service.routes.parameters import AbsoluteLayout, impossible
-from service.tables.angle import MAX_POSITION
+from service.tables.angle import MAX_FREQUENCY, MAX_POSITION
 from service.tables.conventions import ALIASES, CONVENTIONS, Convention
 from service.tables.limits import (
     MAX_ATTENTION_FACTOR,
@@ -38,6 +38,7 @@ class FrequencyParameters(Parameters):
         "tf-models",
         "fairseq",
         "m2m100",
+        "xglm",
         "ddpm",
         "whisper",
         "marian",
@@ -52,7 +53,6 @@ class FrequencyParameters(Parameters):
         "distilbert",
         "pegasus",
         "roformer",
-        "xglm",
         "speech-to-text",
         "xlnet",
     ] = Field(
@@ -136,7 +136,7 @@ class FrequencyParameters(Parameters):
         """Refuse frequencies that are too slow for fractions of a position."""
         given = self._given()
         between = ends(CONVENTIONS[self.recipe_name], given)
-        if between.slowest < _SLOWEST_OF_FRACTIONS:
+        if between.frequencies[0] < _SLOWEST_OF_FRACTIONS:
             names = (between.greatest_name, between.least_name)
             name = next(name for name in names if name in given)
             rule = f"frequencies below {_SLOWEST_OF_FRACTIONS:g} go with whole positions only"
@@ -178,9 +178,8 @@ class FrequencyParameters(Parameters):
             raise impossible("base", self.base, rule)
         between = ends(convention, given)
         name = between.greatest_name if between.greatest_name in given else between.least_name
-        if between.greatest < between.least:
-            rule = f"{between.greatest_name}, {between.greatest:g}, must be at least "
-            rule += f"{between.least_name}, {between.least:g}"
+        if between.frequencies[1] > MAX_FREQUENCY:
+            rule = f"frequencies must stay below {MAX_FREQUENCY:g}"
             raise impossible(name, given[name], rule)
         if between.least != 1 and between.greatest > MAX_SCALED_BASE:
             rule = f"{name} must be at most {MAX_SCALED_BASE:g} beside {between.least_name}"
@@ -214,8 +213,8 @@ class ConventionParameters(FrequencyParameters):
         default=None,
         ge=-MAX_POSITION,
         le=MAX_POSITION,
-        description="What is added to a position to find its row; 0 (fairseq) or 2 (m2m100) unless "
-        "given.",
+        description="What is added to a position to find its row; 0 (fairseq), padding_idx + 1 "
+        "(m2m100) or 2 (xglm) unless given.",
         examples=[2],
     )
     padding_idx: Integer | None = Field(
@@ -223,7 +222,7 @@ class ConventionParameters(FrequencyParameters):
         ge=-MAX_POSITION,
         le=MAX_POSITION,
         description="The row that is zero, counted with the offset; 1 unless given (fairseq, "
-        "m2m100).",
+        "m2m100, xglm).",
         examples=[1],
     )
 

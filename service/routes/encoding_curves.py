@@ -1,6 +1,8 @@
 """``/encoding/curves``: chosen dimensions over positions, or chosen positions over dimensions."""
 
-from pydantic import Field
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
 
 from service.delivery.resource import Resource
 from service.errors import InvalidParameters
@@ -11,10 +13,19 @@ from service.tables.document import Document
 from service.tables.real_positions import RealPositions
 
 
+def _few(value: Any) -> Any:
+    """Refuse a list of more dimensions than are shown before it is read."""
+    items = value.count(",") + 1 if isinstance(value, str) else 0
+    items = len(value) if isinstance(value, list) else items
+    if items > MAX_CURVES:
+        raise ValueError(f"names {items} curves or more, and at most {MAX_CURVES} are shown")
+    return value
+
+
 class CurvesParameters(RowsParameters):
     """Parameters of curves of an encoding."""
 
-    dimensions: PositionList | None = Field(
+    dimensions: Annotated[PositionList, BeforeValidator(_few)] | None = Field(
         default=None,
         description="Channels that are a curve over the positions each, integers from 0 on and "
         "half-open ranges; without them, each position is a curve over all channels. At most "

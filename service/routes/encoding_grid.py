@@ -114,6 +114,8 @@ def _values(parameters: GridParameters, convention: Convention, axes: int) -> di
             values[name] = given
     if "max_resolution" in values:
         values["max_resolution"] = _resolutions(values["max_resolution"], axes)
+    if "base_size" in values:
+        values["base_size"] = _size(values["base_size"])
     return values
 
 
@@ -122,6 +124,11 @@ def _resolutions(given: tuple[int, ...], axes: int) -> tuple[int, ...]:
         rule = f"max_resolution must be one number, or {axes}, one for each axis, from 1 to 10^9"
         raise impossible("max_resolution", given, rule)
     return given * (axes // len(given))
+
+
+def _size(given: float) -> float:
+    """Give a length that is a whole number of patches as an integer, which is how it is said."""
+    return int(given) if given == int(given) else given
 
 
 def _channels(parameters: GridParameters, convention: Convention, grid: Grid) -> int:

@@ -97,10 +97,10 @@ class GridParameters(ArrayParameters):
         examples=[2],
     )
     interpolation_scale: Real | None = _scale("diffusers: what coordinates are divided by.")
-    base_size: Integer | None = Field(
+    base_size: Real | None = Field(
         default=None,
-        ge=1,
-        le=int(MAX_FACTOR),
+        ge=MIN_FACTOR,
+        le=MAX_FACTOR,
         description="diffusers: the length that both axes are stretched to; 16 unless given.",
         examples=[16],
     )

@@ -1,11 +1,12 @@
 """``POST /encoding/mask``: DETR's encoding of images with padding, from the mask of the padding."""
 
 from collections.abc import Mapping
+from typing import Literal
 
 import numpy as np
 from pydantic import Field
 
-from service.delivery.composition import Composition, InputArray
+from service.delivery.composition import Choice, Composition, InputArray
 from service.delivery.parameters import Parameters
 from service.errors import InvalidBody
 from service.grammar import Boolean, Integer, Real
@@ -24,12 +25,18 @@ from service.tables.masked_grid import (
 )
 from service.tables.table import StoredTable
 
+_KINDS = {"padding": "padding_mask", "valid": "valid_mask"}
 _AXES = ("batch", "channel(sin|cos height + sin|cos width)", "height", "width")
 
 
 class MaskParameters(Parameters):
     """Parameters of DETR's encoding of images with padding."""
 
+    mask: Literal["padding", "valid"] | None = Field(
+        default=None,
+        description="What 1 means in a mask without a name (npy): padding_mask or valid_mask.",
+        examples=["padding"],
+    )
     d_model: Integer = Field(
         ge=4,
         le=MAX_AXES_CHANNELS,
@@ -68,6 +75,7 @@ def _mask(parameters: MaskParameters, arrays: Mapping[str, StoredTable]) -> Docu
         detail = f"columns and rows end at too many different counts for d_model {rule.d_model}"
         raise InvalidBody(detail, f"/{next(iter(arrays))}")
     described: dict[str, ParameterValue] = {
+        "mask": next(said for said, name in _KINDS.items() if name in arrays),
         "d_model": rule.d_model,
         "base": rule.base,
         "normalize": rule.normalize,
@@ -94,14 +102,15 @@ def _valid(arrays: Mapping[str, StoredTable]) -> Int64s:
     return 1 - mask if name == "padding_mask" else mask
 
 
-def _input(name: str, meaning: str) -> InputArray:
+def _input(name: str, meaning: str, *aliases: str) -> InputArray:
     return InputArray(
         name=name,
-        description=f"the mask, 1 {meaning}, (height, width) or (batch, height, width)",
+        description=f"the mask, 1 is {meaning}, (height, width) or (batch, height, width)",
         ranks=(2, 3),
         example=[[0, 0, 1], [0, 0, 1]],
         is_integer=True,
         is_required=False,
+        aliases=aliases,
     )
 
 
@@ -111,9 +120,10 @@ MASK = Composition(
     summary="DETR's encoding of images with padding: positions count the valid pixels",
     parameters=MaskParameters,
     inputs=(
-        _input("padding_mask", "where there is padding (facebookresearch)"),
-        _input("valid_mask", "where there is none (transformers)"),
+        _input("padding_mask", "padding (facebookresearch)"),
+        _input("valid_mask", "a pixel (transformers)", "pixel_mask"),
     ),
     document=_mask,
     example="d_model=4&normalize=true",
+    choice=Choice("mask", _KINDS),
 )

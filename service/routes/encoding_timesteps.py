@@ -1,5 +1,7 @@
 """``/encoding/timesteps``: embeddings of diffusion timesteps."""
 
+from dataclasses import replace
+
 from pydantic import Field
 
 from service.delivery.resource import ArrayParameters, Resource
@@ -12,6 +14,8 @@ from service.tables.limits import MAX_FACTOR, MAX_LENGTH, MAX_SCALED_BASE, MIN_F
 from service.tables.positions import Positions
 from service.tables.real_positions import MIN_REAL_POSITION, AnyPositions, RealPositions
 from service.tables.timesteps import TimestepFrequencies
+
+_USUAL_PERIOD, _MIN_PERIOD = 10000.0, 1 / MAX_SCALED_BASE
 
 
 class TimestepsParameters(ArrayParameters):
@@ -40,16 +44,16 @@ class TimestepsParameters(ArrayParameters):
     )
     scale: Real = Field(
         default=1.0,
-        ge=MIN_FACTOR,
+        ge=-MAX_FACTOR,
         le=MAX_FACTOR,
-        description="Multiplies every timestep.",
+        description="Multiplies every timestep; of either sign, or 0.",
         examples=[1],
     )
     max_period: Real = Field(
-        default=10000.0,
-        ge=1,
+        default=_USUAL_PERIOD,
+        ge=_MIN_PERIOD,
         le=MAX_SCALED_BASE,
-        description="Base of the series of frequencies.",
+        description="Base of the series of frequencies, which rise where it is below 1.",
         examples=[10000],
     )
     dtype: RealDType = dtype_field()
@@ -92,11 +96,23 @@ def _check_frequencies(parameters: TimestepsParameters) -> None:
             f"{parameters.d_model}: the exponent k/(n - shift) divides by zero"
         )
         raise impossible("downscale_freq_shift", shift, detail)
-    rule = TimestepFrequencies(parameters.max_period, shift, max(1, count))
-    if not rule.are_within_phases(parameters.scale):
+    if 0 < abs(parameters.scale) < MIN_FACTOR:
+        rule = f"scale must be 0, or {MIN_FACTOR:g} at least in size"
+        raise impossible("scale", parameters.scale, rule)
+    frequencies = TimestepFrequencies(parameters.max_period, shift, max(1, count))
+    if not frequencies.are_within_phases(parameters.scale):
         span = spelled(count - shift)
-        detail = f"the frequencies scale·max_period^(-k/{span}) must lie within 1e-251 and 1e18"
-        raise impossible("downscale_freq_shift", shift, detail)
+        detail = f"the frequencies |scale|·max_period^(-k/{span}) must lie within 1e-251 and 1e18"
+        name = _at_fault(frequencies)
+        raise impossible(name, getattr(parameters, name), detail)
+
+
+def _at_fault(frequencies: TimestepFrequencies) -> str:
+    """Name the parameter for which frequencies without exact angles are too fast or too slow."""
+    if frequencies.are_within_phases(1.0):
+        return "scale"
+    usual = replace(frequencies, max_period=_USUAL_PERIOD)
+    return "max_period" if usual.are_within_phases(1.0) else "downscale_freq_shift"
 
 
 TIMESTEPS = Resource(

@@ -11,17 +11,27 @@ from service.grammar import Integer
 from service.routes.encoding_conventions import ConventionParameters
 from service.routes.parameters import RealDType, d_model_field, dtype_field, impossible
 from service.tables.angle import MAX_POSITION, Int64s
+from service.tables.conventions import CONVENTIONS
 from service.tables.document import Document, ParameterValue
 from service.tables.dtypes import REAL_DTYPES
+from service.tables.recipe import Recipe
 from service.tables.table import StoredTable
-from service.tables.tokens import ListedPositions, rows_of_tokens, tokens
+from service.tables.tokens import ListedPositions, numbers, rows_of_tokens, tokens
 
 _MAX_PAST = 2**61
+"""So that no number of tokens that fits into a body leads out of 64 bits."""
+
+_COUNTED = ("offset", "padding_idx")
 
 
 class TokensParameters(ConventionParameters):
     """Parameters of the encoding of tokens."""
 
+    convention: Literal["fairseq", "m2m100", "xglm", "speech-to-text"] = Field(
+        description="Published recipe that has a row of padding; xglm and the others at their "
+        "position_ids, the others at their input_ids, too. speech-to-text is m2m100.",
+        examples=["fairseq"],
+    )
     d_model: Integer = d_model_field()
     past: Integer | None = Field(
         default=None,
@@ -44,26 +54,54 @@ class TokensParameters(ConventionParameters):
 
 def _tokens(parameters: TokensParameters, arrays: Mapping[str, StoredTable]) -> Document:
     recipe = parameters.recipe(parameters.d_model)
-    padding_idx = recipe.padding_idx
-    if padding_idx is None:
-        rule = f"convention={parameters.convention} has no padding: fairseq and m2m100 have"
-        raise impossible("convention", parameters.convention, rule)
+    assert recipe.padding_idx is not None
     if len(arrays) != 1:
         raise InvalidBody("send either input_ids or position_ids")
-    spelled: dict[str, ParameterValue] = recipe.parameters()
     if "input_ids" in arrays:
-        past = parameters.past or 0
-        rows = rows_of_tokens(arrays["input_ids"].elements, padding_idx, past)
-        if ListedPositions(rows).farthest > MAX_POSITION:
-            raise impossible("past", past, "past and padding_idx lead beyond 2^62")
-        # Tokens are numbered by the row of padding alone.
-        spelled = {**spelled, "past": past}
-        del spelled["offset"]
+        rows, counted = _of_tokens(parameters, arrays["input_ids"].elements, recipe.padding_idx)
     else:
-        if parameters.past is not None:
-            raise impossible("past", parameters.past, "past does not go with position_ids")
-        rows = _moved(arrays["position_ids"].elements, recipe.offset)
-    return tokens(recipe=recipe, spelled=spelled, rows=rows, dtype=REAL_DTYPES[parameters.dtype])
+        rows, counted = _of_positions(parameters, arrays["position_ids"].elements, recipe)
+    if parameters.part == "position_ids":
+        _refuse(parameters, ("dtype", "base", "layout"), "part=position_ids")
+        return numbers({"convention": parameters.recipe_name, **counted}, rows)
+    channels = {name: value for name, value in recipe.parameters().items() if name not in _COUNTED}
+    dtype = REAL_DTYPES[parameters.dtype]
+    return tokens(recipe=recipe, spelled={**channels, **counted}, rows=rows, dtype=dtype)
+
+
+def _of_tokens(
+    parameters: TokensParameters, input_ids: Int64s, padding_idx: int
+) -> tuple[Int64s, dict[str, ParameterValue]]:
+    """Number the rows of tokens, by the row of padding alone."""
+    if not CONVENTIONS[parameters.recipe_name].skips_padding:
+        rule = f"convention={parameters.convention} does not count tokens: send position_ids"
+        raise impossible("convention", parameters.convention, rule)
+    _refuse(parameters, ("offset",), "input_ids")
+    past = parameters.past or 0
+    rows = rows_of_tokens(input_ids, padding_idx, past)
+    if ListedPositions(rows).farthest > MAX_POSITION:
+        name = "padding_idx" if parameters.past is None else "past"
+        raise impossible(name, getattr(parameters, name), f"{name} leads beyond 2^62")
+    return rows, {"padding_idx": padding_idx, "past": past}
+
+
+def _of_positions(
+    parameters: TokensParameters, position_ids: Int64s, recipe: Recipe
+) -> tuple[Int64s, dict[str, ParameterValue]]:
+    """Number the rows of positions."""
+    _refuse(parameters, ("past",), "position_ids")
+    counted: dict[str, ParameterValue] = {"offset": recipe.offset}
+    # What is zero does not show in the numbers.
+    if recipe.padding_idx is not None and parameters.part != "position_ids":
+        counted["padding_idx"] = recipe.padding_idx
+    return _moved(position_ids, recipe.offset), counted
+
+
+def _refuse(parameters: TokensParameters, names: tuple[str, ...], beside: str) -> None:
+    for name in names:
+        if name in parameters.model_fields_set:
+            value = getattr(parameters, name)
+            raise impossible(name, value, f"{name} does not go with {beside}")
 
 
 def _moved(positions: Int64s, offset: int) -> Int64s:

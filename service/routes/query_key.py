@@ -1,5 +1,7 @@
 """Parameters of tables over queries and keys, and of the heads they are for."""
 
+from collections.abc import Mapping
+
 from pydantic import Field
 
 from service.delivery.parameters import Parameters
@@ -9,6 +11,8 @@ from service.routes.parameters import PositionList, contiguous, impossible
 from service.tables.angle import MAX_POSITION
 from service.tables.positions import Positions
 from service.tables.query_key import QueryKey
+
+_OF_DECODERS = " or queries are 0, 1, …: a decoder that has cached n keys asks for key_len=n+1"
 
 
 class QueryKeyParameters(Parameters):
@@ -38,7 +42,7 @@ class QueryKeyParameters(Parameters):
         default=None,
         ge=1,
         le=2**62,
-        description="Number of keys; as many as queries unless given.",
+        description="Number of keys; as many as queries unless given, where those start at 0.",
         examples=[6],
     )
     key_start: Integer | None = Field(
@@ -57,7 +61,9 @@ class QueryKeyParameters(Parameters):
     def pairs(self) -> QueryKey:
         """Give queries and keys; raises InvalidParameters unless each is said in just one way."""
         queries = self._along("query", None)
-        pairs = QueryKey(queries, self._along("key", queries.count))
+        # Queries from elsewhere than 0 on are those of a decoder, which has more keys than them.
+        is_square = queries == Positions.contiguous(0, queries.count)
+        pairs = QueryKey(queries, self._along("key", queries.count if is_square else None))
         if pairs.farthest > MAX_POSITION:
             raise self.too_far("query", "key")
         return pairs
@@ -77,6 +83,7 @@ class QueryKeyParameters(Parameters):
             length = length or default_len
             if length is None:
                 rule = f"{axis}_len is required, unless {axis}_positions is given"
+                rule += _OF_DECODERS if axis == "key" else ""
                 raise impossible(f"{axis}_len", None, rule)
             return contiguous(start or 0, length, name=f"{axis}_start")
         beside = {f"{axis}_len": length, f"{axis}_start": start}
@@ -99,6 +106,10 @@ class HeadParameters(Parameters):
         description="One head alone, counted from 0: shape (query, key). All unless given.",
         examples=[0],
     )
+
+    def removable_axes(self) -> Mapping[str, str]:
+        """Say how to be rid of the heads."""
+        return {"head": "add head=0"}
 
     def checked_head(self, heads: int) -> int | None:
         """Give the head that is wanted alone; raises InvalidParameters where there is none."""

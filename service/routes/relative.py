@@ -1,5 +1,7 @@
 """``/relative``: the shift operator of the sinusoidal encoding, and the similarity of positions."""
 
+from collections.abc import Mapping
+
 from pydantic import Field
 
 from service.delivery.resource import ArrayParameters, Resource
@@ -38,6 +40,10 @@ class OperatorParameters(ArrayParameters):
     base: Real = base_field()
     layout: AbsoluteLayout = absolute_layout_field()
     dtype: RealDType = dtype_field()
+
+    def removable_axes(self) -> Mapping[str, str]:
+        """Say how to be rid of the stack."""
+        return {"offset": "give offset in place of offsets"}
 
 
 class SimilarityParameters(ArrayParameters):

@@ -38,6 +38,9 @@ def _bias(parameters: AlibiBiasParameters, arrays: Mapping[str, StoredTable]) ->
     of, described = _slopes_of(parameters, arrays.get("slopes"))
     if "attention_mask" not in arrays:
         return parameters.described("relative-alibi-bias", of, described)
+    if "slopes" in arrays and "convention" in parameters.model_fields_set:
+        rule = "convention does not go with slopes and an attention_mask, which leave it no choice"
+        raise impossible("convention", parameters.convention, rule)
     if parameters.convention not in _MASKABLE or parameters.form not in {None, "key"}:
         rule = "an attention_mask makes biases of keys, the form of BLOOM"
         given = "convention" if parameters.form in {None, "key"} else "form"
@@ -62,6 +65,9 @@ def _slopes_of(
         rule = parameters.rule(parameters.num_heads)
         return rule, rule.parameters()
     parameters.refuse(("num_heads", "alibi_bias_max"), "slopes are sent")
+    if parameters.convention == "paper":
+        detail = "convention=paper is a rule of slopes, and slopes are sent"
+        raise impossible("convention", parameters.convention, detail)
     values = widened(sent.elements, sent.dtype)
     sizes = np.abs(values)
     # Not above is also what is not a number.

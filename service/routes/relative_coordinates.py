@@ -1,5 +1,6 @@
 """``/relative/swin-v2`` and ``/relative/dynamic``: what networks of positions take in."""
 
+from collections.abc import Mapping
 from typing import Literal
 
 from pydantic import Field
@@ -43,6 +44,10 @@ class SwinV2Parameters(ArrayParameters):
         examples=["y"],
     )
     dtype: RealDType = dtype_field()
+
+    def removable_axes(self) -> Mapping[str, str]:
+        """Say how to be rid of the two coordinates."""
+        return {"coordinate": "add axis=y"}
 
     def window(self) -> tuple[int, int]:
         """Give the window; raises InvalidParameters unless it is one."""

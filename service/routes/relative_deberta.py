@@ -41,10 +41,20 @@ def _buckets(parameters: DebertaParameters) -> Document:
     pairs, dtype = parameters.pairs(), INDEX_DTYPES[parameters.dtype]
     rule: BucketRule = Unbucketed()
     if _NO_BUCKETS in {parameters.bucket_size, parameters.max_position}:
+        _check_unsized(parameters)
         check_fits(dtype, pairs.farthest)
     else:
         rule = _rule(parameters, pairs.farthest)
     return buckets("relative-deberta", "bucket", rule, pairs, dtype)
+
+
+def _check_unsized(parameters: DebertaParameters) -> None:
+    """Refuse the size of buckets that there are none of."""
+    for name, other in (("bucket_size", "max_position"), ("max_position", "bucket_size")):
+        value = getattr(parameters, name)
+        if name in parameters.model_fields_set and value != _NO_BUCKETS:
+            rule = f"{name} does not go with {other}=-1, which is for distances without buckets"
+            raise impossible(name, value, rule)
 
 
 def _rule(parameters: DebertaParameters, farthest: int) -> DebertaBuckets:

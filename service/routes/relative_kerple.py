@@ -75,15 +75,17 @@ class KernelParameters(QueryKeyParameters, HeadParameters):
                 raise fault(name, None, f"{name} is required with {self.convention}")
 
     def _check_range(self, name: str, values: Float64s, fault: _Fault) -> None:
-        most, least = MOST, f"0, or {LEAST:g}"
-        is_right = (values == 0) | (values >= LEAST)
-        if name == "p" and self.convention in _MAX_EXPONENTS:
-            most, least = _MAX_EXPONENTS[self.convention], f"{LEAST:g}"
-            is_right = values >= LEAST
-        is_right &= values <= most
+        is_exponent = name == "p" and self.convention in _MAX_EXPONENTS
+        most = _MAX_EXPONENTS[self.convention] if is_exponent else MOST
+        # What NeMo learns b to be is of either sign.
+        sizes = np.abs(values) if name == "b" else values
+        is_right = ((sizes == 0) & (not is_exponent)) | ((sizes >= LEAST) & (sizes <= most))
         if not is_right.all():
             wrong = float(values[~is_right][0])
-            raise fault(name, wrong, f"{name} must be {least} to {most:g} with {self.convention}")
+            least = f"{LEAST:g}" if is_exponent else f"0, or {LEAST:g}"
+            of = " in size" if name == "b" else ""
+            rule = f"{name} must be {least} to {most:g}{of} with {self.convention}"
+            raise fault(name, wrong, rule)
 
     def described(
         self, kind: str, numbers: Mapping[str, Float64s], parameters: dict[str, ParameterValue]
@@ -117,7 +119,8 @@ class KerpleParameters(ArrayParameters, KernelParameters):
     )
     b: Reals | None = Field(
         default=None,
-        description="A number for each head, with nemo alone; ALiBi's slopes unless given.",
+        description="A number for each head, of either sign, with nemo alone; ALiBi's slopes "
+        "unless given.",
         examples=["0.5,0.25"],
     )
     p: Reals | None = Field(

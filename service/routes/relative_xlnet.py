@@ -1,5 +1,7 @@
 """``/relative/xlnet``: the sinusoids of XLNet's relative positions."""
 
+from collections.abc import Mapping
+
 from pydantic import Field
 
 from service.delivery.resource import ArrayParameters, Resource
@@ -28,7 +30,7 @@ class XLNetParameters(ArrayParameters):
         ge=1,
         le=MAX_LENGTH,
         description="Number of queries: positions end with 1 - query_len. Required with "
-        "attn_type=bi, of no matter with uni.",
+        "attn_type=bi; with uni there is none.",
         examples=[2],
     )
     key_len: Integer = relative_key_len_field()
@@ -46,10 +48,17 @@ class XLNetParameters(ArrayParameters):
     base: Real = base_field()
     dtype: RealDType = dtype_field()
 
+    def removable_axes(self) -> Mapping[str, str]:
+        """Say how to be rid of the second direction."""
+        return {"direction": "leave out bi_data"}
+
 
 def _xlnet(parameters: XLNetParameters) -> Document:
     if parameters.attn_type == "bi" and parameters.query_len is None:
         raise impossible("query_len", None, "query_len is required with attn_type=bi")
+    if parameters.attn_type == "uni" and parameters.query_len is not None:
+        rule = "query_len does not go with attn_type=uni, whose positions end with 0"
+        raise impossible("query_len", parameters.query_len, rule)
     return relative_sines.xlnet(
         d_model=parameters.d_model,
         base=parameters.base,

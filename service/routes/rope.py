@@ -20,6 +20,7 @@ from service.routes.rope_widths import rotary_offset_field
 from service.tables import rotary
 from service.tables.document import Document
 from service.tables.dtypes import REAL_DTYPES, largest
+from service.tables.limits import MAX_CHANNELS
 from service.tables.positions import Positions
 from service.tables.rotation import Rotation
 from service.tables.table import StoredTable
@@ -96,6 +97,9 @@ def _apply(parameters: ApplyParameters, x: StoredTable) -> tuple[StoredTable, Ma
             f"the last axis has {head_dim} channels, and head_dim is {parameters.head_dim}"
         )
     turns = parameters.turns(head_dim, lambda: parameters.positions_of(rows))
+    if 2 * turns.count > MAX_CHANNELS:
+        rule = f"{2 * turns.count} channels turn, and at most {MAX_CHANNELS} are possible"
+        raise InvalidBody(rule)
     if turns.rows != rows:
         raise InvalidBody(f"there are positions of {turns.rows} rows, and the array has {rows}")
     turning = parameters.rotary_offset + 2 * turns.count

@@ -1,5 +1,6 @@
 """Parameters that say how cosines and sines are laid out, for which consumer, in which type."""
 
+from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
 from pydantic import Field
@@ -76,6 +77,10 @@ class PackParameters(ArrayParameters):
     def chosen_part(self) -> str | None:
         """Name the one of the two arrays that is wanted alone."""
         return self.part
+
+    def removable_axes(self) -> Mapping[str, str]:
+        """Say how to be rid of the batch."""
+        return {"batch": "leave out batch"}
 
     def packed(self, kind: str, turns: Turns) -> Document:
         """Describe a table of a kind in this form."""

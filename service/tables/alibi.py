@@ -7,18 +7,18 @@ A bias is within 1.01·2^-53 of its own size: a slope is kept as a pair within 2
 are exact, and their product is rounded once.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from service.tables.angle import Float64s, Int64s
 from service.tables.document import Document, ParameterValue
-from service.tables.dtypes import DType, Elements, round_into
+from service.tables.dtypes import DType, Elements, exceeds, round_into
 from service.tables.heads import bias_document, biases
 from service.tables.query_key import QueryKey
 from service.tables.slopes import Slopes
-from service.tables.twofold import Twofold, in_steps, of_integers, times
+from service.tables.table import rounds, setup_work
+from service.tables.twofold import Twofold, in_blocks, of_integers, times
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,21 +41,44 @@ class Linear:
         """Less than a sine."""
         return 1
 
-    def values(self, distances: Int64s, head: int) -> Float64s:
-        """Evaluate distances (n,) for one head."""
+    @property
+    def setup_work(self) -> int:
+        """That of the slopes."""
+        return setup_work(self.slopes)
+
+    def values(self, distances: Int64s, heads: range) -> Float64s:
+        """Evaluate distances (n,) for heads."""
         signed = -np.abs(distances) if self.is_symmetric else distances
-        values = sloped(self.slopes, head, signed)
+        values = sloped(self.slopes, heads, signed)
         if self.is_masked:
-            values[distances > 0] = -np.inf
+            values[:, distances > 0] = -np.inf
         return values
 
+    def bound(self, pairs: QueryKey, heads: range) -> float:
+        """Bound the size of biases, those of masked keys apart."""
+        farthest = pairs.farthest_behind if self.is_masked else pairs.farthest
+        return farthest * float(self.slopes.sizes(_sloping(self.slopes, heads)).max(initial=0.0))
 
-def sloped(slopes: Slopes, head: int, numbers: Int64s) -> Float64s:
-    """Multiply integers (n,) by a head's slope; by 0 where the head is past the last slope."""
-    if head >= slopes.count:
-        return np.zeros(len(numbers))
-    slope = Twofold(*(part[head : head + 1] for part in slopes.pairs()))
-    return in_steps(lambda part: times(of_integers(part), slope).high, numbers)
+
+def sloped(slopes: Slopes, heads: range, numbers: Int64s) -> Float64s:
+    """Multiply integers (n,) by the slopes of heads; by 0 where a head is past the last slope."""
+    sloping = _sloping(slopes, heads)
+    if not sloping:
+        return np.zeros((len(heads), len(numbers)))
+    slope = slopes.pairs(sloping)
+
+    def scaled(some: slice, part: slice) -> Float64s:
+        return times(of_integers(numbers[part]), slope.column(some)).high
+
+    values = in_blocks(scaled, len(sloping), len(numbers))
+    if sloping == heads:
+        return values
+    return np.concatenate([values, np.zeros((len(heads) - len(sloping), len(numbers)))])
+
+
+def _sloping(slopes: Slopes, heads: range) -> range:
+    """Give those of heads that have a slope: the first ones."""
+    return heads[: max(0, slopes.count - heads.start)]
 
 
 def bias(
@@ -96,14 +119,14 @@ class MaskedKeysTable:
         slopes: one for each head.
         positions: int64 (batch, key).
         dtype: a real type.
-        heads: the numbers of the heads.
+        heads: the numbers of the heads, which follow each other.
         has_head_axis: whether there is an axis of them: not where one is wanted alone.
     """
 
     slopes: Slopes
     positions: Int64s
     dtype: DType
-    heads: Sequence[int]
+    heads: range
     has_head_axis: bool
 
     @property
@@ -117,20 +140,40 @@ class MaskedKeysTable:
         """Less than a sine."""
         return 1
 
+    @property
+    def setup_work(self) -> int:
+        """That of the slopes."""
+        return setup_work(self.slopes)
+
+    @property
+    def overflows(self) -> bool:
+        """Tell whether a bias may be too large for the type."""
+        steepest = float(self.slopes.sizes(self.heads).max())
+        return exceeds(int(self.positions.max()) * steepest, self.dtype)
+
     def read(self, start: int, stop: int) -> Elements:
         """Compute the flat elements start to stop."""
-        keys = self.positions.shape[1]
         elements = np.empty(stop - start, dtype=self.dtype.storage)
-        done = start
-        while done < stop:
-            row, first = divmod(done, keys)
-            last = min(keys, first + stop - done)
-            batch, head = divmod(row, len(self.heads))
-            values = sloped(self.slopes, self.heads[head], self.positions[batch, first:last])
+        done = 0
+        for rows, keys in rounds(start, stop, self.positions.shape[1]):
+            values = self._of_rows(rows, slice(keys.start, keys.stop)).reshape(-1)
             with np.errstate(over="ignore"):
-                round_into(values, elements[done - start :][: last - first], self.dtype)
-            done += last - first
+                round_into(values, elements[done : done + len(values)], self.dtype)
+            done += len(values)
         return elements
+
+    def _of_rows(self, rows: range, keys: slice) -> Float64s:
+        """Evaluate some keys of rows, each of a sequence and a head."""
+        batch, head = np.divmod(np.arange(rows.start, rows.stop), len(self.heads))
+        positions = self.positions[batch, keys]
+        least, most = int(head.min()), int(head.max())
+        of_heads = self.slopes.pairs(self.heads[least : most + 1])
+        slope = Twofold(*(part[head - least] for part in of_heads))
+
+        def scaled(some: slice, part: slice) -> Float64s:
+            return times(of_integers(positions[some, part]), slope.column(some)).high
+
+        return in_blocks(scaled, *positions.shape)
 
 
 def mask_aware(
@@ -146,7 +189,7 @@ def mask_aware(
     The shape is (batch, head, 1, key), or (batch, 1, key) where one head is wanted.
     """
     positions = (np.cumsum(mask, axis=1) - 1) * mask
-    heads = range(slopes.count) if head is None else (head,)
+    heads = range(slopes.count) if head is None else range(head, head + 1)
     table = MaskedKeysTable(slopes, positions, dtype, heads, has_head_axis=head is None)
     axes = ("batch", "head", "query", "key") if head is None else ("batch", "query", "key")
     parameters = parameters if head is None else {**parameters, "head": head}

@@ -10,7 +10,7 @@ subtractions and multiplications of float64, which IEEE 754 fixes to the last bi
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal
-from math import factorial
+from math import factorial, frexp
 from typing import TypeAlias
 
 import numpy as np
@@ -42,6 +42,10 @@ _HALF_QUARTER = np.uint64(2**61)
 # bits, so that its angles have full relative precision too.
 _FIXED_POINT_BITS = 128
 _FEWEST_SIGNIFICANT_BITS = 62
+_WHOLE_TURN = 2**_FIXED_POINT_BITS
+
+# The exponent of ten from which on a frequency in turns has no extra bits: 10^-20 is above 2^-67.
+_COARSE_EXPONENT = -20
 
 
 def exact_context() -> Context:
@@ -80,14 +84,15 @@ def fixed_point(frequencies: Sequence[Decimal]) -> FixedPointFrequencies:
     per position, or 2^-61 of the frequency where that is smaller.
     """
     context = exact_context()
-    whole_turn = 2**_FIXED_POINT_BITS
+    one, whole_turn = Decimal(1), Decimal(_WHOLE_TURN)
     fractions: list[int] = []
     extra_bits: list[int] = []
     for frequency in frequencies:
         turns = context.divide(frequency, TWO_PI)
         bits = _extra_bits(turns)
-        scaled = context.multiply(context.remainder(turns, Decimal(1)), Decimal(whole_turn << bits))
-        fractions.append(int(context.to_integral_value(scaled)) % whole_turn)
+        unit = Decimal(_WHOLE_TURN << bits) if bits else whole_turn
+        scaled = context.multiply(context.remainder(turns, one), unit)
+        fractions.append(int(context.to_integral_value(scaled)) % _WHOLE_TURN)
         extra_bits.append(bits)
     return FixedPointFrequencies(
         high=np.array([fraction >> 64 for fraction in fractions], dtype=np.uint64),
@@ -97,10 +102,10 @@ def fixed_point(frequencies: Sequence[Decimal]) -> FixedPointFrequencies:
 
 
 def _extra_bits(turns: Decimal) -> int:
-    if turns == 0:
+    if turns.adjusted() >= _COARSE_EXPONENT or turns == 0:
         return 0
     # The binary exponent of the float64 is the decimal's own, or one more where it rounds up.
-    exponent = int(np.frexp(float(turns))[1])
+    exponent = frexp(float(turns))[1]
     return max(0, _FEWEST_SIGNIFICANT_BITS - 1 - (_FIXED_POINT_BITS + exponent))
 
 

@@ -16,9 +16,9 @@ from service.tables.float32_angle import (
     float32_sin_cos,
 )
 from service.tables.frequencies import FrequencyRule
-from service.tables.phasor import component
+from service.tables.phasor import sines_and_cosines
 from service.tables.products import cut, products
-from service.tables.table import RowTable, steps
+from service.tables.table import FREQUENCY_WORK, RowTable, steps
 
 AngleRounding: TypeAlias = Literal["exact", "float32"]
 
@@ -84,6 +84,11 @@ class AxesTable(RowTable):
         return 4
 
     @property
+    def setup_work(self) -> int:
+        """The frequencies of all axes."""
+        return FREQUENCY_WORK * _count(self.axes)
+
+    @property
     def row_width(self) -> int:
         """Channels in a row."""
         return self.channels.width
@@ -130,6 +135,11 @@ class AnglesTable(RowTable):
     shape: tuple[int, ...]
 
     @property
+    def setup_work(self) -> int:
+        """The frequencies of all axes."""
+        return FREQUENCY_WORK * _count(self.axes)
+
+    @property
     def row_width(self) -> int:
         """Frequencies in a row."""
         return _count(self.axes)
@@ -153,7 +163,8 @@ def _sin_cos(
 ) -> tuple[Float64s, Float64s]:
     if rounding == "float32":
         return float32_sin_cos(_float32_frequencies(rule), positions)
-    return component(rule, "sin", positions), component(rule, "cos", positions)
+    both = sines_and_cosines(rule, positions)
+    return both[:, : rule.count], both[:, rule.count :]
 
 
 def _angles(rule: FrequencyRule, positions: Int64s, rounding: AngleRounding) -> Float64s:

@@ -87,6 +87,11 @@ class BoxTable(RowTable):
         return 4
 
     @property
+    def setup_work(self) -> int:
+        """That of real positions."""
+        return self._pairs.setup_work
+
+    @property
     def row_width(self) -> int:
         """Channels of a box."""
         return 8 * self.rule.count

@@ -41,7 +41,7 @@ class T5Buckets:
     only, m is query − key, and 0 for keys after the query.
 
     Source: "Exploring the Limits of Transfer Learning with a Unified Text-to-Text Transformer"
-    (Raffel et al. 2020); mesh_tensorflow, and transformers 5.23 ``_relative_position_bucket``.
+    (Raffel et al. 2020); mesh_tensorflow, and transformers 5.23.0 ``_relative_position_bucket``.
 
     Attributes:
         num_buckets: of both directions together.
@@ -76,7 +76,7 @@ class T5Buckets:
             "bidirectional": self.bidirectional,
         }
 
-    def values(self, distances: Int64s, head: int) -> Int64s:  # noqa: ARG002
+    def values(self, distances: Int64s, heads: range) -> Int64s:  # noqa: ARG002
         """Give the bucket of each distance key − query, the same for every head."""
         far = np.abs(distances) if self.bidirectional else np.maximum(-distances, 0)
         shared = self.of_direction - self.single
@@ -100,7 +100,7 @@ class DebertaBuckets:
     |r| > P gives numbers beyond bucket_size − 1.
 
     Source: "DeBERTa: Decoding-enhanced BERT with Disentangled Attention" (He et al. 2021);
-    transformers 5.23 ``make_log_bucket_position``.
+    transformers 5.23.0 ``make_log_bucket_position``.
 
     Attributes:
         bucket_size: twice the largest distance that is its own bucket.
@@ -136,7 +136,7 @@ class DebertaBuckets:
         growth = log1p((self.max_position - 1 - self.mid) / self.mid)
         return (self.mid - 1) * max(0.0, log(self.limit / self.mid)) / growth
 
-    def values(self, distances: Int64s, head: int) -> Int64s:  # noqa: ARG002
+    def values(self, distances: Int64s, heads: range) -> Int64s:  # noqa: ARG002
         """Give the bucket of each distance key − query, the same for every head."""
         far = np.abs(distances)
         edges = floors(self.mid, self.max_position - 1, self.mid - 1, self.limit)
@@ -157,7 +157,7 @@ class Unbucketed:
         """Spell it."""
         return {"bucket_size": -1}
 
-    def values(self, distances: Int64s, head: int) -> Int64s:  # noqa: ARG002
+    def values(self, distances: Int64s, heads: range) -> Int64s:  # noqa: ARG002
         """Give each distance key − query with the other sign."""
         return -distances
 
@@ -188,7 +188,7 @@ class Clipped:
         """Bound the numbers of distances up to one."""
         return self.max_relative_position + min(self.max_relative_position, farthest)
 
-    def values(self, distances: Int64s, head: int) -> Int64s:  # noqa: ARG002
+    def values(self, distances: Int64s, heads: range) -> Int64s:  # noqa: ARG002
         """Give the row of each distance key − query, the same for every head."""
         most = np.int64(self.max_relative_position)
         return np.asarray(np.clip(distances, -most, most) + most)

@@ -7,7 +7,7 @@ import numpy as np
 
 from service.tables.dtypes import DType, Elements
 from service.tables.sincos_grid import GridTable
-from service.tables.table import STEP_ELEMENTS
+from service.tables.table import STEP_ELEMENTS, setup_work
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +33,11 @@ class ChannelsFirstTable:
     def work_per_element(self) -> int:
         """As much as with the channels last."""
         return self.table.work_per_element
+
+    @property
+    def setup_work(self) -> int:
+        """That of the rows."""
+        return setup_work(self.table)
 
     def read(self, start: int, stop: int) -> Elements:
         """Compute the flat elements start to stop."""

@@ -31,7 +31,9 @@ class Convention:
             more or fewer, the even table above it without its last channel, or no table at all.
         takes: parameters that it has beside base.
         is_free: whether another layout may be asked for.
-        offset: what is added to positions unless given otherwise.
+        offset: what is added to positions unless given otherwise; None for what leads to the row
+            after that of padding.
+        skips_padding: whether tokens are numbered with padding left out of the count.
         padding_idx: the row, counted with the offset, that is zero unless given otherwise.
         scale: what the encoding is multiplied by unless given otherwise: the square root of this
             over d_model; None for 1.
@@ -43,8 +45,9 @@ class Convention:
     odd: Odd = "refused"
     takes: tuple[str, ...] = ()
     is_free: bool = False
-    offset: int = 0
+    offset: int | None = 0
     padding_idx: int | None = None
+    skips_padding: bool = False
     scale: int | None = None
 
     @property
@@ -108,9 +111,19 @@ CONVENTIONS: Mapping[str, Convention] = MappingProxyType(
             odd="zero",
             takes=_ROWS,
             padding_idx=1,
+            skips_padding=True,
         ),
         "m2m100": Convention(
             "transformers 5.23.0 M2M100SinusoidalPositionalEmbedding",
+            spacing="ends",
+            odd="zero",
+            takes=_ROWS,
+            offset=None,
+            padding_idx=1,
+            skips_padding=True,
+        ),
+        "xglm": Convention(
+            "transformers 5.23.0 XGLMSinusoidalPositionalEmbedding",
             spacing="ends",
             odd="zero",
             takes=_ROWS,
@@ -156,7 +169,6 @@ ALIASES: Mapping[str, str] = MappingProxyType(
         "distilbert": "vaswani",
         "pegasus": "marian",
         "roformer": "marian",
-        "xglm": "m2m100",
         "speech-to-text": "m2m100",
         "xlnet": "transformer-xl",
     }

@@ -7,7 +7,7 @@ from service.tables.angle import Int64s
 from service.tables.document import Document
 from service.tables.dtypes import DType, Elements
 from service.tables.positions import Positions
-from service.tables.table import RowTable, Table, steps
+from service.tables.table import RowTable, Table, setup_work, steps
 
 MAX_CURVES = 64
 """Curves that are shown together."""
@@ -66,6 +66,11 @@ class ColumnsTable(RowTable):
     def work_per_element(self) -> int:
         """Its share of a whole row, which is read for it."""
         return -(-self.table.work_per_element * self.table.shape[1] // self.row_width)
+
+    @property
+    def setup_work(self) -> int:
+        """That of the matrix."""
+        return setup_work(self.table)
 
     @property
     def row_width(self) -> int:

@@ -6,7 +6,7 @@ from decimal import Decimal
 from math import prod
 
 from service.tables.dtypes import FLOAT64, DType, Elements
-from service.tables.table import RowTable
+from service.tables.table import FREQUENCY_WORK, RowTable
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,6 +22,11 @@ class DecimalTable(RowTable):
     shape: tuple[int, ...]
     exact: Callable[[], Sequence[Decimal]]
     dtype: DType = FLOAT64
+
+    @property
+    def setup_work(self) -> int:
+        """All of them."""
+        return FREQUENCY_WORK * self.row_width
 
     @property
     def row_width(self) -> int:

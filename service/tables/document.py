@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from service.tables.positions import Positions
-from service.tables.table import Table, work
+from service.tables.table import Table, setup_work, work
 
 ParameterValue: TypeAlias = str | int | float | bool | tuple[float, ...]
 Curves: TypeAlias = Literal["rows", "columns"]
@@ -27,6 +27,7 @@ class Document:
         states_axes: whether their order is part of a convention, so that the answer says it.
         curves: what is one curve in a picture of the table; a heat map unless given.
         places: what the places along an axis are numbered by, where the parameters do not say.
+        removable: how to ask for the table without an axis, by its name.
     """
 
     kind: str
@@ -38,6 +39,7 @@ class Document:
     states_axes: bool = False
     curves: Curves | None = None
     places: Mapping[str, Positions] = field(default_factory=dict)
+    removable: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def shape(self) -> tuple[int, ...] | None:
@@ -55,6 +57,11 @@ class Document:
     def work(self) -> int:
         """What computing all of it takes, in sines."""
         return sum(work(table) for table in self.arrays.values())
+
+    @property
+    def setup_work(self) -> int:
+        """What comes before the first number of it."""
+        return sum(setup_work(table) for table in self.arrays.values())
 
     def part(self, name: str) -> "Document":
         """Pick one table of several; its name becomes a parameter."""

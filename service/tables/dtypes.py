@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from service.tables.angle import Float64s
+from service.tables.angle import Float64s, Int64s
 
 Elements: TypeAlias = NDArray[Any]
 
@@ -45,10 +45,20 @@ INDEX_DTYPES: Mapping[str, DType] = MappingProxyType(
     {dtype.name: dtype for dtype in (INT32, INT64)}
 )
 
+_MARGIN = 1.0 + 2.0**-40
+
 
 def largest(dtype: DType) -> float:
     """Give the largest finite value of a real type."""
     return 2.0**127 if dtype is BFLOAT16 else float(np.finfo(dtype.storage).max)
+
+
+def exceeds(size: float, dtype: DType) -> bool:
+    """Tell whether a number of a size, known to 2^-40 of it, may be infinite in a real type."""
+    element = np.empty(1, dtype=dtype.storage)
+    with np.errstate(over="ignore"):
+        round_into(np.array([size * _MARGIN]), element, dtype)
+    return not all_finite(element, dtype)
 
 
 def rounding_bound(dtype: DType, magnitude: float) -> float:
@@ -65,6 +75,21 @@ def round_into(values: Float64s, elements: Elements, dtype: DType) -> None:
     What is too large for the type becomes infinite; NumPy's warning of it is the caller's to mute.
     """
     elements[...] = _bfloat16_bits(values) if dtype is BFLOAT16 else values
+
+
+def round_integers_into(numbers: Int64s, elements: Elements, dtype: DType) -> None:
+    """Round integers within ±2^62 once, to nearest and ties to even, into a real type's elements.
+
+    What is too large for the type becomes infinite.
+    """
+    near = numbers.astype(np.float64)
+    if dtype is not FLOAT64:
+        # To odd, as for bfloat16: rounded once more, it is as if it had not been rounded before.
+        rest = numbers - near.astype(np.int64)
+        bits = near.view(np.int64)
+        bits += np.where((rest == 0) | (bits % 2 == 1), 0, np.sign(rest) * np.sign(numbers))
+    with np.errstate(over="ignore"):
+        round_into(near, elements, dtype)
 
 
 def with_one_nan(values: Float64s) -> Float64s:

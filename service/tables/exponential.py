@@ -78,12 +78,14 @@ def exp(y: Twofold) -> Twofold:
     return Twofold(np.ldexp(result.high, scale), np.ldexp(result.low, scale))
 
 
-def power(numbers: Int64s, exponent: float) -> Twofold:
-    """Raise integers (n,) from 0 to 2^62 to a power above 0 and up to MAX_EXPONENT.
+def power(numbers: Int64s, exponent: Float64s | float) -> Twofold:
+    """Raise integers (n,) from 0 to 2^62 to a power, or to each of powers (m, 1): (m, n).
+
+    A power is above 0 and up to MAX_EXPONENT.
 
     A logarithm is within 2^-65, times 8 within 2^-62, and the exponential puts in 2^-59: each
     power is within 2^-58 of its own size. One that float64 can hold is exact in the high part.
     """
-    result = exp(times(ln(np.maximum(numbers, 1)), of_floats(np.array([exponent]))))
+    result = exp(times(ln(np.maximum(numbers, 1)), of_floats(np.atleast_1d(exponent))))
     is_zero = numbers == 0
     return Twofold(np.where(is_zero, 0.0, result.high), np.where(is_zero, 0.0, result.low))

@@ -26,6 +26,7 @@ from service.tables.stretches import STRIDE
 Pair: TypeAlias = tuple[Float64s, Float64s]
 
 SETUP_CACHE_BYTES = 64 * 1024 * 1024
+_FREQUENCY_CACHE_BYTES = 8 * 1024 * 1024
 _MAX_FINE_BYTES = SETUP_CACHE_BYTES // 2
 
 
@@ -51,7 +52,7 @@ class Setup:
     @classmethod
     def of(cls, rule: FrequencyRule, channels: Channels) -> "Setup":
         """Prepare the reading of frequencies in channels."""
-        frequencies = fixed_point(rule.exact())
+        frequencies = fixed_frequencies(rule)
         index, is_sine = channels.indices()
         cosines, sines, opposites = index + np.arange(3)[:, np.newaxis] * len(frequencies.high)
         by_cosine, by_sine = (
@@ -96,6 +97,21 @@ class Setup:
 def _columns(values: Float64s, index: Indices) -> Float64s:
     # Indices are right by construction: not looking takes half the time.
     return values.take(index, axis=1, mode="clip")
+
+
+_frequencies: ByteBoundedLRU[FrequencyRule, FixedPointFrequencies] = ByteBoundedLRU(
+    _FREQUENCY_CACHE_BYTES
+)
+
+
+def fixed_frequencies(rule: FrequencyRule) -> FixedPointFrequencies:
+    """Evaluate frequencies, or find them evaluated: channels of every kind share them."""
+    known = _frequencies.get(rule)
+    if known is not None:
+        return known
+    made = fixed_point(rule.exact())
+    _frequencies.put(rule, made, 4 * made.high.nbytes + 1024)
+    return made
 
 
 _setups: ByteBoundedLRU[tuple[FrequencyRule, Channels], Setup] = ByteBoundedLRU(SETUP_CACHE_BYTES)

@@ -20,7 +20,7 @@ import numpy as np
 
 from service.tables.angle import Float64s, Int64s
 from service.tables.document import Document
-from service.tables.dtypes import FLOAT64, DType, Elements, round_into
+from service.tables.dtypes import FLOAT64, DType, Elements, exceeds, round_into
 from service.tables.logarithm import ln_1p
 from service.tables.query_key import QueryKey, RelativeTable
 from service.tables.table import steps
@@ -46,7 +46,7 @@ class Interpolation:
         """As much as a sine, for the logarithm."""
         return 1
 
-    def values(self, distances: Int64s, head: int) -> Float64s:  # noqa: ARG002
+    def values(self, distances: Int64s, heads: range) -> Float64s:  # noqa: ARG002
         """Evaluate the numerators of distances (n,)."""
         return in_steps(lambda part: self._log(of_integers(part)), np.abs(distances))
 
@@ -88,6 +88,16 @@ class FireTable:
     def work_per_element(self) -> int:
         """As much as a sine."""
         return self.interpolation.work_per_element
+
+    @property
+    def overflows(self) -> bool:
+        """Tell whether a coordinate may be too large for the type."""
+        least = np.array([self.pairs.queries.least], dtype=np.int64)
+        farthest = np.array([self.pairs.farthest], dtype=np.int64)
+        numerator = self.interpolation.values(farthest, range(1))[0]
+        with np.errstate(over="ignore"):
+            largest = numerator / self.interpolation.normalizers(least)[0]
+        return exceeds(float(largest), self.dtype)
 
     def read(self, start: int, stop: int) -> Elements:
         """Compute the flat elements start to stop."""

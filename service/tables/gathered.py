@@ -6,7 +6,7 @@ from math import prod
 import numpy as np
 
 from service.tables.dtypes import DType, Elements, all_finite
-from service.tables.table import StoredTable, Table, size
+from service.tables.table import StoredTable, Table, rounds, setup_work, size
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -33,6 +33,11 @@ class GatheredTable(StoredTable):
         """As much as the index, where every head reads it anew."""
         return self.index.work_per_element
 
+    @property
+    def setup_work(self) -> int:
+        """That of the index."""
+        return setup_work(self.index)
+
     def read(self, start: int, stop: int) -> Elements:
         """Look up the flat elements start to stop."""
         if self.heads_lead:
@@ -43,17 +48,27 @@ class GatheredTable(StoredTable):
         return np.asarray(rows[start - first * width : stop - first * width])
 
     def _of_heads(self, start: int, stop: int) -> Elements:
-        pairs = size(self.index)
         columns = self.elements.reshape(len(self.elements), -1)
         found = np.empty(stop - start, dtype=self.dtype.storage)
-        done = start
-        while done < stop:
-            head, first = divmod(done, pairs)
-            last = min(pairs, first + stop - done)
-            # Looked up in place: take() would copy the whole column.
-            found[done - start :][: last - first] = columns[:, head][self.index.read(first, last)]
-            done += last - first
+        done = 0
+        for heads, pairs in rounds(start, stop, size(self.index)):
+            index = self.index.read(pairs.start, pairs.stop)
+            room = found[done : done + len(heads) * len(pairs)]
+            _look_up(columns[:, heads.start : heads.stop], index, room.reshape(len(heads), -1))
+            done += len(room)
         return found
+
+
+def _look_up(columns: Elements, index: Elements, found: Elements) -> None:
+    """Give the columns of rows (n,), one below the other: found is (columns, n).
+
+    They are looked up in place: take() would copy whole columns.
+    """
+    if len(found) > len(index):
+        found[...] = columns[index].T
+        return
+    for number, row in enumerate(found):
+        row[...] = columns[:, number][index]
 
 
 def biases(weight: StoredTable, index: Table, head: int | None) -> GatheredTable:

@@ -183,7 +183,7 @@ def diffusers(grid: Grid) -> Layout:
     rows of zeros where there is a class token and extra_tokens says how many.
     """
     values = grid.values
-    stretch = values["base_size"] / Fraction(values["interpolation_scale"])
+    stretch = Fraction(values["base_size"]) / Fraction(values["interpolation_scale"])
     units = [stretch / length for length in grid.lengths.values()]
     zero_rows = values.get("extra_tokens", 0) if values["cls_token"] else 0
     blocks = _halves(("width", "height"), grid.d_model // 4)

@@ -22,10 +22,11 @@ from service.tables.heads import bias_document, biases
 from service.tables.logarithm import ln_1p
 from service.tables.query_key import QueryKey
 from service.tables.slopes import GivenSlopes, SlopeRule, Slopes
-from service.tables.twofold import Twofold, in_steps, of_floats, of_integers, times
+from service.tables.table import setup_work
+from service.tables.twofold import Twofold, in_blocks, of_floats, of_integers, times
 
 LEAST, MOST = 1e-100, 1e9
-"""What distances and kernels are multiplied by, where it is not 0."""
+"""The size of what distances and kernels are multiplied by, where it is not 0."""
 
 CLAMP = 0.01
 """What the code of KERPLE (commit 25be3d7, ``megatron/mpu/layers.py``) raises parameters to."""
@@ -55,23 +56,51 @@ class Kernel:
         """As much as three sines: a logarithm, an exponential and a logarithm."""
         return 3
 
-    def values(self, distances: Int64s, head: int) -> Float64s:
-        """Evaluate distances (n,) for one head."""
-        lengths = np.maximum(-distances, 0) if self.is_causal else np.abs(distances)
-        outer = Twofold(*(part[head : head + 1] for part in self.outer.pairs()))
-        values = in_steps(lambda part: times(self._grown(part, head), outer).high, lengths)
-        # Less than nothing, but for that of distance 0: no negative zero.
-        return 0.0 - values
+    @property
+    def setup_work(self) -> int:
+        """That of the slopes, where those are a rule's."""
+        return setup_work(self.outer)
 
-    def _grown(self, lengths: Int64s, head: int) -> Twofold:
-        grown = self._raised(lengths, head)
+    def values(self, distances: Int64s, heads: range) -> Float64s:
+        """Evaluate distances (n,) for heads."""
+        lengths = np.maximum(-distances, 0) if self.is_causal else np.abs(distances)
+        outer = self.outer.pairs(heads)
+
+        def scaled(some: slice, part: slice) -> Float64s:
+            return times(self._grown(lengths[part], heads[some]), outer.column(some)).high
+
+        # A difference, so that the bias of distance 0 is no negative zero.
+        return 0.0 - in_blocks(scaled, len(heads), len(lengths))
+
+    def bound(self, pairs: QueryKey, heads: range) -> float:
+        """Bound the size of biases, as right as the functions of this machine are."""
+        own = slice(heads.start, heads.stop)
+        farthest = float(pairs.farthest_behind if self.is_causal else pairs.farthest)
+        exponent = 1.0 if self.exponent is None else self.exponent[own]
+        sizes = np.power(farthest, exponent)
+        if self.inner is not None:
+            sizes = np.log1p(self.inner[own] * sizes)
+        return float((self.outer.sizes(heads) * sizes).max())
+
+    def _grown(self, lengths: Int64s, heads: range) -> Twofold:
+        grown = self._raised(lengths, heads)
         if self.inner is None:
             return grown
-        return ln_1p(times(grown, of_floats(self.inner[head : head + 1])))
+        inner = of_floats(self.inner[heads.start : heads.stop])
+        return ln_1p(times(grown, inner.column(slice(None))))
 
-    def _raised(self, lengths: Int64s, head: int) -> Twofold:
-        exponent = 1.0 if self.exponent is None else float(self.exponent[head])
-        return of_integers(lengths) if exponent == 1.0 else power(lengths, exponent)
+    def _raised(self, lengths: Int64s, heads: range) -> Twofold:
+        """Raise lengths (n,) to the power of heads: (heads, n), or (n,) where all are 1."""
+        own = of_integers(lengths)
+        if self.exponent is None:
+            return own
+        exponents = self.exponent[heads.start : heads.stop, np.newaxis]
+        is_one = exponents == 1.0
+        if is_one.all():
+            return own
+        raised = power(lengths, exponents)
+        high, low = (np.where(is_one, *both) for both in zip(own, raised, strict=True))
+        return Twofold(high, low)
 
 
 def kernel(convention: str, numbers: Mapping[str, Float64s], *, is_causal: bool) -> Kernel:

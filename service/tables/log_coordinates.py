@@ -21,7 +21,7 @@ import numpy as np
 
 from service.tables.angle import Float64s, Int64s, exact_context
 from service.tables.document import Document, ParameterValue
-from service.tables.dtypes import DType, Elements, round_into
+from service.tables.dtypes import DType, Elements, exceeds, round_integers_into, round_into
 from service.tables.logarithm import ln_1p
 from service.tables.positions import Positions
 from service.tables.table import RowTable, steps
@@ -149,14 +149,20 @@ class DistanceTable(RowTable):
         """A row is one distance."""
         return 1
 
+    @property
+    def overflows(self) -> bool:
+        """Tell whether a distance may be too large for the type; no logarithm is."""
+        return not self.is_log and exceeds(self.seq_len - 1, self.dtype)
+
     def fill(self, first: int, rows: Elements) -> None:
         """Compute rows from the one numbered first on."""
         for part in steps(len(rows), 1):
             number = np.arange(first + part.start, first + part.stop, dtype=np.int64)
             distances = number - (self.seq_len - 1)
-            values = log_distances(distances) if self.is_log else distances.astype(np.float64)
-            with np.errstate(over="ignore"):
-                round_into(values, rows[part, 0], self.dtype)
+            if self.is_log:
+                round_into(log_distances(distances), rows[part, 0], self.dtype)
+            else:
+                round_integers_into(distances, rows[part, 0], self.dtype)
 
 
 def windows(

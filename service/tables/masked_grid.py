@@ -27,7 +27,7 @@ from service.tables.bands import Measured
 from service.tables.dtypes import DType, Elements, round_into
 from service.tables.frequencies import Geometric
 from service.tables.grid_layouts import normalized, normalized_unit
-from service.tables.table import STEP_ELEMENTS
+from service.tables.table import FREQUENCY_WORK, STEP_ELEMENTS
 
 MAX_MASKS = 2**10
 """Each is counted by itself."""
@@ -148,6 +148,13 @@ class MaskedGridTable:
     def work_per_element(self) -> int:
         """As much as two sines, where every pixel has counts of its own."""
         return 2
+
+    @property
+    def setup_work(self) -> int:
+        """The frequencies of each count that a column or a row may end with."""
+        masks, height, width = self.valid.shape
+        lasts = masks * (height + width) if self.rule.normalize else 1
+        return FREQUENCY_WORK * min(lasts * self.rule.frequencies, MAX_QUOTIENTS)
 
     @cached_property
     def _counts(self) -> list[tuple[Counts, Counts]]:

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from service.tables.channels import Channels, Component
 from service.tables.dtypes import COMPLEX64, COMPLEX128, FLOAT64, DType, Elements, rounding_bound
-from service.tables.table import Table
+from service.tables.table import Table, setup_work
 from service.tables.turns import Turns
 
 
@@ -93,6 +93,11 @@ class ComplexTable:
     def work_per_element(self) -> int:
         """A cosine and a sine."""
         return 2 * self.pairs.work_per_element
+
+    @property
+    def setup_work(self) -> int:
+        """That of the pairs."""
+        return setup_work(self.pairs)
 
     def read(self, start: int, stop: int) -> Elements:
         """Compute the flat elements start to stop."""

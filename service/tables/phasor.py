@@ -38,7 +38,7 @@ from service.tables.factors import CoarseRuns, Pair, Setup, setup_of
 from service.tables.frequencies import FrequencyRule
 from service.tables.positions import Positions
 from service.tables.stretches import STRIDE, run_of, stretches
-from service.tables.table import RowTable
+from service.tables.table import FREQUENCY_WORK, RowTable
 
 # Rows computed together, and elements in one step of the product: enough to make the overhead
 # of a NumPy call small, few enough to stay in a core's own cache.
@@ -75,6 +75,11 @@ class PhasorTable(RowTable):
     _coarse: CoarseRuns = field(default_factory=CoarseRuns, init=False, repr=False)
 
     @property
+    def setup_work(self) -> int:
+        """Its frequencies."""
+        return FREQUENCY_WORK * self.rule.count
+
+    @property
     def row_width(self) -> int:
         """Channels in a row."""
         return self.channels.width
@@ -103,8 +108,18 @@ class PhasorTable(RowTable):
 
 def component(rule: FrequencyRule, name: Component, positions: Int64s) -> Float64s:
     """Give the sines or cosines of positions (m,) times frequencies (n,) as float64 (m, n)."""
-    setup = setup_of(rule, Channels((name,), interleaved=False, width=rule.count))
-    values = np.empty((len(positions), rule.count))
+    return _evaluated(rule, Channels((name,), interleaved=False, width=rule.count), positions)
+
+
+def sines_and_cosines(rule: FrequencyRule, positions: Int64s) -> Float64s:
+    """Give the sines, then the cosines, of positions (m,) times frequencies (n,): (m, 2n)."""
+    channels = Channels(("sin", "cos"), interleaved=False, width=2 * rule.count)
+    return _evaluated(rule, channels, positions)
+
+
+def _evaluated(rule: FrequencyRule, channels: Channels, positions: Int64s) -> Float64s:
+    setup = setup_of(rule, channels)
+    values = np.empty((len(positions), channels.width))
     for done, part in _products_of_any(setup, positions):
         values[done : done + len(part)] = part
     return values

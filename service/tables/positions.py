@@ -13,7 +13,7 @@ from service.tables.angle import Int64s
 _STEP_LIMIT = 2**63
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Run:
     """Positions a constant step apart: first, first + step, …, count of them (at least one)."""
 
@@ -43,12 +43,19 @@ class Positions:
         return cls.of_runs([Run(start, 1, count)])
 
     @classmethod
-    def of_runs(cls, runs: Iterable[Run]) -> "Positions":
-        """Make a sequence from any runs, in canonical form."""
+    def of_runs(cls, runs: Iterable[Run | int]) -> "Positions":
+        """Make a sequence from any runs and single positions, in canonical form."""
         merged: list[Run] = []
+        alone: list[int] = []
         for run in runs:
+            if isinstance(run, int):
+                alone.append(run)
+                continue
+            _append_each(merged, alone)
+            alone.clear()
             for piece in _stored(run):
                 _append(merged, piece)
+        _append_each(merged, alone)
         return cls(tuple(merged))
 
     @property
@@ -60,6 +67,16 @@ class Positions:
     def farthest(self) -> int:
         """The largest magnitude of them."""
         return self.farthest_from(0)
+
+    @property
+    def least(self) -> int:
+        """The least of them."""
+        return min(min(run.first, run.last) for run in self.runs)
+
+    @property
+    def most(self) -> int:
+        """The largest of them."""
+        return max(max(run.first, run.last) for run in self.runs)
 
     def farthest_from(self, origin: int) -> int:
         """Give the largest distance of them from an origin."""
@@ -76,19 +93,34 @@ class Positions:
 
     def at(self, start: int, stop: int) -> Int64s:
         """Give the positions numbered start to stop, shape (stop - start,)."""
-        result = np.empty(stop - start, dtype=np.int64)
-        index, filled = bisect_right(self._ends, start), 0
-        while filled < stop - start:
-            run = self.runs[index]
-            skipped = start + filled - (self._ends[index] - run.count)
-            taken = min(run.count - skipped, stop - start - filled)
-            offsets = np.arange(taken, dtype=np.int64) * run.step
-            result[filled : filled + taken] = offsets + (run.first + run.step * skipped)
-            index, filled = index + 1, filled + taken
-        return result
+        if start == stop:
+            return np.empty(0, dtype=np.int64)
+        index, last = bisect_right(self._ends, start), bisect_right(self._ends, stop - 1)
+        run, skipped = self.runs[index], start - (self._ends[index] - self.runs[index].count)
+        if index == last:
+            offsets = np.arange(stop - start, dtype=np.int64) * run.step
+            return offsets + (run.first + run.step * skipped)
+        first, step, count = (column[index : last + 1].copy() for column in self._columns)
+        first[0] = run.first + run.step * skipped
+        count[0] -= skipped
+        count[-1] -= self._ends[last] - stop
+        numbers = np.arange(stop - start, dtype=np.int64)
+        begin = np.repeat(np.cumsum(count) - count, count)
+        return np.repeat(first, count) + (numbers - begin) * np.repeat(step, count)
+
+    @cached_property
+    def _columns(self) -> tuple[Int64s, Int64s, Int64s]:
+        """Give first, step and count of all runs."""
+        names = ("first", "step", "count")
+        first, step, count = (
+            np.array([getattr(run, name) for run in self.runs], dtype=np.int64) for name in names
+        )
+        return first, step, count
 
     def moved(self, distance: int) -> "Positions":
         """Give the positions that are so much further on."""
+        if distance == 0:
+            return self
         return Positions(tuple(Run(run.first + distance, run.step, run.count) for run in self.runs))
 
     def parameters(self) -> dict[str, int | str]:
@@ -122,6 +154,27 @@ def _append(runs: list[Run], run: Run) -> None:
         runs[-1] = Run(last.first, step, last.count + 1)
         run = Run(run.first + run.step, run.step if run.count > 2 else 1, run.count - 1)
     runs.append(run)
+
+
+def _append_each(runs: list[Run], positions: list[int]) -> None:
+    """Add positions as runs of one are added, but with no run made for each of millions."""
+    if not positions:
+        return
+    each = iter(positions)
+    last = runs.pop() if runs else Run(next(each), 1, 1)
+    first, step, count = last.first, last.step, last.count
+    following = first + step * count
+    for position in each:
+        if position == following and count > 1:
+            count += 1
+        elif count == 1 and abs(position - first) < _STEP_LIMIT:
+            step, count = position - first, 2
+            following = position
+        else:
+            runs.append(Run(first, step, count))
+            first, step, count = position, 1, 1
+        following += step
+    runs.append(Run(first, step, count))
 
 
 def _spelled(run: Run) -> list[str]:

@@ -1,5 +1,6 @@
 """Tables over queries and keys: what depends on the distance between the two, head by head."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 from typing import Protocol
@@ -12,7 +13,7 @@ from service.tables.distinct import distinct
 from service.tables.document import ParameterValue
 from service.tables.dtypes import DType, Elements, round_into
 from service.tables.positions import Positions
-from service.tables.table import STEP_ELEMENTS
+from service.tables.table import STEP_ELEMENTS, rounds, setup_work
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,12 @@ class QueryKey:
     @property
     def farthest(self) -> int:
         """The largest distance there is."""
-        ends = [end for run in self.keys.runs for end in (run.first, run.last)]
-        return max(self.queries.farthest_from(end) for end in (min(ends), max(ends)))
+        return max(self.queries.farthest_from(end) for end in (self.keys.least, self.keys.most))
+
+    @property
+    def farthest_behind(self) -> int:
+        """The largest distance of a key before its query; 0 where there is none."""
+        return max(0, self.queries.most - self.keys.least)
 
     def parameters(self) -> dict[str, ParameterValue]:
         """Spell them as canonical parameters: starts and lengths where those say it all."""
@@ -80,8 +85,11 @@ class OfDistance(Protocol):
     def work_per_element(self) -> int:
         """How many sines, or as much work, a distance takes."""
 
-    def values(self, distances: Int64s, head: int) -> Elements:
-        """Evaluate distances (n,), each key − query, for one head: float64 or int64, (n,)."""
+    def values(self, distances: Int64s, heads: range) -> Elements:
+        """Evaluate distances (n,), each key − query, for heads that follow each other.
+
+        float64 or int64, of shape (heads, n); (n,) where it is the same for every head.
+        """
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,67 +100,79 @@ class RelativeTable:
         of_distance: the value.
         pairs: queries and keys.
         dtype: a real type, to which float64 values are rounded once, or an integer type.
-        heads: the numbers of the heads along a leading axis, or none, where there is no such
+        heads: how many heads there are along a leading axis, or None, where there is no such
             axis and head 0 is meant.
     """
 
     of_distance: OfDistance
     pairs: QueryKey
     dtype: DType
-    heads: range | tuple[int, ...] | None = None
+    heads: int | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Queries by keys, after the heads where there are any."""
-        return (*(() if self.heads is None else (len(self.heads),)), *self.pairs.shape)
+        return (*(() if self.heads is None else (self.heads,)), *self.pairs.shape)
 
     @property
     def work_per_element(self) -> int:
         """As much as the value."""
         return self.of_distance.work_per_element
 
+    @property
+    def setup_work(self) -> int:
+        """That of the value."""
+        return setup_work(self.of_distance)
+
     def read(self, start: int, stop: int) -> Elements:
         """Compute the flat elements start to stop."""
-        heads = (0,) if self.heads is None else self.heads
-        pairs, columns = prod(self.pairs.shape), self.pairs.keys.count
         elements = np.empty(stop - start, dtype=self.dtype.storage)
-        done = start
-        while done < stop:
-            head, first = divmod(done, pairs)
-            last = min(first + STEP_ELEMENTS, pairs, first + stop - done)
-            if columns >= STEP_ELEMENTS:
-                # Rows so long are not computed but for the part that is asked for.
-                last = min(last, (first // columns + 1) * columns)
-            elements[done - start : done - start + last - first] = self._of_pairs(
-                first, last, heads[head]
-            )
-            done += last - first
+        done = 0
+        for heads, pairs in rounds(start, stop, prod(self.pairs.shape)):
+            room = elements[done : done + len(heads) * len(pairs)]
+            by_head = room.reshape(len(heads), len(pairs))
+            for part in self._parts(pairs):
+                own = slice(part.start - pairs.start, part.stop - pairs.start)
+                by_head[:, own] = self._of_pairs(part.start, part.stop, heads)
+            done += len(room)
         return elements
 
-    def _of_pairs(self, first: int, last: int, head: int) -> Elements:
+    def _parts(self, pairs: range) -> Iterator[range]:
+        """Cut pairs where a row ends so long that only what is asked for of it is computed."""
+        columns, first = self.pairs.keys.count, pairs.start
+        end = (first // columns + 1) * columns
+        if columns >= STEP_ELEMENTS and end < pairs.stop:
+            yield range(first, end)
+            first = end
+        yield range(first, pairs.stop)
+
+    def _of_pairs(self, first: int, last: int, heads: range) -> Elements:
         """Evaluate each distance that occurs once."""
         if self.pairs.is_contiguous:
-            return self._of_runs(first, last, head)
+            return self._of_runs(first, last, heads)
         some, place = distinct(self.pairs.distances(first, last))
-        return _rounded(self.of_distance.values(some, head), self.dtype)[place]
+        return _rounded(self.of_distance.values(some, heads), self.dtype)[..., place]
 
-    def _of_runs(self, first: int, last: int, head: int) -> Elements:
+    def _of_runs(self, first: int, last: int, heads: range) -> Elements:
         """Evaluate queries and keys that follow each other: each row is the last one moved on."""
         columns = self.pairs.keys.count
         row, column = divmod(first, columns)
         rows = (last - 1) // columns + 1 - row
         begin = self.pairs.keys.runs[0].first - self.pairs.queries.runs[0].first - row
         if rows == 1:
-            return self._rounded(begin + column, begin + column + last - first - 1, head)
-        every = self._rounded(begin - (rows - 1), begin + columns - 1, head)
-        (item,) = every.strides
-        table = as_strided(every[rows - 1 :], (rows, columns), (-item, item), writeable=False)
-        return table.reshape(-1)[column : column + last - first]
+            return self._rounded(begin + column, begin + column + last - first - 1, heads)
+        every = self._rounded(begin - (rows - 1), begin + columns - 1, heads)
+        *of_heads, item = every.strides
+        shape = (*every.shape[:-1], rows, columns)
+        rolled = as_strided(
+            every[..., rows - 1 :], shape, (*of_heads, -item, item), writeable=False
+        )
+        return rolled.reshape(*every.shape[:-1], -1)[..., column : column + last - first]
 
-    def _rounded(self, low: int, high: int, head: int) -> Elements:
+    def _rounded(self, low: int, high: int, heads: range) -> Elements:
         """Evaluate all distances from low to high."""
         every = np.arange(low, high + 1, dtype=np.int64)
-        return _rounded(self.of_distance.values(every, head), self.dtype)
+        return _rounded(self.of_distance.values(every, heads), self.dtype)
 
 
 def _rounded(values: Elements, dtype: DType) -> Elements:

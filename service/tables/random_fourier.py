@@ -28,15 +28,17 @@ from service.tables.angle import (
 )
 from service.tables.document import Document
 from service.tables.dtypes import DType, Elements, round_into
-from service.tables.real_positions import counted
+from service.tables.real_positions import counted, most_units
 from service.tables.scaling import Decimals
-from service.tables.table import RowTable, steps
+from service.tables.table import FREQUENCY_WORK, RowTable, steps
 
 MAX_NUMBERS = 4096
-"""Distinct numbers: the logarithm of one, and its frequencies, cost as much as some 3000 sines."""
+"""Distinct numbers: the logarithm of one takes as long as a dozen frequencies."""
 
 MAX_NUMBER = 1e17
 """How large numbers may be, so that 2π times as much is in the range of phases."""
+
+_LOGARITHM_WORK = 2**12
 
 # Arrays of a row's width that one step goes through.
 _ARRAYS = 6
@@ -56,7 +58,7 @@ def gaussian(
         dtype: a real element type.
     """
     numbers, row = np.unique(x, return_inverse=True)
-    table = GaussianTable(_exact(numbers, log=log), row, weight, flip_sin_to_cos, dtype)
+    table = GaussianTable(numbers, log, row, weight, flip_sin_to_cos, dtype)
     parameters = {"log": log, "flip_sin_to_cos": flip_sin_to_cos}
     return Document(
         "encoding-fourier",
@@ -65,12 +67,6 @@ def gaussian(
         axes=("row", "channel"),
         states_axes=True,
     )
-
-
-def _exact(numbers: Float64s, *, log: bool) -> tuple[Decimal, ...]:
-    context = exact_context()
-    exact = map(Decimal, numbers.tolist())
-    return tuple(map(context.ln, exact)) if log else tuple(exact)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,13 +84,15 @@ class GaussianTable(RowTable):
 
     Attributes:
         numbers: the different ones.
+        is_log: whether their logarithms are multiplied.
         row: which of them each row is of.
         weight: one for each pair of channels.
         is_flipped: whether the cosines come first.
         dtype: a real element type.
     """
 
-    numbers: tuple[Decimal, ...]
+    numbers: Float64s
+    is_log: bool
     row: Int64s
     weight: Float64s
     is_flipped: bool
@@ -109,6 +107,12 @@ class GaussianTable(RowTable):
     def work_per_element(self) -> int:
         """As much as two sines: nothing is shared between rows."""
         return 2
+
+    @property
+    def setup_work(self) -> int:
+        """A frequency for each number and unit, and the logarithm of each number."""
+        frequencies = FREQUENCY_WORK * most_units(len(self.weight))
+        return len(self.numbers) * (frequencies + (_LOGARITHM_WORK if self.is_log else 0))
 
     @property
     def row_width(self) -> int:
@@ -131,7 +135,14 @@ class GaussianTable(RowTable):
 
     @cached_property
     def _signs(self) -> Float64s:
-        return np.array([-1.0 if number.is_signed() else 1.0 for number in self.numbers])
+        return np.array([-1.0 if number.is_signed() else 1.0 for number in self._exact])
+
+    @cached_property
+    def _exact(self) -> Decimals:
+        """Give the numbers, or their logarithms; each for itself, so that other threads go on."""
+        context = exact_context()
+        exact = [Decimal(number) for number in self.numbers.tolist()]
+        return [context.ln(number) for number in exact] if self.is_log else exact
 
     @cached_property
     def _units(self) -> Sequence[_Weights]:
@@ -139,7 +150,7 @@ class GaussianTable(RowTable):
         units = []
         for exponent in np.unique(exponents).tolist():
             (places,) = np.nonzero(exponents == exponent)
-            unit = _radians(self.numbers, exponent)
+            unit = _radians(self._exact, exponent)
             units.append(_Weights(places, integers[places], fixed_point(unit)))
         return units
 

@@ -13,6 +13,7 @@ A scale is rounded by 1 of its size, as is the product with it: below 6 times th
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from math import prod
 from typing import Protocol, TypeAlias
 
 import numpy as np
@@ -31,9 +32,9 @@ from service.tables.channels import Channels
 from service.tables.document import ParameterValue
 from service.tables.dtypes import DType, Elements, round_into
 from service.tables.frequencies import FrequencyRule
-from service.tables.phasor import component
-from service.tables.positions import Positions, Run
-from service.tables.table import RowTable, steps
+from service.tables.phasor import sines_and_cosines
+from service.tables.positions import Positions
+from service.tables.table import FREQUENCY_WORK, RowTable, steps
 
 MIN_REAL_POSITION = 1e-30
 """The smallest but 0: times the slowest frequency of a base of MAX_SCALED_BASE its last bit stays
@@ -42,6 +43,9 @@ in the range of phases."""
 # Units are 2^0, 2^-8, 2^-16, …: an odd integer of 53 bits has 60 bits in the unit below its own.
 _UNIT_BITS = 8
 _SIGNIFICAND_BITS = 53
+
+# The last bit of MIN_REAL_POSITION is 2^-152.
+_UNITS = 20
 
 # Arrays of a row's width that one step goes through.
 _ARRAYS = 4
@@ -91,7 +95,7 @@ class RealPositions:
 
     def whole(self) -> Positions:
         """Give them as integers, which all of them must be."""
-        return Positions.of_runs(Run(int(value), 1, 1) for value in self.values)
+        return Positions.of_runs(map(int, self.values))
 
     def parameters(self) -> dict[str, ParameterValue]:
         """Spell them as canonical parameters."""
@@ -126,6 +130,11 @@ def counted(values: Float64s) -> tuple[Int64s, Int64s]:
     return np.where(is_whole, np.where(is_whole, values, 0.0).astype(np.int64), fractional), unit
 
 
+def most_units(values: int) -> int:
+    """Tell how many exponents so many values may have, none of them out of range."""
+    return min(values, _UNITS)
+
+
 @dataclass(frozen=True, eq=False)
 class RealPhasorTable(RowTable):
     """A table of sines and cosines of real positions times frequencies, one row a position.
@@ -152,6 +161,12 @@ class RealPhasorTable(RowTable):
         return 2
 
     @property
+    def setup_work(self) -> int:
+        """Its frequencies, for each unit there may be."""
+        rows = prod(self.shape) // self.row_width
+        return FREQUENCY_WORK * self.rule.count * most_units(rows)
+
+    @property
     def row_width(self) -> int:
         """Channels in a row."""
         return self.channels.width
@@ -174,18 +189,16 @@ class RealPhasorTable(RowTable):
         exact = np.empty((len(values), self.row_width))
         for unit in np.unique(units).tolist():
             (chosen,) = np.nonzero(units == unit)
-            both = _sines_and_cosines(self.rule, unit, integers[chosen])
+            both = _of_unit(self.rule, unit, integers[chosen])
             exact[chosen] = both.take(columns, axis=1)
         return exact
 
 
-def _sines_and_cosines(rule: FrequencyRule, exponent: int, integers: Int64s) -> Float64s:
+def _of_unit(rule: FrequencyRule, exponent: int, integers: Int64s) -> Float64s:
     """Give the sines, then the cosines, of integers (m,) of a unit: (m, 2n)."""
     if exponent == 0:
-        both = component(rule, "sin", integers), component(rule, "cos", integers)
-    else:
-        both = sin_cos(_frequencies(rule, exponent), integers)
-    return np.concatenate(both, axis=1)
+        return sines_and_cosines(rule, integers)
+    return np.concatenate(sin_cos(_frequencies(rule, exponent), integers), axis=1)
 
 
 _CACHE_BYTES = 16 * 1024 * 1024

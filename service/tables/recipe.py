@@ -14,7 +14,7 @@ from service.tables.grid import GridAxis
 from service.tables.phasor import PhasorTable
 from service.tables.real_positions import AnyPositions, RealPhasorTable, RealPositions
 from service.tables.sincos_grid import Along, Block, GridTable
-from service.tables.table import RowTable, Table
+from service.tables.table import RowTable, Table, setup_work
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +53,10 @@ class Recipe:
         """Spell it as canonical parameters."""
         return {**self.of_frequencies, **self.of_channels}
 
+    def rows(self, positions: AnyPositions) -> Mapping[str, ParameterValue]:
+        """Spell positions as canonical parameters."""
+        return positions.parameters()
+
     def table(self, positions: AnyPositions, dtype: DType, shape: tuple[int, ...]) -> Table:
         """Describe the rows of positions, in any shape whose size is rows × channels."""
         if isinstance(positions, RealPositions):
@@ -83,6 +87,10 @@ class SpreadRecipe(Recipe):
     def width(self) -> int:
         """Channels of a row."""
         return self.channels.width + self.has_coordinates
+
+    def rows(self, positions: AnyPositions) -> Mapping[str, ParameterValue]:
+        """Spell how many there are."""
+        return {"seq_len": positions.count}
 
     def table(self, positions: AnyPositions, dtype: DType, shape: tuple[int, ...]) -> Table:
         """Describe as many rows as there are positions, which are 0, 1, …."""
@@ -124,6 +132,11 @@ class ZeroRow(RowTable):
     def shape(self) -> tuple[int, ...]:
         """The shape of the whole."""
         return self.table.shape
+
+    @property
+    def setup_work(self) -> int:
+        """That of the other rows."""
+        return setup_work(self.table)
 
     @property
     def row_width(self) -> int:

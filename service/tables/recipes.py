@@ -31,15 +31,23 @@ class Ends:
 
     Attributes:
         least_name, greatest_name: the parameters that they are.
-        least, greatest: the numbers, timescales (of which a base is one) or frequencies.
-        slowest: a frequency that none is below.
+        least, greatest: the numbers, the second of which may be the smaller one.
+        is_of_frequencies: whether they are those, not timescales (of which a base is one).
     """
 
     least_name: str
     greatest_name: str
     least: float
     greatest: float
-    slowest: float
+    is_of_frequencies: bool
+
+    @property
+    def frequencies(self) -> tuple[float, float]:
+        """Give the slowest frequency there may be, and the fastest."""
+        first, last = self.least, self.greatest
+        if not self.is_of_frequencies:
+            last = self.least / self.greatest * self.least
+        return min(first, last), max(first, last)
 
 
 def ends(convention: Convention, given: Mapping[str, Any]) -> Ends:
@@ -48,8 +56,7 @@ def ends(convention: Convention, given: Mapping[str, Any]) -> Ends:
     if convention.has_bounds:
         names = "min_freq", "max_freq"
     least, greatest = (given.get(name, _DEFAULTS[name]) for name in names)
-    slowest = least if convention.has_bounds else least / greatest * least
-    return Ends(*names, least, greatest, slowest)
+    return Ends(*names, least, greatest, convention.has_bounds)
 
 
 def recipe(name: str, d_model: int, given: Mapping[str, Any]) -> Recipe:
@@ -68,10 +75,9 @@ def recipe(name: str, d_model: int, given: Mapping[str, Any]) -> Recipe:
     flip = next((flag for flag in ("cos_first", "flip_sin_to_cos") if flag in convention.takes), "")
     is_flipped = given.get(flip, False)
     scale = given.get("scale", _scale(convention, d_model))
-    rows = {
-        "offset": given.get("offset", convention.offset),
-        "padding_idx": given.get("padding_idx", convention.padding_idx),
-    }
+    padding_idx = given.get("padding_idx", convention.padding_idx)
+    first = padding_idx + 1 if convention.offset is None else convention.offset
+    rows = {"offset": given.get("offset", first), "padding_idx": padding_idx}
     optional = {flip: is_flipped, "scale": scale, **rows}
     return Recipe(
         rule,

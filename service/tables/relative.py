@@ -13,11 +13,11 @@ from service.tables.angle import Float64s, Int64s
 from service.tables.document import Document, ParameterValue
 from service.tables.dtypes import DType, Elements, round_into
 from service.tables.frequencies import Geometric
-from service.tables.phasor import component
+from service.tables.phasor import component, sines_and_cosines
 from service.tables.positions import Positions
 from service.tables.sinusoidal import geometric
 from service.tables.sums import sum_of_halves
-from service.tables.table import RowTable, steps
+from service.tables.table import FREQUENCY_WORK, RowTable, steps
 
 
 def operator(
@@ -59,6 +59,11 @@ class OperatorTable(RowTable):
     shape: tuple[int, ...]
 
     @property
+    def setup_work(self) -> int:
+        """Its frequencies."""
+        return FREQUENCY_WORK * self.rule.count
+
+    @property
     def row_width(self) -> int:
         """Channels of the encoding."""
         return self.rule.dim
@@ -69,8 +74,8 @@ class OperatorTable(RowTable):
         matrix, channel = np.divmod(number, self.row_width)
         pair, is_cosine = self._pair_of(channel)
         offsets = self.offsets.at(int(matrix[0]), int(matrix[-1]) + 1)
-        cos = component(self.rule, "cos", offsets)[matrix - matrix[0], pair]
-        sin = component(self.rule, "sin", offsets)[matrix - matrix[0], pair]
+        both, row = sines_and_cosines(self.rule, offsets), matrix - matrix[0]
+        sin, cos = both[row, pair], both[row, pair + self.rule.count]
 
         to_sine, to_cosine = self._channels_of(pair)
         rows[...] = 0
@@ -131,6 +136,11 @@ class SimilarityTable(RowTable):
     def work_per_element(self) -> int:
         """As many cosines as there are frequencies."""
         return self.rule.count
+
+    @property
+    def setup_work(self) -> int:
+        """Its frequencies."""
+        return FREQUENCY_WORK * self.rule.count
 
     @property
     def row_width(self) -> int:

@@ -16,10 +16,10 @@ from service.tables.channels import Channels
 from service.tables.document import Document, ParameterValue
 from service.tables.dtypes import DType, Elements, round_into
 from service.tables.frequencies import Geometric
-from service.tables.phasor import PhasorTable, component
+from service.tables.phasor import PhasorTable, sines_and_cosines
 from service.tables.positions import Positions, Run
 from service.tables.sinusoidal import geometric
-from service.tables.table import RowTable, steps
+from service.tables.table import FREQUENCY_WORK, RowTable, steps
 
 AttentionType: TypeAlias = Literal["bi", "uni"]
 
@@ -162,6 +162,11 @@ class MirroredTable(RowTable):
         return self.positions.count, 2, 2 * self.rule.count
 
     @property
+    def setup_work(self) -> int:
+        """Its frequencies."""
+        return FREQUENCY_WORK * self.rule.count
+
+    @property
     def row_width(self) -> int:
         """Channels of both directions."""
         return 4 * self.rule.count
@@ -170,9 +175,7 @@ class MirroredTable(RowTable):
         """Compute rows from the one numbered first on; a sine of −r is minus that of r."""
         for part in steps(len(rows), _ARRAYS * self.rule.count):
             positions = self.positions.at(first + part.start, first + part.stop)
-            sine, cosine = (
-                component(self.rule, "sin", positions),
-                component(self.rule, "cos", positions),
-            )
-            exact = np.concatenate([sine, cosine, 0.0 - sine, cosine], axis=1)
+            both = sines_and_cosines(self.rule, positions)
+            opposite = 0.0 - both[:, : self.rule.count], both[:, self.rule.count :]
+            exact = np.concatenate([both, *opposite], axis=1)
             round_into(exact, rows[part], self.dtype)

@@ -29,7 +29,7 @@ from service.tables.phasor import component
 from service.tables.query_key import QueryKey
 from service.tables.scaling import Decimals
 from service.tables.sums import sum_of_halves
-from service.tables.table import steps
+from service.tables.table import FREQUENCY_WORK, steps
 
 MAX_BASE = 1e100
 """The base of the frequencies: the squares of their sines keep all their digits."""
@@ -73,15 +73,26 @@ class Sandwich:
         """As many sines as there are frequencies."""
         return self.rule.count
 
-    def values(self, distances: Int64s, head: int) -> Float64s:
-        """Evaluate distances (n,) for one head, counted from 0."""
+    @property
+    def setup_work(self) -> int:
+        """Its frequencies."""
+        return FREQUENCY_WORK * self.rule.count
+
+    def values(self, distances: Int64s, heads: range) -> Float64s:
+        """Evaluate distances (n,) for heads, counted from 0."""
         lengths = np.maximum(-distances, 0) if self.is_causal else np.abs(distances)
-        values = np.empty(len(lengths))
+        sums = np.empty(len(lengths))
         for part in steps(len(lengths), self.rule.count):
             sines = component(self.rule, "sin", lengths[part])
-            sums = sum_of_halves(sines * sines)
-            values[part] = 0.0 - sums * self.num_heads / (4.0 * (head + 1))
-        return values
+            sums[part] = sum_of_halves(sines * sines)
+        share = 4.0 * np.arange(heads.start + 1, heads.stop + 1)[:, np.newaxis]
+        return np.asarray(0.0 - sums * self.num_heads / share)
+
+    def bound(self, pairs: QueryKey, heads: range) -> float:
+        """Bound the size of biases: no sine is above 1, and none above half of the distance."""
+        farthest = pairs.farthest_behind if self.is_causal else pairs.farthest
+        sines = min(1.0, farthest * farthest / 4)
+        return self.rule.count * sines * self.num_heads / (4.0 * (heads.start + 1))
 
 
 def bias(*, sandwich: Sandwich, pairs: QueryKey, head: int | None, dtype: DType) -> Document:

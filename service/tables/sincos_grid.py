@@ -23,7 +23,7 @@ from service.tables.dtypes import DType, Elements, round_into
 from service.tables.frequencies import FrequencyRule
 from service.tables.grid import GridAxis, Picked
 from service.tables.phasor import component
-from service.tables.table import RowTable, steps
+from service.tables.table import FREQUENCY_WORK, RowTable, steps
 
 Content: TypeAlias = Literal["sin", "cos", "coordinate"]
 
@@ -168,6 +168,11 @@ class GridTable(RowTable):
     def work_per_element(self) -> int:
         """As much as two sines, where each token has a position of its own along an axis."""
         return 2
+
+    @property
+    def setup_work(self) -> int:
+        """The frequencies of all axes."""
+        return FREQUENCY_WORK * sum(along.rule.count for along in self.along.values())
 
     @property
     def row_width(self) -> int:

@@ -42,7 +42,7 @@ def encoding(*, recipe: Recipe, positions: AnyPositions, batch: bool, dtype: DTy
     """
     parameters: dict[str, ParameterValue] = {
         **recipe.parameters(),
-        **positions.parameters(),
+        **recipe.rows(positions),
         "batch": batch,
     }
     shape = (*((1,) if batch else ()), positions.count, recipe.width)
@@ -70,9 +70,9 @@ class Sum:
     """The addition of the encoding to embeddings: x + P, or √d_model·x + P.
 
     Computed in float64 and rounded once to x's type. The error before that rounding is below
-    5·2^-53, that of P, plus 2^-53 of the sum's size for its rounding, and with the factor 2·2^-53
-    of the size of √d_model·x for those of the root and the product. NaN and infinity pass through;
-    what is too large for the type becomes infinite.
+    5·2^-53, that of P, or 6·2^-53 of its scale where it has one, plus 2^-53 of the sum's size for
+    its rounding, and with the factor 2·2^-53 of the size of √d_model·x for those of the root and
+    the product. NaN and infinity pass through; what is too large for the type becomes infinite.
     """
 
     recipe: Recipe
@@ -83,7 +83,7 @@ class Sum:
         """Spell what is added."""
         return {
             **self.recipe.parameters(),
-            **self.positions.parameters(),
+            **self.recipe.rows(self.positions),
             "scale_embeddings": self.scale_embeddings,
         }
 

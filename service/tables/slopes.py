@@ -19,11 +19,14 @@ from service.tables import scaling
 from service.tables.angle import Float64s, exact_context
 from service.tables.document import Document, ParameterValue
 from service.tables.dtypes import DType, Elements, round_into
-from service.tables.table import RowTable
+from service.tables.table import FREQUENCY_WORK, RowTable
 from service.tables.twofold import Twofold, of_floats
 
 MAX_BIAS_MAX = 100.0
 """The exponent of the smallest slope."""
+
+# Slopes that are evaluated at least, which takes some milliseconds.
+_FEWEST = 1024
 
 
 class Slopes(Protocol):
@@ -33,8 +36,11 @@ class Slopes(Protocol):
     def count(self) -> int:
         """How many there are."""
 
-    def pairs(self) -> Twofold:
-        """Evaluate them, each (count,)."""
+    def pairs(self, heads: range) -> Twofold:
+        """Evaluate those of heads that follow each other, (heads,)."""
+
+    def sizes(self, heads: range) -> Float64s:
+        """Give the size of those of heads, right to 2^-40 of it, without evaluating them."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +57,11 @@ class SlopeRule:
     count: int
     bias_max: float
 
+    @property
+    def setup_work(self) -> int:
+        """A frequency for each slope."""
+        return FREQUENCY_WORK * self.count
+
     def parameters(self) -> dict[str, ParameterValue]:
         """Spell it."""
         return {
@@ -59,27 +70,41 @@ class SlopeRule:
             "alibi_bias_max": self.bias_max,
         }
 
-    def exact(self) -> list[Decimal]:
-        """Evaluate the slopes."""
-        power = 1 << (self.count.bit_length() - 1)
-        if self.convention == "paper" or power == self.count:
-            return self._series(self.count)
-        others = self._series(2 * power)[0::2]
-        return self._series(power) + others[: self.count - power]
+    def exact(self, heads: int) -> list[Decimal]:
+        """Evaluate the slopes of the first so many heads."""
+        own = min(heads, self._of_one_series)
+        others = self._series(2 * self._of_one_series, 2 * (heads - own))[0::2]
+        return self._series(self._of_one_series, own) + others
 
-    def pairs(self) -> Twofold:
-        """Evaluate the slopes as pairs."""
-        return _pairs_of(self)
+    def pairs(self, heads: range) -> Twofold:
+        """Evaluate the slopes of heads as pairs."""
+        # So many that the next heads seldom need others.
+        known = min(self.count, max(_FEWEST, 1 << (heads.stop - 1).bit_length()))
+        return Twofold(*(part[heads.start : heads.stop] for part in _pairs_of(self, known)))
 
-    def _series(self, heads: int) -> list[Decimal]:
+    def sizes(self, heads: range) -> Float64s:
+        """Give the size of the slopes of heads, nearly."""
+        head, own = np.arange(heads.start, heads.stop), self._of_one_series
+        place = np.where(head < own, head + 1.0, head - own + 0.5)
+        return np.asarray(np.exp2(place * (-self.bias_max / own)))
+
+    @property
+    def _of_one_series(self) -> int:
+        """How many heads have the slopes of as many, before those that have others."""
+        if self.convention == "paper":
+            return self.count
+        return 1 << (self.count.bit_length() - 1)
+
+    def _series(self, heads: int, count: int) -> list[Decimal]:
+        """Evaluate the first slopes of a series for a number of heads."""
         base = exact_context().power(Decimal(2), Decimal(self.bias_max))
-        return scaling.default(base, 2 * heads, heads + 1)[1:]
+        return scaling.default(base, 2 * heads, count + 1)[1:]
 
 
 @lru_cache(maxsize=64)
-def _pairs_of(rule: SlopeRule) -> Twofold:
+def _pairs_of(rule: SlopeRule, heads: int) -> Twofold:
     context = exact_context()
-    exact = rule.exact()
+    exact = rule.exact(heads)
     high = [float(slope) for slope in exact]
     rest = [context.subtract(slope, Decimal(h)) for slope, h in zip(exact, high, strict=True)]
     return Twofold(np.array(high), np.array([float(part) for part in rest]))
@@ -96,9 +121,13 @@ class GivenSlopes:
         """As many as were sent."""
         return len(self.values)
 
-    def pairs(self) -> Twofold:
+    def pairs(self, heads: range) -> Twofold:
         """Give them as they are."""
-        return of_floats(self.values)
+        return of_floats(self.values[heads.start : heads.stop])
+
+    def sizes(self, heads: range) -> Float64s:
+        """Give their size."""
+        return np.abs(self.values[heads.start : heads.stop])
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,13 +143,19 @@ class SlopesTable(RowTable):
         return (self.rule.count,)
 
     @property
+    def setup_work(self) -> int:
+        """That of the rule."""
+        return self.rule.setup_work
+
+    @property
     def row_width(self) -> int:
         """A row is one slope."""
         return 1
 
     def fill(self, first: int, rows: Elements) -> None:
         """Give slopes from the one numbered first on."""
-        round_into(self.rule.pairs().high[first : first + len(rows)], rows[:, 0], self.dtype)
+        heads = range(first, first + len(rows))
+        round_into(self.rule.pairs(heads).high, rows[:, 0], self.dtype)
 
 
 def slopes(*, rule: SlopeRule, dtype: DType) -> Document:

@@ -36,6 +36,34 @@ class Table(Protocol):
         """
 
 
+def setup_work(table: object) -> int:
+    """Count what comes before the first element of a table where nobody has asked for it before.
+
+    That is nothing, unless the table has a ``setup_work`` that says how much at most: numbers of
+    many digits that are evaluated first, each as FREQUENCY_WORK.
+    """
+    # Every answer asks: to test for a protocol takes ten times as long.
+    work: int = getattr(table, "setup_work", 0)
+    return work
+
+
+def overflows(table: object) -> bool:
+    """Tell, before any is computed, whether numbers of a table may be too large for its type.
+
+    They are not, unless the table has an ``overflows`` that says so: they are infinite then.
+    """
+    says: bool = getattr(table, "overflows", False)
+    return says
+
+
+FREQUENCY_WORK = 2**8
+"""What a frequency counts for before the first element.
+
+It takes ten times as much in sines, or more; but it is kept, and the widths of models, up to 1024
+frequencies, are not to wait behind long work for these some 20 ms.
+"""
+
+
 def size(table: Table) -> int:
     """Count the elements of a table."""
     return prod(table.shape)
@@ -60,6 +88,20 @@ def steps(rows: int, row_elements: int) -> Iterator[slice]:
     step = max(1, STEP_ELEMENTS // row_elements)
     for first in range(0, rows, step):
         yield slice(first, min(first + step, rows))
+
+
+def rounds(start: int, stop: int, row_elements: int) -> Iterator[tuple[range, range]]:
+    """Cut a flat range over rows into steps of bounded size: whole rows, or a part of one.
+
+    Each is the rows, and the elements that it takes of each.
+    """
+    while start < stop:
+        row, first = divmod(start, row_elements)
+        most = min(stop - start, STEP_ELEMENTS)
+        whole = 0 if first else most // row_elements
+        last = row_elements if whole else min(first + most, row_elements)
+        yield range(row, row + max(whole, 1)), range(first, last)
+        start += max(whole, 1) * (last - first)
 
 
 class RowTable(ABC):

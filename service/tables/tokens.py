@@ -69,3 +69,9 @@ def tokens(
         table = ZeroRow(turning, listed, recipe.padding_idx)
     arrays = {"encoding": table, "position_ids": StoredTable(rows, INT64)}
     return Document("encoding-tokens", spelled, arrays, has_parts=True)
+
+
+def numbers(spelled: dict[str, ParameterValue], rows: Int64s) -> Document:
+    """Describe the numbers of the rows alone, which know of no channels."""
+    arrays = {"position_ids": StoredTable(rows, INT64)}
+    return Document("encoding-tokens", spelled, arrays, has_parts=True)

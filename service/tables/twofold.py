@@ -31,6 +31,10 @@ class Twofold(NamedTuple):
     high: Float64s
     low: Float64s
 
+    def column(self, some: slice) -> "Twofold":
+        """Give some of numbers (n,) one below the other."""
+        return Twofold(self.high[some, np.newaxis], self.low[some, np.newaxis])
+
 
 def constant(value: Decimal) -> Twofold:
     """Give an exact decimal as one pair, within 2^-106 of its size; arrays of shape (1,)."""
@@ -92,10 +96,24 @@ def _leading(numbers: Float64s) -> Float64s:
     return (numbers.view(np.uint64) & _LEADING_BITS).view(np.float64)
 
 
-def in_steps(evaluate: Callable[[Int64s], Float64s], numbers: Int64s) -> Float64s:
-    """Evaluate integers (n,) a few at a time, so that a core's own cache holds all it takes."""
-    values = np.empty(len(numbers))
-    for first in range(0, len(numbers), _CACHED_ELEMENTS):
-        part = slice(first, first + _CACHED_ELEMENTS)
-        values[part] = evaluate(numbers[part])
+def in_blocks(evaluate: Callable[[slice, slice], Float64s], rows: int, columns: int) -> Float64s:
+    """Evaluate a matrix a few elements at a time, so that a core's own cache holds all it takes.
+
+    Args:
+        evaluate: gives what is in some rows and columns, or in one row that is right for all.
+        rows: how many there are.
+        columns: how many there are.
+    """
+    values = np.empty((rows, columns))
+    step = max(1, _CACHED_ELEMENTS // max(1, columns))
+    for row in range(0, rows, step):
+        some = slice(row, row + step)
+        for column in range(0, columns, _CACHED_ELEMENTS):
+            part = slice(column, column + _CACHED_ELEMENTS)
+            values[some, part] = evaluate(some, part)
     return values
+
+
+def in_steps(evaluate: Callable[[Int64s], Float64s], numbers: Int64s) -> Float64s:
+    """Evaluate integers (n,) a few at a time, as ``in_blocks`` does."""
+    return in_blocks(lambda _, part: evaluate(numbers[part]), 1, len(numbers)).reshape(-1)

@@ -48,6 +48,38 @@ CASES = [
 ]
 EVERY_URL = pytest.mark.parametrize(("url", "extension"), CASES)
 
+WAYS = [
+    ("/encoding?seq_len=2&d_model=2&batch=true", "leave out batch", "&batch=true", ""),
+    ("/rope?seq_len=2&head_dim=4&pack=flat&batch=true", "leave out batch", "&batch=true", ""),
+    ("/relative/alibi?query_len=2&num_heads=2", "add head=0", "?", "?head=0&"),
+    ("/relative/alibi?key_len=2&num_heads=2&form=key", "add head=0", "?", "?head=0&"),
+    ("/relative/kerple?query_len=2&num_heads=2&convention=nemo", "add head=0", "?", "?head=0&"),
+    ("/relative/sandwich?query_len=2&num_heads=2&head_dim=4", "add head=0", "?", "?head=0&"),
+    ("/relative/swin-v2?window_size=2,2", "add axis=y", "?", "?axis=y&"),
+    ("/relative?d_model=2&offsets=1", "give offset in place of offsets", "offsets", "offset"),
+    (
+        "/relative/xlnet?d_model=2&key_len=2&attn_type=uni&bi_data=true",
+        "leave out bi_data",
+        "&bi_data=true",
+        "",
+    ),
+]
+
+
+@pytest.mark.parametrize(("url", "way", "old", "new"), WAYS, ids=[way[0] for way in WAYS])
+@pytest.mark.parametrize("extension", ["csv", "png"])
+def test_what_a_format_cannot_hold_it_can_in_the_way_that_is_said(
+    client: Client, url: str, way: str, old: str, new: str, extension: str
+) -> None:
+    url = url.replace("?", f".{extension}?")
+
+    refused = client.get(url)
+
+    assert refused.status_code == 422
+    assert f": {way}; these formats can: " in refused.json()["detail"]
+    assert client.get(url.replace(old, new)).status_code == 200
+
+
 ALWAYS = {
     "Array-Shape",
     "Array-Dtype",

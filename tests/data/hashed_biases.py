@@ -75,6 +75,7 @@ def _kerple(place: str, pairs: QueryKey, dtype: DType) -> Iterator[tuple[str, Ta
         "power": ("relative-kerple", {"a": a, "p": p}),
         "nemo": ("relative-kerple", {"a": a, "p": p * 3}),
         "nemo of b": ("relative-kerple-bias", {"a": a, "p": p, "b": a[::-1].copy()}),
+        "nemo of b below 0": ("relative-kerple", {"a": a, "p": p, "b": -a[::-1]}),
     }
     for name, (kind, numbers) in every.items():
         for is_causal in (False, True):

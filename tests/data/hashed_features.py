@@ -30,6 +30,10 @@ def _timesteps(dtype: DType) -> Iterator[tuple[str, Table]]:
             (16, False, 1.0, 1.0, 10000.0),
             (17, True, 0.0, 1000.0, 10000.0),
             (10, False, 2.5, 0.3, 37.5),
+            (12, False, 1.0, -1.0, 10000.0),
+            (13, True, 0.0, -0.3, 10000.0),
+            (9, False, 1.0, 0.0, 10000.0),
+            (14, False, 1.0, 1.0, 0.001),
         ):
             document = timesteps.timesteps(
                 steps=steps,

@@ -30,6 +30,7 @@ _CHOSEN: Mapping[str, tuple[str, int, int, Mapping[str, Any]]] = {
     "detr normalized": ("detr", 2, 16, {"normalize": True}),
     "detr scaled": ("detr", 2, 16, {"normalize": True, "scale": 1.5, "base": 20.0}),
     "diffusers scaled": ("diffusers", 2, 16, {"base_size": 9, "interpolation_scale": 1.7}),
+    "diffusers stretched": ("diffusers", 2, 16, {"base_size": 12.3}),
     "diffusers tokens": ("diffusers", 2, 16, {"cls_token": True, "extra_tokens": 3}),
     "diffusers video": (
         "diffusers",

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from service.app import create_app
+from service.delivery.bodies import reading_work
 from service.settings import Settings
 from tests.client import Client, client_of
 
@@ -163,3 +164,8 @@ def test_nesting_is_a_problem_at_whatever_depth(client: Client, text: str) -> No
             "/encoding", content=body, headers={"Content-Type": "application/json"}
         )
         assert answer.status_code == 422
+
+
+def test_a_byte_of_text_is_more_work_than_one_of_an_array() -> None:
+    assert reading_work(b"1,2", is_text=True) == 48
+    assert reading_work(b"123", is_text=False) == 3

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.delivery.composition import Composition, InputArray
-from service.delivery.parameters import NoParameters
+from service.delivery.composition import Choice, Composition, InputArray
+from service.delivery.parameters import NoParameters, Parameters
 from service.errors import InvalidBody, InvalidParameters
+from service.formats.received import Input
 from service.tables.document import Document
 from service.tables.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT64, DType
 from service.tables.table import StoredTable
@@ -25,7 +26,7 @@ def stored(elements: object, dtype: DType = FLOAT64) -> StoredTable:
     return StoredTable(np.array(elements, dtype=dtype.storage), dtype)
 
 
-def made(_: NoParameters, arrays: Mapping[str, StoredTable]) -> Document:
+def made(_: Parameters, arrays: Mapping[str, StoredTable]) -> Document:
     return Document("relative-t5-bias", {}, arrays)
 
 
@@ -41,18 +42,110 @@ COMPOSITION = Composition(
 RIGHT = {"bias": stored([[0.5]]), "buckets": stored([[0]], INT64)}
 
 
-def resolved(**arrays: StoredTable) -> Document:
-    return COMPOSITION.resolve(NoParameters(), arrays)
+def resolved(
+    composition: Composition = COMPOSITION,
+    parameters: Parameters | None = None,
+    is_named: bool = True,
+    /,
+    **arrays: StoredTable,
+) -> Document:
+    content = Input(arrays, is_named=is_named)
+    composition.check(content)
+    return composition.resolve(parameters or NoParameters(), content)
 
 
-def refused(**arrays: StoredTable) -> InvalidBody:
+def refused(
+    composition: Composition = COMPOSITION,
+    is_named: bool = True,
+    /,
+    **arrays: StoredTable,
+) -> InvalidBody:
     with pytest.raises(InvalidBody) as caught:
-        resolved(**arrays)
+        resolved(composition, None, is_named, **arrays)
     return caught.value
 
 
-def test_a_body_for_one_array_holds_the_first_input() -> None:
-    assert COMPOSITION.names == ("bias", "buckets", "mask")
+ONE = stored([[0.5]])
+
+
+def test_an_array_without_a_name_is_the_one_that_is_required() -> None:
+    weighed = replace(COMPOSITION, inputs=(MASK, BIAS))
+    single = replace(COMPOSITION, inputs=(replace(BIAS, is_required=False),))
+
+    for composition in (weighed, single):
+        assert resolved(composition, None, False, array=ONE).arrays == {"bias": ONE}
+
+
+def test_an_array_without_a_name_that_could_be_several_is_refused() -> None:
+    optional = replace(COMPOSITION, inputs=(replace(BIAS, is_required=False), MASK))
+
+    assert refused(COMPOSITION, False, array=ONE).detail == (
+        "a body in npy is one array without a name, and there are bias, buckets, mask: "
+        "send safetensors or JSON, which name them"
+    )
+    assert "there are bias, mask:" in refused(optional, False, array=ONE).detail
+
+
+class KindParameters(NoParameters):
+    """Parameters that say what an array is."""
+
+    kind: str | None = None
+
+
+CHOSEN = replace(
+    COMPOSITION,
+    parameters=KindParameters,
+    inputs=(replace(BIAS, is_required=False), MASK),
+    choice=Choice("kind", {"numbers": "bias", "truth": "mask"}),
+)
+
+
+def test_a_parameter_may_say_what_an_array_without_a_name_is() -> None:
+    mask = stored([[1]], INT64)
+    numbers, truth = KindParameters(kind="numbers"), KindParameters(kind="truth")
+
+    assert resolved(CHOSEN, numbers, False, array=ONE).arrays == {"bias": ONE}
+    assert resolved(CHOSEN, truth, False, array=mask).arrays == {"mask": mask}
+    assert resolved(CHOSEN, truth, mask=mask).arrays == {"mask": mask}
+    assert resolved(CHOSEN, KindParameters(), mask=mask).arrays == {"mask": mask}
+    with pytest.raises(InvalidParameters, match=r"needs kind=numbers \(bias\) or kind=truth"):
+        resolved(CHOSEN, KindParameters(), False, array=ONE)
+    with pytest.raises(InvalidParameters, match="kind=numbers goes with bias, and that is not"):
+        resolved(CHOSEN, numbers, mask=mask)
+
+
+def test_where_there_is_one_array_its_name_is_of_no_matter() -> None:
+    single = replace(COMPOSITION, inputs=(BIAS,))
+
+    assert resolved(single, **{"decoder.block.0.weight": ONE}).arrays == {"bias": ONE}
+    assert [fault.detail for fault in refused(single, one=ONE, two=ONE).faults] == [
+        "one is no array here; rename it to bias",
+        "two is no array here; rename it to bias",
+        "bias is missing: the bias of each bucket, (buckets, heads)",
+    ]
+
+
+def test_names_that_others_have_are_understood_and_not_taken() -> None:
+    inputs = (replace(BIAS, is_required=False), replace(MASK, aliases=("padding", "bias_mask")))
+    composition = replace(COMPOSITION, inputs=inputs)
+
+    assert composition.names == ("bias", "mask", "padding", "bias_mask")
+    for alias in inputs[1].aliases:
+        error = refused(composition, **{alias: stored([[1]], INT64)})
+        assert error.detail == f"{alias} is no array here; did you mean mask?"
+
+
+def test_what_could_be_either_is_never_guessed() -> None:
+    composition = replace(COMPOSITION, inputs=(replace(BIAS, is_required=False), MASK))
+    described = (
+        "an array is missing: send bias: the bias of each bucket, (buckets, heads); "
+        "or mask: 1 where there is padding"
+    )
+
+    assert refused(composition).detail == described
+    assert refused(composition, bass_mask=ONE).detail == (
+        f"bass_mask is no array here; rename it to bias or mask; {described}"
+    )
 
 
 def test_arrays_reach_the_document_by_name_and_what_is_optional_may_be_left_out() -> None:
@@ -120,8 +213,8 @@ def test_integers_where_real_numbers_are_wanted_are_refused() -> None:
     error = refused(bias=stored([[1]], INT64), buckets=RIGHT["buckets"])
 
     assert error.detail == (
-        "bias holds integers, and must hold floating-point numbers: it is the bias of each "
-        "bucket, (buckets, heads)"
+        "bias holds integers or booleans, and must hold floating-point numbers: it is the bias of "
+        "each bucket, (buckets, heads)"
     )
     assert error.faults[0].where == "/bias"
 
@@ -149,7 +242,7 @@ def test_what_is_unknown_and_what_is_missing_is_said_at_once() -> None:
 
     assert [(fault.where, fault.value, fault.detail) for fault in error.faults] == [
         ("", "buckts", "buckts is no array here; did you mean buckets?"),
-        ("", "zzz", "zzz is no array here; there are bias, buckets, mask"),
+        ("", "zzz", "zzz is no array here; rename it to bias or buckets or mask"),
         ("", None, "bias is missing: the bias of each bucket, (buckets, heads)"),
         ("", None, "buckets is missing: a bucket for each pair"),
     ]
@@ -167,14 +260,14 @@ def test_many_unknown_arrays_and_long_names_make_no_long_error() -> None:
 def test_the_document_is_only_made_of_what_was_taken() -> None:
     seen: list[Mapping[str, Any]] = []
 
-    def kept(_: NoParameters, arrays: Mapping[str, StoredTable]) -> Document:
+    def kept(_: Parameters, arrays: Mapping[str, StoredTable]) -> Document:
         seen.append(arrays)
         return made(_, arrays)
 
     composition = replace(COMPOSITION, document=kept)
     with pytest.raises(InvalidBody):
-        composition.resolve(NoParameters(), {**RIGHT, "buckets": stored([[0.5]])})
-    composition.resolve(NoParameters(), {**RIGHT, "buckets": stored([[2.0]])})
+        resolved(composition, **{**RIGHT, "buckets": stored([[0.5]])})
+    resolved(composition, **{**RIGHT, "buckets": stored([[2.0]])})
 
     (arrays,) = seen
     assert arrays["buckets"].elements.tolist() == [[2]]
@@ -195,8 +288,8 @@ def test_one_of_several_arrays_that_are_made_may_be_asked_for_alone() -> None:
         document=lambda known, arrays: replace(made(known, arrays), has_parts=True),
     )
 
-    assert list(parts.resolve(PartParameters(), RIGHT).arrays) == ["bias", "buckets"]
-    alone = parts.resolve(PartParameters(part="buckets"), RIGHT)
+    assert list(resolved(parts, PartParameters(), **RIGHT).arrays) == ["bias", "buckets"]
+    alone = resolved(parts, PartParameters(part="buckets"), **RIGHT)
     assert (list(alone.arrays), alone.parameters) == (["buckets"], {"part": "buckets"})
     with pytest.raises(InvalidParameters, match="part is one of bias, buckets"):
-        parts.resolve(PartParameters(part="mask"), RIGHT)
+        resolved(parts, PartParameters(part="mask"), **RIGHT)

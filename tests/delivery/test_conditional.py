@@ -1,6 +1,8 @@
 """Entity tags and conditions on them."""
 
+import json
 from dataclasses import replace
+from hashlib import sha256
 
 import numpy as np
 import pytest
@@ -141,3 +143,14 @@ def test_going_on_with_other_bytes_fails_before_anything_else() -> None:
 )
 def test_a_part_is_for_who_holds_the_rest(asked: Asked, span: Span | None) -> None:
     assert asked.span(TAG, 10) == span
+
+
+def test_the_tag_of_a_list_is_that_of_its_json() -> None:
+    listed = replace(DOCUMENT, parameters={"positions": (0.5, 1.0) * 5000, "base": 1.0, "é": True})
+
+    described = [
+        *("encoding", TABLE_REVISION["encoding"], dict(listed.parameters)),
+        *([["encoding", [2, 2], "float64"]], "npy", "", "sha256"),
+    ]
+    expected = sha256(json.dumps(described).encode()).hexdigest()[:32]
+    assert entity_tag(listed, FORMATS["npy"], "sha256") == f'"{expected}"'

@@ -66,6 +66,15 @@ def test_qualities_are_those_of_the_most_specific_range(accept: str | None, qual
         (None, "text/html,application/xhtml+xml,*/*;q=0.8", "json"),
         (None, "image/png", "png"),
         (None, "image/avif,image/webp,image/*,*/*;q=0.8", "png"),
+        (None, "image/png;q=0.5, */*;q=0.4", "png"),
+        (None, "image/png, */*", "json"),
+        (None, "image/png;q=0.8, */*;q=0.8", "json"),
+        (None, "image/png;q=0.8, application/json;q=0.9", "json"),
+        (None, "text/html,application/xml;q=0.9,image/avif,image/png,*/*;q=0.8", "json"),
+        (None, "text/html,image/apng,image/*,*/*;q=0.1", "json"),
+        (None, "text/html;q=0.9, image/png, */*;q=0.8", "png"),
+        (None, "text/html, image/png", "png"),
+        (None, "text/html, image/png, application/json;q=0.001", "json"),
     ],
 )
 def test_the_extension_decides_and_then_accept(

@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import jsonschema
 import numpy as np
 import pytest
 from pydantic import Field
 
-from service.delivery.composition import Composition, InputArray
+from service.delivery.composition import Choice, Composition, InputArray
 from service.delivery.openapi_arrays import posted_operation
 from service.delivery.parameters import Parameters
 from service.delivery.resource import Transform
@@ -30,6 +30,14 @@ class FactorParameters(Parameters):
 
 def applied(parameters: FactorParameters, x: StoredTable) -> tuple[StoredTable, Mapping[str, Any]]:
     return StoredTable(x.elements * parameters.factor, x.dtype), {"factor": parameters.factor}
+
+
+class KindParameters(FactorParameters):
+    """Parameters that say what an array is."""
+
+    kind: Literal["real", "truth"] | None = Field(
+        default=None, description="What it is.", examples=["real"]
+    )
 
 
 def document(parameters: FactorParameters, arrays: Mapping[str, StoredTable]) -> Document:
@@ -130,3 +138,43 @@ def test_where_no_array_is_required_the_first_is_the_example() -> None:
 
     assert described["example"] == {"weight": [[0.5, 1.5]]}
     assert described["schema"]["required"] == []
+
+
+def held(posted: Transform | Composition) -> dict[str, str]:
+    """Give what binary files are said to hold, by format."""
+    content = posted_operation(posted, "")["openapi_extra"]["requestBody"]["content"]
+    binary = {name: FORMATS[name].media_type for name in ("npy", "safetensors")}
+    return {
+        name: content[media_type]["schema"]["description"]
+        for name, media_type in binary.items()
+        if media_type in content
+    }
+
+
+REALS = "(float16, float32 or float64, in safetensors bfloat16, too)"
+TRUTHS = "(integers of any type, booleans, or real numbers that are integers)"
+
+
+def test_what_a_file_holds_is_documented() -> None:
+    weight = f"weight: the learned table, (buckets, heads) {REALS}"
+    mask = f"mask: 1 where there is padding {TRUTHS}"
+
+    assert held(COMPOSITION) == {
+        "npy": f"One array. {weight}.",
+        "safetensors": f"Tensors by name. {weight}; {mask}.",
+    }
+    assert held(replace(COMPOSITION, inputs=(WEIGHT,))) == {
+        "npy": f"One array. {weight}.",
+        "safetensors": f"A tensor, under any name. {weight}.",
+    }
+    assert "each of which is answered under its name" in held(TRANSFORM)["safetensors"]
+
+
+def test_npy_is_only_documented_where_it_is_known_which_array_it_holds() -> None:
+    several = replace(COMPOSITION, inputs=(WEIGHT, replace(MASK, is_required=True)))
+    optional = replace(COMPOSITION, inputs=(replace(WEIGHT, is_required=False), MASK))
+    choice = Choice("kind", {"real": "weight", "truth": "mask"})
+    chosen = replace(optional, parameters=KindParameters, choice=choice)
+
+    assert list(held(several)) == list(held(optional)) == ["safetensors"]
+    assert held(chosen)["npy"].startswith("One array, of which kind says what it is. weight: ")

@@ -1,12 +1,18 @@
 """Parameters: strict, and every fault named."""
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import pytest
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, create_model
 
 from service import grammar
-from service.delivery.parameters import Parameters, nearest, parse_query, read_parameters
+from service.delivery.parameters import (
+    NoParameters,
+    Parameters,
+    choices,
+    parse_query,
+    read_parameters,
+)
 from service.errors import MAX_FAULTS, InvalidParameters
 
 
@@ -121,19 +127,6 @@ def test_long_values_are_shortened() -> None:
     assert len(value) < 100
 
 
-def test_what_is_like_nothing_has_no_nearest() -> None:
-    assert nearest("seqlen", ["seq_len", "start"]) == "seq_len"
-    assert nearest("zzz", ["seq_len", "start"]) is None
-
-
-@pytest.mark.parametrize(
-    ("said", "meant"),
-    [("FLOAT32", "float32"), ("fp16", "float16"), ("BF16", "bfloat16"), ("double", "float64")],
-)
-def test_types_are_known_by_what_they_are_called_elsewhere(said: str, meant: str) -> None:
-    assert nearest(said, ["float16", "bfloat16", "float32", "float64"]) == meant
-
-
 def test_null_is_not_a_way_to_leave_a_parameter_out() -> None:
     with pytest.raises(InvalidParameters, match="layout is null: leave it out"):
         read_parameters(Model, {"seq_len": 1, "layout": None})
@@ -155,4 +148,69 @@ def test_long_names_are_shortened_and_like_nothing() -> None:
 
     assert len(caught.value.detail) < 500
     assert len(caught.value.faults[0].where or "") < 100
-    assert nearest("seq_len" * 20, ["seq_len"]) is None
+
+
+class Named(Parameters):
+    convention: Literal["mae", "detr"]
+    optional: Literal["mae"] | None = None
+
+
+class Related(Model):
+    related: ClassVar = {"/named": Named}
+
+
+def said(model: type[Parameters], **values: object) -> list[str]:
+    with pytest.raises(InvalidParameters) as caught:
+        read_parameters(model, values)
+    return [fault.detail for fault in caught.value.faults]
+
+
+def test_a_word_that_is_missing_is_one_of_those_that_are_listed() -> None:
+    assert said(Named) == ["convention is required: 'mae', 'detr'"]
+    assert choices(Named, "convention") == ("mae", "detr")
+    assert choices(Named, "optional") == choices(Named, "zzz") == choices(Model, "even") == ()
+
+
+def test_what_is_a_parameter_elsewhere_is_said_to_be() -> None:
+    assert said(Related, seq_len=1, convention="mae") == [
+        "convention is not a parameter here; convention is a parameter of /named"
+    ]
+    assert said(Model, seq_len=1, convention="mae") == [
+        "convention is not a parameter here; there are dtype, even, factor, layout, seq_len"
+    ]
+
+
+def test_what_is_near_here_comes_before_what_is_elsewhere() -> None:
+    class Near(Named):
+        seq_lens: int = 0
+
+    class Here(Model):
+        related: ClassVar = {"/near": Near}
+
+    assert said(Here, seq_len=1, seq_lens=1) == [
+        "seq_lens is not a parameter here; did you mean seq_len?"
+    ]
+
+
+def test_a_word_that_may_be_said_elsewhere_is_said_to_be() -> None:
+    class Here(Parameters):
+        related: ClassVar = {"/named": Named}
+        convention: Literal["mae"]
+
+    assert said(Here, convention="detr") == ["convention must be 'mae'; detr is one of /named"]
+    assert said(Here, convention="zzzz") == ["convention must be 'mae'"]
+    assert said(Here, convention=["x"]) == ["convention must be 'mae'"]
+
+
+def test_of_many_names_the_nearest_few_are_listed() -> None:
+    fields = {f"name_{number}": (int, 0) for number in range(20)}
+    many = create_model("Many", __base__=Parameters, **fields)  # type: ignore[call-overload]
+
+    (detail,) = said(many, nmb=1)
+
+    assert detail.startswith("nmb is not a parameter here; there are 20, among them name_")
+    assert detail.count("name_") == 5
+
+
+def test_no_parameter_is_what_there_is_of_none() -> None:
+    assert said(NoParameters, x=1) == ["x is not a parameter here; there are none"]

@@ -6,6 +6,7 @@ import pytest
 from service.delivery.parameters import NoParameters
 from service.delivery.resource import Transform
 from service.errors import InvalidBody, InvalidParameters
+from service.formats.received import Input
 from service.routes.rope import ROPE
 from service.tables.dtypes import FLOAT64, INT64
 from service.tables.table import StoredTable
@@ -51,14 +52,29 @@ def test_only_real_numbers_in_vectors_are_transformed(array: StoredTable, rule: 
     right = StoredTable(np.ones((2, 2)), FLOAT64)
 
     with pytest.raises(InvalidBody, match=rule):
-        TRANSFORM.resolve(NoParameters(), {"k": right, "q": array})
+        TRANSFORM.resolve(NoParameters(), Input({"k": right, "q": array}))
 
 
 def test_an_answer_is_described_by_what_its_arrays_have_in_common() -> None:
     shapes = {"q": (1, 2), "k": (3, 2)}
     arrays = {name: StoredTable(np.zeros(shape), FLOAT64) for name, shape in shapes.items()}
 
-    document = TRANSFORM.resolve(NoParameters(), arrays)
+    document = TRANSFORM.resolve(NoParameters(), Input(arrays))
 
     assert document.parameters == {"start": 0}
     assert {name: table.shape for name, table in document.arrays.items()} == shapes
+
+
+def test_an_array_without_a_name_is_x() -> None:
+    array = StoredTable(np.ones((2, 2)), FLOAT64)
+
+    document = TRANSFORM.resolve(NoParameters(), Input({"the array": array}, is_named=False))
+
+    assert document.arrays == {"x": array}
+
+
+def test_a_body_without_an_array_is_refused() -> None:
+    TRANSFORM.check(Input({"q": StoredTable(np.ones((2, 2)), FLOAT64)}))
+    with pytest.raises(InvalidBody, match=r'send \{"x": \[…\]\}') as caught:
+        TRANSFORM.check(Input({}))
+    assert caught.value.faults[0].where == "/x"

@@ -1,6 +1,7 @@
 """``csv``: rows of numbers that parse back, in blocks that do not show."""
 
 import io
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -82,6 +83,29 @@ def test_what_has_more_axes_or_no_decimals_is_refused(
 
     assert refusal is not None
     assert why in refusal
+
+
+def test_more_axes_than_two_are_refused_with_the_way_around_them() -> None:
+    table = StoredTable(np.zeros((1, 2, 3)), FLOAT64)
+    named = Document("encoding", {}, {"encoding": table}, axes=("batch", "query", "key"))
+    ways = {"batch": "leave out batch", "other": "add other=0"}
+
+    refusals = [CSV.refusal(replace(named, removable=known)) for known in (ways, {})]
+
+    assert (refusals[0] or "").endswith("this array has 3 axes: leave out batch")
+    assert (refusals[1] or "").endswith("this array has 3 axes")
+
+
+def test_no_way_is_shown_that_leads_nowhere() -> None:
+    axes = ("batch", "head", "query", "key")
+    described = Document("x", {}, {"x": StoredTable(np.zeros((1,) * 4), FLOAT64)}, axes=axes)
+    ways = {"head": "add head=0", "batch": "leave out batch"}
+
+    one = CSV.refusal(replace(described, removable={"head": "add head=0"}))
+    both = CSV.refusal(replace(described, removable=ways))
+
+    assert (one or "").endswith("this array has 4 axes")
+    assert (both or "").endswith("this array has 4 axes: leave out batch and add head=0")
 
 
 def test_it_is_only_made_whole() -> None:

@@ -212,3 +212,16 @@ def test_wide_elements_are_sharp_though_there_are_many_of_them_down() -> None:
 
     edges = sum(coloured(dot) == "neither" for dot in shown)
     assert edges <= 9
+
+
+@pytest.mark.parametrize("shape", [(1, 4), (4, 1), (1, 1), (2, 2)])
+def test_a_short_axis_has_a_tick_for_each_of_its_places(shape: tuple[int, int]) -> None:
+    shown = dots(pictured(np.ones(shape)))
+    is_dark = shown.sum(axis=2) < 60
+
+    left = int(is_dark[:, :200].sum(axis=0).argmax())
+    bottom = 300 + int(is_dark[300:].sum(axis=1).argmax())
+    down = is_dark[70:bottom, left - 2].sum()
+    across = is_dark[bottom + 3, left : left + 800].sum()
+
+    assert (down, across) == shape

@@ -1,9 +1,17 @@
 """Numbers as text."""
 
+import json
+
 import numpy as np
 import pytest
 
-from service.formats.numbers import elements_of_block, no_spelling, spelled, spelled_limit_bytes
+from service.formats.numbers import (
+    dumped,
+    elements_of_block,
+    no_spelling,
+    spelled,
+    spelled_limit_bytes,
+)
 from service.tables.document import Document
 from service.tables.dtypes import BFLOAT16, COMPLEX64, FLOAT32, FLOAT64
 from service.tables.positions import Positions
@@ -51,3 +59,11 @@ def test_spelled_numbers_parse_back(value: float) -> None:
     table = StoredTable(np.array([value], "<f4"), FLOAT32)
 
     assert np.float32(spelled(table, 0, (1,))[1:-1].decode()) == table.elements[0]
+
+
+@pytest.mark.parametrize("length", [0, 1, 4096, 4097, 10_000])
+def test_a_parameter_is_spelled_as_json_however_long_it_is(length: int) -> None:
+    value = tuple(k / 3 for k in range(length))
+
+    assert dumped(value) == json.dumps(value)
+    assert [dumped("½"), dumped(True), dumped(1.0)] == ['"\\u00bd"', "true", "1.0"]

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -86,6 +87,15 @@ def test_more_axes_than_two_are_refused_by_their_names() -> None:
 
     assert refusal is not None
     assert refusal.endswith("this array has 3: head, query, key")
+
+
+def test_the_way_around_an_axis_is_shown_where_it_leads_to_two() -> None:
+    axes, ways = ("head", "query", "key"), {"head": "add head=0", "query": "add query=0"}
+    three = replace(document(Counting(2, 3, 4), axes), removable=ways)
+    one = replace(document(Counting(2), axes[:1]), removable=ways)
+
+    assert (PNG.refusal(three) or "").endswith("3: head, query, key: add head=0")
+    assert (PNG.refusal(one) or "").endswith("1: head")
 
 
 def test_several_arrays_are_refused_with_how_to_ask_for_one() -> None:

@@ -121,7 +121,8 @@ def fairseq(case: Case, answers: Answers) -> Arrays:
 
 
 def _tokens(inputs: Arrays, past: int) -> tuple[Query, dict[str, Array]]:
-    query: dict[str, Any] = {"convention": "m2m100", "dtype": "float64"}
+    query: dict[str, Any] = {"dtype": "float64"}
     if "input_ids" in inputs:
-        return query | {"past": past}, {"input_ids": inputs["input_ids"]}
-    return query, {"position_ids": np.asarray(inputs["position_ids"])}
+        counted = {"convention": "m2m100", "past": past}
+        return query | counted, {"input_ids": inputs["input_ids"]}
+    return query | {"convention": "xglm"}, {"position_ids": np.asarray(inputs["position_ids"])}

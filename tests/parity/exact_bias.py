@@ -91,8 +91,11 @@ def _alibi(query: Query, slope_of: list[Any]) -> Arrays:
 
 def kerple(query: Query) -> Arrays:
     heads = query["num_heads"]
-    ones = [mpf(1)] * heads
-    return _kerple(query, {"a": ones, "p": ones, "b": _slopes({"num_heads": heads})})
+    numbers = {name: [mpf(v) for v in query.get(name) or [1]] for name in ("a", "p", "b")}
+    every = {name: values * (heads // len(values)) for name, values in numbers.items()}
+    if query.get("b") is None:
+        every["b"] = _slopes({"num_heads": heads})
+    return _kerple(query, every)
 
 
 def kerple_bias(query: Query, arrays: Arrays) -> Arrays:

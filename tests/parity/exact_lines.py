@@ -12,7 +12,7 @@ from tests.parity.golden import Array, Arrays
 from tests.parity.truth import Truth, truths
 
 _BOUND = 6 * UNIT
-_ENDS = {"tensor2tensor", "fairseq", "m2m100", "whisper"}
+_ENDS = {"tensor2tensor", "fairseq", "m2m100", "xglm", "whisper"}
 _INTERLEAVED = {"keras", "xlm", "positional-encodings"}
 
 

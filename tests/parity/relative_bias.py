@@ -97,9 +97,7 @@ def kerple(case: Case, answers: Answers) -> Arrays:
 def _nemo_kerple(case: Case, answers: Answers) -> Arrays:
     params = Params(case.params)
     lengths, is_whole, heads = _nemo_block(params)
-    if case.inputs:
-        # The factors of the other heads are 0.
-        params.ignore("num_attention_heads_kerple")
+    own = params.take("num_attention_heads_kerple", heads)
     params.finish()
     query: Query = {"convention": "nemo", "causal": False, **_last(*lengths)}
     names = {"kerple_a": "a", "kerple_b": "b", "kerple_p": "p"}
@@ -108,8 +106,17 @@ def _nemo_kerple(case: Case, answers: Answers) -> Arrays:
         asked = query | {"dtype": "float64"}
         found = answers.composed("/relative/kerple/bias", asked, arrays)["bias"]
     else:
-        found = _bias(answers, "/relative/kerple", query | {"num_heads": heads})
+        found = _untrained(answers, query, heads, own if own > 0 else heads)
     return {"bias": _below_diagonal(found, lengths, is_whole=is_whole)[np.newaxis]}
+
+
+def _untrained(answers: Answers, query: Query, heads: int, own: int) -> Array:
+    """Ask for heads of which the first have the slopes of as many, and the others the factor 0."""
+    first = _bias(answers, "/relative/kerple", query | {"num_heads": own})
+    if own == heads:
+        return first
+    others = query | {"num_heads": heads - own, "b": [0.0]}
+    return np.concatenate([first, _bias(answers, "/relative/kerple", others)])
 
 
 def _nemo_block(params: Params) -> tuple[tuple[int, int], bool, int]:

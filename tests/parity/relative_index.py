@@ -1,5 +1,7 @@
 """Numbers of relative positions, of T5, DeBERTa, Shaw, Swin and what follows them."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from tests.parity.asking import Answers, Query
@@ -76,15 +78,18 @@ def deberta_bucket(case: Case, answers: Answers) -> Arrays:
     params = Params(case.params)
     rel, names = case.inputs.get("rel"), ("bucket_size", "max_position")
     if rel is not None:
-        said: Query = {name: params.require(name) for name in names}
+        said: Query = _sizes({name: params.require(name) for name in names})
         params.finish()
         return {"bucket": _of_distances(answers, "/relative/deberta", said, rel, of_keys=False)}
-    sizes = {name: params.take(name, -1) for name in names}
-    # The library has no buckets unless both are positive.
-    query: Query = sizes if min(sizes.values()) > 0 else dict.fromkeys(names, -1)
+    query: Query = _sizes({name: params.take(name, -1) for name in names})
     query |= {"query_len": params.require("query_size"), "key_len": params.require("key_size")}
     params.finish()
     return {"out": _index(answers, "/relative/deberta", query)[np.newaxis]}
+
+
+def _sizes(said: Mapping[str, int]) -> Query:
+    """Say the sizes of buckets; the library has none unless both are positive."""
+    return dict(said) if min(said.values()) > 0 else dict.fromkeys(said, -1)
 
 
 def shaw_clipped(case: Case, answers: Answers) -> Arrays:

@@ -26,14 +26,16 @@ def transformer_xl(case: Case, answers: Answers) -> Arrays:
 def xlnet(case: Case, answers: Answers) -> Arrays:
     """Ask for ``relative_positional_encoding``: rows by batch by channels."""
     params = Params(case.params)
+    queries = params.require("qlen")
     query: Query = {
         "d_model": params.take("d_model", 1024),
-        "query_len": params.require("qlen"),
         "key_len": params.require("klen"),
         "attn_type": params.take("attn_type", "bi"),
         "bi_data": params.take("bi_data", False),
         "clamp_len": params.take("clamp_len", -1),
     }
+    if query["attn_type"] == "bi":
+        query["query_len"] = queries
     bsz = params.take("bsz")
     params.ignore("device")
     params.finish()

@@ -205,3 +205,21 @@ def test_rows_of_perceiver_are_spread_evenly_however_many_there_are(client: Clie
         == np.sin(np.pi * np.array([1, 2.5, 4]) * five[:, :1]).round(12).tolist()
     )
     assert one[0].tolist() == five[0].tolist()
+
+
+def test_what_is_a_parameter_of_images_is_said_to_be(client: Client) -> None:
+    answer = client.get("/encoding?convention=mae&height=14&seq_len=1&d_model=4")
+
+    assert answer.json()["detail"].endswith("height is a parameter of /encoding/grid")
+    other = client.get("/encoding?convention=detr&seq_len=1&d_model=4")
+    assert other.json()["detail"].endswith("detr is one of /encoding/grid")
+
+
+def test_embeddings_have_as_many_channels_as_an_encoding_may(client: Client) -> None:
+    widest, wider = ({"x": [[0.0] * width]} for width in (65_536, 65_537))
+
+    assert client.post("/encoding/apply.bin", json=widest).status_code == 200
+    refused = client.post("/encoding/apply", json=wider)
+
+    assert (refused.status_code, refused.json()["type"]) == (422, "urn:posref:problem:invalid-body")
+    assert refused.json()["detail"] == "x: it has 65537 channels, and at most 65536 are possible"

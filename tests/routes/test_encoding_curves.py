@@ -125,3 +125,21 @@ def test_a_long_table_of_curves_streams_though_no_picture_shows_it(client: Clien
     assert len(part.content) == 4
     assert picture.status_code == 422
     assert "it shows up to 262144 elements" in picture.json()["detail"]
+
+
+def test_a_long_list_of_dimensions_is_refused_before_it_is_read(client: Client) -> None:
+    listed = list(range(65))
+
+    answers = [
+        client.get(f"{URL}?seq_len=4&d_model=80&dimensions={','.join(map(str, listed))}"),
+        client.post(URL, json={"seq_len": 4, "d_model": 80, "dimensions": listed}),
+        client.get(f"{URL}?seq_len=4&d_model=80&dimensions={','.join('x' * 65)}"),
+    ]
+
+    for answer in answers:
+        (fault,) = answer.json()["errors"]
+        rule = "dimensions names 65 curves or more, and at most 64 are shown"
+        assert (answer.status_code, fault["parameter"], fault["detail"]) == (
+            *(422, "dimensions"),
+            rule,
+        )

@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeAlias
 
 import httpx
@@ -69,8 +70,8 @@ FOUR, FLAT = omega(4), "height=2&width=3&d_model=16"
 BANDS = bands(4, 7)
 
 
-def diffusers(h: int, w: int) -> Row:
-    down, across = (mpf(i) / (mpf(n) / 8) / mpf(1.875) for i, n in ((h, 2), (w, 3)))
+def diffusers(h: int, w: int, base_size: float = 8, scale: float = 1.875) -> Row:
+    down, across = (mpf(i) / (mpf(n) / mpf(base_size)) / mpf(scale) for i, n in ((h, 2), (w, 3)))
     return both(across, FOUR) + both(down, FOUR)
 
 
@@ -143,6 +144,12 @@ LIBRARIES: dict[str, Callable[[], list[Row]]] = {
     f"convention=detr&{FLAT}&channels_first=false": of(detr, H_W),
     f"convention=detr&{FLAT}&channels_first=false&normalize=true&base=20": of(normalized, H_W),
     f"convention=diffusers&{FLAT}&interpolation_scale=1.875&base_size=8": of(diffusers, H_W),
+    f"convention=diffusers&{FLAT}&base_size=12.3": of(
+        partial(diffusers, base_size=12.3, scale=1), H_W
+    ),
+    f"convention=diffusers&{FLAT}&base_size=1e-9": of(
+        partial(diffusers, base_size=1e-9, scale=1), H_W
+    ),
     f"convention=diffusers&{FLAT}&interpolation_scale=1.875&base_size=8&cls_token=true"
     "&extra_tokens=2": lambda: [[0] * 16] * 2 + [diffusers(*token) for token in H_W],
     "convention=diffusers&depth=4&height=2&width=3&d_model=32&spatial_interpolation_scale=2"
@@ -228,6 +235,18 @@ def test_detr_has_its_channels_first(client: Client) -> None:
     assert npy(answer).shape == (16, 2, 3)
 
 
+def test_a_whole_base_size_is_said_as_an_integer_however_it_was_spelled(client: Client) -> None:
+    answers = {
+        client.get(f"{URL}.json?convention=diffusers&{FLAT}&base_size={spelled}").text
+        for spelled in ("9", "9.0", "9e0")
+    }
+
+    (one,) = answers
+    assert '"base_size":9,' in one
+    other = client.get(f"{URL}.json?convention=diffusers&{FLAT}&base_size=9.5").json()
+    assert other["parameters"]["base_size"] == 9.5
+
+
 SQUARE = "height=2&width=2"
 
 
@@ -242,6 +261,9 @@ SQUARE = "height=2&width=2"
         (f"convention=diffusers&{SQUARE}&depth=2&d_model=16&base_size=8", "base_size", "3 axes"),
         (f"convention=diffusers&{SQUARE}&d_model=8&cls_token=true", "cls_token", "together"),
         (f"convention=diffusers&{SQUARE}&d_model=8&extra_tokens=1", "extra_tokens", "together"),
+        (f"convention=diffusers&{SQUARE}&d_model=8&base_size=0", "base_size", "at least"),
+        (f"convention=diffusers&{SQUARE}&d_model=8&base_size=1e-10", "base_size", "at least"),
+        (f"convention=diffusers&{SQUARE}&d_model=8&base_size=1e10", "base_size", "at most"),
         (f"convention=timm&{SQUARE}&d_model=8&cls_token=true", "cls_token", "does not go"),
         (f"convention=detr&{SQUARE}&d_model=8&scale=2", "scale", "normalize=true"),
         (f"convention=simple-vit&{SQUARE}&d_model=4", "d_model", "divides by zero"),
@@ -290,3 +312,11 @@ def test_a_table_of_any_size_is_read_anywhere(client: Client) -> None:
 
     assert (part.status_code, same.status_code) == (206, 206)
     assert part.content == same.content
+
+
+def test_without_a_convention_all_of_them_are_named(client: Client) -> None:
+    detail = client.get("/encoding/grid?height=2&width=2&d_model=8").json()["detail"]
+
+    assert detail.startswith("convention is required: 'mae', ")
+    for name in CONVENTIONS:
+        assert repr(name) in detail

@@ -15,9 +15,10 @@ from tests.parity.asking import npy_bytes
 URL = "/encoding/mask"
 PADDING = [[0, 0, 1], [0, 0, 1]]
 NPY = {"Content-Type": "application/x-npy"}
+TENSORS = {"Content-Type": "application/vnd.safetensors"}
 
 
-def posted(client: Client, query: str = "d_model=4", **body: Any) -> httpx.Response:
+def posted(client: Client, query: str = "d_model=4", /, **body: Any) -> httpx.Response:
     return client.post(f"{URL}?{query}", json=body)
 
 
@@ -27,12 +28,75 @@ def test_padding_is_what_is_not_valid(client: Client) -> None:
     one, other = posted(client, padding_mask=PADDING), posted(client, valid_mask=valid)
 
     assert one.status_code == 200, one.text
-    assert one.content == other.content
+    assert one.json()["data"] == other.json()["data"]
+    assert one.json()["parameters"].pop("mask") == "padding"
+    assert other.json()["parameters"].pop("mask") == "valid"
     assert one.json()["shape"] == [1, 4, 2, 3]
     assert one.headers["Array-Axes"] == (
         "batch, channel(sin|cos height + sin|cos width), height, width"
     )
-    assert one.json()["parameters"] == {"d_model": 4, "base": 10000, "normalize": False}
+    assert one.json()["parameters"] == {
+        "mask": "padding",
+        "d_model": 4,
+        "base": 10000,
+        "normalize": False,
+    }
+
+
+@pytest.mark.parametrize(("said", "name"), [("padding", "padding_mask"), ("valid", "valid_mask")])
+def test_a_mask_without_a_name_is_what_the_parameter_says(
+    client: Client, said: str, name: str
+) -> None:
+    body = npy_bytes(np.array(PADDING))
+
+    answer = client.post(f"{URL}.json?d_model=4&mask={said}", content=body, headers=NPY)
+
+    assert answer.content == posted(client, **{name: PADDING}).content
+    assert answer.json()["parameters"]["mask"] == said
+
+
+def test_a_mask_without_a_name_is_never_guessed(client: Client) -> None:
+    body = npy_bytes(np.array(PADDING))
+
+    answer = client.post(f"{URL}?d_model=4", content=body, headers=NPY)
+
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["parameter"] == "mask"
+    assert "mask=padding (padding_mask) or mask=valid (valid_mask)" in answer.json()["detail"]
+
+
+def test_what_a_mask_is_is_not_said_in_two_ways(client: Client) -> None:
+    answer = posted(client, "d_model=4&mask=padding", valid_mask=PADDING)
+
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["parameter"] == "mask"
+
+
+@pytest.mark.parametrize("form", ["json", "safetensors"])
+@pytest.mark.parametrize("name", ["pixel_mask", "mask", "attention_mask", "pad_mask", "zzz"])
+def test_a_mask_by_another_name_is_never_guessed(client: Client, form: str, name: str) -> None:
+    if form == "json":
+        answer = posted(client, **{name: PADDING})
+    else:
+        tensors = safetensors.numpy.save({name: np.array(PADDING)})
+        answer = client.post(f"{URL}?d_model=4", content=tensors, headers=TENSORS)
+
+    assert answer.status_code == 422
+    detail = answer.json()["detail"]
+    if name == "pixel_mask":
+        assert detail == "pixel_mask is no array here; did you mean valid_mask?"
+    else:
+        assert "padding_mask: the mask, 1 is padding" in detail
+        assert "valid_mask: the mask, 1 is a pixel" in detail
+
+
+def test_true_and_false_are_ones_and_zeros(client: Client) -> None:
+    booleans = [[bool(element) for element in row] for row in PADDING]
+
+    assert (
+        posted(client, padding_mask=booleans).content
+        == posted(client, padding_mask=PADDING).content
+    )
 
 
 def test_a_mask_comes_as_any_kind_of_number_in_any_form(client: Client) -> None:
@@ -40,13 +104,15 @@ def test_a_mask_comes_as_any_kind_of_number_in_any_form(client: Client) -> None:
 
     for dtype in ("bool", "uint8", "int64", "float32"):
         array = np.array([PADDING]).astype(dtype)
-        answer = client.post(f"{URL}.json?d_model=4", content=npy_bytes(array), headers=NPY)
+        answer = client.post(
+            f"{URL}.json?d_model=4&mask=padding", content=npy_bytes(array), headers=NPY
+        )
         assert answer.json()["data"] == plain
     tensors = safetensors.numpy.save({"valid_mask": 1 - np.array(PADDING, dtype=np.uint8)})
     answer = client.post(
         f"{URL}.json?d_model=4",
         content=tensors,
-        headers={"Content-Type": "application/vnd.safetensors"},
+        headers=TENSORS,
     )
     assert answer.json()["data"] == plain
 
@@ -107,7 +173,7 @@ def test_counts_too_many_for_numbers_of_80_digits_are_refused_before_work(client
     stairs = np.tril(np.ones((200, 200), dtype=np.uint8))
 
     def answer(d_model: int) -> httpx.Response:
-        url = f"{URL}.npy?normalize=true&d_model={d_model}"
+        url = f"{URL}.npy?normalize=true&mask=padding&d_model={d_model}"
         return client.post(url, content=npy_bytes(1 - stairs), headers=NPY)
 
     assert answer(4).status_code == 200

@@ -31,6 +31,34 @@ def test_a_scale_multiplies_the_timestep(client: Client) -> None:
     assert np.abs(np.array(scaled) - plain).max() < 1e-15
 
 
+def test_a_negative_scale_turns_the_sines(client: Client) -> None:
+    query = "timesteps=0,2.5,999&d_model=8"
+    plain = np.array(client.get(f"{URL}?{query}").json()["data"])
+
+    found = client.get(f"{URL}?{query}&scale=-1").json()
+
+    assert found["parameters"]["scale"] == -1
+    assert found["data"] == (plain * ([-1] * 4 + [1] * 4) + 0.0).tolist()
+
+
+def test_a_scale_of_nothing_turns_nothing(client: Client) -> None:
+    zero, negative = (
+        client.get(f"{URL}?timesteps=7,0.5&d_model=4&scale={scale}") for scale in ("0", "-0")
+    )
+
+    assert zero.json()["data"] == [[0.0, 0.0, 1.0, 1.0]] * 2
+    assert zero.content == negative.content
+
+
+def test_a_period_below_one_makes_later_channels_faster(client: Client) -> None:
+    query = "d_model=4&dtype=float64"
+
+    (rising,) = client.get(f"{URL}?timesteps=3&max_period=0.125&{query}").json()["data"]
+
+    near, far = client.get(f"{URL}?timesteps=3,24&{query}").json()["data"]
+    assert rising == [near[0], far[0], near[2], far[2]]
+
+
 def test_flipped_the_cosines_come_first_and_an_odd_channel_is_zero(client: Client) -> None:
     plain = client.get(f"{URL}?timesteps=2.5&d_model=7").json()["data"][0]
     flipped = client.get(f"{URL}?timesteps=2.5&d_model=7&flip_sin_to_cos=true").json()["data"][0]
@@ -71,8 +99,14 @@ def test_a_shift_by_all_frequencies_is_refused_with_its_reason(client: Client) -
         ("d_model=4&timesteps=1,2e19", "timesteps"),
         ("d_model=4&timesteps=1e-40", "timesteps"),
         ("d_model=4&timesteps=", "timesteps"),
-        ("d_model=4&timesteps=1&scale=0", "scale"),
-        ("d_model=4&timesteps=1&max_period=0.5", "max_period"),
+        ("d_model=4&timesteps=1&scale=1e-10", "scale"),
+        ("d_model=4&timesteps=1&scale=-1e-10", "scale"),
+        ("d_model=4&timesteps=1&scale=-1e10", "scale"),
+        ("d_model=4&timesteps=1&max_period=0", "max_period"),
+        ("d_model=4&timesteps=1&max_period=-2", "max_period"),
+        ("d_model=4&timesteps=1&max_period=1e-19", "max_period"),
+        ("d_model=4&timesteps=1&max_period=1e-17&scale=20", "scale"),
+        ("d_model=4&timesteps=1&max_period=1e-17&downscale_freq_shift=1.5", "max_period"),
         ("d_model=4&timesteps=1&downscale_freq_shift=1.9999999999999998", "downscale_freq_shift"),
         ("d_model=4&timesteps=1&downscale_freq_shift=2.0000000000000004", "downscale_freq_shift"),
         ("timesteps=1", "d_model"),

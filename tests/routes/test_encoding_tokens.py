@@ -1,7 +1,7 @@
 """``/encoding/tokens`` through HTTP: the rows of a batch, and every way to ask for none."""
 
 import io
-from typing import Any
+from typing import Any, get_args
 
 import httpx
 import numpy as np
@@ -9,6 +9,8 @@ import pytest
 import safetensors.numpy
 from numpy.typing import NDArray
 
+from service.routes.encoding_tokens import TokensParameters
+from service.tables.conventions import ALIASES, CONVENTIONS
 from tests.client import Client
 from tests.sinusoids import check
 
@@ -22,19 +24,13 @@ def in_safetensors(**arrays: NDArray[Any]) -> dict[str, Any]:
     return {"content": safetensors.numpy.save(arrays), "headers": headers}
 
 
-def in_npy(array: NDArray[Any]) -> dict[str, Any]:
-    stream = io.BytesIO()
-    np.save(stream, array)
-    return {"content": stream.getvalue(), "headers": {"Content-Type": "application/x-npy"}}
-
-
 def answered(answer: httpx.Response) -> dict[str, Any]:
     assert answer.status_code == 200, answer.text
     content: dict[str, Any] = answer.json()
     return content
 
 
-@pytest.mark.parametrize("name", ["fairseq", "m2m100", "xglm", "speech-to-text"])
+@pytest.mark.parametrize("name", ["fairseq", "m2m100", "speech-to-text"])
 @pytest.mark.parametrize("d_model", [1, 4, 5, 8, 9])
 def test_tokens_have_the_rows_that_are_counted_from_padding(
     client: Client, name: str, d_model: int
@@ -59,7 +55,7 @@ def test_positions_are_moved_by_the_offset_alone(client: Client) -> None:
     assert content["data"]["position_ids"] == [[each + 2 for each in line] for line in positions]
     assert content["data"]["encoding"][0][0] == [0.0] * 5
     for row, position in zip(content["data"]["encoding"][0], positions[0], strict=True):
-        check(row, "m2m100", 5, position)
+        check(row, "xglm", 5, position)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
@@ -86,12 +82,42 @@ def test_an_answer_says_what_it_was_made_with(client: Client) -> None:
     assert by_positions["parameters"] == common | {"offset": 0, "padding_idx": 1}
 
 
-def test_an_offset_does_not_matter_to_tokens(client: Client) -> None:
-    plain, moved = (
-        client.post(URL.format("") + more, json={"input_ids": IDS}) for more in ("", "&offset=9")
+@pytest.mark.parametrize(
+    ("query", "body", "parameter", "value"),
+    [
+        ("&offset=9", {"input_ids": IDS}, "offset", "9"),
+        ("&past=1", {"position_ids": IDS}, "past", "1"),
+        ("&part=position_ids&dtype=float64", {"position_ids": IDS}, "dtype", "float64"),
+        ("&part=position_ids&base=7", {"input_ids": IDS}, "base", "7"),
+        ("&convention=xglm", {"input_ids": IDS}, "convention", "xglm"),
+        ("&padding_idx=4611686018427387904", {"input_ids": [1]}, "padding_idx", str(2**62)),
+    ],
+)
+def test_what_would_not_matter_or_lead_too_far_is_refused(
+    client: Client, query: str, body: dict[str, Any], parameter: str, value: str
+) -> None:
+    url = URL.format("") + query
+    if "&convention" in query:
+        url = url.replace("convention=fairseq&", "")
+
+    answer = client.post(url, json=body)
+
+    assert answer.status_code == 422
+    faults = [(error["parameter"], error["value"]) for error in answer.json()["errors"]]
+    assert faults == [(parameter, value)]
+
+
+def test_numbers_of_rows_are_said_to_come_of_nothing_else(client: Client) -> None:
+    url = URL.format("") + "&part=position_ids"
+
+    by_ids, by_positions = (
+        answered(client.post(url, json=body))["parameters"]
+        for body in ({"input_ids": IDS}, {"position_ids": IDS})
     )
 
-    assert plain.content == moved.content
+    part = {"part": "position_ids"}
+    assert by_ids == {"convention": "fairseq", "padding_idx": 1, "past": 0} | part
+    assert by_positions == {"convention": "fairseq", "offset": 0} | part
 
 
 def test_parameters_come_beside_the_arrays_of_a_json_body(client: Client) -> None:
@@ -107,7 +133,6 @@ def test_integers_of_any_type_are_the_same_tokens(client: Client, dtype: str) ->
     url = URL.format(".json")
     expected = client.post(url, json={"input_ids": IDS}).content
 
-    assert client.post(url, **in_npy(np.array(IDS, dtype=dtype))).content == expected
     sent = in_safetensors(input_ids=np.array(IDS, dtype=dtype))
     assert client.post(url, **sent).content == expected
 
@@ -161,8 +186,8 @@ def test_arrays_that_do_not_fit_are_refused(
 
 
 QUERIES = [
-    ("d_model=4", "convention", "vaswani", "convention=vaswani has no padding"),
-    ("convention=mlx&d_model=4", "convention", "mlx", "convention=mlx has no padding"),
+    ("d_model=4", "convention", None, "convention is required: 'fairseq', 'm2m100'"),
+    ("convention=mlx&d_model=4", "convention", "mlx", "convention must be 'fairseq', 'm2m100'"),
     ("convention=fairseq", "d_model", None, "d_model is required"),
     ("convention=fairseq&d_model=2", "d_model", "2", "divides by zero"),
     ("convention=fairseq&d_model=4&past=-1", "past", "-1", "at least 0"),
@@ -211,3 +236,10 @@ def test_an_answer_is_not_stored(client: Client) -> None:
 
     assert answer.headers["Cache-Control"] == "no-store"
     assert "ETag" not in answer.headers
+
+
+def test_the_conventions_are_those_with_a_row_of_padding() -> None:
+    names = get_args(TokensParameters.model_fields["convention"].annotation)
+
+    padded = {name for name, known in CONVENTIONS.items() if known.padding_idx is not None}
+    assert set(names) == padded | {name for name, of in ALIASES.items() if of in padded}

@@ -34,8 +34,8 @@ class Itself:
 
     work_per_element = 1
 
-    def values(self, distances: Int64s, head: int) -> Int64s:
-        return distances + head
+    def values(self, distances: Int64s, heads: range) -> Int64s:
+        return distances + heads.start
 
 
 def distances(parameters: DistanceParameters) -> Document:
@@ -79,8 +79,9 @@ def span(start: int, count: int) -> Positions:
         ({"query_len": "3"}, span(0, 3), span(0, 3)),
         ({"query_len": "3", "key_len": "5"}, span(0, 3), span(0, 5)),
         ({"query_len": "1", "query_start": "7", "key_len": "8"}, span(7, 1), span(0, 8)),
-        ({"query_positions": "4,9"}, Positions.of_runs([Run(4, 5, 2)]), span(0, 2)),
-        ({"query_positions": [4], "key_start": -1}, span(4, 1), span(-1, 1)),
+        ({"query_positions": "0:2", "key_start": 3}, span(0, 2), span(3, 2)),
+        ({"query_positions": "4,9", "key_len": 2}, Positions.of_runs([Run(4, 5, 2)]), span(0, 2)),
+        ({"query_positions": [4], "key_start": -1, "key_len": 1}, span(4, 1), span(-1, 1)),
         ({"query_len": 2, "key_positions": "3:9:2"}, span(0, 2), Positions.of_runs([Run(3, 2, 3)])),
         ({"query_len": FAR, "key_len": FAR}, span(0, FAR), span(0, FAR)),
     ],
@@ -106,7 +107,12 @@ def test_queries_and_keys_are_runs_or_lists(
         ({"query_len": 1, "key_start": 0, "key_positions": "1"}, "key_start", "does not go with"),
         ({"query_len": 2, "query_start": FAR}, "query_start", "lies beyond 2\\^62"),
         ({"query_len": 1, "key_len": 2, "key_start": FAR}, "key_start", "lies beyond 2\\^62"),
-        ({"query_len": 1, "query_start": -1, "key_start": FAR}, "query_start", "within 2\\^62"),
+        (
+            {"query_len": 1, "query_start": -1, "key_start": FAR, "key_len": 1},
+            *("query_start", "within 2\\^62"),
+        ),
+        ({"query_len": 1, "query_start": 7}, "key_len", "cached n keys asks for key_len=n\\+1"),
+        ({"query_positions": "4,9"}, "key_len", "key_len is required"),
         ({"query_len": 1, "query_start": FAR, "key_positions": "0,-1"}, "query_start", "within"),
     ],
 )
@@ -190,7 +196,7 @@ def test_the_farthest_distance_is_exact(asked: Client, query: int, distance: int
     key = query + distance
 
     answer = asked.get(
-        f"/distances.npy?query_len=1&query_start={query}&key_start={key}&dtype=int64"
+        f"/distances.npy?query_len=1&query_start={query}&key_start={key}&key_len=1&dtype=int64"
     )
 
     assert np.load(io.BytesIO(answer.content)).tolist() == [[distance]]

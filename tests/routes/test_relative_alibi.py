@@ -133,3 +133,29 @@ def test_what_is_impossible_names_the_parameter(client: Client, query: str, para
 
     assert answer.status_code == 422
     assert [error["parameter"] for error in answer.json()["errors"]] == [parameter]
+
+
+FAR = "num_heads=8&head=0&query_len=1&key_positions=131040"
+
+
+def test_json_refuses_biases_that_may_be_too_large_for_their_type(client: Client) -> None:
+    """Null is a key that is masked, and nothing else."""
+    near = FAR.replace("131040", "131038")
+    refused = client.get(f"/relative/alibi.json?{FAR}&dtype=float16")
+
+    assert refused.status_code == 422
+    assert refused.json()["type"] == "urn:posref:problem:unsupported-by-format"
+    assert "too large for float16" in refused.json()["detail"]
+    assert "npy, safetensors, bin, csv, png" in refused.json()["detail"]
+    assert client.get(f"/relative/alibi.json?{near}&dtype=float16").json()["data"] == [[65504]]
+    assert client.get(f"/relative/alibi.json?{FAR}&dtype=float32").json()["data"] == [[65520]]
+
+
+def test_csv_has_infinity_for_biases_that_are_too_large(client: Client) -> None:
+    assert client.get(f"/relative/alibi.csv?{FAR}&dtype=float16").text == "inf\n"
+
+
+def test_keys_that_are_masked_are_null_however_far_they_are(client: Client) -> None:
+    answer = client.get(f"/relative/alibi.json?{FAR}&dtype=float16&masked=true")
+
+    assert answer.json()["data"] == [[None]]

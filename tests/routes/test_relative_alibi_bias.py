@@ -24,7 +24,7 @@ def test_a_mask_numbers_the_keys_it_leaves(client: Client) -> None:
 
 
 def test_a_mask_and_slopes_go_together_and_one_head_alone(client: Client) -> None:
-    query = "convention=original&form=key&head=1"
+    query = "form=key&head=1"
 
     assert data(client, query, attention_mask=MASK, slopes=[1.0, 2.0]) == [
         [[0, 0, 0, 2]],
@@ -55,7 +55,7 @@ def test_the_answer_says_what_it_made(client: Client) -> None:
 @pytest.mark.parametrize(
     ("query", "body", "where"),
     [
-        ("num_heads=8", {}, "/attention_mask"),
+        ("num_heads=8", {}, ""),
         ("num_heads=8", {"attention_mask": [[2, 1]]}, "/attention_mask"),
         ("num_heads=8", {"attention_mask": [1, 1]}, "/attention_mask"),
         ("", {"attention_mask": [[1, 1]]}, "num_heads"),
@@ -66,6 +66,10 @@ def test_the_answer_says_what_it_made(client: Client) -> None:
         ("num_heads=1&query_len=1", {"slopes": [1.0]}, "num_heads"),
         ("alibi_bias_max=9&query_len=1", {"slopes": [1.0]}, "alibi_bias_max"),
         ("query_len=1&head=1", {"slopes": [1.0]}, "head"),
+        ("query_len=1&convention=paper", {"slopes": [1.0]}, "convention"),
+        ("convention=paper", {"slopes": [1.0], "attention_mask": [[1]]}, "convention"),
+        ("convention=original", {"slopes": [1.0], "attention_mask": [[1]]}, "convention"),
+        ("convention=bloom", {"slopes": [1.0], "attention_mask": [[1]]}, "convention"),
         ("query_len=1", {"slopes": [1e300]}, "/slopes"),
         ("query_len=1", {"slopes": [1e-300]}, "/slopes"),
         ("query_len=1", {"slopes": [1.0] * 65537}, "/slopes"),

@@ -55,8 +55,10 @@ def test_distances_beyond_32_bits_need_64(client: Client) -> None:
         ("query_len=2&max_position=129", "max_position", "129"),
         ("query_len=2&max_position=0", "max_position", "0"),
         ("query_len=2&max_position=-2", "max_position", "-2"),
+        ("query_len=2&max_position=-1&bucket_size=256", "bucket_size", "256"),
+        ("query_len=2&max_position=512&bucket_size=-1", "max_position", "512"),
         (
-            "query_start=1000000&query_len=2&bucket_size=60000&max_position=30002",
+            "query_start=1000000&query_len=2&key_len=2&bucket_size=60000&max_position=30002",
             "max_position",
             "30002",
         ),

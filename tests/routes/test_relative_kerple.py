@@ -33,6 +33,20 @@ def test_each_kernel_is_its_formula(client: Client) -> None:
     assert nemo[0, 0] == pytest.approx(-7 * log(49), rel=NEAR)
 
 
+def test_b_of_nemo_has_either_sign(client: Client) -> None:
+    query = "convention=nemo&query_positions=4&key_positions=0,4"
+    found = table(client, f"{query}&a=3&b=-7,7,0,-1e-100,-1e9&num_heads=5")
+
+    assert found[0, 0, 0] == pytest.approx(7 * log(13), rel=NEAR)
+    assert (found[0] == 0.0 - found[1]).all()
+    assert found[2].tolist() == [[0, 0]]
+    assert (found[3, 0, 0], found[4, 0, 0]) == pytest.approx((1e-100 * log(13), 1e9 * log(13)))
+    assert not np.signbit(found[:, 0, 1]).any()
+    learned = [np.array([number] * 2) for number in (3.0, -7.0, 1.0)]
+    body = {name: values.tolist() for name, values in zip("abp", learned, strict=True)}
+    assert posted(client, f"{query}&dtype=float64", **body)[1].tolist() == found[0].tolist()
+
+
 def test_nemo_needs_no_numbers(client: Client) -> None:
     found = table(client, "convention=nemo&num_heads=8&query_positions=1&key_positions=0")
 
@@ -96,6 +110,11 @@ def test_arrays_are_clamped_where_that_is_wanted(client: Client) -> None:
         ("a=1&p=0&convention=power&query_len=2", "p"),
         ("a=1&p=9&convention=nemo&query_len=2", "p"),
         ("a=1e10&p=1&query_len=2", "a"),
+        ("a=-1&convention=nemo&query_len=2", "a"),
+        ("p=-1&convention=nemo&query_len=2", "p"),
+        ("p=0&convention=nemo&query_len=2", "p"),
+        ("b=-1e10&convention=nemo&query_len=2", "b"),
+        ("b=-1e-101&convention=nemo&query_len=2", "b"),
         ("a=1&p=1&head=1&query_len=2", "head"),
         ("num_heads=2&convention=nemo&clamp=true&query_len=2", "clamp"),
         ("a=1&p=1", "query_len"),
@@ -108,10 +127,18 @@ def test_what_is_impossible_names_the_parameter(client: Client, query: str, para
     assert [error["parameter"] for error in answer.json()["errors"]] == [parameter]
 
 
+def test_the_bound_of_b_is_that_of_its_size(client: Client) -> None:
+    answer = client.get("/relative/kerple?b=-2e9&convention=nemo&query_len=2")
+
+    (error,) = answer.json()["errors"]
+    assert error["detail"] == "b must be 0, or 1e-100 to 1e+09 in size with nemo"
+    assert error["value"] == "-2000000000"
+
+
 @pytest.mark.parametrize(
     ("body", "where"),
     [
-        ({}, "/a"),
+        ({}, ""),
         ({"a": [1.0] * 65537, "p": [1.0] * 65537}, ""),
         ({"a": [1.0]}, "/p"),
         ({"a": [1.0], "p": [1.0, 2.0]}, ""),

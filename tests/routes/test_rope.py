@@ -409,3 +409,13 @@ def test_a_scaled_rule_turns_arrays_as_its_table_says(client: Client) -> None:
 
     flat = npy(client.get(f"/rope.npy?{query}&positions=4095&pack=flat&dtype=float64"))
     assert np.abs(out - flat).max() < 1e-15
+
+
+def test_no_more_channels_turn_than_a_head_may_have(client: Client) -> None:
+    wide = {"x": [[0.0] * 65_538]}
+
+    refused = client.post("/rope/apply", json=wide)
+    passed = client.post("/rope/apply.bin?rotary_dim=64", json=wide)
+
+    assert refused.json()["detail"] == "x: 65538 channels turn, and at most 65536 are possible"
+    assert (refused.status_code, passed.status_code) == (422, 200)

@@ -1,5 +1,6 @@
 """Exact phases and deterministic sines and cosines."""
 
+import math
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -156,3 +157,14 @@ def test_tables_import_nothing_but_numpy() -> None:
     )
 
     assert done.stdout.strip() == "[]"
+
+
+def test_a_frequency_has_as_many_extra_bits_as_its_size_takes() -> None:
+    """The same on either side of 10^-20 turns, where few digits tell that there are none."""
+    turns = [Decimal(s).scaleb(e) for e in (-300, -21, -20, -19, 0) for s in (1, 5, "6.8", 9)]
+
+    made = fixed_point([exact_context().multiply(turn, TWO_PI) for turn in turns])
+
+    for turn, unit in zip(turns, made.unit.tolist(), strict=True):
+        bits = max(0, 61 - 128 - math.frexp(float(turn))[1])
+        assert unit == 2.0**-bits

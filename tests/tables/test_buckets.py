@@ -30,7 +30,7 @@ DEBERTA_GROWTHS = [(4, 21), (5, 5), (5, 6), (5, 30), (6, 5)]
 
 
 def of(rule: BucketRule, *distances: int) -> list[int]:
-    found: list[int] = rule.values(np.array(distances, dtype=np.int64), 0).tolist()
+    found: list[int] = rule.values(np.array(distances, dtype=np.int64), range(1)).tolist()
     return found
 
 

@@ -23,7 +23,7 @@ from tests.sinusoids import NEEDED, WIDTHS, check, rates, tables
 PLACES = [0, 1, -1, 2, 3, 63, 64, -65, 12345, MAX_POSITION - 2, -MAX_POSITION]
 FRACTIONS = [0.5, -0.1, 1e-3, MIN_REAL_POSITION, 17.25, -1e6 / 3, 2.0**40 + 0.5, 4e18]
 ALONG = sorted(set(CONVENTIONS) - {"perceiver"})
-OF_ROWS = ["fairseq", "m2m100"]
+OF_ROWS = ["fairseq", "m2m100", "xglm"]
 
 
 def listed(positions: list[int]) -> Positions:
@@ -207,7 +207,7 @@ def test_an_odd_width_of_tf_models_is_the_one_below() -> None:
 
 @pytest.mark.parametrize("name", OF_ROWS)
 def test_the_row_of_padding_is_zero_and_no_other(name: str) -> None:
-    offset = CONVENTIONS[name].offset
+    offset = {"fairseq": 0, "m2m100": 3, "xglm": 2}[name]
     rows = rows_of(name, 6, Positions.contiguous(-4, 9), padding_idx=2)
 
     (zero,) = np.nonzero((rows == 0).all(axis=1))[0]
@@ -215,10 +215,16 @@ def test_the_row_of_padding_is_zero_and_no_other(name: str) -> None:
     assert zero - 4 + offset == 2
 
 
-def test_m2m100_is_fairseq_two_rows_on() -> None:
-    fairseq = rows_of("fairseq", 7, Positions.contiguous(2, 40))
+@pytest.mark.parametrize(
+    ("name", "padding_idx", "first"), [("m2m100", 1, 2), ("m2m100", 0, 1), ("xglm", 0, 2)]
+)
+def test_tokens_begin_after_the_row_of_padding_or_at_a_fixed_one(
+    name: str, padding_idx: int, first: int
+) -> None:
+    fairseq = rows_of("fairseq", 7, Positions.contiguous(first, 40), padding_idx=padding_idx)
+    rows = rows_of(name, 7, Positions.contiguous(0, 40), padding_idx=padding_idx)
 
-    assert rows_of("m2m100", 7, Positions.contiguous(0, 40)).tobytes() == fairseq.tobytes()
+    assert rows.tobytes() == fairseq.tobytes()
 
 
 @pytest.mark.parametrize(("name", "of"), [("mlx", 2), ("x-transformers", 1)])

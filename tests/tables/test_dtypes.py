@@ -12,7 +12,9 @@ from service.tables.dtypes import (
     BFLOAT16,
     REAL_DTYPES,
     decimal_view,
+    exceeds,
     largest,
+    round_integers_into,
     round_into,
     round_results,
     rounding_bound,
@@ -119,3 +121,52 @@ def test_the_largest_number_of_a_type_is_a_number(name: str) -> None:
     round_into(np.array([largest(dtype)]), elements, dtype)
 
     assert widened(elements, dtype).tolist() == [largest(dtype)]
+
+
+@pytest.mark.parametrize("name", list(REAL_DTYPES))
+@given(st.lists(st.integers(-(2**62), 2**62), min_size=1, max_size=20))
+def test_integers_are_rounded_once(name: str, numbers: list[int]) -> None:
+    dtype = REAL_DTYPES[name]
+    elements = np.empty(len(numbers), dtype=dtype.storage)
+
+    round_integers_into(np.array(numbers), elements, dtype)
+
+    for number, found in zip(numbers, widened(elements, dtype), strict=True):
+        if name == "float16" and abs(number) >= 65_520:
+            assert found == np.copysign(np.inf, number)
+        elif name == "float64":
+            assert found == float(number)
+        else:
+            assert Fraction(float(found)) == rounded(Fraction(number), name)
+
+
+@pytest.mark.parametrize("name", ["float32", "bfloat16"])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_integers_beside_a_tie_go_to_their_side_of_it(name: str, sign: int) -> None:
+    """Rounded to float64 before, they would be the tie itself."""
+    dtype, kept_bits = REAL_DTYPES[name], {"float32": 23, "bfloat16": 7}[name]
+    step = 2 ** (60 - kept_bits)
+    numbers = np.array([2**60 + step // 2 + 1, 2**60 + 3 * step // 2 - 1]) * sign
+    elements = np.empty(2, dtype=dtype.storage)
+
+    round_integers_into(numbers, elements, dtype)
+
+    assert widened(elements, dtype).tolist() == [sign * (2**60 + step)] * 2
+
+
+@pytest.mark.parametrize(
+    ("name", "first_too_large"),
+    [
+        ("float16", 65_520.0),
+        ("bfloat16", 2.0**128 - 2.0**119),
+        ("float32", 2.0**128 - 2.0**103),
+    ],
+)
+def test_a_size_exceeds_a_type_where_it_is_rounded_to_infinity(
+    name: str, first_too_large: float
+) -> None:
+    dtype = REAL_DTYPES[name]
+
+    assert exceeds(first_too_large, dtype)
+    assert not exceeds(first_too_large * (1 - 2.0**-30), dtype)
+    assert not exceeds(first_too_large, REAL_DTYPES["float64"])

@@ -1,16 +1,21 @@
 """What is evaluated once: shared by all tables, or kept for the next read of one."""
 
+from dataclasses import dataclass
+from decimal import Decimal
+
 import numpy as np
 import pytest
 
 from service.tables import factors
 from service.tables.angle import Int64s
+from service.tables.axes import AxesTable, Axis
 from service.tables.channels import Channels
 from service.tables.dtypes import FLOAT32, FLOAT64
 from service.tables.factors import CoarseRuns, Pair, Setup, setup_of
 from service.tables.frequencies import Geometric
 from service.tables.phasor import PhasorTable
 from service.tables.positions import Positions
+from service.tables.real_positions import RealPhasorTable, RealPositions
 
 RULE = Geometric(10000.0, 512, 256)
 CHANNELS = Channels(("sin", "cos"), interleaved=True, width=512)
@@ -91,3 +96,25 @@ def test_runs_known_in_part_are_computed_again() -> None:
         expected = setup.coarse(np.arange(runs.start, runs.stop) * 64)
         for ours, exact in zip(coarse.of(setup, runs, runs), expected, strict=True):
             assert exact.tobytes() == ours.tobytes()
+
+
+def test_frequencies_are_evaluated_once_whatever_channels_they_are_in() -> None:
+    evaluated: list[int] = []
+
+    @dataclass(frozen=True)
+    class Counted:
+        count: int
+
+        def exact(self) -> list[Decimal]:
+            evaluated.append(self.count)
+            return [Decimal(1) / (k + 3) for k in range(self.count)]
+
+    rule = Counted(3)
+    for names in (("sin",), ("cos",), ("sin", "cos")):
+        setup_of(rule, Channels(names, interleaved=False, width=3 * len(names)))
+    positions = Positions.contiguous(0, 4)
+    axis, channels = Axis(rule, positions, (0, 1, 2)), Channels(("sin", "cos"), True, 6)
+    AxesTable((axis,), "exact", channels, FLOAT64, (4, 6)).read(0, 24)
+    RealPhasorTable(rule, channels, RealPositions((1.0, 2.0)), FLOAT64, (2, 6)).read(0, 12)
+
+    assert evaluated == [3]

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.tables import fire
-from service.tables.dtypes import FLOAT64
+from service.tables.dtypes import FLOAT16, FLOAT32, FLOAT64
 from service.tables.fire import FireTable, Interpolation
 from service.tables.positions import Positions
 from service.tables.query_key import QueryKey
@@ -76,3 +76,29 @@ def test_the_document_says_what_it_was_made_of() -> None:
         "key_len": 3,
     }
     assert np.isfinite(document.arrays["fire"].read(0, 6)).all()
+
+
+@settings(max_examples=300)
+@given(
+    st.floats(1e-9, 1e9),
+    st.one_of(st.floats(1e-9, 1e6), st.just(0.0)),
+    st.floats(1e-30, 1.0),
+    st.integers(-40, 40),
+    st.integers(-40, 40),
+)
+def test_a_table_that_does_not_say_it_may_overflow_does_not(
+    c: float, threshold: float, eps: float, query: int, key: int
+) -> None:
+    pairs = QueryKey(Positions.contiguous(query, 5), Positions.contiguous(key, 3))
+    table = FireTable(Interpolation(c, threshold, eps), pairs, FLOAT16)
+
+    assert table.overflows or np.isfinite(table.read(0, 15)).all()
+
+
+def test_a_small_denominator_overflows_and_that_of_the_listing_never_does() -> None:
+    pairs = QueryKey(Positions.contiguous(0, 2), Positions.contiguous(0, 2))
+    far = QueryKey(Positions.contiguous(0, 2), Positions.contiguous(-(2**61), 2))
+
+    assert FireTable(Interpolation(0.1, 0.0, 1e-9), pairs, FLOAT16).overflows
+    assert not FireTable(Interpolation(0.1, 0.0, 1e-9), pairs, FLOAT32).overflows
+    assert not FireTable(Interpolation(0.1, 512.0, 1e-6), far, FLOAT16).overflows

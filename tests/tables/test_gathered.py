@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.tables.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT64, DType
+from service.tables.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT64, DType, Elements
 from service.tables.gathered import GatheredTable, biases, embeddings
 from service.tables.table import StoredTable, size
 
@@ -74,3 +74,31 @@ def test_what_is_not_finite_is_told(value: float) -> None:
     assert not biases(sent, INDEX, None).is_finite
     assert not embeddings(sent, INDEX).is_finite
     assert biases(WEIGHT, INDEX, None).is_finite
+
+
+@pytest.mark.parametrize("step", [1, 11, 12, 25, 2**17])
+def test_heads_are_the_same_looked_up_together_or_not(
+    step: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = WEIGHT.elements[INDEX.elements].transpose(2, 0, 1).ravel()
+    monkeypatch.setattr("service.tables.table.STEP_ELEMENTS", step)
+
+    assert biases(WEIGHT, INDEX, None).read(5, 58).tolist() == expected[5:58].tolist()
+
+
+def test_many_heads_of_few_pairs_read_the_index_once() -> None:
+    """Each of them anew, it would take seconds."""
+    reads = []
+
+    class Counted(StoredTable):
+        def read(self, start: int, stop: int) -> Elements:
+            reads.append((start, stop))
+            return super().read(start, stop)
+
+    index = Counted(np.array([[1, 0]]), INT64)
+    weight = np.arange(2.0 * 2**15).reshape(2, 2**15)
+
+    found = whole(biases(StoredTable(weight, FLOAT64), index, None))
+
+    assert reads == [(0, 2)]
+    assert (found == weight[::-1].T.reshape(2**15, 1, 2)).all()

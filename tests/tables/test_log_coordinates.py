@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from service.tables import log_coordinates
 from service.tables.angle import MAX_POSITION
-from service.tables.dtypes import FLOAT32, FLOAT64
+from service.tables.dtypes import FLOAT16, FLOAT32, FLOAT64
 from service.tables.log_coordinates import (
     DistanceTable,
     WindowCoordinates,
@@ -109,3 +109,24 @@ def test_a_sequence_is_spelled_by_its_length() -> None:
 
     assert dict(document.parameters) == {"seq_len": 4, "log_distance": True}
     assert document.shape == (7, 1)
+
+
+@pytest.mark.parametrize("distance", [2**58 + 2**34 + 1, 2**58 + 3 * 2**34 - 1])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_far_distances_are_rounded_once(distance: int, sign: int) -> None:
+    """Beside the middle between two numbers of float32, by less than float64 can tell."""
+    length = 2**60
+    table = DistanceTable(length, is_log=False, dtype=FLOAT32)
+    place = length - 1 + sign * distance
+
+    assert table.read(place, place + 1).tolist() == [sign * (2**58 + 2**35)]
+
+
+def test_distances_overflow_where_the_last_one_does() -> None:
+    for length, expected in ((65_520, False), (65_521, True)):
+        table = DistanceTable(length, is_log=False, dtype=FLOAT16)
+
+        assert table.overflows == expected
+        assert np.isinf(table.read(0, 1)[0]) == expected
+    assert not DistanceTable(2**62, is_log=True, dtype=FLOAT16).overflows
+    assert not DistanceTable(2**62, is_log=False, dtype=FLOAT32).overflows

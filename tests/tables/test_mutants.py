@@ -30,6 +30,7 @@ fixed_point = angle.fixed_point
 def fresh_setups(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no mutant see phasors of the real kernel, nor leave its own behind."""
     monkeypatch.setattr(factors, "_setups", ByteBoundedLRU(2**26))
+    monkeypatch.setattr(factors, "_frequencies", ByteBoundedLRU(2**20))
 
 
 # What fails here is meant to: no smaller example of it is looked for.
@@ -122,6 +123,7 @@ def test_numpy_sines_of_exact_angles_are_caught_by_their_bytes(
     table = test_phasor.table(512, Positions.contiguous(0, 600))
     ours = table.read(0, size(table)).tobytes()
     monkeypatch.setattr(factors, "_setups", ByteBoundedLRU(2**26))
+    monkeypatch.setattr(factors, "_frequencies", ByteBoundedLRU(2**20))
     monkeypatch.setattr(
         angle,
         "_sin_cos_kernel",

@@ -107,7 +107,7 @@ def exp_of_one_float64(y: Twofold) -> Twofold:
     return of_floats(np.exp(y.high))
 
 
-def plain_power(numbers: Int64s, exponent: float) -> Twofold:
+def plain_power(numbers: Int64s, exponent: Float64s) -> Twofold:
     return of_floats(np.power(numbers.astype(np.float64), exponent))
 
 
@@ -120,18 +120,20 @@ def plain_sines(rule: HalfFrequencies, _name: str, positions: Int64s) -> Float64
     return np.asarray(np.sin(positions[:, np.newaxis] * frequencies), dtype=np.float64)
 
 
-def slopes_of_one_float64(rule: slopes.SlopeRule) -> Twofold:
-    return of_floats(np.array([float(slope) for slope in rule.exact()]))
+def slopes_of_one_float64(rule: slopes.SlopeRule, heads: range) -> Twofold:
+    every = np.array([float(slope) for slope in rule.exact(rule.count)])
+    return of_floats(every[heads.start : heads.stop])
 
 
-def cosines_minus_one(self: Sandwich, distances: Int64s, head: int) -> Float64s:
+def cosines_minus_one(self: Sandwich, distances: Int64s, heads: range) -> Float64s:
     lengths = np.abs(distances)
     cosines = component(self.rule, "cos", 2 * lengths)
     sums = (cosines - 1.0).sum(axis=1)
-    return np.asarray(sums * self.num_heads / (8.0 * (head + 1)))
+    share = 8.0 * np.arange(heads.start + 1, heads.stop + 1)[:, np.newaxis]
+    return np.asarray(sums * self.num_heads / share)
 
 
-def t5_by_logarithms(number: type[Any]) -> Callable[[T5Buckets, Int64s, int], Int64s]:
+def t5_by_logarithms(number: type[Any]) -> Callable[[T5Buckets, Int64s, range], Int64s]:
     """As transformers has it, number by number."""
 
     def bucket(rule: T5Buckets, far: int) -> int:
@@ -141,7 +143,7 @@ def t5_by_logarithms(number: type[Any]) -> Callable[[T5Buckets, Int64s, int], In
         share = number(log(number(far) / number(near))) / number(log(rule.max_distance / near))
         return min(near + int(share * number(shared)), rule.of_direction - 1)
 
-    def values(rule: T5Buckets, distances: Int64s, _head: int) -> Int64s:
+    def values(rule: T5Buckets, distances: Int64s, _heads: range) -> Int64s:
         after = rule.of_direction * (distances > 0) * rule.bidirectional
         sizes = np.abs(distances).tolist()
         return after + np.array([bucket(rule, far) for far in sizes], dtype=np.int64)
@@ -149,7 +151,7 @@ def t5_by_logarithms(number: type[Any]) -> Callable[[T5Buckets, Int64s, int], In
     return values
 
 
-def deberta_by_logarithms(number: type[Any]) -> Callable[[DebertaBuckets, Int64s, int], Int64s]:
+def deberta_by_logarithms(number: type[Any]) -> Callable[[DebertaBuckets, Int64s, range], Int64s]:
     def bucket(rule: DebertaBuckets, far: int) -> int:
         mid = rule.mid
         if far <= mid:
@@ -158,7 +160,7 @@ def deberta_by_logarithms(number: type[Any]) -> Callable[[DebertaBuckets, Int64s
         whole = number(log((rule.max_position - 1) / mid))
         return mid + ceil(float(share / whole * number(mid - 1)))
 
-    def values(rule: DebertaBuckets, distances: Int64s, _head: int) -> Int64s:
+    def values(rule: DebertaBuckets, distances: Int64s, _heads: range) -> Int64s:
         sizes = [bucket(rule, far) for far in np.abs(distances).tolist()]
         return -np.sign(distances) * np.array(sizes, dtype=np.int64)
 
@@ -214,7 +216,7 @@ def test_numpy_logarithms_of_fire_are_caught_by_their_bytes(
 
 def test_numpy_sums_of_sandwich_are_caught_by_their_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     values = Sandwich(HalfFrequencies(10000.0, 128), 4, is_causal=False)
-    ours = values.values(np.arange(300), 0).tobytes()
+    ours = values.values(np.arange(300), range(1)).tobytes()
     monkeypatch.setattr(sandwich, "sum_of_halves", lambda terms: terms.sum(axis=1))
 
-    assert values.values(np.arange(300), 0).tobytes() != ours
+    assert values.values(np.arange(300), range(1)).tobytes() != ours

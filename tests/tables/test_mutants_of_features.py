@@ -10,12 +10,20 @@ import numpy as np
 import pytest
 
 from service.lru import ByteBoundedLRU
-from service.tables import masked_grid, random_fourier, real_positions, sincos_grid, timesteps
+from service.tables import (
+    factors,
+    masked_grid,
+    random_fourier,
+    real_positions,
+    sincos_grid,
+    timesteps,
+)
 from service.tables.angle import Float64s, Int64s
 from service.tables.bands import Measured
 from service.tables.boxes import BoxFrequencies
 from service.tables.frequencies import FrequencyRule
 from service.tables.grid_layouts import normalized_unit
+from service.tables.random_fourier import GaussianTable
 from service.tables.scaling import Decimals
 from service.tables.sincos_grid import Along
 from service.tables.timesteps import TimestepFrequencies
@@ -36,6 +44,8 @@ Promise: TypeAlias = Callable[[], None]
 def fresh_frequencies(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no mutant see frequencies of the real kernel, nor leave its own behind."""
     monkeypatch.setattr(real_positions, "_measured", ByteBoundedLRU(2**20))
+    monkeypatch.setattr(factors, "_setups", ByteBoundedLRU(2**26))
+    monkeypatch.setattr(factors, "_frequencies", ByteBoundedLRU(2**20))
 
 
 def grids_are_exact() -> None:
@@ -126,8 +136,9 @@ def powers_of_boxes(self: BoxFrequencies) -> Decimals:
     return list(map(Decimal, powers.tolist()))
 
 
-def plain_logarithms(numbers: Float64s, *, log: bool) -> tuple[Decimal, ...]:
-    return tuple(map(Decimal, (np.log(numbers) if log else numbers).tolist()))
+def plain_logarithms(self: GaussianTable) -> Decimals:
+    numbers = np.log(self.numbers) if self.is_log else self.numbers
+    return list(map(Decimal, numbers.tolist()))
 
 
 def float64_radians(numbers: Decimals, exponent: int) -> Decimals:
@@ -144,11 +155,11 @@ def float64_radians(numbers: Decimals, exponent: int) -> Decimals:
         (masked_grid, "normalized_unit", float64_quotients, masked_grids_are_exact),
         (masked_grid, "normalized_unit", no_epsilon, masked_grids_are_exact),
         (timesteps, "Measured", float32_unit, timesteps_are_exact),
-        (real_positions, "_sines_and_cosines", plain_sines, real_positions_are_exact),
-        (real_positions, "_sines_and_cosines", plain_sines, timesteps_are_exact),
+        (real_positions, "_of_unit", plain_sines, real_positions_are_exact),
+        (real_positions, "_of_unit", plain_sines, timesteps_are_exact),
         (TimestepFrequencies, "exact", exponentials_of_timesteps, timesteps_are_exact),
         (BoxFrequencies, "exact", powers_of_boxes, boxes_are_exact),
-        (random_fourier, "_exact", plain_logarithms, products_are_exact),
+        (GaussianTable, "_exact", property(plain_logarithms), products_are_exact),
         (random_fourier, "_radians", float64_radians, products_are_exact),
     ],
 )

@@ -13,7 +13,7 @@ from service.tables.angle import MAX_POSITION
 from service.tables.channels import Channels
 from service.tables.dtypes import FLOAT32, REAL_DTYPES
 from service.tables.frequencies import Geometric
-from service.tables.phasor import PhasorTable, component
+from service.tables.phasor import PhasorTable, component, sines_and_cosines
 from service.tables.positions import Positions, Run
 from service.tables.rotary_rule import Given
 from service.tables.table import size
@@ -142,3 +142,13 @@ def test_positions_in_several_runs_have_the_bytes_of_each_run() -> None:
     assert both.read(0, size(both)).tobytes() == b"".join(
         part.read(0, size(part)).tobytes() for part in parts
     )
+
+
+@pytest.mark.parametrize("positions", [[5, 6, 7], [-1, 2**61, 3]])
+def test_sines_and_cosines_together_have_the_bytes_of_each(positions: list[int]) -> None:
+    rule, at = Geometric(10000.0, 12, 6), np.array(positions)
+
+    together = sines_and_cosines(rule, at)
+
+    each = [component(rule, "sin", at), component(rule, "cos", at)]
+    assert together.tobytes() == np.concatenate(each, axis=1).tobytes()

@@ -101,3 +101,28 @@ def test_moving_takes_no_room_and_may_lead_beyond_what_can_turn() -> None:
 
     assert moved.parameters() == {"start": 2, "seq_len": 2**62 + 1}
     assert moved.farthest == MAX_POSITION + 2
+
+
+@given(RUNS)
+def test_the_ends_are_the_least_and_the_largest(runs: list[Run]) -> None:
+    positions = Positions.of_runs(runs)
+
+    assert (positions.least, positions.most) == (min(expanded(runs)), max(expanded(runs)))
+
+
+@given(st.lists(st.one_of(RUNS, st.lists(st.integers(-9, 9), max_size=9)), min_size=1, max_size=5))
+def test_single_positions_are_runs_of_one(mixed: list[list[Run | int]]) -> None:
+    alone = [each for part in mixed for each in part]
+    runs = [Run(each, 1, 1) if isinstance(each, int) else each for each in alone]
+
+    assert Positions.of_runs(alone) == Positions.of_runs(runs)
+
+
+def test_a_range_of_many_runs_is_as_exact_as_one_of_few() -> None:
+    ends = [-(2**62), 2**62] * 3 + [7, 9]
+    positions = Positions.of_runs([*ends, Run(-5, 2**60, 5), Run(0, 0, 4)])
+
+    everything = expanded(list(positions.runs))
+    assert positions.at(0, positions.count).tolist() == everything
+    assert positions.at(3, 12).tolist() == everything[3:12]
+    assert positions.at(4, 4).tolist() == []

@@ -1,5 +1,6 @@
 """Random Fourier features: exact however many turns a product makes."""
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -14,7 +15,7 @@ from service.tables import random_fourier
 from service.tables.dtypes import FLOAT32, FLOAT64, DType
 from service.tables.random_fourier import MAX_NUMBER, GaussianTable
 from service.tables.real_positions import MIN_REAL_POSITION
-from service.tables.table import size
+from service.tables.table import FREQUENCY_WORK, size
 from tests.exact import UNIT
 
 SIZES = st.one_of(
@@ -117,3 +118,30 @@ def test_nothing_turned_is_a_plain_zero() -> None:
 
     assert found[:2].tolist() == [[0.0, 0.0, 1.0, 1.0]] * 2
     assert not np.signbit(found).any()
+
+
+def test_many_logarithms_let_other_threads_go_on() -> None:
+    made = table(np.linspace(1.0, 2.0, 1000).tolist(), [1.0], log=True)
+    turns, end = 0, threading.Event()
+
+    def others() -> None:
+        nonlocal turns
+        while not end.wait(0.001):
+            turns += 1
+
+    thread = threading.Thread(target=others)
+    thread.start()
+    before = turns
+    assert len(made._exact) == 1000
+    during = turns - before
+    end.set()
+    thread.join()
+    assert during > 3
+
+
+def test_nothing_is_evaluated_before_a_number_is_asked_for() -> None:
+    made = table([1.0, 2.0, 2.0], [1.0, 0.5], log=True)
+
+    assert "_exact" not in vars(made)
+    assert made.setup_work == 2 * (4096 + 2 * FREQUENCY_WORK)
+    assert table([1.0, 2.0, 2.0], [1.0, 0.5], log=False).setup_work == 4 * FREQUENCY_WORK

@@ -25,6 +25,7 @@ from service.tables.real_positions import (
     RealPhasorTable,
     RealPositions,
     counted,
+    most_units,
     out_of_range,
 )
 from service.tables.table import size
@@ -191,3 +192,10 @@ def test_frequencies_of_a_unit_are_kept(monkeypatch: pytest.MonkeyPatch) -> None
     assert real_positions._frequencies(RULE, -8) is first
     assert real_positions._frequencies(RULE, -16) is not first
     assert isinstance(first, angle.FixedPointFrequencies)
+
+
+@given(st.lists(REALS, min_size=1, max_size=40))
+def test_there_are_no_more_units_than_are_counted_on(values: list[float]) -> None:
+    exponents = counted(np.array([*values, 2.0**-99 - 2.0**-152]))[1]
+
+    assert len(set(exponents.tolist())) <= most_units(len(values) + 1) <= 20

@@ -9,35 +9,44 @@ from service.tables.recipes import bands, ends, recipe
 
 
 @pytest.mark.parametrize(
-    ("name", "given", "names", "numbers"),
+    ("name", "given", "names", "numbers", "frequencies"),
     [
-        ("vaswani", {}, ("min_timescale", "base"), (1.0, 10000.0, 1e-4)),
-        ("whisper", {"base": 100.0}, ("min_timescale", "base"), (1.0, 100.0, 0.01)),
+        ("vaswani", {}, ("min_timescale", "base"), (1.0, 10000.0), (1e-4, 1.0)),
+        ("whisper", {"base": 100.0}, ("min_timescale", "base"), (1.0, 100.0), (0.01, 1.0)),
         (
             "tensor2tensor",
             {"min_timescale": 2.0, "max_timescale": 8.0},
             ("min_timescale", "max_timescale"),
-            (2.0, 8.0, 0.5),
+            (2.0, 8.0),
+            (0.5, 2.0),
         ),
-        ("mlx", {"max_freq": 4.0}, ("min_freq", "max_freq"), (1e-4, 4.0, 1e-4)),
+        ("mlx", {"max_freq": 4.0}, ("min_freq", "max_freq"), (1e-4, 4.0), (1e-4, 4.0)),
+        ("mlx", {"min_freq": 3.0}, ("min_freq", "max_freq"), (3.0, 1.0), (1.0, 3.0)),
     ],
 )
 def test_frequencies_lie_between_two_parameters(
-    name: str, given: dict[str, Any], names: tuple[str, str], numbers: tuple[float, float, float]
+    name: str,
+    given: dict[str, Any],
+    names: tuple[str, str],
+    numbers: tuple[float, float],
+    frequencies: tuple[float, float],
 ) -> None:
     found = ends(CONVENTIONS[name], given)
 
     assert (found.least_name, found.greatest_name) == names
-    assert (found.least, found.greatest, found.slowest) == numbers
+    assert (found.least, found.greatest) == numbers
+    assert found.frequencies == frequencies
 
 
 @pytest.mark.parametrize("name", [name for name in CONVENTIONS if name != "perceiver"])
-def test_no_frequency_is_below_the_slowest(name: str) -> None:
+def test_every_frequency_is_between_the_slowest_and_the_fastest(name: str) -> None:
     given = {"min_timescale": 3.0} if "min_timescale" in CONVENTIONS[name].takes else {}
 
     frequencies = recipe(name, 16, given).rule.exact()
 
-    assert float(min(frequencies)) >= ends(CONVENTIONS[name], given).slowest * (1 - 1e-15)
+    slowest, fastest = ends(CONVENTIONS[name], given).frequencies
+    assert float(min(frequencies)) >= slowest * (1 - 1e-15)
+    assert float(max(frequencies)) <= fastest * (1 + 1e-15)
 
 
 @pytest.mark.parametrize(

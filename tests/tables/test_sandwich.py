@@ -30,7 +30,9 @@ def test_a_bias_is_within_its_bound(half: int, base: float, heads: int, distance
 
     bound = half * (11 + 2 * (half - 1).bit_length()) * heads * UNIT
     for head in (0, heads - 1):
-        (got,) = values.values(np.array([distance], dtype=np.int64), head).tolist()
+        ((got,),) = values.values(
+            np.array([distance], dtype=np.int64), range(head, head + 1)
+        ).tolist()
         true = exact(base, 2 * half, heads, head, distance)
         assert abs(mpf(got) - true) <= bound / (4 * (head + 1))
 
@@ -41,7 +43,7 @@ def test_small_angles_have_small_errors(half: int, base: float, distance: int) -
     """Where a cosine is almost 1, the bias keeps all its digits."""
     values = Sandwich(HalfFrequencies(base, 2 * half), 3, is_causal=False)
 
-    (got,) = values.values(np.array([distance], dtype=np.int64), 1).tolist()
+    ((got,),) = values.values(np.array([distance], dtype=np.int64), range(1, 2)).tolist()
 
     with mpmath.workdps(420):
         true = exact(base, 2 * half, 3, 1, distance)
@@ -52,7 +54,7 @@ def test_small_angles_have_small_errors(half: int, base: float, distance: int) -
 def test_the_future_of_a_causal_bias_is_distance_nothing() -> None:
     values = Sandwich(HalfFrequencies(10000.0, 16), 2, is_causal=True)
 
-    got = values.values(np.array([-3, 0, 3]), 0)
+    (got,) = values.values(np.array([-3, 0, 3]), range(1))
 
     assert got[0] < 0
     assert got[1:].tolist() == [0.0, 0.0]
@@ -79,3 +81,27 @@ def test_a_table_of_many_frequencies_is_read_in_parts() -> None:
     assert table.shape == (2, 30, 40)
     assert table.work_per_element == 32768
     assert table.read(100, 103).tobytes() == table.read(90, 110)[10:13].tobytes()
+
+
+def test_a_head_has_the_bytes_that_it_has_among_others() -> None:
+    values = Sandwich(HalfFrequencies(10000.0, 16), 7, is_causal=False)
+    distances = np.array([-900, -1, 0, 2**60])
+
+    together = values.values(distances, range(7))
+
+    for head in range(7):
+        alone = values.values(distances, range(head, head + 1))
+        assert alone.tobytes() == together[head].tobytes()
+
+
+@given(st.integers(1, 12), st.floats(1.0, 1e9), st.integers(1, 9), st.integers(0, 8), st.booleans())
+def test_no_bias_is_above_its_bound(
+    half: int, base: float, heads: int, length: int, is_causal: bool
+) -> None:
+    values = Sandwich(HalfFrequencies(base, 2 * half), heads, is_causal)
+    pairs = QueryKey(Positions.contiguous(3, 1), Positions.contiguous(0, length + 1))
+    chosen = range(heads // 2, heads)
+
+    largest = np.abs(values.values(pairs.distances(0, length + 1), chosen)).max()
+
+    assert largest <= values.bound(pairs, chosen) * (1 + 2.0**-40)

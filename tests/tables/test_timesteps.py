@@ -50,8 +50,8 @@ def whole(document: Document) -> NDArray[Any]:
     TIMES,
     st.integers(2, 30),
     st.sampled_from([-1.0, 0.0, 0.25, 1.0, 17.5]),
-    st.floats(1e-3, 1e3),
-    st.floats(1.0, 1e6),
+    st.one_of(st.floats(1e-3, 1e3), st.floats(-1e3, -1e-3), st.just(0.0)),
+    st.floats(1e-6, 1e6),
     st.booleans(),
 )
 @example(999.0, 5, 1.0, 1000.0, 10000.0, True)
@@ -76,7 +76,7 @@ def test_values_are_those_of_the_formula(
 
 
 @pytest.mark.parametrize("d_model", [1, 2, 5, 8])
-@pytest.mark.parametrize("scale", [1.0, 0.125])
+@pytest.mark.parametrize("scale", [1.0, 0.125, -1.0, -3.5, 0.0])
 def test_numbered_timesteps_have_the_bytes_of_listed_ones(d_model: int, scale: float) -> None:
     listed = RealPositions(tuple(map(float, range(100))))
 
@@ -86,6 +86,30 @@ def test_numbered_timesteps_have_the_bytes_of_listed_ones(d_model: int, scale: f
     assert whole(one).tobytes() == whole(other).tobytes()
     assert one.parameters != other.parameters
     assert other.parameters["num_timesteps"] == 100
+
+
+def test_a_negative_scale_is_that_of_negated_timesteps_to_the_last_bit() -> None:
+    values = (0.0, 0.1, 2.5, 999.0, 2.0**62, -7.25, -12.0)
+    negated = RealPositions(tuple(0.0 - value for value in values))
+
+    for scale in (1.0, 0.3, 1000.0):
+        one = whole(embedded(RealPositions(values), 9, scale=-scale))
+        assert one.tobytes() == whole(embedded(negated, 9, scale=scale)).tobytes()
+
+
+def test_a_scale_of_nothing_leaves_sines_of_0_and_cosines_of_1() -> None:
+    values = (0.0, -3.0, 2.5, -0.1, 2.0**62)
+
+    found = whole(embedded(RealPositions(values), 5, scale=0.0, shift=1.9999999999999998))
+
+    assert found.tolist() == [[0.0, 0.0, 1.0, 1.0, 0.0]] * 5
+    assert not np.signbit(found).any()
+
+
+def test_a_period_below_one_makes_frequencies_rise() -> None:
+    rising = TimestepFrequencies(1e-4, 1.0, 5).exact()
+
+    assert [float(frequency) for frequency in rising] == [1.0, 10.0, 100.0, 1000.0, 10000.0]
 
 
 def test_a_single_channel_is_zero() -> None:
@@ -115,6 +139,13 @@ def test_with_a_shift_of_one_the_last_period_is_the_longest() -> None:
         (TimestepFrequencies(1e17, 3.0, 2), 1.0, True),
         (TimestepFrequencies(1e17, 3.0, 2), 20.0, False),
         (TimestepFrequencies(10000.0, 1e308, 50), 1.0, True),
+        (TimestepFrequencies(1e-17, 1.0, 4), 1.0, True),
+        (TimestepFrequencies(1e-17, 1.0, 4), -9.0, True),
+        (TimestepFrequencies(1e-17, 1.0, 4), -11.0, False),
+        (TimestepFrequencies(1e-250, 0.0, 4), 1.0, False),
+        (TimestepFrequencies(1e-250, 0.0, 4), 0.0, True),
+        (TimestepFrequencies(1e-250, 5.0, 4), 1.0, False),
+        (TimestepFrequencies(1e-250, 7.5, 4), 1.0, True),
     ],
 )
 def test_frequencies_without_exact_angles_are_told(

@@ -2,16 +2,18 @@
 
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.tables.angle import MAX_POSITION
+from service.tables.angle import MAX_POSITION, Float64s
 from service.tables.twofold import (
     Twofold,
     any_sum,
     constant,
+    in_blocks,
     in_steps,
     of_floats,
     of_integers,
@@ -84,3 +86,28 @@ def test_a_value_is_the_same_whichever_step_it_falls_into() -> None:
 
     assert whole.tolist() == list(range(10_000))
     assert in_steps(lambda part: of_integers(part).high, numbers[:0]).shape == (0,)
+
+
+def block_of(whole: Float64s, some: slice, part: slice) -> Float64s:
+    return whole[some, part]
+
+
+def test_a_matrix_is_the_same_whichever_block_an_element_falls_into() -> None:
+    for shape in ((1, 10_000), (10_000, 1), (700, 13), (3, 5000), (0, 4), (4, 0)):
+        whole = np.add.outer(10.0 * np.arange(shape[0]), np.arange(shape[1]))
+
+        found = in_blocks(partial(block_of, whole), *shape)
+
+        assert found.shape == shape
+        assert (found == whole).all()
+
+
+def test_a_row_may_be_right_for_all() -> None:
+    assert in_blocks(lambda _, part: np.arange(3.0)[part], 2, 3).tolist() == [[0, 1, 2]] * 2
+
+
+def test_a_column_holds_some_of_the_numbers() -> None:
+    pair = Twofold(np.arange(5.0), np.arange(5.0) / 2**60)
+
+    assert pair.column(slice(1, 3)).high.tolist() == [[1], [2]]
+    assert pair.column(slice(1, 3)).low.tolist() == [[2.0**-60], [2.0**-59]]

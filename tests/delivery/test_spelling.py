@@ -1,0 +1,30 @@
+"""Names that were meant."""
+
+import pytest
+
+from service.delivery.spelling import likest, nearest
+
+
+def test_what_is_like_nothing_has_no_nearest() -> None:
+    assert nearest("seqlen", ["seq_len", "start"]) == "seq_len"
+    assert nearest("zzz", ["seq_len", "start"]) is None
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [("FLOAT32", "float32"), ("fp16", "float16"), ("BF16", "bfloat16"), ("double", "float64")],
+)
+def test_types_are_known_by_what_they_are_called_elsewhere(said: str, meant: str) -> None:
+    assert nearest(said, ["float16", "bfloat16", "float32", "float64"]) == meant
+
+
+def test_long_names_are_like_nothing() -> None:
+    assert nearest("seq_len" * 20, ["seq_len"]) is None
+
+
+def test_the_likest_come_first_and_are_few() -> None:
+    known = ["start", "seq_len", "query_len", "key_len"]
+
+    assert likest("seqlen", known, 2) == ["seq_len", "key_len"]
+    assert len(likest("x" * 10_000, known, 3)) <= 3
+    assert likest("zzz", known[:2], 5) != []
