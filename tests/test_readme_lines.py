@@ -1,0 +1,25 @@
+"""The README's plain lines of curl print what it says; tests/system runs all of its commands."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.client import Client
+from tests.consoles import Step, steps_of
+from tests.curl import sent
+
+README = Path(__file__).parents[1] / "README.md"
+
+# No pipe, no file that is read or written, nothing but the body asked for.
+_PLAIN = re.compile(r"curl -s (-H '[^']*' )?(-d '[^']*' )?'?http://[^|@]*")
+PLAIN = [step for step in steps_of(README) if _PLAIN.fullmatch(step.command)]
+
+
+def test_most_lines_are_plain() -> None:
+    assert len(PLAIN) >= 15
+
+
+@pytest.mark.parametrize("step", PLAIN, ids=lambda step: step.command[:80])
+def test_a_plain_line_prints_what_the_readme_says(step: Step, client: Client) -> None:
+    assert sent(step.command, client).text.rstrip("\n") == step.output.rstrip("\n")
