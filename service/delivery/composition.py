@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from itertools import chain
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from service.delivery.parameters import Parameters
 from service.delivery.resource import chosen
+from service.delivery.spelling import similar
 from service.errors import Fault, InvalidBody, InvalidParameters, shortened
 from service.formats.received import Input
 from service.tables.document import Document
@@ -20,7 +20,7 @@ from service.tables.table import StoredTable, size
 _EXACT_LIMIT = 2.0**53
 
 # What is spelled less alike than this may as well be another array.
-_NEAR, _MAX_NAME_LENGTH = 0.85, 64
+_NEAR = 0.85
 
 
 @dataclass(frozen=True)
@@ -197,7 +197,7 @@ class Composition:
             if name in known.aliases:
                 return known.name
         names = [known.name for known in self.inputs]
-        return next(iter(get_close_matches(name[:_MAX_NAME_LENGTH], names, 1, _NEAR)), None)
+        return next(iter(similar(name, names, _NEAR)), None)
 
     def _missing(self, arrays: Mapping[str, StoredTable]) -> list[Fault]:
         required = [known for known in self.inputs if known.is_required]

@@ -12,7 +12,7 @@ _SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "bf16": ("bfloat16",),
     "cache_position": ("query_positions",),
     "candle": ("compact",),
-    "causal": ("masked", "causal", "bidirectional"),
+    "causal": ("masked",),
     "channels": ("d_model",),
     "class_token": ("cls_token",),
     "cls_token": ("class_token",),
@@ -38,7 +38,6 @@ _SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "half": ("float16",),
     "heads": ("num_heads", "num_attention_heads"),
     "hidden_size": ("d_model",),
-    "is_decoder": ("bidirectional",),
     "k": ("offset",),
     "key_length": ("key_len",),
     "klen": ("key_len",),
@@ -96,7 +95,26 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
         return None
     names = list(known)
     meant = (synonym for synonym in _SYNONYMS.get(name.lower(), ()) if synonym in names)
-    return next(chain(meant, get_close_matches(name.lower(), names, n=1)), None)
+    return next(chain(meant, similar(name, names)), None)
+
+
+def similar(name: str, known: Iterable[str], cutoff: float = 0.6) -> list[str]:
+    """List the known names that are spelled like this one, the likest first, but not its opposite.
+
+    Args:
+        name: the name.
+        known: those there are.
+        cutoff: how much alike they must be, up to 1.
+    """
+    matches = get_close_matches(name[:_MAX_NAME_LENGTH].lower(), list(known), cutoff=cutoff)
+    return [match for match in matches if not _is_opposite(name, match)]
+
+
+def _is_opposite(name: str, other: str) -> bool:
+    """Tell whether one name denies the other: as it stands, its value would mean the reverse."""
+    one, two = (each.lower().replace("_", "").replace("-", "") for each in (name, other))
+    denied = any(one == no + two or two == no + one for no in ("no", "non", "not", "un", "in"))
+    return denied or (one != two and one.replace("uni", "bi", 1) == two.replace("uni", "bi", 1))
 
 
 def likest(name: str, known: Iterable[str], count: int) -> list[str]:

@@ -12,7 +12,7 @@ from service.tables.angle import MAX_POSITION
 from service.tables.positions import Positions
 from service.tables.query_key import QueryKey
 
-_OF_DECODERS = " or queries are 0, 1, …: a decoder that has cached n keys asks for key_len=n+1"
+_OF_DECODERS = " or queries are 0, 1, …: a decoder asks for key_len=query_start+query_len"
 
 
 class QueryKeyParameters(Parameters):

@@ -18,6 +18,25 @@ def test_types_are_known_by_what_they_are_called_elsewhere(said: str, meant: str
     assert nearest(said, ["float16", "bfloat16", "float32", "float64"]) == meant
 
 
+@pytest.mark.parametrize(
+    ("said", "known"),
+    [
+        ("unidirectional", "bidirectional"),
+        ("is_decoder", "bidirectional"),
+        ("causal", "bidirectional"),
+        ("non_causal", "causal"),
+        ("noncausal", "causal"),
+        ("not_causal", "causal"),
+        ("unmasked", "masked"),
+        ("invalid_mask", "valid_mask"),
+        ("non_padding_mask", "padding_mask"),
+    ],
+)
+def test_a_name_never_means_its_opposite(said: str, known: str) -> None:
+    assert nearest(said, [known]) is None
+    assert nearest(known[:-1], [known]) == known
+
+
 def test_long_names_are_like_nothing() -> None:
     assert nearest("seq_len" * 20, ["seq_len"]) is None
 

@@ -111,7 +111,7 @@ def test_queries_and_keys_are_runs_or_lists(
             {"query_len": 1, "query_start": -1, "key_start": FAR, "key_len": 1},
             *("query_start", "within 2\\^62"),
         ),
-        ({"query_len": 1, "query_start": 7}, "key_len", "cached n keys asks for key_len=n\\+1"),
+        ({"query_len": 1, "query_start": 7}, "key_len", "key_len=query_start\\+query_len"),
         ({"query_positions": "4,9"}, "key_len", "key_len is required"),
         ({"query_len": 1, "query_start": FAR, "key_positions": "0,-1"}, "query_start", "within"),
     ],
