@@ -2,9 +2,10 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+FUZZ_SECONDS ?= 30
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: serve test check test-system bench lock openapi pictures format clean
+.PHONY: serve test check test-system fuzz bench load lock openapi pictures format clean
 .DELETE_ON_ERROR:
 
 serve: $(VENV)/runtime.stamp ## Serve on port 8000, or as POSREF_* variables say
@@ -21,8 +22,17 @@ check: $(VENV)/dev.stamp ## Lint, format and types
 test-system: $(VENV)/dev.stamp ## Run the tests with real servers, containers and other processors
 	$(BIN)/python -m pytest -m system -p no:xdist
 
+fuzz: $(VENV)/fuzz.stamp ## Try inputs on every parser, each for FUZZ_SECONDS (Linux, x86-64)
+	for parser in $$($(BIN)/python -m tests.fuzz); do \
+	  $(BIN)/python -m tests.fuzz $$parser .cache/fuzz/$$parser \
+	    -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 || exit 1; \
+	done
+
 bench: $(VENV)/dev.stamp ## Measure beside peers, in one run on this machine
 	$(BIN)/python -m benchmarks
+
+load: $(VENV)/dev.stamp ## Load a server with a thousand connections for five minutes
+	$(BIN)/python -m benchmarks.load
 
 pictures: $(VENV)/dev.stamp ## Draw the pictures of the documents
 	$(BIN)/python tests/data/draw_pictures.py
@@ -38,7 +48,8 @@ lock: $(VENV)/dev.stamp ## Pin the requirements anew
 	$(PIP) uv
 	for set in "pyproject.toml -o requirements/runtime.txt" \
 	  "pyproject.toml --extra dev -c requirements/runtime.txt -o requirements/dev.txt" \
-	  "requirements/build.in -o requirements/build.txt"; do \
+	  "requirements/build.in -o requirements/build.txt" \
+	  "requirements/fuzz.in -o requirements/fuzz.txt"; do \
 	  $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	    --no-emit-index-url --no-annotate --no-header --upgrade $$set || exit 1; \
 	done
@@ -57,6 +68,10 @@ $(VENV)/runtime.stamp: requirements/runtime.txt requirements/build.txt pyproject
 	$(PIP) --require-hashes -r requirements/build.txt
 	$(PIP) --require-hashes -r requirements/runtime.txt
 	$(PIP) --no-deps --no-build-isolation --editable .
+	touch $@
+
+$(VENV)/fuzz.stamp: requirements/fuzz.txt $(VENV)/dev.stamp
+	$(PIP) --require-hashes -r requirements/fuzz.txt
 	touch $@
 
 $(VENV)/dev.stamp: requirements/dev.txt $(VENV)/runtime.stamp

@@ -6,19 +6,17 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from types import FrameType
-from typing import NoReturn
 
 import httpx
 import orjson
-import uvicorn
 
 from service import __version__
 from service.app import create_app
 from service.delivery.problems import problem_of
-from service.delivery.wire import FinishedAnswersProtocol
 from service.errors import PosrefError
 from service.local import find_body, save
+from service.serving.listening import CannotListen
+from service.serving.run import serve
 from service.settings import InvalidSettings, default_settings, load_settings
 
 _READY_TIMEOUT_SECONDS = 3.0
@@ -68,25 +66,11 @@ def _parser() -> argparse.ArgumentParser:
 
 def _serve(options: argparse.Namespace) -> int:
     settings = load_settings(host=options.host, port=options.port, workers=options.workers)
-    # uvicorn raises SIGTERM once more when it has drained: that ends the process with code 0.
-    signal.signal(signal.SIGTERM, _exit)
-    uvicorn.run(
-        "service.app:create_app",
-        factory=True,
-        http=FinishedAnswersProtocol,
-        host=settings.host,
-        port=settings.port,
-        workers=settings.workers,
-        access_log=False,
-        server_header=False,
-        timeout_keep_alive=settings.keep_alive_seconds,
-        timeout_graceful_shutdown=settings.shutdown_seconds,
-    )
-    return 0
-
-
-def _exit(_signal: int, _frame: FrameType | None) -> NoReturn:
-    raise SystemExit(0)
+    try:
+        return serve(settings)
+    except CannotListen as error:
+        print(error, file=sys.stderr)
+        return 1
 
 
 def _get(options: argparse.Namespace) -> int:

@@ -7,29 +7,43 @@ from functools import cache
 from fastapi import FastAPI
 
 from service import __version__
-from service.delivery import wire
+from service.delivery.access import Authorized
+from service.delivery.counted import Counted
 from service.delivery.endpoints import add_posted, add_report, add_resource
 from service.delivery.layers import FailuresAsProblems, OpenToEveryOrigin
-from service.delivery.metrics import Counted
+from service.delivery.log_lines import LineWriter
 from service.delivery.openapi import served_document
 from service.delivery.openapi_pages import report_schemas
 from service.delivery.problems import add_problem_handlers
-from service.delivery.respond import Delivery
+from service.delivery.respond import STATE, Delivery
+from service.delivery.shared_counts import WorkerSlot, sharing
 from service.delivery.warm import WarmAnswers
 from service.routes import COMPOSITIONS, NAMED, REPORTS, RESOURCES, TRANSFORMS
 from service.routes.pages import add_pages
 from service.settings import Settings, load_settings
 
 
-def create_app(settings: Settings | None = None) -> FastAPI:
-    """Make the application; without settings, from the POSREF_* variables."""
+def create_app(
+    settings: Settings | None = None,
+    slot: WorkerSlot | None = None,
+    writer: LineWriter | None = None,
+) -> FastAPI:
+    """Make the application.
+
+    Args:
+        settings: without them, what the POSREF_* variables say.
+        slot: the place of this process among those of a server that has several.
+        writer: where requests are logged, if anywhere.
+    """
     settings = settings or load_settings()
-    delivery = Delivery.of(settings)
+    delivery = Delivery.of(settings, slot, writer)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[dict[str, object]]:
-        yield {wire.STATE: delivery.answers}
+        async with sharing(delivery.metrics.share):
+            yield {STATE: delivery}
         delivery.workers.close()
+        delivery.metrics.share(is_last=True)
 
     app = FastAPI(
         title="posref",
@@ -50,13 +64,15 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         add_posted(app, composition, delivery)
     for report in REPORTS:
         add_report(app, report, delivery)
-    add_pages(app, delivery.metrics)
+    add_pages(app, delivery.metrics, delivery.readiness)
     generate = app.openapi
     app.openapi = cache(lambda: served_document(generate, report_schemas(REPORTS)))  # type: ignore[method-assign]
 
     add_problem_handlers(app, NAMED)
     app.add_middleware(FailuresAsProblems)
     app.add_middleware(WarmAnswers, answers=delivery.answers)
+    if settings.keys:
+        app.add_middleware(Authorized, keys=settings.keys)
     app.add_middleware(OpenToEveryOrigin)
-    app.add_middleware(Counted, metrics=delivery.metrics)
+    app.add_middleware(Counted, metrics=delivery.metrics, log=delivery.log)
     return app

@@ -16,6 +16,15 @@ Our exception hierarchy:
   + RevisionRetired
   + PreconditionFailed
   + RangeNotSatisfiable
+  + Unauthorized
+  + Unavailable
+    - Overloaded
+    - NotReady
+  + Unread
+    - MalformedRequest
+    - HeadersTooLarge
+    - URLTooLong
+    - RequestTimeout
 """
 
 import json
@@ -127,6 +136,50 @@ class RangeNotSatisfiable(PosrefError):
             f"numbered 0 to {length_bytes - 1}"
         )
         self.length_bytes = length_bytes
+
+
+class Unauthorized(PosrefError):
+    """A request that bears none of the keys asked for."""
+
+
+class Unavailable(PosrefError):
+    """What would be answered at another time.
+
+    Attributes:
+        retry_seconds: when to ask again.
+    """
+
+    def __init__(self, detail: str, retry_seconds: int = 1) -> None:
+        super().__init__(detail)
+        self.retry_seconds = retry_seconds
+
+
+class Overloaded(Unavailable):
+    """More at once than this server takes on."""
+
+
+class NotReady(Unavailable):
+    """A process that is about to end."""
+
+
+class Unread(PosrefError):
+    """A request that did not come as far as being one."""
+
+
+class MalformedRequest(Unread):
+    """Bytes that are no request."""
+
+
+class HeadersTooLarge(Unread):
+    """A head past the limit."""
+
+
+class URLTooLong(Unread):
+    """A URL past the limit."""
+
+
+class RequestTimeout(Unread):
+    """A request that comes too slowly."""
 
 
 def _said(faults: Sequence[Fault]) -> str:

@@ -10,11 +10,18 @@ Value = TypeVar("Value")
 
 
 class ByteBoundedLRU(Generic[Key, Value]):
-    """Keep values up to a sum of sizes; safe to use from any thread."""
+    """Keep values up to a sum of sizes; safe to use from any thread.
+
+    Attributes:
+        capacity_bytes: that sum.
+        size_bytes: the sum at present.
+        evictions: how many values were forgotten to make room.
+    """
 
     def __init__(self, capacity_bytes: int) -> None:
         self.capacity_bytes = capacity_bytes
         self.size_bytes = 0
+        self.evictions = 0
         self._entries: OrderedDict[Key, tuple[Value, int]] = OrderedDict()
         self._lock = Lock()
 
@@ -46,6 +53,7 @@ class ByteBoundedLRU(Generic[Key, Value]):
             self.size_bytes += size_bytes
             while self.size_bytes > self.capacity_bytes:
                 self._forget(next(iter(self._entries)))
+                self.evictions += 1
 
     def _forget(self, key: Key) -> None:
         _, size_bytes = self._entries.pop(key, (None, 0))

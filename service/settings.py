@@ -1,23 +1,45 @@
 """Settings from POSREF_* variables, with their bounds, units and meaning."""
 
 import os
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, ValidationError
+from pydantic import AfterValidator, Field, SecretStr, ValidationError, model_validator
+from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from service.grammar import Integer
+from service.grammar import Boolean, Integer
 
 MIB = 1024 * 1024
 _Count = partial(Field, ge=1)
+_Seconds = partial(Field, ge=1, le=3600)
+# Pairs of limits of which one makes the other untrue.
+_AT_LEAST = (
+    ("max_head_bytes", "max_url_bytes", "the URL is a part of the head"),
+    ("max_held_body_bytes", "max_body_bytes", "one body alone would take more"),
+    ("max_held_body_bytes", "max_json_body_bytes", "one body alone would take more"),
+)
+_API_KEY = re.compile(r"[A-Za-z0-9._~+/-]{16,256}=*", re.ASCII)
 
 
 def _cores_but_one() -> int:
     """Leave a core to the event loop, so that answers are sent while others are made."""
     return max(1, (os.cpu_count() or 1) - 1)
+
+
+def _held_to_the_form_of_keys(keys: SecretStr) -> SecretStr:
+    given = keys.get_secret_value()
+    # One that is empty among others is a slip, and must not open the server to all.
+    for key in given.split(",") if given else ():
+        if not _API_KEY.fullmatch(key):
+            raise ValueError(
+                "must be keys with commas between, each of at least 16 and at most 256 characters: "
+                "letters, digits and any of -._~+/, with = at the end only"
+            )
+    return keys
 
 
 class Settings(BaseSettings):
@@ -57,12 +79,74 @@ class Settings(BaseSettings):
     max_response_bytes: Annotated[
         Integer, _Count(le=2**63 - 1, description="Most bytes that one binary answer sends.")
     ] = 2**40
-    shutdown_seconds: Annotated[
-        Integer, Field(ge=0, le=3600, description="How long running answers may take to end.")
-    ] = 30
+    max_url_bytes: Annotated[
+        Integer, Field(ge=256, le=65_535, description="Longest URL of a request.")
+    ] = 65_535
+    max_head_bytes: Annotated[
+        Integer,
+        Field(ge=1024, le=MIB, description="Longest head of a request: its line and headers."),
+    ] = 131_072
+    max_held_body_bytes: Annotated[
+        Integer, _Count(description="Memory that request bodies take at once, in each process.")
+    ] = 512 * MIB
+    max_connections: Annotated[
+        Integer,
+        _Count(le=1_000_000, description="Connections served at once, in each process."),
+    ] = 4096
+    max_waiting: Annotated[
+        Integer,
+        _Count(le=1_000_000, description="Requests that wait for each kind of thread at once."),
+    ] = 256
+    wait_seconds: Annotated[
+        Integer, _Seconds(description="How long a request may wait for a thread.")
+    ] = 15
+    header_seconds: Annotated[
+        Integer, _Seconds(description="How long the head of a request may take to come.")
+    ] = 10
+    body_seconds: Annotated[
+        Integer, _Seconds(description="How long the body of a request may take to come.")
+    ] = 120
+    stall_seconds: Annotated[
+        Integer, _Seconds(description="How long a reader may take nothing of an answer.")
+    ] = 60
     keep_alive_seconds: Annotated[
-        Integer, _Count(le=3600, description="How long an idle connection is kept.")
+        Integer, _Seconds(description="How long an idle connection is kept.")
     ] = 75
+    drain_seconds: Annotated[
+        Integer,
+        Field(ge=0, le=3600, description="How long requests are still taken after SIGTERM."),
+    ] = 2
+    shutdown_seconds: Annotated[
+        Integer,
+        Field(ge=0, le=3600, description="How long running answers may take to end after that."),
+    ] = 30
+    api_keys: Annotated[
+        SecretStr,
+        AfterValidator(_held_to_the_form_of_keys),
+        Field(description="Keys that are asked for, with commas between; none: open to all."),
+    ] = SecretStr("")
+    log_requests: Annotated[Boolean, Field(description="Whether each request is logged.")] = True
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"],
+        Field(description="The least grave that is logged."),
+    ] = "info"
+
+    @model_validator(mode="after")
+    def _hold_together(self) -> Self:
+        for larger, smaller, why in _AT_LEAST:
+            most, least = getattr(self, larger), getattr(self, smaller)
+            if most < least:
+                raise ValueError(
+                    f"{_variable(larger)}={most} must be at least "
+                    f"{_variable(smaller)}={least}: {why}"
+                )
+        return self
+
+    @property
+    def keys(self) -> tuple[bytes, ...]:
+        """The keys of which a request must bear one; none where it need not."""
+        given = self.api_keys.get_secret_value().split(",")
+        return tuple(key.encode() for key in given if key)
 
 
 class InvalidSettings(Exception):
@@ -86,15 +170,26 @@ def load_settings(**overrides: str | int | None) -> Settings:
     try:
         return Settings(**given)  # type: ignore[arg-type]
     except ValidationError as error:
-        lines = [
-            f"POSREF_{str(detail['loc'][0]).upper()}={detail['input']!r}: {detail['msg']}"
-            for detail in error.errors()
-        ]
-        raise InvalidSettings("\n".join(lines)) from None
+        raise InvalidSettings("\n".join(map(_said, error.errors()))) from None
+
+
+def _variable(name: str) -> str:
+    return f"POSREF_{name.upper()}"
+
+
+def _said(detail: ErrorDetails) -> str:
+    rule = detail["msg"].removeprefix("Value error, ")
+    if not detail["loc"]:
+        return rule
+    name = str(detail["loc"][0])
+    # A message must not tell what is secret.
+    is_secret = Settings.model_fields[name].annotation is SecretStr
+    shown = "" if is_secret else f"={detail['input']!r}"
+    return f"{_variable(name)}{shown}: {rule}"
 
 
 def _refuse_misspelled(variables: Iterable[str]) -> None:
-    known = [f"POSREF_{name.upper()}" for name in Settings.model_fields]
+    known = [_variable(name) for name in Settings.model_fields]
     for variable in variables:
         if not variable.startswith("POSREF_") or variable in known:
             continue

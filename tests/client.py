@@ -49,8 +49,10 @@ def client_of(app: FastAPI) -> Iterator[Client]:
         runner.run(lifespan.__aenter__())
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
         http = httpx.AsyncClient(transport=transport, base_url="http://posref.test")
-        # Nothing is said to the server that a test does not name.
+        # Nothing is said to the server that a test does not name, but for a name of all requests:
+        # so answers that are the same have the same headers.
         del http.headers["Accept-Encoding"]
+        http.headers["X-Request-Id"] = "of-a-test"
         try:
             yield Client(app, runner, http)
         finally:

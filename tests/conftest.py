@@ -24,3 +24,10 @@ def client() -> Iterator[Client]:
     """Drive an application with its default settings, whatever the environment says."""
     with client_of(create_app(default_settings())) as shared:
         yield shared
+
+
+@pytest.fixture
+def fresh_client() -> Iterator[Client]:
+    """Drive an application that nobody else has used."""
+    with client_of(create_app(default_settings())) as fresh:
+        yield fresh

@@ -2,9 +2,12 @@
 
 import re
 from pathlib import Path
-from typing import get_args
+from typing import Literal, get_args, get_origin
 
 import pytest
+from annotated_types import Ge, Le
+from pydantic import SecretStr
+from pydantic.fields import FieldInfo
 
 from service.delivery.problems import PROBLEM_TYPES
 from service.formats import FORMATS
@@ -24,17 +27,58 @@ def test_every_problem_is_documented_with_its_status() -> None:
 
     for problem in PROBLEM_TYPES:
         assert f"\n## {problem.name}\n\n{problem.status}. " in text
-    assert text.count("\n## ") == len(PROBLEM_TYPES)
+    ours, _, of_the_edge = text.partition("\n## At the edge\n")
+    assert ours.count("\n## ") == len(PROBLEM_TYPES)
+    for name, status in {"too-many-requests": 429, "bad-gateway": 502}.items():
+        assert f"\n### {name}\n\n{status}. " in of_the_edge
 
 
-def test_every_setting_is_documented_with_its_default() -> None:
+UNITS = {
+    "port": "number",
+    "workers": "processes",
+    "threads": "threads",
+    "max_connections": "connections",
+    "max_waiting": "requests",
+}
+"""Of settings that are numbers and do not end with their unit."""
+
+
+def unit_of(name: str) -> str:
+    unit = name.rpartition("_")[2]
+    return unit if unit in {"bytes", "seconds"} else UNITS.get(name, "–")
+
+
+def default_of(field: FieldInfo) -> str:
+    if field.default_factory:
+        return "number of cores but one"
+    if isinstance(field.default, SecretStr):
+        return "none"
+    return str(field.default).lower() if isinstance(field.default, bool) else str(field.default)
+
+
+def bounds_of(field: FieldInfo) -> str:
+    """Say what a setting may be, by the rules that it is held to."""
+    if get_origin(field.annotation) is Literal:
+        *others, last = get_args(field.annotation)
+        return f"{', '.join(others)} or {last}"
+    if field.annotation is bool:
+        return "true or false"
+    if field.annotation is SecretStr:
+        return "keys of 16 to 256 characters, with commas between"
+    least = [f"at least {rule.ge}" for rule in field.metadata if isinstance(rule, Ge)]
+    most = [f"at most {rule.le}" for rule in field.metadata if isinstance(rule, Le)]
+    return ", ".join(least + most) or "any"
+
+
+def test_every_setting_is_documented_with_unit_default_and_bounds() -> None:
     text = (ROOT / "docs/settings.md").read_text()
 
-    for name, field in Settings.model_fields.items():
-        default = "number of cores but one" if field.default_factory else field.default
-        assert f"| `POSREF_{name.upper()}` | {default} |" in text
-        assert f"| {field.description} |" in text
-    assert text.count("| `POSREF_") == len(Settings.model_fields)
+    rows = [line for line in text.splitlines() if line.startswith("| `POSREF_")]
+    assert rows == [
+        f"| `POSREF_{name.upper()}` | {unit_of(name)} | {default_of(field)} "
+        f"| {bounds_of(field)} | {field.description} |"
+        for name, field in Settings.model_fields.items()
+    ]
 
 
 def test_every_resource_pack_and_format_is_documented() -> None:

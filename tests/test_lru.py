@@ -12,6 +12,7 @@ def test_what_was_used_least_recently_is_forgotten_first() -> None:
     store.put("d", 3, 10)
 
     assert [store.get(key) for key in "abcd"] == [0, None, 2, 3]
+    assert store.evictions == 1
 
 
 def test_the_sum_of_sizes_stays_within_the_capacity() -> None:
@@ -38,3 +39,4 @@ def test_a_value_put_again_counts_once() -> None:
     store.put("a", 2, 4)
 
     assert (store.get("a"), store.size_bytes, len(store)) == (2, 4, 1)
+    assert store.evictions == 0

@@ -1,7 +1,9 @@
 """Settings: bounds that hold, and messages that name the variable."""
 
 import pytest
+from annotated_types import Ge, Le
 
+from service.__main__ import main
 from service.settings import InvalidSettings, Settings, default_settings, load_settings
 
 
@@ -18,25 +20,198 @@ def test_an_override_comes_before_the_variable(monkeypatch: pytest.MonkeyPatch) 
     assert load_settings(port=None).port == 9000
 
 
+def bounds_of(name: str) -> tuple[int | None, int | None]:
+    """Give the least and the greatest value of a setting that is a number."""
+    rules = Settings.model_fields[name].metadata
+    least = [rule.ge for rule in rules if isinstance(rule, Ge)]
+    greatest = [rule.le for rule in rules if isinstance(rule, Le)]
+    return least[0] if least else None, greatest[0] if greatest else None  # type: ignore[return-value]
+
+
+NUMBERS = [name for name, field in Settings.model_fields.items() if field.annotation is int]
+BELOW = [(name, least - 1) for name in NUMBERS if (least := bounds_of(name)[0]) is not None]
+ABOVE = [(name, most + 1) for name in NUMBERS if (most := bounds_of(name)[1]) is not None]
+NO_NUMBERS = ["many", "8_000", "80.0", "1e3", "", " 80", "+80", "0x50", "true", "9" * 41]
+
+
+def refusal(monkeypatch: pytest.MonkeyPatch, **settings: object) -> str:
+    """Give what is said where the start is stopped by settings that are wrong."""
+    for name, value in settings.items():
+        monkeypatch.setenv(f"POSREF_{name.upper()}", str(value))
+    with pytest.raises(InvalidSettings) as stopped:
+        load_settings()
+    return str(stopped.value)
+
+
+@pytest.mark.parametrize(("name", "value"), BELOW)
+def test_a_number_below_its_bounds_is_refused_by_the_name_of_its_variable(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: int
+) -> None:
+    assert refusal(monkeypatch, **{name: value}).startswith(f"POSREF_{name.upper()}='{value}': ")
+
+
+@pytest.mark.parametrize(("name", "value"), ABOVE)
+def test_so_is_one_above_them(monkeypatch: pytest.MonkeyPatch, name: str, value: int) -> None:
+    assert refusal(monkeypatch, **{name: value}).startswith(f"POSREF_{name.upper()}='{value}': ")
+
+
+def test_every_number_has_a_least_value() -> None:
+    assert len(BELOW) == len(NUMBERS) >= 20
+    assert len(ABOVE) >= 15
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+@pytest.mark.parametrize("value", NO_NUMBERS)
+def test_what_is_no_number_is_refused(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    said = refusal(monkeypatch, **{name: value})
+
+    assert said.startswith(f"POSREF_{name.upper()}='{value}': must be an integer")
+
+
 @pytest.mark.parametrize(
-    ("variable", "value"),
+    ("value", "hint"),
+    [("True", "true"), ("1", "true"), ("yes", "true"), ("no", "false"), ("FALSE", "false")],
+)
+def test_a_misspelled_boolean_is_refused_with_the_right_spelling(
+    monkeypatch: pytest.MonkeyPatch, value: str, hint: str
+) -> None:
+    said = refusal(monkeypatch, log_requests=value)
+
+    assert said == (f"POSREF_LOG_REQUESTS='{value}': must be true or false; did you mean {hint}?")
+
+
+@pytest.mark.parametrize("value", ["", "maybe", "truee"])
+def test_what_is_no_boolean_is_refused(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    said = refusal(monkeypatch, log_requests=value)
+
+    assert said == f"POSREF_LOG_REQUESTS='{value}': must be true or false"
+
+
+@pytest.mark.parametrize("value", ["INFO", "warn", "trace", "", "20"])
+def test_a_misspelled_level_is_refused_with_those_there_are(
+    monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    said = refusal(monkeypatch, log_level=value)
+
+    assert said.startswith(f"POSREF_LOG_LEVEL='{value}': ")
+    assert all(f"'{level}'" in said for level in ("debug", "info", "warning", "error"))
+
+
+KEY, OTHER = "correct-horse-battery", "staple.0123456789+/=="
+
+
+def test_keys_are_taken_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POSREF_API_KEYS", f"{KEY},{OTHER}")
+
+    assert load_settings().keys == (KEY.encode(), OTHER.encode())
+
+
+def test_no_key_is_no_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load_settings().keys == default_settings().keys == ()
+    monkeypatch.setenv("POSREF_API_KEYS", "")
+    assert load_settings().keys == ()
+
+
+@pytest.mark.parametrize(
+    "keys",
     [
-        ("POSREF_PORT", "70000"),
-        ("POSREF_WORKERS", "0"),
-        ("POSREF_THREADS", "many"),
-        ("POSREF_PORT", "8_000"),
-        ("POSREF_PORT", "80.0"),
-        ("POSREF_CACHE_BYTES", "-1"),
-        ("POSREF_MAX_BODY_BYTES", "0"),
+        "short-secret",
+        f"{KEY},short-secret",
+        f"{KEY}, {OTHER}",
+        f"{KEY},",
+        ",",
+        " ",
+        f"{KEY};{OTHER}",
+        f'"{KEY}"',
+        "secret-schlüssel-äöü",
+        "=secret-=-in-the-middle",
+        "x" * 257,
     ],
 )
-def test_a_wrong_value_is_refused_by_the_name_of_its_variable(
-    monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+def test_a_wrong_key_stops_the_start_and_is_not_shown(
+    monkeypatch: pytest.MonkeyPatch, keys: str
 ) -> None:
-    monkeypatch.setenv(variable, value)
+    said = refusal(monkeypatch, api_keys=keys)
 
-    with pytest.raises(InvalidSettings, match=f"{variable}='{value}'"):
-        load_settings()
+    assert said.startswith("POSREF_API_KEYS: must be keys with commas between")
+    assert not any(len(part) > 5 and part in said for part in keys.replace(",", " ").split())
+
+
+def test_settings_do_not_show_their_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POSREF_API_KEYS", KEY)
+    settings = load_settings()
+
+    for shown in (repr(settings), str(settings), str(settings.model_dump())):
+        assert KEY not in shown
+    assert KEY not in settings.model_dump_json()
+
+
+IMPOSSIBLE = [
+    ("max_head_bytes", 4096, "max_url_bytes", 4097),
+    ("max_held_body_bytes", 2**20, "max_body_bytes", 2**20 + 1),
+    ("max_held_body_bytes", 2**27, "max_json_body_bytes", 2**27 + 1),
+]
+
+
+@pytest.mark.parametrize(("larger", "most", "smaller", "least"), IMPOSSIBLE)
+def test_a_limit_that_another_makes_untrue_stops_the_start(
+    monkeypatch: pytest.MonkeyPatch, larger: str, most: int, smaller: str, least: int
+) -> None:
+    said = refusal(monkeypatch, **{larger: most, smaller: least})
+
+    wanted = f"POSREF_{larger.upper()}={most} must be at least POSREF_{smaller.upper()}={least}: "
+    assert said.startswith(wanted)
+
+
+@pytest.mark.parametrize(("larger", "most", "smaller", "least"), IMPOSSIBLE)
+def test_limits_may_just_meet(
+    monkeypatch: pytest.MonkeyPatch, larger: str, most: int, smaller: str, least: int
+) -> None:
+    small = {"max_body_bytes": 1024, "max_json_body_bytes": 1024}
+    for name, value in {**small, larger: most, smaller: least - 1}.items():
+        monkeypatch.setenv(f"POSREF_{name.upper()}", str(value))
+
+    assert getattr(load_settings(), larger) == most
+
+
+def test_a_limit_alone_may_be_impossible_beside_a_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = refusal(monkeypatch, max_head_bytes=8192)
+
+    assert "POSREF_MAX_HEAD_BYTES=8192" in said
+    assert "POSREF_MAX_URL_BYTES=65535" in said
+
+
+def test_a_cache_that_holds_nothing_is_no_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POSREF_CACHE_BYTES", "0")
+
+    assert load_settings().cache_entry_bytes > load_settings().cache_bytes == 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"MAX_HEAD_BYTES": "4096"}, ["MAX_HEAD_BYTES", "MAX_URL_BYTES"]),
+        ({"MAX_HELD_BODY_BYTES": "1"}, ["MAX_HELD_BODY_BYTES", "MAX_BODY_BYTES"]),
+        ({"MAX_JSON_BODY_BYTES": "9999999999"}, ["MAX_HELD_BODY_BYTES", "MAX_JSON_BODY_BYTES"]),
+        ({"API_KEYS": "secret"}, ["API_KEYS"]),
+        ({"LOG_LEVEL": "loud", "DRAIN_SECONDS": "-1"}, ["LOG_LEVEL", "DRAIN_SECONDS"]),
+    ],
+)
+def test_the_server_does_not_start_and_says_why(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    settings: dict[str, str],
+    named: list[str],
+) -> None:
+    for name, value in settings.items():
+        monkeypatch.setenv(f"POSREF_{name}", value)
+
+    assert main(["serve"]) == 2
+    said = capsys.readouterr().err
+    assert all(f"POSREF_{name}" in said for name in named)
+    assert "secret" not in said
 
 
 def test_every_setting_says_what_it_means() -> None:

@@ -10,12 +10,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from service.delivery.bodies import (
+    ReceivedBody,
+    answer_body,
     format_of_body,
     reading_work,
-    receive_body,
     require_json,
 )
 from service.delivery.composition import Composition
+from service.delivery.leaving import unless_gone
 from service.delivery.openapi import get_operation, post_operation
 from service.delivery.openapi_arrays import posted_operation
 from service.delivery.openapi_pages import report_operation
@@ -28,6 +30,7 @@ from service.delivery.workers import SHORT_WORK
 from service.errors import InvalidParameters
 from service.formats.json_text import JSON, read_object
 from service.formats.received import Input
+from service.tables.table import size_bytes
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -49,23 +52,30 @@ def add_resource(app: FastAPI, resource: Resource, delivery: Delivery) -> None:
 
         query: bytes = request.scope["query_string"]
         if len(query) <= _SHORT_QUERY_BYTES:
-            return await delivery.answer(request.scope, planned())
-        plan = await delivery.workers.run(planned, reading_work(query, is_text=True))
-        return await delivery.answer(request.scope, plan)
+            return await unless_gone(request.receive, delivery.answer(request.scope, planned()))
+
+        async def answered() -> Response:
+            plan = await delivery.workers.run(planned, reading_work(len(query), is_text=True))
+            return await delivery.answer(request.scope, plan)
+
+        return await unless_gone(request.receive, answered())
 
     async def post(request: Request) -> Response:
         wanted, query = Wanted.by(request), _query(request)
         require_json(request)
-        body = await receive_body(request, JSON, delivery.settings)
 
-        def planned() -> Plan:
-            values = _merged(query, read_object(body))
+        def planned(body: ReceivedBody) -> Plan:
+            values = _merged(query, read_object(body.take()))
             parameters = read_parameters(resource.parameters, values)
             document = resource.resolve(parameters)
             return delivery.plan_uncached(document, replace(wanted, revision=parameters.revision))
 
-        plan = await delivery.workers.run(planned, reading_work(body, is_text=True))
-        return await delivery.answer_uncached(plan)
+        async def answered(body: ReceivedBody) -> Response:
+            work = reading_work(body.length_bytes, is_text=True)
+            plan = await delivery.workers.run(partial(planned, body), work)
+            return await delivery.answer_uncached(plan)
+
+        return await answer_body(request, JSON, delivery, answered)
 
     for suffix in ("", EXTENSION):
         path = resource.path + suffix
@@ -80,24 +90,33 @@ def add_posted(app: FastAPI, posted: Transform | Composition, delivery: Delivery
     async def post(request: Request) -> Response:
         wanted, query = Wanted.by(request), _query(request)
         form = format_of_body(request)
-        body = await receive_body(request, form, delivery.settings)
 
         def planned(content: Input) -> Plan:
             parameters = read_parameters(posted.parameters, _merged(query, content.parameters))
             document = posted.resolve(parameters, content)
             return delivery.plan_uncached(document, replace(wanted, default=form))
 
-        def begun() -> Plan | Callable[[], Plan]:
-            """Read the body, and go on unless what is in it shows that it takes long."""
-            content = form.read(body, posted.names)
+        def begun(body: ReceivedBody) -> tuple[Plan | Callable[[], Plan], int]:
+            """Read the body, and go on unless what is in it shows that it takes long.
+
+            Returns:
+                Also the bytes of its arrays, which may be more than have come.
+            """
+            content = form.read(body.take(), posted.names)
             posted.check(content)
             rest = partial(planned, content)
-            return rest() if posted.work(content.arrays) <= SHORT_WORK else rest
+            is_short = posted.work(content.arrays) <= SHORT_WORK
+            return rest() if is_short else rest, sum(map(size_bytes, content.arrays.values()))
 
-        plan = await delivery.workers.run(begun, reading_work(body, is_text=form.is_text))
-        if not isinstance(plan, Plan):
-            plan = await delivery.workers.run(plan, SHORT_WORK + 1)
-        return await delivery.answer_uncached(plan)
+        async def answered(body: ReceivedBody) -> Response:
+            work = reading_work(body.length_bytes, is_text=form.is_text)
+            plan, array_bytes = await delivery.workers.run(partial(begun, body), work)
+            body.held.grow(array_bytes)
+            if not isinstance(plan, Plan):
+                plan = await delivery.workers.run(plan, SHORT_WORK + 1)
+            return await delivery.answer_uncached(plan)
+
+        return await answer_body(request, form, delivery, answered)
 
     for suffix in ("", EXTENSION):
         path = posted.path + suffix
@@ -110,13 +129,15 @@ def add_report(app: FastAPI, report: Report, delivery: Delivery) -> None:
     async def post(request: Request) -> Response:
         parameters = read_parameters(report.parameters, _query(request))
         require_json(request)
-        body = await receive_body(request, JSON, delivery.settings)
 
-        def answered() -> Response:
-            return report_answer(report.report(parameters, read_object(body)))
+        def reported(body: ReceivedBody) -> Response:
+            return report_answer(report.report(parameters, read_object(body.take())))
 
-        # Numbers of high precision are made on the way, however short the object.
-        return await delivery.workers.run(answered, max(len(body), SHORT_WORK + 1))
+        async def answered(body: ReceivedBody) -> Response:
+            # Numbers of high precision are made on the way, however short the object.
+            return await delivery.workers.run(partial(reported, body), SHORT_WORK + 1)
+
+        return await answer_body(request, JSON, delivery, answered)
 
     app.add_api_route(report.path, post, methods=["POST"], **report_operation(report))
 

@@ -27,7 +27,10 @@ EXPOSED_HEADERS = (
     "ETag",
     "Link",
     "Repr-Digest",
+    "Retry-After",
     "Table-Revision",
+    "WWW-Authenticate",
+    "X-Request-Id",
 )
 """What a script of another origin may read."""
 
@@ -35,8 +38,9 @@ OPEN_HEADERS: RawHeaders = [
     (b"access-control-allow-origin", b"*"),
     (b"access-control-expose-headers", ", ".join(EXPOSED_HEADERS).encode()),
     (b"cross-origin-resource-policy", b"cross-origin"),
+    (b"x-content-type-options", b"nosniff"),
 ]
-"""What lets pages of every origin read and embed an answer."""
+"""What every answer has: pages of every origin may read and embed it, as what it says it is."""
 
 _MAX_LINKED_QUERY_BYTES = 512
 _DAY_SECONDS, _YEAR_SECONDS = 86_400, 31_536_000

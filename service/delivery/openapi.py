@@ -4,11 +4,24 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from service import TABLE_REVISION
 from service.delivery import problems
 from service.delivery.negotiation import DIGEST_SUFFIX
+from service.delivery.openapi_headers import (
+    HEADER_COMPONENTS,
+    OF_NOT_MODIFIED,
+    OF_PART,
+    OF_POSTED,
+    OF_WHOLE,
+)
 from service.delivery.openapi_schemas import COMPONENTS, Json, object_schema, query_parameters
 from service.delivery.parameters import Model, Parameters, parse_query, read_parameters
-from service.delivery.problem_responses import OF_JSON_BODIES, problem_responses
+from service.delivery.problem_responses import (
+    OF_JSON_BODIES,
+    problem_responses,
+    shared_references,
+    shared_responses,
+)
 from service.delivery.problems import ProblemType
 from service.delivery.resource import Resource
 from service.errors import PosrefError
@@ -19,6 +32,11 @@ from service.tables.positions import Positions
 
 BINARY = {"type": "string", "format": "binary"}
 _TEXT = {"type": "string"}
+_CHECKSUM = {
+    "type": "string",
+    "description": "The line of a digest, as sha256sum --check reads it.",
+    "pattern": "^[0-9a-f]{64}  [0-9a-z_]+[.][a-z]+\n$",
+}
 _QUERY_PROBLEMS = (
     problems.INVALID_PARAMETERS,
     problems.UNSUPPORTED_BY_FORMAT,
@@ -49,11 +67,13 @@ def get_operation(resource: Resource, suffix: str) -> Json:
         suffix,
         {
             "tags": [tag_of(resource.path)],
-            "parameters": query_parameters(resource.parameters, query)
+            "parameters": _held_to_revision(
+                query_parameters(resource.parameters, query), document.kind
+            )
             + path_parameters(suffix, document)
             + [_RANGE],
             "responses": {
-                "200": documents(written(document)),
+                "200": documents(written(document), suffix, OF_WHOLE),
                 "206": _PART,
                 "304": _NOT_MODIFIED,
             }
@@ -62,28 +82,42 @@ def get_operation(resource: Resource, suffix: str) -> Json:
     )
 
 
+def _held_to_revision(parameters: list[Json], kind: str) -> list[Json]:
+    """Say of the parameter revision which is the current one."""
+    for parameter in parameters:
+        if parameter["name"] == "revision":
+            parameter["schema"]["maximum"] = TABLE_REVISION[kind]
+    return parameters
+
+
 _RANGE = {
     "name": "Range",
     "in": "header",
     "required": False,
-    "description": "One range of bytes of a binary format, as in bytes=128-1151.",
-    "schema": {"type": "string"},
+    "description": "One range of bytes of a binary format; what is none is passed over.",
+    "schema": {"type": "string", "examples": ["bytes=128-1151"]},
 }
 _PART = {
     "description": "The bytes that Range asks for, or the first of them.",
+    "headers": OF_PART,
     "content": {
         form.media_type: {"schema": BINARY}
         for form in FORMATS.values()
         if not (form.is_text or form.is_drawn)
     },
 }
-_NOT_MODIFIED = {"description": "What the client has, by If-None-Match, is what there is."}
+_NOT_MODIFIED = {
+    "description": "What the client has, by If-None-Match, is what there is.",
+    "headers": OF_NOT_MODIFIED,
+}
 
 
 def post_operation(resource: Resource, suffix: str) -> Json:
     """Document a POST of parameters."""
     _, typed, document = _exampled(resource)
-    content = {"schema": object_schema(resource.parameters), "example": typed}
+    schema = object_schema(resource.parameters)
+    schema["properties"]["revision"]["maximum"] = TABLE_REVISION[document.kind]
+    content = {"schema": schema, "example": typed}
     return operation(
         f"post{resource.operation}",
         f"{resource.summary}, parameters in the body",
@@ -92,7 +126,7 @@ def post_operation(resource: Resource, suffix: str) -> Json:
             "tags": [tag_of(resource.path)],
             "parameters": path_parameters(suffix, document),
             "requestBody": {"required": True, "content": {JSON.media_type: content}},
-            "responses": {"200": documents(written(document))}
+            "responses": {"200": documents(written(document), suffix, OF_POSTED)}
             | problems_of(POST_PROBLEMS, suffix, OF_JSON_BODIES),
         },
     )
@@ -125,7 +159,8 @@ def tag_of(path: str) -> str:
 
 
 def operation(name: str, summary: str, suffix: str, extra: Json) -> Json:
-    """Say what a framework documents an endpoint by."""
+    """Say what a framework documents an endpoint by; any may meet the problems that all share."""
+    extra["responses"] = dict(sorted((extra["responses"] | shared_references()).items()))
     return {
         "operation_id": name + ("As" if suffix else ""),
         "summary": summary + (", in a format of choice" if suffix else ""),
@@ -139,8 +174,8 @@ def written(document: Document) -> Any:
     return json.loads(b"".join(JSON.body(document).blocks()))
 
 
-def documents(example: Any) -> Json:
-    """Document an answer that holds arrays."""
+def documents(example: Any, suffix: str, headers: Json) -> Json:
+    """Document an answer that holds arrays, or where there is an extension their digest."""
     formats: Json = {
         form.media_type: {"schema": _TEXT if form.is_text else BINARY} for form in FORMATS.values()
     }
@@ -148,7 +183,9 @@ def documents(example: Any) -> Json:
         "schema": {"$ref": "#/components/schemas/Document"},
         "example": example,
     }
-    return {"description": "The arrays", "content": formats}
+    if suffix:
+        formats["text/plain"] = {"schema": _CHECKSUM}
+    return {"description": "The arrays", "headers": headers, "content": formats}
 
 
 def problems_of(
@@ -193,6 +230,17 @@ def served_document(generate: Callable[[], Json], schemas: Mapping[str, Any]) ->
         schemas: further components, by name.
     """
     document = generate()
-    components = document.setdefault("components", {}).setdefault("schemas", {})
-    components |= {**COMPONENTS, **schemas}
+    components = document.setdefault("components", {})
+    components.setdefault("schemas", {}).update({**COMPONENTS, **schemas})
+    components["responses"] = shared_responses()
+    components["headers"] = HEADER_COMPONENTS
+    components["securitySchemes"] = {"key": _KEY}
+    document["security"] = [{}, {"key": []}]
     return document
+
+
+_KEY = {
+    "type": "http",
+    "scheme": "bearer",
+    "description": "One of POSREF_API_KEYS, where the server has any; the probes need none.",
+}

@@ -15,13 +15,18 @@ from service.delivery.openapi import (
     tag_of,
     written,
 )
+from service.delivery.openapi_headers import OF_POSTED
 from service.delivery.openapi_schemas import Json, object_schema, query_parameters
 from service.delivery.parameters import parse_query
 from service.delivery.resource import Transform
 from service.formats import FORMATS
 from service.formats.json_text import JSON
+from service.formats.received import MAX_RANK
 
 _VECTORS = [[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]]
+_OF_VECTORS = InputArray(
+    "x", "vectors, positions and channels last", tuple(range(2, MAX_RANK + 1)), _VECTORS
+)
 
 
 def posted_operation(posted: Transform | Composition, suffix: str) -> Json:
@@ -52,7 +57,8 @@ def posted_operation(posted: Transform | Composition, suffix: str) -> Json:
             "parameters": query_parameters(posted.parameters, parse_query(posted.example.encode()))
             + path_parameters(suffix, document),
             "requestBody": {"required": True, "content": content},
-            "responses": {"200": documents(written(document))} | problems_of(POST_PROBLEMS, suffix),
+            "responses": {"200": documents(written(document), suffix, OF_POSTED)}
+            | problems_of(POST_PROBLEMS, suffix),
         },
     )
 
@@ -60,14 +66,27 @@ def posted_operation(posted: Transform | Composition, suffix: str) -> Json:
 def _arrays(posted: Transform | Composition) -> tuple[Json, list[str], dict[str, Any]]:
     """Give the schema of each array, the names of those that have to be there, and an example."""
     if isinstance(posted, Transform):
-        return {"x": {"type": "array"}}, ["x"], {"x": _VECTORS}
-    described: Json = {
-        known.name: {"type": "array", "description": known.description} for known in posted.inputs
-    }
+        return {"x": _lists(_OF_VECTORS)}, ["x"], {"x": _VECTORS}
+    described: Json = {known.name: _lists(known) for known in posted.inputs}
     required = [known.name for known in posted.inputs if known.is_required]
     sent = {known.name: known.example for known in posted.inputs if known.name in required}
     first = posted.inputs[0]
     return described, required, sent or {first.name: first.example}
+
+
+def _lists(known: InputArray) -> Json:
+    """Give the schema of an array: lists in lists, as deep as it has axes."""
+    leaves = ["integer", "boolean"] if known.is_integer else ["number"]
+    kinds = [_nested(rank, leaf) for rank in known.ranks for leaf in leaves]
+    said = kinds[0] if len(kinds) == 1 else {"type": "array", "anyOf": kinds}
+    return {**said, "description": known.description}
+
+
+def _nested(rank: int, leaf: str) -> Json:
+    schema: Json = {"type": leaf}
+    for _ in range(rank):
+        schema = {"type": "array", "minItems": 1, "items": schema}
+    return schema
 
 
 _REALS = "float16, float32 or float64, in safetensors bfloat16, too"

@@ -5,6 +5,7 @@ from typing import Any
 
 from service.delivery import problems
 from service.delivery.openapi import operation, tag_of
+from service.delivery.openapi_headers import NEVER_KEPT, OF_PAGE
 from service.delivery.openapi_schemas import Json, query_parameters
 from service.delivery.problem_responses import OF_JSON_BODIES, problem_responses
 from service.delivery.reports import Report
@@ -23,8 +24,11 @@ _PAGE_PROBLEMS = (problems.INVALID_PARAMETERS, problems.INTERNAL_ERROR)
 def page_operation(name: str, summary: str, media_type: str, schema: Mapping[str, Any]) -> Json:
     """Document a page that takes no parameters."""
     content = {media_type: {"schema": dict(schema)}}
-    responses = {"200": {"description": "Successful", "content": content}}
-    extra: Json = {"tags": ["pages"], "responses": responses | problem_responses(_PAGE_PROBLEMS)}
+    shown = {"description": "Successful", "headers": OF_PAGE, "content": content}
+    extra: Json = {
+        "tags": ["pages"],
+        "responses": {"200": shown} | problem_responses(_PAGE_PROBLEMS),
+    }
     return operation(name, summary, "", extra)
 
 
@@ -46,7 +50,13 @@ def report_operation(report: Report) -> Json:
                     JSON.media_type: {"schema": {"type": "object"}, "example": report.example}
                 },
             },
-            "responses": {"200": {"description": report.says, "content": {JSON.media_type: said}}}
+            "responses": {
+                "200": {
+                    "description": report.says,
+                    "headers": NEVER_KEPT,
+                    "content": {JSON.media_type: said},
+                }
+            }
             | problem_responses(_REPORT_PROBLEMS, OF_JSON_BODIES),
         },
     )

@@ -76,7 +76,8 @@ def query_parameters(model: type[Parameters], example: Mapping[str, str]) -> lis
 
 def _as_text(schema: Json) -> Json:
     """Narrow the schema of what may be text or a list to the text that it is in a query."""
-    if schema.get("type") != ["string", "array"]:
+    types = schema.get("type")
+    if not isinstance(types, list):
         return schema
     return {
         name: "string" if name == "type" else value

@@ -6,6 +6,7 @@ from typing import Any
 from service import errors
 from service.delivery import problems
 from service.delivery.negotiation import unknown_format
+from service.delivery.openapi_headers import of_problem
 from service.delivery.problems import ProblemType
 from service.errors import Fault
 from service.formats import FORMATS
@@ -50,6 +51,24 @@ _EXAMPLES: Mapping[ProblemType, errors.PosrefError] = {
         "application/vnd.safetensors or application/json"
     ),
     problems.INTERNAL_ERROR: problems.FAILURE,
+    problems.MALFORMED_REQUEST: errors.MalformedRequest("the request line is not one of HTTP"),
+    problems.UNAUTHORIZED: errors.Unauthorized(
+        "This server asks for a key, and this request bears none that it takes: "
+        "send one in the header Authorization: Bearer KEY"
+    ),
+    problems.REQUEST_TIMEOUT: errors.RequestTimeout(
+        "the body did not come within 120 seconds (POSREF_BODY_SECONDS)"
+    ),
+    problems.URL_TOO_LONG: errors.URLTooLong(
+        "the URL is longer than 65535 bytes (POSREF_MAX_URL_BYTES)"
+    ),
+    problems.HEADERS_TOO_LARGE: errors.HeadersTooLarge(
+        "the headers are longer than 131072 bytes (POSREF_MAX_HEAD_BYTES)"
+    ),
+    problems.OVERLOADED: errors.Overloaded(
+        "256 requests wait for a thread already (POSREF_MAX_WAITING): ask again later"
+    ),
+    problems.NOT_READY: errors.NotReady("this process is about to end: send requests to another"),
 }
 
 OF_JSON_BODIES: Mapping[ProblemType, errors.PosrefError] = {
@@ -62,6 +81,33 @@ OF_JSON_BODIES: Mapping[ProblemType, errors.PosrefError] = {
     ),
 }
 """What is said where a body can only be a JSON object."""
+
+
+_ANYWHERE = (
+    problems.MALFORMED_REQUEST,
+    problems.UNAUTHORIZED,
+    problems.REQUEST_TIMEOUT,
+    problems.URL_TOO_LONG,
+    problems.HEADERS_TOO_LARGE,
+    problems.OVERLOADED,
+    problems.NOT_READY,
+)
+
+
+def shared_responses() -> dict[str, Any]:
+    """Document, as components, what may be answered before a request is looked at."""
+    responses = problem_responses(_ANYWHERE)
+    return {name: responses[status] for status, name in _names().items()}
+
+
+def shared_references() -> dict[str, Any]:
+    """Refer to the answers that every operation shares, by status."""
+    return {status: {"$ref": f"#/components/responses/{name}"} for status, name in _names().items()}
+
+
+def _names() -> dict[str, str]:
+    """Name the shared answer of each status after the first problem that it may be."""
+    return {str(p.status): p.title.replace(" ", "") for p in reversed(_ANYWHERE)}
 
 
 def problem_responses(
@@ -79,6 +125,7 @@ def problem_responses(
         schema = {"$ref": "#/components/schemas/Problem"}
         fresh: dict[str, Any] = {
             "description": problem.title,
+            "headers": of_problem(str(problem.status)),
             "content": {problems.MEDIA_TYPE: {"schema": schema, "examples": {}}},
         }
         response = responses.setdefault(str(problem.status), fresh)

@@ -50,6 +50,13 @@ PRECONDITION_FAILED = ProblemType("precondition-failed", 412, "Precondition fail
 ANSWER_TOO_LARGE = ProblemType("answer-too-large", 413, "Answer too large")
 UNSUPPORTED_MEDIA_TYPE = ProblemType("unsupported-media-type", 415, "Unsupported media type")
 RANGE_NOT_SATISFIABLE = ProblemType("range-not-satisfiable", 416, "Range not satisfiable")
+MALFORMED_REQUEST = ProblemType("malformed-request", 400, "Malformed request")
+UNAUTHORIZED = ProblemType("unauthorized", 401, "Unauthorized")
+REQUEST_TIMEOUT = ProblemType("request-timeout", 408, "Request timeout")
+URL_TOO_LONG = ProblemType("url-too-long", 414, "URL too long")
+HEADERS_TOO_LARGE = ProblemType("headers-too-large", 431, "Headers too large")
+OVERLOADED = ProblemType("overloaded", 503, "Overloaded")
+NOT_READY = ProblemType("not-ready", 503, "Not ready")
 INTERNAL_ERROR = ProblemType("internal-error", 500, "Internal error")
 
 _OF_ERROR: Mapping[type[errors.PosrefError], ProblemType] = MappingProxyType(
@@ -65,6 +72,13 @@ _OF_ERROR: Mapping[type[errors.PosrefError], ProblemType] = MappingProxyType(
         errors.AnswerTooLarge: ANSWER_TOO_LARGE,
         errors.UnsupportedMediaType: UNSUPPORTED_MEDIA_TYPE,
         errors.RangeNotSatisfiable: RANGE_NOT_SATISFIABLE,
+        errors.Unauthorized: UNAUTHORIZED,
+        errors.Overloaded: OVERLOADED,
+        errors.NotReady: NOT_READY,
+        errors.MalformedRequest: MALFORMED_REQUEST,
+        errors.HeadersTooLarge: HEADERS_TOO_LARGE,
+        errors.URLTooLong: URL_TOO_LONG,
+        errors.RequestTimeout: REQUEST_TIMEOUT,
     }
 )
 FAILURE = errors.PosrefError("The server failed; the request may be sent again. Its log says more.")
@@ -106,7 +120,16 @@ def problem_answer(
 def _headers(error: errors.PosrefError) -> dict[str, str]:
     if isinstance(error, errors.RangeNotSatisfiable):
         return {"Content-Range": f"bytes */{error.length_bytes}"}
+    if isinstance(error, errors.Unauthorized):
+        return {"WWW-Authenticate": 'Bearer realm="posref"'}
+    if isinstance(error, errors.Unavailable):
+        return {"Retry-After": str(error.retry_seconds)}
     return {}
+
+
+def refusal(error: errors.PosrefError) -> Answer:
+    """Answer with an error of ours."""
+    return problem_answer(_OF_ERROR[type(error)], error, _headers(error))
 
 
 def failure_answer() -> Answer:
@@ -124,7 +147,7 @@ def add_problem_handlers(app: FastAPI, named: Mapping[str, str]) -> None:
 
     async def ours(_: Request, error: Exception) -> Answer:
         assert isinstance(error, errors.PosrefError)
-        return problem_answer(_OF_ERROR[type(error)], error, _headers(error))
+        return refusal(error)
 
     async def framework(request: Request, error: Exception) -> Answer:
         assert isinstance(error, HTTPException)

@@ -7,8 +7,8 @@ from service.errors import RangeNotSatisfiable
 
 _SINGLE = re.compile(r"bytes=[ \t]*([0-9]*)-([0-9]*)[ \t]*", re.ASCII | re.IGNORECASE)
 
-# One more than the last byte there can be.
-_BEYOND_BYTES = 2**63
+# Beyond every byte there can be, and every number that is read digit by digit.
+_BEYOND_BYTES = 10**19
 _MAX_DIGITS = 19
 
 

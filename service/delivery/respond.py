@@ -10,18 +10,27 @@ from starlette.types import Scope
 from service.delivery.answer import Answer
 from service.delivery.cache import BodyCache, Built
 from service.delivery.conditional import Asked
+from service.delivery.gate import Gate
 from service.delivery.headers import array_headers, raw
+from service.delivery.leaving import Askers
 from service.delivery.limits import check_answer_size
+from service.delivery.log_lines import LineWriter
 from service.delivery.metrics import Metrics
 from service.delivery.prepared import Prepared
 from service.delivery.ranges import Span
+from service.delivery.readiness import Readiness
 from service.delivery.representation import Representation, represent
+from service.delivery.request_log import RequestLog
+from service.delivery.shared_counts import SharedCounts, WorkerSlot
 from service.delivery.wanted import Wanted
 from service.delivery.warm import FinishedAnswers
 from service.delivery.workers import SHORT_WORK, Workers
 from service.formats.format import BLOCK_BYTES, Block, Body
 from service.settings import Settings
 from service.tables.document import Document
+
+STATE = "delivery"
+"""The name under which the lifespan hands what its answers share to the server."""
 
 MAX_BUILD_WORK = 2**24
 MAX_HELD_BYTES = 4 * BLOCK_BYTES
@@ -52,16 +61,38 @@ class Delivery:
     answers: FinishedAnswers
     workers: Workers
     metrics: Metrics
+    readiness: Readiness
+    log: RequestLog
+    gate: Gate
+    askers: Askers
 
     @classmethod
-    def of(cls, settings: Settings) -> "Delivery":
-        """Share out what the settings allow: a sixteenth of the cache is for finished headers."""
+    def of(
+        cls,
+        settings: Settings,
+        slot: WorkerSlot | None = None,
+        writer: LineWriter | None = None,
+    ) -> "Delivery":
+        """Share out what the settings allow: a sixteenth of the cache is for finished headers.
+
+        Args:
+            settings: the limits.
+            slot: the place of this process among those of a server that has several.
+            writer: where requests are logged, if anywhere.
+        """
         headers_bytes = settings.cache_bytes // 16
         cache = BodyCache(settings.cache_bytes - headers_bytes)
-        workers = Workers(settings.threads)
-        metrics = Metrics(cache, workers)
-        answers = FinishedAnswers(headers_bytes, cache, metrics)
-        return cls(settings, cache, answers, workers, metrics)
+        gate = Gate(settings)
+        workers = Workers(settings.threads, gate)
+        shared = None if slot is None else SharedCounts(slot.directory, slot.slot)
+        metrics = Metrics(cache, shared)
+        metrics.watch("posref_waiting_work", workers.waiting_by_lane)
+        metrics.watch("posref_refused", lambda: gate.refusals)
+        metrics.watch("posref_held_body_bytes", lambda: gate.held_body_bytes)
+        metrics.watch("posref_log_lines_dropped", lambda: writer.dropped if writer else 0)
+        log = RequestLog(writer, settings)
+        answers = FinishedAnswers(headers_bytes, cache, metrics, log)
+        return cls(settings, cache, answers, workers, metrics, Readiness(), log, gate, Askers())
 
     def plan(self, scope: Scope, document: Document, wanted: Wanted) -> Plan:
         """Plan the answer to a GET or HEAD, in any thread; raises PosrefError."""
@@ -124,12 +155,12 @@ class Delivery:
             cost += shown.document.setup_work
             return prepared.made(span, await self.workers.run(lambda: b"".join(blocks), cost))
         is_drawn = shown.form.is_drawn
-        made = self.workers.iterate(blocks, drawn=is_drawn)
+        first = await self.workers.begin(blocks, drawn=is_drawn)
         if shown.length_bytes is not None or plan.takes_chunks:
-            return prepared.made(span, made, shown.length_bytes)
+            return prepared.made(span, first, shown.length_bytes)
         # It is made twice, to be counted and to be sent, and never held.
-        counted = self.workers.iterate(shown.body.blocks(), drawn=is_drawn)
-        return prepared.made(span, made, counted=counted)
+        again = self.workers.iterate(shown.body.blocks(), drawn=is_drawn)
+        return prepared.made(span, again, counted=first)
 
     async def _pieces(self, shown: Representation, part: Span) -> AsyncGenerator[Block, None]:
         """Give a part of a body piece by piece from the cache, and what is forgotten made anew.
@@ -150,11 +181,12 @@ class Delivery:
             del piece
 
     def _found_piece(self, shown: Representation, piece: Span) -> Block | None:
-        built = self.cache.find(shown.tag)
+        built = self.cache.peek(shown.tag)
         return None if built is None else built.body[piece.start : piece.stop]
 
     async def _kept(self, shown: Representation) -> Built:
-        return await self.cache.get(shown.tag, partial(self._build, shown))
+        build = partial(self.askers.make, shown.tag, partial(self._build, shown))
+        return await self.askers.wait(shown.tag, partial(self.cache.get, shown.tag, build))
 
     def _is_kept(self, shown: Representation) -> bool:
         """Tell whether a body is built whole and kept: long work stops with its client."""
@@ -175,8 +207,7 @@ class Delivery:
             blocks, cost, before = shown.derive([file.body]), len(file.body), 0
         if cost <= SHORT_WORK:
             return await self.workers.run(partial(Built.of, blocks), before + cost)
-        made = await self.workers.collect(blocks, drawn=shown.form.is_drawn)
-        return await self.workers.run(partial(Built.of, made), cost)
+        return await self.workers.collect(blocks, Built.of, drawn=shown.form.is_drawn)
 
 
 def _rest(body: Body, start: int, stop: int) -> Iterator[Block]:

@@ -14,8 +14,10 @@ from service.delivery.answer import Answer
 from service.delivery.cache import BodyCache, Built
 from service.delivery.conditional import Asked
 from service.delivery.headers import OPEN_HEADERS, list_header
-from service.delivery.metrics import WARM_PATH, Metrics, Tally, path_of
+from service.delivery.labels import WARM_PATH, format_of, path_of
+from service.delivery.metrics import Metrics, Tally
 from service.delivery.prepared import Prepared
+from service.delivery.request_log import RequestLog, Told
 from service.errors import PosrefError
 from service.lru import ByteBoundedLRU
 
@@ -33,22 +35,27 @@ class Finished:
         prepared: the answer but for its body.
         head: headers of the whole answer as they go over the wire, without a date.
         path: that of the route which gave it.
-        tally: what counts whole answers of that route.
+        tally: what counts whole answers of that route and format.
+        told: what is logged of such an answer.
     """
 
     prepared: Prepared
     head: bytes
     path: str
     tally: Tally
+    told: Told | None
 
 
 class FinishedAnswers:
     """Keep finished answers by the spelling of their request, up to a number of bytes."""
 
-    def __init__(self, capacity_bytes: int, cache: BodyCache, metrics: Metrics) -> None:
+    def __init__(
+        self, capacity_bytes: int, cache: BodyCache, metrics: Metrics, log: RequestLog
+    ) -> None:
         self._answers: ByteBoundedLRU[Spelling, Finished] = ByteBoundedLRU(capacity_bytes)
         self._cache = cache
         self._metrics = metrics
+        self._log = log
 
     def find(self, spelling: Spelling) -> tuple[Finished, Built] | None:
         """Return the answer of a spelling and its body, if both are there."""
@@ -62,9 +69,11 @@ class FinishedAnswers:
         whole = [*prepared.built(None, built).raw_headers, *OPEN_HEADERS]
         head = b"".join(b"%s: %s\r\n" % header for header in whole) + b"\r\n"
         path = path_of(scope)
-        tally = self._metrics.tally(path, HTTPStatus.OK, is_warm=True)
+        tally = self._metrics.tally(path, HTTPStatus.OK, format_of(whole), is_warm=True)
+        told = self._log.told("GET", spelling[0], tally.labels, len(built.body))
         size_bytes = 3 * len(head) + sum(len(part or b"") for part in spelling) + _OVERHEAD_BYTES
-        self._answers.put(spelling, Finished(prepared, head, path, tally), size_bytes)
+        size_bytes += told[2] if told else 0
+        self._answers.put(spelling, Finished(prepared, head, path, tally, told), size_bytes)
 
 
 def spelling_of(scope: Scope) -> Spelling:

@@ -3,12 +3,13 @@
 import asyncio
 import os
 import sys
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from functools import partial
 from time import monotonic
-from typing import TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
+from service.delivery.gate import Gate, Line, Place
 from service.formats.format import BLOCK_BYTES, Block
 
 Result = TypeVar("Result")
@@ -29,18 +30,83 @@ _TURN_SECONDS = 0.004
 _DRAWING_SWITCH_SECONDS = 0.0005
 
 
-@dataclass(frozen=True)
+class _Piece(Generic[Result]):
+    """A piece of work in the queue of a lane; what is withdrawn is let go of at once.
+
+    The queue itself keeps what is cancelled until a thread comes to it.
+    """
+
+    def __init__(
+        self, threads: ThreadPoolExecutor, work: Callable[[], Result], place: Place | None
+    ) -> None:
+        self._work: Callable[[], Result] | None = work
+        self._place = place
+        self._future = threads.submit(self._do)
+        self._done = asyncio.wrap_future(self._future)
+
+    async def result(self) -> Result:
+        """Wait until it is done; it is withdrawn where nobody waits any more."""
+        try:
+            return await self._done
+        finally:
+            self.withdraw()
+
+    def withdraw(self) -> bool:
+        """Take it out of the queue, and tell whether it was still there."""
+        is_withdrawn = self._future.cancel()
+        if is_withdrawn:
+            self._work = None
+        return is_withdrawn
+
+    def _do(self) -> Result:
+        work, self._work = self._work, None
+        assert work is not None
+        if self._place is not None:
+            self._place.serve()
+        return work()
+
+
+_Turn: TypeAlias = Callable[[], Block | None]
+
+
 class _Lane:
-    """Threads that take turns at work, and leave to build so many bodies at a time."""
+    """Threads that take turns at work, the line before them, and turns to build whole bodies."""
 
-    threads: ThreadPoolExecutor
-    building: asyncio.Semaphore
+    def __init__(self, gate: Gate, name: str, threads: int, *, gives_way: bool = True) -> None:
+        self.line = Line(gate, name, threads)
+        self.building = asyncio.Semaphore(threads)
+        self.threads = ThreadPoolExecutor(
+            threads, f"posref-{name}", initializer=_give_way if gives_way else None
+        )
 
-    @classmethod
-    def of(cls, threads: int, name: str) -> "_Lane":
-        """Make a lane that lets everything else go before."""
-        pool = ThreadPoolExecutor(threads, f"posref-{name}", initializer=_give_way)
-        return cls(pool, asyncio.Semaphore(threads))
+    def begin(self, work: Callable[[], Result], place: Place | None = None) -> _Piece[Result]:
+        """Put a piece of work into the queue."""
+        return _Piece(self.threads, work, place)
+
+    async def first(self, work: Callable[[], Result], place: Place) -> _Piece[Result]:
+        """Do the first piece of work of whoever waits at a place; raises Overloaded."""
+        piece = self.begin(work, place)
+        with place.limited(piece.withdraw):
+            await piece.result()
+        return piece
+
+    async def blocks(
+        self, turn: _Turn, ahead: _Piece[Block | None] | None = None
+    ) -> AsyncGenerator[Block, None]:
+        """Give the blocks of all turns, each made while the one before it is used.
+
+        Args:
+            turn: makes the next one.
+            ahead: the first one, where that has begun.
+        """
+        ahead = ahead or self.begin(turn)
+        try:
+            while (block := await ahead.result()) is not None:
+                ahead = self.begin(turn)
+                yield block
+                del block
+        finally:
+            ahead.withdraw()
 
 
 class Workers:
@@ -49,65 +115,100 @@ class Workers:
     Each lane takes turns in the order in which work comes. Long work comes block by block, so all
     streams and builds share the threads of their lane evenly, however long they are. A drawing is
     one block that takes long.
+
+    What has not begun is refused where too much waits already, or when it has waited for too long.
     """
 
-    def __init__(self, threads: int) -> None:
-        self._long = _Lane.of(threads, "long")
-        self._drawing = _Lane.of(_DRAWING_LANE_THREADS, "drawing")
-        self._short = ThreadPoolExecutor(_SHORT_LANE_THREADS, thread_name_prefix="posref-short")
+    def __init__(self, threads: int, gate: Gate) -> None:
+        self._long = _Lane(gate, "long", threads)
+        self._drawing = _Lane(gate, "drawing", _DRAWING_LANE_THREADS)
+        self._short = _Lane(gate, "short", _SHORT_LANE_THREADS, gives_way=False)
 
     async def run(self, work: Callable[[], Result], cost: int) -> Result:
-        """Do work on a thread and wait for it.
+        """Do work on a thread and wait for it; raises Overloaded.
 
         Args:
             work: what to do.
             cost: how much it is, in sines.
         """
-        lane = self._short if cost <= SHORT_WORK else self._long.threads
-        return await asyncio.get_running_loop().run_in_executor(lane, work)
+        lane = self._short if cost <= SHORT_WORK else self._long
+        with lane.line.place() as place:
+            piece = await lane.first(work, place)
+            return await piece.result()
 
-    async def iterate(
+    def iterate(
         self, blocks: Iterator[Block], *, drawn: bool = False
     ) -> AsyncGenerator[Block, None]:
         """Make blocks in turns of bounded time and size, each while the one before it is used.
+
+        It is never refused: it is for what goes on.
 
         Args:
             blocks: makes them.
             drawn: whether there is a drawing among them, which has no bounds.
         """
-        loop = asyncio.get_running_loop()
-        lane, turn = (self._drawing, _drawing_turn) if drawn else (self._long, _turn)
-        ahead = loop.run_in_executor(lane.threads, turn, blocks)
-        try:
-            while (block := await ahead) is not None:
-                ahead = loop.run_in_executor(lane.threads, turn, blocks)
-                yield block
-                del block
-        finally:
-            ahead.cancel()
+        lane, turn = self._turns(blocks, drawn=drawn)
+        return lane.blocks(turn)
 
-    async def collect(self, blocks: Iterator[Block], *, drawn: bool = False) -> list[Block]:
+    async def begin(
+        self, blocks: Iterator[Block], *, drawn: bool = False
+    ) -> AsyncGenerator[Block, None]:
+        """Make blocks as ``iterate`` does, the first of them before this returns.
+
+        Raises:
+            Overloaded: too much else waits.
+        """
+        lane, turn = self._turns(blocks, drawn=drawn)
+        with lane.line.place() as place:
+            return lane.blocks(turn, await lane.first(turn, place))
+
+    async def collect(
+        self,
+        blocks: Iterator[Block],
+        put_together: Callable[[list[Block]], Result],
+        *,
+        drawn: bool = False,
+    ) -> Result:
         """Make all blocks of a body, of as many bodies at a time as there are threads.
 
         Bodies wait for their turn as a whole: those that are half made would take room.
-        """
-        lane = self._drawing if drawn else self._long
-        async with lane.building:
-            return [block async for block in self.iterate(blocks, drawn=drawn)]
 
-    @property
-    def waiting(self) -> int:
-        """Count the pieces of work that wait for a thread."""
-        return sum(pool._work_queue.qsize() for pool in self._pools)  # noqa: SLF001
+        Args:
+            blocks: makes them.
+            put_together: makes the body of them.
+            drawn: whether there is a drawing among them.
+
+        Raises:
+            Overloaded: too much else waits.
+        """
+        lane, turn = self._turns(blocks, drawn=drawn)
+        with lane.line.place() as place:
+            await place.turn(lane.building)
+            try:
+                first = await lane.first(turn, place)
+                made = [block async for block in lane.blocks(turn, first)]
+                return await lane.begin(partial(put_together, made)).result()
+            finally:
+                lane.building.release()
+
+    def waiting_by_lane(self) -> Mapping[str, int]:
+        """Count those who wait for work to begin."""
+        return {lane.line.name: len(lane.line) for lane in self._lanes}
 
     def close(self) -> None:
         """Finish what is running and drop what waits."""
-        for pool in self._pools:
-            pool.shutdown(wait=True, cancel_futures=True)
+        for lane in self._lanes:
+            lane.threads.shutdown(wait=True, cancel_futures=True)
 
     @property
-    def _pools(self) -> tuple[ThreadPoolExecutor, ...]:
-        return self._long.threads, self._drawing.threads, self._short
+    def _lanes(self) -> tuple[_Lane, ...]:
+        return self._short, self._long, self._drawing
+
+    def _turns(self, blocks: Iterator[Block], *, drawn: bool) -> tuple[_Lane, _Turn]:
+        """Choose the lane of blocks, and how turns are taken there."""
+        if drawn:
+            return self._drawing, partial(_drawing_turn, blocks)
+        return self._long, partial(_turn, blocks)
 
 
 def _give_way() -> None:

@@ -1,9 +1,10 @@
 """``npy``: NumPy's own file format, version 1.0, always little-endian and in C order.
 
 Format: numpy.lib.format, NumPy 2.4. Written with a header of 128 bytes for up to three axes.
+Read here, too: NumPy evaluates the header as Python's literals, which warn of what a sender wrote.
 """
 
-import io
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
@@ -23,6 +24,20 @@ _MAGIC = b"\x93NUMPY"
 _ALIGNMENT_BYTES = 64
 _MAX_HEADER_BYTES = 10_000
 _READABLE = {dtype.storage: dtype for dtype in (FLOAT32, FLOAT64, FLOAT16)}
+
+# By version, the bytes of the header's length.
+_LENGTH_BYTES = {b"\x01\x00": 2, b"\x02\x00": 4}
+
+_DICTIONARY = re.compile(r"[ \t]*\{(.*)\}[ \t\r\n]*", re.DOTALL)
+_MEMBER = re.compile(
+    r"""[ \t\r\n]*(['"])(?P<key>descr|fortran_order|shape)\1[ \t\r\n]*:[ \t\r\n]*"""
+    r"""(?P<value>'[^'"\\\n]*'|"[^'"\\\n]*"|True|False|\([^()]*\)|\[[^]]*\])[ \t\r\n]*(?:,|\Z)"""
+)
+_REST = re.compile(r"[ \t\r\n]*")
+# Python 2 wrote an L after some.
+_LENGTH = re.compile(r"[ \t\r\n]*(-?(?:0|[1-9][0-9]*))L?[ \t\r\n]*", re.ASCII)
+_MAX_DIGITS = 20
+_DESCR = re.compile(r"[<>=|]?(?:\?|[biufc][0-9]{0,2})|bool|(?:u?int|float)[0-9]{1,2}", re.ASCII)
 
 # What an array is called that comes without a name.
 _ALONE = "the array"
@@ -76,36 +91,85 @@ def _header(table: Table) -> bytes:
 
 
 def _read_header(body: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
-    stream = io.BytesIO(body)
-    readers: dict[tuple[int, int], Any] = {
-        (1, 0): np.lib.format.read_array_header_1_0,
-        (2, 0): np.lib.format.read_array_header_2_0,
-    }
-    try:
-        version = np.lib.format.read_magic(stream)
-        if version not in readers:
-            raise InvalidBody(
-                f"npy format {version[0]}.{version[1]}: send version 1.0 or 2.0, "
-                "byte for byte (curl needs --data-binary)"
-            )
-        shape, fortran_order, dtype = readers[version](stream, max_header_size=_MAX_HEADER_BYTES)
-    except InvalidBody:
-        raise
-    # The header is a Python literal: its parser fails in as many ways as there are bad literals.
-    except Exception as error:
-        raise InvalidBody(f"not a readable npy header: {shortened(str(error))}") from error
-    if dtype.hasobject:
+    text, offset = _header_text(body)
+    members = _members(text)
+    fortran_order, shape = members["fortran_order"], _shape(members["shape"])
+    if fortran_order not in {"True", "False"} or shape is None:
+        raise _unreadable(text)
+    storage = _storage(members["descr"])
+    check_shape(_ALONE, shape)
+    return shape, fortran_order == "True", storage, offset
+
+
+def _header_text(body: bytes) -> tuple[str, int]:
+    """Find the header, and where the elements start."""
+    version = body[len(_MAGIC) : len(_MAGIC) + 2]
+    if not body.startswith(_MAGIC) or len(version) < 2:
+        raise InvalidBody("not a readable npy header: the body is no npy file")
+    if version not in _LENGTH_BYTES:
+        raise InvalidBody(
+            f"npy format {version[0]}.{version[1]}: send version 1.0 or 2.0, "
+            "byte for byte (curl needs --data-binary)"
+        )
+    first = len(_MAGIC) + 2 + _LENGTH_BYTES[version]
+    offset = first + int.from_bytes(body[len(_MAGIC) + 2 : first], "little")
+    if offset > min(len(body), first + _MAX_HEADER_BYTES):
+        raise InvalidBody("not a readable npy header: it is longer than the body, or 10000 bytes")
+    return body[first:offset].decode("latin-1"), offset
+
+
+def _members(text: str) -> dict[str, str]:
+    """Take a header apart: every key that there must be, once, and what stands after it."""
+    dictionary = _DICTIONARY.fullmatch(text)
+    if dictionary is None:
+        raise _unreadable(text)
+    members: dict[str, str] = {}
+    inside, place = dictionary[1], 0
+    while (member := _MEMBER.match(inside, place)) is not None:
+        if member["key"] in members:
+            raise _unreadable(text)
+        members[member["key"]] = member["value"]
+        place = member.end()
+    if len(members) < 3 or not _REST.fullmatch(inside, place):
+        raise _unreadable(text)
+    return members
+
+
+def _unreadable(text: str) -> InvalidBody:
+    right = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }"
+    return InvalidBody(f"not a readable npy header: {shortened(text.strip())}; as in {right}")
+
+
+def _shape(text: str) -> tuple[int, ...] | None:
+    """Read a tuple, or give None where it is none; no length is worked on before it is checked."""
+    if text[0] != "(" or (text.count(",") == 0 and text[1:-1].strip()):
+        return None
+    *others, last = text[1:-1].split(",")
+    lengths = [_LENGTH.fullmatch(item) for item in (*others, *([last] if last.strip() else ()))]
+    digits = [length[1] for length in lengths if length is not None]
+    if len(digits) < len(lengths):
+        return None
+    return tuple(int(each) if len(each) <= _MAX_DIGITS else 2**63 for each in digits)
+
+
+def _storage(text: str) -> np.dtype[Any]:
+    """Find the type of the elements by its name; raises InvalidBody unless it is read here."""
+    descr = text[1:-1] if text[0] in "'\"" else text
+    if descr.lstrip("<>=|")[:1] == "O":
         raise InvalidBody("an array of Python objects is a pickle, and none is ever opened here")
-    if dtype.byteorder == ">":
-        raise InvalidBody(f"elements are big-endian ({dtype.str}): send little-endian ones")
-    if dtype.str not in {*_READABLE, *INTEGER_STORAGES}:
+    try:
+        storage = np.dtype(descr) if _DESCR.fullmatch(descr) else None
+    except TypeError:
+        storage = None
+    if storage is not None and storage.byteorder == ">":
+        raise InvalidBody(f"elements are big-endian ({storage.str}): send little-endian ones")
+    if storage is None or storage.str not in {*_READABLE, *INTEGER_STORAGES}:
         names = ", ".join(readable.name for readable in _READABLE.values())
         raise InvalidBody(
-            f"elements are {shortened(str(dtype))}: send one of {names} or integers "
-            "(bfloat16 as safetensors)"
+            f"elements are {shortened(descr if storage is None else storage.name)}: "
+            f"send one of {names} or integers (bfloat16 as safetensors)"
         )
-    check_shape(_ALONE, shape)
-    return shape, fortran_order, dtype, stream.tell()
+    return storage
 
 
 NPY = NpyFormat()

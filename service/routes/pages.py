@@ -1,5 +1,6 @@
 """Pages beside the tables: what there is, whether it is up, how it is documented."""
 
+import asyncio
 from html import escape
 from importlib.resources import files
 
@@ -15,24 +16,32 @@ from service.delivery.answer import Answer
 from service.delivery.composition import Composition
 from service.delivery.endpoints import add_page
 from service.delivery.headers import list_header, raw
+from service.delivery.html import MEDIA_TYPE as HTML
+from service.delivery.html import html_headers
 from service.delivery.metrics import Metrics
 from service.delivery.negotiation import media_quality
 from service.delivery.openapi_pages import page_operation
+from service.delivery.readiness import Readiness
 from service.delivery.reports import Report
 from service.delivery.resource import Transform
+from service.errors import NotReady
 from service.formats import FORMATS
 from service.routes import COMPOSITIONS, REPORTS, RESOURCES, TRANSFORMS
 
 _POSTED: tuple[Transform | Composition | Report, ...] = (*TRANSFORMS, *COMPOSITIONS, *REPORTS)
 _JSON = "application/json"
-_HTML = "text/html"
 _TEXT = "text/plain; charset=utf-8"
 _ASSETS = "/docs/assets"
 _ROBOTS = "User-agent: *\nAllow: /$\nAllow: /docs\nDisallow: /\n"
 
 
-def add_pages(app: FastAPI, metrics: Metrics) -> None:
+def add_pages(app: FastAPI, metrics: Metrics, readiness: Readiness) -> None:
     """Serve every page."""
+
+    async def ready(request: Request) -> Response:
+        if readiness.is_draining:
+            raise NotReady("this process is about to end: send requests to another")
+        return await _alive(request)
 
     async def counts(request: Request) -> Response:
         return _answer(*metrics.exposition(list_header(request.scope, b"accept")), vary="Accept")
@@ -53,7 +62,7 @@ def add_pages(app: FastAPI, metrics: Metrics) -> None:
     add_page(
         app,
         "/readyz",
-        _alive,
+        ready,
         **page_operation("getReady", "Whether requests are welcome", _JSON, object_schema),
     )
     add_page(
@@ -68,7 +77,7 @@ def add_pages(app: FastAPI, metrics: Metrics) -> None:
         _robots,
         **page_operation("getRobots", "What crawlers may read", "text/plain", text_schema),
     )
-    add_page(app, "/openapi.json", _openapi, include_in_schema=False)
+    add_page(app, "/openapi.json", _Description().answer, include_in_schema=False)
     add_page(app, "/docs", _docs, include_in_schema=False)
     static = files("fastapi_offline") / "static"
     app.mount(_ASSETS, StaticFiles(directory=str(static)), name="docs-assets")
@@ -83,8 +92,9 @@ def _answer(
 
 async def _home(request: Request) -> Response:
     accept = list_header(request.scope, b"accept")
-    if accept and media_quality(accept, _HTML) > media_quality(accept, _JSON):
-        return _answer(_home_page().encode(), f"{_HTML}; charset=utf-8", vary="Accept")
+    if accept and media_quality(accept, HTML) > media_quality(accept, _JSON):
+        page = _home_page()
+        return Answer(200, html_headers(page, "no-store", vary="Accept"), page.encode())
     return _answer(orjson.dumps(_directory()), _JSON, vary="Accept")
 
 
@@ -147,16 +157,29 @@ async def _robots(_: Request) -> Response:
     return _answer(_ROBOTS.encode(), _TEXT, "public, max-age=86400")
 
 
-async def _openapi(request: Request) -> Response:
-    return _answer(orjson.dumps(request.app.openapi()), _JSON, "public, max-age=3600")
+class _Description:
+    """The OpenAPI document as it is sent: made once, off the event loop, when first asked for."""
+
+    def __init__(self) -> None:
+        self._body = b""
+        self._making = asyncio.Lock()
+
+    async def answer(self, request: Request) -> Response:
+        async with self._making:
+            if not self._body:
+                self._body = await asyncio.to_thread(lambda: orjson.dumps(request.app.openapi()))
+        return _answer(self._body, _JSON, "public, max-age=3600")
 
 
 async def _docs(_: Request) -> Response:
-    page = get_swagger_ui_html(
+    made = get_swagger_ui_html(
         openapi_url="/openapi.json",
         title="posref",
         swagger_js_url=f"{_ASSETS}/swagger-ui-bundle.js",
         swagger_css_url=f"{_ASSETS}/swagger-ui.css",
         swagger_favicon_url=f"{_ASSETS}/favicon.png",
+        # It would send the address of the document to a host of others.
+        swagger_ui_parameters={"validatorUrl": None},
     )
-    return _answer(bytes(page.body), f"{_HTML}; charset=utf-8", "public, max-age=3600")
+    page = bytes(made.body).decode()
+    return Answer(200, html_headers(page, "public, max-age=3600"), page.encode())

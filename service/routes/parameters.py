@@ -14,13 +14,16 @@ from service.tables.limits import MAX_BASE, MAX_CHANNELS
 from service.tables.positions import Positions
 from service.tables.real_positions import AnyPositions
 
+_REAL = r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?"
+_RANGE = r"-?[0-9]+(:-?[0-9]+){0,2}"
+
 Reals = Annotated[
     tuple[float, ...],
     BeforeValidator(grammar.reals),
     WithJsonSchema(
         {
             "type": ["string", "array"],
-            "pattern": r"^[-+.,0-9eE]+$",
+            "pattern": f"^{_REAL}(,{_REAL})*$",
             "items": {"type": "number"},
             "minItems": 1,
         }
@@ -43,9 +46,9 @@ PositionList = Annotated[
     BeforeValidator(grammar.positions),
     WithJsonSchema(
         {
-            "type": ["string", "array"],
-            "pattern": r"^-?[0-9]+(:-?[0-9]+){0,2}(,-?[0-9]+(:-?[0-9]+){0,2})*$",
-            "items": {"type": ["integer", "string"]},
+            "type": ["string", "integer", "array"],
+            "pattern": f"^{_RANGE}(,{_RANGE})*$",
+            "items": {"type": ["integer", "string"], "pattern": f"^{_RANGE}$"},
             "minItems": 1,
         }
     ),
@@ -55,9 +58,9 @@ RealPositionList = Annotated[
     BeforeValidator(grammar.real_positions),
     WithJsonSchema(
         {
-            "type": ["string", "array"],
-            "pattern": r"^[-+.,:0-9eE]+$",
-            "items": {"type": ["number", "string"]},
+            "type": ["string", "number", "array"],
+            "pattern": f"^({_RANGE}(,{_RANGE})*|{_REAL}(,{_REAL})*)$",
+            "items": {"type": ["number", "string"], "pattern": f"^({_RANGE}|{_REAL})$"},
             "minItems": 1,
         }
     ),

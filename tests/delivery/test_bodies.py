@@ -1,17 +1,23 @@
 """Request bodies, through HTTP: each bad one answered by the right problem."""
 
+import asyncio
 import io
 import pickle
-from collections.abc import AsyncIterator
+import tracemalloc
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import pytest
+import safetensors.numpy
 
 from service.app import create_app
-from service.delivery.bodies import reading_work
-from service.settings import Settings
+from service.delivery.bodies import ReceivedBody, reading_work
+from service.delivery.gate import Gate, Held
+from service.settings import Settings, default_settings
 from tests.client import Client, client_of
+from tests.exchange import Exchange
 
 NPY = "application/x-npy"
 
@@ -167,5 +173,218 @@ def test_nesting_is_a_problem_at_whatever_depth(client: Client, text: str) -> No
 
 
 def test_a_byte_of_text_is_more_work_than_one_of_an_array() -> None:
-    assert reading_work(b"1,2", is_text=True) == 48
-    assert reading_work(b"123", is_text=False) == 3
+    assert reading_work(3, is_text=True) == 48
+    assert reading_work(3, is_text=False) == 3
+
+
+JSON_TYPE = {"Content-Type": "application/json"}
+NPY_TYPE = {"Content-Type": NPY}
+APPLY = "/rope/apply"
+
+
+@contextmanager
+def held_by(**limits: int) -> Iterator[tuple[Client, Gate]]:
+    """Drive an application with limits, which holds no body before and after."""
+    settings = default_settings().model_copy(update=limits)
+    with client_of(create_app(settings)) as client:
+        gate: Gate = client.app.state.delivery.gate
+        yield client, gate
+        assert gate.held_body_bytes == 0
+
+
+def announced(body: bytes, **headers: str) -> dict[str, str]:
+    return {"Content-Length": str(len(body)), **headers}
+
+
+async def turns_of_the_loop() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize(
+    ("media_type", "weight"),
+    [(NPY, 1), ("application/json", 12), ("application/vnd.safetensors", 1)],
+)
+def test_a_body_is_counted_as_soon_as_it_is_announced_by_what_reading_it_takes(
+    media_type: str, weight: int
+) -> None:
+    async def scenario(client: Client, gate: Gate) -> None:
+        headers = {"Content-Length": "1000", "Content-Type": media_type}
+        exchange = Exchange(client.app, "POST", APPLY, headers=headers)
+        running = asyncio.ensure_future(exchange.run())
+        await turns_of_the_loop()
+
+        assert gate.held_body_bytes == 1000 * weight
+        exchange.leave()
+        await running
+        assert exchange.status == 0
+
+    with held_by() as (client, gate):
+        client.run(scenario(client, gate))
+
+
+def test_a_body_of_no_announced_length_is_counted_as_it_comes() -> None:
+    async def scenario(client: Client, gate: Gate) -> None:
+        exchange = Exchange(client.app, "POST", APPLY, headers=NPY_TYPE)
+        running = asyncio.ensure_future(exchange.run())
+        for came_bytes in (10, 20, 30):
+            exchange.give(bytes(10))
+            await turns_of_the_loop()
+            assert gate.held_body_bytes == came_bytes
+        exchange.leave()
+        await running
+
+    with held_by() as (client, gate):
+        client.run(scenario(client, gate))
+
+
+@pytest.mark.parametrize("is_announced", [True, False])
+def test_a_body_is_refused_where_others_leave_it_no_room(is_announced: bool) -> None:
+    async def scenario(client: Client, gate: Gate) -> None:
+        headers = announced(GOOD, **NPY_TYPE)
+        first = Exchange(client.app, "POST", APPLY, headers=headers)
+        running = asyncio.ensure_future(first.run())
+        await turns_of_the_loop()
+
+        chunks = [] if is_announced else [GOOD[:-1]]
+        second = Exchange(client.app, "POST", APPLY, chunks, headers if is_announced else NPY_TYPE)
+        await second.run()
+        assert (second.status, second.json()["title"]) == (503, "Overloaded")
+        assert "POSREF_MAX_HELD_BODY_BYTES" in second.json()["detail"]
+        assert int(second.headers["retry-after"]) >= 1
+        assert gate.refusals["bodies"] == 1
+
+        first.give(GOOD, more=False)
+        await running
+        assert first.status == 200
+        again = Exchange(client.app, "POST", APPLY, [GOOD], headers)
+        again.end()
+        assert (await again.run()).body == first.body
+
+    with held_by(max_held_body_bytes=len(GOOD) + 10) as (client, gate):
+        client.run(scenario(client, gate))
+
+
+def test_a_body_beyond_all_room_is_read_where_nothing_else_is_held() -> None:
+    with held_by(max_held_body_bytes=1) as (client, gate):
+        assert client.post(APPLY, content=GOOD, headers=NPY_TYPE).status_code == 200
+        assert gate.refusals["bodies"] == 0
+
+
+def test_a_body_is_held_until_its_answer_has_gone() -> None:
+    async def scenario(client: Client, gate: Gate) -> None:
+        exchange = Exchange(client.app, "POST", APPLY, [GOOD], announced(GOOD, **NPY_TYPE))
+        exchange.end()
+        exchange.may_send.clear()
+        running = asyncio.ensure_future(exchange.run())
+        await exchange.is_answered.wait()
+
+        assert (exchange.status, gate.held_body_bytes) == (0, len(GOOD))
+        exchange.may_send.set()
+        await running
+        assert (exchange.status, gate.held_body_bytes) == (200, 0)
+
+    with held_by() as (client, gate):
+        client.run(scenario(client, gate))
+
+
+@pytest.mark.parametrize(
+    ("content", "headers", "status"),
+    [
+        (b"x", NPY_TYPE, 422),
+        (b"{", JSON_TYPE, 422),
+        (b" " * 5000, JSON_TYPE, 413),
+        (b" " * 5000, NPY_TYPE, 413),
+        (GOOD, {"Content-Type": "text/plain"}, 415),
+        (GOOD, NPY_TYPE, 200),
+    ],
+)
+@pytest.mark.parametrize("path", [APPLY, "/encoding", "/rope/config", "/encoding/tokens"])
+def test_whatever_is_answered_nothing_stays_held(
+    path: str, content: bytes, headers: dict[str, str], status: int
+) -> None:
+    async def chunks() -> AsyncIterator[bytes]:
+        for start in range(0, len(content), 100):
+            yield content[start : start + 100]
+
+    with held_by(max_body_bytes=4096, max_json_body_bytes=4096) as (client, gate):
+        for body in (content, chunks()):
+            answer = client.post(path, content=body, headers=headers)
+            assert answer.status_code == (status if path == APPLY else answer.status_code)
+            assert gate.held_body_bytes == 0
+
+
+def test_arrays_that_are_held_as_more_than_has_come_are_counted_as_that() -> None:
+    bytes_of_one = safetensors.numpy.save({"input_ids": np.ones((1, 1000), "|i1")})
+    path = "/encoding/tokens?convention=fairseq&d_model=4"
+    headers = announced(bytes_of_one, **{"Content-Type": "application/vnd.safetensors"})
+
+    async def scenario(client: Client, gate: Gate) -> None:
+        exchange = Exchange(client.app, "POST", path, [bytes_of_one], headers)
+        exchange.end()
+        exchange.may_send.clear()
+        running = asyncio.ensure_future(exchange.run())
+        await exchange.is_answered.wait()
+        assert gate.held_body_bytes == 8000
+
+        exchange.may_send.set()
+        await running
+        assert exchange.status == 200
+
+        other = Held(gate)
+        other.grow(1000)
+        again = Exchange(client.app, "POST", path, [bytes_of_one], headers)
+        again.end()
+        assert (await again.run()).status == 503
+        other.release()
+
+    with held_by(max_held_body_bytes=8000) as (client, gate):
+        client.run(scenario(client, gate))
+
+
+def test_a_failure_of_our_own_leaves_nothing_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise ArithmeticError
+
+    monkeypatch.setattr("service.delivery.respond.represent", fail)
+    with held_by() as (client, _):
+        assert client.post(APPLY, content=GOOD, headers=NPY_TYPE).status_code == 500
+
+
+def test_a_client_that_leaves_amid_the_answer_leaves_nothing_held() -> None:
+    long = saved(np.ones((2**16, 8)))
+
+    async def scenario(client: Client) -> None:
+        exchange = Exchange(client.app, "POST", APPLY, [long], announced(long, **NPY_TYPE))
+        exchange.end()
+        exchange.may_send.clear()
+        running = asyncio.ensure_future(exchange.run())
+        await exchange.is_answered.wait()
+        exchange.leave()
+        exchange.may_send.set()
+        await running
+        assert (exchange.status, len(exchange.body) < len(long)) == (200, True)
+
+    with held_by() as (client, _):
+        client.run(scenario(client))
+
+
+def test_little_chunks_take_no_more_room_than_large_ones() -> None:
+    body = ReceivedBody(Held(Gate(default_settings())))
+    tracemalloc.start()
+    for _ in range(2**18):
+        body.add(b"12345678")
+    held_bytes, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert body.length_bytes == 2**21
+    assert held_bytes < 1.5 * 2**21
+    assert body.take() == b"12345678" * 2**18
+
+
+def test_a_body_that_was_taken_is_held_no_more() -> None:
+    body = ReceivedBody(Held(Gate(default_settings())))
+    body.add(b"body")
+
+    assert body.take() == b"body"
+    assert body.take() == b""

@@ -39,6 +39,7 @@ def test_however_many_ask_at_once_one_build_answers_all() -> None:
 
         assert {BUILT} == set(await asyncio.gather(*waiting))
         assert 1 == builder.count == cache.builds
+        assert (cache.hits, cache.misses) == (0, 200)
 
     asyncio.run(scenario())
 
@@ -50,7 +51,10 @@ def test_what_was_built_is_found() -> None:
         await cache.get("key", builder.build)
         await cache.get("key", builder.build)
 
-        assert (cache.builds, cache.hits) == (1, 1)
+        assert (cache.builds, cache.hits, cache.misses) == (1, 1, 1)
+        assert cache.peek("key") is BUILT
+        assert cache.peek("other") is None
+        assert (cache.hits, cache.misses) == (1, 1)
         assert len("key") + len("body") < cache.size_bytes <= 10_000
 
     asyncio.run(scenario())
@@ -84,6 +88,20 @@ def test_a_build_that_fails_is_tried_again_by_the_next() -> None:
             with pytest.raises(ArithmeticError):
                 await waiting
         assert await cache.get("key", builder.build) is BUILT
+        assert (cache.builds, sum(cache.build_durations.row[:-1])) == (3, 1)
+
+    asyncio.run(scenario())
+
+
+def test_a_body_that_is_forgotten_for_another_is_counted() -> None:
+    async def scenario() -> None:
+        cache, builder = BodyCache(600), Builder()
+        builder.gate.set()
+        await cache.get("one", builder.build)
+        await cache.get("two", builder.build)
+
+        assert (cache.evictions, cache.capacity_bytes) == (1, 600)
+        assert cache.peek("one") is None
 
     asyncio.run(scenario())
 

@@ -5,6 +5,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from service import TABLE_REVISION
 from service.delivery.composition import Composition
 from service.delivery.problems import PROBLEM_TYPES
 from service.delivery.resource import Resource, Transform
@@ -99,6 +100,33 @@ def test_parameters_documented_are_those_taken(operations: dict[str, Any]) -> No
         ]
 
 
+def test_the_current_revision_is_the_largest(operations: dict[str, Any]) -> None:
+    for resource in RESOURCES:
+        got, posted = (
+            operations[f"get{resource.operation}"],
+            operations[f"post{resource.operation}"],
+        )
+        by_name = {parameter["name"]: parameter["schema"] for parameter in got["parameters"]}
+        kind = got["responses"]["200"]["content"]["application/json"]["example"]["kind"]
+        body = posted["requestBody"]["content"]["application/json"]["schema"]
+
+        assert by_name["revision"]["maximum"] == TABLE_REVISION[kind]
+        assert body["properties"]["revision"]["maximum"] == TABLE_REVISION[kind]
+
+
+def test_an_extension_may_be_that_of_a_digest_which_is_text(operations: dict[str, Any]) -> None:
+    for name in ("getEncoding", "postEncoding", "postRopeApply"):
+        plain, chosen = (operations[name + end]["responses"]["200"] for end in ("", "As"))
+
+        assert "text/plain" not in plain["content"]
+        assert "sha256sum" in chosen["content"]["text/plain"]["schema"]["description"]
+
+
+def test_every_operation_may_meet_what_any_request_may(operations: dict[str, Any]) -> None:
+    for operation in operations.values():
+        assert {"400", "401", "408", "414", "431", "503"} <= set(operation["responses"])
+
+
 def test_the_examples_of_parameters_are_valid_together(client: Client) -> None:
     for resource in RESOURCES:
         answer = client.get(f"{resource.path}?{resource.example}")
@@ -112,12 +140,14 @@ def test_the_example_of_an_answer_is_the_answer(client: Client, operations: dict
         assert content["application/json"]["example"] == answer.json()
 
 
-def test_every_error_has_an_example(operations: dict[str, Any]) -> None:
+def test_every_error_has_an_example(client: Client, operations: dict[str, Any]) -> None:
+    shared = client.get("/openapi.json").json()["components"]["responses"]
     seen: set[str] = set()
     for operation in operations.values():
-        for status, response in operation["responses"].items():
+        for status, said in operation["responses"].items():
             if int(status) < 400:
                 continue
+            response = shared[said["$ref"].rpartition("/")[2]] if "$ref" in said else said
             examples = response["content"]["application/problem+json"]["examples"]
             for name, example in examples.items():
                 assert example["value"]["status"] == int(status)

@@ -96,10 +96,7 @@ def test_arrays_stand_beside_the_parameters_and_optional_ones_are_not_required()
 
     schema = described["schema"]
     assert list(schema["properties"]) == ["weight", "mask", "factor", "shift"]
-    assert schema["properties"]["weight"] == {
-        "type": "array",
-        "description": "the learned table, (buckets, heads)",
-    }
+    assert schema["properties"]["weight"]["description"] == "the learned table, (buckets, heads)"
     assert schema["required"] == ["weight"]
     assert described["example"] == {"weight": [[0.5, 1.5]]}
     jsonschema.validate(described["example"], schema)
@@ -114,6 +111,25 @@ def test_the_example_has_its_parameters_in_the_query_where_every_format_has_them
     by_name = {parameter["name"]: parameter for parameter in parameters}
     assert (by_name["factor"]["example"], by_name["factor"]["required"]) == ("3", True)
     assert "example" not in by_name["shift"]
+
+
+def test_an_array_is_lists_in_lists_as_deep_as_it_has_axes() -> None:
+    schema = content(posted_operation(COMPOSITION, "")["openapi_extra"])["schema"]["properties"]
+    weight, mask = map(jsonschema.Draft202012Validator, (schema["weight"], schema["mask"]))
+
+    assert weight.is_valid([[0.5, 1], [2, 3]])
+    assert not any(map(weight.is_valid, ([0.5], [[[0.5]]], [], [[]], [["0.5"]], [[True]])))
+    assert mask.is_valid([1, 0])
+    assert mask.is_valid([True, False])
+    assert not any(map(mask.is_valid, ([1, True], [0.5], [[1]])))
+
+
+def test_vectors_are_lists_in_lists_at_least() -> None:
+    schema = content(posted_operation(TRANSFORM, "")["openapi_extra"])["schema"]["properties"]
+    x = jsonschema.Draft202012Validator(schema["x"])
+
+    assert all(map(x.is_valid, ([[1, 2]], [[[1, 2]], [[3, 4]]])))
+    assert not any(map(x.is_valid, ([], [[]], [1, 2], [["1"]], [[[]]])))
 
 
 def test_a_transform_takes_x() -> None:

@@ -4,7 +4,7 @@ from service.delivery.openapi_schemas import object_schema, query_parameters
 from service.routes.encoding import EncodingParameters
 
 
-def test_a_list_is_text_in_a_query_and_text_or_a_list_in_a_body() -> None:
+def test_a_list_is_text_in_a_query_and_text_or_one_or_a_list_in_a_body() -> None:
     in_query = {
         parameter["name"]: parameter["schema"]
         for parameter in query_parameters(EncodingParameters, {})
@@ -12,7 +12,7 @@ def test_a_list_is_text_in_a_query_and_text_or_a_list_in_a_body() -> None:
     in_body = object_schema(EncodingParameters)["properties"]
 
     assert in_query["positions"]["type"] == "string"
-    assert in_body["positions"]["type"] == ["string", "array"]
+    assert in_body["positions"]["type"] == ["string", "number", "array"]
     assert "items" not in in_query["positions"]
 
 

@@ -2,6 +2,7 @@
 
 import io
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -94,6 +95,21 @@ def test_version_2_is_read() -> None:
 GOOD = saved(np.arange(6.0).reshape(2, 3))
 
 
+@pytest.mark.parametrize(
+    "spelled",
+    [
+        b"{'descr':'<f8','fortran_order':False,'shape':(2,3)}",
+        b'{"shape": (2, 3,), "fortran_order": False, "descr": "=f8"}',
+        b"{'descr': '<f8', 'fortran_order': False, 'shape': (2L, 3L), }",
+        b" {'fortran_order': False,\n 'descr': 'float64', 'shape': ( 2 , 3 ) , } \r\n",
+    ],
+)
+def test_what_other_programs_write_is_read_without_a_warning(spelled: bytes) -> None:
+    body = b"\x93NUMPY\x01\x00" + len(spelled).to_bytes(2, "little") + spelled + GOOD[128:]
+
+    assert alone(body).elements.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
+
+
 def with_shape(shape: str) -> bytes:
     """Make a file whose header says this shape and whose elements are six."""
     header = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
@@ -115,29 +131,59 @@ def with_shape(shape: str) -> bytes:
         (saved(np.ones((2, 2), dtype=">i8")), "big-endian"),
         (saved(np.full((2, 2), 2**63, dtype="<u8")), r"the array holds integers beyond 2\^63 - 1"),
         (saved(np.ones((2, 2), dtype="<c8")), "elements are complex64"),
-        (saved(np.ones((2, 2), dtype="<M8[s]")), "elements are datetime64"),
+        (saved(np.ones((2, 2), dtype="<M8[s]")), r"elements are <M8\[s\]: send one of"),
         (saved(np.ones((2, 2), dtype="<f4").astype("S4")), "send one of float32"),
         (saved(np.ones(2, dtype=[("a", "<f4")])), "send one of float32"),
         (GOOD.replace(b"(2, 3)", b"(2,-3)"), "no elements: its shape is"),
         (GOOD.replace(b"(2, 3), }", b"(2, 9**9)"), "not a readable npy header"),
-        (GOOD.replace(b"'<f8'", b"'x!8'"), "not a readable npy header"),
+        (GOOD.replace(b"'<f8'", b"'x!8'"), "elements are x!8: send one of float32"),
+        (GOOD.replace(b"'<f8'", b"'<f7'"), "elements are <f7: send one of float32"),
+        (GOOD.replace(b"'<f8'", b"'<a8'"), "elements are <a8: send one of float32"),
         (with_shape("(True, 2)"), "no elements|not a readable npy header"),
         (with_shape("(0, 2**70)"), "not a readable npy header"),
         (with_shape(f"(0, {2**60})"), "no elements"),
         (with_shape(f"({2**60}, {2**60})"), "bytes of elements"),
         (with_shape(f"({2**63}, 1)"), r"the array has an axis longer than 2\^63 - 1"),
-        (with_shape(f"(0x{'f' * 5000}, 0)"), "an axis longer"),
+        (with_shape(f"({'9' * 5000}, 0)"), "an axis longer"),
+        (with_shape("(0x2, 3)"), "not a readable npy header"),
+        (with_shape("(2)"), "not a readable npy header"),
+        (with_shape("[2, 3]"), "not a readable npy header"),
+        (with_shape("(2, 3), 'descr': '<f8'"), "not a readable npy header"),
+        (with_shape("(2, 3), 'more': 1"), "not a readable npy header"),
+        (
+            with_shape("(2, 3)").replace(b"'fortran_order': False,", b""),
+            "not a readable npy header",
+        ),
+        (with_shape("(2, 3)").replace(b"False", b"'no'"), "not a readable npy header"),
+        (with_shape("(2, 3)").replace(b"'descr'", b"'d\\escr'"), "not a readable npy header"),
+        (GOOD[:6], "the body is no npy file"),
+        (GOOD[:7], "the body is no npy file"),
         (with_shape(str((1,) * 65)), "the array has 65 axes"),
         (with_shape("()"), "the array has 0 axes"),
         (with_shape("(4,)"), "32 bytes of elements .* and 48 follow"),
         (with_shape("(2, 3), 'more': '" + "x" * 11000 + "'"), "not a readable npy header"),
         (GOOD[:8] + b"\xff\xff" + GOOD[10:], "not a readable npy header"),
     ],
-    ids=range(29),
+    ids=range(41),
 )
 def test_anything_else_is_refused_with_the_reason(body: bytes, rule: str) -> None:
     with pytest.raises(InvalidBody, match=rule):
         NPY.read(body, ("x",))
+
+
+@pytest.mark.parametrize(
+    ("descr", "shape"), [("'\\d'", "(2, 3)"), ("'<f8'", "(1in [], 3)"), ("'a8'", "(2L, 3L)")]
+)
+def test_no_header_makes_the_server_print_a_warning(descr: str, shape: str) -> None:
+    body = with_shape(shape).replace(b"'<f8'", descr.encode())
+
+    with (
+        warnings.catch_warnings(record=True, action="always") as warned,
+        pytest.raises(InvalidBody),
+    ):
+        NPY.read(body, ())
+
+    assert not warned
 
 
 def test_a_header_that_promises_more_than_memory_allocates_nothing() -> None:

@@ -1,12 +1,16 @@
 """Pages beside the tables."""
 
 import re
+import threading
+from typing import Any
 
 import pytest
 
 from service import TABLE_REVISION
+from service.app import create_app
 from service.routes import COMPOSITIONS, TRANSFORMS
-from tests.client import Client
+from service.settings import default_settings
+from tests.client import Client, client_of
 
 PAGES = ["/", "/livez", "/readyz", "/robots.txt", "/docs", "/openapi.json"]
 
@@ -60,10 +64,31 @@ def test_the_documentation_asks_no_other_host(client: Client) -> None:
         assert client.get(source).status_code == 200
 
 
+def test_the_description_is_made_once_and_not_on_the_event_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    app = create_app(default_settings())
+    describe, threads = app.openapi, []
+
+    def noted() -> dict[str, Any]:
+        threads.append(threading.current_thread())
+        return describe()
+
+    monkeypatch.setattr(app, "openapi", noted)
+    with client_of(app) as fresh:
+        first, second = fresh.get_all(["/openapi.json"] * 2)
+
+    assert first.content == second.content
+    assert len(threads) == 1
+    assert threads[0] is not threading.main_thread()
+
+
 @pytest.mark.parametrize("path", PAGES)
 def test_pages_answer_head_as_get_and_take_no_parameters(client: Client, path: str) -> None:
     get, head = client.get(path), client.head(path)
 
     assert (head.status_code, head.content) == (200, b"")
-    assert {**get.headers} == {**head.headers}
+    assert {name: value for name, value in get.headers.items() if name != "x-request-id"} == {
+        name: value for name, value in head.headers.items() if name != "x-request-id"
+    }
     assert client.get(f"{path}?x=1").status_code == 422

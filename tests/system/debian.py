@@ -45,7 +45,9 @@ def install(packages: Sequence[str]) -> None:
         folder = Path(name)
         for part in ("sources", "preferences", "lists/partial", "cache/archives/partial"):
             (folder / part).mkdir(parents=True)
-        (folder / "sources" / "debian.list").write_text("\n".join([*machine, _suite_entry(), ""]))
+        (folder / "sources" / "debian.list").write_text(
+            "\n".join([*machine, _suite_entry(SUITE), ""])
+        )
         (folder / "preferences" / SUITE).write_text(_PREFERENCES)
         configuration = folder / "apt.conf"
         configuration.write_text(_CONFIGURATION.format(folder=folder))
@@ -54,7 +56,7 @@ def install(packages: Sequence[str]) -> None:
         run("apt-get", "--quiet", "--yes", "install", *packages, environment=environment)
 
 
-def bootstrapped(name: str, *options: str) -> Path:
+def bootstrapped(name: str, *options: str, suite: str = SUITE) -> Path:
     """Make an archive of a system of packages, once for the same options."""
     words = [
         *options,
@@ -67,7 +69,7 @@ def bootstrapped(name: str, *options: str) -> Path:
         return made
     CACHE.mkdir(exist_ok=True)
     partial = CACHE / f"partial-{made.name}"
-    run("mmdebstrap", "--quiet", *words, SUITE, partial, _suite_entry())
+    run("mmdebstrap", "--quiet", *words, suite, partial, _suite_entry(suite))
     return partial.rename(made)
 
 
@@ -76,10 +78,10 @@ def _is_installed(package: str) -> bool:
     return subprocess.run(query, capture_output=True, check=False).stdout == b"installed"
 
 
-def _suite_entry() -> str:
+def _suite_entry(suite: str) -> str:
     codename = _codename()
     bases = [base for base, suite in _machine_sources() if suite == codename]
-    return _entry(bases[0], SUITE)
+    return _entry(bases[0], suite)
 
 
 def _entry(base: str, suite: str) -> str:

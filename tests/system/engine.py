@@ -15,6 +15,7 @@ from tests.system import debian
 from tests.system.processes import run, wait_until
 
 BASE_IMAGE = "python:3.13-slim"
+EDGE_IMAGE = "nginxinc/nginx-unprivileged:1.30-alpine"
 
 _ENGINE_PACKAGES = ("docker.io", "docker-cli", "docker-buildx", "docker-compose")
 _PACKAGES = (
@@ -56,6 +57,11 @@ def running_engine() -> Iterator[Engine]:
         engine = Engine(environment)
         engine.docker("import", *_base_changes(), _base_archive(), BASE_IMAGE)
         yield engine
+
+
+def import_edge(engine: Engine) -> None:
+    """Make what stands in for the image of the edge: an nginx of the same release."""
+    engine.docker("import", '--change=CMD ["nginx"]', _edge_archive(), EDGE_IMAGE)
 
 
 @contextmanager
@@ -135,6 +141,18 @@ def _base_archive() -> Path:
         f"--include={_BASE_PACKAGES}",
         '--customize-hook=rm --force "$1"/usr/lib/python3*/EXTERNALLY-MANAGED',
         f"--customize-hook=upload {machine_bundle} {_CA_BUNDLE}",
+    )
+
+
+def _edge_archive() -> Path:
+    cache, conf = '"$1"/var/cache/nginx', '"$1"/etc/nginx'
+    return debian.bootstrapped(
+        "edge.tar",
+        "--variant=minbase",
+        "--include=nginx,wget",
+        f"--customize-hook=rm --recursive --force {conf}/*",
+        f"--customize-hook=install --directory --owner=101 --group=0 {cache}",
+        suite="forky",
     )
 
 

@@ -1,9 +1,10 @@
-"""nginx in front of a posref, keeping slices of what passes through it."""
+"""The edge of deploy/, in front of any number of posref servers of this machine."""
 
 import os
 import pwd
+import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,68 +13,88 @@ import httpx
 import pytest
 
 from tests.system import debian
-from tests.system.processes import free_port, wait_until
-from tests.system.servers import Server
+from tests.system.processes import free_port, run, wait_until
+from tests.system.servers import ROOT, Server
+
+CONFIGURATION = ROOT / "deploy" / "edge"
 
 _NGINX = "/usr/sbin/nginx"
-_STOP_SECONDS = 30
-_ANSWER_SECONDS = 60
-_TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
-_CONFIGURATION = """\
+_OF_COMPOSE = {"cache.conf", "plain.conf", "replicas.conf", "tls.conf"}
+_RELAY = """\
 daemon off;
-user {user};
-pid {folder}/nginx.pid;
-worker_processes 1;
-events {{ worker_connections 256; }}
+pid nginx.pid;
+error_log stderr;
+events {{ }}
 http {{
     access_log off;
-    {temporary}
-    proxy_cache_path {folder}/cache keys_zone=slices:1m max_size={max_size} inactive=1d
-        use_temp_path=off;
     server {{
         listen 127.0.0.1:{port};
-        location / {{
-            slice 1m;
-            proxy_pass http://127.0.0.1:{upstream};
-            proxy_http_version 1.1;
-            proxy_set_header Range $slice_range;
-            proxy_cache slices;
-            proxy_cache_key $uri$is_args$args$slice_range;
-            proxy_cache_valid 200 206 1d;
-            add_header X-Cache $upstream_cache_status always;
-        }}
+        {rule}
+        location / {{ proxy_pass http://127.0.0.1:{server}; proxy_http_version 1.1; }}
+        location = /edge/healthz {{ return 200; }}
     }}
 }}
 """
+_STOP_SECONDS = 60
+_ANSWER_SECONDS = 60
 
 
 @dataclass(frozen=True)
 class Edge:
-    """A running nginx."""
+    """A running nginx.
 
+    Attributes:
+        process: its master.
+        port: where it listens.
+        folder: where its configuration, its logs and its cache are.
+    """
+
+    process: subprocess.Popen[bytes]
     port: int
-    cache: Path
+    folder: Path
 
     def url(self, target: str) -> str:
         return f"http://127.0.0.1:{self.port}{target}"
 
-    def get(self, target: str, **headers: str) -> httpx.Response:
+    def request(self, method: str, target: str, **headers: str) -> httpx.Response:
+        """Ask over a connection of its own, with just these headers."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        return httpx.get(self.url(target), headers=named, timeout=_ANSWER_SECONDS, trust_env=False)
+        return httpx.request(
+            method, self.url(target), headers=named, timeout=_ANSWER_SECONDS, trust_env=False
+        )
+
+    def get(self, target: str, **headers: str) -> httpx.Response:
+        return self.request("GET", target, **headers)
 
     def head(self, target: str) -> httpx.Response:
-        return httpx.head(self.url(target), timeout=_ANSWER_SECONDS, trust_env=False)
+        return self.request("HEAD", target)
 
     def kept_bytes(self) -> int:
         """Count what the cache takes; files come and go meanwhile."""
-        listed = (entry for _, _, files, at in os.fwalk(self.cache) for entry in _sizes(files, at))
-        return sum(listed)
+        walked = os.fwalk(self.folder / "cache")
+        return sum(entry for _, _, files, at in walked for entry in _sizes(files, at))
+
+    def requests(self) -> str:
+        """Give the log of requests."""
+        return (self.folder / "access.log").read_text()
+
+    def errors(self) -> str:
+        """Give the log of what went wrong."""
+        return (self.folder / "error.log").read_text()
+
+    def end(self) -> None:
+        """End it at once, and every connection with it."""
+        self.process.terminate()
+        self.process.wait(_STOP_SECONDS)
 
     def answers(self) -> bool:
         try:
-            return self.get("/readyz").is_success
+            return self.get("/edge/healthz").is_success
         except httpx.TransportError:
             return False
+
+    def has_ended(self) -> bool:
+        return self.process.poll() is not None
 
 
 def _sizes(files: list[str], folder: int) -> Iterator[int]:
@@ -85,35 +106,109 @@ def _sizes(files: list[str], folder: int) -> Iterator[int]:
 
 
 @contextmanager
-def before(server: Server, folder: Path, *, max_size: str) -> Iterator[Edge]:
-    """Run nginx in a folder, with a cache of about a size, until it is no longer wanted."""
-    debian.install(["nginx"])
+def before(
+    servers: Sequence[Server | int],
+    folder: Path,
+    *,
+    max_size: str = "1g",
+    changes: Mapping[str, str] | None = None,
+) -> Iterator[Edge]:
+    """Run the edge in a folder until it is no longer wanted.
+
+    Args:
+        servers: the replicas, or their ports.
+        folder: an empty folder for all that it reads and writes.
+        max_size: about how much its cache keeps.
+        changes: words of limits.conf, and what they are to be instead.
+    """
     port = free_port()
-    configuration = folder / "nginx.conf"
-    temporary = [f"{name}_temp_path {folder}/{name};" for name in _TEMPORARY]
-    configuration.write_text(
-        _CONFIGURATION.format(
-            user=pwd.getpwuid(os.geteuid()).pw_name,
-            folder=folder,
-            temporary="\n    ".join(temporary),
-            max_size=max_size,
-            port=port,
-            upstream=server.port,
-        )
+    ports = [server if isinstance(server, int) else server.port for server in servers]
+    _write_configuration(folder, port, ports, max_size, changes or {})
+    with _running(folder, port) as edge:
+        yield edge
+
+
+@contextmanager
+def behind_relay(server: Server, folder: Path, rule: str) -> Iterator[tuple[Edge, Edge]]:
+    """Run the edge, and between it and a server another nginx that follows a rule."""
+    relayed, kept = folder / "relay", folder / "edge"
+    port = free_port()
+    (relayed / "configuration").mkdir(parents=True)
+    kept.mkdir()
+    (relayed / "configuration" / "nginx.conf").write_text(
+        _RELAY.format(port=port, server=server.port, rule=rule)
     )
-    log = folder / "error.log"
-    words = [_NGINX, "-e", str(log), "-p", str(folder), "-c", str(configuration)]
-    with subprocess.Popen(words, stderr=subprocess.DEVNULL) as process:
+    with _running(relayed, port) as relay, before([port], kept) as edge:
+        yield edge, relay
+
+
+@contextmanager
+def _running(folder: Path, port: int) -> Iterator[Edge]:
+    debian.install(["nginx"])
+    with (
+        (folder / "access.log").open("wb") as requests,
+        (folder / "error.log").open("wb") as errors,
+        subprocess.Popen(_command(folder), stdout=requests, stderr=errors) as process,
+    ):
+        edge = Edge(process, port, folder)
         try:
-            edge = Edge(port, folder / "cache")
-            wait_until("nginx answers or ends", lambda: edge.answers() or ended(process))
-            if ended(process):
-                pytest.fail(f"nginx ended:\n{log.read_text()[-4000:]}")
+            wait_until("nginx answers or ends", lambda: edge.answers() or edge.has_ended())
+            if edge.has_ended():
+                pytest.fail(f"nginx ended:\n{edge.errors()[-4000:]}")
             yield edge
         finally:
-            process.terminate()
-            process.wait(_STOP_SECONDS)
+            _stop(process)
 
 
-def ended(process: subprocess.Popen[bytes]) -> bool:
-    return process.poll() is not None
+def check(folder: Path) -> None:
+    """Let nginx read the configuration of compose but for what only newer ones know."""
+    debian.install(["nginx"])
+    _write_configuration(folder, free_port(), [free_port()], "1m", {})
+    run(*_command(folder), "-t")
+
+
+def _command(folder: Path) -> list[str]:
+    user = pwd.getpwuid(os.geteuid()).pw_name
+    configuration = str(folder / "configuration" / "nginx.conf")
+    return [_NGINX, "-e", "stderr", "-p", f"{folder}/", "-c", configuration, "-g", f"user {user};"]
+
+
+def _write_configuration(
+    folder: Path, port: int, ports: Sequence[int], max_size: str, changes: Mapping[str, str]
+) -> None:
+    """Copy what compose mounts, but for where it listens, what it keeps and whom it asks."""
+    configuration = folder / "configuration"
+    listeners = configuration / "listeners"
+    listeners.mkdir(parents=True)
+    for file in CONFIGURATION.glob("*.conf"):
+        if file.name not in _OF_COMPOSE:
+            shutil.copy(file, configuration)
+    limits = configuration / "limits.conf"
+    limits.write_text(_changed(limits.read_text(), changes))
+    (listeners / "plain.conf").write_text(
+        f"server {{ listen 127.0.0.1:{port} default_server; include locations.conf; }}\n"
+    )
+    (configuration / "cache.conf").write_text(
+        f"proxy_cache_path cache keys_zone=tables:4m max_size={max_size} use_temp_path=off;\n"
+    )
+    servers = " ".join(f"server 127.0.0.1:{each} max_fails=0;" for each in ports)
+    (configuration / "replicas.conf").write_text(
+        f"upstream replicas {{ hash $replica_key consistent; {servers} keepalive 16; }}\n"
+        "proxy_next_upstream error timeout invalid_header http_502 http_503 non_idempotent;\n"
+    )
+
+
+def _changed(text: str, changes: Mapping[str, str]) -> str:
+    for old, new in changes.items():
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    return text
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(_STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise

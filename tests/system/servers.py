@@ -91,7 +91,7 @@ class Server:
 
 
 @contextmanager
-def running(**settings: int) -> Iterator[Server]:
+def running(**settings: int | str) -> Iterator[Server]:
     """Run a server with its default settings but for these, POSREF_NAME by name."""
     port = free_port()
     kept = {name: value for name, value in os.environ.items() if not name.startswith("POSREF_")}

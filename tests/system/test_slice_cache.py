@@ -41,7 +41,7 @@ def server() -> Iterator[Server]:
 @pytest.fixture(scope="module")
 def edge(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Edge]:
     folder = tmp_path_factory.mktemp("edge")
-    with nginx.before(server, folder, max_size=f"{CACHE_BYTES // MIB}m") as edge:
+    with nginx.before([server], folder, max_size=f"{CACHE_BYTES // MIB}m") as edge:
         yield edge
 
 

@@ -2,79 +2,15 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
 
 import pytest
-import uvicorn
-from uvicorn.server import ServerState
+from pydantic import SecretStr
 
-from service.app import create_app
-from service.delivery.respond import Delivery
-from service.delivery.wire import STATE, FinishedAnswersProtocol
-from service.settings import default_settings
+from tests.serving.connections import ENDLESS, NPY, PLAIN, Connection, run
 
-NPY = "/encoding.npy?seq_len=4&d_model=4"
 LARGE = "/encoding.npy?seq_len=512&d_model=512"
-ENDLESS = f"/encoding.npy?seq_len={2**28}&d_model=512"
-PLAIN = f"GET {NPY} HTTP/1.1\r\nHost: x\r\n\r\n"
 UPGRADE = PLAIN[:-2] + "Upgrade: h2c\r\nConnection: Upgrade\r\n\r\n"
-
-
-@dataclass
-class Connection:
-    """A connection to a server in this loop, and what that has kept and counted."""
-
-    reader: asyncio.StreamReader
-    writer: asyncio.StreamWriter
-    delivery: Delivery
-    state: ServerState
-
-    async def answer(self, request: str = "") -> tuple[str, dict[str, str], bytes]:
-        """Send a request, if any, and read one answer: status line, headers, body."""
-        self.writer.write(request.encode())
-        head = (await self.reader.readuntil(b"\r\n\r\n")).decode("latin-1")
-        status, *lines = head.strip().split("\r\n")
-        headers = dict(line.split(": ", 1) for line in lines)
-        length = 0 if " 304 " in status else int(headers["content-length"])
-        return status, headers, await self.reader.readexactly(length)
-
-    @property
-    def warm(self) -> int:
-        """How many whole answers were sent that had been kept."""
-        tally = self.delivery.metrics.tally("/encoding.{extension}", 200, is_warm=True)
-        return tally.answers
-
-
-@asynccontextmanager
-async def connected(**options: object) -> AsyncIterator[Connection]:
-    app = create_app(default_settings())
-    options = {"access_log": False, "lifespan": "off", "log_config": None, **options}
-    config = uvicorn.Config(app, **options)  # type: ignore[arg-type]
-    config.load()
-    delivery: Delivery = app.state.delivery
-    state, shared = ServerState(), {STATE: delivery.answers}
-    state.default_headers = [(b"date", b"today")]
-    server = await asyncio.get_running_loop().create_server(
-        lambda: FinishedAnswersProtocol(config, state, shared), "127.0.0.1", 0
-    )
-    reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
-    try:
-        yield Connection(reader, writer, delivery, state)
-    finally:
-        writer.close()
-        server.close()
-        await asyncio.gather(*state.tasks, return_exceptions=True)
-        delivery.workers.close()
-
-
-def run(scenario: Callable[[Connection], Awaitable[None]], **options: object) -> None:
-    async def whole() -> None:
-        async with connected(**options) as connection:
-            await scenario(connection)
-
-    asyncio.run(whole())
+KEY = "a-key-of-many-letters"
 
 
 def test_a_finished_answer_is_the_first_one_again() -> None:
@@ -168,15 +104,41 @@ def test_a_client_that_leaves_with_requests_waiting_is_gone_for_the_one_that_run
     run(scenario)
 
 
-def test_a_limit_on_connections_is_the_servers_to_keep() -> None:
+def test_every_answer_has_a_name_of_its_own_or_the_one_that_was_sent() -> None:
+    async def scenario(connection: Connection) -> None:
+        named = PLAIN[:-2] + "X-Request-Id: abc-1\r\n\r\n"
+        for request in (PLAIN, PLAIN, named, PLAIN[:-2] + 'X-Request-Id: "\r\n\r\n'):
+            await connection.answer(request)
+
+        assert len(set(connection.request_ids)) == 4
+        assert connection.request_ids[2] == "abc-1"
+        assert connection.warm == 3
+
+    run(scenario)
+
+
+def test_with_keys_nothing_is_answered_before_the_key_is_seen() -> None:
+    async def scenario(connection: Connection) -> None:
+        keyed = PLAIN[:-2] + f"Authorization: Bearer {KEY}\r\n\r\n"
+        await connection.answer(keyed)
+        assert (await connection.answer(keyed))[0] == "HTTP/1.1 200 OK"
+
+        assert (await connection.answer(PLAIN))[0] == "HTTP/1.1 401 Unauthorized"
+
+    run(scenario, api_keys=SecretStr(KEY))
+
+
+def test_answers_of_a_server_that_is_about_to_end_are_the_last() -> None:
     async def scenario(connection: Connection) -> None:
         await connection.answer(PLAIN)
-        _, another = await asyncio.open_connection(*connection.writer.get_extra_info("peername"))
+        connection.delivery.readiness.is_draining = True
 
-        assert (await connection.answer(PLAIN))[0] == "HTTP/1.1 503 Service Unavailable"
-        another.close()
+        _, headers, body = await connection.answer(PLAIN)
 
-    run(scenario, limit_concurrency=2)
+        assert (headers["connection"], len(body)) == ("close", 192)
+        assert await connection.is_closed()
+
+    run(scenario)
 
 
 @pytest.mark.parametrize(
@@ -203,7 +165,7 @@ def test_an_idle_connection_is_closed_in_time() -> None:
         assert connection.warm == 1
         assert await asyncio.wait_for(connection.reader.read(), 10) == b""
 
-    run(scenario, timeout_keep_alive=1)
+    run(scenario, keep_alive_seconds=1)
 
 
 def test_spellings_by_accept_are_told_apart() -> None:

@@ -5,16 +5,15 @@ every header) takes nine tenths of the time of a small answer that is there alre
 """
 
 import asyncio
+from time import perf_counter
 from types import SimpleNamespace
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
-from service.delivery.transport import tuned
-from service.delivery.warm import FinishedAnswers, Spelling
-
-STATE = "finished_answers"
-"""The name under which the lifespan hands the finished answers to the server."""
+from service.delivery.cache import Built
+from service.delivery.warm import Finished, Spelling
+from service.serving.connection import LimitedProtocol
 
 _STATUS_LINE = b"HTTP/1.1 200 OK\r\n"
 _JOINED_BYTES = 64 * 1024
@@ -35,23 +34,26 @@ _DECISIVE = frozenset(
 
 # Stands for a request that has been answered.
 _ANSWERED: Any = SimpleNamespace(
-    response_complete=True, message_event=SimpleNamespace(set=lambda: None)
+    response_complete=True, more_body=False, message_event=SimpleNamespace(set=lambda: None)
 )
 
 
-class FinishedAnswersProtocol(HttpToolsProtocol):
-    """uvicorn's protocol, which asks for a finished answer first; uvicorn 0.54.
+class FinishedAnswersProtocol(LimitedProtocol):
+    """A protocol which asks for a finished answer first; uvicorn 0.54.
 
     It answers a plain GET of the whole on a connection that has nothing else to do; any other
     request takes the usual way. Time-outs, counts, shutdown and pipelining are uvicorn's own.
     """
 
     _running: RequestResponseCycle | None = None
+    _sent_id: bytes | None = None
+    _forwarded_for: bytes | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin a connection."""
-        super().connection_made(tuned(transport))
+        """Begin a connection; with keys, each request is the application's to look at."""
+        super().connection_made(transport)
         self._direct = transport
+        self._is_open = not (self._is_beyond or self.limits.keys)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell the request that is being answered; uvicorn only tells the one that came last."""
@@ -62,22 +64,30 @@ class FinishedAnswersProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Answer a request whose headers are there, or start the application on it."""
+        begun_at = perf_counter()
+        self._end_head()
         spelling = self._plain_spelling() if self._is_idle() else None
-        answers: FinishedAnswers | None = self.app_state.get(STATE)
-        found = answers.find(spelling) if answers and spelling else None
+        found = self.delivery.answers.find(spelling) if spelling else None
         if found is None:
             # It runs if the request before this one, in the same segment, was answered here.
             self._unset_keepalive_if_required()
-            super().on_headers_complete()
-            if self.parser.should_upgrade() and not self._should_upgrade():
+            self._start()
+            if self.parser.should_upgrade():
                 # What comes in one segment with it is not read: its sender is told to ask again.
                 self.cycle.keep_alive = False
             return
-        finished, built = found
-        self.cycle = _ANSWERED
-        self._write(finished.head, built.body)
-        finished.tally.count(len(built.body))
+        self._answer(*found, begun_at)
         self.on_response_complete()
+
+    def _answer(self, finished: Finished, built: Built, begun_at: float) -> None:
+        log = self.delivery.log
+        request_id = log.request_id(self._sent_id)
+        self.cycle = _ANSWERED
+        self._write(request_id, finished.head, built.body)
+        seconds = perf_counter() - begun_at
+        finished.tally.count(len(built.body), seconds)
+        if finished.told is not None:
+            log.write(finished.told, request_id, self.client, seconds, self._forwarded_for)
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._running = cycle
@@ -85,14 +95,12 @@ class FinishedAnswersProtocol(HttpToolsProtocol):
 
     def _is_idle(self) -> bool:
         """Tell whether an answer may be written now, in the way that every setting asks for."""
-        return not (
+        return self._is_open and not (
             (self.cycle is not None and not self.cycle.response_complete)
             or self.pipeline
             or self.flow.write_paused
             or self._direct.is_closing()
-            or self.access_log
-            or self.root_path
-            or self.limit_concurrency is not None
+            or self.delivery.readiness.is_draining
         )
 
     def _plain_spelling(self) -> Spelling | None:
@@ -107,6 +115,7 @@ class FinishedAnswersProtocol(HttpToolsProtocol):
         if not is_plain:
             return None
         accept = accept_encoding = None
+        self._sent_id = self._forwarded_for = None
         for name, value in self.headers:
             if name in _DECISIVE:
                 return None
@@ -118,13 +127,17 @@ class FinishedAnswersProtocol(HttpToolsProtocol):
                 if accept_encoding is not None:
                     return None
                 accept_encoding = value
+            elif name == b"x-request-id":
+                self._sent_id = self._sent_id or value
+            elif name == b"x-forwarded-for":
+                self._forwarded_for = self._forwarded_for or value
         return self.url, accept, accept_encoding
 
-    def _write(self, head: bytes, body: bytes) -> None:
+    def _write(self, request_id: str, head: bytes, body: bytes) -> None:
         lines = [_STATUS_LINE]
         for name, value in self.server_state.default_headers:
             lines += (name, b": ", value, b"\r\n")
-        lines.append(head)
+        lines += (b"x-request-id: ", request_id.encode(), b"\r\n", head)
         if len(body) <= _JOINED_BYTES:
             lines.append(body)
             self._direct.write(b"".join(lines))

@@ -7,7 +7,7 @@ from ssl import create_default_context
 
 import pytest
 
-from service.delivery.transport import FreeingTransport, tuned
+from service.serving.transport import FreeingTransport, tuned
 
 # Longer than any system takes at once.
 LONG = bytes(range(256)) * 2**16

@@ -1,0 +1,1 @@
+"""The process: connections and their limits, signals, workers. Nothing of tables."""

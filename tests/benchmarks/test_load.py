@@ -1,0 +1,145 @@
+"""The crowd of the load finds fault with whatever is not right: it would be of no use otherwise."""
+
+import asyncio
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+
+from benchmarks.load.answers import Answer, check
+from benchmarks.load.asked import APPLY, COLD, KINDS, RANGE, WARM, Asked, Mix, Part, get
+from benchmarks.load.client import Client
+from benchmarks.load.plan import HOST
+from benchmarks.load.tally import Tally, together
+from service.local import find_body
+
+SMALL = "/encoding.npy?seq_len=4&d_model=4"
+BODY = b"".join(find_body(SMALL).blocks())
+WANTED = Asked(WARM, get(SMALL), body=BODY)
+RIGHT = Answer(200, {}, len(BODY), BODY)
+PROBLEM = {b"content-type": b"application/problem+json", b"retry-after": b"1"}
+OVERLOADED = json.dumps({"type": "urn:posref:problem:overloaded"}).encode()
+REFUSAL = Answer(503, PROBLEM, len(OVERLOADED), OVERLOADED)
+
+
+def checked(asked: Asked, answer: Answer) -> Tally:
+    tally = Tally()
+    check(asked, answer, tally)
+    return tally
+
+
+def test_a_right_answer_and_a_deliberate_refusal_are_no_trouble() -> None:
+    assert checked(WANTED, RIGHT).compared[WARM] == 1
+    assert checked(WANTED, REFUSAL).refused == 1
+    assert not checked(WANTED, RIGHT).trouble + checked(WANTED, REFUSAL).trouble
+
+
+@pytest.mark.parametrize(
+    ("answer", "what"),
+    [
+        (replace(RIGHT, status=500), "status 500"),
+        (replace(RIGHT, status=206), "status 206"),
+        (replace(RIGHT, body=BODY[:-1] + b"!"), "wrong bytes"),
+        (replace(RIGHT, body=BODY[:-1]), "wrong bytes"),
+        (replace(REFUSAL, body=b"{}"), "503 that is not deliberate"),
+        (replace(REFUSAL, headers={b"retry-after": b"1"}), "503 that is not deliberate"),
+        (replace(REFUSAL, headers={**PROBLEM, b"retry-after": b"soon"}), "503 without Retry-After"),
+    ],
+)
+def test_an_answer_that_is_not_right_is_trouble(answer: Answer, what: str) -> None:
+    assert checked(WANTED, answer).trouble == {(WARM, what): 1}
+
+
+def test_an_answer_of_another_length_is_trouble() -> None:
+    asked = Asked(COLD, get(SMALL), length_bytes=len(BODY) + 1)
+
+    assert checked(asked, RIGHT).trouble == {(COLD, "wrong length"): 1}
+
+
+@pytest.mark.parametrize(("part", "trouble"), [(Part(SMALL), 0), (Part(SMALL, 1), 1)])
+def test_samples_are_held_against_bytes_that_are_made_anew(part: Part, trouble: int) -> None:
+    tally = checked(Asked(COLD, get(SMALL), sampled=part), RIGHT)
+
+    tally.check_samples()
+
+    assert tally.compared[COLD] == 1
+    assert sum(tally.trouble.values()) == trouble
+
+
+def test_a_mix_is_made_by_its_seed_and_has_every_kind() -> None:
+    known = [WANTED, Asked(APPLY, b"x", body=b"y")]
+    asked = [[mix.next() for _ in range(200)] for mix in (Mix(known, 1), Mix(known, 1))]
+
+    assert asked[0] == asked[1]
+    assert {each.kind for each in asked[0]} == set(KINDS)
+    cold = [each.request for each in asked[0] if each.kind in {COLD, RANGE}]
+    assert len(set(cold)) == len(cold)
+
+
+def test_counts_of_several_processes_are_added_up() -> None:
+    whole = together([checked(WANTED, RIGHT), checked(WANTED, REFUSAL)])
+
+    assert whole.statuses == {(WARM, 200): 1, (WARM, 503): 1}
+    assert whole.body_bytes == {WARM: len(BODY)}
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    for _ in range(1000):
+        if is_so():
+            return
+        await asyncio.sleep(0.01)
+    pytest.fail("it never is")
+
+
+async def told(reply: Callable[[asyncio.StreamWriter], None], asked: Sequence[Asked]) -> Tally:
+    """Let one client ask a server that replies so to each request, until there is trouble."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        reply(writer)
+        writer.close()
+
+    tally = Tally()
+    async with await asyncio.start_server(serve, HOST, 0) as server:
+        port: int = server.sockets[0].getsockname()[1]
+        mix = Mix([*asked, *(replace(each, kind=APPLY) for each in asked)], 1)
+        mix.next = lambda: asked[0]  # type: ignore[method-assign]
+        client = Client(port, mix, tally, 0.0)
+        client.connect()
+        await until(lambda: bool(tally.trouble))
+        client.leave()
+        await until(lambda: client.is_gone)
+    return tally
+
+
+@pytest.mark.parametrize(
+    ("reply", "what"),
+    [
+        (b"", "EOFError"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 192\r\n\r\nx", "short answer"),
+        (b"no answer\r\n\r\n", "malformed answer"),
+    ],
+)
+def test_a_connection_that_ends_too_soon_is_trouble(reply: bytes, what: str) -> None:
+    tally = asyncio.run(told(lambda writer: writer.write(reply), [WANTED]))
+
+    assert tally.trouble.keys() == {(WARM, what)}
+
+
+def test_a_connection_that_is_reset_is_trouble() -> None:
+    tally = asyncio.run(told(lambda writer: writer.transport.abort(), [WANTED]))
+
+    assert sum(tally.trouble.values()) >= 1
+
+
+def test_a_port_that_nobody_listens_on_is_trouble() -> None:
+    async def ask() -> Tally:
+        tally = Tally()
+        client = Client(1, Mix([WANTED], 1), tally, 0.0)
+        client.connect()
+        await until(lambda: bool(tally.trouble))
+        client.leave()
+        return tally
+
+    assert asyncio.run(ask()).trouble == {("connection", "ConnectionRefusedError"): 1}

@@ -1,0 +1,275 @@
+"""More at once than is taken on: refused by name, in time; what is ready is answered all along."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+import safetensors.numpy
+
+from service.app import create_app
+from service.delivery.gate import Held
+from service.delivery.respond import Delivery
+from service.delivery.workers import SHORT_WORK
+from service.settings import default_settings
+from tests.client import Client, client_of
+from tests.exchange import Exchange
+
+WARM = "/encoding.npy?seq_len=5&d_model=6"
+PROBES = ["/livez", "/readyz", "/metrics"]
+SAFETENSORS = {"Content-Type": "application/vnd.safetensors"}
+X = safetensors.numpy.save({"x": np.ones((2, 4), "<f4")})
+
+# One of each kind of work: by lane, whether it is kept, by how it is asked for.
+COLD = {
+    "short": "/encoding.npy?seq_len=4&d_model=8",
+    "long": "/encoding.npy?seq_len=3000&d_model=512",
+    "coded": "/encoding.json?seq_len=3&d_model=8",
+    "streamed": "/encoding.npy?seq_len=300000&d_model=512",
+    "drawn": "/encoding.png?seq_len=4&d_model=8",
+    "long query": f"/encoding?d_model=2&positions=0{',3' * 3000}",
+    "longest query": f"/encoding?d_model=2&positions=0{',3' * 15000}",
+}
+POSTED: dict[str, tuple[str, dict[str, Any]]] = {
+    "resource": ("/encoding", {"json": {"seq_len": 2, "d_model": 4}}),
+    "transform": ("/rope/apply", {"content": X, "headers": SAFETENSORS}),
+    "drawn": ("/rope/apply.png", {"json": {"x": [[1.0, 2.0]]}}),
+    "report": ("/rope/config", {"json": {"model_type": "llama"}}),
+}
+
+
+class Stuck:
+    """Keep every thread busy, and the lines before them full, until let go."""
+
+    def __init__(self, delivery: Delivery) -> None:
+        self._workers = delivery.workers
+        self._max_waiting = delivery.settings.max_waiting
+        self._go = threading.Event()
+        self._tasks: list[asyncio.Future[object]] = []
+
+    async def take_threads(self) -> None:
+        taken = [threading.Event() for _ in range(3)]
+        short, long, drawing = map(self._work, taken)
+        self._begin(self._workers.run(short, 1))
+        self._begin(self._workers.run(long, SHORT_WORK + 1))
+        self._begin(self._workers.collect(_blocks(drawing), list, drawn=True))
+        for each in taken:
+            assert await asyncio.to_thread(each.wait, 10)
+
+    async def fill_lines(self) -> None:
+        for _ in range(self._max_waiting):
+            self._begin(self._workers.run(_nothing, 1))
+            self._begin(self._workers.run(_nothing, SHORT_WORK + 1))
+            self._begin(self._workers.collect(_blocks(_nothing), list, drawn=True))
+        await asyncio.sleep(0)
+        assert set(self._workers.waiting_by_lane().values()) == {self._max_waiting}
+
+    async def let_go(self) -> None:
+        self._go.set()
+        await asyncio.gather(*self._tasks)
+
+    def _begin(self, work: Any) -> None:
+        self._tasks.append(asyncio.ensure_future(work))
+
+    def _work(self, taken: threading.Event) -> Callable[[], None]:
+        def work() -> None:
+            taken.set()
+            assert self._go.wait(30)
+
+        return work
+
+
+def _nothing() -> None:
+    pass
+
+
+def _blocks(work: Callable[[], None]) -> Iterator[bytes]:
+    work()
+    yield b""
+
+
+@contextmanager
+def served(**limits: float) -> Iterator[tuple[Client, Delivery, Stuck]]:
+    """Drive an application of one thread for long work, some answers of which are warm."""
+    settings = default_settings().model_copy(update={"threads": 1, **limits})
+    with client_of(create_app(settings)) as client:
+        assert client.get(WARM).status_code == 200
+        delivery: Delivery = client.app.state.delivery
+        stuck = Stuck(delivery)
+        client.run(stuck.take_threads())
+        try:
+            yield client, delivery, stuck
+        finally:
+            client.run(stuck.let_go())
+
+
+@pytest.fixture
+def full() -> Iterator[tuple[Client, Delivery]]:
+    """Drive an application that can take on nothing more."""
+    with served(max_waiting=2, max_held_body_bytes=1) as (client, delivery, stuck):
+        client.run(stuck.fill_lines())
+        held = Held(delivery.gate)
+        held.grow(1)
+        yield client, delivery
+        held.release()
+
+
+def check_refused(answer: httpx.Response, setting: str) -> None:
+    assert answer.status_code == 503
+    assert answer.headers["Content-Type"] == "application/problem+json"
+    assert answer.json()["type"] == "urn:posref:problem:overloaded"
+    assert setting in answer.json()["detail"]
+    assert 1 <= int(answer.headers["Retry-After"]) <= 60
+    assert answer.headers["Cache-Control"] == "no-store"
+
+
+def test_probes_and_finished_answers_are_given_though_nothing_more_is_taken_on(
+    full: tuple[Client, Delivery],
+) -> None:
+    client, _ = full
+    for url in PROBES:
+        assert client.get(url).status_code == 200
+    warm = client.get(WARM)
+    assert warm.status_code == 200
+    assert client.get(WARM, range="bytes=0-9").status_code == 206
+    assert client.get(WARM, if_none_match=warm.headers["ETag"]).status_code == 304
+    assert client.head(COLD["streamed"]).status_code == 200
+    assert client.get("/encoding?seq_len=0").status_code == 422
+    assert client.get("/").status_code == 200
+
+
+@pytest.mark.parametrize("url", COLD.values(), ids=COLD)
+def test_what_is_yet_to_be_made_is_refused_where_too_much_waits(
+    full: tuple[Client, Delivery], url: str
+) -> None:
+    client, delivery = full
+
+    check_refused(client.get(url), "POSREF_MAX_WAITING")
+
+    assert delivery.gate.refusals["waiting"] == 1
+
+
+@pytest.mark.parametrize(("path", "sent"), POSTED.values(), ids=POSTED)
+def test_what_is_sent_is_refused_where_too_much_is_held_or_waits(
+    path: str, sent: dict[str, Any]
+) -> None:
+    with served(max_waiting=1, max_held_body_bytes=1) as (client, delivery, stuck):
+        client.run(stuck.fill_lines())
+        check_refused(client.post(path, **sent), "POSREF_MAX_WAITING")
+        assert delivery.gate.held_body_bytes == 0
+        held = Held(delivery.gate)
+        held.grow(1)
+        check_refused(client.post(path, **sent), "POSREF_MAX_HELD_BODY_BYTES")
+        held.release()
+
+        assert delivery.gate.refusals["waiting"] == 1
+        assert delivery.gate.refusals["bodies"] == 1
+
+
+@pytest.mark.parametrize("url", COLD.values(), ids=COLD)
+def test_what_waits_too_long_is_refused_and_may_be_asked_for_again(url: str) -> None:
+    with served(wait_seconds=0.05) as (client, delivery, stuck):
+        check_refused(client.get(url), "POSREF_WAIT_SECONDS")
+
+        assert delivery.gate.refusals["wait_time"] == 1
+        assert set(delivery.workers.waiting_by_lane().values()) == {0}
+        client.run(stuck.let_go())
+        assert client.head(url).status_code == 200
+        if url != COLD["streamed"]:
+            client.app.state.delivery.gate.wait_seconds = 15
+            assert client.get(url).status_code == 200
+
+
+def test_any_number_may_wait_for_one_table() -> None:
+    with served(max_waiting=1) as (client, delivery, stuck):
+
+        async def scenario() -> list[int]:
+            exchanges = [Exchange(client.app, "GET", COLD["short"]) for _ in range(300)]
+            for exchange in exchanges:
+                exchange.end()
+            waiting = [asyncio.ensure_future(exchange.run()) for exchange in exchanges]
+            for _ in range(5):
+                await asyncio.sleep(0)
+            await stuck.let_go()
+            return [exchange.status for exchange in await asyncio.gather(*waiting)]
+
+        assert set(client.run(scenario())) == {200}
+        assert delivery.cache.builds == 2
+        assert not any(delivery.gate.refusals.values())
+
+
+async def wait_for(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+
+
+@pytest.mark.parametrize("url", COLD.values(), ids=COLD)
+def test_a_client_that_leaves_takes_what_it_waits_for_out_of_the_line(url: str) -> None:
+    with served() as (client, delivery, stuck):
+        lines = delivery.workers.waiting_by_lane
+
+        async def scenario() -> None:
+            exchanges = [Exchange(client.app, "GET", url) for _ in range(2)]
+            running = []
+            for exchange in exchanges:
+                exchange.end()
+                running.append(asyncio.ensure_future(exchange.run()))
+            await wait_for(lambda: sum(lines().values()) > 0)
+            exchanges[0].leave()
+            await running[0]
+            # Somebody else still waits.
+            await wait_for(lambda: sum(lines().values()) == 1)
+
+            exchanges[1].leave()
+            await running[1]
+            await wait_for(lambda: sum(lines().values()) == 0)
+            assert [exchange.status for exchange in exchanges] == [0, 0]
+
+        client.run(scenario())
+        client.run(stuck.let_go())
+        assert client.get(COLD["short"]).status_code == 200
+        assert not any(delivery.gate.refusals.values())
+
+
+@pytest.mark.parametrize("path", ["/rope/apply", "/encoding"])
+def test_a_client_that_leaves_with_its_body_leaves_nothing_behind(path: str) -> None:
+    is_array = path == "/rope/apply"
+    content = X if is_array else b'{"seq_len": 2, "d_model": 4}'
+    headers = {
+        "Content-Length": str(len(content)),
+        "Content-Type": SAFETENSORS["Content-Type"] if is_array else "application/json",
+    }
+    with served() as (client, delivery, _):
+
+        async def scenario() -> None:
+            exchange = Exchange(client.app, "POST", path, headers=headers)
+            exchange.give(content, more=False)
+            running = asyncio.ensure_future(exchange.run())
+            await wait_for(lambda: delivery.workers.waiting_by_lane()["short"] == 1)
+            assert delivery.gate.held_body_bytes >= len(content)
+
+            exchange.leave()
+            await running
+            assert exchange.status == 0
+            assert delivery.workers.waiting_by_lane()["short"] == 0
+            assert delivery.gate.held_body_bytes == 0
+
+        client.run(scenario())
+
+
+def test_refusals_and_what_waits_are_shown(full: tuple[Client, Delivery]) -> None:
+    client, _ = full
+    client.get(COLD["short"])
+    client.post("/encoding", json={"seq_len": 2, "d_model": 4})
+
+    lines = client.get("/metrics").text.splitlines()
+
+    assert 'posref_refused_total{reason="waiting"} 1.0' in lines
+    assert 'posref_refused_total{reason="bodies"} 1.0' in lines
+    assert 'posref_waiting_work{lane="drawing"} 2.0' in lines
+    assert "posref_held_body_bytes 1.0" in lines

@@ -1,0 +1,168 @@
+"""The dashboard and the alerts: every number they ask for is one that is counted."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from service.delivery.families import FAMILIES, Kind
+from tests.client import Client
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+DASHBOARD: dict[str, Any] = json.loads((DEPLOY / "grafana" / "posref.json").read_text())
+ALERTS: dict[str, Any] = yaml.safe_load((DEPLOY / "prometheus" / "alerts.yml").read_text())
+SCRAPES: dict[str, Any] = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())
+
+PANELS: list[dict[str, Any]] = DASHBOARD["panels"]
+RULES: list[dict[str, Any]] = [rule for group in ALERTS["groups"] for rule in group["rules"]]
+
+# What Prometheus itself adds to every number, and counts of every scrape.
+ADDED_LABELS = {"job", "instance"}
+ADDED_NAMES = {"up": ADDED_LABELS}
+
+_SUFFIXES = {Kind.COUNTER: ("_total",), Kind.HISTOGRAM: ("_bucket", "_sum", "_count")}
+_NAME = re.compile(r"\b(?:posref|process|python)_\w+|\bup\b")
+
+
+def labels_by_name() -> dict[str, set[str]]:
+    """Every number that is counted, and what tells those of one name apart."""
+    known = dict(ADDED_NAMES)
+    for name, family in FAMILIES.items():
+        for suffix in _SUFFIXES.get(family.kind, ("",)):
+            le = {"le"} if suffix == "_bucket" else set()
+            known[name + suffix] = {*family.labels, *le, *ADDED_LABELS}
+    return known
+
+
+KNOWN = labels_by_name()
+
+
+def expressions() -> Iterator[str]:
+    for panel in PANELS:
+        yield from (target["expr"] for target in panel.get("targets", ()))
+    yield from (variable["definition"] for variable in variables() if "definition" in variable)
+    yield from (rule["expr"] for rule in RULES)
+
+
+def variables() -> list[dict[str, Any]]:
+    listed: list[dict[str, Any]] = DASHBOARD["templating"]["list"]
+    return listed
+
+
+def wrong_in(expression: str) -> list[str]:
+    """Name the numbers and labels of an expression that there are not."""
+    names = set(_NAME.findall(expression))
+    wrong = sorted(names - set(KNOWN))
+    labels = set().union(*(KNOWN.get(name, set()) for name in names))
+    for selector in re.findall(r"(\w+){([^}]*)}", expression):
+        of_number = KNOWN.get(selector[0], set())
+        wrong += [
+            label for label in re.findall(r"(\w+)\s*[=!]", selector[1]) if label not in of_number
+        ]
+    for grouped in re.findall(r"\bby \(([^)]*)\)", expression):
+        wrong += [label for label in re.split(r",\s*", grouped) if label not in labels]
+    return wrong
+
+
+@pytest.mark.parametrize("expression", sorted(set(expressions())))
+def test_every_number_and_label_that_is_asked_for_is_counted(expression: str) -> None:
+    assert _NAME.search(expression)
+    assert wrong_in(expression) == []
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "sum(posref_answers)",
+        "sum(posref_waiting_work_total)",
+        "rate(posref_answer_seconds[5m])",
+        'posref_answers_total{code="200"}',
+        'sum by (lane) (posref_answers_total{job="x"})',
+        "sum by (le) (posref_answer_seconds_sum)",
+        'posref_refused_total{reason="x",lane="y"} / posref_waiting_work{lane="y"}',
+    ],
+)
+def test_what_is_not_counted_is_found_out(expression: str) -> None:
+    assert wrong_in(expression)
+
+
+def test_what_is_known_is_what_a_server_shows(client: Client) -> None:
+    client.get("/encoding.npy?seq_len=2&d_model=2")
+    shown: dict[str, set[str]] = {}
+    for family in text_string_to_metric_families(client.get("/metrics").text):
+        for sample in family.samples:
+            shown.setdefault(sample.name, set()).update(sample.labels)
+
+    known = {name: labels - ADDED_LABELS for name, labels in KNOWN.items()}
+    # What there is one of only while a process serves on a socket.
+    missing = set(known) - set(shown) - set(ADDED_NAMES)
+    assert missing <= {"posref_connections"}
+    assert {name: shown[name] for name in shown if name in known} == {
+        name: known[name] for name in shown if name in known
+    }
+
+
+def test_every_number_of_the_service_is_on_the_dashboard_or_in_an_alert() -> None:
+    used = {name for expression in expressions() for name in _NAME.findall(expression)}
+
+    unused = [
+        name
+        for name, family in FAMILIES.items()
+        if name.startswith("posref_")
+        and not used & {name + suffix for suffix in _SUFFIXES.get(family.kind, ("",))}
+    ]
+    assert not unused
+
+
+def test_panels_have_numbers_of_their_own_and_places_that_do_not_overlap() -> None:
+    places = [
+        (panel["gridPos"]["x"] + column, panel["gridPos"]["y"] + line)
+        for panel in PANELS
+        for column in range(panel["gridPos"]["w"])
+        for line in range(panel["gridPos"]["h"])
+    ]
+
+    assert len({panel["id"] for panel in PANELS}) == len(PANELS)
+    assert len(set(places)) == len(places)
+    assert max(column for column, _ in places) < 24
+
+
+def test_every_panel_asks_the_source_that_was_chosen() -> None:
+    chosen = {"type": "prometheus", "uid": "${datasource}"}
+    (source,) = (each for each in variables() if each["type"] == "datasource")
+
+    assert (source["name"], source["query"]) == ("datasource", "prometheus")
+    for panel in PANELS:
+        asked = [panel, *panel["targets"]] if panel["type"] != "row" else []
+        assert all(each["datasource"] == chosen for each in asked), panel["title"]
+        references = [target["refId"] for target in panel.get("targets", ())]
+        assert len(set(references)) == len(references)
+
+
+def test_every_legend_names_a_label_that_is_left() -> None:
+    for panel in PANELS:
+        for target in panel.get("targets", ()):
+            kept = set(re.findall(r"\w+", " ".join(re.findall(r"by \((.*?)\)", target["expr"]))))
+            assert set(re.findall(r"{{(\w+)}}", target["legendFormat"])) <= kept, panel["title"]
+
+
+def test_every_alert_has_a_name_of_its_own_a_patience_and_a_meaning() -> None:
+    assert len({rule["alert"] for rule in RULES}) == len(RULES) >= 5
+    for rule in RULES:
+        assert re.fullmatch(r"Posref[A-Za-z]+", rule["alert"])
+        assert re.fullmatch(r"\d+m", rule["for"])
+        assert rule["labels"]["severity"] in {"critical", "warning", "info"}
+        assert set(rule["annotations"]) == {"summary", "description"}
+
+
+def test_the_job_that_alerts_are_about_is_the_one_that_is_scraped() -> None:
+    (job,) = SCRAPES["scrape_configs"]
+
+    assert SCRAPES["rule_files"] == ["alerts.yml"]
+    assert (job["job_name"], job["metrics_path"]) == ("posref", "/metrics")
+    assert all('job="posref"' in rule["expr"] for rule in RULES)

@@ -1,0 +1,18 @@
+"""``python -m tests.fuzz``: names the parsers; with one of them and a folder, fuzzes it."""
+
+import sys
+from pathlib import Path
+
+from tests.fuzz.driver import PARSERS, fuzz, load
+
+
+def main(arguments: list[str]) -> None:
+    if not arguments:
+        print("\n".join(PARSERS))  # noqa: T201 - for the Makefile
+        return
+    parser, corpus, *flags = arguments
+    fuzz(parser, load(parser), Path(corpus), flags)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,91 @@
+"""``If-Match``, ``If-None-Match`` and ``If-Range``, held against a reading of RFC 9110, §8.8.3."""
+
+from service.delivery.conditional import Asked, matches_any, matches_none
+from service.errors import PreconditionFailed, RangeNotSatisfiable
+from tests.fuzz.harness import Harness, Source, held_to
+
+_READER_BYTES, _TIMES = 2**16, 128
+_TAGS = ('"0123abcd"', 'W/"0123abcd"', '""')
+_LENGTH_BYTES = 100
+
+
+def check(data: bytes) -> bool:
+    text = data.decode("latin-1")
+    tags = _listed(text)
+    for tag in _TAGS:
+        with held_to(_READER_BYTES + _TIMES * len(text)):
+            is_these, is_news = matches_any(text, tag), matches_none(text, tag)
+        assert not (is_these and tag not in text and text.strip() != "*")
+        assert is_news or tag.removeprefix("W/") in text or text.strip() == "*"
+        if tags is not None:
+            opaque = {known.removeprefix("W/") for known in tags}
+            assert is_these == (tags == ["*"] or (tag in tags and not tag.startswith("W/")))
+            assert is_news != (tags == ["*"] or tag.removeprefix("W/") in opaque)
+        _check_asked(text, tag, is_these=is_these, is_news=is_news)
+    return tags is not None
+
+
+def _check_asked(text: str, tag: str, *, is_these: bool, is_news: bool) -> None:
+    asked = Asked("GET", if_match=text, if_none_match=text, if_range=text, range="bytes=1-2")
+    try:
+        assert asked.is_known(tag) != is_news
+        assert is_these
+    except PreconditionFailed:
+        assert not is_these
+    try:
+        span = asked.span(tag, _LENGTH_BYTES)
+    except RangeNotSatisfiable as error:
+        raise AssertionError("the second byte is there") from error
+    assert (span is not None) == (text == tag)
+
+
+def _listed(text: str) -> list[str] | None:
+    """Read a list of tags letter by letter; None where it is none."""
+    if text.strip() == "*":
+        return ["*"]
+    tags: list[str] = []
+    place = 0
+    while place < len(text):
+        rest = text[place:]
+        place += len(rest) - len(rest.lstrip(" \t,"))
+        if place == len(text):
+            break
+        start = place
+        place += 2 * text.startswith("W/", place)
+        end = text.find('"', place + 1) if text.startswith('"', place) else -1
+        if end < 0 or not all(_is_inside(letter) for letter in text[place + 1 : end]):
+            return None
+        place = end + 1
+        tags.append(text[start:place])
+        if text[place:].lstrip(" \t")[:1] not in {"", ","}:
+            return None
+    return tags
+
+
+def _is_inside(letter: str) -> bool:
+    return letter == "!" or "#" <= letter <= "~" or letter >= "\x80"
+
+
+_PARTS = (*_TAGS, '"other"', '"a,b"', '"W/"', "*", '"', "W/", "w/", '"\xe9"', "x", '"a b"')
+
+
+def build(source: Source) -> bytes:
+    """Make a list of nearly right tags."""
+    parts = [
+        source.pick(_PARTS[:6] if not source.happens(8) else _PARTS)
+        for _ in range(source.integer(1, 4))
+    ]
+    return source.pick((", ", ",", " , ", " ", ",,")).join(parts).encode("latin-1")
+
+
+_SEEDS = (
+    b'"0123abcd"',
+    b'W/"0123abcd"',
+    b'"other", "0123abcd"',
+    b'"a,b",W/"0123abcd" , ""',
+    b"*",
+    b'"0123abcd',
+    b'"" "0123abcd"',
+)
+
+HARNESS = Harness(check, build, _SEEDS, (b'"0123abcd"', b"W/", b'"', b", ", b"*"))

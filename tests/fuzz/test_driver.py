@@ -1,0 +1,40 @@
+"""What the fuzzer is given beside a harness."""
+
+import pytest
+
+from tests.fuzz.__main__ import main
+from tests.fuzz.driver import PARSERS
+from tests.fuzz.harness import Harness, Source, as_sent
+from tests.fuzz.test_parsers import HARNESSES
+
+
+def test_without_a_name_the_parsers_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    main([])
+
+    assert capsys.readouterr().out.split() == list(PARSERS)
+
+
+def test_a_seed_is_tried_as_it_is() -> None:
+    tried: list[bytes] = []
+    harness = HARNESSES["query"]
+
+    def record(data: bytes) -> bool:
+        tried.append(data)
+        return True
+
+    recording = Harness(record, harness.build, ())
+
+    assert recording.run(as_sent(b"a=1"))
+    assert recording.run(b"")
+    assert recording.run(b"\1")
+    assert tried == [b"a=1", b"", harness.build(Source(b""))]
+
+
+def test_choices_come_from_the_bytes_and_end_with_them() -> None:
+    source = Source(b"\x07\x02\xff\x00ab")
+
+    assert source.integer(-5, 250) == 2
+    assert source.pick("abc") == "c"
+    assert source.happens(256)
+    assert source.bytes(9) == b"\x00ab"
+    assert (source.integer(3, 9), source.pick("xyz"), source.bytes(1)) == (3, "x", b"")

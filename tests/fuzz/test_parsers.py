@@ -1,0 +1,83 @@
+"""Every harness on its own seeds, on what it builds and on any bytes at all."""
+
+import random
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.fuzz import (
+    accept,
+    conditional,
+    json_text,
+    npy,
+    positions,
+    query,
+    ranges,
+    safetensors_file,
+)
+from tests.fuzz.driver import PARSERS
+from tests.fuzz.harness import Harness, as_sent
+
+HARNESSES = {
+    module.__name__.rpartition(".")[2]: module.HARNESS
+    for module in (
+        npy,
+        safetensors_file,
+        json_text,
+        ranges,
+        conditional,
+        accept,
+        query,
+        positions,
+    )
+}
+each = pytest.mark.parametrize("harness", HARNESSES.values(), ids=HARNESSES.keys())
+_BUILT = 400
+
+
+def built() -> Iterator[bytes]:
+    """Give inputs of which a harness builds something, the same every time."""
+    chance = random.Random(20_240_817)
+    return (b"\1" + chance.randbytes(400) for _ in range(_BUILT))
+
+
+def test_every_harness_is_tried_here() -> None:
+    assert tuple(HARNESSES) == PARSERS
+
+
+@each
+def test_seeds_hold_what_is_promised_and_some_are_taken(harness: Harness) -> None:
+    taken = [harness.run(as_sent(seed)) for seed in harness.seeds]
+
+    assert any(taken)
+    assert not all(taken)
+
+
+@each
+def test_what_is_built_is_nearly_right(harness: Harness) -> None:
+    taken = [harness.run(data) for data in built()]
+
+    assert 0.15 < sum(taken) / _BUILT < 0.95
+
+
+@each
+@given(data=st.data())
+def test_any_bytes_are_taken_or_refused_as_is_promised(
+    harness: Harness, data: st.DataObject
+) -> None:
+    harness.run(data.draw(st.binary(max_size=300)))
+
+
+@each
+@given(data=st.data())
+def test_any_damage_to_what_is_right_is_taken_or_refused_as_is_promised(
+    harness: Harness, data: st.DataObject
+) -> None:
+    seed = data.draw(st.sampled_from(harness.seeds))
+    place = data.draw(st.integers(0, len(seed)))
+    lost = data.draw(st.integers(0, 8))
+    put = data.draw(st.binary(max_size=8))
+
+    harness.check(seed[:place] + put + seed[place + lost :])

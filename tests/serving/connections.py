@@ -1,0 +1,120 @@
+"""A client's end of a connection to a protocol in this loop, and what is behind the other end."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import uvicorn
+from uvicorn.server import ServerState
+
+from service.app import create_app
+from service.delivery.respond import STATE, Delivery
+from service.serving.connection import LimitedProtocol
+from service.serving.wire import FinishedAnswersProtocol
+from service.settings import default_settings
+
+NPY = "/encoding.npy?seq_len=4&d_model=4"
+ENDLESS = f"/encoding.npy?seq_len={2**28}&d_model=512"
+PLAIN = f"GET {NPY} HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+@dataclass
+class Connection:
+    """A connection, and what the server has kept and counted."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    delivery: Delivery
+    state: ServerState
+    others: list["Connection"] = field(default_factory=list)
+    request_ids: list[str] = field(default_factory=list)
+
+    async def answer(self, request: str = "") -> tuple[str, dict[str, str], bytes]:
+        """Send a request, if any, and read one answer: status line, headers but its name, body."""
+        self.writer.write(request.encode())
+        head = (await self.reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+        status, *lines = head.strip().split("\r\n")
+        headers = dict(line.split(": ", 1) for line in lines)
+        self.request_ids.append(headers.pop("x-request-id"))
+        length = 0 if " 304 " in status else int(headers["content-length"])
+        return status, headers, await self.reader.readexactly(length)
+
+    async def other(self) -> "Connection":
+        """Connect once more."""
+        reader, writer = await asyncio.open_connection(*self.writer.get_extra_info("peername"))
+        self.others.append(Connection(reader, writer, self.delivery, self.state))
+        return self.others[-1]
+
+    async def is_closed(self) -> bool:
+        """Wait for the server to close; nothing more must come."""
+        try:
+            return await asyncio.wait_for(self.reader.read(), 10) == b""
+        except ConnectionResetError:
+            return True
+
+    async def protocol(self) -> LimitedProtocol:
+        """Give the server's end, of one connection, once it has begun."""
+        await until(lambda: bool(self.state.connections))
+        (protocol,) = self.state.connections
+        assert isinstance(protocol, LimitedProtocol)
+        return protocol
+
+    @property
+    def warm(self) -> int:
+        """How many whole answers were sent that had been kept."""
+        return sum(
+            tally.answers
+            for labels, tally in self.delivery.metrics._tallies.items()
+            if "kept" in labels
+        )
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    """Let the event loop turn until something is so."""
+    async with asyncio.timeout(30):
+        while not is_so():  # noqa: ASYNC110 - what is waited for has no event.
+            await asyncio.sleep(0.001)
+
+
+@asynccontextmanager
+async def connected(**settings: Any) -> AsyncIterator[Connection]:
+    """Connect to an application with its default settings but for these."""
+    app = create_app(default_settings().model_copy(update=settings))
+    delivery: Delivery = app.state.delivery
+    config = uvicorn.Config(
+        app,
+        access_log=False,
+        lifespan="off",
+        log_config=None,
+        ws="none",
+        proxy_headers=False,
+        timeout_keep_alive=delivery.settings.keep_alive_seconds,
+    )
+    config.load()
+    state, shared = ServerState(), {STATE: delivery}
+    state.default_headers = [(b"date", b"today")]
+    server = await asyncio.get_running_loop().create_server(
+        lambda: FinishedAnswersProtocol(config, state, shared), "127.0.0.1", 0
+    )
+    reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+    connection = Connection(reader, writer, delivery, state)
+    try:
+        yield connection
+    finally:
+        for each in (connection, *connection.others):
+            each.writer.close()
+        server.close()
+        await asyncio.gather(*state.tasks, return_exceptions=True)
+        delivery.workers.close()
+
+
+def run(scenario: Callable[[Connection], Awaitable[None]], **settings: Any) -> None:
+    """Run a scenario on a connection of its own."""
+
+    async def whole() -> None:
+        async with connected(**settings) as connection, asyncio.timeout(60):
+            await scenario(connection)
+
+    asyncio.run(whole())

@@ -1,0 +1,258 @@
+"""Limits of a connection: each fires, says why, and costs nobody else anything."""
+
+import asyncio
+from functools import partial
+
+import orjson
+
+from service.serving.connection import LimitedProtocol
+from tests.serving.connections import ENDLESS, NPY, PLAIN, Connection, run, until
+
+POST = "POST /rope/apply HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+LIVE = "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+async def refused(connection: Connection, request: str, status: int, name: str) -> str:
+    """Expect a problem and the end of a connection; gives the detail."""
+    line, headers, body = await connection.answer(request)
+    problem = orjson.loads(body)
+
+    assert line.split()[1] == str(status)
+    assert headers["content-type"] == "application/problem+json"
+    assert headers["cache-control"] == "no-store"
+    assert headers["connection"] == "close"
+    assert headers["access-control-allow-origin"] == "*"
+    assert problem["type"] == f"urn:posref:problem:{name}"
+    assert problem["status"] == status
+    assert await connection.is_closed()
+    detail: str = problem["detail"]
+    return detail
+
+
+async def checked_after(connection: Connection, seconds: float) -> LimitedProtocol:
+    """Hold the time limits as if so much time had passed."""
+    protocol = await connection.protocol()
+    protocol.check(asyncio.get_running_loop().time() + seconds)
+    return protocol
+
+
+def has_come(protocol: LimitedProtocol, head_bytes: int) -> bool:
+    return protocol._head_bytes == head_bytes
+
+
+def test_what_is_no_request_is_refused_with_a_problem() -> None:
+    async def scenario(connection: Connection) -> None:
+        await refused(connection, "GARBAGE\r\n\r\n", 400, "malformed-request")
+
+    run(scenario)
+
+
+def test_a_url_beyond_its_limit_is_refused_before_its_end_has_come() -> None:
+    async def scenario(connection: Connection) -> None:
+        endless = f"GET {NPY}&positions={'1,' * 600}"
+
+        detail = await refused(connection, endless, 414, "url-too-long")
+
+        assert "1024 bytes (POSREF_MAX_URL_BYTES)" in detail
+
+    run(scenario, max_url_bytes=1024)
+
+
+def test_a_url_at_its_limit_is_read() -> None:
+    async def scenario(connection: Connection) -> None:
+        target = f"{NPY}&positions={'1,' * 600}1"[:1024]
+
+        status = (await connection.answer(PLAIN.replace(NPY, target)))[0]
+
+        assert status.split()[1] == "422"
+
+    run(scenario, max_url_bytes=1024)
+
+
+def test_a_head_beyond_its_limit_is_refused() -> None:
+    async def scenario(connection: Connection) -> None:
+        long = PLAIN[:-2] + f"X-Long: {'x' * 2048}\r\n\r\n"
+
+        detail = await refused(connection, long, 431, "headers-too-large")
+
+        assert "2048 bytes (POSREF_MAX_HEAD_BYTES)" in detail
+
+    run(scenario, max_head_bytes=2048, max_url_bytes=1024)
+
+
+def test_a_head_that_never_ends_is_refused_while_it_comes() -> None:
+    async def scenario(connection: Connection) -> None:
+        protocol = await connection.protocol()
+        connection.writer.write(b"GET / HTTP/1.1\r\nX-Long: ")
+        await until(lambda: protocol._has_begun)
+        for come in (1024, 2048, 3072):
+            connection.writer.write(b"x" * 1024)
+            await until(partial(has_come, protocol, come))
+
+        await refused(connection, "", 431, "headers-too-large")
+
+        assert protocol.transport.is_closing()
+
+    run(scenario, max_head_bytes=2048)
+
+
+def test_a_long_body_does_not_count_as_a_head() -> None:
+    async def scenario(connection: Connection) -> None:
+        body = '{"x": [[1, 2]]}' + " " * 8192
+        request = f"{POST}Content-Length: {len(body)}\r\n\r\n{body}{PLAIN}"
+
+        assert (await connection.answer(request))[0] == "HTTP/1.1 200 OK"
+        assert (await connection.answer())[0] == "HTTP/1.1 200 OK"
+
+    run(scenario, max_head_bytes=2048)
+
+
+def test_a_head_that_comes_too_slowly_is_refused() -> None:
+    async def scenario(connection: Connection) -> None:
+        connection.writer.write(b"GET / HTTP/1.1\r\nX-Slow: ")
+        protocol = await connection.protocol()
+        await until(lambda: protocol._has_begun)
+        await checked_after(connection, 9)
+        await checked_after(connection, 11)
+
+        detail = await refused(connection, "", 408, "request-timeout")
+
+        assert "the head of the request took longer than 10 s" in detail
+
+    run(scenario)
+
+
+def test_a_connection_on_which_nothing_comes_is_closed() -> None:
+    async def scenario(connection: Connection) -> None:
+        await checked_after(connection, 11)
+
+        assert await connection.is_closed()
+
+    run(scenario)
+
+
+def test_a_connection_is_not_kept_by_bytes_that_begin_nothing() -> None:
+    async def scenario(connection: Connection) -> None:
+        await connection.answer(PLAIN)
+        protocol = await connection.protocol()
+        connection.writer.write(b"\r\n")
+        await until(lambda: protocol.timeout_keep_alive_task is None)
+        await checked_after(connection, 0)
+        await checked_after(connection, 11)
+
+        assert await connection.is_closed()
+
+    run(scenario)
+
+
+def test_an_idle_connection_is_left_to_its_own_limit() -> None:
+    async def scenario(connection: Connection) -> None:
+        await connection.answer(PLAIN)
+        await checked_after(connection, 3600)
+
+        assert (await connection.answer(PLAIN))[0] == "HTTP/1.1 200 OK"
+
+    run(scenario)
+
+
+def test_a_body_that_comes_too_slowly_is_refused() -> None:
+    async def scenario(connection: Connection) -> None:
+        connection.writer.write(f"{POST}Content-Length: 100\r\n\r\n{{".encode())
+        protocol = await connection.protocol()
+        await until(lambda: protocol.cycle is not None)
+        await checked_after(connection, 129)
+        await checked_after(connection, 131)
+
+        detail = await refused(connection, "", 408, "request-timeout")
+
+        assert "the body of the request took longer than 120 s" in detail
+        async with asyncio.timeout(10):
+            await asyncio.gather(*connection.state.tasks)
+
+    run(scenario)
+
+
+def test_a_body_that_nobody_waits_for_is_not_waited_for_for_ever() -> None:
+    async def scenario(connection: Connection) -> None:
+        request = f"{POST}Content-Length: 999999999\r\n\r\n{{"
+        assert (await connection.answer(request))[0].split()[1] == "413"
+        await checked_after(connection, 131)
+
+        assert await connection.is_closed()
+
+    run(scenario)
+
+
+def test_a_reader_that_takes_nothing_is_dropped() -> None:
+    async def scenario(connection: Connection) -> None:
+        connection.reader._limit = 0  # type: ignore[attr-defined]
+        connection.writer.write(PLAIN.replace(NPY, ENDLESS).encode())
+        protocol = await connection.protocol()
+        await until(lambda: protocol.transport.get_write_buffer_size() > 0)
+        await asyncio.sleep(0.5)
+        await checked_after(connection, 0)
+        await checked_after(connection, 59)
+        assert not protocol.transport.is_closing()
+
+        await checked_after(connection, 61)
+
+        assert protocol.transport.is_closing()
+        async with asyncio.timeout(10):
+            await asyncio.gather(*connection.state.tasks)
+
+    run(scenario)
+
+
+def test_beyond_their_number_connections_get_probes_answered_and_nothing_else() -> None:
+    async def scenario(connection: Connection) -> None:
+        await connection.answer(PLAIN)
+        another = await connection.other()
+        line, headers, body = await another.answer(LIVE)
+        assert (line, body) == ("HTTP/1.1 200 OK", b'{"status":"ok"}')
+        assert headers["connection"] == "close"
+        assert await another.is_closed()
+        detail = await refused(await connection.other(), PLAIN, 503, "overloaded")
+        assert "POSREF_MAX_CONNECTIONS" in detail
+
+        assert (await connection.answer(PLAIN))[0] == "HTTP/1.1 200 OK"
+
+    run(scenario, max_connections=1)
+
+
+def test_far_beyond_their_number_connections_are_closed_at_once() -> None:
+    async def scenario(connection: Connection) -> None:
+        await connection.protocol()
+        others = [await connection.other() for _ in range(257)]
+
+        assert await others[-1].is_closed()
+        assert (await others[0].answer(LIVE))[0] == "HTTP/1.1 200 OK"
+        for other in others:
+            other.writer.close()
+
+    run(scenario, max_connections=1)
+
+
+def test_garbage_after_a_request_never_gets_into_its_answer() -> None:
+    async def scenario(connection: Connection) -> None:
+        connection.writer.write(PLAIN.replace(NPY, ENDLESS).encode())
+        await connection.reader.readuntil(b"\r\n\r\n")
+        connection.writer.write(b"GARBAGE\r\n\r\n")
+
+        received = await asyncio.wait_for(connection.reader.read(), 30)
+
+        assert b"HTTP/1.1" not in received
+        async with asyncio.timeout(10):
+            await asyncio.gather(*connection.state.tasks)
+
+    run(scenario)
+
+
+def test_a_refusal_is_counted() -> None:
+    async def scenario(connection: Connection) -> None:
+        await refused(connection, "GARBAGE\r\n\r\n", 400, "malformed-request")
+
+        counted = connection.delivery.metrics.exposition(None)[0].decode()
+
+        assert 'status="400"' in counted
+
+    run(scenario)

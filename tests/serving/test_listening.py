@@ -1,0 +1,66 @@
+"""Sockets to listen on, and room for connections."""
+
+import resource
+import socket
+from contextlib import closing
+
+import pytest
+
+from service.serving.listening import CannotListen, addresses, allow_files, listen
+from service.settings import default_settings
+
+
+def test_port_0_picks_one_and_the_address_says_which() -> None:
+    (listener,) = listen(default_settings().model_copy(update={"port": 0}))
+
+    with closing(listener):
+        port = listener.getsockname()[1]
+        assert addresses([listener]) == [f"http://127.0.0.1:{port}"]
+        with socket.create_connection(("127.0.0.1", port)):
+            pass
+
+
+def test_an_address_of_version_6_is_spelled_in_brackets() -> None:
+    (listener,) = listen(default_settings().model_copy(update={"host": "::1", "port": 0}))
+
+    with closing(listener):
+        assert addresses([listener])[0].startswith("http://[::1]:")
+
+
+def test_an_address_that_is_taken_is_named_with_its_settings() -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        port = taken.getsockname()[1]
+        settings = default_settings().model_copy(update={"port": port})
+
+        with pytest.raises(CannotListen, match=rf"127.0.0.1 \(POSREF_HOST\), port {port}"):
+            listen(settings)
+
+
+def test_a_host_that_does_not_exist_is_named() -> None:
+    settings = default_settings().model_copy(update={"host": "300.1.1.1"})
+
+    with pytest.raises(CannotListen, match=r"300\.1\.1\.1"):
+        listen(settings)
+
+
+def test_room_is_made_for_as_many_connections_as_are_let_in() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (1024, hard))
+        lacking = allow_files(default_settings())
+
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == min(4608, hard)
+        assert lacking == max(0, 4608 - hard)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_room_that_cannot_be_made_is_told() -> None:
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = default_settings().model_copy(update={"max_connections": hard})
+
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        assert allow_files(wanted) == 512
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)

@@ -1,0 +1,148 @@
+"""Several processes: replaced when they end or stand still, ended together."""
+
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from service.serving import supervisor
+from service.serving.supervisor import START_FAILED, Serve, Supervisor
+from service.settings import Settings, default_settings
+
+TWO = default_settings().model_copy(
+    update={"workers": 2, "drain_seconds": 0, "shutdown_seconds": 5}
+)
+
+
+def serve(
+    _settings: Settings, _sockets: list[socket.socket], line: socket.socket, folder: Path, slot: int
+) -> None:
+    """Serve nothing until told to end."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    (folder / f"{slot}-{os.getpid()}").touch()
+    while True:
+        line.send(b".")
+        time.sleep(0.05)
+
+
+def stand_still(
+    settings: Settings, sockets: list[socket.socket], line: socket.socket, folder: Path, slot: int
+) -> None:
+    """Serve, but for the first process of the first slot, which soon does nothing any more."""
+    if slot == 0 and not list(folder.glob("0-*")):
+        (folder / f"0-{os.getpid()}").touch()
+        line.send(b".")
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        time.sleep(3600)
+    serve(settings, sockets, line, folder, slot)
+
+
+def fail(
+    _settings: Settings, _sockets: list[socket.socket], _line: socket.socket, _: Path, _slot: int
+) -> None:
+    """Fail before anything is served."""
+    sys.exit(7)
+
+
+def never_end(
+    _settings: Settings, _sockets: list[socket.socket], line: socket.socket, folder: Path, slot: int
+) -> None:
+    """Do not end when told to."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    (folder / f"{slot}-{os.getpid()}").touch()
+    line.send(b".")
+    time.sleep(3600)
+
+
+def started(folder: Path, slot: int) -> list[int]:
+    """List the processes that there have been in a slot."""
+    return [int(path.name.partition("-")[2]) for path in folder.glob(f"{slot}-*")]
+
+
+def supervised(
+    folder: Path, serve: Serve, meanwhile: Callable[[], None], settings: Settings = TWO
+) -> int:
+    """Run a supervisor, do something meanwhile, tell it to end; gives its exit code."""
+    running = Supervisor(settings, [], folder, serve)
+
+    def work() -> None:
+        try:
+            meanwhile()
+        finally:
+            running._tell(signal.SIGTERM, None)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        return running.run()
+    finally:
+        thread.join()
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def is_running(process: int) -> bool:
+    return Path(f"/proc/{process}").exists()
+
+
+def test_as_many_processes_serve_as_there_should_be_and_all_end(tmp_path: Path) -> None:
+    code = supervised(
+        tmp_path,
+        serve,
+        lambda: wait_until(lambda: all(started(tmp_path, slot) for slot in range(2))),
+    )
+
+    assert code == 0
+    assert not any(is_running(each) for slot in range(2) for each in started(tmp_path, slot))
+
+
+def test_one_that_is_killed_is_replaced_in_its_place_and_the_others_go_on(tmp_path: Path) -> None:
+    def meanwhile() -> None:
+        wait_until(lambda: bool(started(tmp_path, 0)) and bool(started(tmp_path, 1)))
+        time.sleep(0.5)
+        os.kill(started(tmp_path, 0)[0], signal.SIGKILL)
+        wait_until(lambda: len(started(tmp_path, 0)) == 2)
+
+    assert supervised(tmp_path, serve, meanwhile) == 0
+    assert len(started(tmp_path, 1)) == 1
+
+
+def test_one_that_stands_still_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "_STANDSTILL_SECONDS", 1.0)
+
+    def meanwhile() -> None:
+        wait_until(lambda: len(started(tmp_path, 0)) == 2)
+
+    assert supervised(tmp_path, stand_still, meanwhile) == 0
+
+
+def test_it_gives_up_where_none_gets_as_far_as_serving(tmp_path: Path) -> None:
+    running = Supervisor(TWO, [], tmp_path, fail)
+
+    assert running.run() == START_FAILED
+
+
+def test_one_that_does_not_end_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "_MARGIN_SECONDS", 0.5)
+    impatient = TWO.model_copy(update={"shutdown_seconds": 0})
+
+    code = supervised(
+        tmp_path,
+        never_end,
+        lambda: wait_until(lambda: all(started(tmp_path, slot) for slot in range(2))),
+        impatient,
+    )
+
+    assert code == 1
+    assert not any(is_running(each) for slot in range(2) for each in started(tmp_path, slot))

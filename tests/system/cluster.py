@@ -1,0 +1,65 @@
+"""What two pods have of a cluster: a network between them, and its names."""
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.system import debian
+from tests.system.podman import Container
+from tests.system.processes import run
+
+_PACKAGES = ("iproute2", "dnsmasq-base")
+_LINK = "pods"
+_STOP_SECONDS = 30
+
+
+@dataclass(frozen=True)
+class Addresses:
+    """Where two pods find each other."""
+
+    replica: str = "10.99.0.1"
+    edge: str = "10.99.0.2"
+
+
+@contextmanager
+def joined(replica: Container, edge: Container, *, name: str, dns: str) -> Iterator[Addresses]:
+    """Let an edge find a replica by a name, which it asks a server of another name for."""
+    debian.install(_PACKAGES)
+    addresses = Addresses()
+    # It goes when the pods go.
+    one, other = str(replica.network()), str(edge.network())
+    run(*f"ip link add {_LINK} netns {one} type veth peer name {_LINK} netns {other}".split())
+    for pod, address in ((replica, addresses.replica), (edge, addresses.edge)):
+        run(*pod.beside("ip", "address", "add", f"{address}/24", "dev", _LINK))
+        run(*pod.beside("ip", "link", "set", _LINK, "up"))
+    with _answering(edge, {name: addresses.replica, dns: "127.0.0.1"}):
+        yield addresses
+
+
+@contextmanager
+def _answering(pod: Container, names: dict[str, str]) -> Iterator[None]:
+    """Answer for names in the network of a pod, at the addresses that its resolver asks."""
+    asked = _nameservers()
+    for address in asked:
+        run(*pod.beside("ip", "address", "add", address, "dev", "lo"))
+    words = [
+        *("dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--user=root"),
+        *("--no-resolv", "--no-hosts", "--pid-file=", "--bind-interfaces"),
+        *("--local=/cluster.local/", f"--listen-address={','.join(['127.0.0.1', *asked])}"),
+        *(f"--host-record={name},{address}" for name, address in names.items()),
+    ]
+    with subprocess.Popen(pod.beside(*words)) as server:
+        try:
+            yield
+        finally:
+            server.terminate()
+            server.wait(_STOP_SECONDS)
+
+
+def _nameservers() -> list[str]:
+    """Name those that this machine asks: podman lets a pod without a network ask the same."""
+    lines = (line.split() for line in Path("/etc/resolv.conf").read_text().splitlines())
+    found = {words[1] for words in lines if words[:1] == ["nameserver"]}
+    return sorted(found - {"127.0.0.1", "::1"})

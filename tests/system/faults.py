@@ -1,0 +1,108 @@
+"""Things that go wrong, made on purpose: processes that die or stand still, disks that are full."""
+
+import os
+import re
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from tests.system.processes import run, wait_until
+from tests.system.servers import KIB, ROOT, Server
+
+_END_SECONDS = 60
+
+# The other end of what is listened on.
+_NOBODY = 0
+
+
+def workers_of(server: Server) -> set[int]:
+    """Find the processes that a server of several has started to serve."""
+    return {pid for pid in children_of(server.process.pid) if b"spawn_main" in _command(pid)}
+
+
+def children_of(pid: int) -> set[int]:
+    """Find the processes that a process has started."""
+    return set(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
+
+
+def _command(pid: int) -> bytes:
+    return Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
+def clients_of(pid: int, port: int) -> set[int]:
+    """Find the ports of the clients whose connections to a port a process has taken."""
+    links = " ".join(str(link.readlink()) for link in Path(f"/proc/{pid}/fd").iterdir())
+    sockets = set(re.findall(r"socket:\[(\d+)\]", links))
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    ports = {_port(row[2]) for row in rows if row[9] in sockets and _port(row[1]) == port}
+    return ports - {_NOBODY}
+
+
+def _port(address: str) -> int:
+    return int(address.partition(":")[2], 16)
+
+
+def memory_bytes(pids: set[int]) -> int:
+    """Sum what processes have of the machine's memory, what they share counted once."""
+    parts = "".join(Path(f"/proc/{pid}/smaps_rollup").read_text() for pid in pids)
+    return sum(int(each) * KIB for each in re.findall(r"^Pss:\s*(\d+) kB", parts, re.MULTILINE))
+
+
+def killed(pid: int, port: int) -> set[int]:
+    """Kill a process; gives the ports of the clients whose connections ended with it."""
+    os.kill(pid, signal.SIGSTOP)
+    ports = clients_of(pid, port)
+    os.kill(pid, signal.SIGKILL)
+    return ports
+
+
+@contextmanager
+def held(server: Server) -> Iterator[None]:
+    """Let a server hang: its connections are taken, nothing is answered."""
+    os.kill(server.process.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(server.process.pid, signal.SIGCONT)
+
+
+@contextmanager
+def come_back(server: Server) -> Iterator[None]:
+    """Start a server that has ended again, where it was."""
+    with (
+        tempfile.TemporaryFile() as log,
+        subprocess.Popen(server.process.args, cwd=ROOT, stderr=log) as process,
+    ):
+        try:
+            wait_until("it is back", lambda: Server(process, server.port, server.log).is_ready())
+            yield
+        finally:
+            process.terminate()
+            process.wait(_END_SECONDS)
+
+
+@contextmanager
+def small_disk(folder: Path, size_bytes: int) -> Iterator[None]:
+    """Let a folder be a disk of its own, with little room."""
+    folder.mkdir(exist_ok=True)
+    run("mount", "-t", "tmpfs", "-o", f"size={size_bytes}", "tmpfs", folder)
+    try:
+        yield
+    finally:
+        run("umount", folder)
+
+
+@contextmanager
+def filled(folder: Path) -> Iterator[None]:
+    """Take all the room that is left on the disk of a folder."""
+    ballast = folder / "ballast"
+    try:
+        with suppress(OSError), ballast.open("wb", buffering=0) as file:
+            while file.write(bytes(64 * KIB)):
+                pass
+        yield
+    finally:
+        ballast.unlink()

@@ -1,0 +1,91 @@
+"""The compose stack with the edge and its replicas, in an engine of the tests' own."""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import httpx
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.system.engine import Engine, import_edge
+from tests.system.processes import free_port, wait_until
+from tests.system.servers import ROOT
+
+PROJECT = "posref-edge-test"
+
+_FILES = ("docker-compose.yml", "docker-compose.edge.yml")
+_ANSWER_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Stack:
+    """A running stack.
+
+    Attributes:
+        engine: what runs it.
+        port: where the edge listens on this machine.
+    """
+
+    engine: Engine
+    port: int
+
+    def compose(self, *words: str, files: tuple[str, ...] = _FILES, **variables: str) -> str:
+        """Run a compose command of this stack."""
+        named = [f"--file={ROOT / file}" for file in files]
+        settings = {"POSREF_PORT": str(self.port), **variables}
+        project = f"--project-name={PROJECT}"
+        return self.engine.docker("compose", *named, project, *words, **settings)
+
+    def url(self, target: str) -> str:
+        return f"http://127.0.0.1:{self.port}{target}"
+
+    def get(self, target: str, **headers: str) -> httpx.Response:
+        """Ask the edge over a connection of its own."""
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        return httpx.get(self.url(target), headers=named, timeout=_ANSWER_SECONDS, trust_env=False)
+
+    def containers(self, service: str = "posref") -> list[str]:
+        """Give the containers of a service."""
+        return self.compose("ps", "--quiet", service).split()
+
+    def replica_urls(self) -> list[str]:
+        """Give where the replicas are asked without the edge."""
+        template = "--format={{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}"
+        addresses = [self.engine.docker("inspect", template, each) for each in self.containers()]
+        return [f"http://{address}:8000" for address in addresses]
+
+    def counts(self, name: str, **labels: str) -> list[int]:
+        """Give a count of each replica."""
+        return [_count(url, name, labels) for url in self.replica_urls()]
+
+    def restart(self, container: str) -> None:
+        """Restart a container, and wait until it is healthy again."""
+        self.engine.docker("restart", container)
+        wait_until("it is healthy again", lambda: self._is_healthy(container), seconds=300)
+
+    def _is_healthy(self, container: str) -> bool:
+        state = json.loads(self.engine.docker("inspect", "--format={{json .State}}", container))
+        return bool(state["Health"]["Status"] == "healthy")
+
+
+def _count(url: str, name: str, labels: Mapping[str, str]) -> int:
+    text = httpx.get(f"{url}/metrics", timeout=_ANSWER_SECONDS, trust_env=False).text
+    samples = [each for family in text_string_to_metric_families(text) for each in family.samples]
+    return sum(
+        int(sample.value)
+        for sample in samples
+        if sample.name == name and labels.items() <= sample.labels.items()
+    )
+
+
+@contextmanager
+def running_stack(engine: Engine) -> Iterator[Stack]:
+    """Bring the edge and three replicas up, and take everything down again."""
+    import_edge(engine)
+    stack = Stack(engine, free_port())
+    try:
+        stack.compose("up", "--build", "--pull=never", "--wait")
+        yield stack
+    finally:
+        stack.compose("down", "--volumes")

@@ -1,0 +1,138 @@
+"""Keys on a real server: what is kept is given to nobody without one, however it is asked for."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from tests.system.connection import Answer, connected, spelled
+from tests.system.processes import wait_until
+from tests.system.servers import Server, running
+
+pytestmark = pytest.mark.system
+
+KEY, OTHER = "correct-horse-battery", "staple-0123456789"
+BEARER = f"Authorization: Bearer {OTHER}"
+TARGET = "/encoding.npy?seq_len=4&d_model=4"
+RIGHT = spelled(TARGET, BEARER)
+WITHOUT = spelled(TARGET)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with running(api_keys=f"{KEY},{OTHER}") as started:
+        yield started
+        told = started.log.read_text()
+        assert KEY not in told
+        assert OTHER not in told
+
+
+@pytest.fixture
+def kept(server: Server) -> Answer:
+    """Ask for a table until it is kept."""
+    with connected(server.port) as connection:
+        first, second = connection.ask(RIGHT), connection.ask(RIGHT)
+    assert first.status == second.status == "HTTP/1.1 200 OK"
+    assert first.body == second.body
+    return second
+
+
+def is_refused(answer: Answer) -> bool:
+    return (
+        answer.status.split()[1] == "401"
+        and b"\x93NUMPY" not in answer.body
+        and answer.header("cache-control") == "no-store"
+        and answer.header("www-authenticate") == 'Bearer realm="posref"'
+    )
+
+
+def test_a_kept_answer_is_private(kept: Answer) -> None:
+    assert kept.body.startswith(b"\x93NUMPY")
+    assert kept.header("cache-control") == "private, max-age=86400"
+    assert [name for name, _ in kept.headers].count("cache-control") == 1
+    assert kept.header("x-content-type-options") == "nosniff"
+
+
+def test_a_kept_answer_is_not_given_without_a_key(server: Server, kept: Answer) -> None:
+    assert kept.body
+    with connected(server.port) as connection:
+        assert is_refused(connection.ask(WITHOUT))
+        assert connection.ask(RIGHT).body == kept.body
+        assert is_refused(connection.ask(WITHOUT))
+
+
+def test_a_key_opens_its_own_request_only_among_those_sent_together(
+    server: Server, kept: Answer
+) -> None:
+    with connected(server.port) as connection:
+        connection.send(WITHOUT, RIGHT, WITHOUT, WITHOUT, RIGHT)
+        answers = [connection.answer() for _ in range(5)]
+
+    assert [is_refused(answer) for answer in answers] == [True, False, True, True, False]
+    assert answers[1].body == answers[4].body == kept.body
+    assert answers[1].header("cache-control") == "private, max-age=86400"
+
+
+def test_nor_is_it_given_to_an_older_client(server: Server, kept: Answer) -> None:
+    with connected(server.port) as connection:
+        assert is_refused(connection.ask(spelled(TARGET, version="1.0")))
+    with connected(server.port) as connection:
+        answer = connection.ask(spelled(TARGET, BEARER, version="1.0"))
+
+    assert answer.body == kept.body
+    assert answer.header("cache-control") == "private, max-age=86400"
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        ("Range: bytes=0-9",),
+        ("If-None-Match: *",),
+        ("Accept: */*",),
+        ("Authorization: Bearer",),
+        ("Authorization: Basic Zm9vOmJhcg==",),
+        (BEARER, BEARER),
+        (BEARER[:-1],),
+    ],
+)
+def test_no_header_but_a_key_opens_it(
+    server: Server, kept: Answer, headers: tuple[str, ...]
+) -> None:
+    with connected(server.port) as connection:
+        answer = connection.ask(spelled(TARGET, *headers))
+
+    assert answer.status.split()[1] == "401"
+    assert kept.body[:10] not in answer.body
+
+
+def test_a_refused_body_is_left_unread_and_the_connection_goes_on(server: Server) -> None:
+    head = spelled("/rope/apply", "Content-Length: 300000", method="POST")
+    with connected(server.port) as connection:
+        connection.send(head, b"x" * 300_000, RIGHT)
+
+        assert is_refused(connection.answer())
+        assert connection.answer().status == "HTTP/1.1 200 OK"
+
+
+def test_a_key_in_the_query_opens_nothing_and_is_not_logged(server: Server) -> None:
+    answer = server.get(f"{TARGET}&access_token={KEY}")
+
+    assert answer.status_code == 401
+    assert KEY not in answer.text
+
+
+def test_probes_answer_everybody_and_counts_do_not(server: Server) -> None:
+    assert server.get("/readyz").status_code == 200
+    assert server.get("/livez").status_code == 200
+    assert server.get("/metrics").status_code == 401
+    assert server.get("/metrics", Authorization=f"bearer {KEY}").status_code == 200
+
+
+def test_refusals_are_logged_without_what_was_asked(server: Server) -> None:
+    server.get(f"{TARGET}&key={KEY}", X_Request_Id="seen-once")
+
+    wait_until("the line is there", lambda: "seen-once" in server.log.read_text())
+    (line,) = [line for line in server.log.read_text().splitlines() if "seen-once" in line]
+    said = json.loads(line)
+    assert (said["status"], said["path"], said["format"]) == (401, "/encoding.npy", "problem")
+    assert "query" not in said

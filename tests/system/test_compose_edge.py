@@ -1,0 +1,222 @@
+"""The compose stack with the edge and three replicas, in a real engine."""
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
+from pathlib import Path
+from threading import Event
+
+import httpx
+import pytest
+
+from tests.system import debian
+from tests.system.crowd import Caller, at_once, fetching, posting, under_load
+from tests.system.engine import Engine
+from tests.system.processes import free_port, run, wait_until
+from tests.system.servers import MIB
+from tests.system.stack import Stack, running_stack
+
+pytestmark = pytest.mark.system
+
+BINARY = "/encoding.npy?seq_len=250&d_model=512&revision=1"
+TEXT = "/encoding.json?seq_len=100&d_model=64&revision=1"
+HUGE = f"/encoding.npy?seq_len={2**30}&d_model=512&revision=1"
+APPLY = b'{"x": [[1, 2, 3, 4]], "positions": [3]}'
+LONG = "/encoding.npy?seq_len=200000&d_model=512&revision=1"
+DETACHED = ("--detach", "--wait", "--no-build", "--pull=never")
+TLS = ("docker-compose.yml", "docker-compose.edge.yml", "docker-compose.tls.yml")
+
+
+@pytest.fixture(scope="module")
+def stack(engine: Engine) -> Iterator[Stack]:
+    with running_stack(engine) as stack:
+        yield stack
+
+
+def spread(stack: Stack, requests: int = 30) -> list[int]:
+    """Ask for tables nobody has asked for; gives how many each replica answered."""
+    before = sum(stack.counts("posref_builds_total"))
+    spread_from = before * 1000
+    for number in range(requests):
+        assert stack.get(
+            f"/encoding.npy?seq_len=2&d_model=4&start={spread_from + number}"
+        ).is_success
+    return stack.counts("posref_builds_total")
+
+
+def test_only_the_edge_is_published_and_to_this_machine_only(stack: Stack) -> None:
+    ports = {
+        name: stack.engine.docker("port", name)
+        for service in ("posref", "edge")
+        for name in stack.containers(service)
+    }
+
+    published = [port for port in ports.values() if port]
+    assert published == [f"8000/tcp -> 127.0.0.1:{stack.port}"]
+    assert len(ports) == 4
+
+
+def test_the_edge_has_every_right_taken_away(stack: Stack) -> None:
+    (edge,) = stack.containers("edge")
+    settings = json.loads(stack.engine.docker("inspect", "--format={{json .HostConfig}}", edge))
+
+    assert stack.engine.docker("exec", edge, "id", "--user") == "101"
+    assert (settings["ReadonlyRootfs"], settings["CapDrop"]) == (True, ["ALL"])
+    assert settings["SecurityOpt"] == ["no-new-privileges:true"]
+
+
+def test_a_table_is_built_once_for_a_thousand_requests_at_once(stack: Stack) -> None:
+    before = sum(stack.counts("posref_builds_total"))
+
+    replies = asyncio.run(at_once(stack.port, BINARY, 1000))
+
+    assert {reply.status for reply in replies} == {200}
+    assert len({reply.body for reply in replies}) == 1
+    assert sum(stack.counts("posref_builds_total")) - before == 1
+    statuses = [reply.headers["x-cache"] for reply in replies]
+    assert statuses.count("HIT") >= 900
+    assert set(statuses) <= {"HIT", "MISS"}
+
+
+def test_tables_are_shared_out_among_all_replicas(stack: Stack) -> None:
+    assert min(spread(stack)) > 0
+
+
+@pytest.mark.parametrize("first", [0, 2**40 + 7 * MIB - 1000, 2**40 + 3])
+def test_parts_of_a_table_larger_than_any_cache_are_its_bytes(stack: Stack, first: int) -> None:
+    whole = f"bytes={first}-{first + 3 * MIB - 1}"
+    replica = f"{stack.replica_urls()[0]}{HUGE}"
+    direct = httpx.get(replica, headers={"Range": whole}, timeout=60, trust_env=False)
+
+    parts = [
+        stack.get(HUGE, Range=f"bytes={start}-{start + MIB // 2 - 1}")
+        for start in range(first, first + 3 * MIB, MIB // 2)
+    ]
+
+    assert {part.status_code for part in parts} == {httpx.codes.PARTIAL_CONTENT}
+    assert b"".join(part.content for part in parts) == direct.content
+    assert stack.get(HUGE, Range=whole).headers["X-Cache"] == "HIT"
+
+
+def test_no_request_fails_while_replicas_restart_one_after_the_other(stack: Stack) -> None:
+    def restart_all() -> None:
+        for container in stack.containers():
+            stack.restart(container)
+
+    answered = asyncio.run(answers_during(restart_all, stack))
+
+    assert answered > 100
+
+
+def test_no_request_fails_while_replicas_come_and_go(stack: Stack) -> None:
+    def scale() -> None:
+        for replicas in ("2", "3"):
+            stack.compose("up", *DETACHED, "--no-recreate", POSREF_REPLICAS=replicas)
+            assert len(stack.containers()) == int(replicas)
+
+    answered = asyncio.run(answers_during(scale, stack))
+
+    assert answered > 100
+    wait_until("the replica that came is asked, too", lambda: min(spread(stack)) > 0)
+
+
+async def answers_during(disturb: Callable[[], None], stack: Stack) -> int:
+    """Disturb a stack that clients ask, none of which may notice; counts their answers."""
+    cold = "/encoding.npy?seq_len=9&d_model=64&start={client}{{:06}}"
+    kept = [BINARY, TEXT, *(cold.format(client=client) for client in (1, 2))]
+    callers = [
+        *((Caller(stack.port), fetching(pattern)) for pattern in kept),
+        (Caller(stack.port, is_kept=False), fetching("/rope?head_dim=8&seq_len={}")),
+        (Caller(stack.port), posting("/rope/apply", APPLY)),
+        (Caller(stack.port, is_kept=False), posting("/rope/apply", APPLY)),
+    ]
+    async with under_load(callers) as load:
+        await asyncio.to_thread(disturb)
+    assert load.failed() == []
+    return len(load.replies)
+
+
+def test_a_download_goes_on_while_replicas_restart(stack: Stack) -> None:
+    are_restarted = Event()
+    with ThreadPoolExecutor(1) as pool:
+        download = pool.submit(digest_of, stack.url(LONG), are_restarted)
+        try:
+            for container in stack.containers():
+                stack.restart(container)
+        finally:
+            are_restarted.set()
+        through = download.result()
+
+    are_restarted.set()
+    assert through == digest_of(f"{stack.replica_urls()[0]}{LONG}", are_restarted)
+
+
+def digest_of(url: str, is_hurried: Event) -> str:
+    """Download slowly until there is a hurry; gives the digest of what came."""
+    digest = sha256()
+    with httpx.stream("GET", url, timeout=60, trust_env=False) as answer:
+        assert answer.is_success
+        for block in answer.iter_raw(MIB):
+            digest.update(block)
+            is_hurried.wait(0.2)
+    return digest.hexdigest()
+
+
+def test_the_edge_ends_with_code_0_when_told_to(stack: Stack) -> None:
+    (edge,) = stack.containers("edge")
+    stack.compose("stop", "edge")
+    try:
+        state = json.loads(stack.engine.docker("inspect", "--format={{json .State}}", edge))
+        assert state["ExitCode"] == 0
+    finally:
+        stack.compose("up", *DETACHED)
+
+
+def test_what_is_kept_is_answered_while_no_replica_is_there(stack: Stack) -> None:
+    kept = {target: stack.get(target).content for target in (TEXT, BINARY)}
+    stack.compose("stop", "posref")
+    try:
+        for target, content in kept.items():
+            answer = stack.get(target)
+            assert (answer.status_code, answer.content) == (httpx.codes.OK, content)
+        fresh = [
+            stack.get(f"{target}&start=77") for target in (TEXT, BINARY, "/encoding?d_model=2")
+        ]
+        for answer in fresh:
+            assert answer.status_code in {502, 504}
+            assert answer.headers["Content-Type"] == "application/problem+json"
+            assert answer.json()["status"] == answer.status_code
+    finally:
+        stack.compose("start", "posref")
+    wait_until(
+        "fresh tables are answered again",
+        lambda: stack.get(f"{BINARY}&start=77").is_success,
+        seconds=120,
+    )
+
+
+def test_with_certificates_it_speaks_http_2_over_tls(stack: Stack, tmp_path: Path) -> None:
+    debian.install(["curl", "openssl"])
+    made = ("-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost")
+    key, certificate = tmp_path / "tls.key", tmp_path / "tls.crt"
+    name = ("-addext", "subjectAltName=DNS:localhost")
+    run("openssl", "req", *made, *name, "-keyout", key, "-out", certificate)
+    tmp_path.chmod(0o755)
+    key.chmod(0o644)
+    port = free_port()
+    variables = {"POSREF_CERTIFICATES": str(tmp_path), "POSREF_TLS_PORT": str(port)}
+    try:
+        stack.compose("up", *DETACHED, files=TLS, **variables)
+        (edge,) = stack.containers("edge")
+        asked = ("curl", "--silent", "--noproxy", "*", "--cacert", certificate, "--include")
+        answer = run(*asked, "--http2", f"https://localhost:{port}{TEXT}")
+        refused = run(*asked, "--http1.1", f"https://localhost:{port}/metrics")
+
+        assert stack.engine.docker("port", edge) == f"8443/tcp -> 127.0.0.1:{port}"
+        assert answer.startswith("HTTP/2 200")
+        assert "strict-transport-security: max-age=31536000" in answer.lower()
+        assert refused.startswith("HTTP/1.1 404")
+    finally:
+        stack.compose("up", *DETACHED)

@@ -1,0 +1,227 @@
+"""The edge of deploy/ where something fails: replicas that end, hang or answer with an error."""
+
+import os
+import signal
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.system import nginx
+from tests.system.connection import connected, spelled
+from tests.system.nginx import Edge
+from tests.system.processes import wait_until
+from tests.system.servers import MIB, Server, running
+
+pytestmark = pytest.mark.system
+
+TEXT = "/encoding.json?seq_len=30&d_model=64&revision=1"
+BINARY = "/encoding.npy?seq_len=30&d_model=64&revision=1"
+LONG = "/encoding.npy?seq_len=400000&d_model=512&revision=1"
+LARGE = "/encoding.npy?seq_len=250&d_model=512&revision=1"
+LONG_BYTES = 128 + 400_000 * 512 * 4
+BRIEFLY = "add_header X-Accel-Expires 1 always;"
+SIXTH = f"bytes={5 * MIB}-"
+APPLY = {"x": [[1, 2, 3, 4]], "positions": [3]}
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with running() as server:
+        yield server
+
+
+@contextmanager
+def held(server: Server) -> Iterator[None]:
+    """Let a server hang: its connections are taken, nothing is answered."""
+    os.kill(server.process.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(server.process.pid, signal.SIGCONT)
+
+
+def spellings(target: str, count: int) -> list[str]:
+    return [f"{target}&start={start}" for start in range(1, count + 1)]
+
+
+def is_stale(edge: Edge, target: str) -> bool:
+    return edge.get(target).headers["X-Cache"] in {"STALE", "UPDATING"}
+
+
+def test_no_request_fails_where_one_of_two_replicas_is_gone(tmp_path: Path) -> None:
+    with running() as kept, running() as gone, nginx.before([kept, gone], tmp_path) as edge:
+        for target in spellings(BINARY, 20):
+            assert edge.get(target).is_success
+        assert gone.count("posref_builds_total") > 0
+        assert kept.count("posref_builds_total") > 0
+        gone.process.kill()
+        gone.process.wait()
+
+        fetched = [edge.get(target) for target in spellings(TEXT, 20)]
+        posted = [
+            httpx.post(edge.url("/rope/apply"), json=APPLY, trust_env=False) for _ in range(20)
+        ]
+
+    assert {answer.status_code for answer in [*fetched, *posted]} == {httpx.codes.OK}
+
+
+def test_no_request_fails_while_connections_that_were_kept_break(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        servers = [stack.enter_context(running()) for _ in range(2)]
+        edge = stack.enter_context(nginx.before(servers, tmp_path))
+        client = stack.enter_context(httpx.Client(trust_env=False))
+        for _ in range(10):
+            assert client.post(edge.url("/rope/apply"), json=APPLY).is_success
+        servers[0].process.kill()
+
+        answers = [client.post(edge.url("/rope/apply"), json=APPLY) for _ in range(10)]
+
+    assert {answer.status_code for answer in answers} == {httpx.codes.OK}
+
+
+def test_what_is_kept_is_answered_though_every_replica_is_gone(tmp_path: Path) -> None:
+    with running() as server, nginx.behind_relay(server, tmp_path, BRIEFLY) as (edge, relay):
+        kept = {target: edge.get(target).content for target in (TEXT, BINARY)}
+        wait_until(
+            "what is kept is old, and asked about again",
+            lambda: edge.get(BINARY).headers["X-Cache"] == "REVALIDATED",
+        )
+        relay.end()
+
+        for target, content in kept.items():
+            wait_until("what is kept is old", partial(is_stale, edge, target))
+            answer = edge.get(target)
+            assert (answer.status_code, answer.content) == (httpx.codes.OK, content)
+            assert edge.get(f"{target}&start=1").status_code == 502
+        part = edge.get(BINARY, Range="bytes=128-131")
+        assert (part.status_code, part.content) == (206, kept[BINARY][128:132])
+
+
+def test_what_is_old_is_asked_about_and_not_made_again(tmp_path: Path) -> None:
+    with running() as server, nginx.behind_relay(server, tmp_path, BRIEFLY) as (edge, _):
+        first = edge.get(BINARY)
+        built = server.count("posref_builds_total")
+        wait_until(
+            "what is kept is old, and asked about again",
+            lambda: edge.get(BINARY).headers["X-Cache"] == "REVALIDATED",
+        )
+
+        assert edge.get(BINARY).content == first.content
+        assert server.count("posref_answers_total", status="304") > 0
+        assert server.count("posref_builds_total") == built
+
+
+def test_a_replica_that_hangs_is_not_waited_for_without_end(server: Server, tmp_path: Path) -> None:
+    changes = {"proxy_read_timeout 120s": "proxy_read_timeout 1s"}
+    with nginx.before([server], tmp_path, changes=changes) as edge, held(server):
+        for target in (TEXT, BINARY, "/encoding?seq_len=2&d_model=2"):
+            answer = edge.get(target)
+
+            assert answer.status_code == httpx.codes.GATEWAY_TIMEOUT
+            assert answer.json()["type"] == "urn:posref:problem:gateway-timeout"
+
+
+@pytest.mark.parametrize(
+    "rule",
+    ["return 444", "return 503", "return 500"],
+    ids=["no answer", "overloaded", "failing"],
+)
+def test_an_answer_that_breaks_off_has_only_bytes_of_the_table(
+    server: Server, tmp_path: Path, rule: str
+) -> None:
+    where = f'if ($http_range ~ "^{SIXTH}") {{ {rule}; }}'
+    with nginx.behind_relay(server, tmp_path, where) as (edge, _):
+        received: list[bytes] = []
+        with httpx.stream("GET", edge.url(LONG), timeout=60, trust_env=False) as answer:
+            assert answer.headers["Content-Length"] == str(LONG_BYTES)
+            with pytest.raises(httpx.TransportError):
+                received.extend(answer.iter_raw())
+
+    assert b"".join(received) == server.range(LONG, 0, 5 * MIB - 1)
+
+
+def test_a_slow_header_is_not_waited_for_without_end(server: Server, tmp_path: Path) -> None:
+    changes = {"client_header_timeout 10s": "client_header_timeout 1s"}
+    with nginx.before([server], tmp_path, changes=changes) as edge:
+        with connected(edge.port) as slow:
+            slow.send(spelled(TEXT)[:-3])
+            assert slow.is_closed()
+        assert edge.get(TEXT).is_success
+
+
+def test_a_slow_body_is_not_waited_for_without_end(server: Server, tmp_path: Path) -> None:
+    changes = {"client_body_timeout 30s": "client_body_timeout 1s"}
+    with nginx.before([server], tmp_path, changes=changes) as edge:
+        with connected(edge.port) as slow:
+            slow.send(spelled("/rope/apply", "Content-Length: 50", method="POST"), b"{")
+            assert slow.is_closed()
+        assert edge.get(TEXT).is_success
+
+
+def test_a_client_that_asks_too_often_is_told_so(server: Server, tmp_path: Path) -> None:
+    changes = {"rate=500r/s": "rate=1r/s", "burst=2000": "burst=4"}
+    with nginx.before([server], tmp_path, changes=changes) as edge:
+        answers = [edge.get(TEXT) for _ in range(20)]
+        probes = [edge.get(probe) for probe in ("/livez", "/readyz", "/edge/healthz") * 5]
+
+    refused = [answer for answer in answers if not answer.is_success]
+    assert len(refused) >= 10
+    for answer in refused:
+        assert (answer.status_code, answer.headers["Retry-After"]) == (429, "1")
+        assert answer.json()["type"] == "urn:posref:problem:too-many-requests"
+    assert {probe.status_code for probe in probes} == {httpx.codes.OK}
+
+
+def test_a_client_that_asks_for_too_much_at_once_is_told_so(server: Server, tmp_path: Path) -> None:
+    changes = {"limit_conn connections 1024": "limit_conn connections 2"}
+    with ExitStack() as stack:
+        edge = stack.enter_context(nginx.before([server], tmp_path, changes=changes))
+        for _ in range(2):
+            slow = stack.enter_context(connected(edge.port))
+            slow.send(spelled(LONG))
+            slow.head()
+
+        answer = edge.get(TEXT)
+
+    assert answer.status_code == httpx.codes.TOO_MANY_REQUESTS
+    assert answer.json()["type"] == "urn:posref:problem:too-many-requests"
+
+
+def test_one_table_is_built_once_however_many_ask(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        servers = [stack.enter_context(running()) for _ in range(2)]
+        edge = stack.enter_context(nginx.before(servers, tmp_path))
+        client = stack.enter_context(httpx.Client(trust_env=False, timeout=60))
+        pool = stack.enter_context(ThreadPoolExecutor(50))
+
+        answers = list(pool.map(client.get, [edge.url(LARGE)] * 200))
+        built = sum(server.count("posref_builds_total") for server in servers)
+        asked = sum(
+            server.count("posref_answers_total", path="/encoding.{extension}") for server in servers
+        )
+
+    assert len({answer.content for answer in answers}) == 1
+    assert built == 1
+    assert asked == 1
+    assert edge_statuses(answers)["HIT"] >= 150
+
+
+def edge_statuses(answers: list[httpx.Response]) -> dict[str, int]:
+    statuses = [answer.headers["X-Cache"] for answer in answers]
+    return {status: statuses.count(status) for status in statuses}
+
+
+def test_nothing_is_amiss_in_the_log_of_the_edge(server: Server, tmp_path: Path) -> None:
+    with nginx.before([server], tmp_path) as edge:
+        for target in (TEXT, BINARY, "/", "/docs", "/openapi.json"):
+            edge.get(target)
+            edge.get(target, If_Match='"x"')
+            edge.head(target)
+    assert "[alert]" not in edge.errors()
+    assert "[emerg]" not in edge.errors()
+    assert "[error]" not in edge.errors()

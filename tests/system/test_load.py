@@ -1,0 +1,86 @@
+"""A thousand connections that ask for everything at once: nothing breaks, and nothing is left."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from benchmarks.load import summary
+from benchmarks.load.asked import KINDS
+from benchmarks.load.plan import Plan
+from benchmarks.load.run import Measured, Outcome, run
+from tests.system.processes import wait_until
+from tests.system.servers import MIB, Server, running
+
+pytestmark = pytest.mark.system
+
+PAUSING = Plan(connections=1000, seconds=8, think_seconds=4.0, unloaded_seconds=1)
+HASTY = Plan(connections=1000, seconds=6, think_seconds=0.0, unloaded_seconds=1)
+CACHE_BYTES = 64 * MIB
+# Beside what is kept: a buffer or two for each connection, blocks of answers under way, and what
+# the allocator does not give back.
+GROWTH_BYTES = CACHE_BYTES + 256 * MIB
+
+
+@dataclass(frozen=True)
+class Loaded:
+    server: Server
+    outcome: Outcome
+
+
+@pytest.fixture(scope="module", params=[PAUSING, HASTY], ids=["with pauses", "without"])
+def loaded(request: pytest.FixtureRequest) -> Iterator[Loaded]:
+    plan: Plan = request.param
+    with running(cache_bytes=CACHE_BYTES) as server:
+        yield Loaded(server, run(Measured(server.port, server.process.pid), plan))
+
+
+def test_every_answer_is_right_or_a_deliberate_refusal(loaded: Loaded) -> None:
+    tally = loaded.outcome.tally
+
+    assert not loaded.outcome.trouble, tally.examples
+    assert {status for _, status in tally.statuses} <= {200, 206, 503}
+    assert tally.refused == 0 or loaded.outcome.plan == HASTY
+
+
+def test_answers_of_every_kind_are_held_against_known_bytes(loaded: Loaded) -> None:
+    tally = loaded.outcome.tally
+
+    assert all(tally.compared[kind] for kind in KINDS)
+    assert not tally.samples
+
+
+def test_single_warm_answers_are_right_meanwhile(loaded: Loaded) -> None:
+    during = loaded.outcome.during
+
+    assert during.probes
+    assert not during.trouble
+
+
+def test_memory_grows_by_little_more_than_what_is_kept(loaded: Loaded) -> None:
+    held = summary.memory(loaded.outcome)
+
+    assert held.most - held.idle <= GROWTH_BYTES
+
+
+def test_nothing_waits_and_nothing_is_held_when_all_have_left(loaded: Loaded) -> None:
+    count = loaded.server.count
+
+    wait_until("nothing waits", lambda: count("posref_waiting_work") == 0)
+    wait_until("no body is held", lambda: count("posref_held_body_bytes") == 0)
+    # The one that is left is that which asks.
+    wait_until("no connection is left", lambda: count("posref_connections") <= 1)
+
+
+def test_the_server_ends_when_told_to(loaded: Loaded) -> None:
+    assert loaded.server.end() == 0
+
+
+def test_more_than_may_wait_are_refused_and_told_when_to_come_again() -> None:
+    plan = Plan(connections=200, seconds=3, think_seconds=0.0, unloaded_seconds=1)
+
+    with running(cache_bytes=CACHE_BYTES, max_waiting=4) as server:
+        outcome = run(Measured(server.port, server.process.pid), plan)
+
+    assert outcome.tally.refused
+    assert not outcome.trouble, outcome.tally.examples
