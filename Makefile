@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 FUZZ_SECONDS ?= 30
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: serve test check test-system fuzz bench load lock openapi pictures format clean
+.PHONY: serve test check test-system fuzz bench load scaling lock openapi pictures format clean
 .DELETE_ON_ERROR:
 
 serve: $(VENV)/runtime.stamp ## Serve on port 8000, or as POSREF_* variables say
@@ -33,6 +33,9 @@ bench: $(VENV)/dev.stamp ## Measure beside peers, in one run on this machine
 
 load: $(VENV)/dev.stamp ## Load a server with a thousand connections for five minutes
 	$(BIN)/python -m benchmarks.load
+
+scaling: $(VENV)/dev.stamp ## Measure one core, an edge and two replicas; simulate many
+	$(BIN)/python -m benchmarks.scaling
 
 pictures: $(VENV)/dev.stamp ## Draw the pictures of the documents
 	$(BIN)/python tests/data/draw_pictures.py

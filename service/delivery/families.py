@@ -104,9 +104,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         "posref_cache_evictions": Family(Kind.COUNTER, "Bodies forgotten to make room."),
         "posref_cache_bytes": Family(Kind.GAUGE, "Bytes kept."),
         "posref_cache_capacity_bytes": Family(Kind.GAUGE, "Bytes that may be kept."),
-        "posref_waiting_work": Family(
-            Kind.GAUGE, "Pieces of work that wait for a thread.", ("lane",)
-        ),
+        "posref_waiting_work": Family(Kind.GAUGE, "Requests that wait for a thread.", ("lane",)),
         "posref_refused": Family(
             Kind.COUNTER, "Requests refused because there was too much at once.", ("reason",)
         ),

@@ -39,8 +39,7 @@ class RecordHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Write a record; never raises."""
         try:
-            line = self._line(record)
-            self._writer.write((line,), len(line))
+            self._writer.write((self._line(record),))
         except Exception:  # noqa: BLE001 - A line that cannot be written must not end what it is of.
             self.handleError(record)
 

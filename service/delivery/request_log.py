@@ -21,11 +21,10 @@ _PROBES = frozenset({"/livez", "/readyz", "/metrics"})
 _MAX_CLIENTS = 1024
 _MAX_CLIENT_LENGTH = 64
 _START = '{"time":"'
-_USUAL_BYTES = 112
 _MICROSECONDS = tuple(f"0.{number:06}" for number in range(1000))
 
-Told: TypeAlias = tuple[str, str, int]
-"""What a line says of an answer, before and after what is of one request; about its length."""
+Told: TypeAlias = tuple[str, str]
+"""What a line says of an answer, before and after what is of one request."""
 
 
 class Clock:
@@ -99,7 +98,7 @@ class RequestLog:
         }
         before = f'","level":"{level}","message":"request","request_id":"'
         after = "," + orjson.dumps(said, option=orjson.OPT_APPEND_NEWLINE).decode()[1:]
-        return before, after, len(before) + len(after) + _USUAL_BYTES
+        return before, after
 
     def write(
         self,
@@ -120,15 +119,15 @@ class RequestLog:
         """
         if told is None or self._writer is None:
             return
-        before, after, size_bytes = told
+        before, after = told
         host = None if client is None else client[0]
         spelled_client = self._clients.get(host) or self._spelled_client(host)
         microseconds = int(seconds * 1_000_000)
         spelled = _MICROSECONDS[microseconds] if microseconds < 1000 else f"{seconds:.6f}"
         if forwarded_for is not None:
             spelled += _forwarded(forwarded_for)
-        line = (_START, self._clock.now(), before, request_id, spelled_client, spelled, after)
-        self._writer.write(line, size_bytes)
+        now = self._clock.now()
+        self._writer.write((_START, now, before, request_id, spelled_client, spelled, after))
 
     def _spelled_client(self, host: str | None) -> str:
         if len(self._clients) >= _MAX_CLIENTS:

@@ -72,7 +72,7 @@ class FinishedAnswers:
         tally = self._metrics.tally(path, HTTPStatus.OK, format_of(whole), is_warm=True)
         told = self._log.told("GET", spelling[0], tally.labels, len(built.body))
         size_bytes = 3 * len(head) + sum(len(part or b"") for part in spelling) + _OVERHEAD_BYTES
-        size_bytes += told[2] if told else 0
+        size_bytes += len(told[1]) if told else 0
         self._answers.put(spelling, Finished(prepared, head, path, tally, told), size_bytes)
 
 

@@ -144,6 +144,11 @@ def _nested(table: Table, shape: tuple[int, ...], offset: int) -> Iterator[bytes
 
 def read_object(body: bytes) -> dict[str, Any]:
     """Read a JSON object strictly: no repeated name, no NaN or Infinity, UTF-8 only."""
+    if body.count(b"[") + body.count(b"{") > _MAX_LISTS:
+        raise InvalidBody(
+            f"the JSON has more than {_MAX_LISTS} lists and objects: "
+            "send arrays of so many rows as npy or safetensors"
+        )
     try:
         content = json.loads(
             body.decode("utf-8"),
@@ -176,6 +181,10 @@ def _int(text: str) -> int:
 # Functions of Python's let other threads go on between two numbers; its own do not until the end.
 _YIELDING: Mapping[str, Any] = MappingProxyType({"parse_float": _float, "parse_int": _int})
 _LONG_BYTES = 64 * 1024
+
+# Only what has a number in it is read in pieces between which other threads run: 4 MB of empty
+# lists would stop them for most of a second.
+_MAX_LISTS = 2**17
 
 
 def _has_half_a_pair(body: bytes, content: Any) -> bool:

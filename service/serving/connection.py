@@ -10,13 +10,13 @@ from service.delivery.answer import Answer
 from service.delivery.headers import OPEN_HEADERS
 from service.delivery.problems import refusal
 from service.delivery.respond import STATE, Delivery
-from service.errors import (
-    HeadersTooLarge,
-    MalformedRequest,
-    Overloaded,
-    PosrefError,
-    RequestTimeout,
-    URLTooLong,
+from service.errors import HeadersTooLarge, MalformedRequest, PosrefError
+from service.serving.refusals import (
+    body_too_slow,
+    head_too_long,
+    head_too_slow,
+    too_many_connections,
+    url_too_long,
 )
 from service.serving.transport import tuned
 from service.serving.whole import spelled
@@ -40,6 +40,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     url = b""
     _fault: PosrefError | None = None
+    _is_refused = False
     _segment_bytes = 0
     _head_bytes = 0
     _is_new_head = False
@@ -49,13 +50,15 @@ class LimitedProtocol(HttpToolsProtocol):
         super().__init__(*arguments, **options)
         self.delivery: Delivery = self.app_state[STATE]
         self.limits: Settings = self.delivery.settings
+        self._max_url_bytes = self.limits.max_url_bytes
+        self._max_head_bytes = self.limits.max_head_bytes
         self._begun = self.loop.time()
         self._in_head = True
         self._has_begun = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin a connection; one far beyond their number is closed at once."""
-        super().connection_made(tuned(transport))
+        super().connection_made(tuned(transport, self._has_unread))
         self._is_beyond = len(self.connections) > self.limits.max_connections
         if len(self.connections) > self.limits.max_connections + _BEYOND:
             self.delivery.gate.refused("connections")
@@ -63,6 +66,8 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Read what came; what is no request, or too much of one, is refused."""
+        if self.transport.is_closing():
+            return
         self._unset_keepalive_if_required()
         self._segment_bytes = len(data)
         try:
@@ -76,21 +81,20 @@ class LimitedProtocol(HttpToolsProtocol):
             self._hold_growing_head()
 
     def on_message_begin(self) -> None:
-        """Begin a request."""
-        super().on_message_begin()
+        """Begin a request; its scope is for requests that an application sees."""
+        self.url = b""
+        self.headers = []
+        self.expect_100_continue = False
         self._begun = self.loop.time()
         self._in_head = self._has_begun = self._is_new_head = True
         self._head_bytes = 0
 
     def on_url(self, url: bytes) -> None:
         """Collect the URL of a request, up to its limit."""
-        super().on_url(url)
-        limit = self.limits.max_url_bytes
+        self.url += url
+        limit = self._max_url_bytes
         if len(self.url) > limit:
-            self._fault = URLTooLong(
-                f"the URL is longer than {limit} bytes (POSREF_MAX_URL_BYTES): "
-                "send long lists in the body of a POST"
-            )
+            self._fault = url_too_long(limit)
             raise self._fault
 
     def on_headers_complete(self) -> None:
@@ -134,17 +138,23 @@ class LimitedProtocol(HttpToolsProtocol):
         if self._is_beyond and path not in PROBES:
             limit = self.limits.max_connections
             self.delivery.gate.refused("connections")
-            self._fault = Overloaded(
-                f"more than {limit} connections at once (POSREF_MAX_CONNECTIONS)"
-            )
+            self._fault = too_many_connections(limit)
             raise self._fault
+        self._make_scope()
         super().on_headers_complete()
         if self._is_beyond or self.delivery.readiness.is_draining:
             self.cycle.keep_alive = False
 
+    def _make_scope(self) -> None:
+        """Let uvicorn make its scope, which it does at the first byte, for every request."""
+        url, headers, expects = self.url, self.headers, self.expect_100_continue
+        super().on_message_begin()
+        self.url, self.headers, self.expect_100_continue = url, headers, expects
+        self.scope["headers"] = headers
+
     def _end_head(self) -> None:
         self._in_head = False
-        if self._segment_bytes > self.limits.max_head_bytes:
+        if self._segment_bytes > self._max_head_bytes:
             head_bytes = len(self.url) + sum(len(n) + len(v) + 4 for n, v in self.headers)
             self._hold_head(head_bytes)
 
@@ -160,12 +170,9 @@ class LimitedProtocol(HttpToolsProtocol):
             self._refuse(error)
 
     def _hold_head(self, head_bytes: int) -> None:
-        limit = self.limits.max_head_bytes
+        limit = self._max_head_bytes
         if head_bytes > limit:
-            self._fault = HeadersTooLarge(
-                f"the request line and headers are longer than {limit} bytes "
-                "(POSREF_MAX_HEAD_BYTES)"
-            )
+            self._fault = head_too_long(limit)
             raise self._fault
 
     def _check_head(self, now: float) -> None:
@@ -173,9 +180,13 @@ class LimitedProtocol(HttpToolsProtocol):
         if now - self._begun <= limit:
             return
         if self._has_begun:
-            self._refuse(_too_slow("head", limit, "POSREF_HEADER_SECONDS"))
+            self._refuse(head_too_slow(limit))
         else:
             self.transport.close()
+
+    def _has_unread(self) -> bool:
+        """Tell whether the client may be sending yet what nobody reads."""
+        return self._is_refused or (self.cycle is not None and self.cycle.more_body)
 
     def _lacks_body(self) -> bool:
         """Tell whether a client owes a part of a body that is being read."""
@@ -189,7 +200,7 @@ class LimitedProtocol(HttpToolsProtocol):
         if self.cycle.response_complete:
             self.transport.close()
         else:
-            self._refuse(_too_slow("body", limit, "POSREF_BODY_SECONDS"))
+            self._refuse(body_too_slow(limit))
 
     def _has_stalled(self, now: float) -> bool:
         """Tell whether nothing has been taken, of what waits to be, for too long."""
@@ -202,6 +213,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _refuse(self, error: PosrefError) -> None:
         """Answer with a problem, unless another answer is being sent, and close."""
+        self._is_refused = True
         if self._may_answer():
             answer, request_id = refusal(error), self.delivery.log.request_id(None)
             named = (b"x-request-id", request_id.encode())
@@ -229,9 +241,3 @@ class LimitedProtocol(HttpToolsProtocol):
         # The method may not have come, or be none.
         told = log.told("", self.url, tally.labels, body_bytes)
         log.write(told, request_id, self.client, seconds)
-
-
-def _too_slow(part: str, limit_seconds: int, name: str) -> RequestTimeout:
-    return RequestTimeout(
-        f"the {part} of the request took longer than {limit_seconds} s to come ({name})"
-    )

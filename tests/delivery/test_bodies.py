@@ -384,7 +384,9 @@ def test_little_chunks_take_no_more_room_than_large_ones() -> None:
 
 def test_a_body_that_was_taken_is_held_no_more() -> None:
     body = ReceivedBody(Held(Gate(default_settings())))
+    for _ in range(3):
+        body.add(bytes(2**20))
     body.add(b"body")
 
-    assert body.take() == b"body"
+    assert body.take() == bytes(3 * 2**20) + b"body"
     assert body.take() == b""

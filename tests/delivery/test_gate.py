@@ -145,7 +145,8 @@ def test_a_turn_that_does_not_come_by_the_deadline_is_waited_for_no_more() -> No
         with line.place() as first, line.place() as second:
             await first.turn(turns)
             with pytest.raises(Overloaded, match="POSREF_WAIT_SECONDS"):
-                await second.turn(turns)
+                async with asyncio.timeout(5):
+                    await second.turn(turns)
         turns.release()
         with line.place() as third:
             await third.turn(turns)

@@ -66,7 +66,8 @@ def test_what_is_made_for_a_client_that_has_left_is_stopped(fails: bool) -> None
         connection.leave()
 
         with pytest.raises(ClientDisconnect):
-            await waiting
+            async with asyncio.timeout(5):
+                await waiting
 
     asyncio.run(scenario())
     assert stopped == [True]

@@ -25,7 +25,7 @@ def pipe() -> Iterator[tuple[int, int]]:
 
 
 def write(writer: LineWriter, line: str) -> None:
-    writer.write((line[:3], line[3:]), len(line))
+    writer.write((line[:3], line[3:]))
 
 
 def read_all(descriptor: int) -> bytes:
@@ -65,35 +65,58 @@ def test_a_reader_that_is_stuck_holds_nobody_and_what_is_too_much_is_dropped_and
     pipe: tuple[int, int],
 ) -> None:
     reading, writing = pipe
-    line = "x" * 999 + "\n"
     read: list[bytes] = []
-    with LineWriter(writing, max_waiting_bytes=200_000) as writer:
-        for _ in range(1000):
-            write(writer, line)
+    with LineWriter(writing, max_waiting_lines=200) as writer:
+        write(writer, "x" * PIPE_BYTES + "\n")
+        while writer._lines:
+            sleep(0.001)
+        for number in range(1000):
+            write(writer, f"{number}\n")
         assert writer.dropped == 800
-        assert writer._waiting_bytes == 200_000
+        assert len(writer._lines) == 200
 
         reader = threading.Thread(target=lambda: read.append(read_all(reading)))
         reader.start()
     os.close(writing)
     reader.join()
 
-    assert read == [line.encode() * 200]
-    assert writer._waiting_bytes == 0
+    assert read[0].split()[1:] == [b"%d" % number for number in range(200)]
 
 
 def test_a_reader_that_comes_back_gets_what_comes_then(pipe: tuple[int, int]) -> None:
     reading, writing = pipe
-    with LineWriter(writing, max_waiting_bytes=100) as writer:
-        write(writer, "a" * 99 + "\n")
+    with LineWriter(writing, max_waiting_lines=1) as writer:
+        write(writer, "first\n")
         write(writer, "too much\n")
-        assert os.read(reading, PIPE_BYTES) == b"a" * 99 + b"\n"
-        while writer._waiting_bytes:
-            sleep(0.001)
+        assert os.read(reading, PIPE_BYTES) == b"first\n"
         write(writer, "again\n")
         assert os.read(reading, PIPE_BYTES) == b"again\n"
 
     assert writer.dropped == 1
+
+
+def test_no_line_is_lost_whoever_writes_it_and_whenever(pipe: tuple[int, int]) -> None:
+    reading, writing = pipe
+    read: list[bytes] = []
+    reader = threading.Thread(target=lambda: read.append(read_all(reading)))
+    reader.start()
+
+    def log(name: int) -> None:
+        for number in range(300):
+            write(writer, f"{name}-{number}\n")
+            sleep(0.0001 * (number % 3))
+
+    with LineWriter(writing) as writer:
+        threads = [threading.Thread(target=log, args=(name,)) for name in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    os.close(writing)
+    reader.join()
+
+    expected = {b"%d-%d" % (name, number) for name in range(4) for number in range(300)}
+    assert sorted(read[0].split()) == sorted(expected)
 
 
 def test_a_reader_that_is_slow_gets_all_from_a_pipe_that_never_waits(

@@ -177,14 +177,6 @@ def test_what_is_kept_of_clients_is_bounded(lines: Lines) -> None:
     assert [line["client"] for line in lines.read()] == [str(number) for number in range(3000)]
 
 
-def test_a_line_is_about_as_long_as_is_said(lines: Lines) -> None:
-    log = RequestLog(lines, default_settings())
-    logged(log, request_id=log.request_id(None))
-
-    (line,) = lines._lines
-    assert 0.9 < len("".join(line)) / lines._waiting_bytes < 1.1
-
-
 def test_requests_are_named(lines: Lines) -> None:
     log = RequestLog(lines, default_settings())
 

@@ -251,3 +251,14 @@ def test_numbers_of_a_long_body_are_those_of_a_short_one() -> None:
     assert list(map(type, long[:5])) == list(map(type, short))
     with pytest.raises(InvalidBody, match="NaN is not JSON"):
         read_object(b'{"x": [%s,NaN]}' % b",".join([numbers] * 5000))
+
+
+def test_so_many_lists_that_reading_them_stops_everything_else_are_refused() -> None:
+    with pytest.raises(InvalidBody, match=r"more than 131072 lists and objects.* npy"):
+        read_object(b'{"x": [' + b"[]," * 2**17 + b"[]]}")
+
+
+def test_rows_up_to_their_limit_are_read() -> None:
+    rows = read_object(b'{"x": [' + b"[1]," * (2**17 - 3) + b"[1]]}")["x"]
+
+    assert len(rows) == 2**17 - 2

@@ -105,7 +105,10 @@ async def connected(**settings: Any) -> AsyncIterator[Connection]:
     finally:
         for each in (connection, *connection.others):
             each.writer.close()
+        for protocol in list(state.connections):
+            protocol.transport.abort()
         server.close()
+        await asyncio.sleep(0)
         await asyncio.gather(*state.tasks, return_exceptions=True)
         delivery.workers.close()
 

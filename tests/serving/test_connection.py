@@ -183,6 +183,37 @@ def test_a_body_that_nobody_waits_for_is_not_waited_for_for_ever() -> None:
     run(scenario)
 
 
+def test_a_client_that_is_still_sending_gets_the_answer_and_no_reset() -> None:
+    async def scenario(connection: Connection) -> None:
+        body = b"x" * 8_000_000
+        head = f"{POST}Connection: close\r\nContent-Length: {len(body)}\r\n\r\n"
+        connection.writer.write(head.encode())
+        for start in range(0, len(body), 100_000):
+            connection.writer.write(body[start : start + 100_000])
+            await asyncio.sleep(0)
+        await connection.writer.drain()
+
+        line, headers, _ = await connection.answer()
+
+        assert line.split()[1] == "413"
+        assert headers["connection"] == "close"
+        assert await connection.is_closed()
+
+    run(scenario)
+
+
+def test_nothing_is_answered_after_the_last_answer() -> None:
+    async def scenario(connection: Connection) -> None:
+        body = "x" * 5_000_000
+        closing = f"{POST}Connection: close\r\nContent-Length: {len(body)}\r\n\r\n"
+        connection.writer.write((closing + body + PLAIN).encode())
+        assert (await connection.answer())[0].split()[1] == "413"
+
+        assert await connection.is_closed()
+
+    run(scenario)
+
+
 def test_a_reader_that_takes_nothing_is_dropped() -> None:
     async def scenario(connection: Connection) -> None:
         connection.reader._limit = 0  # type: ignore[attr-defined]

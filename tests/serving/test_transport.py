@@ -26,7 +26,7 @@ def run(scenario: Scenario) -> None:
         near.setblocking(False)
         transport, _ = await loop.connect_accepted_socket(asyncio.Protocol, near)
         try:
-            await scenario(tuned(transport), far)
+            await scenario(tuned(transport, lambda: False), far)
         finally:
             transport.abort()
             for opened in (far, listener):
@@ -98,4 +98,4 @@ def test_an_encrypted_connection_is_never_written_to_past_its_transport() -> Non
     with socket.socket() as connection:
         transport = Encrypted(connection)
 
-        assert tuned(transport) is transport
+        assert tuned(transport, lambda: False) is transport

@@ -14,6 +14,8 @@ from tests.system.servers import GIB, KIB, MIB, Server
 _PATIENCE_SECONDS = 60.0
 _PAUSE_SECONDS = 0.01
 _WIDTH = 64
+# So many fresh tables there are to ask for.
+_ROWS = 2**15
 _ROW_BYTES = _WIDTH * 4
 
 
@@ -209,18 +211,18 @@ def kept_tables(server: Server, rows: int = 50) -> Questions:
 
 def fresh_tables(server: Server, rows: int = 64) -> Questions:
     """Ask for ever new tables of 64 columns; each is a part of a longer one."""
-    whole = server.get(f"/encoding.bin?seq_len={2**16}&d_model={_WIDTH}").content
+    whole = server.get(f"/encoding.bin?seq_len={_ROWS}&d_model={_WIDTH}").content
     for start in count(1):
         target = f"/encoding.bin?seq_len={rows}&d_model={_WIDTH}&start={start}&revision=1"
         part = slice(start * _ROW_BYTES, (start + rows) * _ROW_BYTES)
         yield Question("fresh", spelled(target), whole[part])
 
 
-def ranges(server: Server, length_bytes: int = 2 * MIB) -> Questions:
+def ranges(server: Server, length_bytes: int = MIB) -> Questions:
     """Ask for one range of ever new huge tables, which differ by a shift of their rows."""
     window = 16 * GIB
     table = f"/encoding.bin?seq_len={2**30}&d_model={_WIDTH}&revision=1"
-    whole = server.range(table, window, window + length_bytes + 4 * MIB - 1)
+    whole = server.range(table, window, window + length_bytes + _ROWS * _ROW_BYTES - 1)
     for start in count(1):
         asked = spelled(
             f"{table}&start={start}", f"Range: bytes={window}-{window + length_bytes - 1}"

@@ -32,7 +32,7 @@ def command_of(pid: str) -> bytes:
         return b""
 
 
-def asked(server: Server, target: str, **headers: str) -> str | None:
+def asked(server: Server, target: str, **headers: str) -> str:
     """Ask over a connection of its own; gives the name of the request."""
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
     connection.request("GET", target, headers={k.replace("_", "-"): v for k, v in headers.items()})
@@ -40,7 +40,7 @@ def asked(server: Server, target: str, **headers: str) -> str | None:
     answer.read()
     connection.close()
     assert answer.status == 200
-    return answer.headers["X-Request-Id"]
+    return str(answer.headers["X-Request-Id"])
 
 
 def answered(server: Server) -> int:

@@ -75,7 +75,7 @@ def watching(server: Server, programs: Path, folder: Path) -> Iterator[Prometheu
     (folder / "prometheus.yml").write_text(yaml.safe_dump(settings))
     port = free_port()
     words = [
-        programs / "prometheus",
+        str(programs / "prometheus"),
         f"--config.file={folder / 'prometheus.yml'}",
         f"--storage.tsdb.path={folder / 'data'}",
         f"--web.listen-address=127.0.0.1:{port}",
