@@ -21,7 +21,7 @@ def print_machine() -> None:
 def print_targets(bench: Bench) -> None:
     rows = (_target_row(target, bench) for target in TARGETS)
     print("\nPosref beside its peers; the ratio is that of the figures, ours ÷ theirs\n")
-    _print_table(["measure", "posref", "peer", "ratio", "at least / aim"], rows)
+    print_table(["measure", "posref", "peer", "ratio", "at least / aim"], rows)
 
 
 def _target_row(target: Target, bench: Bench) -> list[str]:
@@ -42,7 +42,7 @@ def print_kernel(bench: Bench) -> None:
         f"and the largest error\nin rows {kernel.CHECKED_ROWS} of a table that starts at a "
         "position\n"
     )
-    _print_table(["made by", "time", f"÷ {kernel.BASELINE.name}", *far], rows)
+    print_table(["made by", "time", f"÷ {kernel.BASELINE.name}", *far], rows)
 
 
 def _kernel_row(result: kernel.Result) -> list[str]:
@@ -61,7 +61,7 @@ def print_warm(bench: Bench) -> None:
     )
     header = ["warm table", "bytes", *(f"{server.name}, requests/s" for server in SERVERS)]
     header += [f"{POSREF.name} ÷ {server.name}" for server in SERVERS[1:]]
-    _print_table(header, (_warm_row(str(case), result) for case, result in bench.warm.items()))
+    print_table(header, (_warm_row(str(case), result) for case, result in bench.warm.items()))
 
 
 def _warm_row(case: str, result: warm.Result) -> list[str]:
@@ -81,7 +81,7 @@ def _rate(result: warm.Result, server: Server) -> str:
     return f"{median(result.rates(server)):,.0f}{mark}"
 
 
-def _print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     rule = ["---", *("---:" for _ in header[1:])]
     for row in (header, rule, *rows):
         print(f"| {' | '.join(row)} |", flush=True)

@@ -57,7 +57,8 @@ class Askers:
                 except asyncio.CancelledError:
                     if _current_task().cancelling():
                         raise
-                    # It was being stopped when this one came.
+                    # It was being stopped when this one came; whoever keeps it forgets it first.
+                    await asyncio.sleep(0)
         finally:
             self._leave(key)
 

@@ -79,14 +79,15 @@ class LineWriter:
             self._called.set()
 
     def _run(self) -> None:
-        while lines := self._gathered():
+        while self._lines or not self._closing.is_set():
+            lines = self._gathered()
             try:
                 self._write("".join(chain.from_iterable(lines)).encode(errors="replace"))
             except OSError:
                 self.dropped += len(lines)
 
     def _gathered(self) -> list[Line]:
-        """Wait for lines and for some more; gives none when there are no more to come."""
+        """Wait for lines and for some more; gives none where it was called for nothing."""
         self._is_idle = True
         # One that comes before this is seen here, and one that comes later sees who is idle.
         if not self._lines:

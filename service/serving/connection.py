@@ -77,7 +77,7 @@ class LimitedProtocol(HttpToolsProtocol):
         except httptools.HttpParserError:
             self._refuse(self._fault or MalformedRequest("the bytes that came are no HTTP request"))
             return
-        if self._in_head and not self.transport.is_closing():
+        if (self._in_head or self._has_unread()) and not self.transport.is_closing():
             self._hold_growing_head()
 
     def on_message_begin(self) -> None:
@@ -102,6 +102,11 @@ class LimitedProtocol(HttpToolsProtocol):
         self._end_head()
         self._start()
 
+    def on_body(self, body: bytes) -> None:
+        """Take a part of a body; what is counted as a head begins anew after it: trailers."""
+        self._is_new_head, self._head_bytes = True, 0
+        super().on_body(body)
+
     def on_message_complete(self) -> None:
         """End a request, whether or not it has been answered before it had come."""
         self.cycle.more_body = False
@@ -117,10 +122,13 @@ class LimitedProtocol(HttpToolsProtocol):
         Args:
             now: the time of the event loop.
         """
-        if self.transport.is_closing():
-            return
         if self._has_stalled(now):
             self.transport.abort()
+        elif self.transport.is_closing():
+            return
+        elif self.pipeline or (self._in_head and not self.is_at_rest()):
+            # Its sender need not send on, and may not be read, before it has the answer before.
+            self._begun = now
         elif self._in_head:
             self._check_head(now)
         elif self._lacks_body():
@@ -142,6 +150,8 @@ class LimitedProtocol(HttpToolsProtocol):
             raise self._fault
         self._make_scope()
         super().on_headers_complete()
+        # Trailers are no headers, and not kept.
+        self.headers = []
         if self._is_beyond or self.delivery.readiness.is_draining:
             self.cycle.keep_alive = False
 
@@ -195,11 +205,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _check_body(self, now: float) -> None:
         limit = self.limits.body_seconds
-        if now - self._begun <= self.limits.header_seconds + limit:
-            return
-        if self.cycle.response_complete:
-            self.transport.close()
-        else:
+        if now - self._begun > self.limits.header_seconds + limit:
             self._refuse(body_too_slow(limit))
 
     def _has_stalled(self, now: float) -> bool:
@@ -212,7 +218,7 @@ class LimitedProtocol(HttpToolsProtocol):
         return self._stalled is not None and now - self._stalled[1] > self.limits.stall_seconds
 
     def _refuse(self, error: PosrefError) -> None:
-        """Answer with a problem, unless another answer is being sent, and close."""
+        """Answer with a problem, unless its request has an answer or one is sent, and close."""
         self._is_refused = True
         if self._may_answer():
             answer, request_id = refusal(error), self.delivery.log.request_id(None)
@@ -227,9 +233,9 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _may_answer(self) -> bool:
         cycle = self.cycle
-        return not self.pipeline and (
-            cycle is None or cycle.response_complete or not cycle.response_started
-        )
+        if self.pipeline or cycle is None:
+            return not self.pipeline
+        return not (cycle.more_body if cycle.response_complete else cycle.response_started)
 
     def _note(self, answer: Answer, request_id: str) -> None:
         """Count and log an answer that no application gave."""

@@ -9,6 +9,7 @@ if sys.platform != "win32":
     import resource
 
 _BACKLOG = 2048
+_TAKEN_A_TURN = 8
 
 # Listeners, pipes, logs, libraries; and connections beyond their number that are let in.
 _OTHER_FILES = 512
@@ -34,6 +35,15 @@ def listen(settings: Settings) -> list[socket.socket]:
             f"cannot listen on {settings.host} (POSREF_HOST), port {settings.port} "
             f"(POSREF_PORT): {error.strerror or error}"
         ) from error
+
+
+def repeated(listeners: list[socket.socket]) -> list[socket.socket]:
+    """Name every listener several times: an event loop takes one connection a turn from each.
+
+    A turn is long where many requests are answered, and whoever comes then would wait for as many
+    turns as others came before (uvloop 0.23).
+    """
+    return [*listeners, *(each.dup() for each in listeners for _ in range(_TAKEN_A_TURN - 1))]
 
 
 def addresses(listeners: list[socket.socket]) -> list[str]:

@@ -17,7 +17,7 @@ from service.delivery.file_turns import file_turn
 from service.delivery.log_lines import LineWriter
 from service.delivery.log_records import configure_logging
 from service.delivery.shared_counts import WorkerSlot
-from service.serving.listening import addresses, allow_files, listen
+from service.serving.listening import addresses, allow_files, listen, repeated
 from service.serving.server import Server
 from service.serving.supervisor import START_FAILED, Supervisor
 from service.settings import Settings
@@ -51,7 +51,7 @@ def _serve(settings: Settings, writer: LineWriter) -> int:
 
 def _serve_alone(settings: Settings, listeners: list[socket.socket], writer: LineWriter) -> int:
     server = Server(create_app(settings, writer=writer), settings)
-    server.run(listeners)
+    server.run(repeated(listeners))
     return 0 if server.started else START_FAILED
 
 
@@ -64,7 +64,7 @@ def _serve_as_one(
     with LineWriter(sys.stderr.fileno(), partial(file_turn, folder / "log.turns")) as writer:
         configure_logging(settings, writer)
         app = create_app(settings, WorkerSlot(folder, slot), writer)
-        Server(app, settings, line).run(listeners)
+        Server(app, settings, line).run(repeated(listeners))
 
 
 def _end_quietly() -> None:

@@ -1,6 +1,7 @@
 """One process that serves: its signals, its drain, its watch over connections."""
 
 import asyncio
+import gc
 import signal
 import socket
 from collections.abc import Iterator
@@ -66,6 +67,9 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to serve, and to listen to whoever started this process."""
         await super().startup(sockets)
+        # What is there now stays: looking for garbage among it holds the loop for 60 ms and more.
+        gc.collect()
+        gc.freeze()
         if self._line is not None:
             self._line.setblocking(False)
             asyncio.get_running_loop().add_reader(self._line, self._left_alone)
@@ -90,6 +94,9 @@ class Server(uvicorn.Server):
         """Let whoever started this process know that the event loop turns."""
         try:
             line.send(b".")
+        except BlockingIOError:
+            # It has been stopped, or is slow: it hears of this process later.
+            return
         except OSError:
             self.drain()
 

@@ -71,6 +71,7 @@ class Supervisor:
         self._workers: list[_Worker] = []
         self._told: list[int] = []
         self._failed_starts = 0
+        self._looked_at = monotonic()
 
     def run(self) -> int:
         """Serve; returns the exit code."""
@@ -103,14 +104,22 @@ class Supervisor:
     def _look(self) -> None:
         """Wait a little, for a process to end at most, and replace those that have."""
         connection.wait([worker.process.sentinel for worker in self._workers], _LOOK_SECONDS)
+        has_slept = self._has_slept()
         for worker in self._workers:
             worker.listen()
+            if has_slept:
+                worker.heard_at = monotonic()
             if worker.is_stuck:
                 _log.error("a process stands still and is replaced: %s", worker.process.pid)
                 worker.send(signal.SIGKILL)
                 worker.process.join()
             if not worker.process.is_alive() and not self._told:
                 self._replace(worker)
+
+    def _has_slept(self) -> bool:
+        """Tell whether this process stood still: a machine that is paused stops all of them."""
+        before, self._looked_at = self._looked_at, monotonic()
+        return self._looked_at - before > _STANDSTILL_SECONDS / 2
 
     def _replace(self, worker: _Worker) -> None:
         worker.process.join()
@@ -125,7 +134,12 @@ class Supervisor:
             self._workers[worker.slot] = self._started(worker.slot)
 
     def _end(self) -> int:
-        """Let every process end; passes on what it is told meanwhile."""
+        """Let every process end; passes on what it is told meanwhile.
+
+        Its own sockets go first: while any is open, connections come that nobody takes.
+        """
+        for listener in self._listeners:
+            listener.close()
         told = self._told or [signal.SIGTERM]
         limit_seconds = self._settings.drain_seconds + self._settings.shutdown_seconds
         deadline = monotonic() + limit_seconds + _MARGIN_SECONDS

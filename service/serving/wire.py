@@ -13,6 +13,7 @@ from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from service.delivery.cache import Built
 from service.delivery.warm import Finished, Spelling
+from service.errors import PosrefError
 from service.serving.connection import LimitedProtocol
 
 _STATUS_LINE = b"HTTP/1.1 200 OK\r\n"
@@ -57,9 +58,7 @@ class FinishedAnswersProtocol(LimitedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell the request that is being answered; uvicorn only tells the one that came last."""
-        if self._running is not None and not self._running.response_complete:
-            self._running.disconnected = True
-            self._running.message_event.set()
+        self._break_off()
         super().connection_lost(exc)
 
     def on_headers_complete(self) -> None:
@@ -88,6 +87,15 @@ class FinishedAnswersProtocol(LimitedProtocol):
         finished.tally.count(len(built.body), seconds)
         if finished.told is not None:
             log.write(finished.told, request_id, self.client, seconds, self._forwarded_for)
+
+    def _refuse(self, error: PosrefError) -> None:
+        self._break_off()
+        super()._refuse(error)
+
+    def _break_off(self) -> None:
+        if self._running is not None and not self._running.response_complete:
+            self._running.disconnected = True
+            self._running.message_event.set()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._running = cycle

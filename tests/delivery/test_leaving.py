@@ -154,3 +154,36 @@ def test_what_was_made_is_not_stopped() -> None:
         assert (builder.begun, builder.stopped, cache.hits) == (1, 0, 1)
 
     asyncio.run(scenario())
+
+
+def test_who_comes_in_the_moment_in_which_a_build_has_been_stopped_begins_another() -> None:
+    async def scenario() -> None:
+        askers, cache = Askers(), BodyCache(10_000)
+        tries = 0
+
+        async def build() -> Built:
+            await asyncio.Event().wait()
+            return BUILT
+
+        def get() -> Awaitable[Built]:
+            nonlocal tries
+            tries += 1
+            # Without letting the event loop turn it would be tried for ever.
+            assert tries < 10
+            return cache.get("key", lambda: askers.make("key", build))
+
+        first = asyncio.create_task(askers.wait("key", get))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        first.cancel()
+        await asyncio.sleep(0)
+        second = asyncio.create_task(askers.wait("key", get))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        second.cancel()
+        (_, ended) = await asyncio.gather(first, second, return_exceptions=True)
+
+        assert isinstance(ended, asyncio.CancelledError)
+        assert cache.builds == 2
+
+    asyncio.run(scenario())

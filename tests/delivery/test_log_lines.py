@@ -183,3 +183,16 @@ def test_names_that_have_no_bytes_do_not_end_the_log(pipe: tuple[int, int]) -> N
         write(writer, "\udcff é\n")
 
     assert os.read(pipe[0], 100) == "? é\n".encode()
+
+
+def test_a_call_that_comes_when_its_line_has_been_written_does_not_end_the_writer(
+    pipe: tuple[int, int],
+) -> None:
+    reading, writing = pipe
+    with LineWriter(writing) as writer:
+        # As a thread does that is held up between its line and its call.
+        writer._called.set()
+        sleep(0.2)
+        write(writer, "line\n")
+        assert writer._thread.is_alive()
+        assert os.read(reading, 100) == b"line\n"

@@ -256,7 +256,7 @@ async def take_lane(workers: Workers, stuck: Stuck, lane: str) -> asyncio.Task[o
     return drawing
 
 
-@pytest.mark.parametrize(
+WHATEVER_IS_ASKED = pytest.mark.parametrize(
     ("ask", "lane"),
     [
         (ask_for_work, "long"),
@@ -266,6 +266,9 @@ async def take_lane(workers: Workers, stuck: Stuck, lane: str) -> asyncio.Task[o
         (ask_for_a_drawing, "drawing"),
     ],
 )
+
+
+@WHATEVER_IS_ASKED
 def test_what_comes_to_a_full_line_is_refused_and_what_waits_there_is_done(
     ask: Callable[[Workers], Awaitable[None]], lane: str
 ) -> None:
@@ -287,16 +290,7 @@ def test_what_comes_to_a_full_line_is_refused_and_what_waits_there_is_done(
         asyncio.run(scenario(workers))
 
 
-@pytest.mark.parametrize(
-    ("ask", "lane"),
-    [
-        (ask_for_work, "long"),
-        (ask_for_short_work, "short"),
-        (ask_for_a_stream, "long"),
-        (ask_for_a_body, "long"),
-        (ask_for_a_drawing, "drawing"),
-    ],
-)
+@WHATEVER_IS_ASKED
 def test_what_has_waited_too_long_is_refused(
     ask: Callable[[Workers], Awaitable[None]], lane: str
 ) -> None:

@@ -4,6 +4,7 @@ import asyncio
 from functools import partial
 
 import orjson
+import pytest
 
 from service.serving.connection import LimitedProtocol
 from tests.serving.connections import ENDLESS, NPY, PLAIN, Connection, run, until
@@ -285,5 +286,83 @@ def test_a_refusal_is_counted() -> None:
         counted = connection.delivery.metrics.exposition(None)[0].decode()
 
         assert 'status="400"' in counted
+
+    run(scenario)
+
+
+def test_a_reader_that_takes_nothing_of_its_last_answer_is_dropped() -> None:
+    async def scenario(connection: Connection) -> None:
+        connection.reader._limit = 0  # type: ignore[attr-defined]
+        whole = PLAIN.replace(NPY, "/encoding.npy?seq_len=1000&d_model=512")
+        connection.writer.write(whole.replace("Host", "Connection: close\r\nHost").encode())
+        protocol = await connection.protocol()
+        await until(protocol.transport.is_closing)
+        await asyncio.sleep(0.5)
+        await checked_after(connection, 0)
+        assert connection.state.connections
+
+        await checked_after(connection, 61)
+
+        await until(lambda: not connection.state.connections)
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("rest", ["GET /livez HT", f"{POST}Content-Length: 9\r\n\r\n1"])
+def test_who_waits_for_an_answer_need_not_send_the_next_request_meanwhile(rest: str) -> None:
+    async def scenario(connection: Connection) -> None:
+        connection.writer.write((PLAIN.replace(NPY, ENDLESS) + LIVE + rest).encode())
+        protocol = await connection.protocol()
+        await until(lambda: len(protocol.pipeline) > 0)
+
+        await checked_after(connection, 3600)
+
+        assert not protocol.transport.is_closing()
+
+    run(scenario)
+
+
+def test_garbage_behind_waiting_requests_stops_the_one_that_runs(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scenario(connection: Connection) -> None:
+        connection.writer.write((PLAIN.replace(NPY, ENDLESS) + LIVE).encode())
+        await connection.reader.readuntil(b"\r\n\r\n")
+        protocol = await connection.protocol()
+        protocol.data_received(b"GARBAGE\r\n\r\n")
+
+        assert b"HTTP/1.1" not in await asyncio.wait_for(connection.reader.read(), 30)
+        async with asyncio.timeout(10):
+            await asyncio.gather(*connection.state.tasks)
+
+    run(scenario)
+
+    assert "Exception in ASGI application" not in caplog.text
+
+
+def test_trailers_are_no_headers_and_have_their_limit() -> None:
+    async def scenario(connection: Connection) -> None:
+        chunked = f"{POST}Transfer-Encoding: chunked\r\n\r\n1\r\n{{\r\n0\r\n"
+        connection.writer.write(chunked.encode())
+        protocol = await connection.protocol()
+        await until(lambda: protocol.cycle is not None)
+        headers = list(protocol.cycle.scope["headers"])
+        for _ in range(3):
+            connection.writer.write(b"a: b\r\n" * 150)
+            await asyncio.sleep(0.05)
+        await refused(connection, "", 431, "headers-too-large")
+
+        assert protocol.cycle.scope["headers"] == headers
+
+    run(scenario, max_head_bytes=1024, max_url_bytes=1024)
+
+
+def test_a_request_that_has_an_answer_gets_no_other() -> None:
+    async def scenario(connection: Connection) -> None:
+        chunked = POST.replace("json", "pdf") + "Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n"
+        assert (await connection.answer(chunked))[0].split()[1] == "415"
+        connection.writer.write(b"GARBAGE\r\n\r\n")
+
+        assert await connection.is_closed()
 
     run(scenario)

@@ -1,12 +1,14 @@
 """Sockets to listen on, and room for connections."""
 
+import asyncio
 import resource
 import socket
-from contextlib import closing
+from contextlib import ExitStack, closing
 
 import pytest
+import uvloop
 
-from service.serving.listening import CannotListen, addresses, allow_files, listen
+from service.serving.listening import CannotListen, addresses, allow_files, listen, repeated
 from service.settings import default_settings
 
 
@@ -64,3 +66,39 @@ def test_room_that_cannot_be_made_is_told() -> None:
         assert allow_files(wanted) == 512
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+async def taken_in_two_turns(listeners: list[socket.socket], waiting: int) -> int:
+    """Let clients connect, and tell how many connections two turns of the event loop take."""
+    taken: list[asyncio.BaseTransport] = []
+
+    class Protocol(asyncio.Protocol):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            taken.append(transport)
+
+    loop, address = asyncio.get_running_loop(), listeners[0].getsockname()
+    servers = [await loop.create_server(Protocol, sock=each) for each in listeners]
+    with ExitStack() as clients:
+        for _ in range(waiting):
+            clients.enter_context(closing(socket.create_connection(address)))
+        for _ in range(4):
+            await asyncio.sleep(0)
+        count = len(taken)
+        for transport in taken:
+            transport.close()
+        for server in servers:
+            server.close()
+            await server.wait_closed()
+    return count
+
+
+def test_a_turn_of_the_event_loop_takes_several_connections() -> None:
+    (listener,) = listen(default_settings().model_copy(update={"port": 0}))
+    listeners = repeated([listener])
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        count = runner.run(taken_in_two_turns(listeners, 40))
+    for each in listeners:
+        each.close()
+
+    assert count > 10

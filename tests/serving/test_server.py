@@ -4,7 +4,7 @@ import asyncio
 import signal
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import httpx
@@ -153,3 +153,19 @@ def test_connections_are_held_to_their_limits_meanwhile() -> None:
         writer.close()
 
     run(scenario, header_seconds=1)
+
+
+def test_whoever_started_it_may_be_stopped_for_a_while() -> None:
+    ours, its = socket.socketpair()
+    its.setblocking(False)
+    with suppress(BlockingIOError):
+        while its.send(b"." * 4096):
+            continue
+
+    async def scenario(served: Serving) -> None:
+        served.server._watch()
+
+        assert (await served.http.get("/readyz")).status_code == httpx.codes.OK
+
+    with ours, its:
+        run(scenario, its)

@@ -146,3 +146,48 @@ def test_one_that_does_not_end_is_ended(tmp_path: Path, monkeypatch: pytest.Monk
 
     assert code == 1
     assert not any(is_running(each) for slot in range(2) for each in started(tmp_path, slot))
+
+
+def test_a_pause_of_all_of_them_is_not_taken_for_a_standstill(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "_STANDSTILL_SECONDS", 2.0)
+    # Signals are handled in the thread of the supervisor, which does nothing else meanwhile.
+    before = signal.signal(signal.SIGUSR1, lambda *_: time.sleep(3))
+
+    def tell_all(sig: signal.Signals) -> None:
+        for slot in range(2):
+            os.kill(started(tmp_path, slot)[0], sig)
+
+    def meanwhile() -> None:
+        wait_until(lambda: all(started(tmp_path, slot) for slot in range(2)))
+        time.sleep(0.5)
+        tell_all(signal.SIGSTOP)
+        # What they sent before is heard now, and not after the pause.
+        time.sleep(0.5)
+        os.kill(os.getpid(), signal.SIGUSR1)
+        time.sleep(3.5)
+        tell_all(signal.SIGCONT)
+        time.sleep(0.5)
+
+    try:
+        assert supervised(tmp_path, serve, meanwhile) == 0
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert all(len(started(tmp_path, slot)) == 1 for slot in range(2))
+
+
+def test_nobody_is_connected_to_processes_that_have_ended(tmp_path: Path) -> None:
+    listener = socket.create_server(("127.0.0.1", 0))
+    running = Supervisor(TWO, [listener], tmp_path, serve)
+
+    def tell() -> None:
+        wait_until(lambda: all(started(tmp_path, slot) for slot in range(2)))
+        running._tell(signal.SIGTERM, None)
+
+    telling = threading.Thread(target=tell)
+    telling.start()
+    assert running.run() == 0
+    telling.join()
+
+    assert listener.fileno() == -1

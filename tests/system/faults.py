@@ -29,7 +29,10 @@ def children_of(pid: int) -> set[int]:
 
 
 def _command(pid: int) -> bytes:
-    return Path(f"/proc/{pid}/cmdline").read_bytes()
+    # It may end between being listed and being looked at.
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b""
 
 
 def clients_of(pid: int, port: int) -> set[int]:

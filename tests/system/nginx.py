@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 import httpx
@@ -37,6 +38,7 @@ http {{
 """
 _STOP_SECONDS = 60
 _ANSWER_SECONDS = 60
+_STARTS = count(1)
 
 
 @dataclass(frozen=True)
@@ -158,6 +160,11 @@ def _running(folder: Path, port: int) -> Iterator[Edge]:
             yield edge
         finally:
             _stop(process)
+
+
+def unseen(target: str) -> str:
+    """Spell a target as nobody has before."""
+    return f"{target}&start={next(_STARTS)}"
 
 
 def check(folder: Path) -> None:

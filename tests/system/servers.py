@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,13 +53,7 @@ class Server:
 
     def count(self, name: str, **labels: str) -> int:
         """Sum those of the server's own counts that have a name and labels."""
-        families = text_string_to_metric_families(self.get("/metrics").text)
-        samples = [sample for family in families for sample in family.samples]
-        return sum(
-            int(sample.value)
-            for sample in samples
-            if sample.name == name and labels.items() <= sample.labels.items()
-        )
+        return counted(self.url(""), name, labels)
 
     def memory_bytes(self, line: str) -> int:
         """Read a line of the process's status: VmRSS, or VmHWM for the peak of that."""
@@ -88,6 +82,17 @@ class Server:
             return self.get("/readyz").is_success
         except httpx.TransportError:
             return False
+
+
+def counted(url: str, name: str, labels: Mapping[str, str]) -> int:
+    """Sum those of the counts of a server that have a name and labels."""
+    text = httpx.get(f"{url}/metrics", timeout=_ANSWER_SECONDS, trust_env=False).text
+    samples = [each for family in text_string_to_metric_families(text) for each in family.samples]
+    return sum(
+        int(sample.value)
+        for sample in samples
+        if sample.name == name and labels.items() <= sample.labels.items()
+    )
 
 
 @contextmanager

@@ -1,16 +1,15 @@
 """The compose stack with the edge and its replicas, in an engine of the tests' own."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import httpx
-from prometheus_client.parser import text_string_to_metric_families
 
 from tests.system.engine import Engine, import_edge
 from tests.system.processes import free_port, wait_until
-from tests.system.servers import ROOT
+from tests.system.servers import ROOT, counted
 
 PROJECT = "posref-edge-test"
 
@@ -57,7 +56,7 @@ class Stack:
 
     def counts(self, name: str, **labels: str) -> list[int]:
         """Give a count of each replica."""
-        return [_count(url, name, labels) for url in self.replica_urls()]
+        return [counted(url, name, labels) for url in self.replica_urls()]
 
     def restart(self, container: str) -> None:
         """Restart a container, and wait until it is healthy again."""
@@ -67,16 +66,6 @@ class Stack:
     def _is_healthy(self, container: str) -> bool:
         state = json.loads(self.engine.docker("inspect", "--format={{json .State}}", container))
         return bool(state["Health"]["Status"] == "healthy")
-
-
-def _count(url: str, name: str, labels: Mapping[str, str]) -> int:
-    text = httpx.get(f"{url}/metrics", timeout=_ANSWER_SECONDS, trust_env=False).text
-    samples = [each for family in text_string_to_metric_families(text) for each in family.samples]
-    return sum(
-        int(sample.value)
-        for sample in samples
-        if sample.name == name and labels.items() <= sample.labels.items()
-    )
 
 
 @contextmanager

@@ -4,11 +4,11 @@ import http.client
 import json
 import os
 import signal
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.system.faults import workers_of
 from tests.system.processes import wait_until
 from tests.system.servers import Server, running
 
@@ -16,20 +16,6 @@ pytestmark = pytest.mark.system
 
 NPY = "/encoding.npy?seq_len=4&d_model=4"
 REQUESTS = 200
-
-
-def workers_of(server: Server) -> list[int]:
-    """Number the processes that answer."""
-    pid = server.process.pid
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [int(child) for child in children if b"spawn_main" in command_of(child)]
-
-
-def command_of(pid: str) -> bytes:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except FileNotFoundError:
-        return b""
 
 
 def asked(server: Server, target: str, **headers: str) -> str:
@@ -62,7 +48,7 @@ def test_counts_are_of_all_processes_and_outlive_each_of_them() -> None:
         assert 1 <= server.count("posref_builds_total") <= 2
         assert server.count("posref_answer_seconds_count", path="/encoding.{extension}") == REQUESTS
 
-        killed = workers_of(server)[0]
+        killed = min(workers_of(server))
         os.kill(killed, signal.SIGKILL)
         wait_until("it is gone", lambda: killed not in workers_of(server))
         wait_until("another has its place", lambda: server.count("posref_workers") == 2)

@@ -5,17 +5,11 @@ from collections.abc import Iterator
 import pytest
 
 from tests.system.chromium import Page, opened
-from tests.system.servers import Server, running
+from tests.system.servers import Server
 
 pytestmark = pytest.mark.system
 
 HOST = "posref.test"
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with running() as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

@@ -2,43 +2,22 @@
 
 import json
 import re
-from collections.abc import Iterator
-from itertools import count
 
 import httpx
 import pytest
 
-from tests.system import nginx
-from tests.system.nginx import Edge
+from tests.system.nginx import Edge, unseen
 from tests.system.processes import wait_until
-from tests.system.servers import MIB, Server, running
+from tests.system.servers import MIB, Server
 
 pytestmark = pytest.mark.system
 
 TEXT = "/encoding.json?seq_len=300&d_model=64&revision=1"
 BINARY = "/encoding.npy?seq_len=300&d_model=64&revision=1"
 PRIVATE = "/encoding?seq_len=300&d_model=64"
-HUGE = f"/encoding.npy?seq_len={2**30}&d_model=512&revision=1"
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with running() as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def edge(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Edge]:
-    with nginx.before([server], tmp_path_factory.mktemp("edge")) as edge:
-        yield edge
-
-
-STARTS = count(1)
-
-
-def unseen(target: str) -> str:
-    """Spell a target as nobody has before."""
-    return f"{target}&start={next(STARTS)}"
+HUGE = f"/encoding.npy?seq_len={2**28}&d_model=512&revision=1"
+TOO_LONG = f"/encoding.npy?seq_len={2**30}&d_model=512&revision=1"
+KEPT_BYTES = 10_000_000
 
 
 @pytest.mark.parametrize("target", [TEXT, BINARY, TEXT.replace("json", "csv")])
@@ -61,7 +40,8 @@ def test_an_answer_is_that_of_posref_and_is_asked_for_once(
 def test_head_is_get_without_its_body(edge: Edge, target: str) -> None:
     whole, head = edge.get(target), edge.head(target)
 
-    own = {"date", "x-cache", "x-request-id"}
+    # The digest is known where the whole is made.
+    own = {"date", "x-cache", "x-request-id", "repr-digest"}
     assert head.content == b""
     assert {k: v for k, v in head.headers.items() if k not in own} == {
         k: v for k, v in whole.headers.items() if k not in own
@@ -154,6 +134,7 @@ def test_an_unusable_request_id_is_replaced(edge: Edge, given: str) -> None:
 
 
 def test_every_request_is_a_line_of_json_in_the_log(edge: Edge) -> None:
+    edge.get(TEXT, Accept_Encoding="identity")
     answer = edge.get(TEXT, X_Request_Id="found-in-the-log", Accept_Encoding="identity")
 
     wait_until("the request is in the log", lambda: "found-in-the-log" in edge.requests())
@@ -189,3 +170,48 @@ def test_a_huge_table_that_is_read_whole_is_not_kept(server: Server, edge: Edge)
 
     assert whole == server.range(HUGE, 0, asked - 1)
     assert edge.kept_bytes() - before < 8 * MIB
+
+
+def test_a_table_longer_than_any_answer_is_refused_whole_and_answered_in_parts(
+    server: Server, edge: Edge
+) -> None:
+    whole, part = edge.get(TOO_LONG), edge.get(TOO_LONG, Range="bytes=0-127")
+
+    assert (whole.status_code, whole.content) == (413, server.get(TOO_LONG).content)
+    assert (part.status_code, part.content) == (206, server.range(TOO_LONG, 0, 127))
+
+
+@pytest.mark.parametrize(
+    ("first", "length", "is_kept"),
+    [
+        (0, KEPT_BYTES, True),
+        (5, KEPT_BYTES, True),
+        (9_999_990, 20, True),
+        (9 * KEPT_BYTES, KEPT_BYTES, True),
+        (2**38 + 3 * KEPT_BYTES, KEPT_BYTES, True),
+        (10**8 - 10, 20, False),
+        (2**38, 2 * KEPT_BYTES, False),
+        (123_456, 10**8, False),
+        (12_345, 10**8, False),
+    ],
+)
+def test_short_parts_are_kept_and_long_ones_pass(
+    server: Server, edge: Edge, first: int, length: int, is_kept: bool
+) -> None:
+    spelled = f"bytes={first}-{first + length - 1}"
+
+    answers = [edge.get(HUGE, Range=spelled) for _ in range(2)]
+
+    assert {answer.status_code for answer in answers} == {httpx.codes.PARTIAL_CONTENT}
+    assert {len(answer.content) for answer in answers} == {length}
+    assert answers[0].content == answers[1].content == server.range(HUGE, first, first + length - 1)
+    assert answers[1].headers["X-Cache"] == ("HIT" if is_kept else "NONE")
+
+
+def test_digits_in_common_do_not_make_a_long_part_a_short_one(edge: Edge) -> None:
+    for spelled in ("bytes=12345-123459999999", "bytes=1-100000000", "bytes=100-1009999999"):
+        with httpx.stream(
+            "GET", edge.url(HUGE), headers={"Range": spelled}, timeout=60, trust_env=False
+        ) as answer:
+            assert answer.status_code == httpx.codes.PARTIAL_CONTENT
+            assert answer.headers["X-Cache"] == "NONE"

@@ -1,8 +1,6 @@
 """What the edge of deploy/ refuses, and how it says so; what posref says passes as it is."""
 
 import json
-from collections.abc import Iterator
-from itertools import count
 from pathlib import Path
 
 import httpx
@@ -10,35 +8,15 @@ import pytest
 
 from tests.system import nginx
 from tests.system.connection import connected, spelled
-from tests.system.nginx import Edge
+from tests.system.nginx import Edge, unseen
 from tests.system.processes import free_port
-from tests.system.servers import MIB, Server, running
+from tests.system.servers import MIB, Server
 
 pytestmark = pytest.mark.system
 
 TEXT = "/encoding.json?seq_len=300&d_model=64&revision=1"
 BINARY = "/encoding.npy?seq_len=300&d_model=64&revision=1"
 PRIVATE = "/encoding?seq_len=300&d_model=64"
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with running() as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def edge(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Edge]:
-    with nginx.before([server], tmp_path_factory.mktemp("edge")) as edge:
-        yield edge
-
-
-STARTS = count(1)
-
-
-def unseen(target: str) -> str:
-    """Spell a target as nobody has before."""
-    return f"{target}&start={next(STARTS)}"
 
 
 def problem(answer: httpx.Response) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.system import nginx
-from tests.system.clients import Questions, asking, fresh_tables, kept_tables, ranges, rotations
+from tests.system.clients import CLIENTS_EACH, Questions, asking
 from tests.system.faults import (
     children_of,
     clients_of,
@@ -23,6 +23,7 @@ from tests.system.faults import (
 )
 from tests.system.nginx import Edge
 from tests.system.processes import wait_until
+from tests.system.questions import fresh_tables, kept_tables, ranges, rotations
 from tests.system.servers import MIB, Server, running
 from tests.system.slow import SlowHeads, slow_heads, slow_readers
 
@@ -122,15 +123,16 @@ def test_a_replica_that_is_killed_costs_what_it_was_sending(
             reach("all are answered", back_seen.asked_again(KINDS, 8))
             tell(f"it comes back: {back_seen}")
 
-    assert not [*seen.wrong, *seen.refused, *seen.broken, *seen.closed]
-    assert set(seen.cut.values()) <= {"range"}
+    assert not [*seen.wrong, *seen.refused, *seen.closed]
+    # What it had begun to send, to each client one answer at most.
+    assert len(seen.ended_ports) <= len(KINDS) * CLIENTS_EACH
     assert not [*back_seen.wrong, *back_seen.refused, *back_seen.broken, *back_seen.cut]
 
 
 def test_a_replica_that_hangs_costs_time_and_no_answer(
     server: Server, tell: Tell, tmp_path: Path
 ) -> None:
-    changes = {"proxy_read_timeout 120s": "proxy_read_timeout 5s"}
+    changes = {"proxy_read_timeout 30s": "proxy_read_timeout 5s"}
     with running() as other, nginx.before([server, other], tmp_path, changes=changes) as edge:
         with asking(edge.port, of_every_kind(server), 2) as seen:
             reach("all are answered", seen.asked_again(KINDS, 4))
@@ -138,7 +140,8 @@ def test_a_replica_that_hangs_costs_time_and_no_answer(
                 reach("all are answered meanwhile", seen.asked_again(KINDS, 8))
         tell(str(seen))
 
-    assert not [*seen.wrong, *seen.refused, *seen.broken, *seen.closed]
+    assert not [*seen.wrong, *seen.refused, *seen.closed]
+    assert len(seen.ended_ports) <= len(KINDS) * 2
 
 
 def test_a_full_disk_at_the_edge_costs_what_is_not_kept_and_passes(

@@ -210,9 +210,10 @@ def test_the_edge_is_that_of_compose(edge: Document) -> None:
 def test_the_edge_is_given_room_for_all_that_it_keeps(objects: Objects, edge: Document) -> None:
     (volume,) = [found["emptyDir"] for found in edge["volumes"] if "emptyDir" in found]
     (container,) = edge["containers"]
-    (kept,) = re.findall(r"max_size=(\d+)g", objects.texts()["cache.conf"])
+    rules = objects.texts()["cache.conf"]
+    (kept,), (coming,) = (re.findall(rf"{name}=(\d+)g", rules) for name in ("max_size", "min_free"))
 
-    assert int(kept) * GIB < bytes_of(volume["sizeLimit"])
+    assert (int(kept) + int(coming)) * GIB < bytes_of(volume["sizeLimit"])
     limit = container["resources"]["limits"]["ephemeral-storage"]
     assert bytes_of(volume["sizeLimit"]) < bytes_of(limit)
 

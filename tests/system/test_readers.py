@@ -12,7 +12,7 @@ import pytest
 from fsspec.implementations.http import HTTPFileSystem
 from numpy.lib import format as npy
 
-from tests.system.servers import KIB, Server, posref_get, running
+from tests.system.servers import KIB, Server, posref_get
 
 pytestmark = pytest.mark.system
 
@@ -22,12 +22,6 @@ TABLE_BYTES = 128 + 2**31 * WIDTH * 4
 ROPE = f"/rope.safetensors?seq_len={2**34}&head_dim=128&pack=half&dtype=bfloat16"
 FIRST, ROWS = 1_234_567_891, 64
 AHEAD_BYTES = 64 * KIB
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with running() as server:
-        yield server
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import pytest
 from tests.system import nginx
 from tests.system.nginx import Edge
 from tests.system.processes import wait_until
-from tests.system.servers import MIB, Server, running
+from tests.system.servers import MIB, Server
 
 pytestmark = pytest.mark.system
 
@@ -30,12 +30,6 @@ PARTS = {
     "the last bytes": (HUGE_BYTES - 130, HUGE_BYTES - 1),
     "past the end": (HUGE_BYTES - 10, HUGE_BYTES + 10),
 }
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with running() as server:
-        yield server
 
 
 @pytest.fixture(scope="module")

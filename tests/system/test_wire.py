@@ -31,12 +31,6 @@ POST = (
 ROUNDABOUT = 'If-None-Match: "x"'
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with running() as server:
-        yield server
-
-
 @pytest.fixture
 def connection(server: Server) -> Iterator[Connection]:
     with connected(server.port) as connection:

@@ -1,0 +1,120 @@
+"""What the clients ask for: warm, cold, parts, arrays to rotate; in an order made by a seed."""
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+WARM, COLD, RANGE, APPLY = KINDS = ("warm", "cold", "range", "apply")
+SHARES = (50, 20, 20, 10)
+"""How many requests of a hundred are of each kind."""
+
+KIB, MIB = 2**10, 2**20
+
+HUGE = "/encoding.npy?seq_len=1099511627776&d_model=512"
+HUGE_BYTES = 128 + 2**40 * 512 * 4
+
+# Bytes of a cold or partial answer are made again after the run, which takes as long once more.
+_SAMPLED_SHARE = 1 / 20
+_POSITIONS = 2**61
+_LONGEST_PAUSE_SECONDS = 60.0
+
+# Each with what makes it one that nobody asked for before, and how many of a hundred it is.
+_COLD: Sequence[tuple[int, str, int | None]] = (
+    (30, "/encoding.npy?seq_len=4&d_model=4&start={}", 128 + 4 * 4 * 4),
+    (15, "/encoding.json?seq_len=8&d_model=16&start={}", None),
+    (20, "/encoding.npy?seq_len=50&d_model=512&start={}", 128 + 50 * 512 * 4),
+    (10, "/encoding.npy?seq_len=50&d_model=512&base={}", 128 + 50 * 512 * 4),
+    (10, "/rope.safetensors?seq_len=128&head_dim=128&start={}", None),
+    (8, "/encoding.json?seq_len=50&d_model=512&start={}", None),
+    (4, "/encoding.npy?seq_len=1024&d_model=768&start={}", 128 + 1024 * 768 * 4),
+    (3, "/encoding.json?seq_len=512&d_model=512&start={}", None),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some bytes of what a URL names; ``stop`` is None where there is no end but its own."""
+
+    target: str
+    start: int = 0
+    stop: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request and what is known of its answer.
+
+    Attributes:
+        kind: one of KINDS.
+        request: all its bytes.
+        status: that of the answer.
+        length_bytes: of the answer's body, where that is known.
+        body: the answer's body, where that is known.
+        sampled: what the body is to be held against after the run, if anything.
+    """
+
+    kind: str
+    request: bytes
+    status: int = 200
+    length_bytes: int | None = None
+    body: bytes | None = field(default=None, repr=False)
+    sampled: Part | None = None
+
+
+def get(target: str, *headers: str) -> bytes:
+    """Spell a request for what a URL names."""
+    return "\r\n".join([f"GET {target} HTTP/1.1", "Host: posref", *headers, "", ""]).encode()
+
+
+def post(target: str, media_type: str, body: bytes) -> bytes:
+    """Spell a request with a body."""
+    lines = [f"POST {target} HTTP/1.1", "Host: posref", f"Content-Type: {media_type}"]
+    return "\r\n".join([*lines, f"Content-Length: {len(body)}", "", ""]).encode() + body
+
+
+class Mix:
+    """Requests without end.
+
+    Args:
+        known: requests whose answers are known, warm ones and such as are never kept.
+        seed: says which come, in which order.
+    """
+
+    def __init__(self, known: Sequence[Asked], seed: int) -> None:
+        self._random = random.Random(seed)
+        self._warm = [asked for asked in known if asked.kind == WARM]
+        self._apply = [asked for asked in known if asked.kind == APPLY]
+        self._makers: dict[str, Callable[[], Asked]] = {
+            WARM: lambda: self._random.choice(self._warm),
+            COLD: self._cold,
+            RANGE: self._range,
+            APPLY: lambda: self._random.choice(self._apply),
+        }
+
+    def next(self) -> Asked:
+        """Make the next request."""
+        (kind,) = self._random.choices(KINDS, SHARES)
+        return self._makers[kind]()
+
+    def pause(self, mean_seconds: float) -> float:
+        """Make the next pause, such as people leave whom nothing holds together.
+
+        It is shorter than servers keep idle connections: whoever asks just then is turned away.
+        """
+        return min(self._random.expovariate(1 / mean_seconds), _LONGEST_PAUSE_SECONDS)
+
+    def _cold(self) -> Asked:
+        shares = [share for share, _, _ in _COLD]
+        ((_, template, length_bytes),) = self._random.choices(_COLD, shares)
+        target = template.format(self._random.randrange(20_000, _POSITIONS))
+        return Asked(COLD, get(target), 200, length_bytes, sampled=self._sample(Part(target)))
+
+    def _range(self) -> Asked:
+        size_bytes = round(64 * KIB * 16 ** self._random.random())
+        start = self._random.randrange(HUGE_BYTES - size_bytes)
+        stop = start + size_bytes
+        request = get(HUGE, f"Range: bytes={start}-{stop - 1}")
+        return Asked(RANGE, request, 206, size_bytes, sampled=self._sample(Part(HUGE, start, stop)))
+
+    def _sample(self, part: Part) -> Part | None:
+        return part if self._random.random() < _SAMPLED_SHARE else None

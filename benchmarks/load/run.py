@@ -1,0 +1,115 @@
+"""A run: a server probed alone, with a crowd, and alone again."""
+
+import multiprocessing
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing.pool import Pool
+
+from benchmarks.load import crowd, prober
+from benchmarks.load.asked import Asked, get
+from benchmarks.load.known import PROBED, known_requests, table_target
+from benchmarks.load.plan import Plan
+from benchmarks.load.prober import Probed, Target
+from benchmarks.load.tally import Tally, together
+from benchmarks.load.watch import Watch, watching
+
+BESIDE = "beside: "
+"""What the names of answers of a server begin with that only the prober asks."""
+
+_GRACE_SECONDS = 180.0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run gave.
+
+    Attributes:
+        start: when the crowd came, in seconds of the monotonic clock.
+        tally: what it got.
+        before, during, after: what single warm answers took, before, while and after it asked.
+        watch: the server, all the while.
+    """
+
+    plan: Plan
+    start: float
+    tally: Tally
+    before: Probed
+    during: Probed
+    after: Probed
+    watch: Watch
+
+    @property
+    def stop(self) -> float:
+        return self.start + self.plan.seconds
+
+    @property
+    def trouble(self) -> list[str]:
+        """Everything that must not be."""
+        counted = [f"{kind}: {what}: {n}" for (kind, what), n in self.tally.trouble.items()]
+        probed = [*self.before.trouble, *self.during.trouble, *self.after.trouble]
+        return counted + probed
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Attributes: a server that the crowd asks, and one beside it that only the prober asks."""
+
+    port: int
+    pid: int
+    beside_port: int | None = None
+
+
+def run(server: Measured, plan: Plan) -> Outcome:
+    """Measure a server; raises BenchmarkFailed where it answers wrongly before any load."""
+    known = known_requests(server.port)
+    targets = _targets("", server.port, known)
+    if server.beside_port is not None:
+        known_requests(server.beside_port)
+        targets += _targets(BESIDE, server.beside_port, known)
+    shares = list(_shares(server.port, plan, known))
+    with _processes(len(shares)) as (one, many), watching(server.port, server.pid) as watch:
+        before = _probed(one, targets, plan.unloaded_seconds, plan.seed)
+        start = time.monotonic()
+        asking = many.map_async(crowd.ask, shares, chunksize=1)
+        during = _probed(one, targets, plan.seconds, plan.seed)
+        tally = together(asking.get(_GRACE_SECONDS))
+        after = _probed(one, targets, plan.unloaded_seconds, plan.seed)
+    tally.check_samples()
+    return Outcome(plan, start, tally, before, during, after, watch)
+
+
+@contextmanager
+def _processes(generators: int) -> Iterator[tuple[Pool, Pool]]:
+    """Start a process that probes, and those of the crowd, which let it go before."""
+    spawning = multiprocessing.get_context("spawn")
+    ready = spawning.Barrier(generators + 1)
+    with spawning.Pool(1) as one, spawning.Pool(generators, crowd.give_way, (ready,)) as many:
+        ready.wait(_GRACE_SECONDS)
+        yield one, many
+        for pool in (one, many):
+            pool.terminate()
+            pool.join()
+
+
+def _probed(pool: Pool, targets: Sequence[Target], seconds: float, seed: int) -> Probed:
+    probing = pool.apply_async(prober.probe, (targets, seconds, seed))
+    return probing.get(seconds + _GRACE_SECONDS)
+
+
+def _shares(port: int, plan: Plan, known: Sequence[Asked]) -> Iterator[crowd.Share]:
+    for number in range(plan.generators):
+        rest = plan.connections % plan.generators
+        connections = plan.connections // plan.generators + (number < rest)
+        seed = plan.seed * 1000 + number
+        yield crowd.Share(port, connections, plan.seconds, plan.think_seconds, seed, known)
+
+
+def _targets(prefix: str, port: int, known: Sequence[Asked]) -> list[Target]:
+    bodies = {asked.request: asked.body for asked in known}
+    requests = {str(case): get(table_target(case)) for case in PROBED}
+    return [
+        Target(prefix + case, port, request, bodies[request] or b"")
+        for case, request in requests.items()
+    ]

@@ -1,0 +1,120 @@
+"""What a server takes of the machine and says about itself, second by second."""
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+
+import httpx
+from prometheus_client.parser import text_string_to_metric_families
+
+from benchmarks.load.plan import HOST
+
+CACHE_BYTES = "posref_cache_bytes"
+WAITING = "posref_waiting_work"
+WATCHED = (CACHE_BYTES, WAITING, "posref_connections", "posref_held_body_bytes")
+
+_STATED_EVERY = 5
+_KIB = 1024
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One second of a server and of all processes below it.
+
+    Attributes:
+        at: seconds of the monotonic clock.
+        resident_bytes: memory; what processes share is counted once for each.
+        cpu_seconds: since they started.
+    """
+
+    at: float
+    resident_bytes: int
+    cpu_seconds: float
+
+
+@dataclass
+class Watch:
+    """Attributes: seconds, in order, and what the server itself stated, now and then."""
+
+    seen: list[Seen] = field(default_factory=list)
+    stated: list[tuple[float, dict[str, float]]] = field(default_factory=list)
+
+    def resident_bytes(self, start: float, stop: float) -> float:
+        """Give the median between two times."""
+        return median(each.resident_bytes for each in self.seen if start <= each.at <= stop)
+
+    def cores(self, start: float, stop: float) -> float:
+        """Give the processor time taken between two times, as a share of a core's."""
+        seen = [each for each in self.seen if start <= each.at <= stop]
+        return (seen[-1].cpu_seconds - seen[0].cpu_seconds) / (seen[-1].at - seen[0].at)
+
+    def filled_after(self, start: float) -> float | None:
+        """Give the seconds from a time until the cache held nine tenths of what it ever did."""
+        most = max((stated[CACHE_BYTES] for _, stated in self.stated), default=0.0)
+        full = (at for at, stated in self.stated if stated[CACHE_BYTES] >= 0.9 * most)
+        first = next(full, None)
+        return None if first is None else first - start
+
+
+@contextmanager
+def watching(port: int, pid: int) -> Iterator[Watch]:
+    """Watch a server while the context lasts."""
+    watch, is_over = Watch(), threading.Event()
+    thread = threading.Thread(target=_watch, args=(watch, is_over, port, pid))
+    thread.start()
+    try:
+        yield watch
+    finally:
+        is_over.set()
+        thread.join()
+
+
+def look(pid: int) -> Seen:
+    """Read what a process, and all below it, take."""
+    processes = list(_tree(pid))
+    return Seen(
+        time.monotonic(), sum(map(_resident_bytes, processes)), sum(map(_cpu_seconds, processes))
+    )
+
+
+def state(client: httpx.Client) -> dict[str, float]:
+    """Ask a server for its own numbers, each summed over its labels."""
+    text = client.get("/metrics").raise_for_status().text
+    stated = dict.fromkeys(WATCHED, 0.0)
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            if sample.name in stated:
+                stated[sample.name] += sample.value
+    return stated
+
+
+def _watch(watch: Watch, is_over: threading.Event, port: int, pid: int) -> None:
+    with httpx.Client(base_url=f"http://{HOST}:{port}", timeout=60.0, trust_env=False) as client:
+        while not is_over.wait(1.0):
+            watch.seen.append(look(pid))
+            if len(watch.seen) % _STATED_EVERY == 1:
+                watch.stated.append((time.monotonic(), state(client)))
+
+
+def _tree(pid: int) -> Iterator[Path]:
+    process = Path(f"/proc/{pid}")
+    yield process
+    for task in (process / "task").iterdir():
+        for child in (task / "children").read_text(encoding="ascii").split():
+            yield from _tree(int(child))
+
+
+def _resident_bytes(process: Path) -> int:
+    lines = (process / "status").read_text(encoding="utf-8").splitlines()
+    return _KIB * int(dict(line.split(":", 1) for line in lines)["VmRSS"].split()[0])
+
+
+def _cpu_seconds(process: Path) -> float:
+    stat = (process / "stat").read_text(encoding="utf-8")
+    user, system = stat.rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")

@@ -1,0 +1,46 @@
+"""Long answers through the edge: they cost it no memory, however long they are."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.system import nginx
+from tests.system.connection import connected, spelled
+from tests.system.faults import children_of, memory_bytes
+from tests.system.servers import MIB, Server, running
+
+pytestmark = pytest.mark.system
+
+HUGE = f"/encoding.npy?seq_len={2**28}&d_model=512&revision=1"
+LONG = "/encoding.npy?seq_len=400000&d_model=512&revision=1"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with running() as server:
+        yield server
+
+
+@pytest.mark.parametrize(
+    ("target", "headers"),
+    [
+        (HUGE, ()),
+        (LONG, ()),
+        (HUGE, ("Range: bytes=5-",)),
+        (HUGE, ("Range: bytes=5000000000-5400000000",)),
+    ],
+    ids=["huge", "long", "the rest", "a long part"],
+)
+def test_what_is_read_of_a_table_is_not_held(
+    server: Server, tmp_path: Path, target: str, headers: tuple[str, ...]
+) -> None:
+    with nginx.before([server], tmp_path, max_size="64m") as edge:
+        processes = children_of(edge.process.pid)
+        with connected(edge.port) as connection:
+            connection.send(spelled(target, *headers))
+            connection.head()
+            before = memory_bytes(processes)
+            assert connection.received(300 * MIB) == 300 * MIB
+
+            assert memory_bytes(processes) - before <= 16 * MIB
