@@ -10,8 +10,6 @@ import pytest
 from service.delivery.families import Counts
 from service.delivery.shared_counts import MAX_FILE_BYTES, SharedCounts, sharing
 
-LANE = ("short",)
-
 
 def counted(builds: float, kept_bytes: float = 0) -> Counts:
     return {"posref_builds": {(): [builds]}, "posref_cache_bytes": {(): [kept_bytes]}}

@@ -27,9 +27,10 @@ class Answer:
     def header(self, name: str) -> str | None:
         return dict(self.headers).get(name)
 
-    def undated(self) -> list[tuple[str, str]]:
-        """Give the headers that do not say when it was sent."""
-        return [header for header in self.headers if header[0] != "date"]
+    def lasting(self) -> list[tuple[str, str]]:
+        """Give the headers that are not of this one exchange alone, sorted."""
+        own = {"date", "x-request-id"}
+        return sorted(header for header in self.headers if header[0] not in own)
 
 
 class Connection:

@@ -1,0 +1,80 @@
+"""What many ask for: URLs of which few are asked for often and many seldom."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.scaling.ring import Numbers
+
+Shares: TypeAlias = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """URLs by how often they are asked for: Zipf's law.
+
+    Attributes:
+        urls: how many there are.
+        exponent: the n-th is asked for in proportion to 1 ÷ n^exponent.
+        body_bytes: the sizes that there are.
+        size_shares: how many of the URLs have each; independent of how often they are asked for.
+        seed: of all chance.
+        target: how a URL is spelled, with ``{}`` for its number.
+    """
+
+    urls: int
+    exponent: float
+    body_bytes: tuple[int, ...]
+    size_shares: tuple[float, ...]
+    seed: int = 1
+    target: str = "/{}"
+
+    @cached_property
+    def shares(self) -> Shares:
+        """The share of requests that each URL has, the most wanted first."""
+        weights = np.arange(1, self.urls + 1, dtype=np.float64) ** -self.exponent
+        found: Shares = weights / weights.sum()
+        return found
+
+    @cached_property
+    def sizes(self) -> Numbers:
+        """The place in ``body_bytes`` of each URL's size."""
+        chance = np.random.default_rng((self.seed, 1))
+        found: Numbers = chance.choice(len(self.body_bytes), self.urls, p=self.size_shares)
+        return found
+
+    @cached_property
+    def url_bytes(self) -> Numbers:
+        """The size of each URL's body."""
+        found: Numbers = np.array(self.body_bytes, dtype=np.int64)[self.sizes]
+        return found
+
+    def spelled(self) -> list[str]:
+        """Spell every URL."""
+        return [self.target.replace("{}", str(number)) for number in range(self.urls)]
+
+    def requests(self, number: int, stream: int = 0) -> Numbers:
+        """Draw URLs, independently of each other; streams differ."""
+        chance = np.random.default_rng((self.seed, 2, stream))
+        drawn = np.searchsorted(np.cumsum(self.shares), chance.random(number))
+        found: Numbers = np.minimum(drawn, self.urls - 1)
+        return found
+
+
+def asked_before(catalogue: Catalogue, owned: Numbers, stream: int, shares: Shares) -> Numbers:
+    """Order URLs by when they were last asked for, the oldest first, after a long time.
+
+    Args:
+        catalogue: what is asked for.
+        owned: the URLs that may come.
+        stream: numbers who is asked; streams differ.
+        shares: how often each URL of the catalogue comes, in proportion.
+    """
+    chance = np.random.default_rng((catalogue.seed, 3, stream))
+    # Times since the last request are exponential where requests come independently.
+    ages = chance.standard_exponential(len(owned)) / shares[owned]
+    found: Numbers = owned[np.argsort(-ages)]
+    return found

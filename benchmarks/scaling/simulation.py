@@ -1,0 +1,211 @@
+"""Requests through edges and replicas with caches: what is found, what is built, who waits."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from benchmarks.scaling.demand import Catalogue, Shares, asked_before
+from benchmarks.scaling.ring import Numbers, replicas_of
+
+HASH, IN_TURN = "hash", "in turn"
+
+_LEAST_SHARE = 1e-100
+
+
+@dataclass(frozen=True)
+class Service:
+    """Seconds of a core for a body of each size.
+
+    Attributes:
+        found: where it is kept.
+        built: where it is not.
+    """
+
+    found: Sequence[float]
+    built: Sequence[float]
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What is simulated.
+
+    Attributes:
+        replicas: servers of one core each.
+        routing: HASH of the URL, or IN_TURN.
+        replica_bytes: what each replica keeps.
+        edges: caches in front, to which requests come by chance; 0 for none.
+        edge_bytes: what each edge keeps.
+        rate: requests per second, of all clients.
+        requests: how many are looked at.
+        is_fresh: whether all caches are empty at first, rather than as after a long time.
+        servers: the addresses that are hashed; made up where there are none.
+    """
+
+    replicas: int
+    routing: str
+    replica_bytes: int
+    edges: int = 0
+    edge_bytes: int = 0
+    rate: float = 1.0
+    requests: int = 400_000
+    is_fresh: bool = False
+    servers: Sequence[str] = ()
+
+    @property
+    def addresses(self) -> Sequence[str]:
+        """Where each replica is."""
+        made_up = [f"10.0.{each // 250}.{each % 250 + 1}:8000" for each in range(self.replicas)]
+        return self.servers or made_up
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What came of it.
+
+    Attributes:
+        edge_found: the share of requests that an edge answered.
+        replica_found: the share of those that reached a replica, which was kept there.
+        built: the share of all requests for which a body was made.
+        cores: of all replicas, that the rate takes.
+        busiest: how busy the busiest replica is; more than 1 cannot be.
+        mean_busy: how busy they are on average.
+        p99_seconds: time at a replica that 99 % of the requests that reach one do not exceed;
+            infinite where one cannot keep up.
+    """
+
+    edge_found: float
+    replica_found: float
+    built: float
+    cores: float
+    busiest: float
+    mean_busy: float
+    p99_seconds: float
+
+
+class Kept:
+    """URLs with bodies, up to a sum of bytes; what was used least recently is forgotten."""
+
+    def __init__(self, capacity_bytes: int, body_bytes: Numbers) -> None:
+        self._urls: OrderedDict[int, int] = OrderedDict()
+        self._body_bytes = body_bytes
+        self._left_bytes = capacity_bytes
+
+    def fill(self, urls: Numbers) -> None:
+        """Put in what was asked for of late, the oldest first, as much as there is room for."""
+        newest = np.cumsum(self._body_bytes[urls[::-1]])
+        number = int(np.searchsorted(newest, self._left_bytes, side="right"))
+        for url in urls[len(urls) - number :].tolist():
+            self.asks(url)
+
+    def asks(self, url: int) -> bool:
+        """Tell whether a URL is kept; it is from now on."""
+        if url in self._urls:
+            self._urls.move_to_end(url)
+            return True
+        self._urls[url] = int(self._body_bytes[url])
+        self._left_bytes -= self._urls[url]
+        while self._left_bytes < 0:
+            self._left_bytes += self._urls.popitem(last=False)[1]
+        return False
+
+
+def simulate(scene: Scene, catalogue: Catalogue, service: Service) -> Seen:
+    """Send requests through and give what was seen, the same each time."""
+    urls = catalogue.requests(scene.requests)
+    reaching = _past_edges(scene, catalogue, urls)
+    owner = replicas_of(catalogue.spelled(), scene.addresses)
+    found, replica = _at_replicas(scene, catalogue, urls[reaching], owner)
+    size = catalogue.sizes[urls[reaching]]
+    seconds = np.where(found, np.array(service.found)[size], np.array(service.built)[size])
+    duration = scene.requests / scene.rate
+    busy = np.bincount(replica, seconds, scene.replicas) / duration
+    return Seen(
+        edge_found=1 - len(reaching) / scene.requests,
+        replica_found=float(found.mean()),
+        built=float((~found).sum()) / scene.requests,
+        cores=float(busy.sum()),
+        busiest=float(busy.max()),
+        mean_busy=float(busy.mean()),
+        p99_seconds=_p99_seconds(scene, reaching, replica, seconds, busy),
+    )
+
+
+def waits(arrivals: Shares, seconds: Shares) -> Shares:
+    """Give how long each waits and is served, where one is served after the other."""
+    # Lindley's recursion, solved: the wait is what work is left, above the least there ever was.
+    left = np.concatenate([[0.0], np.cumsum(seconds)[:-1]]) - arrivals
+    found: Shares = left - np.minimum.accumulate(left) + seconds
+    return found
+
+
+def _past_edges(scene: Scene, catalogue: Catalogue, urls: Numbers) -> Numbers:
+    """Give the places of the requests that no edge answers."""
+    if not scene.edges:
+        return np.arange(len(urls))
+    every = np.arange(catalogue.urls)
+    kept = [Kept(scene.edge_bytes, catalogue.url_bytes) for _ in range(scene.edges)]
+    for number, each in enumerate(kept if not scene.is_fresh else ()):
+        each.fill(asked_before(catalogue, every, number, catalogue.shares))
+    at = np.random.default_rng((catalogue.seed, 4)).integers(scene.edges, size=len(urls))
+    answered = [kept[edge].asks(url) for edge, url in zip(at.tolist(), urls.tolist(), strict=True)]
+    return np.flatnonzero(~np.array(answered))
+
+
+def _at_replicas(
+    scene: Scene, catalogue: Catalogue, urls: Numbers, owner: Numbers
+) -> tuple[np.ndarray[tuple[int], np.dtype[np.bool_]], Numbers]:
+    """Give whether each request finds its body, and at which replica."""
+    replica = owner[urls] if scene.routing == HASH else np.arange(len(urls)) % scene.replicas
+    kept = [Kept(scene.replica_bytes, catalogue.url_bytes) for _ in range(scene.replicas)]
+    if not scene.is_fresh:
+        _fill(scene, catalogue, kept, owner)
+    asked = zip(replica.tolist(), urls.tolist(), strict=True)
+    return np.array([kept[number].asks(url) for number, url in asked]), replica
+
+
+def _fill(scene: Scene, catalogue: Catalogue, kept: Sequence[Kept], owner: Numbers) -> None:
+    """Let every replica keep what it does after a long time of what the edges do not answer."""
+    shares = _unanswered(scene, catalogue)
+    order = np.argsort(owner, kind="stable")
+    owned = np.split(order, np.searchsorted(owner[order], np.arange(1, scene.replicas)))
+    for number, each in enumerate(kept):
+        urls = owned[number] if scene.routing == HASH else np.arange(catalogue.urls)
+        each.fill(asked_before(catalogue, urls, scene.edges + number, shares))
+
+
+def _unanswered(scene: Scene, catalogue: Catalogue) -> Shares:
+    """Give how often each URL passes the edges, by Che's approximation of what they keep."""
+    if not scene.edges:
+        return catalogue.shares
+    sizes = catalogue.url_bytes
+    age = _solved(
+        lambda age: float((sizes * -np.expm1(-catalogue.shares * age)).sum()), scene.edge_bytes
+    )
+    found: Shares = catalogue.shares * np.exp(-catalogue.shares * age)
+    return np.maximum(found, _LEAST_SHARE)
+
+
+def _solved(rising: Callable[[float], float], wanted: float) -> float:
+    """Find where a function that rises from 0 is as large as wanted; far out where it never is."""
+    low, high = 0.0, 1.0
+    while rising(high) < wanted and high < 1e15:
+        low, high = high, 2 * high
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if rising(middle) < wanted else (low, middle)
+    return high
+
+
+def _p99_seconds(
+    scene: Scene, reaching: Numbers, replica: Numbers, seconds: Shares, busy: Shares
+) -> float:
+    if busy.max() >= 1:
+        return float("inf")
+    gaps = np.random.default_rng((scene.replicas, 5)).standard_exponential(scene.requests)
+    arrivals = np.cumsum(gaps)[reaching] / scene.rate
+    order = np.argsort(replica, kind="stable")
+    bounds = np.searchsorted(replica[order], np.arange(1, scene.replicas))
+    each = [waits(arrivals[own], seconds[own]) for own in np.split(order, bounds) if len(own)]
+    return float(np.quantile(np.concatenate(each), 0.99))
