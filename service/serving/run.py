@@ -64,7 +64,8 @@ def _serve_as_one(
     with LineWriter(sys.stderr.fileno(), partial(file_turn, folder / "log.turns")) as writer:
         configure_logging(settings, writer)
         app = create_app(settings, WorkerSlot(folder, slot), writer)
-        Server(app, settings, line).run(repeated(listeners))
+        # One that takes several connections a turn would leave few to the others.
+        Server(app, settings, line).run(listeners)
 
 
 def _end_quietly() -> None:

@@ -37,11 +37,18 @@ def _command(pid: int) -> bytes:
 
 def clients_of(pid: int, port: int) -> set[int]:
     """Find the ports of the clients whose connections to a port a process has taken."""
-    links = " ".join(str(link.readlink()) for link in Path(f"/proc/{pid}/fd").iterdir())
+    links = " ".join(_links(pid))
     sockets = set(re.findall(r"socket:\[(\d+)\]", links))
     rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     ports = {_port(row[2]) for row in rows if row[9] in sockets and _port(row[1]) == port}
     return ports - {_NOBODY}
+
+
+def _links(pid: int) -> Iterator[str]:
+    """Give what each file that a process has open is; files come and go meanwhile."""
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):
+            yield str(link.readlink())
 
 
 def _port(address: str) -> int:
