@@ -17,8 +17,8 @@ pytestmark = pytest.mark.system
 PAUSING = Plan(connections=1000, seconds=8, think_seconds=4.0, unloaded_seconds=1)
 HASTY = Plan(connections=1000, seconds=6, think_seconds=0.0, unloaded_seconds=1)
 CACHE_BYTES = 64 * MIB
-# Beside what is kept: a body of up to a MiB for each of the 256 that may wait and for their answers,
-# blocks of answers under way, and what the allocator does not give back.
+# Beside what is kept: a body of up to a MiB for each of the 256 that may wait, and for the answers
+# to them, blocks of answers under way, and what the allocator does not give back.
 GROWTH_BYTES = CACHE_BYTES + 640 * MIB
 
 
