@@ -7,7 +7,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SERVICE = ROOT / "service"
-FLOORS = ["tables", "configs", "formats", "delivery", "routes", "app", "serving"]
+FLOORS = ["tables", "analysis", "configs", "formats", "delivery", "routes", "app", "serving"]
 MODULES = sorted(path.relative_to(SERVICE) for path in SERVICE.rglob("*.py"))
 
 
