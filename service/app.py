@@ -2,23 +2,29 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import cache
+from functools import cache, partial
 
 from fastapi import FastAPI
 
 from service import __version__
 from service.delivery.access import Authorized
 from service.delivery.counted import Counted
-from service.delivery.endpoints import add_posted, add_report, add_resource
+from service.delivery.endpoints import (
+    add_examination,
+    add_posted,
+    add_report,
+    add_resource,
+)
 from service.delivery.layers import FailuresAsProblems, OpenToEveryOrigin
 from service.delivery.log_lines import LineWriter
 from service.delivery.openapi import served_document
+from service.delivery.openapi_examinations import with_examples
 from service.delivery.openapi_pages import report_schemas
 from service.delivery.problems import add_problem_handlers
 from service.delivery.respond import STATE, Delivery
 from service.delivery.shared_counts import WorkerSlot, sharing
 from service.delivery.warm import WarmAnswers
-from service.routes import COMPOSITIONS, NAMED, REPORTS, RESOURCES, TRANSFORMS
+from service.routes import COMPOSITIONS, EXAMINATIONS, NAMED, REPORTS, RESOURCES, TRANSFORMS
 from service.routes.pages import add_pages
 from service.settings import Settings, load_settings
 
@@ -64,9 +70,13 @@ def create_app(
         add_posted(app, composition, delivery)
     for report in REPORTS:
         add_report(app, report, delivery)
+    for examination in EXAMINATIONS:
+        add_examination(app, examination, delivery)
     add_pages(app, delivery.metrics, delivery.readiness)
     generate = app.openapi
-    app.openapi = cache(lambda: served_document(generate, report_schemas(REPORTS)))  # type: ignore[method-assign]
+    describe = partial(served_document, generate, report_schemas((*REPORTS, *EXAMINATIONS)))
+    document = cache(lambda: with_examples(describe(), EXAMINATIONS))
+    app.openapi = document  # type: ignore[method-assign]
 
     add_problem_handlers(app, NAMED)
     app.add_middleware(FailuresAsProblems)

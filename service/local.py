@@ -3,22 +3,10 @@
 import errno
 import shutil
 from pathlib import Path
-from urllib.parse import urlsplit
 
-from service.delivery.negotiation import read_extension
-from service.delivery.parameters import parse_query, read_parameters
-from service.delivery.problems import unknown_path
 from service.delivery.representation import represent
-from service.delivery.wanted import Wanted
-from service.errors import NotFound
 from service.formats.format import Body
-from service.routes import COMPOSITIONS, NAMED, REPORTS, RESOURCES, TRANSFORMS
-
-_POSTED = {
-    *(transform.path for transform in TRANSFORMS),
-    *(composition.path for composition in COMPOSITIONS),
-    *(report.path for report in REPORTS),
-}
+from service.routes.asked import read_url
 
 
 def find_body(url: str) -> Body:
@@ -31,23 +19,8 @@ def find_body(url: str) -> Body:
     Raises:
         PosrefError: as the server would.
     """
-    split = urlsplit(url)
-    path, query = split.path, split.query
-    resource_path, dot, text = path.partition(".")
-    resource = next((known for known in RESOURCES if known.path == resource_path), None)
-    if resource is None:
-        if resource_path in _POSTED:
-            raise NotFound(
-                f"{resource_path} is made of what is POSTed to a server (posref serve); "
-                "posref get makes what a URL says alone"
-            )
-        raise unknown_path(resource_path, [known.path for known in RESOURCES], NAMED)
-    extension, is_digest = read_extension(text if dot else None)
-    parameters = read_parameters(
-        resource.parameters, parse_query(query.encode("utf-8", "surrogateescape"))
-    )
-    wanted = Wanted(extension, is_digest, revision=parameters.revision)
-    return represent(resource.resolve(parameters), wanted).body
+    asked = read_url(url)
+    return represent(asked.document, asked.wanted).body
 
 
 def save(body: Body, path: Path) -> None:

@@ -21,3 +21,9 @@ def steps_of(document: Path) -> list[Step]:
         for command, output in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE):
             steps.append(Step(command, output))
     return steps
+
+
+def files_of(document: Path) -> dict[str, str]:
+    """Find the files that a document shows: blocks whose first line is a comment of their name."""
+    blocks = re.findall(r"```\w+\n# (\S+\.\w+)\n(.*?)```", document.read_text(), re.DOTALL)
+    return dict(blocks)

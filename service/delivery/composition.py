@@ -13,7 +13,7 @@ from service.delivery.spelling import similar
 from service.errors import Fault, InvalidBody, InvalidParameters, shortened
 from service.formats.received import Input
 from service.tables.document import Document
-from service.tables.dtypes import INT64, widened
+from service.tables.dtypes import COMPLEX_DTYPES, INT64, widened
 from service.tables.table import StoredTable, size
 
 # Below it every integer is a float64; what has become one from there on may be another's nearest.
@@ -50,6 +50,8 @@ class InputArray:
         if len(table.shape) not in self.ranks:
             ranks = " or ".join(map(str, self.ranks))
             raise self._invalid(f"has {len(table.shape)} axes, and must have {ranks}")
+        if table.dtype in COMPLEX_DTYPES:
+            raise self._invalid("holds complex numbers, and must hold real ones")
         if not self.is_integer:
             if table.dtype is INT64:
                 raise self._invalid(

@@ -17,9 +17,11 @@ from service.delivery.bodies import (
     require_json,
 )
 from service.delivery.composition import Composition
+from service.delivery.examinations import Examination
 from service.delivery.leaving import unless_gone
 from service.delivery.openapi import get_operation, post_operation
 from service.delivery.openapi_arrays import posted_operation
+from service.delivery.openapi_examinations import examination_operation
 from service.delivery.openapi_pages import report_operation
 from service.delivery.parameters import NoParameters, given_twice, parse_query, read_parameters
 from service.delivery.reports import Report, report_answer
@@ -140,6 +142,32 @@ def add_report(app: FastAPI, report: Report, delivery: Delivery) -> None:
         return await answer_body(request, JSON, delivery, answered)
 
     app.add_api_route(report.path, post, methods=["POST"], **report_operation(report))
+
+
+def add_examination(app: FastAPI, examination: Examination, delivery: Delivery) -> None:
+    """Serve an examination: POST of arrays."""
+
+    async def post(request: Request) -> Response:
+        query, form = _query(request), format_of_body(request)
+
+        def begun(body: ReceivedBody) -> tuple[Callable[[], Response], int]:
+            content = form.read(body.take(), examination.names)
+            parameters = read_parameters(examination.parameters, _merged(query, content.parameters))
+            examination.check(content)
+            arrays = content.arrays
+            held_bytes = sum(map(size_bytes, arrays.values())) + examination.copied_bytes(arrays)
+            return lambda: report_answer(examination.examine(parameters, content)), held_bytes
+
+        async def answered(body: ReceivedBody) -> Response:
+            work = reading_work(body.length_bytes, is_text=form.is_text)
+            examined, held_bytes = await delivery.workers.run(partial(begun, body), work)
+            body.held.grow(held_bytes)
+            return await delivery.workers.run(examined, SHORT_WORK + 1)
+
+        return await answer_body(request, form, delivery, answered)
+
+    documentation = examination_operation(examination)
+    app.add_api_route(examination.path, post, methods=["POST"], **documentation)
 
 
 def add_page(app: FastAPI, path: str, page: Endpoint, **documentation: Any) -> None:

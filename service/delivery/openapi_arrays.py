@@ -66,15 +66,15 @@ def posted_operation(posted: Transform | Composition, suffix: str) -> Json:
 def _arrays(posted: Transform | Composition) -> tuple[Json, list[str], dict[str, Any]]:
     """Give the schema of each array, the names of those that have to be there, and an example."""
     if isinstance(posted, Transform):
-        return {"x": _lists(_OF_VECTORS)}, ["x"], {"x": _VECTORS}
-    described: Json = {known.name: _lists(known) for known in posted.inputs}
+        return {"x": lists(_OF_VECTORS)}, ["x"], {"x": _VECTORS}
+    described: Json = {known.name: lists(known) for known in posted.inputs}
     required = [known.name for known in posted.inputs if known.is_required]
     sent = {known.name: known.example for known in posted.inputs if known.name in required}
     first = posted.inputs[0]
     return described, required, sent or {first.name: first.example}
 
 
-def _lists(known: InputArray) -> Json:
+def lists(known: InputArray) -> Json:
     """Give the schema of an array: lists in lists, as deep as it has axes."""
     leaves = ["integer", "boolean"] if known.is_integer else ["number"]
     kinds = [_nested(rank, leaf) for rank in known.ranks for leaf in leaves]

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from service.delivery import problems
+from service.delivery.examinations import Examination
 from service.delivery.openapi import operation, tag_of
 from service.delivery.openapi_headers import NEVER_KEPT, OF_PAGE
 from service.delivery.openapi_schemas import Json, query_parameters
@@ -62,6 +63,6 @@ def report_operation(report: Report) -> Json:
     )
 
 
-def report_schemas(reports: Iterable[Report]) -> Json:
-    """Give the schemas that the documentation of reports refers to, by name."""
+def report_schemas(reports: Iterable[Report | Examination]) -> Json:
+    """Give the schemas that the documentation of reports and examinations refers to, by name."""
     return {report.operation: dict(report.schema) for report in reports}

@@ -28,6 +28,11 @@ class Parameters(BaseModel):
         """Say how to ask for the table without an axis, by the name of the axis."""
         return {}
 
+    @classmethod
+    def meant(cls, name: str, values: Mapping[str, Any]) -> str | None:  # noqa: ARG003
+        """Say what an unknown parameter may be about, from all that is given; None if it is not."""
+        return None
+
 
 class NoParameters(Parameters):
     """For what takes none."""
@@ -93,7 +98,7 @@ def _fault(model: type[Parameters], values: Mapping[str, Any], detail: ErrorDeta
         return Fault(name, None, f"{name} is required" + (f": {possible}" if possible else ""))
     value = shortened(values[name])
     if detail["type"] == "extra_forbidden":
-        return Fault(shortened(name), value, _unknown(model, name))
+        return Fault(shortened(name), value, _unknown(model, name, values))
     return Fault(name, value, f"{name} {_rule(detail)}{_found(model, name, values[name])}")
 
 
@@ -105,12 +110,15 @@ def choices(model: type[Parameters], name: str) -> tuple[str, ...]:
     return get_args(field.annotation)
 
 
-def _unknown(model: type[Parameters], name: str) -> str:
+def _unknown(model: type[Parameters], name: str, values: Mapping[str, Any]) -> str:
     """Say what is near to what is unknown: here, elsewhere, or here if one is generous."""
     known = sorted(model.model_fields)
     near = nearest(name, known)
+    meant = model.meant(name, values)
     places = [path for path, other in model.related.items() if name in other.model_fields]
-    if near is not None:
+    if meant is not None:
+        hint = meant
+    elif near is not None:
         hint = f"did you mean {near}?"
     elif places:
         hint = f"{name} is a parameter of {' and '.join(places)}"

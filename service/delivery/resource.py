@@ -11,7 +11,7 @@ from service.errors import Fault, InvalidBody, InvalidParameters, shortened
 from service.formats.received import Input
 from service.grammar import Integer
 from service.tables.document import Document
-from service.tables.dtypes import INT64
+from service.tables.dtypes import COMPLEX_DTYPES, INT64
 from service.tables.table import FREQUENCY_WORK, StoredTable, size
 
 
@@ -126,6 +126,8 @@ class Transform:
 def _vectors(array: StoredTable) -> StoredTable:
     if array.dtype is INT64:
         raise InvalidBody("elements are integers or booleans: send floating-point numbers")
+    if array.dtype in COMPLEX_DTYPES:
+        raise InvalidBody("elements are complex numbers: send floating-point numbers")
     if len(array.shape) < 2:
         raise InvalidBody("it has 1 axis, and must have two at least, positions and channels last")
     return array

@@ -55,7 +55,7 @@ class JsonFormat:
         """Read ``{"x": [[…]], …}``: numbers as float64, booleans, and the rest as parameters."""
         content = read_object(body)
         arrays = {name: _array(name, content.pop(name)) for name in names if name in content}
-        return Input(arrays, content)
+        return Input(arrays, content, is_text=True)
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,13 +17,13 @@ from service.formats.binary import BinaryBody
 from service.formats.format import several_arrays
 from service.formats.received import INTEGER_STORAGES, Input, check_shape, integers
 from service.tables.document import Document
-from service.tables.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
+from service.tables.dtypes import BFLOAT16, COMPLEX64, COMPLEX128, FLOAT16, FLOAT32, FLOAT64
 from service.tables.table import StoredTable, Table
 
 _MAGIC = b"\x93NUMPY"
 _ALIGNMENT_BYTES = 64
 _MAX_HEADER_BYTES = 10_000
-_READABLE = {dtype.storage: dtype for dtype in (FLOAT32, FLOAT64, FLOAT16)}
+_READABLE = {dtype.storage: dtype for dtype in (FLOAT32, FLOAT64, FLOAT16, COMPLEX64, COMPLEX128)}
 
 # By version, the bytes of the header's length.
 _LENGTH_BYTES = {b"\x01\x00": 2, b"\x02\x00": 4}
@@ -65,7 +65,7 @@ class NpyFormat:
         return BinaryBody((_header(table), table))
 
     def read(self, body: bytes, names: Sequence[str]) -> Input:  # noqa: ARG002
-        """Read one array of a real or an integer type; nothing in it is ever unpickled."""
+        """Read one array of numbers of types that tables have; nothing in it is ever unpickled."""
         shape, fortran_order, storage, offset = _read_header(body)
         count = prod(shape)
         expected, received = count * storage.itemsize, len(body) - offset
@@ -77,7 +77,8 @@ class NpyFormat:
         flat = np.frombuffer(body, dtype=storage, count=count, offset=offset)
         elements = np.ascontiguousarray(flat.reshape(shape, order="F" if fortran_order else "C"))
         if storage.str in INTEGER_STORAGES:
-            return Input({_ALONE: integers(_ALONE, elements)}, is_named=False)
+            types = {_ALONE: storage.name}
+            return Input({_ALONE: integers(_ALONE, elements)}, is_named=False, integer_types=types)
         return Input({_ALONE: StoredTable(elements, _READABLE[storage.str])}, is_named=False)
 
 

@@ -1,16 +1,11 @@
 """What is to be seen of a table: its values, with words and numbers along both axes."""
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
-
-import numpy as np
-from numpy.typing import NDArray
 
 from service import grammar
+from service.formats.numbering import Numbers, numbers
 from service.tables.angle import Float64s
-from service.tables.document import Curves, Document, ParameterValue
-
-Numbers: TypeAlias = NDArray[Any]
+from service.tables.document import Curves, Document
 
 _DEFAULT_AXES = ("row", "column")
 _MAX_LENGTH = 40
@@ -68,7 +63,7 @@ def picture(document: Document, values: Float64s, parts: tuple[int, int] = (1, 1
     ((name, table),) = document.arrays.items()
     names = document.axes if len(document.axes) == 2 else _DEFAULT_AXES
     down, across = (
-        Axis(plain(axis), _numbers(axis, length, document))
+        Axis(plain(axis), numbers(axis, length, document))
         for axis, length in zip(names, table.shape, strict=True)
     )
     label = f"{plain(_cut(name))} ({table.dtype.name})"
@@ -95,30 +90,3 @@ def _title(document: Document) -> str:
 
 def _cut(text: str) -> str:
     return text if len(text) <= _MAX_LENGTH else f"{text[: _MAX_LENGTH - 3]}..."
-
-
-def _numbers(axis: str, count: int, document: Document) -> Numbers:
-    """Number the places along an axis as the document or its parameters do, otherwise from 0 on.
-
-    An axis ``query`` is numbered by ``query_positions`` or ``query_start``, ``position`` by
-    ``positions`` or ``start``, ``dimension`` by ``dimensions``.
-    """
-    if axis in document.places:
-        return document.places[axis].at(0, count)
-    parameters = document.parameters
-    for name in (f"{axis}s", f"{axis}_positions"):
-        if name in parameters:
-            numbers = _listed(parameters[name])
-            if len(numbers) == count:
-                return numbers
-    start = parameters.get(f"{axis}_start", parameters.get("start", 0) if axis == "position" else 0)
-    first = start if isinstance(start, int) else 0
-    return first + np.arange(count, dtype=np.int64)
-
-
-def _listed(value: ParameterValue) -> Numbers:
-    """Read a list of integers as it is spelled, or of other numbers."""
-    if not isinstance(value, str):
-        return np.atleast_1d(np.asarray(value))
-    positions = grammar.positions(value)
-    return positions.at(0, positions.count)

@@ -24,14 +24,18 @@ class Input:
     """What a request body holds.
 
     Attributes:
-        arrays: arrays by name, of real types or of int64.
+        arrays: arrays by name, of real types, of complex ones, or of int64.
         parameters: what stands beside them, by name; only JSON has any.
         is_named: whether the names are the sender's: a format for one array has none.
+        integer_types: the names of the types that integers were sent in, by array.
+        is_text: whether its numbers were text: that has no type, and they are float64 here.
     """
 
     arrays: Mapping[str, StoredTable]
     parameters: Mapping[str, Any] = field(default_factory=dict)
     is_named: bool = True
+    integer_types: Mapping[str, str] = field(default_factory=dict)
+    is_text: bool = False
 
 
 def check_shape(name: str, shape: tuple[object, ...]) -> None:

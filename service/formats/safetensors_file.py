@@ -18,7 +18,7 @@ from service.formats.binary import BinaryBody
 from service.formats.numbers import dumped
 from service.formats.received import INTEGER_STORAGES, Input, check_shape, integers
 from service.tables.document import Document, ParameterValue
-from service.tables.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT32, INT64
+from service.tables.dtypes import BFLOAT16, COMPLEX64, FLOAT16, FLOAT32, FLOAT64, INT32, INT64
 from service.tables.table import StoredTable, Table, size_bytes
 
 _CODES = {
@@ -29,7 +29,10 @@ _CODES = {
     INT32.name: "I32",
     INT64.name: "I64",
 }
-_READABLE = {_CODES[dtype.name]: dtype for dtype in (FLOAT64, FLOAT32, FLOAT16, BFLOAT16)}
+_READABLE = {
+    **{_CODES[dtype.name]: dtype for dtype in (FLOAT64, FLOAT32, FLOAT16, BFLOAT16)},
+    "C64": COMPLEX64,
+}
 _INTEGERS = dict(
     zip(
         ("BOOL", "I8", "U8", "I16", "U16", "I32", "U32", "I64", "U64"),
@@ -76,9 +79,12 @@ class SafetensorsFormat:
                 f"the file holds {len(tensors)} tensors: 1 to {MAX_TENSORS} are possible"
             )
         arrays: dict[str, StoredTable] = {}
+        integer_types: dict[str, str] = {}
         for name, tensor in sorted(tensors):
             arrays[name] = _received(name, tensor)
-        return Input(arrays)
+            if tensor["dtype"] in _INTEGERS:
+                integer_types[name] = np.dtype(_INTEGERS[tensor["dtype"]]).name
+        return Input(arrays, integer_types=integer_types)
 
 
 def _received(name: str, tensor: Mapping[str, Any]) -> StoredTable:

@@ -15,6 +15,7 @@ from service import TABLE_REVISION, __version__
 from service.delivery.answer import Answer
 from service.delivery.composition import Composition
 from service.delivery.endpoints import add_page
+from service.delivery.examinations import Examination
 from service.delivery.headers import list_header, raw
 from service.delivery.html import MEDIA_TYPE as HTML
 from service.delivery.html import html_headers
@@ -26,9 +27,14 @@ from service.delivery.reports import Report
 from service.delivery.resource import Transform
 from service.errors import NotReady
 from service.formats import FORMATS
-from service.routes import COMPOSITIONS, REPORTS, RESOURCES, TRANSFORMS
+from service.routes import COMPOSITIONS, EXAMINATIONS, REPORTS, RESOURCES, TRANSFORMS
 
-_POSTED: tuple[Transform | Composition | Report, ...] = (*TRANSFORMS, *COMPOSITIONS, *REPORTS)
+_POSTED: tuple[Transform | Composition | Report | Examination, ...] = (
+    *TRANSFORMS,
+    *COMPOSITIONS,
+    *REPORTS,
+    *EXAMINATIONS,
+)
 _JSON = "application/json"
 _TEXT = "text/plain; charset=utf-8"
 _ASSETS = "/docs/assets"

@@ -44,6 +44,7 @@ REAL_DTYPES: Mapping[str, DType] = MappingProxyType(
 INDEX_DTYPES: Mapping[str, DType] = MappingProxyType(
     {dtype.name: dtype for dtype in (INT32, INT64)}
 )
+COMPLEX_DTYPES = frozenset({COMPLEX64, COMPLEX128})
 
 _MARGIN = 1.0 + 2.0**-40
 

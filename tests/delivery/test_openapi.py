@@ -1,6 +1,7 @@
 """The documentation of endpoints."""
 
 from typing import Any
+from urllib.parse import urlencode
 
 import jsonschema
 import pytest
@@ -9,7 +10,7 @@ from service import TABLE_REVISION
 from service.delivery.composition import Composition
 from service.delivery.problems import PROBLEM_TYPES
 from service.delivery.resource import Resource, Transform
-from service.routes import COMPOSITIONS, RESOURCES, TRANSFORMS
+from service.routes import COMPOSITIONS, EXAMINATIONS, RESOURCES, TRANSFORMS
 from tests.client import Client
 
 
@@ -32,6 +33,7 @@ def test_everything_is_documented_under_a_name_of_our_own(
     posted = [each.operation for each in TRANSFORMS] + [each.operation for each in COMPOSITIONS]
     for name in posted:
         assert {f"post{name}", f"post{name}As"} <= set(operations)
+    assert {f"post{each.operation}" for each in EXAMINATIONS} <= set(operations)
 
 
 def test_every_parameter_has_description_type_and_example(operations: dict[str, Any]) -> None:
@@ -67,15 +69,15 @@ def test_examples_keep_to_their_schemas(operations: dict[str, Any]) -> None:
 
 def filled_in(path: str, parameters: list[dict[str, Any]]) -> str:
     """Fill in the examples, or else the defaults, of all parameters, as a page does."""
-    query = []
+    query = {}
     for parameter in parameters:
         example = parameter.get("example", parameter["schema"].get("default"))
         text = str(example).lower() if isinstance(example, bool) else str(example)
         if parameter["in"] == "path":
             path = path.replace("{extension}", text)
         elif example is not None:
-            query.append(f"{parameter['name']}={text}")
-    return f"{path}?{'&'.join(query)}"
+            query[parameter["name"]] = text
+    return f"{path}?{urlencode(query)}"
 
 
 def test_what_a_page_fills_in_is_answered(client: Client) -> None:

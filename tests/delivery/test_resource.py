@@ -8,7 +8,7 @@ from service.delivery.resource import Transform
 from service.errors import InvalidBody, InvalidParameters
 from service.formats.received import Input
 from service.routes.rope import ROPE
-from service.tables.dtypes import FLOAT64, INT64
+from service.tables.dtypes import COMPLEX64, FLOAT64, INT64
 from service.tables.table import StoredTable
 
 
@@ -45,6 +45,7 @@ TRANSFORM = Transform(
     ("array", "rule"),
     [
         (StoredTable(np.ones((2, 2), "<i8"), INT64), "q: elements are integers"),
+        (StoredTable(np.ones((2, 2), "<c8"), COMPLEX64), "q: elements are complex numbers"),
         (StoredTable(np.ones(2), FLOAT64), "q: it has 1 axis, and must have two at least"),
     ],
 )

@@ -24,8 +24,9 @@ def check_written(arrays: Mapping[str, StoredTable]) -> None:
     """Write arrays that were read, and compare what is read of that."""
     if sum(map(size, arrays.values())) > _MOST_ELEMENTS:
         return
-    written = _written(SAFETENSORS, Document("encoding", {}, arrays))
-    _check_same(SAFETENSORS.read(written, ()).arrays, arrays)
+    document = Document("encoding", {}, arrays)
+    if SAFETENSORS.refusal(document) is None:
+        _check_same(SAFETENSORS.read(_written(SAFETENSORS, document), ()).arrays, arrays)
     table = next(iter(arrays.values()))
     alone = Document("encoding", {}, {"encoding": table})
     for form, check in ((NPY, _check_npy), (JSON, _check_json), (CSV, _check_csv)):

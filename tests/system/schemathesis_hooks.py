@@ -23,21 +23,23 @@ from schemathesis.openapi.checks import RejectedPositiveData
 
 from service import grammar
 from service.delivery.composition import Composition
+from service.delivery.examinations import Examination
 from service.delivery.openapi_schemas import object_schema
 from service.delivery.parameters import Parameters, parse_query, read_parameters
 from service.delivery.reports import Report
 from service.delivery.resource import Resource, Transform
 from service.errors import InvalidParameters
-from service.routes import COMPOSITIONS, REPORTS, RESOURCES, TRANSFORMS
+from service.routes import COMPOSITIONS, EXAMINATIONS, REPORTS, RESOURCES, TRANSFORMS
 
 JSON = "application/json"
 Case: TypeAlias = schemathesis.Case[Any]
 
-READ_BODIES: tuple[Transform | Composition | Report, ...] = (*TRANSFORMS, *COMPOSITIONS, *REPORTS)
-EVERYTHING: tuple[Resource | Transform | Composition | Report, ...] = (*RESOURCES, *READ_BODIES)
+Read: TypeAlias = Transform | Composition | Report | Examination
+READ_BODIES: tuple[Read, ...] = (*TRANSFORMS, *COMPOSITIONS, *REPORTS, *EXAMINATIONS)
+EVERYTHING: tuple[Resource | Read, ...] = (*RESOURCES, *READ_BODIES)
 MODELS: dict[str, type[Parameters]] = {each.path: each.parameters for each in EVERYTHING}
 
-ELEMENTS = st.sampled_from(["<f2", "<f4", "<f8", "<i4", "<i8", "|b1"])
+ELEMENTS = st.sampled_from(["<f2", "<f4", "<f8", "<i4", "<i8", "<c8", "|b1"])
 TABLES = ELEMENTS.flatmap(
     lambda stored: arrays(stored, array_shapes(max_dims=3, min_side=1, max_side=6))
 )

@@ -1,4 +1,4 @@
-"""The README's commands, run as they are printed."""
+"""The commands of the README and of the page on debugging, run as they are printed."""
 
 import os
 import signal
@@ -6,15 +6,16 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
-from tests.consoles import Step, steps_of
+from tests.consoles import Step, files_of, steps_of
 
 ROOT = Path(__file__).parents[2]
-STEPS = steps_of(ROOT / "README.md")
+PAGES = ("README.md", "docs/debugging.md")
+STEPS = [(page, step) for page in PAGES for step in steps_of(ROOT / page)]
 
 pytestmark = pytest.mark.system
 
@@ -36,19 +37,27 @@ def port() -> Iterator[int]:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Keep what a command writes for the next."""
-    return tmp_path_factory.mktemp("readme")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
+    """Keep what a command of a page writes for the next, and the files that the page shows."""
+    folders = {page: tmp_path_factory.mktemp(Path(page).stem) for page in PAGES}
+    for page, folder in folders.items():
+        for name, content in files_of(ROOT / page).items():
+            (folder / name).write_text(content)
+    return folders
 
 
-@pytest.mark.parametrize("step", STEPS, ids=lambda step: step.command[:60])
-def test_a_command_prints_what_the_readme_says(step: Step, port: int, folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("page", "step"), STEPS, ids=[f"{page} {step.command[:60]}" for page, step in STEPS]
+)
+def test_a_command_prints_what_its_page_says(
+    page: str, step: Step, port: int, folders: Mapping[str, Path]
+) -> None:
     binaries = Path(sys.executable).parent
     command = step.command.replace(":8000", f":{port}").replace(".venv/bin", str(binaries))
     environment = {name: value for name, value in os.environ.items() if "proxy" not in name.lower()}
 
     done = subprocess.run(
-        ["bash", "-c", command], cwd=folder, env=environment, check=True, capture_output=True
+        ["bash", "-c", command], cwd=folders[page], env=environment, check=True, capture_output=True
     )
 
     assert done.stdout.decode().replace("\r", "").rstrip("\n") == step.output.rstrip("\n")

@@ -1,0 +1,1 @@
+"""Two arrays beside each other: where they differ, and by how much."""

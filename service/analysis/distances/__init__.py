@@ -1,0 +1,1 @@
+"""Integers and biases that distances decide, told by their numbers."""

@@ -1,0 +1,1 @@
+"""Tables of grids and of axes told by their numbers: images, videos, sections."""

@@ -1,0 +1,1 @@
+"""Known mistakes: what each does to a table, and the shortest list that explains one."""

@@ -1,0 +1,1 @@
+"""Rotary tables told by their numbers: layouts, rules, positions."""

@@ -1,0 +1,1 @@
+"""Sinusoidal encodings told by their numbers: conventions, series, rows."""

@@ -1,0 +1,152 @@
+"""Fourier features of rows that lie evenly from −1 to 1: Perceiver's, in evenly spaced bands."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from service.analysis.call import Call
+from service.analysis.question import Proposal, Question, Turning
+from service.analysis.sinusoids.conventions import Parameters
+from service.analysis.sinusoids.rows import ENGINE_ERROR, Rows, rows_of, share_of
+from service.analysis.sinusoids.support import dtype_of
+from service.tables.angle import Float64s
+from service.tables.channels import Channels, Component
+
+# Rows this far apart have the same numbers for bands that differ by the number of steps: those of
+# max_resolution that are tried beyond the lowest.
+_MOST_ALIASES = 16
+
+_LARGEST_RESOLUTION = 1e9
+_LEAST_ROWS, _CHECKED_ROWS = 3, 64
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """Rows read as features of their places.
+
+    Attributes:
+        rows: what is read.
+        has_place: whether the first channel is the place itself.
+        is_sine: whether there are no cosines.
+    """
+
+    rows: Rows
+    has_place: bool
+    is_sine: bool
+
+    @property
+    def places(self) -> Float64s:
+        """Where rows are: evenly from −1 to 1."""
+        return np.linspace(-1.0, 1.0, len(self.rows.values))
+
+    @property
+    def waves(self) -> Float64s:
+        """Sines, and cosines if there are any."""
+        return self.rows.values[:, int(self.has_place) :]
+
+    @property
+    def channels(self) -> Channels:
+        """Say what the waves are."""
+        components: tuple[Component, ...] = ("sin",) if self.is_sine else ("sin", "cos")
+        return Channels(components, interleaved=False, width=self.waves.shape[1])
+
+    @property
+    def count(self) -> int:
+        """How many bands there are."""
+        return len(self.waves[0]) // (1 if self.is_sine else 2)
+
+    @property
+    def error(self) -> float:
+        """How far rounding may put an element."""
+        return 4 * share_of(self.rows.grain) + ENGINE_ERROR
+
+    def omega(self, resolution: int) -> Float64s:
+        """Give the bands up to half a resolution, in radians."""
+        bands: Float64s = np.pi * np.linspace(1.0, resolution / 2, self.count)
+        return bands
+
+    def missed(self, resolution: int) -> float | None:
+        """Say how far the early rows and some others are from a resolution; None if too far."""
+        last = len(self.rows.values) - 1
+        spread = np.linspace(0, last, _CHECKED_ROWS).astype(np.intp)
+        some = np.unique([*range(min(last + 1, _CHECKED_ROWS)), *spread])
+        frequency, is_sine = self.channels.indices()
+        angles = np.outer(self.places[some], self.omega(resolution))[:, frequency]
+        missed = np.abs(np.where(is_sine, np.sin(angles), np.cos(angles)) - self.waves[some])
+        if (missed > self.error + ENGINE_ERROR * np.abs(angles)).any():
+            return None
+        return float(missed.max())
+
+
+def propose_bands(question: Question) -> Iterator[Proposal]:
+    """Propose ``/encoding`` in the convention of Perceiver.
+
+    Where several resolutions fit, all bands make whole turns more between rows, and the numbers
+    are the same: the number of rows is proposed if it is one of them, and otherwise the lowest.
+    """
+    if question.is_pair:
+        return
+    for rows in rows_of(question.sample):
+        for reading in _readings(rows):
+            known = ((number, reading.missed(number)) for number in _resolutions(reading))
+            first = next(((number, off) for number, off in known if off is not None), None)
+            if first is not None:
+                yield _proposal(question, reading, *first)
+
+
+def _readings(rows: Rows) -> Iterator[Reading]:
+    """Read rows with cosines and without, if the first band is that of one half turn."""
+    if len(rows.values) < _LEAST_ROWS:
+        return
+    for is_sine in (False, True):
+        plain = Reading(rows, False, is_sine)
+        has_place = np.abs(rows.values[:, 0] - plain.places).max() <= plain.error
+        reading = Reading(rows, bool(has_place), is_sine)
+        width = reading.waves.shape[1]
+        if width and (is_sine or width % 2 == 0):
+            slowest = np.sin(np.pi * reading.places)
+            if np.abs(reading.waves[:, 0] - slowest).max() <= reading.error:
+                yield reading
+
+
+def _proposal(question: Question, reading: Reading, resolution: int, missed: float) -> Proposal:
+    count, rows = reading.count, reading.rows
+    parameters: Parameters = {
+        "seq_len": len(rows.values),
+        "d_model": rows.values.shape[1],
+        "convention": "perceiver",
+        "max_resolution": resolution,
+        **({} if reading.has_place else {"concat_pos": False}),
+        **({"sine_only": True} if reading.is_sine else {}),
+        **dtype_of(question.sample),
+    }
+    support = (
+        f"rows are those of {len(rows.values)} places from -1 to 1 within {missed:.1e}",
+        f"{count} bands go evenly from 1 to {resolution / 2:g} half turns",
+        "bands that make whole turns more between rows give the same numbers",
+    )
+    turning = None
+    if not reading.has_place:
+        channels = {next(iter(question.arrays)): reading.channels}
+        places = reading.places[:, np.newaxis]
+        turning = Turning(places, (0,) * count, reading.omega(resolution), channels)
+    return Proposal(Call("encoding", parameters), support, turning, rows.is_transposed)
+
+
+def _resolutions(reading: Reading) -> list[int]:
+    """List twice the highest band, as the last channel says it modulo twice the number of steps.
+
+    Sines of evenly spaced angles have x_{s+1} + x_{s−1} = 2·cos(δ)·x_s for a step δ.
+    """
+    last = reading.waves[:, reading.count - 1]
+    steps, power = len(last) - 1, float(last[1:-1] @ last[1:-1])
+    if reading.count == 1 or power == 0:
+        return [len(last)]
+    cosine = float(last[1:-1] @ (last[2:] + last[:-2])) / (2 * power)
+    band = float(np.arccos(np.clip(cosine, -1.0, 1.0))) * steps / np.pi
+    folded = {
+        round(turn * 2 * steps + side * band) for turn in range(_MOST_ALIASES) for side in (1, -1)
+    }
+    known = (number for number in folded if 1 <= number <= _LARGEST_RESOLUTION)
+    return sorted(known, key=lambda number: (number != len(last), number))

@@ -1,0 +1,227 @@
+"""Conventions of absolute encodings that have a layout and a series of frequencies."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from service.analysis.plain import plain_numbers
+from service.analysis.progression import Geometric, bases
+from service.analysis.sinusoids.rows import View
+from service.analysis.sinusoids.series import Course
+from service.tables.angle import Float64s
+from service.tables.conventions import CONVENTIONS, Convention
+from service.tables.document import ParameterValue
+
+_USUAL_BASE = 10000.0
+_LOWEST_FREQUENCY = 1e-4
+_BASES = 2
+_MOST_DOUBT = 0.5
+_NO_CHANCE = 0.02
+_LEAST_BASE, _MOST_BASE = 1.0, 1e250
+
+Parameters = Mapping[str, ParameterValue]
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A convention with the numbers that a table speaks for.
+
+    Attributes:
+        name: of the convention.
+        parameters: what is asked for, positions left out.
+        omega: radians per position of every frequency of it, (n,).
+        base: over how much its frequencies fall.
+        span: over how many channels they do.
+        is_plain: whether its numbers have so few digits that no chance made them fit.
+    """
+
+    name: str
+    parameters: Parameters
+    omega: Float64s
+    base: float
+    span: int
+    is_plain: bool
+
+    @property
+    def convention(self) -> Convention:
+        """Give the convention."""
+        return CONVENTIONS[self.name]
+
+
+@dataclass(frozen=True)
+class First:
+    """The fastest frequency.
+
+    Attributes:
+        number: as it is said.
+        is_in_turns: whether it counts turns, not radians.
+    """
+
+    number: float = 1.0
+    is_in_turns: bool = False
+
+    @property
+    def fastest(self) -> float:
+        """Give it in radians."""
+        return self.number * (2 * np.pi if self.is_in_turns else 1.0)
+
+
+def candidates(view: View, course: Course, d_model: int | None) -> list[Candidate]:
+    """List what rows may be, what takes the fewest parameters first.
+
+    Args:
+        view: rows in a layout.
+        course: how their angles run.
+        d_model: as far as it is known.
+    """
+    found = [
+        (order, len(candidate.parameters), candidate)
+        for name, convention in CONVENTIONS.items()
+        if convention.spacing != "bands" and _has_layout(convention, view)
+        for width in widths(convention, view, d_model)
+        for order, candidate in enumerate(_numbered(name, width, view, course))
+    ]
+    plain = [each for each in found if each[-1].is_plain] or found
+    return [candidate for *_, candidate in sorted(plain, key=lambda each: each[:2])]
+
+
+def _has_layout(convention: Convention, view: View) -> bool:
+    if view.is_flipped:
+        return "flip_sin_to_cos" in convention.takes or "cos_first" in convention.takes
+    if view.scale != 1 and "scale" not in convention.takes:
+        return False
+    return convention.is_free or convention.layout == view.layout
+
+
+def widths(convention: Convention, view: View, d_model: int | None) -> list[int]:
+    """List what d_model may be for the channels there are."""
+    width, pairs = view.width, view.pairs
+    fitting = [
+        d
+        for d in (width, width - 1, width + 1)
+        if d >= 1
+        and convention.width(d) == width
+        and convention.zeros(d) == view.channels.zeros
+        and not (convention.odd == "refused" and d % 2)
+        and convention.span(d) > 0
+        and convention.count(d) in {pairs, pairs + 1}
+    ]
+    return [d for d in fitting if d == d_model] or fitting
+
+
+def _numbered(name: str, d_model: int, view: View, course: Course) -> Iterator[Candidate]:
+    convention = CONVENTIONS[name]
+    said: dict[str, ParameterValue] = {"d_model": d_model}
+    if name != "vaswani":
+        said["convention"] = name
+    elif view.layout != convention.layout:
+        said["layout"] = view.layout
+    if view.is_flipped:
+        said["flip_sin_to_cos" if "flip_sin_to_cos" in convention.takes else "cos_first"] = True
+    for scale in _scales(convention, d_model, view):
+        for numbers, omega, base, is_plain in frequencies_of(convention, d_model, course):
+            every, span = {**said, **scale, **numbers}, convention.span(d_model)
+            yield Candidate(name, every, omega, base, span, is_plain)
+
+
+def _scales(convention: Convention, d_model: int, view: View) -> list[Parameters]:
+    if "scale" not in convention.takes:
+        return [{}]
+    usual = ((convention.scale or 1) / d_model) ** 0.5
+    error = 2 * view.scale_error + 2.0**-50
+    if abs(view.scale - usual) <= error * usual:
+        return [{}]
+    return [{"scale": scale} for scale in list(plain_numbers(view.scale, error))[:1]]
+
+
+def frequencies_of(
+    convention: Convention, d_model: int, course: Course
+) -> Iterator[tuple[Parameters, Float64s, float, bool]]:
+    """Give the parameters that make the frequencies, with them, their base, and if it is plain."""
+    count, span = convention.count(d_model), convention.span(d_model)
+    error = span / 2 * course.series.ratio_error
+    for first in first_numbers(convention, course):
+        for said, base in _ends(convention, first, course.series, span if count > 1 else 0):
+            plainest = min(digits(number) for number in (base, 1 / base, first.number * base))
+            is_plain = count == 1 or is_no_chance(plainest, error)
+            yield said, first.fastest * falling(base, span, count), base, is_plain
+
+
+def _ends(
+    convention: Convention, first: First, series: Geometric, span: int
+) -> Iterator[tuple[Parameters, float]]:
+    """Give what frequencies lie between, and the base that this makes."""
+    if not convention.has_bounds and first.number == 1:
+        for base in usable_bases(series, span):
+            yield {"base": base} if base != _USUAL_BASE else {}, base
+        return
+    said: dict[str, ParameterValue] = {"full_turns": True} if first.is_in_turns else {}
+    if convention.has_bounds:
+        said |= {"max_freq": first.number} if first.number != 1 else {}
+        for least in _other_ends(series, span, first.number, -1, _LOWEST_FREQUENCY):
+            bound = {"min_freq": least} if least != _LOWEST_FREQUENCY else {}
+            yield {**said, **bound}, first.number / least
+        return
+    for greatest in _other_ends(series, span, first.number, 1, _USUAL_BASE):
+        yield {"min_timescale": first.number, "max_timescale": greatest}, greatest / first.number
+
+
+def _other_ends(
+    series: Geometric, span: int, first: float, power: int, usual: float
+) -> list[float]:
+    """Give plain numbers for first·base^power, the usual one where the series says nothing."""
+    error = span / 2 * series.ratio_error
+    if not span or not error < _MOST_DOUBT:
+        return [usual]
+    return fewest(plain_numbers(first * series.ratio ** (-power * span / 2), error), error)
+
+
+def usable_bases(series: Geometric, span: int) -> tuple[float, ...]:
+    """Give the bases that a series speaks for, the usual one where it says nothing."""
+    if span == 0:
+        return (_USUAL_BASE,)
+    known = fewest(bases(series, span), span / 2 * series.ratio_error)
+    return tuple(base for base in known if _LEAST_BASE <= base <= _MOST_BASE)
+
+
+def fewest(plain: Iterable[float], error: float) -> list[float]:
+    """Keep the plainest of numbers that are within an error, and a next one where chance made it.
+
+    A number of n digits is within the error of any number with a chance of about error·10^n.
+    """
+    numbers = list(plain)[:_BASES]
+    if not numbers:
+        return []
+    return numbers[:1] if is_no_chance(digits(numbers[0]), error) else numbers
+
+
+def digits(number: float) -> int:
+    """Count the digits of a number, as far as float64 surely has them."""
+    return len(f"{number:.14e}".partition("e")[0].replace(".", "").rstrip("0"))
+
+
+def is_no_chance(count: int, error: float) -> bool:
+    """Tell whether a number of so many digits is hardly by chance within an error of another."""
+    return error * 10.0**count < _NO_CHANCE
+
+
+def falling(base: float, span: int, count: int) -> Float64s:
+    """Give base^(−2k/span) for k below count, right to the last bit of float64 or nearly so."""
+    exponent = np.arange(count).astype(np.longdouble) * -2 / max(span, 1)
+    omega: Float64s = np.exp(exponent * np.log(np.longdouble(base))).astype(np.float64)
+    return omega
+
+
+def first_numbers(convention: Convention, course: Course) -> Iterator[First]:
+    """Give what the fastest frequency may be: 1, or what it is from one row to the next."""
+    yield First()
+    takes_first = convention.has_bounds or "min_timescale" in convention.takes
+    if not course.is_even or not takes_first:
+        return
+    first, error = course.series.first, 2 * course.series.first_error + 2.0**-50
+    if abs(first - 1) > error:
+        yield from (First(number) for number in list(plain_numbers(first, error))[:1])
+    if convention.has_bounds:
+        turns = list(plain_numbers(first / (2 * np.pi), error))[:1]
+        yield from (First(number, is_in_turns=True) for number in turns)

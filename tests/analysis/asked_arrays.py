@@ -1,0 +1,67 @@
+"""Arrays as somebody would send them, and what a family proposes for them."""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.analysis.call import Call
+from service.analysis.distances.tables import FAMILIES
+from service.analysis.question import Family, Proposal, Question
+from service.analysis.sample import Sample
+from service.routes.asked import document_of, tables
+from service.tables.document import Document
+from service.tables.dtypes import FLOAT32, FLOAT64, INT64, DType, Elements
+from service.tables.table import StoredTable, size
+
+_OF_STORAGE = {"float32": FLOAT32, "float64": FLOAT64}
+
+
+def question_of(elements: Elements, dtype: DType | None = None) -> Question:
+    """Ask about an array; integers are sent as int64."""
+    if np.issubdtype(elements.dtype, np.integer) and dtype is None:
+        elements, dtype = elements.astype("<i8"), INT64
+    known = dtype or _OF_STORAGE[elements.dtype.name]
+    return Question({"array": Sample.of(StoredTable(elements, known))})
+
+
+def table_of(document: Document) -> tuple[Elements, DType]:
+    """Read the one table of a document."""
+    (table,) = document.arrays.values()
+    return table.read(0, size(table)).reshape(table.shape), table.dtype
+
+
+def served(url: str) -> Question:
+    """Ask about the table of a URL."""
+    elements, dtype = table_of(document_of(url))
+    return question_of(elements, None if dtype.name.startswith("int") else dtype)
+
+
+def values_of(call: Call) -> NDArray[np.float64] | NDArray[np.int64]:
+    """Give the numbers of a call's table, without axes of length 1."""
+    elements, dtype = table_of(tables(call))
+    known = INT64 if dtype.name.startswith("int") else dtype
+    return Sample.of(
+        StoredTable(elements.astype("<i8") if known is INT64 else elements, known)
+    ).values
+
+
+def proposed(question: Question, families: Sequence[Family] = FAMILIES) -> list[Proposal]:
+    """Give everything that families propose."""
+    return [proposal for family in families for proposal in family(question)]
+
+
+def agreeing(
+    question: Question, proposals: Iterable[Proposal], share: float, error: float = 0.0
+) -> list[Call]:
+    """Give the calls whose tables are the array, but for a share of each number and an error."""
+    wanted = question.sample.values
+    found = []
+    for proposal in proposals:
+        values = values_of(proposal.call)
+        if values.shape == wanted.shape:
+            with np.errstate(invalid="ignore"):
+                is_near = np.abs(values - wanted) <= share * np.abs(wanted) + error
+            if (is_near | (values == wanted)).all():
+                found.append(proposal.call)
+    return found

@@ -1,0 +1,43 @@
+import numpy as np
+import pytest
+
+from service.analysis.distances.fire_coordinates import fire
+from tests.analysis.asked_arrays import agreeing, proposed, question_of, served
+
+SHARES = {"float32": 2.0**-21, "float64": 2.0**-48, "float16": 2.0**-10, "bfloat16": 2.0**-7}
+
+
+@pytest.mark.parametrize("dtype", SHARES)
+@pytest.mark.parametrize(
+    "places", ["query_len=8", "query_len=200", "query_len=4&key_len=9", "query_len=1&key_len=21"]
+)
+@pytest.mark.parametrize("numbers", ["", "&c=0.25", "&threshold=8", "&threshold=100&c=0.37"])
+def test_coordinates_are_found_by_rows_and_what_divides_them(
+    places: str, numbers: str, dtype: str
+) -> None:
+    question = served(f"/relative/fire?{places}{numbers}&dtype={dtype}")
+
+    proposals = proposed(question, [fire])
+
+    assert agreeing(question, proposals[:4], SHARES[dtype])
+
+
+def test_queries_past_the_threshold_are_known_where_they_are() -> None:
+    question = served("/relative/fire?query_start=600&query_len=30&key_start=560&key_len=80")
+
+    calls = agreeing(question, proposed(question, [fire]), SHARES["float32"])
+
+    assert calls[0].parameters["query_start"] == 600
+
+
+def test_learned_numbers_are_measured() -> None:
+    question = served("/relative/fire?query_len=64&c=0.1234567&threshold=345.678&dtype=float64")
+
+    assert agreeing(question, proposed(question, [fire]), SHARES["float64"])
+
+
+def test_other_rows_are_no_coordinates() -> None:
+    lengths = np.abs(np.arange(9) - np.arange(9)[:, np.newaxis])
+
+    assert not proposed(question_of(np.sqrt(lengths)), [fire])
+    assert not proposed(question_of(lengths / 9), [fire])

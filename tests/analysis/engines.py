@@ -1,0 +1,100 @@
+"""Sinusoids as engines make them, in several arithmetics, and the proposal that names them."""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.analysis.call import Call
+from service.analysis.identifying.emulation import rounded
+from service.analysis.question import Proposal, Question, Turning
+from service.analysis.sample import Sample
+from service.tables.channels import Channels
+from service.tables.document import ParameterValue
+from service.tables.dtypes import FLOAT32, DType, round_into
+from service.tables.table import StoredTable
+
+Numbers = NDArray[np.float64]
+
+BASE = 10000.0
+
+
+def sample(values: NDArray[np.generic], dtype: DType = FLOAT32) -> Sample:
+    """Hold numbers in a type, as if they had been sent in it."""
+    elements = np.empty(values.shape, dtype=dtype.storage)
+    round_into(values.astype(np.float64), elements, dtype)
+    return Sample.of(StoredTable(elements, dtype))
+
+
+def question(values: NDArray[np.generic], dtype: DType = FLOAT32) -> Question:
+    """Ask what numbers of a type are."""
+    return Question({"x": sample(values, dtype)})
+
+
+def turning(rows: int, width: int, base: float = BASE) -> Turning:
+    """Give the angles of the paper's encoding."""
+    omega = base ** (-np.arange(0, width, 2) / width)
+    places = np.arange(rows, dtype=np.float64)[:, None]
+    channels = {"x": Channels(("sin", "cos"), interleaved=True, width=width)}
+    return Turning(places, (0,) * len(omega), omega, channels)
+
+
+def proposal(rows: int, width: int, dtype: str = "float32", **parameters: float) -> Proposal:
+    """Propose the paper's encoding."""
+    said: dict[str, ParameterValue] = {
+        "seq_len": rows,
+        "d_model": width,
+        "dtype": dtype,
+        **parameters,
+    }
+    base = parameters.get("base", BASE)
+    return Proposal(Call("encoding", said), (), turning(rows, width, base))
+
+
+def laid_out(angles: NDArray[np.floating]) -> Numbers:
+    """Put sines and cosines, of the angles' own type, in turn."""
+    table = np.empty((angles.shape[0], 2 * angles.shape[1]))
+    table[:, 0::2], table[:, 1::2] = np.sin(angles), np.cos(angles)
+    return table
+
+
+def in_float64(rows: int, width: int, base: float = BASE) -> Numbers:
+    """Compute as NumPy does unless told otherwise."""
+    return laid_out(np.outer(np.arange(rows), 1 / base ** (np.arange(0, width, 2) / width)))
+
+
+def in_float32(
+    rows: int,
+    width: int,
+    base: float = BASE,
+    positions_in: DType | None = None,
+    frequencies_in: DType | None = None,
+) -> Numbers:
+    """Compute as the rotary embeddings of models do: 1 / base^(2k/d), times the position."""
+    exponents = np.arange(0, width, 2, dtype=np.float32) / np.float32(width)
+    omega = (np.float32(1) / np.float32(base) ** exponents).astype(np.float64)
+    places = rounded(np.arange(rows, dtype=np.float64), positions_in)
+    omega = rounded(omega, frequencies_in)
+    return laid_out(np.outer(places.astype(np.float32), omega.astype(np.float32)))
+
+
+def by_exponentials(rows: int, width: int, base: float = BASE) -> Numbers:
+    """Compute as the tutorial does: exp(−2k·ln(base)/d) in float32."""
+    rate = np.float32(-np.log(base) / width)
+    omega = np.exp(np.arange(0, width, 2, dtype=np.float32) * rate)
+    return laid_out(np.outer(np.arange(rows, dtype=np.float32), omega))
+
+
+def by_multiplication(rows: int, width: int, base: float = BASE) -> Numbers:
+    """Compute as ggml does: each angle is the one before it times base^(−2/d)."""
+    ratio = np.float32(base) ** np.float32(-2 / width)
+    angles = [np.arange(rows, dtype=np.float32)]
+    for _ in range(width // 2 - 1):
+        angles.append(angles[-1] * ratio)
+    return laid_out(np.stack(angles, axis=1))
+
+
+ENGINES: dict[str, Callable[[int, int], Numbers]] = {
+    "float32": in_float32,
+    "float32 by repeated multiplication": by_multiplication,
+}

@@ -1,0 +1,57 @@
+"""Which hypothesis comes first."""
+
+from service.analysis.call import Call
+from service.analysis.identifying.ranking import are_alike, exactness, is_rival, ranked
+from service.analysis.identifying.verification import Verdict, verify
+from service.routes.asked import tables
+from service.tables.dtypes import FLOAT64
+from tests.analysis.engines import in_float32, in_float64, proposal, question
+
+
+def verdict(base: float | None = None, *, single: bool = False) -> Verdict:
+    given = proposal(6, 4) if base is None else proposal(6, 4, base=base)
+    table = (in_float32 if single else in_float64)(6, 4, base or 10000.0)
+    found = verify(question(table), given, tables)
+    assert found is not None
+    assert found.holds
+    return found
+
+
+def test_exact_numbers_come_before_those_of_float32() -> None:
+    single, exact = verdict(5000.0, single=True), verdict()
+
+    assert exactness(exact) < exactness(single)
+    assert ranked([single, exact])[0] is exact
+
+
+def test_tables_that_differ_in_the_size_of_numbers_alone_are_one_hypothesis() -> None:
+    plain, crooked = verdict(20000.0), verdict(20000.0625)
+
+    assert ranked([crooked, plain]) == (plain,)
+
+
+def test_what_needs_many_digits_more_is_no_rival() -> None:
+    assert is_rival(verdict(), verdict(500.0))
+    assert not is_rival(verdict(), verdict(5000.25))
+    assert not is_rival(verdict(), verdict(500.0, single=True))
+
+
+def test_two_names_of_a_table_are_alike() -> None:
+    paper = Call("encoding", {"seq_len": 9, "d_model": 8})
+    other = paper.having(convention="positional-encodings")
+
+    assert are_alike(paper, other, tables)
+    assert not are_alike(paper, paper.having(layout="concatenated"), tables)
+
+
+def test_tables_that_go_on_differently_are_not_alike() -> None:
+    paper = Call("encoding", {"seq_len": 1, "d_model": 8})
+    slower = paper.having(base=500.0)
+    table = in_float64(1, 8)
+    held = [
+        verify(question(table, FLOAT64), proposal(1, 8, "float64", **given), tables)
+        for given in ({}, {"base": 500.0})
+    ]
+
+    assert all(each is not None and each.holds for each in held)
+    assert not are_alike(paper, slower, tables)

@@ -1,0 +1,74 @@
+"""Rotary tables as somebody would send them, and what is proposed for them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from service.analysis.call import Call
+from service.analysis.question import Proposal, Question
+from service.analysis.rotary import tables as rotary
+from service.analysis.rotary.rules_measured import Measured
+from service.analysis.sample import Sample
+from service.routes.asked import document_of, tables
+from service.tables.angle import Float64s
+from service.tables.table import StoredTable, size
+
+Samples = Mapping[str, Sample]
+
+
+def samples_of(url: str, only: str | None = None) -> Samples:
+    """Read the tables that a URL names, or one of them under another name."""
+    found = {
+        name: Sample.of(StoredTable(table.read(0, size(table)).reshape(table.shape), table.dtype))
+        for name, table in document_of(url).arrays.items()
+    }
+    return {"array": found[only]} if only else found
+
+
+def asked(url: str, positions: Float64s | None = None, only: str | None = None) -> Question:
+    """Ask about the tables of a URL."""
+    return Question(samples_of(url, only), positions=positions)
+
+
+def proposed(question: Question) -> list[Proposal]:
+    """Give everything that the rotary families propose."""
+    return [proposal for family in rotary.FAMILIES for proposal in family(question)]
+
+
+def gives(call: Call, question: Question) -> bool:
+    """Tell whether a call names the very numbers that were asked about."""
+    found = {
+        name: Sample.of(StoredTable(table.read(0, size(table)).reshape(table.shape), table.dtype))
+        for name, table in tables(call).arrays.items()
+    }
+    sent = list(question.arrays.values())
+    return len(found) == len(sent) and all(
+        one.values.shape == other.values.shape and bool((one.values == other.values).all())
+        for one, other in zip(found.values(), sent, strict=True)
+    )
+
+
+def rank(question: Question) -> int | None:
+    """Tell how many proposals come before the one with the very numbers that were asked about."""
+    return next(
+        (
+            place
+            for place, proposal in enumerate(proposed(question))
+            if gives(proposal.call, question)
+        ),
+        None,
+    )
+
+
+def measured(url: str, share: float = 1e-7, scale: float | None = 1.0) -> Measured:
+    """Give the frequencies of a URL as they would be measured, each a little off."""
+    document = document_of(url)
+    omega = document.arrays["inv_freq"].read(0, size(document.arrays["inv_freq"]))
+    off = share * omega * np.where(np.arange(len(omega)) % 2, 0.5, -0.5)
+    return Measured(omega + off, np.maximum(share * omega, 1e-12), scale, 1e-7)
+
+
+def named(found: Any) -> list[dict[str, Any]]:
+    """Give the parameters of rules that were found."""
+    return [dict(each.parameters) for each in found]

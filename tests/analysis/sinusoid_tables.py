@@ -1,0 +1,58 @@
+"""Tables of this server as samples, and what is proposed for them."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from service.analysis.call import Call
+from service.analysis.question import Proposal, Question
+from service.analysis.sample import Sample
+from service.analysis.sinusoids.rows import View, seen
+from service.analysis.sinusoids.tables import propose_sinusoids
+from service.routes.asked import tables, url_of
+from service.tables.angle import Float64s
+from service.tables.document import ParameterValue
+from service.tables.dtypes import FLOAT32, FLOAT64
+from service.tables.table import StoredTable, size
+
+
+def sample_of(resource: str, **parameters: ParameterValue) -> Sample:
+    """Take the table of a request as somebody would send it."""
+    (table,) = tables(Call(resource, parameters)).arrays.values()
+    return Sample.of(StoredTable(table.read(0, size(table)).reshape(table.shape), table.dtype))
+
+
+def sample_from(array: np.ndarray) -> Sample:
+    """Take an array as somebody would send it."""
+    dtype = FLOAT64 if array.dtype == np.float64 else FLOAT32
+    return Sample.of(StoredTable(np.ascontiguousarray(array), dtype))
+
+
+def values_of(proposal: Proposal) -> Float64s:
+    """Compute the table that is proposed, in the order of axes of the array that was sent."""
+    values = sample_of(proposal.call.resource, **proposal.call.parameters).reals()
+    return values.T if proposal.is_transposed else values
+
+
+def proposed(sample: Sample, d_model: int | None = None) -> list[Proposal]:
+    """List what is proposed for an array."""
+    return list(propose_sinusoids(Question({"array": sample}, d_model=d_model)))
+
+
+def equal_urls(sample: Sample, error: float = 0.0) -> list[str]:
+    """Name the tables that are proposed and equal to the array within an error."""
+    return [
+        url_of(proposal.call)
+        for proposal in proposed(sample)
+        if values_of(proposal).shape == sample.values.shape
+        and np.abs(values_of(proposal) - sample.reals()).max() <= error
+    ]
+
+
+def view_of(sample: Sample, layout: str = "concatenated") -> View:
+    """Read rows in a layout, sines first."""
+    return next(_of(seen(sample), layout))
+
+
+def _of(views: Iterator[View], layout: str) -> Iterator[View]:
+    return (view for view in views if view.layout == layout and not view.is_flipped)

@@ -1,0 +1,172 @@
+from itertools import product
+
+import numpy as np
+import pytest
+
+from service.analysis.question import Turning
+from service.routes.asked import url_of
+from service.tables.angle import Float64s
+from service.tables.conventions import CONVENTIONS
+from service.tables.document import ParameterValue
+from tests.analysis.sinusoid_tables import (
+    equal_urls,
+    proposed,
+    sample_from,
+    sample_of,
+    values_of,
+)
+from tests.parity.golden import Array, Case, golden_folder, read_cases
+
+FAMILIES = {
+    "keras_hub_sine",
+    "positional_encodings_1d",
+    "diffusers_timestep",
+    "diffusers_sincos_1d",
+    "hf_fairseq_sinusoid",
+    "hf_marian_sinusoid",
+    "hf_xlm_sinusoid",
+    "hf_whisper_sinusoid",
+    "t2t_timing_signal_1d",
+    "xlnet_relative",
+    "transformer_xl",
+    "conformer_relpos",
+}
+CASES = [
+    (case, name)
+    for case in read_cases(golden_folder())
+    if case.family in FAMILIES
+    for name in sorted(case.outputs.keys() & {"out", "weights"})
+]
+
+
+def one_of_batch(case: Case, name: str) -> Array:
+    """Take one of the equal parts of a batch, or a part for each direction."""
+    array = case.outputs[name]
+    if case.family == "xlnet_relative":
+        return array[:, ::2] if case.params["bi_data"] else array[:, :1]
+    return array[:1] if array.ndim == 3 else array
+
+
+@pytest.mark.parametrize(("case", "name"), CASES, ids=lambda value: getattr(value, "id", value))
+def test_tables_of_libraries_are_among_what_is_proposed_first(case: Case, name: str) -> None:
+    sample = sample_from(one_of_batch(case, name))
+
+    missed = [
+        np.abs(values_of(proposal).reshape(sample.values.shape) - sample.values).max()
+        for proposal in proposed(sample)[:4]
+    ]
+
+    assert min(missed) <= case.atol[name]
+
+
+SIZES = ((8, 4, 0), (64, 50, 7), (13, 16, 1), (128, 1, 5), (64, 300, -3))
+DTYPES = ("float64", "float32", "float16", "bfloat16")
+MATRIX = [
+    (name, dtype, *SIZES[(number + other) % len(SIZES)])
+    for (number, (name, dtype)), other in product(enumerate(product(CONVENTIONS, DTYPES)), (0, 2))
+    if name != "perceiver"
+    and (SIZES[(number + other) % len(SIZES)][0] % 2 == 0 or CONVENTIONS[name].odd != "refused")
+]
+
+
+@pytest.mark.parametrize(("name", "dtype", "d_model", "rows", "start"), MATRIX)
+def test_every_convention_is_named_in_every_type_at_several_sizes(
+    name: str, dtype: str, d_model: int, rows: int, start: int
+) -> None:
+    sample = sample_of(
+        "encoding", convention=name, dtype=dtype, d_model=d_model, seq_len=rows, start=start
+    )
+
+    assert any((values_of(proposal) == sample.values).all() for proposal in proposed(sample)[:8])
+
+
+@pytest.mark.parametrize(
+    ("parameters", "url"),
+    [
+        ({"seq_len": 4, "d_model": 4, "base": 100.0}, "/encoding?seq_len=4&d_model=4&base=100"),
+        ({"seq_len": 50, "d_model": 512}, "/encoding?seq_len=50&d_model=512"),
+        (
+            {"positions": "0:60:2", "d_model": 32, "dtype": "bfloat16"},
+            "/encoding?positions=0:59:2&d_model=32&dtype=bfloat16",
+        ),
+        (
+            {"positions": "0.5,1.75,300", "d_model": 32},
+            "/encoding?positions=0.5,1.75,300&d_model=32",
+        ),
+        (
+            {"start": 2**20, "seq_len": 8, "d_model": 64, "dtype": "float64"},
+            "/encoding?seq_len=8&start=1048576&d_model=64&dtype=float64",
+        ),
+        (
+            {"seq_len": 8, "d_model": 16, "convention": "fairseq", "padding_idx": 3},
+            "/encoding?seq_len=8&d_model=16&convention=fairseq&padding_idx=3",
+        ),
+    ],
+)
+def test_the_plainest_call_comes_first(parameters: dict[str, ParameterValue], url: str) -> None:
+    assert equal_urls(sample_of("encoding", **parameters))[0] == url
+
+
+def test_conventions_with_equal_numbers_are_all_proposed() -> None:
+    sample = sample_of("encoding", seq_len=20, d_model=16, layout="concatenated")
+
+    conventions = {
+        proposal.call.parameters.get("convention", "vaswani")
+        for proposal in proposed(sample)
+        if proposal.call.resource == "encoding"
+    }
+
+    assert conventions >= {"vaswani", "marian", "mae", "diffusers", "transformer-xl"}
+
+
+def test_columns_of_positions_are_told_from_rows() -> None:
+    turned = sample_from(sample_of("encoding", seq_len=20, d_model=6).reals().T)
+
+    first = proposed(turned)[0]
+
+    assert (first.is_transposed, first.call.parameters["d_model"]) == (True, 6)
+    assert values_of(first) == pytest.approx(turned.reals(), abs=1e-6)
+
+
+@pytest.mark.parametrize("name", ["vaswani", "m2m100", "mlx", "tensor2tensor"])
+def test_angles_are_those_that_the_table_is_made_of(name: str) -> None:
+    sample = sample_of("encoding", seq_len=9, d_model=8, convention=name, dtype="float64")
+
+    first = proposed(sample)[0]
+
+    assert first.turning is not None
+    assert evaluated(first.turning) == pytest.approx(sample.reals(), abs=1e-14)
+
+
+def evaluated(turning: Turning) -> Float64s:
+    (channels,) = turning.channels.values()
+    angles = turning.coordinates[:, list(turning.axis)] * turning.omega
+    frequency, is_sine = channels.indices()
+    both = np.where(is_sine, np.sin(angles[:, frequency]), np.cos(angles[:, frequency]))
+    return turning.scale * both
+
+
+def test_a_hint_chooses_between_widths_with_equal_channels() -> None:
+    sample = sample_of("encoding", seq_len=9, d_model=15, convention="tf-models", base=100.0)
+
+    urls = [url_of(proposal.call) for proposal in proposed(sample, d_model=15)]
+
+    assert "/encoding?seq_len=9&d_model=15&convention=tf-models&base=100" in urls
+
+
+@pytest.mark.parametrize("d_model", [8, 64, 512])
+def test_the_slip_of_tutorials_is_no_convention(d_model: int) -> None:
+    channel = np.arange(d_model)
+    exponent = (channel - channel % 2 + channel % 2 * 1.0) / d_model
+    angles = np.arange(50.0)[:, np.newaxis] * 10000.0**-exponent
+    slipped = np.where(channel % 2, np.cos(angles), np.sin(angles))
+
+    assert proposed(sample_from(slipped)) == []
+
+
+def test_noise_and_constants_are_nothing() -> None:
+    noise = np.random.default_rng(3).normal(size=(32, 16))
+
+    assert proposed(sample_from(noise)) == []
+    assert proposed(sample_from(np.ones((8, 8)))) == []
+    assert proposed(sample_from(np.zeros((8, 8)))) == []

@@ -1,0 +1,105 @@
+"""Every table that a library made, in the golden data, is identified with its arithmetic."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from service.analysis.identifying.identify import identify
+from service.analysis.question import Question
+from service.analysis.sample import Sample
+from service.routes.asked import tables
+from service.tables.dtypes import COMPLEX64, COMPLEX128, FLOAT32, FLOAT64, INT64
+from service.tables.table import StoredTable
+
+GOLDEN = Path(__file__).parents[1] / "data" / "golden"
+DTYPES = {
+    "float32": FLOAT32,
+    "float64": FLOAT64,
+    "complex64": COMPLEX64,
+    "complex128": COMPLEX128,
+}
+DOUBLE = {"exact", "float64"}
+
+# What is no table of positions, or has numbers in it that nothing here can know; and why.
+_NO_TABLES = {
+    "rotary_applied.": "vectors that were rotated, not a table; those beside them are",
+    "attention_scaling": "one number",
+    "diffusers_gaussian_fourier": "random frequencies",
+    "t5_bias": "a learned bias",
+    "xt_dynamic_position_bias.dev.01:bias": "what a network makes of distances",
+    "xt_dynamic_position_bias.dev.02:bias": "what a network makes of distances",
+    "transformer_xl.dev.03": "random numbers that were shifted",
+    "xpos_scale.dev.01:scale": "growth alone, without angles",
+    "xpos_scale.dev.02:scale": "growth alone, without angles",
+    "xpos_scale.dev.04": "vectors that were rotated",
+    "diffusers_rope_3d.dev.04:grid": "positions of one axis",
+}
+# Tables that are not served in this form.
+_OTHER_FORMS = {
+    "hf_fairseq_sinusoid.dev.01:out": "the rows of a batch of padded sentences",
+    "detr_sine.dev.03": "the positions of a batch of masks",
+    "detr_sine.dev.05": "the positions of a batch of masks",
+    "alibi_bloom.dev.02:bias": "the biases of a batch of masks",
+    "diffusers_rope_3d.dev.04": "cosines of one axis alone",
+    "diffusers_rope_2d.dev.04": "a table in which axes are not concatenated",
+    "diffusers_rope_1d.dev.05": "rows too far apart for positions to be told from each other",
+    "ret_axial_freqs": "angles on axes of a grid",
+    "xpos_scale.dev.02:freqs": "angles, each twice",
+    "xlnet_relative.dev.03": "a batch of four, two of each direction",
+    "xpos_scale.dev.03": "cosines that grow, of queries and keys apart",
+    "hf_longrope": "eight rows cannot tell its factors",
+}
+# Coordinates are divided in float32, whatever the type of the table.
+_FLOAT32_INSIDE = ("diffusers_sincos_2d", "diffusers_sincos_3d")
+
+
+def arrays_of(case: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+    """Name the tables of a case, cosines and sines together."""
+    outputs = [name for name, info in case["array_info"].items() if info["role"] == "output"]
+    if {"cos", "sin"} <= set(outputs):
+        yield ("cos", "sin")
+        outputs = [name for name in outputs if name not in {"cos", "sin"}]
+    yield from ((name,) for name in outputs)
+
+
+def is_excepted(label: str) -> bool:
+    return any(part in label for part in (*_NO_TABLES, *_OTHER_FORMS))
+
+
+CASES = {
+    f"{case['id']}:{','.join(names)}": (case, names)
+    for case in json.loads((GOLDEN / "cases.json").read_text())
+    for names in arrays_of(case)
+}
+TABLES = {label: case for label, case in CASES.items() if not is_excepted(label)}
+
+
+@pytest.fixture(scope="module")
+def arrays() -> Any:
+    return np.load(GOLDEN / "arrays.npz")
+
+
+def sampled(array: np.ndarray) -> Sample:
+    dtype = DTYPES.get(array.dtype.name)
+    if dtype is None:
+        return Sample.of(StoredTable(array.astype(np.int64), INT64))
+    return Sample.of(StoredTable(array, dtype))
+
+
+@pytest.mark.parametrize("label", TABLES)
+def test_a_librarys_table_is_identified_with_its_arithmetic(label: str, arrays: Any) -> None:
+    case, names = TABLES[label]
+    samples = [sampled(arrays[case["arrays"][name]]) for name in names]
+    keys = names if len(names) > 1 else ("x",)
+    found = identify(Question(dict(zip(keys, samples, strict=True))), tables)
+
+    assert found.outcome != "none"
+    explained = {each.name for each in found.hypotheses[0].arithmetic}
+    if samples[0].element_dtype is FLOAT64 and not any(part in label for part in _FLOAT32_INSIDE):
+        assert explained & DOUBLE
+    else:
+        assert explained & {"exact", "float32", "float32 in steps"} or explained & DOUBLE
