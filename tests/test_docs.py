@@ -9,14 +9,16 @@ from annotated_types import Ge, Le
 from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
+from service.analysis.mistakes.meanings import MEANINGS
+from service.delivery.examinations import Examination
 from service.delivery.problems import PROBLEM_TYPES
 from service.formats import FORMATS
-from service.routes import COMPOSITIONS, REPORTS, RESOURCES, TRANSFORMS
+from service.routes import COMPOSITIONS, EXAMINATIONS, REPORTS, RESOURCES, TRANSFORMS
 from service.routes.rope_parameters import RopeType
 from service.settings import Settings
 from service.tables.axial import CONVENTIONS
 from service.tables.packs import CONSUMERS, PACKS
-from tests.consoles import steps_of
+from tests.consoles import files_of, steps_of
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
@@ -128,6 +130,19 @@ def test_every_parameter_of_rotary_tables_is_documented() -> None:
                 assert re.search(rf"\b{name}\b", text), (resource.path, name)
 
 
+@pytest.mark.parametrize("examination", EXAMINATIONS, ids=lambda examination: examination.path)
+def test_every_question_is_documented_with_its_parameters_and_what_it_answers(
+    examination: Examination,
+) -> None:
+    text = (ROOT / "docs/http.md").read_text()
+    _, _, passage = text.partition("\n## Questions about an array\n")
+    passage, _, _ = passage.partition("\n## ")
+
+    assert f"`POST {examination.path}`" in passage
+    for name in [*examination.parameters.model_fields, *examination.schema["required"]]:
+        assert re.search(rf"\b{name}\b", passage), name
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_every_linked_document_is_there(document: Path) -> None:
     for target in re.findall(r"\]\((?!http)([^)#]+)\)", document.read_text()):
@@ -146,3 +161,13 @@ def test_the_readme_shows_what_it_runs() -> None:
 
     assert len(steps) >= 15
     assert all(step.command.startswith(("curl ", ".venv/bin/")) for step in steps)
+
+
+def test_every_mistake_that_can_be_named_is_documented() -> None:
+    rows = (ROOT / "docs/debugging.md").read_text().splitlines()
+
+    assert {f"| `{name}` | {meaning} |" for name, meaning in MEANINGS.items()} <= {*rows}
+
+
+def test_the_files_that_a_page_shows_are_found() -> None:
+    assert {"config.json", "pick.py", "engine.py"} <= {*files_of(ROOT / "docs/debugging.md")}

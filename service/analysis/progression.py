@@ -1,6 +1,7 @@
 """Geometric series of frequencies: how they start, how they fall, what base that is."""
 
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 
@@ -92,4 +93,12 @@ def bases(series: Geometric, span: int) -> tuple[float, ...]:
     error = span / 2 * series.ratio_error
     if not error < 0.5:
         return (_USUAL_BASE,)
-    return tuple(base for base in plain_numbers(series.ratio ** (-span / 2), error) if base >= 1)
+    return tuple(base for base in plain_numbers(base_of(series, span), error) if base >= 1)
+
+
+def base_of(series: Geometric, span: int) -> float:
+    """Give b whose b^(−2/span) is the ratio of a series; infinity where it is out of range."""
+    try:
+        return float(series.ratio ** (-span / 2))
+    except OverflowError:
+        return inf

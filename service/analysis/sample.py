@@ -18,6 +18,12 @@ from service.tables.dtypes import (
 )
 from service.tables.table import StoredTable
 
+MAX_ELEMENTS = 2**22
+"""How many numbers may be looked into: as many as take some seconds where nothing is found."""
+
+LARGEST = 2.0**64
+"""Squares and sums of numbers up to it are finite, and no table of positions has any beyond."""
+
 _EXACT_LIMIT = 2.0**53
 _PARTS = {COMPLEX64: FLOAT32, COMPLEX128: FLOAT64}
 

@@ -1,5 +1,6 @@
 """Tables that a URL or a call names: found, and named by their URLs again."""
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,13 +13,15 @@ from service.delivery.problems import unknown_path
 from service.delivery.representation import check_revision
 from service.delivery.resource import ArrayParameters, Resource
 from service.delivery.wanted import Wanted
-from service.errors import Fault, InvalidParameters, NotFound, PosrefError, shortened
+from service.errors import Fault, InvalidBody, InvalidParameters, NotFound, PosrefError, shortened
 from service.grammar import spelled
-from service.routes.resources import NAMED, POSTED, RESOURCES
+from service.routes.resources import EXAMINED, NAMED, POSTED, RESOURCES
 from service.tables.document import Document
 
 _OF_PATH = {resource.path: resource for resource in RESOURCES}
-_POSTED = {posted.path for posted in POSTED}
+_POSTED = {*EXAMINED, *(posted.path for posted in POSTED)}
+# Some of them are dropped where a URL is split.
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,7 @@ def read_url(url: str) -> Asked:
     Raises:
         PosrefError: as the server would.
     """
-    split = _split(url)
+    split = split_url(url)
     path, dot, text = split.path.partition(".")
     resource = _OF_PATH.get(path)
     if resource is None:
@@ -66,6 +69,8 @@ def read_url(url: str) -> Asked:
             raise NotFound(
                 f"{path} is made of what is POSTed to a server; a URL alone names no table there"
             )
+        if not path:
+            raise NotFound("there is no path in it, as /encoding is one; / lists what is here")
         raise unknown_path(path, _OF_PATH, NAMED)
     extension, is_digest = read_extension(text if dot else None)
     query = parse_query(split.query.encode("utf-8", "surrogateescape"))
@@ -91,7 +96,7 @@ def url_at(parameter: str, url: str) -> Asked:
     Raises:
         InvalidParameters: it names no table; the error points at the parameter and says why.
     """
-    with _pointing_at(parameter, url):
+    with pointing_at(parameter, url):
         return read_url(url)
 
 
@@ -101,14 +106,21 @@ def document_at(parameter: str, url: str) -> Document:
     Raises:
         InvalidParameters: there is none; the error points at the parameter and says why.
     """
-    with _pointing_at(parameter, url):
+    with pointing_at(parameter, url):
         return document_of(url)
 
 
 @contextmanager
-def _pointing_at(parameter: str, url: str) -> Iterator[None]:
+def pointing_at(parameter: str, url: str) -> Iterator[None]:
+    """Let what is wrong with a URL point at the parameter whose value it is.
+
+    Raises:
+        InvalidParameters: in place of whatever is wrong with it; what is wrong with a body stays.
+    """
     try:
         yield
+    except InvalidBody:
+        raise
     except PosrefError as error:
         faults = [
             Fault(parameter, shortened(url), f"{parameter} names no table: {each.detail}")
@@ -126,7 +138,7 @@ def unencoded(parameter: str, url: object, name: str) -> str | None:
         name: what is unknown.
     """
     try:
-        path = _split(str(url)).path
+        path = split_url(str(url)).path
     except NotFound:
         return None
     resource = _OF_PATH.get(path.partition(".")[0])
@@ -154,7 +166,10 @@ def url_of(call: Call) -> str:
     return _url(f"/{call.resource}", query)
 
 
-def _split(url: str) -> SplitResult:
+def split_url(url: str) -> SplitResult:
+    """Split a URL; raises NotFound for what is none."""
+    if (control := _CONTROL.search(url)) is not None:
+        raise NotFound(f"{shortened(url)!r} is no URL: {control[0]!r} is no character of one")
     try:
         return urlsplit(url)
     except ValueError as error:
@@ -162,4 +177,4 @@ def _split(url: str) -> SplitResult:
 
 
 def _url(path: str, query: Mapping[str, str]) -> str:
-    return f"{path}?{urlencode(query, safe=',:')}"
+    return f"{path}?{urlencode(query, safe=',:')}" if query else path

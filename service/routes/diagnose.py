@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 from pydantic import Field
 
 from service.analysis.call import Call
@@ -16,6 +15,7 @@ from service.errors import Fault, InvalidBody, InvalidParameters, shortened
 from service.formats.received import Input
 from service.routes.asked import unencoded, url_of
 from service.routes.diagnose_applied import diagnose_rotation
+from service.routes.diagnose_arrays import sound
 from service.routes.diagnose_schema import DIAGNOSIS
 from service.routes.diagnose_wanted import others_of, wanted_of
 from service.routes.diagnose_yours import with_yours
@@ -31,9 +31,6 @@ _NAMES = (
     "x",
     "rotated",
 )
-
-# Squares and sums of what is this large are finite.
-_LARGEST = 2.0**64
 
 Arrays = Mapping[str, StoredTable]
 
@@ -113,13 +110,7 @@ def _side(arrays: Arrays, side: str, *, is_free: bool) -> Arrays:
 
 
 def _samples(arrays: Arrays) -> dict[str, Sample]:
-    samples = {name: Sample.of(table) for name, table in arrays.items()}
-    for name, sample in samples.items():
-        if not sample.is_finite:
-            raise InvalidBody(f"{shortened(name)} holds NaN or an infinity", f"/{shortened(name)}")
-        if float(np.abs(sample.reals()).max()) > _LARGEST:
-            rule = f"{shortened(name)} holds numbers beyond 2^64: no table of positions does"
-            raise InvalidBody(rule, f"/{shortened(name)}")
+    samples = {name: sound(name, table) for name, table in arrays.items()}
     if len({sample.values.shape for sample in samples.values()}) > 1:
         raise InvalidBody("cosines and sines must have the same shape")
     return samples

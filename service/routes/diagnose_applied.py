@@ -1,23 +1,22 @@
 """``/diagnose`` of an applied rotation: queries or keys before and after it."""
 
 from typing import Any
-from urllib.parse import urlsplit
 
 import numpy as np
 
 from service.analysis.applied.application import diagnose_applied
 from service.analysis.call import Call
 from service.analysis.mistakes.catalogue import Diagnosis
-from service.analysis.sample import Sample
 from service.delivery.parameters import read_parameters
 from service.errors import Fault, InvalidBody, InvalidParameters
-from service.routes.asked import document_at, tables
+from service.routes.asked import document_at, pointing_at, tables
+from service.routes.diagnose_arrays import sound
 from service.routes.diagnose_wanted import call_of
 from service.routes.rope import APPLY, ApplyParameters, RopeParameters
 from service.tables import rotary
 from service.tables.angle import Float64s
 from service.tables.document import Document
-from service.tables.dtypes import FLOAT64, REAL_DTYPES, DType, widened
+from service.tables.dtypes import FLOAT64, REAL_DTYPES, widened
 from service.tables.table import StoredTable, size
 from service.tables.turns import AlongSequence, Turns
 
@@ -39,11 +38,13 @@ def diagnose_rotation(url: str, x: StoredTable, rotated: StoredTable) -> tuple[C
         InvalidBody: the arrays are none of this rotation.
     """
     _check(x, rotated)
-    call = call_of(url)
+    with pointing_at("to", url):
+        call = call_of(url)
     options: dict[str, Any] = {}
     if call.resource == "rope/apply":
-        parameters = read_parameters(ApplyParameters, call.parameters)
-        turns = _applied(parameters, x)
+        with pointing_at("to", url):
+            parameters = read_parameters(ApplyParameters, call.parameters)
+            turns = _applied(parameters, x)
         document = rotary.rope(turns=turns, pack="compact", dtype=FLOAT64)
         sign = -1.0 if parameters.inverse else 1.0
         options = {
@@ -65,7 +66,7 @@ def diagnose_rotation(url: str, x: StoredTable, rotated: StoredTable) -> tuple[C
     before, after = (
         widened(table.elements, table.dtype).reshape(table.shape) for table in (x, rotated)
     )
-    diagnosis = diagnose_applied(before, after, cos, sign * sin, _dtype(rotated), **options)
+    diagnosis = diagnose_applied(before, after, cos, sign * sin, rotated.dtype, **options)
     return call, diagnosis
 
 
@@ -77,15 +78,10 @@ def _check(x: StoredTable, rotated: StoredTable) -> None:
             )
         if len(table.shape) < 2:
             raise InvalidBody(f"{name} must be positions by channels at least", f"/{name}")
-        if not Sample.of(table).is_finite:
-            raise InvalidBody(f"{name} holds NaN or an infinity", f"/{name}")
+        sound(name, table)
     if x.shape != rotated.shape:
         rule = f"x has the shape {x.shape}, and rotated {rotated.shape}: they must be the same"
         raise InvalidBody(rule, "/rotated")
-
-
-def _dtype(rotated: StoredTable) -> DType:
-    return rotated.dtype
 
 
 def _applied(parameters: ApplyParameters, x: StoredTable) -> Turns:
@@ -116,7 +112,7 @@ def _known(turns: Turns | None, sign: float) -> dict[str, Any]:
 
 def _table(url: str, call: Call) -> Document:
     if call.resource not in {"rope", "rope/axial"}:
-        path = urlsplit(url).path
+        path = f"/{call.resource}"
         rule = f"to must name a rotation, /rope or /rope/apply, where x is sent: it is {path}"
         raise InvalidParameters(Fault("to", path, rule))
     document = document_at("to", url)

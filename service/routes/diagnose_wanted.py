@@ -1,7 +1,6 @@
 """What ``to`` of ``/diagnose`` names: the table that somebody should have."""
 
 from collections.abc import Iterator
-from urllib.parse import urlsplit
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from service.analysis.sample import Sample
 from service.delivery.parameters import parse_query
 from service.errors import Fault, InvalidParameters
 from service.grammar import integer, integers, real_positions
-from service.routes.asked import document_at, tables
+from service.routes.asked import document_at, split_url, tables
 from service.tables.angle import Float64s
 from service.tables.document import Document
 from service.tables.dtypes import FLOAT64, INDEX_DTYPES, INT64, REAL_DTYPES, DType
@@ -31,7 +30,7 @@ _ROUNDED = ("float32", "float16", "bfloat16", "complex64")
 
 def call_of(url: str) -> Call:
     """Read a URL as the call that it is."""
-    split = urlsplit(url)
+    split = split_url(url)
     query = parse_query(split.query.encode("utf-8", "surrogateescape"))
     return Call(split.path.partition(".")[0].strip("/"), query)
 
@@ -100,14 +99,22 @@ def _sample(table: Table) -> Sample:
 
 
 def positions_of(call: Call) -> Float64s | None:
-    """Give the positions of rows, where they need not follow each other."""
+    """Give the positions of rows, where they are listed or do not begin at 0."""
     listed = call.parameters.get("positions")
     if listed is None:
-        return None
+        return _following(call)
     positions = real_positions(listed)
     if isinstance(positions, RealPositions):
         return np.array(positions.values, dtype=np.float64)
     return positions.at(0, positions.count).astype(np.float64)
+
+
+def _following(call: Call) -> Float64s | None:
+    """Count from a start: far out even the slowest angle may have gone round, and hides it."""
+    if not {"start", "seq_len"} <= set(call.parameters):
+        return None
+    start, rows = (integer(call.parameters[name]) for name in ("start", "seq_len"))
+    return start + np.arange(rows, dtype=np.float64)
 
 
 def _grid(call: Call) -> tuple[int, int] | None:

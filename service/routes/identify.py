@@ -11,7 +11,7 @@ from pydantic import Field
 from service.analysis.identifying.identify import Identified, identify
 from service.analysis.identifying.verification import Departure, Verdict
 from service.analysis.question import Question
-from service.analysis.sample import Sample
+from service.analysis.sample import MAX_ELEMENTS, Sample
 from service.delivery.examinations import Examination
 from service.delivery.parameters import Parameters
 from service.errors import InvalidBody, shortened
@@ -26,8 +26,6 @@ from service.tables.limits import MAX_CHANNELS
 from service.tables.table import StoredTable, size
 
 Json = dict[str, Any]
-
-MAX_ELEMENTS = 2**24
 
 
 class IdentifyParameters(Parameters):

@@ -85,3 +85,6 @@ NAMED: Mapping[str, str] = {
 
 POSTED: tuple[Transform | Composition | Report, ...] = (*TRANSFORMS, *COMPOSITIONS, *REPORTS)
 """What something has to be sent to."""
+
+EXAMINED = ("/compare", "/identify", "/diagnose")
+"""Where arrays are examined, which are compared with tables of the resources above."""

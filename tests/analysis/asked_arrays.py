@@ -14,6 +14,9 @@ from service.tables.document import Document
 from service.tables.dtypes import FLOAT32, FLOAT64, INT64, DType, Elements
 from service.tables.table import StoredTable, size
 
+# A few units in the last place: of the numbers that were found, and of the table.
+SHARES = {"float32": 2.0**-21, "float64": 2.0**-48, "float16": 2.0**-10, "bfloat16": 2.0**-7}
+
 _OF_STORAGE = {"float32": FLOAT32, "float64": FLOAT64}
 
 

@@ -26,8 +26,9 @@ from service.routes.axial_parameters import AxialParameters
 from service.routes.encoding_grid_parameters import GridParameters
 from service.tables.conventions import CONVENTIONS
 from service.tables.document import Document
+from service.tables.dtypes import INDEX_DTYPES, INT64
 from service.tables.packs import PACKS
-from service.tables.table import StoredTable, size
+from service.tables.table import StoredTable, Table, size
 
 Given: TypeAlias = dict[str, Any]
 Outcome: TypeAlias = Literal["named", "ambiguous", "same", "wrong", "none"]
@@ -329,11 +330,16 @@ def _relative() -> Iterator[Case]:
 def asked(case: Case) -> tuple[Question, Document]:
     """Make the array of a case, and ask what it is."""
     document = tables(case.call)
-    arrays = {
-        name: Sample.of(StoredTable(table.read(0, size(table)).reshape(table.shape), table.dtype))
-        for name, table in document.arrays.items()
-    }
+    arrays = {name: _sent(table) for name, table in document.arrays.items()}
     return Question(arrays, positions=case.hint), document
+
+
+def _sent(table: Table) -> Sample:
+    """Read a table as it is received: integers of every type are int64."""
+    elements = table.read(0, size(table)).reshape(table.shape)
+    if table.dtype.name in INDEX_DTYPES:
+        return Sample.of(StoredTable(elements.astype("<i8"), INT64))
+    return Sample.of(StoredTable(elements, table.dtype))
 
 
 def outcome(case: Case) -> Outcome:
@@ -363,10 +369,7 @@ def _is_same(one: Document, other: Document) -> bool:
         its = other.arrays.get(name) or next(iter(other.arrays.values()))
         if size(its) != size(table):
             return False
-        mine, theirs = (
-            Sample.of(StoredTable(each.read(0, size(each)), each.dtype)).reals()
-            for each in (table, its)
-        )
+        mine, theirs = (_sent(each).reals().reshape(-1) for each in (table, its))
         unit = {"float16": 2.0**-10, "bfloat16": 2.0**-7}.get(table.dtype.name, 2.0**-20)
         both = np.isfinite(mine) & np.isfinite(theirs)
         if (np.isfinite(mine) != np.isfinite(theirs)).any():

@@ -5,6 +5,7 @@ import pytest
 from service.analysis.call import Call
 from service.delivery.parameters import parse_query
 from service.errors import InvalidParameters, NotFound
+from service.routes import EXAMINATIONS
 from service.routes.asked import (
     document_at,
     document_of,
@@ -14,7 +15,7 @@ from service.routes.asked import (
     url_at,
     url_of,
 )
-from service.routes.resources import RESOURCES
+from service.routes.resources import EXAMINED, RESOURCES
 from service.tables.table import size
 
 
@@ -37,6 +38,14 @@ def test_values_of_a_call_are_spelled_as_they_are_sent() -> None:
     call = Call("rope", {"head_dim": 8, "positions": "0,5,9:20:2", "rope_theta": 5e5, "a": True})
 
     assert url_of(call) == "/rope?head_dim=8&positions=0,5,9:20:2&rope_theta=500000&a=true"
+
+
+def test_a_url_without_parameters_ends_with_its_path() -> None:
+    assert url_of(Call("rope/apply", {})) == "/rope/apply"
+
+
+def test_every_examination_is_known_to_be_posted() -> None:
+    assert {known.path for known in EXAMINATIONS} == set(EXAMINED)
 
 
 def test_a_format_and_a_host_are_passed_over() -> None:
@@ -64,6 +73,15 @@ def test_an_impossible_call_is_refused() -> None:
         ("/rope?head_dim=8&seq_len=4&seq_len=5", "given twice"),
         ("/rope?head_dim=8&seq_len=%zz", "two hexadecimal digits"),
         ("http://[", "to names no table"),
+        ("http://posref.test", "there is no path in it"),
+        ("?head_dim=8", "there is no path in it"),
+        ("/compare?to=/rope", "/compare is made of what is POSTed"),
+        ("/identify.npy", "/identify is made of what is POSTed"),
+        ("/ro\npe?head_dim=8&seq_len=4", r"'\n' is no character"),
+        ("/rope?head_dim=8&seq_len=4\t", r"'\t' is no character"),
+        ("/rope\0?head_dim=8&seq_len=4", r"'\x00' is no character"),
+        ("/../rope?head_dim=8&seq_len=4", "There is no /"),
+        ("//rope?head_dim=8&seq_len=4", "there is no path in it"),
     ],
 )
 def test_what_is_wrong_with_a_url_is_said_of_the_parameter(url: str, rule: str) -> None:

@@ -270,7 +270,7 @@ def test_an_ampersand_that_was_not_encoded_is_explained(client: Client) -> None:
     [
         ("", "to is required"),
         ("?to=/rop", "did you mean /rope?"),
-        ("?to=/compare", "There is no /compare"),
+        ("?to=/compare", "/compare is made of what is POSTed"),
         ("?to=/rope/apply", "made of what is POSTed"),
         ("?to=/rope?head_dm=8", "did you mean head_dim?"),
         ("?to=http://[", "is no URL"),

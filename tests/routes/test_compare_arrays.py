@@ -1,5 +1,7 @@
 """One array of a comparison."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -83,3 +85,26 @@ def test_complex_and_real_numbers_are_not_compared() -> None:
 
     with pytest.raises(InvalidBody, match="pack=complex"):
         compared(document, "rope", StoredTable(np.zeros((5, 4)), FLOAT64), NONE, "float64")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "order"),
+    [
+        (lambda table: table.T.copy(), [1, 0]),
+        (lambda table: (table.T + 1e-3).copy(), [1, 0]),
+        (lambda table: table + 1e-3, None),
+        (lambda table: np.roll(table, 1, axis=0), None),
+        (lambda table: np.random.default_rng(3).uniform(-1, 1, table.shape), None),
+        (lambda table: np.random.default_rng(4).uniform(-1, 1, table.shape), None),
+        (lambda table: np.full_like(table, np.nan), None),
+    ],
+)
+def test_axes_of_one_length_change_places_only_where_that_fits_clearly_better(
+    spoil: Callable[[Elements], Elements], order: list[int] | None
+) -> None:
+    document = document_of("/encoding?seq_len=32&d_model=32&dtype=float64")
+    table = document.arrays["encoding"].read(0, 32 * 32).reshape(32, 32)
+
+    found = compared(document, "encoding", StoredTable(spoil(table), FLOAT64), NONE, "float64")
+
+    assert found.report.content()["axes"].get("order") == order

@@ -190,3 +190,39 @@ def test_what_is_no_rotation_of_these_arrays_is_refused(
 
     assert answer.status_code == 422, answer.text
     assert said in answer.text
+
+
+@pytest.mark.parametrize(
+    ("to", "rule"),
+    [
+        ("http://[/rope/apply", "to names no table"),
+        ("/rope/apply?layout=neox", "did you mean half"),
+        ("/rope/apply?rotary_offset=64&layout=half", "to names no table"),
+    ],
+)
+def test_what_is_wrong_with_the_rotation_points_at_to(client: Client, to: str, rule: str) -> None:
+    x = drawn()
+    answer = client.post(
+        "/diagnose",
+        params={"to": to},
+        content=save({"x": x, "rotated": x}),
+        headers={"Content-Type": SAFETENSORS},
+    )
+
+    assert answer.status_code == 422
+    (fault,) = answer.json()["errors"]
+    assert fault["parameter"] == "to"
+    assert rule in fault["detail"]
+
+
+def test_numbers_beyond_any_table_are_refused(client: Client) -> None:
+    x = drawn(dtype=np.float64) * 1e300
+    answer = client.post(
+        "/diagnose",
+        params={"to": APPLY},
+        content=save({"x": x, "rotated": x}),
+        headers={"Content-Type": SAFETENSORS},
+    )
+
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["pointer"] == "/x"

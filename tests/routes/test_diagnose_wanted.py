@@ -61,3 +61,10 @@ def test_variants_that_there_are_not_are_passed_over() -> None:
 
     assert names[0] == "config-key-ignored"
     assert "wrong-base" in names
+
+
+def test_a_start_far_out_is_known_though_every_angle_has_gone_round() -> None:
+    positions = positions_of(call_of("/encoding?d_model=4&seq_len=4&start=100000"))
+
+    assert positions is not None
+    assert positions.tolist() == [100000, 100001, 100002, 100003]

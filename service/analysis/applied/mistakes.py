@@ -100,7 +100,7 @@ def _layouts(application: Application) -> Iterator[Application]:
 def angle_mistakes(application: Application) -> Iterator[Application]:
     """Make each mistake that does something else with the angles that are wanted."""
     spin = application.spin
-    yield application.having("times", Mistake("inverse"), spin=replace(spin, is_inverse=True))
+    yield application.having("direction", Mistake("inverse"), spin=replace(spin, is_inverse=True))
     twice = replace(spin, times=2, powers=(2, 2))
     yield application.having("times", Mistake("rotated-twice"), spin=twice)
     none = replace(spin, times=0, powers=(0, 0))

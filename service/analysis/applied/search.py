@@ -26,6 +26,7 @@ _ORDER = (
     "rest",
     "offset",
     "width",
+    "direction",
     "times",
     "exchange",
     "size",

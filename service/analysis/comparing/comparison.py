@@ -13,6 +13,8 @@ from service.tables.angle import Float64s
 Bools = NDArray[np.bool_]
 
 _LARGEST = float(np.finfo(np.float64).max)
+# Sums of as many as are looked at are finite.
+_LARGEST_ERROR = 2.0**960
 
 
 @dataclass(eq=False)
@@ -100,12 +102,15 @@ def scale_of(overlay: Overlay) -> float:
     return min(1.0, float(max(sizes)))
 
 
-def strays(overlay: Overlay, tolerance: Tolerance) -> int:
-    """Count, among some numbers, those that are beyond a tolerance."""
-    return sum(
-        int(tolerance.is_exceeded(absolute_errors(yours, theirs), theirs).sum())
-        for yours, theirs in overlay.sample()
-    )
+def misfit(overlay: Overlay, tolerance: Tolerance) -> tuple[int, float]:
+    """Count those of some numbers that are beyond a tolerance, and add up errors, if finite."""
+    count, total = 0, 0.0
+    for yours, theirs in overlay.sample():
+        errors = absolute_errors(yours, theirs)
+        count += int(tolerance.is_exceeded(errors, theirs).sum())
+        finite = errors[np.isfinite(errors)]
+        total += float(np.minimum(finite, _LARGEST_ERROR).sum())
+    return count, total
 
 
 def _take(

@@ -24,6 +24,7 @@ from service.tables.dtypes import REAL_DTYPES, largest
 
 _MOST = 8
 _LEAST_LENGTH = 3
+# A quotient is rounded to the integer that is meant while its error is well below a half.
 _SURE = 0.25
 _RATIO_ROWS = 3
 

@@ -54,7 +54,7 @@ class _Side:
 
 def _t5_rules(strip: Strip) -> Iterator[Found]:
     numbers = strip.values[0].astype(np.int64)
-    if numbers.min() < 0 or numbers.max() < _LEAST_LARGEST:
+    if numbers.min() < 0 or not _LEAST_LARGEST <= numbers.max() <= _FARTHEST:
         return
     zero = _t5_zero(numbers)
     if zero is None:
@@ -109,7 +109,7 @@ def _directions(side: _Side, said: int | None) -> Iterator[int]:
         return
     every = [
         count
-        for single in range(shared - 1, _fewest_single(shared) - 1, -1)
+        for single in range(min(shared, _MOST_EDGES) - 1, _fewest_single(shared) - 1, -1)
         for count in (2 * single, 2 * single + 1)
         if count > max(top, 1)
     ]
@@ -177,6 +177,8 @@ def _t5_found(rule: T5Buckets, zero: int) -> Found:
 
 def _deberta_rules(strip: Strip) -> Iterator[Found]:
     numbers = strip.values[0].astype(np.int64)
+    if not -_FARTHEST <= numbers.min() <= numbers.max() <= _FARTHEST:
+        return
     if np.abs(numbers).max() < _LEAST_LARGEST:
         return
     nearest = int(np.argmin(np.abs(numbers)))
@@ -191,7 +193,7 @@ def _deberta_rules(strip: Strip) -> Iterator[Found]:
         if min(strip.queries, strip.keys) > 1:
             yield from _without_repeats(int(side.lengths.max()), zero)
         return
-    mids = range(max(2, _fewest_single(shared)), shared)
+    mids = range(max(2, _fewest_single(shared)), min(shared, _MOST_EDGES))
     sizes = [(mid, position) for mid in mids for position in _positions(side, mid)]
     sizes.sort(key=_oddity)
     for mid, position in sizes[:_MOST_SIZES]:

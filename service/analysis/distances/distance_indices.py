@@ -60,19 +60,37 @@ def propose_rules(question: Question, resource: str, read: Reader) -> Iterator[P
         yield from islice(_of_strips(whole, resource, read), _MOST)
     elif numbers.ndim == 2:
         yield from islice(_of_rows(numbers, resource, read), _MOST)
-        # A table of which a row has gone wrong: it will not do, and is the nearest.
-        near = strip_of(numbers[np.newaxis], wrong_rows=1)
-        if near is not None and near.queries >= _FEWEST_ROWS:
-            yield from islice(_of_strips([near], resource, read), _MOST)
+        if len(numbers) >= _FEWEST_ROWS:
+            yield from islice(_of_most_rows(numbers, resource, read), _MOST)
 
 
-def _of_strips(whole: list[Strip], resource: str, read: Reader) -> Iterator[Proposal]:
+def _of_most_rows(numbers: Int64s, resource: str, read: Reader) -> Iterator[Proposal]:
+    """Propose tables of which a row has gone wrong: none will do, and one is the nearest.
+
+    Distances at the ends are in the first or in the last row alone: where that is the wrong one,
+    the others say the rule.
+    """
+    near = strip_of(numbers[np.newaxis], wrong_rows=1)
+    if near is not None:
+        yield from _of_strips([near], resource, read)
+    for rest, left_out in ((numbers[1:], (1, 0)), (numbers[:-1], (0, 1))):
+        near = strip_of(rest[np.newaxis])
+        if near is not None:
+            yield from _of_strips([near], resource, read, left_out)
+
+
+def _of_strips(
+    whole: list[Strip], resource: str, read: Reader, left_out: tuple[int, int] = (0, 0)
+) -> Iterator[Proposal]:
+    """Propose tables of strips, and of so many queries before and after theirs."""
     for strip in whole:
         if len(np.unique(strip.values)) < _FEWEST_NUMBERS:
             continue
         for found in read(strip):
             if _holds(found, strip):
-                places = query_key_parameters(*strip.places(found.zero))
+                queries, keys = strip.places(found.zero)
+                every = np.arange(queries[0] - left_out[0], queries[-1] + 1 + left_out[1])
+                places = query_key_parameters(every, keys)
                 call = Call(resource, {**found.parameters, **places})
                 yield Proposal(call, (_of_distance(strip), *found.support))
 

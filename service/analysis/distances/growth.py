@@ -7,6 +7,7 @@ import numpy as np
 
 from service.tables.angle import Float64s
 
+# Below, ln(1 + a·m) is a·m to float32, and above it is ln a + ln m: a cannot be told from ratios.
 _LEAST, _MOST = 1e-7, 1e7
 _HALVINGS = 60
 _ROUNDS = 40

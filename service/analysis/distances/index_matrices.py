@@ -15,6 +15,9 @@ from service.tables.document import ParameterValue
 from service.tables.permutation import HeadOrder
 from service.tables.windows import Window
 
+# Of fewer tokens, a wrong one is too many.
+_FEWEST_TOKENS = 4
+
 
 def shaw(question: Question) -> Iterator[Proposal]:
     """Propose matrices of clipped distances."""
@@ -42,18 +45,29 @@ def _shaw_rules(strip: Strip) -> Iterator[Found]:
 
 
 def swin(question: Question) -> Iterator[Proposal]:
-    """Propose the relative positions of the tokens of a window."""
+    """Propose the relative positions of the tokens of a window, a row of which may be wrong."""
     numbers = lone_integers(question, (2,))
     if numbers is None or numbers.shape[0] != numbers.shape[1]:
         return
     for has_token in (False, True):
         inner = numbers[has_token:, has_token:]
-        for height, width in _sides(inner):
+        # From the last token back, numbers fall as they rise from the first on: one of both ends
+        # is right if one row is wrong.
+        for height, width in dict.fromkeys((*_sides(inner), *_sides(-inner[::-1, ::-1]))):
             window = Window(height, width, has_token)
-            every = range(window.tokens)
-            some = range(min(2 + width, window.tokens))
-            if np.array_equal(window.numbers(some, every), numbers[: some.stop]):
+            if _is_of_window(numbers, window):
                 yield _swin_proposal(window)
+
+
+def _is_of_window(numbers: Int64s, window: Window) -> bool:
+    """Tell by some rows whether all rows but one may be those of a window."""
+    tokens = window.tokens
+    every, some = range(tokens), {0, 1, window.width, window.width + 1, tokens // 2, tokens - 1}
+    rows = [row for row in sorted(some) if row < tokens]
+    right = [
+        np.array_equal(window.numbers(range(row, row + 1), every)[0], numbers[row]) for row in rows
+    ]
+    return sum(right) >= (len(rows) if tokens < _FEWEST_TOKENS else len(rows) - 1)
 
 
 def _sides(numbers: Int64s) -> Iterator[tuple[int, int]]:

@@ -12,6 +12,7 @@ from service.analysis.real_types import dtype_parameters, share_of
 from service.tables.angle import Float64s
 from service.tables.document import ParameterValue
 
+# Swin V2: sign(Δ)·log2(1 + 8·|Δ|/(W − 1))/log2(8), arXiv:2111.09883.
 _NORM = 8.0
 _LEAST_LENGTH = 3
 

@@ -24,6 +24,7 @@ _MOST_FREQUENCIES = 512
 _MOST_LENGTHS = 16
 _MOST_HEADS = 64
 _HALVINGS = 50
+# Sums of narrow types say a base to three digits or so, which tells apart those that are used.
 _BASE_ERROR = 2.0**-10
 # With another base, of so many channels of a head.
 _HEAD_DIMS = (16, 32, 64, 80, 96, 128, 256)

@@ -62,13 +62,15 @@ def strip_of(block: Float64s | Int64s, share: float = 0.0, wrong_rows: int = 0) 
 def _typical(block: Float64s | Int64s) -> Float64s | Int64s:
     """Give what each distance is worth, by the middle one of three that have it.
 
-    One wrong row is in one of the three, unless the distance occurs just once or twice.
+    One wrong row is in one of the three, unless the distance occurs just once or twice. Of two
+    rows the outer one counts twice: that one can be left out.
     """
     _, queries, keys = block.shape
     distances = np.arange(1 - queries, keys)
     first = np.maximum(0, -distances)
     last = np.minimum(queries - 1, keys - 1 - distances)
-    rows = np.stack([first, (first + last) // 2, last])
+    middle = (first + last + (distances < 0)) // 2
+    rows = np.stack([first, middle, last])
     # As the type of the block is one of two, NumPy's stubs take the result for any number.
     same: Float64s = block[:, rows, rows + distances]  # type: ignore[assignment]
     return np.asarray(np.sort(same, axis=1)[:, 1])

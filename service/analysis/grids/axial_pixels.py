@@ -59,6 +59,8 @@ def _with_periods(
                     ({"min_period": low, "max_period": each}, low, each, count - 1) for each in high
                 ]
     for values, shortest_period, longest, span in options:
+        if min(shortest_period, longest) <= 0:
+            continue
         ratio = longest / shortest_period
         rates = 2 * pi / shortest_period * np.exp(-log(ratio) / span * np.arange(count))
         offsets = []

@@ -15,6 +15,7 @@ from service.tables.dtypes import DType, rounding_bound
 from service.tables.grid_conventions import AXES, Convention, convention_for
 from service.tables.grid_layouts import Grid, Layout
 
+_EARLY_ROWS = 64
 _SWITCHES = ("reverse_coord", "interleave_sin_cos", "concat_pos", "sine_only")
 
 
@@ -73,15 +74,26 @@ def orientations(sample: Sample) -> Iterator[TokenRows]:
     """Read an array with its channels last, and with its channels first."""
     values, rounding = sample.reals(), rounding_bound(sample.element_dtype, 1.0)
     shape = values.shape
+    if max(values.max(), -values.min()) > 1 + 8 * rounding:
+        return
     for channels_first in (False, True):
         channels = shape[0] if channels_first else shape[-1]
         rows = values.reshape(channels, -1).T if channels_first else values.reshape(-1, channels)
         tokens = shape[1:] if channels_first else shape[:-1]
-        zero_rows = int(np.argmax(np.append(rows.any(axis=1), True)))
-        if channels >= 2 and zero_rows < len(rows) and np.abs(rows).max() <= 1 + 8 * rounding:
+        zero_rows = _zero_rows(rows)
+        if channels >= 2 and zero_rows < len(rows):
             yield TokenRows(
                 rows[zero_rows:], tokens, zero_rows, channels_first, sample.element_dtype
             )
+
+
+def _zero_rows(rows: Float64s) -> int:
+    """Count the rows of zeros that come first; most tables have few."""
+    for some in (rows[:_EARLY_ROWS], rows):
+        is_filled = some.any(axis=1)
+        if is_filled.any():
+            return int(np.argmax(is_filled))
+    return len(rows)
 
 
 def candidates(

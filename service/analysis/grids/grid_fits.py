@@ -18,7 +18,12 @@ Values: TypeAlias = dict[str, ParameterValue]
 
 _BASE = 10000.0
 _BASE_SIZE = 16
+# What float64 loses in the logarithms and powers of a fit, with room to spare.
 _LEAST_ERROR = 2.0**-40
+
+# What the resolution of all axes may have been meant to be: an image's usual side, powers of 2.
+USUAL_RESOLUTIONS = (224, *(1 << power for power in range(1, 12)))
+_MOST_RESOLUTIONS = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,15 +178,25 @@ def tensor2tensor(measures: Measures) -> Iterator[Values]:
 
 
 def bands(measures: Measures) -> Iterator[Values]:
-    """Give twice the highest band of each axis, where bands are evenly spaced."""
-    resolutions = []
-    for name in measures.lengths:
-        found = [number for number, is_linear in pixel_bands(measures.turns[name]) if is_linear]
-        if not found:
-            return
-        length = measures.lengths[name]
-        resolutions.append(length if length in found else found[0])
-    yield {"max_resolution": tuple(resolutions)}
+    """Give twice the highest band of each axis, where bands are evenly spaced.
+
+    Several numbers give the same table where bands make whole turns more from token to token: the
+    length of each axis or else the lowest, and the usual ones that all axes have in common.
+    """
+    found = [
+        [number for number, is_linear in pixel_bands(measures.turns[name]) if is_linear]
+        for name in measures.lengths
+    ]
+    if not all(found):
+        return
+    lengths = list(measures.lengths.values())
+    own = tuple(
+        length if length in each else each[0] for length, each in zip(lengths, found, strict=True)
+    )
+    usual = [number for number in USUAL_RESOLUTIONS if all(number in each for each in found)]
+    alike = ((number,) * len(found) for number in usual[:_MOST_RESOLUTIONS])
+    for each in dict.fromkeys((own, *alike)):
+        yield {"max_resolution": each}
 
 
 def band_count(channels: int, axes: int, *, concat_pos: bool, sine_only: bool) -> int | None:

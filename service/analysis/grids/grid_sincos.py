@@ -72,7 +72,10 @@ def _fitting(
     ]
     apart = [_residual(final, listed, lines) for _, final in finals]
     said = [repr(values) for values, _ in finals]
-    for way in nearest(apart, said, rows.rounding):
+    # Resolutions of bands are no measured numbers, of which one is meant: all give the same table.
+    is_exact = candidate.convention.gives_channels
+    ways = range(len(finals)) if is_exact else nearest(apart, said, rows.rounding)
+    for way in ways:
         yield _proposal(candidate, *finals[way], measures, rows)
 
 
@@ -111,10 +114,15 @@ def _turns_of(
     if sines is None:
         return axis_turns(np.zeros((len(line), 0), dtype=np.complex128), rounding)
     if cosines is None:
-        return sine_bands(line[:, sines], rounding)
+        return sine_bands(line[:, _slice(sines)], rounding)
     count = min(len(sines), len(cosines))
-    pairs = line[:, cosines[:count]] + 1j * line[:, sines[:count]]
+    pairs = line[:, _slice(cosines[:count])] + 1j * line[:, _slice(sines[:count])]
     return axis_turns(pairs, rounding)
+
+
+def _slice(channels: range) -> slice:
+    """Give channels as a slice, of which NumPy makes no list and no copy."""
+    return slice(channels.start, channels.stop, channels.step)
 
 
 def _residual(layout: Layout, listed: list[Lane], lines: AxisLines) -> float:

@@ -5,23 +5,26 @@ the base the positions, to a whole number as faster pairs that turn with the sam
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from itertools import islice
 
 import numpy as np
 
 from service.analysis.call import Call
 from service.analysis.grids.axial_packs import Packed, packed
+from service.analysis.grids.section_groups import ARITHMETIC, grouped
 from service.analysis.grids.section_orders import Order, orders
 from service.analysis.plain import plain_numbers
 from service.analysis.question import Proposal, Question, Turning
+from service.analysis.rotary.located import rules_of_first_rows
+from service.analysis.rotary.rules_measured import USUAL_BASES, Found, frequencies
 from service.tables.angle import Float64s, Int64s
 from service.tables.document import ParameterValue
 from service.tables.dtypes import FLOAT32
 from service.tables.grid import Tokens
 from service.tables.mrope import AXES
 from service.tables.positions import Positions
+from service.tables.rope_rules import Default
 
-_TWO_PI = 2 * np.pi
 _USUAL_THETA = 10000.0
 _LEAST_FREQUENCIES = 3
 _MOST_ROWS = 4096
@@ -31,34 +34,64 @@ _MOST = 6
 _GAPS = (1, 3)
 _SLOW_PAIRS = 12
 
-# Frequencies and angles of engines in float32: some roundings of the angle.
-_ARITHMETIC = 2.0**-22
+# A text before the first image says the rule, if it is as long as this or shorter.
+_TEXT_ROWS = 16
 
 
 def propose(question: Question) -> Iterator[Proposal]:
     """Propose the tables of M-RoPE that an array, or two, may be."""
-    given = 0
+    yield from islice(_proposals(question), _MOST)
+
+
+def _proposals(question: Question) -> Iterator[Proposal]:
     for table in packed(question):
-        rows, count = table.turns.shape
-        if count < _LEAST_FREQUENCIES or not 2 <= rows <= _MOST_ROWS or table.scale != 1.0:
+        rows, count = table.components[0].shape
+        if count < _LEAST_FREQUENCIES or not 2 <= rows <= _MOST_ROWS or _is_sequence(table):
             continue
-        angles = np.angle(table.turns)
-        for theta in _bases(angles, table.rounding):
-            omega = theta ** (-np.arange(count) / count)
-            groups = _grouped(angles, omega, table.rounding)
+        for rule in islice(_rules(table), _MOST):
+            omega = frequencies(rule.rule)
+            if not (omega > 0).all():
+                continue
+            groups = grouped(np.angle(table.turns), omega, (table.rounding, table.least))
             if groups is None or len(groups) == 1 or not all(each.is_counted for each in groups):
                 continue
             for order in orders([each.places for each in groups], count):
-                yield _proposal(table, theta, omega, order, [each.whole for each in groups])
-                given += 1
-                if given == _MOST:
-                    return
+                yield _proposal(table, rule, omega, order, [each.whole for each in groups])
 
 
-def _bases(angles: Float64s, rounding: float) -> list[float]:
-    """Measure the base by pairs of slow frequencies whose angles are proportional."""
-    count = angles.shape[1]
-    for k in range(count - 1, max(count - 1 - _SLOW_PAIRS, 0), -1):
+def _rules(table: Packed) -> Iterator[Found]:
+    """Find rules: those without scaling by the slowest pairs, others by the rows of a text."""
+    count = table.count
+    slow = table.some(list(range(max(count - _SLOW_PAIRS - max(_GAPS), 0), count)))
+    if table.scale == 1.0:
+        for theta in _bases(np.angle(slow), count, table):
+            said = (f"the angles of the slowest pairs are as {theta:g}^(-k/{count})",)
+            named = {} if theta == _USUAL_THETA else {"rope_theta": theta}
+            yield Found(Default(2 * count, theta), named, said)
+    for found in rules_of_first_rows(table.turns[:_TEXT_ROWS], table.rounding):
+        if not found.parameters.keys() <= {"rope_theta"}:
+            yield found
+
+
+def _is_sequence(table: Packed) -> bool:
+    """Tell whether rows follow each other evenly, as those of one sequence of positions do.
+
+    The last three pairs turn along all three axes where these take turns; where each has a block of
+    pairs, these are the first, one in the middle and the last.
+    """
+    count = table.count
+    some = table.some(sorted({0, count // 2, *range(count - _LEAST_FREQUENCIES, count)}))
+    ahead = some[1:] * some[:-1].conj()
+    # Two roundings of each of two rows move such a product by twice as much as one row.
+    loose = 8 * table.rounding + ARITHMETIC * len(some)
+    return bool((np.abs(ahead - ahead[0]) <= loose).all())
+
+
+def _bases(angles: Float64s, count: int, table: Packed) -> list[float]:
+    """Measure the base by pairs of slow frequencies, the last of all, that are proportional."""
+    rounding, least = table.rounding, 4 * table.least + 2.0**-40
+    last = angles.shape[1] - 1
+    for k in range(last, max(last - _SLOW_PAIRS, 0), -1):
         slow = angles[:, k]
         if np.abs(slow).max() < 2.0**-40:
             continue
@@ -67,116 +100,33 @@ def _bases(angles: Float64s, rounding: float) -> list[float]:
                 continue
             fast = np.unwrap(angles[:, k - gap])
             ratio = float(slow @ fast) / float(slow @ slow)
-            noise = (2 * rounding + _ARITHMETIC) * (np.abs(fast) + ratio * np.abs(slow))
-            if ratio > 1 and (np.abs(fast - ratio * slow) <= 4 * noise + 2.0**-40).all():
+            noise = (2 * rounding + ARITHMETIC) * (np.abs(fast) + ratio * np.abs(slow))
+            if ratio > 1 and (np.abs(fast - ratio * slow) <= 4 * noise + (1 + ratio) * least).all():
                 # A least square over rows of relative errors: as heavy as the largest angles.
-                error = 4 * (2 * rounding + _ARITHMETIC) * count / gap
+                error = 4 * (2 * rounding + ARITHMETIC) * count / gap
                 power = np.log(ratio) * count / gap
                 if power < 100:
-                    return list(plain_numbers(float(np.exp(power)), error, 3))
+                    return _plain_bases(float(np.exp(power)), error)
     return []
 
 
-@dataclass(eq=False)
-class _Group:
-    """Frequencies that turn with the same positions.
-
-    Attributes:
-        positions: as far as they are known, (S,).
-        errors: how far off each may be.
-        places: which frequencies may be of it.
-    """
-
-    positions: Float64s
-    errors: Float64s
-    places: set[int] = field(default_factory=set)
-
-    @property
-    def whole(self) -> Int64s:
-        """The positions as integers."""
-        return np.round(self.positions).astype(np.int64)
-
-    @property
-    def is_counted(self) -> bool:
-        """Tell whether they do not all lie a multiple of some number apart, as no tokens do."""
-        steps = np.gcd.reduce(np.diff(self.whole))
-        return int(steps) <= 1
-
-    def refine(self, k: int, rate: float, apart: Float64s, noise: Float64s) -> None:
-        """Take in a frequency that turns with them."""
-        self.places.add(k)
-        moved = self.positions + apart / rate
-        self.positions = np.where(noise / rate < self.errors, moved, self.positions)
-        self.errors = np.minimum(self.errors, noise / rate)
-        nearest = np.round(self.positions)
-        is_sure = self.errors < 0.1
-        self.positions = np.where(is_sure, nearest, self.positions)
-        self.errors = np.where(is_sure, 0.0, self.errors)
-
-
-def _grouped(angles: Float64s, omega: Float64s, rounding: float) -> list[_Group] | None:
-    """Sort frequencies by the positions they turn with; none where these are more than three."""
-    groups: list[_Group] = []
-    for k in range(len(omega) - 1, -1, -1):
-        rate, angle = float(omega[k]), angles[:, k]
-        best: tuple[float, _Group, Float64s, Float64s] | None = None
-        for group in groups:
-            expected = group.positions * rate
-            noise = _noise(angle, expected, rounding)
-            apart = _folded(angle - expected)
-            worst = float((np.abs(apart) / (4 * noise + group.errors * rate)).max())
-            if worst <= 1:
-                group.places.add(k)
-                if best is None or worst < best[0]:
-                    best = (worst, group, apart, noise)
-        if best is not None:
-            best[1].refine(k, rate, best[2], best[3])
-            continue
-        if len(groups) == len(AXES):
-            return None
-        groups.append(_new_group(groups, k, rate, angle, rounding))
-    sure = all((each.errors == 0).all() for each in groups)
-    return groups if sure else None
-
-
-def _new_group(
-    groups: list[_Group], k: int, rate: float, angle: Float64s, rounding: float
-) -> _Group:
-    """Begin with one frequency, whose first row is near that of the others."""
-    positions = np.unwrap(angle) / rate
-    if groups:
-        turn = _TWO_PI / rate
-        positions = positions + turn * np.round((groups[0].positions[0] - positions[0]) / turn)
-    noise = _noise(angle, positions * rate, rounding)
-    group = _Group(positions, np.full(len(positions), np.inf))
-    group.refine(k, rate, np.zeros(len(positions)), noise)
-    return group
-
-
-def _noise(angle: Float64s, expected: Float64s, rounding: float) -> Float64s:
-    """Say how far off angles are: a sine or a cosine is rounded, or what it was computed of."""
-    rounded = 2 * rounding * np.abs(np.sin(angle)) + rounding * np.abs(np.sin(2 * angle))
-    noise: Float64s = rounded + _ARITHMETIC * np.abs(expected) + 2.0**-40
-    return noise
-
-
-def _folded(angles: Float64s) -> Float64s:
-    folded: Float64s = (angles + np.pi) % _TWO_PI - np.pi
-    return folded
+def _plain_bases(measured: float, error: float) -> list[float]:
+    """Give bases near a measured one: those of published models first."""
+    usual = [base for base in USUAL_BASES if abs(base - measured) <= error * measured]
+    return list(dict.fromkeys([*usual, *plain_numbers(measured, error, 3)]))
 
 
 def _proposal(
-    table: Packed, theta: float, omega: Float64s, order: Order, positions: list[Int64s]
+    table: Packed, rule: Found, omega: Float64s, order: Order, positions: list[Int64s]
 ) -> Proposal:
     along = {axis: positions[group] for axis, group in zip(AXES, order.groups, strict=True)}
     parameters: dict[str, ParameterValue] = {
         "head_dim": 2 * len(omega),
+        **rule.parameters,
         "mrope_section": order.section,
     }
     if order.interleaved:
         parameters["mrope_interleaved"] = True
-    if theta != _USUAL_THETA:
-        parameters["rope_theta"] = theta
     parameters |= _spelled(along)
     if table.pack != "pair":
         parameters["pack"] = table.pack
@@ -184,7 +134,7 @@ def _proposal(
         parameters["dtype"] = table.dtype.name
     shares = ", ".join(map(str, order.section))
     support = (
-        f"the angles of the slowest pairs are as {theta:g}^(-k/{len(omega)})",
+        *rule.says,
         f"{shares} of {len(omega)} frequencies turn with three sequences of whole positions",
     )
     channels = table.channels()
@@ -192,7 +142,7 @@ def _proposal(
     if channels:
         coordinates = np.stack([along[axis] for axis in AXES], axis=1).astype(np.float64)
         axis_of = tuple(AXES.index(axis) for axis in order.axis_of)
-        turning = Turning(coordinates, axis_of, omega, channels)
+        turning = Turning(coordinates, axis_of, omega, channels, rule.rule.scale)
     return Proposal(Call("rope", parameters), support, turning)
 
 

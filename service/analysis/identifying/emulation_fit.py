@@ -11,6 +11,7 @@ from service.tables.angle import Float64s
 from service.tables.dtypes import FLOAT32, DType
 
 _ROUNDS = 3
+# Misfits below what rounding does in float32 weigh alike: none of them may outweigh all others.
 _LEAST_MISFIT = 2.0**-22
 # The measured frequency is right within a fraction of an ulp, or all near it do as well.
 _NEIGHBOURS = (0, -1, 1, -2, 2)

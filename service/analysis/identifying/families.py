@@ -8,6 +8,20 @@ from service.analysis.question import Family, Proposal, Question
 from service.analysis.rotary import tables as rotary
 from service.analysis.sinusoids import tables as sinusoids
 from service.tables.dtypes import INT64
+from service.tables.limits import MAX_CHANNELS
+
+# A row of distances has as many numbers as the longest context has tokens, and no more.
+_MAX_KEYS = 2**20
+
+
+def _up_to(most: int, family: Family) -> Family:
+    """Ask a family about no array whose last axis is longer than that of any table of its kind."""
+
+    def asked(question: Question) -> Iterator[Proposal]:
+        if question.sample.values.shape[-1] <= most:
+            yield from family(question)
+
+    return asked
 
 
 def _of_reals(family: Family) -> Family:
@@ -20,8 +34,11 @@ def _of_reals(family: Family) -> Family:
     return asked
 
 
+_SINES = (*rotary.FAMILIES, *sinusoids.FAMILIES, *grids.FAMILIES)
+
+
 FAMILIES: tuple[Family, ...] = (
-    *indices.FAMILIES,
-    *map(_of_reals, (*rotary.FAMILIES, *sinusoids.FAMILIES, *grids.FAMILIES)),
+    *(_up_to(_MAX_KEYS, family) for family in indices.FAMILIES),
+    *(_up_to(MAX_CHANNELS, _of_reals(family)) for family in _SINES),
 )
 """In the order in which they are asked: those that see at a glance that it is not theirs first."""

@@ -56,7 +56,8 @@ def identify(
     narrow = narrowed(question) if not _is_sure(found) else None
     if narrow is not None:
         found = [*found, *search.found(narrow)]
-    found = found or search.found_reversed(question) or search.found_in_parts(question)
+    if not found and not search.is_near:
+        found = search.found_reversed(question) or search.found_in_parts(question)
     if found:
         return _outcome(ranked(found), tables)
     single = without_copies(question)

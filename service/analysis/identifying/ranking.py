@@ -1,17 +1,21 @@
 """Which of several tables that give the same numbers comes first, and which say nothing new."""
 
+import re
 from collections.abc import Hashable, Iterable
+from math import log10
 
 import numpy as np
 
 from service.analysis.call import Call, Tables
+from service.analysis.identifying.arithmetic import FLOAT32_FREQUENCY_LOSS, FLOAT64
 from service.analysis.identifying.verification import Verdict
 from service.errors import InvalidParameters
-from service.tables.dtypes import REAL_DTYPES, Elements, widened
+from service.tables.dtypes import REAL_DTYPES, Elements, rounding_bound, widened
 from service.tables.table import size
 
 _MORE_ROWS = 16
 _MOST_COMPARED = 2**16
+# Two spellings of a frequency differ by 2^-53 of it, and an angle of 2^13 by as many times more.
 _SAME = 2.0**-40
 _LENGTHS = ("seq_len", "num_timesteps")
 
@@ -20,12 +24,22 @@ _PLAIN_DIGITS = 6
 # A table that needs so many digits more to give the same numbers does so by chance.
 _CHANCE_DIGITS = 2
 
+# It says nothing of a table that it is spelled out for one resource and left out for another.
+_USUAL_BASE = 10000.0
+
+# Of the digits that a number of an array has, so many may be in one of a list.
+_MOST_FREE = 0.9
+
+_FRACTION = re.compile(r"\d+\.\d+")
+_FARTHEST = 2
+
 
 def ranked(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
     """Order what holds: the plainest parameters and the most exact arithmetic first.
 
     A table that is there already under another name is left out, and so is one that differs from
-    another in no more than the size of numbers: nobody wrote down the less plain ones.
+    another in no more than the size of numbers: nobody wrote down the less plain ones. Where the
+    first gives every number of the array, what does not is another table that happens to be near.
     """
     kept: list[Verdict] = []
     documents, forms = set(), set()
@@ -36,7 +50,26 @@ def ranked(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
             kept.append(verdict)
         documents.add(document)
         forms.add(form)
+    if kept and exactness(kept[0]) <= FLOAT64.rank:
+        kept = [verdict for verdict in kept if exactness(verdict) <= FLOAT64.rank]
     return tuple(kept)
+
+
+def explains(verdict: Verdict) -> bool:
+    """Tell whether a table says more of an array than lists of numbers that were made to fit it.
+
+    A list with a number of as many digits as those of the array fits whatever array there is.
+    """
+    values = verdict.proposal.call.parameters.values()
+    lists = [value for value in values if isinstance(value, tuple)]
+    digits = max((_significant(number) for each in lists for number in _of(each)), default=0)
+    dtype = next(iter(verdict.document.arrays.values())).dtype
+    if not digits or dtype.name not in REAL_DTYPES:
+        return True
+    loss = rounding_bound(dtype, 1.0)
+    if exactness(verdict) > FLOAT64.rank:
+        loss += FLOAT32_FREQUENCY_LOSS
+    return digits <= _MOST_FREE * -log10(2 * loss)
 
 
 def exactness(verdict: Verdict) -> int:
@@ -51,24 +84,43 @@ def is_rival(first: Verdict, other: Verdict) -> bool:
     return _digits(other) <= _digits(first) + _CHANCE_DIGITS
 
 
-def _order(verdict: Verdict) -> tuple[int, int, bool, int, int]:
-    parameters = verdict.proposal.call.parameters
-    spelled = sum(len(str(value)) for value in parameters.values())
+def _order(verdict: Verdict) -> tuple[int, int, bool, int, int, int]:
+    call = verdict.proposal.call
+    spelled = sum(len(str(value)) for value in call.parameters.values())
     digits = _digits(verdict)
     rank = exactness(verdict) + max(0, digits - _PLAIN_DIGITS)
-    return rank, digits, verdict.proposal.is_transposed, len(parameters), spelled
+    # As natural a name as another may need a plain number that the other does not.
+    detour = _detour(call)
+    digits += _CHANCE_DIGITS * (detour == _FARTHEST)
+    return rank, digits, verdict.proposal.is_transposed, detour, len(call.parameters), spelled
+
+
+def _detour(call: Call) -> int:
+    """Tell how far a name is from what a table of its layout is commonly called.
+
+    Cosines before sines are rotary tables, sines before cosines are encodings. Timesteps are any
+    rows of either, and nothing that speaks for them does not speak for the others.
+    """
+    if call.resource == "encoding/timesteps":
+        return _FARTHEST
+    if call.resource == "encoding":
+        return int(call.parameters.get("flip_sin_to_cos") is True)
+    return int(call.resource == "rope" and str(call.parameters.get("pack")).startswith("sin"))
 
 
 def _digits(verdict: Verdict) -> int:
-    """Count the digits of all real parameters that are no defaults."""
+    """Count the digits of all real parameters, but for those of the base that all have."""
     values = verdict.proposal.call.parameters.values()
-    reals = [
-        number
-        for value in values
-        for number in (set(value) if isinstance(value, tuple) else (value,))
-        if isinstance(number, float)
-    ]
-    return sum(map(_significant, reals))
+    reals = {number for value in values if isinstance(value, tuple | str) for number in _of(value)}
+    singles = [value for value in values if isinstance(value, float) and value != _USUAL_BASE]
+    return sum(map(_significant, (*reals, *singles)))
+
+
+def _of(numbers: tuple[object, ...] | str) -> Iterable[float]:
+    """Give the real numbers of a list, or the fractions among the positions that a text lists."""
+    if isinstance(numbers, str):
+        return (float(part) for part in _FRACTION.findall(numbers))
+    return (number for number in numbers if isinstance(number, float))
 
 
 def _significant(number: float) -> int:

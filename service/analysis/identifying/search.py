@@ -1,16 +1,17 @@
 """A search among what families propose, which ends when so much was read."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from service.analysis.call import Tables
+from service.analysis.identifying.ranking import explains
 from service.analysis.identifying.verification import Verdict, verdict_of
 from service.analysis.identifying.verification_glance import GLANCED_ROWS, Glance, glance
 from service.analysis.identifying.views import extended, head, transposed, windows
 from service.analysis.question import Family, Proposal, Question
+from service.tables.dtypes import INT64
 
 MAX_GLANCES = 160
 MAX_VERIFIED = 12
@@ -18,6 +19,9 @@ MAX_VERIFIED = 12
 # A whole array is read so often at most, in glances and verifications together.
 _WHOLE_READS = 5
 _LEAST_BUDGET = 2**22
+
+# A table that so much of an array agrees with is what it is near, whatever else there is.
+_NEAR = 0.9
 
 
 @dataclass(eq=False)
@@ -45,6 +49,11 @@ class Search:
 
     def __post_init__(self) -> None:
         self.budget = _LEAST_BUDGET + _WHOLE_READS * _size(self.question)
+
+    @property
+    def is_near(self) -> bool:
+        """Tell whether something was looked at that all but a few numbers agree with."""
+        return any(looked.agreeing >= _NEAR for looked in self.near)
 
     def found(self, question: Question) -> list[Verdict]:
         """List what holds of what is proposed for the array, or for a view of its numbers.
@@ -93,22 +102,23 @@ class Search:
                 self.budget -= _size(question)
                 verdict = verdict_of(looked)
                 if verdict.holds:
-                    verdicts.append(verdict)
+                    verdicts += [verdict] if explains(verdict) else []
                     continue
             self.near.append(looked)
         return verdicts
 
     def _proposals(self, question: Question) -> Iterator[Proposal]:
         for family in self.families:
-            # Of an array of another kind any measure may overflow, or divide by zero: NumPy's and
-            # Python's own numbers alike. What comes of it is dropped.
-            proposals: list[Proposal] = []
-            with np.errstate(all="ignore"), suppress(ArithmeticError):
-                proposals.extend(family(question))
+            # What families measure in an array of another kind may overflow, or be no number at
+            # all: then it is not near anything, and nothing is proposed.
+            with np.errstate(all="ignore"):
+                proposals = list(family(question))
             yield from proposals
 
     def _continued(self, part: Question, question: Question, first: int) -> Iterator[Proposal]:
-        """Propose for all rows what is proposed for some, from one on."""
+        """Propose for all rows what is proposed for some, from one on: angles go on, no others."""
+        if question.sample.dtype is INT64:
+            return
         rows = question.sample.values.shape[0]
         for proposal in self._proposals(part):
             whole = extended(proposal, first, rows)

@@ -17,6 +17,7 @@ from service.tables.document import Document
 from service.tables.dtypes import INT64, DType
 from service.tables.table import steps
 
+# So few numbers are wrong, where nearly all are those of exacter arithmetic.
 _FEW = 1e-4
 
 # Smaller than any number of any type, and no zero.

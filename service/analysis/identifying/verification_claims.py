@@ -28,6 +28,9 @@ from service.analysis.question import Turning
 from service.tables.angle import Float64s
 from service.tables.dtypes import DType, rounding_bound
 
+# Of the largest number, where each is a sum, or has a sine that is not told apart.
+SUMMED_ROUNDINGS = 16
+
 _LEAST_SHARE = 0.5
 
 Predicted = tuple[Float64s, Float64s]
@@ -146,7 +149,7 @@ def turned_claims(
 
 
 def computed_claims(
-    wide: Mapping[str, TableRows], peaks: Mapping[str, float], dtype: DType, *, is_relative: bool
+    wide: Mapping[str, TableRows], peaks: Mapping[str, float], dtype: DType, roundings: int
 ) -> Iterator[Computed]:
     """List what an array without angles may have been computed in, the most exact first.
 
@@ -154,14 +157,15 @@ def computed_claims(
         wide: the table in float64, by the name of the array.
         peaks: the largest number of each array, by name.
         dtype: the type of the array's elements.
-        is_relative: whether each number is a power of its own: frequencies and slopes.
+        roundings: by how many roundings of the largest number each may be off: none where each
+            is a power or a product of its own.
     """
-    none = dict.fromkeys(peaks, 0.0)
-    double = {name: EMULATION_LOSS * peak for name, peak in peaks.items()}
-    yield Computed(FLOAT64, wide, EMULATION_LOSS, none if is_relative else double, dtype)
-    single = {name: FLOAT32_LOSS * peak for name, peak in peaks.items()}
-    loss = FLOAT32_FREQUENCY_LOSS if is_relative else 0.0
-    yield Computed(FLOAT32, wide, loss, none if is_relative else single, dtype)
+    share = roundings / SUMMED_ROUNDINGS
+    double = {name: EMULATION_LOSS * share * peak for name, peak in peaks.items()}
+    yield Computed(FLOAT64, wide, EMULATION_LOSS, double, dtype)
+    single = {name: FLOAT32_LOSS * share * peak for name, peak in peaks.items()}
+    loss = FLOAT32_FREQUENCY_LOSS if roundings < SUMMED_ROUNDINGS else 0.0
+    yield Computed(FLOAT32, wide, loss, single, dtype)
 
 
 def agrees(

@@ -8,6 +8,7 @@ import numpy as np
 from service.analysis.call import Tables
 from service.analysis.identifying.arithmetic import FLOAT32_STEPS, FLOAT64
 from service.analysis.identifying.verification_claims import (
+    SUMMED_ROUNDINGS,
     Claim,
     Exactly,
     Turned,
@@ -24,7 +25,11 @@ from service.tables.dtypes import INT64, REAL_DTYPES
 from service.tables.table import Table
 
 GLANCED_ROWS = 48
-_RELATIVE = ("frequencies", "slopes")
+
+# Tables whose numbers are products, powers or logarithms of their own, and those of logarithms
+# of 1 and something that may be small: float32 makes them as far off as the largest is rounded.
+_RELATIVE = ("frequencies", "slopes", "alibi", "swin-v2")
+_NEARLY_RELATIVE = ("kerple", "fire", "dynamic")
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,8 +127,14 @@ def _claims(
         return
     wide = {name: TableRows(found[name], arrays[name].values.shape[1], None) for name in arrays}
     peaks = {name: _peak(array.values) for name, array in arrays.items()}
-    is_relative = proposal.call.resource.endswith(_RELATIVE)
-    yield from computed_claims(wide, peaks, dtype, is_relative=is_relative)
+    yield from computed_claims(wide, peaks, dtype, _roundings(proposal.call.resource))
+
+
+def _roundings(resource: str) -> int:
+    """Give how many roundings of the largest number each may be off, beside those of its own."""
+    if resource.endswith(_RELATIVE):
+        return 0
+    return 2 if resource.endswith(_NEARLY_RELATIVE) else SUMMED_ROUNDINGS
 
 
 def chosen_rows(count: int) -> np.ndarray:

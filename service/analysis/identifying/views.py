@@ -13,6 +13,9 @@ from service.tables.dtypes import BFLOAT16, FLOAT16, FLOAT32, INT64, DType
 
 _NARROWER = (BFLOAT16, FLOAT16, FLOAT32)
 _SHARES = (2, 4, 16)
+
+# Tables with their rows in the last axis are looked for up to the longest of common contexts.
+_MOST_REVERSED = 2**17
 _LEAST_ROWS = 4
 
 # As many as frequencies are measured in; twice as many are worth the detour.
@@ -20,8 +23,10 @@ _HEAD_ROWS = EARLY_ROWS
 
 
 def transposed(question: Question) -> Question | None:
-    """Turn the axes of an array round, where it has two."""
-    if any(sample.values.ndim != 2 or sample.is_complex for sample in question.arrays.values()):
+    """Turn the axes of an array round, where it has two of which the last may be its rows."""
+    if question.sample.values.shape[-1] > _MOST_REVERSED or any(
+        sample.values.ndim != 2 or sample.is_complex for sample in question.arrays.values()
+    ):
         return None
     arrays = {name: _reversed(sample) for name, sample in question.arrays.items()}
     return replace(question, arrays=arrays)
@@ -87,13 +92,20 @@ def head(question: Question) -> Question | None:
 
 
 def windows(question: Question) -> Iterator[tuple[Question, int]]:
-    """Give parts of the rows of an array, ever fewer, each with its first row's number."""
+    """Give parts of the rows of an array, ever later or fewer, with their first row's number.
+
+    No part has more rows than frequencies are measured in, and none is what ``head`` gives.
+    """
     rows = question.sample.values.shape[0]
+    parts: dict[tuple[int, int], None] = {}
     for share in _SHARES:
-        count = rows // share
-        for first in (0, rows - count):
-            if count >= _LEAST_ROWS:
-                yield _window(question, first, count), first
+        count = min(rows // share, _HEAD_ROWS)
+        for first in (0, rows - rows // share):
+            is_head = rows > 2 * _HEAD_ROWS and first == 0
+            if count >= _LEAST_ROWS and not is_head:
+                parts[first, count] = None
+    for first, count in parts:
+        yield _window(question, first, count), first
 
 
 def _window(question: Question, first: int, count: int) -> Question:

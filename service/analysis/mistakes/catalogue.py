@@ -9,6 +9,9 @@ from service.analysis.call import Call
 
 Verdict: TypeAlias = Literal["equal", "diagnosed", "none"]
 
+MOST_MISTAKES = 3
+"""Of more together anything could be made: a list explains only while it is short."""
+
 
 @dataclass(frozen=True)
 class Wording:
@@ -107,9 +110,17 @@ CATALOGUE: Mapping[str, Wording] = MappingProxyType(
             "Row s holds what belongs to position s + ({rows}): positions are off by {rows}.",
             "Start counting {rows} earlier (later, where that is negative).",
         ),
+        "other-positions": Wording(
+            "Rows are those of the positions {have}, and should be of {want}.",
+            "Compute each row at its own position: look for what shuffles, repeats or skips rows.",
+        ),
         "positions-reversed": Wording(
             "The rows are in reverse order: the last position comes first.",
             "Count positions upwards.",
+        ),
+        "rounded-decimals": Wording(
+            "Numbers were rounded to {decimals} decimals, as where they are printed and read.",
+            "Send or keep them with all their digits: 9 for float32, 17 for float64.",
         ),
         "narrow-positions": Wording(
             "Positions were counted in {dtype}, which holds every integer up to {exact} only: they "

@@ -36,6 +36,7 @@ class Subject:
         have_dtype, want_dtype: what they were rounded to.
         waves: what is wanted, where that is waves.
         blocks: how many arrays there are.
+        cut: how far numbers are from what they were before they were rounded to a few decimals.
     """
 
     have: Float64s
@@ -44,14 +45,15 @@ class Subject:
     want_dtype: DType
     waves: Waves | None
     blocks: int
+    cut: float = 0.0
 
     def allowed(self, table: Float64s, angles: Float64s | None, scale: float) -> Float64s:
         """Bound how far elements may be from computed ones, of waves of a scale."""
         steps = spacing(table, self.have_dtype) + spacing(table, self.want_dtype)
         if angles is None:
-            bound: Float64s = 2 * steps
+            bound: Float64s = 2 * steps + self.cut
             return bound
-        return steps + _ARITHMETIC * (1 + angles) * scale
+        return steps + _ARITHMETIC * (1 + angles) * scale + self.cut
 
 
 @dataclass(frozen=True, eq=False)

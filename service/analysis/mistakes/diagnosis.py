@@ -7,25 +7,28 @@ from functools import cached_property
 import numpy as np
 
 from service.analysis.call import Call
-from service.analysis.mistakes.catalogue import Diagnosis, Leaving, Mistake, Verdict
+from service.analysis.mistakes.catalogue import MOST_MISTAKES, Diagnosis, Leaving, Mistake, Verdict
 from service.analysis.mistakes.checks import Match, Subject, Suspect, check, sampled
+from service.analysis.mistakes.decimals import cuts
 from service.analysis.mistakes.extents import Extent, extents
 from service.analysis.mistakes.orders import Order, orders
 from service.analysis.mistakes.search import turned
 from service.analysis.mistakes.sides import Side, sides
-from service.analysis.mistakes.slips import LEAST_FACTOR
 from service.analysis.mistakes.turns import holding
+from service.analysis.mistakes.values import of_values
 from service.analysis.mistakes.waves import Waves, waves_of
 from service.analysis.sample import Sample
 from service.analysis.waves import EARLY_ROWS
 from service.tables.angle import Float64s
 from service.tables.dtypes import FLOAT64, INT64, DType, rounding_bound
 
-MOST_MISTAKES = 3
 _SHIFTS = 64
 
 # What explains less than half of the elements explains nothing: no mistake is named then.
 _NEAR = 0.5
+# One mistake more explains some elements more of almost anything, as a row of noise; of one that
+# was made it explains more than one row of those that are looked at.
+_STEPS = 2**6
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,9 +72,10 @@ class _Case:
     match: Match
 
     @property
-    def rank(self) -> tuple[float, int]:
+    def rank(self) -> tuple[int, int, float]:
         """Say how near it is: how much it explains, by how few mistakes."""
-        return self.match.share, -len(self.suspect.mistakes)
+        share = self.match.share
+        return int(share * _STEPS), -len(self.suspect.mistakes), share
 
     def diagnosis(self) -> Diagnosis:
         """Say what it explains."""
@@ -132,15 +136,18 @@ def diagnose(
 
 def _nearest(cases: list[tuple[_Case, Mistake | None]]) -> Diagnosis:
     """Say what comes nearest, and where it is left; no mistake, where nothing comes near."""
-    case, mistake = max(
-        cases, key=lambda each: (each[0].match.share, each[1] is None, each[0].rank)
-    )
+    case, mistake = max(cases, key=_nearness)
     if case.match.share < _NEAR:
         case, mistake = next((each for each in cases if each[1] is None), cases[0])
     every = np.arange(case.suspect.rows)
     found = replace(case, match=check(case.subject, case.suspect, every)).diagnosis()
     named = () if mistake is None else (mistake,)
     return replace(found, mistakes=(*named, *found.mistakes))
+
+
+def _nearness(each: tuple[_Case, Mistake | None]) -> tuple[int, int, float]:
+    (steps, fewest, share), mistake = each[0].rank, each[1]
+    return steps, fewest - (mistake is not None), share
 
 
 def _by_variant(found: Diagnosis, mistake: Mistake, yours: Call | None) -> Diagnosis:
@@ -181,18 +188,29 @@ def _suspects(
         dtype = FLOAT64 if sent is INT64 else sent
         if waves is not None:
             dtype = holding(ours, dtype)
-        subject = Subject(ours, table, dtype, wanted.dtype, waves, blocks)
-        for extent in extents(subject.have, table, blocks, waves):
-            columns = len(extent.want)
-            every = orders(
-                extent.rows, columns, blocks, wanted.grid, is_interleaved=_is_interleaved(waves)
-            )
-            for order in every:
-                named = (*side.mistakes, *extent.mistakes, *order.mistakes)
-                if len(named) > most:
-                    continue
-                for suspect in _of_order(subject, extent, order, most - len(named)):
-                    yield side, subject, replace(suspect, mistakes=(*named, *suspect.mistakes))
+        exact = Subject(ours, table, dtype, wanted.dtype, waves, blocks)
+        for cut, mistakes in cuts(ours):
+            subject, said = replace(exact, cut=cut), (*side.mistakes, *mistakes)
+            for suspect in _of_subject(subject, wanted.grid, said, most):
+                yield side, subject, suspect
+
+
+def _of_subject(
+    subject: Subject, grid: tuple[int, int] | None, said: tuple[Mistake, ...], most: int
+) -> Iterator[Suspect]:
+    if len(said) > most:
+        return
+    waves, blocks = subject.waves, subject.blocks
+    for extent in extents(subject.have, subject.want, blocks, waves):
+        every = orders(
+            extent.rows, len(extent.want), blocks, grid, is_interleaved=_is_interleaved(waves)
+        )
+        for order in every:
+            named = (*said, *extent.mistakes, *order.mistakes)
+            if len(named) > most:
+                continue
+            for suspect in _of_order(subject, extent, order, most - len(named)):
+                yield replace(suspect, mistakes=(*named, *suspect.mistakes))
 
 
 def _is_interleaved(waves: Waves | None) -> bool:
@@ -204,12 +222,13 @@ def _of_order(subject: Subject, extent: Extent, order: Order, most: int) -> Iter
     waves = subject.waves.narrowed(extent.want, extent.rows) if subject.waves else None
     straight = Suspect((), extent, order, waves)
     epsilon = rounding_bound(subject.have_dtype, 1.0) + rounding_bound(subject.want_dtype, 1.0)
+    epsilon += subject.cut
     if extent.turning is None:
         yield straight
         if most == 0:
             return
     if waves is None:
-        yield from _of_values(subject, straight, epsilon)
+        yield from of_values(subject, straight, epsilon)
         return
     if extent.turning is not None:
         waves = waves.of_width(extent.turning)
@@ -218,23 +237,3 @@ def _of_order(subject: Subject, extent: Extent, order: Order, most: int) -> Iter
     for found in turned(waves, first, epsilon):
         if len(found.mistakes) <= most:
             yield replace(straight, mistakes=found.mistakes, turned=found)
-
-
-def _of_values(subject: Subject, straight: Suspect, epsilon: float) -> Iterator[Suspect]:
-    """Give what may have been done to numbers of which nothing is known."""
-    rows = sampled(straight.rows, len(straight.extent.want))
-    wanted, _ = straight.expected(subject, rows)
-    found = straight.found(subject, rows)
-    factor = float((found * wanted).sum() / ((wanted * wanted).sum() or 1.0))
-    if factor >= LEAST_FACTOR and abs(factor - 1) > 4 * epsilon:
-        named = (
-            Mistake("extra-factor", {"factor": factor})
-            if factor > 1
-            else Mistake("missing-factor", {"ratio": factor, "factor": 1 / factor})
-        )
-        yield replace(straight, mistakes=(named,), factor=factor)
-    for shift in range(1, min(_SHIFTS, straight.rows - 1)):
-        moved = replace(straight, shift=shift)
-        if check(subject, moved, np.arange(2)).is_whole:
-            named = Mistake("position-offset", {"rows": shift})
-            yield replace(moved, mistakes=(named,))

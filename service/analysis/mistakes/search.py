@@ -5,15 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from service.analysis.mistakes.catalogue import Mistake
+from service.analysis.mistakes.catalogue import MOST_MISTAKES, Mistake
 from service.analysis.mistakes.frequencies import frequency_mistakes
-from service.analysis.mistakes.slips import LEAST_FACTOR, slips
+from service.analysis.mistakes.slips import LEAST_FACTOR, factor_mistake, slips
 from service.analysis.mistakes.turns import NARROWINGS, Turned
 from service.analysis.mistakes.waves import Waves, offset_of
 from service.analysis.waves import EARLY_ROWS, Complexes, measure
 from service.tables.angle import Float64s
-
-_MOST = 3
 
 
 def turned(waves: Waves, rows: Float64s, epsilon: float) -> Iterator[Turned]:
@@ -39,11 +37,11 @@ def turned(waves: Waves, rows: Float64s, epsilon: float) -> Iterator[Turned]:
         for factor_named, factor in scaled:
             mistakes = (*named, *factor_named)
             found = Turned(mistakes, speeds, speeds, shift, None, factor)
-            if len(mistakes) <= _MOST:
+            if len(mistakes) <= MOST_MISTAKES:
                 yield found
             for narrowing in NARROWINGS:
                 every = (*mistakes, *narrowing.mistakes)
-                if len(every) <= _MOST:
+                if len(every) <= MOST_MISTAKES:
                     yield replace(found, mistakes=every, narrowing=narrowing)
 
 
@@ -55,9 +53,7 @@ def _scaled(waves: Waves, size: float, epsilon: float) -> list[tuple[tuple[Mista
     if abs(size - 1) <= 4 * epsilon:
         values = {"ratio": 1 / waves.scale, "factor": waves.scale}
         return [((Mistake("missing-factor", values),), 1 / waves.scale)]
-    if ratio < 1:
-        return [((Mistake("missing-factor", {"ratio": ratio, "factor": 1 / ratio}),), ratio)]
-    return [((Mistake("extra-factor", {"factor": ratio}),), ratio)]
+    return [((factor_mistake(ratio),), ratio)]
 
 
 def _speeds(

@@ -14,6 +14,11 @@ from service.tables.angle import Float64s
 # tried as they are most common.
 _BASES = (10000.0, 500000.0, 1000000.0)
 _FACTORS = (2.0, 4.0, 8.0)
+_SHIFTS = 64
+# A number that bfloat16 holds is off by 2^-8 at most; what float32 makes of angles is far less.
+_NEAR = 2.0**-7
+
+_LEAST_IN_USE = 1.01
 
 LEAST_FACTOR = 2.0**-64
 """What is smaller is no factor that anyone multiplies by."""
@@ -61,7 +66,7 @@ def _written(waves: Waves, base: float, span: int) -> Iterator[Turned]:
 
 def _beside(found: Turned, waves: Waves, rows: Float64s) -> Iterator[Turned]:
     named = found.mistakes
-    for shift in (1, -1, 2):
+    for shift in _shifts(found, waves, rows[0]):
         said = Mistake("position-offset", {"rows": shift})
         yield replace(found, mistakes=(*named, said), shift=float(shift))
     yield replace(found, mistakes=(*named, Mistake("sine-sign")), sine=-found.sine)
@@ -79,8 +84,26 @@ def _beside(found: Turned, waves: Waves, rows: Float64s) -> Iterator[Turned]:
     table, _ = found.table(waves, np.arange(len(rows)))
     factor = float((table * rows).sum() / (table * table).sum())
     if factor >= LEAST_FACTOR:
-        values = {"ratio": factor, "factor": 1 / factor}
-        said = Mistake("missing-factor", values)
-        if factor > 1:
-            said = Mistake("extra-factor", {"factor": factor})
-        yield replace(found, mistakes=(*named, said), factor=factor)
+        yield replace(found, mistakes=(*named, factor_mistake(factor)), factor=factor)
+
+
+def _shifts(found: Turned, waves: Waves, first: Float64s) -> list[int]:
+    """Find the shifts, none larger than _SHIFTS, that the first row allows."""
+    shifts = np.arange(-_SHIFTS, _SHIFTS + 1)
+    moved = replace(waves, positions=waves.positions[0] + shifts)
+    table, _ = found.table(moved, np.arange(len(shifts)))
+    is_near = np.abs(table - first).max(axis=1) <= _NEAR * waves.scale
+    return [int(shift) for shift in shifts[is_near] if shift]
+
+
+def factor_mistake(factor: float) -> Mistake:
+    """Name what all numbers are multiplied by.
+
+    Of the factors in use, the attention factor of YaRN is the smallest: 0.1·ln 2 + 1 for twice the
+    length, and that of longrope, √(1 + ln 2/ln L) for L positions, is above 1.01 up to L = 2^40.
+    """
+    if max(factor, 1 / factor) < _LEAST_IN_USE:
+        return Mistake("wrong-factor", {"factor": factor})
+    if factor > 1:
+        return Mistake("extra-factor", {"factor": factor})
+    return Mistake("missing-factor", {"ratio": factor, "factor": 1 / factor})

@@ -90,7 +90,11 @@ def waves_of(rows: Float64s, *, is_pair: bool, positions: Float64s | None) -> Wa
     """
     if len(rows) < 2 or rows.shape[1] < 2:
         return None
-    places = np.arange(len(rows), dtype=np.float64) if positions is None else positions
+    if positions is None or len(positions) != len(rows):
+        # Rows of several axes are not those of the positions of one.
+        places = np.arange(len(rows), dtype=np.float64)
+    else:
+        places = positions
     if not (np.diff(places) > 0).all():
         return None
     early = rows[:EARLY_ROWS]

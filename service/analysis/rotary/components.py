@@ -14,6 +14,7 @@ from service.analysis.waves import EARLY_ROWS
 from service.tables.angle import Float64s
 from service.tables.channels import Component
 
+# Two numbers are fitted to each channel: fewer rows say little of whether it is a wave at all.
 _FEWEST_ROWS = 8
 _COMPONENTS: tuple[Component, ...] = ("cos", "sin")
 

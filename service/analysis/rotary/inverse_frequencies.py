@@ -6,9 +6,9 @@ import numpy as np
 
 from service.analysis.call import Call
 from service.analysis.question import Proposal, Question
+from service.analysis.real_types import dtype_parameters
 from service.analysis.rotary.layouts import rows_of
 from service.analysis.rotary.parameters import (
-    dtype_of,
     has_whole_positions,
     is_of_numbers,
     positions_as_parameters,
@@ -113,5 +113,5 @@ def _angles(question: Question, found: Found, positions: Float64s) -> Proposal:
     parameters = {"head_dim": width, **found.parameters}
     parameters |= positions_as_parameters(positions.astype(np.int64))
     says = "numbers grow in proportion to the position, as angles do"
-    call = Call("rope", {**parameters, "pack": "angle", **dtype_of(question.sample)})
+    call = Call("rope", {**parameters, "pack": "angle", **dtype_parameters(question.sample)})
     return Proposal(call, (says, *found.says))

@@ -13,7 +13,6 @@ from service.tables.angle import Float64s
 from service.tables.channels import Channels, Component
 from service.tables.packs import PACKS
 
-_COS: tuple[Component, ...] = ("cos",)
 _SIN: tuple[Component, ...] = ("sin",)
 _OF_LAYOUT: Mapping[str, str] = {
     "half_concat": "half_concat",

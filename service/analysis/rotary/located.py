@@ -23,9 +23,6 @@ _LEAST_SHARE = 2.0**-44
 _LEAST_FACTOR = 0.6
 _WHOLE = 2.0**-8
 
-# Through fewer rows a straight line fits whatever rounding did to them.
-_FEW_ROWS = 8
-
 _MOST_PREFIX = 16
 
 
@@ -71,13 +68,28 @@ def _cut(found: Iterator[Located]) -> Iterator[Located]:
         yield Located(each.found, each.omega, each.positions[1:])
 
 
-def _measured(waves: Waves, unit: float, places: Float64s) -> Measured:
+def _measured(waves: Waves, turns: Complexes, unit: float, places: Float64s) -> Measured:
+    """Say what was measured, and how far it may be off where no row shows it.
+
+    Rounding moves sin φ and cos φ by ``unit`` of each, and φ by unit·|sin 2φ| at most. Where rows
+    are all moved alike, as those of slow pairs far out, they lie in a straight line nevertheless.
+    The slope of a line through rows that are off by e, R apart at most, is off by
+    e·Σ|m|/Σm² = 3e/R, and by 2e/R where there are two.
+    """
     early = places[:EARLY_ROWS]
     error = waves.omega_error + np.abs(waves.omega) * _LEAST_SHARE
-    if len(early) < _FEW_ROWS:
-        error = np.maximum(error, 4 * unit / float(early[-1] - early[0]))
+    moved = unit * _doubled_sines(turns[:EARLY_ROWS])
+    error = np.maximum(error, 3 * moved / float(early[-1] - early[0]))
     omega = _unfolded(waves.omega, 2 * np.pi / waves.step)
     return Measured(omega, error, waves.scale, 2 * unit)
+
+
+def _doubled_sines(turns: Complexes) -> Float64s:
+    """Give the largest |sin 2φ| of each pair."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        unit = np.nan_to_num(turns / np.abs(turns))
+    largest: Float64s = np.abs(2 * unit.real * unit.imag).max(axis=0)
+    return largest
 
 
 def _unfolded(omega: Float64s, period: float) -> Float64s:
@@ -100,7 +112,7 @@ def _known(turns: Complexes, unit: float, places: Float64s, *, is_given: bool) -
     """Find the rules of rows a known way apart, and the position of the first of them."""
     waves = measure(turns, places)
     error = 4 * float(waves.crookedness.max()) + 8 * unit
-    for told in find_rules(_measured(waves, unit, places)):
+    for told in find_rules(_measured(waves, turns, unit, places)):
         step, found = (1, told) if is_given else _step_of(told)
         omega = frequencies(found.rule)
         if is_given:
@@ -161,17 +173,35 @@ def _each_position(angles: Float64s, omega: Float64s, unit: float) -> Int64s | N
 
 def _guesses(turns: Complexes, unit: float, scale: float) -> Iterator[Found]:
     count = turns.shape[1]
-    for rows in range(min(_MOST_PREFIX, len(turns)), 1, -1):
-        waves = measure(turns[:rows])
-        if waves.crookedness.max() < max(_CROOKED / 16, 8 * unit):
-            places = np.arange(rows, dtype=np.float64)
-            yield from _plain_ones(find_rules(_measured(waves, unit, places)))
-            yield from _stepped(waves, unit, rows - 1.0)
-            break
+    yield from rules_of_first_rows(turns, unit)
+    rows = _straight_rows(turns, unit)
+    if rows:
+        yield from _stepped(measure(turns[:rows]), unit, rows - 1.0)
     if abs(scale - 1) < 4 * unit:
         for base in USUAL_BASES:
             said = (f"angles are whole multiples of frequencies of base {base:g}",)
             yield Found(Default(2 * count, base), {"rope_theta": base}, said)
+
+
+def rules_of_first_rows(turns: Complexes, unit: float) -> Iterator[Found]:
+    """Find the rules of the first rows, as many of them as follow each other.
+
+    Args:
+        turns: cosine + i·sine, (S, K), all of about one norm.
+        unit: how far rounding may move them, as a share of that norm.
+    """
+    rows = _straight_rows(turns, unit)
+    if rows:
+        waves, places = measure(turns[:rows]), np.arange(rows, dtype=np.float64)
+        yield from _plain_ones(find_rules(_measured(waves, turns[:rows], unit, places)))
+
+
+def _straight_rows(turns: Complexes, unit: float) -> int:
+    """Count the first rows that are evenly spaced; 0 where not even two are."""
+    for rows in range(min(_MOST_PREFIX, len(turns)), 1, -1):
+        if measure(turns[:rows]).crookedness.max() < max(_CROOKED / 16, 8 * unit):
+            return rows
+    return 0
 
 
 def _plain_ones(found: Iterator[Found]) -> Iterator[Found]:

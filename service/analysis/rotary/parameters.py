@@ -1,21 +1,24 @@
-"""What of a rotary table's call the array itself says: its type and where its rows are."""
+"""What rotary families ask of an array: its rounding, its numbers, and where its rows are."""
 
 import numpy as np
 
 from service.analysis.question import Question
+from service.analysis.real_types import rounding_of
 from service.analysis.sample import Sample
 from service.tables.angle import Int64s
 from service.tables.document import ParameterValue
-from service.tables.dtypes import BFLOAT16, FLOAT32, REAL_DTYPES
+from service.tables.dtypes import BFLOAT16, REAL_DTYPES
 from service.tables.positions import Positions
 
 
 def unit_of(sample: Sample) -> float:
-    """Give how far rounding to an array's type may move a number, as a share of it."""
-    dtype = sample.element_dtype
-    if dtype not in REAL_DTYPES.values():
-        return 2.0**-24
-    return 2.0**-9 if dtype is BFLOAT16 else float(np.finfo(dtype.storage).eps) / 2
+    """Give how far rounding to an array's type moves cosines and sines, as a share of their scale.
+
+    They are below 1, where half a step of bfloat16 is 2^-9. Finer types have as much again, for
+    what engines lose beside it.
+    """
+    rounding = rounding_of(sample)
+    return rounding / 2 if sample.element_dtype is BFLOAT16 else rounding
 
 
 def is_of_numbers(sample: Sample) -> bool:
@@ -37,9 +40,3 @@ def positions_as_parameters(positions: Int64s) -> dict[str, ParameterValue]:
     """Spell positions, all that is not left to a default."""
     spelled = Positions.of_runs(positions.tolist()).parameters()
     return {name: value for name, value in spelled.items() if (name, value) != ("start", 0)}
-
-
-def dtype_of(sample: Sample) -> dict[str, ParameterValue]:
-    """Say of which type the numbers are, unless it is the usual one."""
-    dtype = sample.element_dtype
-    return {} if dtype is FLOAT32 or dtype not in REAL_DTYPES.values() else {"dtype": dtype.name}

@@ -20,6 +20,9 @@ from service.tables.rope_rules import Llama3
 
 _LOW, _HIGH = 1.0, 4.0
 
+# No measured length is known better than this.
+_LEAST_SHARE = 1e-9
+
 
 def blended_rules(measured: Measured) -> Iterator[Found]:
     """Find the YaRN and Llama 3 rules that give frequencies."""
@@ -81,7 +84,7 @@ def _lengths(
     lengths = (smooth[inner] * (_HIGH - _LOW) + _LOW) / turns[inner]
     length = float(weights @ lengths / weights.sum())
     error = float(weights @ ((_HIGH - _LOW) * off[inner] / turns[inner]) / weights.sum())
-    yield _HIGH, tuple(plain_numbers(length, 2 * error / length + 1e-9, 2))
+    yield _HIGH, _plain_lengths(length, 2 * error / length)
     if inner.sum() < 2:
         return
     design = np.stack([turns[inner], -np.ones(int(inner.sum()))], axis=1) / off[inner, np.newaxis]
@@ -92,4 +95,10 @@ def _lengths(
     for high in plain_numbers(float(1 + 1 / offset), float(2 * spread[1] / offset), 2):
         relative = float(2 * (spread[0] / steep + spread[1] / offset))
         if high > _LOW and high != _HIGH:
-            yield high, tuple(plain_numbers(float(steep * (high - _LOW)), relative, 2))
+            yield high, _plain_lengths(float(steep * (high - _LOW)), relative)
+
+
+def _plain_lengths(length: float, share: float) -> tuple[float, ...]:
+    """Give lengths that were plainly written down near a measured one: powers of two first."""
+    share = min(share, 0.5) + _LEAST_SHARE
+    return between(length * (1 - share), length * (1 + share))

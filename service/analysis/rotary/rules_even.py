@@ -6,12 +6,13 @@ from math import ceil
 import numpy as np
 
 from service.analysis.plain import plain_numbers
-from service.analysis.progression import Geometric, bases, geometric
+from service.analysis.progression import Geometric, base_of, bases, geometric
 from service.analysis.rotary.rules_measured import USUAL_BASES, Found, Measured, Parameters
 from service.tables.document import ParameterValue
 from service.tables.rope_rules import Default, DynamicAlpha, Linear, Ntk, Proportional
 
 _FEW_DIGITS = 3
+# No model is stretched further; beyond, a factor cannot be told from the base.
 _MOST_STRETCH = 1e4
 _FINEST_PART = 2.0**-12
 
@@ -23,7 +24,7 @@ def even_rules(measured: Measured) -> Iterator[Found]:
         yield from _proportional(measured)
         return
     width = 2 * measured.count
-    base = series.ratio ** -float(measured.count)
+    base = base_of(series, width)
     says = (
         f"{measured.count} frequencies fall from {series.first:.6g} as {base:.6g}^(-2k/{width})",
     )
@@ -56,7 +57,7 @@ def _rescaled(series: Geometric, width: int, says: tuple[str, ...]) -> Iterator[
     if width < 4:
         return
     error = width / 2 * series.ratio_error
-    measured = series.ratio ** (-width / 2)
+    measured = base_of(series, width)
     if error >= 0.5 or (plain := next(plain_numbers(measured, error), None)) is None:
         return
     if digits(plain) <= _FEW_DIGITS:

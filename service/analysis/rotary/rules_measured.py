@@ -11,6 +11,7 @@ from service.analysis.plain import plain_numbers
 from service.analysis.progression import bases, geometric
 from service.tables.angle import Float64s
 from service.tables.document import ParameterValue
+from service.tables.limits import MAX_BASE
 from service.tables.rotary_rule import RotaryRule
 
 # Bases of published models, for frequencies that say too little of theirs.
@@ -51,8 +52,10 @@ class Measured:
     def agrees(self, rule: RotaryRule) -> bool:
         """Tell whether a rule gives these frequencies and this scale, within their errors."""
         exact = frequencies(rule)
-        if self.scale is not None and abs(rule.scale / self.scale - 1) > 2 * self.scale_error:
-            return False
+        if self.scale is not None:
+            room = 2 * self.scale_error * abs(self.scale)
+            if not abs(rule.scale - self.scale) <= room:
+                return False
         return bool((np.abs(exact - self.omega) <= 2 * self.error).all())
 
     def unscaled(self, base: float) -> Float64s:
@@ -109,7 +112,8 @@ def last_share(share: Float64s, error: Float64s) -> tuple[float, float] | None:
     known = error < 0.25 * np.abs(share)
     if not known.any():
         return None
-    share, error = share[known], error[known]
+    # No share is known any better than to the step of the number that holds it.
+    share, error = share[known], np.maximum(error[known], np.spacing(np.abs(share[known])))
     is_alike = np.abs(share - share[-1]) <= error + error[-1]
     alike = len(share) - (int(np.argmin(is_alike[::-1])) if not is_alike.all() else len(share))
     if is_alike.all():
@@ -132,9 +136,11 @@ def factors_of(share: Float64s, error: Float64s) -> Iterator[float]:
 
 def between(low: float, high: float, most: int = 2) -> tuple[float, ...]:
     """Give plain numbers between two: powers of two and of ten first."""
-    if low <= 0:
+    if not high <= MAX_BASE:
+        return ()
+    if not low > 0:
         return tuple(plain_numbers(high / 2, 0.5, most)) if high > 0 else ()
-    middle = sqrt(low * high)
+    middle = sqrt(low) * sqrt(high)
     power = 2.0 ** ceil(log2(low))
     given = [power] if low <= power <= high else []
     for number in plain_numbers(middle, min(1 - low / middle, high / middle - 1), 3):

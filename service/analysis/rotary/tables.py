@@ -7,12 +7,12 @@ import numpy as np
 
 from service.analysis.call import Call
 from service.analysis.question import Family, Proposal, Question, Turning
+from service.analysis.real_types import dtype_parameters
 from service.analysis.rotary.components import components_located
 from service.analysis.rotary.inverse_frequencies import angles_outright, frequency_vectors
 from service.analysis.rotary.layouts import Packed, packings
 from service.analysis.rotary.located import Located, evenly_located, scattered
 from service.analysis.rotary.parameters import (
-    dtype_of,
     has_whole_positions,
     is_of_numbers,
     positions_as_parameters,
@@ -23,6 +23,8 @@ from service.tables.angle import Int64s
 from service.tables.document import ParameterValue
 
 _MOST = 24
+# A norm of two rounded numbers is off by a unit at most, and so is the median: the rest is for
+# what engines lose in sines and cosines.
 _EVEN = 8
 _LISTS = {"inv_freq", "freq_factors", "short_factor"}
 
@@ -103,7 +105,7 @@ def _named(question: Question, packed: Packed, each: Located, says: str) -> Prop
         parameters["pack"] = packed.pack
     if not question.is_pair and (part := next(iter(packed.channels))) != "rope":
         parameters["part"] = part
-    parameters |= dtype_of(question.sample)
+    parameters |= dtype_parameters(question.sample)
     turning = Turning(
         positions.astype(np.float64)[:, np.newaxis],
         (0,) * len(each.omega),

@@ -2,22 +2,29 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import lcm
 
 import numpy as np
 
 from service.analysis.call import Call
 from service.analysis.question import Proposal, Question, Turning
+from service.analysis.real_types import dtype_parameters
 from service.analysis.sinusoids.conventions import Parameters
-from service.analysis.sinusoids.rows import ENGINE_ERROR, Rows, rows_of, share_of
-from service.analysis.sinusoids.support import dtype_of
+from service.analysis.sinusoids.rows import ENGINE_ERROR, Rows, rows_of
 from service.tables.angle import Float64s
 from service.tables.channels import Channels, Component
+from service.tables.dtypes import rounding_bound
 
 # Rows this far apart have the same numbers for bands that differ by the number of steps: those of
 # max_resolution that are tried beyond the lowest.
 _MOST_ALIASES = 16
 
 _LARGEST_RESOLUTION = 1e9
+
+# What others of the same numbers may have been meant: an image's usual side, and powers of 2.
+_USUAL_RESOLUTIONS = (224, *(1 << power for power in range(1, 12)))
+_MOST_MORE = 4
+
 _LEAST_ROWS, _CHECKED_ROWS = 3, 64
 
 
@@ -59,7 +66,7 @@ class Reading:
     @property
     def error(self) -> float:
         """How far rounding may put an element."""
-        return 4 * share_of(self.rows.grain) + ENGINE_ERROR
+        return 4 * rounding_bound(self.rows.grain, 1.0) + ENGINE_ERROR
 
     def omega(self, resolution: int) -> Float64s:
         """Give the bands up to half a resolution, in radians."""
@@ -83,7 +90,8 @@ def propose_bands(question: Question) -> Iterator[Proposal]:
     """Propose ``/encoding`` in the convention of Perceiver.
 
     Where several resolutions fit, all bands make whole turns more between rows, and the numbers
-    are the same: the number of rows is proposed if it is one of them, and otherwise the lowest.
+    are the same: the number of rows is proposed if it is one of them, and otherwise the lowest;
+    after it those that are usual.
     """
     if question.is_pair:
         return
@@ -92,7 +100,8 @@ def propose_bands(question: Question) -> Iterator[Proposal]:
             known = ((number, reading.missed(number)) for number in _resolutions(reading))
             first = next(((number, off) for number, off in known if off is not None), None)
             if first is not None:
-                yield _proposal(question, reading, *first)
+                for number in _same(reading, first[0]):
+                    yield _proposal(question, reading, number, first[1])
 
 
 def _readings(rows: Rows) -> Iterator[Reading]:
@@ -119,7 +128,7 @@ def _proposal(question: Question, reading: Reading, resolution: int, missed: flo
         "max_resolution": resolution,
         **({} if reading.has_place else {"concat_pos": False}),
         **({"sine_only": True} if reading.is_sine else {}),
-        **dtype_of(question.sample),
+        **dtype_parameters(question.sample),
     }
     support = (
         f"rows are those of {len(rows.values)} places from -1 to 1 within {missed:.1e}",
@@ -132,6 +141,19 @@ def _proposal(question: Question, reading: Reading, resolution: int, missed: flo
         places = reading.places[:, np.newaxis]
         turning = Turning(places, (0,) * count, reading.omega(resolution), channels)
     return Proposal(Call("encoding", parameters), support, turning, rows.is_transposed)
+
+
+def _same(reading: Reading, resolution: int) -> list[int]:
+    """List a resolution, and the usual ones that give the same numbers.
+
+    Band k of n goes up by k/(n − 1) of half of what the resolution does. It makes whole turns more
+    at −1 if that is a multiple of 2, and from one of the rows to the next if it is a multiple of
+    the number of steps between them.
+    """
+    steps = len(reading.rows.values) - 1
+    period = 2 * max(reading.count - 1, 1) * lcm(steps, 2)
+    usual = [number for number in _USUAL_RESOLUTIONS if (number - resolution) % period == 0]
+    return list(dict.fromkeys([resolution, *usual[:_MOST_MORE]]))
 
 
 def _resolutions(reading: Reading) -> list[int]:

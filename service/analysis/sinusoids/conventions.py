@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from service.analysis.plain import plain_numbers
-from service.analysis.progression import Geometric, bases
+from service.analysis.progression import Geometric, base_of, bases
 from service.analysis.sinusoids.rows import View
 from service.analysis.sinusoids.series import Course
 from service.tables.angle import Float64s
@@ -16,7 +16,9 @@ from service.tables.document import ParameterValue
 _USUAL_BASE = 10000.0
 _LOWEST_FREQUENCY = 1e-4
 _BASES = 2
+# A base that is not even known to a half of it is not measured at all.
 _MOST_DOUBT = 0.5
+# One number in fifty: the odds that a random one is so near one with so few digits.
 _NO_CHANCE = 0.02
 _LEAST_BASE, _MOST_BASE = 1.0, 1e250
 
@@ -174,7 +176,7 @@ def _other_ends(
     error = span / 2 * series.ratio_error
     if not span or not error < _MOST_DOUBT:
         return [usual]
-    return fewest(plain_numbers(first * series.ratio ** (-power * span / 2), error), error)
+    return fewest(plain_numbers(first * base_of(series, power * span), error), error)
 
 
 def usable_bases(series: Geometric, span: int) -> tuple[float, ...]:

@@ -41,7 +41,7 @@ def _of(question: Question, part: str, omega: Float64s, errors: Float64s) -> Ite
     series = geometric(omega, errors)
     if series is None:
         return
-    course, found = Course(series, 1, slice(0, 1)), []
+    course, found = Course(series, 1, slice(0, 1), np.zeros(1)), []
     for name, convention in CONVENTIONS.items():
         for d_model in _widths(convention, len(omega), question.d_model):
             named: Parameters = {} if name == "vaswani" else {"convention": name}
@@ -50,9 +50,11 @@ def _of(question: Question, part: str, omega: Float64s, errors: Float64s) -> Ite
                     parameters = {"d_model": d_model, **named, **said, "part": part}
                     support = series_support(series, len(omega), base, convention.span(d_model))
                     call = Call("encoding/frequencies", parameters)
-                    found.append((is_plain, Proposal(call, (support,))))
-    has_plain = any(is_plain for is_plain, _ in found)
-    yield from (proposal for is_plain, proposal in found if is_plain or not has_plain)
+                    found.append((is_plain, d_model % 2, Proposal(call, (support,))))
+    has_plain = any(is_plain for is_plain, *_ in found)
+    # Every convention has an even width: those say more of them than the odd ones of a few.
+    found.sort(key=lambda each: each[1])
+    yield from (proposal for is_plain, _, proposal in found if is_plain or not has_plain)
 
 
 def _widths(convention: Convention, count: int, d_model: int | None) -> list[int]:
@@ -72,9 +74,10 @@ def _widths(convention: Convention, count: int, d_model: int | None) -> list[int
 def _evenly_spaced(
     question: Question, part: str, omega: Float64s, errors: Float64s
 ) -> Iterator[Proposal]:
-    count, resolution = len(omega), round(2 * omega[-1] / np.pi)
-    if not 1 <= resolution <= MAX_FACTOR or count < 2:
+    count, half_turns = len(omega), 2 * omega[-1] / np.pi
+    if not 0.5 < half_turns <= MAX_FACTOR or count < 2:
         return
+    resolution = round(half_turns)
     if (np.abs(np.pi * np.linspace(1.0, resolution / 2, count) - omega) > 4 * errors).any():
         return
     parameters: Parameters = {

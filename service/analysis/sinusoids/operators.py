@@ -8,15 +8,17 @@ import numpy as np
 from service.analysis.call import Call
 from service.analysis.plain import plain_numbers
 from service.analysis.question import Proposal, Question
+from service.analysis.real_types import dtype_parameters
 from service.analysis.sample import Sample, spacing
 from service.analysis.sinusoids.conventions import Parameters, falling, fewest, usable_bases
 from service.analysis.sinusoids.positions import positions_of
-from service.analysis.sinusoids.rows import ENGINE_ERROR, Rows, View, grain_of, share_of, views
+from service.analysis.sinusoids.rows import ENGINE_ERROR, Rows, View, grain_of, views
 from service.analysis.sinusoids.series import courses
-from service.analysis.sinusoids.support import dtype_of, rows_support, series_support
+from service.analysis.sinusoids.support import rows_support, series_support
 from service.tables.angle import Float64s
 from service.tables.channels import Channels
 from service.tables.conventions import Layout
+from service.tables.dtypes import rounding_bound
 from service.tables.limits import MAX_CHANNELS
 from service.tables.positions import Positions
 
@@ -60,7 +62,7 @@ def _turned(matrices: Float64s, layout: Layout, sample: Sample) -> Rows | None:
     again[:, to_sine, to_sine] = again[:, to_cosine, to_cosine] = cosine
     again[:, to_sine, to_cosine], again[:, to_cosine, to_sine] = sine, -sine
     grain = grain_of(matrices, sample.element_dtype)
-    if np.abs(again - matrices).max() > 4 * share_of(grain) + ENGINE_ERROR:
+    if np.abs(again - matrices).max() > 4 * rounding_bound(grain, 1.0) + ENGINE_ERROR:
         return None
     return Rows(np.concatenate([sine, cosine], axis=1), grain)
 
@@ -80,7 +82,7 @@ def _of_view(sample: Sample, layout: Layout, view: View) -> Iterator[Proposal]:
                 **({"offset": offsets.runs[0].first} if is_one else {"offsets": str(offsets)}),
                 **({"layout": layout} if layout != "interleaved" else {}),
                 **({"base": base} if base != _USUAL_BASE else {}),
-                **dtype_of(sample),
+                **dtype_parameters(sample),
             }
             support = (
                 f"each matrix turns {view.pairs} planes of a sine and a cosine, and nothing else",
@@ -117,7 +119,7 @@ def propose_similarity(question: Question) -> Iterator[Proposal]:
             "d_model": 2 * count,
             "offsets": str(Positions.contiguous(-middle, len(sums))),
             **({"base": base} if base != _USUAL_BASE else {}),
-            **dtype_of(sample),
+            **dtype_parameters(sample),
         }
         support = (
             f"the largest number is {count}, as at the offset 0 of {2 * count} channels",

@@ -21,6 +21,9 @@ _MOST_LISTED = 4096
 # Rows that are looked at before all of them are.
 _TRIED_ROWS = 8
 
+# Frequencies by which all rows are located.
+_MOST_PAIRS = 64
+
 _WHOLE = 1e-6
 _MOST_DIGITS = 9
 
@@ -68,11 +71,12 @@ def positions_of(view: View, course: Course, omega: Float64s) -> Positioned | No
     if not course.window:
         return _each(view, omega)
     step = _step(course, float(omega[0]))
-    where, (turns, angle_errors) = view.kept[course.window], view.part(course.window)
+    where = course.places[view.kept[course.window]]
+    turns, angle_errors = view.part(course.window)
     straight = turns * np.exp(-1j * step * np.outer(where, omega))
     phases = np.angle(straight.sum(axis=0))[np.newaxis]
-    # Frequencies that engines have in float32 are off by as much as rows are apart.
-    engine = ENGINE_SHARE * abs(step) * omega * (where[-1] - where[0])
+    # Frequencies that engines have in float32 are off by as much as rows are far.
+    engine = ENGINE_SHARE * abs(step) * omega * np.abs(where).max()
     errors = (np.median(angle_errors, axis=0) + engine)[np.newaxis]
     found = _one(phases, errors, omega)
     if found is None:
@@ -80,8 +84,10 @@ def positions_of(view: View, course: Course, omega: Float64s) -> Positioned | No
     start = float(found.rounded()[0])
     if not _is_written(start) or not _is_written(step):
         return None
-    rows = np.arange(len(view.rows.values), dtype=np.float64)
-    return Positioned(start + step * rows, found.residual, step)
+    apart = np.diff(course.places)
+    is_even = len(apart) > 0 and bool((apart == apart[0]).all())
+    between = step * float(apart[0]) if is_even else None
+    return Positioned(start + step * course.places, found.residual, between)
 
 
 def _each(view: View, omega: Float64s) -> Positioned | None:
@@ -89,7 +95,11 @@ def _each(view: View, omega: Float64s) -> Positioned | None:
     turns, errors = view.part(some)
     if locate(np.angle(turns), errors, omega) is None:
         return None
-    turns, errors = view.part(slice(None))
+    # Of many frequencies some say as much, the slowest among them: each is near enough to the next.
+    step = -(-view.pairs // _MOST_PAIRS)
+    pairs = slice((view.pairs - 1) % step, None, step)
+    turns, errors = view.part(slice(None), pairs)
+    omega = omega[pairs]
     find = _one if len(turns) == 1 else locate
     found = find(np.angle(turns), errors, omega)
     if found is None:
@@ -105,6 +115,8 @@ def _one(phases: Float64s, errors: Float64s, omega: Float64s) -> Places | None:
     if found is None:
         return None
     start = float(found.rounded()[0])
+    if not np.isfinite(start):
+        return None
     if start != round(start) and len(spelled(start)) > _FEW_CHARACTERS:
         return locate_whole(phases, errors, omega) or found
     return found

@@ -7,13 +7,14 @@ import numpy as np
 
 from service.analysis.call import Call
 from service.analysis.question import Proposal, Question, Turning
+from service.analysis.real_types import dtype_parameters
 from service.analysis.sample import Sample
 from service.analysis.sinusoids.conventions import Parameters, falling, usable_bases
 from service.analysis.sinusoids.positions import Positioned, positions_of
 from service.analysis.sinusoids.row_places import locate
 from service.analysis.sinusoids.rows import View, seen
 from service.analysis.sinusoids.series import courses, uneven_course
-from service.analysis.sinusoids.support import dtype_of, rows_support, series_support
+from service.analysis.sinusoids.support import rows_support, series_support
 from service.tables.angle import Float64s
 from service.tables.channels import Channels
 from service.tables.document import ParameterValue
@@ -61,7 +62,12 @@ def _of_view(question: Question, view: View, *, has_directions: bool) -> Iterato
             based: Parameters = {"base": base} if base != _USUAL_BASE else {}
             requests = _requests(view, positioned.values, d_model, has_directions=has_directions)
             for resource, said in requests:
-                parameters = {"d_model": d_model, **said, **based, **dtype_of(question.sample)}
+                parameters = {
+                    "d_model": d_model,
+                    **said,
+                    **based,
+                    **dtype_parameters(question.sample),
+                }
                 yield Proposal(Call(f"relative/{resource}", parameters), support, turning)
 
 

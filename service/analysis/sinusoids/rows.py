@@ -6,19 +6,20 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from service.analysis.layouts import read
 from service.analysis.sample import Sample, spacing
 from service.analysis.waves import Complexes
 from service.tables.angle import Float64s
 from service.tables.channels import Channels, Component
 from service.tables.conventions import Layout
-from service.tables.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, DType
+from service.tables.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, DType, rounding_bound
 
 # What engines that count in float32 add to the rounding of an element: a few 2^-24.
 ENGINE_ERROR = 2.0**-21
 
 # Rows whose norms are looked at before anything else is.
 _SEEN_ROWS = 32
+
+_ALL = slice(None)
 
 # How much of an angle's size float64 keeps through the few operations that measure it.
 _MEASURED_SHARE = 2.0**-50
@@ -82,14 +83,16 @@ class View:
         """Tell whether no row is zero throughout."""
         return len(self.kept) == len(self.rows.values)
 
-    def part(self, window: slice | NDArray[np.intp]) -> tuple[Complexes, Float64s]:
+    def part(
+        self, window: slice | NDArray[np.intp], pairs: slice = _ALL
+    ) -> tuple[Complexes, Float64s]:
         """Read some of the rows that are not zero throughout.
 
         Returns:
-            Cosine + i·sine of each pair in them, 1 in size, and how far the angle of each may be
-            from what is meant; both (R, K).
+            Cosine + i·sine of each pair in them, or of some, 1 in size, and how far the angle of
+            each may be from what is meant; both (R, K).
         """
-        turns = _read(self.rows, self.kept[window], self.channels)
+        turns = _read(self.rows, self.kept[window], self.channels, pairs)
         return turns / self.scale, _angle_errors(turns, self.rows.grain)
 
     @property
@@ -99,7 +102,7 @@ class View:
         if self.layout == "concatenated":
             half = -(-(self.width - self.channels.zeros) // 2)
             pairs = f"channels k, k + {half}"
-        square = f"{self.scale**2:.6g}" if self.scale != 1 else "1"
+        square = f"{self.scale * self.scale:.6g}" if self.scale != 1 else "1"
         return f"cos² + sin² is {square} within {self.scale_error:.1e} of it in {pairs}"
 
 
@@ -166,7 +169,7 @@ def _view(
     scale = float(np.median(norms))
     if not scale > 0:
         return None
-    share = share_of(rows.grain)
+    share = rounding_bound(rows.grain, 1.0)
     unevenness = np.abs(norms / scale - 1).max(axis=1)
     if np.median(unevenness) > 4 * share + ENGINE_ERROR:
         return None
@@ -176,15 +179,17 @@ def _view(
     return View(rows, layout, is_flipped, channels, kept, scale, error)
 
 
-def _read(rows: Rows, some: NDArray[np.intp], channels: Channels) -> Complexes:
-    width = channels.width - channels.zeros
-    live = Channels(channels.components, channels.interleaved, width)
-    return read("", live, rows.values[some, :width]).turns
-
-
-def share_of(grain: DType) -> float:
-    """Give how much of its size an element is rounded by at most."""
-    return float(spacing(np.ones(1), grain)[0]) / 2
+def _read(rows: Rows, some: NDArray[np.intp], channels: Channels, pairs: slice = _ALL) -> Complexes:
+    live = channels.width - channels.zeros
+    count = live // 2
+    if channels.interleaved:
+        evens, odds = slice(0, 2 * count, 2), slice(1, 2 * count, 2)
+    else:
+        # Of an odd number of channels the first component has one more.
+        evens, odds = slice(0, count), slice(live - count, live)
+    first, second = (rows.values[:, part][:, pairs][some] for part in (evens, odds))
+    is_sine_first = channels.components[0] == "sin"
+    return second + 1j * first if is_sine_first else first + 1j * second
 
 
 def _angle_errors(turns: Complexes, grain: DType) -> Float64s:

@@ -1,7 +1,8 @@
 """What series of frequencies the rows of a sinusoidal table turn with, and how far apart they are.
 
-Rows that are evenly spaced say their frequencies by how they turn from one to the next. Any row
-says the ratio of frequencies on its own, as all of its angles are its position times them.
+Rows that are evenly spaced, or whose places are told, say their frequencies by how they turn from
+one to the next. Any row says the ratio of frequencies on its own, as all of its angles are its
+position times them.
 """
 
 from collections.abc import Iterator
@@ -36,31 +37,47 @@ class Course:
     """How the angles of rows run.
 
     Attributes:
-        series: ω_0 times the step between rows, and the ratio of frequencies; where rows are not
-            evenly spaced its first number means nothing.
+        series: ω_0 times what rows are apart for each unit of their places, and the ratio of
+            frequencies; where places say nothing its first number means nothing.
         sign: 1 where angles grow from row to row, −1 where they shrink.
-        window: the rows that it was measured on; None where rows are not evenly spaced.
+        window: the rows that it was measured on; None where places say nothing.
+        places: of every row, as they are told or as they follow each other, (S,): positions are
+            these times something, and something more.
     """
 
     series: Geometric
     sign: int
     window: slice | None
+    places: Float64s
 
     @property
     def is_even(self) -> bool:
-        """Tell whether rows are evenly spaced."""
+        """Tell whether positions follow from the places."""
         return self.window is not None
 
 
-def courses(view: View) -> Iterator[Course]:
-    """Give how angles may run: from row to row, and then for each row on its own."""
-    even = (_even(view, slice(*window)) for window in _WINDOWS)
-    yield from islice((course for course in even if course is not None), 1)
+def courses(view: View, told: Float64s | None = None) -> Iterator[Course]:
+    """Give how angles may run: as places are told, from row to row, and each row on its own.
+
+    Args:
+        view: the rows.
+        told: where they are, rising, as far as that is known.
+    """
+    rows = np.arange(len(view.rows.values), dtype=np.float64)
+    if told is not None and told.shape == rows.shape and (np.diff(told) > 0).all():
+        yield from _along(view, told)
+    yield from _along(view, rows)
     yield uneven_course(view)
 
 
-def _even(view: View, window: slice) -> Course | None:
-    where = view.kept[window].astype(np.float64)
+def _along(view: View, places: Float64s) -> Iterator[Course]:
+    """Give how angles run along places, if they do in any window."""
+    found = (_even(view, slice(*window), places) for window in _WINDOWS)
+    yield from islice((course for course in found if course is not None), 1)
+
+
+def _even(view: View, window: slice, places: Float64s) -> Course | None:
+    where = places[view.kept[window]]
     if len(where) < 2:
         return None
     turns, errors = view.part(window)
@@ -69,18 +86,19 @@ def _even(view: View, window: slice) -> Course | None:
         return None
     error = waves.omega_error + 2 * errors.max(axis=0) / (where[-1] - where[0])
     if len(waves.omega) == 1:
-        return _single(float(waves.omega[0]), float(error[0]), window)
+        return _single(float(waves.omega[0]), float(error[0]), window, places)
     climbed = climb(waves.omega, error)
     if climbed is None or climbed.series.ratio > _MOST_RATIO:
         return None
-    return Course(climbed.series, climbed.sign, window)
+    return Course(climbed.series, climbed.sign, window, places)
 
 
-def _single(omega: float, error: float, window: slice) -> Course | None:
+def _single(omega: float, error: float, window: slice, places: Float64s) -> Course | None:
     if abs(omega) <= error:
         return None
     size = abs(omega)
-    return Course(Geometric(size, 1.0, error / size, np.inf), 1 if omega > 0 else -1, window)
+    series = Geometric(size, 1.0, error / size, np.inf)
+    return Course(series, 1 if omega > 0 else -1, window, places)
 
 
 def uneven_course(view: View) -> Course:
@@ -93,4 +111,4 @@ def uneven_course(view: View) -> Course:
     climbed = [climb(angles[row], errors[row]) for row in some]
     found = [each.series for each in climbed if each and each.series.ratio <= _MOST_RATIO]
     series = min(found, key=lambda series: series.ratio_error, default=_NOTHING_KNOWN)
-    return Course(series, 1, None)
+    return Course(series, 1, None, np.arange(len(view.rows.values), dtype=np.float64))

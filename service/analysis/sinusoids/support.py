@@ -1,20 +1,7 @@
-"""What is said in support of a sinusoidal table, and of the type that it has."""
-
-from collections.abc import Mapping
+"""What is said in support of a sinusoidal table."""
 
 from service.analysis.progression import Geometric
-from service.analysis.sample import Sample
 from service.analysis.sinusoids.positions import Positioned
-from service.tables.document import ParameterValue
-from service.tables.dtypes import FLOAT32, REAL_DTYPES
-
-
-def dtype_of(sample: Sample) -> Mapping[str, ParameterValue]:
-    """Say the type of the elements, unless it is that which comes unless told."""
-    dtype = sample.element_dtype
-    if dtype.name not in REAL_DTYPES or dtype is FLOAT32:
-        return {}
-    return {"dtype": dtype.name}
 
 
 def series_support(series: Geometric, count: int, base: float, span: float) -> str:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from service.analysis.call import Call
 from service.analysis.question import Family, Proposal, Question, Turning
+from service.analysis.real_types import dtype_parameters
 from service.analysis.sinusoids.bands import propose_bands
 from service.analysis.sinusoids.conventions import Candidate, Parameters, candidates
 from service.analysis.sinusoids.frequencies import propose_frequencies
@@ -16,7 +17,7 @@ from service.analysis.sinusoids.positions import Positioned, positions_of, spell
 from service.analysis.sinusoids.relative import propose_relative
 from service.analysis.sinusoids.rows import View, seen
 from service.analysis.sinusoids.series import Course, courses
-from service.analysis.sinusoids.support import dtype_of, rows_support, series_support
+from service.analysis.sinusoids.support import rows_support, series_support
 from service.analysis.sinusoids.timesteps import propose_timesteps
 from service.grammar import spelled
 from service.tables.angle import Float64s
@@ -38,7 +39,7 @@ def propose_encoding(question: Question) -> Iterator[Proposal]:
 
 
 def _of_view(question: Question, view: View) -> Iterator[Proposal]:
-    for course in courses(view):
+    for course in courses(view, question.positions):
         held = False
         places: dict[bytes, Positioned | None] = {}
         for candidate in candidates(view, course, question.d_model):
@@ -68,7 +69,8 @@ def _proposals(
         if where is None:
             continue
         call = Call(
-            "encoding", {**where, **candidate.parameters, **said, **dtype_of(question.sample)}
+            "encoding",
+            {**where, **candidate.parameters, **said, **dtype_parameters(question.sample)},
         )
         turned = values + offset
         yield Proposal(

@@ -9,11 +9,12 @@ from service.analysis.call import Call
 from service.analysis.plain import plain_numbers
 from service.analysis.progression import Geometric
 from service.analysis.question import Proposal, Question, Turning
+from service.analysis.real_types import dtype_parameters
 from service.analysis.sinusoids.conventions import Parameters, falling, fewest, usable_bases
 from service.analysis.sinusoids.positions import Positioned, listed_numbers, positions_of
 from service.analysis.sinusoids.rows import View, seen
 from service.analysis.sinusoids.series import courses
-from service.analysis.sinusoids.support import dtype_of, rows_support, series_support
+from service.analysis.sinusoids.support import rows_support, series_support
 from service.tables.angle import Float64s
 from service.tables.document import ParameterValue
 
@@ -53,7 +54,7 @@ def _is_of_timesteps(view: View) -> bool:
 
 
 def _of_view(question: Question, view: View) -> Iterator[Proposal]:
-    for course in courses(view):
+    for course in courses(view, question.positions):
         held = False
         for spacing in spacings(course.series, view.pairs):
             positioned = positions_of(view, course, spacing.omega)
@@ -79,7 +80,7 @@ def _proposals(
             "d_model": view.width,
             **flip,
             **spacing.parameters,
-            **dtype_of(question.sample),
+            **dtype_parameters(question.sample),
         }
         turning = Turning(
             positioned.values[:, np.newaxis] / scale,

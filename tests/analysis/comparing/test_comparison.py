@@ -8,8 +8,8 @@ from service.analysis.comparing.comparison import (
     Comparison,
     absolute_errors,
     compare,
+    misfit,
     scale_of,
-    strays,
 )
 from service.analysis.comparing.overlay import Overlay
 from service.analysis.comparing.tolerance import Tolerance
@@ -133,7 +133,7 @@ def test_huge_numbers_have_errors_that_are_numbers() -> None:
     assert np.isfinite(found.relative.error)
 
 
-def test_the_better_of_two_orders_of_axes_has_fewer_strays() -> None:
+def test_the_better_of_two_orders_of_axes_has_fewer_numbers_astray() -> None:
     square = EXACT[:512]
     turned = StoredTable(np.ascontiguousarray(square.T), FLOAT32)
     own, other = (
@@ -142,8 +142,23 @@ def test_the_better_of_two_orders_of_axes_has_fewer_strays() -> None:
     )
     tolerance = Tolerance(None, None, FLOAT32, 1.0)
 
-    assert strays(other, tolerance) == 0
-    assert strays(own, tolerance) > 1000
+    assert misfit(other, tolerance) == (0, 0.0)
+    assert misfit(own, tolerance) > (1000, 100.0)
+
+
+def test_what_is_not_finite_is_astray_and_adds_no_error() -> None:
+    yours = np.full((64, 64), np.finfo(np.float64).max)
+    yours[:32] = np.nan
+    overlay = Overlay(
+        StoredTable(yours, FLOAT64),
+        StoredTable(-np.abs(yours), FLOAT64),
+        alignments((64, 64), (64, 64))[0],
+    )
+
+    count, total = misfit(overlay, Tolerance(None, None, FLOAT64))
+
+    assert count == 64 * 64
+    assert np.isfinite(total)
 
 
 def test_the_scale_is_that_of_the_numbers_and_no_more_than_1() -> None:

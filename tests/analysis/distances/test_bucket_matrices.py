@@ -96,3 +96,12 @@ def test_with_one_wrong_row_the_others_say_what_is_nearest() -> None:
 
     assert proposals[0].call.parameters == {"query_len": 40}
     assert not agreeing(question, proposals, 0)
+
+
+@pytest.mark.parametrize("farthest", [10**12, 2**40, 2**63 - 1])
+def test_numbers_that_are_no_buckets_are_let_alone_at_once(farthest: int) -> None:
+    numbers = -farthest - np.tile(np.arange(4) // 2, (3, 1)) + (farthest == 2**63 - 1)
+
+    question = question_of(numbers.astype(np.int64))
+
+    assert not proposed(question, [bucket_matrices.t5, bucket_matrices.deberta])

@@ -1,6 +1,7 @@
 from collections.abc import Iterator
 
 import numpy as np
+import pytest
 
 from service.analysis.distances.distance_indices import Found, propose_rules
 from service.analysis.distances.strips import Strip
@@ -46,7 +47,18 @@ def test_columns_of_other_keys_are_found_one_by_one() -> None:
 
 def test_a_rule_that_does_not_hold_is_not_proposed() -> None:
     numbers = distances(list(range(6)), list(range(6)))
-    numbers[0, 4] = 3
+    numbers[[0, 5], [4, 1]] = 3
 
     assert not list(propose_rules(question_of(numbers), "relative/shaw", clipped_at_2))
     assert not list(propose_rules(question_of(numbers + 0.5), "relative/shaw", clipped_at_2))
+
+
+@pytest.mark.parametrize("row", range(6))
+def test_a_table_of_which_one_row_is_wrong_is_proposed_for_the_others(row: int) -> None:
+    right = distances(list(range(6)), list(range(6)))
+    numbers = right.copy()
+    numbers[row] = 7
+
+    near = propose_rules(question_of(numbers), "relative/shaw", clipped_at_2)
+
+    assert agreeing(question_of(right), near, 0)

@@ -86,3 +86,26 @@ def test_other_orders_are_none_of_weights() -> None:
     assert not proposed(question_of(shuffled))
     assert not proposed(question_of(np.arange(64)))
     assert not proposed(question_of(np.arange(64)[::-1].copy()))
+
+
+@pytest.mark.parametrize("row", [0, 1, 7, 24, 48])
+@pytest.mark.parametrize("query", ["window_size=7,7", "window_size=3,16&class_token=true"])
+def test_a_window_is_proposed_whichever_row_is_wrong(query: str, row: int) -> None:
+    question = served(f"/relative/swin?{query}")
+    numbers = question.sample.values.copy()
+    numbers[row] = numbers[row][::-1] + 1
+
+    (near,) = proposed(question_of(numbers), [index_matrices.swin])
+
+    assert agreeing(question, [near], 0)
+
+
+@pytest.mark.parametrize("row", [0, 1, 20, 39])
+def test_clipped_distances_are_proposed_whichever_row_is_wrong(row: int) -> None:
+    question = served("/relative/shaw?max_relative_position=16&query_len=40")
+    numbers = question.sample.values.copy()
+    numbers[row] = 5
+
+    near = proposed(question_of(numbers), [index_matrices.shaw])
+
+    assert agreeing(question, near, 0)

@@ -2,9 +2,7 @@ import numpy as np
 import pytest
 
 from service.analysis.distances.log_tables import dynamic, swin_v2
-from tests.analysis.asked_arrays import agreeing, proposed, question_of, served
-
-SHARES = {"float32": 2.0**-21, "float64": 2.0**-48, "float16": 2.0**-10, "bfloat16": 2.0**-7}
+from tests.analysis.asked_arrays import SHARES, agreeing, proposed, question_of, served
 
 
 @pytest.mark.parametrize("dtype", SHARES)

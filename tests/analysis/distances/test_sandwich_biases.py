@@ -1,9 +1,7 @@
 import pytest
 
 from service.analysis.distances.sandwich_biases import sandwich
-from tests.analysis.asked_arrays import agreeing, proposed, served
-
-SHARES = {"float32": 2.0**-21, "float64": 2.0**-48, "float16": 2.0**-10, "bfloat16": 2.0**-7}
+from tests.analysis.asked_arrays import SHARES, agreeing, proposed, served
 
 
 @pytest.mark.parametrize("dtype", SHARES)

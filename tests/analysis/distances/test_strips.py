@@ -61,3 +61,14 @@ def test_only_vectors_matrices_and_heads_of_them_are_strips(
 def test_infinite_numbers_are_alike() -> None:
     assert alike(np.array([-np.inf, 1.0]), np.array([-np.inf, 1.0]), 0.1)
     assert not alike(np.array([-np.inf, 1.0]), np.array([0.0, 1.0]), 0.1)
+
+
+@pytest.mark.parametrize("row", [1, 2, 3, 4])
+def test_a_wrong_row_next_to_an_end_leaves_the_end_right(row: int) -> None:
+    matrix = of_distances(6, 6)
+    matrix[row] = 17
+
+    strip = strip_of(matrix[np.newaxis], wrong_rows=1)
+
+    assert strip is not None
+    assert strip.values[0].tolist() == list(range(-5, 6))

@@ -31,3 +31,10 @@ def test_pairs_of_uneven_norms_are_in_no_pack() -> None:
     question.sample.values[:, 0] *= 0.5
 
     assert list(packed(question)) == []
+
+
+@pytest.mark.parametrize("pack", PACKS)
+def test_some_frequencies_are_those_of_all(pack: str) -> None:
+    for table in packed(question_of(f"{TABLE}&pack={pack}")):
+        assert table.count == table.turns.shape[1]
+        assert np.array_equal(table.some([0, 2]), table.turns[:, [0, 2]])

@@ -82,3 +82,12 @@ def test_a_corrupted_axis_is_of_no_convention() -> None:
     question.sample.values[:, 3] *= 0.5
 
     assert list(propose(question)) == []
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_the_usual_resolution_goes_unsaid_where_it_gives_the_same_numbers(size: str) -> None:
+    question = question_of(f"/encoding/grid?convention=timm-fourier&num_bands=8&{size}")
+
+    said = [proposal.call.parameters for proposal in propose(question)]
+
+    assert any("max_resolution" not in parameters for parameters in said)

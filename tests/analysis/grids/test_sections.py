@@ -36,6 +36,37 @@ def test_a_grid_is_said_as_one(section: str) -> None:
     assert nearest(propose, question) <= 2**-23
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("section", SECTIONS)
+def test_sections_are_found_in_narrow_types(section: str, dtype: str) -> None:
+    question = question_of(f"/rope?{section}&{POSITIONS}&dtype={dtype}")
+
+    assert nearest(propose, question) == 0
+
+
+RULES: list[dict[str, object]] = [
+    {"rope_type": "linear", "factor": 4.0, "rope_theta": 10000.0},
+    {
+        "rope_type": "yarn",
+        "factor": 4.0,
+        "original_max_position_embeddings": 32768,
+        "rope_theta": 1000000.0,
+    },
+]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=["linear", "yarn"])
+def test_a_text_before_the_image_says_the_rule(rule: dict[str, object]) -> None:
+    asked = "&".join(f"{name}={value}" for name, value in rule.items()).replace(".0", "")
+    question = question_of(
+        f"/rope?head_dim=64&mrope_section=16,8,8&{asked}&{POSITIONS}&dtype=float64"
+    )
+
+    said = next(propose(question)).call.parameters
+    assert rule.items() <= said.items()
+    assert said["mrope_section"] == (16, 8, 8)
+
+
 def test_positions_of_one_axis_are_none_of_three() -> None:
     assert list(propose(question_of("/rope?head_dim=64&seq_len=40"))) == []
 

@@ -58,3 +58,10 @@ def test_no_family_fails_over_complex_numbers(shape: tuple[int, ...]) -> None:
 
     for family in FAMILIES:
         assert len(list(family(question))) < 100
+
+
+def test_an_array_that_is_wider_than_any_table_is_asked_about_at_no_cost() -> None:
+    values = np.ones((2, 2**20 + 1), dtype=np.float32)
+    question = Question({"x": Sample.of(StoredTable(values, FLOAT32))})
+
+    assert not [proposal for family in FAMILIES for proposal in family(question)]

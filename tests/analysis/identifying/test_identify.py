@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 
+from service.analysis.call import Call
 from service.analysis.identifying.identify import Identified, identify
 from service.analysis.question import Question
 from service.routes.asked import tables, url_of
 from service.tables.dtypes import BFLOAT16, FLOAT32, FLOAT64
+from service.tables.table import size
 from tests.analysis.engines import (
     ENGINES,
     Numbers,
@@ -151,3 +153,25 @@ def test_batches_that_differ_are_no_copies() -> None:
     table[7, 1, 4] += 0.5
 
     assert identified(table).outcome == "none"
+
+
+POINTWISE = (
+    Call("relative/alibi", {"num_heads": 8, "query_len": 12}),
+    Call("relative/kerple", {"a": "1,0.5,0.25", "p": "2,1,0.5", "query_len": 12}),
+    Call("relative/swin-v2", {"window_size": "8,8"}),
+    Call("relative/alibi/slopes", {"num_heads": 12}),
+    Call("encoding", {"d_model": 32, "seq_len": 1, "start": 5}),
+)
+
+
+@pytest.mark.parametrize("call", POINTWISE, ids=lambda call: call.resource)
+def test_a_number_a_little_off_is_never_part_of_the_table(call: Call) -> None:
+    (table,) = tables(call).arrays.values()
+    numbers = table.read(0, size(table)).reshape(table.shape).astype(np.float64)
+    assert call.resource in urls(identified(numbers))[0]
+
+    sizes = np.abs(numbers)
+    for at in (int(sizes.argmax()), int(np.argmin(np.where(sizes > 0, sizes, np.inf)))):
+        wrong = numbers.copy()
+        wrong.flat[at] *= 1 + 2e-5
+        assert not any(url.startswith(f"/{call.resource}?") for url in urls(identified(wrong)))

@@ -1,10 +1,14 @@
 """Which hypothesis comes first."""
 
+import numpy as np
+
 from service.analysis.call import Call
+from service.analysis.identifying.identify import identify
 from service.analysis.identifying.ranking import are_alike, exactness, is_rival, ranked
 from service.analysis.identifying.verification import Verdict, verify
 from service.routes.asked import tables
 from service.tables.dtypes import FLOAT64
+from service.tables.table import size
 from tests.analysis.engines import in_float32, in_float64, proposal, question
 
 
@@ -55,3 +59,32 @@ def test_tables_that_go_on_differently_are_not_alike() -> None:
 
     assert all(each is not None and each.holds for each in held)
     assert not are_alike(paper, slower, tables)
+
+
+def names(query: Call) -> list[str]:
+    (table,) = tables(query).arrays.values()
+    numbers = table.read(0, size(table)).reshape(table.shape).astype(np.float64)
+    found = identify(question(numbers), tables)
+    return [verdict.proposal.call.resource for verdict in found.hypotheses]
+
+
+def test_cosines_first_are_rotary_and_sines_first_an_encoding_and_timesteps_come_last() -> None:
+    rotary = Call("rope", {"head_dim": 16, "rope_theta": 10000.0, "seq_len": 20, "pack": "concat"})
+    sines = Call("encoding", {"d_model": 16, "seq_len": 20, "layout": "concatenated"})
+
+    assert names(rotary)[0] == "rope"
+    assert names(sines)[0] == "encoding"
+    assert names(rotary)[-1] == names(sines)[-1] == "encoding/timesteps"
+
+
+def test_what_is_only_near_is_left_out_where_a_table_gives_every_number() -> None:
+    exact, near = verdict(), verdict(5000.0, single=True)
+
+    assert ranked([near, exact]) == (exact,)
+
+
+def test_a_list_that_was_made_to_fit_explains_nothing() -> None:
+    rng = np.random.default_rng(3)
+    numbers = np.sort(rng.random(24))[::-1].astype(np.float32).astype(np.float64)
+
+    assert identify(question(numbers), tables).outcome == "none"

@@ -2,9 +2,12 @@
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from service.analysis.identifying.search import MAX_GLANCES, MAX_VERIFIED, Search
 from service.analysis.question import Proposal, Question
 from service.routes.asked import tables
+from service.tables.dtypes import INT64
 from tests.analysis.engines import in_float32, proposal, question
 
 ROWS, WIDTH = 40, 8
@@ -86,9 +89,25 @@ def test_a_table_is_found_in_the_part_that_is_right() -> None:
     assert best.proposal.call.parameters == proposal(ROWS, WIDTH).call.parameters
 
 
-def test_a_measure_that_divides_by_zero_ends_one_family_and_no_other() -> None:
-    def dividing(part: Question) -> Iterator[Proposal]:
-        yield proposal(ROWS, WIDTH, base=float(part.sample.values[0, 0]) ** -1)
+def test_integers_are_not_asked_about_in_parts() -> None:
+    asked = question(np.arange(4800.0).reshape(600, 8), INT64)
+    lengths = []
 
-    asked = question(in_float32(ROWS, WIDTH))
-    assert len(Search(asked, tables, [dividing, every_base]).found(asked)) == 1
+    def counting(part: Question) -> Iterator[Proposal]:
+        lengths.append(part.sample.values.shape[0])
+        yield from ()
+
+    search = Search(asked, tables, [counting])
+    assert not search.found(asked)
+    assert not search.found_in_parts(asked)
+    assert lengths == [600]
+
+
+def test_what_all_but_a_few_numbers_agree_with_is_near() -> None:
+    table = in_float32(ROWS, WIDTH)
+    table[7, 3] += 0.5
+    asked = question(table)
+    search = Search(asked, tables, [every_base])
+    assert not search.is_near
+    assert not search.found(asked)
+    assert search.is_near

@@ -3,6 +3,7 @@
 import numpy as np
 
 from service.analysis.identifying.verification_claims import (
+    SUMMED_ROUNDINGS,
     Exactly,
     agrees,
     computed_claims,
@@ -59,8 +60,8 @@ def test_a_power_is_held_to_a_share_of_itself_and_a_bias_to_one_of_the_largest()
     wide = {"x": TableRows(StoredTable(table, FLOAT64), 2, None)}
     off = np.array([[1.0, 1e-6 + 1e-9]])
     verdicts = []
-    for is_relative in (True, False):
-        *_, single = computed_claims(wide, {"x": 1.0}, FLOAT64, is_relative=is_relative)
+    for roundings in (0, SUMMED_ROUNDINGS):
+        *_, single = computed_claims(wide, {"x": 1.0}, FLOAT64, roundings)
         verdicts.append(bool(agrees(single, "x", np.arange(1), off, table).all()))
 
     assert verdicts == [False, True]

@@ -56,6 +56,16 @@ def test_parts_of_an_array_come_with_their_rows_and_positions() -> None:
     assert all(part.positions is not None and part.positions[0] == first for part, first in parts)
 
 
+def test_parts_of_a_long_array_are_short_and_not_its_beginning() -> None:
+    parts = windows(question(in_float64(4096, 8)))
+
+    assert [(part.sample.shape[0], first) for part, first in parts] == [
+        (256, 2048),
+        (256, 3072),
+        (256, 3840),
+    ]
+
+
 def test_what_some_rows_are_goes_on_over_all() -> None:
     whole = extended(proposal(32, 8), 16, 64)
 

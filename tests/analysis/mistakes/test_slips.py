@@ -53,3 +53,17 @@ def test_frequencies_without_a_base_have_no_exponent() -> None:
     assert waves is not None
 
     assert list(slips(waves, table)) == []
+
+
+@pytest.mark.parametrize("start", [-3, 1, 40])
+def test_a_slip_is_found_where_counting_starts_elsewhere(start: int) -> None:
+    places, pairs = start + np.arange(20), np.arange(4)
+    sines = np.sin(np.outer(places, 10000.0 ** (-2 * pairs / 8)))
+    cosines = np.cos(np.outer(places, 10000.0 ** (-(2 * pairs + 1) / 8)))
+    have = {"table": stored(np.stack([sines, cosines], axis=-1).reshape(20, 8), FLOAT32)}
+
+    diagnosis = diagnose(have, Wanted({"table": stored(RIGHT, FLOAT32)}, FLOAT32))
+
+    assert diagnosis is not None
+    assert [mistake.name for mistake in diagnosis.mistakes] == ["tutorial-slip", "position-offset"]
+    assert diagnosis.mistakes[1].values == {"rows": start}

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from service.analysis.rotary.located import evenly_located, scattered
+from service.analysis.rotary.located import evenly_located, rules_of_first_rows, scattered
 from service.analysis.waves import Complexes
 
 _UNIT = 2.0**-24
@@ -21,6 +21,24 @@ def test_rows_that_follow_each_other_say_rule_and_start() -> None:
 
     assert first.found.parameters == {"rope_theta": 10000.0}
     assert first.positions.tolist() == list(range(7, 107))
+
+
+def test_rows_far_out_in_float16_say_base_and_start() -> None:
+    omega = 500000.0 ** (-np.arange(32) / 32)
+    angles = np.outer(np.arange(100000, 100040), omega)
+    turns = np.cos(angles).astype(np.float16) + 1j * np.sin(angles).astype(np.float16)
+
+    first = next(evenly_located(turns.astype(np.complex128), 2.0**-11))
+
+    # The slowest pairs have one and the same numbers in all rows, which says nothing of their rate.
+    assert first.found.parameters == {"rope_theta": 500000.0}
+    assert first.positions.tolist() == list(range(100000, 100040))
+
+
+def test_first_rows_say_the_rule_whatever_follows() -> None:
+    found = list(rules_of_first_rows(_turns([4, 5, 6, 7, 8, 8, 8, 30, 2]), _UNIT))
+
+    assert found[0].parameters == {"rope_theta": 10000.0}
 
 
 def test_rows_three_apart_are_no_faster_rule() -> None:

@@ -1,17 +1,17 @@
 """What an array itself says of a call."""
 
 import numpy as np
+import pytest
 
 from service.analysis.question import Question
 from service.analysis.rotary.parameters import (
-    dtype_of,
     has_whole_positions,
     is_of_numbers,
     positions_as_parameters,
     unit_of,
 )
 from service.analysis.sample import Sample
-from service.tables.dtypes import BFLOAT16, COMPLEX64, COMPLEX128, FLOAT16, FLOAT32, INT64, DType
+from service.tables.dtypes import BFLOAT16, FLOAT32, INT64, DType
 from service.tables.table import StoredTable
 
 
@@ -25,17 +25,9 @@ def test_positions_are_spelled_as_shortly_as_possible() -> None:
     assert positions_as_parameters(np.array([0, 1, 2, 9])) == {"positions": "0:3,9"}
 
 
-def test_a_type_is_named_unless_it_is_the_usual_one() -> None:
-    assert dtype_of(_sample(FLOAT32)) == {}
-    assert dtype_of(_sample(COMPLEX64)) == {}
-    assert dtype_of(_sample(COMPLEX128)) == {"dtype": "float64"}
-    assert dtype_of(_sample(FLOAT16)) == {"dtype": "float16"}
-
-
-def test_rounding_is_half_a_unit_of_the_last_place() -> None:
-    assert unit_of(_sample(FLOAT32)) == 2.0**-24
-    assert unit_of(_sample(FLOAT16)) == 2.0**-11
-    assert unit_of(_sample(BFLOAT16)) == 2.0**-9
+def test_cosines_and_sines_are_rounded_by_half_a_step_below_1() -> None:
+    assert unit_of(_sample(FLOAT32)) == pytest.approx(2.0**-24)
+    assert unit_of(_sample(BFLOAT16)) == pytest.approx(2.0**-9)
 
 
 def test_positions_must_be_whole_and_rise_and_be_as_many_as_rows() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from service.analysis.rotary.rules_blended import blended_rules
-from tests.analysis.rotary_tables import measured, named
+from tests.analysis.rotary_tables import asked, measured, named, proposed
 
 _LLAMA3 = "/rope/frequencies?head_dim=128&rope_type=llama3&rope_theta=500000&low_freq_factor=1"
 
@@ -46,3 +46,12 @@ def test_yarn_is_found_with_the_base_of_its_fast_frequencies() -> None:
 
 def test_one_frequency_is_no_blend() -> None:
     assert not named(blended_rules(measured("/rope/frequencies?head_dim=2")))
+
+
+def test_a_length_is_a_power_of_two_where_the_frequencies_leave_room() -> None:
+    url = "/rope?head_dim=64&rope_type=llama3&rope_theta=500000&factor=8&low_freq_factor=1"
+    url += "&high_freq_factor=4&original_max_position_embeddings=8192&dtype=float16&seq_len=64"
+
+    first = proposed(asked(url))[0].call.parameters
+
+    assert first["original_max_position_embeddings"] == 8192

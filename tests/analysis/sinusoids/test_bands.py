@@ -34,3 +34,14 @@ def test_sinusoids_of_positions_are_no_bands() -> None:
     sample = sample_of("encoding", seq_len=50, d_model=32, layout="concatenated")
 
     assert not list(propose_bands(Question({"array": sample})))
+
+
+@pytest.mark.parametrize("resolution", [8, 224, 512])
+def test_usual_resolutions_of_the_same_numbers_are_all_named(resolution: int) -> None:
+    sample = sample_of(
+        "encoding", seq_len=4, d_model=15, convention="perceiver", max_resolution=resolution
+    )
+
+    found = [each.call.parameters for each in propose_bands(Question({"array": sample}))]
+
+    assert [each["max_resolution"] for each in found] == [8, 224, 512]

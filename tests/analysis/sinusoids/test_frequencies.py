@@ -37,3 +37,13 @@ def test_numbers_that_are_no_series_are_no_frequencies() -> None:
 
     assert not list(propose_frequencies(Question({"a": sample_from(numbers)})))
     assert not list(propose_frequencies(Question({"a": sample_from(-numbers)})))
+
+
+def test_even_widths_of_all_conventions_come_before_odd_ones() -> None:
+    sample = sample_of("encoding/frequencies", d_model=64, convention="whisper", part="frequency")
+
+    found = [each.call.parameters for each in propose_frequencies(Question({"a": sample}))]
+    widths = [each["d_model"] for each in found]
+
+    assert widths == sorted(widths)
+    assert "whisper" in {each.get("convention") for each in found if each["d_model"] == 64}

@@ -44,3 +44,24 @@ def test_rows_that_say_nothing_have_no_ratio() -> None:
     view = view_of(sample_of("encoding", positions="0", d_model=8), "interleaved")
 
     assert np.isinf(uneven_course(view).series.ratio_error)
+
+
+def test_rows_whose_places_are_told_are_as_good_as_even_ones() -> None:
+    told = np.array([3.0, 4, 5, 9, 20, 100])
+    values = sample_of("encoding", positions="3,4,5,9,20,100", d_model=4)
+    view = view_of(values, "interleaved")
+
+    course = next(courses(view, told))
+
+    assert course.is_even
+    assert (course.places == told).all()
+    assert course.series.first == pytest.approx(1, rel=1e-5)
+    assert course.series.ratio == pytest.approx(0.01, rel=1e-5)
+
+
+def test_places_that_do_not_rise_are_passed_over() -> None:
+    view = view_of(sample_of("encoding", seq_len=6, d_model=32), "interleaved")
+
+    course = next(courses(view, np.array([5.0, 4, 3, 2, 1, 0])))
+
+    assert course.places.tolist() == [0, 1, 2, 3, 4, 5]

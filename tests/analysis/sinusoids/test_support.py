@@ -2,8 +2,7 @@ import numpy as np
 
 from service.analysis.progression import Geometric
 from service.analysis.sinusoids.positions import Positioned
-from service.analysis.sinusoids.support import dtype_of, rows_support, series_support
-from tests.analysis.sinusoid_tables import sample_of
+from service.analysis.sinusoids.support import rows_support, series_support
 
 
 def test_support_says_base_span_and_how_well_they_are_known() -> None:
@@ -22,9 +21,3 @@ def test_support_says_where_rows_are() -> None:
     assert rows_support(uneven) == (
         "angles put rows at positions from 3 to 50, within 1.0e-08 radians"
     )
-
-
-def test_the_type_is_said_unless_it_comes_anyway() -> None:
-    assert dtype_of(sample_of("encoding", seq_len=2, d_model=4)) == {}
-    half = sample_of("encoding", seq_len=2, d_model=4, dtype="bfloat16")
-    assert dtype_of(half) == {"dtype": "bfloat16"}

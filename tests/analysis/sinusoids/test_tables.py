@@ -3,7 +3,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from service.analysis.question import Turning
+from service.analysis.question import Question, Turning
+from service.analysis.sinusoids.tables import propose_sinusoids
 from service.routes.asked import url_of
 from service.tables.angle import Float64s
 from service.tables.conventions import CONVENTIONS
@@ -170,3 +171,28 @@ def test_noise_and_constants_are_nothing() -> None:
     assert proposed(sample_from(noise)) == []
     assert proposed(sample_from(np.ones((8, 8)))) == []
     assert proposed(sample_from(np.zeros((8, 8)))) == []
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", [name for name in CONVENTIONS if name != "perceiver"])
+def test_four_channels_are_named_where_positions_are_told(name: str, dtype: str) -> None:
+    sample = sample_of(
+        "encoding", convention=name, dtype=dtype, d_model=4, positions="3,4,5,9,20:60:3,100"
+    )
+    told = np.array([3.0, 4, 5, 9, *range(20, 60, 3), 100])
+
+    found = propose_sinusoids(Question({"array": sample}, positions=told))
+
+    assert any((values_of(proposal) == sample.values).all() for proposal in list(found)[:8])
+
+
+@pytest.mark.parametrize("row", [0, 1, 20, 39])
+@pytest.mark.parametrize("start", [0, 7, 100000])
+def test_one_wrong_row_hides_no_table(start: int, row: int) -> None:
+    sample = sample_of("encoding", d_model=64, seq_len=40, start=start)
+    values = sample.reals().copy()
+    values[row] = np.linspace(-0.9, 0.7, 64)
+
+    found = proposed(sample_from(values.astype(np.float32)))[:2]
+
+    assert any((values_of(proposal) == sample.values).all() for proposal in found)
