@@ -150,6 +150,16 @@ def unencoded(parameter: str, url: object, name: str) -> str | None:
     )
 
 
+def misnamed(value: object, names: str) -> str | None:
+    """Explain a parameter that is unknown and whose value is an array under another name.
+
+    Args:
+        value: its value.
+        names: what arrays are called.
+    """
+    return f"an array goes by the name of {names} in JSON" if isinstance(value, list) else None
+
+
 def tables(call: Call) -> Document:
     """Find the document that a call names.
 

@@ -54,7 +54,8 @@ class CompareParameters(Parameters):
     @classmethod
     def meant(cls, name: str, values: Mapping[str, Any]) -> str | None:
         """Explain a parameter that belongs to the URL in ``to``."""
-        return asked.unencoded("to", values.get("to"), name)
+        array = asked.misnamed(values.get(name), "x, or its own where to has several,")
+        return array or asked.unencoded("to", values.get("to"), name)
 
 
 def _examine(parameters: CompareParameters, content: Input) -> Json:
@@ -111,7 +112,7 @@ def _paired(document: Document, content: Input) -> Mapping[str, StoredTable]:
     sent, names = content.arrays, tuple(document.arrays)
     if len(sent) == len(names) == 1:
         return {names[0]: next(iter(sent.values()))}
-    there = f"the table has {' and '.join(names)}"
+    there = f"the table of to has {' and '.join(names)}{_of_packs(names)}"
     if not content.is_named:
         raise InvalidBody(
             f"{there}, and npy is one array without a name: add part={names[0]} to the URL in to, "
@@ -126,6 +127,10 @@ def _paired(document: Document, content: Input) -> Mapping[str, StoredTable]:
             )
         )
     return sent
+
+
+def _of_packs(names: tuple[str, ...]) -> str:
+    return "; with pack=half, interleaved or compact it has cos and sin" * (names == ("rope",))
 
 
 COMPARE = Examination(

@@ -13,7 +13,7 @@ from service.delivery.examinations import Examination
 from service.delivery.parameters import Parameters
 from service.errors import Fault, InvalidBody, InvalidParameters, shortened
 from service.formats.received import Input
-from service.routes.asked import unencoded, url_of
+from service.routes.asked import misnamed, unencoded, url_of
 from service.routes.diagnose_applied import diagnose_rotation
 from service.routes.diagnose_arrays import sound
 from service.routes.diagnose_schema import DIAGNOSIS
@@ -48,7 +48,8 @@ class DiagnoseParameters(Parameters):
     @classmethod
     def meant(cls, name: str, values: Mapping[str, Any]) -> str | None:
         """Say that a parameter may belong to the URL in to."""
-        return unencoded("to", values.get("to"), name)
+        array = misnamed(values.get(name), "have, and want,")
+        return array or unencoded("to", values.get("to"), name)
 
 
 def _examine(parameters: DiagnoseParameters, content: Input) -> Mapping[str, Any]:
@@ -112,7 +113,8 @@ def _side(arrays: Arrays, side: str, *, is_free: bool) -> Arrays:
 def _samples(arrays: Arrays) -> dict[str, Sample]:
     samples = {name: sound(name, table) for name, table in arrays.items()}
     if len({sample.values.shape for sample in samples.values()}) > 1:
-        raise InvalidBody("cosines and sines must have the same shape")
+        shapes = " and ".join(str(table.shape) for table in arrays.values())
+        raise InvalidBody(f"cosines and sines must have the same shape, and have {shapes}")
     return samples
 
 
@@ -123,6 +125,8 @@ def _renamed(have: dict[str, Sample], wanted: Wanted) -> dict[str, Sample]:
         return {names[0]: next(iter(have.values()))}
     if sorted(have) != names:
         rule = f"to names {' and '.join(names)}: send the same, or name one by part in to"
+        if names == ["rope"]:
+            rule += "; with pack=half, interleaved or compact it has cos and sin"
         raise InvalidBody(rule)
     return have
 

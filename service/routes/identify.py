@@ -59,6 +59,11 @@ class IdentifyParameters(Parameters):
         examples=["float32"],
     )
 
+    @classmethod
+    def meant(cls, name: str, values: Mapping[str, Any]) -> str | None:
+        """Say what an array is called."""
+        return asked.misnamed(values.get(name), "x, or cos and sin,")
+
     def places(self, rows: int) -> Float64s | None:
         """Give the position of each row, where they are known."""
         if self.positions is None:

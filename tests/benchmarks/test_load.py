@@ -95,14 +95,21 @@ async def until(is_so: Callable[[], bool]) -> None:
 async def first_trouble(*replies: bytes | None, think_seconds: float = 0.0) -> tuple[str, str]:
     """Let a client ask a server that replies so, or resets, and closes; tells what it finds."""
     left = [*replies, b""]
+    serving = set()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        reply = left.pop(0) if left else b""
-        if reply is None:
-            writer.transport.abort()
-        else:
-            writer.write(reply)
+        serving.add(asyncio.current_task())
+        try:
+            await reader.readuntil(b"\r\n\r\n")
+            reply = left.pop(0) if left else b""
+            if reply is None:
+                writer.transport.abort()
+            else:
+                writer.write(reply)
+        except asyncio.IncompleteReadError:
+            # The client connects anew after trouble, and may leave before it asks.
+            assert tally.trouble
+        finally:
             writer.close()
 
     tally = Tally()
@@ -114,6 +121,7 @@ async def first_trouble(*replies: bytes | None, think_seconds: float = 0.0) -> t
         await until(lambda: bool(tally.trouble))
         client.leave()
         await until(lambda: client.is_gone)
+        await asyncio.gather(*filter(None, serving))
     return next(iter(tally.trouble))
 
 

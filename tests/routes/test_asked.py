@@ -9,6 +9,7 @@ from service.routes import EXAMINATIONS
 from service.routes.asked import (
     document_at,
     document_of,
+    misnamed,
     read_url,
     tables,
     unencoded,
@@ -105,3 +106,8 @@ def test_a_parameter_that_an_ampersand_cut_off_is_explained() -> None:
     assert unencoded("to", "/nowhere", "seq_len") is None
     assert unencoded("to", None, "seq_len") is None
     assert unencoded("to", "http://[", "seq_len") is None
+
+
+def test_an_array_under_another_name_is_told_its_own() -> None:
+    assert misnamed([[1.0]], "x") == "an array goes by the name of x in JSON"
+    assert misnamed("4", "x") is None

@@ -254,7 +254,7 @@ def test_names_that_the_table_has_not_are_refused_with_those_that_it_has(client:
     other = refused(client, to, safetensors.numpy.save({"emb": array}), SAFETENSORS)
 
     assert "part=cos" in unnamed["detail"]
-    assert "emb is no array here: the table has cos and sin" in other["detail"]
+    assert "emb is no array here: the table of to has cos and sin" in other["detail"]
     assert compared(client, f"{url}&part=cos", array)["equal_bytes"]
 
 
@@ -315,3 +315,19 @@ def test_the_url_that_is_said_names_the_same_table(client: Client) -> None:
     said = compared(client, "https://other.example/rope.npy?seq_len=600&head_dim=128", table(ROPE))
 
     assert said["to"] == ROPE
+
+
+def test_cosines_and_sines_against_one_array_are_told_which_packs_have_both(client: Client) -> None:
+    body = {"to": "/rope?head_dim=4&seq_len=2", "cos": [[1.0, 1.0]] * 2, "sin": [[0.0, 0.0]] * 2}
+
+    for path, sent in (("/compare", body), ("/diagnose", body)):
+        answer = client.post(path, json=sent)
+        assert answer.status_code == 422
+        assert "with pack=half, interleaved or compact it has cos and sin" in answer.text
+
+
+def test_a_lone_array_in_json_is_told_its_name(client: Client) -> None:
+    answer = client.post("/compare", json={"to": "/encoding?seq_len=1&d_model=2", "data": [[0, 1]]})
+
+    assert answer.status_code == 422
+    assert "an array goes by the name of x" in answer.text

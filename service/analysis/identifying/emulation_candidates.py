@@ -33,6 +33,12 @@ _ROUNDING = 2.0**-24
 _FEW_STEPS = 4 * _ROUNDING
 # In coarse numbers a float32 frequency cannot be measured to the ulp: it may be any there is.
 _UNMEASURED = FLOAT32_FREQUENCY_LOSS
+# A room is no statement where another table may fall into it. Angles to 4096 have less than 2^-10
+# in a few steps; what really is made in steps farther out cannot be told from what is not.
+_MOST_ROOM = 2.0**-10
+# Narrow numbers are too coarse to measure frequencies in: angles to 15887, those of 8192 positions
+# and more, have a room of 2^-5, a 32nd of what the next position adds to an angle of frequency 1.
+_MOST_UNMEASURED = 2.0**-5
 _RATIO_ULPS = range(-4, 5)
 _SAME_RATIO = 2.0**-40
 
@@ -56,8 +62,11 @@ def float32_emulations(
     """Compute in float32, with the frequencies that rows show to have been used."""
     if dtype in NARROW:
         omega = turning.omega
-        yield _float32(IN_FLOAT32, turning, omega, share=_UNMEASURED + _ROUNDING)
-        yield _float32(FLOAT32_STEPS, turning, omega, share=_UNMEASURED + _step_losses(turning))
+        loose = (
+            _float32(IN_FLOAT32, turning, omega, share=_UNMEASURED + _ROUNDING),
+            _float32(FLOAT32_STEPS, turning, omega, share=_UNMEASURED + _step_losses(turning)),
+        )
+        yield from (each for each in loose if _says_much(each, dtype))
         return
     omega = fitted_frequencies(turning, rows, have)
     if dtype is FLOAT64:
@@ -68,7 +77,9 @@ def float32_emulations(
     yield _float32(IN_FLOAT32, turning, omega)
     yield from _repeated(turning, rows, have)
     steps = _float32(FLOAT32_STEPS, turning, omega, share=_FEW_STEPS)
-    yield replace(steps, place_loss=_place_loss(turning))
+    steps = replace(steps, place_loss=_place_loss(turning))
+    if _says_much(steps, dtype):
+        yield steps
 
 
 def narrow_emulations(
@@ -88,7 +99,9 @@ def narrow_emulations(
         arithmetic = narrow_positions(narrow.name)
         if dtype in NARROW:
             share = _UNMEASURED + _ROUNDING
-            yield _float32(arithmetic, turning, turning.omega, narrow, share)
+            unmeasured = _float32(arithmetic, turning, turning.omega, narrow, share)
+            if _says_much(unmeasured, dtype):
+                yield unmeasured
         else:
             fitted = fitted_frequencies(turning, rows, have, narrow)
             yield _float32(arithmetic, turning, fitted, narrow, _ROUNDING)
@@ -102,6 +115,16 @@ def narrow_emulations(
         sines = float(spacing(np.ones(1), narrow)[0])
         arithmetic = narrow_throughout(narrow.name)
         yield Emulation(arithmetic, turning, omega, narrow, narrow, narrow, floor=sines)
+
+
+def _says_much(emulation: Emulation, dtype: DType) -> bool:
+    """Tell whether an emulation leaves the angles so little room that its claim says something."""
+    places = np.abs(emulation.turning.coordinates).max(axis=0, initial=0.0)
+    omega = np.abs(emulation.omega)
+    room = emulation.share * places[list(emulation.turning.axis)] * omega
+    room = room + emulation.place_loss * omega
+    most = _MOST_UNMEASURED if dtype in NARROW else _MOST_ROOM
+    return bool(room.max(initial=0.0) <= most)
 
 
 def _step_losses(turning: Turning) -> Float64s:

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 from service.analysis.distances import tables as indices
 from service.analysis.grids import tables as grids
+from service.analysis.identifying.verification_rows import INTEGERS
 from service.analysis.question import Family, Proposal, Question
 from service.analysis.rotary import tables as rotary
 from service.analysis.sinusoids import tables as sinusoids
-from service.tables.dtypes import INT64
 from service.tables.limits import MAX_CHANNELS
 
 # A row of distances has as many numbers as the longest context has tokens, and no more.
@@ -28,7 +28,7 @@ def _of_reals(family: Family) -> Family:
     """Ask a family of sines about no integers."""
 
     def asked(question: Question) -> Iterator[Proposal]:
-        if question.sample.dtype is not INT64:
+        if question.sample.dtype not in INTEGERS:
             yield from family(question)
 
     return asked

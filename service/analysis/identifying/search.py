@@ -9,9 +9,9 @@ from service.analysis.call import Tables
 from service.analysis.identifying.ranking import explains
 from service.analysis.identifying.verification import Verdict, verdict_of
 from service.analysis.identifying.verification_glance import GLANCED_ROWS, Glance, glance
+from service.analysis.identifying.verification_rows import INTEGERS
 from service.analysis.identifying.views import extended, head, transposed, windows
 from service.analysis.question import Family, Proposal, Question
-from service.tables.dtypes import INT64
 
 MAX_GLANCES = 160
 MAX_VERIFIED = 12
@@ -117,7 +117,7 @@ class Search:
 
     def _continued(self, part: Question, question: Question, first: int) -> Iterator[Proposal]:
         """Propose for all rows what is proposed for some, from one on: angles go on, no others."""
-        if question.sample.dtype is INT64:
+        if question.sample.dtype in INTEGERS:
             return
         rows = question.sample.values.shape[0]
         for proposal in self._proposals(part):

@@ -10,11 +10,12 @@ from service.analysis.call import Tables
 from service.analysis.identifying.arithmetic import FLOAT32_STEPS, Arithmetic, plainest
 from service.analysis.identifying.verification_claims import Claim, agrees
 from service.analysis.identifying.verification_glance import Glance, glance
+from service.analysis.identifying.verification_rows import INTEGERS
 from service.analysis.question import Proposal, Question
 from service.analysis.sample import spacing
 from service.tables.angle import Float64s
 from service.tables.document import Document
-from service.tables.dtypes import INT64, DType
+from service.tables.dtypes import DType
 from service.tables.table import steps
 
 # So few numbers are wrong, where nearly all are those of exacter arithmetic.
@@ -123,7 +124,7 @@ def verdict_of(looked: Glance) -> Verdict:
         standings, key=lambda each: (each in kept or each.failed is not None, each.explained)
     )
     size, name, row, channel = farthest
-    is_integer = looked.arrays[name].sample.dtype is INT64
+    is_integer = looked.arrays[name].sample.dtype in INTEGERS
     return Verdict(
         looked.proposal,
         looked.document,
@@ -167,7 +168,7 @@ def _errors(have: Float64s, exact: Float64s, dtype: DType) -> tuple[Float64s, fl
     with np.errstate(invalid="ignore"):
         error = np.where(have == exact, 0.0, np.abs(have - exact))
     error = np.nan_to_num(error, nan=np.inf, posinf=np.inf)
-    if dtype is INT64:
+    if dtype in INTEGERS:
         return error, 0.0
     larger = np.maximum(np.abs(exact), np.abs(have))
     larger = np.where(np.isfinite(larger), larger, 1.0)

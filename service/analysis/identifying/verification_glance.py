@@ -16,12 +16,18 @@ from service.analysis.identifying.verification_claims import (
     computed_claims,
     turned_claims,
 )
-from service.analysis.identifying.verification_rows import Rows, TableRows, channels_agree, matched
+from service.analysis.identifying.verification_rows import (
+    INTEGERS,
+    Rows,
+    TableRows,
+    channels_agree,
+    matched,
+)
 from service.analysis.question import Proposal, Question
 from service.errors import InvalidParameters
 from service.tables.angle import Float64s
 from service.tables.document import Document
-from service.tables.dtypes import INT64, REAL_DTYPES
+from service.tables.dtypes import REAL_DTYPES
 from service.tables.table import Table
 
 GLANCED_ROWS = 48
@@ -95,7 +101,7 @@ def _named(proposal: Proposal, names: tuple[str, ...]) -> Proposal:
 
 def _beside(table: Table, rows: Rows) -> TableRows:
     dtype = rows.sample.element_dtype
-    is_integer = dtype is INT64 or table.dtype is dtype
+    is_integer = dtype in INTEGERS or table.dtype is dtype
     return TableRows(table, rows.values.shape[1], None if is_integer else dtype)
 
 
@@ -108,7 +114,7 @@ def _claims(
     is_turned: bool,
 ) -> Iterator[Claim]:
     dtype = question.sample.element_dtype
-    if dtype is INT64:
+    if dtype in INTEGERS:
         return
     if proposal.turning is not None and is_turned:
         rows = chosen_rows(len(proposal.turning.coordinates))

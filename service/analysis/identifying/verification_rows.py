@@ -23,7 +23,7 @@ from service.tables.dtypes import (
 from service.tables.table import Table
 
 _PARTS = {COMPLEX64: FLOAT32, COMPLEX128: FLOAT64}
-_INTEGERS = (INT32, INT64)
+INTEGERS = (INT32, INT64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +89,7 @@ class TableRows:
         parts = _PARTS.get(self.table.dtype)
         width = self.width // 2 if parts else self.width
         elements = self.table.read(first * width, stop * width)
-        if self.table.dtype in _INTEGERS:
+        if self.table.dtype in INTEGERS:
             return elements.astype(np.float64).reshape(-1, self.width)
         if parts:
             elements = np.ascontiguousarray(elements).view(parts.storage)

@@ -6,10 +6,11 @@ from dataclasses import replace
 import numpy as np
 
 from service.analysis.identifying.emulation import rounded
+from service.analysis.identifying.verification_rows import INTEGERS
 from service.analysis.question import Proposal, Question, Turning
 from service.analysis.sample import Sample
 from service.analysis.waves import EARLY_ROWS
-from service.tables.dtypes import BFLOAT16, FLOAT16, FLOAT32, INT64, DType
+from service.tables.dtypes import BFLOAT16, FLOAT16, FLOAT32, DType
 
 _NARROWER = (BFLOAT16, FLOAT16, FLOAT32)
 _SHARES = (2, 4, 16)
@@ -64,7 +65,7 @@ def _one(sample: Sample, place: int, axis: int) -> Sample:
 
 def narrowed(question: Question) -> Question | None:
     """Take arrays for those of the narrowest type that holds all their numbers, if there is one."""
-    if any(sample.is_complex or sample.dtype is INT64 for sample in question.arrays.values()):
+    if any(sample.is_complex or sample.dtype in INTEGERS for sample in question.arrays.values()):
         return None
     for dtype in _NARROWER:
         if dtype is question.sample.dtype:

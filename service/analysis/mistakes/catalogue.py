@@ -108,7 +108,7 @@ CATALOGUE: Mapping[str, Wording] = MappingProxyType(
         ),
         "position-offset": Wording(
             "Row s holds what belongs to position s + ({rows}): positions are off by {rows}.",
-            "Start counting {rows} earlier (later, where that is negative).",
+            "Subtract {rows} from the positions that are used.",
         ),
         "other-positions": Wording(
             "Rows are those of the positions {have}, and should be of {want}.",

@@ -11,7 +11,7 @@ from service.analysis.identifying.emulation_candidates import (
     loosest_float32,
     narrow_emulations,
 )
-from service.tables.dtypes import BFLOAT16, FLOAT32, FLOAT64, DType
+from service.tables.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, DType
 from tests.analysis.engines import in_float32, in_float64, turning
 
 ROWS = np.arange(300)
@@ -76,3 +76,20 @@ def test_coordinates_between_two_ends_have_the_rounding_of_the_ends() -> None:
     ]
 
     assert losses == [0, 2.0**-24]
+
+
+@pytest.mark.parametrize(("dtype", "start"), [(FLOAT32, 4096), (BFLOAT16, 16384), (FLOAT16, 16384)])
+def test_float32_is_not_claimed_where_its_bounds_take_in_other_tables(
+    dtype: DType, start: int
+) -> None:
+    counted, have = turning(300, 16), {"x": in_float32(300, 16)}
+    far = replace(counted, coordinates=counted.coordinates + start)
+    near_names, far_names = (
+        {each.arithmetic.name for each in float32_emulations(asked, ROWS, have, dtype)}
+        for asked in (counted, far)
+    )
+
+    assert {"float32", "float32 in steps"} <= near_names
+    assert "float32 in steps" not in far_names
+    # Frequencies that are measured leave no room: that claim stays.
+    assert ("float32" in far_names) == (dtype is FLOAT32)

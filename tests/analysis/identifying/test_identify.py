@@ -6,9 +6,10 @@ import pytest
 from service.analysis.call import Call
 from service.analysis.identifying.identify import Identified, identify
 from service.analysis.question import Question
+from service.analysis.sample import Sample
 from service.routes.asked import tables, url_of
 from service.tables.dtypes import BFLOAT16, FLOAT32, FLOAT64
-from service.tables.table import size
+from service.tables.table import StoredTable, size
 from tests.analysis.engines import (
     ENGINES,
     Numbers,
@@ -175,3 +176,14 @@ def test_a_number_a_little_off_is_never_part_of_the_table(call: Call) -> None:
         wrong = numbers.copy()
         wrong.flat[at] *= 1 + 2e-5
         assert not any(url.startswith(f"/{call.resource}?") for url in urls(identified(wrong)))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_an_offset_far_out_is_not_named_for_rows_from_0(dtype: str) -> None:
+    call = Call("encoding", {"convention": "mlx", "d_model": 4, "seq_len": 64, "dtype": dtype})
+    table = next(iter(tables(call).arrays.values()))
+    stored = StoredTable(table.read(0, size(table)).reshape(table.shape), table.dtype)
+    found = identify(Question({"x": Sample.of(stored)}), tables)
+
+    assert found.hypotheses
+    assert max(verdict.max_absolute for verdict in found.hypotheses) < 1e-3

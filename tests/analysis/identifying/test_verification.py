@@ -10,7 +10,7 @@ from service.analysis.identifying.verification import Verdict, verify
 from service.analysis.question import Proposal, Question
 from service.analysis.sample import Sample
 from service.routes.asked import tables
-from service.tables.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT64, DType
+from service.tables.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT32, INT64, DType
 from service.tables.table import StoredTable
 from tests.analysis import engines
 from tests.analysis.engines import (
@@ -141,12 +141,13 @@ def test_reversed_axes_are_gone_through_in_the_order_of_the_table() -> None:
     assert found.leaves_at.index == (40, 50)
 
 
-def test_integers_are_equal_or_not() -> None:
+@pytest.mark.parametrize("dtype", [INT32, INT64])
+def test_integers_are_equal_or_not(dtype: DType) -> None:
     call = Call("relative/t5", {"query_len": 9})
     values = np.array(tables(call).arrays["bucket"].read(0, 81)).reshape(9, 9)
-    right = Question({"x": Sample.of(StoredTable(values.astype(np.int64), INT64))})
+    right = Question({"x": Sample.of(StoredTable(values.astype(dtype.storage), dtype))})
     values[4, 5] += 1
-    wrong = Question({"x": Sample.of(StoredTable(values.astype(np.int64), INT64))})
+    wrong = Question({"x": Sample.of(StoredTable(values.astype(dtype.storage), dtype))})
     held, left = (verify(each, Proposal(call, ()), tables) for each in (right, wrong))
 
     assert held is not None
