@@ -26,13 +26,14 @@ DOUBLE = {"exact", "float64"}
 
 # What is no table of positions, or has numbers in it that nothing here can know; and why.
 _NO_TABLES = {
-    "rotary_applied.": "vectors that were rotated, not a table; those beside them are",
+    ":y": "vectors that were rotated, or random numbers that were shifted",
+    "q_out": "vectors that were rotated",
+    "k_out": "vectors that were rotated",
     "attention_scaling": "one number",
     "diffusers_gaussian_fourier": "random frequencies",
     "t5_bias": "a learned bias",
     "xt_dynamic_position_bias.dev.01:bias": "what a network makes of distances",
     "xt_dynamic_position_bias.dev.02:bias": "what a network makes of distances",
-    "transformer_xl.dev.03": "random numbers that were shifted",
     "xpos_scale.dev.01:scale": "growth alone, without angles",
     "xpos_scale.dev.02:scale": "growth alone, without angles",
     "xpos_scale.dev.04": "vectors that were rotated",
@@ -51,7 +52,12 @@ _OTHER_FORMS = {
     "xpos_scale.dev.02:freqs": "angles, each twice",
     "xlnet_relative.dev.03": "a batch of four, two of each direction",
     "xpos_scale.dev.03": "cosines that grow, of queries and keys apart",
-    "hf_longrope": "eight rows cannot tell its factors",
+    "x_transformers.dev.01:freqs": "angles, each twice",
+    "x_transformers.dev.02:freqs": "angles, each twice",
+    "x_transformers.dev.03:freqs": "angles, each twice",
+    "x_transformers.dev.03:scale": "growth alone, without angles",
+    "hf_longrope.dev.01:inv_freq": "factors of seven digits: such a list fits any frequencies",
+    "hf_longrope.dev.03:inv_freq": "factors of seven digits: such a list fits any frequencies",
 }
 # Coordinates are divided in float32, whatever the type of the table.
 _FLOAT32_INSIDE = ("diffusers_sincos_2d", "diffusers_sincos_3d")

@@ -29,6 +29,9 @@ _USUAL_BASE = 10000.0
 
 # Of the digits that a number of an array has, so many may be in one of a list.
 _MOST_FREE = 0.9
+# A number that is the only free one of so many elements is measured, and not made to fit: a cosine
+# and a sine in each of eight rows.
+_SERVED = 16
 
 _FRACTION = re.compile(r"\d+\.\d+")
 _FARTHEST = 2
@@ -58,13 +61,17 @@ def ranked(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
 def explains(verdict: Verdict) -> bool:
     """Tell whether a table says more of an array than lists of numbers that were made to fit it.
 
-    A list with a number of as many digits as those of the array fits whatever array there is.
+    A list with a number of as many digits as those of the array fits whatever array there is,
+    unless each of its numbers has to serve several elements.
     """
     values = verdict.proposal.call.parameters.values()
     lists = [value for value in values if isinstance(value, tuple)]
     digits = max((_significant(number) for each in lists for number in _of(each)), default=0)
-    dtype = next(iter(verdict.document.arrays.values())).dtype
+    tables = verdict.document.arrays.values()
+    dtype = next(iter(tables)).dtype
     if not digits or dtype.name not in REAL_DTYPES:
+        return True
+    if sum(map(size, tables)) >= _SERVED * max(map(len, lists)):
         return True
     loss = rounding_bound(dtype, 1.0)
     if exactness(verdict) > FLOAT64.rank:

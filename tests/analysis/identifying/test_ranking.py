@@ -1,14 +1,17 @@
 """Which hypothesis comes first."""
 
 import numpy as np
+import pytest
 
 from service.analysis.call import Call
 from service.analysis.identifying.identify import identify
 from service.analysis.identifying.ranking import are_alike, exactness, is_rival, ranked
 from service.analysis.identifying.verification import Verdict, verify
+from service.analysis.question import Question
+from service.analysis.sample import Sample
 from service.routes.asked import tables
 from service.tables.dtypes import FLOAT64
-from service.tables.table import size
+from service.tables.table import StoredTable, size
 from tests.analysis.engines import in_float32, in_float64, proposal, question
 
 
@@ -88,3 +91,14 @@ def test_a_list_that_was_made_to_fit_explains_nothing() -> None:
     numbers = np.sort(rng.random(24))[::-1].astype(np.float32).astype(np.float64)
 
     assert identify(question(numbers), tables).outcome == "none"
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_list_of_which_each_number_serves_many_elements_is_measured(dtype: str) -> None:
+    inv_freq = tuple(float(f"{0.9 / (1 + k * k):.5g}") for k in range(16))
+    call = Call("rope", {"inv_freq": inv_freq, "seq_len": 40, "pack": "concat", "dtype": dtype})
+    (table,) = tables(call).arrays.values()
+    elements = table.read(0, size(table)).reshape(table.shape)
+    sample = Sample.of(StoredTable(elements, table.dtype))
+
+    assert identify(Question({"x": sample}), tables).outcome != "none"
