@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from benchmarks.cases import BASE
 from benchmarks.figures import Measured, in_turns
-from service.tables import sinusoidal
-from service.tables.dtypes import FLOAT32
-from service.tables.positions import Positions
-from service.tables.recipes import recipe
-from service.tables.table import size
+from service.encodings.absolute import sinusoidal
+from service.encodings.absolute.conventions import recipe
+from service.numerics.dtypes import FLOAT32
+from service.numerics.positions import Positions
+from service.numerics.tables import size
 
 Rows: TypeAlias = NDArray[np.float32]
 

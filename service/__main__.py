@@ -15,8 +15,7 @@ from service.app import create_app
 from service.delivery.problems import problem_of
 from service.errors import PosrefError
 from service.local import find_body, save
-from service.serving.listening import CannotListen
-from service.serving.run import serve
+from service.serving.server import CannotListen, serve
 from service.settings import InvalidSettings, default_settings, load_settings
 
 _READY_TIMEOUT_SECONDS = 3.0

@@ -7,23 +7,14 @@ from functools import cache, partial
 from fastapi import FastAPI
 
 from service import __version__
-from service.delivery.access import Authorized
-from service.delivery.counted import Counted
-from service.delivery.endpoints import (
-    add_examination,
-    add_posted,
-    add_report,
-    add_resource,
-)
-from service.delivery.layers import FailuresAsProblems, OpenToEveryOrigin
-from service.delivery.log_lines import LineWriter
-from service.delivery.openapi import served_document
-from service.delivery.openapi_examinations import with_examples
-from service.delivery.openapi_pages import report_schemas
+from service.delivery.endpoints import add_examination, add_posted, add_report, add_resource
+from service.delivery.middleware import Authorized, FailuresAsProblems, OpenToEveryOrigin
+from service.delivery.openapi.operations import report_schemas, served_document, with_examples
 from service.delivery.problems import add_problem_handlers
 from service.delivery.respond import STATE, Delivery
-from service.delivery.shared_counts import WorkerSlot, sharing
-from service.delivery.warm import WarmAnswers
+from service.delivery.response_cache import WarmAnswers
+from service.delivery.telemetry.log import LineWriter
+from service.delivery.telemetry.metrics import Counted, WorkerSlot, sharing
 from service.routes import COMPOSITIONS, EXAMINATIONS, NAMED, REPORTS, RESOURCES, TRANSFORMS
 from service.routes.pages import add_pages
 from service.settings import Settings, load_settings

@@ -12,9 +12,9 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BeforeValidator
 
 from service.errors import shortened
-from service.tables.angle import MAX_POSITION
-from service.tables.positions import Positions, Run
-from service.tables.real_positions import MIN_REAL_POSITION, AnyPositions, RealPositions
+from service.numerics.phase import MAX_POSITION
+from service.numerics.positions import Positions, Run
+from service.numerics.real_positions import MIN_REAL_POSITION, AnyPositions, RealPositions
 
 Item = TypeVar("Item")
 

@@ -4,9 +4,9 @@ import errno
 import shutil
 from pathlib import Path
 
-from service.delivery.representation import represent
+from service.delivery.responses import represent
 from service.formats.format import Body
-from service.routes.asked import read_url
+from service.routes.table_urls import read_url
 
 
 def find_body(url: str) -> Body:

@@ -52,8 +52,8 @@ def test_nothing_is_computed_on_the_event_loop(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names: list[str] = []
-    fill = "service.tables.phasor.PhasorTable.fill"
-    from service.tables.phasor import PhasorTable  # noqa: PLC0415
+    fill = "service.numerics.phasors.PhasorTable.fill"
+    from service.numerics.phasors import PhasorTable  # noqa: PLC0415
 
     original = PhasorTable.fill
 

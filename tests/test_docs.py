@@ -9,15 +9,15 @@ from annotated_types import Ge, Le
 from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
-from service.analysis.mistakes.meanings import MEANINGS
-from service.delivery.examinations import Examination
+from service.analysis.diagnosis.mistakes import MEANINGS
 from service.delivery.problems import PROBLEM_TYPES
+from service.delivery.resources import Examination
+from service.encodings.rotary.axial import CONVENTIONS
+from service.encodings.rotary.packs import CONSUMERS, PACKS
+from service.encodings.rotary.rules import RopeType
 from service.formats import FORMATS
 from service.routes import COMPOSITIONS, EXAMINATIONS, REPORTS, RESOURCES, TRANSFORMS
-from service.routes.rope_parameters import RopeType
 from service.settings import Settings
-from service.tables.axial import CONVENTIONS
-from service.tables.packs import CONSUMERS, PACKS
 from tests.consoles import files_of, steps_of
 
 ROOT = Path(__file__).parents[1]

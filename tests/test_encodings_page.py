@@ -6,9 +6,9 @@ from typing import get_args
 
 import pytest
 
+from service.encodings.absolute.conventions import ALIASES, CONVENTIONS
+from service.encodings.grid.grid_conventions import GridParameters
 from service.routes import COMPOSITIONS, RESOURCES
-from service.routes.encoding_grid_parameters import GridParameters
-from service.tables.conventions import ALIASES, CONVENTIONS
 from tests.client import Client
 from tests.consoles import Step, steps_of
 from tests.curl import sent

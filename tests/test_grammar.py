@@ -3,9 +3,9 @@
 import pytest
 
 from service import grammar
-from service.tables.angle import MAX_POSITION
-from service.tables.positions import Positions
-from service.tables.real_positions import RealPositions
+from service.numerics.phase import MAX_POSITION
+from service.numerics.positions import Positions
+from service.numerics.real_positions import RealPositions
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def test_errors_are_those_of_the_server(url: str, error: type[Exception], rule: 
 
 
 def test_a_retired_revision_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("service.delivery.representation.TABLE_REVISION", {"encoding": 3})
+    monkeypatch.setattr("service.delivery.responses.TABLE_REVISION", {"encoding": 3})
 
     with pytest.raises(RevisionRetired, match="the current one is 3"):
         find_body("/encoding?seq_len=1&d_model=1&revision=2")

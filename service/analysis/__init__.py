@@ -1,1 +1,1 @@
-"""What an array that somebody made is: measured, named, and where it goes wrong; no HTTP here."""
+"""What an array is, and what is wrong with it. Nothing here knows of HTTP."""

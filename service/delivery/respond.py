@@ -1,4 +1,7 @@
-"""From a document to an answer: limits, cache, and how its body is made."""
+"""Whether requests are welcome: until the process is told to end.
+
+From a document to an answer: limits, cache, and how its body is made.
+"""
 
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing
@@ -7,27 +10,35 @@ from functools import partial
 
 from starlette.types import Scope
 
-from service.delivery.answer import Answer
 from service.delivery.cache import BodyCache, Built
-from service.delivery.conditional import Asked
-from service.delivery.gate import Gate
-from service.delivery.headers import array_headers, raw
-from service.delivery.leaving import Askers
-from service.delivery.limits import check_answer_size
-from service.delivery.log_lines import LineWriter
-from service.delivery.metrics import Metrics
-from service.delivery.prepared import Prepared
-from service.delivery.ranges import Span
-from service.delivery.readiness import Readiness
-from service.delivery.representation import Representation, represent
-from service.delivery.request_log import RequestLog
-from service.delivery.shared_counts import SharedCounts, WorkerSlot
-from service.delivery.wanted import Wanted
-from service.delivery.warm import FinishedAnswers
-from service.delivery.workers import SHORT_WORK, Workers
+from service.delivery.conditional import Asked, Span
+from service.delivery.negotiation import Wanted, array_headers, raw
+from service.delivery.response_cache import FinishedAnswers
+from service.delivery.responses import (
+    Answer,
+    Prepared,
+    Representation,
+    check_answer_size,
+    represent,
+)
+from service.delivery.telemetry.log import LineWriter, RequestLog
+from service.delivery.telemetry.metrics import Metrics, SharedCounts, WorkerSlot
+from service.delivery.workers import SHORT_WORK, Askers, Gate, Workers
 from service.formats.format import BLOCK_BYTES, Block, Body
+from service.numerics.tables import Document
 from service.settings import Settings
-from service.tables.document import Document
+
+
+@dataclass
+class Readiness:
+    """What a process says to those who ask whether to send it requests.
+
+    Attributes:
+        is_draining: whether it is about to end; it answers, and asks for no more.
+    """
+
+    is_draining: bool = False
+
 
 STATE = "delivery"
 """The name under which the lifespan hands what its answers share to the server."""

@@ -8,16 +8,15 @@ from math import prod
 import numpy as np
 
 from service.formats.format import Block, fewer_axes, several_arrays
-from service.formats.numbers import (
+from service.formats.json_text import (
     ENCODER,
     elements_of_block,
     no_spelling,
     spelled,
     spelled_limit_bytes,
 )
-from service.tables.document import Document
-from service.tables.dtypes import decimal_view
-from service.tables.table import Table
+from service.numerics.dtypes import decimal_view
+from service.numerics.tables import Document, Table
 
 
 @dataclass(frozen=True)

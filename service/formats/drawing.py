@@ -15,9 +15,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from service.formats.numbering import Numbers
-from service.formats.picture import Axis, Picture, spelled
-from service.tables.angle import Float64s
+from service.formats.png import Axis, Numbers, Picture, spelled
+from service.numerics.phase import Float64s
 
 # It would say on stderr that its list of fonts takes a moment, and where it can be kept.
 logging.getLogger("matplotlib").setLevel(logging.ERROR)

@@ -13,12 +13,10 @@ from typing import Any
 import numpy as np
 
 from service.errors import InvalidBody, shortened
-from service.formats.binary import BinaryBody
-from service.formats.format import several_arrays
-from service.formats.received import INTEGER_STORAGES, Input, check_shape, integers
-from service.tables.document import Document
-from service.tables.dtypes import BFLOAT16, COMPLEX64, COMPLEX128, FLOAT16, FLOAT32, FLOAT64
-from service.tables.table import StoredTable, Table
+from service.formats.format import INTEGER_STORAGES, Input, check_shape, integers, several_arrays
+from service.formats.raw import BinaryBody
+from service.numerics.dtypes import BFLOAT16, COMPLEX64, COMPLEX128, FLOAT16, FLOAT32, FLOAT64
+from service.numerics.tables import Document, StoredTable, Table
 
 _MAGIC = b"\x93NUMPY"
 _ALIGNMENT_BYTES = 64

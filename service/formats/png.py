@@ -1,17 +1,146 @@
-"""``png``: a picture of a matrix, in colours or as curves, to look at and not to read back."""
+"""What the places along an axis of a table are numbered by.
+
+What is to be seen of a table: its values, with words and numbers along both axes.
+
+``png``: a picture of a matrix, in colours or as curves, to look at and not to read back.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from service import grammar
 from service.formats.format import Block, fewer_axes, several_arrays
-from service.formats.picture import Picture, picture
-from service.tables.angle import Float64s
-from service.tables.document import Document
-from service.tables.dtypes import COMPLEX64, COMPLEX128, widened
-from service.tables.table import STEP_ELEMENTS, Table, size
+from service.numerics.dtypes import COMPLEX64, COMPLEX128, widened
+from service.numerics.phase import Float64s
+from service.numerics.tables import STEP_ELEMENTS, Curves, Document, ParameterValue, Table, size
+
+Numbers = NDArray[Any]
+
+
+def numbers(axis: str, count: int, document: Document, most: int | None = None) -> Numbers:
+    """Number the places along an axis as the document or its parameters do, otherwise from 0 on.
+
+    An axis ``query`` is numbered by ``query_positions`` or ``query_start``, ``position`` by
+    ``positions`` or ``start``, ``dimension`` by ``dimensions``.
+
+    Args:
+        axis: its name.
+        count: how many places it has.
+        document: of which table.
+        most: how many of them to number, where it is not all.
+    """
+    shown = count if most is None else min(count, most)
+    if axis in document.places:
+        return document.places[axis].at(0, shown)
+    parameters = document.parameters
+    for name in (f"{axis}s", f"{axis}_positions"):
+        if name in parameters:
+            found = _listed(parameters[name], count, shown)
+            if found is not None:
+                return found
+    start = parameters.get(f"{axis}_start", parameters.get("start", 0) if axis == "position" else 0)
+    first = start if isinstance(start, int) else 0
+    return first + np.arange(shown, dtype=np.int64)
+
+
+def _listed(value: ParameterValue, count: int, shown: int) -> Numbers | None:
+    """Read a list of integers as it is spelled, or of other numbers; None if it has not as many."""
+    if not isinstance(value, str):
+        found = np.atleast_1d(np.asarray(value))
+        return found[:shown] if len(found) == count else None
+    positions = grammar.positions(value)
+    return positions.at(0, shown) if positions.count == count else None
+
+
+_DEFAULT_AXES = ("row", "column")
+_MAX_LENGTH = 40
+
+
+@dataclass(frozen=True, eq=False)
+class Axis:
+    """One of the two axes of a table.
+
+    Attributes:
+        name: what it counts.
+        numbers: that of each place along it, int64 or float64.
+    """
+
+    name: str
+    numbers: Numbers
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The first number and the last."""
+        return self.numbers[0].item(), self.numbers[-1].item()
+
+
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """A matrix to be drawn.
+
+    Attributes:
+        title: what it is.
+        down, across: the axes.
+        values: means over parts of both axes, shape (parts of down, parts of across). NaN and
+            infinity have no colour.
+        label: what the values are.
+        parts: elements in a part, down and across; the last ones may have less.
+        curves: whether rows or columns are drawn as curves; colours in a grid otherwise.
+    """
+
+    title: str
+    down: Axis
+    across: Axis
+    values: Float64s
+    label: str
+    parts: tuple[int, int] = (1, 1)
+    curves: Curves | None = None
+
+
+def picture(document: Document, values: Float64s, parts: tuple[int, int] = (1, 1)) -> Picture:
+    """Describe the picture of a document of one matrix.
+
+    Args:
+        document: what is to be seen.
+        values: as of a Picture.
+        parts: as of a Picture.
+    """
+    ((name, table),) = document.arrays.items()
+    names = document.axes if len(document.axes) == 2 else _DEFAULT_AXES
+    down, across = (
+        Axis(plain(axis), numbers(axis, length, document))
+        for axis, length in zip(names, table.shape, strict=True)
+    )
+    label = f"{plain(_cut(name))} ({table.dtype.name})"
+    return Picture(_title(document), down, across, values, label, parts, document.curves)
+
+
+def spelled(number: float) -> str:
+    """Spell a number of an axis: integers to their last digit, others to six."""
+    return str(number) if isinstance(number, int) else f"{number:g}"
+
+
+def plain(text: str) -> str:
+    """Keep to characters that every font has; names of arrays may come from anywhere."""
+    return "".join(letter if letter.isascii() and letter.isprintable() else "?" for letter in text)
+
+
+def _title(document: Document) -> str:
+    """Say what kind of table it is, and its parameters in their canonical order."""
+    parameters = [
+        f"{name}={_cut(grammar.spelled(value))}" for name, value in document.parameters.items()
+    ]
+    return plain(": ".join(filter(None, (document.kind, ", ".join(parameters)))))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MAX_LENGTH else f"{text[: _MAX_LENGTH - 3]}..."
+
 
 MAX_ELEMENTS = 2**22
 """Elements of a table that is shown in colours."""

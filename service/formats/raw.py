@@ -1,10 +1,62 @@
-"""``bin``: the elements alone, little-endian, in C order."""
+"""Bodies whose length is known and whose bytes can be made from any place on.
 
+``bin``: the elements alone, little-endian, in C order.
+"""
+
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
-from service.formats.binary import BinaryBody
-from service.formats.format import several_arrays
-from service.tables.document import Document
+import numpy as np
+
+from service.formats.format import BLOCK_BYTES, Block, several_arrays
+from service.numerics.tables import Document, Table, size_bytes
+
+
+@dataclass(frozen=True, eq=False)
+class BinaryBody:
+    """Bytes and tables, one after the other."""
+
+    parts: tuple[bytes | Table, ...]
+
+    @cached_property
+    def length_bytes(self) -> int:
+        """Sum of the parts' lengths."""
+        return sum(_length(part) for part in self.parts)
+
+    @property
+    def limit_bytes(self) -> int:
+        """The length itself."""
+        return self.length_bytes
+
+    def blocks(self, start: int = 0, stop: int | None = None) -> Iterator[Block]:
+        """Make the bytes from start to stop, in blocks of bounded work."""
+        end = self.length_bytes if stop is None else stop
+        offset = 0
+        for part in self.parts:
+            length = _length(part)
+            first, last = max(start - offset, 0), min(end - offset, length)
+            if first < last:
+                yield from _part_blocks(part, first, last)
+            offset += length
+
+
+def _length(part: bytes | Table) -> int:
+    return len(part) if isinstance(part, bytes) else size_bytes(part)
+
+
+def _part_blocks(part: bytes | Table, start: int, stop: int) -> Iterator[Block]:
+    if isinstance(part, bytes):
+        yield part[start:stop]
+        return
+    item = part.dtype.itemsize_bytes
+    block_bytes = max(1, BLOCK_BYTES // part.work_per_element)
+    while start < stop:
+        end = min(stop, (start // block_bytes + 1) * block_bytes)
+        first = start // item
+        elements = part.read(first, -(-end // item))
+        yield elements.view(np.uint8).data.toreadonly()[start - first * item : end - first * item]
+        start = end
 
 
 @dataclass(frozen=True)

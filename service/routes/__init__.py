@@ -1,8 +1,8 @@
 """What there is to ask for, thin: parameters in, documents or what is said about arrays out."""
 
-from service.delivery.examinations import Examination
+from service.delivery.resources import Examination
+from service.encodings.registry import COMPOSITIONS, NAMED, REPORTS, RESOURCES, TRANSFORMS
 from service.routes import compare, diagnose, identify
-from service.routes.resources import COMPOSITIONS, NAMED, REPORTS, RESOURCES, TRANSFORMS
 
 EXAMINATIONS: tuple[Examination, ...] = (
     compare.COMPARE,

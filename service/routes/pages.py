@@ -12,19 +12,15 @@ from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 
 from service import TABLE_REVISION, __version__
-from service.delivery.answer import Answer
-from service.delivery.composition import Composition
 from service.delivery.endpoints import add_page
-from service.delivery.examinations import Examination
-from service.delivery.headers import list_header, raw
-from service.delivery.html import MEDIA_TYPE as HTML
-from service.delivery.html import html_headers
-from service.delivery.metrics import Metrics
-from service.delivery.negotiation import media_quality
-from service.delivery.openapi_pages import page_operation
-from service.delivery.readiness import Readiness
-from service.delivery.reports import Report
-from service.delivery.resource import Transform
+from service.delivery.negotiation import list_header, media_quality, raw
+from service.delivery.openapi.operations import page_operation
+from service.delivery.problems import HTML_MEDIA_TYPE as HTML
+from service.delivery.problems import html_headers
+from service.delivery.resources import Composition, Examination, Report, Transform
+from service.delivery.respond import Readiness
+from service.delivery.responses import Answer
+from service.delivery.telemetry.metrics import Metrics
 from service.errors import NotReady
 from service.formats import FORMATS
 from service.routes import COMPOSITIONS, EXAMINATIONS, REPORTS, RESOURCES, TRANSFORMS

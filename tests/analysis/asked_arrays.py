@@ -5,14 +5,11 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from service.analysis.call import Call
-from service.analysis.distances.tables import FAMILIES
-from service.analysis.question import Family, Proposal, Question
-from service.analysis.sample import Sample
-from service.routes.asked import document_of, tables
-from service.tables.document import Document
-from service.tables.dtypes import FLOAT32, FLOAT64, INT64, DType, Elements
-from service.tables.table import StoredTable, size
+from service.analysis.array import Call, Family, Proposal, Question, Sample
+from service.analysis.identification.search import DISTANCE_FAMILIES
+from service.numerics.dtypes import FLOAT32, FLOAT64, INT64, DType, Elements
+from service.numerics.tables import Document, StoredTable, size
+from service.routes.table_urls import document_of, tables
 
 # A few units in the last place: of the numbers that were found, and of the table.
 SHARES = {"float32": 2.0**-21, "float64": 2.0**-48, "float16": 2.0**-10, "bfloat16": 2.0**-7}
@@ -49,7 +46,7 @@ def values_of(call: Call) -> NDArray[np.float64] | NDArray[np.int64]:
     ).values
 
 
-def proposed(question: Question, families: Sequence[Family] = FAMILIES) -> list[Proposal]:
+def proposed(question: Question, families: Sequence[Family] = DISTANCE_FAMILIES) -> list[Proposal]:
     """Give everything that families propose."""
     return [proposal for family in families for proposal in family(question)]
 

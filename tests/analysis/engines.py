@@ -5,14 +5,11 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from service.analysis.call import Call
-from service.analysis.identifying.emulation import rounded
-from service.analysis.question import Proposal, Question, Turning
-from service.analysis.sample import Sample
-from service.tables.channels import Channels
-from service.tables.document import ParameterValue
-from service.tables.dtypes import FLOAT32, DType, round_into
-from service.tables.table import StoredTable
+from service.analysis.array import Call, Proposal, Question, Sample, Turning
+from service.analysis.identification.arithmetic import rounded
+from service.numerics.dtypes import FLOAT32, DType, round_into
+from service.numerics.phasors import Channels
+from service.numerics.tables import ParameterValue, StoredTable
 
 Numbers = NDArray[np.float64]
 

@@ -4,12 +4,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from service.analysis.question import Family, Proposal, Question
-from service.analysis.sample import Sample
-from service.routes.asked import document_of, tables
-from service.tables.document import Document
-from service.tables.dtypes import COMPLEX64, FLOAT32, FLOAT64
-from service.tables.table import StoredTable, size
+from service.analysis.array import Family, Proposal, Question, Sample
+from service.numerics.dtypes import COMPLEX64, FLOAT32, FLOAT64
+from service.numerics.tables import Document, StoredTable, size
+from service.routes.table_urls import document_of, tables
 from tests.parity.golden import Array
 
 _DTYPES = {each.storage[1:]: each for each in (FLOAT32, FLOAT64, COMPLEX64)}

@@ -15,20 +15,17 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from service.analysis.call import Call
-from service.analysis.identifying.identify import identify
-from service.analysis.question import Question
-from service.analysis.sample import Sample
+from service.analysis.array import Call, Question, Sample
+from service.analysis.identification.search import identify
 from service.delivery.parameters import choices
+from service.encodings.absolute.conventions import CONVENTIONS
+from service.encodings.grid.grid_conventions import GridParameters
+from service.encodings.rotary.axial import AxialParameters
+from service.encodings.rotary.packs import PACKS
 from service.errors import InvalidRequest
-from service.routes.asked import tables, url_of
-from service.routes.axial_parameters import AxialParameters
-from service.routes.encoding_grid_parameters import GridParameters
-from service.tables.conventions import CONVENTIONS
-from service.tables.document import Document
-from service.tables.dtypes import INDEX_DTYPES, INT64
-from service.tables.packs import PACKS
-from service.tables.table import StoredTable, Table, size
+from service.numerics.dtypes import INDEX_DTYPES, INT64
+from service.numerics.tables import Document, StoredTable, Table, size
+from service.routes.table_urls import tables, url_of
 
 Given: TypeAlias = dict[str, Any]
 Outcome: TypeAlias = Literal["named", "ambiguous", "same", "wrong", "none"]

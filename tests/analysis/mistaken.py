@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from service.analysis.mistakes.diagnosis import Wanted
-from service.analysis.sample import Sample
-from service.tables.angle import Float64s
-from service.tables.dtypes import BFLOAT16, FLOAT64, DType, round_into, widened
-from service.tables.table import StoredTable
+from service.analysis.array import Sample
+from service.analysis.diagnosis.explanation import Wanted
+from service.numerics.dtypes import BFLOAT16, FLOAT64, DType, round_into, widened
+from service.numerics.phase import Float64s
+from service.numerics.tables import StoredTable
 
 
 def stored(values: Float64s, dtype: DType) -> Sample:

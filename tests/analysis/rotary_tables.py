@@ -5,14 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from service.analysis.call import Call
-from service.analysis.question import Proposal, Question
-from service.analysis.rotary import tables as rotary
-from service.analysis.rotary.rules_measured import Measured
-from service.analysis.sample import Sample
-from service.routes.asked import document_of, tables
-from service.tables.angle import Float64s
-from service.tables.table import StoredTable, size
+from service.analysis.array import Call, Proposal, Question, Sample
+from service.analysis.families import rotary_tables as rotary
+from service.analysis.families.frequency_lists import Measured
+from service.numerics.phase import Float64s
+from service.numerics.tables import StoredTable, size
+from service.routes.table_urls import document_of, tables
 
 Samples = Mapping[str, Sample]
 

@@ -4,16 +4,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from service.analysis.call import Call
-from service.analysis.question import Proposal, Question
-from service.analysis.sample import Sample
-from service.analysis.sinusoids.rows import View, seen
-from service.analysis.sinusoids.tables import propose_sinusoids
-from service.routes.asked import tables, url_of
-from service.tables.angle import Float64s
-from service.tables.document import ParameterValue
-from service.tables.dtypes import FLOAT32, FLOAT64
-from service.tables.table import StoredTable, size
+from service.analysis.array import Call, Proposal, Question, Sample
+from service.analysis.families.sinusoid_rows import View, seen
+from service.analysis.families.sinusoid_tables import propose_sinusoids
+from service.numerics.dtypes import FLOAT32, FLOAT64
+from service.numerics.phase import Float64s
+from service.numerics.tables import ParameterValue, StoredTable, size
+from service.routes.table_urls import tables, url_of
 
 
 def sample_of(resource: str, **parameters: ParameterValue) -> Sample:

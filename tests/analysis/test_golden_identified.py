@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from service.analysis.identifying.identify import identify
-from service.analysis.question import Question
-from service.analysis.sample import Sample
-from service.routes.asked import tables
-from service.tables.dtypes import COMPLEX64, COMPLEX128, FLOAT32, FLOAT64, INT64
-from service.tables.table import StoredTable
+from service.analysis.array import Question, Sample
+from service.analysis.identification.search import identify
+from service.numerics.dtypes import COMPLEX64, COMPLEX128, FLOAT32, FLOAT64, INT64
+from service.numerics.tables import StoredTable
+from service.routes.table_urls import tables
 
 GOLDEN = Path(__file__).parents[1] / "data" / "golden"
 DTYPES = {

@@ -11,7 +11,7 @@ from pydantic import SecretStr
 from starlette.routing import Route
 
 from service.app import create_app
-from service.delivery.access import PROBES
+from service.delivery.middleware import PROBES
 from service.delivery.respond import Delivery
 from service.routes import RESOURCES
 from service.settings import default_settings

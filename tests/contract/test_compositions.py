@@ -11,7 +11,7 @@ import safetensors.numpy
 from httpx import Response
 from numpy.typing import NDArray
 
-from service.delivery.composition import Composition, InputArray
+from service.delivery.resources import Composition, InputArray
 from service.formats import FORMATS
 from service.routes import COMPOSITIONS
 from tests.client import Client

@@ -12,7 +12,7 @@ from httpx import Response
 from PIL import Image
 
 from service.delivery.parameters import parse_query, read_parameters
-from service.delivery.resource import Resource
+from service.delivery.resources import Resource
 from service.formats import FORMATS
 from service.routes import RESOURCES
 from tests.client import Client

@@ -14,7 +14,7 @@ from hypothesis import strategies as some
 from jsonschema import Draft202012Validator
 from numpy.typing import NDArray
 
-from service.delivery.examinations import Examination
+from service.delivery.resources import Examination
 from service.routes import EXAMINATIONS
 from tests.client import Client
 

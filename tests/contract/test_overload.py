@@ -12,9 +12,8 @@ import pytest
 import safetensors.numpy
 
 from service.app import create_app
-from service.delivery.gate import Held
 from service.delivery.respond import Delivery
-from service.delivery.workers import SHORT_WORK
+from service.delivery.workers import SHORT_WORK, Held
 from service.settings import default_settings
 from tests.client import Client, client_of
 from tests.exchange import Exchange

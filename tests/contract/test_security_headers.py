@@ -62,7 +62,7 @@ def test_a_failure_has_them_too(monkeypatch: pytest.MonkeyPatch) -> None:
         raise ArithmeticError
 
     with client_of(create_app(default_settings())) as fresh:
-        monkeypatch.setattr("service.tables.phasor.PhasorTable.fill", fail)
+        monkeypatch.setattr("service.numerics.phasors.PhasorTable.fill", fail)
         answer = fresh.get("/encoding.npy?seq_len=3&d_model=4")
 
     assert answer.status_code == 500

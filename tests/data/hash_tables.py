@@ -19,7 +19,7 @@ import numpy as np
 # A script knows only the folder that it is in.
 sys.path.append(str(Path(__file__).parents[2]))
 
-from service.tables.table import Table, size
+from service.numerics.tables import Table, size
 from tests.data import (
     hashed_biases,
     hashed_conventions,

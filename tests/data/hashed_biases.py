@@ -4,15 +4,16 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from service.tables import alibi, fire, kerple, log_coordinates, sandwich
-from service.tables.angle import Float64s
-from service.tables.dtypes import FLOAT64, REAL_DTYPES, DType
-from service.tables.fire import Interpolation
-from service.tables.positions import Positions
-from service.tables.query_key import QueryKey
-from service.tables.sandwich import HalfFrequencies, Sandwich
-from service.tables.slopes import GivenSlopes, SlopeRule, Slopes, slopes
-from service.tables.table import Table
+from service.encodings.relative import alibi, fire, kerple, sandwich
+from service.encodings.relative import windows as log_coordinates
+from service.encodings.relative.alibi import GivenSlopes, SlopeRule, Slopes, slopes
+from service.encodings.relative.distance import QueryKey
+from service.encodings.relative.fire import Interpolation
+from service.encodings.relative.sandwich import HalfFrequencies, Sandwich
+from service.numerics.dtypes import FLOAT64, REAL_DTYPES, DType
+from service.numerics.phase import Float64s
+from service.numerics.positions import Positions
+from service.numerics.tables import Table
 from tests.data.hashed_samples import PAIRS, of_document
 
 _SLOPES: dict[str, Slopes] = {

@@ -5,16 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from service.tables import sinusoidal
-from service.tables.conventions import CONVENTIONS
-from service.tables.curves import curves
-from service.tables.dtypes import FLOAT32, FLOAT64, REAL_DTYPES, DType
-from service.tables.positions import Positions, Run
-from service.tables.real_positions import AnyPositions
-from service.tables.recipe import Recipe
-from service.tables.recipes import recipe
-from service.tables.table import StoredTable, Table
-from service.tables.tokens import rows_of_tokens, tokens
+from service.encodings.absolute import sinusoidal
+from service.encodings.absolute.conventions import CONVENTIONS, Recipe, recipe
+from service.encodings.absolute.sinusoidal import curves
+from service.encodings.absolute.tokens import rows_of_tokens, tokens
+from service.numerics.dtypes import FLOAT32, FLOAT64, REAL_DTYPES, DType
+from service.numerics.positions import Positions, Run
+from service.numerics.real_positions import AnyPositions
+from service.numerics.tables import StoredTable, Table
 from tests.data.hashed_samples import fractional, named, of_document, pseudo_random, special
 
 _AROUND_0 = Positions.contiguous(-40, 110)

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from service.tables import sinusoidal
-from service.tables.dtypes import REAL_DTYPES
-from service.tables.positions import Positions, Run
-from service.tables.recipes import recipe
-from service.tables.table import Table
+from service.encodings.absolute import sinusoidal
+from service.encodings.absolute.conventions import recipe
+from service.numerics.dtypes import REAL_DTYPES
+from service.numerics.positions import Positions, Run
+from service.numerics.tables import Table
 from tests.data.hashed_samples import SEQUENCE, named, scattered
 
 ABSOLUTE_LAYOUTS = ("interleaved", "concatenated")

@@ -4,11 +4,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from service.tables import boxes, random_fourier, timesteps
-from service.tables.dtypes import REAL_DTYPES, DType
-from service.tables.positions import Positions
-from service.tables.real_positions import RealPositions
-from service.tables.table import Table
+from service.encodings.absolute import fourier as boxes
+from service.encodings.absolute import fourier as random_fourier
+from service.encodings.absolute import timesteps
+from service.numerics.dtypes import REAL_DTYPES, DType
+from service.numerics.positions import Positions
+from service.numerics.real_positions import RealPositions
+from service.numerics.tables import Table
 from tests.data.hashed_samples import fractional, of_document
 
 

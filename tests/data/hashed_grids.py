@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from service.tables.dtypes import FLOAT64, REAL_DTYPES, DType
-from service.tables.grid_conventions import (
+from service.encodings.grid.grid_conventions import (
     AXES,
     CONVENTIONS,
     Convention,
@@ -14,9 +13,10 @@ from service.tables.grid_conventions import (
     convention_for,
     sincos_grid,
 )
-from service.tables.grid_layouts import Grid
-from service.tables.masked_grid import DetrRule, MaskedGridTable
-from service.tables.table import Table
+from service.encodings.grid.mask import DetrRule, MaskedGridTable
+from service.encodings.grid.sincos import Grid
+from service.numerics.dtypes import FLOAT64, REAL_DTYPES, DType
+from service.numerics.tables import Table
 from tests.data.hashed_samples import WEYL_STEP, named, of_document
 
 _LENGTHS = (3, 7, 5)

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from service.tables import gathered, windows
-from service.tables.buckets import (
+from service.encodings.relative import windows
+from service.encodings.relative.buckets import (
     BucketRule,
     Clipped,
     DebertaBuckets,
@@ -12,10 +12,11 @@ from service.tables.buckets import (
     buckets,
     looked_up,
 )
-from service.tables.dtypes import INDEX_DTYPES, INT64, REAL_DTYPES, DType
-from service.tables.query_key import QueryKey
-from service.tables.table import Table
-from service.tables.windows import Window, WindowTable
+from service.encodings.relative.distance import QueryKey
+from service.encodings.relative.windows import Window, WindowTable
+from service.numerics import tables as gathered
+from service.numerics.dtypes import INDEX_DTYPES, INT64, REAL_DTYPES, DType
+from service.numerics.tables import Table
 from tests.data.hashed_samples import NEAR, PAIRS, named, of_document, pseudo_random, special
 
 _WINDOWS = {"7 by 7": Window(7, 7, class_token=False), "3 by 5": Window(3, 5, class_token=True)}

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from service.tables import relative
-from service.tables.dtypes import REAL_DTYPES
-from service.tables.positions import Positions, Run
-from service.tables.table import Table
+from service.encodings.relative import operator as relative
+from service.numerics.dtypes import REAL_DTYPES
+from service.numerics.positions import Positions, Run
+from service.numerics.tables import Table
 from tests.data.hashed_encodings import ABSOLUTE_LAYOUTS
 from tests.data.hashed_samples import named, scattered
 

@@ -3,31 +3,29 @@
 from collections.abc import Iterator
 from fractions import Fraction
 
-from service.tables import rotary
-from service.tables.axial import AxialTurns, placed
-from service.tables.bands import Measured, Periods, PixelBands
-from service.tables.coordinates import centred, counted, pixels, spread
-from service.tables.dtypes import FLOAT32, FLOAT64, INDEX_DTYPES, REAL_DTYPES
-from service.tables.frequencies import FrequencyRule, Geometric
-from service.tables.grid import GridAxis, Tokens
-from service.tables.mrope import AXES, MultimodalTurns
-from service.tables.packs import PACKS
-from service.tables.permutation import HeadOrder, permutation
-from service.tables.rope_rules import (
+from service.encodings.grid.grids import GridAxis, Tokens, centred, counted, pixels, spread
+from service.encodings.rotary import packs as rotary
+from service.encodings.rotary.angles import AXES, AlongSequence, MultimodalTurns, Turns, XPos
+from service.encodings.rotary.axial import AxialTurns, placed
+from service.encodings.rotary.packs import PACKS
+from service.encodings.rotary.rope import HeadOrder, permutation
+from service.encodings.rotary.rules import (
     Default,
     Dynamic,
     DynamicAlpha,
+    Given,
     Linear,
     Llama3,
     LongRope,
     Ntk,
     Proportional,
+    RotaryRule,
     Yarn,
 )
-from service.tables.rotary_rule import Given, RotaryRule
-from service.tables.table import Table
-from service.tables.turns import AlongSequence, Turns
-from service.tables.xpos import XPos
+from service.numerics.dtypes import FLOAT32, FLOAT64, INDEX_DTYPES, REAL_DTYPES
+from service.numerics.frequencies import FrequencyRule, Geometric
+from service.numerics.real_positions import Measured, Periods, PixelBands
+from service.numerics.tables import Table
 from tests.data.hashed_samples import SEQUENCE, WEYL_STEP, named, scattered
 
 ROTARY = Default(64, 10000.0)

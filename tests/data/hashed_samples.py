@@ -5,12 +5,11 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from service import TABLE_REVISION
-from service.tables.document import Document
-from service.tables.dtypes import DType, round_into
-from service.tables.positions import Positions, Run
-from service.tables.query_key import QueryKey
-from service.tables.real_positions import RealPositions
-from service.tables.table import StoredTable, Table
+from service.encodings.relative.distance import QueryKey
+from service.numerics.dtypes import DType, round_into
+from service.numerics.positions import Positions, Run
+from service.numerics.real_positions import RealPositions
+from service.numerics.tables import Document, StoredTable, Table
 
 WEYL_STEP = 0x9E3779B97F4A7C15
 _SCATTERED_COUNT = 300

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 
-from service.tables import relative_sines, shift
-from service.tables.dtypes import REAL_DTYPES, DType
-from service.tables.table import Table
+from service.encodings.relative import sines as relative_sines
+from service.encodings.relative import sines as shift
+from service.numerics.dtypes import REAL_DTYPES, DType
+from service.numerics.tables import Table
 from tests.data.hashed_samples import of_document, pseudo_random, special
 
 
@@ -50,6 +51,6 @@ def _shifted(dtype: DType) -> Iterator[tuple[str, Table]]:
         "special values": special((12, 20), dtype),
     }.items():
         for zero_triu in (False, True):
-            document = shift.transformer_xl(x, zero_triu=zero_triu)
+            document = shift.shift_transformer_xl(x, zero_triu=zero_triu)
             yield from of_document(f"{name}, zeros {zero_triu}", document)
-        yield from of_document(f"{name}, xlnet", shift.xlnet(x, key_len=6))
+        yield from of_document(f"{name}, xlnet", shift.shift_xlnet(x, key_len=6))

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 
-from service.tables import sinusoidal
-from service.tables.dtypes import REAL_DTYPES
-from service.tables.positions import Positions
-from service.tables.recipes import recipe
-from service.tables.rotation import Rotation
-from service.tables.table import Table
-from service.tables.turns import AlongSequence
+from service.encodings.absolute import sinusoidal
+from service.encodings.absolute.conventions import recipe
+from service.encodings.rotary.angles import AlongSequence
+from service.encodings.rotary.rope import Rotation
+from service.numerics.dtypes import REAL_DTYPES
+from service.numerics.positions import Positions
+from service.numerics.tables import Table
 from tests.data.hashed_encodings import ABSOLUTE_LAYOUTS
 from tests.data.hashed_rotary import ROTARY
 from tests.data.hashed_samples import named, pseudo_random, special

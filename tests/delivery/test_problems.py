@@ -1,9 +1,16 @@
-"""Problem documents, for every failure."""
+"""Problem documents, for every failure.
+
+What pages of HTML may load and run.
+"""
+
+import re
+from base64 import b64decode
+from hashlib import sha256
 
 import pytest
 
 from service.app import create_app
-from service.delivery.problems import PROBLEM_TYPES
+from service.delivery.problems import PROBLEM_TYPES, content_policy, html_headers
 from service.settings import default_settings
 from tests.client import Client, client_of
 
@@ -67,7 +74,7 @@ def test_a_failure_of_ours_is_a_problem_without_its_secrets(
         raise ArithmeticError("secret")
 
     with client_of(create_app(default_settings())) as fresh:
-        monkeypatch.setattr("service.tables.phasor.PhasorTable.fill", fail)
+        monkeypatch.setattr("service.numerics.phasors.PhasorTable.fill", fail)
         answer = fresh.get("/encoding.npy?seq_len=3&d_model=4")
 
     assert answer.status_code == 500
@@ -75,3 +82,42 @@ def test_a_failure_of_ours_is_a_problem_without_its_secrets(
     assert "secret" not in answer.text
     assert answer.headers["Cache-Control"] == "no-store"
     assert answer.headers["Access-Control-Allow-Origin"] == "*"
+
+
+PAGE = """<!doctype html><html><head><style>body{margin:0}</style></head><body>
+<script src="/a.js"></script><SCRIPT>
+run("ä");
+</SCRIPT></body></html>"""
+
+
+def directives(page: str) -> dict[str, str]:
+    words = (directive.partition(" ") for directive in content_policy(page).split("; "))
+    return {name: sources for name, _, sources in words}
+
+
+def test_just_the_words_that_stand_in_a_page_may_run() -> None:
+    found = re.findall(r"'sha256-([^']+)'", directives(PAGE)["script-src"])
+
+    expected = [sha256(text.encode()).digest() for text in ("", '\nrun("ä");\n')]
+    assert [b64decode(digest) for digest in found] == expected[1:]
+    assert "'sha256-" in directives(PAGE)["style-src"]
+
+
+def test_nothing_else_is_allowed() -> None:
+    policy = directives("<p>plain</p>")
+
+    assert "unsafe" not in content_policy(PAGE)
+    assert policy["default-src"] == "'none'"
+    assert (policy["script-src"], policy["style-src"]) == ("'self'", "'self'")
+    for name in ("base-uri", "form-action", "frame-ancestors"):
+        assert policy[name] == "'none'"
+
+
+def test_a_page_says_what_it_is_and_names_no_referrer() -> None:
+    headers = dict(html_headers(PAGE, "no-store", vary="Accept"))
+
+    assert headers[b"content-type"] == b"text/html; charset=utf-8"
+    assert headers[b"content-security-policy"] == content_policy(PAGE).encode()
+    assert headers[b"referrer-policy"] == b"no-referrer"
+    assert (headers[b"cache-control"], headers[b"vary"]) == (b"no-store", b"Accept")
+    assert b"vary" not in dict(html_headers(PAGE, "no-store"))

@@ -1,14 +1,18 @@
-"""From a document to an answer: the limits, and what a cache does with it."""
+"""From a document to an answer: the limits, and what a cache does with it.
+
+Whether requests are welcome.
+"""
 
 import pytest
 
 from service.app import create_app
 from service.delivery import respond
-from service.delivery.ranges import Span
-from service.delivery.representation import Representation
+from service.delivery.conditional import Span
+from service.delivery.respond import Readiness
+from service.delivery.responses import Representation
 from service.formats import FORMATS
 from service.formats.format import Block
-from service.formats.picture import Picture
+from service.formats.png import Picture
 from service.settings import Settings, default_settings
 from tests.client import Client, client_of
 
@@ -208,7 +212,7 @@ def test_only_the_current_revision_is_served(client: Client, revision: str, stat
 
 
 def test_a_retired_revision_is_gone(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("service.delivery.representation.TABLE_REVISION", {"encoding": 2})
+    monkeypatch.setattr("service.delivery.responses.TABLE_REVISION", {"encoding": 2})
 
     answers = [
         client.get("/encoding.npy?seq_len=7&d_model=3&revision=1"),
@@ -236,3 +240,21 @@ def test_posts_are_never_stored(client: Client) -> None:
     assert answer.headers["Cache-Control"] == "no-store"
     assert "ETag" not in answer.headers
     assert answer.content == client.get(TABLE).content
+
+
+def test_a_process_is_ready_until_it_is_about_to_end() -> None:
+    assert not Readiness().is_draining
+
+
+def test_a_process_about_to_end_says_so_and_goes_on_answering(fresh_client: Client) -> None:
+    assert fresh_client.get("/readyz").status_code == 200
+    fresh_client.app.state.delivery.readiness.is_draining = True
+
+    answer = fresh_client.get("/readyz")
+
+    assert answer.status_code == 503
+    assert answer.json()["type"] == "urn:posref:problem:not-ready"
+    assert answer.headers["Retry-After"] == "1"
+    assert answer.headers["Cache-Control"] == "no-store"
+    assert fresh_client.get("/livez").status_code == 200
+    assert fresh_client.get("/encoding?seq_len=1&d_model=2").status_code == 200

@@ -6,11 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from service.formats import numbers
+from service.formats import json_text as numbers
 from service.formats.csv_text import CSV
-from service.tables.document import Document
-from service.tables.dtypes import BFLOAT16, COMPLEX64, FLOAT32, FLOAT64
-from service.tables.table import StoredTable
+from service.numerics.dtypes import BFLOAT16, COMPLEX64, FLOAT32, FLOAT64
+from service.numerics.tables import Document, StoredTable
 
 
 def document(elements: object, dtype: str = "<f8") -> Document:

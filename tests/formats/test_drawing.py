@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from service.formats.drawing import HEIGHT, WIDTH, draw
-from service.formats.picture import Axis, Picture
-from service.tables.document import Curves
+from service.formats.png import Axis, Picture
+from service.numerics.tables import Curves
 
 
 def pictured(

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 from service.errors import InvalidBody
+from service.formats.format import INTEGER_STORAGES
 from service.formats.npy import NPY
-from service.formats.received import INTEGER_STORAGES
-from service.tables.document import Document
-from service.tables.dtypes import BFLOAT16, FLOAT32, FLOAT64, INT64
-from service.tables.table import StoredTable
+from service.numerics.dtypes import BFLOAT16, FLOAT32, FLOAT64, INT64
+from service.numerics.tables import Document, StoredTable
 
 
 def document(elements: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> Document:

@@ -1,4 +1,9 @@
-"""Pictures as a format: what it holds, how much it reads, and what it does not import."""
+"""Pictures as a format: what it holds, how much it reads, and what it does not import.
+
+What is to be seen of a table, before any of it is drawn.
+
+What places along an axis are numbered by.
+"""
 
 import subprocess
 import sys
@@ -10,10 +15,17 @@ import pytest
 from numpy.typing import NDArray
 
 from service.formats import png
-from service.formats.picture import Picture
-from service.formats.png import MAX_CURVE_ELEMENTS, MAX_ELEMENTS, PNG
-from service.tables.document import Curves, Document
-from service.tables.dtypes import (
+from service.formats.png import (
+    MAX_CURVE_ELEMENTS,
+    MAX_ELEMENTS,
+    PNG,
+    Picture,
+    numbers,
+    picture,
+    plain,
+    spelled,
+)
+from service.numerics.dtypes import (
     BFLOAT16,
     COMPLEX64,
     FLOAT16,
@@ -24,7 +36,8 @@ from service.tables.dtypes import (
     DType,
     Elements,
 )
-from service.tables.table import StoredTable, Table
+from service.numerics.tables import Curves, Document, ParameterValue, StoredTable, Table
+from service.routes.table_urls import document_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -226,3 +239,99 @@ def test_only_a_picture_imports_what_draws_it() -> None:
     ended = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
 
     assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def picture_document(axes: tuple[str, ...] = (), /, **parameters: ParameterValue) -> Document:
+    table = StoredTable(np.zeros((3, 2), "<f4"), FLOAT32)
+    return Document("encoding", parameters, {"encoding": table}, axes=axes)
+
+
+def down(axes: tuple[str, ...], /, **parameters: ParameterValue) -> list[float]:
+    shown = picture(picture_document(axes, **parameters), np.zeros((3, 2)))
+    numbers: list[float] = shown.down.numbers.tolist()
+    return numbers
+
+
+def test_a_title_says_the_kind_and_the_parameters() -> None:
+    shown = picture(picture_document(d_model=2, base=10000.0, batch=False), np.zeros((3, 2)))
+
+    assert shown.title == "encoding: d_model=2, base=10000, batch=false"
+    assert shown.label == "encoding (float32)"
+    assert picture(picture_document(), np.zeros((3, 2))).title == "encoding"
+
+
+def test_long_parameters_are_cut_short() -> None:
+    shown = picture(picture_document(positions=",".join(["1234"] * 50)), np.zeros((3, 2)))
+
+    assert shown.title == f"encoding: positions={('1234,' * 8)[:37]}..."
+
+
+def test_axes_have_the_names_of_the_document_or_are_rows_and_columns() -> None:
+    named = picture(picture_document(("query", "key")), np.zeros((3, 2)))
+    nameless = picture(picture_document(), np.zeros((3, 2)))
+
+    assert (named.down.name, named.across.name) == ("query", "key")
+    assert (nameless.down.name, nameless.across.name) == ("row", "column")
+
+
+@pytest.mark.parametrize(
+    ("axis", "parameters", "numbers"),
+    [
+        ("row", {}, [0, 1, 2]),
+        ("row", {"start": 7}, [0, 1, 2]),
+        ("position", {"start": 7}, [7, 8, 9]),
+        ("position", {"start": 2**62 - 2}, [2**62 - 2, 2**62 - 1, 2**62]),
+        ("position", {"positions": "5,0,9"}, [5, 0, 9]),
+        ("position", {"positions": (0.5, 1.0, -2.25)}, [0.5, 1.0, -2.25]),
+        ("dimension", {"dimensions": "4:7", "start": 1}, [4, 5, 6]),
+        ("query", {"query_start": -1, "start": 5}, [-1, 0, 1]),
+        ("query", {"query_positions": "1:6:2"}, [1, 3, 5]),
+        ("query", {"query_positions": "1,2"}, [0, 1, 2]),
+    ],
+)
+def test_places_are_numbered_as_the_parameters_say(
+    axis: str, parameters: dict[str, ParameterValue], numbers: list[float]
+) -> None:
+    assert down((axis, "key"), **parameters) == numbers
+
+
+def test_names_from_anywhere_are_written_in_letters_that_every_font_has() -> None:
+    assert plain("q.weight") == "q.weight"
+    assert plain("gewicht é\n$") == "gewicht ??$"
+
+
+def test_whole_numbers_are_spelled_to_their_last_digit() -> None:
+    assert spelled(2**62 - 1) == "4611686018427387903"
+    assert spelled(0.5) == "0.5"
+    assert spelled(1e-7) == "1e-07"
+
+
+@pytest.mark.parametrize(
+    ("url", "axis", "expected"),
+    [
+        ("/encoding?seq_len=3&d_model=4", "position", [0, 1, 2]),
+        ("/encoding?seq_len=3&d_model=4&start=7", "position", [7, 8, 9]),
+        ("/encoding?positions=5,1,9:13:2&d_model=4", "position", [5, 1, 9, 11]),
+        ("/encoding?positions=0.5,2&d_model=4", "position", [0.5, 2.0]),
+        ("/encoding/timesteps?timesteps=999,0.5&d_model=4", "timestep", [999.0, 0.5]),
+        ("/relative/t5?query_len=2&query_start=3&key_len=2", "query", [3, 4]),
+        ("/relative/transformer-xl?key_len=3&d_model=4", "position", [2, 1, 0]),
+        ("/rope?head_dim=8&seq_len=3&start=7", "pair", [0, 1, 2, 3]),
+    ],
+)
+def test_places_are_numbered_as_the_document_says(
+    url: str, axis: str, expected: list[float]
+) -> None:
+    document = document_of(url)
+    (table,) = document.arrays.values()
+    count = table.shape[document.axes.index(axis)]
+
+    assert numbers(axis, count, document).tolist() == expected
+    assert numbers(axis, count, document, 2).tolist() == expected[:2]
+
+
+def test_the_first_of_very_many_are_numbered_at_once() -> None:
+    document = document_of("/encoding?positions=3:9000000000:2&d_model=4")
+    (table,) = document.arrays.values()
+
+    assert numbers("position", table.shape[0], document, 3).tolist() == [3, 5, 7]

@@ -10,7 +10,7 @@ import orjson
 
 from service.errors import InvalidBody
 from service.formats.json_text import JSON
-from service.tables.table import StoredTable
+from service.numerics.tables import StoredTable
 from tests.fuzz.harness import Harness, Source, held_to
 from tests.fuzz.written import check_written
 

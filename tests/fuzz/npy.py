@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from service.errors import InvalidBody
+from service.formats.format import INTEGER_STORAGES
 from service.formats.npy import NPY
-from service.formats.received import INTEGER_STORAGES
-from service.tables.dtypes import Elements
-from service.tables.table import StoredTable
+from service.numerics.dtypes import Elements
+from service.numerics.tables import StoredTable
 from tests.fuzz.harness import Harness, Source, held_to
 from tests.fuzz.written import check_written
 

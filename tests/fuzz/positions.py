@@ -8,9 +8,9 @@ from math import isfinite
 from typing import Any
 
 from service import grammar
-from service.tables.angle import MAX_POSITION
-from service.tables.positions import Positions
-from service.tables.real_positions import MIN_REAL_POSITION, RealPositions
+from service.numerics.phase import MAX_POSITION
+from service.numerics.positions import Positions
+from service.numerics.real_positions import MIN_REAL_POSITION, RealPositions
 from tests.fuzz.harness import Harness, Source, held_to
 
 _READER_BYTES, _TIMES = 2**18, 512

@@ -1,6 +1,6 @@
 """``Range``, held against a reading of it letter by letter."""
 
-from service.delivery.ranges import Span, requested_span
+from service.delivery.conditional import Span, requested_span
 from service.errors import RangeNotSatisfiable
 from tests.fuzz.harness import Harness, Source, held_to
 

@@ -10,7 +10,7 @@ from safetensors.numpy import save
 
 from service.errors import InvalidBody
 from service.formats.safetensors_file import MAX_TENSORS, SAFETENSORS
-from service.tables.table import StoredTable
+from service.numerics.tables import StoredTable
 from tests.fuzz.harness import Harness, Source, held_to
 from tests.fuzz.written import check_written
 

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from service import grammar
-from service.delivery import conditional, negotiation, parameters, ranges
+from service.delivery import conditional, negotiation, parameters
+from service.delivery import conditional as ranges
 from service.errors import InvalidBody
 from service.formats import json_text, npy, safetensors_file
-from service.tables.dtypes import FLOAT16
+from service.numerics.dtypes import FLOAT16
 from tests.fuzz.harness import Harness, as_sent, held_to
 from tests.fuzz.test_parsers import HARNESSES, built
 

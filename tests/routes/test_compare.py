@@ -1,6 +1,14 @@
-"""An array that somebody has, against a table of this server."""
+"""An array that somebody has, against a table of this server.
+
+One array of a comparison.
+
+What is said of a comparison.
+
+The schema of comparisons.
+"""
 
 import io
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
@@ -10,12 +18,14 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
+from service.analysis.comparison import Overlay, Tolerance, alignments, compare
 from service.delivery.parameters import parse_query, read_parameters
-from service.routes.asked import document_of
-from service.routes.compare_schema import COMPARE_SCHEMA
-from service.routes.resources import RESOURCES
-from service.tables.dtypes import BFLOAT16, Elements
-from service.tables.table import size
+from service.encodings.registry import RESOURCES
+from service.errors import InvalidBody
+from service.numerics.dtypes import BFLOAT16, FLOAT32, FLOAT64, INT64, Elements
+from service.numerics.tables import StoredTable, size
+from service.routes.compare import COMPARE_SCHEMA, MOST_RANGES, MOST_RUNS, Reported, compared
+from service.routes.table_urls import document_of
 from tests.client import Client
 
 ROPE = "/rope?head_dim=128&seq_len=600"
@@ -35,7 +45,7 @@ def npy(array: Any) -> bytes:
     return stream.getvalue()
 
 
-def compared(client: Client, to: str, array: Any, extra: str = "") -> Any:
+def compare_compared(client: Client, to: str, array: Any, extra: str = "") -> Any:
     answer = client.post(
         f"/compare?to={quote(to, safe='')}{extra}", content=npy(array), headers=NPY
     )
@@ -79,7 +89,7 @@ def test_a_wrong_number_is_found_with_its_position_and_channel(client: Client) -
     array = table(f"{ROPE}&start=1000")
     array[300, 3, 1] += 0.001
 
-    said = compared(client, f"{ROPE}&start=1000", array)
+    said = compare_compared(client, f"{ROPE}&start=1000", array)
 
     spot = said["largest"]["absolute"]
     assert (spot["index"], spot["position"], spot["channel"]) == ([300, 3, 1], 1300, 3)
@@ -94,7 +104,7 @@ def test_positions_in_bfloat16_are_good_to_256(client: Client) -> None:
     angles = positions[:, None] * omega
     array = np.stack([np.cos(angles), np.sin(angles)], axis=-1).astype("<f4")
 
-    said = compared(client, ROPE, array)
+    said = compare_compared(client, ROPE, array)
 
     assert said["good_to"] == 256
     assert said["good_positions"]["runs"][0] == {"first": 0, "last": 256}
@@ -106,7 +116,7 @@ def test_float32_arithmetic_is_good_for_fewer_positions_the_smaller_epsilon(clie
     omega = np.float32(10000.0) ** (-np.arange(64, dtype="<f4") / np.float32(64))
     array = np.stack([np.cos(positions * omega), np.sin(positions * omega)], axis=-1)
 
-    said = compared(client, ROPE, array)
+    said = compare_compared(client, ROPE, array)
 
     reached = [each["good_to"] for each in said["within_epsilon"]]
     assert reached == sorted(reached)
@@ -128,7 +138,7 @@ def test_float32_arithmetic_is_good_for_fewer_positions_the_smaller_epsilon(clie
 def test_shapes_that_differ_are_compared_and_said(
     client: Client, changed: Any, name: str, said: Any
 ) -> None:
-    report = compared(client, ROPE, np.ascontiguousarray(changed(table(ROPE))))
+    report = compare_compared(client, ROPE, np.ascontiguousarray(changed(table(ROPE))))
 
     assert report["equal"]
     assert not report["equal_bytes"]
@@ -138,7 +148,7 @@ def test_shapes_that_differ_are_compared_and_said(
 
 
 def test_a_longer_array_is_compared_as_far_as_the_table_goes(client: Client) -> None:
-    report = compared(client, "/rope?head_dim=128&seq_len=512", table(ROPE))
+    report = compare_compared(client, "/rope?head_dim=128&seq_len=512", table(ROPE))
 
     assert report["equal"]
     assert report["axes"]["prefix"]["compared"] == 512
@@ -148,19 +158,19 @@ def test_a_longer_array_is_compared_as_far_as_the_table_goes(client: Client) -> 
 def test_the_better_order_of_a_square_is_chosen(client: Client) -> None:
     url = "/encoding?seq_len=64&d_model=64"
 
-    assert compared(client, url, table(url).T.copy())["axes"]["order"] == [1, 0]
-    assert "order" not in compared(client, url, table(url))["axes"]
+    assert compare_compared(client, url, table(url).T.copy())["axes"]["order"] == [1, 0]
+    assert "order" not in compare_compared(client, url, table(url))["axes"]
 
 
 def test_a_prefix_of_an_endless_table_is_all_that_is_computed(client: Client) -> None:
-    report = compared(client, "/rope?head_dim=128&seq_len=9000000000", table(ROPE))
+    report = compare_compared(client, "/rope?head_dim=128&seq_len=9000000000", table(ROPE))
 
     assert report["equal"]
 
 
 @pytest.mark.parametrize("dtype", ["<f2", "<f8"])
 def test_numbers_of_another_type_are_compared_as_numbers(client: Client, dtype: str) -> None:
-    report = compared(client, ROPE, table(f"{ROPE}&dtype=float64").astype(dtype))
+    report = compare_compared(client, ROPE, table(f"{ROPE}&dtype=float64").astype(dtype))
 
     assert report["within"]
     assert not report["equal"]
@@ -184,7 +194,7 @@ def test_a_zero_of_the_other_sign_has_other_bytes_and_is_equal(client: Client) -
     array = table(ROPE)
     array[0, 0, 1] = -0.0
 
-    report = compared(client, ROPE, array)
+    report = compare_compared(client, ROPE, array)
 
     assert (report["equal"], report["equal_bytes"]) == (True, False)
 
@@ -193,7 +203,7 @@ def test_a_zero_of_the_other_sign_has_other_bytes_and_is_equal(client: Client) -
 def test_integers_are_equal_whatever_their_type(client: Client, dtype: str, is_same: bool) -> None:
     url = "/relative/t5?query_len=9&key_len=9"
 
-    report = compared(client, url, table(url).astype(dtype))
+    report = compare_compared(client, url, table(url).astype(dtype))
 
     assert (report["equal"], report["equal_bytes"]) == (True, is_same)
     assert report["array"]["yours"]["dtype"] == np.dtype(dtype).name
@@ -202,10 +212,10 @@ def test_integers_are_equal_whatever_their_type(client: Client, dtype: str, is_s
 def test_complex_numbers_are_compared_and_their_part_is_said(client: Client) -> None:
     url = "/rope?head_dim=8&seq_len=5&pack=complex"
     array = table(url)
-    assert compared(client, url, array)["equal_bytes"]
+    assert compare_compared(client, url, array)["equal_bytes"]
     array[3, 2] += 0.5j
 
-    spot = compared(client, url, array)["largest"]["absolute"]
+    spot = compare_compared(client, url, array)["largest"]["absolute"]
 
     assert (spot["index"], spot["part"]) == ([3, 2], "imaginary")
 
@@ -214,7 +224,7 @@ def test_nan_and_infinity_are_found_first_of_all(client: Client) -> None:
     array = table(ROPE)
     array[7, 5, 0] = np.nan
 
-    report = compared(client, ROPE, array)
+    report = compare_compared(client, ROPE, array)
 
     assert report["first_not_finite"]["yours"] == "NaN"
     assert (report["good_to"], report["largest"]["absolute"]) == (6, None)
@@ -223,9 +233,9 @@ def test_nan_and_infinity_are_found_first_of_all(client: Client) -> None:
 def test_a_tolerance_may_be_asked_for(client: Client) -> None:
     array = table(ROPE) + np.float32(1e-4)
 
-    assert compared(client, ROPE, array, "&atol=0.001")["within"]
-    assert not compared(client, ROPE, array, "&rtol=1e-6")["within"]
-    assert compared(client, ROPE, array, "&epsilon=0.5")["within_epsilon"] == [
+    assert compare_compared(client, ROPE, array, "&atol=0.001")["within"]
+    assert not compare_compared(client, ROPE, array, "&rtol=1e-6")["within"]
+    assert compare_compared(client, ROPE, array, "&epsilon=0.5")["within_epsilon"] == [
         {"epsilon": 0.5, "good_to": 599}
     ]
 
@@ -255,7 +265,7 @@ def test_names_that_the_table_has_not_are_refused_with_those_that_it_has(client:
 
     assert "part=cos" in unnamed["detail"]
     assert "emb is no array here: the table of to has cos and sin" in other["detail"]
-    assert compared(client, f"{url}&part=cos", array)["equal_bytes"]
+    assert compare_compared(client, f"{url}&part=cos", array)["equal_bytes"]
 
 
 def test_an_ampersand_that_was_not_encoded_is_explained(client: Client) -> None:
@@ -312,7 +322,9 @@ def test_what_would_take_too_long_is_refused(client: Client) -> None:
 
 
 def test_the_url_that_is_said_names_the_same_table(client: Client) -> None:
-    said = compared(client, "https://other.example/rope.npy?seq_len=600&head_dim=128", table(ROPE))
+    said = compare_compared(
+        client, "https://other.example/rope.npy?seq_len=600&head_dim=128", table(ROPE)
+    )
 
     assert said["to"] == ROPE
 
@@ -331,3 +343,219 @@ def test_a_lone_array_in_json_is_told_its_name(client: Client) -> None:
 
     assert answer.status_code == 422
     assert "an array goes by the name of x" in answer.text
+
+
+NONE = (None, None)
+
+
+def test_text_is_rounded_to_the_type_of_the_table() -> None:
+    document = document_of("/encoding?seq_len=9&d_model=8")
+    exact = document_of("/encoding?seq_len=9&d_model=8&dtype=float64").arrays["encoding"]
+    array = StoredTable(exact.read(0, 72).reshape(9, 8), FLOAT64)
+
+    of_text = compared(document, "encoding", array, NONE, None)
+    of_numbers = compared(document, "encoding", array, NONE, "float64")
+
+    assert of_text.is_equal_bytes
+    assert not of_numbers.report.comparison.is_equal
+
+
+@pytest.mark.parametrize(
+    ("url", "name", "floor"),
+    [
+        ("/encoding?seq_len=99&d_model=8", "encoding", 1.0),
+        ("/rope/frequencies?head_dim=64&part=inv_freq", "inv_freq", 0.0),
+        ("/relative/alibi/slopes?num_heads=8", "slopes", 0.0),
+    ],
+)
+def test_numbers_of_many_sizes_are_compared_each_in_its_own_ulp(
+    url: str, name: str, floor: float
+) -> None:
+    document = document_of(url)
+    table = document.arrays[name]
+    elements: Elements = table.read(0, size(table)).reshape(table.shape)
+
+    found = compared(document, name, StoredTable(elements, table.dtype), NONE, table.dtype.name)
+
+    assert found.report.comparison.tolerance.floor == pytest.approx(floor, abs=1e-3)
+    assert found.is_equal_bytes
+
+
+def test_a_frequency_is_not_hidden_by_larger_ones() -> None:
+    document = document_of("/rope/frequencies?head_dim=64&part=inv_freq")
+    table = document.arrays["inv_freq"]
+    values = table.read(0, 32).copy()
+    values[31] *= 1 + 1e-9
+
+    found = compared(document, "inv_freq", StoredTable(values, FLOAT64), NONE, "float64")
+
+    assert not found.report.comparison.is_within
+
+
+def test_queries_are_the_positions_of_a_bias_with_heads() -> None:
+    document = document_of("/relative/alibi?num_heads=2&query_len=3&key_len=5&query_start=2")
+    table = document.arrays["bias"]
+    values = table.read(0, 30).reshape(table.shape).copy()
+    values[1, 2, 4] += 1
+
+    found = compared(document, "bias", StoredTable(values, FLOAT32), NONE, "float32").report
+
+    said = found.content()
+    assert (said["axes"]["position"], said["axes"]["channel"]) == ("query", "key")
+    assert said["first_beyond"]["position"] == 4
+    assert said["good_to"] == 3
+
+
+def test_integers_of_a_real_table_are_compared_as_numbers() -> None:
+    document = document_of("/relative/dynamic?seq_len=4")
+    table = document.arrays["distance"]
+    values = table.read(0, size(table)).reshape(table.shape).astype(np.int64)
+
+    assert compared(document, "distance", StoredTable(values, INT64), NONE, "int64").report
+
+
+def test_complex_and_real_numbers_are_not_compared() -> None:
+    document = document_of("/rope?head_dim=8&seq_len=5&pack=complex")
+
+    with pytest.raises(InvalidBody, match="pack=complex"):
+        compared(document, "rope", StoredTable(np.zeros((5, 4)), FLOAT64), NONE, "float64")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "order"),
+    [
+        (lambda table: table.T.copy(), [1, 0]),
+        (lambda table: (table.T + 1e-3).copy(), [1, 0]),
+        (lambda table: table + 1e-3, None),
+        (lambda table: np.roll(table, 1, axis=0), None),
+        (lambda table: np.random.default_rng(3).uniform(-1, 1, table.shape), None),
+        (lambda table: np.random.default_rng(4).uniform(-1, 1, table.shape), None),
+        (lambda table: np.full_like(table, np.nan), None),
+    ],
+)
+def test_axes_of_one_length_change_places_only_where_that_fits_clearly_better(
+    spoil: Callable[[Elements], Elements], order: list[int] | None
+) -> None:
+    document = document_of("/encoding?seq_len=32&d_model=32&dtype=float64")
+    table = document.arrays["encoding"].read(0, 32 * 32).reshape(32, 32)
+
+    found = compared(document, "encoding", StoredTable(spoil(table), FLOAT64), NONE, "float64")
+
+    assert found.report.content()["axes"].get("order") == order
+
+
+def reported(yours: Elements, theirs: Elements, first: int = 0, **asked: float) -> Reported:
+    way = alignments(yours.shape, theirs.shape)[0]
+    over = Overlay(StoredTable(yours, FLOAT64), StoredTable(theirs, FLOAT64), way)
+    tolerance = Tolerance(asked.get("atol"), asked.get("rtol"), FLOAT64, 1.0)
+    found = compare(over, tolerance, 0, 1)
+    positions = first + np.arange(way.region[0])
+    return Reported(found, way, ("position", "channel"), positions, is_integer=False)
+
+
+def bad_at(*rows: int, count: int = 1000) -> Any:
+    yours = np.zeros((count, 4))
+    yours[list(rows), 2] = 0.5
+    return reported(yours, np.zeros((count, 4)), first=100).content()
+
+
+def test_rows_before_the_first_error_are_good_and_counted_by_position() -> None:
+    said = bad_at(257, 600)
+
+    assert said["good_to"] == 356
+    assert said["good_positions"] == {
+        "count": 998,
+        "of": 1000,
+        "runs": [
+            {"first": 100, "last": 356},
+            {"first": 358, "last": 699},
+            {"first": 701, "last": 1099},
+        ],
+        "further_runs": 0,
+    }
+    assert said["first_beyond"]["position"] == 357
+    assert said["first_beyond"]["channel"] == 2
+
+
+def test_nothing_is_good_where_the_first_row_is_not() -> None:
+    assert bad_at(0)["good_to"] is None
+    assert bad_at()["good_to"] == 1099
+    assert bad_at(*range(1000))["good_positions"]["runs"] == []
+
+
+def test_many_runs_and_rows_are_short_profiles() -> None:
+    said = bad_at(*range(0, 1000, 2))
+
+    assert len(said["good_positions"]["runs"]) == MOST_RUNS
+    assert said["good_positions"]["further_runs"] == 500 - MOST_RUNS
+    ranges = said["errors_by_position"]
+    assert len(ranges) <= MOST_RANGES
+    assert (ranges[0]["first"], ranges[-1]["last"]) == (100, 1099)
+    assert all(ranges[i]["last"] + 1 == ranges[i + 1]["first"] for i in range(len(ranges) - 1))
+
+
+def test_each_channel_has_its_largest_error() -> None:
+    assert [each["largest"] for each in bad_at(5)["errors_by_channel"]] == [0.0, 0.0, 0.5, 0.0]
+
+
+def test_errors_that_grow_are_within_each_epsilon_up_to_another_position() -> None:
+    yours = np.repeat(np.arange(10.0)[:, None], 2, axis=1)
+    report = reported(yours, np.zeros((10, 2)))
+
+    assert report.within((0.5, 3.0, 100.0)) == [
+        {"epsilon": 0.5, "good_to": 0},
+        {"epsilon": 3.0, "good_to": 3},
+        {"epsilon": 100.0, "good_to": 9},
+    ]
+
+
+def test_what_is_no_number_is_a_word_and_its_error_null() -> None:
+    yours = np.array([[np.nan, np.inf], [-np.inf, 1.0]])
+
+    said = reported(yours, np.ones((2, 2))).content()
+
+    assert said["first_not_finite"]["yours"] == "NaN"
+    assert said["first_not_finite"]["error"] is None
+    assert [each["largest"] for each in said["errors_by_position"]] == [None, None]
+    assert said["largest"]["absolute"] is None
+
+
+def test_an_index_is_that_of_the_array_which_was_sent() -> None:
+    theirs = np.zeros((3, 5))
+    yours = np.zeros((5, 1, 3))
+    yours[4, 0, 2] = 1.0
+
+    said = reported(yours, theirs).content()
+
+    assert said["largest"]["absolute"]["index"] == [4, 0, 2]
+    assert (said["largest"]["absolute"]["position"], said["largest"]["absolute"]["channel"]) == (
+        2,
+        4,
+    )
+    assert said["axes"]["order"] == [2, 0]
+    assert said["axes"]["removed"] == {"yours": [1], "theirs": []}
+
+
+def test_a_prefix_is_said_from_either_side() -> None:
+    for mine, other, axis in (((2, 5), (3, 5), "position"), ((3, 7), (3, 5), "channel")):
+        prefix = reported(np.zeros(mine), np.zeros(other)).content()["axes"]["prefix"]
+        assert (prefix["axis"], prefix["compared"]) == (
+            axis,
+            min(prefix["yours"], prefix["theirs"]),
+        )
+    one_row = reported(np.zeros((4, 5)), np.zeros((1, 5))).content()["axes"]["prefix"]
+    assert one_row == {"axis": None, "yours": 4, "theirs": 1, "compared": 1}
+
+
+def test_the_tolerance_that_was_applied_is_said() -> None:
+    asked = reported(np.ones((2, 2)), np.zeros((2, 2)), atol=2.0).content()
+
+    assert asked["tolerance"] == {"atol": 2.0, "rtol": 0.0}
+    assert asked["first_beyond"] is None
+    assert bad_at()["tolerance"] == {"ulp": 4, "of": "float64", "at_least_of": 1.0}
+
+
+def test_the_schema_is_one_and_closed() -> None:
+    jsonschema.Draft202012Validator.check_schema(COMPARE_SCHEMA)
+
+    assert COMPARE_SCHEMA["additionalProperties"] is False

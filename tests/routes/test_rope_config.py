@@ -1,4 +1,7 @@
-"""``/rope/config``: from a model's config.json to the URLs of its tables."""
+"""``/rope/config``: from a model's config.json to the URLs of its tables.
+
+The schema of what is said about a model.
+"""
 
 import json
 from math import isfinite
@@ -6,17 +9,21 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from service.app import create_app
-from service.configs.model_types import model_types
-from service.configs.spellings import RULE, RULE_TYPE_ALIASES, RULE_TYPES, TOP
-from service.routes.rope_rules import taken_by
+from service.encodings.rotary.rules import taken_by
+from service.errors import InvalidBody
+from service.models.keys import RULE, RULE_TYPE_ALIASES, RULE_TYPES, TOP
+from service.models.lookup import MEANINGS
+from service.models.model_types import model_types
+from service.routes.rope_config import CONFIG, ROPE_CONFIG
 from service.settings import Settings
 from tests.client import Client, client_of
-from tests.configs.settings import llama
+from tests.models.settings import llama
 
 MODELS = json.loads((Path(__file__).parents[1] / "data/rope_models.json").read_text())["models"]
 REGIMES = [(model, label) for model in MODELS for label in model["exact_60_digit"]]
@@ -431,3 +438,41 @@ def test_any_object_gives_tables_that_work_or_pointers(
                 for number in numbers_in(answered.json()["data"]):
                     assert isinstance(number, float | int)
                     assert isfinite(number)
+
+
+BARE = [{"model_type": name, "hidden_size": 64, "num_attention_heads": 1} for name in model_types()]
+
+
+def said_of(config: dict[str, Any], **query: Any) -> Any:
+    return json.loads(json.dumps(CONFIG.report(CONFIG.parameters(**query), config)))
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model["name"])
+def test_what_is_said_of_published_models_keeps_to_the_schema(model: dict[str, Any]) -> None:
+    jsonschema.validate(said_of(model["hf_config"]), ROPE_CONFIG)
+    jsonschema.validate(said_of(model["hf_config"], context_length=200_000), ROPE_CONFIG)
+
+
+def test_what_is_said_of_every_type_keeps_to_the_schema() -> None:
+    validator = jsonschema.Draft202012Validator(ROPE_CONFIG)
+    for config in BARE:
+        try:
+            said = said_of(config)
+        except InvalidBody:
+            continue
+        validator.validate(said)
+
+
+def test_the_schema_can_be_broken() -> None:
+    said = said_of(dict(CONFIG.example))
+
+    for broken in ({**said, "layout": "halved"}, {**said, "rope": {"default": {}}}):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(broken, ROPE_CONFIG)
+
+
+def test_codes_of_warnings_are_an_enumeration_with_their_meanings() -> None:
+    code = ROPE_CONFIG["properties"]["warnings"]["items"]["properties"]["code"]
+
+    assert code["enum"] == list(MEANINGS)
+    assert all(meaning in code["description"] for meaning in MEANINGS.values())

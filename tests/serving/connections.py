@@ -11,8 +11,8 @@ from uvicorn.server import ServerState
 
 from service.app import create_app
 from service.delivery.respond import STATE, Delivery
-from service.serving.connection import LimitedProtocol
-from service.serving.wire import FinishedAnswersProtocol
+from service.serving.fast_path import FinishedAnswersProtocol
+from service.serving.protocol import LimitedProtocol
 from service.settings import default_settings
 
 NPY = "/encoding.npy?seq_len=4&d_model=4"

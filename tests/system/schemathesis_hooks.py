@@ -22,12 +22,9 @@ from schemathesis.core.parameters import ParameterLocation
 from schemathesis.openapi.checks import RejectedPositiveData
 
 from service import grammar
-from service.delivery.composition import Composition
-from service.delivery.examinations import Examination
-from service.delivery.openapi_schemas import object_schema
+from service.delivery.openapi.components import object_schema
 from service.delivery.parameters import Parameters, parse_query, read_parameters
-from service.delivery.reports import Report
-from service.delivery.resource import Resource, Transform
+from service.delivery.resources import Composition, Examination, Report, Resource, Transform
 from service.errors import InvalidParameters
 from service.routes import COMPOSITIONS, EXAMINATIONS, REPORTS, RESOURCES, TRANSFORMS
 

@@ -1,1 +1,0 @@
-"""Two arrays beside each other: where they differ, and by how much."""

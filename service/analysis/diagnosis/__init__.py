@@ -1,0 +1,1 @@
+"""The mistakes that turn one table, or one rotation, into another."""

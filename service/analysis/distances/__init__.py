@@ -1,1 +1,0 @@
-"""Integers and biases that distances decide, told by their numbers."""

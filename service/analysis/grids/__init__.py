@@ -1,1 +1,0 @@
-"""Tables of grids and of axes told by their numbers: images, videos, sections."""

@@ -1,1 +1,0 @@
-"""Which table an array is: proposals held to real tables, and the arithmetic that made it."""

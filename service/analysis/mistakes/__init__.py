@@ -1,1 +1,0 @@
-"""Known mistakes: what each does to a table, and the shortest list that explains one."""

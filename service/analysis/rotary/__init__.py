@@ -1,1 +1,0 @@
-"""Rotary tables told by their numbers: layouts, rules, positions."""

@@ -1,1 +1,0 @@
-"""Sinusoidal encodings told by their numbers: conventions, series, rows."""

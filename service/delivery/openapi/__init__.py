@@ -1,0 +1,1 @@
+"""The OpenAPI document: components that operations share, and the operations."""

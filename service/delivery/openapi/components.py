@@ -1,0 +1,357 @@
+"""The schemas of documentation: of answers, and of the models that parameters are held to.
+
+The documentation of the headers of answers: components, and which answers have which.
+
+The documentation of problems, with an example of each.
+"""
+
+from collections.abc import Iterable, Mapping
+from copy import deepcopy
+from functools import cache
+from typing import Any
+
+from service import errors
+from service.delivery import problems
+from service.delivery.negotiation import unknown_format
+from service.delivery.parameters import Parameters
+from service.delivery.problems import ProblemType
+from service.errors import Fault
+from service.formats import FORMATS
+from service.numerics.dtypes import COMPLEX64, COMPLEX128, INDEX_DTYPES, REAL_DTYPES
+
+Json = dict[str, Any]
+
+COMPONENTS: Json = {
+    "Problem": {
+        "type": "object",
+        "description": "A problem document (RFC 9457).",
+        "required": ["type", "title", "status", "detail", "errors"],
+        "properties": {
+            "type": {"type": "string", "enum": [problem.uri for problem in problems.PROBLEM_TYPES]},
+            "title": {"type": "string"},
+            "status": {"type": "integer"},
+            "detail": {"type": "string"},
+            "errors": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "required": ["value", "detail"],
+                    "properties": {
+                        "parameter": {"type": "string"},
+                        "pointer": {"type": "string"},
+                        "value": {"type": ["string", "null"]},
+                        "detail": {"type": "string"},
+                    },
+                },
+            },
+        },
+    },
+    "Document": {
+        "type": "object",
+        "description": "Arrays with everything that fixes their numbers.",
+        "required": ["kind", "parameters", "shape", "dtype", "data"],
+        "properties": {
+            "kind": {"type": "string"},
+            "parameters": {"type": "object"},
+            "shape": {"type": ["array", "object"]},
+            "dtype": {"type": ["string", "object"]},
+            "error_bound": {"type": "number"},
+            "axes": {"type": "array", "items": {"type": "string"}},
+            "data": {"type": ["array", "number", "object"]},
+        },
+    },
+}
+
+
+def query_parameters(model: type[Parameters], example: Mapping[str, str]) -> list[Json]:
+    """Document parameters of a query.
+
+    Only those of the example have an example of their own, which documentation fills in: sent all
+    together they would exclude each other. The others' examples are in their schemas.
+    """
+    schema = object_schema(model)
+    parameters: list[Json] = []
+    for name, described in schema["properties"].items():
+        parameter: Json = {
+            "name": name,
+            "in": "query",
+            "required": name in schema.get("required", ()),
+            "description": described.pop("description"),
+            "schema": _as_text(described),
+        }
+        if name in example:
+            parameter["example"] = example[name]
+        parameters.append(parameter)
+    return parameters
+
+
+def _as_text(schema: Json) -> Json:
+    """Narrow the schema of what may be text or a list to the text that it is in a query."""
+    types = schema.get("type")
+    if not isinstance(types, list):
+        return schema
+    return {
+        name: "string" if name == "type" else value
+        for name, value in schema.items()
+        if name not in {"items", "minItems", "maxItems"}
+    }
+
+
+def object_schema(model: type[Parameters]) -> Json:
+    """Document parameters of a JSON object."""
+    schema = deepcopy(_schema(model))
+    schema["properties"] = {
+        name: _without_null(described) for name, described in schema["properties"].items()
+    }
+    for name in ("title", "description"):
+        schema.pop(name, None)
+    return schema
+
+
+@cache
+def _schema(model: type[Parameters]) -> Json:
+    return model.model_json_schema()
+
+
+def _without_null(schema: Json) -> Json:
+    """Take the null out of an optional parameter: one that is not given is left out."""
+    choices: list[Json] = schema.pop("anyOf", [])
+    merged = {**schema, **next((choice for choice in choices if choice != {"type": "null"}), {})}
+    merged.pop("title", None)
+    if merged.get("default", 0) is None:
+        merged.pop("default")
+    return {_JSON_SCHEMA_NAMES.get(name, name): value for name, value in merged.items()}
+
+
+# The bounds of an optional parameter are left under pydantic's own names, those of lists that may
+# be text under the names of bounds of text.
+_JSON_SCHEMA_NAMES = {
+    "ge": "minimum",
+    "gt": "exclusiveMinimum",
+    "le": "maximum",
+    "max_length": "maxItems",
+    "maxLength": "maxItems",
+    "min_length": "minItems",
+    "minLength": "minItems",
+    "multiple_of": "multipleOf",
+}
+
+
+_DTYPES = [*REAL_DTYPES, *INDEX_DTYPES, COMPLEX64.name, COMPLEX128.name]
+_TEXT: Json = {"type": "string", "minLength": 1}
+
+
+def _matching(pattern: str) -> Json:
+    return {"type": "string", "pattern": pattern}
+
+
+def _header(description: str, schema: Json, *, required: bool = False) -> Json:
+    return {"description": description, "required": required, "schema": schema}
+
+
+_KEPT = r"^(public|private), max-age=(86400|31536000, immutable)$"
+
+HEADER_COMPONENTS: Json = {
+    "Accept-Ranges": _header(
+        "Where parts can be asked for.", {"type": "string", "enum": ["bytes"]}
+    ),
+    "Array-Axes": _header("What each axis counts, where the axes have names.", _TEXT),
+    "Array-Dtype": _header(
+        "The type of the elements, unless it differs between arrays.",
+        {"type": "string", "enum": _DTYPES},
+    ),
+    "Array-Error-Bound": _header(
+        "How far numbers that are not meant to be the nearest may be off.",
+        {"type": "number", "minimum": 0},
+    ),
+    "Array-Shape": _header(
+        "The lengths of the axes, unless they differ between arrays.",
+        _matching("^([0-9]+(, [0-9]+)*)?$"),
+    ),
+    "Cache-Control": _header("How long the answer may be kept.", _matching(_KEPT), required=True),
+    "Content-Disposition": _header(
+        "The name of the file.",
+        _matching('^inline; filename="[0-9a-z_]+[.][a-z0-9.]+"$'),
+        required=True,
+    ),
+    "Content-Location": _header("The URL of the format that Accept led to.", _TEXT),
+    "Content-Range": _header(
+        "Which bytes of how many.", _matching("^bytes ([0-9]+-[0-9]+|[*])/[0-9]+$"), required=True
+    ),
+    "ETag": _header("Names the bytes.", _matching('^(W/)?"[0-9a-f]{32}"$'), required=True),
+    "Link": _header("The other formats that can hold the table.", _TEXT),
+    "No-Store": _header("Not to be kept.", {"type": "string", "enum": ["no-store"]}, required=True),
+    "Repr-Digest": _header(
+        "The SHA-256 of the whole (RFC 9530), where it is known before the answer.",
+        _matching("^sha-256=:[0-9A-Za-z+/]{43}=:$"),
+    ),
+    "Retry-After": _header(
+        "Seconds after which to ask again.", {"type": "integer", "minimum": 1}, required=True
+    ),
+    "Table-Revision": _header(
+        "The revision of this kind of table.", {"type": "integer", "minimum": 1}, required=True
+    ),
+    "Vary": _header("The headers of the request that chose the answer.", _TEXT),
+    "X-Request-Id": _header(
+        "The name of the request: its own, if it has one that can be one, or a new one.",
+        _matching("^[A-Za-z0-9._-]{1,128}$"),
+        required=True,
+    ),
+    "WWW-Authenticate": _header("How to bear a key.", _matching("^Bearer "), required=True),
+}
+
+_OF_ARRAYS = ("Table-Revision", "Array-Shape", "Array-Dtype", "Array-Axes", "Array-Error-Bound")
+_OF_FILES = ("ETag", "Cache-Control", "Content-Disposition", "Content-Location", "Link", "Vary")
+_OF_BODIES = ("Accept-Ranges", "Repr-Digest")
+
+
+def _named(name: str, component: str | None = None) -> Json:
+    """Refer to the component of a header, which is named as the header is unless it is given."""
+    return {name: {"$ref": f"#/components/headers/{component or name}"}}
+
+
+def _headers(*names: str) -> Json:
+    return {known: said for name in names for known, said in _named(name).items()}
+
+
+OF_PAGE = _named("X-Request-Id")
+NEVER_KEPT = {**OF_PAGE, **_named("Cache-Control", "No-Store")}
+"""Of answers to POST, and of problems."""
+
+OF_POSTED = {**NEVER_KEPT, **_headers(*_OF_ARRAYS, "Vary")}
+OF_NOT_MODIFIED = {**OF_PAGE, **_headers(*_OF_FILES, *_OF_ARRAYS)}
+OF_WHOLE = {**OF_NOT_MODIFIED, **_headers(*_OF_BODIES)}
+OF_PART = {**OF_WHOLE, **_named("Content-Range")}
+
+_BY_STATUS = {"401": "WWW-Authenticate", "416": "Content-Range", "503": "Retry-After"}
+
+
+def of_problem(status: str) -> Json:
+    """Give the headers of a problem of a status."""
+    special = _BY_STATUS.get(status)
+    return {**NEVER_KEPT, **(_named(special) if special else {})}
+
+
+_MISSPELLED = Fault("dmodel", "512", "dmodel is not a parameter here; did you mean d_model?")
+_NO_BFLOAT16 = (
+    "npy cannot hold this answer: NumPy has no bfloat16; "
+    "these formats can: json, safetensors, bin, csv, png"
+)
+
+_EXAMPLES: Mapping[ProblemType, errors.PosrefError] = {
+    problems.INVALID_PARAMETERS: errors.InvalidParameters(_MISSPELLED),
+    problems.UNSUPPORTED_BY_FORMAT: errors.UnsupportedByFormat(
+        _NO_BFLOAT16, [Fault("extension", "npy", _NO_BFLOAT16)]
+    ),
+    problems.INVALID_BODY: errors.InvalidBody(
+        "NaN is not JSON: only npy and safetensors have it", value="NaN"
+    ),
+    problems.NOT_FOUND: unknown_format("np"),
+    problems.NOT_ACCEPTABLE: errors.NotAcceptable(
+        "Accept allows none of the formats there are: "
+        + ", ".join(form.media_type for form in FORMATS.values())
+        + "; an extension names one without it"
+    ),
+    problems.PRECONDITION_FAILED: errors.PreconditionFailed(
+        'If-Match names other bytes than there are now: "0015c94d9bb60ccc7ae9b72a9bffe638", '
+        'and this is "a489eb6064ad81b7235f2498d6d1fb07"'
+    ),
+    problems.RANGE_NOT_SATISFIABLE: errors.RangeNotSatisfiable(192),
+    problems.REVISION_RETIRED: errors.RevisionRetired(
+        "revision 1 of encoding is no longer served; the current one is 2"
+    ),
+    problems.ANSWER_TOO_LARGE: errors.AnswerTooLarge(
+        "the answer may take up to 8589934873 bytes and the limit is 134217728 "
+        "(POSREF_MAX_TEXT_BYTES): ask for npy or safetensors, or for less of it"
+    ),
+    problems.BODY_TOO_LARGE: errors.BodyTooLarge(
+        "the body is longer than 67108864 bytes (POSREF_MAX_BODY_BYTES)"
+    ),
+    problems.UNSUPPORTED_MEDIA_TYPE: errors.UnsupportedMediaType(
+        "the body is said to be text/plain: send application/x-npy or "
+        "application/vnd.safetensors or application/json"
+    ),
+    problems.INTERNAL_ERROR: problems.FAILURE,
+    problems.MALFORMED_REQUEST: errors.MalformedRequest("the request line is not one of HTTP"),
+    problems.UNAUTHORIZED: errors.Unauthorized(
+        "This server asks for a key, and this request bears none that it takes: "
+        "send one in the header Authorization: Bearer KEY"
+    ),
+    problems.REQUEST_TIMEOUT: errors.RequestTimeout(
+        "the body did not come within 120 seconds (POSREF_BODY_SECONDS)"
+    ),
+    problems.URL_TOO_LONG: errors.URLTooLong(
+        "the URL is longer than 65535 bytes (POSREF_MAX_URL_BYTES)"
+    ),
+    problems.HEADERS_TOO_LARGE: errors.HeadersTooLarge(
+        "the headers are longer than 131072 bytes (POSREF_MAX_HEAD_BYTES)"
+    ),
+    problems.OVERLOADED: errors.Overloaded(
+        "256 requests wait for a thread already (POSREF_MAX_WAITING): ask again later"
+    ),
+    problems.NOT_READY: errors.NotReady("this process is about to end: send requests to another"),
+}
+
+OF_JSON_BODIES: Mapping[ProblemType, errors.PosrefError] = {
+    problems.INVALID_BODY: errors.InvalidBody("the body must be a JSON object"),
+    problems.BODY_TOO_LARGE: errors.BodyTooLarge(
+        "the body is longer than 4194304 bytes (POSREF_MAX_JSON_BODY_BYTES)"
+    ),
+    problems.UNSUPPORTED_MEDIA_TYPE: errors.UnsupportedMediaType(
+        "the body is said to be text/plain: send application/json"
+    ),
+}
+"""What is said where a body can only be a JSON object."""
+
+
+_ANYWHERE = (
+    problems.MALFORMED_REQUEST,
+    problems.UNAUTHORIZED,
+    problems.REQUEST_TIMEOUT,
+    problems.URL_TOO_LONG,
+    problems.HEADERS_TOO_LARGE,
+    problems.OVERLOADED,
+    problems.NOT_READY,
+)
+
+
+def shared_responses() -> dict[str, Any]:
+    """Document, as components, what may be answered before a request is looked at."""
+    responses = problem_responses(_ANYWHERE)
+    return {name: responses[status] for status, name in _names().items()}
+
+
+def shared_references() -> dict[str, Any]:
+    """Refer to the answers that every operation shares, by status."""
+    return {status: {"$ref": f"#/components/responses/{name}"} for status, name in _names().items()}
+
+
+def _names() -> dict[str, str]:
+    """Name the shared answer of each status after the first problem that it may be."""
+    return {str(p.status): p.title.replace(" ", "") for p in reversed(_ANYWHERE)}
+
+
+def problem_responses(
+    listed: Iterable[ProblemType], examples: Mapping[ProblemType, errors.PosrefError] | None = None
+) -> dict[str, Any]:
+    """Document problems by status; several of one status share its answer.
+
+    Args:
+        listed: the problems.
+        examples: errors to show in place of the usual ones.
+    """
+    shown = {**_EXAMPLES, **(examples or {})}
+    responses: dict[str, Any] = {}
+    for problem in listed:
+        schema = {"$ref": "#/components/schemas/Problem"}
+        fresh: dict[str, Any] = {
+            "description": problem.title,
+            "headers": of_problem(str(problem.status)),
+            "content": {problems.MEDIA_TYPE: {"schema": schema, "examples": {}}},
+        }
+        response = responses.setdefault(str(problem.status), fresh)
+        if response["description"] != problem.title:
+            response["description"] += f"; {problem.title.lower()}"
+        example = {"value": problems.problem_document(problem, shown[problem])}
+        response["content"][problems.MEDIA_TYPE]["examples"][problem.name] = example
+    return dict(sorted(responses.items()))

@@ -1,0 +1,1 @@
+"""Metrics, their counters across processes, and the request log."""

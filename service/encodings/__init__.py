@@ -1,0 +1,1 @@
+"""Positional encodings, one class a family: parameters, formula, source and error bound."""

@@ -1,0 +1,1 @@
+"""Encodings of positions along one axis, and of tokens, boxes and timesteps."""

@@ -1,0 +1,1 @@
+"""Sinusoidal encodings of grids: images, videos and masks."""

@@ -1,0 +1,211 @@
+"""Tokens of a grid, row by row, and the position of each along an axis.
+
+Coordinates along one axis of a grid, exactly: integers counted in a rational unit.
+
+Libraries place the n tokens of an axis at fractions: between two ends, at the centres of patches,
+scaled to another grid. Any of these is first + step·i with rational numbers, so that the position
+stays an integer and its unit goes into the frequency.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from math import lcm, prod
+
+import numpy as np
+
+from service.numerics.axes import RowPositions
+from service.numerics.frequencies import Decimals, FrequencyRule
+from service.numerics.phase import MAX_POSITION, Int64s
+from service.numerics.positions import Positions
+from service.numerics.tables import ParameterValue
+
+
+@dataclass(frozen=True)
+class GridAxis:
+    """The positions first, first + step, … of the tokens of a grid along one of its axes.
+
+    Attributes:
+        first: position of the first token.
+        step: from one to the next.
+        length: how many there are along the axis.
+        inner: tokens between one position and the next: the product of the axes that run faster.
+    """
+
+    first: int
+    step: int
+    length: int
+    inner: int
+
+    @property
+    def farthest(self) -> int:
+        """The largest magnitude of them."""
+        return max(abs(self.first), abs(self.first + self.step * (self.length - 1)))
+
+    def at(self, start: int, stop: int) -> Int64s:
+        """Give the positions of the tokens start to stop, shape (stop - start,)."""
+        tokens = np.arange(start, stop, dtype=np.int64)
+        return tokens // self.inner % self.length * self.step + self.first
+
+    def in_blocks(self, size: int, width: int, *, is_column: bool) -> "BlockAxis":
+        """Give the same positions of tokens that come block by block, not row by row.
+
+        Args:
+            size: rows and columns of a block, which divides the axis.
+            width: columns of the whole.
+            is_column: whether the axis is that of columns, the last one.
+        """
+        block_tokens = size * size if is_column else size * width
+        outer = GridAxis(self.first, self.step * size, self.length // size, block_tokens)
+        return BlockAxis(outer, GridAxis(0, self.step, size, 1 if is_column else size))
+
+
+@dataclass(frozen=True)
+class BlockAxis:
+    """The positions of tokens that come in square blocks, row by row within each.
+
+    Vision towers that merge patches put those to be merged next to each other: transformers 5.23.0
+    ``get_vision_position_ids`` with a spatial_merge_size.
+
+    Attributes:
+        outer: the position of the block.
+        within: how much further the token is.
+    """
+
+    outer: GridAxis
+    within: GridAxis
+
+    @property
+    def farthest(self) -> int:
+        """A magnitude that none of them exceeds."""
+        return self.outer.farthest + self.within.farthest
+
+    def at(self, start: int, stop: int) -> Int64s:
+        """Give the positions of the tokens start to stop, shape (stop - start,)."""
+        return self.outer.at(start, stop) + self.within.at(start, stop)
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Tokens with a position along each of several axes.
+
+    Attributes:
+        axes: the positions, by the name of the axis.
+        rows: how many tokens there are.
+        spelled: the positions as canonical parameters.
+    """
+
+    axes: Mapping[str, RowPositions]
+    rows: int
+    spelled: Mapping[str, ParameterValue]
+
+    @classmethod
+    def of_grid(cls, lengths: tuple[int, ...], names: Sequence[str]) -> "Tokens":
+        """Make the tokens of a grid with positions 0, 1, … along each axis, the last fastest."""
+        axes = {
+            name: GridAxis(0, 1, length, prod(lengths[index + 1 :]))
+            for index, (name, length) in enumerate(zip(names, lengths, strict=True))
+        }
+        return cls(axes, prod(lengths), {"grid": lengths})
+
+    @classmethod
+    def of_lists(cls, positions: Mapping[str, Positions]) -> "Tokens":
+        """Make tokens of their positions along each axis, all as many."""
+        spelled = {f"positions_{axis}": str(along) for axis, along in positions.items()}
+        return cls(positions, next(iter(positions.values())).count, spelled)
+
+    @classmethod
+    def of_sequence(cls, positions: Positions, names: Sequence[str]) -> "Tokens":
+        """Make tokens of text: a token has one position along all axes."""
+        return cls(dict.fromkeys(names, positions), positions.count, positions.parameters())
+
+
+@dataclass(frozen=True)
+class Picked:
+    """Some frequencies of a rule.
+
+    Attributes:
+        rule: the rule.
+        places: which of its frequencies.
+    """
+
+    rule: FrequencyRule
+    places: tuple[int, ...]
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self.places)
+
+    def exact(self) -> Decimals:
+        """Evaluate them, in radians per position."""
+        every = _exact(self.rule)
+        return [every[place] for place in self.places]
+
+
+@lru_cache(maxsize=4)
+def _exact(rule: FrequencyRule) -> Decimals:
+    """Evaluate a rule once for all who pick some of its frequencies."""
+    return rule.exact()
+
+
+@dataclass(frozen=True)
+class Coordinates:
+    """The coordinates first, first + step, … of the tokens along an axis.
+
+    Attributes:
+        first: that of token 0.
+        step: from one token to the next.
+        length: how many tokens there are.
+    """
+
+    first: Fraction
+    step: Fraction
+    length: int
+
+    @property
+    def unit(self) -> Fraction:
+        """The largest of which every coordinate is a whole number."""
+        return Fraction(1, lcm(self.first.denominator, self.step.denominator))
+
+    @property
+    def is_countable(self) -> bool:
+        """Tell whether those whole numbers, and the step, are within the positions there are."""
+        last = self.first + self.step * (self.length - 1)
+        return max(abs(self.first), abs(self.step), abs(last)) / self.unit <= MAX_POSITION
+
+
+def counted(length: int, offset: Fraction, reference: Fraction | None = None) -> Coordinates:
+    """Place token i at i + offset, or at (i + offset)·reference/length.
+
+    timm 1.0.31 ``build_fourier_pos_embed``, ref_feat_shape; EVA-02 ``VisionRotaryEmbeddingFast``.
+    """
+    scale = Fraction(1) if reference is None else reference / length
+    return Coordinates(offset * scale, scale, length)
+
+
+def spread(length: int, start: Fraction, stop: Fraction) -> Coordinates:
+    """Place n tokens evenly from start to stop·(n − 1)/n.
+
+    diffusers 0.42.1 ``get_2d_rotary_pos_embed`` and ``get_3d_rotary_pos_embed``: linspace.
+    """
+    last = stop * (length - 1) / length
+    return Coordinates(start, (last - start) / max(length - 1, 1), length)
+
+
+def pixels(length: int, offset: Fraction) -> Coordinates:
+    """Place n tokens evenly from −1 to 1, and move all by the offset.
+
+    rotary-embedding-torch 0.9.1 ``get_axial_freqs``, freqs_for="pixel"; timm 1.0.31, in_pixels.
+    """
+    return Coordinates(offset - 1, Fraction(2, max(length - 1, 1)), length)
+
+
+def centred(length: int, offset: Fraction, side: int) -> Coordinates:
+    """Place token i at 2·(i + ½ + offset)/side − 1: the centres of patches within ±1.
+
+    DINOv3 ``RopePositionEmbedding``; the offset is that of timm 1.0.31 ``RotaryEmbeddingDinoV3``.
+    """
+    step = Fraction(2, side)
+    return Coordinates(step * (Fraction(1, 2) + offset) - 1, step, length)

@@ -1,0 +1,85 @@
+"""What there is to ask for by a URL, and what arrays and objects are sent to."""
+
+from collections.abc import Mapping
+
+from service.delivery.parameters import choices
+from service.delivery.resources import Composition, Report, Resource, Transform
+from service.encodings.absolute import fourier as encoding_fourier
+from service.encodings.absolute import sinusoidal as encoding
+from service.encodings.absolute import sinusoidal as encoding_curves
+from service.encodings.absolute import timesteps as encoding_timesteps
+from service.encodings.absolute import tokens as encoding_tokens
+from service.encodings.grid import grid_conventions as encoding_grid
+from service.encodings.grid import mask as encoding_mask
+from service.encodings.relative import alibi as relative_alibi
+from service.encodings.relative import alibi as relative_alibi_bias
+from service.encodings.relative import buckets as relative_deberta
+from service.encodings.relative import buckets as relative_shaw
+from service.encodings.relative import buckets as relative_t5
+from service.encodings.relative import fire as relative_fire
+from service.encodings.relative import kerple as relative_kerple
+from service.encodings.relative import operator as relative
+from service.encodings.relative import sandwich as relative_sandwich
+from service.encodings.relative import sines as relative_conformer
+from service.encodings.relative import sines as relative_transformer_xl
+from service.encodings.relative import sines as relative_xlnet
+from service.encodings.relative import windows as relative_coordinates
+from service.encodings.relative import windows as relative_swin
+from service.encodings.rotary import axial, rope
+from service.encodings.rotary import rope as permutation
+from service.routes import rope_config
+
+RESOURCES: tuple[Resource, ...] = (
+    encoding.ENCODING,
+    encoding.FREQUENCIES,
+    encoding_curves.CURVES,
+    encoding_grid.GRID,
+    encoding_timesteps.TIMESTEPS,
+    rope.ROPE,
+    rope.FREQUENCIES,
+    axial.AXIAL,
+    permutation.PERMUTATION,
+    relative.OPERATOR,
+    relative.SIMILARITY,
+    relative_t5.T5_BUCKETS,
+    relative_deberta.DEBERTA_BUCKETS,
+    relative_shaw.INDEX,
+    relative_swin.INDEX,
+    relative_coordinates.SWIN_V2,
+    relative_alibi.ALIBI,
+    relative_alibi.SLOPES,
+    relative_kerple.KERPLE,
+    relative_sandwich.SANDWICH,
+    relative_fire.FIRE,
+    relative_coordinates.DYNAMIC,
+    relative_transformer_xl.TRANSFORMER_XL,
+    relative_xlnet.XLNET,
+    relative_conformer.CONFORMER,
+)
+TRANSFORMS: tuple[Transform, ...] = (encoding.APPLY, rope.APPLY)
+COMPOSITIONS: tuple[Composition, ...] = (
+    encoding_tokens.TOKENS,
+    encoding_mask.MASK,
+    relative_t5.T5_BIAS,
+    relative_shaw.EMBEDDINGS,
+    relative_swin.BIAS,
+    relative_alibi_bias.BIAS,
+    relative_kerple.BIAS,
+    relative_transformer_xl.SHIFT,
+    encoding_fourier.FOURIER,
+    encoding_fourier.BOXES,
+)
+REPORTS: tuple[Report, ...] = (rope_config.CONFIG,)
+
+NAMED: Mapping[str, str] = {
+    name: f"{resource.path}?convention={name}"
+    for resource in reversed(RESOURCES)
+    for name in choices(resource.parameters, "convention")
+}
+"""Where each convention is, the first of its resources if there are several."""
+
+POSTED: tuple[Transform | Composition | Report, ...] = (*TRANSFORMS, *COMPOSITIONS, *REPORTS)
+"""What something has to be sent to."""
+
+EXAMINED = ("/compare", "/identify", "/diagnose")
+"""Where arrays are examined, which are compared with tables of the resources above."""

@@ -1,0 +1,1 @@
+"""Rotary embeddings: frequency rules, packs, positions on several axes."""

@@ -1,0 +1,708 @@
+"""Axial rotary tables: tokens of images and videos, whose channels are shared out to axes.
+
+A convention says which axis comes first in the channels, how many frequencies each gets, in which
+order they lie, which series they are, and where on an axis the tokens are.
+
+Parameters of axial rotary tables, under the names of the libraries that make them.
+
+Which frequencies each axis of an axial rotary table has, by the parameters of a request.
+
+``/rope/axial``: rotary tables of images and videos, by the conventions of who makes them.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import prod
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from pydantic import Field
+
+from service.delivery.resources import Resource
+from service.encodings.family import Integers, Reals, impossible
+from service.encodings.grid.grids import (
+    Coordinates,
+    GridAxis,
+    Picked,
+    centred,
+    counted,
+    pixels,
+    spread,
+)
+from service.encodings.rotary.angles import (
+    AxisParameters,
+    Turns,
+    check_grid,
+    check_rounding,
+    rounding_parameters,
+)
+from service.encodings.rotary.packs import PackParameters
+from service.encodings.rotary.rules import Given, check_frequencies
+from service.errors import Fault, InvalidParameters
+from service.grammar import Boolean, Integer, Real, spelled
+from service.numerics.axes import AngleRounding, Axis, RowPositions
+from service.numerics.dtypes import (
+    MAX_AXES_CHANNELS,
+    MAX_FACTOR,
+    MAX_SCALED_BASE,
+    MIN_FACTOR,
+    MIN_SCALE,
+    MIN_UNIT,
+)
+from service.numerics.frequencies import FrequencyRule, Geometric
+from service.numerics.phase import Int64s
+from service.numerics.real_positions import Measured, Ones, Periods, PixelBands
+from service.numerics.tables import Document, ParameterValue
+
+Share: TypeAlias = Literal["equal", "video", "thirds"]
+Placing: TypeAlias = Literal["blocks", "alternating", "dealt"]
+Series: TypeAlias = Literal["geometric", "periods", "pixels", "ones"]
+Places: TypeAlias = Literal["counted", "spread", "pixels", "centred"]
+
+
+@dataclass(frozen=True)
+class Convention:
+    """How a library or a model makes an axial table.
+
+    Attributes:
+        axes: how many axes the grid may have.
+        series: which frequencies an axis has.
+        places: where on an axis the tokens are.
+        source: library and version.
+        is_reversed: whether the last axis of the grid comes first in the channels.
+        share: how the channels are shared out.
+        placing: whether the frequencies of an axis lie together, take turns with those of the
+            others, or lie together and were dealt in turn from one series for all.
+        rope_theta: the base unless given.
+        offset: what is added to the coordinates unless given.
+        max_freq: twice the highest band of pixels unless given.
+        linear_bands: whether bands of pixels are evenly spaced unless given.
+        repeats_frames: whether a third axis, of time, repeats the table of one frame.
+    """
+
+    axes: tuple[int, ...]
+    series: Series
+    places: Places
+    source: str
+    is_reversed: bool = False
+    share: Share = "equal"
+    placing: Placing = "blocks"
+    rope_theta: float = 10000.0
+    offset: int = 0
+    max_freq: float = 224.0
+    linear_bands: bool = False
+    repeats_frames: bool = False
+
+    def widths(self, head_dim: int, axes: int) -> tuple[int, ...]:
+        """Give the channels of each axis, in the order of the channels."""
+        if self.share == "video":
+            return head_dim // 4, head_dim // 8 * 3, head_dim // 8 * 3
+        if self.share == "thirds":
+            return (2 * (head_dim // axes // 2),) * axes
+        return (head_dim // axes,) * axes
+
+
+CONVENTIONS: Mapping[str, Convention] = MappingProxyType(
+    {
+        "qwen2_vl": Convention(
+            (2,),
+            "geometric",
+            "counted",
+            "transformers 5.23.0 Qwen2-VL vision and its kin",
+            repeats_frames=True,
+        ),
+        "pixtral": Convention(
+            (2,), "geometric", "counted", "transformers 5.23.0 Pixtral", placing="dealt"
+        ),
+        "llama4": Convention(
+            (2,),
+            "geometric",
+            "counted",
+            "vLLM 0.33.0 llama4_vision_rope.py",
+            is_reversed=True,
+            offset=1,
+        ),
+        "dinov3": Convention(
+            (2,), "periods", "centred", "dinov3 commit 6876159, timm 1.0.31", rope_theta=100.0
+        ),
+        "timm": Convention((2, 1, 3), "geometric", "counted", "timm 1.0.31, in_pixels=False"),
+        "timm_pixels": Convention((2, 1, 3), "pixels", "pixels", "timm 1.0.31, in_pixels=True"),
+        "rotary_embedding_torch": Convention(
+            (2, 1, 3, 4), "geometric", "counted", "rotary-embedding-torch 0.9.1, freqs_for=lang"
+        ),
+        "rotary_embedding_torch_pixel": Convention(
+            (2, 1, 3, 4),
+            "pixels",
+            "pixels",
+            "rotary-embedding-torch 0.9.1, freqs_for=pixel",
+            max_freq=10.0,
+            linear_bands=True,
+        ),
+        "rotary_embedding_torch_constant": Convention(
+            (2, 1, 3, 4), "ones", "counted", "rotary-embedding-torch 0.9.1, freqs_for=constant"
+        ),
+        "diffusers_2d": Convention(
+            (2,),
+            "geometric",
+            "spread",
+            "diffusers 0.42.1 get_2d_rotary_pos_embed",
+            is_reversed=True,
+        ),
+        "lumina": Convention(
+            (2,),
+            "geometric",
+            "counted",
+            "diffusers 0.42.1 get_2d_rotary_pos_embed_lumina",
+            placing="alternating",
+        ),
+        "cogvideox": Convention(
+            (3,), "geometric", "spread", "diffusers 0.42.1 get_3d_rotary_pos_embed", share="video"
+        ),
+        "allegro": Convention(
+            (3, 1), "geometric", "spread", "diffusers 0.42.1 get_3d_rotary_pos_embed_allegro"
+        ),
+        "flux": Convention((3, 2, 1, 4), "geometric", "counted", "diffusers 0.42.1 FluxPosEmbed"),
+        "minimax_m3": Convention(
+            (3,), "geometric", "counted", "transformers 5.23.0 MiniMax-M3 vision", share="thirds"
+        ),
+    }
+)
+
+
+@dataclass(frozen=True)
+class AxialTurns(Turns):
+    """Frequencies shared out to the axes of a grid.
+
+    Attributes:
+        axes: what turns with what.
+        tokens: how many there are.
+        spelled: canonical parameters.
+        rounding: of the angles.
+    """
+
+    axes: tuple[Axis, ...]
+    tokens: int
+    spelled: Mapping[str, ParameterValue]
+    rounding: AngleRounding = "exact"
+
+    @property
+    def count(self) -> int:
+        """Frequencies in a row."""
+        return sum(len(axis.places) for axis in self.axes)
+
+    @property
+    def rows(self) -> int:
+        """Rows: one for each token."""
+        return self.tokens
+
+    @property
+    def scale(self) -> float:
+        """None: images have no attention factor."""
+        return 1.0
+
+    def parameters(self) -> dict[str, ParameterValue]:
+        """Spell convention and grid."""
+        return {**self.spelled, **rounding_parameters(self.rounding)}
+
+    def along(self) -> tuple[Axis, ...]:
+        """Let each frequency turn with the position of its axis."""
+        return self.axes
+
+
+def placed(
+    rules: Sequence[FrequencyRule], positions: Sequence[RowPositions], placing: Placing
+) -> tuple[Axis, ...]:
+    """Lay the frequencies of axes out in a row, in blocks or in turns."""
+    axes, first = [], 0
+    for index, (rule, along) in enumerate(zip(rules, positions, strict=True)):
+        places = range(first, first + rule.count)
+        if placing == "alternating":
+            places = range(index, index + rule.count * len(rules), len(rules))
+        axes.append(Axis(rule, along, tuple(places)))
+        first += rule.count
+    return tuple(axes)
+
+
+def dealt(rope_theta: float, head_dim: int, axes: int) -> tuple[FrequencyRule, ...]:
+    """Deal the frequencies of one series over the whole head to axes in turn."""
+    count = head_dim // 2
+    series = Geometric(rope_theta, head_dim, count)
+    return tuple(Picked(series, tuple(range(axis, count, axes))) for axis in range(axes))
+
+
+@dataclass(frozen=True)
+class WithClassToken:
+    """Positions of tokens, and 0 for one more: a class token, before or after them.
+
+    Attributes:
+        positions: those of the other tokens.
+        rows: how many of them there are.
+        is_first: whether it comes before them.
+    """
+
+    positions: RowPositions
+    rows: int
+    is_first: bool
+
+    @property
+    def farthest(self) -> int:
+        """The largest magnitude of them."""
+        return self.positions.farthest
+
+    def at(self, start: int, stop: int) -> Int64s:
+        """Give the positions of the rows start to stop, shape (stop - start,)."""
+        shift = 1 if self.is_first else 0
+        first, last = max(start - shift, 0), min(stop - shift, self.rows)
+        others = self.positions.at(first, max(first, last))
+        before = np.zeros(max(0, min(shift, stop) - start), dtype=np.int64)
+        after = np.zeros(stop - start - len(before) - len(others), dtype=np.int64)
+        return np.concatenate([before, others, after])
+
+
+AXES = "nthw"
+"""The axes of a grid, of which one of fewer has the last."""
+
+
+def _each(description: str, example: str) -> Any:
+    return Field(
+        default=None,
+        max_length=len(AXES),
+        description=f"{description} One number for every axis, or one for all.",
+        examples=[example],
+    )
+
+
+# What means the same as nothing.
+_AS_UNLESS_GIVEN = ("ij", "separate")
+
+
+class AxialParameters(PackParameters, AxisParameters):
+    """Parameters of an axial rotary table."""
+
+    convention: Literal[
+        "qwen2_vl",
+        "pixtral",
+        "llama4",
+        "dinov3",
+        "timm",
+        "timm_pixels",
+        "rotary_embedding_torch",
+        "rotary_embedding_torch_pixel",
+        "rotary_embedding_torch_constant",
+        "diffusers_2d",
+        "lumina",
+        "cogvideox",
+        "allegro",
+        "flux",
+        "minimax_m3",
+    ] = Field(
+        description="Whose table it is: "
+        + "; ".join(f"{name} ({convention.source})" for name, convention in CONVENTIONS.items()),
+        examples=["qwen2_vl"],
+    )
+    head_dim: Integer | None = Field(
+        default=None,
+        ge=2,
+        le=MAX_AXES_CHANNELS,
+        multiple_of=2,
+        description="Channels that turn, of all axes together; the sum of axes_dim unless given.",
+        examples=[64],
+    )
+    axes_dim: Integers | None = Field(
+        default=None,
+        max_length=len(AXES),
+        description="Channels of each axis, in the order of the channels; by the convention "
+        "unless given.",
+        examples=["16,56,56"],
+    )
+    grid: Integers | None = Field(
+        default=None,
+        max_length=len(AXES),
+        description="Tokens along each axis, as height and width or time, height and width; the "
+        "last runs fastest. Required unless positions are given.",
+        examples=["4,6"],
+    )
+    spatial_merge_size: Integer | None = Field(
+        default=None,
+        ge=1,
+        le=64,
+        description="Tokens come in blocks of so many rows and columns, as vision towers that "
+        "merge patches have them (Qwen-VL: 2); row by row unless given.",
+        examples=[2],
+    )
+    grid_indexing: Literal["ij", "xy"] | None = Field(
+        default=None,
+        description="xy has the first two axes change places in the channels, where ij leaves "
+        "them in the order of the grid.",
+        examples=["xy"],
+    )
+    rope_theta: Real | None = Field(
+        default=None,
+        gt=1,
+        le=MAX_SCALED_BASE,
+        description="Base of the frequencies, or of the periods; by the convention unless given.",
+        examples=[10000],
+    )
+    inv_freq: Reals | None = Field(
+        default=None,
+        max_length=MAX_AXES_CHANNELS // 2,
+        description="The frequencies of every axis outright, in radians per coordinate: an "
+        "engine's own, as of weights that hold rounded periods.",
+        examples=["1,0.1"],
+    )
+    grid_offset: Reals | None = _each("What is added to coordinates.", "0.5")
+    reference_grid: Reals | None = _each("The grid that coordinates are scaled to.", "16,16")
+    grid_start: Reals | None = _each("The first coordinate; 0 unless given.", "0,0")
+    grid_stop: Reals | None = _each(
+        "Where coordinates end, itself left out; the number of tokens unless given.", "30,45"
+    )
+    interpolation_scale: Reals | None = _each("What coordinates are divided by.", "1,2,2")
+    normalize_coords: Literal["separate", "max", "min"] | None = Field(
+        default=None,
+        description="The side that is 2 long: each its own, the longer or the shorter.",
+        examples=["max"],
+    )
+    min_period: Real | None = Field(
+        default=None,
+        ge=MIN_FACTOR,
+        le=MAX_FACTOR,
+        description="The shortest period, with max_period in place of rope_theta.",
+        examples=[0.5],
+    )
+    max_period: Real | None = Field(
+        default=None, ge=MIN_FACTOR, le=MAX_FACTOR, description="The longest period.", examples=[20]
+    )
+    max_freq: Real | None = Field(
+        default=None,
+        ge=MIN_FACTOR,
+        le=MAX_FACTOR,
+        description="Twice the highest band (max_res of timm); by the convention unless given.",
+        examples=[256],
+    )
+    linear_bands: Boolean | None = Field(
+        default=None,
+        description="Whether bands are evenly spaced, not in equal ratios; by the convention "
+        "unless given.",
+        examples=[True],
+    )
+    class_token: Literal["first", "last"] | None = Field(
+        default=None,
+        description="Where there is one more token, at position 0 of every axis.",
+        examples=["last"],
+    )
+    angle: AngleRounding = Field(
+        default="exact",
+        description="exact, or float32: frequencies and angles rounded as engines do.",
+        examples=["float32"],
+    )
+
+    @property
+    def channels(self) -> int:
+        """How many channels turn, of all axes together."""
+        if self.head_dim is not None:
+            return self.head_dim
+        if self.axes_dim is None:
+            raise impossible("head_dim", None, "head_dim is required, unless axes_dim is given")
+        return sum(self.axes_dim)
+
+    def canonical(self) -> dict[str, ParameterValue]:
+        """Spell what fixes the angles; what the convention gives is spelled, too."""
+        convention = CONVENTIONS[self.convention]
+        spelled: dict[str, ParameterValue] = {
+            "convention": self.convention,
+            "head_dim": self.channels,
+        }
+        defaults: dict[str, ParameterValue] = {}
+        series = None if self.inv_freq is not None else convention.series
+        if series in {"geometric", "periods"} and self.min_period is None:
+            defaults["rope_theta"] = convention.rope_theta
+        if series == "pixels":
+            defaults["max_freq"] = convention.max_freq
+            defaults["linear_bands"] = convention.linear_bands
+        if convention.offset and self.grid is not None:
+            defaults["grid_offset"] = (float(convention.offset),)
+        names = (
+            "axes_dim",
+            "grid",
+            *(f"positions_{axis}" for axis in AXES[1:]),
+            "spatial_merge_size",
+            "grid_indexing",
+            "rope_theta",
+            "inv_freq",
+            "min_period",
+            "max_period",
+            "max_freq",
+            "linear_bands",
+            "grid_offset",
+            "reference_grid",
+            "grid_start",
+            "grid_stop",
+            "interpolation_scale",
+            "normalize_coords",
+            "class_token",
+        )
+        for name in names:
+            value: Any = getattr(self, name)
+            value = defaults.get(name) if value is None else value
+            if value not in {None, *_AS_UNLESS_GIVEN}:
+                spelled[name] = str(value) if name.startswith("positions") else value
+        return spelled
+
+
+def frequency_rules(
+    parameters: AxialParameters, convention: Convention, axes: int
+) -> Sequence[FrequencyRule]:
+    """Give the frequencies of each axis, in the order of the channels."""
+    head_dim = parameters.channels
+    theta = parameters.rope_theta or convention.rope_theta
+    if convention.placing == "dealt":
+        for name in ("axes_dim", "inv_freq"):
+            value = getattr(parameters, name)
+            if value is not None:
+                rule = f"{name} does not go with convention={parameters.convention}"
+                raise impossible(name, value, rule)
+        if head_dim < 2 * axes:
+            rule = f"head_dim must be at least {2 * axes}, a pair for each axis"
+            raise impossible("head_dim", head_dim, rule)
+        return dealt(theta, head_dim, axes)
+    widths = _widths(parameters, convention, axes)
+    if parameters.inv_freq is not None:
+        return [_given(parameters.inv_freq, width) for width in widths]
+    return [_series(parameters, convention, theta, width) for width in widths]
+
+
+def _widths(parameters: AxialParameters, convention: Convention, axes: int) -> tuple[int, ...]:
+    head_dim, widths = parameters.channels, parameters.axes_dim
+    if widths is None:
+        widths = convention.widths(head_dim, axes)
+        is_whole = convention.share == "thirds" or sum(widths) == head_dim
+        if not is_whole or any(width < 2 or width % 2 for width in widths):
+            rule = f"head_dim {head_dim} does not divide into channels of {axes} axes in pairs"
+            raise impossible("head_dim", head_dim, f"{rule} as {parameters.convention} has them")
+        return widths
+    is_even = all(width >= 2 and width % 2 == 0 for width in widths)
+    if len(widths) != axes or not is_even or sum(widths) != head_dim:
+        rule = f"axes_dim must be {axes} even numbers from 2 on with a sum of head_dim, {head_dim}"
+        raise impossible("axes_dim", widths, rule)
+    if convention.placing == "alternating" and len(set(widths)) > 1:
+        rule = f"the axes of convention={parameters.convention} alternate: as many channels each"
+        raise impossible("axes_dim", widths, rule)
+    return widths
+
+
+def _given(inv_freq: tuple[float, ...], width: int) -> FrequencyRule:
+    if len(inv_freq) != width // 2:
+        rule = f"inv_freq must have {width // 2} numbers, one for each pair of an axis"
+        raise impossible("inv_freq", len(inv_freq), f"{rule}, and has {len(inv_freq)}")
+    check_frequencies(inv_freq)
+    return Given(inv_freq)
+
+
+def _series(
+    parameters: AxialParameters, convention: Convention, theta: float, width: int
+) -> FrequencyRule:
+    """Give the frequencies of one axis, per coordinate."""
+    count = width // 2
+    if convention.series == "geometric":
+        return Geometric(theta, width, count)
+    if convention.series == "ones":
+        return Ones(count)
+    if convention.series == "pixels":
+        is_linear = parameters.linear_bands
+        chosen = convention.linear_bands if is_linear is None else is_linear
+        return PixelBands(parameters.max_freq or convention.max_freq, count, chosen)
+    shortest, longest = parameters.min_period, parameters.max_period
+    if shortest is None and longest is None:
+        return Periods(1.0, theta, count, count)
+    rule = "min_period and max_period go together, in place of rope_theta"
+    if shortest is None or longest is None:
+        raise impossible("min_period" if shortest is None else "max_period", None, rule)
+    if parameters.rope_theta is not None:
+        raise impossible("rope_theta", parameters.rope_theta, rule)
+    return Periods(shortest, longest, count - 1, count)
+
+
+# Which parameters go with which places of tokens, and which series of frequencies.
+_OF_PLACES = {
+    "counted": ("grid_offset", "reference_grid"),
+    "spread": ("grid_start", "grid_stop"),
+    "pixels": ("grid_offset",),
+    "centred": ("grid_offset", "normalize_coords"),
+}
+_OF_SERIES = {
+    "geometric": ("rope_theta",),
+    "periods": ("rope_theta", "min_period", "max_period"),
+    "pixels": ("max_freq", "linear_bands"),
+    "ones": (),
+}
+
+
+@dataclass(frozen=True)
+class _Along:
+    """The positions of tokens along an axis, and the coordinate that position 1 stands for."""
+
+    positions: RowPositions
+    unit: Fraction
+
+
+def _axial(parameters: AxialParameters) -> Document:
+    convention = CONVENTIONS[parameters.convention]
+    check_rounding(parameters.angle, parameters.channels)
+    _refuse_others(parameters, convention)
+    along, rows = (
+        _from_grid(parameters, convention) if parameters.grid else _given_parameters(parameters)
+    )
+    _check_axes(parameters, convention, len(along))
+    if parameters.angle == "float32" and any(a.unit != 1 for a in along):
+        rule = "angle=float32 is for whole coordinates: engines round others before they multiply"
+        raise impossible("angle", parameters.angle, rule)
+    if parameters.class_token is not None:
+        is_first = {"first": True, "last": False}[parameters.class_token]
+        along = [_Along(WithClassToken(a.positions, rows, is_first), a.unit) for a in along]
+        rows += 1
+    if convention.is_reversed != (parameters.grid_indexing == "xy"):
+        # As meshgrid's indexing="xy" has it, which leaves a third axis where it is.
+        along = [*along[1::-1], *along[2:]]
+    rules = frequency_rules(parameters, convention, len(along))
+    measured = [Measured(rule, a.unit) for rule, a in zip(rules, along, strict=True)]
+    axes = placed(measured, [a.positions for a in along], convention.placing)
+    turns = AxialTurns(axes, rows, parameters.canonical(), parameters.angle)
+    return parameters.packed("rope-axial", turns)
+
+
+def _refuse_others(parameters: AxialParameters, convention: Convention) -> None:
+    """Refuse what means nothing in a convention, or beside positions."""
+    of_series = _OF_SERIES[convention.series]
+    taken = {*_OF_PLACES[convention.places], *of_series}
+    known = {name for names in (*_OF_PLACES.values(), *_OF_SERIES.values()) for name in names}
+    whose = dict.fromkeys(known - taken, f"convention={parameters.convention}")
+    if parameters.inv_freq is not None:
+        whose |= dict.fromkeys(of_series, "inv_freq")
+    if parameters.grid is not None:
+        whose |= {f"positions_{axis}": "grid" for axis in AXES[1:]}
+    else:
+        whose |= dict.fromkeys(
+            (*_OF_PLACES[convention.places], "grid_indexing", "spatial_merge_size"), "positions"
+        )
+    faults = [
+        Fault(name, spelled(value), f"{name} does not go with {other}")
+        for name, other in whose.items()
+        if (value := getattr(parameters, name)) is not None
+    ]
+    if faults:
+        raise InvalidParameters(*faults)
+
+
+def _check_axes(parameters: AxialParameters, convention: Convention, axes: int) -> None:
+    if axes not in convention.axes:
+        counts = " or ".join(map(str, sorted(convention.axes)))
+        rule = f"convention={parameters.convention} has {counts} axes, not {axes}"
+        name = "grid" if parameters.grid else "positions_w"
+        raise impossible(name, getattr(parameters, name), rule)
+
+
+def _given_parameters(parameters: AxialParameters) -> tuple[list[_Along], int]:
+    """Give the positions along each axis as they were listed."""
+    given = parameters.positions_by_axis(every=False)
+    if not given:
+        raise impossible("grid", None, "grid is required, unless positions are given")
+    if CONVENTIONS[parameters.convention].places != "counted":
+        rule = f"positions do not go with convention={parameters.convention}: give a grid"
+        raise impossible("positions_w", given["w"], rule)
+    scales = _each_axis(parameters, "interpolation_scale", len(given), [1.0] * len(given))
+    along = [_Along(each, 1 / scale) for each, scale in zip(given.values(), scales, strict=True)]
+    return along, given["w"].count
+
+
+def _from_grid(parameters: AxialParameters, convention: Convention) -> tuple[list[_Along], int]:
+    """Give the positions of the tokens of a grid."""
+    grid = parameters.grid or ()
+    check_grid(grid)
+    scales = _each_axis(parameters, "interpolation_scale", len(grid), [1.0] * len(grid))
+    along = []
+    for axis, coordinates in enumerate(_coordinates(parameters, convention, grid)):
+        unit = coordinates.unit
+        if not coordinates.is_countable or unit < MIN_UNIT:
+            raise _uncountable(parameters, convention)
+        first, step = int(coordinates.first / unit), int(coordinates.step / unit)
+        positions = GridAxis(first, step, grid[axis], prod(grid[axis + 1 :]))
+        along.append(_Along(_in_blocks(parameters, positions, axis, grid), unit / scales[axis]))
+    if convention.repeats_frames and len(grid) == 3:
+        along = along[1:]
+    return along, prod(grid)
+
+
+def _in_blocks(
+    parameters: AxialParameters, positions: GridAxis, axis: int, grid: Sequence[int]
+) -> RowPositions:
+    """Give the positions along an axis of tokens in the order that is asked for."""
+    size, columns = parameters.spatial_merge_size, len(grid) - 1
+    if size is None or axis < columns - 1:
+        return positions
+    if columns == 0 or positions.length % size:
+        rule = f"spatial_merge_size must divide the last two of grid, {spelled(grid)}"
+        raise impossible("spatial_merge_size", size, rule)
+    return positions.in_blocks(size, grid[-1], is_column=axis == columns)
+
+
+def _uncountable(parameters: AxialParameters, convention: Convention) -> InvalidParameters:
+    """Make the error of what places tokens where no integer can count."""
+    names = _OF_PLACES[convention.places]
+    given = [name for name in names if getattr(parameters, name) is not None] or ["grid"]
+    rule = "leads to coordinates with too many digits: give shorter numbers"
+    return InvalidParameters(
+        *(Fault(name, spelled(getattr(parameters, name)), f"{name} {rule}") for name in given)
+    )
+
+
+def _coordinates(
+    parameters: AxialParameters, convention: Convention, grid: Sequence[int]
+) -> list[Coordinates]:
+    axes = len(grid)
+    if convention.places == "spread":
+        starts = _each_axis(parameters, "grid_start", axes, [0.0] * axes)
+        stops = _each_axis(parameters, "grid_stop", axes, grid)
+        return [spread(*each) for each in zip(grid, starts, stops, strict=True)]
+    offsets = _each_axis(parameters, "grid_offset", axes, [convention.offset] * axes)
+    if convention.places == "pixels":
+        return [pixels(*each) for each in zip(grid, offsets, strict=True)]
+    if convention.places == "centred":
+        sides = {"max": [max(grid)] * axes, "min": [min(grid)] * axes}
+        chosen = sides.get(parameters.normalize_coords or "separate", grid)
+        return [centred(*each) for each in zip(grid, offsets, chosen, strict=True)]
+    if parameters.reference_grid is None:
+        return [counted(*each) for each in zip(grid, offsets, strict=True)]
+    references = _each_axis(parameters, "reference_grid", axes, ())
+    return [counted(*each) for each in zip(grid, offsets, references, strict=True)]
+
+
+def _each_axis(
+    parameters: AxialParameters, name: str, axes: int, default: Sequence[float]
+) -> list[Fraction]:
+    """Give a number for every axis, in the order of the grid."""
+    numbers = getattr(parameters, name)
+    if numbers is not None and len(numbers) not in {1, axes}:
+        rule = f"{name} must be one number, or {axes}, one for each axis"
+        raise impossible(name, numbers, rule)
+    if numbers is not None and name in {"interpolation_scale", "reference_grid"}:
+        _check_positive(name, numbers)
+    listed = default if numbers is None else numbers * (axes // len(numbers))
+    return [Fraction(number) for number in listed]
+
+
+def _check_positive(name: str, numbers: Sequence[float]) -> None:
+    if not all(MIN_SCALE <= number <= MAX_FACTOR for number in numbers):
+        rule = f"{name} must be numbers from {MIN_SCALE:g} to {MAX_FACTOR:g}"
+        raise impossible(name, numbers, rule)
+
+
+AXIAL = Resource(
+    path="/rope/axial",
+    operation="RopeAxial",
+    summary="The rotary table of an image or a video, by the convention of a library or a model",
+    parameters=AxialParameters,
+    document=_axial,
+    example="convention=qwen2_vl&head_dim=8&grid=2,3",
+)

@@ -1,0 +1,1 @@
+"""A model's config.json read into the parameters of its rotary tables."""

@@ -1,0 +1,261 @@
+"""Frequency rules in the spellings of other programs, as keys at the top of their configs.
+
+Mistral's params.json, OpenAI's gpt-oss, litgpt, Meta's params.json.
+
+The parameters of frequency rules as configs hold them: one block, or one for each layer type.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from service.models.keys import LLAMA4_OF_MISTRAL, RULE, RULE_SPELLINGS, YARN_OF_MISTRAL
+from service.models.lookup import Found, Log, Place, Values, read_object, read_values
+from service.models.model_types import ModelType, TextModel
+
+
+def foreign_block(model: TextModel, log: Log) -> Values | None:
+    """Find the parameters of a rule in another program's spelling, if a config has them."""
+    for read in (_mistral, _litgpt_llama3, _litgpt_linear, _gpt_oss, _meta):
+        found = read(model, log)
+        if found is not None:
+            return found
+    return None
+
+
+def _mistral(model: TextModel, log: Log) -> Values | None:
+    """Read ``yarn``: beta and alpha are β_fast and β_slow, without apply_scale the factor is 1."""
+    place = read_object(model.place, "yarn", log)
+    if place is None:
+        return None
+    tuned = read_object(model.place, "llama_4_scaling", log)
+    beside = read_values(tuned, LLAMA4_OF_MISTRAL, {}, log) if tuned else {}
+    values = {**beside, **read_values(place, YARN_OF_MISTRAL, {}, log)}
+    scale = values.pop("apply_scale", None)
+    if scale is not None and not scale.value:
+        values["attention_factor"] = scale.computed(1.0, f"{scale.pointer} is false")
+    return {"rope_type": _implied("yarn", place.pointer), **values}
+
+
+def _litgpt_llama3(model: TextModel, log: Log) -> Values | None:
+    place = read_object(model.place, "rope_adjustments", log)
+    if place is None:
+        return None
+    values = read_values(place, RULE, {}, log)
+    return {"rope_type": _implied("llama3", place.pointer), **values}
+
+
+def _litgpt_linear(model: TextModel, _: Log) -> Values | None:
+    ratio = model.given("rope_condense_ratio")
+    if ratio is None or ratio.value == 1:
+        return None
+    return {"rope_type": _implied("linear", ratio.pointer), "factor": _alias(ratio)}
+
+
+def _gpt_oss(model: TextModel, _: Log) -> Values | None:
+    """Read gpt-oss's own keys: its range of YaRN is not rounded."""
+    length, factor = model.given("initial_context_length"), model.given("rope_scaling_factor")
+    fast, slow = model.given("rope_ntk_beta"), model.given("rope_ntk_alpha")
+    if length is None or factor is None or fast is None or slow is None or factor.value <= 1:
+        return None
+    return {
+        "rope_type": _implied("yarn", factor.pointer),
+        "factor": _alias(factor),
+        "original_max_position_embeddings": _alias(length),
+        "beta_fast": _alias(fast),
+        "beta_slow": _alias(slow),
+        "truncate": factor.computed(False, "gpt-oss does not round the range"),
+    }
+
+
+def _meta(model: TextModel, log: Log) -> Values | None:
+    """Read ``use_scaled_rope``, whose numbers are in Meta's code; a config may name two."""
+    scaled = model.given("use_scaled_rope")
+    if scaled is None or not scaled.value:
+        return None
+    detail = "use_scaled_rope: low_freq_factor 1, an original length of 8192"
+    assumed = {"low_freq_factor": 1.0, "original_max_position_embeddings": 8192}
+    values = {"rope_type": _implied("llama3", scaled.pointer)}
+    given = {"factor": "rope_scaling_factor", "high_freq_factor": "rope_high_freq_factor"}
+    for name, number in {"factor": 8.0, "high_freq_factor": 4.0}.items():
+        found = model.given(given[name])
+        if found is None:
+            assumed[name] = number
+            detail += f", {name} {number:g}"
+        else:
+            values[name] = _alias(found)
+    log.caution("scaled-rope-assumed", f"{detail} were taken, those of Llama 3.1", scaled.pointer)
+    values |= {name: Found(number, "assumed", scaled.pointer) for name, number in assumed.items()}
+    return values
+
+
+def _implied(rope_type: str, pointer: str) -> Found:
+    return Found(rope_type, f"computed: implied by {pointer}", pointer)
+
+
+def _alias(found: Found) -> Found:
+    return Found(found.value, f"alias {found.pointer}", found.pointer)
+
+
+EVERY_LAYER = "default"
+MAX_LABELS = 64
+
+
+@dataclass(frozen=True)
+class Block:
+    """The parameters of one frequency rule.
+
+    Attributes:
+        label: the layer type that it is for, or EVERY_LAYER.
+        values: by canonical name.
+        place: the object in the body that it is read from, or that could give it.
+        is_default: whether it is the class's own.
+        is_nested: whether it stands in the config under its layer type.
+    """
+
+    label: str
+    values: Values
+    place: Place
+    is_default: bool = False
+    is_nested: bool = False
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Every block of a config.
+
+    Attributes:
+        without: the layer types that are said to have no rotary embedding.
+    """
+
+    blocks: tuple[Block, ...]
+    without: frozenset[str] = frozenset()
+
+
+def find_blocks(model: TextModel, log: Log) -> Blocks:
+    """Find the blocks of a config; logs faults of everything in them."""
+    if "rope_parameters" in model.type.fixed:
+        _caution_of_unread(model, log)
+        return Blocks((_default(EVERY_LAYER, model.type, model.place),))
+    given = _given(model.place, log)
+    if given is not None and _is_nested(given, model):
+        return _nested(given, model, log)
+    if given is None:
+        foreign = foreign_block(model, log)
+        if foreign is not None:
+            pointer = foreign["rope_type"].pointer
+            return Blocks((Block(EVERY_LAYER, foreign, Place({}, pointer)),))
+    labels = _labels(model.type) or (EVERY_LAYER,)
+    flat = None if given is None else read_values(given, RULE, {}, log)
+    blocks = tuple(_of_label(label, given, flat, model) for label in labels)
+    for block in blocks:
+        _caution_of_default(block, model, log)
+    return Blocks(blocks)
+
+
+def _caution_of_unread(model: TextModel, log: Log) -> None:
+    for name in ("rope_scaling", "rope_parameters"):
+        found = read_object(model.place, name, log)
+        if found is not None:
+            detail = f"{model.type.name} does not read {found.pointer}: its frequencies are fixed"
+            log.caution("key-not-read", detail, found.pointer)
+
+
+def _given(place: Place, log: Log) -> Place | None:
+    """Find the object that holds; transformers lets rope_scaling replace rope_parameters."""
+    scaling = read_object(place, "rope_scaling", log)
+    parameters = read_object(place, "rope_parameters", log)
+    if scaling and parameters and _differ(scaling, parameters):
+        log.caution(
+            "rope-scaling-and-rope-parameters-both",
+            "rope_scaling and rope_parameters differ, and rope_scaling holds",
+            parameters.pointer,
+        )
+    return scaling or parameters
+
+
+def _differ(one: Place, other: Place) -> bool:
+    try:
+        return one.content != other.content
+    except RecursionError:
+        return True
+
+
+def _labels(kind: ModelType) -> tuple[str, ...]:
+    """Name the layer types that have rotary embeddings of their own in a class."""
+    nested = [label for label, own in kind.rope_parameters.items() if isinstance(own, Mapping)]
+    return tuple(dict.fromkeys([*nested, *kind.rope_keys]))
+
+
+def _is_nested(given: Place, model: TextModel) -> bool:
+    """Tell whether an object holds parameters by layer type.
+
+    It does where an object stands under the name of a layer type, or, unless it says a rope_type
+    outright, under any name that is not one of a parameter.
+    """
+    layer_types = model.given("layer_types")
+    labels = {*_labels(model.type), *(layer_types.value if layer_types else ())}
+    content = given.content
+    objects = {key for key, own in content.items() if isinstance(own, dict)} - RULE_SPELLINGS.keys()
+    if objects & labels:
+        return True
+    return not given.has("rope_type", "type") and bool(objects or labels & content.keys())
+
+
+def _nested(given: Place, model: TextModel, log: Log) -> Blocks:
+    blocks: list[Block] = []
+    without: set[str] = set()
+    if len(given.content) > MAX_LABELS:
+        log.fault(given.pointer, None, f"must be parameters of at most {MAX_LABELS} layer types")
+        return Blocks(())
+    known = _labels(model.type)
+    for key, own in given.content.items():
+        if isinstance(own, dict) and key not in RULE_SPELLINGS:
+            place = Place(own, given.at(key))
+            values = read_values(place, RULE, {}, log)
+            blocks.append(Block(key, values, place, is_nested=True))
+        elif own is None and key not in RULE_SPELLINGS:
+            without.add(key)
+        else:
+            detail = f"{key} beside parameters by layer type is not read"
+            log.caution("unknown-rope-key", detail, given.at(key))
+    missing = [label for label in known if label not in given.content]
+    blocks += [_default(label, model.type, model.place) for label in missing]
+    for block in blocks:
+        _caution_of_default(block, model, log)
+    return Blocks(tuple(blocks), frozenset(without))
+
+
+def _of_label(label: str, given: Place | None, flat: Values | None, model: TextModel) -> Block:
+    """Give a layer type the flat block of a config, where that applies, or else the class's own."""
+    if given is None or flat is None or label in model.type.unscaled:
+        return _default(label, model.type, model.place)
+    return Block(label, flat, given)
+
+
+def _caution_of_default(block: Block, model: TextModel, log: Log) -> None:
+    rope_type = block.values.get("rope_type")
+    if block.is_default and rope_type is not None and rope_type.value != "default":
+        layers = "all layers" if block.label == EVERY_LAYER else block.label
+        detail = f"the rule of {layers} is not in the config: {rope_type.value}"
+        log.caution(
+            "class-default-used", f"{detail} is the {model.type.origin}", block.place.pointer
+        )
+
+
+def _default(label: str, kind: ModelType, place: Place) -> Block:
+    """Give the class's own block, which may be empty."""
+    pointer = place.at("rope_parameters")
+    own = kind.rope_parameters
+    if label != EVERY_LAYER:
+        own = kind.rope_parameters_of(label)
+        pointer = f"{pointer}/{label}"
+    values = {
+        name: Found(_plain(value), kind.origin, f"{pointer}/{name}")
+        for name, value in own.items()
+        if name in RULE
+    }
+    return Block(label, values, Place({}, pointer), is_default=True)
+
+
+def _plain(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value

@@ -1,0 +1,353 @@
+"""What values of a config must be: every function raises ValueError with the rule broken.
+
+Under which names configs hold the same thing, and what each must be.
+
+The canonical names are those of transformers 5.23.0 ``RopeParameters`` and ``PreTrainedConfig``.
+Aliases are those of remote-code models, of Meta's and Mistral's params.json, of gpt-oss's original
+config.json, of litgpt and of vLLM 0.33.0.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import isfinite
+from types import MappingProxyType
+from typing import Any
+
+from service.numerics.dtypes import MAX_CHANNELS, MAX_MSCALE
+
+MAX_COUNT = 2**53
+MAX_LAYERS = 4096
+
+
+def count(value: Any) -> int:
+    """Hold a value to an integer from 1 on; 4096.0 is one."""
+    if isinstance(value, float) and value.is_integer() and value <= MAX_COUNT:
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MAX_COUNT:
+        rule = "must be an integer from 1 to 2^53"
+        raise ValueError(f"{rule}, not text" if isinstance(value, str) else rule)
+    return value
+
+
+def channels(value: Any) -> int:
+    """Hold a value to a number of channels."""
+    return _at_most(MAX_CHANNELS, count(value))
+
+
+def layers(value: Any) -> int:
+    """Hold a value to a number of layers."""
+    return _at_most(MAX_LAYERS, count(value))
+
+
+def _at_most(limit: int, value: int) -> int:
+    if value > limit:
+        raise ValueError(f"must be at most {limit}")
+    return value
+
+
+def real(value: Any) -> float:
+    """Hold a value to a number within the range of binary64."""
+    if not _is(value, int, float):
+        raise ValueError("must be a number" + (", not text" if isinstance(value, str) else ""))
+    try:
+        number = float(value)
+    except OverflowError as error:
+        raise ValueError("must be a number within the range of binary64") from error
+    if not isfinite(number):
+        raise ValueError("must be a number within the range of binary64")
+    return number
+
+
+def share(value: Any) -> float:
+    """Hold a value to a share of the whole."""
+    number = real(value)
+    if not 0 < number <= 1:
+        raise ValueError("must be more than 0 and at most 1")
+    return number
+
+
+def mscale(value: Any) -> float:
+    """Hold a value to what an attention factor may be made of."""
+    number = real(value)
+    if not 0 <= number <= MAX_MSCALE:
+        raise ValueError(f"must be from 0 to {MAX_MSCALE:g}")
+    return number
+
+
+def flag(value: Any) -> bool:
+    """Hold a value to true or false; a number is true unless it is 0."""
+    if not _is(value, bool, int):
+        raise ValueError("must be true or false")
+    return bool(value)
+
+
+def name(value: Any) -> str:
+    """Hold a value to text."""
+    if not _is(value, str):
+        raise ValueError("must be text")
+    return str(value)
+
+
+def letters(value: Any) -> str:
+    """Hold a value to a pattern of layers: L for a sliding window, G for full attention."""
+    pattern = name(value)
+    if not pattern or len(pattern) > MAX_LAYERS or set(pattern) - {"L", "G"}:
+        raise ValueError("must be an integer, or the letters L and G, one for each layer")
+    return pattern
+
+
+def reals(value: Any) -> tuple[float, ...]:
+    """Hold a value to a list of numbers, not empty."""
+    items = _items(value, "numbers")
+    return tuple(_item(real, index, item) for index, item in enumerate(items))
+
+
+def sizes(value: Any) -> tuple[int, ...]:
+    """Hold a value to a list of integers from 0 on, not empty."""
+    items = _items(value, "integers")
+    return tuple(item and _item(count, index, item) for index, item in enumerate(items))
+
+
+def indices(value: Any) -> tuple[int, ...]:
+    """Hold a value to a list of numbers of layers, counted from 0; it may be empty."""
+    items = _by_layer(value, "integers")
+    if not all(type(item) is int for item in items):
+        raise ValueError("must be a list of integers")
+    return tuple(items)
+
+
+def bases(value: Any) -> tuple[float, ...]:
+    """Hold a value to a list of numbers, one for each layer; null is 0."""
+    items = _by_layer(value, "numbers")
+    return tuple(_item(real, index, item or 0) for index, item in enumerate(items))
+
+
+def shares(value: Any) -> tuple[float, ...]:
+    """Hold a value to a list of shares of the whole, one for each layer."""
+    items = _by_layer(value, "numbers")
+    return tuple(_item(share, index, item) for index, item in enumerate(items))
+
+
+def flags(value: Any) -> tuple[bool, ...]:
+    """Hold a value to a list of 0 and 1, one for each layer; it may be empty."""
+    items = _by_layer(value, "0 and 1")
+    return tuple(_item(flag, index, item) for index, item in enumerate(items))
+
+
+def names(value: Any) -> tuple[str, ...]:
+    """Hold a value to a list of texts, one for each layer; it may be empty."""
+    items = _by_layer(value, "texts")
+    return tuple(_item(name, index, item) for index, item in enumerate(items))
+
+
+def _items(value: Any, of: str) -> list[Any]:
+    if not isinstance(value, list) or not value:
+        raise ValueError(f"must be a list of {of}, not empty")
+    if len(value) > MAX_CHANNELS:
+        raise ValueError(f"must be a list of at most {MAX_CHANNELS}")
+    return value
+
+
+def _by_layer(value: Any, of: str) -> list[Any]:
+    if not isinstance(value, list) or len(value) > MAX_LAYERS:
+        raise ValueError(f"must be a list of at most {MAX_LAYERS} {of}")
+    return value
+
+
+def _item(read: Any, index: int, item: Any) -> Any:
+    try:
+        return read(item)
+    except ValueError as error:
+        raise ValueError(f"has item {index}, which {error}") from error
+
+
+def _is(value: Any, *kinds: type) -> bool:
+    """Tell whether a value is of exactly one of these types, so that true is no number."""
+    return type(value) in kinds
+
+
+@dataclass(frozen=True)
+class Key:
+    """Something that a config says.
+
+    Attributes:
+        read: makes its value of what is there; raises ValueError with the rule that is broken.
+        aliases: its other names, the most common first.
+    """
+
+    read: Callable[[Any], Any]
+    aliases: tuple[str, ...] = ()
+
+
+TOP: Mapping[str, Key] = MappingProxyType(
+    {
+        "head_dim": Key(channels, ("kv_channels", "head_size", "attention_head_dim")),
+        "hidden_size": Key(count, ("n_embd", "d_model", "dim")),
+        "num_attention_heads": Key(count, ("n_head", "n_heads", "num_heads")),
+        "num_hidden_layers": Key(layers, ("n_layer", "n_layers", "num_layers")),
+        "max_position_embeddings": Key(
+            count,
+            (
+                "n_positions",
+                "max_sequence_length",
+                "max_seq_length",
+                "max_seq_len",
+                "seq_length",
+                "n_ctx",
+                "block_size",
+                "model_max_length",
+            ),
+        ),
+        "original_max_position_embeddings": Key(count),
+        "initial_context_length": Key(count),
+        "rope_theta": Key(
+            real, ("rotary_emb_base", "rotary_base", "rope_base", "rope_embedding_base")
+        ),
+        "rope_ratio": Key(real),
+        "partial_rotary_factor": Key(
+            share,
+            (
+                "rotary_pct",
+                "rotary_percent",
+                "rotary_percentage",
+                "rotary_emb_fraction",
+                "rope_pct",
+            ),
+        ),
+        "rotary_dim": Key(channels, ("rope_dim", "rope_n_elem", "rotary_ndims")),
+        "layer_types": Key(names),
+        "rope_interleave": Key(
+            flag, ("rope_interleaved", "rotary_emb_interleaved", "rope_traditional")
+        ),
+        "rope_condense_ratio": Key(real),
+        "rope_scaling_factor": Key(real),
+        "rope_high_freq_factor": Key(real),
+        "rope_ntk_alpha": Key(real),
+        "rope_ntk_beta": Key(real),
+        "use_scaled_rope": Key(flag),
+        "attn_temperature_tuning": Key(flag),
+        "attn_scale": Key(real),
+        "floor_scale": Key(real),
+    }
+)
+"""What is looked for at the top of a config."""
+
+RULE: Mapping[str, Key] = MappingProxyType(
+    {
+        "rope_type": Key(name, ("type",)),
+        "rope_theta": Key(real, ("rope_base", "base")),
+        "partial_rotary_factor": Key(share),
+        "rotary_dim": Key(channels, ("rope_dim",)),
+        "factor": Key(real, ("scaling_factor",)),
+        "original_max_position_embeddings": Key(
+            count, ("original_max_seq_len", "original_max_position_embedding")
+        ),
+        "alpha": Key(real),
+        "mixed_b": Key(real),
+        "beta_fast": Key(real),
+        "beta_slow": Key(real),
+        "truncate": Key(flag),
+        "mscale": Key(mscale),
+        "mscale_all_dim": Key(mscale),
+        "attention_factor": Key(real, ("attn_factor",)),
+        "short_factor": Key(reals),
+        "long_factor": Key(reals),
+        "short_mscale": Key(real),
+        "long_mscale": Key(real),
+        "low_freq_factor": Key(real),
+        "high_freq_factor": Key(real),
+        "mrope_section": Key(sizes, ("xdrope_section",)),
+        "mrope_interleaved": Key(flag),
+        "llama_4_scaling_beta": Key(real),
+    }
+)
+"""What is looked for among the parameters of a frequency rule."""
+
+RULE_SPELLINGS: Mapping[str, str] = MappingProxyType(
+    {spelling: name for name, key in RULE.items() for spelling in (name, *key.aliases)}
+)
+"""The canonical names of these, by every name that they have."""
+
+YARN_OF_MISTRAL: Mapping[str, Key] = MappingProxyType(
+    {
+        "factor": RULE["factor"],
+        "original_max_position_embeddings": RULE["original_max_position_embeddings"],
+        "beta_fast": Key(real, ("beta",)),
+        "beta_slow": Key(real, ("alpha",)),
+        "apply_scale": Key(flag),
+    }
+)
+"""What is looked for under ``yarn`` in Mistral's params.json."""
+
+LLAMA4_OF_MISTRAL: Mapping[str, Key] = MappingProxyType(
+    {
+        "llama_4_scaling_beta": Key(real, ("beta",)),
+        "original_max_position_embeddings": RULE["original_max_position_embeddings"],
+    }
+)
+"""What is looked for under ``llama_4_scaling`` in Mistral's params.json."""
+
+RULE_TYPES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "default": (),
+        "linear": ("factor",),
+        "dynamic": ("factor", "alpha"),
+        "ntk": ("factor", "mixed_b"),
+        "yarn": (
+            "factor",
+            "original_max_position_embeddings",
+            "beta_fast",
+            "beta_slow",
+            "truncate",
+            "mscale",
+            "mscale_all_dim",
+            "attention_factor",
+        ),
+        "longrope": (
+            "factor",
+            "original_max_position_embeddings",
+            "short_factor",
+            "long_factor",
+            "short_mscale",
+            "long_mscale",
+            "attention_factor",
+        ),
+        "llama3": (
+            "factor",
+            "original_max_position_embeddings",
+            "low_freq_factor",
+            "high_freq_factor",
+        ),
+        "proportional": ("factor",),
+    }
+)
+"""The frequency rules, each with the keys that it reads beside those of every rule."""
+
+EVERY_RULE = frozenset(
+    {
+        "rope_type",
+        "rope_theta",
+        "partial_rotary_factor",
+        "rotary_dim",
+        "mrope_section",
+        "mrope_interleaved",
+        "llama_4_scaling_beta",
+    }
+)
+"""Keys that say something beside any rule."""
+
+RULE_TYPE_ALIASES: Mapping[str, str] = MappingProxyType(
+    {
+        "su": "longrope",
+        "mrope": "default",
+        "none": "default",
+        "deepseek_yarn": "yarn",
+        "deepseek_llama_scaling": "yarn",
+        "telechat3-yarn": "yarn",
+        "xdrope": "dynamic",
+    }
+)
+"""Other names of the frequency rules."""
+
+TEXT_CONFIGS = ("text_config", "llm_config", "language_config", "thinker_config")
+"""Where multimodal configs hold that of the text model, whatever their type."""

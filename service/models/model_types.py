@@ -1,0 +1,390 @@
+"""What is known of each model type: class defaults and layouts, read from model_types.toml.
+
+The text model of a config: where its config is, its type, and what is said at its top.
+"""
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from functools import cache
+from importlib.resources import files
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+from service.errors import shortened
+from service.models import keys as values
+from service.models.keys import TEXT_CONFIGS, TOP, Key
+from service.models.lookup import (
+    Found,
+    Log,
+    Place,
+    Values,
+    did_you_mean,
+    read_object,
+    read_value,
+    read_values,
+)
+
+Facts = TypeVar("Facts")
+Members = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class LayerPattern:
+    """Layer i, counted from 0, is of type ``at`` if (i + offset) % every == 0, else ``otherwise``.
+
+    Attributes:
+        every_key: the key of a config that overrides every.
+        also: further layers of type ``at``, negative ones counted from the end.
+    """
+
+    every: int
+    at: str
+    otherwise: str
+    every_key: str | None = None
+    offset: int = 1
+    also: tuple[int, ...] = ()
+
+    def of(self, layers: int, every: int) -> tuple[str, ...]:
+        """Name the type of each of so many layers."""
+        also = {index % layers for index in self.also}
+        return tuple(
+            self.at if (i + self.offset) % every == 0 or i in also else self.otherwise
+            for i in range(layers)
+        )
+
+
+@dataclass(frozen=True)
+class NoRope:
+    """Which layers have no rotary embedding.
+
+    Attributes:
+        layers_key: the key of a list that holds 1 for each layer with, 0 for each without.
+        every: layers with (i + 1) % every == 0 have none.
+        every_key: the key of a config that overrides every.
+        layer_types: the layers of these types have none.
+        if_key: the key of a config that must be there, and not null, for this to hold.
+    """
+
+    layers_key: str | None = None
+    every: int | None = None
+    every_key: str | None = None
+    layer_types: tuple[str, ...] = ()
+    if_key: str | None = None
+
+
+@dataclass(frozen=True)
+class Attention:
+    """What attention multiplies beside the table.
+
+    Attributes:
+        softmax_mscale: whether the scale of the softmax is multiplied by
+            (0.1·mscale_all_dim·ln factor + 1)².
+        query_temperature: how queries grow with their position, ``llama4`` or ``ministral3``.
+    """
+
+    softmax_mscale: bool = False
+    query_temperature: str | None = None
+
+
+@dataclass(frozen=True)
+class Sections:
+    """How several position axes share the frequencies of a class.
+
+    Attributes:
+        arrangement: the name of an order that is neither chunked nor interleaved.
+    """
+
+    section: tuple[int, ...] | None = None
+    interleaved: bool = False
+    arrangement: str | None = None
+
+
+@dataclass(frozen=True)
+class ModelType:
+    """The facts of a model type, as the head of model_types.toml explains them."""
+
+    name: str
+    source: str
+    layout: str = "none"
+    partial: str = "used"
+    writes: str | None = None
+    layout_key: str | None = None
+    text: str | None = None
+    text_model_type: str | None = None
+    head_dim: str | None = None
+    rotary_dim: str | None = None
+    rope_if: Members = field(default_factory=dict)
+    rope_theta_4_57: float | None = None
+    theta_by_layer_key: str | None = None
+    partial_by_layer_key: str | None = None
+    scaling_layers_key: str | None = None
+    mscale_keys: tuple[str, ...] = ()
+    axes: int = 1
+    inverse: bool = False
+    last_channels: bool = False
+    fixed: tuple[str, ...] = ()
+    hidden_times: int = 1
+    not_read: Mapping[str, str] = field(default_factory=dict)
+    not_in_config: str | None = None
+    null_theta_is_none: bool = False
+    inside: str | None = None
+    instead: str | None = None
+    unscaled: tuple[str, ...] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
+    defaults: Members = field(default_factory=dict)
+    layer_types: LayerPattern | None = None
+    rope_keys: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    head_dim_by_layer_type: Mapping[str, str] = field(default_factory=dict)
+    no_rope: NoRope | bool = False
+    attention: Attention = field(default_factory=Attention)
+    mrope: Sections | None = None
+
+    @property
+    def origin(self) -> str:
+        """Say where its class defaults come from."""
+        return f"class default of {self.name} ({self.source.partition(':')[0]})"
+
+    @property
+    def rope_parameters(self) -> Members:
+        """Its parameters of the frequency rule, or those by layer type, where it has them."""
+        found: Members = self.defaults.get("rope_parameters", {})
+        return found
+
+    def rope_parameters_of(self, label: str) -> Members:
+        """Give its parameters for the layers of one type; none where it has them for all alike."""
+        found = self.rope_parameters.get(label)
+        return found if isinstance(found, Mapping) else {}
+
+
+@cache
+def model_types() -> Mapping[str, ModelType]:
+    """Load every model type, once."""
+    text = files("service.models").joinpath("model_types.toml").read_text(encoding="utf-8")
+    tables = tomllib.loads(text)
+    return MappingProxyType(
+        {
+            name: _model_type(name, tables[table.get("same_as", name)])
+            for name, table in tables.items()
+        }
+    )
+
+
+_PARTS: Mapping[str, type[Any]] = {
+    "layer_types": LayerPattern,
+    "attention": Attention,
+    "mrope": Sections,
+}
+
+
+def _model_type(name: str, table: dict[str, Any]) -> ModelType:
+    read = {"name": name, **table}
+    for key, part in _PARTS.items():
+        if key in table:
+            read[key] = _facts(part, table[key])
+    if isinstance(table.get("no_rope"), dict):
+        read["no_rope"] = _facts(NoRope, table["no_rope"])
+    return _facts(ModelType, read)
+
+
+def _facts(kind: type[Facts], table: dict[str, Any]) -> Facts:
+    """Make facts of a table; its lists become tuples, and it must hold nothing unknown."""
+    known = {known.name for known in fields(kind)}  # type: ignore[arg-type]
+    unknown = table.keys() - known
+    if unknown:
+        raise ValueError(f"model_types.toml has {sorted(unknown)} where there are {sorted(known)}")
+    return kind(**{key: tuple(v) if isinstance(v, list) else v for key, v in table.items()})
+
+
+_MODEL_TYPE = Key(values.name)
+_DEEPEST = 4
+THETA_BY_LAYER, SHARE_BY_LAYER = "rope_theta by layer", "partial_rotary_factor by layer"
+
+
+@dataclass(frozen=True)
+class TextModel:
+    """A text model.
+
+    Attributes:
+        place: its config.
+        type: what is known of its type; general assumptions if nothing is.
+        is_known: whether anything is.
+        model_type: the model_type of the whole config, if it says one.
+        values: what its config says at the top, by canonical name.
+        unread: what its config says there though its class does not read it.
+    """
+
+    place: Place
+    type: ModelType
+    is_known: bool
+    model_type: str | None
+    values: Values
+    unread: Values = field(default_factory=dict)
+
+    def given(self, *names: str) -> Found | None:
+        """Give the first of these values that the config says."""
+        return next((self.values[name] for name in names if name in self.values), None)
+
+    def default(self, name: str, log: Log | None = None) -> Found | None:
+        """Give the class default of a value; where a log is given, that is a warning."""
+        value = self.type.defaults.get(name)
+        if value is None:
+            return None
+        pointer = self.place.at(self.type.names.get(name, name))
+        if log is not None:
+            detail = f"{name} is not in the config: {value} is the {self.type.origin}"
+            log.caution("class-default-used", detail, pointer)
+        return Found(value, self.type.origin, pointer)
+
+    def value(self, name: str, log: Log | None = None) -> Found | None:
+        """Give a value of the config, or else the class default."""
+        return self.given(name) or self.default(name, log)
+
+    def caution_of_unread(self, name: str, held: Found, log: Log) -> None:
+        """Warn of a value that the class does not read, where it is not the one that holds."""
+        said = self.unread.get(name)
+        if said is not None and said.value != held.value:
+            detail = f"{self.type.name} does not read {said.pointer}: {name} is {held.value}"
+            log.caution("key-not-read", detail, said.pointer)
+
+    def says(self, name: str) -> object:
+        """Give a member of the config as it is, or else the class default."""
+        sent = self.place.content.get(name)
+        return self.type.defaults.get(name) if sent is None else sent
+
+
+def find_text_model(config: Mapping[str, object], log: Log) -> TextModel:
+    """Find the text model in a config; logs faults of everything at its top, and its type."""
+    body = Place(config)
+    whole = read_value(body, "model_type", _MODEL_TYPE, log)
+    place, name = _descended(body, None, log)
+    known = None if name is None else model_types().get(name)
+    if known is None:
+        _caution_of_type(name, place, log)
+    kind = known or _unknown(place, name)
+    keys = _keys_of(kind)
+    fixed = {name: keys.pop(name) for name in kind.fixed if name in keys}
+    by_layer = _by_layer(place, kind, keys, log)
+    inner = read_object(place, kind.inside, log) if kind.inside else None
+    inside = read_values(inner, keys, kind.names, log) if inner else {}
+    _caution_of_inside(inside, log)
+    read = {**inside, **read_values(place, keys, kind.names, log), **by_layer}
+    unread = read_values(place, fixed, kind.names, log)
+    model_type = whole.value if whole else None
+    return TextModel(place, kind, known is not None, model_type, read, unread)
+
+
+def _caution_of_inside(inside: Values, log: Log) -> None:
+    if "rope_theta" in inside:
+        pointer = inside["rope_theta"].pointer
+        detail = f"{pointer} holds; transformers 5.23.0 turns by rope_parameters alone"
+        log.caution("theta-not-everywhere", detail, pointer)
+
+
+def _by_layer(place: Place, kind: ModelType, keys: dict[str, Key], log: Log) -> Values:
+    """Read lists of one value per layer, which some classes have.
+
+    A list of bases may stand in the place of one base, which then is looked for no more.
+    """
+    found: dict[str, Found | None] = {}
+    theta, share = kind.theta_by_layer_key, kind.partial_by_layer_key
+    if theta is not None and isinstance(place.content.get(theta), list):
+        keys.pop(theta, None)
+        found[THETA_BY_LAYER] = read_value(place, theta, Key(values.bases), log)
+    if share is not None:
+        found[SHARE_BY_LAYER] = read_value(place, share, Key(values.shares), log)
+    return {name: listed for name, listed in found.items() if listed is not None}
+
+
+def _descended(
+    place: Place, inherited: str | None, log: Log, depth: int = 0
+) -> tuple[Place, str | None]:
+    """Go down to the config of the text model, and name its type."""
+    said = read_value(place, "model_type", _MODEL_TYPE, log)
+    name = said.value if said else inherited
+    kind = None if name is None else model_types().get(name)
+    inner = _inner(place, kind, log) if depth < _DEEPEST else None
+    if inner is None:
+        return place, _text_type(name)
+    return _descended(inner, kind.text_model_type if kind else None, log, depth + 1)
+
+
+def _text_type(name: str | None) -> str | None:
+    """Name the type of the text model in a model type, however deep it is."""
+    kind = None if name is None else model_types().get(name)
+    if kind is None or kind.text_model_type is None:
+        return name
+    return _text_type(kind.text_model_type)
+
+
+def _inner(place: Place, kind: ModelType | None, log: Log) -> Place | None:
+    """Find the config of the text model in that of a multimodal one."""
+    if kind is not None and kind.text is not None:
+        for name in kind.text.split("."):
+            found = read_object(place, name, log)
+            if found is None:
+                return None
+            place = found
+        return place
+    if place.has(*_spellings("hidden_size"), *_spellings("head_dim")):
+        return None
+    inner = (read_object(place, name, log) for name in TEXT_CONFIGS)
+    return next((found for found in inner if found is not None), None)
+
+
+def _spellings(name: str) -> Iterator[str]:
+    yield name
+    yield from TOP[name].aliases
+
+
+def _caution_of_type(name: str | None, place: Place, log: Log) -> None:
+    pointer = place.at("model_type")
+    if name is None:
+        detail = "there is no model_type: layout and defaults are assumptions"
+        log.caution("model-type-missing", detail, pointer)
+        return
+    hint = did_you_mean(name, model_types(), cutoff=0.87)
+    detail = f"nothing is known of model_type {shortened(name)}{hint}"
+    log.caution("model-type-unknown", detail, pointer)
+
+
+_LOCAL_THETA = {"full_attention": {}, "sliding_attention": {"rope_theta": "rope_local_base_freq"}}
+_LOCAL_AND_GLOBAL_THETA = {
+    "full_attention": {"rope_theta": "global_rope_theta"},
+    "sliding_attention": {"rope_theta": "local_rope_theta"},
+}
+
+
+def _unknown(place: Place, name: str | None) -> ModelType:
+    """Make the assumptions of a type of which nothing is known."""
+    rope_keys: Mapping[str, Mapping[str, str]] = {}
+    if place.has("rope_local_base_freq"):
+        rope_keys = _LOCAL_THETA
+    elif place.has("global_rope_theta") and place.has("local_rope_theta"):
+        rope_keys = _LOCAL_AND_GLOBAL_THETA
+    return ModelType(
+        name=name or "unknown",
+        source="",
+        layout="half",
+        layout_key="rope_interleave" if place.has(*_spellings("rope_interleave")) else None,
+        head_dim="qk_rope_head_dim" if place.has("qk_rope_head_dim") else None,
+        rope_keys=MappingProxyType(rope_keys),
+        unscaled=("sliding_attention",) if rope_keys is _LOCAL_THETA else (),
+    )
+
+
+def _keys_of(kind: ModelType) -> dict[str, Key]:
+    """Gather what is looked for in the config of a model type: of all, and its own."""
+    keys = dict(TOP)
+    for key in (kind.head_dim, kind.rotary_dim, *kind.head_dim_by_layer_type.values()):
+        if key is not None:
+            keys.setdefault(key, Key(values.channels))
+    if kind.layout_key is not None:
+        keys.setdefault(kind.layout_key, Key(values.flag))
+    for own in kind.rope_keys.values():
+        keys |= {key: Key(values.real) for key in own.values() if key not in keys}
+    if kind.scaling_layers_key is not None:
+        keys.setdefault(kind.scaling_layers_key, Key(values.indices))
+    if not isinstance(kind.no_rope, bool) and kind.no_rope.layers_key is not None:
+        keys.setdefault(kind.no_rope.layers_key, Key(values.flags))
+    return keys

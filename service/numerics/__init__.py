@@ -1,0 +1,1 @@
+"""Exact arithmetic: phases, phasors, frequencies, positions, element types. No encodings here."""

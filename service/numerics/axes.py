@@ -1,0 +1,278 @@
+"""Angles as engines compute them, in float32, and the exact sines and cosines of those.
+
+An engine rounds each frequency to float32, the position too, and their product once more. Far out
+that is another angle: what it costs is bounded here, and what the engine then should give is what
+these sines and cosines are. Every operation is one that IEEE 754 fixes to the last bit.
+
+Rows whose angles run along several axes, or are rounded the way that engines do.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cache, lru_cache
+from typing import Literal, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.numerics.double_double import cut, products
+from service.numerics.dtypes import DType, Elements, round_into
+from service.numerics.frequencies import FrequencyRule
+from service.numerics.phase import (
+    FixedPointFrequencies,
+    Float64s,
+    Int64s,
+    exact_context,
+    fixed_point,
+    sin_cos_of_each,
+)
+from service.numerics.phasors import Channels, sines_and_cosines
+from service.numerics.tables import FREQUENCY_WORK, RowTable, steps
+
+Float32s: TypeAlias = NDArray[np.float32]
+
+# A float32 is an integer of 24 bits times a power of two from the first exponent on.
+_SIGNIFICAND_BITS = 24
+_FIRST_EXPONENT = -149
+_POWERS = 254
+
+_UNIT = exact_context().power(2, -_SIGNIFICAND_BITS)
+_HALF_SUBNORMAL = exact_context().power(2, _FIRST_EXPONENT - 1)
+_LARGEST_COUNTED = 2**24
+
+
+def float32_frequencies(frequencies: Sequence[Decimal]) -> Float32s:
+    """Round frequencies, none below 0, to float32, as engines keep them: once, ties to even."""
+    nearest = np.array([float(frequency) for frequency in frequencies])
+    exceeds = [Decimal(float(n)) > f for n, f in zip(nearest, frequencies, strict=True)]
+    below = np.where(exceeds, np.nextafter(nearest, -np.inf), nearest)
+    is_cut = [Decimal(float(b)) != f for b, f in zip(below, frequencies, strict=True)]
+    # With its last bit set, what was cut off cannot make a tie of two float32.
+    return (
+        (below.view(np.uint64) | np.array(is_cut, dtype=np.uint64))
+        .view(np.float64)
+        .astype(np.float32)
+    )
+
+
+def float32_angles(frequencies: Float32s, positions: Int64s) -> Float32s:
+    """Multiply positions (m,), rounded to float32, and frequencies (n,) in float32: (m, n)."""
+    return np.multiply(positions.astype(np.float32)[:, np.newaxis], frequencies)
+
+
+def float32_sin_cos(frequencies: Float32s, positions: Int64s) -> tuple[Float64s, Float64s]:
+    """Evaluate sine and cosine of the float32 product of position and frequency.
+
+    Args:
+        frequencies: n of them.
+        positions: integers within ±2^62, shape (m,).
+
+    Returns:
+        Sine and cosine, each of shape (m, n), within 0.9·2^-53 of those of the rounded angle.
+    """
+    angles = float32_angles(frequencies, positions)
+    significands, exponents = np.frexp(angles.reshape(-1))
+    integers = (significands * np.float32(2**_SIGNIFICAND_BITS)).astype(np.int64)
+    # A subnormal has fewer bits: what lies below the first exponent is 0.
+    missing = np.maximum(_FIRST_EXPONENT + _SIGNIFICAND_BITS - exponents, 0)
+    powers = exponents - _SIGNIFICAND_BITS + missing - _FIRST_EXPONENT
+    integers = np.where(integers < 0, -(-integers >> missing), integers >> missing)
+    sine, cosine = sin_cos_of_each(_powers_of_two().part(powers), integers)
+    return sine.reshape(angles.shape), cosine.reshape(angles.shape)
+
+
+@cache
+def _powers_of_two() -> FixedPointFrequencies:
+    context = exact_context()
+    exponents = range(_FIRST_EXPONENT, _FIRST_EXPONENT + _POWERS)
+    return fixed_point([context.power(Decimal(2), Decimal(exponent)) for exponent in exponents])
+
+
+def float32_distance(frequencies: Sequence[Decimal], farthest: int) -> Decimal:
+    """Bound how far float32 angles are from the exact ones, in radians.
+
+    A position p is rounded by at most u·p, u = 2^-24, and not at all up to 2^24; a frequency by
+    what it is seen to be; the product by u of itself, or by 2^-150.
+
+    Args:
+        frequencies: the exact ones, in radians per position.
+        farthest: the largest magnitude of the positions.
+
+    Returns:
+        The bound, for all these frequencies and all positions up to the farthest.
+    """
+    context = exact_context()
+    counted = Decimal(0) if farthest <= _LARGEST_COUNTED else _UNIT
+    # (1 + counted)(1 + u) − 1
+    roundings = context.fma(counted, _UNIT, context.add(counted, _UNIT))
+    distances = [Decimal(0)]
+    for exact, rounded in zip(frequencies, float32_frequencies(frequencies), strict=True):
+        kept = Decimal(float(rounded))
+        change = context.abs(context.subtract(kept, exact))
+        per_position = context.add(change, context.multiply(kept, roundings))
+        distances.append(context.multiply(per_position, Decimal(farthest)))
+    return context.add(max(distances), _HALF_SUBNORMAL)
+
+
+AngleRounding: TypeAlias = Literal["exact", "float32"]
+
+
+class RowPositions(Protocol):
+    """One integer position for each row."""
+
+    @property
+    def farthest(self) -> int:
+        """The largest magnitude of them."""
+
+    def at(self, start: int, stop: int) -> Int64s:
+        """Give the positions of the rows start to stop, shape (stop - start,)."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Frequencies that turn with one position of a row.
+
+    Attributes:
+        rule: n frequencies.
+        positions: the position of each row.
+        places: which frequency of the row each of the n is.
+    """
+
+    rule: FrequencyRule
+    positions: RowPositions
+    places: tuple[int, ...]
+
+
+class Growth(Protocol):
+    """What multiplies cosines and sines by position and frequency."""
+
+    def at(self, positions: Int64s) -> Float64s:
+        """Give the multipliers of positions (m,) for every frequency, shape (m, n)."""
+
+
+@dataclass(frozen=True, eq=False)
+class AxesTable(RowTable):
+    """Sines and cosines of angles along any axes, exact or of angles rounded to float32.
+
+    Attributes:
+        axes: what turns with what; their places are 0 … count − 1, each once.
+        rounding: of the angles.
+        channels: what a row holds.
+        dtype: a real element type.
+        shape: any whose size is rows × channels.
+        scale: multiplies the value in float64, before it is rounded to the element type.
+        growth: multiplies it, too; only where there is one axis.
+    """
+
+    axes: tuple[Axis, ...]
+    rounding: AngleRounding
+    channels: Channels
+    dtype: DType
+    shape: tuple[int, ...]
+    scale: float = 1.0
+    growth: Growth | None = None
+
+    @property
+    def work_per_element(self) -> int:
+        """As much as a few sines: what takes turns here, the fast table computes once."""
+        return 4
+
+    @property
+    def setup_work(self) -> int:
+        """The frequencies of all axes."""
+        return FREQUENCY_WORK * _count(self.axes)
+
+    @property
+    def row_width(self) -> int:
+        """Channels in a row."""
+        return self.channels.width
+
+    def fill(self, first: int, rows: Elements) -> None:
+        """Compute rows from the one numbered first on."""
+        index, is_sine = self.channels.indices()
+        columns = index + is_sine * _count(self.axes)
+        for part in steps(len(rows), self.channels.width):
+            both = self._components(first + part.start, first + part.stop)
+            exact = both.take(columns, axis=1)
+            if self.scale != 1.0:
+                np.multiply(exact, self.scale, out=exact)
+            round_into(exact, rows[part], self.dtype)
+        self.channels.blank(rows)
+
+    def _components(self, start: int, stop: int) -> Float64s:
+        """Give the cosines, then the sines, of rows: (stop - start, 2·count)."""
+        count = _count(self.axes)
+        both = np.empty((stop - start, 2 * count))
+        for axis in self.axes:
+            places = np.array(axis.places, dtype=np.intp)
+            # The tokens of a grid have few positions along each of its axes.
+            positions, row = np.unique(axis.positions.at(start, stop), return_inverse=True)
+            sine, cosine = _sin_cos(axis.rule, positions, self.rounding)
+            if self.growth is not None:
+                grown = self.growth.at(positions)
+                sine, cosine = sine * grown, cosine * grown
+            both[:, places], both[:, places + count] = cosine[row], sine[row]
+        return both
+
+
+@dataclass(frozen=True, eq=False)
+class AnglesTable(RowTable):
+    """The angles themselves, in radians, neither reduced nor exact past their element type.
+
+    Attributes:
+        axes, rounding, dtype, shape: as of an AxesTable; a row holds each frequency once.
+    """
+
+    axes: tuple[Axis, ...]
+    rounding: AngleRounding
+    dtype: DType
+    shape: tuple[int, ...]
+
+    @property
+    def setup_work(self) -> int:
+        """The frequencies of all axes."""
+        return FREQUENCY_WORK * _count(self.axes)
+
+    @property
+    def row_width(self) -> int:
+        """Frequencies in a row."""
+        return _count(self.axes)
+
+    def fill(self, first: int, rows: Elements) -> None:
+        """Compute rows from the one numbered first on."""
+        for part in steps(len(rows), self.row_width):
+            exact = np.empty((part.stop - part.start, self.row_width))
+            for axis in self.axes:
+                positions = axis.positions.at(first + part.start, first + part.stop)
+                exact[:, list(axis.places)] = _angles(axis.rule, positions, self.rounding)
+            round_into(exact, rows[part], self.dtype)
+
+
+def _count(axes: tuple[Axis, ...]) -> int:
+    return sum(len(axis.places) for axis in axes)
+
+
+def _sin_cos(
+    rule: FrequencyRule, positions: Int64s, rounding: AngleRounding
+) -> tuple[Float64s, Float64s]:
+    if rounding == "float32":
+        return float32_sin_cos(_float32_frequencies(rule), positions)
+    both = sines_and_cosines(rule, positions)
+    return both[:, : rule.count], both[:, rule.count :]
+
+
+def _angles(rule: FrequencyRule, positions: Int64s, rounding: AngleRounding) -> Float64s:
+    if rounding == "float32":
+        return float32_angles(_float32_frequencies(rule), positions).astype(np.float64)
+    return products(_parts(rule), positions)
+
+
+@lru_cache(maxsize=64)
+def _float32_frequencies(rule: FrequencyRule) -> Float32s:
+    return float32_frequencies(rule.exact())
+
+
+@lru_cache(maxsize=8)
+def _parts(rule: FrequencyRule) -> list[Float64s]:
+    return cut(rule.exact())

@@ -1,0 +1,461 @@
+"""Consecutive positions, cut where 64·a + b changes its a.
+
+What a row of sines and cosines holds in which place.
+
+The factors of rows of phasors: what is evaluated once, and multiplied again and again.
+
+With position = 64·a + b (a and b of the position's sign) a row is the product of the coarse
+phasor of 64·a and the fine one of b. Positions of one a are a run: 64 of them, and 127 where a
+is 0.
+
+Rows of sines and cosines, each the product of two phasors.
+
+With position = 64·a + b (a and b of the position's sign, so that nothing cancels in small
+angles) the relative-position identity gives
+
+    sin(position·ω) = sin(64aω)·cos(bω) + cos(64aω)·sin(bω)
+    cos(position·ω) = cos(64aω)·cos(bω) − sin(64aω)·sin(bω)
+
+so only the phasors of the a's that occur and of the few b's are evaluated. The split is fixed: a
+row has the same bytes whichever rows are asked for with it.
+
+Error, in units of 2^-53: 0.9 in each component of each factor makes at most 0.9·2√2 = 2.6 in a
+sum. Of the two products, the sum of whose sizes is at most 1, one rounds by 1/2 and the other by
+1/4 at most, their sum by 1/2: 3.9 together. A scale is rounded by 1 of its size, as is the product
+with it: below 6 times the scale.
+
+Where the whole angle is below 1, the error relative to the value's own size is below 6, and below 8
+with a scale. Both terms of a sine have one sign. From 2^-30 on, the sine of a factor is off by 1.5
+of its size (the last addition rounds by 1, what it adds is a tenth of it and carries four), its
+cosine by 1.7 (0.9 by cos 1), their product by 1, the sum by 1 more. A sine below that may be off by
+3.5, but then the cosine beside it is 1, and the product exact; where only the fine one is so small,
+it is at most half of the sum. A cosine of the whole is at least 0.54; its factors, of angles that
+add up to 1, put in 1.9 (0.72 for each cosine, and 0.55 for a sine below 1/2 or 0.8 above, times the
+other), its products 0.65 and its sum 1/2.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.lru import ByteBoundedLRU
+from service.numerics.dtypes import DType, Elements, round_into
+from service.numerics.frequencies import FrequencyRule
+from service.numerics.phase import FixedPointFrequencies, Float64s, Int64s, fixed_point, sin_cos
+from service.numerics.positions import Positions
+from service.numerics.tables import FREQUENCY_WORK, RowTable
+
+STRIDE = 64
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """The positions of a few b's in consecutive runs: all 64 b's of a sign, unless runs is 1.
+
+    Attributes:
+        run: the first a.
+        runs: how many a's.
+        fine: the b's.
+    """
+
+    run: int
+    runs: int
+    fine: range
+
+    def __len__(self) -> int:
+        """Count the positions."""
+        return self.runs * len(self.fine)
+
+
+def run_of(position: int) -> int:
+    """Give the a of a position, rounded towards 0 so that a and b have the position's sign."""
+    return position // STRIDE if position >= 0 else -(-position // STRIDE)
+
+
+def stretches(positions: range) -> Iterator[Stretch]:
+    """Cut consecutive positions into stretches."""
+    first = positions.start
+    while first < positions.stop:
+        stretch = _stretch(first, positions.stop if first >= 0 else min(positions.stop, 0))
+        yield stretch
+        first += len(stretch)
+
+
+def _stretch(first: int, stop: int) -> Stretch:
+    """Make the longest stretch from a position on, up to another of its sign."""
+    lowest = 0 if first >= 0 else 1 - STRIDE
+    run = run_of(first)
+    fine = first - run * STRIDE
+    whole_runs = (stop - first) // STRIDE
+    if fine == lowest and whole_runs:
+        return Stretch(run, whole_runs, range(lowest, lowest + STRIDE))
+    return Stretch(run, 1, range(fine, min(lowest + STRIDE, fine + stop - first)))
+
+
+Component: TypeAlias = Literal["sin", "cos"]
+Indices: TypeAlias = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Channels:
+    """Say which component of which frequency each channel of a row holds.
+
+    Attributes:
+        components: the components in turn.
+        interleaved: whether they alternate channel by channel, or each fills a part of the row.
+        width: channels in the row. Where those before the zeros are no multiple of the number of
+            components, the last components have one channel less.
+        repeats: how often a frequency comes next to itself within its part.
+        zeros: channels after the width's others that hold 0 whatever the position.
+    """
+
+    components: tuple[Component, ...]
+    interleaved: bool
+    width: int
+    repeats: int = 1
+    zeros: int = 0
+
+    def indices(self) -> tuple[Indices, NDArray[np.bool_]]:
+        """Give the frequency's index, and whether it is the sine, for each channel.
+
+        Channels of zeros are sines of the first frequency, which ``blank`` makes zeros.
+        """
+        parts, width = len(self.components), self.width - self.zeros
+        channel = np.arange(width)
+        if self.interleaved:
+            frequency, part = np.divmod(channel, parts)
+        else:
+            part, frequency = np.divmod(channel, max(1, -(-width // parts)))
+        is_sine = np.array([component == "sin" for component in self.components])[part]
+        blank = np.zeros(self.zeros, dtype=np.intp)
+        return (
+            np.concatenate([frequency // self.repeats, blank]),
+            np.concatenate([is_sine, blank == 0]),
+        )
+
+    def blank(self, rows: Elements) -> None:
+        """Put zeros into the channels of rows that hold them."""
+        if self.zeros:
+            rows[:, -self.zeros :] = 0
+
+
+# What multiplies, or is multiplied by, cosine and sine of the other phasor.
+Pair: TypeAlias = tuple[Float64s, Float64s]
+
+SETUP_CACHE_BYTES = 64 * 1024 * 1024
+_FREQUENCY_CACHE_BYTES = 8 * 1024 * 1024
+_MAX_FINE_BYTES = SETUP_CACHE_BYTES // 2
+
+
+@dataclass(frozen=True, eq=False)
+class Setup:
+    """What every read of the same frequencies in the same channels shares.
+
+    Attributes:
+        frequencies: n of them, in fixed point.
+        channels: the frequency's index for each channel, shape (width,).
+        by_cosine, by_sine: for each channel, the column of (cos, sin, −sin) of the coarse phasors
+            that multiplies the cosine and the sine of the fine one, each of shape (width,).
+        all_fine: cosines and sines of the positions −63 … 63, each of shape (127, width); none
+            where rows are so wide that a read computes the few it needs.
+    """
+
+    frequencies: FixedPointFrequencies
+    channels: Indices
+    by_cosine: Indices
+    by_sine: Indices
+    all_fine: Pair | None = None
+
+    @classmethod
+    def of(cls, rule: FrequencyRule, channels: Channels) -> "Setup":
+        """Prepare the reading of frequencies in channels."""
+        frequencies = fixed_frequencies(rule)
+        index, is_sine = channels.indices()
+        cosines, sines, opposites = index + np.arange(3)[:, np.newaxis] * len(frequencies.high)
+        by_cosine, by_sine = (
+            np.where(is_sine, sines, cosines),
+            np.where(is_sine, cosines, opposites),
+        )
+        bare = cls(frequencies, index, by_cosine, by_sine)
+        if 2 * 8 * (2 * STRIDE - 1) * channels.width > _MAX_FINE_BYTES:
+            return bare
+        return replace(bare, all_fine=bare.spread(np.arange(1 - STRIDE, STRIDE, dtype=np.int64)))
+
+    @property
+    def width(self) -> int:
+        """Channels in a row."""
+        return len(self.channels)
+
+    @property
+    def size_bytes(self) -> int:
+        """What it takes, generously."""
+        fine_bytes = 0 if self.all_fine is None else 2 * self.all_fine[0].nbytes
+        return fine_bytes + 64 * self.width + 1024
+
+    def fine(self, positions: range) -> Pair:
+        """Give cosines and sines of the b's in a range, each (m, width)."""
+        if self.all_fine is None:
+            return self.spread(np.arange(positions.start, positions.stop, dtype=np.int64))
+        rows = slice(positions.start + STRIDE - 1, positions.stop + STRIDE - 1)
+        return self.all_fine[0][rows], self.all_fine[1][rows]
+
+    def spread(self, positions: Int64s) -> Pair:
+        """Give cosines and sines of positions (m,) for every channel, each (m, width)."""
+        sine, cosine = sin_cos(self.frequencies, positions)
+        return _columns(cosine, self.channels), _columns(sine, self.channels)
+
+    def coarse(self, positions: Int64s) -> Pair:
+        """Give what multiplies the cosine and the sine of the fine phasors, each (m, width)."""
+        sine, cosine = sin_cos(self.frequencies, positions)
+        every = np.concatenate([cosine, sine, 0.0 - sine], axis=1)
+        return _columns(every, self.by_cosine), _columns(every, self.by_sine)
+
+
+def _columns(values: Float64s, index: Indices) -> Float64s:
+    # Indices are right by construction: not looking takes half the time.
+    return values.take(index, axis=1, mode="clip")
+
+
+_frequencies: ByteBoundedLRU[FrequencyRule, FixedPointFrequencies] = ByteBoundedLRU(
+    _FREQUENCY_CACHE_BYTES
+)
+
+
+def fixed_frequencies(rule: FrequencyRule) -> FixedPointFrequencies:
+    """Evaluate frequencies, or find them evaluated: channels of every kind share them."""
+    known = _frequencies.get(rule)
+    if known is not None:
+        return known
+    made = fixed_point(rule.exact())
+    _frequencies.put(rule, made, 4 * made.high.nbytes + 1024)
+    return made
+
+
+_setups: ByteBoundedLRU[tuple[FrequencyRule, Channels], Setup] = ByteBoundedLRU(SETUP_CACHE_BYTES)
+
+
+def setup_of(rule: FrequencyRule, channels: Channels) -> Setup:
+    """Prepare the reading of frequencies in channels, or find it prepared."""
+    known = _setups.get((rule, channels))
+    if known is not None:
+        return known
+    made = Setup.of(rule, channels)
+    _setups.put((rule, channels), made, made.size_bytes)
+    return made
+
+
+class CoarseRuns:
+    """The coarse phasors of consecutive runs, computed in batches for one who reads in order.
+
+    A reader who goes on where the last read ended gets those of the runs after it computed, too:
+    many at once cost half of what they cost one by one. The last batch is kept. It is only ever
+    replaced, never changed, so that any number of threads may read.
+    """
+
+    def __init__(self) -> None:
+        self._kept: tuple[range, Pair] | None = None
+
+    def of(self, setup: Setup, runs: range, ahead: range) -> Pair:
+        """Give what multiplies the fine phasors of runs (each an a), as ``Setup.coarse`` does.
+
+        Args:
+            setup: the frequencies and channels, always the same.
+            runs: those needed.
+            ahead: those to compute, from the first needed one on, for a reader in order.
+        """
+        kept = self._kept
+        if kept is None or not (runs.start in kept[0] and runs[-1] in kept[0]):
+            in_order = kept is not None and kept[0].start <= runs.start <= kept[0].stop
+            computed = ahead if in_order else runs
+            positions = np.arange(computed.start, computed.stop, dtype=np.int64) * STRIDE
+            kept = self._kept = computed, setup.coarse(positions)
+        start, (by_cosine, by_sine) = kept[0].start, kept[1]
+        part = slice(runs.start - start, runs.stop - start)
+        return by_cosine[part], by_sine[part]
+
+
+# Rows computed together, and elements in one step of the product: enough to make the overhead
+# of a NumPy call small, few enough to stay in a core's own cache.
+_BATCH_ELEMENTS = 2**20
+_BATCH_SCATTERED_ROWS = 4096
+_STEP_ELEMENTS = 16384
+
+# In rows of fewer channels, copying the coarse phasors to each row costs less than loops so short.
+_NARROW = 64
+
+# Number of the first row of a step, and its values, valid until the next.
+_Step: TypeAlias = tuple[int, Float64s]
+
+
+@dataclass(frozen=True, eq=False)
+class PhasorTable(RowTable):
+    """A table of sines and cosines of positions times frequencies, one row a position.
+
+    Attributes:
+        rule: the frequencies.
+        channels: what a row holds.
+        positions: the position of each row.
+        dtype: a real element type.
+        shape: any whose size is rows × channels.
+        scale: multiplies the value in float64, before it is rounded to the element type.
+    """
+
+    rule: FrequencyRule
+    channels: Channels
+    positions: Positions
+    dtype: DType
+    shape: tuple[int, ...]
+    scale: float = 1.0
+    _coarse: CoarseRuns = field(default_factory=CoarseRuns, init=False, repr=False)
+
+    @property
+    def setup_work(self) -> int:
+        """Its frequencies."""
+        return FREQUENCY_WORK * self.rule.count
+
+    @property
+    def row_width(self) -> int:
+        """Channels in a row."""
+        return self.channels.width
+
+    def fill(self, first: int, rows: Elements) -> None:
+        """Compute rows from the one numbered first on."""
+        setup = setup_of(self.rule, self.channels)
+        for done, exact in self._products(setup, first, first + len(rows)):
+            if self.scale != 1.0:
+                np.multiply(exact, self.scale, out=exact)
+            round_into(exact, rows[done : done + len(exact)], self.dtype)
+        self.channels.blank(rows)
+
+    def _products(self, setup: Setup, first: int, last: int) -> Iterator[_Step]:
+        if self.positions.is_contiguous:
+            run = self.positions.runs[0]
+            needed = range(run.first + first, run.first + last)
+            yield from _products_in_order(setup, self._coarse, needed, run.last)
+            return
+        batch_rows = min(_BATCH_SCATTERED_ROWS, _batch_rows(setup))
+        for start in range(first, last, batch_rows):
+            positions = self.positions.at(start, min(start + batch_rows, last))
+            for done, exact in _products_of_any(setup, positions):
+                yield start - first + done, exact
+
+
+def component(rule: FrequencyRule, name: Component, positions: Int64s) -> Float64s:
+    """Give the sines or cosines of positions (m,) times frequencies (n,) as float64 (m, n)."""
+    return _evaluated(rule, Channels((name,), interleaved=False, width=rule.count), positions)
+
+
+def sines_and_cosines(rule: FrequencyRule, positions: Int64s) -> Float64s:
+    """Give the sines, then the cosines, of positions (m,) times frequencies (n,): (m, 2n)."""
+    channels = Channels(("sin", "cos"), interleaved=False, width=2 * rule.count)
+    return _evaluated(rule, channels, positions)
+
+
+def _evaluated(rule: FrequencyRule, channels: Channels, positions: Int64s) -> Float64s:
+    setup = setup_of(rule, channels)
+    values = np.empty((len(positions), channels.width))
+    for done, part in _products_of_any(setup, positions):
+        values[done : done + len(part)] = part
+    return values
+
+
+def _products_of_any(setup: Setup, positions: Int64s) -> Iterator[_Step]:
+    if (np.diff(positions) == 1).all():
+        needed = range(int(positions[0]), int(positions[-1]) + 1)
+        return _products_in_order(setup, CoarseRuns(), needed, needed[-1])
+    return _products_of_scattered(setup, positions)
+
+
+def _products_in_order(
+    setup: Setup, coarse: CoarseRuns, positions: range, last: int
+) -> Iterator[_Step]:
+    """Multiply where they lie the phasors of consecutive positions, of a sequence up to last."""
+    scratch, batch_rows = _scratch(setup, len(positions)), _batch_rows(setup)
+    for start in range(positions.start, positions.stop, batch_rows):
+        batch = range(start, min(start + batch_rows, positions.stop))
+        runs = range(run_of(batch[0]), run_of(batch[-1]) + 1)
+        ahead = range(runs.start, max(runs.stop, run_of(min(batch[0] + batch_rows - 1, last)) + 1))
+        by_cosine, by_sine = coarse.of(setup, runs, ahead)
+        done = start - positions.start
+        for stretch in stretches(batch):
+            own = slice(stretch.run - runs.start, stretch.run - runs.start + stretch.runs)
+            fine = setup.fine(stretch.fine)
+            for row, exact in _products_of_runs(scratch, (by_cosine[own], by_sine[own]), fine):
+                yield done + row, exact
+            done += len(stretch)
+
+
+def _products_of_runs(scratch: Pair, coarse: Pair, fine: Pair) -> Iterator[_Step]:
+    """Multiply each of some coarse phasors with each of some fine ones."""
+    rows, width = fine[0].shape
+    row_step, run_step = max(1, _STEP_ELEMENTS // width), max(1, _STEP_ELEMENTS // (rows * width))
+    for row in range(0, rows, row_step):
+        cosine, sine = (part[row : row + row_step] for part in fine)
+        shape = min(run_step, len(coarse[0])), len(cosine), width
+        room = scratch[0][: prod(shape)].reshape(shape), scratch[1][: prod(shape)].reshape(shape)
+        for run in range(0, len(coarse[0]), run_step):
+            by_cosine = _along_rows(coarse[0][run : run + run_step], rows)
+            by_sine = _along_rows(coarse[1][run : run + run_step], rows)
+            exact = _product(room, (by_cosine, by_sine), (cosine, sine))
+            yield run * rows + row, exact.reshape(-1, width)
+
+
+def _along_rows(coarse: Float64s, rows: int) -> Float64s:
+    if coarse.shape[1] >= _NARROW:
+        return coarse[:, np.newaxis]
+    return coarse.repeat(rows, axis=0).reshape(len(coarse), rows, -1)
+
+
+def _products_of_scattered(setup: Setup, positions: Int64s) -> Iterator[_Step]:
+    """Gather both phasors of each position."""
+    offset = np.fmod(positions, np.int64(STRIDE))
+    coarse_positions = positions - offset
+    starts = np.flatnonzero(np.diff(coarse_positions, prepend=coarse_positions[0] - 1))
+    run = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(positions)))
+    lowest = int(offset.min())
+    fine = setup.fine(range(lowest, int(offset.max()) + 1))
+    factors = (*setup.coarse(coarse_positions[starts]), *fine)
+    step = _step_rows(setup)
+    room = [part.reshape(-1, setup.width) for part in _scratch(setup, len(positions))]
+    for first in range(0, len(positions), step):
+        part = slice(first, first + step)
+        chosen = run[part], run[part], offset[part] - lowest, offset[part] - lowest
+        by_cosine, by_sine, cosine, sine = (
+            factor.take(index, axis=0, mode="clip")
+            for factor, index in zip(factors, chosen, strict=True)
+        )
+        yield first, _product((room[0], room[1]), (by_cosine, by_sine), (cosine, sine))
+
+
+def _product(scratch: Pair, coarse: Pair, fine: Pair) -> Float64s:
+    values, other = scratch[0][: len(coarse[0])], scratch[1][: len(coarse[0])]
+    np.multiply(coarse[0], fine[0], out=values)
+    np.multiply(coarse[1], fine[1], out=other)
+    np.add(values, other, out=values)
+    return values
+
+
+def _batch_rows(setup: Setup) -> int:
+    return max(1, _BATCH_ELEMENTS // setup.width)
+
+
+def _step_rows(setup: Setup) -> int:
+    return max(1, _STEP_ELEMENTS // setup.width)
+
+
+def _scratch(setup: Setup, rows: int) -> Pair:
+    """Make room for the values of one step, up to a number of rows."""
+    elements = min(rows, _step_rows(setup)) * setup.width
+    return _aligned(elements), _aligned(elements)
+
+
+def _aligned(elements: int) -> Float64s:
+    """Make room for float64 values from the start of a cache line on: a fifth faster to work in."""
+    line_bytes, item_bytes = 64, 8
+    room = np.empty(elements + line_bytes // item_bytes)
+    skipped = -room.ctypes.data % line_bytes // item_bytes
+    return room[skipped : skipped + elements]

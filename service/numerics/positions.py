@@ -1,0 +1,185 @@
+"""Sequences of integer positions, of any length, in a canonical form."""
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+
+import numpy as np
+
+from service.numerics.phase import Int64s
+
+_STEP_LIMIT = 2**63
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Positions a constant step apart: first, first + step, …, count of them (at least one)."""
+
+    first: int
+    step: int
+    count: int
+
+    @property
+    def last(self) -> int:
+        """The last of them."""
+        return self.first + self.step * (self.count - 1)
+
+
+@dataclass(frozen=True)
+class Positions:
+    """A sequence of positions as the fewest runs a reader from the left finds.
+
+    Equal sequences are equal objects however they were spelled; make them with ``of_runs`` or
+    ``contiguous``. Nothing is ever expanded: a run of 2^60 positions takes no room.
+    """
+
+    runs: tuple[Run, ...]
+
+    @classmethod
+    def contiguous(cls, start: int, count: int) -> "Positions":
+        """Make the positions start, start + 1, …, count of them (at least one)."""
+        return cls.of_runs([Run(start, 1, count)])
+
+    @classmethod
+    def of_runs(cls, runs: Iterable[Run | int]) -> "Positions":
+        """Make a sequence from any runs and single positions, in canonical form."""
+        merged: list[Run] = []
+        alone: list[int] = []
+        for run in runs:
+            if isinstance(run, int):
+                alone.append(run)
+                continue
+            _append_each(merged, alone)
+            alone.clear()
+            for piece in _stored(run):
+                _append(merged, piece)
+        _append_each(merged, alone)
+        return cls(tuple(merged))
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return self._ends[-1]
+
+    @property
+    def farthest(self) -> int:
+        """The largest magnitude of them."""
+        return self.farthest_from(0)
+
+    @property
+    def least(self) -> int:
+        """The least of them."""
+        return min(min(run.first, run.last) for run in self.runs)
+
+    @property
+    def most(self) -> int:
+        """The largest of them."""
+        return max(max(run.first, run.last) for run in self.runs)
+
+    def farthest_from(self, origin: int) -> int:
+        """Give the largest distance of them from an origin."""
+        return max(max(abs(run.first - origin), abs(run.last - origin)) for run in self.runs)
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Tell whether each is one more than the one before it."""
+        return len(self.runs) == 1 and self.runs[0].step == 1
+
+    @cached_property
+    def _ends(self) -> tuple[int, ...]:
+        return tuple(accumulate(run.count for run in self.runs))
+
+    def at(self, start: int, stop: int) -> Int64s:
+        """Give the positions numbered start to stop, shape (stop - start,)."""
+        if start == stop:
+            return np.empty(0, dtype=np.int64)
+        index, last = bisect_right(self._ends, start), bisect_right(self._ends, stop - 1)
+        run, skipped = self.runs[index], start - (self._ends[index] - self.runs[index].count)
+        if index == last:
+            offsets = np.arange(stop - start, dtype=np.int64) * run.step
+            return offsets + (run.first + run.step * skipped)
+        first, step, count = (column[index : last + 1].copy() for column in self._columns)
+        first[0] = run.first + run.step * skipped
+        count[0] -= skipped
+        count[-1] -= self._ends[last] - stop
+        numbers = np.arange(stop - start, dtype=np.int64)
+        begin = np.repeat(np.cumsum(count) - count, count)
+        return np.repeat(first, count) + (numbers - begin) * np.repeat(step, count)
+
+    @cached_property
+    def _columns(self) -> tuple[Int64s, Int64s, Int64s]:
+        """Give first, step and count of all runs."""
+        names = ("first", "step", "count")
+        first, step, count = (
+            np.array([getattr(run, name) for run in self.runs], dtype=np.int64) for name in names
+        )
+        return first, step, count
+
+    def moved(self, distance: int) -> "Positions":
+        """Give the positions that are so much further on."""
+        if distance == 0:
+            return self
+        return Positions(tuple(Run(run.first + distance, run.step, run.count) for run in self.runs))
+
+    def parameters(self) -> dict[str, int | str]:
+        """Spell them as canonical parameters: start and seq_len where that says it all."""
+        if self.is_contiguous:
+            return {"start": self.runs[0].first, "seq_len": self.count}
+        return {"positions": str(self)}
+
+    def __str__(self) -> str:
+        """Spell them as integers and half-open ranges: ``0,5,9:20:2``."""
+        return ",".join(part for run in self.runs for part in _spelled(run))
+
+
+def _stored(run: Run) -> list[Run]:
+    """Give a run as runs whose steps mean something and fit in 64 bits."""
+    if run.count == 1 or abs(run.step) >= _STEP_LIMIT:
+        return [Run(run.first + run.step * index, 1, 1) for index in range(run.count)]
+    return [run]
+
+
+def _append(runs: list[Run], run: Run) -> None:
+    """Add a run, letting the last one grow as far as its step goes."""
+    while runs:
+        last = runs[-1]
+        step = last.step if last.count > 1 else run.first - last.first
+        if last.first + step * last.count != run.first or abs(step) >= _STEP_LIMIT:
+            break
+        if run.count == 1 or run.step == step:
+            runs[-1] = Run(last.first, step, last.count + run.count)
+            return
+        runs[-1] = Run(last.first, step, last.count + 1)
+        run = Run(run.first + run.step, run.step if run.count > 2 else 1, run.count - 1)
+    runs.append(run)
+
+
+def _append_each(runs: list[Run], positions: list[int]) -> None:
+    """Add positions as runs of one are added, but with no run made for each of millions."""
+    if not positions:
+        return
+    each = iter(positions)
+    last = runs.pop() if runs else Run(next(each), 1, 1)
+    first, step, count = last.first, last.step, last.count
+    following = first + step * count
+    for position in each:
+        if position == following and count > 1:
+            count += 1
+        elif count == 1 and abs(position - first) < _STEP_LIMIT:
+            step, count = position - first, 2
+            following = position
+        else:
+            runs.append(Run(first, step, count))
+            first, step, count = position, 1, 1
+        following += step
+    runs.append(Run(first, step, count))
+
+
+def _spelled(run: Run) -> list[str]:
+    if run.count <= 2 or run.step == 0:
+        # Two positions, or one repeated, read better as a list.
+        return [str(run.first + run.step * index) for index in range(run.count)]
+    stop = run.last + (1 if run.step > 0 else -1)
+    return [f"{run.first}:{stop}" if run.step == 1 else f"{run.first}:{stop}:{run.step}"]

@@ -1,0 +1,330 @@
+"""Frequencies of image axes that are no plain geometric series, and changes of unit.
+
+Positions that are real numbers, exactly, and the rows of sines and cosines of them.
+
+A float64 is an integer times a power of two. Counted in a unit that is one of few such powers it
+is an integer position, and the unit goes into the frequencies: nothing is rounded on the way to
+the angle. Whole numbers are counted in 1 and have the bytes that integer positions have.
+
+Error, in units of 2^-53: at a whole position that of a product of phasors, 3.9; at any other one
+that of a sine or cosine alone, 0.9. Relative to the value's own size, where the whole angle is
+below 1: below 6 at a whole position, 3.5 for other sines and 1.7 (0.9 by cos 1) for other cosines.
+A scale is rounded by 1 of its size, as is the product with it: below 6 times the scale together.
+"""
+
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from functools import cached_property
+from math import prod
+from typing import Protocol, TypeAlias
+
+import numpy as np
+
+from service.lru import ByteBoundedLRU
+from service.numerics import frequencies as scaling
+from service.numerics.dtypes import DType, Elements, round_into
+from service.numerics.frequencies import Decimals, FrequencyRule
+from service.numerics.phase import (
+    MAX_POSITION,
+    TWO_PI,
+    FixedPointFrequencies,
+    Float64s,
+    Int64s,
+    exact_context,
+    fixed_point,
+    sin_cos,
+)
+from service.numerics.phasors import Channels, sines_and_cosines
+from service.numerics.positions import Positions
+from service.numerics.tables import FREQUENCY_WORK, ParameterValue, RowTable, steps
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The frequencies of a rule per position, where a position counts for a fraction of one.
+
+    Attributes:
+        rule: frequencies per whole coordinate.
+        unit: the coordinate of position 1.
+    """
+
+    rule: FrequencyRule
+    unit: Fraction
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return self.rule.count
+
+    def exact(self) -> Decimals:
+        """Evaluate them, in radians per position."""
+        context = exact_context()
+        above, below = Decimal(self.unit.numerator), Decimal(self.unit.denominator)
+        return [
+            context.divide(context.multiply(frequency, above), below)
+            for frequency in self.rule.exact()
+        ]
+
+
+@dataclass(frozen=True)
+class InTurns:
+    """The frequencies of a rule times 2π.
+
+    Attributes:
+        rule: frequencies in turns per coordinate.
+    """
+
+    rule: FrequencyRule
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return self.rule.count
+
+    def exact(self) -> Decimals:
+        """Evaluate them, in radians per coordinate."""
+        context = exact_context()
+        return [context.multiply(TWO_PI, frequency) for frequency in self.rule.exact()]
+
+
+@dataclass(frozen=True)
+class Periods:
+    """The frequencies 2π/(first·(last/first)^(k/span)) for k = 0 … count − 1.
+
+    DINOv3 ``RopePositionEmbedding``: first = 1, last = base and span = head_dim/4, or first =
+    min_period, last = max_period and span = count − 1.
+    """
+
+    first: float
+    last: float
+    span: int
+    count: int
+
+    def exact(self) -> Decimals:
+        """Evaluate them, in radians per coordinate."""
+        context = exact_context()
+        ratio = context.divide(Decimal(self.last), Decimal(self.first))
+        fastest = context.divide(TWO_PI, Decimal(self.first))
+        # A series ratio^(−2k/dim) with dim = 2·span, which is 0 only for a single frequency.
+        series = scaling.default(ratio, 2 * max(self.span, 1), self.count)
+        return [context.multiply(fastest, frequency) for frequency in series]
+
+
+@dataclass(frozen=True)
+class PixelBands:
+    """The frequencies π·b_k of count bands from 1 to max_freq/2, evenly or in equal ratios.
+
+    Evenly: rotary-embedding-torch 0.9.1, freqs_for="pixel"; timm 1.0.31, linear_bands. In equal
+    ratios: timm 1.0.31 ``pixel_freq_bands``, 2^linspace(0, log2(max_res) − 1).
+    """
+
+    max_freq: float
+    count: int
+    is_linear: bool
+
+    def exact(self) -> Decimals:
+        """Evaluate them, in radians per coordinate."""
+        context = exact_context()
+        half_turn = context.divide(TWO_PI, Decimal(2))
+        highest = context.divide(Decimal(self.max_freq), Decimal(2))
+        steps = max(self.count - 1, 1)
+        if self.is_linear:
+            step = context.divide(context.subtract(highest, Decimal(1)), Decimal(steps))
+            bands = [context.fma(step, Decimal(k), Decimal(1)) for k in range(self.count)]
+        else:
+            below = context.divide(Decimal(1), highest)
+            bands = scaling.default(below, 2 * steps, self.count)
+        return [context.multiply(half_turn, band) for band in bands]
+
+
+@dataclass(frozen=True)
+class Ones:
+    """As many frequencies of one radian: rotary-embedding-torch 0.9.1, freqs_for="constant"."""
+
+    count: int
+
+    def exact(self) -> Decimals:
+        """Give them."""
+        return [Decimal(1)] * self.count
+
+
+MIN_REAL_POSITION = 1e-30
+"""The smallest but 0: times the slowest frequency of a base of MAX_SCALED_BASE its last bit stays
+in the range of phases."""
+
+# Units are 2^0, 2^-8, 2^-16, …: an odd integer of 53 bits has 60 bits in the unit below its own.
+_UNIT_BITS = 8
+_SIGNIFICAND_BITS = 53
+
+# The last bit of MIN_REAL_POSITION is 2^-152.
+_UNITS = 20
+
+# Arrays of a row's width that one step goes through.
+_ARRAYS = 4
+
+
+class RowReals(Protocol):
+    """One real position for each row."""
+
+    def at(self, start: int, stop: int) -> Float64s:
+        """Give the positions of the rows start to stop, shape (stop - start,)."""
+
+
+def out_of_range(values: Float64s) -> float | None:
+    """Give the first of values (n,) that has no exact angle, or None.
+
+    It is too large, too small without being 0, infinite or NaN.
+    """
+    sizes = np.abs(values)
+    exact = (sizes <= MAX_POSITION) & ((sizes >= MIN_REAL_POSITION) | (sizes == 0))
+    return None if exact.all() else float(values[exact.argmin()])
+
+
+@dataclass(frozen=True)
+class RealPositions:
+    """A list of positions that need not be whole.
+
+    Attributes:
+        values: one for each row, at least one, none of them −0.
+    """
+
+    values: tuple[float, ...]
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self.values)
+
+    @property
+    def is_whole(self) -> bool:
+        """Tell whether all are whole numbers."""
+        return all(value.is_integer() for value in self.values)
+
+    @property
+    def out_of_range(self) -> float | None:
+        """The first that is too large or too small to have an exact angle, or None."""
+        return out_of_range(self._array)
+
+    def whole(self) -> Positions:
+        """Give them as integers, which all of them must be."""
+        return Positions.of_runs(map(int, self.values))
+
+    def parameters(self) -> dict[str, ParameterValue]:
+        """Spell them as canonical parameters."""
+        return {"positions": self.values}
+
+    def at(self, start: int, stop: int) -> Float64s:
+        """Give the positions numbered start to stop, shape (stop - start,)."""
+        return self._array[start:stop]
+
+    @cached_property
+    def _array(self) -> Float64s:
+        return np.array(self.values)
+
+
+AnyPositions: TypeAlias = Positions | RealPositions
+
+
+def counted(values: Float64s) -> tuple[Int64s, Int64s]:
+    """Write values (n,) as integers times a power of two each: the integers and the exponents.
+
+    The exponents are multiples of 8, none above 0; that of a whole number is 0. The integers are
+    within ±2^62 where the values are.
+    """
+    significand, exponent = np.frexp(np.abs(values))
+    integer = np.ldexp(significand, _SIGNIFICAND_BITS).astype(np.int64)
+    trailing = np.frexp((integer & -integer).astype(np.float64))[1] - 1
+    lowest = exponent.astype(np.int64) - _SIGNIFICAND_BITS + trailing
+    is_whole = (lowest >= 0) | (values == 0)
+    unit = np.where(is_whole, 0, lowest // _UNIT_BITS * _UNIT_BITS)
+    magnitude = (integer >> np.where(is_whole, 0, trailing)) << np.where(is_whole, 0, lowest - unit)
+    fractional = np.where(values < 0, -magnitude, magnitude)
+    return np.where(is_whole, np.where(is_whole, values, 0.0).astype(np.int64), fractional), unit
+
+
+def most_units(values: int) -> int:
+    """Tell how many exponents so many values may have, none of them out of range."""
+    return min(values, _UNITS)
+
+
+@dataclass(frozen=True, eq=False)
+class RealPhasorTable(RowTable):
+    """A table of sines and cosines of real positions times frequencies, one row a position.
+
+    Attributes:
+        rule: the frequencies; ``Measured`` gives all positions another unit.
+        channels: what a row holds.
+        positions: the position of each row, none of them out of range.
+        dtype: a real element type.
+        shape: any whose size is rows × channels.
+        scale: multiplies the value in float64, before it is rounded to the element type.
+    """
+
+    rule: FrequencyRule
+    channels: Channels
+    positions: RowReals
+    dtype: DType
+    shape: tuple[int, ...]
+    scale: float = 1.0
+
+    @property
+    def work_per_element(self) -> int:
+        """As much as two sines: nothing is shared between rows."""
+        return 2
+
+    @property
+    def setup_work(self) -> int:
+        """Its frequencies, for each unit there may be."""
+        rows = prod(self.shape) // self.row_width
+        return FREQUENCY_WORK * self.rule.count * most_units(rows)
+
+    @property
+    def row_width(self) -> int:
+        """Channels in a row."""
+        return self.channels.width
+
+    def fill(self, first: int, rows: Elements) -> None:
+        """Compute rows from the one numbered first on."""
+        for part in steps(len(rows), _ARRAYS * self.row_width):
+            values = self.positions.at(first + part.start, first + part.stop)
+            exact = self._rows(values)
+            if self.scale != 1.0:
+                np.multiply(exact, self.scale, out=exact)
+            round_into(exact, rows[part], self.dtype)
+        self.channels.blank(rows)
+
+    def _rows(self, values: Float64s) -> Float64s:
+        """Evaluate the rows of values (m,), those of each unit together: (m, width)."""
+        index, is_sine = self.channels.indices()
+        columns = index + ~is_sine * self.rule.count
+        integers, units = counted(values)
+        exact = np.empty((len(values), self.row_width))
+        for unit in np.unique(units).tolist():
+            (chosen,) = np.nonzero(units == unit)
+            both = _of_unit(self.rule, unit, integers[chosen])
+            exact[chosen] = both.take(columns, axis=1)
+        return exact
+
+
+def _of_unit(rule: FrequencyRule, exponent: int, integers: Int64s) -> Float64s:
+    """Give the sines, then the cosines, of integers (m,) of a unit: (m, 2n)."""
+    if exponent == 0:
+        return sines_and_cosines(rule, integers)
+    return np.concatenate(sin_cos(_frequencies(rule, exponent), integers), axis=1)
+
+
+_CACHE_BYTES = 16 * 1024 * 1024
+_measured: ByteBoundedLRU[tuple[FrequencyRule, int], FixedPointFrequencies] = ByteBoundedLRU(
+    _CACHE_BYTES
+)
+
+
+def _frequencies(rule: FrequencyRule, exponent: int) -> FixedPointFrequencies:
+    """Evaluate the frequencies per unit of 2^exponent, or find them evaluated."""
+    known = _measured.get((rule, exponent))
+    if known is not None:
+        return known
+    made = fixed_point(Measured(rule, Fraction(2) ** exponent).exact())
+    _measured.put((rule, exponent), made, 3 * made.high.nbytes + 1024)
+    return made

@@ -1,0 +1,189 @@
+"""Tables that a URL or a call names: found, and named by their URLs again."""
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from urllib.parse import SplitResult, urlencode, urlsplit
+
+from service.analysis.array import Call
+from service.delivery.negotiation import Wanted, read_extension
+from service.delivery.parameters import parse_query, read_parameters
+from service.delivery.problems import unknown_path
+from service.delivery.resources import ArrayParameters, Resource
+from service.delivery.responses import check_revision
+from service.encodings.registry import EXAMINED, NAMED, POSTED, RESOURCES
+from service.errors import Fault, InvalidBody, InvalidParameters, NotFound, PosrefError, shortened
+from service.grammar import spelled
+from service.numerics.tables import Document
+
+_OF_PATH = {resource.path: resource for resource in RESOURCES}
+_POSTED = {*EXAMINED, *(posted.path for posted in POSTED)}
+# Some of them are dropped where a URL is split.
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a URL asks for.
+
+    Attributes:
+        resource: what is there.
+        parameters: what is asked for of it.
+        wanted: the representation that is asked for.
+    """
+
+    resource: Resource
+    parameters: ArrayParameters
+    wanted: Wanted
+
+    @property
+    def document(self) -> Document:
+        """Make the document; raises InvalidParameters where they are impossible together."""
+        return self.resource.resolve(self.parameters)
+
+    @property
+    def canonical(self) -> str:
+        """Spell the URL, without a format: what is asked for, in the order of the resource."""
+        given = self.parameters.model_fields_set
+        query = {name: spelled(value) for name, value in self.parameters if name in given}
+        return _url(self.resource.path, query)
+
+
+def read_url(url: str) -> Asked:
+    """Read what a URL asks for by GET.
+
+    Args:
+        url: path and query, as in ``/encoding.npy?seq_len=50&d_model=512``; scheme and host, where
+            there are any, are passed over.
+
+    Raises:
+        PosrefError: as the server would.
+    """
+    split = split_url(url)
+    path, dot, text = split.path.partition(".")
+    resource = _OF_PATH.get(path)
+    if resource is None:
+        if path in _POSTED:
+            raise NotFound(
+                f"{path} is made of what is POSTed to a server; a URL alone names no table there"
+            )
+        if not path:
+            raise NotFound("there is no path in it, as /encoding is one; / lists what is here")
+        raise unknown_path(path, _OF_PATH, NAMED)
+    extension, is_digest = read_extension(text if dot else None)
+    query = parse_query(split.query.encode("utf-8", "surrogateescape"))
+    parameters = read_parameters(resource.parameters, query)
+    return Asked(resource, parameters, Wanted(extension, is_digest, revision=parameters.revision))
+
+
+def document_of(url: str) -> Document:
+    """Find the document that a URL names, whatever the format that it asks for.
+
+    Raises:
+        PosrefError: as the server would.
+    """
+    asked = read_url(url)
+    document = asked.document
+    check_revision(document.kind, asked.parameters.revision)
+    return document
+
+
+def url_at(parameter: str, url: str) -> Asked:
+    """Read a URL that is the value of a parameter.
+
+    Raises:
+        InvalidParameters: it names no table; the error points at the parameter and says why.
+    """
+    with pointing_at(parameter, url):
+        return read_url(url)
+
+
+def document_at(parameter: str, url: str) -> Document:
+    """Find the document of a URL that is the value of a parameter.
+
+    Raises:
+        InvalidParameters: there is none; the error points at the parameter and says why.
+    """
+    with pointing_at(parameter, url):
+        return document_of(url)
+
+
+@contextmanager
+def pointing_at(parameter: str, url: str) -> Iterator[None]:
+    """Let what is wrong with a URL point at the parameter whose value it is.
+
+    Raises:
+        InvalidParameters: in place of whatever is wrong with it; what is wrong with a body stays.
+    """
+    try:
+        yield
+    except InvalidBody:
+        raise
+    except PosrefError as error:
+        faults = [
+            Fault(parameter, shortened(url), f"{parameter} names no table: {each.detail}")
+            for each in error.faults or [Fault(None, None, error.detail)]
+        ]
+        raise InvalidParameters(*faults) from error
+
+
+def unencoded(parameter: str, url: object, name: str) -> str | None:
+    """Explain a parameter that is unknown where a URL is the value of another, and known there.
+
+    Args:
+        parameter: the one whose value is the URL.
+        url: its value, cut off at the first ``&`` where nobody encoded that.
+        name: what is unknown.
+    """
+    try:
+        path = split_url(str(url)).path
+    except NotFound:
+        return None
+    resource = _OF_PATH.get(path.partition(".")[0])
+    if resource is None or name not in resource.parameters.model_fields:
+        return None
+    return (
+        f"if it is part of the URL in {parameter}, write the & before it as %26: "
+        f"curl does by --url-query '{parameter}=…'"
+    )
+
+
+def misnamed(value: object, names: str) -> str | None:
+    """Explain a parameter that is unknown and whose value is an array under another name.
+
+    Args:
+        value: its value.
+        names: what arrays are called.
+    """
+    return f"an array goes by the name of {names} in JSON" if isinstance(value, list) else None
+
+
+def tables(call: Call) -> Document:
+    """Find the document that a call names.
+
+    Raises:
+        InvalidParameters: there is none.
+    """
+    resource = _OF_PATH[f"/{call.resource}"]
+    return resource.resolve(read_parameters(resource.parameters, call.parameters))
+
+
+def url_of(call: Call) -> str:
+    """Name the table of a call by its URL here: path and query."""
+    query = {name: spelled(value) for name, value in call.parameters.items()}
+    return _url(f"/{call.resource}", query)
+
+
+def split_url(url: str) -> SplitResult:
+    """Split a URL; raises NotFound for what is none."""
+    if (control := _CONTROL.search(url)) is not None:
+        raise NotFound(f"{shortened(url)!r} is no URL: {control[0]!r} is no character of one")
+    try:
+        return urlsplit(url)
+    except ValueError as error:
+        raise NotFound(f"{shortened(url)} is no URL: {error}") from error
+
+
+def _url(path: str, query: Mapping[str, str]) -> str:
+    return f"{path}?{urlencode(query, safe=',:')}" if query else path

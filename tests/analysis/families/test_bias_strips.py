@@ -1,0 +1,151 @@
+""" """
+
+import numpy as np
+import pytest
+
+from service.analysis.families.bias_strips import (
+    aligned,
+    alike,
+    contiguous,
+    line_strips,
+    positions_parameters,
+    query_key_parameters,
+    strip_of,
+    strips,
+)
+from service.numerics.phase import Int64s
+
+
+def of_distances(queries: int, keys: int) -> np.ndarray:
+    return np.arange(keys) - np.arange(queries)[:, np.newaxis]
+
+
+def test_what_depends_on_distances_is_a_strip_of_them() -> None:
+    strip = strip_of(of_distances(3, 5)[np.newaxis])
+
+    assert strip is not None
+    assert strip.values.tolist() == [[-2, -1, 0, 1, 2, 3, 4]]
+    assert strip.distances(2).tolist() == strip.values[0].tolist()
+    assert strip.nearest(2) == 0
+
+
+def test_what_depends_on_more_than_distances_is_none() -> None:
+    matrix = of_distances(6, 6)
+    matrix[5, 3] += 1
+
+    assert strip_of(matrix[np.newaxis]) is None
+
+
+def test_one_wrong_row_may_be_passed_over() -> None:
+    matrix = of_distances(6, 6)
+    matrix[3] = 17
+
+    assert strip_of(matrix[np.newaxis]) is None
+    strip = strip_of(matrix[np.newaxis], wrong_rows=1)
+    assert strip is not None
+    assert strip.values[0, 1:-1].tolist() == list(range(-4, 5))
+
+
+def test_a_share_of_difference_is_passed_over_where_it_is_said() -> None:
+    matrix = of_distances(3, 5).astype(np.float64)[np.newaxis]
+    matrix[0, 1, 4] *= 1 + 1e-7
+
+    assert strip_of(matrix) is None
+    assert strip_of(matrix, 1e-6) is not None
+
+
+def test_a_vector_is_of_keys_that_rise_or_of_queries_that_do() -> None:
+    of_keys, of_queries = line_strips(np.array([5, 6, 8]))
+
+    assert of_keys.values.tolist() == [[5, 6, 8]]
+    assert (of_keys.queries, of_keys.keys) == (1, 3)
+    assert of_queries.values.tolist() == [[8, 6, 5]]
+    assert (of_queries.queries, of_queries.keys) == (3, 1)
+
+
+@pytest.mark.parametrize(("shape", "count"), [((4,), 2), ((1, 4), 1), ((2, 3, 4, 5), 0)])
+def test_only_vectors_matrices_and_heads_of_them_are_strips(
+    shape: tuple[int, ...], count: int
+) -> None:
+    assert len(list(strips(np.zeros(shape)))) == count
+
+
+def test_infinite_numbers_are_alike() -> None:
+    assert alike(np.array([-np.inf, 1.0]), np.array([-np.inf, 1.0]), 0.1)
+    assert not alike(np.array([-np.inf, 1.0]), np.array([0.0, 1.0]), 0.1)
+
+
+@pytest.mark.parametrize("row", [1, 2, 3, 4])
+def test_a_wrong_row_next_to_an_end_leaves_the_end_right(row: int) -> None:
+    matrix = of_distances(6, 6)
+    matrix[row] = 17
+
+    strip = strip_of(matrix[np.newaxis], wrong_rows=1)
+
+    assert strip is not None
+    assert strip.values[0].tolist() == list(range(-5, 6))
+
+
+def clipped(distances: Int64s) -> Int64s:
+    return np.clip(distances, -3, 3)
+
+
+@pytest.mark.parametrize("places", [[0, 1, 2], [5, 2, 9], [-7, 0, 4], [3, 10, 17]])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_rows_are_found_by_what_they_hold(places: list[int], sign: int) -> None:
+    rows = clipped(sign * (np.arange(20) - np.array(places)[:, np.newaxis]))
+
+    found = aligned(rows, clipped, sign)
+
+    assert found is not None
+    assert clipped(sign * (np.arange(20) - found[:, np.newaxis])).tolist() == rows.tolist()
+    assert [place for place in found.tolist() if 0 <= place < 20] == [
+        place for place in places if 0 <= place < 20
+    ]
+
+
+def test_a_row_that_could_be_anywhere_goes_on_from_its_neighbours() -> None:
+    rows = clipped(np.arange(5) - np.arange(0, 60, 2)[:, np.newaxis])
+
+    found = aligned(rows, clipped, 1)
+
+    assert found is not None
+    assert found.tolist() == list(range(0, 60, 2))
+
+
+def test_a_row_of_something_else_is_nowhere() -> None:
+    rows = clipped(np.arange(5) - np.arange(3)[:, np.newaxis])
+    rows[1, 2] = 7
+
+    assert aligned(rows, clipped, 1) is None
+
+
+@pytest.mark.parametrize(
+    ("queries", "keys", "expected"),
+    [
+        ([0, 1, 2], [0, 1, 2], {"query_len": 3}),
+        ([0, 1], [0, 1, 2], {"query_len": 2, "key_len": 3}),
+        ([5, 6], [0, 1, 2], {"query_start": 5, "query_len": 2, "key_len": 3}),
+        ([-4, -3], [-9, -8], {"query_start": 5, "query_len": 2, "key_len": 2}),
+        ([0], [7, 8], {"query_len": 1, "key_start": 7, "key_len": 2}),
+        ([1, 4, 9], [1, 2], {"query_positions": "0,3,8", "key_len": 2}),
+        ([0, 3, 6, 9], [0, 1], {"query_positions": "0:10:3", "key_len": 2}),
+    ],
+)
+def test_queries_and_keys_are_spelled_from_0_on(
+    queries: list[int], keys: list[int], expected: dict[str, object]
+) -> None:
+    assert query_key_parameters(np.array(queries), np.array(keys)) == expected
+
+
+def test_positions_stay_where_they_matter() -> None:
+    spelled = positions_parameters(np.array([600, 601]), np.array([600, 601]))
+
+    assert spelled == {"query_start": 600, "query_len": 2, "key_start": 600, "key_len": 2}
+
+
+def test_the_first_key_is_as_far_after_the_first_query_as_said() -> None:
+    queries, keys = contiguous(-3, 2, 4)
+
+    assert queries.tolist() == [0, 1]
+    assert keys.tolist() == [-3, -2, -1, 0]

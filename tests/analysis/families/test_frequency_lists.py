@@ -1,0 +1,168 @@
+"""Frequencies that were measured.
+
+Rules whose frequencies are one series.
+
+Rules with a list of factors, and frequencies outright.
+"""
+
+import numpy as np
+import pytest
+
+from service.analysis.families.frequency_lists import (
+    Measured,
+    between,
+    digits,
+    even_rules,
+    factors_of,
+    frequencies,
+    given_rule,
+    kept_bases,
+    last_share,
+    listed_rules,
+    unscaled,
+)
+from service.encodings.rotary.rules import Default, Linear
+from tests.analysis.rotary_tables import measured, named
+
+
+def test_frequencies_agree_with_their_own_rule_alone() -> None:
+    of_10000 = measured("/rope/frequencies?head_dim=64")
+
+    assert of_10000.agrees(Default(64, 10000.0))
+    assert not of_10000.agrees(Default(64, 10001.0))
+    assert not of_10000.agrees(Linear(64, 10000.0, 2.0))
+
+
+def test_a_scale_is_held_against_that_of_the_rule() -> None:
+    omega = unscaled(10000.0, 4)
+
+    scaled = Measured(omega, omega * 1e-7, 1.25, 1e-7)
+
+    assert scaled.is_scaled
+    assert not scaled.agrees(Default(8, 10000.0))
+
+
+def test_the_frequencies_of_a_rule_are_the_nearest_numbers() -> None:
+    assert frequencies(Default(4, 10000.0)).tolist() == [1.0, 0.01]
+
+
+def test_fast_frequencies_that_are_kept_say_the_base() -> None:
+    omega = unscaled(500000.0, 64)
+    omega[40:] /= 8
+
+    assert kept_bases(Measured(omega, omega * 1e-7))[0] == 500000.0
+
+
+def test_slow_frequencies_say_what_they_are_divided_by() -> None:
+    share = np.array([1.0, 0.9, 0.5, 0.125, 0.125, 0.125])
+
+    assert next(factors_of(share, np.full(6, 1e-6))) == 8.0
+    assert last_share(share, np.full(6, 1e-6)) == pytest.approx((0.125, 1e-6))
+
+
+def test_lost_frequencies_say_no_factor() -> None:
+    assert last_share(np.ones(3), np.ones(3)) is None
+    assert not list(factors_of(np.ones(3), np.ones(3)))
+
+
+def test_between_two_numbers_a_power_of_two_comes_first() -> None:
+    assert between(3900.0, 4300.0)[0] == 4096.0
+    assert between(9000.0, 11000.0)[0] == 10000.0
+
+
+@pytest.mark.parametrize("base", [10000.0, 500000.0, 1000042.0])
+def test_a_base_is_found(base: float) -> None:
+    found = named(even_rules(measured(f"/rope/frequencies?head_dim=64&rope_theta={base}", 1e-9)))
+
+    assert found[0] == {"rope_theta": base}
+
+
+def test_a_factor_is_found_where_all_frequencies_are_divided() -> None:
+    url = "/rope/frequencies?head_dim=64&rope_type=linear&factor=2.5&rope_theta=1e6"
+
+    found = named(even_rules(measured(url)))
+
+    assert found[0] == {"rope_type": "linear", "rope_theta": 1e6, "factor": 2.5}
+
+
+def test_a_stretched_base_is_a_usual_one_with_an_alpha() -> None:
+    url = "/rope/frequencies?head_dim=128&rope_type=dynamic&alpha=1000"
+
+    found = named(even_rules(measured(url)))
+
+    assert {"rope_type": "dynamic", "rope_theta": 10000.0, "alpha": 1000.0} in found
+
+
+def test_ntk_is_found_before_the_odd_factor_that_says_the_same() -> None:
+    url = "/rope/frequencies?head_dim=64&rope_type=ntk&factor=8"
+
+    found = named(even_rules(measured(url)))
+
+    assert found[0] == {"rope_type": "ntk", "rope_theta": 10000.0, "factor": 8.0}
+
+
+def test_frequencies_that_end_in_zeros_turn_a_share_of_a_head() -> None:
+    url = "/rope/frequencies?head_dim=64&rope_type=proportional&partial_rotary_factor=0.25&factor=8"
+
+    found = named(even_rules(measured(url)))
+
+    expected = {"rope_type": "proportional", "rope_theta": 10000.0, "factor": 8.0}
+    assert found[0] == {**expected, "partial_rotary_factor": 0.25}
+
+
+def test_a_bent_series_has_no_even_rule() -> None:
+    url = (
+        "/rope/frequencies?head_dim=64&rope_type=yarn&factor=16"
+        "&original_max_position_embeddings=4096"
+    )
+
+    assert not named(even_rules(measured(url)))
+
+
+@pytest.mark.parametrize(("number", "count"), [(10000.0, 1), (8192.0, 1), (2.5, 2), (0.707, 3)])
+def test_digits_are_counted(number: float, count: int) -> None:
+    assert digits(number) == count
+
+
+_FACTORS = "1,1.05,1.21,1.3,1.9,2.5,4.75,8"
+
+
+def test_a_list_of_factors_is_found_in_its_few_decimals() -> None:
+    url = f"/rope/frequencies?head_dim=16&freq_factors={_FACTORS}"
+
+    found = named(listed_rules(measured(url)))
+
+    wanted = tuple(map(float, _FACTORS.split(",")))
+    assert {"rope_theta": 10000.0, "freq_factors": wanted} in found
+
+
+def test_a_scale_tells_longrope_with_its_factor_and_length() -> None:
+    url = f"/rope/frequencies?head_dim=16&freq_factors={_FACTORS}"
+    scale = float(np.sqrt(1 + np.log(32) / np.log(4096)))
+
+    (found,) = named(listed_rules(measured(url, scale=scale)))
+
+    assert (found["factor"], found["original_max_position_embeddings"]) == (32.0, 4096)
+    assert found["short_factor"] == found["long_factor"] == tuple(map(float, _FACTORS.split(",")))
+
+
+def test_mixed_ntk_is_found_by_its_formula() -> None:
+    url = "/rope/frequencies?head_dim=64&rope_type=ntk&factor=8&mixed_b=0.625"
+
+    found = named(listed_rules(measured(url)))
+
+    assert found[0] == {"rope_type": "ntk", "rope_theta": 10000.0, "factor": 8.0, "mixed_b": 0.625}
+
+
+def test_frequencies_of_no_rule_are_given_outright() -> None:
+    omega = np.array([1.0, 0.31, 0.0701, 0.00003])
+
+    (found,) = named(given_rule(Measured(omega, omega * 1e-7)))
+
+    assert found == {"inv_freq": (1.0, 0.31, 0.0701, 0.00003)}
+
+
+def test_frequencies_below_zero_are_given_by_nothing() -> None:
+    omega = np.array([1.0, -0.5])
+
+    assert not named(given_rule(Measured(omega, np.full(2, 1e-7))))

@@ -1,0 +1,212 @@
+""" """
+
+import numpy as np
+import pytest
+
+from service.analysis.array import Call
+from service.analysis.families.grid_tables import (
+    ListedChannels,
+    TokenRows,
+    axis_lines,
+    candidates,
+    orientations,
+    propose,
+    some_of,
+    token_grids,
+)
+from service.numerics.phase import Float64s
+from service.numerics.tables import ParameterValue
+from tests.analysis.grid_asking import nearest, question_of
+
+TABLES = [
+    "convention=mae&d_model=16",
+    "convention=mae&d_model=16&cls_token=true&base=500",
+    "convention=transformers&d_model=24",
+    "convention=moco-v3&d_model=16",
+    "convention=simple-vit&d_model=16",
+    "convention=timm&d_model=16&reverse_coord=true",
+    "convention=timm&d_model=16&interleave_sin_cos=true",
+    "convention=timm-fourier&num_bands=5",
+    "convention=detr&d_model=16",
+    "convention=detr&d_model=16&normalize=true",
+    "convention=detr&d_model=16&normalize=true&scale=2&base=20&channels_first=false",
+    "convention=diffusers&d_model=16&base_size=32&interpolation_scale=2",
+    "convention=diffusers&d_model=16&cls_token=true&extra_tokens=3",
+    "convention=positional-encodings&d_model=14",
+    "convention=tensor2tensor&d_model=18&min_timescale=2&max_timescale=5000",
+    "convention=perceiver&num_bands=4&max_resolution=6,9",
+    "convention=perceiver&num_bands=4&max_resolution=32&sine_only=true",
+]
+SIZES = ["height=6&width=9", "height=7&width=4", "height=8&width=8"]
+ROUNDINGS = {"float64": 2**-53, "float32": 2**-24, "float16": 2**-11, "bfloat16": 2**-8}
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("table", TABLES)
+def test_a_table_of_every_convention_is_found(table: str, size: str) -> None:
+    question = question_of(f"/encoding/grid?{table}&{size}")
+
+    assert nearest(propose, question) <= 2**-23
+
+
+@pytest.mark.parametrize("dtype", ROUNDINGS)
+@pytest.mark.parametrize("table", TABLES[::3])
+def test_a_table_is_found_in_every_type(table: str, dtype: str) -> None:
+    question = question_of(f"/encoding/grid?{table}&height=6&width=9&dtype={dtype}")
+
+    assert nearest(propose, question) <= 2 * ROUNDINGS[dtype]
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "convention=diffusers&d_model=32&spatial_interpolation_scale=1.875",
+        "convention=positional-encodings&d_model=7&channels_first=true",
+        "convention=tensor2tensor&d_model=14",
+    ],
+)
+def test_three_axes_are_found(table: str) -> None:
+    question = question_of(f"/encoding/grid?{table}&depth=4&height=2&width=3")
+
+    assert nearest(propose, question) <= 2**-23
+
+
+def test_defaults_are_left_out() -> None:
+    question = question_of("/encoding/grid?convention=mae&height=3&width=5&d_model=16")
+
+    expected: dict[str, ParameterValue] = {
+        "convention": "mae",
+        "height": 3,
+        "width": 5,
+        "d_model": 16,
+    }
+    assert next(propose(question)).call == Call("encoding/grid", expected)
+
+
+def test_two_conventions_with_the_same_numbers_are_both_named() -> None:
+    question = question_of("/encoding/grid?convention=mae&height=16&width=16&d_model=16")
+
+    named = {proposal.call.parameters["convention"] for proposal in propose(question)}
+    assert {"mae", "diffusers"} <= named
+
+
+def test_a_corrupted_axis_is_of_no_convention() -> None:
+    question = question_of("/encoding/grid?convention=mae&height=6&width=6&d_model=16")
+    question.sample.values[:, 3] *= 0.5
+
+    assert list(propose(question)) == []
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_the_usual_resolution_goes_unsaid_where_it_gives_the_same_numbers(size: str) -> None:
+    question = question_of(f"/encoding/grid?convention=timm-fourier&num_bands=8&{size}")
+
+    said = [proposal.call.parameters for proposal in propose(question)]
+
+    assert any("max_resolution" not in parameters for parameters in said)
+
+
+def read(url: str) -> list[TokenRows]:
+    """Read the table of a URL in both orientations."""
+    return list(orientations(question_of(url).sample))
+
+
+def test_channels_may_come_last_or_first() -> None:
+    last, first = read("/encoding/grid?convention=positional-encodings&height=3&width=5&d_model=8")
+
+    assert (last.rows.shape, last.shape, last.channels_first) == ((15, 8), (3, 5), False)
+    assert (first.rows.shape, first.shape, first.channels_first) == ((40, 3), (5, 8), True)
+
+
+def test_rows_of_zeros_are_counted_and_left_out() -> None:
+    table = "convention=diffusers&d_model=16&cls_token=true&extra_tokens=2"
+    rows = read(f"/encoding/grid?{table}&height=3&width=5")[0]
+
+    assert rows.zero_rows == 2
+    assert len(rows.rows) == 15
+
+
+def test_larger_numbers_are_no_sines() -> None:
+    question = question_of("/encoding/grid?convention=mae&height=3&width=5&d_model=16")
+    question.sample.values[0, 0] = 2
+
+    assert list(orientations(question.sample)) == []
+
+
+@pytest.mark.parametrize(("name", "count"), [("mae", 1), ("timm", 4), ("detr", 0)])
+def test_a_convention_has_its_channels_in_each_of_its_ways(name: str, count: int) -> None:
+    rows = read("/encoding/grid?convention=mae&height=3&width=5&d_model=16")[0]
+
+    assert len(list(candidates(name, (3, 5), rows))) == count
+
+
+def test_tokens_that_run_down_columns_have_their_lengths_the_other_way_round() -> None:
+    rows = read("/encoding/grid?convention=mae&height=3&width=5&d_model=16")[0]
+
+    [(candidate, layout)] = candidates("moco-v3", (3, 5), rows)
+
+    assert candidate.lengths == {"height": 5, "width": 3}
+    assert np.prod([along.tokens.length for along in layout.along.values()]) == 15
+
+
+def test_channels_hold_what_is_listed() -> None:
+    channels = ListedChannels.of([1, 0, 1], [True, False, False])
+
+    frequency, is_sine = channels.indices()
+
+    assert frequency.tolist() == [1, 0, 1]
+    assert is_sine.tolist() == [True, False, False]
+    assert (channels.width, channels.zeros) == (3, 0)
+
+
+def test_no_channel_is_blank() -> None:
+    rows = np.ones((2, 3))
+
+    ListedChannels.of([1, 0, 1], [True, False, False]).blank(rows)
+
+    assert rows.all()
+
+
+ROUNDING = 2.0**-53
+
+
+def rows_of(*lengths: int) -> Float64s:
+    """Make rows of tokens with three channels for each axis."""
+    places = np.indices(lengths).reshape(len(lengths), -1)
+    return (
+        np.concatenate([np.sin(np.outer(each, [1.0, 0.3, 0.01])) for each in places])
+        .reshape(len(lengths), -1, 3)
+        .transpose(1, 0, 2)
+        .reshape(-1, 3 * len(lengths))
+    )
+
+
+@pytest.mark.parametrize("lengths", [(3, 5), (5, 3), (2, 2), (16, 16), (2, 3, 4), (4, 2, 2)])
+def test_lengths_follow_from_which_rows_repeat(lengths: tuple[int, ...]) -> None:
+    assert next(token_grids(rows_of(*lengths), ROUNDING)) == lengths
+
+
+def test_an_axis_of_one_token_may_be_anywhere() -> None:
+    found = list(token_grids(rows_of(1, 6), ROUNDING))
+
+    assert (1, 6) in found
+    assert (6, 1) in found
+
+
+def test_rows_that_do_not_repeat_are_no_grid() -> None:
+    assert list(token_grids(np.random.default_rng(0).random((24, 8)), ROUNDING)) == []
+
+
+def test_lines_are_the_rows_along_an_axis() -> None:
+    rows = rows_of(3, 5)
+    lines = axis_lines(rows, (3, 5), ROUNDING)
+
+    assert np.array_equal(lines.lines[0], rows[::5])
+    assert np.array_equal(lines.lines[1], rows[:5])
+    assert lines.only(0, range(3))
+    assert not lines.only(1, range(3))
+
+
+@pytest.mark.parametrize("turn", [2, 3, 4, 8])
+def test_some_channels_are_of_every_axis_that_takes_turns(turn: int) -> None:
+    assert set(some_of(256, 32) % turn) == set(range(turn))

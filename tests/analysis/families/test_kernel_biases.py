@@ -1,0 +1,253 @@
+""" """
+
+import numpy as np
+import pytest
+
+from service.analysis.families.kernel_biases import (
+    Grown,
+    inner_factor,
+    kerple,
+    logarithm,
+    logarithm_of_power,
+    power,
+    sandwich,
+    sides,
+)
+from tests.analysis.asked_arrays import SHARES, agreeing, proposed, served
+
+
+@pytest.mark.parametrize("dtype", SHARES)
+@pytest.mark.parametrize(
+    "places",
+    [
+        "query_len=8",
+        "query_len=64",
+        "query_len=3&query_start=6&key_len=9",
+        "query_len=1&query_start=20&key_len=21",
+        "query_len=16&causal=false",
+        "query_positions=3,9,30&key_len=40",
+        "query_positions=3,9,30&key_len=40&causal=false",
+        "query_len=4&query_start=5&key_len=20&causal=false",
+    ],
+)
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        "a=1,0.5&p=2,1",
+        "a=0.73,1.9,0.02&p=0.3,0.8,1.7",
+        "a=0.8123456&p=0.3123456",
+        "convention=power&a=1.1,0.4,0.9&p=2,1.5,0.3",
+        "convention=nemo&num_heads=12",
+        "convention=nemo&a=0.5,0.7&b=0.3,0.2&p=1.3,0.6",
+    ],
+)
+def test_kernels_are_found_head_by_head(numbers: str, places: str, dtype: str) -> None:
+    question = served(f"/relative/kerple?{numbers}&{places}&dtype={dtype}")
+
+    proposals = proposed(question, [kerple])
+
+    assert agreeing(question, proposals[:3], SHARES[dtype])
+
+
+def test_plain_numbers_come_back_as_they_were() -> None:
+    question = served("/relative/kerple?a=0.73,1.9&p=0.3,0.8&query_len=40")
+
+    first = proposed(question, [kerple])[0].call.parameters
+
+    assert first == {"a": (0.73, 1.9), "p": (0.3, 0.8), "query_len": 40}
+
+
+def test_a_logarithm_is_one_of_a_power_of_1() -> None:
+    question = served("/relative/kerple?a=0.73,1.9&p=0.3,0.8&query_len=40")
+
+    calls = agreeing(question, proposed(question, [kerple]), SHARES["float32"])
+
+    assert {call.parameters.get("convention", "log") for call in calls} == {"log", "nemo"}
+
+
+def test_an_untrained_kernel_is_said_by_its_heads() -> None:
+    question = served("/relative/kerple?convention=nemo&num_heads=8&query_len=20")
+
+    calls = [proposal.call.parameters for proposal in proposed(question, [kerple])]
+
+    assert {"convention": "nemo", "num_heads": 8, "query_len": 20} in calls
+
+
+def test_slopes_are_no_kernel() -> None:
+    assert not proposed(served("/relative/alibi?num_heads=8&query_len=9"), [kerple])
+    assert not proposed(served("/relative/alibi?num_heads=8&query_len=9&form=symmetric"), [kerple])
+
+
+def falling(distances: np.ndarray) -> np.ndarray:
+    return np.asarray(-np.sqrt(np.abs(distances)))
+
+
+def distances(queries: int, keys: int) -> np.ndarray:
+    return np.arange(keys) - np.arange(queries)[:, np.newaxis]
+
+
+def test_both_sides_of_a_kernel_are_the_same() -> None:
+    (found,) = sides(falling(distances(6, 9)), 2.0**-40)
+
+    assert found.parameters == {"query_len": 6, "key_len": 9, "causal": False}
+    assert np.allclose(found.sizes[0], np.sqrt(found.lengths))
+    assert found.lengths.max() == 8
+
+
+def test_a_causal_kernel_has_nothing_ahead() -> None:
+    (found,) = sides(np.where(distances(6, 6) < 0, falling(distances(6, 6)), 0.0), 2.0**-40)
+
+    assert found.parameters == {"query_len": 6}
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_rows_are_where_their_0_is(causal: bool) -> None:
+    signed = distances(40, 40)[[3, 9, 30]]
+    matrix = np.where(causal & (signed > 0), 0.0, falling(signed))
+
+    (found,) = sides(matrix, 2.0**-40)
+
+    expected: dict[str, object] = {"query_positions": "3,9,30", "key_len": 40}
+    assert found.parameters == (expected if causal else {**expected, "causal": False})
+    assert np.allclose(found.sizes[0], np.sqrt(found.lengths))
+
+
+def test_heads_are_read_together() -> None:
+    block = np.array([1.0, 2.0, 0.5])[:, np.newaxis, np.newaxis] * falling(distances(6, 6))
+
+    (found,) = sides(block, 2.0**-40)
+
+    assert found.sizes.shape == (3, 5)
+
+
+@pytest.mark.parametrize("change", ["above", "sides", "distance", "zero"])
+def test_what_is_no_kernel_is_passed_over(change: str) -> None:
+    matrix = falling(distances(6, 6))
+    if change == "above":
+        matrix = -matrix
+    elif change == "sides":
+        matrix = np.where(distances(6, 6) > 0, 2 * matrix, matrix)
+    elif change == "distance":
+        matrix[5, 0] -= 1
+    else:
+        matrix -= 1
+
+    assert not list(sides(matrix, 2.0**-40))
+
+
+def test_many_lengths_are_looked_at_as_few() -> None:
+    (found,) = sides(falling(distances(1500, 1500)), 2.0**-40)
+
+    assert found.lengths[:6].tolist() == [1, 2, 3, 4, 5, 6]
+    assert found.lengths[-1] == 1499
+    assert len(found.lengths) <= 64
+
+
+LENGTHS = np.arange(1.0, 30.0)
+
+
+@pytest.mark.parametrize("inner", [0.02, 0.3, 1.0, 7.0, 400.0])
+def test_the_factor_in_a_logarithm_follows_from_a_ratio(inner: float) -> None:
+    found = inner_factor(LENGTHS, 3 * np.log1p(inner * LENGTHS))
+
+    assert found == pytest.approx(inner, rel=1e-9)
+
+
+def test_a_straight_line_has_no_factor() -> None:
+    assert inner_factor(LENGTHS, 3 * LENGTHS) is None
+    assert inner_factor(LENGTHS, np.full_like(LENGTHS, 3)) is None
+
+
+@pytest.mark.parametrize("inner", [0.02, 1.3, 40.0])
+def test_a_logarithm_is_fitted_through_the_rounding_of_sizes(inner: float) -> None:
+    sizes = (0.7 * np.log1p(inner * LENGTHS)).astype(np.float32).astype(np.float64)
+
+    found = logarithm(LENGTHS, sizes)
+
+    assert found is not None
+    assert found.outer == pytest.approx(0.7, rel=1e-4)
+    assert found.inner == pytest.approx(inner, rel=1e-4)
+    assert found.error(LENGTHS, sizes) < 2.0**-23
+
+
+def test_a_power_is_a_straight_line_of_logarithms() -> None:
+    found = power(LENGTHS, 0.4 * LENGTHS**1.7)
+
+    assert found.outer == pytest.approx(0.4)
+    assert found.exponent == pytest.approx(1.7)
+
+
+@pytest.mark.parametrize(("inner", "exponent"), [(0.5, 1.3), (0.7, 0.6), (2.0, 1.9)])
+def test_three_numbers_are_fitted_together(inner: float, exponent: float) -> None:
+    sizes = 0.3 * np.log1p(inner * LENGTHS**exponent)
+
+    found = logarithm_of_power(LENGTHS, sizes)
+
+    assert found.error(LENGTHS, sizes) < 1e-9
+    assert found.exponent == pytest.approx(exponent, rel=1e-6)
+
+
+def test_an_error_is_a_share_of_what_may_be_lost() -> None:
+    fit = Grown(2.0, 0.01, 1.0)
+    sizes = 2.0 * np.log((1 + (0.01 * LENGTHS).astype(np.float32)).astype(np.float64))
+
+    assert fit.error(LENGTHS, sizes) < 2.0**-22
+    assert fit.error(LENGTHS, 1.001 * sizes) > 2.0**-22
+
+
+@pytest.mark.parametrize("dtype", SHARES)
+@pytest.mark.parametrize(
+    "places",
+    [
+        "query_len=8",
+        "query_len=64",
+        "query_len=3&query_start=6&key_len=9",
+        "query_len=1&query_start=20&key_len=21",
+        "query_len=16&causal=false",
+        "query_positions=3,9,30&key_len=40",
+        "query_positions=3,9,30&key_len=40&causal=false",
+    ],
+)
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        "num_heads=4&head_dim=16",
+        "num_heads=12&head_dim=64",
+        "num_heads=12&head_dim=96",
+        "num_heads=8&head_dim=128",
+        "num_heads=8&head_dim=64&head=2",
+    ],
+)
+def test_frequencies_are_counted_by_near_distances(sizes: str, places: str, dtype: str) -> None:
+    question = served(f"/relative/sandwich?{sizes}&{places}&dtype={dtype}")
+
+    proposals = proposed(question, [sandwich])
+
+    assert agreeing(question, proposals[:4], SHARES[dtype])
+
+
+def test_another_base_is_found_with_a_usual_number_of_channels() -> None:
+    question = served("/relative/sandwich?num_heads=4&head_dim=64&base=500000&query_len=40")
+
+    calls = agreeing(question, proposed(question, [sandwich]), SHARES["float32"])
+
+    assert calls[0].parameters["base"] == 500000
+    assert calls[0].parameters["head_dim"] == 64
+
+
+def test_the_usual_base_is_taken_where_it_will_do() -> None:
+    # 10^8 and twice as many channels: the same first frequencies, and more that are nearly 0.
+    question = served("/relative/sandwich?num_heads=4&head_dim=16&query_len=6")
+
+    calls = [proposal.call.parameters for proposal in proposed(question, [sandwich])]
+
+    assert calls[0] == {"num_heads": 4, "head_dim": 16, "query_len": 6}
+    assert 1e8 not in {call.get("base") for call in calls}
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["/relative/alibi?num_heads=8&query_len=9", "/relative/kerple?a=1,1&p=1,0.5&query_len=9"],
+)
+def test_other_kernels_are_no_sums_of_sines(url: str) -> None:
+    assert not proposed(served(url), [sandwich])

@@ -1,0 +1,149 @@
+""" """
+
+import numpy as np
+import pytest
+
+from service.analysis.array import Sample
+from service.analysis.families.published_sinusoids import (
+    Candidate,
+    Positioned,
+    candidates,
+    digits,
+    falling,
+    is_no_chance,
+    positions_of,
+    rows_support,
+    series_support,
+    spelled_positions,
+    usable_bases,
+)
+from service.analysis.families.sinusoid_rows import courses
+from service.analysis.measure import Geometric
+from service.numerics.tables import ParameterValue
+from tests.analysis.sinusoid_tables import sample_of, view_of
+
+
+def found(sample: Sample, layout: str = "concatenated") -> list[Candidate]:
+    view = view_of(sample, layout)
+    return candidates(view, next(courses(view)), None)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"convention": "fairseq", "base": 500.0},
+        {"convention": "tensor2tensor", "min_timescale": 0.5, "max_timescale": 3000.0},
+        {"convention": "mlx", "min_freq": 0.003, "max_freq": 0.5, "full_turns": True},
+        {"convention": "x-transformers", "scale": 3.0},
+        {"convention": "transformer-xl"},
+        {"convention": "whisper"},
+    ],
+    ids=lambda parameters: parameters["convention"],
+)
+def test_a_convention_is_among_the_candidates_with_its_numbers(
+    parameters: dict[str, ParameterValue],
+) -> None:
+    asked = {**parameters}
+    asked["max_timescale" if parameters["convention"] == "none" else "d_model"] = 16
+    sample = sample_of("encoding", seq_len=40, start=3, **asked)
+
+    assert {**parameters, "d_model": 16} in [dict(each.parameters) for each in found(sample)]
+
+
+def test_conventions_that_give_the_same_numbers_are_all_candidates() -> None:
+    sample = sample_of("encoding", seq_len=40, d_model=16, layout="concatenated")
+
+    assert [each.name for each in found(sample)] == [
+        "vaswani",
+        "marian",
+        "mae",
+        "diffusers",
+        "transformer-xl",
+        "x-transformers",
+    ]
+
+
+def test_odd_channels_are_those_of_the_conventions_that_have_them() -> None:
+    cut = sample_of("encoding", seq_len=40, d_model=9, convention="positional-encodings")
+    more = sample_of("encoding", seq_len=40, d_model=15, convention="transformer-xl")
+
+    assert [each.name for each in found(cut, "interleaved")] == ["positional-encodings"]
+    assert [dict(each.parameters) for each in found(more)] == [
+        {"d_model": 15, "convention": "transformer-xl"}
+    ]
+
+
+def test_frequencies_fall_from_one_to_one_over_the_base() -> None:
+    assert falling(100.0, 4, 3) == pytest.approx([1, 0.1, 0.01], rel=1e-15)
+
+
+def test_a_series_that_says_nothing_has_the_usual_base() -> None:
+    assert usable_bases(Geometric(1.0, 1.0, np.inf, np.inf), 8) == (10000.0,)
+    assert usable_bases(Geometric(1.0, 0.1, 1e-9, 1e-9), 8) == (10000.0,)
+
+
+def test_few_digits_are_no_chance() -> None:
+    assert [digits(number) for number in (10000.0, 9646.6, 1 / 3)] == [1, 5, 15]
+    assert is_no_chance(1, 1e-4)
+    assert not is_no_chance(5, 1e-6)
+
+
+@pytest.mark.parametrize("start", [0, 1, -300, 1000, 2**20])
+def test_the_start_of_rows_is_found(start: int) -> None:
+    sample = sample_of("encoding", start=start, seq_len=20, d_model=64, dtype="float64")
+    view = view_of(sample, "interleaved")
+
+    found = positions_of(view, next(courses(view)), falling(10000.0, 64, 32))
+
+    assert found is not None
+    assert found.values.tolist() == list(range(start, start + 20))
+
+
+@pytest.mark.parametrize("base", [10001.0, 500000.0])
+def test_frequencies_of_another_base_place_no_rows(base: float) -> None:
+    view = view_of(sample_of("encoding", start=900, seq_len=20, d_model=64), "interleaved")
+
+    assert positions_of(view, next(courses(view)), falling(base, 64, 32)) is None
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ([0, 1, 2], {"seq_len": 3}),
+        ([7, 8, 9], {"seq_len": 3, "start": 7}),
+        ([9, 8, 7], {"positions": "9:6:-1"}),
+        ([0, 5, 9, 11, 13], {"positions": "0,5,9:14:2"}),
+        ([0.5, 2, -1.25], {"positions": "0.5,2,-1.25"}),
+    ],
+)
+def test_positions_are_spelled_shortly(
+    values: list[float], said: dict[str, ParameterValue]
+) -> None:
+    spelled = spelled_positions(np.array(values, dtype=np.float64))
+
+    assert spelled is not None
+    sample = sample_of("encoding", d_model=2, **spelled)
+    wanted = sample_of("encoding", d_model=2, **said)
+    assert (spelled.keys(), sample.values.tolist()) == (said.keys(), wanted.values.tolist())
+
+
+def test_positions_too_many_to_list_are_not_spelled() -> None:
+    assert spelled_positions(np.square(np.arange(10000.0))) is None
+
+
+def test_support_says_base_span_and_how_well_they_are_known() -> None:
+    assert series_support(Geometric(1.0, 0.9, 1e-9, 3e-8), 64, 10000.0, 128) == (
+        "64 frequencies fall as 10000^(-2k/128), each to the one before within 3.0e-08"
+    )
+
+
+def test_support_says_where_rows_are() -> None:
+    even = Positioned(np.array([3.0, 5.0]), 1e-8, 2.0)
+    uneven = Positioned(np.array([3.0, 50.0]), 1e-8, None)
+
+    assert rows_support(even, 2) == (
+        "angles put the first row at position 5, each next one 2 on, within 1.0e-08 radians"
+    )
+    assert rows_support(uneven) == (
+        "angles put rows at positions from 3 to 50, within 1.0e-08 radians"
+    )

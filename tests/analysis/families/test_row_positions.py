@@ -1,0 +1,214 @@
+"""Rules and positions of rows that turn.
+
+Where rows are, by their angles.
+
+How rotary tables lie in arrays.
+
+What an array itself says of a call.
+"""
+
+import numpy as np
+import pytest
+
+from service.analysis.array import Question, Sample
+from service.analysis.families.row_positions import (
+    component_channels,
+    evenly_located,
+    has_whole_positions,
+    is_of_numbers,
+    packings,
+    pick,
+    positions_as_parameters,
+    positions_of,
+    rows_of,
+    rules_of_first_rows,
+    scattered,
+    unit_of,
+)
+from service.analysis.measure import Complexes
+from service.encodings.rotary.packs import PACKS
+from service.numerics.dtypes import BFLOAT16, FLOAT32, INT64, DType
+from service.numerics.phase import Float64s
+from service.numerics.tables import StoredTable
+from tests.analysis.rotary_tables import asked
+
+_UNIT = 2.0**-24
+_OMEGA = 10000.0 ** (-np.arange(32) / 32)
+
+
+def _turns(positions: list[int]) -> Complexes:
+    exact = np.exp(1j * np.outer(positions, _OMEGA))
+    rounded: Complexes = exact.astype(np.complex64).astype(np.complex128)
+    return rounded
+
+
+def test_rows_that_follow_each_other_say_rule_and_start() -> None:
+    first = next(evenly_located(_turns(list(range(7, 107))), _UNIT))
+
+    assert first.found.parameters == {"rope_theta": 10000.0}
+    assert first.positions.tolist() == list(range(7, 107))
+
+
+def test_rows_far_out_in_float16_say_base_and_start() -> None:
+    omega = 500000.0 ** (-np.arange(32) / 32)
+    angles = np.outer(np.arange(100000, 100040), omega)
+    turns = np.cos(angles).astype(np.float16) + 1j * np.sin(angles).astype(np.float16)
+
+    first = next(evenly_located(turns.astype(np.complex128), 2.0**-11))
+
+    # The slowest pairs have one and the same numbers in all rows, which says nothing of their rate.
+    assert first.found.parameters == {"rope_theta": 500000.0}
+    assert first.positions.tolist() == list(range(100000, 100040))
+
+
+def test_first_rows_say_the_rule_whatever_follows() -> None:
+    found = list(rules_of_first_rows(_turns([4, 5, 6, 7, 8, 8, 8, 30, 2]), _UNIT))
+
+    assert found[0].parameters == {"rope_theta": 10000.0}
+
+
+def test_rows_three_apart_are_no_faster_rule() -> None:
+    first = next(evenly_located(_turns(list(range(0, 300, 3))), _UNIT))
+
+    assert first.found.parameters == {"rope_theta": 10000.0}
+    assert first.positions.tolist() == list(range(0, 300, 3))
+
+
+def test_known_positions_say_the_rule() -> None:
+    known = [0, 1, 2, 255, 1023]
+
+    first = next(evenly_located(_turns(known), _UNIT, np.array(known, dtype=np.float64)))
+
+    assert first.found.parameters == {"rope_theta": 10000.0}
+
+
+def test_one_row_of_a_known_position_says_the_rule() -> None:
+    found = evenly_located(_turns([100]), _UNIT, np.array([100.0]))
+
+    first = next(found)
+    assert first.found.parameters == {"rope_theta": 10000.0}
+    assert first.positions.tolist() == [100]
+
+
+@pytest.mark.parametrize(
+    "positions", [[4095], [0, 1, 2, 255, 1023, 4095], list(range(5, 200, 3)), [9, 3, 1000]]
+)
+def test_positions_of_scattered_rows_are_found(positions: list[int]) -> None:
+    first = next(scattered(_turns(positions), _UNIT))
+
+    assert first.found.parameters == {"rope_theta": 10000.0}
+    assert first.positions.tolist() == positions
+
+
+def test_noise_is_nowhere() -> None:
+    angles = np.random.default_rng(5).uniform(-3, 3, (40, 16))
+
+    assert not list(evenly_located(np.exp(1j * angles), _UNIT))
+    assert not list(scattered(np.exp(1j * angles), _UNIT))
+
+
+def _angles(positions: list[int]) -> Float64s:
+    angles: Float64s = np.angle(np.exp(1j * np.outer(positions, _OMEGA)))
+    return angles
+
+
+@pytest.mark.parametrize("position", [0, 1, -20, 4095, 131071, 5_000_000])
+@pytest.mark.parametrize("error", [1e-9, 1e-6, 1e-3])
+def test_a_position_is_found_however_far_out(position: int, error: float) -> None:
+    (found,) = positions_of(_angles([position]), _OMEGA, error)
+
+    assert found[0] == position
+
+
+def test_every_row_has_its_own() -> None:
+    found = positions_of(_angles([3, 77, 5]), _OMEGA, 1e-6)
+
+    assert [each[0] for each in found] == [3, 77, 5]
+
+
+def test_angles_of_no_position_have_none() -> None:
+    angles = np.random.default_rng(3).uniform(-3, 3, (1, 32))
+
+    (found,) = positions_of(angles, _OMEGA, 1e-6)
+
+    assert not len(found)
+
+
+def test_where_several_fit_those_near_zero_come_first() -> None:
+    (found,) = positions_of(np.array([0.0]), np.array([np.pi / 4]), 1e-6)
+
+    assert found[0] == 0
+    assert abs(int(found[1])) == 8
+
+
+def test_frequencies_of_zero_say_nothing() -> None:
+    (found,) = positions_of(np.zeros(2), np.zeros(2), 1e-6)
+
+    assert not len(found)
+
+
+@pytest.mark.parametrize("pack", [pack for pack in PACKS if pack != "angle"])
+def test_every_pack_is_read_as_itself(pack: str) -> None:
+    question = asked(f"/rope?head_dim=8&seq_len=5&start=2&pack={pack}")
+    expected = np.exp(1j * np.outer(np.arange(2, 7), 10.0 ** -np.arange(4.0)))
+
+    read = {each.pack: each.turns for each in packings(question, _UNIT)}
+
+    assert np.abs(read[pack] - expected).max() < 1e-6
+
+
+def test_what_repeats_its_channels_is_read_so_first() -> None:
+    first = next(packings(asked("/rope?head_dim=8&seq_len=5&pack=half_concat"), _UNIT))
+
+    assert first.turns.shape == (5, 4)
+
+
+def test_one_row_keeps_its_channels() -> None:
+    row = Sample.of(StoredTable(np.ones((1, 6), dtype=np.float32), FLOAT32))
+    column = Sample.of(StoredTable(np.ones((6, 1), dtype=np.float32), FLOAT32))
+
+    assert rows_of(row).shape == (1, 6)
+    assert rows_of(column).shape == (6, 1)
+
+
+def test_of_copies_the_first_is_picked() -> None:
+    rows = np.array([[1.0, 1.0, 2.0, 2.0]])
+
+    laid_out = dict(component_channels(rows, _UNIT))
+
+    assert laid_out.keys() == {"interleaved", "compact"}
+    assert pick(rows, laid_out["interleaved"]).tolist() == [[1.0, 2.0]]
+
+
+def _sample(dtype: DType, number: float = 1) -> Sample:
+    return Sample.of(StoredTable(np.full(2, number).astype(dtype.storage), dtype))
+
+
+def test_positions_are_spelled_as_shortly_as_possible() -> None:
+    assert positions_as_parameters(np.arange(5)) == {"seq_len": 5}
+    assert positions_as_parameters(np.arange(3, 8)) == {"start": 3, "seq_len": 5}
+    assert positions_as_parameters(np.array([0, 1, 2, 9])) == {"positions": "0:3,9"}
+
+
+def test_cosines_and_sines_are_rounded_by_half_a_step_below_1() -> None:
+    assert unit_of(_sample(FLOAT32)) == pytest.approx(2.0**-24)
+    assert unit_of(_sample(BFLOAT16)) == pytest.approx(2.0**-9)
+
+
+def test_positions_must_be_whole_and_rise_and_be_as_many_as_rows() -> None:
+    def fits(*positions: float) -> bool:
+        known = np.array(positions) if positions else None
+        return has_whole_positions(Question({"array": _sample(FLOAT32)}, positions=known), 2)
+
+    assert fits()
+    assert fits(3, 9)
+    assert not fits(3, 9.5)
+    assert not fits(9, 3)
+    assert not fits(1, 2, 3)
+
+
+def test_integers_zeros_and_infinities_are_no_waves() -> None:
+    assert is_of_numbers(_sample(FLOAT32))
+    assert not is_of_numbers(_sample(FLOAT32, 0))
+    assert not is_of_numbers(_sample(FLOAT32, np.inf))
+    assert not is_of_numbers(_sample(INT64))

@@ -1,0 +1,147 @@
+"""From frequencies to rules.
+
+Rules that keep fast frequencies and divide slow ones.
+
+YaRN among frequencies.
+"""
+
+import numpy as np
+import pytest
+
+from service.analysis.families.frequency_lists import Measured
+from service.analysis.families.scaling_rules import blended_rules, find_rules, yarn_rules
+from tests.analysis.rotary_tables import asked, measured, named, proposed
+
+
+def test_a_series_comes_before_a_list_of_factors() -> None:
+    found = named(find_rules(measured("/rope/frequencies?head_dim=64")))
+
+    assert found[0] == {"rope_theta": 10000.0}
+    assert not any("freq_factors" in each for each in found)
+
+
+@pytest.mark.parametrize("arithmetic", [np.float16, np.float32])
+def test_frequencies_rounded_to_a_narrow_type_keep_their_base(arithmetic: type) -> None:
+    exact = 10000.0 ** (-np.arange(16) / 16)
+    omega = exact.astype(arithmetic).astype(np.float64)
+
+    found = named(find_rules(Measured(omega, np.full(16, 1e-12), 1.0, 1e-9)))
+
+    assert {"rope_theta": 10000.0} in found
+
+
+def test_noise_follows_no_rule_but_itself() -> None:
+    omega = np.random.default_rng(1).uniform(0.001, 1, 16)
+
+    found = named(find_rules(Measured(omega, omega * 1e-7, 1.0, 1e-7)))
+
+    assert {name for each in found for name in each} <= {"rope_theta", "freq_factors", "inv_freq"}
+
+
+_LLAMA3 = "/rope/frequencies?head_dim=128&rope_type=llama3&rope_theta=500000&low_freq_factor=1"
+
+
+@pytest.mark.parametrize(("factor", "length"), [(8.0, 8192), (32.0, 8192), (4.0, 2048)])
+def test_llama3_is_found_with_its_factor_and_length(factor: float, length: int) -> None:
+    url = f"{_LLAMA3}&high_freq_factor=4&factor={factor}&original_max_position_embeddings={length}"
+
+    found = named(blended_rules(measured(url)))
+
+    assert {
+        "rope_type": "llama3",
+        "rope_theta": 500000.0,
+        "factor": factor,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0,
+        "original_max_position_embeddings": length,
+    } in found
+
+
+def test_another_high_freq_factor_is_found() -> None:
+    url = f"{_LLAMA3}&high_freq_factor=8&factor=8&original_max_position_embeddings=8192"
+
+    found = named(blended_rules(measured(url, 1e-9)))
+
+    wanted = [each for each in found if each.get("high_freq_factor") == 8.0]
+    assert wanted[0]["original_max_position_embeddings"] == 8192
+
+
+def test_yarn_is_found_with_the_base_of_its_fast_frequencies() -> None:
+    url = (
+        "/rope/frequencies?head_dim=64&rope_type=yarn&factor=4&rope_theta=1e6"
+        "&original_max_position_embeddings=32768"
+    )
+
+    found = named(blended_rules(measured(url, scale=None)))
+
+    assert (found[0]["rope_type"], found[0]["rope_theta"]) == ("yarn", 1e6)
+
+
+def test_one_frequency_is_no_blend() -> None:
+    assert not named(blended_rules(measured("/rope/frequencies?head_dim=2")))
+
+
+def test_a_length_is_a_power_of_two_where_the_frequencies_leave_room() -> None:
+    url = "/rope?head_dim=64&rope_type=llama3&rope_theta=500000&factor=8&low_freq_factor=1"
+    url += "&high_freq_factor=4&original_max_position_embeddings=8192&dtype=float16&seq_len=64"
+
+    first = proposed(asked(url))[0].call.parameters
+
+    assert first["original_max_position_embeddings"] == 8192
+
+
+_YARN = "/rope/frequencies?head_dim=128&rope_type=yarn&original_max_position_embeddings="
+_ATTENTION_OF_16 = 1.2772588722239781
+
+
+def test_factor_and_length_are_found() -> None:
+    found = named(yarn_rules(measured(f"{_YARN}4096&factor=16", scale=None), 10000.0))
+
+    assert found[0] == {
+        "rope_type": "yarn",
+        "rope_theta": 10000.0,
+        "factor": 16.0,
+        "original_max_position_embeddings": 4096,
+    }
+
+
+def test_an_attention_factor_of_its_own_is_left_out() -> None:
+    found = named(yarn_rules(measured(f"{_YARN}4096&factor=16", scale=_ATTENTION_OF_16), 10000.0))
+
+    assert found
+    assert "attention_factor" not in found[0]
+
+
+def test_another_attention_factor_is_said() -> None:
+    found = named(yarn_rules(measured(f"{_YARN}4096&factor=16", scale=1.5), 10000.0))
+
+    assert found[0]["attention_factor"] == 1.5
+
+
+def test_the_published_attention_factors_are_said_by_their_mscales() -> None:
+    scale = (0.1 * 0.707 * 3.6888794541139363 + 1) / (0.1 * 3.6888794541139363 + 1)
+
+    found = named(yarn_rules(measured(f"{_YARN}4096&factor=40", scale=scale), 10000.0))
+
+    assert (found[0]["mscale"], found[0]["mscale_all_dim"]) == (0.707, 1.0)
+
+
+def test_a_range_that_is_not_rounded_is_found() -> None:
+    url = f"{_YARN}4096&factor=32&rope_theta=150000&truncate=false"
+
+    found = named(yarn_rules(measured(url, scale=None), 150000.0))
+
+    assert any(
+        not each.get("truncate", True) and each["original_max_position_embeddings"] == 4096
+        for each in found
+    )
+
+
+def test_other_betas_are_found_where_the_usual_ones_do_not_hold() -> None:
+    found = named(yarn_rules(measured(f"{_YARN}4096&factor=8&beta_fast=8", scale=None), 10000.0))
+
+    assert "beta_fast" in found[0]
+
+
+def test_frequencies_of_one_series_are_no_yarn() -> None:
+    assert not named(yarn_rules(measured("/rope/frequencies?head_dim=64", scale=None), 10000.0))

@@ -1,0 +1,347 @@
+""" """
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from service.analysis.array import Question, Turning
+from service.analysis.families.sinusoid_tables import (
+    propose_operators,
+    propose_relative,
+    propose_similarity,
+    propose_sinusoids,
+    propose_timesteps,
+)
+from service.encodings.absolute.conventions import CONVENTIONS
+from service.numerics.phase import Float64s
+from service.numerics.tables import ParameterValue
+from service.routes.table_urls import url_of
+from tests.analysis.sinusoid_tables import (
+    equal_urls,
+    proposed,
+    sample_from,
+    sample_of,
+    values_of,
+)
+from tests.parity.golden import Array, Case, golden_folder, read_cases
+
+FAMILIES = {
+    "keras_hub_sine",
+    "positional_encodings_1d",
+    "diffusers_timestep",
+    "diffusers_sincos_1d",
+    "hf_fairseq_sinusoid",
+    "hf_marian_sinusoid",
+    "hf_xlm_sinusoid",
+    "hf_whisper_sinusoid",
+    "t2t_timing_signal_1d",
+    "xlnet_relative",
+    "transformer_xl",
+    "conformer_relpos",
+}
+CASES = [
+    (case, name)
+    for case in read_cases(golden_folder())
+    if case.family in FAMILIES
+    for name in sorted(case.outputs.keys() & {"out", "weights"})
+]
+
+
+def one_of_batch(case: Case, name: str) -> Array:
+    """Take one of the equal parts of a batch, or a part for each direction."""
+    array = case.outputs[name]
+    if case.family == "xlnet_relative":
+        return array[:, ::2] if case.params["bi_data"] else array[:, :1]
+    return array[:1] if array.ndim == 3 else array
+
+
+@pytest.mark.parametrize(("case", "name"), CASES, ids=lambda value: getattr(value, "id", value))
+def test_tables_of_libraries_are_among_what_is_proposed_first(case: Case, name: str) -> None:
+    sample = sample_from(one_of_batch(case, name))
+
+    missed = [
+        np.abs(values_of(proposal).reshape(sample.values.shape) - sample.values).max()
+        for proposal in proposed(sample)[:4]
+    ]
+
+    assert min(missed) <= case.atol[name]
+
+
+SIZES = ((8, 4, 0), (64, 50, 7), (13, 16, 1), (128, 1, 5), (64, 300, -3))
+DTYPES = ("float64", "float32", "float16", "bfloat16")
+MATRIX = [
+    (name, dtype, *SIZES[(number + other) % len(SIZES)])
+    for (number, (name, dtype)), other in product(enumerate(product(CONVENTIONS, DTYPES)), (0, 2))
+    if name != "perceiver"
+    and (SIZES[(number + other) % len(SIZES)][0] % 2 == 0 or CONVENTIONS[name].odd != "refused")
+]
+
+
+@pytest.mark.parametrize(("name", "dtype", "d_model", "rows", "start"), MATRIX)
+def test_every_convention_is_named_in_every_type_at_several_sizes(
+    name: str, dtype: str, d_model: int, rows: int, start: int
+) -> None:
+    sample = sample_of(
+        "encoding", convention=name, dtype=dtype, d_model=d_model, seq_len=rows, start=start
+    )
+
+    assert any((values_of(proposal) == sample.values).all() for proposal in proposed(sample)[:8])
+
+
+@pytest.mark.parametrize(
+    ("parameters", "url"),
+    [
+        ({"seq_len": 4, "d_model": 4, "base": 100.0}, "/encoding?seq_len=4&d_model=4&base=100"),
+        ({"seq_len": 50, "d_model": 512}, "/encoding?seq_len=50&d_model=512"),
+        (
+            {"positions": "0:60:2", "d_model": 32, "dtype": "bfloat16"},
+            "/encoding?positions=0:59:2&d_model=32&dtype=bfloat16",
+        ),
+        (
+            {"positions": "0.5,1.75,300", "d_model": 32},
+            "/encoding?positions=0.5,1.75,300&d_model=32",
+        ),
+        (
+            {"start": 2**20, "seq_len": 8, "d_model": 64, "dtype": "float64"},
+            "/encoding?seq_len=8&start=1048576&d_model=64&dtype=float64",
+        ),
+        (
+            {"seq_len": 8, "d_model": 16, "convention": "fairseq", "padding_idx": 3},
+            "/encoding?seq_len=8&d_model=16&convention=fairseq&padding_idx=3",
+        ),
+    ],
+)
+def test_the_plainest_call_comes_first(parameters: dict[str, ParameterValue], url: str) -> None:
+    assert equal_urls(sample_of("encoding", **parameters))[0] == url
+
+
+def test_conventions_with_equal_numbers_are_all_proposed() -> None:
+    sample = sample_of("encoding", seq_len=20, d_model=16, layout="concatenated")
+
+    conventions = {
+        proposal.call.parameters.get("convention", "vaswani")
+        for proposal in proposed(sample)
+        if proposal.call.resource == "encoding"
+    }
+
+    assert conventions >= {"vaswani", "marian", "mae", "diffusers", "transformer-xl"}
+
+
+def test_columns_of_positions_are_told_from_rows() -> None:
+    turned = sample_from(sample_of("encoding", seq_len=20, d_model=6).reals().T)
+
+    first = proposed(turned)[0]
+
+    assert (first.is_transposed, first.call.parameters["d_model"]) == (True, 6)
+    assert values_of(first) == pytest.approx(turned.reals(), abs=1e-6)
+
+
+@pytest.mark.parametrize("name", ["vaswani", "m2m100", "mlx", "tensor2tensor"])
+def test_angles_are_those_that_the_table_is_made_of(name: str) -> None:
+    sample = sample_of("encoding", seq_len=9, d_model=8, convention=name, dtype="float64")
+
+    first = proposed(sample)[0]
+
+    assert first.turning is not None
+    assert evaluated(first.turning) == pytest.approx(sample.reals(), abs=1e-14)
+
+
+def evaluated(turning: Turning) -> Float64s:
+    (channels,) = turning.channels.values()
+    angles = turning.coordinates[:, list(turning.axis)] * turning.omega
+    frequency, is_sine = channels.indices()
+    both = np.where(is_sine, np.sin(angles[:, frequency]), np.cos(angles[:, frequency]))
+    return turning.scale * both
+
+
+def test_a_hint_chooses_between_widths_with_equal_channels() -> None:
+    sample = sample_of("encoding", seq_len=9, d_model=15, convention="tf-models", base=100.0)
+
+    urls = [url_of(proposal.call) for proposal in proposed(sample, d_model=15)]
+
+    assert "/encoding?seq_len=9&d_model=15&convention=tf-models&base=100" in urls
+
+
+@pytest.mark.parametrize("d_model", [8, 64, 512])
+def test_the_slip_of_tutorials_is_no_convention(d_model: int) -> None:
+    channel = np.arange(d_model)
+    exponent = (channel - channel % 2 + channel % 2 * 1.0) / d_model
+    angles = np.arange(50.0)[:, np.newaxis] * 10000.0**-exponent
+    slipped = np.where(channel % 2, np.cos(angles), np.sin(angles))
+
+    assert proposed(sample_from(slipped)) == []
+
+
+def test_noise_and_constants_are_nothing() -> None:
+    noise = np.random.default_rng(3).normal(size=(32, 16))
+
+    assert proposed(sample_from(noise)) == []
+    assert proposed(sample_from(np.ones((8, 8)))) == []
+    assert proposed(sample_from(np.zeros((8, 8)))) == []
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", [name for name in CONVENTIONS if name != "perceiver"])
+def test_four_channels_are_named_where_positions_are_told(name: str, dtype: str) -> None:
+    sample = sample_of(
+        "encoding", convention=name, dtype=dtype, d_model=4, positions="3,4,5,9,20:60:3,100"
+    )
+    told = np.array([3.0, 4, 5, 9, *range(20, 60, 3), 100])
+
+    found = propose_sinusoids(Question({"array": sample}, positions=told))
+
+    assert any((values_of(proposal) == sample.values).all() for proposal in list(found)[:8])
+
+
+@pytest.mark.parametrize("row", [0, 1, 20, 39])
+@pytest.mark.parametrize("start", [0, 7, 100000])
+def test_one_wrong_row_hides_no_table(start: int, row: int) -> None:
+    sample = sample_of("encoding", d_model=64, seq_len=40, start=start)
+    values = sample.reals().copy()
+    values[row] = np.linspace(-0.9, 0.7, 64)
+
+    found = proposed(sample_from(values.astype(np.float32)))[:2]
+
+    assert any((values_of(proposal) == sample.values).all() for proposal in found)
+
+
+@pytest.mark.parametrize(
+    ("resource", "parameters"),
+    [
+        ("transformer-xl", {"d_model": 16, "key_len": 12}),
+        ("transformer-xl", {"d_model": 10, "key_len": 300, "clamp_len": 200}),
+        ("transformer-xl", {"d_model": 15, "key_len": 40, "base": 100.0}),
+        ("xlnet", {"d_model": 16, "key_len": 8, "query_len": 5}),
+        ("xlnet", {"d_model": 12, "key_len": 7, "attn_type": "uni"}),
+        ("xlnet", {"d_model": 8, "key_len": 9, "query_len": 3, "clamp_len": 2}),
+        ("xlnet", {"d_model": 8, "key_len": 9, "query_len": 3, "bi_data": True}),
+        ("conformer", {"d_model": 16, "seq_len": 7}),
+        ("conformer", {"d_model": 64, "seq_len": 200, "dtype": "float64"}),
+    ],
+)
+def test_rows_that_descend_are_named_by_where_they_end(
+    resource: str, parameters: dict[str, ParameterValue]
+) -> None:
+    sample = sample_of(f"relative/{resource}", **parameters)
+
+    found = list(propose_relative(Question({"array": sample})))
+
+    calls = [(proposal.call.resource, dict(proposal.call.parameters)) for proposal in found]
+    assert (f"relative/{resource}", parameters) in calls
+    assert "rows descend" in " ".join(found[0].support)
+
+
+@pytest.mark.parametrize("layout", ["interleaved", "concatenated"])
+def test_rows_that_ascend_are_no_distances(layout: str) -> None:
+    sample = sample_of("encoding", seq_len=20, d_model=16, layout=layout)
+
+    found = propose_relative(Question({"array": sample}))
+
+    assert [url_of(proposal.call) for proposal in found] == []
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("layout", ["interleaved", "concatenated"])
+@pytest.mark.parametrize(
+    ("d_model", "offset", "base"),
+    [(4, 1, 100.0), (64, 3, 10000.0), (64, -17, 500.0), (2, 2, 10000.0), (8, 0, 10000.0)],
+)
+def test_an_operator_gives_its_offset(
+    d_model: int, offset: int, base: float, layout: str, dtype: str
+) -> None:
+    sample = sample_of(
+        "relative", d_model=d_model, offset=offset, base=base, layout=layout, dtype=dtype
+    )
+
+    found = list(propose_operators(Question({"array": sample})))
+
+    assert any((values_of(proposal) == sample.values).all() for proposal in found)
+    assert offset in [proposal.call.parameters["offset"] for proposal in found]
+
+
+def test_operators_in_a_stack_give_their_offsets() -> None:
+    sample = sample_of("relative", d_model=16, offsets="-3:4,100")
+
+    first, *_ = propose_operators(Question({"array": sample}))
+
+    assert url_of(first.call) == "/relative?d_model=16&offsets=-3:4,100"
+    assert "8 planes of a sine and a cosine, and nothing else" in first.support[0]
+
+
+def test_a_matrix_with_something_else_in_it_is_no_operator() -> None:
+    matrix = sample_of("relative", d_model=16, offset=3).reals()
+    matrix[2, 9] = 0.1
+
+    assert not list(propose_operators(Question({"array": sample_from(matrix)})))
+    assert not list(propose_operators(Question({"array": sample_from(np.ones((4, 4)))})))
+
+
+@pytest.mark.parametrize(
+    ("offsets", "base", "dtype"),
+    [
+        ("0:50", 10000.0, "float64"),
+        ("-20:21", 500000.0, "float32"),
+        ("-20:21", 10000.0, "bfloat16"),
+    ],
+)
+@pytest.mark.parametrize("d_model", [4, 64, 512])
+def test_similarities_give_channels_and_base(
+    d_model: int, offsets: str, base: float, dtype: str
+) -> None:
+    sample = sample_of(
+        "relative/similarity", d_model=d_model, offsets=offsets, base=base, dtype=dtype
+    )
+
+    found = list(propose_similarity(Question({"array": sample})))
+
+    assert any((values_of(proposal) == sample.values).all() for proposal in found)
+
+
+def test_numbers_that_are_no_sums_of_cosines_are_no_similarity() -> None:
+    assert not list(propose_similarity(Question({"array": sample_from(np.arange(9.0))})))
+    assert not list(propose_similarity(Question({"array": sample_from(2.0 ** -np.arange(8.0))})))
+
+
+def test_numbers_beyond_any_width_are_looked_at_no_further() -> None:
+    huge = np.array([1e200, 5e199, 1e199])
+
+    assert not list(propose_similarity(Question({"array": sample_from(huge)})))
+
+
+TIMES = "0,1,2.5,250,999"
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"timesteps": TIMES, "d_model": 32},
+        {"timesteps": TIMES, "d_model": 32, "flip_sin_to_cos": True, "downscale_freq_shift": 0.0},
+        {"timesteps": "3,7.25,42", "d_model": 15, "max_period": 1000.0},
+        {"timesteps": TIMES, "d_model": 32, "downscale_freq_shift": 0.5},
+        {"num_timesteps": 1000, "d_model": 64},
+    ],
+)
+def test_timesteps_are_read_off_their_angles(parameters: dict[str, ParameterValue]) -> None:
+    sample = sample_of("encoding/timesteps", **parameters)
+
+    found = list(propose_timesteps(Question({"array": sample})))
+
+    assert parameters in [dict(proposal.call.parameters) for proposal in found]
+    assert "their products alone" in " ".join(found[0].support)
+
+
+def test_times_that_are_known_give_the_scale() -> None:
+    sample = sample_of("encoding/timesteps", timesteps="0.001,0.25,1", scale=1000.0, d_model=24)
+    times = np.array([0.001, 0.25, 1])
+
+    first, *_ = propose_timesteps(Question({"array": sample}, positions=times))
+
+    assert url_of(first.call) == "/encoding/timesteps?timesteps=0.001,0.25,1&scale=1000&d_model=24"
+    assert values_of(first) == pytest.approx(sample.reals(), abs=0)
+
+
+def test_sines_between_cosines_are_no_timesteps() -> None:
+    sample = sample_of("encoding", seq_len=20, d_model=16)
+
+    assert not list(propose_timesteps(Question({"array": sample})))

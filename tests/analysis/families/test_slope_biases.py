@@ -1,0 +1,241 @@
+""" """
+
+import numpy as np
+import pytest
+
+from service.analysis.families.slope_biases import (
+    Form,
+    Multiples,
+    alibi,
+    forms,
+    lone_slope,
+    slope_rules,
+    slopes,
+)
+from service.numerics.dtypes import REAL_DTYPES, largest
+from tests.analysis.asked_arrays import agreeing, proposed, question_of, served
+
+SHARES = {"float32": 2.0**-22, "float64": 2.0**-50, "float16": 2.0**-10, "bfloat16": 2.0**-7}
+PLACES = [
+    "query_len=5",
+    "query_len=64",
+    "query_len=4&key_len=9",
+    "query_len=3&query_start=6&key_len=9",
+    "query_len=1&query_start=20&key_len=21",
+    "query_len=5&key_start=30&key_len=8",
+    "query_positions=3,7,19&key_len=40",
+    "query_positions=3,7&key_positions=0,1,5,7,20",
+    "query_len=40&masked=true",
+    "query_len=40&head=1",
+    "query_len=40&head=1&masked=true",
+    "query_len=4&total_heads=40",
+]
+
+
+@pytest.mark.parametrize("dtype", SHARES)
+@pytest.mark.parametrize("heads", ["2", "8", "12", "32&alibi_bias_max=16"])
+@pytest.mark.parametrize("form", ["convention=original", "convention=paper", "form=symmetric"])
+@pytest.mark.parametrize("places", PLACES)
+def test_biases_of_queries_and_keys_are_found(
+    dtype: str, heads: str, form: str, places: str
+) -> None:
+    question = served(f"/relative/alibi?num_heads={heads}&{form}&{places}&dtype={dtype}")
+
+    proposals = proposed(question, [alibi])
+
+    assert agreeing(question, proposals[:4], SHARES[dtype])
+
+
+@pytest.mark.parametrize("dtype", SHARES)
+@pytest.mark.parametrize("convention", ["bloom", "mpt"])
+@pytest.mark.parametrize("keys", ["key_len=5", "key_len=300", "key_len=40&head=1"])
+def test_biases_of_keys_are_found(dtype: str, convention: str, keys: str) -> None:
+    url = f"/relative/alibi?num_heads=12&convention={convention}&{keys}&dtype={dtype}"
+    question = served(url)
+
+    proposals = proposed(question, [alibi])
+
+    form = {"bloom": "key", "mpt": "last-key"}[convention]
+    assert proposals[0].call.parameters["form"] == form
+    assert agreeing(question, proposals[:1], SHARES[dtype])
+
+
+def test_the_last_row_of_a_decoder_is_of_every_form_that_gives_it() -> None:
+    question = served("/relative/alibi?num_heads=8&query_start=20&query_len=1&key_len=21")
+
+    calls = agreeing(question, proposed(question, [alibi]), 0)
+
+    forms = {call.parameters.get("form", "linear") for call in calls}
+    assert forms == {"linear", "symmetric", "last-key"}
+
+
+def test_the_least_number_of_the_type_hides_keys_as_well() -> None:
+    values = served("/relative/alibi?num_heads=8&query_len=6&masked=true").sample.reals()
+    least = -largest(REAL_DTYPES["float32"])
+    question = question_of(np.where(np.isinf(values), least, values).astype(np.float32))
+
+    assert proposed(question, [alibi])[0].call.parameters["masked"] is True
+
+
+def test_with_one_wrong_row_the_others_say_what_is_nearest() -> None:
+    values = served("/relative/alibi?num_heads=8&query_len=30").sample.reals().copy()
+    values[:, 17] = np.arange(30)[::-1]
+    question = question_of(values)
+
+    proposals = proposed(question, [alibi])
+
+    assert proposals[0].call.parameters == {"num_heads": 8, "query_len": 30, "dtype": "float64"}
+    assert not agreeing(question, proposals, 0)
+
+
+def test_a_ramp_of_another_slope_is_no_bias() -> None:
+    ramp = 0.3 * np.arange(12)
+
+    assert not proposed(question_of(ramp), [alibi])
+    assert not proposed(question_of(np.stack([ramp, 2 * ramp, 5 * ramp])), [alibi])
+
+
+def of_numbers(numbers: np.ndarray, hidden: np.ndarray | None = None) -> list[Form]:
+    is_hidden = np.zeros(numbers.shape, dtype=np.bool_) if hidden is None else hidden
+    return list(forms(Multiples(numbers.astype(np.float64), is_hidden, 2.0**-22)))
+
+
+def distances(queries: list[int], keys: list[int]) -> np.ndarray:
+    return np.subtract.outer(keys, queries).T
+
+
+def test_signed_distances_are_linear() -> None:
+    (form,) = of_numbers(distances([3, 4, 5], list(range(8))))
+
+    assert form.parameters == {"query_start": 3, "query_len": 3, "key_len": 8}
+
+
+def test_lengths_below_zero_are_symmetric() -> None:
+    (form,) = of_numbers(-np.abs(distances([0, 1, 2], list(range(3)))))
+
+    assert form.parameters == {"form": "symmetric", "query_len": 3}
+
+
+@pytest.mark.parametrize("form", ["linear", "symmetric"])
+def test_queries_and_keys_with_gaps_are_listed(form: str) -> None:
+    signed = distances([3, 7], [0, 1, 5, 7, 20])
+
+    (found,) = of_numbers(signed if form == "linear" else -np.abs(signed))
+
+    assert found.parameters.get("form", "linear") == form
+    assert found.parameters["query_positions"] == "3,7"
+    assert found.parameters["key_positions"] == "0,1,5,7,20"
+
+
+def test_hidden_keys_leave_both_forms() -> None:
+    signed = distances(list(range(5)), list(range(5)))
+
+    found = of_numbers(np.where(signed > 0, 0, signed), signed > 0)
+
+    assert [form.parameters for form in found] == [
+        {"masked": True, "query_len": 5},
+        {"form": "symmetric", "masked": True, "query_len": 5},
+    ]
+
+
+def test_keys_hidden_elsewhere_are_no_mask() -> None:
+    signed = distances(list(range(5)), list(range(5)))
+    hidden = signed > 0
+    hidden[4, 0] = True
+
+    assert not of_numbers(np.where(hidden, 0, signed), hidden)
+
+
+def test_one_row_up_to_0_ends_with_the_last_key() -> None:
+    found = of_numbers(np.arange(-4, 1)[np.newaxis])
+
+    assert [form.parameters for form in found] == [
+        {"form": "last-key", "key_len": 5},
+        {"query_start": 4, "query_len": 1, "key_len": 5},
+        {"form": "symmetric", "query_start": 4, "query_len": 1, "key_len": 5},
+    ]
+
+
+def test_one_row_from_0_on_numbers_the_keys() -> None:
+    found = of_numbers(np.arange(5)[np.newaxis])
+
+    assert found[0].parameters == {"form": "key", "key_len": 5}
+
+
+def test_numbers_far_from_integers_are_of_no_form() -> None:
+    assert not of_numbers(np.random.default_rng(0).normal(size=(4, 4)))
+
+
+@pytest.mark.parametrize("dtype", SHARES)
+@pytest.mark.parametrize("convention", ["original", "paper"])
+@pytest.mark.parametrize("heads", [1, 2, 3, 8, 12, 16, 20, 32, 40, 112])
+@pytest.mark.parametrize("bias_max", ["8", "16"])
+def test_slopes_are_found_by_where_their_series_ends(
+    dtype: str, convention: str, heads: int, bias_max: str
+) -> None:
+    url = f"/relative/alibi/slopes?num_heads={heads}&alibi_bias_max={bias_max}"
+    question = served(f"{url}&convention={convention}&dtype={dtype}")
+
+    proposals = proposed(question, [slopes])
+
+    assert agreeing(question, proposals, SHARES[dtype])
+
+
+@pytest.mark.parametrize(("heads", "count"), [(8, 2), (64, 2), (12, 1), (40, 1)])
+def test_both_conventions_are_named_where_they_are_the_same(heads: int, count: int) -> None:
+    question = served(f"/relative/alibi/slopes?num_heads={heads}")
+
+    calls = agreeing(question, proposed(question, [slopes]), 2.0**-22)
+
+    assert len(calls) == count
+    assert "convention" not in calls[0].parameters
+
+
+def test_an_odd_end_of_many_slopes_is_measured() -> None:
+    question = served("/relative/alibi/slopes?num_heads=12&alibi_bias_max=6.125")
+
+    (proposal, *_) = proposed(question, [slopes])
+
+    assert proposal.call.parameters["alibi_bias_max"] == 6.125
+
+
+def test_one_number_is_a_slope_only_where_its_series_is_plain() -> None:
+    assert not proposed(question_of(np.array([0.123])), [slopes])
+    assert not proposed(question_of(np.array([2.0])), [slopes])
+
+
+def test_frequencies_that_start_at_1_are_no_slopes() -> None:
+    frequencies = 10000.0 ** (-np.arange(64) / 64)
+
+    assert not proposed(question_of(frequencies), [slopes])
+
+
+def test_slopes_are_known_by_their_ratios_alone() -> None:
+    values = 7 * np.exp2(-np.arange(1.0, 9.0))
+
+    rules = list(slope_rules(values, 2.0**-22, is_absolute=False))
+
+    assert [(rule.convention, rule.bias_max) for rule in rules] == [("original", 8), ("paper", 8)]
+
+
+@pytest.mark.parametrize(
+    ("slope", "heads", "head", "bias_max"),
+    [(0.5, 8, 0, 8), (2.0**-8, 1, 0, 8), (2.0**-2.5, 16, 4, 8), (2.0**-16, 1, 0, 16)],
+)
+def test_a_head_alone_is_one_of_the_fewest(
+    slope: float, heads: int, head: int, bias_max: float
+) -> None:
+    ((rule, place),) = lone_slope(slope, 2.0**-22)
+
+    assert (rule.count, rule.bias_max, place) == (heads, bias_max, head)
+
+
+def test_a_head_of_the_paper_has_as_many_as_its_exponent_says() -> None:
+    ((rule, place),) = lone_slope(2.0 ** (-8 * 2 / 12), 2.0**-22)
+
+    assert (rule.convention, rule.count, place) == ("paper", 6, 0)
+
+
+@pytest.mark.parametrize("slope", [0.0, 1.0, 3.0, 0.123])
+def test_other_slopes_are_of_no_head(slope: float) -> None:
+    assert not list(lone_slope(slope, 2.0**-22))

@@ -1,0 +1,93 @@
+""" """
+
+import pytest
+
+from service.analysis.array import Question
+from service.analysis.families.wavelength_lists import propose_bands, propose_frequencies
+from service.numerics.tables import ParameterValue
+from tests.analysis.sinusoid_tables import sample_from, sample_of, values_of
+
+
+@pytest.mark.parametrize("part", ["frequency", "wavelength"])
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"d_model": 64},
+        {"d_model": 4, "base": 100.0},
+        {"d_model": 64, "convention": "fairseq"},
+        {"d_model": 32, "convention": "mlx", "min_freq": 0.003, "full_turns": True},
+        {
+            "d_model": 32,
+            "convention": "tensor2tensor",
+            "min_timescale": 2.0,
+            "max_timescale": 500.0,
+        },
+        {"d_model": 65, "convention": "perceiver", "max_resolution": 224},
+    ],
+)
+def test_a_list_is_named_by_what_makes_it(part: str, parameters: dict[str, ParameterValue]) -> None:
+    sample = sample_of("encoding/frequencies", **parameters, part=part)
+
+    found = [dict(each.call.parameters) for each in propose_frequencies(Question({"a": sample}))]
+
+    assert {**parameters, "part": part} in found
+
+
+def test_numbers_that_are_no_series_are_no_frequencies() -> None:
+    numbers = sample_of("encoding/frequencies", d_model=32, part="frequency").reals()
+    numbers[5] *= 1.01
+
+    assert not list(propose_frequencies(Question({"a": sample_from(numbers)})))
+    assert not list(propose_frequencies(Question({"a": sample_from(-numbers)})))
+
+
+def test_even_widths_of_all_conventions_come_before_odd_ones() -> None:
+    sample = sample_of("encoding/frequencies", d_model=64, convention="whisper", part="frequency")
+
+    found = [each.call.parameters for each in propose_frequencies(Question({"a": sample}))]
+    widths = [each["d_model"] for each in found]
+
+    assert widths == sorted(widths)
+    assert "whisper" in {each.get("convention") for each in found if each["d_model"] == 64}
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16"])
+@pytest.mark.parametrize(("rows", "resolution"), [(12, 64), (50, 50), (200, 224), (300, 101)])
+@pytest.mark.parametrize(
+    ("concat_pos", "sine_only", "d_model"),
+    [(True, False, 33), (False, False, 32), (False, True, 7), (True, True, 8)],
+)
+def test_bands_are_found_by_the_last_of_them(
+    rows: int, resolution: int, dtype: str, d_model: int, *, concat_pos: bool, sine_only: bool
+) -> None:
+    sample = sample_of(
+        "encoding",
+        seq_len=rows,
+        d_model=d_model,
+        convention="perceiver",
+        max_resolution=resolution,
+        concat_pos=concat_pos,
+        sine_only=sine_only,
+        dtype=dtype,
+    )
+
+    found = list(propose_bands(Question({"array": sample})))
+
+    assert any((values_of(proposal) == sample.reals()).all() for proposal in found)
+
+
+def test_sinusoids_of_positions_are_no_bands() -> None:
+    sample = sample_of("encoding", seq_len=50, d_model=32, layout="concatenated")
+
+    assert not list(propose_bands(Question({"array": sample})))
+
+
+@pytest.mark.parametrize("resolution", [8, 224, 512])
+def test_usual_resolutions_of_the_same_numbers_are_all_named(resolution: int) -> None:
+    sample = sample_of(
+        "encoding", seq_len=4, d_model=15, convention="perceiver", max_resolution=resolution
+    )
+
+    found = [each.call.parameters for each in propose_bands(Question({"array": sample}))]
+
+    assert [each["max_resolution"] for each in found] == [8, 224, 512]

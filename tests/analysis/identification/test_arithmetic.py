@@ -1,0 +1,261 @@
+"""The arithmetics that numbers are computed in, by name and by exactness.
+
+What engines make of angles, done again.
+
+Which emulations an array is held to.
+
+The frequencies that an engine used, read off its table.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from service.analysis.identification.arithmetic import (
+    EXACT,
+    FLOAT32_ARITHMETIC,
+    FLOAT32_STEPS,
+    FLOAT64_ARITHMETIC,
+    REPEATED,
+    Emulation,
+    Repeated,
+    exact_emulation,
+    fitted_frequencies,
+    float32_emulations,
+    loosest_float32,
+    misfit_by_frequency,
+    narrow_angles,
+    narrow_emulations,
+    narrow_frequencies,
+    narrow_positions,
+    narrow_throughout,
+    plainest,
+    rounded,
+)
+from service.numerics import dtypes
+from service.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, DType
+from tests.analysis.engines import (
+    by_exponentials,
+    by_multiplication,
+    in_float32,
+    in_float64,
+    laid_out,
+    turning,
+)
+
+
+def test_each_arithmetic_ranks_behind_those_that_are_more_exact() -> None:
+    ranked = [EXACT, FLOAT64_ARITHMETIC, FLOAT32_ARITHMETIC, REPEATED, FLOAT32_STEPS]
+    narrow = [narrow_positions, narrow_frequencies, narrow_angles, narrow_throughout]
+    ranks = [each.rank for each in [*ranked, *(make("bfloat16") for make in narrow)]]
+
+    assert ranks == sorted(set(ranks))
+
+
+def test_a_narrow_arithmetic_says_what_is_rounded_to_which_type() -> None:
+    assert narrow_positions("float16").name == "float16 positions"
+    assert "float16" in narrow_positions("float16").description
+
+
+def test_the_most_exact_that_explains_numbers_is_named_first() -> None:
+    assert plainest((FLOAT32_ARITHMETIC, EXACT, FLOAT64_ARITHMETIC)) == (
+        EXACT,
+        FLOAT64_ARITHMETIC,
+        FLOAT32_ARITHMETIC,
+    )
+
+
+def test_bounds_that_whatever_is_more_exact_is_within_are_named_only_alone() -> None:
+    assert plainest((FLOAT32_STEPS, FLOAT32_ARITHMETIC)) == (FLOAT32_ARITHMETIC,)
+    assert plainest((FLOAT32_STEPS,)) == (FLOAT32_STEPS,)
+
+
+ROWS = np.arange(2048)
+
+
+def test_rounding_to_no_type_leaves_numbers_alone() -> None:
+    numbers = np.array([1 / 3, 1e300])
+
+    assert rounded(numbers, None) is numbers
+
+
+def test_numbers_are_rounded_as_the_type_would_hold_them() -> None:
+    numbers = np.array([257.0, 258.0, 1 / 3])
+
+    assert (rounded(numbers, dtypes.BFLOAT16) == [256, 258, 0.333984375]).all()
+
+
+def test_float32_products_are_those_of_an_engine_with_its_frequencies() -> None:
+    exponents = np.arange(0, 64, 2, dtype=np.float32) / np.float32(64)
+    omega = (np.float32(1) / np.float32(10000) ** exponents).astype(np.float64)
+    exact = turning(2048, 64)
+    emulation = Emulation(
+        FLOAT32_ARITHMETIC, exact, omega, dtypes.FLOAT32, dtypes.FLOAT32, floor=2.0**-23
+    )
+    values, allowed = emulation.predict(ROWS)["x"]
+
+    assert (np.abs(values - in_float32(2048, 64)) <= allowed).all()
+    assert np.abs(laid_out(ROWS[:, None] * exact.omega) - values).max() > 100 * allowed.max()
+
+
+def test_rounded_positions_stand_still_where_the_type_cannot_count() -> None:
+    arithmetic = narrow_positions("bfloat16")
+    exact = turning(2048, 8)
+    emulation = Emulation(arithmetic, exact, exact.omega, dtypes.BFLOAT16)
+    values, _ = emulation.predict(np.array([256, 257, 258]))["x"]
+
+    assert (values[0] == values[1]).all()
+    assert (values[1] != values[2]).any()
+
+
+def test_repeated_multiplication_is_that_of_an_engine() -> None:
+    exact = turning(2048, 64)
+    ratio = float(np.float32(10000) ** np.float32(-2 / 64))
+    emulation = Repeated(REPEATED, exact, exact.omega, floor=2.0**-23, ratio=ratio)
+    values, allowed = emulation.predict(ROWS)["x"]
+
+    assert (np.abs(values - by_multiplication(2048, 64)) <= allowed).all()
+
+
+def test_no_angle_may_be_anything() -> None:
+    exact = turning(2048, 8)
+    emulation = Emulation(FLOAT32_ARITHMETIC, exact, exact.omega, share=1.0)
+    _, allowed = emulation.predict(ROWS)["x"]
+
+    assert allowed.max() < 0.2
+
+
+EMULATION_CANDIDATES_ROWS = np.arange(300)
+
+
+def names_of(dtype: DType, rows: int = 300) -> list[str]:
+    exact, have = turning(rows, 16), {"x": in_float32(rows, 16)}
+    emulations = narrow_emulations(exact, np.arange(rows), have, dtype, BFLOAT16)
+    return [emulation.arithmetic.name for emulation in emulations]
+
+
+def test_float64_is_emulated_with_exact_frequencies() -> None:
+    values, allowed = exact_emulation(turning(300, 16)).predict(EMULATION_CANDIDATES_ROWS)["x"]
+
+    assert (np.abs(values - in_float64(300, 16)) <= allowed).all()
+    assert allowed.max() < 1e-11
+
+
+def test_the_loosest_bound_holds_whatever_float32_frequencies_there_are() -> None:
+    values, allowed = loosest_float32(turning(300, 16)).predict(EMULATION_CANDIDATES_ROWS)["x"]
+
+    assert (np.abs(values - in_float32(300, 16)) <= allowed).all()
+
+
+def test_float32_is_emulated_plainly_and_by_repeated_multiplication() -> None:
+    have = {"x": in_float32(300, 16)}
+    emulations = float32_emulations(turning(300, 16), EMULATION_CANDIDATES_ROWS, have, FLOAT32)
+
+    assert [emulation.arithmetic.name for emulation in emulations] == [
+        "float32",
+        "float32 by repeated multiplication",
+        "float32 in steps",
+    ]
+
+
+def test_positions_are_rounded_only_where_that_changes_some() -> None:
+    assert "bfloat16 positions" in names_of(FLOAT32, rows=300)
+    assert "bfloat16 positions" not in names_of(FLOAT32, rows=200)
+
+
+def test_sines_are_rounded_only_in_an_array_of_that_type() -> None:
+    assert "bfloat16 throughout" in names_of(BFLOAT16)
+    assert "bfloat16 throughout" not in names_of(FLOAT32)
+
+
+def test_an_array_of_float64_is_not_explained_by_narrow_sines() -> None:
+    assert not names_of(FLOAT64)
+    have = {"x": in_float64(300, 16)}
+    (float32,) = float32_emulations(turning(300, 16), EMULATION_CANDIDATES_ROWS, have, FLOAT64)
+    _, allowed = float32.predict(EMULATION_CANDIDATES_ROWS)["x"]
+
+    assert allowed.max() == pytest.approx(0, abs=1e-14)
+
+
+def test_coordinates_between_two_ends_have_the_rounding_of_the_ends() -> None:
+    counted = turning(300, 16)
+    between = replace(counted, coordinates=np.linspace(-1, 1, 300)[:, None])
+    have = {"x": in_float32(300, 16)}
+    losses = [
+        list(float32_emulations(each, EMULATION_CANDIDATES_ROWS, have, FLOAT32))[-1].place_loss
+        for each in (counted, between)
+    ]
+
+    assert losses == [0, 2.0**-24]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "start"),
+    [(FLOAT32, 4096), (BFLOAT16, 16384), (FLOAT16, 16384)],
+)
+def test_float32_is_not_claimed_where_its_bounds_take_in_other_tables(
+    dtype: DType, start: int
+) -> None:
+    counted, have = turning(300, 16), {"x": in_float32(300, 16)}
+    far = replace(counted, coordinates=counted.coordinates + start)
+    near_names, far_names = (
+        {
+            each.arithmetic.name
+            for each in float32_emulations(asked, EMULATION_CANDIDATES_ROWS, have, dtype)
+        }
+        for asked in (counted, far)
+    )
+
+    assert {"float32", "float32 in steps"} <= near_names
+    assert "float32 in steps" not in far_names
+    # Frequencies that are measured leave no room: that claim stays.
+    assert ("float32" in far_names) == (dtype is FLOAT32)
+
+
+EMULATION_FIT_ROWS = np.linspace(0, 4095, 48).astype(np.int64)
+
+
+def test_the_float32_frequencies_of_an_engine_are_found_to_the_bit() -> None:
+    table = in_float32(4096, 64)
+    exponents = np.arange(0, 64, 2, dtype=np.float32) / np.float32(64)
+    used = np.float32(1) / np.float32(10000) ** exponents
+    fitted = fitted_frequencies(
+        turning(4096, 64), EMULATION_FIT_ROWS, {"x": table[EMULATION_FIT_ROWS]}
+    )
+
+    turns_enough = used * 4095 > 16
+    assert (fitted[turns_enough] == used[turns_enough]).all()
+
+
+def test_a_row_that_is_wrong_does_not_move_them() -> None:
+    table = by_exponentials(4096, 64)
+    right = fitted_frequencies(
+        turning(4096, 64), EMULATION_FIT_ROWS, {"x": table[EMULATION_FIT_ROWS]}
+    )
+    table[EMULATION_FIT_ROWS[20]] = 0.5
+    fitted = fitted_frequencies(
+        turning(4096, 64), EMULATION_FIT_ROWS, {"x": table[EMULATION_FIT_ROWS]}
+    )
+
+    fast = right > 0.01
+    assert (fitted[fast] == right[fast]).all()
+
+
+def test_frequencies_are_never_moved_farther_than_float32_may_bring_them() -> None:
+    table = in_float32(4096, 64, base=10100.0)
+    exact = turning(4096, 64)
+    fitted = fitted_frequencies(exact, EMULATION_FIT_ROWS, {"x": table[EMULATION_FIT_ROWS]})
+
+    assert np.abs(fitted / exact.omega - 1).max() < 40 * 2.0**-24
+
+
+def test_a_misfit_is_counted_where_its_frequency_is() -> None:
+    exact = turning(4096, 8)
+    angles = exact.coordinates[EMULATION_FIT_ROWS] * exact.omega
+    table = np.empty((48, 8))
+    table[:, 0::2], table[:, 1::2] = np.sin(angles), np.cos(angles)
+    table[:, 5] += 0.25
+    misfit = misfit_by_frequency(exact, angles, {"x": table})
+
+    assert np.allclose(misfit, [0, 0, 12, 0])

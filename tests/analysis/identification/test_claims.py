@@ -1,0 +1,141 @@
+"""What claims about an array's arithmetic say of its rows.
+
+The rows of an array beside those of a table.
+"""
+
+import numpy as np
+import pytest
+
+from service.analysis.array import Call, Proposal, Question, Sample
+from service.analysis.identification.claims import (
+    SUMMED_ROUNDINGS,
+    Exactly,
+    Rows,
+    TableRows,
+    agrees,
+    channels_agree,
+    computed_claims,
+    half_spacing,
+    matched,
+    turned_claims,
+)
+from service.numerics.dtypes import BFLOAT16, COMPLEX64, FLOAT32, FLOAT64
+from service.numerics.tables import StoredTable
+from service.routes.table_urls import tables
+from tests.analysis.engines import in_float32, in_float64, proposal, question, sample, turning
+
+ROWS = np.arange(48)
+
+
+def test_exactly_is_equal_and_nothing_else() -> None:
+    exact = np.array([[1.0, -np.inf], [0.0, 3.0]])
+    have = np.array([[1.0, -np.inf], [5e-324, np.nan]])
+
+    good = agrees(Exactly(), "x", np.arange(2), have, exact)
+    assert (good == [[True, True], [False, False]]).all()
+
+
+def test_rounding_moves_a_number_by_no_more_than_its_bound() -> None:
+    numbers = np.random.default_rng(1).normal(size=1000) * 10.0 ** np.arange(-20, 20).repeat(25)
+
+    moved = np.abs(numbers - numbers.astype(np.float32))
+    assert (moved <= half_spacing(numbers, FLOAT32)).all()
+    assert half_spacing(np.ones(1), BFLOAT16)[0] < 2.0**-7
+
+
+def test_a_table_of_one_engine_bears_out_its_claim_and_not_a_more_exact_one() -> None:
+    have = {"x": sample(in_float32(4096, 64)).reals()[::86]}
+    rows = np.arange(4096)[::86]
+    claims = list(turned_claims(turning(4096, 64), rows, have, FLOAT32))
+    held = have["x"]
+    good = [each.arithmetic.name for each in claims if agrees(each, "x", rows, held, held).all()]
+
+    assert good[0] == "float32"
+
+
+def test_rows_of_padding_stay_zeros() -> None:
+    exact = in_float64(48, 8)
+    exact[5] = 0
+    claim = next(turned_claims(turning(48, 8), ROWS, {"x": exact}, FLOAT64))
+
+    assert agrees(claim, "x", ROWS, exact, exact).all()
+    wrong = exact.copy()
+    wrong[5, 0] = 1e-9
+    assert not agrees(claim, "x", ROWS, wrong, exact)[5, 0]
+
+
+def test_a_power_is_held_to_a_share_of_itself_and_a_bias_to_one_of_the_largest() -> None:
+    table = np.array([[1.0, 1e-6]])
+    wide = {"x": TableRows(StoredTable(table, FLOAT64), 2, None)}
+    off = np.array([[1.0, 1e-6 + 1e-9]])
+    verdicts = []
+    for roundings in (0, SUMMED_ROUNDINGS):
+        *_, single = computed_claims(wide, {"x": 1.0}, FLOAT64, roundings)
+        verdicts.append(bool(agrees(single, "x", np.arange(1), off, table).all()))
+
+    assert verdicts == [False, True]
+
+
+ENCODING = Proposal(Call("encoding", {"seq_len": 6, "d_model": 4}), ())
+
+
+def test_an_element_is_named_where_it_was_sent() -> None:
+    rows = Rows.of(sample(np.zeros((1, 6, 1, 4))), None, is_transposed=False)
+
+    assert rows.values.shape == (6, 4)
+    assert rows.index(2, 3) == (0, 2, 0, 3)
+
+
+def test_an_element_of_reversed_axes_is_named_where_it_was_sent() -> None:
+    array = sample(np.arange(24.0).reshape(4, 6))
+    rows = Rows.of(array, None, is_transposed=True)
+
+    assert rows.values[2, 3] == array.values[rows.index(2, 3)]
+
+
+def test_both_parts_of_a_complex_number_are_one_element() -> None:
+    array = Sample.of(StoredTable(np.zeros((6, 2), dtype=np.complex64), COMPLEX64))
+    rows = Rows.of(array, 6, is_transposed=False)
+
+    assert rows.values.shape == (6, 4)
+    assert rows.index(2, 3) == (2, 1)
+
+
+def test_rows_of_a_table_are_those_asked_for() -> None:
+    table = StoredTable(np.arange(24, dtype=np.float32).reshape(6, 4), FLOAT32)
+    rows = TableRows(table, 4, None).read(np.array([0, 2, 3, 5]))
+
+    assert (rows[:, 0] == [0, 8, 12, 20]).all()
+
+
+def test_numbers_of_a_table_are_rounded_to_the_type_of_the_array() -> None:
+    table = StoredTable(np.array([[1 / 3]]), FLOAT64)
+
+    assert TableRows(table, 1, FLOAT32).read(np.array([0]))[0, 0] == np.float32(1 / 3)
+
+
+def test_an_array_is_matched_whatever_its_name_and_its_axes_of_1() -> None:
+    asked = question(np.zeros((1, 6, 4)))
+
+    assert matched(tables(ENCODING.call), asked, ENCODING) is not None
+
+
+@pytest.mark.parametrize("shape", [(6, 5), (5, 4), (24,), (4, 6)])
+def test_an_array_of_another_shape_is_not_matched(shape: tuple[int, ...]) -> None:
+    assert matched(tables(ENCODING.call), question(np.zeros(shape)), ENCODING) is None
+
+
+def test_cosines_and_sines_are_matched_by_name() -> None:
+    call = Call("rope", {"head_dim": 8, "seq_len": 6, "pack": "half"})
+    pair = Question({name: sample(np.zeros((6, 8))) for name in ("cos", "sin")})
+    found = matched(tables(call), pair, Proposal(call, ()))
+
+    assert found is not None
+    assert found.keys() == {"cos", "sin"}
+    assert matched(tables(ENCODING.call), pair, ENCODING) is None
+
+
+def test_angles_of_other_arrays_are_told_from_theirs() -> None:
+    assert channels_agree(proposal(6, 4), {"x": 24})
+    assert not channels_agree(proposal(6, 4), {"x": 28})
+    assert not channels_agree(ENCODING, {"x": 24})

@@ -1,0 +1,102 @@
+"""Which hypothesis comes first."""
+
+import numpy as np
+import pytest
+
+from service.analysis.array import Call, Question, Sample
+from service.analysis.identification.ranking import are_alike, exactness, is_rival, ranked
+from service.analysis.identification.search import identify
+from service.analysis.identification.verification import Verdict, verify
+from service.numerics.dtypes import FLOAT64
+from service.numerics.tables import StoredTable, size
+from service.routes.table_urls import tables
+from tests.analysis.engines import in_float32, in_float64, proposal, question
+
+
+def verdict(base: float | None = None, *, single: bool = False) -> Verdict:
+    given = proposal(6, 4) if base is None else proposal(6, 4, base=base)
+    table = (in_float32 if single else in_float64)(6, 4, base or 10000.0)
+    found = verify(question(table), given, tables)
+    assert found is not None
+    assert found.holds
+    return found
+
+
+def test_exact_numbers_come_before_those_of_float32() -> None:
+    single, exact = verdict(5000.0, single=True), verdict()
+
+    assert exactness(exact) < exactness(single)
+    assert ranked([single, exact])[0] is exact
+
+
+def test_tables_that_differ_in_the_size_of_numbers_alone_are_one_hypothesis() -> None:
+    plain, crooked = verdict(20000.0), verdict(20000.0625)
+
+    assert ranked([crooked, plain]) == (plain,)
+
+
+def test_what_needs_many_digits_more_is_no_rival() -> None:
+    assert is_rival(verdict(), verdict(500.0))
+    assert not is_rival(verdict(), verdict(5000.25))
+    assert not is_rival(verdict(), verdict(500.0, single=True))
+
+
+def test_two_names_of_a_table_are_alike() -> None:
+    paper = Call("encoding", {"seq_len": 9, "d_model": 8})
+    other = paper.having(convention="positional-encodings")
+
+    assert are_alike(paper, other, tables)
+    assert not are_alike(paper, paper.having(layout="concatenated"), tables)
+
+
+def test_tables_that_go_on_differently_are_not_alike() -> None:
+    paper = Call("encoding", {"seq_len": 1, "d_model": 8})
+    slower = paper.having(base=500.0)
+    table = in_float64(1, 8)
+    held = [
+        verify(question(table, FLOAT64), proposal(1, 8, "float64", **given), tables)
+        for given in ({}, {"base": 500.0})
+    ]
+
+    assert all(each is not None and each.holds for each in held)
+    assert not are_alike(paper, slower, tables)
+
+
+def names(query: Call) -> list[str]:
+    (table,) = tables(query).arrays.values()
+    numbers = table.read(0, size(table)).reshape(table.shape).astype(np.float64)
+    found = identify(question(numbers), tables)
+    return [verdict.proposal.call.resource for verdict in found.hypotheses]
+
+
+def test_cosines_first_are_rotary_and_sines_first_an_encoding_and_timesteps_come_last() -> None:
+    rotary = Call("rope", {"head_dim": 16, "rope_theta": 10000.0, "seq_len": 20, "pack": "concat"})
+    sines = Call("encoding", {"d_model": 16, "seq_len": 20, "layout": "concatenated"})
+
+    assert names(rotary)[0] == "rope"
+    assert names(sines)[0] == "encoding"
+    assert names(rotary)[-1] == names(sines)[-1] == "encoding/timesteps"
+
+
+def test_what_is_only_near_is_left_out_where_a_table_gives_every_number() -> None:
+    exact, near = verdict(), verdict(5000.0, single=True)
+
+    assert ranked([near, exact]) == (exact,)
+
+
+def test_a_list_that_was_made_to_fit_explains_nothing() -> None:
+    rng = np.random.default_rng(3)
+    numbers = np.sort(rng.random(24))[::-1].astype(np.float32).astype(np.float64)
+
+    assert identify(question(numbers), tables).outcome == "none"
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_list_of_which_each_number_serves_many_elements_is_measured(dtype: str) -> None:
+    inv_freq = tuple(float(f"{0.9 / (1 + k * k):.5g}") for k in range(16))
+    call = Call("rope", {"inv_freq": inv_freq, "seq_len": 40, "pack": "concat", "dtype": dtype})
+    (table,) = tables(call).arrays.values()
+    elements = table.read(0, size(table)).reshape(table.shape)
+    sample = Sample.of(StoredTable(elements, table.dtype))
+
+    assert identify(Question({"x": sample}), tables).outcome != "none"

@@ -1,0 +1,652 @@
+"""What an array is, from its numbers alone.
+
+How much is looked at in search of what an array is.
+
+All families together.
+
+Other ways to look at an array.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from service.analysis.array import Call, Proposal, Question, Sample
+from service.analysis.identification.search import (
+    FAMILIES,
+    GRID_FAMILIES,
+    MAX_GLANCES,
+    MAX_VERIFIED,
+    Identified,
+    Search,
+    extended,
+    head,
+    identify,
+    narrowed,
+    transposed,
+    windows,
+    without_copies,
+)
+from service.numerics.dtypes import (
+    BFLOAT16,
+    COMPLEX64,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    INT64,
+    DType,
+    round_into,
+)
+from service.numerics.tables import StoredTable, size
+from service.routes.table_urls import tables, url_of
+from tests.analysis.asked_arrays import agreeing, proposed, served
+from tests.analysis.asked_arrays import question_of as test_tables_question_of
+from tests.analysis.engines import (
+    ENGINES,
+    Numbers,
+    in_float32,
+    in_float64,
+    proposal,
+    question,
+    sample,
+)
+from tests.analysis.grid_asking import distance, nearest, question_from, question_of
+from tests.parity.golden import Array, Case, golden_folder, read_cases
+
+
+def identified(table: Numbers, dtype: object = FLOAT32) -> Identified:
+    return identify(question(table, dtype), tables)  # type: ignore[arg-type]
+
+
+def urls(found: Identified) -> list[str]:
+    return [url_of(verdict.proposal.call) for verdict in found.hypotheses]
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_the_papers_encoding_is_identified_with_its_arithmetic(name: str) -> None:
+    found = identified(ENGINES[name](512, 64))
+
+    assert found.outcome == "identified"
+    assert urls(found)[0] == "/encoding?seq_len=512&d_model=64"
+    assert found.hypotheses[0].arithmetic[0].name == name
+
+
+def test_two_names_of_one_table_are_one_answer() -> None:
+    found = identified(in_float64(40, 16))
+
+    assert found.outcome == "identified"
+    assert len(found.hypotheses) > 1
+    assert "names of one table" in found.notes[0]
+
+
+def test_another_base_is_measured() -> None:
+    found = identified(in_float32(300, 32, base=12345.0))
+
+    assert urls(found)[0] == "/encoding?seq_len=300&d_model=32&base=12345"
+
+
+def test_numbers_of_a_narrow_type_are_known_in_a_wide_one() -> None:
+    narrow = sample(in_float64(64, 32), BFLOAT16).reals()
+    found = identified(narrow, FLOAT64)
+
+    assert urls(found)[0] == "/encoding?seq_len=64&d_model=32&dtype=bfloat16"
+    assert found.hypotheses[0].arithmetic[0].name == "exact"
+
+
+def test_an_array_with_its_axes_reversed_is_identified() -> None:
+    found = identified(in_float32(64, 32).T)
+
+    assert found.outcome == "identified"
+    assert found.hypotheses[0].proposal.is_transposed
+    assert urls(found)[0] == "/encoding?seq_len=64&d_model=32"
+
+
+def test_positions_that_the_engine_could_not_count_are_named() -> None:
+    found = identified(in_float32(600, 32, positions_in=BFLOAT16))
+    names = [each.name for verdict in found.hypotheses for each in verdict.arithmetic]
+
+    assert found.outcome == "identified"
+    assert "bfloat16 positions" in names
+
+
+@pytest.mark.parametrize("row", [0, 100, 511])
+def test_one_wrong_row_is_none_and_said_where(row: int) -> None:
+    table = in_float32(512, 64)
+    table[row] = np.random.default_rng(5).normal(size=64)
+    found = identified(table)
+
+    assert found.outcome == "none"
+    assert found.nearest is not None
+    assert found.nearest.leaves_at is not None
+    assert found.nearest.leaves_at.row == row
+    assert url_of(found.nearest.proposal.call) == "/encoding?seq_len=512&d_model=64"
+
+
+def test_one_wrong_number_is_none_and_said_where() -> None:
+    table = in_float32(512, 64)
+    table[77, 41] += 3e-6
+    found = identified(table)
+
+    assert found.outcome == "none"
+    assert found.nearest is not None
+    assert found.nearest.leaves_at is not None
+    assert found.nearest.leaves_at.index == (77, 41)
+
+
+@pytest.mark.parametrize("shape", [(1, 8), (4, 4), (64, 32), (700, 16), (3, 5, 7), (128,)])
+def test_noise_is_none(shape: tuple[int, ...]) -> None:
+    noise = np.random.default_rng(9).normal(size=shape)
+
+    assert identified(noise).outcome == "none"
+
+
+def test_a_learned_table_is_none() -> None:
+    learned = in_float32(256, 32) + np.random.default_rng(2).normal(size=(256, 32)) * 0.02
+
+    assert identified(learned).outcome == "none"
+
+
+@pytest.mark.parametrize("number", [0.0, 1.0, 0.5])
+def test_a_constant_is_nothing_in_particular(number: float) -> None:
+    found = identified(np.full((6, 8), number))
+
+    assert found.outcome == "none"
+    assert "the same" in found.notes[0]
+
+
+def test_a_number_that_is_none_is_named() -> None:
+    table = in_float32(40, 16)
+    table[7, 3] = np.nan
+    found = identified(table)
+
+    assert found.outcome == "none"
+    assert "first is at 7, 3" in found.notes[0]
+
+
+def test_cosines_and_sines_are_identified_together() -> None:
+    angles = np.outer(np.arange(64), 10000.0 ** (-np.arange(8) / 8))
+    twice = np.concatenate([angles, angles], axis=1)
+    pair = Question({"cos": sample(np.cos(twice)), "sin": sample(np.sin(twice))})
+    found = identify(pair, tables)
+
+    assert found.outcome == "identified"
+    assert "head_dim=16" in urls(found)[0]
+    assert "pack=half" in urls(found)[0]
+
+
+def test_copies_of_a_table_are_looked_at_once() -> None:
+    table = np.repeat(in_float32(20, 16)[:, None], 3, axis=1)
+    found = identified(table)
+
+    assert found.outcome == "identified"
+    assert urls(found)[0] == "/encoding?seq_len=20&d_model=16"
+    assert any("axis 1 holds 3 copies" in note for note in found.notes)
+
+
+def test_batches_that_differ_are_no_copies() -> None:
+    table = np.repeat(in_float32(20, 16)[:, None], 3, axis=1)
+    table[7, 1, 4] += 0.5
+
+    assert identified(table).outcome == "none"
+
+
+POINTWISE = (
+    Call("relative/alibi", {"num_heads": 8, "query_len": 12}),
+    Call("relative/kerple", {"a": "1,0.5,0.25", "p": "2,1,0.5", "query_len": 12}),
+    Call("relative/swin-v2", {"window_size": "8,8"}),
+    Call("relative/alibi/slopes", {"num_heads": 12}),
+    Call("encoding", {"d_model": 32, "seq_len": 1, "start": 5}),
+)
+
+
+@pytest.mark.parametrize("call", POINTWISE, ids=lambda call: call.resource)
+def test_a_number_a_little_off_is_never_part_of_the_table(call: Call) -> None:
+    (table,) = tables(call).arrays.values()
+    numbers = table.read(0, size(table)).reshape(table.shape).astype(np.float64)
+    assert call.resource in urls(identified(numbers))[0]
+
+    sizes = np.abs(numbers)
+    for at in (int(sizes.argmax()), int(np.argmin(np.where(sizes > 0, sizes, np.inf)))):
+        wrong = numbers.copy()
+        wrong.flat[at] *= 1 + 2e-5
+        assert not any(url.startswith(f"/{call.resource}?") for url in urls(identified(wrong)))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_an_offset_far_out_is_not_named_for_rows_from_0(dtype: str) -> None:
+    call = Call("encoding", {"convention": "mlx", "d_model": 4, "seq_len": 64, "dtype": dtype})
+    table = next(iter(tables(call).arrays.values()))
+    stored = StoredTable(table.read(0, size(table)).reshape(table.shape), table.dtype)
+    found = identify(Question({"x": Sample.of(stored)}), tables)
+
+    assert found.hypotheses
+    assert max(verdict.max_absolute for verdict in found.hypotheses) < 1e-3
+
+
+ROWS, WIDTH = 40, 8
+
+
+def every_base(asked: Question) -> Iterator[Proposal]:
+    rows, width = asked.sample.values.shape
+    if width == WIDTH:
+        yield proposal(rows, width)
+        for base in range(2, 1000):
+            yield proposal(rows, width, base=float(base))
+
+
+def the_same(asked: Question) -> Iterator[Proposal]:
+    rows, width = asked.sample.values.shape
+    if width == WIDTH:
+        yield proposal(rows, width)
+        for step in range(1, 50):
+            yield proposal(rows, width, base=10000 + step * 1e-9)
+
+
+def test_only_so_many_tables_are_looked_at() -> None:
+    asked = question(in_float32(ROWS, WIDTH))
+    search = Search(asked, tables, [every_base])
+    (found,) = search.found(asked)
+
+    assert found.proposal.call.parameters.get("base") is None
+    assert len(search.near) == MAX_GLANCES - 1
+
+
+def test_only_so_many_tables_are_read_whole() -> None:
+    asked = question(in_float32(ROWS, WIDTH))
+
+    assert len(Search(asked, tables, [the_same]).found(asked)) == MAX_VERIFIED
+
+
+def test_a_search_ends_when_what_it_may_read_is_read() -> None:
+    asked = question(in_float32(ROWS, WIDTH))
+    search = Search(asked, tables, [every_base])
+    search.budget = ROWS * WIDTH * 5
+    search.found(asked)
+
+    assert len(search.near) < 5
+
+
+def test_the_beginning_of_a_long_array_says_what_the_whole_is() -> None:
+    asked = question(in_float32(1000, WIDTH))
+    widths = []
+
+    def counting(part: Question) -> Iterator[Proposal]:
+        widths.append(part.sample.values.shape)
+        yield from every_base(part)
+
+    (found,) = Search(asked, tables, [counting]).found(asked)
+    assert widths == [(256, WIDTH)]
+    assert found.proposal.call.parameters["seq_len"] == 1000
+
+
+def test_an_array_with_its_axes_reversed_is_found() -> None:
+    asked = question(in_float32(ROWS, WIDTH).T)
+    (found,) = Search(asked, tables, [every_base]).found_reversed(asked)
+
+    assert found.proposal.is_transposed
+
+
+def test_a_table_is_found_in_the_part_that_is_right() -> None:
+    table = in_float32(ROWS, WIDTH)
+    table[30:] = 0.5
+
+    def careful(part: Question) -> Iterator[Proposal]:
+        if (part.sample.values != 0.5).all():
+            yield from every_base(part)
+
+    asked = question(table)
+    search = Search(asked, tables, [careful])
+    assert not search.found(asked)
+    assert not search.found_in_parts(asked)
+    best = max(search.near, key=lambda looked: looked.agreeing)
+    assert best.proposal.call.parameters == proposal(ROWS, WIDTH).call.parameters
+
+
+def test_integers_are_not_asked_about_in_parts() -> None:
+    asked = question(np.arange(4800.0).reshape(600, 8), INT64)
+    lengths = []
+
+    def counting(part: Question) -> Iterator[Proposal]:
+        lengths.append(part.sample.values.shape[0])
+        yield from ()
+
+    search = Search(asked, tables, [counting])
+    assert not search.found(asked)
+    assert not search.found_in_parts(asked)
+    assert lengths == [600]
+
+
+def test_what_all_but_a_few_numbers_agree_with_is_near() -> None:
+    table = in_float32(ROWS, WIDTH)
+    table[7, 3] += 0.5
+    asked = question(table)
+    search = Search(asked, tables, [every_base])
+    assert not search.is_near
+    assert not search.found(asked)
+    assert search.is_near
+
+
+RANDOM = np.random.default_rng(11)
+ODD_ARRAYS = {
+    "nan": np.full((4, 4), np.nan),
+    "some nan": np.where(np.eye(6) == 1, np.nan, 0.5),
+    "infinite": np.where(np.eye(6) == 1, np.inf, 0.5),
+    "zeros": np.zeros((5, 6)),
+    "one number": np.array([0.25]),
+    "one row": RANDOM.normal(size=(1, 8)),
+    "one column": RANDOM.normal(size=(8, 1)),
+    "three axes": RANDOM.normal(size=(2, 3, 4)),
+    "eight axes": RANDOM.normal(size=(2,) * 8),
+    "huge": RANDOM.normal(size=(6, 8)) * 1e300,
+    "tiny": RANDOM.normal(size=(6, 8)) * 1e-300,
+    "unit circle": np.exp(1j * RANDOM.normal(size=(9, 4))).view(np.float64),
+    "falling": np.exp(-np.arange(12.0)),
+    "rising": np.exp(np.arange(12.0)),
+    "negative": -np.arange(1.0, 9.0),
+}
+
+
+@pytest.mark.parametrize("name", ODD_ARRAYS)
+@pytest.mark.parametrize("dtype", [FLOAT32, FLOAT64])
+def test_no_family_fails_over_an_odd_array(name: str, dtype: DType) -> None:
+    with np.errstate(over="ignore"):
+        values = ODD_ARRAYS[name].astype(dtype.storage)
+    question = Question({"x": Sample.of(StoredTable(values, dtype))})
+    pair = Question({part: Sample.of(StoredTable(values, dtype)) for part in ("cos", "sin")})
+
+    for family in FAMILIES:
+        assert len(list(family(question))) < 100
+        assert len(list(family(pair))) < 100
+
+
+@pytest.mark.parametrize("shape", [(1,), (7,), (5, 5), (2, 3, 4), (1, 1)])
+def test_no_family_fails_over_integers(shape: tuple[int, ...]) -> None:
+    values = RANDOM.integers(-(2**40), 2**40, size=shape)
+    question = Question({"x": Sample.of(StoredTable(values, INT64))})
+
+    for family in FAMILIES:
+        assert len(list(family(question))) < 100
+
+
+@pytest.mark.parametrize("shape", [(1,), (7,), (5, 4), (2, 3, 4)])
+def test_no_family_fails_over_complex_numbers(shape: tuple[int, ...]) -> None:
+    values = (RANDOM.normal(size=shape) + 1j * RANDOM.normal(size=shape)).astype(np.complex64)
+    question = Question({"x": Sample.of(StoredTable(values, COMPLEX64))})
+
+    for family in FAMILIES:
+        assert len(list(family(question))) < 100
+
+
+def test_an_array_that_is_wider_than_any_table_is_asked_about_at_no_cost() -> None:
+    values = np.ones((2, 2**20 + 1), dtype=np.float32)
+    question = Question({"x": Sample.of(StoredTable(values, FLOAT32))})
+
+    assert not [proposal for family in FAMILIES for proposal in family(question)]
+
+
+def test_two_axes_are_turned_round_and_more_are_not() -> None:
+    turned = transposed(question(in_float64(5, 8)))
+
+    assert turned is not None
+    assert turned.sample.shape == (8, 5)
+    assert transposed(question(np.ones((2, 3, 4)))) is None
+
+
+def test_an_array_is_of_the_narrowest_type_that_holds_it() -> None:
+    for narrow in (BFLOAT16, FLOAT16, FLOAT32):
+        numbers = sample(in_float64(5, 8), narrow).reals()
+        view = narrowed(question(numbers, FLOAT64))
+        assert view is not None
+        assert view.sample.dtype is narrow
+    assert narrowed(question(in_float64(5, 8), FLOAT64)) is None
+    assert narrowed(question(in_float64(5, 8), FLOAT32)) is None
+
+
+def test_a_long_array_is_asked_about_by_its_first_rows() -> None:
+    beginning = head(question(in_float64(2000, 8)))
+
+    assert beginning is not None
+    assert beginning.sample.shape == (256, 8)
+    assert head(question(in_float64(400, 8))) is None
+
+
+def test_parts_of_an_array_come_with_their_rows_and_positions() -> None:
+    whole = Question({"x": sample(in_float64(64, 8))}, positions=np.arange(64.0))
+    parts = list(windows(whole))
+
+    assert [(part.sample.shape[0], first) for part, first in parts] == [
+        (32, 0),
+        (32, 32),
+        (16, 0),
+        (16, 48),
+        (4, 0),
+        (4, 60),
+    ]
+    assert all(part.positions is not None and part.positions[0] == first for part, first in parts)
+
+
+def test_parts_of_a_long_array_are_short_and_not_its_beginning() -> None:
+    parts = windows(question(in_float64(4096, 8)))
+
+    assert [(part.sample.shape[0], first) for part, first in parts] == [
+        (256, 2048),
+        (256, 3072),
+        (256, 3840),
+    ]
+
+
+def test_what_some_rows_are_goes_on_over_all() -> None:
+    whole = extended(proposal(32, 8), 16, 64)
+
+    assert whole is not None
+    assert whole.turning is not None
+    assert whole.call.parameters["seq_len"] == 64
+    assert whole.call.parameters["start"] == -16
+    assert (whole.turning.coordinates[:, 0] == np.arange(-16, 48)).all()
+
+
+def test_one_of_several_copies_keeps_its_place() -> None:
+    copied = np.repeat(in_float64(5, 8)[None, :, None], 3, axis=2)
+    single = without_copies(question(copied))
+
+    assert single is not None
+    assert single[1] == 2
+    assert single[0].sample.shape == (1, 5, 1, 8)
+    assert single[0].sample.values.shape == (5, 8)
+    copied[0, 2, 1, 3] += 1
+    assert without_copies(question(copied)) is None
+
+
+LIBRARIES = {
+    "positional_encodings_2d",
+    "positional_encodings_3d",
+    "diffusers_sincos_2d",
+    "diffusers_sincos_3d",
+    "timm_sincos_2d",
+    "detr_sine",
+    "mae_sincos_2d",
+    "t2t_timing_signal_nd",
+    "hf_perceiver_fourier",
+    "hf_mrope_chunked",
+    "hf_mrope_interleaved",
+    "diffusers_rope_2d",
+    "diffusers_rope_3d",
+    "timm_rope",
+    "timm_rope_cat",
+    "dinov3_rope",
+}
+
+
+def is_one_grid(case: Case) -> bool:
+    """Tell whether what a case answers is the table of one grid: of no mask and no single axis."""
+    masks = [mask for name, mask in case.inputs.items() if name == "valid_mask" or len(mask) > 1]
+    is_masked = case.family == "detr_sine" and bool(masks)
+    return not is_masked and "grid_t" not in case.outputs
+
+
+CASES = [
+    case for case in read_cases(golden_folder()) if case.family in LIBRARIES and is_one_grid(case)
+]
+
+
+def asked(case: Case) -> tuple[Question, float]:
+    """Ask about what a library made."""
+    names = case.outputs.keys() & {"out", "cos", "sin"}
+    atol = max(case.atol[name] for name in names)
+    return question_from({name: case.outputs[name] for name in sorted(names)}), atol
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_tables_of_libraries_are_among_what_is_proposed_first(case: Case) -> None:
+    question, atol = asked(case)
+
+    assert min(nearest(family, question) for family in GRID_FAMILIES) <= atol
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_noise_is_no_grid(seed: int) -> None:
+    noise = np.random.default_rng(seed).standard_normal((48, 32))
+    question = question_from({"out": noise})
+
+    assert [proposal for family in GRID_FAMILIES for proposal in family(question)] == []
+
+
+@pytest.mark.parametrize("url", ["/encoding?seq_len=64&d_model=32", "/rope?seq_len=64&head_dim=32"])
+def test_a_sequence_is_no_grid(url: str) -> None:
+    question = question_of(url)
+
+    assert [each.call for family in GRID_FAMILIES for each in family(question)] == []
+
+
+def test_a_proposal_with_angles_says_them_as_the_table_has_them() -> None:
+    question = question_of("/rope/axial?convention=qwen2_vl&head_dim=16&grid=3,5&pack=concat")
+    proposal = next(each for family in GRID_FAMILIES for each in family(question))
+    assert proposal.turning is not None
+    turning = proposal.turning
+
+    channels = turning.channels["rope"]
+    frequency, is_sine = channels.indices()
+    angles = turning.coordinates[:, turning.axis] * turning.omega
+    made = np.where(is_sine, np.sin(angles[:, frequency]), np.cos(angles[:, frequency]))
+
+    assert proposal.call == Call(
+        "rope/axial", {"convention": "qwen2_vl", "head_dim": 16, "grid": (3, 5), "pack": "concat"}
+    )
+    assert np.abs(made - question.sample.reals()).max() < 2**-23
+    assert distance(proposal, question) == 0
+
+
+# Libraries' own float32 arithmetic, a few operations of it.
+FLOAT32_SHARE = 2.0**-18
+TABLES_FAMILIES = {
+    "t5_bucket",
+    "xt_relative_position_bucket",
+    "deberta_bucket",
+    "alibi_bloom",
+    "alibi_mpt",
+    "alibi_slopes_original",
+    "xt_alibi",
+    "shaw_clipped",
+    "swin_v1_index",
+    "timm_relative_position_index",
+    "swin_v2_log_coords",
+    "kerple",
+    "sandwich",
+    "xt_dynamic_position_bias",
+}
+# Made of weights or of a mask, which no URL has.
+COMPOSED = {"relative.alibi_bloom.dev.02 bias", "xt_dynamic_position_bias bias"}
+GOLDEN = {
+    f"{case.id} {name}": (array, case.atol.get(name, 0.0))
+    for case in read_cases(golden_folder())
+    if case.family in TABLES_FAMILIES
+    for name, array in case.outputs.items()
+    if f"{case.id} {name}" not in COMPOSED and f"{case.family} {name}" not in COMPOSED
+}
+
+
+@pytest.mark.parametrize(("array", "atol"), GOLDEN.values(), ids=GOLDEN.keys())
+def test_what_libraries_computed_is_among_the_first_proposals(array: Array, atol: float) -> None:
+    question = test_tables_question_of(array)
+
+    proposals = proposed(question)
+
+    assert agreeing(question, proposals[:4], FLOAT32_SHARE, atol)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "/relative/t5?query_len=40",
+        "/relative/deberta?query_len=300",
+        "/relative/shaw?query_len=9&max_relative_position=3",
+        "/relative/swin?window_size=3,4",
+        "/rope/permutation?head_dim=8&num_attention_heads=2",
+        "/relative/alibi/slopes?num_heads=12",
+        "/relative/alibi?num_heads=12&query_len=6",
+        "/relative/kerple?a=1,0.5&p=2,1&query_len=9",
+        "/relative/sandwich?num_heads=4&head_dim=64&query_len=9",
+        "/relative/fire?query_len=9",
+        "/relative/swin-v2?window_size=4,6",
+        "/relative/dynamic?seq_len=7&log_distance=true",
+    ],
+)
+def test_every_resource_is_proposed_first_for_its_own_table(url: str) -> None:
+    question = served(url)
+
+    proposals = proposed(question)
+
+    assert f"/{proposals[0].call.resource}" == url.partition("?")[0]
+    assert agreeing(question, proposals[:1], FLOAT32_SHARE)
+
+
+@pytest.mark.parametrize("shape", [(7,), (64,), (9, 9), (40, 12), (4, 9, 9), (12, 5, 30)])
+@pytest.mark.parametrize("seed", range(3))
+def test_noise_is_no_table(shape: tuple[int, ...], seed: int) -> None:
+    noise = np.random.default_rng(seed).normal(size=shape)
+
+    assert not proposed(test_tables_question_of(noise))
+    assert not proposed(test_tables_question_of(noise.astype(np.float32)))
+    assert not proposed(test_tables_question_of(np.abs(noise)))
+
+
+@pytest.mark.parametrize("dtype", [FLOAT16, BFLOAT16], ids=lambda dtype: dtype.name)
+@pytest.mark.parametrize("shape", [(16,), (9, 9), (4, 9, 9)])
+def test_noise_of_few_bits_is_no_table(dtype: object, shape: tuple[int, ...]) -> None:
+    assert dtype in {FLOAT16, BFLOAT16}
+    elements = np.empty(shape, dtype="<f2" if dtype is FLOAT16 else "<u2")
+    of = FLOAT16 if dtype is FLOAT16 else BFLOAT16
+    round_into(np.random.default_rng(0).normal(size=shape), elements, of)
+
+    assert not proposed(test_tables_question_of(elements, of))
+
+
+@pytest.mark.parametrize("shape", [(12,), (9, 9), (40, 12)])
+def test_random_integers_are_no_table(shape: tuple[int, ...]) -> None:
+    numbers = np.random.default_rng(0).integers(0, 32, size=shape)
+
+    assert not proposed(test_tables_question_of(numbers))
+
+
+def test_learned_biases_are_no_table() -> None:
+    buckets = served("/relative/t5?query_len=40").sample.integers()
+    assert buckets is not None
+    weight = np.random.default_rng(1).normal(size=(32, 4)).astype(np.float32)
+
+    assert not proposed(test_tables_question_of(np.moveaxis(weight[buckets], 2, 0).copy()))
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0, -3.0, np.nan, np.inf])
+@pytest.mark.parametrize("shape", [(1,), (2,), (1, 5), (4, 4), (2, 3, 3), (0,)])
+def test_constant_and_tiny_arrays_raise_nothing(value: float, shape: tuple[int, ...]) -> None:
+    question = test_tables_question_of(np.full(shape, value))
+
+    assert not agreeing(question, [], 0)
+    assert len(proposed(question)) <= 4
+
+
+def test_a_pair_of_tables_is_none_of_these() -> None:
+    sample = served("/relative/t5?query_len=40").sample
+
+    assert not proposed(Question({"cos": sample, "sin": sample}))

@@ -1,0 +1,236 @@
+"""Whether an array is the table proposed: in its arithmetic, and nothing else is.
+
+A first look at proposals.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from service.analysis.array import Call, Proposal, Question, Sample, Turning
+from service.analysis.identification.verification import (
+    GLANCED_ROWS,
+    Verdict,
+    chosen_rows,
+    glance,
+    verify,
+)
+from service.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT32, INT64, DType
+from service.numerics.tables import StoredTable
+from service.routes.table_urls import tables
+from tests.analysis import engines
+from tests.analysis.engines import (
+    Numbers,
+    by_exponentials,
+    by_multiplication,
+    in_float32,
+    in_float64,
+    proposal,
+)
+
+ROWS, WIDTH = 600, 64
+
+
+def verdict(table: Numbers, dtype: DType = FLOAT32, **parameters: float) -> Verdict:
+    rows, width = table.shape
+    proposed = proposal(rows, width, dtype.name, **parameters)
+    found = verify(engines.question(table, dtype), proposed, tables)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("engine", "name"),
+    [
+        (in_float64, "exact"),
+        (in_float32, "float32"),
+        (by_exponentials, "float32"),
+        (by_multiplication, "float32 by repeated multiplication"),
+    ],
+)
+def test_the_arithmetic_of_a_table_is_named(
+    engine: Callable[[int, int], Numbers], name: str
+) -> None:
+    found = verdict(engine(ROWS, WIDTH))
+
+    assert found.arithmetic[0].name == name
+    assert found.leaves_at is None
+    assert found.agreeing == 1
+
+
+def test_float64_is_told_from_the_exact_table() -> None:
+    found = verdict(in_float64(ROWS, WIDTH), FLOAT64)
+
+    assert found.arithmetic[0].name == "float64"
+    assert 0 < found.max_absolute < 1e-12
+
+
+@pytest.mark.parametrize("narrow", [BFLOAT16, FLOAT16])
+def test_narrow_positions_and_frequencies_are_told_apart(narrow: DType) -> None:
+    positions = verdict(in_float32(3000, WIDTH, positions_in=narrow))
+    frequencies = verdict(in_float32(3000, WIDTH, frequencies_in=narrow))
+
+    assert [each.name for each in positions.arithmetic] == [f"{narrow.name} positions"]
+    assert [each.name for each in frequencies.arithmetic] == [f"{narrow.name} frequencies"]
+
+
+@pytest.mark.parametrize("dtype", [BFLOAT16, FLOAT16])
+def test_a_float32_table_cast_to_a_narrow_type_holds(dtype: DType) -> None:
+    assert verdict(in_float32(2048, WIDTH), dtype).arithmetic[0].name in {"exact", "float32"}
+
+
+def test_a_short_table_is_explained_by_every_arithmetic_that_may_be() -> None:
+    names = [each.name for each in verdict(in_float64(4, 4)).arithmetic]
+
+    assert names[:3] == ["exact", "float64", "float32"]
+
+
+def test_an_element_that_is_a_little_off_is_found() -> None:
+    table = in_float32(ROWS, WIDTH)
+    table[50, 40] += 2e-6
+    found = verdict(table)
+
+    assert not found.holds
+    assert found.leaves_at is not None
+    assert (found.leaves_at.index, found.leaves_at.position) == ((50, 40), 50.0)
+    assert found.leaves_at.error > found.leaves_at.allowed
+    assert found.agreeing > 0.9999
+
+
+def test_an_element_within_the_bounds_of_looser_arithmetic_is_found_all_the_same() -> None:
+    table = in_float32(ROWS, WIDTH)
+    table[300, 20] += 8e-7
+    found = verdict(table)
+
+    assert not found.holds
+    assert found.leaves_at is not None
+    assert found.leaves_at.index == (300, 20)
+
+
+def test_a_row_that_is_wrong_is_found() -> None:
+    table = in_float32(ROWS, WIDTH)
+    table[333] = np.random.default_rng(7).normal(size=WIDTH)
+    found = verdict(table)
+
+    assert found.leaves_at is not None
+    assert found.leaves_at.row == 333
+
+
+@pytest.mark.parametrize("base", [10001.0, 9999.0, 500000.0])
+def test_another_base_does_not_hold(base: float) -> None:
+    assert not verdict(in_float64(ROWS, WIDTH, base)).holds
+    assert verdict(in_float64(ROWS, WIDTH, base), base=base).holds
+
+
+def test_noise_and_a_learned_table_do_not_hold() -> None:
+    noise = np.random.default_rng(3).normal(size=(ROWS, WIDTH))
+
+    assert not verdict(noise).holds
+    assert not verdict(in_float32(ROWS, WIDTH) + 0.001 * noise).holds
+
+
+def test_numbers_as_near_as_a_narrow_type_brings_them_do_not_hold_in_a_wide_one() -> None:
+    noise = np.random.default_rng(3).uniform(-1e-3, 1e-3, size=(ROWS, WIDTH))
+
+    assert not verdict(in_float64(ROWS, WIDTH) + noise).holds
+
+
+def test_reversed_axes_are_gone_through_in_the_order_of_the_table() -> None:
+    table = in_float32(ROWS, WIDTH)
+    table[50, 40] += 2e-6
+    proposed = proposal(ROWS, WIDTH)
+    turned = Proposal(proposed.call, (), proposed.turning, is_transposed=True)
+    found = verify(engines.question(table.T), turned, tables)
+
+    assert found is not None
+    assert found.leaves_at is not None
+    assert found.leaves_at.index == (40, 50)
+
+
+@pytest.mark.parametrize("dtype", [INT32, INT64])
+def test_integers_are_equal_or_not(dtype: DType) -> None:
+    call = Call("relative/t5", {"query_len": 9})
+    values = np.array(tables(call).arrays["bucket"].read(0, 81)).reshape(9, 9)
+    right = Question({"x": Sample.of(StoredTable(values.astype(dtype.storage), dtype))})
+    values[4, 5] += 1
+    wrong = Question({"x": Sample.of(StoredTable(values.astype(dtype.storage), dtype))})
+    held, left = (verify(each, Proposal(call, ()), tables) for each in (right, wrong))
+
+    assert held is not None
+    assert held.holds
+    assert held.max_ulp is None
+    assert left is not None
+    assert left.leaves_at is not None
+    assert left.leaves_at.index == (4, 5)
+
+
+def test_infinities_agree_with_infinities_alone() -> None:
+    call = Call("relative/alibi", {"num_heads": 2, "query_len": 4, "masked": True})
+    values = np.array(tables(call).arrays["bias"].read(0, 32)).reshape(2, 4, 4)
+    right = verify(engines.question(values), Proposal(call, ()), tables)
+    values[0, 3, 0] = -np.inf
+    wrong = verify(engines.question(values), Proposal(call, ()), tables)
+
+    assert right is not None
+    assert right.holds
+    assert wrong is not None
+    assert not wrong.holds
+
+
+def test_a_call_without_a_table_is_dropped() -> None:
+    impossible = Proposal(Call("encoding", {"seq_len": 4, "d_model": 0}), ())
+
+    assert verify(engines.question(in_float64(4, 4)), impossible, tables) is None
+
+
+def test_a_short_array_is_looked_at_whole_and_a_long_one_from_end_to_end() -> None:
+    assert (chosen_rows(5) == np.arange(5)).all()
+    rows = chosen_rows(100_000)
+
+    assert (rows[0], rows[-1]) == (0, 99_999)
+    assert len(rows) <= GLANCED_ROWS
+    assert (np.diff(rows) > 0).all()
+
+
+def test_claims_that_fail_at_once_are_left_out() -> None:
+    looked = glance(engines.question(in_float32(4096, 64)), proposal(4096, 64), tables)
+
+    assert looked is not None
+    assert looked.agreeing == 1
+    assert next(claim.arithmetic.name for claim in looked.claims) == "float32"
+
+
+def test_the_claim_that_fails_least_is_kept_where_all_fail() -> None:
+    table = in_float32(4096, 64)
+    table[0, 0] = 0.5
+    looked = glance(engines.question(table), proposal(4096, 64), tables)
+
+    assert looked is not None
+    assert 0.999 < looked.agreeing < 1
+    assert len(looked.claims) == 1
+
+
+def test_angles_that_are_not_those_of_the_table_explain_nothing() -> None:
+    proposed = proposal(300, 16)
+    assert proposed.turning is not None
+    slower: Turning = replace(proposed.turning, omega=proposed.turning.omega / 2)
+    doubled = np.arange(300)[:, None] * slower.omega
+    looked = glance(
+        engines.question(engines.laid_out(doubled)), replace(proposed, turning=slower), tables
+    )
+
+    assert looked is not None
+    assert looked.agreeing < 1
+
+
+def test_the_one_array_may_have_any_name() -> None:
+    proposed = proposal(300, 16)
+    assert proposed.turning is not None
+    channels = {"encoding": proposed.turning.channels["x"]}
+    named = replace(proposed, turning=replace(proposed.turning, channels=channels))
+    looked = glance(engines.question(in_float32(300, 16)), named, tables)
+
+    assert looked is not None
+    assert looked.agreeing == 1

@@ -1,0 +1,434 @@
+"""How the axes of an array lie over those of a table.
+
+Two arrays, element by element.
+
+An array that lies over a table.
+
+How far two numbers may be apart.
+
+Where an error is the largest.
+"""
+
+from math import prod
+
+import numpy as np
+import pytest
+
+from service.analysis.comparison import (
+    ULPS,
+    Block,
+    Comparison,
+    Overlay,
+    Spot,
+    Tolerance,
+    Worst,
+    absolute_errors,
+    alignments,
+    compare,
+    misfit,
+    narrower,
+    scale_of,
+)
+from service.numerics.dtypes import (
+    BFLOAT16,
+    COMPLEX64,
+    COMPLEX128,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    INT32,
+    INT64,
+    DType,
+    Elements,
+)
+from service.numerics.tables import STEP_ELEMENTS, StoredTable, Table
+from service.routes.table_urls import document_of
+
+
+def test_the_same_shape_lies_as_it_is() -> None:
+    (way,) = alignments((4, 6), (4, 6))
+
+    assert way.is_whole
+    assert not way.is_reordered
+    assert not way.is_squeezed
+    assert way.region == (4, 6)
+    assert way.index((3, 5)) == (3, 5)
+
+
+def test_axes_of_length_1_are_passed_over_wherever_they_are() -> None:
+    (way,) = alignments((1, 4, 1, 6), (4, 6))
+
+    assert way.is_squeezed
+    assert way.index((3, 5)) == (0, 3, 0, 5)
+    assert alignments((4, 6), (1, 1, 4, 6))[0].region == (1, 1, 4, 6)
+    assert alignments((1,), ())[0].region == ()
+
+
+def test_axes_in_another_order_are_found() -> None:
+    (way,) = alignments((6, 4), (4, 6))
+
+    assert way.is_reordered
+    assert way.index((3, 5)) == (5, 3)
+
+
+def test_both_orders_of_a_square_are_given_its_own_first() -> None:
+    first, second = alignments((4, 4), (4, 4))
+
+    assert (first.is_reordered, second.is_reordered) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("shape", "table_shape", "prefix", "region"),
+    [
+        ((3, 6), (4, 6), 0, (3, 6)),
+        ((5, 6), (4, 6), 0, (4, 6)),
+        ((4, 2), (4, 6), 1, (4, 2)),
+        ((6, 3), (4, 6), 0, (3, 6)),
+        ((1, 6), (4, 6), 0, (1, 6)),
+        ((6,), (4, 6), 0, (1, 6)),
+        ((3,), (2**62,), 0, (3,)),
+        ((2, 4, 6), (2, 4, 9), 2, (2, 4, 6)),
+    ],
+)
+def test_one_may_be_a_prefix_of_the_other_along_one_axis(
+    shape: tuple[int, ...], table_shape: tuple[int, ...], prefix: int, region: tuple[int, ...]
+) -> None:
+    way = alignments(shape, table_shape)[0]
+
+    assert (way.prefix, way.region, way.is_whole) == (prefix, region, False)
+
+
+def test_a_table_of_one_row_is_a_prefix_of_more() -> None:
+    (way,) = alignments((4, 6), (1, 6))
+
+    assert (way.longer, way.region, way.is_whole) == (0, (1, 6), False)
+    assert way.index((0, 5)) == (0, 5)
+
+
+@pytest.mark.parametrize(
+    ("shape", "table_shape"),
+    [((3, 5), (4, 6)), ((24,), (4, 6)), ((4, 6, 2), (4, 6, 2, 2, 2)), ((2, 3), (4, 5, 6))],
+)
+def test_other_shapes_do_not_lie_over_each_other(
+    shape: tuple[int, ...], table_shape: tuple[int, ...]
+) -> None:
+    assert alignments(shape, table_shape) == ()
+
+
+def test_many_equal_axes_have_a_bounded_number_of_orders() -> None:
+    assert 1 < len(alignments((2,) * 8, (2,) * 8)) <= 24
+
+
+ULP = 2.0**-23
+RNG = np.random.default_rng(7)
+EXACT = RNG.uniform(0.5, 1, (600, 512)).astype("<f4")
+
+
+def compared(
+    yours: Elements, theirs: Elements, dtype: DType = FLOAT32, floor: float = 1.0
+) -> Comparison:
+    over = Overlay(
+        StoredTable(yours, dtype),
+        StoredTable(theirs, dtype),
+        alignments(yours.shape, theirs.shape)[0],
+    )
+    tolerance = Tolerance(None, None, None if dtype is INT64 else FLOAT32, floor)
+    return compare(over, tolerance, 0, 1 if theirs.ndim > 1 else None)
+
+
+def test_equal_arrays_have_no_error() -> None:
+    found = compared(EXACT, EXACT)
+
+    assert found.is_equal
+    assert found.is_within
+    assert (found.absolute, found.relative, found.ulp) == (None, None, None)
+    assert not found.row_errors.any()
+    assert found.good_rows.all()
+
+
+def test_an_error_is_found_where_it_is_whatever_block_it_is_in() -> None:
+    for row, column in ((0, 0), (255, 511), (256, 0), (599, 511), (400, 77)):
+        yours = EXACT.copy()
+        yours[row, column] += 0.125
+
+        found = compared(yours, EXACT)
+
+        assert found.absolute is not None
+        assert found.absolute.place == (row, column)
+        assert abs(found.absolute.error - 0.125) < 1e-6
+        assert found.first_beyond == found.absolute
+        assert np.flatnonzero(found.row_errors).tolist() == [row]
+        assert np.flatnonzero(found.column_errors).tolist() == [column]
+        assert np.flatnonzero(~found.good_rows).tolist() == [row]
+
+
+def test_a_few_ulp_are_within_the_tolerance_and_more_are_not() -> None:
+    for ulps, is_within in ((1, True), (4, True), (5, False)):
+        found = compared(EXACT + np.float32(ulps * ULP), EXACT)
+
+        assert found.is_within == is_within
+        assert not found.is_equal
+        assert found.ulp is not None
+        assert abs(found.ulp.error - ulps) <= 0.5
+
+
+def test_each_measure_has_its_own_place() -> None:
+    theirs = np.array([[1.0, 1e-3, 0.0, 1000.0]])
+    yours = theirs + np.array([[0.01, 0.005, 0.02, 0.1]])
+
+    found = compared(yours, theirs, FLOAT64)
+
+    assert found.absolute is not None
+    assert found.relative is not None
+    assert found.ulp is not None
+    assert found.absolute.place == (0, 3)
+    assert found.relative.place == (0, 1)
+    assert found.relative.error == pytest.approx(5.0)
+    assert found.ulp.place == (0, 2)
+
+
+def test_nan_equals_nothing_and_infinities_of_a_sign_are_equal() -> None:
+    yours = np.array([np.nan, np.inf, -np.inf, np.inf, 1.0, np.nan])
+    theirs = np.array([np.nan, np.inf, -np.inf, -np.inf, np.inf, 0.0])
+
+    assert absolute_errors(yours, theirs).tolist() == [np.inf, 0, 0, np.inf, np.inf, np.inf]
+
+
+def test_the_first_place_that_is_not_finite_is_named_and_no_largest_error() -> None:
+    yours = EXACT.copy()
+    yours[300, 5], yours[400, 6] = np.nan, np.inf
+    yours[500, 7] += 0.25
+
+    found = compared(yours, EXACT)
+
+    assert found.first_not_finite is not None
+    assert found.absolute is not None
+    assert found.first_not_finite.place == (300, 5)
+    assert found.absolute.place == (500, 7)
+    assert np.flatnonzero(~found.good_rows).tolist() == [300, 400, 500]
+    assert found.row_errors[300] == np.inf
+
+
+def test_a_zero_of_the_other_sign_is_equal() -> None:
+    found = compared(np.array([-0.0]), np.array([0.0]), FLOAT64)
+
+    assert found.is_equal
+    assert not found.has_equal_signs
+    assert compared(EXACT, EXACT).has_equal_signs
+
+
+def test_integers_are_equal_or_beyond_the_tolerance() -> None:
+    theirs = np.arange(12).reshape(3, 4)
+    yours = theirs.copy()
+    yours[2, 1] += 1
+
+    found = compared(yours, theirs, INT64)
+
+    assert found.first_beyond is not None
+    assert (found.first_beyond.place, found.ulp) == ((2, 1), None)
+
+
+def test_huge_numbers_have_errors_that_are_numbers() -> None:
+    found = compared(np.array([1e308, 1.0]), np.array([-1e308, 5e-324]), FLOAT64)
+
+    assert found.first_not_finite is not None
+    assert found.relative is not None
+    assert np.isfinite(found.relative.error)
+
+
+def test_the_better_of_two_orders_of_axes_has_fewer_numbers_astray() -> None:
+    square = EXACT[:512]
+    turned = StoredTable(np.ascontiguousarray(square.T), FLOAT32)
+    own, other = (
+        Overlay(turned, StoredTable(square, FLOAT32), way)
+        for way in alignments((512, 512), (512, 512))
+    )
+    tolerance = Tolerance(None, None, FLOAT32, 1.0)
+
+    assert misfit(other, tolerance) == (0, 0.0)
+    assert misfit(own, tolerance) > (1000, 100.0)
+
+
+def test_what_is_not_finite_is_astray_and_adds_no_error() -> None:
+    yours = np.full((64, 64), np.finfo(np.float64).max)
+    yours[:32] = np.nan
+    overlay = Overlay(
+        StoredTable(yours, FLOAT64),
+        StoredTable(-np.abs(yours), FLOAT64),
+        alignments((64, 64), (64, 64))[0],
+    )
+
+    count, total = misfit(overlay, Tolerance(None, None, FLOAT64))
+
+    assert count == 64 * 64
+    assert np.isfinite(total)
+
+
+def test_the_scale_is_that_of_the_numbers_and_no_more_than_1() -> None:
+    for factor, expected in ((1e-3, 1e-3), (1.0, 1.0), (50.0, 1.0)):
+        table = StoredTable(EXACT * factor, FLOAT64)
+        over = Overlay(table, table, alignments(EXACT.shape, EXACT.shape)[0])
+        assert scale_of(over) == pytest.approx(expected, rel=0.01)
+
+
+def overlay(array: Elements, table: Table, dtype: DType = FLOAT64) -> Overlay:
+    return Overlay(StoredTable(array, dtype), table, alignments(array.shape, table.shape)[0])
+
+
+def together(over: Overlay) -> tuple[Elements, Elements]:
+    """Put the blocks of both together again."""
+    region = over.alignment.region
+    both = np.full(region, np.nan), np.full(region, np.nan)
+    for block in over.blocks():
+        places = tuple(
+            slice(first, first + length)
+            for first, length in zip(block.origin, block.yours.shape, strict=True)
+        )
+        for whole, part in zip(both, (block.yours, block.theirs), strict=True):
+            assert np.isnan(whole[places]).all()
+            whole[places] = part
+    return both
+
+
+@pytest.mark.parametrize(
+    ("shape", "order", "cut"),
+    [
+        ((3, 4), (0, 1), (3, 4)),
+        ((600, 512), (0, 1), (600, 512)),
+        ((600, 512), (1, 0), (512, 600)),
+        ((3, 300, 301), (2, 0, 1), (301, 3, 300)),
+        ((3, 300, 301), (0, 1, 2), (3, 300, 7)),
+        ((2, STEP_ELEMENTS + 5), (0, 1), (2, STEP_ELEMENTS + 3)),
+        ((3, 300, 301), (0, 1, 2), (3, 8, 301)),
+        ((1, 300, 1, 512), (0, 1, 2, 3), (1, 40, 1, 512)),
+    ],
+)
+def test_blocks_are_all_of_both_once(
+    shape: tuple[int, ...], order: tuple[int, ...], cut: tuple[int, ...]
+) -> None:
+    numbers = np.arange(float(prod(shape))).reshape(shape)
+    array = np.ascontiguousarray(numbers.transpose(order)[tuple(map(slice, cut))])
+
+    yours, theirs = together(overlay(array, StoredTable(numbers, FLOAT64)))
+
+    assert np.array_equal(yours, theirs)
+    assert yours.size == array.size
+
+
+def test_blocks_are_of_bounded_size() -> None:
+    table = document_of("/encoding?seq_len=1000000000&d_model=512").arrays["encoding"]
+    over = overlay(np.zeros((1000, 512)), table)
+
+    assert {block.yours.size for block in over.blocks()} <= {
+        STEP_ELEMENTS,
+        1000 * 512 % STEP_ELEMENTS,
+    }
+    assert over.work < 2 * 1000 * 512 + 2**20
+
+
+def test_a_row_of_a_vast_table_is_little_work_and_columns_of_many_rows_are_much() -> None:
+    table = document_of("/encoding?seq_len=10000000&d_model=4096").arrays["encoding"]
+
+    assert overlay(np.zeros((1, 4096)), table).work < 2**21
+    assert overlay(np.zeros((10_000_000, 1)), table).work > 2**35
+
+
+def test_a_part_of_an_endless_row_is_as_much_work_as_it_is_long() -> None:
+    table = document_of("/relative/alibi?num_heads=1&head=0&query_len=1&key_len=9000000000").arrays[
+        "bias"
+    ]
+
+    assert overlay(np.zeros((1, 1_000_000)), table).work < 2_000_000
+
+
+def test_complex_numbers_are_read_as_their_parts() -> None:
+    table = document_of("/rope?head_dim=8&seq_len=4&pack=complex").arrays["rope"]
+    elements = table.read(0, 16).reshape(4, 4)
+
+    (block,) = overlay(elements, table, COMPLEX64).blocks()
+
+    assert block.yours.shape == (4, 4, 2)
+    assert block.yours[1, 0].tolist() == [elements[1, 0].real, elements[1, 0].imag]
+    assert np.array_equal(block.yours, block.theirs)
+
+
+@pytest.mark.parametrize("shape", [(5,), (64, 64), (4096, 512), (3, 1000, 2)])
+def test_a_sample_is_the_same_places_of_both_spread_over_all(shape: tuple[int, ...]) -> None:
+    numbers = np.arange(float(prod(shape))).reshape(shape)
+
+    looks = list(overlay(numbers, StoredTable(numbers, FLOAT64)).sample())
+
+    seen = np.concatenate([theirs for _, theirs in looks])
+    assert all(np.array_equal(yours, theirs) for yours, theirs in looks)
+    assert seen.max() >= 0.9 * (numbers.size - 1)
+    assert len(np.unique(seen)) >= min(numbers.size, 120) * 0.9
+
+
+@pytest.mark.parametrize(
+    ("dtype", "other", "expected"),
+    [
+        (FLOAT64, FLOAT32, FLOAT32),
+        (FLOAT16, BFLOAT16, BFLOAT16),
+        (COMPLEX64, COMPLEX128, FLOAT32),
+        (COMPLEX128, COMPLEX128, FLOAT64),
+        (INT64, FLOAT16, FLOAT16),
+        (INT64, INT32, None),
+    ],
+)
+def test_the_type_of_fewer_bits_is_the_narrower(
+    dtype: DType, other: DType, expected: DType | None
+) -> None:
+    assert narrower(dtype, other) is expected
+    assert narrower(other, dtype) is expected
+
+
+def test_some_ulp_are_allowed_and_no_finer_than_at_the_floor() -> None:
+    exact = np.array([0.0, 0.25, -1.0, 3.0])
+    ulp = np.spacing(np.array([1.0, 1.0, 1.0, 3.0], "<f4")).astype(np.float64)
+
+    assert Tolerance(None, None, FLOAT32, 1.0).allowed(exact).tolist() == (ULPS * ulp).tolist()
+    assert Tolerance(None, None, FLOAT32).ulp(exact)[1] == 2.0**-25
+
+
+def test_what_is_asked_for_is_a_sum() -> None:
+    exact = np.array([0.0, -2.0])
+
+    assert Tolerance(0.5, None, FLOAT32).allowed(exact).tolist() == [0.5, 0.5]
+    assert Tolerance(0.5, 0.25, FLOAT32).allowed(exact).tolist() == [0.5, 1.0]
+    assert Tolerance(0.0, None, FLOAT32).is_asked_for
+
+
+def test_what_is_not_finite_is_never_within() -> None:
+    exact = np.array([-np.inf, -np.inf, 1e308, 1.0])
+    error = np.array([np.inf, 0.0, np.inf, 1.0])
+
+    exceeded = Tolerance(1.0, 1e308, FLOAT32).is_exceeded(error, exact)
+
+    assert exceeded.tolist() == [True, False, True, False]
+
+
+def test_integers_have_to_be_equal() -> None:
+    assert Tolerance(None, None, None).allowed(np.array([5.0])).tolist() == [0.0]
+
+
+def test_the_largest_error_of_all_blocks_is_kept_and_the_first_of_equal_ones() -> None:
+    worst = Worst()
+    for first, errors in ((0, [[0.0, 2.0]]), (1, [[1.0, 0.0]]), (2, [[2.0, 0.0]])):
+        error = np.array(errors)
+        worst.take(Block((first, 0), error + 1, np.ones((1, 2))), error)
+
+    assert worst.spot == Spot((0, 1), 2.0, 3.0, 1.0)
+
+
+def test_no_error_has_no_place() -> None:
+    worst = Worst()
+
+    worst.take(Block((0,), np.ones(2), np.ones(2)), np.zeros(2))
+
+    assert worst.spot is None
+
+
+def test_a_place_is_counted_from_the_origin_of_its_block() -> None:
+    block = Block((3, 0, 7), np.arange(4.0).reshape(1, 2, 2), np.zeros((1, 2, 2)))
+
+    assert block.spot(3, block.yours).place == (3, 1, 8)

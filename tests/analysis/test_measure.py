@@ -1,0 +1,340 @@
+"""Waves: frequencies, phases and scale, measured from turns along rows.
+
+Geometric series of frequencies.
+
+Layouts: where cosines and sines lie, read off a row.
+
+Plain numbers: what somebody may have written down, near what was measured.
+"""
+
+import numpy as np
+import pytest
+
+from service.analysis.array import Sample
+from service.analysis.measure import (
+    Geometric,
+    bases,
+    dtype_parameters,
+    geometric,
+    measure,
+    plain_integers,
+    plain_numbers,
+    read,
+    readings,
+    rounding_of,
+    share_of,
+)
+from service.numerics.dtypes import (
+    BFLOAT16,
+    COMPLEX64,
+    COMPLEX128,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    INT64,
+    DType,
+    round_into,
+    widened,
+)
+from service.numerics.phasors import Channels, Component
+from service.numerics.tables import StoredTable
+
+OMEGA = 10000.0 ** (-2 * np.arange(32) / 64)
+
+
+def turns(places: np.ndarray, scale: float = 1.0) -> np.ndarray:
+    return scale * np.exp(1j * np.outer(places, OMEGA))
+
+
+@pytest.mark.parametrize("rows", [2, 3, 4, 5, 17, 512, 4096])
+def test_frequencies_are_measured_whatever_the_number_of_rows(rows: int) -> None:
+    waves = measure(turns(np.arange(rows)))
+
+    assert np.allclose(waves.omega, OMEGA, rtol=1e-9, atol=0)
+    assert waves.step == 1
+
+
+def test_phases_say_where_rows_begin() -> None:
+    waves = measure(turns(np.arange(100) + 7.0))
+
+    assert np.allclose(np.exp(1j * waves.phase), np.exp(7j * OMEGA), atol=1e-12)
+
+
+def test_the_scale_is_measured() -> None:
+    waves = measure(turns(np.arange(50), scale=1.2772588722239782))
+
+    assert waves.scale == pytest.approx(1.2772588722239782, rel=1e-14)
+    assert waves.unevenness < 1e-14
+
+
+def test_places_may_be_anywhere() -> None:
+    places = np.array([-3.0, -2.0, 0.5, 4.0, 100.0, 1000.0])
+
+    waves = measure(turns(places), places)
+
+    assert np.allclose(waves.omega, OMEGA, rtol=1e-9, atol=0)
+    assert np.allclose(waves.phase, 0, atol=1e-9)
+
+
+def test_steps_too_wide_leave_frequencies_open_by_whole_turns() -> None:
+    waves = measure(turns(np.arange(0, 400, 8.0)), np.arange(0, 400, 8.0))
+
+    assert waves.step == 8
+    off = (waves.omega - OMEGA) * 8 / (2 * np.pi)
+    assert np.allclose(off, np.round(off), atol=1e-9)
+
+
+@pytest.mark.parametrize(("dtype", "unit"), [(np.float32, 2.0**-24), (np.float16, 2.0**-11)])
+def test_the_error_covers_what_narrow_types_lose(dtype: type, unit: float) -> None:
+    exact = turns(np.arange(300.0))
+    rounded = exact.real.astype(dtype).astype(float) + 1j * exact.imag.astype(dtype).astype(float)
+
+    waves = measure(rounded)
+
+    assert (np.abs(waves.omega - OMEGA) <= waves.omega_error).all()
+    assert waves.unevenness < 4 * unit
+    assert (waves.crookedness < 4 * unit).all()
+
+
+def test_what_goes_wrong_far_out_does_not_touch_the_measure() -> None:
+    places = np.arange(2048.0)
+    places[257:] = np.round(places[257:] / 8) * 8
+
+    waves = measure(turns(places))
+
+    assert np.allclose(waves.omega, OMEGA, rtol=1e-9, atol=0)
+
+
+def test_noise_is_no_wave() -> None:
+    noise = np.random.default_rng(0).normal(size=(64, 8, 2)).view(np.complex128)[..., 0]
+
+    waves = measure(noise)
+
+    assert waves.unevenness > 0.5
+    assert (waves.crookedness > 0.5).all()
+
+
+def test_zeros_are_measured_without_a_warning() -> None:
+    waves = measure(np.zeros((8, 4), dtype=np.complex128))
+
+    assert np.isfinite(waves.omega).all()
+    assert waves.unevenness == 1
+
+
+def _series(base: float, span: int, count: int, first: float = 1.0) -> np.ndarray:
+    return first * base ** (-2 * np.arange(count) / span)
+
+
+@pytest.mark.parametrize("base", [10000.0, 500000.0, 1e6, 150000.0, 100.0])
+@pytest.mark.parametrize("width", [4, 64, 128, 512])
+def test_a_base_is_found_among_frequencies(base: float, width: int) -> None:
+    omega = _series(base, width, width // 2).astype(np.float32).astype(np.float64)
+    series = geometric(omega, omega * 2.0**-23)
+    assert series is not None
+    assert bases(series, width)[0] == base
+
+
+def test_a_base_is_found_among_scaled_frequencies() -> None:
+    omega = _series(10000, 64, 32, first=0.25)
+    series = geometric(omega, omega * 1e-9)
+    assert series is not None
+    assert series.first == pytest.approx(0.25, rel=1e-8)
+    assert bases(series, 64)[0] == 10000
+
+
+def test_frequencies_lost_in_their_errors_change_nothing() -> None:
+    omega = _series(10000, 128, 64)
+    noise = 6e-5 * np.cos(np.arange(64) ** 2)
+    series = geometric(omega + noise, np.full(64, 6e-5))
+    assert series is not None
+    assert bases(series, 128)[0] == 10000
+
+
+def test_the_errors_of_a_series_cover_what_is_meant() -> None:
+    omega = _series(10000, 128, 64)
+    error = omega * 1e-4
+    series = geometric(omega + error * np.where(np.arange(64) < 32, 1, -1), error)
+    assert series is not None
+    assert abs(series.first - 1) <= series.first_error * 1.01
+    assert abs(series.ratio / 10000 ** (-1 / 64) - 1) <= series.ratio_error * 1.01
+
+
+def test_a_series_with_a_bend_is_none() -> None:
+    omega = _series(10000, 128, 64)
+    omega[40:] /= 8
+    assert geometric(omega, omega * 1e-6) is None
+
+
+def test_nothing_is_no_series() -> None:
+    assert geometric(np.zeros(4), np.full(4, 1e-9)) is None
+
+
+def test_one_frequency_says_nothing_of_a_base() -> None:
+    series = geometric(np.ones(1), np.full(1, 1e-9))
+    assert series is not None
+    assert series.first == pytest.approx(1)
+    assert bases(series, 2) == (10000,)
+
+
+def test_a_series_can_be_written_out() -> None:
+    assert Geometric(2.0, 0.5, 0.0, 0.0).at(3).tolist() == [2, 1, 0.5]
+
+
+LAYOUTS_OMEGA = 10000.0 ** (-2 * np.arange(8) / 16)
+ANGLES = np.outer(np.arange(20), LAYOUTS_OMEGA)
+
+LAYOUTS: dict[str, tuple[tuple[Component, ...], bool, int]] = {
+    "interleaved": (("sin", "cos"), True, 1),
+    "concatenated": (("sin", "cos"), False, 1),
+    "flat": (("cos", "sin"), True, 1),
+    "concat": (("cos", "sin"), False, 1),
+    "half_concat": (("cos", "cos", "sin", "sin"), False, 1),
+    "sin_half_concat": (("sin", "sin", "cos", "cos"), False, 1),
+    "sin_interleaved_concat": (("sin", "cos"), False, 2),
+}
+
+
+def rows_in(channels: Channels) -> np.ndarray:
+    frequency, is_sine = channels.indices()
+    angles = ANGLES[:, frequency]
+    return np.asarray(np.where(is_sine, np.sin(angles), np.cos(angles)))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_layout_is_where_norms_are_even_turns_go_forward_and_frequencies_are_fewest(
+    layout: str,
+) -> None:
+    components, interleaved, repeats = LAYOUTS[layout]
+    width = 8 * len(components) * repeats
+    rows = rows_in(Channels(components, interleaved, width, repeats))
+
+    fitting = []
+    for reading in readings(rows):
+        waves = measure(reading.turns)
+        if reading.discord < 1e-9 and waves.unevenness < 1e-9 and (waves.omega > 0).all():
+            fitting.append((reading.turns.shape[1], reading.layout))
+
+    assert min(fitting) == (8, layout)
+    assert [count for count, _ in fitting].count(8) == 1
+
+
+@pytest.mark.parametrize("layout", ["interleaved", "concatenated"])
+def test_a_sine_without_a_cosine_is_left_out(layout: str) -> None:
+    components, interleaved, repeats = LAYOUTS[layout]
+    channels = Channels(components, interleaved, 15, repeats)
+
+    reading = read(layout, channels, rows_in(channels))
+
+    assert reading.turns.shape == (20, 7)
+    assert np.allclose(reading.turns, np.exp(1j * ANGLES[:, :7]))
+
+
+def test_channels_that_should_be_equal_and_are_not_are_noticed() -> None:
+    channels = Channels(("cos", "cos", "sin", "sin"), False, 32)
+    rows = rows_in(channels)
+    rows[3, 9] += 0.25
+
+    assert read("half_concat", channels, rows).discord == pytest.approx(0.25)
+
+
+def test_one_channel_has_no_layout() -> None:
+    assert not list(readings(np.ones((5, 1))))
+
+
+@pytest.mark.parametrize("width", range(2, 13))
+def test_every_width_is_read(width: int) -> None:
+    for reading in readings(np.ones((3, width))):
+        assert reading.turns.shape[0] == 3
+        assert 1 <= reading.turns.shape[1] <= width // 2
+
+
+@pytest.mark.parametrize(
+    ("measured", "error", "first"),
+    [
+        (9999.87, 3e-4, 10000.0),
+        (499999.2, 1e-5, 500000.0),
+        (131071.6, 1e-5, 131072.0),
+        (0.088388, 1e-5, 0.088388),
+        (1.2772588722239782, 1e-16, 1.2772588722239782),
+        (150000.4, 1e-4, 150000.0),
+        (8.0000003, 1e-6, 8.0),
+    ],
+)
+def test_the_plainest_comes_first(measured: float, error: float, first: float) -> None:
+    assert next(plain_numbers(measured, error)) == first
+
+
+def test_numbers_are_within_the_error_and_different() -> None:
+    found = list(plain_numbers(9999.87, 3e-4))
+
+    assert len(found) == len(set(found)) == 3
+    assert all(abs(number - 9999.87) <= 3e-4 * 9999.87 for number in found)
+
+
+def test_a_power_of_two_is_plain() -> None:
+    assert 65536.0 in list(plain_numbers(65535.2, 1e-4))
+
+
+@pytest.mark.parametrize("measured", [0.0, -1.0, float("inf"), float("nan")])
+def test_there_is_none_near_what_is_not_above_zero(measured: float) -> None:
+    assert not list(plain_numbers(measured, 0.1))
+
+
+def test_there_are_as_many_as_asked_for_at_most() -> None:
+    assert len(list(plain_numbers(3.14159, 1e-2, most=2))) == 2
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [
+        (100, 150, [128, 100, 110]),
+        (17, 40, [32, 20, 30]),
+        (130, 255, [200, 130, 140]),
+        (7, 7, [7]),
+        (1000, 5000, [1024, 2048, 4096]),
+    ],
+)
+def test_plain_integers_come_first(low: int, high: int, expected: list[int]) -> None:
+    assert list(plain_integers(low, high, 128, 3)) == expected
+
+
+def test_nothing_is_between_ends_that_have_crossed() -> None:
+    assert not list(plain_integers(9, 8, 128, 3))
+
+
+def sample_of(dtype: DType) -> Sample:
+    return Sample.of(StoredTable(np.ones(3, dtype=dtype.storage), dtype))
+
+
+@pytest.mark.parametrize("dtype", [FLOAT16, BFLOAT16, FLOAT32], ids=lambda dtype: dtype.name)
+def test_a_rounding_stays_within_its_bound_and_comes_near_it(dtype: DType) -> None:
+    values = np.random.default_rng(0).uniform(1, 2, 1000)
+    elements = np.empty(1000, dtype=dtype.storage)
+    round_into(values, elements, dtype)
+
+    off = np.abs(widened(elements, dtype) / values - 1).max()
+
+    assert off <= rounding_of(sample_of(dtype))
+    assert off > rounding_of(sample_of(dtype)) / 4
+
+
+@pytest.mark.parametrize("dtype", [FLOAT16, BFLOAT16, FLOAT32], ids=lambda dtype: dtype.name)
+def test_a_share_has_room_for_a_few_roundings(dtype: DType) -> None:
+    assert share_of(sample_of(dtype)) == 4 * rounding_of(sample_of(dtype))
+
+
+def test_float64_may_have_been_float32_before() -> None:
+    assert share_of(sample_of(FLOAT64)) == share_of(sample_of(FLOAT32))
+
+
+def test_complex_numbers_are_rounded_as_their_parts_are() -> None:
+    assert rounding_of(sample_of(COMPLEX64)) == rounding_of(sample_of(FLOAT32))
+    assert dtype_parameters(sample_of(COMPLEX128)) == {"dtype": "float64"}
+    assert not dtype_parameters(sample_of(COMPLEX64))
+
+
+def test_only_a_type_that_is_no_default_is_asked_for() -> None:
+    assert dtype_parameters(sample_of(BFLOAT16)) == {"dtype": "bfloat16"}
+    assert dtype_parameters(sample_of(FLOAT64)) == {"dtype": "float64"}
+    assert not dtype_parameters(sample_of(FLOAT32))
+    assert not dtype_parameters(sample_of(INT64))

@@ -1,0 +1,192 @@
+"""The schemas of parameters.
+
+The documentation of the headers of answers.
+
+The documentation of problems.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import jsonschema
+import pytest
+
+from service.delivery import problems
+from service.delivery.openapi.components import (
+    HEADER_COMPONENTS,
+    OF_NOT_MODIFIED,
+    OF_PAGE,
+    OF_PART,
+    OF_POSTED,
+    OF_WHOLE,
+    object_schema,
+    of_problem,
+    problem_responses,
+    query_parameters,
+    shared_references,
+    shared_responses,
+)
+from service.encodings.absolute.sinusoidal import EncodingParameters
+from tests.client import Client
+
+
+def test_a_list_is_text_in_a_query_and_text_or_one_or_a_list_in_a_body() -> None:
+    in_query = {
+        parameter["name"]: parameter["schema"]
+        for parameter in query_parameters(EncodingParameters, {})
+    }
+    in_body = object_schema(EncodingParameters)["properties"]
+
+    assert in_query["positions"]["type"] == "string"
+    assert in_body["positions"]["type"] == ["string", "number", "array"]
+    assert "items" not in in_query["positions"]
+
+
+def test_only_parameters_of_the_example_have_one_to_fill_in() -> None:
+    documented = query_parameters(EncodingParameters, {"seq_len": "4"})
+
+    assert [p["name"] for p in documented if "example" in p] == ["seq_len"]
+    assert [p["name"] for p in documented if p["required"]] == ["d_model"]
+
+
+def test_nothing_may_be_null() -> None:
+    assert "null" not in str(object_schema(EncodingParameters))
+
+
+URL = "/encoding.npy?seq_len=2&d_model=2"
+PROMISED = {
+    "accept-ranges",
+    "cache-control",
+    "content-disposition",
+    "content-location",
+    "content-range",
+    "etag",
+    "link",
+    "repr-digest",
+    "retry-after",
+    "table-revision",
+    "vary",
+    "www-authenticate",
+    "x-request-id",
+}
+
+
+def component(reference: Mapping[str, str]) -> Any:
+    return HEADER_COMPONENTS[reference["$ref"].removeprefix("#/components/headers/")]
+
+
+def faults(documented: Mapping[str, Any], headers: Mapping[str, str]) -> Iterable[str]:
+    """Name what is required and missing, what breaks its rule, and what is not documented."""
+    known = {name.lower(): component(reference) for name, reference in documented.items()}
+    yield from (n for n, said in known.items() if said["required"] and n not in headers)
+    yield from (n for n in PROMISED & set(headers) if n not in known)
+    for name, said in known.items():
+        value = headers.get(name)
+        kind = {"integer": int, "number": float}.get(said["schema"]["type"], str)
+        if value is not None and not jsonschema.Draft202012Validator(said["schema"]).is_valid(
+            kind(value)
+        ):
+            yield name
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        URL,
+        "/encoding?seq_len=2&d_model=2",
+        "/encoding.csv?seq_len=2&d_model=2&revision=1",
+        "/encoding.png?seq_len=2&d_model=2",
+        "/encoding.npy.sha256?seq_len=2&d_model=2",
+        "/rope?head_dim=4&seq_len=2&pack=half",
+        "/rope?inv_freq=0.5&positions=100&angle=float32",
+        "/encoding/frequencies?d_model=4",
+    ],
+)
+def test_every_header_of_a_table_is_documented_and_keeps_to_its_rule(
+    client: Client, target: str
+) -> None:
+    answer = client.get(target)
+
+    assert answer.status_code == 200
+    assert not list(faults(OF_WHOLE, answer.headers))
+
+
+def test_so_is_every_one_of_a_part_and_of_what_is_known_already(client: Client) -> None:
+    part = client.get(URL, Range="bytes=0-9")
+    known = client.get(URL, If_None_Match=part.headers["ETag"])
+
+    assert (part.status_code, known.status_code) == (206, 304)
+    assert not list(faults(OF_PART, part.headers))
+    assert not list(faults(OF_NOT_MODIFIED, known.headers))
+
+
+@pytest.mark.parametrize("target", ["/", "/livez", "/metrics"])
+def test_so_is_the_name_of_the_request_of_a_page(client: Client, target: str) -> None:
+    answer = client.get(target)
+
+    assert answer.status_code == 200
+    assert set(OF_PAGE) == {"X-Request-Id"}
+    assert "x-request-id" not in faults(OF_PAGE, answer.headers)
+
+
+def test_so_is_every_one_of_what_is_posted(client: Client) -> None:
+    answer = client.post("/encoding", json={"seq_len": 2, "d_model": 2})
+
+    assert answer.status_code == 200
+    assert not list(faults(OF_POSTED, answer.headers))
+
+
+@pytest.mark.parametrize(
+    ("target", "headers", "status"),
+    [("/encoding", {}, 422), (URL, {"Range": "bytes=900-"}, 416), ("/none", {}, 404)],
+)
+def test_so_is_every_one_of_a_problem(
+    client: Client, target: str, headers: dict[str, str], status: int
+) -> None:
+    answer = client.get(target, **headers)
+
+    assert answer.status_code == status
+    assert not list(faults(of_problem(str(status)), answer.headers))
+
+
+def test_what_a_client_should_do_about_a_problem_is_a_header_of_it() -> None:
+    assert "Retry-After" in of_problem("503")
+    assert "WWW-Authenticate" in of_problem("401")
+
+
+def test_a_header_that_is_missing_or_breaks_its_rule_is_found(client: Client) -> None:
+    headers = dict(client.get(URL).headers)
+
+    assert list(faults(OF_PART, headers)) == ["content-range"]
+    assert list(faults(OF_WHOLE, {**headers, "table-revision": "0"})) == ["table-revision"]
+    assert list(faults(OF_POSTED, {**headers, "cache-control": "no-store"}))
+
+
+def test_problems_of_one_status_share_its_answer() -> None:
+    responses = problem_responses([problems.INVALID_BODY, problems.INVALID_PARAMETERS])
+
+    assert list(responses) == ["422"]
+    assert responses["422"]["description"] == "Invalid body; invalid parameters"
+    examples = responses["422"]["content"]["application/problem+json"]["examples"]
+    assert set(examples) == {"invalid-body", "invalid-parameters"}
+
+
+def test_answers_are_listed_by_status() -> None:
+    listed = [problem for problem in problems.PROBLEM_TYPES if problem.name != "method-not-allowed"]
+
+    assert list(problem_responses(listed)) == sorted({str(problem.status) for problem in listed})
+
+
+def test_what_any_request_may_meet_is_documented_once_and_referred_to() -> None:
+    shared, references = shared_responses(), shared_references()
+
+    assert set(references) == {"400", "401", "408", "414", "431", "503"}
+    for status, reference in references.items():
+        response = shared[reference["$ref"].removeprefix("#/components/responses/")]
+        for example in response["content"]["application/problem+json"]["examples"].values():
+            assert str(example["value"]["status"]) == status
+    assert shared["Overloaded"]["description"] == "Overloaded; not ready"
+
+
+def test_a_problem_says_that_it_is_not_kept() -> None:
+    assert "Cache-Control" in problem_responses([problems.INVALID_BODY])["422"]["headers"]

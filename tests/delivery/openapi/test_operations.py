@@ -1,0 +1,485 @@
+"""The documentation of endpoints.
+
+The documentation of endpoints that arrays are sent to.
+
+The documentation of examinations.
+
+The documentation of pages and of reports.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Literal
+from urllib.parse import urlencode
+
+import jsonschema
+import numpy as np
+import pytest
+from pydantic import Field
+
+from service import TABLE_REVISION
+from service.delivery.openapi.operations import (
+    page_operation,
+    posted_operation,
+    report_operation,
+    report_schemas,
+)
+from service.delivery.parameters import Parameters
+from service.delivery.problems import PROBLEM_TYPES
+from service.delivery.resources import (
+    Choice,
+    Composition,
+    Examination,
+    InputArray,
+    Resource,
+    Transform,
+)
+from service.formats import FORMATS
+from service.grammar import Integer
+from service.numerics.tables import Document, StoredTable
+from service.routes import COMPOSITIONS, EXAMINATIONS, RESOURCES, TRANSFORMS
+from service.routes.rope_config import CONFIG
+from tests.client import Client
+
+
+@pytest.fixture(scope="module")
+def operations(client: Client) -> dict[str, dict[str, Any]]:
+    paths = client.get("/openapi.json").json()["paths"]
+    listed = [operation for path in paths.values() for operation in path.values()]
+    assert len({operation["operationId"] for operation in listed}) == len(listed)
+    return {operation["operationId"]: operation for operation in listed}
+
+
+def test_everything_is_documented_under_a_name_of_our_own(
+    operations: dict[str, Any],
+) -> None:
+    for resource in RESOURCES:
+        for verb in ("get", "post"):
+            assert {f"{verb}{resource.operation}", f"{verb}{resource.operation}As"} <= set(
+                operations
+            )
+    posted = [each.operation for each in TRANSFORMS] + [each.operation for each in COMPOSITIONS]
+    for name in posted:
+        assert {f"post{name}", f"post{name}As"} <= set(operations)
+    assert {f"post{each.operation}" for each in EXAMINATIONS} <= set(operations)
+
+
+def test_every_parameter_has_description_type_and_example(operations: dict[str, Any]) -> None:
+    for operation in operations.values():
+        for parameter in operation.get("parameters", ()):
+            assert parameter["description"]
+            if parameter["in"] != "header":
+                assert "example" in parameter or parameter["schema"]["examples"]
+            assert {"type", "enum", "const"} & set(parameter["schema"]), parameter
+
+
+def test_bounds_are_said_in_the_words_of_json_schema(operations: dict[str, Any]) -> None:
+    by_name = {
+        parameter["name"]: parameter["schema"] for parameter in operations["getRope"]["parameters"]
+    }
+
+    assert (by_name["seq_len"]["minimum"], by_name["rotary_dim"]["multipleOf"]) == (1, 2)
+    assert by_name["partial_rotary_factor"]["exclusiveMinimum"] == 0
+    for operation in operations.values():
+        for parameter in operation.get("parameters", ()):
+            assert not {"ge", "gt", "le", "multiple_of", "max_length"} & set(parameter["schema"])
+
+
+def test_examples_keep_to_their_schemas(operations: dict[str, Any]) -> None:
+    for operation in operations.values():
+        body = operation.get("requestBody", {"content": {}})["content"].get("application/json")
+        if body is not None:
+            jsonschema.validate(body["example"], body["schema"])
+        for parameter in operation.get("parameters", ()):
+            for example in parameter["schema"].get("examples", ()):
+                jsonschema.validate(example, parameter["schema"])
+
+
+def filled_in(path: str, parameters: list[dict[str, Any]]) -> str:
+    """Fill in the examples, or else the defaults, of all parameters, as a page does."""
+    query = {}
+    for parameter in parameters:
+        example = parameter.get("example", parameter["schema"].get("default"))
+        text = str(example).lower() if isinstance(example, bool) else str(example)
+        if parameter["in"] == "path":
+            path = path.replace("{extension}", text)
+        elif example is not None:
+            query[parameter["name"]] = text
+    return f"{path}?{urlencode(query)}"
+
+
+def test_what_a_page_fills_in_is_answered(client: Client) -> None:
+    for path, methods in client.get("/openapi.json").json()["paths"].items():
+        for method, operation in methods.items():
+            url = filled_in(path, operation.get("parameters", []))
+            body = operation.get("requestBody", {"content": {}})["content"]
+            example = body.get("application/json", {}).get("example")
+            if method == "post":
+                assert not set(example) & {
+                    field.split("=")[0] for field in url.split("?")[1].split("&")
+                }
+            assert client.request(method, url, json=example).status_code == 200, url
+
+
+def test_parameters_documented_are_those_taken(operations: dict[str, Any]) -> None:
+    for resource in RESOURCES:
+        documented = operations[f"get{resource.operation}"]["parameters"]
+        assert [parameter["name"] for parameter in documented] == [
+            *resource.parameters.model_fields,
+            "Range",
+        ]
+
+
+def test_the_current_revision_is_the_largest(operations: dict[str, Any]) -> None:
+    for resource in RESOURCES:
+        got, posted = (
+            operations[f"get{resource.operation}"],
+            operations[f"post{resource.operation}"],
+        )
+        by_name = {parameter["name"]: parameter["schema"] for parameter in got["parameters"]}
+        kind = got["responses"]["200"]["content"]["application/json"]["example"]["kind"]
+        body = posted["requestBody"]["content"]["application/json"]["schema"]
+
+        assert by_name["revision"]["maximum"] == TABLE_REVISION[kind]
+        assert body["properties"]["revision"]["maximum"] == TABLE_REVISION[kind]
+
+
+def test_an_extension_may_be_that_of_a_digest_which_is_text(operations: dict[str, Any]) -> None:
+    for name in ("getEncoding", "postEncoding", "postRopeApply"):
+        plain, chosen = (operations[name + end]["responses"]["200"] for end in ("", "As"))
+
+        assert "text/plain" not in plain["content"]
+        assert "sha256sum" in chosen["content"]["text/plain"]["schema"]["description"]
+
+
+def test_every_operation_may_meet_what_any_request_may(operations: dict[str, Any]) -> None:
+    for operation in operations.values():
+        assert {"400", "401", "408", "414", "431", "503"} <= set(operation["responses"])
+
+
+def test_the_examples_of_parameters_are_valid_together(client: Client) -> None:
+    for resource in RESOURCES:
+        answer = client.get(f"{resource.path}?{resource.example}")
+        assert answer.status_code == 200
+
+
+def test_the_example_of_an_answer_is_the_answer(client: Client, operations: dict[str, Any]) -> None:
+    for resource in RESOURCES:
+        content = operations[f"get{resource.operation}"]["responses"]["200"]["content"]
+        answer = client.get(f"{resource.path}.json?{resource.example}")
+        assert content["application/json"]["example"] == answer.json()
+
+
+def test_every_error_has_an_example(client: Client, operations: dict[str, Any]) -> None:
+    shared = client.get("/openapi.json").json()["components"]["responses"]
+    seen: set[str] = set()
+    for operation in operations.values():
+        for status, said in operation["responses"].items():
+            if int(status) < 400:
+                continue
+            response = shared[said["$ref"].rpartition("/")[2]] if "$ref" in said else said
+            examples = response["content"]["application/problem+json"]["examples"]
+            for name, example in examples.items():
+                assert example["value"]["status"] == int(status)
+                seen.add(name)
+
+    assert seen == {problem.name for problem in PROBLEM_TYPES} - {"method-not-allowed"}
+
+
+def test_posted_examples_are_answered_as_documented(
+    client: Client, operations: dict[str, Any]
+) -> None:
+    everything: list[Resource | Transform | Composition] = [
+        *RESOURCES,
+        *TRANSFORMS,
+        *COMPOSITIONS,
+    ]
+    for described in everything:
+        operation = operations[f"post{described.operation}"]
+        body = operation["requestBody"]["content"]["application/json"]["example"]
+        query = "" if isinstance(described, Resource) else f"?{described.example}"
+        answer = client.post(described.path + query, json=body)
+        assert answer.status_code == 200, answer.text
+        expected = operation["responses"]["200"]["content"]["application/json"]["example"]
+        assert answer.json() == expected
+
+
+READABLE = {FORMATS[name].media_type for name in ("json", "npy", "safetensors")}
+
+
+class FactorParameters(Parameters):
+    """Parameters of a product."""
+
+    factor: Integer = Field(description="A factor.", examples=[2])
+    shift: Integer = Field(default=0, description="A shift.", examples=[1])
+
+
+def applied(parameters: FactorParameters, x: StoredTable) -> tuple[StoredTable, Mapping[str, Any]]:
+    return StoredTable(x.elements * parameters.factor, x.dtype), {"factor": parameters.factor}
+
+
+class KindParameters(FactorParameters):
+    """Parameters that say what an array is."""
+
+    kind: Literal["real", "truth"] | None = Field(
+        default=None, description="What it is.", examples=["real"]
+    )
+
+
+def document(parameters: FactorParameters, arrays: Mapping[str, StoredTable]) -> Document:
+    product, described = applied(parameters, arrays["weight"])
+    return Document("relative-t5-bias", described, {"bias": product})
+
+
+WEIGHT = InputArray("weight", "the learned table, (buckets, heads)", (2,), [[0.5, 1.5]])
+MASK = InputArray("mask", "1 where there is padding", (1,), [1], is_integer=True, is_required=False)
+COMPOSITION = Composition(
+    path="/relative/none",
+    operation="None",
+    summary="Products",
+    parameters=FactorParameters,
+    inputs=(WEIGHT, MASK),
+    document=document,
+    example="factor=3",
+)
+TRANSFORM = Transform(
+    path="/relative/none",
+    operation="None",
+    summary="Products",
+    parameters=FactorParameters,
+    kind="rope-apply",
+    apply=applied,
+    example="factor=3",
+)
+
+
+def content(operation: Mapping[str, Any]) -> Any:
+    return operation["requestBody"]["content"]["application/json"]
+
+
+@pytest.mark.parametrize("posted", [COMPOSITION, TRANSFORM], ids=["composition", "transform"])
+@pytest.mark.parametrize("suffix", ["", ".{extension}"])
+def test_every_way_to_send_and_to_be_answered_is_documented(
+    posted: Transform | Composition, suffix: str
+) -> None:
+    operation = posted_operation(posted, suffix)
+    extra = operation["openapi_extra"]
+
+    assert operation["operation_id"] == f"postNone{'As' if suffix else ''}"
+    assert set(extra["requestBody"]["content"]) == READABLE
+    assert extra["requestBody"]["required"] is True
+    assert [parameter["name"] for parameter in extra["parameters"]] == [
+        "factor",
+        "shift",
+        *(["extension"] if suffix else []),
+    ]
+    assert {"200", "413", "415", "422"} <= set(extra["responses"])
+    assert ("404" in extra["responses"]) == bool(suffix)
+
+
+def test_arrays_stand_beside_the_parameters_and_optional_ones_are_not_required() -> None:
+    described = content(posted_operation(COMPOSITION, "")["openapi_extra"])
+
+    schema = described["schema"]
+    assert list(schema["properties"]) == ["weight", "mask", "factor", "shift"]
+    assert schema["properties"]["weight"]["description"] == "the learned table, (buckets, heads)"
+    assert schema["required"] == ["weight"]
+    assert described["example"] == {"weight": [[0.5, 1.5]]}
+    jsonschema.validate(described["example"], schema)
+
+
+@pytest.mark.parametrize("posted", [COMPOSITION, TRANSFORM], ids=["composition", "transform"])
+def test_the_example_has_its_parameters_in_the_query_where_every_format_has_them(
+    posted: Transform | Composition,
+) -> None:
+    parameters = posted_operation(posted, "")["openapi_extra"]["parameters"]
+
+    by_name = {parameter["name"]: parameter for parameter in parameters}
+    assert (by_name["factor"]["example"], by_name["factor"]["required"]) == ("3", True)
+    assert "example" not in by_name["shift"]
+
+
+def test_an_array_is_lists_in_lists_as_deep_as_it_has_axes() -> None:
+    schema = content(posted_operation(COMPOSITION, "")["openapi_extra"])["schema"]["properties"]
+    weight, mask = map(jsonschema.Draft202012Validator, (schema["weight"], schema["mask"]))
+
+    assert weight.is_valid([[0.5, 1], [2, 3]])
+    assert not any(map(weight.is_valid, ([0.5], [[[0.5]]], [], [[]], [["0.5"]], [[True]])))
+    assert mask.is_valid([1, 0])
+    assert mask.is_valid([True, False])
+    assert not any(map(mask.is_valid, ([1, True], [0.5], [[1]])))
+
+
+def test_vectors_are_lists_in_lists_at_least() -> None:
+    schema = content(posted_operation(TRANSFORM, "")["openapi_extra"])["schema"]["properties"]
+    x = jsonschema.Draft202012Validator(schema["x"])
+
+    assert all(map(x.is_valid, ([[1, 2]], [[[1, 2]], [[3, 4]]])))
+    assert not any(map(x.is_valid, ([], [[]], [1, 2], [["1"]], [[[]]])))
+
+
+def test_a_transform_takes_x() -> None:
+    described = content(posted_operation(TRANSFORM, "")["openapi_extra"])
+
+    assert described["schema"]["required"] == ["x"]
+    assert np.array(described["example"]["x"]).ndim == 2
+    jsonschema.validate(described["example"], described["schema"])
+
+
+def test_the_example_of_an_answer_is_what_is_made_of_the_example() -> None:
+    responses = posted_operation(COMPOSITION, "")["openapi_extra"]["responses"]
+
+    answer = responses["200"]["content"]["application/json"]["example"]
+    assert (answer["kind"], answer["data"]) == ("relative-t5-bias", [[1.5, 4.5]])
+
+
+def test_where_no_array_is_required_the_first_is_the_example() -> None:
+    optional = replace(COMPOSITION, inputs=(replace(WEIGHT, is_required=False), MASK))
+
+    described = content(posted_operation(optional, "")["openapi_extra"])
+
+    assert described["example"] == {"weight": [[0.5, 1.5]]}
+    assert described["schema"]["required"] == []
+
+
+def held(posted: Transform | Composition) -> dict[str, str]:
+    """Give what binary files are said to hold, by format."""
+    content = posted_operation(posted, "")["openapi_extra"]["requestBody"]["content"]
+    binary = {name: FORMATS[name].media_type for name in ("npy", "safetensors")}
+    return {
+        name: content[media_type]["schema"]["description"]
+        for name, media_type in binary.items()
+        if media_type in content
+    }
+
+
+REALS = "(float16, float32 or float64, in safetensors bfloat16, too)"
+TRUTHS = "(integers of any type, booleans, or real numbers that are integers)"
+
+
+def test_what_a_file_holds_is_documented() -> None:
+    weight = f"weight: the learned table, (buckets, heads) {REALS}"
+    mask = f"mask: 1 where there is padding {TRUTHS}"
+
+    assert held(COMPOSITION) == {
+        "npy": f"One array. {weight}.",
+        "safetensors": f"Tensors by name. {weight}; {mask}.",
+    }
+    assert held(replace(COMPOSITION, inputs=(WEIGHT,))) == {
+        "npy": f"One array. {weight}.",
+        "safetensors": f"A tensor, under any name. {weight}.",
+    }
+    assert "each of which is answered under its name" in held(TRANSFORM)["safetensors"]
+
+
+def test_npy_is_only_documented_where_it_is_known_which_array_it_holds() -> None:
+    several = replace(COMPOSITION, inputs=(WEIGHT, replace(MASK, is_required=True)))
+    optional = replace(COMPOSITION, inputs=(replace(WEIGHT, is_required=False), MASK))
+    choice = Choice("kind", {"real": "weight", "truth": "mask"})
+    chosen = replace(optional, parameters=KindParameters, choice=choice)
+
+    assert list(held(several)) == list(held(optional)) == ["safetensors"]
+    assert held(chosen)["npy"].startswith("One array, of which kind says what it is. weight: ")
+
+
+EVERY = pytest.mark.parametrize("examination", EXAMINATIONS, ids=lambda known: known.path)
+
+
+def documented(client: Client, examination: Examination) -> Any:
+    return client.get("/openapi.json").json()["paths"][examination.path]["post"]
+
+
+@EVERY
+def test_every_format_of_arrays_is_documented(client: Client, examination: Examination) -> None:
+    content = documented(client, examination)["requestBody"]["content"]
+
+    assert set(content) == {
+        "application/json",
+        "application/vnd.safetensors",
+        "application/x-npy",
+    }
+    for name in examination.names:
+        assert name in content["application/json"]["schema"]["properties"]
+        assert name in content["application/vnd.safetensors"]["schema"]["description"]
+
+
+@EVERY
+def test_the_example_is_answered_as_documented(client: Client, examination: Examination) -> None:
+    said = documented(client, examination)["responses"]["200"]["content"]["application/json"]
+    named = said["examples"]["report"]["$ref"].rpartition("/")[2]
+    examples = client.get("/openapi.json").json()["components"]["examples"]
+
+    answer = client.post(examination.path, json=dict(examination.example))
+
+    assert answer.json() == examples[named]["value"]
+
+
+@EVERY
+def test_the_answer_is_what_the_schema_says(client: Client, examination: Examination) -> None:
+    answer = client.post(examination.path, json=dict(examination.example))
+
+    name = examination.operation
+    assert client.get("/openapi.json").json()["components"]["schemas"][name] == examination.schema
+    jsonschema.validate(answer.json(), dict(examination.schema))
+
+
+@EVERY
+def test_the_example_of_the_body_holds_arrays_only(
+    client: Client, examination: Examination
+) -> None:
+    operation = documented(client, examination)
+    body = operation["requestBody"]["content"]["application/json"]
+
+    jsonschema.validate(body["example"], body["schema"])
+    assert set(body["example"]) <= set(examination.names)
+
+
+def openapi_pages_documented() -> Any:
+    return report_operation(CONFIG)["openapi_extra"]
+
+
+def test_a_report_is_documented_with_an_object_and_what_is_said_about_it() -> None:
+    sent = openapi_pages_documented()["requestBody"]["content"]["application/json"]["example"]
+    said = openapi_pages_documented()["responses"]["200"]["content"]["application/json"]["example"]
+    entry = said["rope"]["default"]
+
+    assert (sent["model_type"], sent["rope_scaling"]["rope_type"]) == ("llama", "llama3")
+    assert (said["model_type"], said["layout"], said["warnings"]) == ("llama", "half", [])
+    assert (entry["head_dim"], entry["rope_theta"], entry["factor"]) == (128, 500000.0, 8.0)
+    assert entry["origin"]["factor"] == "/rope_scaling/factor"
+    assert entry["file"].startswith("/rope.npy?head_dim=128&rope_theta=500000&rope_type=llama3&")
+    assert [parameter["name"] for parameter in openapi_pages_documented()["parameters"]] == [
+        "context_length"
+    ]
+
+
+def test_a_report_s_answer_is_a_component_that_its_example_keeps_to(client: Client) -> None:
+    said = openapi_pages_documented()["responses"]["200"]
+    content = said["content"]["application/json"]
+    schemas = client.get("/openapi.json").json()["components"]["schemas"]
+
+    assert said["description"] == "The rotary settings of the model"
+    assert content["schema"] == {"$ref": "#/components/schemas/RopeConfig"}
+    assert schemas["RopeConfig"]["required"][:2] == ["model_type", "layout"]
+    assert {"Problem", "Document"} <= schemas.keys()
+    jsonschema.validate(content["example"], schemas["RopeConfig"])
+    assert report_schemas([CONFIG]) == {"RopeConfig": schemas["RopeConfig"]}
+
+
+def test_problems_of_a_report_speak_of_json_alone() -> None:
+    responses = openapi_pages_documented()["responses"]
+    details = [
+        example["value"]["detail"]
+        for status in ("413", "415")
+        for example in responses[status]["content"]["application/problem+json"]["examples"].values()
+    ]
+
+    assert details[0].endswith("(POSREF_MAX_JSON_BODY_BYTES)")
+    assert details[1] == "the body is said to be text/plain: send application/json"
+
+
+def test_a_page_is_documented_with_its_problems() -> None:
+    documented = page_operation("getX", "X", "text/plain", {"type": "string"})
+
+    assert documented["operation_id"] == "getX"
+    assert {"200", "422", "500"} <= documented["openapi_extra"]["responses"].keys()

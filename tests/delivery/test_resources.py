@@ -1,0 +1,509 @@
+"""Resources and transforms.
+
+Documents made of arrays that are sent: what each array may be, and what is said otherwise.
+
+Reports: answers about a JSON object.
+
+Examinations: what is said about arrays.
+"""
+
+import io
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import safetensors.numpy
+from fastapi import FastAPI
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import Field
+
+from service.app import create_app
+from service.delivery.endpoints import add_examination
+from service.delivery.parameters import NoParameters, Parameters
+from service.delivery.resources import (
+    Choice,
+    Composition,
+    Examination,
+    InputArray,
+    Transform,
+    report_answer,
+)
+from service.encodings.rotary.rope import ROPE
+from service.errors import InvalidBody, InvalidParameters
+from service.formats.format import Input
+from service.numerics.dtypes import BFLOAT16, COMPLEX64, FLOAT16, FLOAT32, FLOAT64, INT64, DType
+from service.numerics.tables import Document, StoredTable
+from service.settings import default_settings
+from tests.client import Client, client_of
+
+
+def test_a_part_becomes_a_parameter() -> None:
+    parameters = ROPE.parameters.model_validate(
+        {"head_dim": 4, "seq_len": 2, "pack": "half", "part": "sin"}
+    )
+
+    document = ROPE.resolve(parameters)
+
+    assert list(document.arrays) == ["sin"]
+    assert document.parameters["part"] == "sin"
+
+
+def test_there_is_no_part_of_one_array() -> None:
+    parameters = ROPE.parameters.model_validate({"head_dim": 4, "seq_len": 2, "part": "sin"})
+
+    with pytest.raises(InvalidParameters, match="only one"):
+        ROPE.resolve(parameters)
+
+
+TRANSFORM = Transform(
+    path="/none",
+    operation="None",
+    summary="",
+    parameters=NoParameters,
+    kind="rope-apply",
+    apply=lambda _, x: (x, {"start": 0, "seq_len": x.shape[0]}),
+    example="",
+)
+
+
+@pytest.mark.parametrize(
+    ("array", "rule"),
+    [
+        (StoredTable(np.ones((2, 2), "<i8"), INT64), "q: elements are integers"),
+        (StoredTable(np.ones((2, 2), "<c8"), COMPLEX64), "q: elements are complex numbers"),
+        (StoredTable(np.ones(2), FLOAT64), "q: it has 1 axis, and must have two at least"),
+    ],
+)
+def test_only_real_numbers_in_vectors_are_transformed(array: StoredTable, rule: str) -> None:
+    right = StoredTable(np.ones((2, 2)), FLOAT64)
+
+    with pytest.raises(InvalidBody, match=rule):
+        TRANSFORM.resolve(NoParameters(), Input({"k": right, "q": array}))
+
+
+def test_an_answer_is_described_by_what_its_arrays_have_in_common() -> None:
+    shapes = {"q": (1, 2), "k": (3, 2)}
+    arrays = {name: StoredTable(np.zeros(shape), FLOAT64) for name, shape in shapes.items()}
+
+    document = TRANSFORM.resolve(NoParameters(), Input(arrays))
+
+    assert document.parameters == {"start": 0}
+    assert {name: table.shape for name, table in document.arrays.items()} == shapes
+
+
+def test_an_array_without_a_name_is_x() -> None:
+    array = StoredTable(np.ones((2, 2)), FLOAT64)
+
+    document = TRANSFORM.resolve(NoParameters(), Input({"the array": array}, is_named=False))
+
+    assert document.arrays == {"x": array}
+
+
+def test_a_body_without_an_array_is_refused() -> None:
+    TRANSFORM.check(Input({"q": StoredTable(np.ones((2, 2)), FLOAT64)}))
+    with pytest.raises(InvalidBody, match=r'send \{"x": \[…\]\}') as caught:
+        TRANSFORM.check(Input({}))
+    assert caught.value.faults[0].where == "/x"
+
+
+BIAS = InputArray("bias", "the bias of each bucket, (buckets, heads)", (1, 2), [[0.5]])
+BUCKETS = InputArray("buckets", "a bucket for each pair", (2,), [[0]], is_integer=True)
+MASK = replace(BUCKETS, name="mask", description="1 where there is padding", is_required=False)
+
+
+def stored(elements: object, dtype: DType = FLOAT64) -> StoredTable:
+    return StoredTable(np.array(elements, dtype=dtype.storage), dtype)
+
+
+def made(_: Parameters, arrays: Mapping[str, StoredTable]) -> Document:
+    return Document("relative-t5-bias", {}, arrays)
+
+
+COMPOSITION = Composition(
+    path="/none",
+    operation="None",
+    summary="",
+    parameters=NoParameters,
+    inputs=(BIAS, BUCKETS, MASK),
+    document=made,
+    example="",
+)
+RIGHT = {"bias": stored([[0.5]]), "buckets": stored([[0]], INT64)}
+
+
+def resolved(
+    composition: Composition = COMPOSITION,
+    parameters: Parameters | None = None,
+    is_named: bool = True,
+    /,
+    **arrays: StoredTable,
+) -> Document:
+    content = Input(arrays, is_named=is_named)
+    composition.check(content)
+    return composition.resolve(parameters or NoParameters(), content)
+
+
+def refused(
+    composition: Composition = COMPOSITION,
+    is_named: bool = True,
+    /,
+    **arrays: StoredTable,
+) -> InvalidBody:
+    with pytest.raises(InvalidBody) as caught:
+        resolved(composition, None, is_named, **arrays)
+    return caught.value
+
+
+ONE = stored([[0.5]])
+
+
+def test_an_array_without_a_name_is_the_one_that_is_required() -> None:
+    weighed = replace(COMPOSITION, inputs=(MASK, BIAS))
+    single = replace(COMPOSITION, inputs=(replace(BIAS, is_required=False),))
+
+    for composition in (weighed, single):
+        assert resolved(composition, None, False, array=ONE).arrays == {"bias": ONE}
+
+
+def test_an_array_without_a_name_that_could_be_several_is_refused() -> None:
+    optional = replace(COMPOSITION, inputs=(replace(BIAS, is_required=False), MASK))
+
+    assert refused(COMPOSITION, False, array=ONE).detail == (
+        "a body in npy is one array without a name, and there are bias, buckets, mask: "
+        "send safetensors or JSON, which name them"
+    )
+    assert "there are bias, mask:" in refused(optional, False, array=ONE).detail
+
+
+class KindParameters(NoParameters):
+    """Parameters that say what an array is."""
+
+    kind: str | None = None
+
+
+CHOSEN = replace(
+    COMPOSITION,
+    parameters=KindParameters,
+    inputs=(replace(BIAS, is_required=False), MASK),
+    choice=Choice("kind", {"numbers": "bias", "truth": "mask"}),
+)
+
+
+def test_a_parameter_may_say_what_an_array_without_a_name_is() -> None:
+    mask = stored([[1]], INT64)
+    numbers, truth = KindParameters(kind="numbers"), KindParameters(kind="truth")
+
+    assert resolved(CHOSEN, numbers, False, array=ONE).arrays == {"bias": ONE}
+    assert resolved(CHOSEN, truth, False, array=mask).arrays == {"mask": mask}
+    assert resolved(CHOSEN, truth, mask=mask).arrays == {"mask": mask}
+    assert resolved(CHOSEN, KindParameters(), mask=mask).arrays == {"mask": mask}
+    with pytest.raises(InvalidParameters, match=r"needs kind=numbers \(bias\) or kind=truth"):
+        resolved(CHOSEN, KindParameters(), False, array=ONE)
+    with pytest.raises(InvalidParameters, match="kind=numbers goes with bias, and that is not"):
+        resolved(CHOSEN, numbers, mask=mask)
+
+
+def test_where_there_is_one_array_its_name_is_of_no_matter() -> None:
+    single = replace(COMPOSITION, inputs=(BIAS,))
+
+    assert resolved(single, **{"decoder.block.0.weight": ONE}).arrays == {"bias": ONE}
+    assert [fault.detail for fault in refused(single, one=ONE, two=ONE).faults] == [
+        "one is no array here; rename it to bias",
+        "two is no array here; rename it to bias",
+        "bias is missing: the bias of each bucket, (buckets, heads)",
+    ]
+
+
+def test_names_that_others_have_are_understood_and_not_taken() -> None:
+    inputs = (replace(BIAS, is_required=False), replace(MASK, aliases=("padding", "bias_mask")))
+    composition = replace(COMPOSITION, inputs=inputs)
+
+    assert composition.names == ("bias", "mask", "padding", "bias_mask")
+    for alias in inputs[1].aliases:
+        error = refused(composition, **{alias: stored([[1]], INT64)})
+        assert error.detail == f"{alias} is no array here; did you mean mask?"
+
+
+def test_what_could_be_either_is_never_guessed() -> None:
+    composition = replace(COMPOSITION, inputs=(replace(BIAS, is_required=False), MASK))
+    described = (
+        "an array is missing: send bias: the bias of each bucket, (buckets, heads); "
+        "or mask: 1 where there is padding"
+    )
+
+    assert refused(composition).detail == described
+    assert refused(composition, bass_mask=ONE).detail == (
+        f"bass_mask is no array here; rename it to bias or mask; {described}"
+    )
+
+
+def test_arrays_reach_the_document_by_name_and_what_is_optional_may_be_left_out() -> None:
+    mask = stored([[1]], INT64)
+
+    assert list(resolved(**RIGHT).arrays) == ["bias", "buckets"]
+    assert resolved(mask=mask, **RIGHT).arrays == {**RIGHT, "mask": mask}
+
+
+@pytest.mark.parametrize("dtype", [FLOAT64, FLOAT32, FLOAT16])
+def test_real_numbers_arrive_in_the_type_they_were_sent_in(dtype: DType) -> None:
+    sent = stored([1.5, -0.0], dtype)
+
+    assert BIAS.taken(sent) is sent
+
+
+def test_integers_arrive_as_int64_whatever_they_were_sent_in() -> None:
+    sent = [stored([[3, -2]], dtype) for dtype in (INT64, FLOAT64, FLOAT32, FLOAT16)]
+    sent.append(StoredTable(np.array([[0x4040, 0xC000]], dtype="<u2"), BFLOAT16))
+
+    for table in sent:
+        taken = BUCKETS.taken(table)
+        assert taken.dtype is INT64
+        assert taken.elements.dtype == np.dtype("<i8")
+        assert taken.elements.tolist() == [[3, -2]]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [0.5, -1e-300, 1 - 2.0**-53, np.nan, np.inf, -np.inf, 2.0**53, -(2.0**53), 2.0**63, 1e308],
+)
+def test_what_is_no_integer_for_certain_is_none(value: float) -> None:
+    error = refused(bias=RIGHT["bias"], buckets=stored([[0.0, value]]))
+
+    assert error.detail.startswith("buckets must hold integers")
+    assert error.faults[0].where == "/buckets"
+
+
+def test_a_signalling_nan_is_no_integer_and_no_warning() -> None:
+    for bits, storage, dtype in (
+        (0x7FF0000000000001, "<f8", FLOAT64),
+        (0x7F800001, "<f4", FLOAT32),
+    ):
+        elements = np.array([[bits]], dtype=storage.replace("f", "u")).view(storage)
+        with pytest.raises(InvalidBody, match="must hold integers"):
+            BUCKETS.taken(StoredTable(elements, dtype))
+
+
+@given(st.integers(-(2**53) + 1, 2**53 - 1))
+def test_every_integer_below_2_to_53_is_read_of_a_float(value: int) -> None:
+    assert BUCKETS.taken(stored([[float(value)]])).elements.tolist() == [[value]]
+
+
+@given(st.floats(allow_nan=True, allow_infinity=True))
+def test_a_float_is_read_as_the_integer_it_is_or_not_at_all(value: float) -> None:
+    try:
+        taken = BUCKETS.taken(stored([[value]])).elements.item()
+    except InvalidBody:
+        assert not abs(value) < 2**53 or value != int(value)
+    else:
+        assert taken == value
+
+
+def test_integers_where_real_numbers_are_wanted_are_refused() -> None:
+    error = refused(bias=stored([[1]], INT64), buckets=RIGHT["buckets"])
+
+    assert error.detail == (
+        "bias holds integers or booleans, and must hold floating-point numbers: it is the bias of "
+        "each bucket, (buckets, heads)"
+    )
+    assert error.faults[0].where == "/bias"
+
+
+@pytest.mark.parametrize(
+    ("arrays", "detail"),
+    [
+        ({"bias": stored([[[0.5]]])}, "bias has 3 axes, and must have 1 or 2: "),
+        ({"buckets": stored([0], INT64)}, "buckets has 1 axes, and must have 2: "),
+        ({"mask": stored([1], INT64)}, "mask has 1 axes, and must have 2: "),
+    ],
+)
+def test_a_rank_that_is_not_possible_is_refused_where_it_is(
+    arrays: dict[str, StoredTable], detail: str
+) -> None:
+    error = refused(**{**RIGHT, **arrays})
+
+    assert error.detail.startswith(detail)
+    (name,) = arrays
+    assert error.faults[0].where == f"/{name}"
+
+
+def test_what_is_unknown_and_what_is_missing_is_said_at_once() -> None:
+    error = refused(buckts=RIGHT["buckets"], zzz=RIGHT["bias"])
+
+    assert [(fault.where, fault.value, fault.detail) for fault in error.faults] == [
+        ("", "buckts", "buckts is no array here; did you mean buckets?"),
+        ("", "zzz", "zzz is no array here; rename it to bias or buckets or mask"),
+        ("", None, "bias is missing: the bias of each bucket, (buckets, heads)"),
+        ("", None, "buckets is missing: a bucket for each pair"),
+    ]
+    assert all(fault.in_body for fault in error.faults)
+
+
+def test_many_unknown_arrays_and_long_names_make_no_long_error() -> None:
+    error = refused(**{f"{index}" * 500: RIGHT["bias"] for index in range(100)})
+
+    assert len(error.faults) == 10
+    assert "and 92 more" in error.detail
+    assert len(error.detail) < 3000
+
+
+def test_the_document_is_only_made_of_what_was_taken() -> None:
+    seen: list[Mapping[str, Any]] = []
+
+    def kept(_: Parameters, arrays: Mapping[str, StoredTable]) -> Document:
+        seen.append(arrays)
+        return made(_, arrays)
+
+    composition = replace(COMPOSITION, document=kept)
+    with pytest.raises(InvalidBody):
+        resolved(composition, **{**RIGHT, "buckets": stored([[0.5]])})
+    resolved(composition, **{**RIGHT, "buckets": stored([[2.0]])})
+
+    (arrays,) = seen
+    assert arrays["buckets"].elements.tolist() == [[2]]
+
+
+class PartParameters(NoParameters):
+    """Parameters of several arrays, of which one may be asked for."""
+
+    part: str | None = None
+
+    def chosen_part(self) -> str | None:
+        return self.part
+
+
+def test_one_of_several_arrays_that_are_made_may_be_asked_for_alone() -> None:
+    parts = replace(
+        COMPOSITION,
+        document=lambda known, arrays: replace(made(known, arrays), has_parts=True),
+    )
+
+    assert list(resolved(parts, PartParameters(), **RIGHT).arrays) == ["bias", "buckets"]
+    alone = resolved(parts, PartParameters(part="buckets"), **RIGHT)
+    assert (list(alone.arrays), alone.parameters) == (["buckets"], {"part": "buckets"})
+    with pytest.raises(InvalidParameters, match="part is one of bias, buckets"):
+        resolved(parts, PartParameters(part="mask"), **RIGHT)
+
+
+def test_a_report_is_json_that_is_not_cached() -> None:
+    answer = report_answer({"layout": "half", "layers": (0, 1)})
+
+    assert answer.payload == b'{"layout":"half","layers":[0,1]}'
+    assert answer.headers["Content-Type"] == "application/json"
+    assert answer.headers["Cache-Control"] == "no-store"
+
+
+class TimesParameters(Parameters):
+    times: int = Field(default=1, description="What sums are multiplied by.")
+
+
+def _examine(parameters: TimesParameters, content: Input) -> Mapping[str, Any]:
+    sums = {
+        name: parameters.times * float(np.abs(array.elements).sum())
+        for name, array in content.arrays.items()
+    }
+    return {"sums": sums, "named": content.is_named, "types": sorted(content.integer_types)}
+
+
+SUMS = Examination(
+    path="/sums",
+    operation="Sums",
+    summary="Sums of arrays",
+    parameters=TimesParameters,
+    names=("x", "y"),
+    examine=_examine,
+    says="The sums",
+    schema={"type": "object"},
+    example={"x": [1.0], "times": 2},
+)
+
+
+@pytest.fixture(scope="module")
+def sums() -> Iterator[Client]:
+    app: FastAPI = create_app(default_settings())
+    add_examination(app, SUMS, app.state.delivery)
+    with client_of(app) as client:
+        yield client
+
+
+def npy(array: Any) -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, array)
+    return stream.getvalue()
+
+
+def test_arrays_are_examined_in_every_format_that_is_read(sums: Client) -> None:
+    array = np.array([1.5, -2.0], "<f4")
+    binary = {"application/x-npy": npy(array)}
+    binary["application/vnd.safetensors"] = safetensors.numpy.save({"x": array})
+    for media_type, body in binary.items():
+        answer = sums.post("/sums?times=2", content=body, headers={"Content-Type": media_type})
+        assert list(answer.json()["sums"].values()) == [7.0]
+        assert answer.json()["named"] == (media_type != "application/x-npy")
+    answer = sums.post("/sums", json={"x": [1.5, -2], "y": [[1]], "times": 2})
+
+    assert answer.json()["sums"] == {"x": 7.0, "y": 2.0}
+
+
+def test_complex_numbers_reach_an_examination(sums: Client) -> None:
+    for dtype in ("<c8", "<c16"):
+        body = npy(np.array([3 + 4j], dtype))
+        answer = sums.post("/sums", content=body, headers={"Content-Type": "application/x-npy"})
+        assert list(answer.json()["sums"].values()) == [5.0]
+
+
+def test_a_report_is_never_kept(sums: Client) -> None:
+    answer = sums.post("/sums", json={"x": [1.0]})
+
+    assert answer.headers["Cache-Control"] == "no-store"
+    assert answer.headers["Content-Type"] == "application/json"
+
+
+@pytest.mark.parametrize(
+    ("query", "content", "name", "rule"),
+    [
+        ("", {"times": 2}, "invalid-body", "an array is missing: send x or y"),
+        ("?times=2", {"x": [1.0], "times": 2}, "invalid-parameters", "given twice"),
+        ("?time=2", {"x": [1.0]}, "invalid-parameters", "did you mean times?"),
+        ("", {"x": [1.0], "z": 2}, "invalid-parameters", "z is not a parameter here"),
+        ("", {"x": [[1.0], 2]}, "invalid-body", "all of a length"),
+    ],
+)
+def test_what_is_wrong_is_named(
+    sums: Client, query: str, content: Any, name: str, rule: str
+) -> None:
+    answer = sums.post(f"/sums{query}", json=content)
+
+    assert answer.status_code == 422
+    assert answer.json()["type"].endswith(name)
+    assert rule in answer.json()["detail"]
+
+
+def test_other_media_types_are_refused(sums: Client) -> None:
+    answer = sums.post("/sums", content=b"1,2", headers={"Content-Type": "text/csv"})
+
+    assert answer.status_code == 415
+
+
+def test_nothing_is_held_after_an_answer(sums: Client) -> None:
+    sums.post("/sums", json={"x": [1.0] * 1000})
+
+    assert sums.app.state.delivery.gate.held_body_bytes == 0
+
+
+def test_the_copies_that_are_made_are_counted() -> None:
+    arrays = {"x": StoredTable(np.ones((4, 4), "<f4"), FLOAT32)}
+
+    assert SUMS.copied_bytes(arrays) == 16 * 8 * SUMS.copies
+
+
+def test_examinations_a_body_without_an_array_is_refused() -> None:
+    with pytest.raises(InvalidBody, match="an array is missing"):
+        SUMS.check(Input({}, {"times": 2}))
+
+
+def test_the_report_can_be_written_as_json(sums: Client) -> None:
+    assert json.loads(sums.post("/sums", json=dict(SUMS.example)).content)["sums"] == {"x": 2.0}

@@ -1,0 +1,343 @@
+"""Random Fourier features: exact however many turns a product makes.
+
+Fourier features of boxes, in the library's order of channels.
+
+``/encoding/fourier`` and ``/encoding/boxes`` through HTTP.
+"""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+import safetensors.numpy
+from hypothesis import example, given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from service.encodings.absolute import fourier as boxes
+from service.encodings.absolute import fourier as random_fourier
+from service.encodings.absolute.fourier import MAX_NUMBER, BoxFrequencies, GaussianTable
+from service.numerics.dtypes import FLOAT32, FLOAT64, DType
+from service.numerics.real_positions import MIN_REAL_POSITION
+from service.numerics.tables import FREQUENCY_WORK, Document, size
+from tests.client import Client
+from tests.exact import UNIT
+
+SIZES = st.one_of(
+    st.floats(MIN_REAL_POSITION, 1.0),
+    st.floats(1.0, 1e6),
+    st.floats(1.0, MAX_NUMBER),
+    st.just(0.0),
+)
+NUMBERS = st.tuples(SIZES, st.sampled_from([1.0, -1.0])).map(lambda pair: pair[0] * pair[1])
+
+
+def table(
+    x: list[float], weight: list[float], *, log: bool, flip: bool = False, dtype: DType = FLOAT64
+) -> GaussianTable:
+    document = random_fourier.gaussian(
+        weight=np.array(weight), x=np.array(x), log=log, flip_sin_to_cos=flip, dtype=dtype
+    )
+    made = document.arrays["fourier"]
+    assert isinstance(made, GaussianTable)
+    return made
+
+
+def whole(made: GaussianTable) -> NDArray[Any]:
+    return np.asarray(made.read(0, size(made))).reshape(made.shape)
+
+
+def check(found: float, other: float, angle: Any) -> None:
+    sine, cosine = mpmath.sin(angle), mpmath.cos(angle)
+    assert abs(found - sine) <= 0.9 * UNIT
+    assert abs(other - cosine) <= 0.9 * UNIT
+    assert abs(angle) >= mpmath.pi / 4 or abs(found - sine) <= 3.5 * UNIT * abs(sine)
+
+
+@given(st.lists(NUMBERS, min_size=1, max_size=4), st.lists(NUMBERS, min_size=1, max_size=4))
+@example([MAX_NUMBER, -MIN_REAL_POSITION], [MAX_NUMBER, MIN_REAL_POSITION, -1.0 / 3])
+def test_products_are_exact(x: list[float], weight: list[float]) -> None:
+    found = whole(table(x, weight, log=False))
+
+    for row, number in enumerate(x):
+        for k, factor in enumerate(weight):
+            angle = 2 * mpmath.pi * mpmath.mpf(number) * mpmath.mpf(factor)
+            check(found[row, k], found[row, k + len(weight)], angle)
+
+
+@given(
+    st.lists(st.floats(5e-324, 1.7e308), min_size=1, max_size=4),
+    st.lists(NUMBERS, min_size=1, max_size=4),
+)
+@example([1.0, 1.0000000000000002, 0.9999999999999999], [1.0, -1e15])
+@example([0.002, 80.0], [0.3])
+def test_products_of_logarithms_are_exact(x: list[float], weight: list[float]) -> None:
+    found = whole(table(x, weight, log=True))
+
+    for row, number in enumerate(x):
+        for k, factor in enumerate(weight):
+            angle = 2 * mpmath.pi * mpmath.log(mpmath.mpf(number)) * mpmath.mpf(factor)
+            check(found[row, k], found[row, k + len(weight)], angle)
+
+
+def test_precision_is_the_same_in_a_bare_thread() -> None:
+    """The context of the ``decimal`` module belongs to the thread, and has 28 digits."""
+
+    def evaluated() -> bytes:
+        return whole(table([-0.3, 17.1], [1e15 + 0.1, -2.5], log=False)).tobytes()
+
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(evaluated).result() == evaluated()
+
+
+def test_flipped_the_cosines_come_first() -> None:
+    plain, flipped = (
+        whole(table([0.1, 2.0], [0.3, -0.7], log=True, flip=flip)) for flip in (False, True)
+    )
+
+    assert (flipped[:, :2] == plain[:, 2:]).all()
+    assert (flipped[:, 2:] == plain[:, :2]).all()
+
+
+@given(st.data(), st.lists(NUMBERS, min_size=1, max_size=9))
+def test_any_range_has_the_bytes_of_the_whole(data: st.DataObject, x: list[float]) -> None:
+    made = table([*x, x[0]], [0.1, -7.0, 0.3], log=False, dtype=FLOAT32)
+    start = data.draw(st.integers(0, size(made) - 1))
+    stop = data.draw(st.integers(start + 1, size(made)))
+
+    assert made.read(0, size(made))[start:stop].tobytes() == made.read(start, stop).tobytes()
+    alone = table([x[0]], [0.1, -7.0, 0.3], log=False, dtype=FLOAT32)
+    assert whole(made)[-1].tobytes() == whole(alone)[0].tobytes()
+
+
+def test_steps_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = table([index * 0.37 for index in range(50)], [0.1, -7.0, 0.3], log=False)
+    at_once = whole(made).tobytes()
+    monkeypatch.setattr("service.numerics.tables.STEP_ELEMENTS", 100)
+
+    assert whole(made).tobytes() == at_once
+
+
+def test_nothing_turned_is_a_plain_zero() -> None:
+    found = whole(table([0.0, -0.0, 1.0], [-1.0, 0.0], log=False))
+
+    assert found[:2].tolist() == [[0.0, 0.0, 1.0, 1.0]] * 2
+    assert not np.signbit(found).any()
+
+
+def test_many_logarithms_let_other_threads_go_on() -> None:
+    made = table(np.linspace(1.0, 2.0, 1000).tolist(), [1.0], log=True)
+    turns, end = 0, threading.Event()
+
+    def others() -> None:
+        nonlocal turns
+        while not end.wait(0.001):
+            turns += 1
+
+    thread = threading.Thread(target=others)
+    thread.start()
+    before = turns
+    assert len(made._exact) == 1000
+    during = turns - before
+    end.set()
+    thread.join()
+    assert during > 3
+
+
+def test_nothing_is_evaluated_before_a_number_is_asked_for() -> None:
+    made = table([1.0, 2.0, 2.0], [1.0, 0.5], log=True)
+
+    assert "_exact" not in vars(made)
+    assert made.setup_work == 2 * (4096 + 2 * FREQUENCY_WORK)
+    assert table([1.0, 2.0, 2.0], [1.0, 0.5], log=False).setup_work == 4 * FREQUENCY_WORK
+
+
+COORDINATES = st.one_of(st.floats(1e-9, 1.0), st.integers(-9, 9).map(float))
+
+
+def embedded(
+    sent: NDArray[np.float64], embed_dim: int, temperature: float = 100.0, dtype: DType = FLOAT64
+) -> Document:
+    return boxes.embedded(boxes=sent, embed_dim=embed_dim, temperature=temperature, dtype=dtype)
+
+
+def boxes_whole(document: Document) -> NDArray[Any]:
+    table = document.arrays["boxes"]
+    return np.asarray(table.read(0, size(table))).reshape(table.shape)
+
+
+@given(
+    st.lists(COORDINATES, min_size=4, max_size=4), st.integers(1, 9), st.sampled_from([100.0, 2.5])
+)
+def test_each_frequency_has_the_sines_of_a_box_and_then_the_cosines(
+    box: list[float], embed_dim: int, temperature: float
+) -> None:
+    found = boxes_whole(embedded(np.array(box), embed_dim, temperature)).reshape(embed_dim, 2, 4)
+
+    for k in range(embed_dim):
+        rate = mpmath.mpf(temperature) ** (mpmath.mpf(k) / embed_dim)
+        for place, coordinate in enumerate(box):
+            angle = rate * mpmath.mpf(coordinate)
+            assert abs(found[k, 0, place] - mpmath.sin(angle)) <= 5 * UNIT
+            assert abs(found[k, 1, place] - mpmath.cos(angle)) <= 5 * UNIT
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [
+        ((4,), ("channel",)),
+        ((3, 4), ("box", "channel")),
+        ((2, 3, 4), ("batch", "box", "channel")),
+    ],
+)
+def test_axes_before_the_coordinates_stay(shape: tuple[int, ...], axes: tuple[str, ...]) -> None:
+    sent = np.random.default_rng(0).random(shape)
+
+    document = embedded(sent, 5)
+
+    assert document.axes == axes
+    assert boxes_whole(document).shape == (*shape[:-1], 40)
+    assert boxes_whole(document).reshape(-1, 40)[-1].tobytes() == (
+        boxes_whole(embedded(sent.reshape(-1, 4)[-1], 5)).tobytes()
+    )
+
+
+@given(st.data())
+def test_boxes_any_range_has_the_bytes_of_the_whole(data: st.DataObject) -> None:
+    sent = np.random.default_rng(0).random((5, 4))
+    table = embedded(sent, 3, dtype=FLOAT32).arrays["boxes"]
+    start = data.draw(st.integers(0, size(table) - 1))
+    stop = data.draw(st.integers(start + 1, size(table)))
+
+    assert table.read(0, size(table))[start:stop].tobytes() == table.read(start, stop).tobytes()
+
+
+def test_boxes_steps_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    document = embedded(np.random.default_rng(0).random((40, 4)), 3)
+    at_once = boxes_whole(document).tobytes()
+    monkeypatch.setattr("service.numerics.tables.STEP_ELEMENTS", 100)
+
+    assert boxes_whole(document).tobytes() == at_once
+
+
+def test_frequencies_grow_towards_the_temperature() -> None:
+    found = [float(frequency) for frequency in BoxFrequencies(10000.0, 4).exact()]
+
+    assert found == [1.0, 10.0, 100.0, 1000.0]
+
+
+FOURIER, BOXES = "/encoding/fourier", "/encoding/boxes"
+
+
+def test_quarters_of_turns_are_what_they_are(client: Client) -> None:
+    sent = {"x": [0.5, -1.0, 0.0], "weight": [0.5, 2.0], "log": False}
+
+    found = client.post(f"{FOURIER}?dtype=float64", json=sent).json()
+
+    assert found["data"] == [[1, 0, 0, 1], [0, 0, -1, 1], [0, 0, 1, 1]]
+    assert found["parameters"] == {"log": False, "flip_sin_to_cos": False}
+    assert found["axes"] == ["row", "channel"]
+
+
+def test_logarithms_are_taken_unless_they_are_not_wanted(client: Client) -> None:
+    sent = {"x": [1.0, 2.0], "weight": [0.25]}
+
+    found = np.array(client.post(f"{FOURIER}?dtype=float64", json=sent).json()["data"])
+
+    angle = np.pi / 2 * np.log(2)
+    assert np.abs(found - [[0, 1], [np.sin(angle), np.cos(angle)]]).max() < 1e-15
+
+
+def test_arrays_may_be_tensors_of_any_type(client: Client) -> None:
+    x, weight = np.array([0.5, 3.0], np.float32), np.array([1.5, -0.25], np.float16)
+    body = safetensors.numpy.save({"x": x, "weight": weight})
+    headers = {"Content-Type": "application/vnd.safetensors"}
+
+    answer = client.post(f"{FOURIER}.json?flip_sin_to_cos=true", content=body, headers=headers)
+
+    sent = {"x": x.tolist(), "weight": weight.tolist(), "flip_sin_to_cos": True}
+    assert answer.json() == client.post(FOURIER, json=sent).json()
+    assert answer.json()["dtype"] == "float32"
+
+
+@pytest.mark.parametrize(
+    ("sent", "pointer"),
+    [
+        ({"x": [1.0, 0.0], "weight": [1.0]}, "/x"),
+        ({"x": [-1.0], "weight": [1.0]}, "/x"),
+        ({"x": [1e18], "weight": [1.0], "log": False}, "/x"),
+        ({"x": [1e-31], "weight": [1.0], "log": False}, "/x"),
+        ({"x": [1.0], "weight": [1e19]}, "/weight"),
+        ({"x": [1.0], "weight": [-1e-40]}, "/weight"),
+        ({"x": [[1.0]], "weight": [1.0]}, "/x"),
+        ({"x": [1.0], "weight": [0.0] * 32769}, "/weight"),
+        ({"x": [1.0 + index for index in range(4097)], "weight": [1.0]}, "/x"),
+        ({"x": [1.0]}, ""),
+    ],
+)
+def test_numbers_without_exact_products_are_refused(
+    client: Client, sent: dict[str, Any], pointer: str
+) -> None:
+    answer = client.post(FOURIER, json=sent)
+
+    assert answer.status_code == 422
+    assert [error["pointer"] for error in answer.json()["errors"]] == [pointer]
+
+
+@pytest.mark.parametrize("name", ["x", "weight"])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("log", ["true", "false"])
+def test_what_is_no_number_is_refused(client: Client, name: str, value: float, log: str) -> None:
+    arrays = {"x": np.ones(3), "weight": np.ones(3)}
+    arrays[name][1] = value
+    headers = {"Content-Type": "application/vnd.safetensors"}
+
+    answer = client.post(
+        f"{FOURIER}?log={log}", content=safetensors.numpy.save(arrays), headers=headers
+    )
+
+    assert answer.status_code == 422
+    assert [error["pointer"] for error in answer.json()["errors"]] == [f"/{name}"]
+
+
+def test_many_rows_of_few_numbers_are_answered(client: Client) -> None:
+    sent = {"x": [1.0, 2.0] * 5000, "weight": [0.1]}
+
+    assert client.post(FOURIER, json=sent).json()["shape"] == [10000, 2]
+
+
+def test_the_first_frequency_of_a_box_is_its_coordinates(client: Client) -> None:
+    sent = {"boxes": [[[0.0, 0.25, 0.5, 1.0]]], "embed_dim": 2}
+
+    found = client.post(f"{BOXES}?dtype=float64", json=sent).json()
+
+    assert found["axes"] == ["batch", "box", "channel"]
+    (row,) = found["data"][0]
+    assert len(row) == 16
+    assert np.abs(np.array(row[:4]) - np.sin([0.0, 0.25, 0.5, 1.0])).max() < 1e-15
+    assert np.abs(np.array(row[4:8]) - np.cos([0.0, 0.25, 0.5, 1.0])).max() < 1e-15
+    assert np.abs(np.array(row[8:12]) - np.sin([0.0, 2.5, 5.0, 10.0])).max() < 1e-15
+    assert found["parameters"] == {"embed_dim": 2, "temperature": 100.0}
+
+
+@pytest.mark.parametrize(
+    ("sent", "where"),
+    [
+        ({"boxes": [[1.0, 2.0, 3.0]], "embed_dim": 2}, "/boxes"),
+        ({"boxes": [[1.0, 2.0, 3.0, 1e30]], "embed_dim": 2}, "/boxes"),
+        ({"boxes": [[1.0, 2.0, 3.0, 4.0]]}, "embed_dim"),
+        ({"boxes": [[1.0, 2.0, 3.0, 4.0]], "embed_dim": 0}, "embed_dim"),
+        ({"boxes": [[1.0, 2.0, 3.0, 4.0]], "embed_dim": 2, "temperature": 0.5}, "temperature"),
+    ],
+)
+def test_boxes_that_cannot_be_embedded_are_refused(
+    client: Client, sent: dict[str, Any], where: str
+) -> None:
+    answer = client.post(BOXES, json=sent)
+
+    assert answer.status_code == 422
+    (error,) = answer.json()["errors"]
+    assert where in {error.get("parameter"), error.get("pointer")}

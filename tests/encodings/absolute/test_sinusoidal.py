@@ -1,0 +1,659 @@
+"""The sinusoidal encoding: the worked numbers, and exact at any position.
+
+``/encoding`` through HTTP: the worked numbers.
+
+Columns of a table, and documents that say what is a curve.
+
+``/encoding/curves`` through HTTP: the numbers of the encoding, and pictures of them.
+"""
+
+import io
+import json
+from fractions import Fraction
+from math import sqrt
+
+import httpx
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from PIL import Image
+
+from service.encodings.absolute import sinusoidal
+from service.encodings.absolute.conventions import CONVENTIONS, recipe
+from service.encodings.absolute.sinusoidal import ColumnsTable, curves
+from service.errors import shortened
+from service.numerics.dtypes import FLOAT32, FLOAT64, INT64, REAL_DTYPES, Elements, widened
+from service.numerics.phase import MAX_POSITION, Float64s
+from service.numerics.positions import Positions, Run
+from service.numerics.tables import Document, StoredTable, size
+from tests.client import Client
+from tests.exact import NARROW_TYPES, UNIT, frequency, rounded
+
+SPECS = {
+    "d_model": st.one_of(st.integers(1, 4096), st.integers(1, 8)),
+    "base": st.one_of(st.floats(1.0001, 1e12), st.sampled_from([1.0001, 100.0, 10000.0, 1e12])),
+    "positions": st.lists(
+        st.one_of(
+            st.integers(-MAX_POSITION, MAX_POSITION),
+            st.integers(-200, 200),
+            st.sampled_from([1, -1, 63, 64, -64, MAX_POSITION, -MAX_POSITION]),
+        ),
+        min_size=1,
+        max_size=4,
+    ),
+    "layout": st.sampled_from(["interleaved", "concatenated"]),
+}
+
+
+def read(
+    d_model: int, base: float, positions: list[int], layout: str, dtype: str
+) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    document = sinusoidal.encoding(
+        recipe=recipe("vaswani", d_model, {"base": base, "layout": layout}),
+        positions=Positions.of_runs(Run(position, 1, 1) for position in positions),
+        batch=False,
+        dtype=REAL_DTYPES[dtype],
+    )
+    table = document.arrays["encoding"]
+    return widened(table.read(0, size(table)), table.dtype).reshape(table.shape)
+
+
+def channel_of(d_model: int, layout: str, pair: int, *, sine: bool) -> int:
+    if layout == "interleaved":
+        return 2 * pair + (not sine)
+    return pair if sine else -(-d_model // 2) + pair
+
+
+def sampled_pairs(d_model: int) -> list[int]:
+    last = (d_model - 1) // 2
+    return sorted({0, last, last // 2, last // 3, max(last - 1, 0)})
+
+
+@settings(max_examples=120)
+@given(**SPECS)
+def test_float64_is_within_six_units_and_small_angles_keep_their_relative_precision(
+    d_model: int, base: float, positions: list[int], layout: str
+) -> None:
+    check_exactness(d_model, base, positions, layout)
+
+
+def check_exactness(d_model: int, base: float, positions: list[int], layout: str) -> None:
+    rows = read(d_model, base, positions, layout, "float64")
+
+    for row, position in zip(rows, positions, strict=True):
+        for pair in sampled_pairs(d_model):
+            angle = position * frequency(base, d_model, pair)
+            for is_sine, exact in ((True, mpmath.sin(angle)), (False, mpmath.cos(angle))):
+                if not is_sine and 2 * pair + 1 >= d_model:
+                    continue
+                error = abs(row[channel_of(d_model, layout, pair, sine=is_sine)] - exact)
+                assert error <= 6 * UNIT
+                if abs(angle) < 1:
+                    assert error <= 8 * UNIT * abs(exact)
+
+
+@pytest.mark.parametrize("position", [1, -1, 2, -63, 64])
+def test_tiny_sines_are_as_good_as_large_ones(position: int) -> None:
+    (row,) = read(4096, 1e12, [position], "interleaved", "float64")
+
+    check_tiny_sines(row, position)
+
+
+def check_tiny_sines(row: Float64s, position: int) -> None:
+    for pair in range(0, 2048, 50):
+        angle = position * frequency(1e12, 4096, pair)
+        if abs(angle) < 1:
+            assert abs(row[2 * pair] - mpmath.sin(angle)) <= 8 * UNIT * abs(mpmath.sin(angle))
+
+
+@pytest.mark.parametrize("dtype", sorted(NARROW_TYPES))
+@given(**SPECS)
+def test_narrow_types_are_the_float64_value_rounded_once(
+    dtype: str, d_model: int, base: float, positions: list[int], layout: str
+) -> None:
+    wide = read(d_model, base, positions, layout, "float64")
+    narrow = read(d_model, base, positions, layout, dtype)
+
+    chosen = sorted({0, 1, d_model // 2, d_model - 1} & set(range(d_model)))
+    expected = [[rounded(Fraction(float(row[c])), dtype) for c in chosen] for row in wide]
+    assert expected == [[Fraction(float(row[c])) for c in chosen] for row in narrow]
+
+
+def test_i_am_a_robot() -> None:
+    expected = [
+        [0, 1, 0, 1],
+        [0.84147098, 0.54030231, 0.09983342, 0.99500417],
+        [0.90929743, -0.41614684, 0.19866933, 0.98006658],
+        [0.14112001, -0.9899925, 0.29552021, 0.95533649],
+    ]
+
+    rows = read(4, 100.0, [0, 1, 2, 3], "interleaved", "float64")
+
+    assert expected == rows.round(8).tolist()
+
+
+def test_i_am_good() -> None:
+    rows = read(4, 10000.0, [0, 1], "interleaved", "float64")
+
+    assert rows[1].round(8).tolist() == [0.84147098, 0.54030231, 0.00999983, 0.99995000]
+
+
+@pytest.mark.parametrize(("rows", "width"), [(50, 512), (100, 512), (512, 768)])
+def test_common_shapes_agree_with_the_formula_in_numpy(rows: int, width: int) -> None:
+    position = np.arange(rows)[:, np.newaxis]
+    angle = position / 10000.0 ** (2 * np.arange(width // 2) / width)
+
+    table = read(width, 10000.0, list(range(rows)), "interleaved", "float64")
+
+    assert np.abs(table[:, 0::2] - np.sin(angle)).max() < 1e-12
+    assert np.abs(table[:, 1::2] - np.cos(angle)).max() < 1e-12
+
+
+def test_layouts_hold_the_same_values() -> None:
+    interleaved = read(7, 10000.0, [0, 5, 9], "interleaved", "float64")
+    concatenated = read(7, 10000.0, [0, 5, 9], "concatenated", "float64")
+
+    assert (interleaved[:, 0::2] == concatenated[:, :4]).all()
+    assert (interleaved[:, 1::2] == concatenated[:, 4:]).all()
+
+
+def test_an_odd_width_ends_with_a_sine() -> None:
+    rows = read(5, 10000.0, [3], "interleaved", "float64")
+
+    assert abs(rows[0, 4] - mpmath.sin(3 * frequency(10000.0, 5, 2))) <= 6 * UNIT
+
+
+def test_a_batch_is_a_leading_axis_of_one() -> None:
+    document = sinusoidal.encoding(
+        recipe=recipe("vaswani", 512, {"base": 10000.0, "layout": "interleaved"}),
+        positions=Positions.contiguous(0, 100),
+        batch=True,
+        dtype=FLOAT32,
+    )
+
+    assert document.shape == (1, 100, 512)
+
+
+def test_a_document_of_any_size_is_described_at_once() -> None:
+    document = sinusoidal.encoding(
+        recipe=recipe("vaswani", 2, {"base": 10000.0, "layout": "interleaved"}),
+        positions=Positions.contiguous(0, 2**53),
+        batch=False,
+        dtype=FLOAT64,
+    )
+
+    last = document.arrays["encoding"].read(2**54 - 2, 2**54)
+
+    assert document.shape == (2**53, 2)
+    assert abs(last[0] - mpmath.sin(2**53 - 1)) <= 6 * UNIT
+
+
+@given(st.integers(1, 300), st.floats(1.0, 1e12))
+def test_frequencies_and_wavelengths_are_the_nearest_numbers(d_model: int, base: float) -> None:
+    arrays = sinusoidal.frequencies(recipe=recipe("vaswani", d_model, {"base": base})).arrays
+    count = -(-d_model // 2)
+
+    frequencies = arrays["frequency"].read(0, count)
+    wavelengths = arrays["wavelength"].read(0, count)
+
+    for pair in (0, count // 2, count - 1):
+        exact = frequency(base, d_model, pair)
+        assert float(exact) == frequencies[pair]
+        assert float(2 * mpmath.pi / exact) == wavelengths[pair]
+
+
+def test_wavelengths_run_from_one_turn_to_almost_the_base() -> None:
+    wavelengths = sinusoidal.frequencies(recipe=recipe("vaswani", 512, {"base": 10000.0})).arrays[
+        "wavelength"
+    ]
+
+    first, last = wavelengths.read(0, 1)[0], wavelengths.read(255, 256)[0]
+
+    assert float(2 * mpmath.pi) == first
+    assert 0.95 * 2 * np.pi * 10000 < last < 2 * np.pi * 10000
+
+
+def applied(
+    x: np.ndarray[tuple[int, ...], np.dtype[np.float64]],
+    positions: Positions,
+    *,
+    scale_embeddings: bool = False,
+) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    sum_ = sinusoidal.Sum(
+        recipe=recipe("vaswani", x.shape[-1], {"base": 10000.0, "layout": "interleaved"}),
+        positions=positions,
+        scale_embeddings=scale_embeddings,
+    )
+    return sum_.of(StoredTable(x, FLOAT64)).elements
+
+
+def test_embeddings_get_the_table_added_element_by_element() -> None:
+    x = np.arange(24.0).reshape(2, 3, 4)
+    table = read(4, 10000.0, [7, 8, 9], "interleaved", "float64")
+
+    assert (applied(x, Positions.contiguous(7, 3)) == x + table).all()
+
+
+def test_embeddings_can_be_scaled_first() -> None:
+    x = np.arange(15.0).reshape(3, 5)
+    table = read(5, 10000.0, [0, 1, 2], "interleaved", "float64")
+
+    result = applied(x, Positions.contiguous(0, 3), scale_embeddings=True)
+
+    assert (result == x * sqrt(5) + table).all()
+
+
+def test_nan_and_infinity_pass_through_an_addition() -> None:
+    x = np.array([[np.nan, np.inf], [-np.inf, 1.0]])
+
+    result = applied(x, Positions.contiguous(0, 2))
+
+    assert np.isnan(result[0, 0])
+    assert [np.inf, -np.inf] == [result[0, 1], result[1, 0]]
+
+
+def test_an_addition_of_many_rows_is_the_same_by_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.arange(3 * 50 * 8.0).reshape(3, 50, 8)
+    whole = applied(x, Positions.contiguous(0, 50))
+    monkeypatch.setattr("service.numerics.tables.STEP_ELEMENTS", 100)
+
+    assert (whole == applied(x, Positions.contiguous(0, 50))).all()
+
+
+ROBOT = [
+    [0, 1, 0, 1],
+    [0.84147098, 0.54030231, 0.09983342, 0.99500417],
+    [0.90929743, -0.41614684, 0.19866933, 0.98006658],
+    [0.14112001, -0.9899925, 0.29552021, 0.95533649],
+]
+
+
+def npy(answer: httpx.Response) -> NDArray[np.float64]:
+    assert answer.status_code == 200, answer.text
+    return np.asarray(np.load(io.BytesIO(answer.content), allow_pickle=False))
+
+
+def test_i_am_a_robot_as_json_and_as_npy(client: Client) -> None:
+    url = "/encoding{}?seq_len=4&d_model=4&base=100&dtype=float64"
+
+    data = np.array(client.get(url.format("")).json()["data"])
+
+    assert data.round(8).tolist() == ROBOT
+    assert npy(client.get(url.format(".npy"))).tolist() == data.tolist()
+
+
+def test_i_am_good_plus_its_embeddings(client: Client) -> None:
+    """L = 3, d = 4, n = 10000: the matrix P that is added element by element to X."""
+    x = [[0.1, 0.2, 0.3, 0.4], [1.0, 2.0, 3.0, 4.0], [-1.0, 0.0, 1.0, 0.5]]
+    p = np.array(client.get("/encoding?seq_len=3&d_model=4&dtype=float64").json()["data"])
+
+    total = client.post("/encoding/apply", json={"x": x}).json()
+
+    assert p[1].round(8).tolist() == [0.84147098, 0.54030231, 0.00999983, 0.99995000]
+    assert total["data"] == (np.array(x) + p).tolist()
+    assert total["dtype"] == "float64"
+
+
+@pytest.mark.parametrize(
+    ("query", "shape", "dtype"),
+    [
+        ("seq_len=50&d_model=512", (50, 512), "float32"),
+        ("seq_len=100&d_model=512", (100, 512), "float32"),
+        ("seq_len=100&d_model=512&batch=true", (1, 100, 512), "float32"),
+        ("seq_len=512&d_model=768&dtype=float16", (512, 768), "float16"),
+        ("positions=5,0,9:20:2&d_model=7&dtype=float64", (8, 7), "float64"),
+    ],
+)
+def test_shapes_and_types_are_those_asked_for(
+    client: Client, query: str, shape: tuple[int, ...], dtype: str
+) -> None:
+    answer = client.get(f"/encoding.npy?{query}")
+
+    assert (npy(answer).shape, npy(answer).dtype.name) == (shape, dtype)
+    assert answer.headers["Array-Shape"] == ", ".join(map(str, shape))
+    assert answer.headers["Array-Dtype"] == dtype
+
+
+def test_a_curve_of_one_dimension_is_a_column_and_of_one_position_a_row(client: Client) -> None:
+    whole = npy(client.get("/encoding.npy?seq_len=40&d_model=16&dtype=float64"))
+    row = npy(client.get("/encoding.npy?positions=17&d_model=16&dtype=float64"))
+
+    assert row[0].tolist() == whole[17].tolist()
+    assert np.abs(whole[:, 0] - np.sin(np.arange(40))).max() < 1e-14
+
+
+def test_a_far_position_is_as_good_as_a_near_one(client: Client) -> None:
+    (row,) = npy(client.get(f"/encoding.npy?start={2**62}&seq_len=1&d_model=2&dtype=float64"))
+
+    assert row.tolist() == [-0.7029224436192089, -0.7112665029764864]
+
+
+def test_frequencies_and_wavelengths_come_together_or_alone(client: Client) -> None:
+    both = client.get("/encoding/frequencies?d_model=4&base=100").json()
+    alone = client.get("/encoding/frequencies.npy?d_model=4&base=100&part=wavelength")
+
+    assert both["data"]["frequency"] == [1.0, 0.1]
+    assert both["data"]["wavelength"] == [6.283185307179586, 62.83185307179586]
+    assert npy(alone).tolist() == both["data"]["wavelength"]
+
+
+def test_the_answer_names_the_convention(client: Client) -> None:
+    parameters = client.get("/encoding?seq_len=1&d_model=3").json()["parameters"]
+
+    assert parameters == {
+        "convention": "vaswani",
+        "d_model": 3,
+        "base": 10000.0,
+        "layout": "interleaved",
+        "start": 0,
+        "seq_len": 1,
+        "batch": False,
+    }
+
+
+def test_embeddings_of_any_format_keep_their_type_and_shape(client: Client) -> None:
+    x = np.linspace(-1, 1, 2 * 5 * 8, dtype=np.float32).reshape(2, 5, 8)
+    stream = io.BytesIO()
+    np.save(stream, x)
+
+    answer = client.post(
+        "/encoding/apply?start=3&scale_embeddings=true",
+        content=stream.getvalue(),
+        headers={"Content-Type": "application/x-npy"},
+    )
+
+    table = npy(client.get("/encoding.npy?start=3&seq_len=5&d_model=8&dtype=float64"))
+    expected = (x.astype(np.float64) * 8**0.5 + table).astype(np.float32)
+    assert npy(answer).tobytes() == expected.tobytes()
+    assert answer.headers["Content-Type"] == "application/x-npy"
+
+
+def test_json_answers_are_documents(client: Client) -> None:
+    content = json.loads(client.get("/encoding.json?seq_len=2&d_model=2").content)
+
+    assert list(content) == ["kind", "parameters", "shape", "dtype", "data"]
+
+
+@pytest.mark.parametrize("positions", [f"{-(2**62)},{2**62}", f"{2**62},{-(2**62)}"])
+def test_the_farthest_positions_go_together(client: Client, positions: str) -> None:
+    rows = npy(client.get(f"/encoding.npy?positions={positions}&d_model=2&dtype=float64"))
+
+    assert rows[0, 0] == -rows[1, 0]
+
+
+def test_results_that_json_cannot_say_are_refused_with_what_can(client: Client) -> None:
+    stream = io.BytesIO()
+    np.save(stream, np.array([[np.nan, 1.0], [np.inf, 2.0]]))
+    headers = {"Content-Type": "application/x-npy"}
+
+    as_json = client.post("/encoding/apply.json", content=stream.getvalue(), headers=headers)
+    as_npy = client.post("/encoding/apply", content=stream.getvalue(), headers=headers)
+
+    assert as_json.status_code == 422
+    assert "these formats can: npy, safetensors, bin" in as_json.json()["detail"]
+    assert np.isnan(npy(as_npy)[0, 0])
+
+
+@pytest.mark.parametrize("layout", ["interleaved", "concatenated"])
+def test_fractions_of_positions_lie_between_their_neighbours(client: Client, layout: str) -> None:
+    query = f"d_model=6&layout={layout}&dtype=float64"
+    between = npy(client.get(f"/encoding.npy?positions=0,0.25,1&{query}"))
+    whole = npy(client.get(f"/encoding.npy?positions=0,1&{query}"))
+
+    assert between[[0, 2]].tobytes() == whole.tobytes()
+    assert abs(between[1, 0] - np.sin(0.25)) < 1e-15
+
+
+def test_canonical_fractions_are_a_list_of_numbers(client: Client) -> None:
+    answer = client.get("/encoding?positions=0.50,3,1e-3&d_model=2").json()
+
+    assert answer["parameters"]["positions"] == [0.5, 3.0, 0.001]
+    assert answer["shape"] == [3, 2]
+
+
+def test_a_fraction_with_ranges_is_refused(client: Client) -> None:
+    answer = client.get("/encoding?positions=0.5,3:7&d_model=2")
+
+    (fault,) = answer.json()["errors"]
+    assert (answer.status_code, fault["parameter"], fault["value"]) == (
+        *(422, "positions"),
+        "0.5,3:7",
+    )
+    assert "without ranges where some are fractions" in fault["detail"]
+
+
+def test_embeddings_have_whole_positions(client: Client) -> None:
+    answer = client.post("/encoding/apply?positions=0.5", json={"x": [[0.0, 1.0]]})
+
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["parameter"] == "positions"
+
+
+@pytest.mark.parametrize(
+    ("text", "length"), [("positions=0,0.5,7", 3), (f"positions={2**62},0.5", 2), ("seq_len=3", 3)]
+)
+def test_a_table_is_known_by_its_head_and_read_by_ranges(
+    client: Client, text: str, length: int
+) -> None:
+    url = f"/encoding.npy?{text}&d_model=4&convention=mlx"
+    whole = client.get(url)
+
+    assert client.head(url).headers["Content-Length"] == str(len(whole.content))
+    assert len(whole.content) == 128 + length * 4 * 4
+    for first, last in [(0, 5), (127, 140), (len(whole.content) - 7, len(whole.content) - 1)]:
+        part = client.get(url, Range=f"bytes={first}-{last}")
+        assert (part.status_code, part.content) == (206, whole.content[first : last + 1])
+
+
+def test_rows_of_perceiver_are_spread_evenly_however_many_there_are(client: Client) -> None:
+    url = "/encoding.npy?convention=perceiver&d_model=7&max_resolution=8&dtype=float64&seq_len="
+    five, one = npy(client.get(f"{url}5")), npy(client.get(f"{url}1"))
+
+    assert five[:, 0].tolist() == [-1.0, -0.5, 0.0, 0.5, 1.0]
+    assert (
+        five[:, 1:4].round(12).tolist()
+        == np.sin(np.pi * np.array([1, 2.5, 4]) * five[:, :1]).round(12).tolist()
+    )
+    assert one[0].tolist() == five[0].tolist()
+
+
+def test_what_is_a_parameter_of_images_is_said_to_be(client: Client) -> None:
+    answer = client.get("/encoding?convention=mae&height=14&seq_len=1&d_model=4")
+
+    assert answer.json()["detail"].endswith("height is a parameter of /encoding/grid")
+    other = client.get("/encoding?convention=detr&seq_len=1&d_model=4")
+    assert other.json()["detail"].endswith("detr is one of /encoding/grid")
+
+
+def test_embeddings_have_as_many_channels_as_an_encoding_may(client: Client) -> None:
+    widest, wider = ({"x": [[0.0] * width]} for width in (65_536, 65_537))
+
+    assert client.post("/encoding/apply.bin", json=widest).status_code == 200
+    refused = client.post("/encoding/apply", json=wider)
+
+    assert (refused.status_code, refused.json()["type"]) == (422, "urn:posref:problem:invalid-body")
+    assert refused.json()["detail"] == "x: it has 65537 channels, and at most 65536 are possible"
+
+
+class Flat:
+    """A matrix of its own flat indices."""
+
+    dtype = INT64
+    work_per_element = 3
+    shape = (9, 5)
+
+    def read(self, start: int, stop: int) -> Elements:
+        return np.arange(start, stop, dtype=np.int64)
+
+
+COLUMNS = Positions.of_runs([Run(4, 1, 1), Run(0, 1, 2)])
+
+
+@pytest.mark.parametrize(("start", "stop"), [(0, 27), (0, 1), (4, 20), (26, 27), (7, 8)])
+def test_any_part_of_chosen_columns_has_their_elements(start: int, stop: int) -> None:
+    table = ColumnsTable(Flat(), COLUMNS)
+
+    whole = np.arange(45).reshape(9, 5)[:, [4, 0, 1]]
+    assert table.shape == (9, 3)
+    assert table.dtype is INT64
+    assert table.read(start, stop).tolist() == whole.reshape(-1)[start:stop].tolist()
+
+
+def test_an_element_takes_its_share_of_the_work_of_a_row() -> None:
+    assert ColumnsTable(Flat(), COLUMNS).work_per_element == 5
+    assert ColumnsTable(Flat(), Positions.contiguous(0, 1)).work_per_element == 15
+
+
+def encoding() -> Document:
+    table = StoredTable(np.arange(6, dtype="<f4").reshape(2, 3), FLOAT32)
+    return Document("encoding", {"d_model": 3, "batch": False}, {"encoding": table})
+
+
+def test_dimensions_are_curves_down_the_columns() -> None:
+    document = curves(encoding(), Positions.contiguous(1, 2))
+
+    (table,) = document.arrays.values()
+    assert table.read(0, 4).tolist() == [1, 2, 4, 5]
+    assert document.parameters == {"d_model": 3, "dimensions": "1,2"}
+    assert (document.curves, document.axes) == ("columns", ("position", "dimension"))
+    assert document.kind == "encoding-curves"
+
+
+def test_positions_are_curves_along_the_rows() -> None:
+    document = curves(encoding(), None)
+
+    (table,) = document.arrays.values()
+    assert table.read(0, 6).tolist() == [0, 1, 2, 3, 4, 5]
+    assert document.parameters == {"d_model": 3}
+    assert (document.curves, document.axes) == ("rows", ("position", "dimension"))
+
+
+URL = "/encoding/curves"
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["seq_len=50&d_model=12", "start=-7&seq_len=9&d_model=12&dtype=float16&layout=concatenated"],
+)
+def test_dimensions_are_columns_of_the_encoding(client: Client, query: str) -> None:
+    whole = npy(client.get(f"/encoding.npy?{query}"))
+
+    chosen = npy(client.get(f"{URL}.npy?{query}&dimensions=4:7,0,11"))
+
+    assert chosen.tobytes() == np.ascontiguousarray(whole[:, [4, 5, 6, 0, 11]]).tobytes()
+
+
+def test_positions_are_rows_of_the_encoding(client: Client) -> None:
+    query = "positions=0,10,0.5&d_model=32&dtype=float64"
+
+    assert (
+        npy(client.get(f"{URL}.npy?{query}")).tobytes()
+        == npy(client.get(f"/encoding.npy?{query}")).tobytes()
+    )
+
+
+@pytest.mark.parametrize("convention", CONVENTIONS)
+def test_every_convention_has_curves(client: Client, convention: str) -> None:
+    resolution = "&max_resolution=20" if convention == "perceiver" else ""
+    d_model = 13 if convention == "perceiver" else 12
+    query = f"convention={convention}&d_model={d_model}&seq_len=9{resolution}"
+    whole = npy(client.get(f"/encoding.npy?{query}"))
+
+    chosen = npy(client.get(f"{URL}.npy?{query}&dimensions=5,2"))
+
+    assert chosen.tobytes() == np.ascontiguousarray(whole[:, [5, 2]]).tobytes()
+
+
+def test_parameters_say_everything_that_matters(client: Client) -> None:
+    answer = client.get(f"{URL}?seq_len=3&d_model=8&dimensions=4,5,6,7")
+
+    assert answer.json()["kind"] == "encoding-curves"
+    assert answer.json()["parameters"] == {
+        "convention": "vaswani",
+        "d_model": 8,
+        "base": 10000.0,
+        "layout": "interleaved",
+        "start": 0,
+        "seq_len": 3,
+        "dimensions": "4:8",
+    }
+    assert answer.headers["Array-Axes"] == "position, dimension"
+
+
+@pytest.mark.parametrize(
+    ("query", "parameter", "value"),
+    [
+        ("seq_len=65&d_model=8", "seq_len", "65"),
+        ("positions=0:65&d_model=8", "positions", "0:65"),
+        (f"positions=0.5{',1' * 64}&d_model=8", "positions", f"0.5{',1' * 64}"),
+        ("seq_len=4&d_model=8&dimensions=8", "dimensions", "8"),
+        ("seq_len=4&d_model=8&dimensions=3:-2:-1", "dimensions", "3:-2:-1"),
+        ("seq_len=4&d_model=80&dimensions=0:65", "dimensions", "0:65"),
+        ("seq_len=4&d_model=8&dimensions=", "dimensions", ""),
+        ("d_model=8&dimensions=1", "seq_len", None),
+        ("seq_len=4&d_model=8&batch=true", "batch", "true"),
+    ],
+)
+def test_what_is_wrong_is_named(
+    client: Client, query: str, parameter: str, value: str | None
+) -> None:
+    answer = client.get(f"{URL}?{query}")
+
+    assert answer.status_code == 422
+    faults = [(error["parameter"], error["value"]) for error in answer.json()["errors"]]
+    assert faults == [(parameter, value and shortened(value))]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "seq_len=100&d_model=20&dimensions=4,5,6,7",
+        "positions=0,1,10,50&d_model=128",
+        f"start={2**62 - 63}&seq_len=64&d_model=16&dtype=bfloat16",
+        "positions=0.5,3,-7.25&d_model=16&dimensions=0:16",
+        "seq_len=1&d_model=1",
+    ],
+)
+def test_curves_are_drawn(client: Client, query: str) -> None:
+    answer = client.get(f"{URL}.png?{query}")
+
+    assert answer.headers["Content-Type"] == "image/png"
+    assert Image.open(io.BytesIO(answer.content)).size == (1000, 600)
+
+
+def test_curves_are_more_than_their_heat_map(client: Client) -> None:
+    chosen = client.get(f"{URL}.png?positions=3&d_model=16").content
+
+    assert chosen != client.get("/encoding.png?positions=3&d_model=16").content
+
+
+def test_a_long_table_of_curves_streams_though_no_picture_shows_it(client: Client) -> None:
+    query = f"seq_len={2**40}&d_model=8&dimensions=7"
+
+    part = client.get(f"{URL}.bin?{query}", range=f"bytes={2**42 - 4}-")
+    picture = client.get(f"{URL}.png?{query}")
+
+    assert len(part.content) == 4
+    assert picture.status_code == 422
+    assert "it shows up to 262144 elements" in picture.json()["detail"]
+
+
+def test_a_long_list_of_dimensions_is_refused_before_it_is_read(client: Client) -> None:
+    listed = list(range(65))
+
+    answers = [
+        client.get(f"{URL}?seq_len=4&d_model=80&dimensions={','.join(map(str, listed))}"),
+        client.post(URL, json={"seq_len": 4, "d_model": 80, "dimensions": listed}),
+        client.get(f"{URL}?seq_len=4&d_model=80&dimensions={','.join('x' * 65)}"),
+    ]
+
+    for answer in answers:
+        (fault,) = answer.json()["errors"]
+        rule = "dimensions names 65 curves or more, and at most 64 are shown"
+        assert (answer.status_code, fault["parameter"], fault["detail"]) == (
+            *(422, "dimensions"),
+            rule,
+        )

@@ -1,0 +1,221 @@
+"""Tokens of a grid, and the position of each along an axis.
+
+Coordinates along an axis, held to the libraries' formulas in rational arithmetic.
+"""
+
+from decimal import Decimal
+from fractions import Fraction
+from math import gcd
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.encodings.grid.grids import (
+    Coordinates,
+    GridAxis,
+    Picked,
+    Tokens,
+    centred,
+    counted,
+    pixels,
+    spread,
+)
+from service.encodings.rotary.rules import Default
+from service.numerics.axes import RowPositions
+from service.numerics.phase import MAX_POSITION
+from service.numerics.positions import Positions
+
+AXES = ("t", "h", "w")
+
+
+def along(axis: RowPositions, rows: int) -> list[int]:
+    return [int(position) for position in axis.at(0, rows)]
+
+
+def test_tokens_of_a_grid_run_along_the_last_axis_first() -> None:
+    tokens = Tokens.of_grid((2, 2, 3), AXES)
+
+    assert tokens.rows == 12
+    assert along(tokens.axes["t"], 12) == [0] * 6 + [1] * 6
+    assert along(tokens.axes["h"], 12) == [0, 0, 0, 1, 1, 1] * 2
+    assert along(tokens.axes["w"], 12) == [0, 1, 2] * 4
+    assert tokens.spelled == {"grid": (2, 2, 3)}
+
+
+@given(
+    st.lists(st.integers(1, 6), min_size=1, max_size=4).map(tuple),
+    st.integers(0, 40),
+    st.integers(0, 40),
+)
+def test_any_part_of_a_grid_is_that_part_of_the_whole(
+    lengths: tuple[int, ...], start: int, count: int
+) -> None:
+    names = [f"axis {index}" for index in range(len(lengths))]
+    tokens = Tokens.of_grid(lengths, names)
+    expected = np.indices(lengths).reshape(len(lengths), -1)
+    part = slice(min(start, tokens.rows), min(start + count, tokens.rows))
+
+    for name, whole in zip(names, expected, strict=True):
+        assert (tokens.axes[name].at(part.start, part.stop) == whole[part]).all()
+
+
+@given(st.integers(-50, 50), st.integers(-9, 9), st.integers(1, 9), st.integers(1, 4))
+def test_the_farthest_position_is_the_largest_that_there_is(
+    first: int, step: int, length: int, inner: int
+) -> None:
+    axis = GridAxis(first, step, length, inner)
+
+    positions = axis.at(0, length * inner)
+
+    assert axis.farthest == np.abs(positions).max()
+    assert positions[:: max(inner, 1)].tolist() == [first + step * n for n in range(length)]
+
+
+def test_a_grid_of_2_to_the_62_tokens_takes_no_room() -> None:
+    tokens = Tokens.of_grid((2**20, 2**21, 2**21), AXES)
+
+    last = tokens.rows - 1
+    assert [tokens.axes[name].at(last, last + 1).tolist() for name in AXES] == [
+        [2**20 - 1],
+        [2**21 - 1],
+        [2**21 - 1],
+    ]
+
+
+def test_lists_are_positions_by_axis() -> None:
+    lists = {"t": Positions.contiguous(0, 3), "h": Positions.contiguous(5, 3)}
+
+    tokens = Tokens.of_lists(lists)
+
+    assert tokens.rows == 3
+    assert along(tokens.axes["h"], 3) == [5, 6, 7]
+    assert tokens.spelled == {"positions_t": "0:3", "positions_h": "5:8"}
+
+
+def test_text_has_one_position_along_all_axes() -> None:
+    tokens = Tokens.of_sequence(Positions.contiguous(4, 3), AXES)
+
+    assert {tuple(along(tokens.axes[name], 3)) for name in AXES} == {(4, 5, 6)}
+    assert (tokens.rows, tokens.spelled) == (3, {"start": 4, "seq_len": 3})
+
+
+def test_picked_frequencies_are_those_of_the_rule() -> None:
+    rule = Default(8, 10000.0)
+    picked = Picked(rule, (3, 0))
+
+    assert picked.count == 2
+    assert picked.exact() == [rule.exact()[3], Decimal(1)]
+    assert hash(picked) == hash(Picked(Default(8, 10000.0), (3, 0)))
+
+
+HALF = Fraction(1, 2)
+lengths = st.integers(1, 40)
+numbers = st.fractions(-100, 100, max_denominator=64)
+
+
+def placed(coordinates: Coordinates) -> list[Fraction]:
+    return [coordinates.first + coordinates.step * i for i in range(coordinates.length)]
+
+
+def linspace(start: Fraction, stop: Fraction, count: int) -> list[Fraction]:
+    """Evaluate what numpy.linspace and torch.linspace round: with one token, the start."""
+    if count == 1:
+        return [start]
+    return [start + (stop - start) * i / (count - 1) for i in range(count)]
+
+
+@given(lengths, numbers)
+def test_counted_tokens_are_a_whole_number_and_the_offset_away(n: int, offset: Fraction) -> None:
+    assert placed(counted(n, offset)) == [i + offset for i in range(n)]
+
+
+@given(lengths, numbers, st.integers(1, 64))
+def test_a_reference_grid_scales_coordinates_and_their_offset(
+    n: int, offset: Fraction, reference: int
+) -> None:
+    """timm: (arange(n) + offset) / n · reference; EVA-02: arange(n) / n · reference."""
+    assert placed(counted(n, offset, Fraction(reference))) == [
+        (i + offset) / n * reference for i in range(n)
+    ]
+
+
+@given(lengths, numbers, numbers)
+def test_spread_tokens_are_the_linspace_of_diffusers(
+    n: int, start: Fraction, stop: Fraction
+) -> None:
+    assert placed(spread(n, start, stop)) == linspace(start, stop * (n - 1) / n, n)
+
+
+@given(lengths)
+def test_a_spread_that_stops_at_the_number_of_tokens_counts_them(n: int) -> None:
+    assert placed(spread(n, Fraction(0), Fraction(n))) == list(range(n))
+
+
+@given(lengths, numbers)
+def test_pixels_are_the_linspace_between_minus_one_and_one(n: int, offset: Fraction) -> None:
+    expected = [x + offset for x in linspace(Fraction(-1), Fraction(1), n)]
+
+    assert placed(pixels(n, offset)) == expected
+
+
+@given(lengths, st.integers(1, 40), numbers)
+def test_centred_tokens_are_the_patch_centres_of_dinov3(
+    n: int, side: int, offset: Fraction
+) -> None:
+    assert placed(centred(n, offset, side)) == [
+        2 * (i + HALF + offset) / side - 1 for i in range(n)
+    ]
+
+
+def test_centres_of_their_own_side_lie_evenly_about_zero() -> None:
+    assert placed(centred(3, Fraction(0), 3)) == [Fraction(-2, 3), 0, Fraction(2, 3)]
+
+
+@given(numbers, numbers, lengths)
+def test_the_unit_counts_every_coordinate_and_no_larger_one_does(
+    first: Fraction, step: Fraction, n: int
+) -> None:
+    coordinates = Coordinates(first, step, n)
+    unit = coordinates.unit
+
+    counts = [coordinate / unit for coordinate in placed(coordinates)]
+
+    assert all(count.denominator == 1 for count in counts)
+    assert unit.numerator == 1
+    assert gcd(int(first / unit), int(step / unit), unit.denominator) == 1
+
+
+@pytest.mark.parametrize(
+    ("first", "step", "length", "is_countable"),
+    [
+        (Fraction(MAX_POSITION), Fraction(0), 1, True),
+        (Fraction(MAX_POSITION + 1), Fraction(0), 1, False),
+        (Fraction(-MAX_POSITION), Fraction(1), 2, True),
+        (Fraction(-MAX_POSITION - 1), Fraction(1), 2, False),
+        (Fraction(0), Fraction(1), MAX_POSITION + 1, True),
+        (Fraction(0), Fraction(1), MAX_POSITION + 2, False),
+        (Fraction(0), Fraction(-1), MAX_POSITION + 2, False),
+        (HALF, Fraction(1), MAX_POSITION, False),
+        (Fraction(5e-324), Fraction(0), 1, True),
+    ],
+)
+def test_coordinates_are_countable_within_the_positions_there_are(
+    first: Fraction, step: Fraction, length: int, is_countable: bool
+) -> None:
+    assert Coordinates(first, step, length).is_countable is is_countable
+
+
+@pytest.mark.parametrize(
+    "coordinates",
+    [
+        counted(1, Fraction(5e-324)),
+        pixels(1, Fraction(5e-324)),
+        centred(1, Fraction(5e-324), 1),
+        spread(2, Fraction(-MAX_POSITION), Fraction(2 * MAX_POSITION)),
+    ],
+)
+def test_a_step_that_no_position_holds_is_not_countable(coordinates: Coordinates) -> None:
+    """One token has no step to take, and two may lie within the positions with one too long."""
+    assert not coordinates.is_countable

@@ -1,0 +1,264 @@
+"""DETR's sinusoids of images with padding.
+
+``POST /encoding/mask`` through HTTP.
+"""
+
+from itertools import pairwise
+from typing import Any
+
+import httpx
+import mpmath
+import numpy as np
+import pytest
+import safetensors.numpy
+from mpmath import mpf
+from numpy.typing import NDArray
+
+from service.encodings.grid import mask as module
+from service.encodings.grid.mask import MAX_MASKS, DetrRule, MaskedGridTable, quotients
+from service.numerics.dtypes import FLOAT64, REAL_DTYPES
+from service.numerics.tables import size
+from tests.client import Client
+from tests.exact import UNIT, frequency
+from tests.parity.asking import npy_bytes
+
+PADDED = np.zeros((2, 4, 5), dtype=np.int64)
+PADDED[0, :3, :2] = 1
+PADDED[1] = [[1, 0, 1, 1, 0], [0, 0, 0, 0, 0], [1, 1, 1, 1, 1], [0, 1, 0, 1, 1]]
+
+PLAIN = DetrRule(12, 10000.0, normalize=False, scale=None)
+NORMALIZED = DetrRule(12, 20.0, normalize=True, scale=None)
+SCALED = DetrRule(12, 20.0, normalize=True, scale=1.5)
+EVERY_RULE = pytest.mark.parametrize("rule", [PLAIN, NORMALIZED, SCALED])
+
+
+def read(table: MaskedGridTable) -> NDArray[Any]:
+    return table.read(0, size(table)).reshape(table.shape)
+
+
+def exact(rule: DetrRule, line: list[int], at: int, channel: int) -> Any:
+    place = mpf(sum(line[: at + 1]))
+    if rule.normalize:
+        scale = 2 * mpmath.pi if rule.scale is None else mpf(rule.scale)
+        place = place / (sum(line) + mpf("1e-6")) * scale
+    angle = place * frequency(rule.base, 6, channel // 2)
+    return mpmath.cos(angle) if channel % 2 else mpmath.sin(angle)
+
+
+@EVERY_RULE
+def test_positions_count_the_valid_pixels_of_columns_and_rows(rule: DetrRule) -> None:
+    found = read(MaskedGridTable(rule, PADDED, FLOAT64))
+
+    for image, channel, y, x in np.ndindex(*found.shape):
+        down, across = PADDED[image, :, x].tolist(), PADDED[image, y].tolist()
+        truth = (
+            exact(rule, down, y, channel) if channel < 6 else exact(rule, across, x, channel - 6)
+        )
+        assert abs(found[image, channel, y, x] - truth) <= UNIT
+
+
+@EVERY_RULE
+def test_a_line_of_padding_stays_at_0(rule: DetrRule) -> None:
+    nothing = read(MaskedGridTable(rule, np.zeros((1, 2, 3), dtype=np.int64), FLOAT64))
+
+    assert (nothing[:, 0::2] == 0).all()
+    assert (nothing[:, 1::2] == 1).all()
+
+
+@EVERY_RULE
+@pytest.mark.parametrize("step_elements", [3, 40, 90, 2**17])
+def test_neither_ranges_nor_steps_show(
+    monkeypatch: pytest.MonkeyPatch, rule: DetrRule, step_elements: int
+) -> None:
+    table = MaskedGridTable(rule, PADDED, REAL_DTYPES["float16"])
+    whole = read(table).reshape(-1)
+
+    monkeypatch.setattr(module, "STEP_ELEMENTS", step_elements)
+
+    for start, stop in [*pairwise(range(0, len(whole), 7)), (0, len(whole)), (19, 401)]:
+        assert (table.read(start, stop) == whole[start:stop]).all()
+
+
+def test_a_mask_of_noise_is_evaluated_pixel_by_pixel() -> None:
+    noise = np.random.default_rng(7).integers(0, 2, (1, 30, 40))
+    rule = DetrRule(4, 10000.0, normalize=True, scale=None)
+
+    found = read(MaskedGridTable(rule, noise, FLOAT64))
+
+    for y, x in [(0, 0), (29, 39), (17, 4)]:
+        place = mpf(int(noise[0, : y + 1, x].sum())) / (int(noise[0, :, x].sum()) + mpf("1e-6"))
+        assert abs(found[0, 0, y, x] - mpmath.sin(2 * mpmath.pi * place)) <= UNIT
+
+
+def test_quotients_are_those_of_every_count_that_lines_end_with() -> None:
+    # Columns end with 3 or 0, rows with 2 or 0; then columns with 2 or 3, rows with 3, 0 or 5.
+    assert quotients(NORMALIZED, PADDED) == 3 * (2 + 2 + 2 + 3)
+    assert quotients(PLAIN, PADDED) == 3
+
+
+URL = "/encoding/mask"
+PADDING = [[0, 0, 1], [0, 0, 1]]
+NPY = {"Content-Type": "application/x-npy"}
+TENSORS = {"Content-Type": "application/vnd.safetensors"}
+
+
+def posted(client: Client, query: str = "d_model=4", /, **body: Any) -> httpx.Response:
+    return client.post(f"{URL}?{query}", json=body)
+
+
+def test_padding_is_what_is_not_valid(client: Client) -> None:
+    valid = (1 - np.array(PADDING)).tolist()
+
+    one, other = posted(client, padding_mask=PADDING), posted(client, valid_mask=valid)
+
+    assert one.status_code == 200, one.text
+    assert one.json()["data"] == other.json()["data"]
+    assert one.json()["parameters"].pop("mask") == "padding"
+    assert other.json()["parameters"].pop("mask") == "valid"
+    assert one.json()["shape"] == [1, 4, 2, 3]
+    assert one.headers["Array-Axes"] == (
+        "batch, channel(sin|cos height + sin|cos width), height, width"
+    )
+    assert one.json()["parameters"] == {
+        "mask": "padding",
+        "d_model": 4,
+        "base": 10000,
+        "normalize": False,
+    }
+
+
+@pytest.mark.parametrize(("said", "name"), [("padding", "padding_mask"), ("valid", "valid_mask")])
+def test_a_mask_without_a_name_is_what_the_parameter_says(
+    client: Client, said: str, name: str
+) -> None:
+    body = npy_bytes(np.array(PADDING))
+
+    answer = client.post(f"{URL}.json?d_model=4&mask={said}", content=body, headers=NPY)
+
+    assert answer.content == posted(client, **{name: PADDING}).content
+    assert answer.json()["parameters"]["mask"] == said
+
+
+def test_a_mask_without_a_name_is_never_guessed(client: Client) -> None:
+    body = npy_bytes(np.array(PADDING))
+
+    answer = client.post(f"{URL}?d_model=4", content=body, headers=NPY)
+
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["parameter"] == "mask"
+    assert "mask=padding (padding_mask) or mask=valid (valid_mask)" in answer.json()["detail"]
+
+
+def test_what_a_mask_is_is_not_said_in_two_ways(client: Client) -> None:
+    answer = posted(client, "d_model=4&mask=padding", valid_mask=PADDING)
+
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["parameter"] == "mask"
+
+
+@pytest.mark.parametrize("form", ["json", "safetensors"])
+@pytest.mark.parametrize("name", ["pixel_mask", "mask", "attention_mask", "pad_mask", "zzz"])
+def test_a_mask_by_another_name_is_never_guessed(client: Client, form: str, name: str) -> None:
+    if form == "json":
+        answer = posted(client, **{name: PADDING})
+    else:
+        tensors = safetensors.numpy.save({name: np.array(PADDING)})
+        answer = client.post(f"{URL}?d_model=4", content=tensors, headers=TENSORS)
+
+    assert answer.status_code == 422
+    detail = answer.json()["detail"]
+    if name == "pixel_mask":
+        assert detail == "pixel_mask is no array here; did you mean valid_mask?"
+    else:
+        assert "padding_mask: the mask, 1 is padding" in detail
+        assert "valid_mask: the mask, 1 is a pixel" in detail
+
+
+def test_true_and_false_are_ones_and_zeros(client: Client) -> None:
+    booleans = [[bool(element) for element in row] for row in PADDING]
+
+    assert (
+        posted(client, padding_mask=booleans).content
+        == posted(client, padding_mask=PADDING).content
+    )
+
+
+def test_a_mask_comes_as_any_kind_of_number_in_any_form(client: Client) -> None:
+    plain = posted(client, padding_mask=PADDING).json()["data"]
+
+    for dtype in ("bool", "uint8", "int64", "float32"):
+        array = np.array([PADDING]).astype(dtype)
+        answer = client.post(
+            f"{URL}.json?d_model=4&mask=padding", content=npy_bytes(array), headers=NPY
+        )
+        assert answer.json()["data"] == plain
+    tensors = safetensors.numpy.save({"valid_mask": 1 - np.array(PADDING, dtype=np.uint8)})
+    answer = client.post(
+        f"{URL}.json?d_model=4",
+        content=tensors,
+        headers=TENSORS,
+    )
+    assert answer.json()["data"] == plain
+
+
+@pytest.mark.parametrize("query", ["", "&normalize=true", "&normalize=true&scale=3&base=20"])
+def test_an_image_without_padding_is_the_grid(client: Client, query: str) -> None:
+    query = f"d_model=8&dtype=float64{query}"
+    grid = client.get(f"/encoding/grid?convention=detr&height=3&width=5&{query}").json()
+
+    masked = posted(client, query, valid_mask=np.ones((3, 5), dtype=int).tolist()).json()
+
+    assert np.abs(np.array(masked["data"][0]) - np.array(grid["data"])).max() <= 5 * UNIT
+
+
+def test_each_image_of_a_batch_is_by_itself(client: Client) -> None:
+    query = "d_model=4&normalize=true"
+    both = posted(client, query, padding_mask=[PADDING, [[0, 0, 0], [1, 1, 1]]]).json()["data"]
+
+    assert both[0] == posted(client, query, padding_mask=PADDING).json()["data"][0]
+    assert both[1] != both[0]
+
+
+@pytest.mark.parametrize(
+    ("query", "parameter"),
+    [
+        ("d_model=6", "d_model"),
+        ("d_model=4&scale=2", "scale"),
+        ("d_model=4&temperature=20", "temperature"),
+        ("", "d_model"),
+    ],
+)
+def test_what_is_impossible_names_the_parameter(client: Client, query: str, parameter: str) -> None:
+    answer = posted(client, query, padding_mask=PADDING)
+
+    assert answer.status_code == 422
+    assert [error["parameter"] for error in answer.json()["errors"]] == [parameter]
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({}, "missing"),
+        ({"padding_mask": PADDING, "valid_mask": PADDING}, "not both"),
+        ({"padding_mask": [[0, 2]]}, "0 and 1"),
+        ({"padding_mask": [[0, 0.5]]}, "integers"),
+        ({"padding_mask": [0, 1]}, "axes"),
+        ({"padding_mask": [[[0]]] * (MAX_MASKS + 1)}, "images"),
+    ],
+)
+def test_a_mask_that_is_none_is_refused(client: Client, body: dict[str, Any], said: str) -> None:
+    answer = posted(client, **body)
+
+    assert answer.status_code == 422
+    assert said in answer.json()["detail"]
+
+
+def test_counts_too_many_for_numbers_of_80_digits_are_refused_before_work(client: Client) -> None:
+    stairs = np.tril(np.ones((200, 200), dtype=np.uint8))
+
+    def answer(d_model: int) -> httpx.Response:
+        url = f"{URL}.npy?normalize=true&mask=padding&d_model={d_model}"
+        return client.post(url, content=npy_bytes(1 - stairs), headers=NPY)
+
+    assert answer(4).status_code == 200
+    assert "too many different counts" in answer(4096).json()["detail"]

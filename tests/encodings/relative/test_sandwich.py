@@ -1,0 +1,152 @@
+"""Sandwich.
+
+``/relative/sandwich`` through HTTP.
+"""
+
+from math import cos
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from service.encodings.relative import sandwich
+from service.encodings.relative.distance import QueryKey
+from service.encodings.relative.sandwich import HalfFrequencies, Sandwich
+from service.numerics.dtypes import FLOAT64
+from service.numerics.phase import MAX_POSITION
+from service.numerics.positions import Positions
+from tests.client import Client
+from tests.exact import UNIT
+
+mpf = mpmath.mpf
+DISTANCES = st.one_of(st.integers(-MAX_POSITION, MAX_POSITION), st.integers(-40, 40))
+
+
+def exact(base: float, head_dim: int, heads: int, head: int, distance: int) -> mpmath.mpf:
+    angles = [distance * mpf(base) ** (mpf(-2 * k) / head_dim) for k in range(1, head_dim // 2 + 1)]
+    total = mpmath.fsum(mpmath.cos(angle) - 1 for angle in angles)
+    return total / (mpf(8 * (head + 1)) / heads)
+
+
+@settings(max_examples=150)
+@given(st.integers(1, 24), st.floats(1.0, 1e9), st.integers(1, 9), DISTANCES)
+def test_a_bias_is_within_its_bound(half: int, base: float, heads: int, distance: int) -> None:
+    values = Sandwich(HalfFrequencies(base, 2 * half), heads, is_causal=False)
+
+    bound = half * (11 + 2 * (half - 1).bit_length()) * heads * UNIT
+    for head in (0, heads - 1):
+        ((got,),) = values.values(
+            np.array([distance], dtype=np.int64), range(head, head + 1)
+        ).tolist()
+        true = exact(base, 2 * half, heads, head, distance)
+        assert abs(mpf(got) - true) <= bound / (4 * (head + 1))
+
+
+@settings(max_examples=80)
+@given(st.integers(1, 24), st.floats(1e4, 1e100), st.integers(-1, 1))
+def test_small_angles_have_small_errors(half: int, base: float, distance: int) -> None:
+    """Where a cosine is almost 1, the bias keeps all its digits."""
+    values = Sandwich(HalfFrequencies(base, 2 * half), 3, is_causal=False)
+
+    ((got,),) = values.values(np.array([distance], dtype=np.int64), range(1, 2)).tolist()
+
+    with mpmath.workdps(420):
+        true = exact(base, 2 * half, 3, 1, distance)
+        limit = (15 + 2 * (half - 1).bit_length()) * UNIT
+        assert abs(mpf(got) - true) <= limit * abs(true)
+
+
+def test_the_future_of_a_causal_bias_is_distance_nothing() -> None:
+    values = Sandwich(HalfFrequencies(10000.0, 16), 2, is_causal=True)
+
+    (got,) = values.values(np.array([-3, 0, 3]), range(1))
+
+    assert got[0] < 0
+    assert got[1:].tolist() == [0.0, 0.0]
+    assert not np.signbit(got[1:]).any()
+
+
+def test_the_frequency_one_is_not_among_them() -> None:
+    rule = HalfFrequencies(100.0, 4)
+
+    assert [float(frequency) for frequency in rule.exact()] == [0.05, 0.005]
+    assert rule.count == 2
+
+
+def test_a_table_of_many_frequencies_is_read_in_parts() -> None:
+    pairs = QueryKey(Positions.contiguous(0, 30), Positions.contiguous(0, 40))
+    document = sandwich.bias(
+        sandwich=Sandwich(HalfFrequencies(10000.0, 65536), 2, is_causal=False),
+        pairs=pairs,
+        head=None,
+        dtype=FLOAT64,
+    )
+
+    (table,) = document.arrays.values()
+    assert table.shape == (2, 30, 40)
+    assert table.work_per_element == 32768
+    assert table.read(100, 103).tobytes() == table.read(90, 110)[10:13].tobytes()
+
+
+def test_a_head_has_the_bytes_that_it_has_among_others() -> None:
+    values = Sandwich(HalfFrequencies(10000.0, 16), 7, is_causal=False)
+    distances = np.array([-900, -1, 0, 2**60])
+
+    together = values.values(distances, range(7))
+
+    for head in range(7):
+        alone = values.values(distances, range(head, head + 1))
+        assert alone.tobytes() == together[head].tobytes()
+
+
+@given(st.integers(1, 12), st.floats(1.0, 1e9), st.integers(1, 9), st.integers(0, 8), st.booleans())
+def test_no_bias_is_above_its_bound(
+    half: int, base: float, heads: int, length: int, is_causal: bool
+) -> None:
+    values = Sandwich(HalfFrequencies(base, 2 * half), heads, is_causal)
+    pairs = QueryKey(Positions.contiguous(3, 1), Positions.contiguous(0, length + 1))
+    chosen = range(heads // 2, heads)
+
+    largest = np.abs(values.values(pairs.distances(0, length + 1), chosen)).max()
+
+    assert largest <= values.bound(pairs, chosen) * (1 + 2.0**-40)
+
+
+def test_a_bias_is_the_formula(client: Client) -> None:
+    query = "num_heads=2&head_dim=4&base=100&query_positions=3&key_positions=1"
+
+    answer = client.get(f"/relative/sandwich?{query}&dtype=float64")
+
+    assert answer.status_code == 200, answer.text
+    total = cos(2 * 100**-0.5) + cos(2 * 100**-1) - 2
+    expected = [total / (8 / 2), total / (16 / 2)]
+    assert [row[0][0] for row in answer.json()["data"]] == pytest.approx(expected, rel=1e-12)
+
+
+def test_the_future_has_no_bias_unless_it_is_asked_for(client: Client) -> None:
+    query = "/relative/sandwich?num_heads=2&head_dim=4&head=1&query_len=2"
+
+    causal = client.get(query).json()["data"]
+    both = client.get(f"{query}&causal=false").json()["data"]
+
+    assert causal[0] == [0, 0]
+    assert both[0][1] == both[1][0] == causal[1][0] < 0
+
+
+@pytest.mark.parametrize(
+    ("query", "parameter"),
+    [
+        ("num_heads=2&head_dim=5&query_len=2", "head_dim"),
+        ("num_heads=2&head_dim=4", "query_len"),
+        ("head_dim=4&query_len=2", "num_heads"),
+        ("num_heads=2&head_dim=4&query_len=2&head=2", "head"),
+        ("num_heads=2&head_dim=4&query_len=2&base=1e101", "base"),
+    ],
+)
+def test_what_is_impossible_names_the_parameter(client: Client, query: str, parameter: str) -> None:
+    answer = client.get(f"/relative/sandwich?{query}")
+
+    assert answer.status_code == 422
+    assert [error["parameter"] for error in answer.json()["errors"]] == [parameter]

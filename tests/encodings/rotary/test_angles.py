@@ -1,0 +1,700 @@
+"""What turns in each row of a rotary table, before it is packed.
+
+M-RoPE: which position each frequency turns with.
+
+The growth of xPos.
+
+What turns with which position: one for all frequencies, three of a grid, rounded, growing.
+
+Positions along several axes.
+"""
+
+import io
+import json
+import struct
+from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
+from typing import Any
+
+import httpx
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from service.encodings.grid.grids import Tokens
+from service.encodings.rotary import packs as rotary
+from service.encodings.rotary.angles import (
+    AXES,
+    AlongSequence,
+    AxisParameters,
+    MultimodalTurns,
+    Turns,
+    XPos,
+    axis_of_frequency,
+    check_grid,
+    rounding_parameters,
+)
+from service.encodings.rotary.rules import Default, Given, RotaryRule, Yarn
+from service.errors import InvalidParameters
+from service.numerics.axes import AngleRounding, AxesTable, float32_distance
+from service.numerics.dtypes import FLOAT64
+from service.numerics.phase import MAX_POSITION, Int64s
+from service.numerics.phasors import Channels, PhasorTable
+from service.numerics.positions import Positions, Run
+from service.numerics.tables import size
+from tests.client import Client
+from tests.exact import UNIT, frequency
+
+RULE = Default(8, 10000.0)
+SCALED = Yarn(8, 10000.0, 8.0, 4096, 1.25)
+POSITIONS = Positions.contiguous(-3, 10)
+COMPACT = Channels(("cos", "sin"), interleaved=False, width=8)
+
+
+def test_there_is_a_row_for_each_position_and_a_frequency_for_each_pair() -> None:
+    turns = AlongSequence(RULE, POSITIONS)
+
+    assert (turns.rows, turns.count) == (10, 4)
+    assert turns.angles(FLOAT64, (10, 4)).shape == (10, 4)
+
+
+def test_only_what_is_not_usual_is_spelled() -> None:
+    plain = {**RULE.parameters(), "start": -3, "seq_len": 10}
+    growing = AlongSequence(RULE, POSITIONS, "exact", XPos(8, 512.0, 5, inverse=True))
+
+    assert AlongSequence(RULE, POSITIONS).parameters() == plain
+    rounded = AlongSequence(RULE, POSITIONS, "float32").parameters()
+    assert rounded == {**plain, "angle": "float32"}
+    assert growing.parameters() == {
+        **plain,
+        "xpos": "key",
+        "xpos_scale_base": 512.0,
+        "xpos_centre": 5,
+    }
+    assert rounding_parameters("exact") == {}
+
+
+def test_only_plain_rows_come_from_phasors() -> None:
+    xpos = XPos(8, 512.0, 5, inverse=False)
+    tables = [
+        AlongSequence(RULE, POSITIONS),
+        AlongSequence(RULE, POSITIONS, "float32"),
+        AlongSequence(RULE, POSITIONS, "exact", xpos),
+    ]
+
+    kinds = [type(turns.table(COMPACT, FLOAT64, (10, 8))) for turns in tables]
+
+    assert kinds == [PhasorTable, AxesTable, AxesTable]
+
+
+def test_xpos_multiplies_cosines_and_sines_by_its_growth() -> None:
+    xpos = XPos(8, 4.0, 2, inverse=False)
+    tables = (AlongSequence(SCALED, POSITIONS, "exact", growth) for growth in (None, xpos))
+
+    plain, grown = (
+        turns.table(COMPACT, FLOAT64, (10, 8)).read(0, 80).reshape(10, 8) for turns in tables
+    )
+
+    growth = np.tile(xpos.at(POSITIONS.at(0, 10)), 2)
+    assert np.abs(grown - plain * growth).max() < 1e-15 * np.abs(grown).max() * 4
+
+
+@pytest.mark.parametrize("inverse", [False, True])
+def test_no_cosine_or_sine_exceeds_the_peak(inverse: bool) -> None:
+    for xpos in (None, XPos(8, 4.0, 2, inverse)):
+        turns = AlongSequence(SCALED, POSITIONS, "exact", xpos)
+        table = turns.table(COMPACT, FLOAT64, (10, 8))
+
+        assert np.abs(table.read(0, size(table))).max() <= turns.peak * (1 + 1e-15)
+    assert AlongSequence(SCALED, POSITIONS).peak == 1.25
+
+
+def test_only_rounded_angles_are_at_a_distance() -> None:
+    assert AlongSequence(SCALED, POSITIONS).distance() is None
+    distance = AlongSequence(SCALED, POSITIONS, "float32").distance()
+
+    moved = float32_distance(SCALED.exact(), 6)
+    assert distance is not None
+    assert 1.25 * float(moved) < distance < 1.25 * (float(moved) + 13 * 2.0**-53)
+
+
+def test_the_distance_is_that_of_what_is_moved_farthest() -> None:
+    near, far = [Decimal("0.1")], [Decimal("0.3")]
+
+    def distance(frequencies: list[Decimal], farthest: int, scale: float = 1.0) -> float:
+        rule = Given(tuple(map(float, frequencies)), scale)
+        turns = AlongSequence(rule, Positions.contiguous(farthest, 1), "float32")
+        return turns.distance() or 0.0
+
+    assert distance(near + far, 1000) == distance(far, 1000) > distance(near, 5)
+    assert distance(far, 2**62, 3.0) == pytest.approx(6.0)
+
+
+def test_angles_are_at_a_distance_that_has_no_limit() -> None:
+    exact, rounded = (
+        AlongSequence(SCALED, Positions.contiguous(2**40 + 1, 1), rounding)
+        for rounding in ("exact", "float32")
+    )
+
+    assert exact.angle_distance() is None
+    found, near = (turns.angles(FLOAT64, (1, 4)).read(0, 4) for turns in (rounded, exact))
+    moved = np.abs(found - near).max()
+    assert 2 < moved <= (rounded.angle_distance() or 0) < 100 * moved
+    assert np.abs(found).max() <= rounded.reach
+
+
+def test_the_peak_of_xpos_is_that_of_the_distance_from_its_centre() -> None:
+    far = Positions.contiguous(2**60, 3)
+
+    assert AlongSequence(SCALED, far, "exact", XPos(8, 512.0, 2**60, inverse=True)).peak < 1.3
+    assert AlongSequence(SCALED, far, "exact", XPos(8, 512.0, 0, inverse=True)).peak == np.inf
+
+
+MROPE_RULE = Default(16, 10000.0)
+SECTION = (2, 3, 3)
+GRID = Tokens.of_grid((2, 3, 4), AXES)
+SCATTERED = Positions.of_runs([Run(-3, 1, 5), Run(4095, 7, 2), Run(MAX_POSITION, 1, 1)])
+BOTH_KINDS = pytest.mark.parametrize("interleaved", [False, True])
+
+
+def read(turns: Turns, pack: str = "compact") -> dict[str, NDArray[Any]]:
+    document = rotary.rope(turns=turns, pack=pack, dtype=FLOAT64)
+    return {
+        name: table.read(0, size(table)).reshape(table.shape)
+        for name, table in document.arrays.items()
+    }
+
+
+def test_interleaved_axes_alternate_until_a_section_is_full() -> None:
+    """Qwen3-VL-4B-Instruct: sections 24, 20 and 20 of 64 frequencies."""
+    named = axis_of_frequency(64, (24, 20, 20), interleaved=True)
+
+    assert named == "THWTHWTHWTHWTHWTHWTHWTHWTHWTHWTHWTHWTHWTHWTHWTHWTHWTHWTHWTHWTTTT".lower()
+
+
+def test_chunked_axes_come_one_after_the_other() -> None:
+    named = axis_of_frequency(64, (16, 24, 24), interleaved=False)
+
+    assert named == "t" * 16 + "h" * 24 + "w" * 24
+
+
+@BOTH_KINDS
+@given(section=st.tuples(*[st.integers(0, 12)] * 3).filter(any))
+def test_every_frequency_has_an_axis(section: tuple[int, ...], interleaved: bool) -> None:
+    named = axis_of_frequency(sum(section), section, interleaved=interleaved)
+
+    assert len(named) == sum(section)
+    assert set(named) <= set(AXES)
+    if not interleaved:
+        assert tuple(named.count(axis) for axis in AXES) == section
+
+
+@given(st.integers(1, 20), st.integers(0, 4))
+def test_interleaved_sections_are_as_long_as_they_say(side: int, more: int) -> None:
+    """So they are where t has no fewer than the others, which are as many."""
+    section = (side + more, side, side)
+
+    named = axis_of_frequency(sum(section), section, interleaved=True)
+
+    assert tuple(named.count(axis) for axis in AXES) == section
+
+
+@BOTH_KINDS
+@pytest.mark.parametrize("rounding", ["exact", "float32"])
+def test_each_frequency_is_that_of_the_sequence_of_its_axis(
+    interleaved: bool, rounding: AngleRounding
+) -> None:
+    named = axis_of_frequency(8, SECTION, interleaved=interleaved)
+    ours = read(MultimodalTurns(MROPE_RULE, SECTION, interleaved, GRID, rounding))
+    for place, axis in enumerate(named):
+        along = GRID.axes[axis].at(0, GRID.rows).tolist()
+        positions = Positions.of_runs(Run(position, 1, 1) for position in along)
+        plain = read(AlongSequence(MROPE_RULE, positions, rounding))
+        for name in ("cos", "sin"):
+            assert (ours[name][:, place] == plain[name][:, place]).all()
+
+
+@BOTH_KINDS
+@pytest.mark.parametrize("rounding", ["exact", "float32"])
+@pytest.mark.parametrize("pack", ["half", "flat", "sin_interleaved_concat", "angle"])
+def test_text_is_the_plain_table_to_the_last_bit(
+    interleaved: bool, rounding: AngleRounding, pack: str
+) -> None:
+    tokens = Tokens.of_sequence(SCATTERED, AXES)
+
+    ours = read(MultimodalTurns(MROPE_RULE, SECTION, interleaved, tokens, rounding), pack)
+
+    plain = read(AlongSequence(MROPE_RULE, SCATTERED, rounding), pack)
+    assert {name: values.tobytes() for name, values in ours.items()} == {
+        name: values.tobytes() for name, values in plain.items()
+    }
+
+
+def test_an_axis_without_frequencies_is_not_needed() -> None:
+    ours = read(MultimodalTurns(MROPE_RULE, (0, 8, 0), False, GRID))
+
+    rows = GRID.axes["h"].at(0, GRID.rows).tolist()
+    plain = read(AlongSequence(MROPE_RULE, Positions.of_runs(Run(row, 1, 1) for row in rows)))
+    assert (ours["cos"] == plain["cos"]).all()
+
+
+def test_parameters_spell_rule_sections_and_positions() -> None:
+    turns = MultimodalTurns(MROPE_RULE, SECTION, True, GRID, "float32")
+
+    assert turns.parameters() == {
+        **MROPE_RULE.parameters(),
+        "mrope_section": SECTION,
+        "mrope_interleaved": True,
+        "grid": (2, 3, 4),
+        "angle": "float32",
+    }
+    assert (turns.count, turns.rows) == (8, 24)
+
+
+@pytest.mark.parametrize("rule", [MROPE_RULE, Yarn(16, 10000.0, 8.0, 4096, 1.25)])
+def test_the_attention_factor_multiplies_all(rule: RotaryRule) -> None:
+    turns = MultimodalTurns(rule, SECTION, False, GRID)
+
+    cos = read(turns)["cos"]
+
+    assert turns.peak == rule.scale
+    assert (np.abs(cos) <= turns.peak).all()
+    assert cos[0].tolist() == [rule.scale] * 8
+
+
+def test_the_distance_is_that_of_the_farthest_axis() -> None:
+    far, near = Positions.contiguous(10**6, 2), Positions.contiguous(0, 2)
+    tokens = Tokens.of_lists({"t": near, "h": near, "w": far})
+    of_far = MultimodalTurns(MROPE_RULE, (3, 2, 3), False, tokens, "float32")
+    of_near = MultimodalTurns(MROPE_RULE, (3, 5, 0), False, tokens, "float32")
+
+    assert MultimodalTurns(MROPE_RULE, (3, 2, 3), False, tokens).distance() is None
+    assert (of_far.distance() or 0) > 1000 * (of_near.distance() or 1)
+    exact = read(MultimodalTurns(MROPE_RULE, (3, 2, 3), False, tokens))
+    for name, values in read(of_far).items():
+        assert np.abs(values - exact[name]).max() <= (of_far.distance() or 0)
+
+
+def at(*positions: int) -> Int64s:
+    return np.array(positions, dtype=np.int64)
+
+
+def zeta(pair: int, dim: int) -> Any:
+    return (2 * pair + mpmath.mpf(2) * dim / 5) / (mpmath.mpf(7) * dim / 5)
+
+
+@given(
+    st.integers(1, 12).map(lambda pairs: 2 * pairs),
+    st.floats(1.0, 1e6),
+    st.integers(-3000, 3000),
+    st.lists(st.integers(-10_000, 10_000), min_size=1, max_size=4),
+    st.booleans(),
+)
+def test_multipliers_are_within_three_units_of_their_size(
+    dim: int, scale_base: float, centre: int, positions: list[int], inverse: bool
+) -> None:
+    xpos = XPos(dim, scale_base, centre, inverse)
+    reach = max(abs(position - centre) for position in positions) / scale_base
+    if reach > 500:
+        scale_base *= reach / 500
+        xpos = XPos(dim, scale_base, centre, inverse)
+
+    got = xpos.at(at(*positions))
+
+    for row, position in enumerate(positions):
+        for pair in range(dim // 2):
+            power = (position - centre) / mpmath.mpf(scale_base) * (-1 if inverse else 1)
+            exact = zeta(pair, dim) ** power
+            assert abs(got[row, pair] - exact) <= 3 * UNIT * exact
+
+
+def test_the_multiplier_of_the_centre_is_one() -> None:
+    for inverse in (False, True):
+        assert (XPos(64, 512.0, 1000, inverse).at(at(1000, 1000)) == 1.0).all()
+
+
+def test_keys_are_multiplied_by_the_reciprocals() -> None:
+    positions = np.arange(-700, 900, dtype=np.int64)
+    query, key = (XPos(64, 512.0, 100, inverse).at(positions) for inverse in (False, True))
+
+    assert np.abs(query * key - 1).max() <= 7 * UNIT
+
+
+def test_the_multiplier_of_a_position_is_the_same_in_any_company() -> None:
+    xpos = XPos(16, 512.0, 5, inverse=False)
+    whole = xpos.at(np.arange(-200, 200, dtype=np.int64))
+
+    for position in (-200, -64, -1, 0, 63, 64, 199):
+        assert (xpos.at(at(position)) == whole[position + 200]).all()
+
+
+@given(st.integers(-(10**6), 10**6), st.integers(-(10**6), 10**6), st.floats(1e4, 1e9))
+def test_no_multiplier_exceeds_the_peak(position: int, centre: int, scale_base: float) -> None:
+    for inverse in (False, True):
+        xpos = XPos(8, scale_base, centre, inverse)
+
+        peak = xpos.peak(abs(position - centre))
+
+        assert (xpos.at(at(position)) <= peak).all()
+
+
+@pytest.mark.parametrize("distance", [10**6, 2**63])
+def test_a_peak_past_every_number_is_infinite(distance: int) -> None:
+    assert XPos(8, 1.0, 0, inverse=False).peak(distance) == np.inf
+
+
+def test_multipliers_have_all_their_digits_in_a_bare_thread() -> None:
+    xpos = XPos(16, 512.0, 5, inverse=False)
+
+    with ThreadPoolExecutor(1) as pool:
+        in_thread = pool.submit(xpos.at, at(100_000)).result()
+
+    assert (in_thread == xpos.at(at(100_000))).all()
+
+
+NPY = {"Content-Type": "application/x-npy"}
+MROPE = "head_dim=16&mrope_section=2,3,3"
+
+
+def npy(answer: httpx.Response) -> NDArray[Any]:
+    assert answer.status_code == 200, answer.text
+    return np.asarray(np.load(io.BytesIO(answer.content), allow_pickle=False))
+
+
+def saved(array: NDArray[Any]) -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, array)
+    return stream.getvalue()
+
+
+def table(client: Client, query: str) -> NDArray[Any]:
+    return npy(client.get(f"/rope.npy?{query}&pack=concat&dtype=float64"))
+
+
+def refused(answer: httpx.Response) -> list[str]:
+    assert answer.status_code == 422, answer.text
+    return [error["parameter"] for error in answer.json()["errors"]]
+
+
+@pytest.mark.parametrize("interleaved", ["false", "true"])
+@pytest.mark.parametrize("angle", ["exact", "float32"])
+def test_text_in_mrope_is_the_plain_table(client: Client, interleaved: str, angle: str) -> None:
+    more = f"angle={angle}&positions=0,5,131071"
+
+    ours = table(client, f"{MROPE}&mrope_interleaved={interleaved}&{more}")
+
+    assert ours.tobytes() == table(client, f"head_dim=16&{more}").tobytes()
+
+
+def test_a_grid_is_its_tokens_one_by_one(client: Client) -> None:
+    t, h, w = (",".join(map(str, axis.ravel())) for axis in np.indices((2, 3, 2)))
+
+    for interleaved in ("false", "true"):
+        query = f"{MROPE}&mrope_interleaved={interleaved}"
+        by_grid = table(client, f"{query}&grid=2,3,2")
+        by_lists = table(client, f"{query}&positions_t={t}&positions_h={h}&positions_w={w}")
+        assert by_grid.tobytes() == by_lists.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("interleaved", "named"), [("false", "tthhhwww"), ("true", "thwthwhw"), ("true", "thwthwtw")]
+)
+def test_each_frequency_turns_with_the_position_of_its_axis(
+    client: Client, interleaved: str, named: str
+) -> None:
+    section = ",".join(str(named.count(axis)) for axis in "thw")
+    if interleaved == "true":
+        # A cycle of three, as far as the sections go.
+        counts = {axis: named.count(axis) for axis in "thw"}
+        named = "".join("thw"[k % 3] if k < 3 * counts["thw"[k % 3]] else "t" for k in range(8))
+    positions = {"t": (3, 100), "h": (7, -5), "w": (0, 4096)}
+    lists = "&".join(f"positions_{a}={p[0]},{p[1]}" for a, p in positions.items())
+
+    rows = table(
+        client, f"head_dim=16&mrope_section={section}&mrope_interleaved={interleaved}&{lists}"
+    )
+
+    for row in range(2):
+        for pair, axis in enumerate(named):
+            angle = positions[axis][row] * frequency(10000.0, 16, pair)
+            assert abs(rows[row, pair] - mpmath.cos(angle)) <= 6 * UNIT
+            assert abs(rows[row, 8 + pair] - mpmath.sin(angle)) <= 6 * UNIT
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "seq_len=3&start=5",
+        "grid=2,1,3",
+        "positions_t=0:4&positions_h=1,1,2,2&positions_w=0,1,0,1",
+        "grid=1,2,2&angle=float32&mrope_interleaved=true",
+    ],
+)
+def test_the_parameters_of_an_answer_ask_for_it_again(client: Client, more: str) -> None:
+    answer = client.get(f"/rope?{MROPE}&{more}")
+
+    again = client.post("/rope", json=answer.json()["parameters"])
+
+    assert again.content == answer.content
+    assert answer.json()["parameters"]["mrope_section"] == [2, 3, 3]
+
+
+@pytest.mark.parametrize(
+    ("query", "named"),
+    [
+        ("head_dim=16&seq_len=1&mrope_interleaved=true", ["mrope_interleaved"]),
+        ("head_dim=16&grid=1,2,3", ["grid"]),
+        ("head_dim=16&seq_len=1&positions_h=1", ["positions_h"]),
+        (f"{MROPE}&positions_t=1&positions_w=1", ["positions_h"]),
+        (f"{MROPE}&positions_t=1,2&positions_h=1,2&positions_w=1", ["positions_w"]),
+        (f"{MROPE}&grid=1,2,3&seq_len=6", ["seq_len"]),
+        (f"{MROPE}&grid=1,2,3&start=6&positions=1", ["start", "positions"]),
+        (f"{MROPE}&grid=1,2,3&positions_w=1", ["positions_w"]),
+        (f"{MROPE}&positions_t=1&positions_h=1&positions_w=1&seq_len=1", ["seq_len"]),
+        (f"{MROPE}&grid=0,2,3", ["grid"]),
+        (f"{MROPE}&grid=2,2", ["grid"]),
+        (f"{MROPE}&grid=4194304,2097152,2097152", ["grid"]),
+        (f"{MROPE}", ["seq_len"]),
+        ("head_dim=16&seq_len=1&mrope_section=2,3,4", ["mrope_section"]),
+        ("head_dim=16&seq_len=1&mrope_section=-1,5,4", ["mrope_section"]),
+        ("head_dim=16&seq_len=1&mrope_section=4,4", ["mrope_section"]),
+        (f"{MROPE}&seq_len=1&xpos=query", ["xpos"]),
+        (f"{MROPE}&seq_len=1&xpos_centre=4", ["xpos_centre"]),
+        ("head_dim=16&seq_len=1&xpos_centre=4", ["xpos_centre"]),
+        ("head_dim=16&seq_len=1&xpos_scale_base=4&xpos_centre=4", None),
+        ("head_dim=16&seq_len=1&xpos=key&angle=float32", ["angle"]),
+        ("head_dim=16&seq_len=1&xpos=key&xpos_scale_base=0.5", ["xpos_scale_base"]),
+        ("head_dim=16&seq_len=1&xpos=both", ["xpos"]),
+        ("head_dim=16&seq_len=1&angle=float16", ["angle"]),
+        (f"head_dim=16&positions={MAX_POSITION}&xpos=key&xpos_centre=0", ["xpos_scale_base"]),
+        ("head_dim=16&positions=9000&xpos=key&xpos_centre=0&dtype=float16", ["xpos_scale_base"]),
+    ],
+)
+def test_what_does_not_go_together_is_refused_by_name(
+    client: Client, query: str, named: list[str] | None
+) -> None:
+    assert refused(client.get(f"/rope?{query}")) == (named or ["xpos_scale_base", "xpos_centre"])
+
+
+def test_the_value_of_a_fault_is_spelled_as_it_was_sent(client: Client) -> None:
+    answer = client.get("/rope?head_dim=16&grid=1,2,3&seq_len=1")
+
+    assert answer.json()["errors"][0]["value"] == "1,2,3"
+
+
+def test_float32_angles_are_those_of_an_engine(client: Client) -> None:
+    """NumPy's float32 arithmetic on frequencies that an engine keeps."""
+    inv_freq = (10000.0 ** (-np.arange(0, 16, 2) / 16)).astype(np.float32)
+    positions = np.array([1, 4095, 131071, 2**24 + 1], dtype=np.int64)
+    given = ",".join(repr(float(value)) for value in inv_freq)
+    listed = ",".join(map(str, positions))
+
+    rows = table(client, f"inv_freq={given}&positions={listed}&angle=float32")
+
+    angles = positions.astype(np.float32)[:, np.newaxis] * inv_freq
+    for row in range(4):
+        for pair in range(8):
+            angle = float(angles[row, pair])
+            assert abs(rows[row, pair] - mpmath.cos(angle)) <= 6 * UNIT
+            assert abs(rows[row, 8 + pair] - mpmath.sin(angle)) <= 6 * UNIT
+
+
+def test_the_distance_of_float32_angles_is_stated_everywhere(client: Client) -> None:
+    url = "head_dim=64&positions=0:3,4090:4096&angle=float32&pack=concat&dtype=float64"
+    in_json = client.get(f"/rope.json?{url}")
+    in_npy = client.get(f"/rope.npy?{url}")
+    in_safetensors = client.get(f"/rope.safetensors?{url}")
+
+    bound = in_json.json()["error_bound"]
+    (length,) = struct.unpack("<Q", in_safetensors.content[:8])
+    metadata = json.loads(in_safetensors.content[8 : 8 + length])["__metadata__"]
+
+    assert float(metadata["error_bound"]) == bound
+    for answer in (in_json, in_npy, in_safetensors, client.head(f"/rope.npy?{url}")):
+        assert float(answer.headers["Array-Error-Bound"]) == bound
+    exact = npy(client.get(f"/rope.npy?{url}".replace("float32", "exact")))
+    assert bound / 10 < np.abs(npy(in_npy) - exact).max() <= bound
+
+
+def test_the_distance_grows_with_positions_and_includes_the_element_type(client: Client) -> None:
+    def bound(query: str) -> float:
+        answer = client.get(f"/rope.bin?head_dim=64&angle=float32&{query}")
+        return float(answer.headers["Array-Error-Bound"])
+
+    near, far = bound("positions=1&dtype=float64"), bound("positions=100000&dtype=float64")
+    assert far > 1e4 * near
+    assert bound("positions=1&dtype=bfloat16") > 2.0**-8
+    assert bound(f"positions={MAX_POSITION}&dtype=float64") <= 2.0001
+
+
+@pytest.mark.parametrize("query", ["angle=exact", "xpos=query", "pack=angle"])
+def test_only_rounded_sines_are_at_a_distance(client: Client, query: str) -> None:
+    answer = client.get(f"/rope?head_dim=8&seq_len=2&{query}")
+
+    assert "Array-Error-Bound" not in answer.headers
+    assert "error_bound" not in answer.json()
+
+
+@pytest.mark.parametrize(
+    ("query", "parameter"),
+    [
+        ("xpos=query", "xpos"),
+        ("mrope_section=1024,1024,1", "mrope_section"),
+        ("rope_type=ntk&factor=2&mixed_b=0.5", "mixed_b"),
+    ],
+)
+def test_what_costs_more_by_channel_has_fewer(client: Client, query: str, parameter: str) -> None:
+    answer = client.get(f"/rope.bin?head_dim=4098&seq_len=1&{query}")
+
+    assert answer.status_code == 422
+    assert [error["parameter"] for error in answer.json()["errors"]] == [parameter]
+
+
+def test_there_is_but_one_zero(client: Client) -> None:
+    """Equal parameters name one table, whichever of two equal numbers came first."""
+    url = "/rope.bin?angle=float32&pack=angle&seq_len=2&inv_freq="
+
+    negative, positive = client.get(f"{url}-0.0,1"), client.get(f"{url}0,1")
+
+    assert negative.content == positive.content == client.get(f"{url}-0,1").content
+    assert negative.headers["ETag"] == positive.headers["ETag"]
+    assert negative.content[:4] == bytes(4)
+
+
+def test_angles_are_at_a_distance_of_their_own(client: Client) -> None:
+    url = "/rope?head_dim=8&positions=1099511627777&angle=float32&dtype=float64"
+
+    angles, sines = client.get(f"{url}&pack=angle").json(), client.get(url).json()
+
+    assert sines["error_bound"] < 2.1
+    assert angles["error_bound"] > 10_000
+
+
+def test_only_so_many_angles_are_rounded_as_an_engine_may_have(client: Client) -> None:
+    for channels, status in ((1024, 200), (1026, 422)):
+        answer = client.get(f"/rope.bin?head_dim={channels}&seq_len=1&angle=float32")
+        assert answer.status_code == status
+    assert answer.json()["errors"][0]["parameter"] == "angle"
+
+
+def test_the_distance_of_mrope_is_that_of_all_axes(client: Client) -> None:
+    near = "positions_t=0,1&positions_h=0,1&positions_w="
+    url = f"/rope.bin?{MROPE}&angle=float32&dtype=float64&{near}"
+
+    bounds = [
+        float(client.get(url + positions).headers["Array-Error-Bound"])
+        for positions in ("0,1", "0,-100000")
+    ]
+
+    assert bounds[1] > 100 * bounds[0]
+
+
+def test_exact_is_the_angle_unless_given(client: Client) -> None:
+    plain = client.get("/rope?head_dim=8&seq_len=2")
+    named = client.get("/rope?head_dim=8&seq_len=2&angle=exact")
+
+    assert plain.headers["ETag"] == named.headers["ETag"]
+    assert "angle" not in plain.json()["parameters"]
+
+
+def test_xpos_is_a_growth_around_its_centre(client: Client) -> None:
+    url = "head_dim=8&seq_len=5&xpos_centre=2&xpos_scale_base=4"
+    plain = table(client, "head_dim=8&seq_len=5")
+
+    query, key = (table(client, f"{url}&xpos={side}") for side in ("query", "key"))
+
+    zeta = (np.arange(0, 8, 2) + 0.4 * 8) / (1.4 * 8)
+    growth = np.tile(zeta ** ((np.arange(5)[:, np.newaxis] - 2) / 4), 2)
+    assert np.abs(query - plain * growth).max() < 1e-14
+    assert np.abs(key - plain / growth).max() < 1e-14
+    assert (query[2] == plain[2]).all()
+
+
+def test_the_centre_of_xpos_is_half_of_the_rows_unless_given(client: Client) -> None:
+    parameters = client.get("/rope?head_dim=8&seq_len=7&xpos=query").json()["parameters"]
+
+    assert (parameters["xpos"], parameters["xpos_scale_base"]) == ("query", 512.0)
+    assert parameters["xpos_centre"] == 3
+
+
+@pytest.mark.parametrize("side", ["query", "key"])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_growth_past_all_numbers_is_refused_for_arrays_too(
+    client: Client, side: str, sign: int
+) -> None:
+    x = saved(np.ones((1, 8)))
+    far = f"xpos={side}&positions={sign * MAX_POSITION}"
+
+    for centre in (0, -sign * MAX_POSITION):
+        answer = client.post(f"/rope/apply?{far}&xpos_centre={centre}", content=x, headers=NPY)
+        assert refused(answer) == ["xpos_scale_base"]
+    near = f"/rope/apply?{far}&xpos_centre={sign * MAX_POSITION}"
+    assert np.isfinite(npy(client.post(near, content=x, headers=NPY))).all()
+
+
+@pytest.mark.parametrize("interleaved", ["false", "true"])
+def test_arrays_are_turned_along_three_axes(client: Client, interleaved: str) -> None:
+    x = np.random.default_rng(2).standard_normal((2, 6, 20))
+    query = f"rotary_dim=16&mrope_section=2,3,3&mrope_interleaved={interleaved}&grid=1,2,3"
+    halves = npy(client.get(f"/rope.npy?{query}&pack=compact&part=cos&dtype=float64"))
+    sines = npy(client.get(f"/rope.npy?{query}&pack=compact&part=sin&dtype=float64"))
+
+    out = npy(client.post(f"/rope/apply?{query}&layout=half", content=saved(x), headers=NPY))
+
+    first, second = x[..., :8], x[..., 8:16]
+    assert np.abs(out[..., :8] - (first * halves - second * sines)).max() < 1e-14
+    assert np.abs(out[..., 8:16] - (second * halves + first * sines)).max() < 1e-14
+    assert (out[..., 16:] == x[..., 16:]).all()
+
+
+def test_an_array_has_as_many_rows_as_there_are_tokens(client: Client) -> None:
+    x = saved(np.ones((5, 16)))
+
+    answer = client.post(f"/rope/apply?{MROPE}&grid=1,2,3", content=x, headers=NPY)
+
+    assert answer.status_code == 422
+    assert "6 rows" in answer.json()["detail"]
+
+
+def named(caught: pytest.ExceptionInfo[InvalidParameters]) -> list[str | None]:
+    return [fault.where for fault in caught.value.faults]
+
+
+def test_positions_are_given_by_their_axis() -> None:
+    listed = AxisParameters.model_validate({"positions_h": "0,1", "positions_w": "5:7"})
+
+    assert {axis: str(along) for axis, along in listed.positions_by_axis(every=False).items()} == {
+        "h": "0,1",
+        "w": "5,6",
+    }
+    assert AxisParameters().positions_by_axis(every=True) == {}
+
+
+@pytest.mark.parametrize(
+    ("listed", "every", "missing"),
+    [
+        ({"positions_h": "0", "positions_w": "0"}, True, "positions_t"),
+        ({"positions_t": "0", "positions_w": "0"}, False, "positions_h"),
+        ({"positions_h": "0"}, False, "positions_w"),
+        ({"positions_h": "0", "positions_w": "0,1"}, False, "positions_w"),
+    ],
+)
+def test_an_axis_that_is_missing_or_other_is_named(
+    listed: dict[str, str], *, every: bool, missing: str
+) -> None:
+    with pytest.raises(InvalidParameters) as caught:
+        AxisParameters.model_validate(listed).positions_by_axis(every=every)
+
+    assert named(caught) == [missing]
+
+
+@pytest.mark.parametrize("grid", [(0, 1), (2**31, 2**32), (-1, -1)])
+def test_a_grid_has_tokens_and_no_more_than_can_be_counted(grid: tuple[int, ...]) -> None:
+    check_grid((1, 2**62))
+    with pytest.raises(InvalidParameters) as caught:
+        check_grid(grid)
+
+    assert named(caught) == ["grid"]

@@ -1,0 +1,1006 @@
+"""Channels shared out to axes, class tokens, and what a table of them says of itself.
+
+``/rope/axial`` through HTTP: every convention against the formulas of its library.
+
+The parameters of axial tables: what values they take, and what they say of themselves.
+
+Which frequencies the axes of a table get, and what does not divide.
+"""
+
+import io
+from collections.abc import Callable
+from itertools import pairwise, product
+from typing import Any, TypeAlias, get_args
+
+import httpx
+import ml_dtypes
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mpmath import mpf
+from numpy.typing import NDArray
+
+from service.delivery.parameters import read_parameters
+from service.encodings.grid.grids import GridAxis, Picked
+from service.encodings.rotary.axial import (
+    CONVENTIONS,
+    AxialParameters,
+    AxialTurns,
+    Placing,
+    WithClassToken,
+    dealt,
+    frequency_rules,
+    placed,
+)
+from service.errors import InvalidParameters
+from service.numerics.axes import AngleRounding
+from service.numerics.dtypes import FLOAT32, FLOAT64
+from service.numerics.frequencies import FrequencyRule, Geometric
+from service.numerics.phase import MAX_POSITION, Int64s
+from service.numerics.phasors import Channels
+from service.numerics.positions import Positions
+from service.numerics.real_positions import Ones, Periods, PixelBands
+from service.numerics.tables import Table
+from tests.client import Client
+from tests.exact import UNIT, frequency
+
+HEIGHT, WIDTH = 5, 3
+ROWS = HEIGHT * WIDTH
+DOWN = GridAxis(0, 1, HEIGHT, WIDTH)
+ACROSS = GridAxis(0, 1, WIDTH, 1)
+RULE = Geometric(10000.0, 8, 4)
+
+
+def turns(placing: Placing = "blocks", rounding: AngleRounding = "exact") -> AxialTurns:
+    return AxialTurns(placed([RULE, RULE], [DOWN, ACROSS], placing), ROWS, {}, rounding)
+
+
+def whole(table: Table) -> NDArray[Any]:
+    return np.asarray(table.read(0, int(np.prod(table.shape)))).reshape(table.shape)
+
+
+def angles(placing: Placing, rounding: AngleRounding = "exact") -> NDArray[Any]:
+    return whole(turns(placing, rounding).angles(FLOAT64, (ROWS, 8)))
+
+
+@pytest.mark.parametrize(
+    ("name", "head_dim", "axes", "widths"),
+    [
+        ("qwen2_vl", 80, 2, (40, 40)),
+        ("llama4", 88, 2, (44, 44)),
+        ("timm", 96, 3, (32, 32, 32)),
+        ("rotary_embedding_torch", 32, 1, (32,)),
+        ("cogvideox", 64, 3, (16, 24, 24)),
+        ("allegro", 96, 3, (32, 32, 32)),
+        ("minimax_m3", 80, 3, (26, 26, 26)),
+        ("minimax_m3", 64, 3, (20, 20, 20)),
+    ],
+)
+def test_channels_are_shared_out_as_the_library_does(
+    name: str, head_dim: int, axes: int, widths: tuple[int, ...]
+) -> None:
+    assert CONVENTIONS[name].widths(head_dim, axes) == widths
+
+
+def test_blocks_have_the_frequencies_of_an_axis_together() -> None:
+    first, second = placed([Ones(2), Ones(3)], [DOWN, ACROSS], "blocks")
+
+    assert (first.places, second.places) == ((0, 1), (2, 3, 4))
+
+
+def test_alternating_axes_take_turns() -> None:
+    three = placed([Ones(2)] * 3, [DOWN, ACROSS, DOWN], "alternating")
+
+    assert [axis.places for axis in three] == [(0, 3), (1, 4), (2, 5)]
+
+
+@pytest.mark.parametrize(("head_dim", "axes"), [(16, 2), (6, 2), (14, 3), (4, 2)])
+def test_dealt_frequencies_are_those_of_the_whole_head_in_turn(head_dim: int, axes: int) -> None:
+    rules = dealt(10000.0, head_dim, axes)
+
+    series = Geometric(10000.0, head_dim, head_dim // 2).exact()
+    assert [rule.exact() for rule in rules] == [series[axis::axes] for axis in range(axes)]
+    assert sum(rule.count for rule in rules) == head_dim // 2
+
+
+@pytest.mark.parametrize("placing", ["blocks", "alternating"])
+def test_rows_run_across_before_they_run_down(placing: Placing) -> None:
+    """A grid that is not square tells one axis from the other."""
+    found = angles(placing)
+
+    for row in range(ROWS):
+        down, across = divmod(row, WIDTH)
+        for pair in range(4):
+            places = {"blocks": (pair, 4 + pair), "alternating": (2 * pair, 2 * pair + 1)}
+            for place, position in zip(places[placing], (down, across), strict=True):
+                exact = position * frequency(10000.0, 8, pair)
+                assert abs(found[row, place] - exact) <= 8 * UNIT * exact
+
+
+@pytest.mark.parametrize("rounding", ["exact", "float32"])
+def test_sines_and_cosines_are_those_of_the_angles(rounding: AngleRounding) -> None:
+    channels = Channels(("cos", "sin"), False, 16)
+    table = turns("blocks", rounding).table(channels, FLOAT64, (ROWS, 16))
+
+    found, exact = whole(table), angles("blocks", rounding)
+
+    assert np.abs(found[:, :8] - np.cos(exact)).max() <= 4 * UNIT
+    assert np.abs(found[:, 8:] - np.sin(exact)).max() <= 4 * UNIT
+
+
+@given(st.integers(0, ROWS * 16), st.integers(0, ROWS * 16), st.sampled_from(["exact", "float32"]))
+def test_any_range_has_the_bytes_of_the_whole(
+    first: int, second: int, rounding: AngleRounding
+) -> None:
+    start, stop = sorted((first, second))
+    channels = Channels(("sin", "cos"), False, 32, repeats=2)
+    both = [
+        turns("alternating", rounding).table(channels, FLOAT32, (ROWS, 32)),
+        turns("alternating", rounding).angles(FLOAT32, (ROWS, 8)),
+    ]
+    for table in both:
+        stop_here = min(stop, int(np.prod(table.shape)))
+        start_here = min(start, stop_here)
+        part = table.read(start_here, stop_here)
+        assert part.tobytes() == whole(table).reshape(-1)[start_here:stop_here].tobytes()
+
+
+def with_class_token(is_first: bool) -> WithClassToken:
+    return WithClassToken(Positions.contiguous(7, 5), 5, is_first)
+
+
+@pytest.mark.parametrize(
+    ("is_first", "expected"),
+    [(True, [0, 7, 8, 9, 10, 11]), (False, [7, 8, 9, 10, 11, 0])],
+)
+def test_a_class_token_is_at_zero_before_or_after_the_others(
+    is_first: bool, expected: list[int]
+) -> None:
+    tokens = with_class_token(is_first)
+
+    every: Int64s = tokens.at(0, 6)
+
+    assert every.tolist() == expected
+    for start in range(7):
+        for stop in range(start, 7):
+            assert tokens.at(start, stop).tolist() == expected[start:stop]
+
+
+def test_a_class_token_is_no_farther_than_the_others() -> None:
+    assert with_class_token(True).farthest == with_class_token(False).farthest == 11
+
+
+@given(
+    st.sampled_from([31, 4095, 2**20, 2**26 + 1, MAX_POSITION]),
+    st.floats(1.5, 1e9),
+    st.integers(1, 4),
+)
+def test_float32_angles_keep_the_distance_they_state(
+    farthest: int, base: float, count: int
+) -> None:
+    rule = Geometric(base, 2 * count, count)
+    along = Positions.contiguous(farthest - 1, 2)
+    axes = placed([rule, rule], [along, Positions.contiguous(0, 2)], "blocks")
+    rounded = AxialTurns(axes, 2, {}, "float32")
+    bound = rounded.distance()
+    assert bound is not None
+    found = whole(rounded.table(Channels(("cos",), False, 2 * count), FLOAT64, (2, 2 * count)))
+
+    for row, pair in np.ndindex(2, count):
+        exact = mpmath.cos((farthest - 1 + row) * frequency(base, 2 * count, pair))
+        assert abs(found[row, pair] - exact) <= bound
+
+
+def test_the_distance_of_float32_angles_is_that_of_their_farthest_axis() -> None:
+    near, far = Positions.contiguous(0, 2), Positions.contiguous(99_998, 2)
+
+    def distance(*along: Positions) -> float:
+        axes = placed([RULE, RULE], along, "blocks")
+        stated = AxialTurns(axes, 2, {}, "float32").distance()
+        assert stated is not None
+        return stated
+
+    distances = [distance(near, near), distance(near, far)]
+    assert distance(far, near) == distances[1]
+    assert all(one < other for one, other in pairwise(distances))
+
+
+def test_exact_angles_state_no_distance_and_spell_no_rounding() -> None:
+    assert turns().distance() is None
+    assert turns().parameters() == {}
+    assert turns(rounding="float32").parameters() == {"angle": "float32"}
+
+
+def test_a_row_has_the_frequencies_of_all_axes_and_no_scale() -> None:
+    assert (turns().count, turns().rows, turns().peak) == (8, ROWS, 1.0)
+
+
+def test_every_convention_says_whose_it_is() -> None:
+    for convention in CONVENTIONS.values():
+        assert any(character.isdigit() for character in convention.source)
+        assert set(convention.axes) <= {1, 2, 3, 4}
+
+
+URL = "/rope/axial"
+Rows: TypeAlias = list[list[Any]]
+
+
+def npy(answer: httpx.Response) -> NDArray[Any]:
+    assert answer.status_code == 200, answer.text
+    return np.asarray(np.load(io.BytesIO(answer.content), allow_pickle=False))
+
+
+def assert_angles(client: Client, query: str, expected: Rows) -> None:
+    found = npy(client.get(f"{URL}.npy?{query}&pack=angle&dtype=float64"))
+    assert found.shape == (len(expected), len(expected[0]))
+    for row, places in enumerate(expected):
+        for place, exact in enumerate(places):
+            assert abs(found[row, place] - exact) <= mpf("1e-15") * abs(exact), (row, place)
+
+
+# What libraries have in common, in the notation of their code, without its roundings.
+
+
+def powers(theta: float, dim: int) -> list[Any]:
+    """1 / theta ** (arange(0, dim, 2) / dim)."""
+    return [1 / mpf(theta) ** (mpf(i) / dim) for i in range(0, dim, 2)]
+
+
+def linspace(start: Any, stop: Any, count: int) -> list[Any]:
+    steps = max(count - 1, 1)
+    return [start + (mpf(stop) - start) * i / steps for i in range(count)]
+
+
+def spread(start: float, stop: float, n: int) -> list[Any]:
+    """linspace(start, stop · (n − 1)/n, n), of binary64 ends."""
+    return linspace(mpf(start), mpf(stop) * (n - 1) / n, n)
+
+
+def times(coordinate: Any, frequencies: list[Any]) -> list[Any]:
+    return [coordinate * frequency for frequency in frequencies]
+
+
+def rows_of(axes: list[list[Any]], *frequencies: list[Any]) -> Rows:
+    """Concatenate, for every token of a grid, the angles of its axes in their order."""
+    return [
+        [
+            angle
+            for coordinate, series in zip(token, frequencies, strict=True)
+            for angle in times(coordinate, series)
+        ]
+        for token in product(*axes)
+    ]
+
+
+def swapped(rows: Rows, first: int) -> Rows:
+    """Put the first channels of a row after the others."""
+    return [row[first:] + row[:first] for row in rows]
+
+
+def alternate(rows: Rows) -> Rows:
+    half = len(rows[0]) // 2
+    return [[a for pair in zip(row[:half], row[half:], strict=True) for a in pair] for row in rows]
+
+
+def bands(count: int, highest: float, *, is_linear: bool) -> list[Any]:
+    if is_linear:
+        return times(mpmath.pi, linspace(1, mpf(highest) / 2, count))
+    exponents = linspace(0, mpmath.log(highest, 2) - 1, count)
+    return [mpmath.pi * mpf(2) ** exponent for exponent in exponents]
+
+
+def dinov3(
+    sides: tuple[Any, Any] = (3, 5), offset: float = 0.0, periods: list[Any] | None = None
+) -> Rows:
+    periods = periods or [mpf(100) ** (mpf(2 * j) / 8) for j in range(4)]
+    axes = [
+        [2 * (i + mpf("0.5") + mpf(offset)) / side - 1 for i in range(n)]
+        for n, side in zip((3, 5), sides, strict=True)
+    ]
+    series = [2 * mpmath.pi / period for period in periods]
+    return rows_of(axes, series, series)
+
+
+def llama4() -> Rows:
+    series = powers(10000.0, 8)
+    tokens = [(i % 5 + 1, i // 5 + 1) for i in range(3 * 5)]
+    return [times(x, series) + times(y, series) for x, y in tokens] + [[mpf(0)] * 8]
+
+
+AXIAL_DOWN, AXIAL_ACROSS = list(range(3)), list(range(5))
+EIGHT = powers(10000.0, 8)
+BANDS = bands(4, 224.0, is_linear=False)
+PIXELS = [linspace(-1, 1, 3), linspace(-1, 1, 5)]
+VIDEO = [list(range(n)) for n in (2, 3, 5)]
+RET_BANDS = bands(2, 10.0, is_linear=True)
+FLAT = "head_dim=16&grid=3,5"
+SOLID = "grid=2,3,5"
+
+LIBRARIES: dict[str, Callable[[], Rows]] = {
+    f"convention=qwen2_vl&{FLAT}": lambda: rows_of([AXIAL_DOWN, AXIAL_ACROSS], EIGHT, EIGHT),
+    f"convention=qwen2_vl&{FLAT}&rope_theta=100": lambda: rows_of(
+        [AXIAL_DOWN, AXIAL_ACROSS], powers(100.0, 8), powers(100.0, 8)
+    ),
+    f"convention=pixtral&{FLAT}": lambda: rows_of(
+        [AXIAL_DOWN, AXIAL_ACROSS], powers(10000.0, 16)[0::2], powers(10000.0, 16)[1::2]
+    ),
+    "convention=pixtral&head_dim=6&grid=3,5": lambda: rows_of(
+        [AXIAL_DOWN, AXIAL_ACROSS], powers(10000.0, 6)[0::2], powers(10000.0, 6)[1::2]
+    ),
+    f"convention=llama4&{FLAT}&class_token=last": llama4,
+    f"convention=llama4&{FLAT}": lambda: llama4()[:-1],
+    f"convention=dinov3&{FLAT}": dinov3,
+    f"convention=dinov3&{FLAT}&normalize_coords=separate": dinov3,
+    f"convention=dinov3&{FLAT}&normalize_coords=max": lambda: dinov3((5, 5)),
+    f"convention=dinov3&{FLAT}&normalize_coords=min": lambda: dinov3((3, 3)),
+    f"convention=dinov3&{FLAT}&grid_offset=-0.25": lambda: dinov3(offset=-0.25),
+    f"convention=dinov3&{FLAT}&min_period=0.5&max_period=20": lambda: dinov3(
+        periods=[20 * mpf(40) ** (mpf(j) / 3 - 1) for j in range(4)]
+    ),
+    f"convention=timm&{FLAT}&grid_offset=0.1": lambda: rows_of(
+        [[i + mpf(0.1) for i in AXIAL_DOWN], [i + mpf(0.1) for i in AXIAL_ACROSS]], EIGHT, EIGHT
+    ),
+    f"convention=timm&{FLAT}&grid_offset=1&reference_grid=7,14": lambda: rows_of(
+        [[mpf(i + 1) / 3 * 7 for i in AXIAL_DOWN], [mpf(i + 1) / 5 * 14 for i in AXIAL_ACROSS]],
+        EIGHT,
+        EIGHT,
+    ),
+    f"convention=timm&{FLAT}&grid_indexing=xy": lambda: swapped(
+        rows_of([AXIAL_DOWN, AXIAL_ACROSS], EIGHT, EIGHT), 4
+    ),
+    f"convention=timm&head_dim=24&{SOLID}&grid_indexing=xy": lambda: [
+        row[4:8] + row[:4] + row[8:] for row in rows_of(VIDEO, EIGHT, EIGHT, EIGHT)
+    ],
+    f"convention=timm_pixels&{FLAT}": lambda: rows_of(PIXELS, BANDS, BANDS),
+    f"convention=timm_pixels&{FLAT}&max_freq=256&linear_bands=true": lambda: rows_of(
+        PIXELS, *[bands(4, 256.0, is_linear=True)] * 2
+    ),
+    "convention=timm_pixels&head_dim=8&grid=1": lambda: [times(-1, BANDS)],
+    f"convention=rotary_embedding_torch&head_dim=24&{SOLID}": lambda: rows_of(
+        VIDEO, EIGHT, EIGHT, EIGHT
+    ),
+    "convention=rotary_embedding_torch&head_dim=8&grid=5&grid_offset=-2": lambda: rows_of(
+        [[i - 2 for i in AXIAL_ACROSS]], EIGHT
+    ),
+    f"convention=rotary_embedding_torch&{FLAT}&grid_offset=2,5": lambda: rows_of(
+        [[i + 2 for i in AXIAL_DOWN], [i + 5 for i in AXIAL_ACROSS]], EIGHT, EIGHT
+    ),
+    f"convention=rotary_embedding_torch_pixel&head_dim=12&{SOLID}": lambda: rows_of(
+        [linspace(-1, 1, n) for n in (2, 3, 5)], RET_BANDS, RET_BANDS, RET_BANDS
+    ),
+    f"convention=rotary_embedding_torch_constant&{FLAT}": lambda: rows_of(
+        [AXIAL_DOWN, AXIAL_ACROSS], [mpf(1)] * 4, [mpf(1)] * 4
+    ),
+    # meshgrid(grid_w, grid_h, indexing="xy"): what is called emb_h is of the columns.
+    f"convention=diffusers_2d&{FLAT}": lambda: swapped(
+        rows_of([AXIAL_DOWN, AXIAL_ACROSS], EIGHT, EIGHT), 4
+    ),
+    f"convention=diffusers_2d&{FLAT}&grid_start=4,2.5&grid_stop=30,45": lambda: swapped(
+        rows_of([spread(4, 30, 3), spread(2.5, 45, 5)], EIGHT, EIGHT), 4
+    ),
+    f"convention=lumina&{FLAT}": lambda: alternate(
+        rows_of([AXIAL_DOWN, AXIAL_ACROSS], EIGHT, EIGHT)
+    ),
+    f"convention=cogvideox&head_dim=32&{SOLID}": lambda: rows_of(
+        VIDEO, powers(10000.0, 8), powers(10000.0, 12), powers(10000.0, 12)
+    ),
+    f"convention=cogvideox&head_dim=32&{SOLID}&grid_start=0,-4,0.3&grid_stop=2,30,0.7": lambda: (
+        rows_of(
+            [AXIAL_DOWN[:2], spread(-4, 30, 3), spread(0.3, 0.7, 5)],
+            powers(10000.0, 8),
+            powers(10000.0, 12),
+            powers(10000.0, 12),
+        )
+    ),
+    "convention=cogvideox&head_dim=16&grid=1,1,1&grid_start=0,3,4&axes_dim=4,6,6": lambda: rows_of(
+        [[0], [3], [4]], powers(10000.0, 4), powers(10000.0, 6), powers(10000.0, 6)
+    ),
+    f"convention=allegro&head_dim=24&{SOLID}&interpolation_scale=0.5,2,3": lambda: rows_of(
+        [[mpf(i) / mpf(s) for i in along] for along, s in zip(VIDEO, (0.5, 2, 3), strict=True)],
+        EIGHT,
+        EIGHT,
+        EIGHT,
+    ),
+    f"convention=flux&head_dim=20&axes_dim=4,8,8&{SOLID}": lambda: rows_of(
+        VIDEO, powers(10000.0, 4), EIGHT, EIGHT
+    ),
+    "convention=flux&head_dim=20&axes_dim=4,8,8&positions_t=0,0,3&positions_h=-2,7,1"
+    "&positions_w=9:12": lambda: [
+        times(t, powers(10000.0, 4)) + times(h, EIGHT) + times(w, EIGHT)
+        for t, h, w in ((0, -2, 9), (0, 7, 10), (3, 1, 11))
+    ],
+    f"convention=minimax_m3&head_dim=26&{SOLID}": lambda: rows_of(VIDEO, EIGHT, EIGHT, EIGHT),
+    # Tokens of Qwen2-VL come by blocks of 2 × 2, which positions say.
+    "convention=qwen2_vl&head_dim=16&positions_h=0,0,1,1&positions_w=2,3,2,3"
+    "&class_token=first": lambda: [
+        [mpf(0)] * 8,
+        *(times(h, EIGHT) + times(w, EIGHT) for h, w in ((0, 2), (0, 3), (1, 2), (1, 3))),
+    ],
+}
+
+
+@pytest.mark.parametrize("query", LIBRARIES)
+def test_angles_are_those_of_the_library(client: Client, query: str) -> None:
+    assert_angles(client, query, LIBRARIES[query]())
+
+
+def test_every_convention_is_held_to_its_library() -> None:
+    assert {query.split("&")[0].removeprefix("convention=") for query in LIBRARIES} == set(
+        CONVENTIONS
+    )
+
+
+@pytest.mark.parametrize("query", LIBRARIES)
+def test_cosines_and_sines_are_within_six_units_of_those_angles(client: Client, query: str) -> None:
+    found = npy(client.get(f"{URL}.npy?{query}&pack=complex&dtype=float64"))
+
+    for row, places in enumerate(LIBRARIES[query]()):
+        for place, exact in enumerate(places):
+            assert abs(found[row, place].real - mpmath.cos(exact)) <= 6 * UNIT
+            assert abs(found[row, place].imag - mpmath.sin(exact)) <= 6 * UNIT
+
+
+def test_the_fastest_frequencies_there_are_have_exact_cosines(client: Client) -> None:
+    query = "convention=dinov3&head_dim=4&grid=3,5&min_period=1e-9&max_period=1e-9"
+    found = npy(
+        client.get(f"{URL}.npy?{query}&interpolation_scale=1e-8&pack=complex&dtype=float64")
+    )
+
+    for row, (i, j) in enumerate(product(range(3), range(5))):
+        coordinates = [(mpf(2 * i + 1) / 3 - 1), (mpf(2 * j + 1) / 5 - 1)]
+        for place, coordinate in enumerate(coordinates):
+            exact = coordinate * 2 * mpmath.pi / mpf(1e-9) / mpf(1e-8)
+            assert abs(found[row, place].real - mpmath.cos(exact)) <= 6 * UNIT
+            assert abs(found[row, place].imag - mpmath.sin(exact)) <= 6 * UNIT
+
+
+def test_coordinates_so_small_that_phases_lose_them_are_refused(client: Client) -> None:
+    url = f"{URL}?convention=diffusers_2d&head_dim=8&grid=3,3&grid_start=0"
+
+    assert client.get(f"{url}&grid_stop=3e-20").status_code == 200
+    faults = client.get(f"{url}&grid_stop=3e-306").json()["errors"]
+    assert {fault["parameter"] for fault in faults} == {"grid_start", "grid_stop"}
+
+
+def test_saying_what_holds_anyway_names_the_same_table(client: Client) -> None:
+    for convention, beside in (
+        ("dinov3", "normalize_coords=separate"),
+        ("timm", "grid_indexing=ij"),
+    ):
+        url = f"{URL}.bin?convention={convention}&head_dim=8&grid=2,3"
+        assert client.get(url).headers["ETag"] == client.get(f"{url}&{beside}").headers["ETag"]
+
+
+def test_grids_and_the_positions_of_their_tokens_have_the_same_table(client: Client) -> None:
+    positions = "positions_t=0,0,0,0,0,0,1,1,1,1,1,1&positions_h=0,0,0,1,1,1,0,0,0,1,1,1"
+    listed = f"{positions}&positions_w=0,1,2,0,1,2,0,1,2,0,1,2"
+    for convention in ("flux", "minimax_m3", "rotary_embedding_torch"):
+        head = f"{URL}.npy?convention={convention}&head_dim=24"
+        assert client.get(f"{head}&grid=2,2,3").content == client.get(f"{head}&{listed}").content
+
+
+# The centres of patches have no whole coordinates to round.
+@pytest.mark.parametrize(
+    ("convention", "angle"),
+    [
+        *((name, "exact") for name in sorted(CONVENTIONS)),
+        *((name, "float32") for name in sorted(CONVENTIONS) if name != "dinov3"),
+    ],
+)
+def test_any_range_of_bytes_is_a_slice_of_the_file(
+    client: Client, convention: str, angle: str
+) -> None:
+    axes = max(CONVENTIONS[convention].axes)
+    # Sides of 2 and 3 have whole coordinates in all other conventions.
+    grid = ",".join("2323"[:axes])
+    url = f"{URL}.bin?convention={convention}&head_dim=48&grid={grid}&angle={angle}"
+    whole = client.get(url).content
+
+    for first, last in ((0, 0), (7, 1001), (195, 388), (len(whole) - 5, len(whole) - 1)):
+        part = client.get(url, range=f"bytes={first}-{last}")
+        assert (part.status_code, part.content) == (206, whole[first : last + 1])
+
+
+@pytest.mark.parametrize("grid", ["4,6", "6,4", "3,4,6"])
+def test_tokens_come_in_the_blocks_that_are_merged(client: Client, grid: str) -> None:
+    *frames, height, width = map(int, grid.split(","))
+    tokens = np.arange(int(np.prod(frames)) * height * width)
+    order = tokens.reshape(-1, height // 2, 2, width // 2, 2).transpose(0, 1, 3, 2, 4).reshape(-1)
+    convention = "minimax_m3" if frames else "qwen2_vl"
+    url = f"{URL}.npy?convention={convention}&head_dim=48&grid={grid}"
+
+    by_rows, by_blocks = npy(client.get(url)), npy(client.get(f"{url}&spatial_merge_size=2"))
+
+    assert (by_blocks == by_rows[order]).all()
+    assert (npy(client.get(f"{url}&spatial_merge_size=1")) == by_rows).all()
+
+
+def test_the_channels_of_axes_are_the_channels_of_a_head(client: Client) -> None:
+    url = f"{URL}.bin?convention=flux&axes_dim=4,6,6&positions_t=0&positions_h=1&positions_w=2"
+
+    assert client.get(url).content == client.get(f"{url}&head_dim=16").content
+    fault = client.get(f"{URL}?convention=timm&grid=2,2").json()["errors"][0]
+    assert (fault["parameter"], fault["value"]) == ("head_dim", None)
+
+
+def test_frames_of_a_video_repeat_the_table_of_one(client: Client) -> None:
+    url = f"{URL}.npy?convention=qwen2_vl&head_dim=16&spatial_merge_size=2"
+
+    frame = npy(client.get(f"{url}&grid=4,6"))
+
+    assert (npy(client.get(f"{url}&grid=3,4,6")) == np.concatenate([frame] * 3)).all()
+
+
+def test_frequencies_of_every_axis_may_be_given_outright(client: Client) -> None:
+    """Those of periods in bfloat16, as DINOv3 weights hold them, are not those of the formula."""
+    periods = (100.0 ** (np.arange(4) / 4)).astype(ml_dtypes.bfloat16).astype(np.float64)
+    listed = ",".join(repr(float(value)) for value in 2 * np.pi / periods)
+    url = f"{URL}.npy?convention=dinov3&head_dim=16&grid=3,5&pack=angle&dtype=float64"
+
+    formula, given = npy(client.get(url)), npy(client.get(f"{url}&inv_freq={listed}"))
+
+    rows = (2 * np.arange(3) + 1) / 3 - 1
+    assert given[::5, :4] == pytest.approx(rows[:, np.newaxis] * 2 * np.pi / periods, abs=1e-15)
+    assert np.abs(given - formula).max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("query", "parameter"),
+    [
+        ("inv_freq=1,0.1", "inv_freq"),
+        ("inv_freq=1,0.1,0.01,-1", "inv_freq"),
+        ("inv_freq=1,0.1,0.01,0.001&rope_theta=5", "rope_theta"),
+        ("inv_freq=1,0.1,0.01,0.001&min_period=5&max_period=6", "min_period"),
+    ],
+)
+def test_frequencies_outright_fit_and_stand_alone(
+    client: Client, query: str, parameter: str
+) -> None:
+    answer = client.get(f"{URL}?convention=dinov3&head_dim=16&grid=3,5&{query}")
+
+    assert answer.status_code == 422
+    assert parameter in {error["parameter"] for error in answer.json()["errors"]}
+
+
+def test_a_fraction_is_not_rounded_the_way_that_no_engine_does(client: Client) -> None:
+    answer = client.get(f"{URL}?convention=dinov3&head_dim=8&grid=5,7&angle=float32")
+
+    assert answer.status_code == 422
+    assert "whole coordinates" in answer.json()["detail"]
+
+
+def test_a_huge_grid_costs_nothing_to_describe(client: Client) -> None:
+    url = f"{URL}.npy?convention=qwen2_vl&head_dim=64&grid=1048576,1048576"
+
+    head = client.head(url)
+
+    assert head.status_code == 200
+    assert head.headers["Array-Shape"] == f"{2**40}, 32, 2"
+    assert int(head.headers["Content-Length"]) == 2**48 + 128
+
+
+def test_the_last_row_of_a_huge_grid_is_computed_from_its_own_positions(client: Client) -> None:
+    side = 2**20
+    url = f"{URL}.bin?convention=qwen2_vl&head_dim=4&grid={side},{side}&dtype=float64"
+
+    tail = client.get(url, range=f"bytes={32 * side**2 - 32}-").content
+
+    cos, sin = mpmath.cos(side - 1), mpmath.sin(side - 1)
+    expected = [cos, sin, cos, sin]
+    for found, exact in zip(np.frombuffer(tail), expected, strict=True):
+        assert abs(found - exact) <= 6 * UNIT
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "convention=qwen2_vl&head_dim=16&grid=40,30",
+        "convention=qwen2_vl&head_dim=16&grid=40,30&spatial_merge_size=2",
+        "convention=cogvideox&head_dim=16&axes_dim=4,6,6&grid=2,2,2&grid_start=100000001&grid_stop=200000004",
+        "convention=timm_pixels&head_dim=16&grid=3,2&max_freq=1000000",
+        "convention=flux&head_dim=8&positions_h=4611686018427387904&positions_w=100000001",
+    ],
+)
+def test_float32_angles_stay_within_the_bound_that_they_state(client: Client, query: str) -> None:
+    url = f"{URL}.npy?{query}&pack=complex&dtype=float64"
+    exact = npy(client.get(url))
+
+    rounded = client.get(f"{url}&angle=float32")
+
+    bound = float(rounded.headers["Array-Error-Bound"])
+    difference = npy(rounded) - exact
+    assert max(np.abs(difference.real).max(), np.abs(difference.imag).max()) > 0
+    assert max(np.abs(difference.real).max(), np.abs(difference.imag).max()) <= bound + 6 * UNIT
+    assert bound <= 2.1
+    assert "Array-Error-Bound" not in client.get(url).headers
+
+
+@pytest.mark.parametrize(
+    ("query", "parameter"),
+    [
+        ("head_dim=16&grid=3,5", "convention"),
+        ("convention=qwen3&head_dim=16&grid=3,5", "convention"),
+        ("convention=qwen2_vl&grid=3,5", "head_dim"),
+        ("convention=qwen2_vl&head_dim=16", "grid"),
+        ("convention=qwen2_vl&head_dim=16&grid=0,5", "grid"),
+        ("convention=qwen2_vl&head_dim=16&grid=-3,-5", "grid"),
+        ("convention=qwen2_vl&head_dim=16&grid=4294967296,4294967296", "grid"),
+        ("convention=qwen2_vl&head_dim=16&grid=3", "grid"),
+        ("convention=pixtral&head_dim=16&grid=2,3,5", "grid"),
+        ("convention=cogvideox&head_dim=16&grid=3,5", "grid"),
+        ("convention=flux&head_dim=16&grid=1,1,1,1,1", "grid"),
+        ("convention=qwen2_vl&head_dim=16&grid=3,5&positions_h=1", "positions_h"),
+        ("convention=qwen2_vl&head_dim=16&grid=4,5&spatial_merge_size=2", "spatial_merge_size"),
+        ("convention=allegro&head_dim=16&grid=4&spatial_merge_size=2", "spatial_merge_size"),
+        ("convention=qwen2_vl&head_dim=16&positions_h=0,1", "positions_w"),
+        ("convention=flux&head_dim=16&positions_t=0,1&positions_w=0,1", "positions_h"),
+        ("convention=qwen2_vl&head_dim=16&positions_w=0,1", "positions_w"),
+        ("convention=qwen2_vl&head_dim=16&positions_h=0,1&positions_w=0", "positions_w"),
+        ("convention=dinov3&head_dim=16&positions_h=0&positions_w=0", "positions_w"),
+        (
+            "convention=qwen2_vl&head_dim=16&positions_h=0&positions_w=0&grid_offset=1",
+            "grid_offset",
+        ),
+        (
+            "convention=qwen2_vl&head_dim=16&positions_h=0&positions_w=0&grid_indexing=xy",
+            "grid_indexing",
+        ),
+        ("convention=qwen2_vl&head_dim=16&grid=3,5&grid_start=1", "grid_start"),
+        ("convention=qwen2_vl&head_dim=16&grid=3,5&min_period=1", "min_period"),
+        ("convention=qwen2_vl&head_dim=16&grid=3,5&normalize_coords=max", "normalize_coords"),
+        ("convention=diffusers_2d&head_dim=16&grid=3,5&grid_offset=1", "grid_offset"),
+        ("convention=timm_pixels&head_dim=16&grid=3,5&rope_theta=10", "rope_theta"),
+        ("convention=timm_pixels&head_dim=16&grid=3,5&reference_grid=10", "reference_grid"),
+        ("convention=rotary_embedding_torch_constant&head_dim=16&grid=3,5&max_freq=9", "max_freq"),
+        ("convention=timm&head_dim=16&grid=3,5&grid_offset=1,2,3", "grid_offset"),
+        ("convention=timm&head_dim=16&grid=3,5&reference_grid=1,-2", "reference_grid"),
+        ("convention=timm&head_dim=16&grid=3,5&reference_grid=0", "reference_grid"),
+        ("convention=timm&head_dim=16&grid=1000,1000&grid_offset=0.1", "grid_offset"),
+        ("convention=timm&head_dim=16&grid=9999,9999&reference_grid=1e-9", "reference_grid"),
+        ("convention=timm&head_dim=16&grid=1,1&grid_offset=5e-324", "grid_offset"),
+        ("convention=dinov3&head_dim=16&grid=1,1&grid_offset=5e-324", "grid_offset"),
+        ("convention=timm_pixels&head_dim=16&grid=1,1&grid_offset=5e-324", "grid_offset"),
+        ("convention=diffusers_2d&head_dim=16&grid=3,5&grid_stop=1e300", "grid_stop"),
+        ("convention=diffusers_2d&head_dim=16&grid=3,5&grid_start=1e-300", "grid_start"),
+        ("convention=allegro&head_dim=24&grid=2,3,5&interpolation_scale=0", "interpolation_scale"),
+        (
+            "convention=allegro&head_dim=24&grid=2,3,5&interpolation_scale=1,2",
+            "interpolation_scale",
+        ),
+        ("convention=qwen2_vl&head_dim=6&grid=3,5", "head_dim"),
+        ("convention=lumina&head_dim=16&grid=3,5&axes_dim=4,12", "axes_dim"),
+        ("convention=pixtral&head_dim=16&grid=3,5&axes_dim=8,8", "axes_dim"),
+        ("convention=qwen2_vl&head_dim=16&grid=3,5&part=cos", "part"),
+    ],
+)
+def test_what_is_wrong_is_named(client: Client, query: str, parameter: str) -> None:
+    answer = client.get(f"{URL}?{query}")
+
+    assert answer.status_code == 422
+    assert [error["parameter"] for error in answer.json()["errors"]] == [parameter]
+
+
+def test_every_parameter_of_too_many_digits_is_named_with_its_value(client: Client) -> None:
+    query = "convention=diffusers_2d&head_dim=16&grid=3,5&grid_start=0&grid_stop=1e300,7"
+
+    faults = client.get(f"{URL}?{query}").json()["errors"]
+
+    assert [(fault["parameter"], fault["value"]) for fault in faults] == [
+        ("grid_start", "0"),
+        ("grid_stop", "1e+300,7"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("query", "value"),
+    [("grid_start=0,1", "0,1"), ("linear_bands=true", "true"), ("grid_offset=0.5", None)],
+)
+def test_the_value_of_a_fault_is_spelled_as_it_was_sent(
+    client: Client, query: str, value: str | None
+) -> None:
+    answer = client.get(f"{URL}?convention=qwen2_vl&head_dim=16&grid=3,5&{query}").json()
+
+    assert [fault["value"] for fault in answer.get("errors", [])] == ([value] if value else [])
+
+
+def test_everything_that_does_not_go_together_is_named_at_once(client: Client) -> None:
+    query = "convention=dinov3&head_dim=16&grid=3,5&max_freq=9&grid_stop=1&positions_w=1"
+
+    faults = client.get(f"{URL}?{query}").json()["errors"]
+
+    assert {fault["parameter"] for fault in faults} == {"max_freq", "grid_stop", "positions_w"}
+
+
+AXES = st.lists(st.integers(0, 7), min_size=1, max_size=4)
+WILD = st.one_of(st.floats(allow_nan=False, allow_infinity=False), st.integers(-9, 9))
+EACH = st.lists(WILD, min_size=1, max_size=4)
+POSITIONS = st.lists(st.integers(-(2**62), 2**62), min_size=1, max_size=3)
+ANYTHING = st.fixed_dictionaries(
+    {
+        "convention": st.sampled_from(sorted(CONVENTIONS)),
+        "head_dim": st.sampled_from([2, 4, 6, 12, 16, 24, 48, 96]),
+    },
+    optional={
+        "grid": AXES,
+        "axes_dim": st.sampled_from([[8, 8], [4, 12], [4, 4, 4], [2, 4, 6], [16], [0, 16]]),
+        "rope_theta": WILD,
+        "grid_offset": EACH,
+        "reference_grid": EACH,
+        "grid_start": EACH,
+        "grid_stop": EACH,
+        "interpolation_scale": EACH,
+        "min_period": WILD,
+        "max_period": WILD,
+        "max_freq": WILD,
+        "linear_bands": st.booleans(),
+        "normalize_coords": st.sampled_from(["separate", "max", "min"]),
+        "grid_indexing": st.sampled_from(["ij", "xy"]),
+        "class_token": st.sampled_from(["first", "last"]),
+        "positions_t": POSITIONS,
+        "positions_h": POSITIONS,
+        "positions_w": POSITIONS,
+        "angle": st.sampled_from(["exact", "float32"]),
+        "pack": st.sampled_from(["pair", "flat", "angle", "complex", "timm_cat"]),
+        "dtype": st.sampled_from(["float32", "float64", "bfloat16", "float16"]),
+        "batch": st.booleans(),
+    },
+)
+
+
+@settings(max_examples=150)
+@given(ANYTHING)
+def test_any_parameters_give_finite_numbers_or_a_named_fault(
+    client: Client, parameters: dict[str, Any]
+) -> None:
+    answer = client.post(f"{URL}.safetensors", json=parameters)
+    if answer.status_code == 422:
+        assert {error["parameter"] for error in answer.json()["errors"]} <= {
+            *parameters,
+            *("grid", "positions_h", "positions_w"),
+        }
+        return
+    assert answer.status_code == 200, answer.text
+    described = client.post(URL, json=parameters)
+    if described.status_code == 200:
+        assert np.isfinite(np.array(described.json()["data"])).all()
+
+
+@st.composite
+def plausible(draw: st.DrawFn) -> dict[str, Any]:
+    """Draw parameters that mostly go together."""
+    name = draw(st.sampled_from(sorted(CONVENTIONS)))
+    convention = CONVENTIONS[name]
+    axes = draw(st.sampled_from(convention.axes))
+    quarters = st.integers(-4000, 4000).map(lambda number: number / 4)
+    each = st.lists(quarters, min_size=axes, max_size=axes)
+    sides = st.lists(st.integers(1, 64), min_size=axes, max_size=axes)
+    scales = st.lists(st.floats(1e-8, 1e9), min_size=axes, max_size=axes)
+    highest = st.floats(1e-9, 1e9)
+    placing: dict[str, dict[str, Any]] = {
+        "counted": {"grid_offset": each, "reference_grid": sides},
+        "spread": {"grid_start": each, "grid_stop": each},
+        "pixels": {"grid_offset": each, "max_freq": highest, "linear_bands": st.booleans()},
+        "centred": {"grid_offset": each, "normalize_coords": st.sampled_from(["max", "min"])},
+    }
+    optional = placing[convention.places] | {
+        "interpolation_scale": scales,
+        "class_token": st.sampled_from(["first", "last"]),
+        "angle": st.just("float32"),
+        "pack": st.sampled_from(["angle", "flat"]),
+    }
+    if convention.series in {"geometric", "periods"}:
+        optional["rope_theta"] = st.floats(1.0, 1e250, exclude_min=True)
+    grid = draw(st.lists(st.integers(1, 4), min_size=axes, max_size=axes))
+    chosen: dict[str, Any] = draw(st.fixed_dictionaries({}, optional=optional))
+    return {"convention": name, "head_dim": 48, "grid": grid, **chosen}
+
+
+@settings(max_examples=150)
+@given(plausible())
+def test_what_goes_together_gives_finite_numbers_and_asks_for_them_again(
+    client: Client, parameters: dict[str, Any]
+) -> None:
+    answer = client.post(URL, json=parameters)
+
+    if answer.status_code == 422 and "angle" in parameters:
+        assert "angle=float32 is for whole coordinates" in answer.json()["detail"]
+        return
+    assert answer.status_code == 200, answer.text
+    assert np.isfinite(np.array(answer.json()["data"])).all()
+    assert client.post(URL, json=answer.json()["parameters"]).content == answer.content
+
+
+LEAST = {"convention": "qwen2_vl", "head_dim": "16"}
+
+
+def read(**values: Any) -> AxialParameters:
+    return read_parameters(AxialParameters, LEAST | values)
+
+
+def test_every_convention_can_be_asked_for_and_is_described() -> None:
+    field = AxialParameters.model_fields["convention"]
+
+    assert get_args(field.annotation) == tuple(CONVENTIONS)
+    assert field.description is not None
+    for name, convention in CONVENTIONS.items():
+        assert f"{name} ({convention.source})" in field.description
+
+
+def test_what_is_not_said_is_left_to_the_convention() -> None:
+    said = read(grid="3,5").model_dump(exclude_none=True)
+
+    # How it is written has defaults of its own.
+    assert said == {
+        "convention": "qwen2_vl",
+        "head_dim": 16,
+        "grid": (3, 5),
+        "pack": "pair",
+        "batch": False,
+        "dtype": "float32",
+        "angle": "exact",
+    }
+
+
+def test_lists_are_read_from_text_and_from_json() -> None:
+    assert read(grid="3,5") == read(grid=[3, 5])
+    assert read(grid_offset="0.5,-1e-3").grid_offset == (0.5, -0.001)
+    assert str(read(positions_h="0:8:2,9").positions_h) == "0:7:2,9"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("convention", "qwen"),
+        ("head_dim", "0"),
+        ("head_dim", "15"),
+        ("head_dim", "65538"),
+        ("grid", ""),
+        ("grid", "1,,2"),
+        ("grid", "1.5"),
+        ("grid", "1,1,1,1,1"),
+        ("axes_dim", "2,2,2,2,2"),
+        ("positions_t", "1:1"),
+        ("positions_w", "4611686018427387905"),
+        ("grid_indexing", "yx"),
+        ("rope_theta", "1"),
+        ("rope_theta", "1e251"),
+        ("rope_theta", "nan"),
+        ("grid_offset", "1,2,3,4,5"),
+        ("reference_grid", "1,x"),
+        ("interpolation_scale", "1e999"),
+        ("normalize_coords", "both"),
+        ("min_period", "0"),
+        ("max_period", "1e10"),
+        ("max_freq", "0"),
+        ("max_freq", "5e-324"),
+        ("max_freq", "1e10"),
+        ("linear_bands", "1"),
+        ("class_token", "middle"),
+        ("angle", "float16"),
+        ("seq_len", "4"),
+    ],
+)
+def test_values_out_of_bounds_are_refused_by_name(name: str, value: str) -> None:
+    with pytest.raises(InvalidParameters) as refused:
+        read(**{name: value})
+
+    assert [fault.where for fault in refused.value.faults] == [name]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("head_dim", "2"),
+        ("head_dim", "4096"),
+        ("rope_theta", "1e250"),
+        ("max_freq", "1e-9"),
+        ("max_period", "1e9"),
+        ("grid", "1,2,3,4"),
+        ("positions_w", "-4611686018427387904"),
+    ],
+)
+def test_values_on_their_bounds_are_taken(name: str, value: str) -> None:
+    assert getattr(read(**{name: value}), name) is not None
+
+
+def rules(convention: str, head_dim: int, axes: int, **others: Any) -> list[FrequencyRule]:
+    values = {"convention": convention, "head_dim": head_dim, **others}
+    parameters = AxialParameters.model_validate(values)
+    return list(frequency_rules(parameters, CONVENTIONS[convention], axes))
+
+
+WHOLE_HEAD = Geometric(10000.0, 16, 8)
+
+
+@pytest.mark.parametrize(
+    ("convention", "head_dim", "axes", "others", "expected"),
+    [
+        ("qwen2_vl", 16, 2, {}, [Geometric(10000.0, 8, 4)] * 2),
+        ("qwen2_vl", 16, 2, {"rope_theta": 7.0}, [Geometric(7.0, 8, 4)] * 2),
+        (
+            "pixtral",
+            16,
+            2,
+            {},
+            [Picked(WHOLE_HEAD, (0, 2, 4, 6)), Picked(WHOLE_HEAD, (1, 3, 5, 7))],
+        ),
+        ("dinov3", 16, 2, {}, [Periods(1.0, 100.0, 4, 4)] * 2),
+        ("dinov3", 16, 2, {"rope_theta": 50.0}, [Periods(1.0, 50.0, 4, 4)] * 2),
+        ("dinov3", 16, 2, {"min_period": 0.5, "max_period": 2}, [Periods(0.5, 2.0, 3, 4)] * 2),
+        ("timm_pixels", 16, 2, {}, [PixelBands(224.0, 4, False)] * 2),
+        ("timm_pixels", 16, 2, {"linear_bands": True}, [PixelBands(224.0, 4, True)] * 2),
+        ("rotary_embedding_torch_pixel", 8, 1, {}, [PixelBands(10.0, 4, True)]),
+        (
+            "rotary_embedding_torch_pixel",
+            8,
+            1,
+            {"linear_bands": False, "max_freq": 8},
+            [PixelBands(8.0, 4, False)],
+        ),
+        ("rotary_embedding_torch_constant", 12, 3, {}, [Ones(2)] * 3),
+        ("cogvideox", 16, 3, {}, [Geometric(10000.0, d, d // 2) for d in (4, 6, 6)]),
+        ("minimax_m3", 80, 3, {}, [Geometric(10000.0, 26, 13)] * 3),
+        ("flux", 16, 3, {"axes_dim": [2, 4, 10]}, [Geometric(1e4, d, d // 2) for d in (2, 4, 10)]),
+        ("lumina", 16, 2, {"axes_dim": [8, 8]}, [Geometric(10000.0, 8, 4)] * 2),
+    ],
+)
+def test_axes_have_the_series_of_their_convention(
+    convention: str,
+    head_dim: int,
+    axes: int,
+    others: dict[str, Any],
+    expected: list[FrequencyRule],
+) -> None:
+    assert rules(convention, head_dim, axes, **others) == expected
+
+
+@pytest.mark.parametrize(
+    ("convention", "head_dim", "axes", "others", "parameter", "value"),
+    [
+        ("qwen2_vl", 6, 2, {}, "head_dim", "6"),
+        ("qwen2_vl", 2, 2, {}, "head_dim", "2"),
+        ("timm", 16, 3, {}, "head_dim", "16"),
+        ("cogvideox", 8, 3, {}, "head_dim", "8"),
+        ("cogvideox", 24, 3, {}, "head_dim", "24"),
+        ("minimax_m3", 4, 3, {}, "head_dim", "4"),
+        ("pixtral", 2, 2, {}, "head_dim", "2"),
+        ("pixtral", 16, 2, {"axes_dim": [8, 8]}, "axes_dim", "8,8"),
+        ("lumina", 16, 2, {"axes_dim": [4, 12]}, "axes_dim", "4,12"),
+        ("flux", 16, 3, {"axes_dim": [8, 8]}, "axes_dim", "8,8"),
+        ("flux", 16, 3, {"axes_dim": [4, 4, 4]}, "axes_dim", "4,4,4"),
+        ("flux", 16, 3, {"axes_dim": [3, 5, 8]}, "axes_dim", "3,5,8"),
+        ("flux", 16, 3, {"axes_dim": [0, 8, 8]}, "axes_dim", "0,8,8"),
+        ("flux", 16, 3, {"axes_dim": [-2, 10, 8]}, "axes_dim", "-2,10,8"),
+        ("dinov3", 16, 2, {"min_period": 0.5}, "max_period", None),
+        ("dinov3", 16, 2, {"max_period": 0.5}, "min_period", None),
+        (
+            "dinov3",
+            16,
+            2,
+            {"min_period": 0.5, "max_period": 2, "rope_theta": 9},
+            "rope_theta",
+            "9",
+        ),
+    ],
+)
+def test_what_does_not_divide_or_go_together_is_named(
+    convention: str,
+    head_dim: int,
+    axes: int,
+    others: dict[str, Any],
+    parameter: str,
+    value: str | None,
+) -> None:
+    with pytest.raises(InvalidParameters) as refused:
+        rules(convention, head_dim, axes, **others)
+
+    assert [(fault.where, fault.value) for fault in refused.value.faults] == [(parameter, value)]
+
+
+def test_every_frequency_of_the_head_is_one_of_an_axis() -> None:
+    for name, convention in CONVENTIONS.items():
+        for axes in convention.axes:
+            counts = [rule.count for rule in rules(name, 48, axes)]
+            assert (len(counts), sum(counts)) == (axes, 24)

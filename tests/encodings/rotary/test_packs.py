@@ -1,0 +1,444 @@
+"""Every packing holds the same cosines and sines, where its consumers look for them.
+
+Rotary tables and the frequencies of a rule, as documents.
+
+Packings and their consumers, as parameters of every rotary table.
+"""
+
+import io
+from typing import Any, get_args
+
+import httpx
+import mpmath
+import numpy as np
+import pytest
+import safetensors.numpy
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from service.encodings.rotary import packs as rotary
+from service.encodings.rotary.angles import AlongSequence, Turns
+from service.encodings.rotary.packs import (
+    CONSUMERS,
+    PACKS,
+    AnglePack,
+    ComplexTable,
+    Pack,
+    PackName,
+    PackParameters,
+    pack_of,
+)
+from service.encodings.rotary.rules import Default, Given, Proportional, RotaryRule, Yarn
+from service.numerics.axes import AngleRounding
+from service.numerics.dtypes import FLOAT32, FLOAT64, REAL_DTYPES, DType, widened
+from service.numerics.phase import MAX_POSITION
+from service.numerics.positions import Positions, Run
+from service.numerics.tables import Table, size, work
+from tests.client import Client
+from tests.exact import UNIT, frequency
+
+TURNS = AlongSequence(Default(8, 10000.0), Positions.contiguous(3, 5))
+SCALED = AlongSequence(Yarn(8, 10000.0, 8.0, 4096, 1.25), Positions.contiguous(4095, 3))
+ROUNDED = AlongSequence(Proportional(12, 1e6, 0.5), Positions.contiguous(-2, 6), "float32")
+EVERY_TURNS = pytest.mark.parametrize("turns", [TURNS, SCALED, ROUNDED])
+EVERY_PACK = pytest.mark.parametrize("pack", PACKS)
+
+
+def read(table: Table) -> NDArray[Any]:
+    return table.read(0, size(table)).reshape(table.shape)
+
+
+def arrays(
+    pack: str, turns: Turns, dtype: DType = FLOAT64, leading: tuple[int, ...] = ()
+) -> dict[str, NDArray[Any]]:
+    tables = PACKS[pack].tables(turns, dtype, leading)
+    return {name: read(table) for name, table in tables.items()}
+
+
+def doubled(values: NDArray[Any]) -> NDArray[Any]:
+    return np.tile(values, 2)
+
+
+def repeated(values: NDArray[Any]) -> NDArray[Any]:
+    return np.repeat(values, 2, axis=1)
+
+
+def expected_packs(cos: NDArray[Any], sin: NDArray[Any]) -> dict[str, dict[str, NDArray[Any]]]:
+    """Make what each packing should be the way that NumPy users would."""
+    pairs = np.stack([cos, sin], axis=-1)
+    rows = len(cos)
+    return {
+        "pair": {"rope": pairs},
+        "complex": {"rope": cos + 1j * sin},
+        "flat": {"rope": pairs.reshape(rows, -1)},
+        "concat": {"rope": np.hstack([cos, sin])},
+        "sin_concat": {"rope": np.hstack([sin, cos])},
+        "compact": {"cos": cos, "sin": sin},
+        "half": {"cos": doubled(cos), "sin": doubled(sin)},
+        "interleaved": {"cos": repeated(cos), "sin": repeated(sin)},
+        "half_concat": {"rope": np.hstack([doubled(cos), doubled(sin)])},
+        "sin_half_concat": {"rope": np.hstack([doubled(sin), doubled(cos)])},
+        "sin_interleaved_concat": {"rope": np.hstack([repeated(sin), repeated(cos)])},
+    }
+
+
+@EVERY_TURNS
+def test_every_packing_holds_the_same_numbers(turns: Turns) -> None:
+    compact = arrays("compact", turns)
+    packed = expected_packs(compact["cos"], compact["sin"])
+
+    assert {*packed, "angle"} == set(PACKS)
+    for pack, expected in packed.items():
+        got = arrays(pack, turns)
+        assert list(expected) == list(got)
+        for name, values in expected.items():
+            assert values.shape == got[name].shape, pack
+            assert (values == got[name]).all(), pack
+
+
+@EVERY_TURNS
+def test_the_angles_are_those_of_the_sines(turns: Turns) -> None:
+    (angles,) = arrays("angle", turns).values()
+    compact = arrays("compact", turns)
+
+    scale = 1.25 if turns is SCALED else 1.0
+    assert angles.shape == compact["cos"].shape
+    assert np.abs(scale * np.cos(angles) - compact["cos"]).max() < 1e-11
+    assert np.abs(scale * np.sin(angles) - compact["sin"]).max() < 1e-11
+
+
+@EVERY_PACK
+@pytest.mark.parametrize("dtype", sorted(REAL_DTYPES))
+def test_a_packing_is_rounded_once_whatever_it_is(pack: str, dtype: str) -> None:
+    """Narrow numbers are those of the narrow compact arrays, bit by bit."""
+    if pack == "complex" and dtype not in {"float32", "float64"}:
+        return
+    chosen = REAL_DTYPES[dtype]
+
+    together = np.concatenate([v.reshape(-1) for v in arrays(pack, SCALED, chosen).values()])
+
+    source = "angle" if pack == "angle" else "compact"
+    narrow = np.concatenate([v.reshape(-1) for v in arrays(source, SCALED, chosen).values()])
+    parts = together.view(narrow.dtype)
+    assert set(parts.tolist()) == set(narrow.tolist())
+
+
+@EVERY_PACK
+def test_a_leading_axis_changes_the_shape_alone(pack: str) -> None:
+    plain, batch = arrays(pack, TURNS), arrays(pack, TURNS, leading=(1,))
+
+    for name, values in plain.items():
+        assert batch[name].shape == (1, *values.shape)
+        assert batch[name].tobytes() == values.tobytes()
+
+
+@EVERY_PACK
+def test_any_part_of_a_packing_is_that_part_of_the_whole(pack: str) -> None:
+    for table in PACKS[pack].tables(SCALED, FLOAT32).values():
+        whole = table.read(0, size(table))
+        for start, stop in [(0, 1), (3, 5), (2, size(table)), (size(table) - 1, size(table))]:
+            assert table.read(start, stop).tobytes() == whole[start:stop].tobytes()
+
+
+@pytest.mark.parametrize(("dtype", "expected"), [("float32", "<c8"), ("float64", "<c16")])
+def test_complex_numbers_are_of_two_such_parts(dtype: str, expected: str) -> None:
+    (table,) = PACKS["complex"].tables(TURNS, REAL_DTYPES[dtype]).values()
+
+    assert isinstance(table, ComplexTable)
+    assert table.dtype.storage == expected == read(table).dtype.str
+    assert work(table) == 2 * size(table)
+
+
+@pytest.mark.parametrize("rule", [Default(2, 10000.0), Default(6, 10000.0)])
+def test_the_description_of_a_packing_begins_with_its_shape(rule: RotaryRule) -> None:
+    turns = AlongSequence(rule, Positions.contiguous(0, 7))
+    lengths = {"S": 7, "r/2": rule.count, "r": 2 * rule.count, "2r": 4 * rule.count, "2": 2}
+    for name, pack in PACKS.items():
+        assert isinstance(pack, Pack | AnglePack)
+        axes = pack.description.partition("(")[2].partition(")")[0].split(", ")
+        for table in pack.tables(turns, FLOAT32).values():
+            assert table.shape == tuple(lengths[axis] for axis in axes), name
+
+
+def test_consumers_name_packings_that_exist() -> None:
+    assert set(CONSUMERS.values()) <= set(PACKS)
+    assert not set(CONSUMERS) & set(PACKS)
+
+
+def test_a_packing_is_found_by_its_name_and_by_that_of_its_consumer() -> None:
+    assert {pack_of(name) for name in PACKS} == set(PACKS)
+    assert {name: pack_of(name) for name in CONSUMERS} == dict(CONSUMERS)
+    assert (pack_of("transformers"), pack_of("vllm"), pack_of("gptj")) == (
+        "half",
+        "concat",
+        "sin_concat",
+    )
+
+
+ROUNDINGS: tuple[AngleRounding, AngleRounding] = ("exact", "float32")
+RULE = Default(8, 10000.0)
+
+
+def rotary_arrays(
+    pack: str, positions: Positions, dtype: str = "float64"
+) -> dict[str, NDArray[np.generic]]:
+    document = rotary.rope(
+        turns=AlongSequence(RULE, positions), pack=pack, dtype=REAL_DTYPES[dtype]
+    )
+    return {
+        name: table.read(0, size(table)).reshape(table.shape)
+        for name, table in document.arrays.items()
+    }
+
+
+def compact(positions: Positions) -> tuple[NDArray[Any], NDArray[Any]]:
+    both = rotary_arrays("compact", positions)
+    return both["cos"], both["sin"]
+
+
+@given(st.lists(st.integers(-MAX_POSITION, MAX_POSITION), min_size=1, max_size=4))
+def test_cosines_and_sines_are_within_six_units(positions: list[int]) -> None:
+    cos, sin = compact(Positions.of_runs(Run(position, 1, 1) for position in positions))
+
+    for row, position in enumerate(positions):
+        for pair in range(4):
+            angle = position * frequency(10000.0, 8, pair)
+            assert abs(cos[row, pair] - mpmath.cos(angle)) <= 6 * UNIT
+            assert abs(sin[row, pair] - mpmath.sin(angle)) <= 6 * UNIT
+
+
+@pytest.mark.parametrize(("dtype", "expected"), [("float32", "<c8"), ("float64", "<c16")])
+def test_rotary_complex_numbers_are_of_two_such_parts(dtype: str, expected: str) -> None:
+    (table,) = rotary_arrays("complex", Positions.contiguous(0, 3), dtype).values()
+
+    assert np.dtype(expected) == table.dtype
+
+
+def test_given_frequencies_are_taken_as_they_are() -> None:
+    float32_frequencies = tuple(
+        float(value) for value in (10000.0 ** (-np.arange(0, 8, 2) / 8)).astype(np.float32)
+    )
+    document = rotary.rope(
+        turns=AlongSequence(Given(float32_frequencies), Positions.contiguous(131071, 1)),
+        pack="concat",
+        dtype=FLOAT64,
+    )
+
+    values = document.arrays["rope"].read(0, 8)
+
+    for pair, inv_freq in enumerate(float32_frequencies):
+        assert abs(values[pair] - mpmath.cos(131071 * mpmath.mpf(inv_freq))) <= 6 * UNIT
+        assert abs(values[4 + pair] - mpmath.sin(131071 * mpmath.mpf(inv_freq))) <= 6 * UNIT
+
+
+def test_an_attention_factor_multiplies_within_six_units_of_it() -> None:
+    rule = Yarn(8, 10000.0, 8.0, 4096, 1.3465735902799727)
+    turns = AlongSequence(rule, Positions.contiguous(4095, 2))
+    table = rotary.rope(turns=turns, pack="concat", dtype=FLOAT64).arrays["rope"]
+    values = table.read(0, 16).reshape(2, 8)
+
+    for row, position in enumerate((4095, 4096)):
+        for pair, exact in enumerate(rule.exact()):
+            angle = position * mpmath.mpf(str(exact))
+            bound = 6 * UNIT * rule.scale
+            assert abs(values[row, pair] - rule.scale * mpmath.cos(angle)) <= bound
+            assert abs(values[row, 4 + pair] - rule.scale * mpmath.sin(angle)) <= bound
+
+
+def test_a_batch_is_a_leading_axis_and_says_so() -> None:
+    turns = AlongSequence(RULE, Positions.contiguous(0, 3))
+
+    plain = rotary.rope(turns=turns, pack="half", dtype=FLOAT32)
+    batch = rotary.rope(turns=turns, pack="half", dtype=FLOAT32, batch=True)
+
+    assert (plain.shape, batch.shape) == ((3, 8), (1, 3, 8))
+    assert batch.parameters == {**plain.parameters, "batch": True}
+    assert "batch" not in plain.parameters
+    assert batch.has_parts
+    for name, table in batch.arrays.items():
+        assert table.read(0, 24).tobytes() == plain.arrays[name].read(0, 24).tobytes()
+
+
+@pytest.mark.parametrize("dtype", sorted(REAL_DTYPES))
+@pytest.mark.parametrize("rule", [RULE, Given((1.0, 0.001), 1e-6), Given((0.3,), 1e4)])
+def test_the_error_bound_holds_for_the_elements_as_they_are(dtype: str, rule: RotaryRule) -> None:
+    """Rounding to the element type is within it, not only that of the angles."""
+    chosen = REAL_DTYPES[dtype]
+    for start in (0, 1, 4095, 131071):
+        positions = Positions.contiguous(start, 2)
+        document = rotary.rope(
+            turns=AlongSequence(rule, positions, "float32"), pack="concat", dtype=chosen
+        )
+        assert document.error_bound is not None
+        table = document.arrays["rope"]
+        got = widened(table.read(0, size(table)), chosen).reshape(2, 2, rule.count)
+        for row, position in enumerate((start, start + 1)):
+            for pair, frequency_ in enumerate(rule.exact()):
+                angle, scale = position * mpmath.mpf(str(frequency_)), mpmath.mpf(rule.scale)
+                for ours, exact in zip(
+                    got[row, :, pair], (mpmath.cos(angle), mpmath.sin(angle)), strict=True
+                ):
+                    assert abs(ours - scale * exact) <= document.error_bound
+
+
+def test_only_rounded_angles_have_an_error_bound() -> None:
+    exact, rounded = (
+        AlongSequence(RULE, Positions.contiguous(0, 3), rounding) for rounding in ROUNDINGS
+    )
+
+    assert rotary.rope(turns=exact, pack="half", dtype=FLOAT32).error_bound is None
+    assert rotary.rope(turns=rounded, pack="half", dtype=FLOAT32).error_bound is not None
+    assert rotary.rope(turns=rounded, pack="angle", dtype=FLOAT64).error_bound is not None
+    assert rotary.rope(turns=exact, pack="angle", dtype=FLOAT64).error_bound is None
+
+
+def test_frequencies_are_the_numbers_nearest_to_the_formula() -> None:
+    rule = Yarn(8, 10000.0, 8.0, 4096, 1.25)
+
+    document = rotary.frequencies(rule)
+
+    read = {name: table.read(0, size(table)).tolist() for name, table in document.arrays.items()}
+    assert read["inv_freq"] == [float(exact) for exact in rule.exact()]
+    for wavelength, exact in zip(read["wavelength"], rule.exact(), strict=True):
+        assert wavelength == float(2 * mpmath.pi / mpmath.mpf(str(exact)))
+    assert read["attention_factor"] == [1.25]
+    assert list(read)[3:] == ["ramp", "range_raw", "range_used"]
+    assert document.parameters == rule.parameters()
+    assert (document.has_parts, document.shape) == (True, None)
+
+
+def test_the_wavelength_of_what_does_not_turn_is_infinite() -> None:
+    document = rotary.frequencies(Proportional(8, 1e6, 0.5))
+
+    assert document.arrays["wavelength"].read(0, 4).tolist()[2:] == [np.inf, np.inf]
+    assert document.arrays["inv_freq"].read(0, 4).tolist()[2:] == [0.0, 0.0]
+
+
+TABLES = pytest.mark.parametrize(
+    "url", ["/rope?head_dim=8&seq_len=6", "/rope/axial?convention=qwen2_vl&head_dim=8&grid=2,3"]
+)
+
+
+def rope_packs_arrays(answer: httpx.Response) -> dict[str, NDArray[Any]]:
+    assert answer.status_code == 200, answer.text
+    return dict(safetensors.numpy.load(answer.content))
+
+
+def asked(client: Client, url: str, **parameters: object) -> httpx.Response:
+    query = "".join(f"&{name}={str(value).lower()}" for name, value in parameters.items())
+    return client.get(url.replace("?", ".safetensors?") + query)
+
+
+def test_every_pack_and_every_consumer_can_be_asked_for_and_is_described() -> None:
+    description = PackParameters.model_fields["pack"].description or ""
+
+    assert list(get_args(PackName)) == [*PACKS, *CONSUMERS]
+    for name, pack in PACKS.items():
+        assert f"{name} {pack.description}" in description
+    for consumer, pack_name in CONSUMERS.items():
+        assert f"{consumer} ({pack_name})" in description
+
+
+@TABLES
+def test_every_pack_is_made_of_the_same_cosines_and_sines(client: Client, url: str) -> None:
+    both = rope_packs_arrays(asked(client, url, pack="compact"))
+    cos, sin = both["cos"], both["sin"]
+    cos2, sin2 = np.tile(cos, 2), np.tile(sin, 2)
+    pairs = np.stack([cos, sin], axis=-1)
+    expected = {
+        "pair": {"rope": pairs},
+        "flat": {"rope": pairs.reshape(6, 8)},
+        "concat": {"rope": np.hstack([cos, sin])},
+        "sin_concat": {"rope": np.hstack([sin, cos])},
+        "compact": both,
+        "half": {"cos": cos2, "sin": sin2},
+        "interleaved": {"cos": np.repeat(cos, 2, axis=1), "sin": np.repeat(sin, 2, axis=1)},
+        "half_concat": {"rope": np.hstack([cos2, sin2])},
+        "sin_half_concat": {"rope": np.hstack([sin2, cos2])},
+        "sin_interleaved_concat": {"rope": np.repeat(np.hstack([sin, cos]), 2, axis=1)},
+    }
+
+    assert {*expected, "complex", "angle"} == set(PACKS)
+    for pack, named in expected.items():
+        found = rope_packs_arrays(asked(client, url, pack=pack))
+        assert {name: array.tolist() for name, array in found.items()} == {
+            name: array.tolist() for name, array in named.items()
+        }
+
+
+@TABLES
+def test_complex_numbers_and_angles_are_those_of_the_cosines(client: Client, url: str) -> None:
+    both = rope_packs_arrays(asked(client, url, pack="compact", dtype="float64"))
+    angles = rope_packs_arrays(asked(client, url, pack="angle", dtype="float64"))["rope"]
+    answer = client.get(url.replace("?", ".npy?") + "&pack=complex&dtype=float64")
+    complexes = np.load(io.BytesIO(answer.content), allow_pickle=False)
+
+    assert complexes.tolist() == (both["cos"] + 1j * both["sin"]).tolist()
+    assert np.abs(np.cos(angles) - both["cos"]).max() < 1e-15
+    assert np.abs(np.sin(angles) - both["sin"]).max() < 1e-15
+
+
+@TABLES
+@pytest.mark.parametrize(("consumer", "pack"), CONSUMERS.items())
+def test_a_consumer_is_another_name_of_its_pack(
+    client: Client, url: str, consumer: str, pack: str
+) -> None:
+    """The same document: its parameters say the pack, and its tag is the same."""
+    extension = ".npy?" if pack == "complex" else ".safetensors?"
+    by_consumer = client.get(url.replace("?", extension) + f"&pack={consumer}")
+    by_pack = client.get(url.replace("?", extension) + f"&pack={pack}")
+
+    assert by_consumer.status_code == 200
+    assert by_consumer.content == by_pack.content
+    assert by_consumer.headers["ETag"] == by_pack.headers["ETag"]
+
+
+@TABLES
+def test_a_batch_has_a_leading_axis_of_one(client: Client, url: str) -> None:
+    for pack in PACKS:
+        extension = ".npy?" if pack == "complex" else ".safetensors?"
+        asked_for = url.replace("?", extension) + f"&pack={pack}"
+        plain, batch = client.head(asked_for), client.head(f"{asked_for}&batch=true")
+        assert batch.headers["Array-Shape"] == f"1, {plain.headers['Array-Shape']}"
+
+
+@TABLES
+@pytest.mark.parametrize("pack", ["compact", "half", "interleaved"])
+def test_one_of_two_arrays_may_be_asked_for_alone(client: Client, url: str, pack: str) -> None:
+    both = rope_packs_arrays(asked(client, url, pack=pack))
+
+    for part in ("cos", "sin"):
+        (alone,) = rope_packs_arrays(asked(client, url, pack=pack, part=part)).values()
+        assert alone.tolist() == both[part].tolist()
+
+
+@TABLES
+@pytest.mark.parametrize(
+    ("query", "parameter", "value"),
+    [
+        ("pack=complex&dtype=float16", "dtype", "float16"),
+        ("pack=llama&dtype=bfloat16", "dtype", "bfloat16"),
+        ("pack=angle&dtype=float16", "dtype", "float16"),
+        ("pack=pair&part=cos", "part", "cos"),
+        ("pack=angle&part=sin", "part", "sin"),
+        ("pack=half&part=tan", "part", "tan"),
+        ("pack=pairs", "pack", "pairs"),
+        ("batch=1", "batch", "1"),
+        ("dtype=int32", "dtype", "int32"),
+    ],
+)
+def test_what_a_pack_cannot_be_is_named(
+    client: Client, url: str, query: str, parameter: str, value: str
+) -> None:
+    answer = client.get(f"{url}&{query}")
+
+    assert answer.status_code == 422
+    faults = [(error["parameter"], error["value"]) for error in answer.json()["errors"]]
+    assert faults == [(parameter, value)]
+
+
+def test_a_misspelled_pack_is_told_the_nearest(client: Client) -> None:
+    answer = client.get("/rope?head_dim=8&seq_len=6&pack=interleave")
+
+    assert "did you mean interleaved?" in answer.json()["detail"]

@@ -1,0 +1,1054 @@
+"""``/rope`` through HTTP: tables in every packing, and applied results.
+
+Rotations of queries and keys, which depend on differences of positions only.
+
+Index vectors of weights, held to the view and transpose by which conversions are made.
+
+``/rope/permutation`` through HTTP: every format, and the promise that q·k stays as it was.
+"""
+
+import io
+from typing import Any
+
+import httpx
+import ml_dtypes
+import mpmath
+import numpy as np
+import pytest
+import safetensors
+import safetensors.numpy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from service.encodings.grid.grids import Tokens
+from service.encodings.rotary.angles import AXES, AlongSequence, MultimodalTurns, Turns, XPos
+from service.encodings.rotary.packs import CONSUMERS, PACKS
+from service.encodings.rotary.rope import HeadOrder, PermutationTable, Rotation, permutation
+from service.encodings.rotary.rules import Default, Yarn
+from service.numerics import tables as table_module
+from service.numerics.dtypes import (
+    BFLOAT16,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    INT32,
+    INT64,
+    REAL_DTYPES,
+    DType,
+    round_into,
+    widened,
+)
+from service.numerics.positions import Positions
+from service.numerics.tables import StoredTable
+from tests.client import Client
+from tests.exact import UNIT
+
+NPY = {"Content-Type": "application/x-npy"}
+SAFETENSORS = {"Content-Type": "application/vnd.safetensors"}
+
+
+def npy(answer: httpx.Response) -> NDArray[Any]:
+    assert answer.status_code == 200, answer.text
+    return np.asarray(np.load(io.BytesIO(answer.content), allow_pickle=False))
+
+
+def saved(array: NDArray[Any]) -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, array)
+    return stream.getvalue()
+
+
+def test_every_packing_has_its_shape(client: Client) -> None:
+    shapes = {
+        "pair": (6, 4, 2),
+        "complex": (6, 4),
+        "flat": (6, 8),
+        "concat": (6, 8),
+        "sin_concat": (6, 8),
+        "compact": (6, 4),
+        "half": (6, 8),
+        "interleaved": (6, 8),
+        "half_concat": (6, 16),
+        "sin_half_concat": (6, 16),
+        "sin_interleaved_concat": (6, 16),
+        "angle": (6, 4),
+    }
+    assert set(shapes) == set(PACKS)
+    for pack, shape in shapes.items():
+        part = "&part=cos" if pack in {"compact", "half", "interleaved"} else ""
+        answer = client.get(f"/rope.npy?head_dim=8&seq_len=6&pack={pack}{part}")
+        assert npy(answer).shape == shape
+
+
+def test_two_arrays_come_whole_as_safetensors(client: Client) -> None:
+    answer = client.get("/rope.safetensors?head_dim=8&seq_len=6&pack=half")
+
+    loaded = safetensors.numpy.load(answer.content)
+
+    assert set(loaded) == {"cos", "sin"}
+    assert loaded["cos"][:, :4].tolist() == loaded["cos"][:, 4:].tolist()
+
+
+def test_a_format_for_one_array_says_how_to_ask_for_one(client: Client) -> None:
+    answer = client.get("/rope.npy?head_dim=8&seq_len=6&pack=half")
+
+    assert answer.status_code == 422
+    assert "part=cos|sin" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("query", "rotary_dim"),
+    [
+        ("head_dim=128", 128),
+        ("head_dim=128&rotary_dim=64", 64),
+        ("head_dim=80&partial_rotary_factor=0.4", 32),
+        ("rotary_dim=16", 16),
+        ("inv_freq=1,0.5,0.25", 6),
+        ("head_dim=64&inv_freq=1,0.5", 4),
+    ],
+)
+def test_the_rotary_part_is_named_in_the_answer(
+    client: Client, query: str, rotary_dim: int
+) -> None:
+    content = client.get(f"/rope?{query}&seq_len=1").json()
+
+    assert content["parameters"]["rotary_dim"] == rotary_dim
+    assert content["shape"] == [1, rotary_dim // 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("query", "parameter"),
+    [
+        ("", "head_dim"),
+        ("partial_rotary_factor=0.5", "head_dim"),
+        ("head_dim=7", "head_dim"),
+        ("head_dim=8&rotary_dim=16", "rotary_dim"),
+        ("head_dim=8&rotary_dim=3", "rotary_dim"),
+        ("head_dim=10&partial_rotary_factor=0.5", "partial_rotary_factor"),
+        ("head_dim=8&rotary_dim=4&partial_rotary_factor=0.5", "partial_rotary_factor"),
+        ("head_dim=8&partial_rotary_factor=0", "partial_rotary_factor"),
+        ("inv_freq=1,0.5&rope_theta=10000", "rope_theta"),
+        ("inv_freq=1,0.5&rope_type=default", "rope_type"),
+        ("inv_freq=-1", "inv_freq"),
+        ("inv_freq=1e19", "inv_freq"),
+        ("inv_freq=1,0.5&rotary_dim=6", "inv_freq"),
+        ("inv_freq=1,0.5&head_dim=2", "inv_freq"),
+        ("head_dim=8&pack=complex&dtype=bfloat16", "dtype"),
+        ("head_dim=8&part=cos", "part"),
+        ("head_dim=8&rope_type=su", "rope_type"),
+        ("head_dim=8&rope_theta=0.5", "rope_theta"),
+    ],
+)
+def test_impossible_combinations_name_the_parameter(
+    client: Client, query: str, parameter: str
+) -> None:
+    answer = client.get(f"/rope?{query}&seq_len=1")
+
+    assert answer.status_code == 422
+    assert [error["parameter"] for error in answer.json()["errors"]] == [parameter]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
+@pytest.mark.parametrize("layout", ["interleaved", "half"])
+def test_queries_of_any_leading_axes_are_rotated(client: Client, dtype: str, layout: str) -> None:
+    x = np.random.default_rng(0).standard_normal((2, 3, 5, 8)).astype(dtype)
+    angle = np.arange(9, 14)[:, np.newaxis] * 10000.0 ** (-np.arange(0, 8, 2) / 8)
+    pairs = {
+        "interleaved": (np.s_[..., 0:8:2], np.s_[..., 1:8:2]),
+        "half": (np.s_[..., 0:4:1], np.s_[..., 4:8:1]),
+    }
+    first, second = pairs[layout]
+    wide = x.astype(np.float64)
+    expected = np.empty_like(wide)
+    expected[first] = wide[first] * np.cos(angle) - wide[second] * np.sin(angle)
+    expected[second] = wide[second] * np.cos(angle) + wide[first] * np.sin(angle)
+
+    out = npy(client.post(f"/rope/apply?start=9&layout={layout}", content=saved(x), headers=NPY))
+
+    assert (out.shape, out.dtype) == (x.shape, x.dtype)
+    assert np.abs(out - expected).max() <= np.finfo(dtype).eps * 4
+
+
+def test_queries_and_keys_are_sent_together_in_bfloat16(client: Client) -> None:
+    q = np.linspace(-1, 1, 4 * 2 * 8).reshape(4, 2, 8).astype(ml_dtypes.bfloat16)
+    k = np.linspace(1, 2, 1 * 2 * 8).reshape(1, 2, 8).astype(ml_dtypes.bfloat16)
+    body = safetensors.numpy.save({"q": q, "k": k})
+
+    answer = client.post("/rope/apply?positions=7,100", content=body, headers=SAFETENSORS)
+
+    assert answer.status_code == 200, answer.text
+    views = dict(safetensors.deserialize(answer.content))  # type: ignore[no-untyped-call]
+    assert {name: view["dtype"] for name, view in views.items()} == {"q": "BF16", "k": "BF16"}
+    alone = client.post(
+        "/rope/apply?positions=7,100",
+        content=safetensors.numpy.save({"k": k}),
+        headers=SAFETENSORS,
+    )
+    (single,) = safetensors.deserialize(alone.content)  # type: ignore[no-untyped-call]
+    assert bytes(single[1]["data"]) == bytes(views["k"]["data"])
+
+
+def test_the_inverse_returns_the_input(client: Client) -> None:
+    x = np.random.default_rng(1).standard_normal((6, 12))
+    url = "/rope/apply?rotary_dim=8&layout=half&start=1000"
+
+    there = npy(client.post(url, content=saved(x), headers=NPY))
+    back = npy(client.post(f"{url}&inverse=true", content=saved(there), headers=NPY))
+
+    assert np.abs(back - x).max() < 1e-14
+    assert there[:, 8:].tobytes() == x[:, 8:].tobytes()
+
+
+def test_json_takes_parameters_beside_the_array(client: Client) -> None:
+    body = {"x": [[1, 2, 3, 4], [1, 2, 3, 4]], "positions": [5, 3], "layout": "half"}
+
+    content = client.post("/rope/apply", json=body).json()
+
+    assert content["parameters"]["positions"] == "5,3"
+    assert content["parameters"]["layout"] == "half"
+    assert content["shape"] == [2, 4]
+
+
+def test_a_parameter_in_query_and_body_is_given_twice(client: Client) -> None:
+    answer = client.post("/rope/apply?start=1", json={"x": [[1, 2]], "start": 1})
+
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["parameter"] == "start"
+
+
+def test_the_answer_comes_in_the_format_asked_for(client: Client) -> None:
+    x = saved(np.ones((2, 4), dtype=np.float32))
+
+    by_accept = client.post("/rope/apply", content=x, headers={**NPY, "Accept": "application/json"})
+    by_extension = client.post("/rope/apply.safetensors", content=x, headers=NPY)
+
+    assert by_accept.headers["Content-Type"] == "application/json"
+    assert by_extension.headers["Content-Type"] == "application/vnd.safetensors"
+
+
+def test_a_head_that_is_not_as_said_is_refused(client: Client) -> None:
+    answer = client.post("/rope/apply?head_dim=8", content=saved(np.ones((2, 4))), headers=NPY)
+
+    assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (422, "")
+
+
+def test_several_arrays_in_a_format_for_one_get_no_advice_that_fails(client: Client) -> None:
+    body = safetensors.numpy.save({"q": np.ones((1, 2)), "k": np.ones((1, 2))})
+
+    answer = client.post("/rope/apply.npy", content=body, headers=SAFETENSORS)
+
+    assert answer.status_code == 422
+    assert "part" not in answer.json()["detail"]
+    assert "safetensors" in answer.json()["detail"]
+
+
+def test_the_tensor_that_does_not_fit_is_named(client: Client) -> None:
+    body = safetensors.numpy.save({"q": np.ones((1, 8)), "k": np.ones((1, 16))})
+
+    answer = client.post("/rope/apply?head_dim=8", content=body, headers=SAFETENSORS)
+
+    assert answer.json()["detail"].startswith("k: the last axis has 16 channels")
+
+
+@pytest.mark.parametrize(
+    ("query", "value"),
+    [("head_dim=10&partial_rotary_factor=0.5", "0.5"), ("head_dim=7", "7")],
+)
+def test_the_value_of_a_fault_is_what_was_sent(client: Client, query: str, value: str) -> None:
+    answer = client.get(f"/rope?{query}&seq_len=1")
+
+    assert answer.json()["errors"][0]["value"] == value
+
+
+@pytest.mark.parametrize("query", ["head_dim=65537", "rotary_dim=65538", "rope_theta=1e301"])
+def test_bounds_hold(client: Client, query: str) -> None:
+    assert client.get(f"/rope?{query}&seq_len=1").status_code == 422
+
+
+def test_a_list_of_frequencies_is_bounded(client: Client) -> None:
+    answer = client.post("/rope", json={"seq_len": 1, "inv_freq": [0.5] * 32_769})
+
+    assert answer.status_code == 422
+    assert "no longer than 32768" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("consumer", CONSUMERS)
+def test_a_consumer_gets_its_packing(client: Client, consumer: str) -> None:
+    url = "/rope.safetensors?head_dim=8&seq_len=6&pack="
+
+    ours, plain = client.get(url + consumer), client.get(url + CONSUMERS[consumer])
+
+    assert ours.status_code == plain.status_code == 200 or CONSUMERS[consumer] == "complex"
+    assert ours.content == plain.content
+    assert ours.headers.get("ETag") == plain.headers.get("ETag")
+
+
+def test_a_batch_is_a_leading_axis(client: Client) -> None:
+    for pack, part in (("pair", ""), ("half", "&part=sin"), ("complex", ""), ("angle", "")):
+        url = f"/rope.npy?head_dim=8&seq_len=6&pack={pack}{part}"
+        plain, batch = npy(client.get(url)), npy(client.get(f"{url}&batch=true"))
+
+        assert batch.shape == (1, *plain.shape)
+        assert batch.tobytes() == plain.tobytes()
+    assert "batch" not in client.get("/rope?head_dim=8&seq_len=1&batch=false").json()["parameters"]
+
+
+def test_angles_have_no_room_in_float16(client: Client) -> None:
+    answer = client.get("/rope?head_dim=8&seq_len=1&pack=angle&dtype=float16")
+
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["parameter"] == "dtype"
+
+
+PUBLISHED = {
+    "Llama-3.1-8B-Instruct": (
+        (
+            "head_dim=128&rope_theta=500000.0&rope_type=llama3&factor=8.0&low_freq_factor=1.0"
+            "&high_freq_factor=4.0&original_max_position_embeddings=8192"
+        ),
+        {1: 0.8146172338565447, 32: 0.0005248461609929547, 63: 3.068925988914511e-07},
+        1.0,
+    ),
+    "gpt-oss-120b": (
+        (
+            "head_dim=64&rope_theta=150000&rope_type=yarn&factor=32.0&beta_fast=32.0&beta_slow=1.0"
+            "&original_max_position_embeddings=4096&truncate=false"
+        ),
+        {1: 0.6890443058881632, 16: 0.00045648391922324016, 31: 3.0235114281192144e-07},
+        1.3465735902799727,
+    ),
+    "DeepSeek-V3": (
+        (
+            "head_dim=64&rope_theta=10000.0&rope_type=yarn&factor=40.0&beta_fast=32.0&beta_slow=1.0"
+            "&mscale=1.0&mscale_all_dim=1.0&original_max_position_embeddings=4096"
+        ),
+        {1: 0.7498942093324559, 16: 0.0055, 31: 3.33380358040831e-06},
+        1.0,
+    ),
+    "internlm2_5-7b-chat at 65536": (
+        (
+            "head_dim=128&rope_theta=1000000&rope_type=dynamic&factor=2.0"
+            "&max_position_embeddings=32768&context_length=65536"
+        ),
+        {1: 0.7919114945129184, 32: 0.0005723381508381237, 63: 4.136459202505732e-07},
+        1.0,
+    ),
+    "LLaMA-2-7B-32K": (
+        "head_dim=128&rope_type=linear&factor=8.0",
+        {0: 0.125, 1: 0.10824554042000817, 63: 1.4434774808618228e-05},
+        1.0,
+    ),
+    "gpt-neox-20b": (
+        "head_dim=96&partial_rotary_factor=0.25",
+        {0: 1.0, 1: 0.46415888336127786, 6: 0.01, 11: 0.00021544346900318837},
+        1.0,
+    ),
+    "gemma-4": (
+        "head_dim=512&rope_type=proportional&partial_rotary_factor=0.25&rope_theta=1000000.0",
+        {0: 1.0, 1: 0.9474635256553754, 128: 0.0, 255: 0.0},
+        1.0,
+    ),
+}
+
+
+@pytest.mark.parametrize("model", PUBLISHED)
+def test_published_models_have_their_published_frequencies(client: Client, model: str) -> None:
+    query, frequencies, attention_factor = PUBLISHED[model]
+
+    data = client.get(f"/rope/frequencies?{query}").json()["data"]
+
+    assert {k: data["inv_freq"][k] for k in frequencies} == frequencies
+    assert data["attention_factor"] == attention_factor
+    first = npy(client.get(f"/rope.npy?{query}&seq_len=1&pack=compact&part=cos&dtype=float64"))
+    assert set(first.ravel()) == {attention_factor}
+
+
+def test_every_part_of_the_frequencies_may_be_asked_for_alone(client: Client) -> None:
+    for query, _, _ in PUBLISHED.values():
+        whole = client.get(f"/rope/frequencies?{query}").json()
+        for name, values in whole["data"].items():
+            part = client.get(f"/rope/frequencies?{query}&part={name}")
+            assert part.json()["data"] == values
+            assert part.json()["shape"] == whole["shape"][name]
+            assert part.headers["Array-Dtype"] == "float64"
+            array = npy(client.get(f"/rope/frequencies.npy?{query}&part={name}"))
+            assert list(array.shape) == whole["shape"][name]
+            finite = [float("inf") if value is None else value for value in np.ravel(values)]
+            assert array.ravel().tolist() == finite
+
+
+def test_a_part_that_a_rule_does_not_have_is_refused(client: Client) -> None:
+    answer = client.get("/rope/frequencies?head_dim=8&part=ramp")
+
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["parameter"] == "part"
+    assert "one of inv_freq, wavelength, attention_factor" in answer.json()["detail"]
+
+
+def test_the_wavelength_of_what_does_not_turn_is_null_or_infinite(client: Client) -> None:
+    url = "head_dim=4&rope_type=proportional&partial_rotary_factor=0.5&part=wavelength"
+
+    in_json = client.get(f"/rope/frequencies.json?{url}")
+    in_csv = client.get(f"/rope/frequencies.csv?{url}")
+
+    assert in_json.json()["data"] == [6.283185307179586, None]
+    assert in_csv.text == "6.283185307179586\ninf\n"
+    assert npy(client.get(f"/rope/frequencies.npy?{url}")).tolist() == [2 * np.pi, np.inf]
+
+
+def test_deepseek_reads_pairs_and_writes_halves(client: Client) -> None:
+    x = np.random.default_rng(4).standard_normal((2, 3, 8))
+    url = "/rope/apply?start=7"
+
+    mixed = npy(client.post(f"{url}&output_layout=half", content=saved(x), headers=NPY))
+
+    plain = npy(client.post(url, content=saved(x), headers=NPY))
+    assert (mixed == plain[..., [0, 2, 4, 6, 1, 3, 5, 7]]).all()
+    back_url = f"{url}&layout=half&output_layout=interleaved&inverse=true"
+    back = npy(client.post(back_url, content=saved(mixed), headers=NPY))
+    assert np.abs(back - x).max() < 1e-14
+
+
+def test_channels_before_an_offset_pass_through(client: Client) -> None:
+    x = np.random.default_rng(5).standard_normal((3, 12))
+    url = "/rope/apply?rotary_dim=4&layout=half&start=3"
+
+    out = npy(client.post(f"{url}&rotary_offset=6", content=saved(x), headers=NPY))
+
+    alone = npy(client.post(url, content=saved(x[:, 6:10]), headers=NPY))
+    assert (out[:, 6:10] == alone).all()
+    assert out[:, :6].tobytes() == x[:, :6].tobytes()
+    assert out[:, 10:].tobytes() == x[:, 10:].tobytes()
+
+
+def test_an_offset_that_leaves_too_few_channels_is_refused(client: Client) -> None:
+    x = saved(np.ones((1, 8)))
+
+    answer = client.post("/rope/apply?rotary_dim=4&rotary_offset=5", content=x, headers=NPY)
+
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["parameter"] == "rotary_offset"
+
+
+def test_a_scaled_rule_turns_arrays_as_its_table_says(client: Client) -> None:
+    """The attention factor multiplies queries, and so keys."""
+    query = PUBLISHED["gpt-oss-120b"][0]
+    x = np.tile([1.0, 0.0], 32)[np.newaxis]
+
+    out = npy(client.post(f"/rope/apply?{query}&positions=4095", content=saved(x), headers=NPY))
+
+    flat = npy(client.get(f"/rope.npy?{query}&positions=4095&pack=flat&dtype=float64"))
+    assert np.abs(out - flat).max() < 1e-15
+
+
+def test_no_more_channels_turn_than_a_head_may_have(client: Client) -> None:
+    wide = {"x": [[0.0] * 65_538]}
+
+    refused = client.post("/rope/apply", json=wide)
+    passed = client.post("/rope/apply.bin?rotary_dim=64", json=wide)
+
+    assert refused.json()["detail"] == "x: 65538 channels turn, and at most 65536 are possible"
+    assert (refused.status_code, passed.status_code) == (422, 200)
+
+
+RULE = Default(8, 10000.0)
+
+
+def vectors(seed: int, *shape: int) -> NDArray[np.float64]:
+    return np.random.default_rng(seed).standard_normal(shape)
+
+
+def rotated(
+    x: NDArray[np.float64],
+    start: int,
+    *,
+    layout: str = "interleaved",
+    inverse: bool = False,
+    rule: Default = RULE,
+) -> NDArray[np.float64]:
+    positions = Positions.contiguous(start, x.shape[-2])
+    rotation = Rotation(AlongSequence(rule, positions), layout, inverse)
+    return np.asarray(rotation.of(StoredTable(x, FLOAT64)).elements, dtype=np.float64)
+
+
+@settings(max_examples=40)
+@given(st.integers(-(2**60), 2**60), st.integers(-(2**60), 2**60), st.integers(-(2**60), 2**60))
+def test_products_depend_on_the_difference_of_positions_only(m: int, n: int, shift: int) -> None:
+    query, key = vectors(1, 1, 8), vectors(2, 1, 8)
+
+    here = (rotated(query, m) * rotated(key, n)).sum()
+    there = (rotated(query, m + shift) * rotated(key, n + shift)).sum()
+
+    assert abs(here - there) < 64 * UNIT * np.abs(query).max() * np.abs(key).max() * 8
+
+
+@pytest.mark.parametrize("layout", ["interleaved", "half"])
+def test_a_rotation_agrees_with_the_formula_in_numpy(layout: str) -> None:
+    x = vectors(3, 2, 3, 100, 8)
+    angle = np.arange(100)[:, np.newaxis] * 10000.0 ** (-np.arange(0, 8, 2) / 8)
+    cos, sin = np.cos(angle), np.sin(angle)
+    expected = np.empty_like(x)
+    first, second = (
+        (slice(0, 8, 2), slice(1, 8, 2)) if layout == "interleaved" else (slice(0, 4), slice(4, 8))
+    )
+    expected[..., first] = x[..., first] * cos - x[..., second] * sin
+    expected[..., second] = x[..., second] * cos + x[..., first] * sin
+
+    assert np.abs(rotated(x, 0, layout=layout) - expected).max() < 1e-13
+
+
+def test_the_channels_of_a_pair_turn_as_the_paper_says() -> None:
+    """Even: q_i cos θ − q_{i+1} sin θ; odd: q_i cos θ + q_{i−1} sin θ."""
+    q = [1.0, 2.0, 3.0, 4.0]
+    out = rotated(np.array([q]), 5, rule=Default(4, 10000.0))[0]
+
+    for pair in range(2):
+        theta = 5 / mpmath.mpf(10000) ** (mpmath.mpf(2 * pair) / 4)
+        even, odd = q[2 * pair], q[2 * pair + 1]
+        bound = 7 * UNIT * (abs(even) + abs(odd)) + 2 * UNIT * 4
+        assert abs(out[2 * pair] - (even * mpmath.cos(theta) - odd * mpmath.sin(theta))) <= bound
+        assert (
+            abs(out[2 * pair + 1] - (odd * mpmath.cos(theta) + even * mpmath.sin(theta))) <= bound
+        )
+
+
+def test_layouts_agree_after_the_permutation_of_channels() -> None:
+    x = vectors(4, 10, 8)
+    permutation = [0, 2, 4, 6, 1, 3, 5, 7]
+
+    half = rotated(x[:, permutation], 17, layout="half")
+
+    assert (half == rotated(x, 17)[:, permutation]).all()
+
+
+@pytest.mark.parametrize("layout", ["interleaved", "half"])
+def test_the_inverse_returns_the_input_to_rounding(layout: str) -> None:
+    x = vectors(5, 40, 8)
+
+    back = rotated(rotated(x, 1000, layout=layout), 1000, layout=layout, inverse=True)
+
+    assert np.abs(back - x).max() <= 32 * UNIT * np.abs(x).max()
+
+
+def test_channels_past_the_rotary_ones_pass_through_to_the_bit() -> None:
+    x = vectors(6, 5, 12)
+    x[2, 9] = np.nan
+
+    out = rotated(x, 3)
+
+    assert x[:, 8:].tobytes() == out[:, 8:].tobytes()
+    assert (rotated(x[:, :8], 3) == out[:, :8]).all()
+
+
+@pytest.mark.parametrize("dtype", [FLOAT32, FLOAT16, BFLOAT16, FLOAT64])
+def test_a_rotation_is_rounded_once_to_the_type_of_its_input(dtype: object) -> None:
+    chosen = REAL_DTYPES[dtype.name]  # type: ignore[attr-defined]
+    narrow = np.empty((6, 8), dtype=chosen.storage)
+    from_wide = np.empty((6, 8), dtype=chosen.storage)
+    round_into(vectors(7, 6, 8), narrow, chosen)
+    rotation = Rotation(AlongSequence(RULE, Positions.contiguous(9, 6)), "half", inverse=False)
+
+    out = rotation.of(StoredTable(narrow, chosen)).elements
+
+    round_into(rotated(widened(narrow, chosen), 9, layout="half"), from_wide, chosen)
+    assert from_wide.tobytes() == out.tobytes()
+
+
+def test_overflow_to_float16_gives_infinity() -> None:
+    x = np.full((2, 8), 65000.0, dtype="<f2")
+    rotation = Rotation(
+        AlongSequence(RULE, Positions.contiguous(0, 2)), "interleaved", inverse=True
+    )
+
+    out = rotation.of(StoredTable(x, FLOAT16)).elements
+
+    assert np.isinf(out[1]).any()
+    assert not np.isnan(out).any()
+
+
+def test_nan_and_infinity_pass_through_a_rotation() -> None:
+    x = np.array([[np.nan, 1.0, np.inf, 1.0, 1.0, 1.0, 1.0, 1.0]])
+
+    out = rotated(x, 1)[0]
+
+    assert np.isnan(out[:2]).all()
+    assert np.isinf(out[2:4]).all()
+    assert np.isfinite(out[4:]).all()
+
+
+def test_many_rows_are_the_same_by_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = vectors(8, 3, 50, 8)
+    whole = rotated(x, 0)
+    monkeypatch.setattr("service.numerics.tables.STEP_ELEMENTS", 64)
+
+    assert (whole == rotated(x, 0)).all()
+
+
+@pytest.mark.parametrize(
+    "dtype", [FLOAT32, FLOAT16, BFLOAT16, FLOAT64], ids=lambda dtype: dtype.name
+)
+def test_every_nan_of_a_rotation_is_the_same(dtype: DType) -> None:
+    """Which NaN of two a sum keeps, and the sign of infinity minus infinity, differ by CPU."""
+    values = np.array([[-np.nan, np.nan, np.inf, np.inf, -np.inf, np.inf, np.nan, 1.0]])
+    x = np.empty(values.shape, dtype=dtype.storage)
+    round_into(values, x, dtype)
+    one_nan = np.empty(1, dtype=dtype.storage)
+    round_into(np.array([np.nan]), one_nan, dtype)
+
+    out = (
+        Rotation(AlongSequence(RULE, Positions.contiguous(1, 1)), "half", inverse=False)
+        .of(StoredTable(x, dtype))
+        .elements
+    )
+
+    is_nan = np.isnan(widened(out, dtype))
+    assert is_nan.sum() >= 4
+    assert {element.tobytes() for element in out[is_nan]} == {one_nan[0].tobytes()}
+
+
+@pytest.mark.parametrize("channel", [0, 5])
+def test_a_rotation_tells_whether_its_result_is_finite(channel: int) -> None:
+    """Channel 5 is past those that turn."""
+    x = np.ones((3, 6))
+    rotation = Rotation(
+        AlongSequence(Default(4, 10000.0), Positions.contiguous(0, 3)), "half", inverse=False
+    )
+    assert rotation.of(StoredTable(x, FLOAT64)).is_finite
+
+    x[1, channel] = np.inf
+
+    assert not rotation.of(StoredTable(x, FLOAT64)).is_finite
+
+
+@pytest.mark.parametrize("layout", ["interleaved", "half"])
+def test_steps_of_a_rotation_do_not_show(monkeypatch: pytest.MonkeyPatch, layout: str) -> None:
+    x = StoredTable(np.random.default_rng(3).standard_normal((5, 300, 24)), FLOAT64)
+    rotation = Rotation(
+        AlongSequence(Default(16, 10000.0), Positions.contiguous(-90, 300)), layout, False
+    )
+    sent, expected = x.elements.copy(), rotation.of(x).elements.tobytes()
+    monkeypatch.setattr(table_module, "STEP_ELEMENTS", 9000)
+
+    assert expected == rotation.of(x).elements.tobytes()
+    assert (sent == x.elements).all()
+
+
+HALF_OF_PAIRS = [0, 2, 4, 6, 1, 3, 5, 7]
+
+
+def turned(
+    x: NDArray[np.float64],
+    turns: Turns,
+    layout: str,
+    output_layout: str | None = None,
+    *,
+    inverse: bool = False,
+    offset: int = 0,
+) -> NDArray[np.float64]:
+    rotation = Rotation(turns, layout, inverse, output_layout, offset)
+    return np.asarray(rotation.of(StoredTable(x, FLOAT64)).elements, dtype=np.float64)
+
+
+def sequence(start: int, rows: int) -> AlongSequence:
+    return AlongSequence(RULE, Positions.contiguous(start, rows))
+
+
+def test_reading_pairs_and_writing_halves_is_turning_and_then_sorting() -> None:
+    """What DeepSeek-V3 does, and the other way round."""
+    x, turns = vectors(9, 3, 10, 8), sequence(17, 10)
+
+    to_half = turned(x, turns, "interleaved", "half")
+    to_pairs = turned(x[..., HALF_OF_PAIRS], turns, "half", "interleaved")
+
+    expected = turned(x, turns, "interleaved")
+    assert (to_half == expected[..., HALF_OF_PAIRS]).all()
+    assert (to_half == turned(x[..., HALF_OF_PAIRS], turns, "half")).all()
+    assert (to_pairs == expected).all()
+
+
+@pytest.mark.parametrize("layout", ["interleaved", "half"])
+def test_an_output_layout_that_is_the_layout_changes_nothing(layout: str) -> None:
+    x, turns = vectors(10, 4, 8), sequence(3, 4)
+    named = Rotation(turns, layout, False, layout)
+
+    assert (turned(x, turns, layout, layout) == turned(x, turns, layout)).all()
+    assert named.parameters() == Rotation(turns, layout, False).parameters()
+
+
+def test_a_mixed_rotation_is_undone_from_where_it_wrote_to_where_it_read() -> None:
+    x, turns = vectors(11, 40, 12), sequence(1000, 40)
+
+    there = turned(x, turns, "interleaved", "half", offset=3)
+    back = turned(there, turns, "half", "interleaved", inverse=True, offset=3)
+
+    assert np.abs(back - x).max() <= 32 * UNIT * np.abs(x).max()
+
+
+@pytest.mark.parametrize("output_layout", [None, "half"])
+@pytest.mark.parametrize("offset", [0, 1, 4])
+def test_channels_before_the_offset_pass_through_to_the_bit(
+    offset: int, output_layout: str | None
+) -> None:
+    x, turns = vectors(12, 2, 5, 12), sequence(3, 5)
+    x[0, 2, -1 if offset < 4 else 0] = np.nan
+
+    out = turned(x, turns, "interleaved", output_layout, offset=offset)
+
+    first, last = offset, offset + 8
+    assert x[..., :first].tobytes() == out[..., :first].tobytes()
+    assert x[..., last:].tobytes() == out[..., last:].tobytes()
+    alone = turned(np.ascontiguousarray(x[..., first:last]), turns, "interleaved", output_layout)
+    assert (out[..., first:last] == alone).all()
+
+
+def test_a_rotation_spells_only_what_is_not_as_usual() -> None:
+    turns = sequence(0, 4)
+    plain = {**turns.parameters(), "layout": "interleaved", "inverse": False}
+
+    assert Rotation(turns, "interleaved", False).parameters() == plain
+    mixed = Rotation(turns, "interleaved", True, "half", 64).parameters()
+    assert mixed == {**plain, "output_layout": "half", "rotary_offset": 64, "inverse": True}
+
+
+def test_the_attention_factor_multiplies_what_is_turned() -> None:
+    x = vectors(13, 6, 8)
+    positions = Positions.contiguous(9, 6)
+    plain, scaled = (
+        Yarn(8, 10000.0, 8.0, 4096, attention_factor) for attention_factor in (1.0, 1.25)
+    )
+
+    out = turned(x, AlongSequence(scaled, positions), "half")
+
+    expected = 1.25 * turned(x, AlongSequence(plain, positions), "half")
+    assert np.abs(out - expected).max() <= 32 * UNIT * np.abs(x).max()
+
+
+def test_xpos_leaves_the_decay_of_the_difference_in_products() -> None:
+    """Queries grow as keys shrink: the product of both at one position is that without xPos."""
+    query, key, positions = vectors(14, 9, 8), vectors(15, 9, 8), Positions.contiguous(0, 9)
+    of_query, of_key = (
+        AlongSequence(RULE, positions, "exact", XPos(8, 4.0, 4, inverse))
+        for inverse in (False, True)
+    )
+
+    product = (turned(query, of_query, "half") * turned(key, of_key, "half")).sum(axis=-1)
+
+    assert np.abs(product - (query * key).sum(axis=-1)).max() < 1e-13
+    assert np.abs(turned(query, of_query, "half")[8]).sum() < np.abs(query[8]).sum()
+
+
+def test_tokens_of_a_grid_are_turned_along_their_axes() -> None:
+    """A token of text is turned as in a sequence."""
+    x = vectors(16, 2, 5, 8)
+    text = Tokens.of_sequence(Positions.contiguous(7, 5), AXES)
+
+    out = turned(x, MultimodalTurns(RULE, (1, 2, 1), True, text), "half")
+
+    assert (out == turned(x, sequence(7, 5), "half")).all()
+
+
+def test_float32_angles_turn_by_the_rounded_angle() -> None:
+    x = np.tile([1.0, 0.0], 4)[np.newaxis]
+    rounded = AlongSequence(RULE, Positions.contiguous(131071, 1), "float32")
+
+    out = turned(x, rounded, "interleaved")[0]
+
+    for pair, frequency in enumerate(RULE.exact()):
+        angle = mpmath.mpf(float(np.float32(131071) * np.float32(float(frequency))))
+        assert abs(out[2 * pair] - mpmath.cos(angle)) <= 6 * UNIT
+        assert abs(out[2 * pair + 1] - mpmath.sin(angle)) <= 6 * UNIT
+
+
+HALF = ("interleaved", "half")
+INTERLEAVED = ("half", "interleaved")
+
+# Heads, channels of a head, how many of those turn, and from which on.
+SHAPES = [(1, 2, 2, 0), (3, 8, 8, 0), (4, 128, 128, 0), (2, 80, 32, 0), (2, 12, 6, 4), (2, 7, 2, 5)]
+
+
+def index(
+    heads: int, head_dim: int, rotary_dim: int, offset: int, layouts: tuple[str, str]
+) -> NDArray[Any]:
+    order = HeadOrder(head_dim, rotary_dim, offset, *layouts)
+    table = PermutationTable(order, heads, INT64)
+    return np.asarray(table.read(0, heads * head_dim))
+
+
+def converted(
+    weights: NDArray[np.float64], heads: int, rotary_dim: int, offset: int
+) -> NDArray[np.float64]:
+    """Reorder rows as conversions from Meta's weights do: view(heads, r/2, 2, in), transposed."""
+    inputs = weights.shape[1]
+    out = weights.reshape(heads, -1, inputs).copy()
+    turning = out[:, offset : offset + rotary_dim]
+    pairs = turning.reshape(heads, rotary_dim // 2, 2, inputs)
+    out[:, offset : offset + rotary_dim] = pairs.swapaxes(1, 2).reshape(turning.shape)
+    return out.reshape(weights.shape)
+
+
+@pytest.mark.parametrize(("heads", "head_dim", "rotary_dim", "offset"), SHAPES)
+def test_rows_come_as_conversions_to_transformers_order_them(
+    heads: int, head_dim: int, rotary_dim: int, offset: int
+) -> None:
+    weights = np.random.default_rng(0).standard_normal((heads * head_dim, 3))
+
+    found = weights[index(heads, head_dim, rotary_dim, offset, HALF)]
+
+    assert (found == converted(weights, heads, rotary_dim, offset)).all()
+
+
+@pytest.mark.parametrize(("heads", "head_dim", "rotary_dim", "offset"), SHAPES)
+def test_the_two_directions_undo_each_other(
+    heads: int, head_dim: int, rotary_dim: int, offset: int
+) -> None:
+    there = index(heads, head_dim, rotary_dim, offset, HALF)
+    back = index(heads, head_dim, rotary_dim, offset, INTERLEAVED)
+
+    rows = list(range(heads * head_dim))
+    assert there[back].tolist() == back[there].tolist() == rows
+
+
+@pytest.mark.parametrize("layout", HALF)
+def test_a_layout_is_its_own_as_it_is(layout: str) -> None:
+    assert index(2, 8, 6, 2, (layout, layout)).tolist() == list(range(16))
+
+
+def test_the_directions_are_not_mistaken_for_each_other() -> None:
+    """Of four channels either order undoes itself; of eight it does not."""
+    assert index(1, 8, 8, 0, HALF).tolist() == [0, 2, 4, 6, 1, 3, 5, 7]
+    assert index(1, 8, 8, 0, INTERLEAVED).tolist() == [0, 4, 1, 5, 2, 6, 3, 7]
+
+
+def test_channels_that_do_not_turn_stay_in_their_places() -> None:
+    assert index(2, 10, 6, 2, HALF).tolist() == [
+        *(0, 1, 2, 4, 6, 3, 5, 7, 8, 9),
+        *(10, 11, 12, 14, 16, 13, 15, 17, 18, 19),
+    ]
+
+
+@given(st.integers(0, 30), st.integers(0, 30), st.sampled_from([INT32, INT64]))
+def test_any_range_is_a_slice_of_the_whole(start: int, length: int, dtype: Any) -> None:
+    table = PermutationTable(HeadOrder(10, 6, 2, *HALF), 3, dtype)
+    stop = min(start + length, 30)
+
+    part = table.read(start, stop)
+
+    assert part.dtype == np.dtype(dtype.storage)
+    assert part.tolist() == table.read(0, 30)[start:stop].tolist()
+
+
+def test_a_vector_of_many_rows_is_read_from_where_it_is_asked() -> None:
+    table = PermutationTable(HeadOrder(65_536, 65_536, 0, *HALF), 65_536, INT64)
+
+    assert table.shape == (2**32,)
+    assert table.read(2**32 - 2, 2**32).tolist() == [2**32 - 3, 2**32 - 1]
+
+
+def test_grouped_heads_have_two_vectors_and_each_may_be_asked_for_alone() -> None:
+    order = HeadOrder(4, 4, 0, *HALF)
+
+    document = permutation(order=order, query_heads=4, key_heads=2, dtype=INT32)
+
+    assert {name: table.shape for name, table in document.arrays.items()} == {"q": (16,), "k": (8,)}
+    assert document.has_parts
+    assert document.part("k").arrays["k"].read(0, 8).tolist() == [0, 2, 1, 3, 4, 6, 5, 7]
+
+
+def test_other_heads_are_other_documents_and_one_number_of_them_is_one_vector() -> None:
+    order = HeadOrder(4, 4, 0, *HALF)
+
+    alone = permutation(order=order, query_heads=4, key_heads=None, dtype=INT32)
+    both = permutation(order=order, query_heads=4, key_heads=4, dtype=INT32)
+
+    assert (list(alone.arrays), alone.has_parts) == (["permutation"], False)
+    assert alone.parameters != both.parameters
+
+
+URL = "/rope/permutation"
+GROUPED = "head_dim=8&num_attention_heads=4&num_key_value_heads=2"
+DTYPES = pytest.mark.parametrize(("dtype", "code"), [("int32", "I32"), ("int64", "I64")])
+
+
+def tensors(answer: httpx.Response) -> dict[str, Any]:
+    assert answer.status_code == 200, answer.text
+    return dict(safetensors.deserialize(answer.content))  # type: ignore[no-untyped-call]
+
+
+def permutation_turned(client: Client, x: NDArray[Any], query: str) -> NDArray[Any]:
+    stream = io.BytesIO()
+    np.save(stream, x)
+    headers = {"Content-Type": "application/x-npy"}
+    return npy(client.post(f"/rope/apply?{query}", content=stream.getvalue(), headers=headers))
+
+
+@DTYPES
+def test_integers_are_the_same_in_every_format(client: Client, dtype: str, code: str) -> None:
+    query = f"head_dim=8&dtype={dtype}"
+    expected = np.array([0, 2, 4, 6, 1, 3, 5, 7], dtype)
+
+    whole = npy(client.get(f"{URL}.npy?{query}"))
+    tensor = tensors(client.get(f"{URL}.safetensors?{query}"))["permutation"]
+    as_json = client.get(f"{URL}.json?{query}").json()
+
+    assert (whole.dtype, whole.tolist()) == (expected.dtype, expected.tolist())
+    assert (tensor["dtype"], tensor["shape"]) == (code, [8])
+    assert bytes(tensor["data"]) == expected.tobytes()
+    assert client.get(f"{URL}.bin?{query}").content == expected.tobytes()
+    assert (as_json["dtype"], as_json["data"]) == (dtype, expected.tolist())
+    assert client.get(f"{URL}.csv?{query}").text.split() == list("02461357")
+
+
+def test_json_numbers_of_an_index_are_integers(client: Client) -> None:
+    assert '"data":[0,2,1,3]' in client.get(f"{URL}?head_dim=4").text
+
+
+@DTYPES
+def test_queries_and_keys_come_together_or_alone(client: Client, dtype: str, code: str) -> None:
+    query = f"{GROUPED}&dtype={dtype}"
+
+    both = tensors(client.get(f"{URL}.safetensors?{query}"))
+
+    assert {name: (view["dtype"], view["shape"]) for name, view in both.items()} == {
+        "q": (code, [32]),
+        "k": (code, [16]),
+    }
+    for part in ("q", "k"):
+        alone = npy(client.get(f"{URL}.npy?{query}&part={part}"))
+        assert alone.tobytes() == bytes(both[part]["data"])
+
+
+def test_one_array_formats_say_how_to_ask_for_one_of_two(client: Client) -> None:
+    answer = client.get(f"{URL}.npy?{GROUPED}")
+
+    assert answer.status_code == 422
+    assert "part=q|k" in answer.json()["detail"]
+
+
+HEADS = pytest.mark.parametrize(
+    ("head_dim", "rotary"),
+    [(8, ""), (10, "rotary_dim=6"), (80, "partial_rotary_factor=0.4"), (128, "")],
+)
+
+
+@HEADS
+def test_permuted_channels_turned_as_half_are_the_interleaved_ones_permuted(
+    client: Client, head_dim: int, rotary: str
+) -> None:
+    index = npy(client.get(f"{URL}.npy?head_dim={head_dim}&{rotary}"))
+    x = np.random.default_rng(0).standard_normal((3, 5, head_dim))
+
+    half = permutation_turned(client, x[..., index], f"{rotary}&layout=half&start=17")
+    interleaved = permutation_turned(client, x, f"{rotary}&layout=interleaved&start=17")
+
+    assert half.tobytes() == interleaved[..., index].tobytes()
+
+
+@HEADS
+def test_products_of_queries_and_keys_stay_as_they_were(
+    client: Client, head_dim: int, rotary: str
+) -> None:
+    """The rows of grouped weights are put in the other order, and nothing else is."""
+    rng = np.random.default_rng(1)
+    hidden = rng.standard_normal((5, 6))
+    weights = {"q": rng.standard_normal((4 * head_dim, 6)), "k": rng.standard_normal((head_dim, 6))}
+    query = f"head_dim={head_dim}&{rotary}&num_attention_heads=4&num_key_value_heads=1"
+    scores = []
+    for layout in ("interleaved", "half"):
+        heads = {}
+        for name, matrix in weights.items():
+            order = npy(client.get(f"{URL}.npy?{query}&output_layout={layout}&part={name}"))
+            projected = (hidden @ matrix[order].T).reshape(5, -1, head_dim).swapaxes(0, 1)
+            heads[name] = permutation_turned(client, projected, f"{rotary}&layout={layout}")
+        scores.append(heads["q"] @ heads["k"].swapaxes(1, 2))
+
+    assert np.abs(scores[0] - scores[1]).max() <= 1e-13 * np.abs(scores[0]).max()
+
+
+def test_offset_channels_of_a_head_are_those_that_turn(client: Client) -> None:
+    index = npy(client.get(f"{URL}.npy?head_dim=12&rotary_dim=8&rotary_offset=4"))
+
+    assert index.tolist() == [0, 1, 2, 3, 4, 6, 8, 10, 5, 7, 9, 11]
+    rest = npy(client.get(f"{URL}.npy?head_dim=12&rotary_offset=4"))
+    assert rest.tolist() == index.tolist()
+
+
+@pytest.mark.parametrize(
+    ("query", "parameter", "value"),
+    [
+        ("", "head_dim", None),
+        ("head_dim=1", "head_dim", "1"),
+        ("head_dim=7", "head_dim", "7"),
+        ("head_dim=65537", "head_dim", "65537"),
+        ("head_dim=8&rotary_dim=3", "rotary_dim", "3"),
+        ("head_dim=8&rotary_dim=10", "rotary_dim", "10"),
+        ("head_dim=8&rotary_dim=4&partial_rotary_factor=0.5", "partial_rotary_factor", "0.5"),
+        ("head_dim=10&partial_rotary_factor=0.5", "partial_rotary_factor", "0.5"),
+        ("head_dim=8&partial_rotary_factor=0.1", "partial_rotary_factor", "0.1"),
+        ("head_dim=8&partial_rotary_factor=1.5", "partial_rotary_factor", "1.5"),
+        ("head_dim=8&rotary_offset=3", "rotary_offset", "3"),
+        ("head_dim=8&rotary_offset=8", "rotary_offset", "8"),
+        ("head_dim=8&rotary_offset=100", "rotary_offset", "100"),
+        ("head_dim=8&rotary_offset=-1", "rotary_offset", "-1"),
+        ("head_dim=8&rotary_dim=6&rotary_offset=4", "rotary_offset", "4"),
+        ("head_dim=8&layout=neox", "layout", "neox"),
+        ("head_dim=8&num_attention_heads=0", "num_attention_heads", "0"),
+        ("head_dim=8&num_key_value_heads=65537", "num_key_value_heads", "65537"),
+        ("head_dim=8&part=q", "part", "q"),
+        ("head_dim=8&dtype=float32", "dtype", "float32"),
+        ("head_dim=65536&num_attention_heads=32769", "dtype", "int32"),
+        ("head_dim=65536&num_key_value_heads=32769", "dtype", "int32"),
+    ],
+)
+def test_what_is_wrong_is_named(
+    client: Client, query: str, parameter: str, value: str | None
+) -> None:
+    answer = client.get(f"{URL}?{query}")
+
+    assert answer.status_code == 422
+    faults = [(error["parameter"], error["value"]) for error in answer.json()["errors"]]
+    assert faults == [(parameter, value)]
+
+
+def test_rows_past_32_bits_are_counted_in_64(client: Client) -> None:
+    most = client.head(f"{URL}.npy?head_dim=65536&num_attention_heads=32768")
+    more = client.head(f"{URL}.npy?head_dim=65536&num_attention_heads=32769&dtype=int64")
+
+    assert (most.headers["Array-Shape"], most.headers["Array-Dtype"]) == (str(2**31), "int32")
+    assert (more.headers["Array-Shape"], more.headers["Array-Dtype"]) == (
+        str(2**31 + 65_536),
+        "int64",
+    )
+    tail = client.get(
+        f"{URL}.bin?head_dim=65536&num_attention_heads=32768", range=f"bytes={2**33 - 4}-"
+    )
+    assert np.frombuffer(tail.content, "<i4").tolist() == [2**31 - 1]
+
+
+@given(
+    st.fixed_dictionaries(
+        {"head_dim": st.integers(0, 40)},
+        optional={
+            "rotary_dim": st.integers(0, 40),
+            "rotary_offset": st.integers(-1, 20),
+            "partial_rotary_factor": st.floats(0, 1.1),
+            "layout": st.sampled_from(["interleaved", "half"]),
+            "output_layout": st.sampled_from(["interleaved", "half"]),
+            "num_attention_heads": st.integers(0, 5),
+            "num_key_value_heads": st.integers(0, 5),
+            "dtype": st.sampled_from(["int32", "int64", "float32"]),
+        },
+    )
+)
+def test_any_parameters_give_a_permutation_or_a_named_fault(
+    client: Client, parameters: dict[str, Any]
+) -> None:
+    answer = client.post(URL, json=parameters)
+
+    if answer.status_code == 422:
+        assert {error["parameter"] for error in answer.json()["errors"]} <= set(parameters)
+        return
+    assert answer.status_code == 200, answer.text
+    data = answer.json()["data"]
+    for vector in data.values() if isinstance(data, dict) else [data]:
+        assert sorted(vector) == list(range(len(vector)))

@@ -1,0 +1,144 @@
+"""Parameters that several resources share."""
+
+import re
+
+import pytest
+
+from service.delivery.parameters import Parameters
+from service.encodings.family import (
+    IndexDType,
+    PositionParameters,
+    RealPositionParameters,
+    StartParameters,
+    contiguous,
+    index_dtype_field,
+    num_heads_field,
+)
+from service.errors import InvalidBody, InvalidParameters
+from service.grammar import Integer
+from service.numerics.dtypes import MAX_CHANNELS
+from service.numerics.phase import MAX_POSITION
+from service.numerics.positions import Positions
+from service.numerics.real_positions import AnyPositions, RealPositions
+
+
+def table_positions(**values: object) -> Positions:
+    return PositionParameters.model_validate(values).resolved_positions()
+
+
+def array_positions(rows: int, **values: object) -> Positions:
+    return StartParameters.model_validate(values).positions_of(rows)
+
+
+def test_a_length_starts_at_zero_unless_said() -> None:
+    assert table_positions(seq_len="5") == Positions.contiguous(0, 5)
+    assert table_positions(seq_len="5", start="-2") == Positions.contiguous(-2, 5)
+
+
+def test_equal_positions_are_equal_however_they_are_said() -> None:
+    assert table_positions(positions="3,4,5") == table_positions(start="3", seq_len="3")
+
+
+@pytest.mark.parametrize(
+    ("values", "where"),
+    [
+        ({}, "seq_len"),
+        ({"start": "1"}, "seq_len"),
+        ({"positions": "1", "seq_len": "1"}, "seq_len"),
+        ({"positions": "1", "start": "0"}, "start"),
+        ({"start": str(2**62), "seq_len": "2"}, "start"),
+    ],
+)
+def test_positions_are_said_in_just_one_way(values: dict[str, str], where: str) -> None:
+    with pytest.raises(InvalidParameters) as caught:
+        table_positions(**values)
+
+    assert caught.value.faults[0].where == where
+
+
+def test_an_array_has_positions_of_its_own_length() -> None:
+    assert array_positions(3, start=7) == Positions.contiguous(7, 3)
+    assert array_positions(2, positions=[4, 9]).count == 2
+
+
+def test_positions_that_do_not_fit_the_array_are_refused() -> None:
+    with pytest.raises(InvalidBody, match="names 2 rows, and the array has 3"):
+        array_positions(3, positions="1,2")
+    with pytest.raises(InvalidParameters):
+        array_positions(1, positions="1", start=1)
+
+
+@pytest.mark.parametrize("text", ["0,5,9:20:2", "-3", "1:-4:-2"])
+def test_the_documented_pattern_is_that_of_positions(text: str) -> None:
+    schema = PositionParameters.model_json_schema()["properties"]["positions"]["anyOf"][0]
+
+    assert re.fullmatch(schema["pattern"], text)
+
+
+class HeadedParameters(Parameters):
+    """Parameters of the fields of tables of attention."""
+
+    num_heads: Integer = num_heads_field()
+    dtype: IndexDType = index_dtype_field()
+
+
+def test_following_positions_end_at_two_to_the_62() -> None:
+    assert contiguous(MAX_POSITION - 4, 5).farthest == MAX_POSITION
+    with pytest.raises(InvalidParameters, match=r"lies beyond 2\^62") as caught:
+        contiguous(MAX_POSITION - 4, 6, name="key_start")
+
+    assert caught.value.faults[0].where == "key_start"
+
+
+def test_there_are_as_many_heads_as_a_table_has_channels_at_most() -> None:
+    for heads in (1, MAX_CHANNELS):
+        assert HeadedParameters.model_validate({"num_heads": str(heads)}).num_heads == heads
+    for heads in (0, MAX_CHANNELS + 1):
+        with pytest.raises(ValueError, match="num_heads"):
+            HeadedParameters.model_validate({"num_heads": str(heads)})
+
+
+def test_indices_are_int32_unless_int64_is_asked_for() -> None:
+    assert HeadedParameters.model_validate({"num_heads": 1}).dtype == "int32"
+    assert HeadedParameters.model_validate({"num_heads": 1, "dtype": "int64"}).dtype == "int64"
+    with pytest.raises(ValueError, match="int32"):
+        HeadedParameters.model_validate({"num_heads": 1, "dtype": "float32"})
+
+
+def real_positions(**values: object) -> AnyPositions:
+    return RealPositionParameters.model_validate(values).resolved_positions()
+
+
+def test_positions_may_be_fractions_where_a_table_turns_by_reals() -> None:
+    assert real_positions(positions="0,0.5") == RealPositions((0.0, 0.5))
+    assert real_positions(positions=[0, 0.5]) == RealPositions((0.0, 0.5))
+    assert real_positions(positions="2.0,3") == Positions.contiguous(2, 2)
+    assert real_positions(seq_len="3", start="-1") == Positions.contiguous(-1, 3)
+
+
+@pytest.mark.parametrize(
+    ("values", "where"),
+    [
+        ({}, ["seq_len"]),
+        ({"positions": "0.5", "seq_len": "1"}, ["seq_len"]),
+        ({"positions": "0.5", "start": "0", "seq_len": "1"}, ["seq_len", "start"]),
+        ({"start": str(2**62), "seq_len": "2"}, ["start"]),
+    ],
+)
+def test_real_positions_are_said_in_just_one_way(values: dict[str, str], where: list[str]) -> None:
+    with pytest.raises(InvalidParameters) as caught:
+        real_positions(**values)
+
+    assert [fault.where for fault in caught.value.faults] == where
+
+
+@pytest.mark.parametrize("text", ["0,5,9:20:2", "-3.5,1e-3", "0.5"])
+def test_the_documented_pattern_is_that_of_real_positions(text: str) -> None:
+    schema = RealPositionParameters.model_json_schema()["properties"]["positions"]["anyOf"][0]
+
+    assert re.fullmatch(schema["pattern"], text)
+
+
+def test_tables_of_integers_take_no_fractions() -> None:
+    with pytest.raises(ValueError, match="must be an integer"):
+        table_positions(positions="0.5")

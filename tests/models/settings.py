@@ -1,0 +1,35 @@
+"""What a config comes to, for tests of every module that has a part in it."""
+
+from typing import Any
+
+from service.models.resolve import resolve
+from service.models.rule_entries import Entry
+
+LLAMA: dict[str, Any] = {
+    "model_type": "llama",
+    "hidden_size": 4096,
+    "num_attention_heads": 32,
+    "num_hidden_layers": 32,
+    "max_position_embeddings": 8192,
+    "rope_theta": 10000.0,
+}
+
+
+def llama(**beside: Any) -> dict[str, Any]:
+    return {**LLAMA, **beside}
+
+
+def entry_of(config: dict[str, Any], label: str = "default") -> Entry:
+    return next(entry for entry in resolve(config).entries if entry.label == label)
+
+
+def value_of(config: dict[str, Any], name: str, label: str = "default") -> Any:
+    return entry_of(config, label).at(None)[name].value
+
+
+def origin_of(config: dict[str, Any], name: str, label: str = "default") -> str:
+    return entry_of(config, label).at(None)[name].origin
+
+
+def codes_of(config: dict[str, Any]) -> list[str]:
+    return [warning.code for warning in resolve(config).warnings]

@@ -1,0 +1,109 @@
+"""Values with where they came from.
+
+Warnings: stable codes, documented with an example each.
+"""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from service.errors import InvalidBody
+from service.models import keys as values
+from service.models.keys import Key
+from service.models.lookup import (
+    MEANINGS,
+    ConfigWarning,
+    Log,
+    Place,
+    did_you_mean,
+    read_object,
+    read_values,
+)
+from service.models.resolve import resolve
+
+KEYS = {"rope_theta": Key(values.real, ("rotary_emb_base", "rope_base"))}
+
+
+@pytest.mark.parametrize(
+    ("content", "origin"),
+    [
+        ({"rope_theta": 1, "base": 2, "rotary_emb_base": 3}, "/a/rope_theta"),
+        ({"rope_theta": None, "base": 1, "rotary_emb_base": 3}, "alias /a/base"),
+        ({"rope_base": 3, "rotary_emb_base": 1}, "alias /a/rotary_emb_base"),
+    ],
+)
+def test_the_canonical_name_comes_first_then_the_class_s_own(
+    content: dict[str, object], origin: str
+) -> None:
+    found = read_values(Place(content, "/a"), KEYS, {"rope_theta": "base"}, Log())
+
+    assert (found["rope_theta"].value, found["rope_theta"].origin) == (1.0, origin)
+
+
+def test_faults_of_several_places_are_one_problem() -> None:
+    log = Log()
+    read_values(Place({"rope_theta": "x"}), KEYS, {}, log)
+    read_object(Place({"a/b": 5}), "a/b", log)
+    read_object(Place({"a/b": 5}), "a/b", log)
+
+    with pytest.raises(InvalidBody) as raised:
+        log.check()
+    assert [(fault.where, fault.detail) for fault in raised.value.faults] == [
+        ("/rope_theta", "rope_theta must be a number, not text"),
+        ("/a~1b", "a/b must be an object"),
+    ]
+
+
+def test_an_empty_object_is_none() -> None:
+    assert read_object(Place({"rope_scaling": {}}), "rope_scaling", Log()) is None
+
+
+def test_an_object_may_hold_null_members() -> None:
+    found = read_object(Place({"rope_scaling": {"type": None}}), "rope_scaling", Log())
+
+    assert found is not None
+    assert not found.has("type")
+
+
+def test_only_what_is_near_is_asked_for() -> None:
+    assert did_you_mean("facter", ["factor", "mscale"]) == "; did you mean factor?"
+    assert did_you_mean("finetuned", ["factor", "mscale"]) == ""
+
+
+def test_what_is_noted_twice_is_said_once_however_much_there_is() -> None:
+    log = Log()
+    for _ in range(2):
+        for i in range(10_000):
+            log.fault(f"/{i}", None, "is required")
+            log.caution("unknown-rope-key", "x", f"/{i}")
+
+    assert (len(log.faults), len(log.warnings)) == (10_000, 10_000)
+
+
+DOCUMENT = (Path(__file__).parents[2] / "docs/configs.md").read_text()
+EXAMPLES = re.findall(r"### `([a-z0-9-]+)`\n\n(.+?)\.\n\n```json\n(.+?)\n```", DOCUMENT, re.DOTALL)
+
+
+def test_every_code_is_documented_with_its_meaning() -> None:
+    documented = {code: meaning for code, meaning, _ in EXAMPLES}
+
+    assert [code for code, _, _ in EXAMPLES] == sorted(MEANINGS)
+    for code, meaning in MEANINGS.items():
+        # A key keeps its spelling at the beginning of a sentence.
+        assert documented[code] in {meaning, meaning[0].upper() + meaning[1:]}
+
+
+@pytest.mark.parametrize(("code", "example"), [(code, text) for code, _, text in EXAMPLES])
+def test_every_example_has_its_warning(code: str, example: str) -> None:
+    asked = 16384 if code == "context-length-unused" else None
+    warnings = resolve(json.loads(example), asked).warnings
+
+    assert code in [warning.code for warning in warnings]
+    assert all(warning.detail and warning.pointer.startswith("/") for warning in warnings)
+
+
+def test_a_code_that_means_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match="is not a code"):
+        ConfigWarning("no-such-code", "", "/")

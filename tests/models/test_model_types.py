@@ -1,0 +1,192 @@
+"""The data file of model types.
+
+The text model of a config.
+"""
+
+import re
+from typing import Any
+
+import pytest
+
+from service.errors import InvalidBody
+from service.models.model_types import LayerPattern, _model_type, model_types
+from service.models.resolve import resolve
+from tests.models.settings import LLAMA, codes_of, origin_of, value_of
+
+TYPES = model_types()
+
+
+def test_every_type_names_its_source_and_a_layout() -> None:
+    for kind in TYPES.values():
+        assert re.match(r"(transformers|vLLM) [0-9]+\.[0-9]+\.[0-9]+: \S", kind.source), kind.name
+        assert kind.layout in {"half", "interleaved", "none"}
+        assert kind.partial in {"used", "ignored"}
+        assert kind.layout != "none" or kind.no_rope is True
+
+
+def test_types_stand_in_alphabetical_order() -> None:
+    assert list(TYPES) == sorted(TYPES)
+
+
+def test_text_models_of_other_types_are_types() -> None:
+    for kind in TYPES.values():
+        assert kind.text_model_type is None or kind.text_model_type in TYPES
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_a_config_of_nothing_but_a_type_never_fails(name: str) -> None:
+    try:
+        resolved = resolve({"model_type": name})
+    except InvalidBody as error:
+        assert error.faults  # noqa: PT017
+    else:
+        assert resolved.layout == "none" or resolved.entries
+
+
+def test_an_unknown_fact_is_refused() -> None:
+    with pytest.raises(ValueError, match="layuot"):
+        _model_type("x", {"source": "s", "layuot": "half"})
+
+
+def test_a_pattern_counts_layers_from_either_end() -> None:
+    pattern = LayerPattern(every=3, at="full", otherwise="sliding", also=(0, -1))
+
+    assert pattern.of(5, 3) == ("full", "sliding", "full", "sliding", "full")
+
+
+def test_composite_types_say_of_layout_what_their_text_models_do() -> None:
+    for kind in TYPES.values():
+        if kind.text_model_type is not None:
+            text = TYPES[kind.text_model_type]
+            assert (kind.layout, kind.partial) == (text.layout, text.partial), kind.name
+
+
+def test_other_names_of_a_type_are_that_type() -> None:
+    assert TYPES["Yi"].defaults == TYPES["llama"].defaults
+    assert TYPES["RefinedWebModel"].rope_if == TYPES["falcon"].rope_if
+    assert TYPES["Yi"].name == "Yi"
+
+
+def plain(name: str, **beside: Any) -> dict[str, Any]:
+    """Make a config of a type whose heads are known, with whatever it needs to have rotary ones."""
+    kind = TYPES[name]
+    width = {} if "hidden_size" in kind.defaults else {"hidden_size": 64, "num_attention_heads": 2}
+    return {"model_type": name, **width, **kind.rope_if, **beside}
+
+
+@pytest.mark.parametrize(
+    ("name", "key"), [(kind.name, key) for kind in TYPES.values() for key in kind.fixed]
+)
+def test_what_a_class_fixes_is_not_taken_from_a_config(name: str, key: str) -> None:
+    said: dict[str, Any] = {
+        "rope_theta": 777.0,
+        "head_dim": 14,
+        "rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 777.0},
+    }
+    config = plain(name, **{key: said[key]})
+
+    assert "key-not-read" in codes_of(config)
+    assert value_of(config, "rope_theta") != 777.0
+    assert value_of(config, "rope_type") == "default"
+    assert value_of(config, "head_dim") == value_of(plain(name), "head_dim")
+    assert "key-not-read" not in codes_of(plain(name, **{key: None}))
+
+
+def test_what_a_class_fixes_may_be_repeated() -> None:
+    assert "key-not-read" not in codes_of(plain("gptj", rope_theta=10000))
+
+
+@pytest.mark.parametrize("name", [kind.name for kind in TYPES.values() if kind.not_in_config])
+def test_angles_that_no_config_tells_are_a_warning(name: str) -> None:
+    assert "table-incomplete" in codes_of(plain(name))
+
+
+@pytest.mark.parametrize(
+    ("name", "key"), [(kind.name, key) for kind in TYPES.values() for key in kind.not_read]
+)
+def test_keys_that_are_not_resolved_are_a_warning_where_they_say_something(
+    name: str, key: str
+) -> None:
+    assert "key-not-read" in codes_of(plain(name, **{key: True}))
+    assert "key-not-read" not in codes_of(plain(name, **{key: False}))
+
+
+@pytest.mark.parametrize("name", [kind.name for kind in TYPES.values() if kind.last_channels])
+def test_last_channels_that_turn_are_an_offset_and_a_warning(name: str) -> None:
+    for entry in resolve(plain(name)).entries:
+        assert entry.offset is not None
+        width = entry.offset.value + entry.values["rotary_dim"].value
+        assert width == entry.values["head_dim"].value
+    assert "last-channels-turn" in codes_of(plain(name))
+
+
+@pytest.mark.parametrize("name", [kind.name for kind in TYPES.values() if kind.null_theta_is_none])
+def test_a_null_base_may_mean_no_rotary_embedding(name: str) -> None:
+    null = {"rope_theta": None}
+
+    assert resolve(plain(name)).entries
+    assert resolve(plain(name, rope_parameters={"rope_type": "default"})).entries
+    assert resolve(plain(name, rope_theta=None, rope_parameters={"rope_theta": 5e5})).entries
+    for config in (plain(name, **null), plain(name, rope_parameters={"rope_type": "x", **null})):
+        assert resolve(config).entries == ()
+        assert codes_of(config) == ["no-rotary-embedding"]
+
+
+def test_members_of_an_inner_object_are_read_where_a_class_has_them_there() -> None:
+    config = plain("dbrx", attn_config={"rope_theta": 500000})
+
+    assert value_of(config, "rope_theta") == 500000.0
+    assert value_of({**config, "rope_theta": 7e4}, "rope_theta") == 7e4
+    assert "theta-not-everywhere" in codes_of(config)
+
+
+INNER = {"head_dim": 64, "rope_theta": 5000.0, "max_position_embeddings": 512}
+
+
+@pytest.mark.parametrize(
+    ("config", "pointer"),
+    [
+        ({"model_type": "gemma3", "text_config": INNER}, "/text_config"),
+        ({"model_type": "unheard-of", "llm_config": INNER}, "/llm_config"),
+        ({"language_config": INNER}, "/language_config"),
+        ({"thinker_config": {"text_config": INNER}}, "/thinker_config/text_config"),
+        (
+            {"model_type": "qwen2_5_omni", "thinker_config": {"text_config": INNER}},
+            "/thinker_config/text_config",
+        ),
+    ],
+)
+def test_the_text_model_is_found_within(config: dict[str, object], pointer: str) -> None:
+    label = resolve(config).entries[0].label
+
+    assert origin_of(config, "head_dim", label) == f"{pointer}/head_dim"
+
+
+def test_a_text_model_is_of_its_own_type_or_of_that_of_the_whole() -> None:
+    own = {"model_type": "llava", "text_config": {**LLAMA, "model_type": "mistral"}}
+    implied = {"model_type": "gemma3", "text_config": INNER}
+
+    assert resolve(own).text_model_type == "mistral"
+    assert resolve(implied).text_model_type == "gemma3_text"
+    assert resolve(implied).model_type == "gemma3"
+
+
+def test_a_multimodal_config_may_be_flat() -> None:
+    flat = {**LLAMA, "model_type": "qwen2_vl", "rope_scaling": {"type": "mrope"}}
+
+    assert resolve(flat).text_model_type == "qwen2_vl_text"
+    assert value_of(flat, "mrope_section") == (16, 24, 24)
+
+
+def test_the_text_model_of_a_text_model_is_the_innermost() -> None:
+    assert resolve({"model_type": "qwen2_5_omni"}).text_model_type == "qwen2_5_omni_text"
+
+
+def test_local_bases_of_an_unknown_type_are_those_of_its_sliding_layers() -> None:
+    config = {"head_dim": 64, "rope_theta": 1e6, "rope_local_base_freq": 1e4}
+    both = {"head_dim": 64, "global_rope_theta": 160000.0, "local_rope_theta": 1e4}
+
+    for sent, full in ((config, 1e6), (both, 160000.0)):
+        assert value_of(sent, "rope_theta", "full_attention") == full
+        assert value_of(sent, "rope_theta", "sliding_attention") == 1e4
+    assert "model-type-missing" in codes_of(config)

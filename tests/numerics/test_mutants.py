@@ -1,0 +1,197 @@
+"""The exactness tests can fail: plausible mistakes in the kernel, each caught."""
+
+from collections.abc import Iterator
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+
+import numpy as np
+import pytest
+from hypothesis import Phase, given, settings
+
+from service.lru import ByteBoundedLRU
+from service.numerics import axes as float32_angle
+from service.numerics import dtypes
+from service.numerics import frequencies as scaling
+from service.numerics import phase as angle
+from service.numerics import phasors as factors
+from service.numerics import phasors as phasor
+from service.numerics.axes import Float32s
+from service.numerics.phase import FixedPointFrequencies, Float64s, Int64s
+from service.numerics.phasors import STRIDE, Stretch
+from service.numerics.positions import Positions
+from service.numerics.tables import size
+from tests.encodings.absolute import test_sinusoidal
+from tests.numerics import test_axes as test_float32_angle
+from tests.numerics import test_dtypes
+from tests.numerics import test_frequencies as test_scaling
+from tests.numerics import test_phase as test_angle
+from tests.numerics import test_phasors as test_phasor
+
+fixed_point = angle.fixed_point
+
+
+@pytest.fixture(autouse=True)
+def fresh_setups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no mutant see phasors of the real kernel, nor leave its own behind."""
+    monkeypatch.setattr(factors, "_setups", ByteBoundedLRU(2**26))
+    monkeypatch.setattr(factors, "_frequencies", ByteBoundedLRU(2**20))
+
+
+# What fails here is meant to: no smaller example of it is looked for.
+@settings(max_examples=120, phases=[Phase.explicit, Phase.generate])
+@given(**test_sinusoidal.SPECS)
+def exactness_of_the_encoding(d_model: int, base: float, positions: list[int], layout: str) -> None:
+    test_sinusoidal.check_exactness(d_model, base, positions, layout)
+
+
+def test_without_a_mutant_the_encoding_is_exact() -> None:
+    exactness_of_the_encoding()
+
+
+def test_plain_numpy_sines_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    def plain(frequencies: FixedPointFrequencies, positions: Int64s) -> tuple[Float64s, Float64s]:
+        turns = (frequencies.high * 2.0**-64 + frequencies.low * 2.0**-128) * frequencies.unit
+        angles = positions[:, np.newaxis] * (turns * 2 * np.pi)
+        return np.sin(angles), np.cos(angles)
+
+    monkeypatch.setattr(factors, "sin_cos", plain)
+
+    with pytest.raises(AssertionError):
+        exactness_of_the_encoding()
+
+
+def test_decimals_of_28_digits_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (angle, scaling):
+        monkeypatch.setattr(module, "exact_context", lambda: Context(prec=28))
+
+    with pytest.raises(AssertionError):
+        exactness_of_the_encoding()
+    with pytest.raises(AssertionError):
+        test_angle.test_precision_is_the_same_in_a_bare_thread()
+
+
+def test_frequencies_of_64_bits_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    def short(frequencies: list[Decimal]) -> FixedPointFrequencies:
+        whole = fixed_point(frequencies)
+        return FixedPointFrequencies(whole.high, np.zeros_like(whole.low), whole.unit)
+
+    monkeypatch.setattr(factors, "fixed_point", short)
+
+    with pytest.raises(AssertionError):
+        exactness_of_the_encoding()
+
+
+@pytest.mark.parametrize("positions", [[-1], [-1, 5]])
+def test_phasors_split_across_zero_are_caught(
+    monkeypatch: pytest.MonkeyPatch, positions: list[int]
+) -> None:
+    """With b always positive, position −1 is 64·(−1) + 63, and small sines cancel."""
+
+    def floored(consecutive: range) -> Iterator[Stretch]:
+        for position in consecutive:
+            run, fine = divmod(position, STRIDE)
+            yield Stretch(run, 1, range(fine, fine + 1))
+
+    monkeypatch.setattr(phasor, "run_of", lambda position: position // STRIDE)
+    monkeypatch.setattr(phasor, "stretches", floored)
+    monkeypatch.setattr(np, "fmod", np.mod)
+    row = test_sinusoidal.read(4096, 1e12, positions, "interleaved", "float64")[0]
+
+    with pytest.raises(AssertionError):
+        test_sinusoidal.check_tiny_sines(row, -1)
+
+
+def test_bfloat16_rounded_twice_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    def twice(values: Float64s) -> dtypes.Elements:
+        bits = values.astype(np.float32).view(np.uint32)
+        last_kept = (bits >> np.uint32(16)) & np.uint32(1)
+        return ((bits + np.uint32(0x7FFF) + last_kept) >> np.uint32(16)).astype("<u2")
+
+    monkeypatch.setattr(dtypes, "_bfloat16_bits", twice)
+
+    with pytest.raises(AssertionError):
+        test_dtypes.test_bfloat16_is_not_rounded_twice()
+
+
+def test_a_wrong_digit_of_pi_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = angle.exact_context().add(angle.TWO_PI, Decimal("1e-30"))
+    monkeypatch.setattr(angle, "TWO_PI", wrong)
+
+    with pytest.raises(AssertionError):
+        exactness_of_the_encoding()
+
+
+def test_numpy_sines_of_exact_angles_are_caught_by_their_bytes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    table = test_phasor.table(512, Positions.contiguous(0, 600))
+    ours = table.read(0, size(table)).tobytes()
+    monkeypatch.setattr(factors, "_setups", ByteBoundedLRU(2**26))
+    monkeypatch.setattr(factors, "_frequencies", ByteBoundedLRU(2**20))
+    monkeypatch.setattr(
+        angle,
+        "_sin_cos_kernel",
+        lambda turned, tail: (np.sin(turned + tail), np.cos(turned + tail)),
+    )
+
+    assert table.read(0, size(table)).tobytes() != ours
+
+
+def test_rules_of_28_digits_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scaling, "exact_context", lambda: Context(prec=28))
+
+    for promise in (
+        test_scaling.test_default_keeps_its_digits_over_the_widest_head,
+        test_scaling.test_every_rule_has_all_its_digits_in_a_bare_thread,
+    ):
+        with pytest.raises(AssertionError):
+            promise()
+
+
+def test_a_rule_in_the_context_of_its_thread_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    def careless(frequencies: scaling.Decimals, factor: Decimal) -> scaling.Decimals:
+        return [frequency / factor for frequency in frequencies]
+
+    monkeypatch.setattr(scaling, "linear", careless)
+
+    with pytest.raises(AssertionError):
+        test_scaling.test_every_rule_has_all_its_digits_in_a_bare_thread()
+
+
+def test_a_ramp_that_is_rounded_unasked_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As engines do that know no truncate."""
+    plain = scaling.yarn_range
+
+    def rounded(
+        base: Decimal, dim: int, length: int, betas: tuple[Decimal, Decimal], *, truncate: bool
+    ) -> scaling.YarnRange:
+        found = plain(base, dim, length, betas, truncate=truncate)
+        low, high = found.used
+        outwards = low.to_integral_value(ROUND_FLOOR), high.to_integral_value(ROUND_CEILING)
+        return scaling.YarnRange(found.raw, outwards)
+
+    monkeypatch.setattr(scaling, "yarn_range", rounded)
+
+    with pytest.raises(AssertionError):
+        test_scaling.test_published_ranges_of_yarn()
+
+
+def test_float32_angles_computed_in_float64_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wide(frequencies: Float32s, positions: Int64s) -> Float32s:
+        return (positions[:, np.newaxis] * frequencies.astype(np.float64)).astype(np.float32)
+
+    monkeypatch.setattr(float32_angle, "float32_angles", wide)
+
+    with pytest.raises(AssertionError):
+        test_float32_angle.test_a_position_past_2_to_the_24_turns_as_the_float32_nearest_to_it()
+    with pytest.raises(AssertionError):
+        test_float32_angle.test_sines_and_cosines_are_those_of_the_rounded_angle()
+
+
+def test_frequencies_rounded_by_way_of_float64_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    def twice(frequencies: list[Decimal]) -> Float32s:
+        return np.array([float(frequency) for frequency in frequencies], dtype=np.float32)
+
+    monkeypatch.setattr(test_float32_angle, "float32_frequencies", twice)
+
+    with pytest.raises(AssertionError):
+        test_float32_angle.test_frequencies_next_to_a_tie_are_rounded_once()

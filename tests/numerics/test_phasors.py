@@ -1,0 +1,366 @@
+"""The phasor product: exact everywhere, and the same bytes whichever rows are asked for.
+
+What is evaluated once: shared by all tables, or kept for the next read of one.
+
+Consecutive positions cut into runs of one a.
+
+What a row holds in which place.
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from decimal import Decimal
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from service.encodings.rotary.rules import Given
+from service.lru import ByteBoundedLRU
+from service.numerics import phasors as factors
+from service.numerics import phasors as phasor
+from service.numerics.axes import AxesTable, Axis
+from service.numerics.dtypes import FLOAT32, FLOAT64, REAL_DTYPES
+from service.numerics.frequencies import Geometric
+from service.numerics.phase import MAX_POSITION, Int64s
+from service.numerics.phasors import (
+    STRIDE,
+    Channels,
+    CoarseRuns,
+    Pair,
+    PhasorTable,
+    Setup,
+    component,
+    run_of,
+    setup_of,
+    sines_and_cosines,
+    stretches,
+)
+from service.numerics.positions import Positions, Run
+from service.numerics.real_positions import RealPhasorTable, RealPositions
+from service.numerics.tables import size
+
+
+def table(width: int, positions: Positions, dtype: str = "float64") -> PhasorTable:
+    rule = Geometric(10000.0, width, -(-width // 2))
+    channels = Channels(("sin", "cos"), interleaved=True, width=width)
+    return PhasorTable(rule, channels, positions, REAL_DTYPES[dtype], (positions.count, width))
+
+
+@settings(max_examples=150)
+@given(
+    st.sampled_from([1, 2, 3, 8, 130, 512]),
+    st.integers(-300, 300),
+    st.integers(1, 400),
+    st.sampled_from(sorted(REAL_DTYPES)),
+    st.data(),
+)
+def test_any_range_has_the_bytes_of_the_whole(
+    width: int, start: int, rows: int, dtype: str, data: st.DataObject
+) -> None:
+    whole = table(width, Positions.contiguous(start, rows), dtype)
+    first = data.draw(st.integers(0, size(whole) - 1))
+    last = data.draw(st.integers(first + 1, size(whole)))
+
+    assert whole.read(0, size(whole))[first:last].tobytes() == whole.read(first, last).tobytes()
+
+
+@given(st.lists(st.integers(-(2**40), 2**40), min_size=1, max_size=40), st.sampled_from([4, 512]))
+def test_a_row_has_the_same_bytes_among_whatever_others(positions: list[int], width: int) -> None:
+    together = table(width, Positions.of_runs(Run(position, 1, 1) for position in positions))
+
+    rows = together.read(0, size(together)).reshape(-1, width)
+
+    for row, position in zip(rows, positions, strict=True):
+        alone = table(width, Positions.contiguous(position, 1)).read(0, width)
+        in_a_run = table(width, Positions.contiguous(position - 70, 140)).read(
+            70 * width, 71 * width
+        )
+        assert row.tobytes() == alone.tobytes() == in_a_run.tobytes()
+
+
+def test_batches_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = table(512, Positions.contiguous(-1000, 5000))
+    expected = whole.read(0, size(whole)).tobytes()
+    monkeypatch.setattr(phasor, "_BATCH_ELEMENTS", 100 * 512)
+    monkeypatch.setattr(phasor, "_STEP_ELEMENTS", 3000)
+
+    assert expected == whole.read(0, size(whole)).tobytes()
+
+
+def test_a_scale_multiplies_before_the_one_rounding() -> None:
+    plain = table(64, Positions.contiguous(0, 100))
+    scaled = PhasorTable(
+        plain.rule, plain.channels, plain.positions, FLOAT32, plain.shape, scale=1.2079441541679836
+    )
+
+    expected = (plain.read(0, 6400) * 1.2079441541679836).astype(np.float32)
+
+    assert expected.tobytes() == scaled.read(0, 6400).tobytes()
+
+
+def test_the_last_positions_are_reached() -> None:
+    ends = table(8, Positions.of_runs([Run(MAX_POSITION, 1, 1), Run(-MAX_POSITION, 1, 1)]))
+
+    high, low = ends.read(0, 16).reshape(2, 8)
+
+    assert (high[0::2] == -low[0::2]).all()
+    assert (high[1::2] == low[1::2]).all()
+
+
+def test_a_frequency_of_zero_turns_nothing() -> None:
+    positions = np.array([-3, 0, 2**60], dtype=np.int64)
+
+    assert component(Given((0.0,)), "cos", positions).tolist() == [[1.0], [1.0], [1.0]]
+    assert not np.signbit(component(Given((0.0,)), "sin", positions)).any()
+
+
+@pytest.mark.parametrize("start", [-100, 0, 2**40 + 3])
+def test_rows_too_wide_for_a_setup_have_the_same_bytes(
+    monkeypatch: pytest.MonkeyPatch, start: int
+) -> None:
+    whole = table(600, Positions.contiguous(start, 150))
+    strided = table(600, Positions.of_runs([Run(start, 7, 20)]))
+    expected = whole.read(0, size(whole)).tobytes(), strided.read(0, size(strided)).tobytes()
+    monkeypatch.setattr(factors, "_MAX_FINE_BYTES", 0)
+    monkeypatch.setattr(factors, "_setups", ByteBoundedLRU(2**20))
+
+    assert whole.read(0, size(whole)).tobytes() == expected[0]
+    assert strided.read(0, size(strided)).tobytes() == expected[1]
+
+
+@pytest.mark.parametrize("width", [4, 63, 64, 512])
+@pytest.mark.parametrize("start", [-20000, 0])
+def test_a_table_read_in_order_has_the_bytes_of_one_read_at_once(width: int, start: int) -> None:
+    whole = table(width, Positions.contiguous(start, 40000), "float32")
+    expected = whole.read(0, size(whole)).tobytes()
+    step = size(whole) // 37 + 1
+
+    in_order = [
+        whole.read(first, min(first + step, size(whole))) for first in range(0, size(whole), step)
+    ]
+
+    assert expected == np.concatenate(in_order).tobytes()
+
+
+def test_a_table_may_be_read_from_several_threads_at_once() -> None:
+    shared = table(512, Positions.contiguous(-3000, 12000), "float32")
+    starts = [*range(0, size(shared), 2**18), *reversed(range(0, size(shared), 2**18))]
+
+    with ThreadPoolExecutor(4) as pool:
+        read = list(pool.map(lambda first: shared.read(first, first + 2**16).tobytes(), starts))
+
+    alone = [
+        table(512, shared.positions, "float32").read(first, first + 2**16).tobytes()
+        for first in starts
+    ]
+    assert alone == read
+
+
+def test_positions_in_several_runs_have_the_bytes_of_each_run() -> None:
+    both = table(96, Positions.of_runs([Run(-500, 1, 1000), Run(10**12, 1, 1000)]))
+    parts = [table(96, Positions.contiguous(start, 1000)) for start in (-500, 10**12)]
+
+    assert both.read(0, size(both)).tobytes() == b"".join(
+        part.read(0, size(part)).tobytes() for part in parts
+    )
+
+
+@pytest.mark.parametrize("positions", [[5, 6, 7], [-1, 2**61, 3]])
+def test_sines_and_cosines_together_have_the_bytes_of_each(positions: list[int]) -> None:
+    rule, at = Geometric(10000.0, 12, 6), np.array(positions)
+
+    together = sines_and_cosines(rule, at)
+
+    each = [component(rule, "sin", at), component(rule, "cos", at)]
+    assert together.tobytes() == np.concatenate(each, axis=1).tobytes()
+
+
+RULE = Geometric(10000.0, 512, 256)
+CHANNELS = Channels(("sin", "cos"), interleaved=True, width=512)
+
+
+def factors_table(rows: int) -> PhasorTable:
+    return PhasorTable(RULE, CHANNELS, Positions.contiguous(0, rows), FLOAT32, (rows, 512))
+
+
+@pytest.fixture
+def evaluated(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Count the coarse phasors of each evaluation."""
+    counts: list[int] = []
+    coarse = Setup.coarse
+
+    def counting(setup: Setup, positions: Int64s) -> Pair:
+        counts.append(len(positions))
+        return coarse(setup, positions)
+
+    monkeypatch.setattr(Setup, "coarse", counting)
+    return counts
+
+
+def test_setups_are_shared_and_bounded() -> None:
+    factors_table(2).read(0, 1024)
+    known = factors._setups.get((RULE, CHANNELS))
+
+    assert known is not None
+    assert known is setup_of(RULE, CHANNELS)
+    assert factors._setups.size_bytes <= factors.SETUP_CACHE_BYTES
+    assert known.all_fine is not None
+    assert known.all_fine[0].nbytes == FLOAT64.itemsize_bytes * 127 * 512
+
+
+def test_the_fine_phasors_of_rows_too_wide_for_a_setup_are_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kept = Setup.of(RULE, CHANNELS)
+    monkeypatch.setattr(factors, "_MAX_FINE_BYTES", 0)
+    bare = Setup.of(RULE, CHANNELS)
+
+    assert bare.all_fine is None
+    for ours, theirs in zip(kept.fine(range(-5, 7)), bare.fine(range(-5, 7)), strict=True):
+        assert ours.tobytes() == theirs.tobytes()
+
+
+def test_a_reader_in_order_has_phasors_computed_in_batches(evaluated: list[int]) -> None:
+    large = factors_table(512 * 32)
+    for block in range(32):
+        large.read(block * 2**18, (block + 1) * 2**18)
+
+    assert sum(evaluated) == 512 * 32 // 64
+    assert len(evaluated) <= 1 + -(-32 // 4)
+
+
+def test_reads_at_random_compute_what_they_need(evaluated: list[int]) -> None:
+    large = factors_table(10**6)
+    for row in (500_000, 10, 700_000, 64_000):
+        large.read(row * 512, (row + 1) * 512)
+
+    assert evaluated == [1, 1, 1, 1]
+
+
+def test_what_a_table_keeps_is_bounded() -> None:
+    large = factors_table(2**15)
+    large.read(0, 2**15 * 512)
+    kept = large._coarse._kept
+
+    assert kept is not None
+    assert sum(part.nbytes for part in kept[1]) <= 300 * 1024
+
+
+def test_runs_known_in_part_are_computed_again() -> None:
+    setup, coarse = setup_of(RULE, CHANNELS), CoarseRuns()
+    coarse.of(setup, range(4, 6), range(4, 6))
+
+    for runs in (range(4, 5), range(3, 5), range(5, 9), range(-2, 2)):
+        expected = setup.coarse(np.arange(runs.start, runs.stop) * 64)
+        for ours, exact in zip(coarse.of(setup, runs, runs), expected, strict=True):
+            assert exact.tobytes() == ours.tobytes()
+
+
+def test_frequencies_are_evaluated_once_whatever_channels_they_are_in() -> None:
+    evaluated: list[int] = []
+
+    @dataclass(frozen=True)
+    class Counted:
+        count: int
+
+        def exact(self) -> list[Decimal]:
+            evaluated.append(self.count)
+            return [Decimal(1) / (k + 3) for k in range(self.count)]
+
+    rule = Counted(3)
+    for names in (("sin",), ("cos",), ("sin", "cos")):
+        setup_of(rule, Channels(names, interleaved=False, width=3 * len(names)))
+    positions = Positions.contiguous(0, 4)
+    axis, channels = Axis(rule, positions, (0, 1, 2)), Channels(("sin", "cos"), True, 6)
+    AxesTable((axis,), "exact", channels, FLOAT64, (4, 6)).read(0, 24)
+    RealPhasorTable(rule, channels, RealPositions((1.0, 2.0)), FLOAT64, (2, 6)).read(0, 12)
+
+    assert evaluated == [3]
+
+
+@given(
+    st.integers(-400, 400) | st.integers(-MAX_POSITION, MAX_POSITION - 1000),
+    st.integers(1, 1000),
+)
+def test_stretches_are_all_the_positions_in_order(start: int, count: int) -> None:
+    positions = range(start, start + count)
+
+    cut = [
+        run * STRIDE + fine
+        for stretch in stretches(positions)
+        for run in range(stretch.run, stretch.run + stretch.runs)
+        for fine in stretch.fine
+    ]
+
+    assert list(positions) == cut
+
+
+@given(st.integers(-400, 400) | st.integers(-MAX_POSITION, MAX_POSITION))
+def test_both_parts_of_a_position_have_its_sign(position: int) -> None:
+    (stretch,) = stretches(range(position, position + 1))
+
+    assert stretch.run == run_of(position)
+    assert position - run_of(position) * STRIDE == np.fmod(np.int64(position), np.int64(STRIDE))
+
+
+def test_consecutive_positions_are_few_stretches_however_many() -> None:
+    assert len(list(stretches(range(-(10**15), 10**15)))) <= 7
+
+
+@pytest.mark.parametrize(
+    ("channels", "expected"),
+    [
+        (Channels(("sin", "cos"), True, 4), [(0, True), (0, False), (1, True), (1, False)]),
+        (Channels(("sin", "cos"), True, 3), [(0, True), (0, False), (1, True)]),
+        (Channels(("sin", "cos"), False, 4), [(0, True), (1, True), (0, False), (1, False)]),
+        (Channels(("sin", "cos"), False, 3), [(0, True), (1, True), (0, False)]),
+        (Channels(("cos", "sin"), False, 2), [(0, False), (0, True)]),
+        (Channels(("cos", "cos"), True, 4), [(0, False), (0, False), (1, False), (1, False)]),
+    ],
+)
+def test_channels_name_component_and_frequency(
+    channels: Channels, expected: list[tuple[int, bool]]
+) -> None:
+    frequency, is_sine = channels.indices()
+
+    assert expected == list(zip(frequency.tolist(), is_sine.tolist(), strict=True))
+
+
+ZEROS = [
+    (Channels(("sin", "cos"), False, 5, zeros=1), [(0, True), (1, True), (0, False), (1, False)]),
+    (Channels(("sin", "cos"), True, 4, zeros=2), [(0, True), (0, False)]),
+    (Channels(("cos", "sin"), False, 3, zeros=1), [(0, False), (0, True)]),
+    (Channels(("sin", "cos"), False, 1, zeros=1), []),
+]
+
+
+@pytest.mark.parametrize(("channels", "before"), ZEROS)
+def test_zeros_come_last_and_move_nothing_before_them(
+    channels: Channels, before: list[tuple[int, bool]]
+) -> None:
+    frequency, is_sine = channels.indices()
+    found = list(zip(frequency.tolist(), is_sine.tolist(), strict=True))
+
+    assert len(found) == channels.width
+    assert found[: -channels.zeros] == before
+    # A sine of the first frequency is there for every rule.
+    assert found[-channels.zeros :] == [(0, True)] * channels.zeros
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "uint16"])
+def test_channels_of_zeros_are_blank_whatever_was_there(dtype: str) -> None:
+    rows = np.ones((3, 5), dtype=dtype)
+
+    Channels(("sin", "cos"), False, 5, zeros=2).blank(rows)
+
+    assert rows.tolist() == [[1, 1, 1, 0, 0]] * 3
+
+
+def test_without_zeros_nothing_is_blank() -> None:
+    rows = np.ones((2, 4))
+
+    Channels(("sin", "cos"), True, 4).blank(rows)
+
+    assert rows.all()

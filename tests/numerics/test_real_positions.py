@@ -1,0 +1,307 @@
+"""Real positions: nothing is rounded on the way to the angle, against 90-digit arithmetic.
+
+Frequencies of image axes against an evaluation in 90 digits.
+"""
+
+from fractions import Fraction
+from math import nextafter
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from service.lru import ByteBoundedLRU
+from service.numerics import phase as angle
+from service.numerics import real_positions
+from service.numerics.dtypes import FLOAT32, FLOAT64, MAX_SCALED_BASE, REAL_DTYPES
+from service.numerics.frequencies import FrequencyRule, Geometric
+from service.numerics.phasors import Channels, PhasorTable
+from service.numerics.positions import Positions
+from service.numerics.real_positions import (
+    MIN_REAL_POSITION,
+    InTurns,
+    Measured,
+    Ones,
+    Periods,
+    PixelBands,
+    RealPhasorTable,
+    RealPositions,
+    counted,
+    most_units,
+    out_of_range,
+)
+from service.numerics.tables import size
+from tests.exact import UNIT, frequency
+
+SMALL = st.floats(MIN_REAL_POSITION, 1.0)
+REALS = st.one_of(
+    st.just(0.0),
+    SMALL,
+    SMALL.map(lambda value: -value),
+    st.floats(-1e6, 1e6).filter(lambda value: abs(value) >= MIN_REAL_POSITION),
+    st.floats(-(2.0**62), 2.0**62).filter(lambda value: abs(value) >= MIN_REAL_POSITION),
+    st.integers(-(2**53), 2**53).map(float),
+)
+SIN_COS = Channels(("sin", "cos"), interleaved=True, width=8)
+RULE = Geometric(10000.0, 8, 4)
+
+
+def table(values: list[float], rule: FrequencyRule = RULE, dtype: str = "float64") -> NDArray[Any]:
+    shape = (len(values), 8)
+    positions = RealPositions(tuple(values))
+    made = RealPhasorTable(rule, SIN_COS, positions, REAL_DTYPES[dtype], shape)
+    return np.asarray(made.read(0, size(made))).reshape(shape)
+
+
+@given(st.lists(REALS, min_size=1, max_size=20))
+@example([2.0**62, -(2.0**62), MIN_REAL_POSITION, nextafter(1.0, 0.0), 2.0**52 + 0.5])
+def test_an_integer_and_a_power_of_two_are_the_value(values: list[float]) -> None:
+    integers, exponents = counted(np.array(values))
+
+    for value, integer, exponent in zip(values, integers.tolist(), exponents.tolist(), strict=True):
+        assert integer * Fraction(2) ** exponent == Fraction(value)
+        assert abs(integer) <= 2**62
+        assert exponent == 0 or (exponent % 8 == 0 and -152 <= exponent < 0)
+        assert (exponent == 0) == value.is_integer()
+
+
+@settings(max_examples=150)
+@given(REALS, st.floats(1.0, 1e12))
+@example(MIN_REAL_POSITION, MAX_SCALED_BASE)
+@example(0.1, 10000.0)
+def test_values_are_within_their_bound_however_small(value: float, base: float) -> None:
+    (row,) = table([value], Geometric(base, 8, 4))
+
+    bound = (3.9 if value.is_integer() else 0.9) * UNIT
+    relative = (6 if value.is_integer() else 3.5) * UNIT
+    for pair in range(4):
+        turned = mpmath.mpf(value) * frequency(base, 8, pair)
+        for found, exact in (
+            (row[2 * pair], mpmath.sin(turned)),
+            (row[2 * pair + 1], mpmath.cos(turned)),
+        ):
+            assert abs(found - exact) <= bound
+            assert abs(turned) >= 1 or abs(found - exact) <= relative * abs(exact)
+
+
+@given(st.lists(st.integers(-(2**53), 2**53), min_size=1, max_size=9), REALS)
+def test_whole_numbers_have_the_bytes_of_integer_positions(
+    positions: list[int], other: float
+) -> None:
+    whole = RealPositions(tuple(map(float, positions)))
+    alone = PhasorTable(RULE, SIN_COS, whole.whole(), FLOAT64, (len(positions), 8))
+
+    assert whole.is_whole
+    among = table([*whole.values, other])[: len(positions)]
+    assert among.tobytes() == alone.read(0, size(alone)).tobytes()
+
+
+@given(st.lists(REALS, min_size=1, max_size=30), st.data())
+def test_a_row_has_the_same_bytes_whatever_is_asked_for_with_it(
+    values: list[float], data: st.DataObject
+) -> None:
+    positions = RealPositions(tuple(values))
+    whole = RealPhasorTable(RULE, SIN_COS, positions, FLOAT32, (len(values), 8))
+    every = whole.read(0, size(whole))
+    start = data.draw(st.integers(0, size(whole) - 1))
+    stop = data.draw(st.integers(start + 1, size(whole)))
+    number = data.draw(st.integers(0, len(values) - 1))
+
+    assert whole.read(start, stop).tobytes() == every[start:stop].tobytes()
+    alone = table([values[number]], dtype="float32")
+    assert alone.tobytes() == every[8 * number : 8 * number + 8].tobytes()
+
+
+def test_steps_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = [index * 0.37 - 40 for index in range(300)]
+    at_once = table(values).tobytes()
+    monkeypatch.setattr("service.numerics.tables.STEP_ELEMENTS", 100)
+
+    assert table(values).tobytes() == at_once
+
+
+@given(st.floats(1e-3, 1e3), st.floats(-1e3, 1e3).filter(lambda x: abs(x) > 1e-3))
+def test_another_unit_multiplies_exactly(unit: float, value: float) -> None:
+    (row,) = table([value], Measured(RULE, Fraction(unit)))
+
+    exact = mpmath.sin(mpmath.mpf(value) * mpmath.mpf(unit) * frequency(10000.0, 8, 1))
+    assert abs(row[2] - exact) <= 4 * UNIT
+
+
+def test_a_scale_multiplies_before_the_one_rounding() -> None:
+    positions = RealPositions((0.5, 3.0, -17.25))
+    plain = RealPhasorTable(RULE, SIN_COS, positions, FLOAT64, (3, 8))
+    scaled = RealPhasorTable(RULE, SIN_COS, positions, FLOAT32, (3, 8), scale=0.7)
+
+    expected = (plain.read(0, 24) * 0.7).astype(np.float32)
+
+    assert scaled.read(0, 24).tobytes() == expected.tobytes()
+
+
+def test_channels_are_laid_out_as_they_say() -> None:
+    positions = RealPositions((0.5, 3.0))
+    halves = Channels(("cos", "sin"), interleaved=False, width=8)
+    flipped = RealPhasorTable(RULE, halves, positions, FLOAT64, (2, 8)).read(0, 16).reshape(2, 8)
+
+    interleaved = table([0.5, 3.0])
+    assert (flipped[:, :4] == interleaved[:, 1::2]).all()
+    assert (flipped[:, 4:] == interleaved[:, 0::2]).all()
+
+
+def test_channels_of_zeros_are_zero() -> None:
+    positions = RealPositions((0.5, 3.0))
+    padded = Channels(("sin", "cos"), interleaved=True, width=9, zeros=1)
+    found = RealPhasorTable(RULE, padded, positions, FLOAT64, (2, 9)).read(0, 18).reshape(2, 9)
+
+    assert (found[:, :8] == table([0.5, 3.0])).all()
+    assert found[:, 8].tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("values", "out"),
+    [
+        ((0.0, 1.5, -(2.0**62)), None),
+        ((MIN_REAL_POSITION, -MIN_REAL_POSITION), None),
+        ((1.0, nextafter(2.0**62, 1e30)), nextafter(2.0**62, 1e30)),
+        ((1.0, -1e-31, 1e300), -1e-31),
+    ],
+)
+def test_what_has_no_exact_angle_is_out_of_range(
+    values: tuple[float, ...], out: float | None
+) -> None:
+    assert RealPositions(values).out_of_range == out
+
+
+def test_what_is_no_number_or_infinite_is_out_of_range() -> None:
+    for value in (np.nan, np.inf, -np.inf):
+        assert repr(out_of_range(np.array([1.0, value]))) == repr(float(value))
+
+
+def test_positions_are_a_list_with_a_canonical_spelling() -> None:
+    positions = RealPositions((0.5, 2.0, -8.25))
+
+    assert (positions.count, positions.is_whole) == (3, False)
+    assert positions.parameters() == {"positions": (0.5, 2.0, -8.25)}
+    assert hash(positions) == hash(RealPositions((0.5, 2.0, -8.25)))
+    assert RealPositions((4.0, 5.0)).whole() == Positions.contiguous(4, 2)
+
+
+def test_frequencies_of_a_unit_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(real_positions, "_measured", ByteBoundedLRU(2**20))
+
+    first = real_positions._frequencies(RULE, -8)
+
+    assert real_positions._frequencies(RULE, -8) is first
+    assert real_positions._frequencies(RULE, -16) is not first
+    assert isinstance(first, angle.FixedPointFrequencies)
+
+
+@given(st.lists(REALS, min_size=1, max_size=40))
+def test_there_are_no_more_units_than_are_counted_on(values: list[float]) -> None:
+    exponents = counted(np.array([*values, 2.0**-99 - 2.0**-152]))[1]
+
+    assert len(set(exponents.tolist())) <= most_units(len(values) + 1) <= 20
+
+
+# Of 80 digits, ten are for the roundings of a series and its logarithm.
+DIGITS = 70
+
+counts = st.integers(1, 40)
+reals = st.floats(1e-9, 1e9)
+
+
+def assert_are(rule: FrequencyRule, expected: list[Any]) -> None:
+    found = rule.exact()
+    assert len(found) == rule.count == len(expected)
+    for one, other in zip(found, expected, strict=True):
+        assert abs(mpmath.mpf(str(one)) / other - 1) < mpmath.mpf(10) ** -DIGITS
+
+
+@given(st.floats(1.5, 1e250), counts)
+@example(100.0, 16)
+def test_periods_of_a_base_are_those_of_dinov3(base: float, count: int) -> None:
+    """base^(2j/(d/2)) for j below d/4."""
+    head_dim = 4 * count
+    periods = [mpmath.mpf(base) ** (mpmath.mpf(2 * j) / (head_dim // 2)) for j in range(count)]
+
+    assert_are(Periods(1.0, base, count, count), [2 * mpmath.pi / period for period in periods])
+
+
+@given(reals, reals, counts)
+@example(0.5, 20.0, 16)
+@example(20.0, 0.5, 1)
+def test_periods_between_two_are_in_equal_ratios(
+    shortest: float, longest: float, count: int
+) -> None:
+    """max · (max/min)^(linspace(0, 1, n) − 1)."""
+    ratio = mpmath.mpf(longest) / mpmath.mpf(shortest)
+    at = [mpmath.mpf(j) / max(count - 1, 1) for j in range(count)]
+    periods = [longest * ratio ** (place - 1) for place in at]
+
+    rule = Periods(shortest, longest, count - 1, count)
+
+    assert_are(rule, [2 * mpmath.pi / period for period in periods])
+
+
+@given(reals, counts)
+@example(10.0, 8)
+@example(2.0, 3)
+@example(224.0, 1)
+@example(1e-9, 2)
+def test_even_bands_run_from_one_to_half_of_max_freq(max_freq: float, count: int) -> None:
+    """linspace(1, max_freq/2, n)·π, which is π for one band."""
+    steps = max(count - 1, 1)
+    top = mpmath.mpf(max_freq) / 2
+
+    bands = [1 + (top - 1) * k / steps for k in range(count)]
+
+    assert_are(PixelBands(max_freq, count, True), [band * mpmath.pi for band in bands])
+
+
+@given(reals, counts)
+@example(224.0, 16)
+@example(2.0, 3)
+@example(224.0, 1)
+@example(1e-9, 2)
+def test_other_bands_run_there_in_equal_ratios(max_freq: float, count: int) -> None:
+    """2^linspace(0, log2(max_res) − 1, n)·π."""
+    steps = max(count - 1, 1)
+    highest = mpmath.log(mpmath.mpf(max_freq), 2) - 1
+
+    bands = [mpmath.mpf(2) ** (highest * k / steps) for k in range(count)]
+
+    assert_are(PixelBands(max_freq, count, False), [band * mpmath.pi for band in bands])
+
+
+def test_constant_frequencies_are_one_radian() -> None:
+    assert_are(Ones(5), [mpmath.mpf(1)] * 5)
+
+
+@given(st.fractions(min_value="1/1000000", max_value=1000, max_denominator=2**40))
+def test_a_unit_multiplies_every_frequency(unit: Fraction) -> None:
+    measured = Measured(Geometric(10000.0, 8, 4), unit)
+    factor = mpmath.mpf(unit.numerator) / unit.denominator
+
+    assert_are(measured, [frequency(10000.0, 8, k) * factor for k in range(4)])
+
+
+@pytest.mark.parametrize(
+    "rule", [Periods(1.0, 100.0, 4, 4), PixelBands(224.0, 4, True), Ones(4)], ids=repr
+)
+def test_rules_of_equal_numbers_are_one_key_of_the_caches(rule: FrequencyRule) -> None:
+    again = type(rule)(**vars(rule))
+
+    assert (again, hash(again)) == (rule, hash(rule))
+    assert Measured(rule, Fraction(1, 2)) != Measured(rule, Fraction(1, 3))
+
+
+def test_turns_are_two_pi_radians() -> None:
+    rule = Geometric(10.0, 4, 2)
+
+    expected = [2 * mpmath.pi * mpmath.mpf(str(radian)) for radian in rule.exact()]
+
+    assert_are(InTurns(rule), expected)

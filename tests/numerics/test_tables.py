@@ -1,0 +1,235 @@
+"""The waist: any range of flat elements, whatever the rows.
+
+Short lists of exact numbers.
+
+Equal integers, once each.
+
+Rows looked up in an array: the bits that were sent, wherever they are wanted.
+"""
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from service.encodings.absolute.conventions import ZeroRow
+from service.encodings.absolute.sinusoidal import ColumnsTable
+from service.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT64, DType, Elements
+from service.numerics.frequencies import Geometric
+from service.numerics.phasors import Channels, PhasorTable
+from service.numerics.positions import Positions
+from service.numerics.tables import (
+    FREQUENCY_WORK,
+    DecimalTable,
+    GatheredTable,
+    RowTable,
+    StoredTable,
+    Table,
+    biases,
+    distinct,
+    embeddings,
+    overflows,
+    rounds,
+    setup_work,
+    size,
+    size_bytes,
+)
+
+
+@dataclass(frozen=True)
+class Counting(RowTable):
+    """Every element is its own number."""
+
+    shape: tuple[int, ...] = (4, 3)
+    dtype: DType = FLOAT64
+
+    @property
+    def row_width(self) -> int:
+        return 3
+
+    def fill(self, first: int, rows: Elements) -> None:
+        rows[...] = np.arange(3 * first, 3 * first + rows.size).reshape(rows.shape)
+
+
+@pytest.mark.parametrize("table", [Counting(), StoredTable(np.arange(12.0).reshape(4, 3), FLOAT64)])
+def test_every_range_is_read_in_order(table: Table) -> None:
+    for start in range(12):
+        for stop in range(start, 13):
+            assert list(range(start, stop)) == table.read(start, stop).tolist()
+
+
+def test_sizes_are_counted_from_the_shape() -> None:
+    table = StoredTable(np.zeros((2, 3, 5), dtype="<f4"), FLOAT32)
+
+    assert (size(table), size_bytes(table)) == (30, 120)
+
+
+@given(st.integers(0, 60), st.integers(0, 60), st.integers(1, 12), st.integers(1, 9))
+def test_rounds_are_whole_rows_or_parts_of_one(
+    start: int, length: int, width: int, step: int
+) -> None:
+    with mock.patch("service.numerics.tables.STEP_ELEMENTS", step):
+        found = list(rounds(start, start + length, width))
+
+    flat = [row * width + item for rows, items in found for row in rows for item in items]
+    assert flat == list(range(start, start + length))
+    for rows, items in found:
+        assert len(rows) * len(items) <= step
+        assert len(rows) == 1 or items == range(width)
+
+
+def test_many_short_rows_are_few_rounds() -> None:
+    assert len(list(rounds(1, 3 * 2**18 - 1, 3))) <= 9
+
+
+def test_a_table_overflows_only_where_it_says_so() -> None:
+    class Overflowing(Counting):
+        @property
+        def overflows(self) -> bool:
+            return True
+
+    assert overflows(Overflowing())
+    assert not overflows(Counting())
+
+
+def test_what_comes_first_is_nothing_unless_a_table_says_so() -> None:
+    rule = Geometric(10000.0, 8, 4)
+    channels = Channels(("sin", "cos"), interleaved=True, width=8)
+    rows = PhasorTable(rule, channels, Positions.contiguous(0, 2), FLOAT64, (2, 8))
+
+    assert setup_work(Counting()) == setup_work(StoredTable(np.zeros(3), FLOAT64)) == 0
+    assert setup_work(rows) == 4 * FREQUENCY_WORK
+    assert setup_work(ZeroRow(rows, rows.positions, 1)) == 4 * FREQUENCY_WORK
+    assert setup_work(ColumnsTable(rows, Positions.contiguous(1, 2))) == 4 * FREQUENCY_WORK
+
+
+TABLE = DecimalTable((3,), lambda: [Decimal("0.1"), Decimal("1e-400"), Decimal("Infinity")])
+
+
+def test_each_number_is_rounded_once() -> None:
+    assert TABLE.shape == (3,)
+    assert TABLE.read(0, 3).tolist() == [0.1, 0.0, float("inf")]
+
+
+def test_any_range_is_read() -> None:
+    assert TABLE.read(1, 2).tolist() == [0.0]
+
+
+LISTS = st.lists(st.integers(-9, 9), min_size=1) | st.lists(
+    st.integers(-(2**62), 2**62), min_size=1
+)
+
+
+@given(LISTS)
+@example([-(2**62), 2**62])
+@example([2**62, 2**62 - 3])
+def test_every_number_is_at_its_place(listed: list[int]) -> None:
+    some, place = distinct(np.array(listed, dtype=np.int64))
+
+    assert some[place].tolist() == listed
+
+
+@given(LISTS)
+def test_integers_rise_and_are_at_most_twice_as_many(listed: list[int]) -> None:
+    some, _ = distinct(np.array(listed, dtype=np.int64))
+
+    assert (np.diff(some) > 0).all()
+    assert len(some) <= 2 * len(listed)
+
+
+INDEX = StoredTable(np.array([[2, 0, 1, 2], [3, 3, 0, 1], [1, 2, 3, 0]], dtype=np.int64), INT64)
+WEIGHT = StoredTable(np.arange(20.0).reshape(4, 5), FLOAT64)
+
+
+def whole(table: GatheredTable) -> np.ndarray[Any, np.dtype[Any]]:
+    return table.read(0, size(table)).reshape(table.shape)
+
+
+def test_heads_come_before_queries_and_keys() -> None:
+    table = biases(WEIGHT, INDEX, None)
+
+    assert table.shape == (5, 3, 4)
+    assert (whole(table) == WEIGHT.elements[INDEX.elements].transpose(2, 0, 1)).all()
+
+
+def test_one_head_alone_has_no_axis_of_heads() -> None:
+    table = biases(WEIGHT, INDEX, 3)
+
+    assert table.shape == (3, 4)
+    assert (whole(table) == WEIGHT.elements[INDEX.elements, 3]).all()
+
+
+def test_channels_come_after_queries_and_keys() -> None:
+    table = embeddings(WEIGHT, INDEX)
+
+    assert table.shape == (3, 4, 5)
+    assert (whole(table) == WEIGHT.elements[INDEX.elements]).all()
+
+
+@given(st.sampled_from(["biases", "head", "embeddings"]), st.integers(0, 60), st.integers(0, 60))
+def test_any_range_is_a_slice_of_the_whole(which: str, start: int, length: int) -> None:
+    table = {
+        "biases": biases(WEIGHT, INDEX, None),
+        "head": biases(WEIGHT, INDEX, 1),
+        "embeddings": embeddings(WEIGHT, INDEX),
+    }[which]
+    start = min(start, size(table))
+    stop = min(start + length, size(table))
+
+    assert table.read(start, stop).tolist() == whole(table).reshape(-1)[start:stop].tolist()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "bits"), [(FLOAT32, "<u4"), (FLOAT64, "<u8"), (FLOAT16, "<u2"), (BFLOAT16, "<u2")]
+)
+def test_every_bit_is_copied(dtype: DType, bits: str) -> None:
+    """Also those of NaNs, which arithmetic would make the same."""
+    raw = np.random.default_rng(0).bytes(4 * 5 * dtype.itemsize_bytes)
+    sent = StoredTable(np.frombuffer(raw, dtype.storage).reshape(4, 5), dtype)
+
+    found = whole(biases(sent, INDEX, None)).view(bits)
+
+    expected = np.frombuffer(raw, bits).reshape(4, 5)[INDEX.elements].transpose(2, 0, 1)
+    assert (found == expected).all()
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_what_is_not_finite_is_told(value: float) -> None:
+    sent = StoredTable(np.array([[1.0], [value], [0.0], [0.0]]), FLOAT64)
+
+    assert not biases(sent, INDEX, None).is_finite
+    assert not embeddings(sent, INDEX).is_finite
+    assert biases(WEIGHT, INDEX, None).is_finite
+
+
+@pytest.mark.parametrize("step", [1, 11, 12, 25, 2**17])
+def test_heads_are_the_same_looked_up_together_or_not(
+    step: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = WEIGHT.elements[INDEX.elements].transpose(2, 0, 1).ravel()
+    monkeypatch.setattr("service.numerics.tables.STEP_ELEMENTS", step)
+
+    assert biases(WEIGHT, INDEX, None).read(5, 58).tolist() == expected[5:58].tolist()
+
+
+def test_many_heads_of_few_pairs_read_the_index_once() -> None:
+    """Each of them anew, it would take seconds."""
+    reads = []
+
+    class Counted(StoredTable):
+        def read(self, start: int, stop: int) -> Elements:
+            reads.append((start, stop))
+            return super().read(start, stop)
+
+    index = Counted(np.array([[1, 0]]), INT64)
+    weight = np.arange(2.0 * 2**15).reshape(2, 2**15)
+
+    found = whole(biases(StoredTable(weight, FLOAT64), index, None))
+
+    assert reads == [(0, 2)]
+    assert (found == weight[::-1].T.reshape(2**15, 1, 2)).all()

@@ -1,0 +1,113 @@
+"""Tables that a URL or a call names."""
+
+import pytest
+
+from service.analysis.array import Call
+from service.delivery.parameters import parse_query
+from service.encodings.registry import EXAMINED, RESOURCES
+from service.errors import InvalidParameters, NotFound
+from service.numerics.tables import size
+from service.routes import EXAMINATIONS
+from service.routes.table_urls import (
+    document_at,
+    document_of,
+    misnamed,
+    read_url,
+    tables,
+    unencoded,
+    url_at,
+    url_of,
+)
+
+
+@pytest.mark.parametrize("resource", RESOURCES, ids=lambda known: known.path)
+def test_a_call_its_url_and_the_url_of_that_are_one_table(resource: object) -> None:
+    known = next(each for each in RESOURCES if each is resource)
+    call = Call(known.path[1:], parse_query(known.example.encode()))
+
+    of_call, of_url = tables(call), document_of(url_of(call))
+    canonical = document_of(read_url(f"http://posref.test{url_of(call)}").canonical)
+
+    for other in (of_url, canonical):
+        assert (other.kind, dict(other.parameters)) == (of_call.kind, dict(of_call.parameters))
+        for name, table in of_call.arrays.items():
+            mine, theirs = table.read(0, size(table)), other.arrays[name].read(0, size(table))
+            assert mine.tobytes() == theirs.tobytes()
+
+
+def test_values_of_a_call_are_spelled_as_they_are_sent() -> None:
+    call = Call("rope", {"head_dim": 8, "positions": "0,5,9:20:2", "rope_theta": 5e5, "a": True})
+
+    assert url_of(call) == "/rope?head_dim=8&positions=0,5,9:20:2&rope_theta=500000&a=true"
+
+
+def test_a_url_without_parameters_ends_with_its_path() -> None:
+    assert url_of(Call("rope/apply", {})) == "/rope/apply"
+
+
+def test_every_examination_is_known_to_be_posted() -> None:
+    assert {known.path for known in EXAMINATIONS} == set(EXAMINED)
+
+
+def test_a_format_and_a_host_are_passed_over() -> None:
+    plain = document_of("/rope?head_dim=8&seq_len=4")
+    other = document_of("https://example.org/rope.npy?head_dim=8&seq_len=4")
+
+    assert plain.parameters == other.parameters
+    assert read_url("/rope.npy?seq_len=4&head_dim=8").canonical == "/rope?head_dim=8&seq_len=4"
+
+
+def test_an_impossible_call_is_refused() -> None:
+    with pytest.raises(InvalidParameters, match="did you mean head_dim"):
+        tables(Call("rope", {"head_dm": 8, "seq_len": 4}))
+
+
+@pytest.mark.parametrize(
+    ("url", "rule"),
+    [
+        ("/rop?head_dim=8", "did you mean /rope?"),
+        ("", "/ lists what is here"),
+        ("/rope/apply", "made of what is POSTed"),
+        ("/rope.np?head_dim=8&seq_len=4", "There is no format np"),
+        ("/rope?head_dim=8", "seq_len is required"),
+        ("/rope?head_dim=8&seq_len=4&revision=9", "revision must be"),
+        ("/rope?head_dim=8&seq_len=4&seq_len=5", "given twice"),
+        ("/rope?head_dim=8&seq_len=%zz", "two hexadecimal digits"),
+        ("http://[", "to names no table"),
+        ("http://posref.test", "there is no path in it"),
+        ("?head_dim=8", "there is no path in it"),
+        ("/compare?to=/rope", "/compare is made of what is POSTed"),
+        ("/identify.npy", "/identify is made of what is POSTed"),
+        ("/ro\npe?head_dim=8&seq_len=4", r"'\n' is no character"),
+        ("/rope?head_dim=8&seq_len=4\t", r"'\t' is no character"),
+        ("/rope\0?head_dim=8&seq_len=4", r"'\x00' is no character"),
+        ("/../rope?head_dim=8&seq_len=4", "There is no /"),
+        ("//rope?head_dim=8&seq_len=4", "there is no path in it"),
+    ],
+)
+def test_what_is_wrong_with_a_url_is_said_of_the_parameter(url: str, rule: str) -> None:
+    with pytest.raises(InvalidParameters) as caught:
+        document_at("to", url)
+
+    assert rule in caught.value.detail
+    assert all(fault.where == "to" for fault in caught.value.faults)
+
+
+def test_a_url_without_a_table_is_refused_before_anything_is_computed() -> None:
+    with pytest.raises(InvalidParameters, match="to names no table"):
+        url_at("to", "/nothing?at=all")
+    with pytest.raises(NotFound):
+        read_url("/nothing?at=all")
+
+
+def test_a_parameter_that_an_ampersand_cut_off_is_explained() -> None:
+    assert "%26" in (unencoded("to", "/rope.npy?head_dim=8", "seq_len") or "")
+    assert unencoded("to", "/rope?head_dim=8", "sequence") is None
+    assert unencoded("to", "/nowhere", "seq_len") is None
+    assert unencoded("to", None, "seq_len") is None
+    assert unencoded("to", "http://[", "seq_len") is None
+
+
+def test_an_array_under_another_name_is_told_its_own() -> None:
+    assert misnamed([[1.0]], "x") == "an array goes by the name of x in JSON"
+    assert misnamed("4", "x") is None

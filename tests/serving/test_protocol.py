@@ -1,0 +1,503 @@
+"""Limits of a connection: each fires, says why, and costs nobody else anything.
+
+Refusals name the limit and its setting.
+
+Whole answers as bytes.
+
+What stands for a connection's transport: the same bytes in the same order, sooner.
+"""
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+from functools import partial
+from ssl import create_default_context
+
+import orjson
+import pytest
+
+from service.delivery.problems import refusal
+from service.errors import NotReady, PosrefError
+from service.serving import protocol as refusals
+from service.serving.protocol import FreeingTransport, LimitedProtocol, spelled, tuned
+from service.settings import Settings
+from tests.serving.connections import ENDLESS, NPY, PLAIN, Connection, run, until
+
+POST = "POST /rope/apply HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+LIVE = "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+async def refused(connection: Connection, request: str, status: int, name: str) -> str:
+    """Expect a problem and the end of a connection; gives the detail."""
+    line, headers, body = await connection.answer(request)
+    problem = orjson.loads(body)
+
+    assert line.split()[1] == str(status)
+    assert headers["content-type"] == "application/problem+json"
+    assert headers["cache-control"] == "no-store"
+    assert headers["connection"] == "close"
+    assert headers["access-control-allow-origin"] == "*"
+    assert problem["type"] == f"urn:posref:problem:{name}"
+    assert problem["status"] == status
+    assert await connection.is_closed()
+    detail: str = problem["detail"]
+    return detail
+
+
+async def checked_after(connection: Connection, seconds: float) -> LimitedProtocol:
+    """Hold the time limits as if so much time had passed."""
+    protocol = await connection.protocol()
+    protocol.check(asyncio.get_running_loop().time() + seconds)
+    return protocol
+
+
+def has_come(protocol: LimitedProtocol, head_bytes: int) -> bool:
+    return protocol._head_bytes == head_bytes
+
+
+def test_what_is_no_request_is_refused_with_a_problem() -> None:
+    async def scenario(connection: Connection) -> None:
+        await refused(connection, "GARBAGE\r\n\r\n", 400, "malformed-request")
+
+    run(scenario)
+
+
+def test_a_url_beyond_its_limit_is_refused_before_its_end_has_come() -> None:
+    async def scenario(connection: Connection) -> None:
+        endless = f"GET {NPY}&positions={'1,' * 600}"
+
+        detail = await refused(connection, endless, 414, "url-too-long")
+
+        assert "1024 bytes (POSREF_MAX_URL_BYTES)" in detail
+
+    run(scenario, max_url_bytes=1024)
+
+
+def test_a_url_at_its_limit_is_read() -> None:
+    async def scenario(connection: Connection) -> None:
+        target = f"{NPY}&positions={'1,' * 600}1"[:1024]
+
+        status = (await connection.answer(PLAIN.replace(NPY, target)))[0]
+
+        assert status.split()[1] == "422"
+
+    run(scenario, max_url_bytes=1024)
+
+
+def test_a_head_beyond_its_limit_is_refused() -> None:
+    async def scenario(connection: Connection) -> None:
+        long = PLAIN[:-2] + f"X-Long: {'x' * 2048}\r\n\r\n"
+
+        detail = await refused(connection, long, 431, "headers-too-large")
+
+        assert "2048 bytes (POSREF_MAX_HEAD_BYTES)" in detail
+
+    run(scenario, max_head_bytes=2048, max_url_bytes=1024)
+
+
+def test_a_head_that_never_ends_is_refused_while_it_comes() -> None:
+    async def scenario(connection: Connection) -> None:
+        protocol = await connection.protocol()
+        connection.writer.write(b"GET / HTTP/1.1\r\nX-Long: ")
+        await until(lambda: protocol._has_begun)
+        for come in (1024, 2048, 3072):
+            connection.writer.write(b"x" * 1024)
+            await until(partial(has_come, protocol, come))
+
+        await refused(connection, "", 431, "headers-too-large")
+
+        assert protocol.transport.is_closing()
+
+    run(scenario, max_head_bytes=2048)
+
+
+def test_a_long_body_does_not_count_as_a_head() -> None:
+    async def scenario(connection: Connection) -> None:
+        body = '{"x": [[1, 2]]}' + " " * 8192
+        request = f"{POST}Content-Length: {len(body)}\r\n\r\n{body}{PLAIN}"
+
+        assert (await connection.answer(request))[0] == "HTTP/1.1 200 OK"
+        assert (await connection.answer())[0] == "HTTP/1.1 200 OK"
+
+    run(scenario, max_head_bytes=2048)
+
+
+def test_a_head_that_comes_too_slowly_is_refused() -> None:
+    async def scenario(connection: Connection) -> None:
+        connection.writer.write(b"GET / HTTP/1.1\r\nX-Slow: ")
+        protocol = await connection.protocol()
+        await until(lambda: protocol._has_begun)
+        await checked_after(connection, 9)
+        await checked_after(connection, 11)
+
+        detail = await refused(connection, "", 408, "request-timeout")
+
+        assert "the head of the request took longer than 10 s" in detail
+
+    run(scenario)
+
+
+def test_a_connection_on_which_nothing_comes_is_closed() -> None:
+    async def scenario(connection: Connection) -> None:
+        await checked_after(connection, 11)
+
+        assert await connection.is_closed()
+
+    run(scenario)
+
+
+def test_a_connection_is_not_kept_by_bytes_that_begin_nothing() -> None:
+    async def scenario(connection: Connection) -> None:
+        await connection.answer(PLAIN)
+        protocol = await connection.protocol()
+        connection.writer.write(b"\r\n")
+        await until(lambda: protocol.timeout_keep_alive_task is None)
+        await checked_after(connection, 0)
+        await checked_after(connection, 11)
+
+        assert await connection.is_closed()
+
+    run(scenario)
+
+
+def test_an_idle_connection_is_left_to_its_own_limit() -> None:
+    async def scenario(connection: Connection) -> None:
+        await connection.answer(PLAIN)
+        await checked_after(connection, 3600)
+
+        assert (await connection.answer(PLAIN))[0] == "HTTP/1.1 200 OK"
+
+    run(scenario)
+
+
+def test_a_body_that_comes_too_slowly_is_refused() -> None:
+    async def scenario(connection: Connection) -> None:
+        connection.writer.write(f"{POST}Content-Length: 100\r\n\r\n{{".encode())
+        protocol = await connection.protocol()
+        await until(lambda: protocol.cycle is not None)
+        await checked_after(connection, 129)
+        await checked_after(connection, 131)
+
+        detail = await refused(connection, "", 408, "request-timeout")
+
+        assert "the body of the request took longer than 120 s" in detail
+        async with asyncio.timeout(10):
+            await asyncio.gather(*connection.state.tasks)
+
+    run(scenario)
+
+
+def test_a_body_that_nobody_waits_for_is_not_waited_for_for_ever() -> None:
+    async def scenario(connection: Connection) -> None:
+        request = f"{POST}Content-Length: 999999999\r\n\r\n{{"
+        assert (await connection.answer(request))[0].split()[1] == "413"
+        await checked_after(connection, 131)
+
+        assert await connection.is_closed()
+
+    run(scenario)
+
+
+def test_a_client_that_is_still_sending_gets_the_answer_and_no_reset() -> None:
+    async def scenario(connection: Connection) -> None:
+        body = b"x" * 8_000_000
+        head = f"{POST}Connection: close\r\nContent-Length: {len(body)}\r\n\r\n"
+        connection.writer.write(head.encode())
+        for start in range(0, len(body), 100_000):
+            connection.writer.write(body[start : start + 100_000])
+            await asyncio.sleep(0)
+        await connection.writer.drain()
+
+        line, headers, _ = await connection.answer()
+
+        assert line.split()[1] == "413"
+        assert headers["connection"] == "close"
+        assert await connection.is_closed()
+
+    run(scenario)
+
+
+def test_nothing_is_answered_after_the_last_answer() -> None:
+    async def scenario(connection: Connection) -> None:
+        body = "x" * 5_000_000
+        closing = f"{POST}Connection: close\r\nContent-Length: {len(body)}\r\n\r\n"
+        connection.writer.write((closing + body + PLAIN).encode())
+        assert (await connection.answer())[0].split()[1] == "413"
+
+        assert await connection.is_closed()
+
+    run(scenario)
+
+
+def test_a_reader_that_takes_nothing_is_dropped() -> None:
+    async def scenario(connection: Connection) -> None:
+        connection.reader._limit = 0  # type: ignore[attr-defined]
+        connection.writer.write(PLAIN.replace(NPY, ENDLESS).encode())
+        protocol = await connection.protocol()
+        await until(lambda: protocol.transport.get_write_buffer_size() > 0)
+        await asyncio.sleep(0.5)
+        await checked_after(connection, 0)
+        await checked_after(connection, 59)
+        assert not protocol.transport.is_closing()
+
+        await checked_after(connection, 61)
+
+        assert protocol.transport.is_closing()
+        async with asyncio.timeout(10):
+            await asyncio.gather(*connection.state.tasks)
+
+    run(scenario)
+
+
+def test_beyond_their_number_connections_get_probes_answered_and_nothing_else() -> None:
+    async def scenario(connection: Connection) -> None:
+        await connection.answer(PLAIN)
+        another = await connection.other()
+        line, headers, body = await another.answer(LIVE)
+        assert (line, body) == ("HTTP/1.1 200 OK", b'{"status":"ok"}')
+        assert headers["connection"] == "close"
+        assert await another.is_closed()
+        detail = await refused(await connection.other(), PLAIN, 503, "overloaded")
+        assert "POSREF_MAX_CONNECTIONS" in detail
+
+        assert (await connection.answer(PLAIN))[0] == "HTTP/1.1 200 OK"
+
+    run(scenario, max_connections=1)
+
+
+def test_far_beyond_their_number_connections_are_closed_at_once() -> None:
+    async def scenario(connection: Connection) -> None:
+        await connection.protocol()
+        others = [await connection.other() for _ in range(257)]
+
+        assert await others[-1].is_closed()
+        assert (await others[0].answer(LIVE))[0] == "HTTP/1.1 200 OK"
+        for other in others:
+            other.writer.close()
+
+    run(scenario, max_connections=1)
+
+
+def test_garbage_after_a_request_never_gets_into_its_answer() -> None:
+    async def scenario(connection: Connection) -> None:
+        connection.writer.write(PLAIN.replace(NPY, ENDLESS).encode())
+        await connection.reader.readuntil(b"\r\n\r\n")
+        connection.writer.write(b"GARBAGE\r\n\r\n")
+
+        received = await asyncio.wait_for(connection.reader.read(), 30)
+
+        assert b"HTTP/1.1" not in received
+        async with asyncio.timeout(10):
+            await asyncio.gather(*connection.state.tasks)
+
+    run(scenario)
+
+
+def test_a_refusal_is_counted() -> None:
+    async def scenario(connection: Connection) -> None:
+        await refused(connection, "GARBAGE\r\n\r\n", 400, "malformed-request")
+
+        counted = connection.delivery.metrics.exposition(None)[0].decode()
+
+        assert 'status="400"' in counted
+
+    run(scenario)
+
+
+def test_a_reader_that_takes_nothing_of_its_last_answer_is_dropped() -> None:
+    async def scenario(connection: Connection) -> None:
+        connection.reader._limit = 0  # type: ignore[attr-defined]
+        whole = PLAIN.replace(NPY, "/encoding.npy?seq_len=1000&d_model=512")
+        connection.writer.write(whole.replace("Host", "Connection: close\r\nHost").encode())
+        protocol = await connection.protocol()
+        await until(protocol.transport.is_closing)
+        await asyncio.sleep(0.5)
+        await checked_after(connection, 0)
+        assert connection.state.connections
+
+        await checked_after(connection, 61)
+
+        await until(lambda: not connection.state.connections)
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("rest", ["GET /livez HT", f"{POST}Content-Length: 9\r\n\r\n1"])
+def test_who_waits_for_an_answer_need_not_send_the_next_request_meanwhile(rest: str) -> None:
+    async def scenario(connection: Connection) -> None:
+        connection.writer.write((PLAIN.replace(NPY, ENDLESS) + LIVE + rest).encode())
+        protocol = await connection.protocol()
+        await until(lambda: len(protocol.pipeline) > 0)
+
+        await checked_after(connection, 3600)
+
+        assert not protocol.transport.is_closing()
+
+    run(scenario)
+
+
+def test_garbage_behind_waiting_requests_stops_the_one_that_runs(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scenario(connection: Connection) -> None:
+        connection.writer.write((PLAIN.replace(NPY, ENDLESS) + LIVE).encode())
+        await connection.reader.readuntil(b"\r\n\r\n")
+        protocol = await connection.protocol()
+        protocol.data_received(b"GARBAGE\r\n\r\n")
+
+        assert b"HTTP/1.1" not in await asyncio.wait_for(connection.reader.read(), 30)
+        async with asyncio.timeout(10):
+            await asyncio.gather(*connection.state.tasks)
+
+    run(scenario)
+
+    assert "Exception in ASGI application" not in caplog.text
+
+
+def test_trailers_are_no_headers_and_have_their_limit() -> None:
+    async def scenario(connection: Connection) -> None:
+        chunked = f"{POST}Transfer-Encoding: chunked\r\n\r\n1\r\n{{\r\n0\r\n"
+        connection.writer.write(chunked.encode())
+        protocol = await connection.protocol()
+        await until(lambda: protocol.cycle is not None)
+        headers = list(protocol.cycle.scope["headers"])
+        for _ in range(3):
+            connection.writer.write(b"a: b\r\n" * 150)
+            await asyncio.sleep(0.05)
+        await refused(connection, "", 431, "headers-too-large")
+
+        assert protocol.cycle.scope["headers"] == headers
+
+    run(scenario, max_head_bytes=1024, max_url_bytes=1024)
+
+
+def test_a_request_that_has_an_answer_gets_no_other() -> None:
+    async def scenario(connection: Connection) -> None:
+        chunked = POST.replace("json", "pdf") + "Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n"
+        assert (await connection.answer(chunked))[0].split()[1] == "415"
+        connection.writer.write(b"GARBAGE\r\n\r\n")
+
+        assert await connection.is_closed()
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("error", "name"),
+    [
+        (refusals.url_too_long(1234), "POSREF_MAX_URL_BYTES"),
+        (refusals.head_too_long(1234), "POSREF_MAX_HEAD_BYTES"),
+        (refusals.head_too_slow(1234), "POSREF_HEADER_SECONDS"),
+        (refusals.body_too_slow(1234), "POSREF_BODY_SECONDS"),
+        (refusals.too_many_connections(1234), "POSREF_MAX_CONNECTIONS"),
+    ],
+)
+def test_a_refusal_names_its_limit_and_the_setting(error: PosrefError, name: str) -> None:
+    assert "1234" in error.detail
+    assert name in error.detail
+    assert name.removeprefix("POSREF_").lower() in Settings.model_fields
+
+
+def test_an_answer_is_spelled_with_its_length_and_is_the_last() -> None:
+    answer = refusal(NotReady("about to end"))
+
+    head, _, body = spelled(answer, [(b"date", b"today")]).partition(b"\r\n\r\n")
+
+    status, *lines = head.decode().split("\r\n")
+    assert status.startswith("HTTP/1.1 503 ")
+    assert lines[0] == "date: today"
+    assert lines[-1] == "connection: close"
+    assert f"content-length: {len(body)}" in lines
+    assert body == answer.payload
+
+
+# Longer than any system takes at once.
+LONG = bytes(range(256)) * 2**16
+
+Scenario = Callable[[FreeingTransport, socket.socket], Awaitable[None]]
+
+
+def transport_run(scenario: Scenario) -> None:
+    """Run with a tuned transport and the other end of its connection, which nobody reads."""
+
+    async def whole() -> None:
+        loop = asyncio.get_running_loop()
+        listener = socket.create_server(("127.0.0.1", 0))
+        far = socket.create_connection(listener.getsockname())
+        near, _ = listener.accept()
+        near.setblocking(False)
+        transport, _ = await loop.connect_accepted_socket(asyncio.Protocol, near)
+        try:
+            await scenario(tuned(transport, lambda: False), far)
+        finally:
+            transport.abort()
+            for opened in (far, listener):
+                opened.close()
+
+    asyncio.run(whole())
+
+
+def read(far: socket.socket, count: int) -> bytes:
+    received = bytearray()
+    while len(received) < count:
+        received += far.recv(2**20)
+    return bytes(received)
+
+
+def test_what_the_system_does_not_take_at_once_comes_after_it() -> None:
+    async def scenario(transport: FreeingTransport, far: socket.socket) -> None:
+        transport.write(LONG)
+
+        assert 0 < transport.get_write_buffer_size() < len(LONG)
+        assert await asyncio.to_thread(read, far, len(LONG)) == LONG
+
+    transport_run(scenario)
+
+
+def test_a_long_block_does_not_pass_what_waits() -> None:
+    async def scenario(transport: FreeingTransport, far: socket.socket) -> None:
+        transport.write(LONG)
+        taken_bytes = len(LONG) - transport.get_write_buffer_size()
+        # Now the system would take more at once, while the loop has not run to send what waits.
+        received = read(far, taken_bytes)
+        transport.write(LONG[::-1])
+
+        rest = await asyncio.to_thread(read, far, 2 * len(LONG) - len(received))
+        assert received + rest == LONG + LONG[::-1]
+
+    transport_run(scenario)
+
+
+@pytest.mark.parametrize("data", [b"short", LONG])
+def test_nothing_is_written_once_it_closes(data: bytes) -> None:
+    async def scenario(transport: FreeingTransport, far: socket.socket) -> None:
+        transport.close()
+        transport.write(data)
+
+        await asyncio.sleep(0)
+        assert await asyncio.to_thread(far.recv, 1) == b""
+
+    transport_run(scenario)
+
+
+def test_a_client_that_has_gone_is_the_transports_to_find() -> None:
+    async def scenario(transport: FreeingTransport, far: socket.socket) -> None:
+        far.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        far.close()
+        while not transport.is_closing():
+            transport.write(LONG)
+            await asyncio.sleep(0.01)
+
+    transport_run(scenario)
+
+
+class Encrypted(asyncio.Transport):
+    def __init__(self, connection: socket.socket) -> None:
+        super().__init__({"socket": connection, "sslcontext": create_default_context()})
+
+
+def test_an_encrypted_connection_is_never_written_to_past_its_transport() -> None:
+    with socket.socket() as connection:
+        transport = Encrypted(connection)
+
+        assert tuned(transport, lambda: False) is transport
