@@ -11,7 +11,6 @@ from hashlib import sha256
 
 from starlette.types import Scope
 
-from service import TABLE_REVISION
 from service.delivery.negotiation import list_header
 from service.errors import PreconditionFailed, RangeNotSatisfiable, shortened
 from service.formats.format import Format
@@ -98,7 +97,7 @@ def entity_tag(document: Document, form: Format, variant: str = "") -> str:
     arrays = [[name, table.shape, table.dtype.name] for name, table in document.arrays.items()]
     described = ", ".join(
         [
-            json.dumps([document.kind, TABLE_REVISION[document.kind]])[1:-1],
+            json.dumps([document.kind, document.revision])[1:-1],
             _dumped(document.parameters),
             json.dumps([arrays, form.extension, form.version, *([variant] if variant else ())])[1:],
         ]

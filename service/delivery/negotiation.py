@@ -14,7 +14,6 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.types import Scope
 
-from service import TABLE_REVISION
 from service.delivery.parameters import nearest
 from service.errors import Fault, NotAcceptable, NotFound, UnsupportedByFormat, shortened
 from service.formats import FORMATS
@@ -227,7 +226,7 @@ def raw(headers: Mapping[str, str]) -> RawHeaders:
 
 def array_headers(document: Document) -> dict[str, str]:
     """Say what the arrays are; several that differ are said in the body only."""
-    headers = {"Table-Revision": str(TABLE_REVISION[document.kind])}
+    headers = {"Table-Revision": str(document.revision)}
     if document.shape is not None:
         headers["Array-Shape"] = ", ".join(map(str, document.shape))
     if document.dtype is not None:

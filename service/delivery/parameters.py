@@ -7,12 +7,13 @@ import re
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from itertools import chain
-from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin
+from typing import Any, TypeVar
 from urllib.parse import unquote_to_bytes
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from service.encodings.fields import Parameters, choices
 from service.errors import Fault, InvalidParameters, shortened
 
 _MAX_NAME_LENGTH = 64
@@ -133,28 +134,6 @@ def likest(name: str, known: Iterable[str], count: int) -> list[str]:
     return get_close_matches(name[:_MAX_NAME_LENGTH].lower(), list(known), count, cutoff=0.0)
 
 
-class Parameters(BaseModel):
-    """Base of every set of parameters: nothing unknown, nothing changed after it is read."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    related: ClassVar[Mapping[str, type["Parameters"]]] = {}
-    """What is asked for here although it is at another path."""
-
-    def chosen_part(self) -> str | None:
-        """Name the one array that is wanted of several; None for all there are."""
-        return None
-
-    def removable_axes(self) -> Mapping[str, str]:
-        """Say how to ask for the table without an axis, by the name of the axis."""
-        return {}
-
-    @classmethod
-    def meant(cls, name: str, values: Mapping[str, Any]) -> str | None:  # noqa: ARG003
-        """Say what an unknown parameter may be about, from all that is given; None if it is not."""
-        return None
-
-
 class NoParameters(Parameters):
     """For what takes none."""
 
@@ -221,14 +200,6 @@ def _fault(model: type[Parameters], values: Mapping[str, Any], detail: ErrorDeta
     if detail["type"] == "extra_forbidden":
         return Fault(shortened(name), value, _unknown(model, name, values))
     return Fault(name, value, f"{name} {_rule(detail)}{_found(model, name, values[name])}")
-
-
-def choices(model: type[Parameters], name: str) -> tuple[str, ...]:
-    """List the words that a parameter may be, if it may only be some; none if it is not there."""
-    field = model.model_fields.get(name)
-    if field is None or get_origin(field.annotation) is not Literal:
-        return ()
-    return get_args(field.annotation)
 
 
 def _unknown(model: type[Parameters], name: str, values: Mapping[str, Any]) -> str:

@@ -7,35 +7,30 @@ Reports: answers about a JSON object that is sent, as JSON.
 Examinations: what is said about arrays that are sent, as JSON.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-import numpy as np
 import orjson
-from pydantic import Field
 
 from service.delivery.negotiation import raw
-from service.delivery.parameters import Parameters, similar
+from service.delivery.parameters import similar
 from service.delivery.responses import Answer
-from service.errors import Fault, InvalidBody, InvalidParameters, shortened
+from service.encodings.family import (
+    Choice,
+    ComposedFamily,
+    InputArray,
+    TableFamily,
+    TransformFamily,
+    selected,
+)
+from service.encodings.fields import Parameters
+from service.errors import Fault, InvalidBody, shortened
 from service.formats.format import Input
 from service.formats.json_text import JSON
-from service.grammar import Integer
-from service.numerics.dtypes import COMPLEX_DTYPES, INT64, widened
+from service.numerics.dtypes import COMPLEX_DTYPES, INT64
 from service.numerics.tables import FREQUENCY_WORK, Document, StoredTable, size
-
-
-class ArrayParameters(Parameters):
-    """Parameters of every resource whose answer is arrays."""
-
-    revision: Integer | None = Field(
-        default=None,
-        ge=1,
-        description="The revision of this kind of table that is expected; makes the URL immutable.",
-        examples=[1],
-    )
 
 
 @dataclass(frozen=True)
@@ -54,28 +49,13 @@ class Resource:
     path: str
     operation: str
     summary: str
-    parameters: type[ArrayParameters]
+    parameters: type[Any]
     document: Callable[[Any], Document]
     example: str
 
-    def resolve(self, parameters: ArrayParameters) -> Document:
+    def resolve(self, parameters: Any) -> Document:
         """Make the document of parameters, or the one part of it that they ask for."""
-        return chosen(self.document(parameters), parameters)
-
-
-def chosen(document: Document, parameters: Parameters) -> Document:
-    """Give a document, or the one part of it that parameters ask for, with the ways around it."""
-    document = replace(document, removable=parameters.removable_axes())
-    part = parameters.chosen_part()
-    if part is None:
-        return document
-    if not document.has_parts:
-        rule = "part picks one array of several, and here there is only one"
-        raise InvalidParameters(Fault("part", part, rule))
-    if part not in document.arrays:
-        rule = f"there is no {part} here: part is one of {', '.join(document.arrays)}"
-        raise InvalidParameters(Fault("part", part, rule))
-    return document.part(part)
+        return selected(self.document(parameters), parameters)
 
 
 @dataclass(frozen=True)
@@ -145,91 +125,8 @@ def _vectors(array: StoredTable) -> StoredTable:
     return array
 
 
-# Below it every integer is a float64; what has become one from there on may be another's nearest.
-_EXACT_LIMIT = 2.0**53
-
 # What is spelled less alike than this may as well be another array.
 _NEAR = 0.85
-
-
-@dataclass(frozen=True)
-class InputArray:
-    """An array that is sent.
-
-    Attributes:
-        name: the tensor in a safetensors file, the field of a JSON object.
-        description: what it is, and its axes.
-        ranks: how many axes it may have.
-        example: nested lists.
-        is_integer: whether it holds integers, which arrive as int64.
-        is_required: whether there is nothing without it.
-        aliases: names that others have for it, which are understood and not taken.
-    """
-
-    name: str
-    description: str
-    ranks: tuple[int, ...]
-    example: Any
-    is_integer: bool = False
-    is_required: bool = True
-    aliases: tuple[str, ...] = ()
-
-    def taken(self, table: StoredTable) -> StoredTable:
-        """Give the array as what it is to be; raises InvalidBody."""
-        if len(table.shape) not in self.ranks:
-            ranks = " or ".join(map(str, self.ranks))
-            raise self._invalid(f"has {len(table.shape)} axes, and must have {ranks}")
-        if table.dtype in COMPLEX_DTYPES:
-            raise self._invalid("holds complex numbers, and must hold real ones")
-        if not self.is_integer:
-            if table.dtype is INT64:
-                raise self._invalid(
-                    "holds integers or booleans, and must hold floating-point numbers"
-                )
-            return table
-        return table if table.dtype is INT64 else self._whole(table)
-
-    def _whole(self, table: StoredTable) -> StoredTable:
-        """Read real numbers that are integers: JSON has but one type of number."""
-        values = widened(table.elements, table.dtype)
-        if not (np.abs(values) < _EXACT_LIMIT).all() or (values != np.trunc(values)).any():
-            raise self._invalid("must hold integers, from 2^53 on as int64")
-        return StoredTable(values.astype(np.int64), INT64)
-
-    def _invalid(self, rule: str) -> InvalidBody:
-        return InvalidBody(f"{self.name} {rule}: it is {self.description}", f"/{self.name}")
-
-
-@dataclass(frozen=True)
-class Choice:
-    """A parameter that says what an array is that comes without a name.
-
-    Attributes:
-        parameter: its name.
-        names: the array, by its value.
-    """
-
-    parameter: str
-    names: Mapping[str, str]
-
-    def name(self, parameters: Parameters) -> str | None:
-        """Name the array that is said, if one is."""
-        said = getattr(parameters, self.parameter)
-        return None if said is None else self.names[said]
-
-    def missing(self) -> InvalidParameters:
-        """Make the error of an array of which nothing says what it is."""
-        ways = " or ".join(f"{self.parameter}={said} ({self.names[said]})" for said in self.names)
-        rule = f"an array without a name needs {ways}; safetensors and JSON name it"
-        return InvalidParameters(Fault(self.parameter, None, rule))
-
-    def check(self, parameters: Parameters, sent: Iterable[str]) -> None:
-        """Refuse a choice of another array than that which was sent under its name."""
-        name = self.name(parameters)
-        if name not in {None, *sent}:
-            said = getattr(parameters, self.parameter)
-            rule = f"{self.parameter}={said} goes with {name}, and that is not sent"
-            raise InvalidParameters(Fault(self.parameter, said, rule))
 
 
 @dataclass(frozen=True)
@@ -285,11 +182,11 @@ class Composition:
         """Make the document of the arrays of a body that was checked."""
         arrays = self._named(parameters, content)
         taken = {
-            known.name: known.taken(arrays[known.name])
+            known.name: known.checked(arrays[known.name])
             for known in self.inputs
             if known.name in arrays
         }
-        return chosen(self.document(parameters, taken), parameters)
+        return selected(self.document(parameters, taken), parameters)
 
     def _is_only_one(self, content: Input) -> bool:
         """Tell whether there can be but one array, and there is one, whatever its name."""
@@ -415,3 +312,37 @@ class Examination:
     def copied_bytes(self, arrays: Mapping[str, StoredTable]) -> int:
         """Count the memory that it takes to examine arrays, beside their own."""
         return self.copies * _COPY_BYTES * sum(map(size, arrays.values()))
+
+
+def resource_of(family: type[TableFamily]) -> Resource:
+    """Return the resource of a family."""
+    return Resource(
+        family.path, family.operation, family.summary, family, family.document, family.example
+    )
+
+
+def composition_of(family: type[ComposedFamily]) -> Composition:
+    """Return the composition of a family."""
+    return Composition(
+        family.path,
+        family.operation,
+        family.summary,
+        family,
+        family.inputs,
+        family.document,
+        family.example,
+        family.choice,
+    )
+
+
+def transform_of(family: type[TransformFamily]) -> Transform:
+    """Return the transform of a family."""
+    return Transform(
+        family.path,
+        family.operation,
+        family.summary,
+        family,
+        family.kind(),
+        family.apply,
+        family.example,
+    )

@@ -17,7 +17,6 @@ from http import HTTPStatus
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from service import TABLE_REVISION
 from service.delivery.cache import Built, Derive, DerivedBody, checksum_line, gzipped
 from service.delivery.conditional import Asked, Span, entity_tag, weak
 from service.delivery.negotiation import (
@@ -158,7 +157,7 @@ class Representation:
 
 def represent(document: Document, wanted: Wanted) -> Representation:
     """Choose how a document is sent; raises PosrefError where there is no way."""
-    check_revision(document.kind, wanted.revision)
+    check_revision(document, wanted.revision)
     form = choose_format(document, wanted.extension, wanted.accept, wanted.default)
     file = form.body(document)
     check_countable(document, file)
@@ -180,9 +179,9 @@ def check_countable(document: Document, body: Body) -> None:
         raise InvalidParameters(Fault(None, None, rule))
 
 
-def check_revision(kind: str, revision: int | None) -> None:
+def check_revision(document: Document, revision: int | None) -> None:
     """Refuse a revision other than the current one of a kind of table."""
-    current = TABLE_REVISION[kind]
+    kind, current = document.kind, document.revision
     if revision is None or revision == current:
         return
     if 1 <= revision < current:

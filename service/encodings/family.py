@@ -1,238 +1,256 @@
-"""Parameters that several resources share."""
+"""The base classes of families: what a kind of table declares, and what follows from it.
 
-from typing import Annotated, Literal, TypeAlias, TypeVar
+A family is one class. Its fields are the query parameters and the attributes of the formula; its
+docstring has the sections Formula, Source, Bound and Trap. Routes, operationIds, parsing,
+canonical parameters, OpenAPI, documentation and contract tests follow from ``Family.registered``.
+"""
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from inspect import get_annotations
+from typing import Any, ClassVar
 
-from service import grammar
-from service.delivery.parameters import Parameters
-from service.delivery.resources import ArrayParameters
-from service.errors import Fault, InvalidBody, InvalidParameters, shortened
+import numpy as np
+from pydantic import Field
+
+from service.encodings.fields import Parameters
+from service.errors import Fault, InvalidBody, InvalidParameters
 from service.grammar import Integer
-from service.numerics.dtypes import MAX_BASE, MAX_CHANNELS
-from service.numerics.phase import MAX_POSITION
-from service.numerics.positions import Positions
-from service.numerics.real_positions import AnyPositions
+from service.numerics.dtypes import COMPLEX_DTYPES, INDEX_DTYPES, INT64, REAL_DTYPES, DType, widened
+from service.numerics.tables import Document, ParameterValue, StoredTable, Table
 
-_REAL = r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?"
-_RANGE = r"-?[0-9]+(:-?[0-9]+){0,2}"
-
-Reals = Annotated[
-    tuple[float, ...],
-    BeforeValidator(grammar.reals),
-    WithJsonSchema(
-        {
-            "type": ["string", "array"],
-            "pattern": f"^{_REAL}(,{_REAL})*$",
-            "items": {"type": "number"},
-            "minItems": 1,
-        }
-    ),
-]
-Integers = Annotated[
-    tuple[int, ...],
-    BeforeValidator(grammar.integers),
-    WithJsonSchema(
-        {
-            "type": ["string", "array"],
-            "pattern": r"^-?[0-9]+(,-?[0-9]+)*$",
-            "items": {"type": "integer"},
-            "minItems": 1,
-        }
-    ),
-]
-PositionList = Annotated[
-    Positions,
-    BeforeValidator(grammar.positions),
-    WithJsonSchema(
-        {
-            "type": ["string", "integer", "array"],
-            "pattern": f"^{_RANGE}(,{_RANGE})*$",
-            "items": {"type": ["integer", "string"], "pattern": f"^{_RANGE}$"},
-            "minItems": 1,
-        }
-    ),
-]
-RealPositionList = Annotated[
-    AnyPositions,
-    BeforeValidator(grammar.real_positions),
-    WithJsonSchema(
-        {
-            "type": ["string", "number", "array"],
-            "pattern": f"^({_RANGE}(,{_RANGE})*|{_REAL}(,{_REAL})*)$",
-            "items": {"type": ["number", "string"], "pattern": f"^({_RANGE}|{_REAL})$"},
-            "minItems": 1,
-        }
-    ),
-]
-RealDType: TypeAlias = Literal["float32", "float64", "float16", "bfloat16"]
-IndexDType: TypeAlias = Literal["int32", "int64"]
-AbsoluteLayout: TypeAlias = Literal["interleaved", "concatenated"]
-
-Listed = TypeVar("Listed", Positions, AnyPositions)
+# Up to here every integer is a float64; a larger float64 may be the rounding of another integer.
+_EXACT_LIMIT = 2.0**53
 
 
-def impossible(parameter: str, value: object, rule: str) -> InvalidParameters:
-    """Make the error of a parameter that does not go with the others."""
-    sent = None if value is None else shortened(grammar.spelled(value))
-    return InvalidParameters(Fault(parameter, sent, rule))
+@dataclass(frozen=True)
+class InputArray:
+    """An array that a request sends.
+
+    Attributes:
+        name: the tensor in a safetensors file, the key in a JSON object.
+        description: what it is, and its axes.
+        ranks: the numbers of axes it may have.
+        example: nested lists.
+        is_integer: whether its elements are integers; they are read as int64.
+        is_required: whether the request is refused without it.
+        aliases: names of the same array in other libraries; the refusal of one names this array.
+    """
+
+    name: str
+    description: str
+    ranks: tuple[int, ...]
+    example: Any
+    is_integer: bool = False
+    is_required: bool = True
+    aliases: tuple[str, ...] = ()
+
+    def checked(self, table: StoredTable) -> StoredTable:
+        """Return the array with its expected rank and element type; raises InvalidBody."""
+        if len(table.shape) not in self.ranks:
+            ranks = " or ".join(map(str, self.ranks))
+            raise self._invalid(f"has {len(table.shape)} axes, and must have {ranks}")
+        if table.dtype in COMPLEX_DTYPES:
+            raise self._invalid("holds complex numbers, and must hold real ones")
+        if not self.is_integer:
+            if table.dtype is INT64:
+                raise self._invalid(
+                    "holds integers or booleans, and must hold floating-point numbers"
+                )
+            return table
+        return table if table.dtype is INT64 else self._as_integers(table)
+
+    def _as_integers(self, table: StoredTable) -> StoredTable:
+        """Convert reals that hold integers: JSON has one type of number."""
+        values = widened(table.elements, table.dtype)
+        if not (np.abs(values) < _EXACT_LIMIT).all() or (values != np.trunc(values)).any():
+            raise self._invalid("must hold integers, from 2^53 on as int64")
+        return StoredTable(values.astype(np.int64), INT64)
+
+    def _invalid(self, rule: str) -> InvalidBody:
+        return InvalidBody(f"{self.name} {rule}: it is {self.description}", f"/{self.name}")
 
 
-class FirstParameters(Parameters):
-    """Where the first row is."""
+@dataclass(frozen=True)
+class Choice:
+    """A parameter that names the array of a body that has no names (``.npy``).
 
-    start: Integer | None = Field(
-        default=None,
-        ge=-MAX_POSITION,
-        le=MAX_POSITION,
-        description="Position of the first row; 0 unless given.",
-        examples=[0],
-    )
+    Attributes:
+        parameter: the name of the parameter.
+        names: the name of the array, by the value of the parameter.
+    """
 
+    parameter: str
+    names: Mapping[str, str]
 
-class StartParameters(FirstParameters):
-    """Where rows are: an array's own length from start on, or exactly these positions."""
+    def name(self, parameters: Parameters) -> str | None:
+        """Return the name of the array, or None where the parameter is not given."""
+        value = getattr(parameters, self.parameter)
+        return None if value is None else self.names[value]
 
-    positions: PositionList | None = Field(
-        default=None,
-        description="Position of each row, integers and half-open ranges, in place of "
-        "seq_len and start.",
-        examples=["0,5,9:20:2"],
-    )
+    def missing(self) -> InvalidParameters:
+        """Return the error of a body without names where the parameter is not given."""
+        named = self.names.items()
+        ways = " or ".join(f"{self.parameter}={value} ({name})" for value, name in named)
+        rule = f"an array without a name needs {ways}; safetensors and JSON name it"
+        return InvalidParameters(Fault(self.parameter, None, rule))
 
-    def positions_of(self, rows: int) -> Positions:
-        """Give the positions of the rows of an array."""
-        if self.positions is None:
-            return contiguous(self.start or 0, rows)
-        if self.start is not None:
-            raise impossible("start", self.start, "start does not go with positions")
-        if self.positions.count != rows:
-            raise InvalidBody(
-                f"positions names {self.positions.count} rows, and the array has {rows}"
-            )
-        return self.positions
+    def check(self, parameters: Parameters, sent: Iterable[str]) -> None:
+        """Refuse a parameter that names an array other than those that were sent."""
+        name = self.name(parameters)
+        if name not in {None, *sent}:
+            value = getattr(parameters, self.parameter)
+            rule = f"{self.parameter}={value} goes with {name}, and that is not sent"
+            raise InvalidParameters(Fault(self.parameter, value, rule))
 
 
-class LengthParameters(ArrayParameters, FirstParameters):
-    """How many positions a table is for, and from where on."""
-
-    seq_len: Integer | None = Field(
-        default=None,
-        ge=1,
-        le=2**63 - 1,
-        description="Number of positions; required unless positions is given.",
-        examples=[50],
-    )
-
-    def _resolved(self, listed: Listed | None, default_seq_len: int | None) -> Positions | Listed:
-        """Give the positions; raises InvalidParameters unless they are said in just one way."""
-        seq_len = self.seq_len or default_seq_len
-        if listed is None and seq_len is None:
-            rule = "seq_len is required, unless positions is given"
-            raise impossible("seq_len", None, rule)
-        if listed is None:
-            return contiguous(self.start or 0, seq_len or 0)
-        beside = {"seq_len": self.seq_len, "start": self.start}
-        faults = [
-            Fault(name, str(value), f"{name} does not go with positions")
-            for name, value in beside.items()
-            if value is not None
-        ]
-        if faults:
-            raise InvalidParameters(*faults)
-        return listed
+_DTYPES = {**REAL_DTYPES, **INDEX_DTYPES}
 
 
-class PositionParameters(LengthParameters, StartParameters):
-    """Which positions a table is for: seq_len of them from start on, or exactly these."""
+class Family(Parameters):
+    """A kind of table, registered under its path.
 
-    def resolved_positions(self, default_seq_len: int | None = None) -> Positions:
-        """Give the positions; raises InvalidParameters unless they are said in just one way.
+    Attributes:
+        path: the path of its URL, without an extension.
+        operation: the stem of its operationIds (``get`` + operation, ``post`` + operation).
+        summary: one line for the API's documentation.
+        example: a query that works.
+        revision_of_bytes: moves when, and only when, a byte of a table of this kind changes.
+    """
 
-        Args:
-            default_seq_len: how many there are where nothing says it.
+    registered: ClassVar[list[type["Family"]]] = []
+
+    path: ClassVar[str]
+    operation: ClassVar[str]
+    summary: ClassVar[str]
+    example: ClassVar[str]
+    revision_of_bytes: ClassVar[int] = 1
+
+    def __init_subclass__(cls, *, path: str | None = None, **options: Any) -> None:
+        """Register a class that names its path; one that does not is a base of others."""
+        super().__init_subclass__(**options)
+        if path is not None:
+            cls.path = path
+            Family.registered.append(cls)
+
+    @classmethod
+    def kind(cls) -> str:
+        """Return the name of this kind of table: the path with hyphens."""
+        return cls.path.strip("/").replace("/", "-")
+
+    def canonical(self) -> dict[str, ParameterValue]:
+        """Return the parameters that fix the numbers, defaults included, in a fixed order.
+
+        These are the fields that families declare, in the order of declaration, without those
+        that are None; fields of mixins (positions, queries and keys, heads) and ``dtype`` are not
+        among them. Override it where that is not all.
         """
-        return self._resolved(self.positions, default_seq_len)
+        names = [
+            name
+            for base in reversed(type(self).__mro__)
+            if issubclass(base, Family) and base not in _BASES
+            for name in get_annotations(base)
+            if name in type(self).model_fields and name != "dtype"
+        ]
+        values = {name: getattr(self, name) for name in names}
+        return {name: value for name, value in values.items() if value is not None}
+
+    @classmethod
+    def describe(
+        cls, arrays: Mapping[str, Table], parameters: Mapping[str, ParameterValue], **options: Any
+    ) -> Document:
+        """Return the document of tables of this kind; options are further fields of Document."""
+        return Document(cls.kind(), parameters, arrays, revision=cls.revision_of_bytes, **options)
 
 
-class RealPositionParameters(LengthParameters):
-    """Which positions a table is for, fractions among them."""
+class TableFamily(Family):
+    """A kind of table that its parameters describe in full; served by GET.
 
-    positions: RealPositionList | None = Field(
+    Attributes:
+        array: the name of the array in the answer.
+    """
+
+    array: ClassVar[str]
+
+    revision: Integer | None = Field(
         default=None,
-        description="Position of each row, integers and half-open ranges, or numbers of which "
-        "some are fractions, in place of seq_len and start.",
-        examples=["0,5,9:20:2"],
-    )
-
-    def resolved_positions(self) -> AnyPositions:
-        """Give the positions; raises InvalidParameters unless they are said in just one way."""
-        return self._resolved(self.positions, None)
-
-
-def contiguous(start: int, count: int, name: str = "start") -> Positions:
-    """Make positions that follow each other; an error names the parameter that is their start."""
-    if start + count - 1 > MAX_POSITION:
-        rule = f"the last position, {start + count - 1}, lies beyond 2^62"
-        raise impossible(name, start, rule)
-    return Positions.contiguous(start, count)
-
-
-def d_model_field(*, even: bool = False) -> int:
-    """Make the field of an encoding's number of channels."""
-    field: int = Field(
-        ge=2 if even else 1,
-        le=MAX_CHANNELS,
-        multiple_of=2 if even else None,
-        description="Number of channels" + (", even." if even else "."),
-        examples=[512],
-    )
-    return field
-
-
-def base_field() -> float:
-    """Make the field of the base of a geometric series of frequencies."""
-    field: float = Field(
-        default=10000.0,
         ge=1,
-        le=MAX_BASE,
-        description="Base n of the frequencies n^(-2i/d_model).",
-        examples=[10000],
+        description="The revision of this kind of table that is expected; makes the URL immutable.",
+        examples=[1],
     )
-    return field
+
+    @property
+    def element_type(self) -> DType:
+        """The element type that ``dtype`` names."""
+        name: str = getattr(self, "dtype")  # noqa: B009
+        return _DTYPES[name]
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """What each axis counts; empty for positions by channels, which needs no name."""
+        return ()
+
+    def table(self) -> Table:
+        """Return the table; raises InvalidParameters for an impossible combination."""
+        raise NotImplementedError
+
+    def document(self) -> Document:
+        """Return the table with everything that fixes its numbers; nothing is computed yet."""
+        axes = self.axes
+        return self.describe(
+            {self.array: self.table()}, self.canonical(), axes=axes, states_axes=bool(axes)
+        )
+
+    def resolve(self) -> Document:
+        """Return the document, or the one part of it that the parameters ask for."""
+        return selected(self.document(), self)
 
 
-def dtype_field() -> RealDType:
-    """Make the field of a real element type."""
-    field: RealDType = Field(
-        default="float32",
-        description="Type of the elements; each is the exact value rounded once.",
-        examples=["float32"],
-    )
-    return field
+class ComposedFamily(Family):
+    """A kind of table that is made of arrays that are sent, each with a role of its own.
+
+    Attributes:
+        inputs: the arrays.
+        choice: the parameter that names an array sent without a name, where there are several.
+    """
+
+    inputs: ClassVar[tuple[InputArray, ...]]
+    choice: ClassVar[Choice | None] = None
+
+    def document(self, arrays: Mapping[str, StoredTable]) -> Document:
+        """Return the tables made of arrays; raises InvalidParameters or InvalidBody."""
+        raise NotImplementedError
+
+    def resolve(self, arrays: Mapping[str, StoredTable]) -> Document:
+        """Return the document, or the one part of it that the parameters ask for."""
+        return selected(self.document(arrays), self)
 
 
-def absolute_layout_field() -> AbsoluteLayout:
-    """Make the field of an encoding's layout."""
-    field: AbsoluteLayout = Field(
-        default="interleaved",
-        description="Sine and cosine in turn, or all sines and then all cosines.",
-        examples=["interleaved"],
-    )
-    return field
+class TransformFamily(Family):
+    """A transformation of every array that is sent, of shape (..., positions, channels)."""
+
+    def apply(self, x: StoredTable) -> tuple[StoredTable, Mapping[str, ParameterValue]]:
+        """Return the transformed array and the canonical parameters of what was done to it.
+
+        Raises:
+            InvalidParameters, InvalidBody: the array does not fit the parameters.
+        """
+        raise NotImplementedError
 
 
-def index_dtype_field() -> IndexDType:
-    """Make the field of an integer element type."""
-    field: IndexDType = Field(
-        default="int32", description="Type of the elements.", examples=["int64"]
-    )
-    return field
+_BASES = frozenset({Family, TableFamily, ComposedFamily, TransformFamily})
 
 
-def num_heads_field() -> int:
-    """Make the field of a number of heads."""
-    field: int = Field(
-        ge=1, le=MAX_CHANNELS, description="Number of attention heads.", examples=[8]
-    )
-    return field
+def selected(document: Document, parameters: Parameters) -> Document:
+    """Return a document, or the one part of it that ``part`` names; raises InvalidParameters."""
+    document = replace(document, removable=parameters.removable_axes())
+    part = parameters.chosen_part()
+    if part is None:
+        return document
+    if not document.has_parts:
+        rule = "part picks one array of several, and here there is only one"
+        raise InvalidParameters(Fault("part", part, rule))
+    if part not in document.arrays:
+        rule = f"there is no {part} here: part is one of {', '.join(document.arrays)}"
+        raise InvalidParameters(Fault("part", part, rule))
+    return document.part(part)

@@ -1,14 +1,27 @@
 """What there is to ask for by a URL, and what arrays and objects are sent to."""
 
 from collections.abc import Mapping
+from importlib import import_module
+from pkgutil import iter_modules
 
-from service.delivery.parameters import choices
-from service.delivery.resources import Composition, Report, Resource, Transform
+from service.delivery.resources import (
+    Composition,
+    Report,
+    Resource,
+    Transform,
+    composition_of,
+    resource_of,
+    transform_of,
+)
+from service.encodings import absolute, grid, rotary
+from service.encodings import relative as relative_package
 from service.encodings.absolute import fourier as encoding_fourier
 from service.encodings.absolute import sinusoidal as encoding
 from service.encodings.absolute import sinusoidal as encoding_curves
 from service.encodings.absolute import timesteps as encoding_timesteps
 from service.encodings.absolute import tokens as encoding_tokens
+from service.encodings.family import ComposedFamily, Family, TableFamily, TransformFamily
+from service.encodings.fields import choices
 from service.encodings.grid import grid_conventions as encoding_grid
 from service.encodings.grid import mask as encoding_mask
 from service.encodings.relative import alibi as relative_alibi
@@ -19,7 +32,6 @@ from service.encodings.relative import buckets as relative_t5
 from service.encodings.relative import fire as relative_fire
 from service.encodings.relative import kerple as relative_kerple
 from service.encodings.relative import operator as relative
-from service.encodings.relative import sandwich as relative_sandwich
 from service.encodings.relative import sines as relative_conformer
 from service.encodings.relative import sines as relative_transformer_xl
 from service.encodings.relative import sines as relative_xlnet
@@ -28,6 +40,13 @@ from service.encodings.relative import windows as relative_swin
 from service.encodings.rotary import axial, rope
 from service.encodings.rotary import rope as permutation
 from service.routes import rope_config
+
+for _package in (absolute, grid, rotary, relative_package):
+    for _module in iter_modules(_package.__path__):
+        import_module(f"{_package.__name__}.{_module.name}")
+
+FAMILIES: tuple[type[Family], ...] = tuple(Family.registered)
+"""Every family, in the order of the packages, of their modules, and of the classes there."""
 
 RESOURCES: tuple[Resource, ...] = (
     encoding.ENCODING,
@@ -49,14 +68,18 @@ RESOURCES: tuple[Resource, ...] = (
     relative_alibi.ALIBI,
     relative_alibi.SLOPES,
     relative_kerple.KERPLE,
-    relative_sandwich.SANDWICH,
     relative_fire.FIRE,
     relative_coordinates.DYNAMIC,
     relative_transformer_xl.TRANSFORMER_XL,
     relative_xlnet.XLNET,
     relative_conformer.CONFORMER,
+    *(resource_of(family) for family in FAMILIES if issubclass(family, TableFamily)),
 )
-TRANSFORMS: tuple[Transform, ...] = (encoding.APPLY, rope.APPLY)
+TRANSFORMS: tuple[Transform, ...] = (
+    encoding.APPLY,
+    rope.APPLY,
+    *(transform_of(family) for family in FAMILIES if issubclass(family, TransformFamily)),
+)
 COMPOSITIONS: tuple[Composition, ...] = (
     encoding_tokens.TOKENS,
     encoding_mask.MASK,
@@ -68,6 +91,7 @@ COMPOSITIONS: tuple[Composition, ...] = (
     relative_transformer_xl.SHIFT,
     encoding_fourier.FOURIER,
     encoding_fourier.BOXES,
+    *(composition_of(family) for family in FAMILIES if issubclass(family, ComposedFamily)),
 )
 REPORTS: tuple[Report, ...] = (rope_config.CONFIG,)
 

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from safetensors import SafetensorError, deserialize
 
-from service import TABLE_REVISION
 from service.errors import InvalidBody, shortened
 from service.formats.format import INTEGER_STORAGES, Input, check_shape, integers
 from service.formats.json_text import dumped
@@ -101,7 +100,7 @@ def _received(name: str, tensor: Mapping[str, Any]) -> StoredTable:
 
 
 def _header(document: Document, tables: list[tuple[str, Table]]) -> bytes:
-    metadata = {"kind": document.kind, "revision": str(TABLE_REVISION[document.kind])}
+    metadata = {"kind": document.kind, "revision": str(document.revision)}
     metadata |= {name: _text(value) for name, value in document.parameters.items()}
     if document.error_bound is not None:
         metadata["error_bound"] = repr(document.error_bound)

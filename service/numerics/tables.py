@@ -316,7 +316,7 @@ class Document:
     """Tables that are served together, described before any number of them is computed.
 
     Attributes:
-        kind: the kind of table, a key of TABLE_REVISION.
+        kind: the kind of table: the path of its family, with hyphens.
         parameters: every parameter that matters for these numbers, in canonical form and order.
             Two documents of a kind with equal parameters are equal to the last bit.
         arrays: the tables by name; most documents have one.
@@ -328,6 +328,7 @@ class Document:
         curves: what is one curve in a picture of the table; a heat map unless given.
         places: what the places along an axis are numbered by, where the parameters do not say.
         removable: how to ask for the table without an axis, by its name.
+        revision: the revision of the bytes of this kind of table.
     """
 
     kind: str
@@ -340,6 +341,7 @@ class Document:
     curves: Curves | None = None
     places: Mapping[str, Positions] = field(default_factory=dict)
     removable: Mapping[str, str] = field(default_factory=dict)
+    revision: int = 1
 
     @property
     def shape(self) -> tuple[int, ...] | None:

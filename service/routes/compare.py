@@ -29,9 +29,8 @@ from service.analysis.comparison import (
     narrower,
     scale_of,
 )
-from service.delivery.parameters import Parameters
 from service.delivery.resources import Examination
-from service.encodings.family import Reals
+from service.encodings.fields import Parameters, Reals
 from service.errors import Fault, InvalidBody, InvalidParameters, shortened
 from service.formats.format import Input
 from service.formats.png import Numbers, numbers

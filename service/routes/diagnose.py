@@ -29,8 +29,9 @@ from service.analysis.identification import arithmetic
 from service.analysis.identification.ranking import are_alike
 from service.analysis.identification.search import identify
 from service.analysis.identification.verification import Verdict
-from service.delivery.parameters import Parameters, parse_query, read_parameters
+from service.delivery.parameters import parse_query, read_parameters
 from service.delivery.resources import Examination
+from service.encodings.fields import Parameters
 from service.encodings.rotary import packs as rotary
 from service.encodings.rotary.angles import AlongSequence, Turns
 from service.encodings.rotary.rope import APPLY, ApplyParameters, RopeParameters

@@ -14,9 +14,8 @@ from pydantic import Field
 from service.analysis.array import MAX_ELEMENTS, Question, Sample
 from service.analysis.identification.search import Identified, identify
 from service.analysis.identification.verification import Departure, Verdict
-from service.delivery.parameters import Parameters
 from service.delivery.resources import Examination
-from service.encodings.family import RealDType, RealPositionList, impossible
+from service.encodings.fields import Parameters, RealDType, RealPositionList, impossible
 from service.errors import InvalidBody, shortened
 from service.formats.format import Input
 from service.grammar import Integer

@@ -9,9 +9,10 @@ from urllib.parse import urlencode
 
 from pydantic import Field
 
-from service.delivery.parameters import Parameters, read_parameters
+from service.delivery.parameters import read_parameters
 from service.delivery.resources import Report
 from service.delivery.responses import MAX_TABLE_BYTES
+from service.encodings.fields import Parameters
 from service.encodings.rotary.rope import FREQUENCIES, ROPE, FrequenciesParameters
 from service.errors import Fault, InvalidBody, InvalidParameters
 from service.grammar import Integer, spelled

@@ -10,8 +10,9 @@ from service.analysis.array import Call
 from service.delivery.negotiation import Wanted, read_extension
 from service.delivery.parameters import parse_query, read_parameters
 from service.delivery.problems import unknown_path
-from service.delivery.resources import ArrayParameters, Resource
+from service.delivery.resources import Resource
 from service.delivery.responses import check_revision
+from service.encodings.fields import ArrayParameters
 from service.encodings.registry import EXAMINED, NAMED, POSTED, RESOURCES
 from service.errors import Fault, InvalidBody, InvalidParameters, NotFound, PosrefError, shortened
 from service.grammar import spelled
@@ -85,7 +86,7 @@ def document_of(url: str) -> Document:
     """
     asked = read_url(url)
     document = asked.document
-    check_revision(document.kind, asked.parameters.revision)
+    check_revision(document, asked.parameters.revision)
     return document
 
 

@@ -17,8 +17,8 @@ import numpy as np
 
 from service.analysis.array import Call, Question, Sample
 from service.analysis.identification.search import identify
-from service.delivery.parameters import choices
 from service.encodings.absolute.conventions import CONVENTIONS
+from service.encodings.fields import choices
 from service.encodings.grid.grid_conventions import GridParameters
 from service.encodings.rotary.axial import AxialParameters
 from service.encodings.rotary.packs import PACKS

@@ -11,7 +11,8 @@ import safetensors.numpy
 from httpx import Response
 from numpy.typing import NDArray
 
-from service.delivery.resources import Composition, InputArray
+from service.delivery.resources import Composition
+from service.encodings.family import InputArray
 from service.formats import FORMATS
 from service.routes import COMPOSITIONS
 from tests.client import Client

@@ -4,17 +4,17 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from service.encodings.relative import alibi, fire, kerple, sandwich
+from service.encodings.relative import alibi, fire, kerple
 from service.encodings.relative import windows as log_coordinates
 from service.encodings.relative.alibi import GivenSlopes, SlopeRule, Slopes, slopes
 from service.encodings.relative.distance import QueryKey
 from service.encodings.relative.fire import Interpolation
-from service.encodings.relative.sandwich import HalfFrequencies, Sandwich
+from service.encodings.relative.sandwich import Sandwich
 from service.numerics.dtypes import FLOAT64, REAL_DTYPES, DType
 from service.numerics.phase import Float64s
 from service.numerics.positions import Positions
 from service.numerics.tables import Table
-from tests.data.hashed_samples import PAIRS, of_document
+from tests.data.hashed_samples import PAIRS, of_document, pair_parameters
 
 _SLOPES: dict[str, Slopes] = {
     "original": SlopeRule("original", 12, 8.0),
@@ -89,10 +89,9 @@ def _kerple(place: str, pairs: QueryKey, dtype: DType) -> Iterator[tuple[str, Ta
 
 def _sandwich(place: str, pairs: QueryKey, dtype: DType) -> Iterator[tuple[str, Table]]:
     for head_dim, base, is_causal in ((64, 10000.0, True), (46, 500.0, False), (6, 1e100, False)):
-        rule = HalfFrequencies(base, head_dim)
-        document = sandwich.bias(
-            sandwich=Sandwich(rule, 3, is_causal), pairs=pairs, head=None, dtype=dtype
-        )
+        parameters = {"num_heads": 3, "head_dim": head_dim, "base": base, "causal": is_causal}
+        family = Sandwich(**parameters, **pair_parameters(pairs), dtype=dtype.name)
+        document = family.document()
         yield from of_document(f"{place}, {head_dim} channels, causal {is_causal}", document)
 
 

@@ -1,6 +1,7 @@
 """What tables that are hashed are made of: positions and numbers, the same on every machine."""
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +23,11 @@ FAR = QueryKey(
     Positions.of_runs([Run(-(2**61), 1, 3), Run(-400, 77, 11), Run(10**15, 0, 1)]),
 )
 PAIRS = {"near": NEAR, "far": FAR}
+
+
+def pair_parameters(pairs: QueryKey) -> dict[str, Any]:
+    """Make the parameters of families of distances that name these queries and keys."""
+    return {"query_positions": str(pairs.queries), "key_positions": str(pairs.keys)}
 
 
 def named(kind: str, name: str, arrays: Mapping[str, Table]) -> Iterator[tuple[str, Table]]:

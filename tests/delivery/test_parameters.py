@@ -9,15 +9,8 @@ import pytest
 from pydantic import BeforeValidator, Field, create_model
 
 from service import grammar
-from service.delivery.parameters import (
-    NoParameters,
-    Parameters,
-    choices,
-    likest,
-    nearest,
-    parse_query,
-    read_parameters,
-)
+from service.delivery.parameters import NoParameters, likest, nearest, parse_query, read_parameters
+from service.encodings.fields import Parameters, choices
 from service.errors import MAX_FAULTS, InvalidParameters
 
 

@@ -23,15 +23,10 @@ from pydantic import Field
 
 from service.app import create_app
 from service.delivery.endpoints import add_examination
-from service.delivery.parameters import NoParameters, Parameters
-from service.delivery.resources import (
-    Choice,
-    Composition,
-    Examination,
-    InputArray,
-    Transform,
-    report_answer,
-)
+from service.delivery.parameters import NoParameters
+from service.delivery.resources import Composition, Examination, Transform, report_answer
+from service.encodings.family import Choice, InputArray
+from service.encodings.fields import Parameters
 from service.encodings.rotary.rope import ROPE
 from service.errors import InvalidBody, InvalidParameters
 from service.formats.format import Input
@@ -252,7 +247,7 @@ def test_arrays_reach_the_document_by_name_and_what_is_optional_may_be_left_out(
 def test_real_numbers_arrive_in_the_type_they_were_sent_in(dtype: DType) -> None:
     sent = stored([1.5, -0.0], dtype)
 
-    assert BIAS.taken(sent) is sent
+    assert BIAS.checked(sent) is sent
 
 
 def test_integers_arrive_as_int64_whatever_they_were_sent_in() -> None:
@@ -260,7 +255,7 @@ def test_integers_arrive_as_int64_whatever_they_were_sent_in() -> None:
     sent.append(StoredTable(np.array([[0x4040, 0xC000]], dtype="<u2"), BFLOAT16))
 
     for table in sent:
-        taken = BUCKETS.taken(table)
+        taken = BUCKETS.checked(table)
         assert taken.dtype is INT64
         assert taken.elements.dtype == np.dtype("<i8")
         assert taken.elements.tolist() == [[3, -2]]
@@ -284,18 +279,18 @@ def test_a_signalling_nan_is_no_integer_and_no_warning() -> None:
     ):
         elements = np.array([[bits]], dtype=storage.replace("f", "u")).view(storage)
         with pytest.raises(InvalidBody, match="must hold integers"):
-            BUCKETS.taken(StoredTable(elements, dtype))
+            BUCKETS.checked(StoredTable(elements, dtype))
 
 
 @given(st.integers(-(2**53) + 1, 2**53 - 1))
 def test_every_integer_below_2_to_53_is_read_of_a_float(value: int) -> None:
-    assert BUCKETS.taken(stored([[float(value)]])).elements.tolist() == [[value]]
+    assert BUCKETS.checked(stored([[float(value)]])).elements.tolist() == [[value]]
 
 
 @given(st.floats(allow_nan=True, allow_infinity=True))
 def test_a_float_is_read_as_the_integer_it_is_or_not_at_all(value: float) -> None:
     try:
-        taken = BUCKETS.taken(stored([[value]])).elements.item()
+        taken = BUCKETS.checked(stored([[value]])).elements.item()
     except InvalidBody:
         assert not abs(value) < 2**53 or value != int(value)
     else:

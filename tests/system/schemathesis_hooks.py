@@ -23,8 +23,9 @@ from schemathesis.openapi.checks import RejectedPositiveData
 
 from service import grammar
 from service.delivery.openapi.components import object_schema
-from service.delivery.parameters import Parameters, parse_query, read_parameters
+from service.delivery.parameters import parse_query, read_parameters
 from service.delivery.resources import Composition, Examination, Report, Resource, Transform
+from service.encodings.fields import Parameters
 from service.errors import InvalidParameters
 from service.routes import COMPOSITIONS, EXAMINATIONS, REPORTS, RESOURCES, TRANSFORMS
 

@@ -13,8 +13,8 @@ from typing import Any
 from service import errors
 from service.delivery import problems
 from service.delivery.negotiation import unknown_format
-from service.delivery.parameters import Parameters
 from service.delivery.problems import ProblemType
+from service.encodings.fields import Parameters
 from service.errors import Fault
 from service.formats import FORMATS
 from service.numerics.dtypes import COMPLEX64, COMPLEX128, INDEX_DTYPES, REAL_DTYPES

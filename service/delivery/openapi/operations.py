@@ -11,7 +11,6 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from service import TABLE_REVISION
 from service.delivery import problems
 from service.delivery.negotiation import DIGEST_SUFFIX
 from service.delivery.openapi.components import (
@@ -31,16 +30,11 @@ from service.delivery.openapi.components import (
     shared_references,
     shared_responses,
 )
-from service.delivery.parameters import Model, Parameters, parse_query, read_parameters
+from service.delivery.parameters import Model, parse_query, read_parameters
 from service.delivery.problems import ProblemType
-from service.delivery.resources import (
-    Composition,
-    Examination,
-    InputArray,
-    Report,
-    Resource,
-    Transform,
-)
+from service.delivery.resources import Composition, Examination, Report, Resource, Transform
+from service.encodings.family import InputArray
+from service.encodings.fields import Parameters
 from service.errors import PosrefError
 from service.formats import FORMATS
 from service.formats.format import MAX_RANK
@@ -87,7 +81,7 @@ def get_operation(resource: Resource, suffix: str) -> Json:
         {
             "tags": [tag_of(resource.path)],
             "parameters": _held_to_revision(
-                query_parameters(resource.parameters, query), document.kind
+                query_parameters(resource.parameters, query), document.revision
             )
             + path_parameters(suffix, document)
             + [_RANGE],
@@ -101,11 +95,11 @@ def get_operation(resource: Resource, suffix: str) -> Json:
     )
 
 
-def _held_to_revision(parameters: list[Json], kind: str) -> list[Json]:
+def _held_to_revision(parameters: list[Json], current: int) -> list[Json]:
     """Say of the parameter revision which is the current one."""
     for parameter in parameters:
         if parameter["name"] == "revision":
-            parameter["schema"]["maximum"] = TABLE_REVISION[kind]
+            parameter["schema"]["maximum"] = current
     return parameters
 
 
@@ -135,7 +129,7 @@ def post_operation(resource: Resource, suffix: str) -> Json:
     """Document a POST of parameters."""
     _, typed, document = _exampled(resource)
     schema = object_schema(resource.parameters)
-    schema["properties"]["revision"]["maximum"] = TABLE_REVISION[document.kind]
+    schema["properties"]["revision"]["maximum"] = document.revision
     content = {"schema": schema, "example": typed}
     return operation(
         f"post{resource.operation}",

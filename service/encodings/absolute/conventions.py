@@ -19,8 +19,7 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic import Field
 
-from service.delivery.parameters import Parameters
-from service.encodings.family import AbsoluteLayout, impossible
+from service.encodings.fields import AbsoluteLayout, Parameters, impossible
 from service.encodings.grid.grids import GridAxis, pixels
 from service.encodings.grid.sincos import Along, Block, GridTable
 from service.errors import Fault, InvalidParameters

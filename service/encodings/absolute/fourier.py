@@ -25,9 +25,9 @@ from functools import cached_property
 import numpy as np
 from pydantic import Field
 
-from service.delivery.parameters import Parameters
-from service.delivery.resources import Composition, InputArray
-from service.encodings.family import RealDType, dtype_field
+from service.delivery.resources import Composition
+from service.encodings.family import InputArray
+from service.encodings.fields import Parameters, RealDType, dtype_field
 from service.errors import InvalidBody
 from service.grammar import Boolean, Integer, Real, spelled
 from service.numerics import frequencies as scaling

@@ -22,10 +22,11 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import BeforeValidator, Field
 
-from service.delivery.resources import ArrayParameters, Resource, Transform
+from service.delivery.resources import Resource, Transform
 from service.encodings.absolute.conventions import ConventionParameters, FrequencyParameters, Recipe
 from service.encodings.absolute.timesteps import TimestepsParameters
-from service.encodings.family import (
+from service.encodings.fields import (
+    ArrayParameters,
     PositionList,
     RealDType,
     RealPositionParameters,

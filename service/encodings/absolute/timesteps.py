@@ -18,8 +18,15 @@ from fractions import Fraction
 
 from pydantic import Field
 
-from service.delivery.resources import ArrayParameters, Resource
-from service.encodings.family import RealDType, Reals, d_model_field, dtype_field, impossible
+from service.delivery.resources import Resource
+from service.encodings.fields import (
+    ArrayParameters,
+    RealDType,
+    Reals,
+    d_model_field,
+    dtype_field,
+    impossible,
+)
 from service.grammar import Boolean, Integer, Real, spelled
 from service.numerics import frequencies as scaling
 from service.numerics.dtypes import (

@@ -10,14 +10,15 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from service.delivery.resources import Composition, InputArray
+from service.delivery.resources import Composition
 from service.encodings.absolute.conventions import (
     CONVENTIONS,
     ConventionParameters,
     Recipe,
     ZeroRow,
 )
-from service.encodings.family import RealDType, d_model_field, dtype_field, impossible
+from service.encodings.family import InputArray
+from service.encodings.fields import RealDType, d_model_field, dtype_field, impossible
 from service.errors import InvalidBody
 from service.grammar import Integer
 from service.numerics.axes import AxesTable, Axis

@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from service.delivery.resources import ArrayParameters, Resource
-from service.encodings.family import Integers, RealDType, dtype_field, impossible
+from service.delivery.resources import Resource
+from service.encodings.fields import ArrayParameters, Integers, RealDType, dtype_field, impossible
 from service.encodings.grid import sincos as features
 from service.encodings.grid import sincos as layouts
 from service.encodings.grid.sincos import Block, ChannelsFirstTable, Grid, GridTable, Layout

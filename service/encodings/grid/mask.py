@@ -21,9 +21,9 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from service.delivery.parameters import Parameters
-from service.delivery.resources import Choice, Composition, InputArray
-from service.encodings.family import RealDType, dtype_field, impossible
+from service.delivery.resources import Composition
+from service.encodings.family import Choice, InputArray
+from service.encodings.fields import Parameters, RealDType, dtype_field, impossible
 from service.encodings.grid.sincos import normalized, normalized_unit
 from service.errors import InvalidBody
 from service.grammar import Boolean, Integer, Real

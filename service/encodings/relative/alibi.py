@@ -30,9 +30,16 @@ from typing import Literal, Protocol, TypeAlias
 import numpy as np
 from pydantic import Field
 
-from service.delivery.parameters import Parameters
-from service.delivery.resources import ArrayParameters, Composition, InputArray, Resource
-from service.encodings.family import RealDType, dtype_field, impossible, num_heads_field
+from service.delivery.resources import Composition, Resource
+from service.encodings.family import InputArray
+from service.encodings.fields import (
+    ArrayParameters,
+    Parameters,
+    RealDType,
+    dtype_field,
+    impossible,
+    num_heads_field,
+)
 from service.encodings.relative.distance import (
     HeadParameters,
     QueryKey,

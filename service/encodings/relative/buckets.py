@@ -24,9 +24,15 @@ from typing import Protocol
 import numpy as np
 from pydantic import Field
 
-from service.delivery.parameters import Parameters
-from service.delivery.resources import ArrayParameters, Composition, InputArray, Resource
-from service.encodings.family import IndexDType, impossible, index_dtype_field
+from service.delivery.resources import Composition, Resource
+from service.encodings.family import InputArray
+from service.encodings.fields import (
+    ArrayParameters,
+    IndexDType,
+    Parameters,
+    impossible,
+    index_dtype_field,
+)
 from service.encodings.relative.distance import (
     GatheredParameters,
     OfDistance,

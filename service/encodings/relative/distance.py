@@ -10,17 +10,17 @@ What routes that look rows of a sent array up have in common.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import Protocol
+from typing import TYPE_CHECKING, Annotated, ClassVar, Protocol
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from pydantic import Field
 
-from service.delivery.parameters import Parameters
-from service.encodings.family import PositionList, contiguous, impossible
+from service.encodings.family import TableFamily
+from service.encodings.fields import Parameters, PositionList, about, contiguous, impossible
 from service.errors import Fault, InvalidBody, InvalidParameters
-from service.grammar import Integer, spelled
-from service.numerics.dtypes import INT32, DType, Elements, exceeds, round_into
+from service.grammar import Boolean, Integer, spelled
+from service.numerics.dtypes import INT32, MAX_CHANNELS, DType, Elements, exceeds, round_into
 from service.numerics.phase import MAX_POSITION, Int64s
 from service.numerics.positions import Positions
 from service.numerics.tables import (
@@ -282,6 +282,17 @@ def bias_document(
 _OF_DECODERS = " or queries are 0, 1, …: a decoder asks for key_len=query_start+query_len"
 
 
+Heads = Annotated[Integer, about("Number of attention heads.", 8, ge=1, le=MAX_CHANNELS)]
+Causal = Annotated[
+    Boolean,
+    about(
+        "Whether keys after the query have the bias 0 of distance 0; they are not masked. "
+        "Otherwise they have the bias of |d|.",
+        False,
+    ),
+]
+
+
 class QueryKeyParameters(Parameters):
     """Which queries and which keys: so many from a start on, or exactly these."""
 
@@ -383,6 +394,46 @@ class HeadParameters(Parameters):
         if self.head is not None and self.head >= heads:
             raise impossible("head", self.head, f"head must be less than the {heads} there are")
         return self.head
+
+
+class DistanceBias(TableFamily, QueryKeyParameters, HeadParameters):
+    """Base of biases of heads that depend on key − query: (head, query, key), or one head alone.
+
+    Subclasses declare ``num_heads`` and the three members below, which are those of ``Bias``.
+    """
+
+    array: ClassVar[str] = "bias"
+
+    if TYPE_CHECKING:
+        num_heads: int
+
+    @property
+    def work_per_element(self) -> int:
+        """The cost of a distance for one head, in sines."""
+        return 1
+
+    def values(self, distances: Int64s, heads: range) -> Elements:
+        """Evaluate distances (n,), each key − query, for heads counted from 0: (heads, n)."""
+        raise NotImplementedError
+
+    def bound(self, pairs: QueryKey, heads: range) -> float:
+        """Bound the absolute values of all pairs and heads, except for an intended −∞."""
+        raise NotImplementedError
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """One head alone has no axis of heads."""
+        return ("head", "query", "key") if self.head is None else ("query", "key")
+
+    def table(self) -> Table:
+        """Evaluate each distance once, for all heads or for one."""
+        head = self.checked_head(self.num_heads)
+        return head_biases(self, self.pairs(), self.element_type, self.num_heads, head)
+
+    def canonical(self) -> dict[str, ParameterValue]:
+        """Own parameters, then queries and keys, then the head."""
+        head = {} if self.head is None else {"head": self.head}
+        return {**super().canonical(), **self.pairs().parameters(), **head}
 
 
 def causal_field() -> bool:

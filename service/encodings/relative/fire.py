@@ -21,8 +21,8 @@ from math import floor
 import numpy as np
 from pydantic import Field
 
-from service.delivery.resources import ArrayParameters, Resource
-from service.encodings.family import RealDType, dtype_field, impossible
+from service.delivery.resources import Resource
+from service.encodings.fields import ArrayParameters, RealDType, dtype_field, impossible
 from service.encodings.relative.distance import QueryKey, QueryKeyParameters, RelativeTable
 from service.grammar import Real
 from service.numerics.double_double import (

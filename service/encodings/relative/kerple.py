@@ -20,8 +20,9 @@ from typing import Literal, TypeAlias
 import numpy as np
 from pydantic import Field
 
-from service.delivery.resources import ArrayParameters, Composition, InputArray, Resource
-from service.encodings.family import RealDType, Reals, dtype_field, impossible
+from service.delivery.resources import Composition, Resource
+from service.encodings.family import InputArray
+from service.encodings.fields import ArrayParameters, RealDType, Reals, dtype_field, impossible
 from service.encodings.relative.alibi import GivenSlopes, SlopeRule, Slopes
 from service.encodings.relative.distance import (
     HeadParameters,

@@ -13,10 +13,11 @@ from functools import cached_property
 import numpy as np
 from pydantic import Field
 
-from service.delivery.resources import ArrayParameters, Resource
+from service.delivery.resources import Resource
 from service.encodings.absolute.sinusoidal import geometric
-from service.encodings.family import (
+from service.encodings.fields import (
     AbsoluteLayout,
+    ArrayParameters,
     PositionList,
     RealDType,
     absolute_layout_field,

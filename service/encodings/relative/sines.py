@@ -22,10 +22,18 @@ from typing import Literal, TypeAlias
 import numpy as np
 from pydantic import Field
 
-from service.delivery.parameters import Parameters
-from service.delivery.resources import ArrayParameters, Composition, InputArray, Resource
+from service.delivery.resources import Composition, Resource
 from service.encodings.absolute.sinusoidal import geometric
-from service.encodings.family import RealDType, base_field, d_model_field, dtype_field, impossible
+from service.encodings.family import InputArray
+from service.encodings.fields import (
+    ArrayParameters,
+    Parameters,
+    RealDType,
+    base_field,
+    d_model_field,
+    dtype_field,
+    impossible,
+)
 from service.errors import InvalidBody
 from service.grammar import Boolean, Integer, Real
 from service.numerics.dtypes import MAX_LENGTH, REAL_DTYPES, DType, Elements, all_finite, round_into

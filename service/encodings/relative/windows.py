@@ -28,11 +28,13 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from service.delivery.parameters import Parameters
-from service.delivery.resources import ArrayParameters, Composition, InputArray, Resource
-from service.encodings.family import (
+from service.delivery.resources import Composition, Resource
+from service.encodings.family import InputArray
+from service.encodings.fields import (
+    ArrayParameters,
     IndexDType,
     Integers,
+    Parameters,
     RealDType,
     dtype_field,
     impossible,

@@ -24,8 +24,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from pydantic import Field
 
-from service.delivery.parameters import Parameters
-from service.encodings.family import Integers, PositionList, impossible
+from service.encodings.fields import Integers, Parameters, PositionList, impossible
 from service.encodings.grid.grids import Picked, Tokens
 from service.encodings.rotary.rules import RotaryRule, RuleParameters
 from service.errors import Fault, InvalidParameters

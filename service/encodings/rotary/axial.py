@@ -21,7 +21,7 @@ import numpy as np
 from pydantic import Field
 
 from service.delivery.resources import Resource
-from service.encodings.family import Integers, Reals, impossible
+from service.encodings.fields import Integers, Reals, impossible
 from service.encodings.grid.grids import (
     Coordinates,
     GridAxis,

@@ -18,8 +18,7 @@ from typing import Literal, TypeAlias
 
 from pydantic import Field
 
-from service.delivery.resources import ArrayParameters
-from service.encodings.family import RealDType, dtype_field, impossible
+from service.encodings.fields import ArrayParameters, RealDType, dtype_field, impossible
 from service.encodings.rotary.angles import Turns
 from service.encodings.rotary.rules import RotaryRule
 from service.grammar import Boolean

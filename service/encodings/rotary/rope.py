@@ -22,8 +22,13 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from service.delivery.resources import ArrayParameters, Resource, Transform
-from service.encodings.family import PositionParameters, StartParameters, impossible
+from service.delivery.resources import Resource, Transform
+from service.encodings.fields import (
+    ArrayParameters,
+    PositionParameters,
+    StartParameters,
+    impossible,
+)
 from service.encodings.rotary import packs as rotary
 from service.encodings.rotary.angles import TurnParameters, Turns
 from service.encodings.rotary.packs import PackParameters

@@ -20,8 +20,7 @@ from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
 from pydantic import Field
 
-from service.delivery.parameters import Parameters
-from service.encodings.family import Reals, impossible
+from service.encodings.fields import Parameters, Reals, impossible
 from service.errors import Fault, InvalidParameters
 from service.grammar import Boolean, Integer, Real, spelled
 from service.numerics import frequencies as scaling

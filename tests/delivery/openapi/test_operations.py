@@ -24,16 +24,10 @@ from service.delivery.openapi.operations import (
     report_operation,
     report_schemas,
 )
-from service.delivery.parameters import Parameters
 from service.delivery.problems import PROBLEM_TYPES
-from service.delivery.resources import (
-    Choice,
-    Composition,
-    Examination,
-    InputArray,
-    Resource,
-    Transform,
-)
+from service.delivery.resources import Composition, Examination, Resource, Transform
+from service.encodings.family import Choice, InputArray
+from service.encodings.fields import Parameters
 from service.formats import FORMATS
 from service.grammar import Integer
 from service.numerics.tables import Document, StoredTable

@@ -294,11 +294,11 @@ def test_edges_are_the_same_from_a_bare_thread() -> None:
     assert found[0].dtype == np.int64
 
 
-URL = "/relative/t5"
+T5 = "/relative/t5"
 
 
-def numbers(client: Client, query: str) -> list[list[int]]:
-    answer = client.get(f"{URL}?{query}")
+def numbers(client: Client, query: str, path: str = T5) -> list[list[int]]:
+    answer = client.get(f"{path}?{query}")
     assert answer.status_code == 200, answer.text
     rows: list[list[int]] = answer.json()["data"]
     return rows
@@ -337,7 +337,7 @@ def test_buckets_are_exact_at_any_distance(client: Client) -> None:
 
 
 def test_a_huge_table_is_read_by_ranges(client: Client) -> None:
-    url = f"{URL}.bin?query_len={2**29}&key_len={2**29}"
+    url = f"{T5}.bin?query_len={2**29}&key_len={2**29}"
     last = 2**60 - 4
 
     answer = client.get(url, range=f"bytes={last - 4}-{last + 3}")
@@ -365,7 +365,7 @@ def test_a_huge_table_is_read_by_ranges(client: Client) -> None:
 def test_what_is_wrong_is_named(
     client: Client, query: str, parameter: str, value: str | None
 ) -> None:
-    answer = client.get(f"{URL}?{query}")
+    answer = client.get(f"{T5}?{query}")
 
     assert answer.status_code == 422
     faults = [(error["parameter"], error["value"]) for error in answer.json()["errors"]]
@@ -378,7 +378,7 @@ def test_what_is_wrong_is_named(
 def test_a_table_has_as_many_rows_as_there_may_be_buckets(
     client: Client, rows: int, query: str
 ) -> None:
-    answer = client.post(f"{URL}/bias?query_len=2{query}", json={"weight": [[0.5]] * rows})
+    answer = client.post(f"{T5}/bias?query_len=2{query}", json={"weight": [[0.5]] * rows})
 
     assert answer.status_code == 422
     assert [error["pointer"] for error in answer.json()["errors"]] == ["/weight"]
@@ -386,18 +386,18 @@ def test_a_table_has_as_many_rows_as_there_may_be_buckets(
 
 def test_a_table_without_rows_for_both_directions_serves_one(client: Client) -> None:
     answer = client.post(
-        f"{URL}/bias?query_len=2&bidirectional=false", json={"weight": [[0.5], [1.5]]}
+        f"{T5}/bias?query_len=2&bidirectional=false", json={"weight": [[0.5], [1.5]]}
     )
 
     assert answer.json()["data"] == [[[0.5, 0.5], [1.5, 0.5]]]
 
 
-RELATIVE_DEBERTA_URL = "/relative/deberta"
+DEBERTA = "/relative/deberta"
 
 
 def test_numbers_count_from_the_key_to_the_query(client: Client) -> None:
     """The other way than those of T5: a key that comes later has a negative one."""
-    assert numbers(client, "query_len=2&key_len=4") == [[0, -1, -2, -3], [1, 0, -1, -2]]
+    assert numbers(client, "query_len=2&key_len=4", DEBERTA) == [[0, -1, -2, -3], [1, 0, -1, -2]]
 
 
 def test_far_distances_share_numbers_that_are_not_clipped(client: Client) -> None:
@@ -410,7 +410,7 @@ def test_far_distances_share_numbers_that_are_not_clipped(client: Client) -> Non
     "none", ["bucket_size=-1", "max_position=-1", "bucket_size=-1&max_position=-1"]
 )
 def test_without_buckets_distances_are_their_own_numbers(client: Client, none: str) -> None:
-    answer = client.get(f"{RELATIVE_DEBERTA_URL}?query_positions=7,-900&key_len=2&{none}").json()
+    answer = client.get(f"{DEBERTA}?query_positions=7,-900&key_len=2&{none}").json()
 
     assert answer["data"] == [[7, 6], [-900, -901]]
     assert answer["parameters"]["bucket_size"] == -1
@@ -418,11 +418,11 @@ def test_without_buckets_distances_are_their_own_numbers(client: Client, none: s
 
 
 def test_distances_beyond_32_bits_need_64(client: Client) -> None:
-    far = f"{RELATIVE_DEBERTA_URL}?query_start={2**31}&query_len=1&key_len=1&bucket_size=-1"
+    far = f"{DEBERTA}?query_start={2**31}&query_len=1&key_len=1&bucket_size=-1"
 
     assert [error["parameter"] for error in client.get(far).json()["errors"]] == ["dtype"]
     assert client.get(f"{far}&dtype=int64").json()["data"] == [[2**31]]
-    assert numbers(client, f"query_start={2**62}&query_len=1&key_len=1") == [[3626]]
+    assert numbers(client, f"query_start={2**62}&query_len=1&key_len=1", DEBERTA) == [[3626]]
 
 
 @pytest.mark.parametrize(
@@ -448,26 +448,24 @@ def test_distances_beyond_32_bits_need_64(client: Client) -> None:
 def test_relative_deberta_what_is_wrong_is_named(
     client: Client, query: str, parameter: str, value: str | None
 ) -> None:
-    answer = client.get(f"{RELATIVE_DEBERTA_URL}?{query}")
+    answer = client.get(f"{DEBERTA}?{query}")
 
     assert answer.status_code == 422
     faults = [(error["parameter"], error["value"]) for error in answer.json()["errors"]]
     assert faults == [(parameter, value)]
 
 
-RELATIVE_SHAW_URL = "/relative/shaw"
+SHAW = "/relative/shaw"
 
 
 def test_distances_are_clipped_and_counted_from_zero(client: Client) -> None:
-    answer = client.get(f"{RELATIVE_SHAW_URL}?query_len=3&key_len=4&max_relative_position=1")
+    answer = client.get(f"{SHAW}?query_len=3&key_len=4&max_relative_position=1")
 
     assert answer.json()["data"] == [[1, 2, 2, 2], [0, 1, 2, 2], [0, 0, 1, 2]]
 
 
 def test_one_decoding_step_has_one_row(client: Client) -> None:
-    answer = client.get(
-        f"{RELATIVE_SHAW_URL}?query_start=4&query_len=1&key_len=5&max_relative_position=2"
-    )
+    answer = client.get(f"{SHAW}?query_start=4&query_len=1&key_len=5&max_relative_position=2")
 
     assert answer.json()["data"] == [[0, 0, 0, 1, 2]]
 
@@ -475,9 +473,7 @@ def test_one_decoding_step_has_one_row(client: Client) -> None:
 def test_embeddings_are_the_rows_that_distances_name(client: Client) -> None:
     weight = [[0.5, -1.0], [0.25, -2.0], [1.5, 3.0]]
 
-    answer = client.post(
-        f"{RELATIVE_SHAW_URL}/embeddings?query_len=2&key_len=3", json={"weight": weight}
-    ).json()
+    answer = client.post(f"{SHAW}/embeddings?query_len=2&key_len=3", json={"weight": weight}).json()
 
     assert answer["axes"] == ["query", "key", "channel"]
     assert answer["parameters"]["max_relative_position"] == 1
@@ -488,9 +484,7 @@ def test_embeddings_are_the_rows_that_distances_name(client: Client) -> None:
 
 
 def test_a_table_of_one_row_has_one_embedding(client: Client) -> None:
-    answer = client.post(
-        f"{RELATIVE_SHAW_URL}/embeddings?query_len=1&key_len=2", json={"weight": [[7.0]]}
-    )
+    answer = client.post(f"{SHAW}/embeddings?query_len=1&key_len=2", json={"weight": [[7.0]]})
 
     assert answer.json()["data"] == [[[7.0], [7.0]]]
 
@@ -502,14 +496,14 @@ def test_a_table_of_one_row_has_one_embedding(client: Client) -> None:
 def test_a_table_of_an_even_number_of_rows_is_refused(
     client: Client, query: str, where: str
 ) -> None:
-    answer = client.post(f"{RELATIVE_SHAW_URL}/embeddings?{query}", json={"weight": [[1.0]] * 4})
+    answer = client.post(f"{SHAW}/embeddings?{query}", json={"weight": [[1.0]] * 4})
 
     assert answer.status_code == 422
     assert [error["pointer"] for error in answer.json()["errors"]] == [where]
 
 
 def test_a_table_of_other_distances_than_are_said_is_refused(client: Client) -> None:
-    url = f"{RELATIVE_SHAW_URL}/embeddings?query_len=2&max_relative_position=2"
+    url = f"{SHAW}/embeddings?query_len=2&max_relative_position=2"
 
     answer = client.post(url, json={"weight": [[1.0]] * 3})
 
@@ -518,8 +512,8 @@ def test_a_table_of_other_distances_than_are_said_is_refused(client: Client) -> 
 
 def test_numbers_beyond_32_bits_need_64(client: Client) -> None:
     most = 2**31 - 1
-    near = f"{RELATIVE_SHAW_URL}?query_len=1&key_len=2&max_relative_position={most - 1}"
-    far = f"{RELATIVE_SHAW_URL}?query_len=1&key_len=2&max_relative_position={most}"
+    near = f"{SHAW}?query_len=1&key_len=2&max_relative_position={most - 1}"
+    far = f"{SHAW}?query_len=1&key_len=2&max_relative_position={most}"
 
     assert client.get(near).json()["data"] == [[most - 1, most]]
     assert [error["parameter"] for error in client.get(far).json()["errors"]] == ["dtype"]
@@ -542,7 +536,7 @@ def test_numbers_beyond_32_bits_need_64(client: Client) -> None:
 def test_relative_shaw_what_is_wrong_is_named(
     client: Client, query: str, parameter: str, value: str | None
 ) -> None:
-    answer = client.get(f"{RELATIVE_SHAW_URL}?{query}")
+    answer = client.get(f"{SHAW}?{query}")
 
     assert answer.status_code == 422
     faults = [(error["parameter"], error["value"]) for error in answer.json()["errors"]]

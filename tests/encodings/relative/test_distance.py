@@ -23,8 +23,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from service.app import create_app
-from service.delivery.resources import ArrayParameters, Resource
-from service.encodings.family import IndexDType, index_dtype_field
+from service.delivery.resources import Resource
+from service.encodings.fields import ArrayParameters, IndexDType, index_dtype_field
 from service.encodings.relative.alibi import GivenSlopes, Linear, SlopeRule
 from service.encodings.relative.distance import (
     QueryKey,

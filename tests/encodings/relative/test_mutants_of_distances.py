@@ -124,7 +124,7 @@ def slopes_of_one_float64(rule: slopes.SlopeRule, heads: range) -> DoubleDouble:
 
 def cosines_minus_one(self: Sandwich, distances: Int64s, heads: range) -> Float64s:
     lengths = np.abs(distances)
-    cosines = component(self.rule, "cos", 2 * lengths)
+    cosines = component(self.half_frequencies, "cos", 2 * lengths)
     sums = (cosines - 1.0).sum(axis=1)
     share = 8.0 * np.arange(heads.start + 1, heads.stop + 1)[:, np.newaxis]
     return np.asarray(sums * self.num_heads / share)
@@ -212,7 +212,7 @@ def test_numpy_logarithms_of_fire_are_caught_by_their_bytes(
 
 
 def test_numpy_sums_of_sandwich_are_caught_by_their_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    values = Sandwich(HalfFrequencies(10000.0, 128), 4, is_causal=False)
+    values = Sandwich(num_heads=4, head_dim=128, causal=False)
     ours = values.values(np.arange(300), range(1)).tobytes()
     monkeypatch.setattr(sandwich, "sum_of_halves", lambda terms: terms.sum(axis=1))
 

@@ -11,10 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.encodings.relative import sandwich
 from service.encodings.relative.distance import QueryKey
 from service.encodings.relative.sandwich import HalfFrequencies, Sandwich
-from service.numerics.dtypes import FLOAT64
 from service.numerics.phase import MAX_POSITION
 from service.numerics.positions import Positions
 from tests.client import Client
@@ -33,7 +31,7 @@ def exact(base: float, head_dim: int, heads: int, head: int, distance: int) -> m
 @settings(max_examples=150)
 @given(st.integers(1, 24), st.floats(1.0, 1e9), st.integers(1, 9), DISTANCES)
 def test_a_bias_is_within_its_bound(half: int, base: float, heads: int, distance: int) -> None:
-    values = Sandwich(HalfFrequencies(base, 2 * half), heads, is_causal=False)
+    values = Sandwich(num_heads=heads, head_dim=2 * half, base=base, causal=False)
 
     bound = half * (11 + 2 * (half - 1).bit_length()) * heads * UNIT
     for head in (0, heads - 1):
@@ -48,7 +46,7 @@ def test_a_bias_is_within_its_bound(half: int, base: float, heads: int, distance
 @given(st.integers(1, 24), st.floats(1e4, 1e100), st.integers(-1, 1))
 def test_small_angles_have_small_errors(half: int, base: float, distance: int) -> None:
     """Where a cosine is almost 1, the bias keeps all its digits."""
-    values = Sandwich(HalfFrequencies(base, 2 * half), 3, is_causal=False)
+    values = Sandwich(num_heads=3, head_dim=2 * half, base=base, causal=False)
 
     ((got,),) = values.values(np.array([distance], dtype=np.int64), range(1, 2)).tolist()
 
@@ -59,7 +57,7 @@ def test_small_angles_have_small_errors(half: int, base: float, distance: int) -
 
 
 def test_the_future_of_a_causal_bias_is_distance_nothing() -> None:
-    values = Sandwich(HalfFrequencies(10000.0, 16), 2, is_causal=True)
+    values = Sandwich(num_heads=2, head_dim=16, base=10000.0, causal=True)
 
     (got,) = values.values(np.array([-3, 0, 3]), range(1))
 
@@ -76,22 +74,17 @@ def test_the_frequency_one_is_not_among_them() -> None:
 
 
 def test_a_table_of_many_frequencies_is_read_in_parts() -> None:
-    pairs = QueryKey(Positions.contiguous(0, 30), Positions.contiguous(0, 40))
-    document = sandwich.bias(
-        sandwich=Sandwich(HalfFrequencies(10000.0, 65536), 2, is_causal=False),
-        pairs=pairs,
-        head=None,
-        dtype=FLOAT64,
-    )
+    table = Sandwich(
+        num_heads=2, head_dim=65536, causal=False, query_len=30, key_len=40, dtype="float64"
+    ).table()
 
-    (table,) = document.arrays.values()
     assert table.shape == (2, 30, 40)
     assert table.work_per_element == 32768
     assert table.read(100, 103).tobytes() == table.read(90, 110)[10:13].tobytes()
 
 
 def test_a_head_has_the_bytes_that_it_has_among_others() -> None:
-    values = Sandwich(HalfFrequencies(10000.0, 16), 7, is_causal=False)
+    values = Sandwich(num_heads=7, head_dim=16, base=10000.0, causal=False)
     distances = np.array([-900, -1, 0, 2**60])
 
     together = values.values(distances, range(7))
@@ -105,7 +98,7 @@ def test_a_head_has_the_bytes_that_it_has_among_others() -> None:
 def test_no_bias_is_above_its_bound(
     half: int, base: float, heads: int, length: int, is_causal: bool
 ) -> None:
-    values = Sandwich(HalfFrequencies(base, 2 * half), heads, is_causal)
+    values = Sandwich(num_heads=heads, head_dim=2 * half, base=base, causal=is_causal)
     pairs = QueryKey(Positions.contiguous(3, 1), Positions.contiguous(0, length + 1))
     chosen = range(heads // 2, heads)
 

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from service.delivery.parameters import Parameters
-from service.encodings.family import (
+from service.encodings.fields import (
     IndexDType,
+    Parameters,
     PositionParameters,
     RealPositionParameters,
     StartParameters,
