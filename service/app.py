@@ -8,13 +8,13 @@ from fastapi import FastAPI
 
 from service import __version__
 from service.delivery.endpoints import add_examination, add_posted, add_report, add_resource
-from service.delivery.middleware import Authorized, FailuresAsProblems, OpenToEveryOrigin
+from service.delivery.middleware import Authorized, CorsMiddleware, ErrorMiddleware
 from service.delivery.openapi.operations import report_schemas, served_document, with_examples
 from service.delivery.problems import add_problem_handlers
 from service.delivery.respond import STATE, Delivery
-from service.delivery.response_cache import WarmAnswers
+from service.delivery.response_cache import ResponseCacheMiddleware
 from service.delivery.telemetry.log import LineWriter
-from service.delivery.telemetry.metrics import Counted, WorkerSlot, sharing
+from service.delivery.telemetry.metrics import TelemetryMiddleware, WorkerSlot, sharing
 from service.routes import COMPOSITIONS, EXAMINATIONS, NAMED, REPORTS, RESOURCES, TRANSFORMS
 from service.routes.pages import add_pages
 from service.settings import Settings, load_settings
@@ -70,10 +70,10 @@ def create_app(
     app.openapi = document  # type: ignore[method-assign]
 
     add_problem_handlers(app, NAMED)
-    app.add_middleware(FailuresAsProblems)
-    app.add_middleware(WarmAnswers, answers=delivery.answers)
+    app.add_middleware(ErrorMiddleware)
+    app.add_middleware(ResponseCacheMiddleware, answers=delivery.answers)
     if settings.keys:
         app.add_middleware(Authorized, keys=settings.keys)
-    app.add_middleware(OpenToEveryOrigin)
-    app.add_middleware(Counted, metrics=delivery.metrics, log=delivery.log)
+    app.add_middleware(CorsMiddleware)
+    app.add_middleware(TelemetryMiddleware, metrics=delivery.metrics, log=delivery.log)
     return app

@@ -162,23 +162,23 @@ class NotReady(Unavailable):
     """A process that is about to end."""
 
 
-class Unread(PosrefError):
+class RequestNotParsed(PosrefError):
     """A request that did not come as far as being one."""
 
 
-class MalformedRequest(Unread):
+class MalformedRequest(RequestNotParsed):
     """Bytes that are no request."""
 
 
-class HeadersTooLarge(Unread):
+class HeadersTooLarge(RequestNotParsed):
     """A head past the limit."""
 
 
-class URLTooLong(Unread):
+class URLTooLong(RequestNotParsed):
     """A URL past the limit."""
 
 
-class RequestTimeout(Unread):
+class RequestTimeout(RequestNotParsed):
     """A request that comes too slowly."""
 
 

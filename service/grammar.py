@@ -174,10 +174,10 @@ def _run(item: Any) -> Run | int:
     return Run(start, step, count)
 
 
-def spelled(value: Any) -> str:
+def to_query(value: Any) -> str:
     """Spell a value the way that it is sent: a list with commas, a whole number without a point."""
     if isinstance(value, tuple | list):
-        return ",".join(map(spelled, value))
+        return ",".join(map(to_query, value))
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):

@@ -162,7 +162,7 @@ def test_positions_that_are_not_are_refused_by_rule(text: object, rule: str) -> 
     ],
 )
 def test_values_are_spelled_as_they_are_sent(value: object, expected: str) -> None:
-    assert grammar.spelled(value) == expected
+    assert grammar.to_query(value) == expected
 
 
 @pytest.mark.parametrize("value", ["", [], 5, "1,", "1.5", ["x"], None])

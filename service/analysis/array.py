@@ -115,7 +115,7 @@ def spacing(values: Float64s, dtype: DType) -> Float64s:
 
 
 @dataclass(frozen=True)
-class Call:
+class TableRequest:
     """Name a table the way that it is asked for.
 
     Attributes:
@@ -127,17 +127,17 @@ class Call:
     resource: str
     parameters: Mapping[str, ParameterValue] = field(default_factory=dict)
 
-    def having(self, **parameters: ParameterValue) -> "Call":
+    def having(self, **parameters: ParameterValue) -> "TableRequest":
         """Name the table that other parameters beside these give."""
-        return Call(self.resource, {**self.parameters, **parameters})
+        return TableRequest(self.resource, {**self.parameters, **parameters})
 
 
-Tables: TypeAlias = Callable[[Call], Document]
+Tables: TypeAlias = Callable[[TableRequest], Document]
 """Finds what a call names; raises InvalidParameters where there is no such table."""
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
+class IdentifyInput:
     """An array of which nobody knows what it is, or the two arrays of a rotary table.
 
     Attributes:
@@ -162,7 +162,7 @@ class Question:
 
 
 @dataclass(frozen=True, eq=False)
-class Turning:
+class AngleModel:
     """What angles a table is made of, for what engines make of them in narrower arithmetic.
 
     An element of row s in a channel of frequency k is the sine or the cosine of
@@ -195,13 +195,13 @@ class Proposal:
         is_transposed: whether the array has the axes of the table in reverse order.
     """
 
-    call: Call
+    call: TableRequest
     support: tuple[str, ...]
-    turning: Turning | None = None
+    turning: AngleModel | None = None
     is_transposed: bool = False
 
 
-Family: TypeAlias = Callable[[Question], Iterator[Proposal]]
+ProposalFamily: TypeAlias = Callable[[IdentifyInput], Iterator[Proposal]]
 """Looks at an array and proposes the tables of one kind that it may be, the plainest first.
 
 It never searches: what it proposes follows from what it measured. It raises nothing, and proposes
@@ -213,7 +213,7 @@ nothing for an array of another kind.
 _FIRST = 64
 
 
-def lone_reals(question: Question, axes: tuple[int, ...]) -> Float64s | None:
+def lone_reals(question: IdentifyInput, axes: tuple[int, ...]) -> Float64s | None:
     """Give the numbers of an array, or None.
 
     Args:
@@ -226,13 +226,13 @@ def lone_reals(question: Question, axes: tuple[int, ...]) -> Float64s | None:
     return np.asarray(values, dtype=np.float64)
 
 
-def lone_finite(question: Question, axes: tuple[int, ...]) -> Float64s | None:
+def lone_finite(question: IdentifyInput, axes: tuple[int, ...]) -> Float64s | None:
     """Give the numbers of an array that are all finite, or None."""
     values = lone_reals(question, axes)
     return values if values is not None and np.isfinite(values).all() else None
 
 
-def lone_integers(question: Question, axes: tuple[int, ...]) -> Int64s | None:
+def lone_integers(question: IdentifyInput, axes: tuple[int, ...]) -> Int64s | None:
     """Give the numbers of an array that are all integers, or None."""
     values = lone_reals(question, axes)
     if values is None:

@@ -207,7 +207,7 @@ class Tolerance:
         return spacing(np.maximum(np.abs(exact), self.floor), self.dtype)
 
 
-Place = tuple[int, ...]
+ElementIndex = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -221,14 +221,14 @@ class Spot:
         theirs: the number in the table.
     """
 
-    place: Place
+    place: ElementIndex
     error: float
     yours: float
     theirs: float
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class ErrorBlock:
     """A part of two arrays that lie over each other.
 
     Attributes:
@@ -237,7 +237,7 @@ class Block:
         theirs: those of the table.
     """
 
-    origin: Place
+    origin: ElementIndex
     yours: Float64s
     theirs: Float64s
 
@@ -263,7 +263,7 @@ class Worst:
     def __init__(self) -> None:
         self.spot: Spot | None = None
 
-    def take(self, block: Block, error: Float64s) -> None:
+    def take(self, block: ErrorBlock, error: Float64s) -> None:
         """Look at the errors of a block, none of which is NaN."""
         flat = int(error.argmax())
         spot = block.spot(flat, error)
@@ -305,7 +305,7 @@ class Overlay:
             elements = max(elements, shape[-1])
         return blocks * elements * self.table.work_per_element + setup_work(self.table)
 
-    def blocks(self) -> Iterator[Block]:
+    def blocks(self) -> Iterator[ErrorBlock]:
         """Give what lies over each other in parts of bounded size, in the table's order."""
         axis, step = _cut(self.alignment)
         region = self.alignment.region
@@ -317,7 +317,7 @@ class Overlay:
                 yours = _numbers(over[(*at, slice(first, last))], self.array.dtype)
                 theirs = self._read(outer, first, last)
                 origin = (*outer, first)
-                yield Block(origin + (0,) * (yours.ndim - len(origin)), yours, theirs)
+                yield ErrorBlock(origin + (0,) * (yours.ndim - len(origin)), yours, theirs)
 
     def sample(self) -> Iterator[tuple[Float64s, Float64s]]:
         """Give numbers from places that are spread over all: what was sent, and the table's."""
@@ -484,7 +484,7 @@ def misfit(overlay: Overlay, tolerance: Tolerance) -> tuple[int, float]:
 
 
 def _take(
-    found: Comparison, block: Block, error: Float64s, worst: tuple[Worst, Worst, Worst]
+    found: Comparison, block: ErrorBlock, error: Float64s, worst: tuple[Worst, Worst, Worst]
 ) -> None:
     """Add the errors of a block that has any to what was found."""
     found.is_equal = False
@@ -511,7 +511,7 @@ def _ratio(error: Float64s, unit: Float64s) -> Float64s:
         return np.minimum(error / unit, _LARGEST)
 
 
-def _note_rows(found: Comparison, block: Block, error: Float64s, beyond: Bools) -> None:
+def _note_rows(found: Comparison, block: ErrorBlock, error: Float64s, beyond: Bools) -> None:
     """Note the largest error of each row and column of a block."""
     for axis, errors in ((found.rows, found.row_errors), (found.columns, found.column_errors)):
         if axis is not None:

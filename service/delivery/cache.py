@@ -22,7 +22,7 @@ _PORTION_BYTES = 64 * 1024
 _GZIP_LEVEL = 1
 _GZIP_WINDOW = zlib.MAX_WBITS | 16
 
-Derive = Callable[[Iterable[Block]], Iterator[Block]]
+BodyTransform = Callable[[Iterable[Block]], Iterator[Block]]
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class DerivedBody:
     """
 
     source: Body
-    derive: Derive
+    derive: BodyTransform
 
     @property
     def length_bytes(self) -> int | None:
@@ -93,14 +93,14 @@ _OVERHEAD_BYTES = 512
 
 
 @dataclass(frozen=True)
-class Built:
+class CachedBody:
     """A body that is there, and its digest as Repr-Digest spells it."""
 
     body: bytes
     repr_digest: str
 
     @classmethod
-    def of(cls, blocks: Iterable[Block]) -> "Built":
+    def of(cls, blocks: Iterable[Block]) -> "CachedBody":
         """Put blocks together."""
         body = b"".join(blocks)
         return cls(body, repr_digest(body))
@@ -117,8 +117,8 @@ class BodyCache:
     """
 
     def __init__(self, capacity_bytes: int) -> None:
-        self._bodies: ByteBoundedLRU[str, Built] = ByteBoundedLRU(capacity_bytes)
-        self._building: dict[str, asyncio.Task[Built]] = {}
+        self._bodies: ByteBoundedLRU[str, CachedBody] = ByteBoundedLRU(capacity_bytes)
+        self._building: dict[str, asyncio.Task[CachedBody]] = {}
         self.builds = 0
         self.build_durations = Histogram()
         self.hits = 0
@@ -143,17 +143,17 @@ class BodyCache:
         """Tell whether a body is kept at all once it is built."""
         return _entry_bytes(key, body_bytes) <= self.capacity_bytes
 
-    def find(self, key: str) -> Built | None:
+    def find(self, key: str) -> CachedBody | None:
         """Return the body of a key, if it is there."""
         found = self._bodies.get(key)
         self.hits += found is not None
         return found
 
-    def peek(self, key: str) -> Built | None:
+    def peek(self, key: str) -> CachedBody | None:
         """Return the body of a key, if it is there, for an answer that has found it before."""
         return self._bodies.get(key)
 
-    async def get(self, key: str, build: Callable[[], Awaitable[Built]]) -> Built:
+    async def get(self, key: str, build: Callable[[], Awaitable[CachedBody]]) -> CachedBody:
         """Return the body of a key, building it unless it is there or being built.
 
         The build is nobody's own: a client that leaves does not take it away from the others. One
@@ -170,7 +170,7 @@ class BodyCache:
             task.add_done_callback(lambda _: self._building.pop(key, None))
         return await asyncio.shield(task)
 
-    async def _build(self, key: str, build: Callable[[], Awaitable[Built]]) -> Built:
+    async def _build(self, key: str, build: Callable[[], Awaitable[CachedBody]]) -> CachedBody:
         self.builds += 1
         begun_at = perf_counter()
         built = await build()

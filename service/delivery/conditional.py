@@ -137,7 +137,7 @@ def matches_none(if_none_match: str | None, tag: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Asked:
+class Preconditions:
     """What a request says about bytes: those it has, those it goes on with, those it wants.
 
     Attributes:
@@ -152,7 +152,7 @@ class Asked:
     range: str | None = None
 
     @classmethod
-    def by(cls, scope: Scope) -> "Asked":
+    def by(cls, scope: Scope) -> "Preconditions":
         """Read a request."""
         names = (b"if-match", b"if-none-match", b"if-range", b"range")
         return cls(scope["method"], *(list_header(scope, name) for name in names))

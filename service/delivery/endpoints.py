@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from service.delivery.negotiation import Wanted
+from service.delivery.negotiation import RepresentationRequest
 from service.delivery.openapi.operations import (
     examination_operation,
     get_operation,
@@ -32,7 +32,7 @@ from service.delivery.resources import (
     report_answer,
 )
 from service.delivery.respond import Delivery, Plan
-from service.delivery.workers import SHORT_WORK, Held, unless_gone
+from service.delivery.workers import SHORT_WORK, Held, cancel_on_disconnect
 from service.errors import BodyTooLarge, InvalidParameters, UnsupportedMediaType, shortened
 from service.formats.format import Input, ReadableFormat
 from service.formats.json_text import JSON, read_object
@@ -169,7 +169,7 @@ async def answer_body(
     held = Held(delivery.gate)
     try:
         body = await receive_body(request, form, delivery.settings, held)
-        answer = await unless_gone(request.receive, answered(body))
+        answer = await cancel_on_disconnect(request.receive, answered(body))
     except BaseException:
         held.release()
         raise
@@ -205,23 +205,25 @@ def add_resource(app: FastAPI, resource: Resource, delivery: Delivery) -> None:
 
     async def get(request: Request) -> Response:
         def planned() -> Plan:
-            wanted = Wanted.by(request)
+            wanted = RepresentationRequest.by(request)
             parameters = read_parameters(resource.parameters, _query(request))
             wanted = replace(wanted, revision=parameters.revision)
             return delivery.plan(request.scope, resource.resolve(parameters), wanted)
 
         query: bytes = request.scope["query_string"]
         if len(query) <= _SHORT_QUERY_BYTES:
-            return await unless_gone(request.receive, delivery.answer(request.scope, planned()))
+            return await cancel_on_disconnect(
+                request.receive, delivery.answer(request.scope, planned())
+            )
 
         async def answered() -> Response:
             plan = await delivery.workers.run(planned, reading_work(len(query), is_text=True))
             return await delivery.answer(request.scope, plan)
 
-        return await unless_gone(request.receive, answered())
+        return await cancel_on_disconnect(request.receive, answered())
 
     async def post(request: Request) -> Response:
-        wanted, query = Wanted.by(request), _query(request)
+        wanted, query = RepresentationRequest.by(request), _query(request)
         require_json(request)
 
         def planned(body: ReceivedBody) -> Plan:
@@ -248,7 +250,7 @@ def add_posted(app: FastAPI, posted: Transform | Composition, delivery: Delivery
     """Serve what is made of arrays: POST of them, with and without extension."""
 
     async def post(request: Request) -> Response:
-        wanted, query = Wanted.by(request), _query(request)
+        wanted, query = RepresentationRequest.by(request), _query(request)
         form = format_of_body(request)
 
         def planned(content: Input) -> Plan:

@@ -22,7 +22,7 @@ _DAY_SECONDS = 86_400
 
 
 @dataclass(frozen=True)
-class OpenToEveryOrigin:
+class CorsMiddleware:
     """Let pages of any origin read and embed every answer, without credentials.
 
     The headers are the same on every answer, asked for by a page or not: what a shared cache
@@ -47,7 +47,7 @@ class OpenToEveryOrigin:
 
 
 @dataclass(frozen=True)
-class FailuresAsProblems:
+class ErrorMiddleware:
     """Answer a failure of our own with a problem, inside the layers that complete every answer.
 
     The failure goes on to the server, which logs it, or breaks off an answer that had begun. A

@@ -295,7 +295,7 @@ def file_name(document: Document, form: Format, tag: str) -> str:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class RepresentationRequest:
     """The choice among the ways in which a document can be sent.
 
     Attributes:
@@ -316,7 +316,7 @@ class Wanted:
     takes_chunks: bool = True
 
     @classmethod
-    def by(cls, request: Request) -> "Wanted":
+    def by(cls, request: Request) -> "RepresentationRequest":
         """Read a request."""
         extension, is_digest = read_extension(request.path_params.get("extension"))
         return cls(

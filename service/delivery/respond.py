@@ -10,20 +10,20 @@ from functools import partial
 
 from starlette.types import Scope
 
-from service.delivery.cache import BodyCache, Built
-from service.delivery.conditional import Asked, Span
-from service.delivery.negotiation import Wanted, array_headers, raw
+from service.delivery.cache import BodyCache, CachedBody
+from service.delivery.conditional import Preconditions, Span
+from service.delivery.negotiation import RepresentationRequest, array_headers, raw
 from service.delivery.response_cache import FinishedAnswers
 from service.delivery.responses import (
     Answer,
-    Prepared,
     Representation,
+    ResponseHead,
     check_answer_size,
     represent,
 )
 from service.delivery.telemetry.log import LineWriter, RequestLog
 from service.delivery.telemetry.metrics import Metrics, SharedCounts, WorkerSlot
-from service.delivery.workers import SHORT_WORK, Askers, Gate, Workers
+from service.delivery.workers import SHORT_WORK, Gate, WaitingClients, Workers
 from service.formats.format import BLOCK_BYTES, Block, Body
 from service.numerics.tables import Document
 from service.settings import Settings
@@ -59,7 +59,7 @@ class Plan:
     """
 
     shown: Representation
-    prepared: Prepared
+    prepared: ResponseHead
     takes_chunks: bool
 
 
@@ -75,7 +75,7 @@ class Delivery:
     readiness: Readiness
     log: RequestLog
     gate: Gate
-    askers: Askers
+    askers: WaitingClients
 
     @classmethod
     def of(
@@ -103,9 +103,11 @@ class Delivery:
         metrics.watch("posref_log_lines_dropped", lambda: writer.dropped if writer else 0)
         log = RequestLog(writer, settings)
         answers = FinishedAnswers(headers_bytes, cache, metrics, log)
-        return cls(settings, cache, answers, workers, metrics, Readiness(), log, gate, Askers())
+        return cls(
+            settings, cache, answers, workers, metrics, Readiness(), log, gate, WaitingClients()
+        )
 
-    def plan(self, scope: Scope, document: Document, wanted: Wanted) -> Plan:
+    def plan(self, scope: Scope, document: Document, wanted: RepresentationRequest) -> Plan:
         """Plan the answer to a GET or HEAD, in any thread; raises PosrefError."""
         shown = represent(document, wanted)
         headers = shown.headers(wanted, scope["path"], scope["query_string"])
@@ -119,7 +121,7 @@ class Delivery:
 
     async def answer(self, scope: Scope, plan: Plan) -> Answer:
         """Answer a GET or HEAD; only a GET that has to makes a byte of the document."""
-        shown, prepared, asked = plan.shown, plan.prepared, Asked.by(scope)
+        shown, prepared, asked = plan.shown, plan.prepared, Preconditions.by(scope)
         bare = prepared.bare(asked)
         if bare is not None:
             return bare
@@ -138,7 +140,7 @@ class Delivery:
             self.answers.keep(scope, prepared, built)
         return prepared.built(span, built)
 
-    def plan_uncached(self, document: Document, wanted: Wanted) -> Plan:
+    def plan_uncached(self, document: Document, wanted: RepresentationRequest) -> Plan:
         """Plan the answer to a POST, by itself in the format that the request came in.
 
         It names no tag: that of a list of a million positions takes a third of a second.
@@ -195,7 +197,7 @@ class Delivery:
         built = self.cache.peek(shown.tag)
         return None if built is None else built.body[piece.start : piece.stop]
 
-    async def _kept(self, shown: Representation) -> Built:
+    async def _kept(self, shown: Representation) -> CachedBody:
         build = partial(self.askers.make, shown.tag, partial(self._build, shown))
         return await self.askers.wait(shown.tag, partial(self.cache.get, shown.tag, build))
 
@@ -208,7 +210,7 @@ class Delivery:
             and shown.cost() <= MAX_BUILD_WORK
         )
 
-    async def _build(self, shown: Representation) -> Built:
+    async def _build(self, shown: Representation) -> CachedBody:
         """Build a body; one that is made of another, of that one in the cache."""
         cost, before = shown.cost(), shown.document.setup_work
         if shown.derive is None:
@@ -217,8 +219,8 @@ class Delivery:
             file = await self._kept(shown.plain())
             blocks, cost, before = shown.derive([file.body]), len(file.body), 0
         if cost <= SHORT_WORK:
-            return await self.workers.run(partial(Built.of, blocks), before + cost)
-        return await self.workers.collect(blocks, Built.of, drawn=shown.form.is_drawn)
+            return await self.workers.run(partial(CachedBody.of, blocks), before + cost)
+        return await self.workers.collect(blocks, CachedBody.of, drawn=shown.form.is_drawn)
 
 
 def _rest(body: Body, start: int, stop: int) -> Iterator[Block]:
@@ -234,5 +236,5 @@ def _rest(body: Body, start: int, stop: int) -> Iterator[Block]:
 
 def _prepared(
     shown: Representation, tag: str, headers: Mapping[str, str], described: Mapping[str, str]
-) -> Prepared:
-    return Prepared(tag, raw(headers), raw(described), shown.body.length_bytes)
+) -> ResponseHead:
+    return ResponseHead(tag, raw(headers), raw(described), shown.body.length_bytes)

@@ -10,23 +10,23 @@ from typing import TypeAlias
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from service.delivery.cache import BodyCache, Built
-from service.delivery.conditional import Asked
+from service.delivery.cache import BodyCache, CachedBody
+from service.delivery.conditional import Preconditions
 from service.delivery.negotiation import OPEN_HEADERS, list_header
-from service.delivery.responses import Answer, Prepared
-from service.delivery.telemetry.log import RequestLog, Told
+from service.delivery.responses import Answer, ResponseHead
+from service.delivery.telemetry.log import LogFields, RequestLog
 from service.delivery.telemetry.metrics import WARM_PATH, Metrics, Tally, format_of, path_of
 from service.errors import PosrefError
 from service.lru import ByteBoundedLRU
 
-Spelling: TypeAlias = tuple[bytes, bytes | None, bytes | None]
+RequestKey: TypeAlias = tuple[bytes, bytes | None, bytes | None]
 """A request: its target, Accept and Accept-Encoding."""
 
 _OVERHEAD_BYTES = 1024
 
 
 @dataclass(frozen=True)
-class Finished:
+class CachedResponse:
     """An answer that was sent once.
 
     Attributes:
@@ -37,11 +37,11 @@ class Finished:
         told: what is logged of such an answer.
     """
 
-    prepared: Prepared
+    prepared: ResponseHead
     head: bytes
     path: str
     tally: Tally
-    told: Told | None
+    told: LogFields | None
 
 
 class FinishedAnswers:
@@ -50,18 +50,18 @@ class FinishedAnswers:
     def __init__(
         self, capacity_bytes: int, cache: BodyCache, metrics: Metrics, log: RequestLog
     ) -> None:
-        self._answers: ByteBoundedLRU[Spelling, Finished] = ByteBoundedLRU(capacity_bytes)
+        self._answers: ByteBoundedLRU[RequestKey, CachedResponse] = ByteBoundedLRU(capacity_bytes)
         self._cache = cache
         self._metrics = metrics
         self._log = log
 
-    def find(self, spelling: Spelling) -> tuple[Finished, Built] | None:
+    def find(self, spelling: RequestKey) -> tuple[CachedResponse, CachedBody] | None:
         """Return the answer of a spelling and its body, if both are there."""
         finished = self._answers.get(spelling)
         built = None if finished is None else self._cache.find(finished.prepared.tag)
         return None if finished is None or built is None else (finished, built)
 
-    def keep(self, scope: Scope, prepared: Prepared, built: Built) -> None:
+    def keep(self, scope: Scope, prepared: ResponseHead, built: CachedBody) -> None:
         """Keep the answer to a request that was answered with the whole of a body."""
         spelling = spelling_of(scope)
         whole = [*prepared.built(None, built).raw_headers, *OPEN_HEADERS]
@@ -71,10 +71,10 @@ class FinishedAnswers:
         told = self._log.told("GET", spelling[0], tally.labels, len(built.body))
         size_bytes = 3 * len(head) + sum(len(part or b"") for part in spelling) + _OVERHEAD_BYTES
         size_bytes += len(told[1]) if told else 0
-        self._answers.put(spelling, Finished(prepared, head, path, tally, told), size_bytes)
+        self._answers.put(spelling, CachedResponse(prepared, head, path, tally, told), size_bytes)
 
 
-def spelling_of(scope: Scope) -> Spelling:
+def spelling_of(scope: Scope) -> RequestKey:
     """Give what the answer to a request may depend on, but for what it asks about bytes."""
     query: bytes = scope["query_string"]
     path: bytes = scope.get("raw_path") or scope["path"].encode()
@@ -86,7 +86,7 @@ def spelling_of(scope: Scope) -> Spelling:
 
 
 @dataclass(frozen=True)
-class WarmAnswers:
+class ResponseCacheMiddleware:
     """Answer what has been answered before; pass any other request on."""
 
     app: ASGIApp
@@ -103,7 +103,7 @@ class WarmAnswers:
         if found is None:
             return None
         finished, built = found
-        asked = Asked.by(scope)
+        asked = Preconditions.by(scope)
         scope[WARM_PATH] = finished.path
         try:
             bare = finished.prepared.bare(asked)

@@ -17,11 +17,11 @@ from http import HTTPStatus
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from service.delivery.cache import Built, Derive, DerivedBody, checksum_line, gzipped
-from service.delivery.conditional import Asked, Span, entity_tag, weak
+from service.delivery.cache import BodyTransform, CachedBody, DerivedBody, checksum_line, gzipped
+from service.delivery.conditional import Preconditions, Span, entity_tag, weak
 from service.delivery.negotiation import (
     RawHeaders,
-    Wanted,
+    RepresentationRequest,
     array_headers,
     cache_control,
     choose_coding,
@@ -65,7 +65,7 @@ class Representation:
     document: Document
     form: Format
     file: Body
-    derive: Derive | None = None
+    derive: BodyTransform | None = None
     coding: str | None = None
     is_digest: bool = False
     _tags: dict[str, str] = field(default_factory=dict, init=False, repr=False)
@@ -123,7 +123,7 @@ class Representation:
             return whole
         return -(-whole * span.length_bytes // self.file.length_bytes)
 
-    def headers(self, wanted: Wanted, path: str, query: bytes) -> dict[str, str]:
+    def headers(self, wanted: RepresentationRequest, path: str, query: bytes) -> dict[str, str]:
         """Describe it whatever the status: what it is, how long it is good, where the others are.
 
         Args:
@@ -142,7 +142,7 @@ class Representation:
             **self.vary(wanted),
         }
 
-    def vary(self, wanted: Wanted) -> dict[str, str]:
+    def vary(self, wanted: RepresentationRequest) -> dict[str, str]:
         """Name the request headers that chose it."""
         return {} if self.is_digest else vary_header(self.form, wanted.extension)
 
@@ -155,7 +155,7 @@ class Representation:
         return headers
 
 
-def represent(document: Document, wanted: Wanted) -> Representation:
+def represent(document: Document, wanted: RepresentationRequest) -> Representation:
     """Choose how a document is sent; raises PosrefError where there is no way."""
     check_revision(document, wanted.revision)
     form = choose_format(document, wanted.extension, wanted.accept, wanted.default)
@@ -283,7 +283,7 @@ async def _disconnected(receive: Receive) -> None:
 
 
 @dataclass(frozen=True)
-class Prepared:
+class ResponseHead:
     """All that an answer is, but for its body.
 
     Attributes:
@@ -299,7 +299,7 @@ class Prepared:
     described: RawHeaders
     length_bytes: int | None
 
-    def bare(self, asked: Asked) -> Answer | None:
+    def bare(self, asked: Preconditions) -> Answer | None:
         """Answer a request that takes no body; None for one that does.
 
         Raises:
@@ -312,14 +312,17 @@ class Prepared:
             return Answer(HTTPStatus.OK, [*self.headers, *self.described, *raw(length)])
         return None
 
-    def span(self, asked: Asked) -> Span | None:
+    def span(self, asked: Preconditions) -> Span | None:
         """Find the part that is asked for, None for the whole; raises RangeNotSatisfiable."""
         if self.length_bytes is None:
             return None
         return asked.span(self.tag, self.length_bytes)
 
     def built(
-        self, span: Span | None, built: Built, pieces: AsyncGenerator[Block, None] | None = None
+        self,
+        span: Span | None,
+        built: CachedBody,
+        pieces: AsyncGenerator[Block, None] | None = None,
     ) -> Answer:
         """Answer with a body that is there, or a part of it, sent at once or in pieces."""
         described = [*self.described, (b"repr-digest", built.repr_digest.encode())]

@@ -93,7 +93,7 @@ class Line:
         self.name = name
         self.served_for = Recent()
         self._threads = threads
-        self._waiting: set[Place] = set()
+        self._waiting: set[QueuePlace] = set()
 
     def __len__(self) -> int:
         """Count who waits."""
@@ -105,12 +105,12 @@ class Line:
         return len(self) * self.served_for.seconds / self._threads
 
     @contextmanager
-    def place(self) -> Iterator["Place"]:
+    def place(self) -> Iterator["QueuePlace"]:
         """Wait in line, until served or away; raises Overloaded where too many wait."""
         if len(self) >= self.gate.max_waiting:
             detail = f"{len(self)} requests wait already for {self.name} work (POSREF_MAX_WAITING)"
             raise self.gate.overloaded("waiting", detail, self.wait_seconds)
-        place = Place(self)
+        place = QueuePlace(self)
         self._waiting.add(place)
         try:
             yield place
@@ -119,12 +119,12 @@ class Line:
             if place.served_at is not None:
                 self.served_for.add(monotonic() - place.served_at)
 
-    def leave(self, place: "Place") -> None:
+    def leave(self, place: "QueuePlace") -> None:
         """Take somebody out; in any thread."""
         self._waiting.discard(place)
 
 
-class Place:
+class QueuePlace:
     """A place in a line, to be left before a deadline.
 
     Attributes:
@@ -233,7 +233,7 @@ class _Piece(Generic[Result]):
     """
 
     def __init__(
-        self, threads: ThreadPoolExecutor, work: Callable[[], Result], place: Place | None
+        self, threads: ThreadPoolExecutor, work: Callable[[], Result], place: QueuePlace | None
     ) -> None:
         self._work: Callable[[], Result] | None = work
         self._place = place
@@ -275,11 +275,11 @@ class _Lane:
             threads, f"posref-{name}", initializer=_give_way if gives_way else None
         )
 
-    def begin(self, work: Callable[[], Result], place: Place | None = None) -> _Piece[Result]:
+    def begin(self, work: Callable[[], Result], place: QueuePlace | None = None) -> _Piece[Result]:
         """Put a piece of work into the queue."""
         return _Piece(self.threads, work, place)
 
-    async def first(self, work: Callable[[], Result], place: Place) -> _Piece[Result]:
+    async def first(self, work: Callable[[], Result], place: QueuePlace) -> _Piece[Result]:
         """Do the first piece of work of whoever waits at a place; raises Overloaded."""
         piece = self.begin(work, place)
         with place.limited(piece.withdraw):
@@ -437,7 +437,7 @@ def _turn(blocks: Iterator[Block]) -> Block | None:
     return b"".join(taken) if taken else None
 
 
-async def unless_gone(receive: Receive, answering: Coroutine[Any, Any, Result]) -> Result:
+async def cancel_on_disconnect(receive: Receive, answering: Coroutine[Any, Any, Result]) -> Result:
     """Wait for an answer to a request that has come whole, while its client does.
 
     Raises:
@@ -461,7 +461,7 @@ async def _disconnected(receive: Receive) -> None:
         pass
 
 
-class Askers:
+class WaitingClients:
     """Count who waits for what is made once for all who ask; belongs to one event loop."""
 
     def __init__(self) -> None:

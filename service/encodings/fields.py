@@ -119,7 +119,7 @@ def about(description: str, example: Any, **bounds: Any) -> Any:
 
 def impossible(parameter: str, value: object, rule: str) -> InvalidParameters:
     """Make the error of a parameter that does not go with the others."""
-    sent = None if value is None else shortened(grammar.spelled(value))
+    sent = None if value is None else shortened(grammar.to_query(value))
     return InvalidParameters(Fault(parameter, sent, rule))
 
 

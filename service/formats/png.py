@@ -133,7 +133,7 @@ def plain(text: str) -> str:
 def _title(document: Document) -> str:
     """Say what kind of table it is, and its parameters in their canonical order."""
     parameters = [
-        f"{name}={_cut(grammar.spelled(value))}" for name, value in document.parameters.items()
+        f"{name}={_cut(grammar.to_query(value))}" for name, value in document.parameters.items()
     ]
     return plain(": ".join(filter(None, (document.kind, ", ".join(parameters)))))
 

@@ -13,7 +13,7 @@ from typing import Any
 from service.errors import shortened
 from service.models.keys import TOP
 from service.models.layers import Layers
-from service.models.lookup import Found, Log, Place, did_you_mean
+from service.models.lookup import KeyPlace, ReadingReport, ResolvedValue, did_you_mean
 from service.models.model_types import NoRope, TextModel
 from service.models.rotary_settings import Rule
 from service.numerics.frequencies import yarn_mscale
@@ -22,7 +22,7 @@ from service.numerics.phase import exact_context
 _OF_PARAMS_JSON = ("dim", "n_heads", "n_layers")
 
 
-def layout_of(model: TextModel, log: Log) -> str:
+def layout_of(model: TextModel, log: ReadingReport) -> str:
     """Give the layout; where nothing is known of the model type it is an assumption."""
     key = model.type.layout_key
     found = model.values.get(key) if key is not None else None
@@ -38,7 +38,7 @@ def layout_of(model: TextModel, log: Log) -> str:
     return layout
 
 
-def written_layout_of(model: TextModel, layout: str, log: Log) -> str | None:
+def written_layout_of(model: TextModel, layout: str, log: ReadingReport) -> str | None:
     """Give the layout of what is turned, if it is not the one that is read."""
     writes = model.type.writes
     if writes is None or writes == layout:
@@ -48,7 +48,7 @@ def written_layout_of(model: TextModel, layout: str, log: Log) -> str | None:
     return writes
 
 
-def caution_of_turning(model: TextModel, log: Log) -> None:
+def caution_of_turning(model: TextModel, log: ReadingReport) -> None:
     """Warn of classes that turn the other way, other channels, or by more than the table says."""
     pointer = model.place.at("model_type")
     if model.type.inverse:
@@ -133,7 +133,7 @@ def _add_llama4(
 
 
 def _add_temperature(
-    formula: str, values: dict[str, Found], found: dict[str, Any], origin: dict[str, str]
+    formula: str, values: dict[str, ResolvedValue], found: dict[str, Any], origin: dict[str, str]
 ) -> None:
     numbers = {name: value.value for name, value in values.items()}
     found["query_temperature"] = {"formula": formula, **numbers}
@@ -145,14 +145,14 @@ _BLOCKS = ("rope_scaling", "rope_parameters", "yarn", "rope_adjustments")
 _MAX_NAMED = 20
 
 
-def caution_of_unread(model: TextModel, log: Log, *, has_rope: bool) -> None:
+def caution_of_unread(model: TextModel, log: ReadingReport, *, has_rope: bool) -> None:
     """Warn of every key that sounds like a rotary setting and is not read."""
     known = _read_by(model) if has_rope else frozenset((*model.type.rope_if, *_BLOCKS))
     if not has_rope and model.type.no_rope is True:
         known = frozenset()
     places = [model.place]
     if not has_rope and isinstance(model.place.content.get("attn_config"), dict):
-        places.append(Place(model.place.content["attn_config"], model.place.at("attn_config")))
+        places.append(KeyPlace(model.place.content["attn_config"], model.place.at("attn_config")))
     for place in places:
         unread = [key for key in _sounding(place, has_rope=has_rope) if key not in known]
         for key in unread[:_MAX_NAMED]:
@@ -166,7 +166,7 @@ def caution_of_unread(model: TextModel, log: Log, *, has_rope: bool) -> None:
             log.caution("unknown-rope-key", detail, place.pointer or place.at("model_type"))
 
 
-def _sounding(place: Place, *, has_rope: bool) -> Iterator[str]:
+def _sounding(place: KeyPlace, *, has_rope: bool) -> Iterator[str]:
     """Find keys that sound like it, or say ``rotary``, and are not null, false, 0 or empty."""
     for key, value in place.content.items():
         # What only says that there is, or is not, a rotary embedding is known already.

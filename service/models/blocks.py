@@ -9,11 +9,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from service.models.keys import LLAMA4_OF_MISTRAL, RULE, RULE_SPELLINGS, YARN_OF_MISTRAL
-from service.models.lookup import Found, Log, Place, Values, read_object, read_values
+from service.models.lookup import (
+    KeyPlace,
+    ReadingReport,
+    ResolvedValue,
+    Values,
+    read_object,
+    read_values,
+)
 from service.models.model_types import ModelType, TextModel
 
 
-def foreign_block(model: TextModel, log: Log) -> Values | None:
+def foreign_block(model: TextModel, log: ReadingReport) -> Values | None:
     """Find the parameters of a rule in another program's spelling, if a config has them."""
     for read in (_mistral, _litgpt_llama3, _litgpt_linear, _gpt_oss, _meta):
         found = read(model, log)
@@ -22,7 +29,7 @@ def foreign_block(model: TextModel, log: Log) -> Values | None:
     return None
 
 
-def _mistral(model: TextModel, log: Log) -> Values | None:
+def _mistral(model: TextModel, log: ReadingReport) -> Values | None:
     """Read ``yarn``: beta and alpha are β_fast and β_slow, without apply_scale the factor is 1."""
     place = read_object(model.place, "yarn", log)
     if place is None:
@@ -36,7 +43,7 @@ def _mistral(model: TextModel, log: Log) -> Values | None:
     return {"rope_type": _implied("yarn", place.pointer), **values}
 
 
-def _litgpt_llama3(model: TextModel, log: Log) -> Values | None:
+def _litgpt_llama3(model: TextModel, log: ReadingReport) -> Values | None:
     place = read_object(model.place, "rope_adjustments", log)
     if place is None:
         return None
@@ -44,14 +51,14 @@ def _litgpt_llama3(model: TextModel, log: Log) -> Values | None:
     return {"rope_type": _implied("llama3", place.pointer), **values}
 
 
-def _litgpt_linear(model: TextModel, _: Log) -> Values | None:
+def _litgpt_linear(model: TextModel, _: ReadingReport) -> Values | None:
     ratio = model.given("rope_condense_ratio")
     if ratio is None or ratio.value == 1:
         return None
     return {"rope_type": _implied("linear", ratio.pointer), "factor": _alias(ratio)}
 
 
-def _gpt_oss(model: TextModel, _: Log) -> Values | None:
+def _gpt_oss(model: TextModel, _: ReadingReport) -> Values | None:
     """Read gpt-oss's own keys: its range of YaRN is not rounded."""
     length, factor = model.given("initial_context_length"), model.given("rope_scaling_factor")
     fast, slow = model.given("rope_ntk_beta"), model.given("rope_ntk_alpha")
@@ -67,7 +74,7 @@ def _gpt_oss(model: TextModel, _: Log) -> Values | None:
     }
 
 
-def _meta(model: TextModel, log: Log) -> Values | None:
+def _meta(model: TextModel, log: ReadingReport) -> Values | None:
     """Read ``use_scaled_rope``, whose numbers are in Meta's code; a config may name two."""
     scaled = model.given("use_scaled_rope")
     if scaled is None or not scaled.value:
@@ -84,16 +91,18 @@ def _meta(model: TextModel, log: Log) -> Values | None:
         else:
             values[name] = _alias(found)
     log.caution("scaled-rope-assumed", f"{detail} were taken, those of Llama 3.1", scaled.pointer)
-    values |= {name: Found(number, "assumed", scaled.pointer) for name, number in assumed.items()}
+    values |= {
+        name: ResolvedValue(number, "assumed", scaled.pointer) for name, number in assumed.items()
+    }
     return values
 
 
-def _implied(rope_type: str, pointer: str) -> Found:
-    return Found(rope_type, f"computed: implied by {pointer}", pointer)
+def _implied(rope_type: str, pointer: str) -> ResolvedValue:
+    return ResolvedValue(rope_type, f"computed: implied by {pointer}", pointer)
 
 
-def _alias(found: Found) -> Found:
-    return Found(found.value, f"alias {found.pointer}", found.pointer)
+def _alias(found: ResolvedValue) -> ResolvedValue:
+    return ResolvedValue(found.value, f"alias {found.pointer}", found.pointer)
 
 
 EVERY_LAYER = "default"
@@ -101,7 +110,7 @@ MAX_LABELS = 64
 
 
 @dataclass(frozen=True)
-class Block:
+class ConfigBlock:
     """The parameters of one frequency rule.
 
     Attributes:
@@ -114,7 +123,7 @@ class Block:
 
     label: str
     values: Values
-    place: Place
+    place: KeyPlace
     is_default: bool = False
     is_nested: bool = False
 
@@ -127,11 +136,11 @@ class Blocks:
         without: the layer types that are said to have no rotary embedding.
     """
 
-    blocks: tuple[Block, ...]
+    blocks: tuple[ConfigBlock, ...]
     without: frozenset[str] = frozenset()
 
 
-def find_blocks(model: TextModel, log: Log) -> Blocks:
+def find_blocks(model: TextModel, log: ReadingReport) -> Blocks:
     """Find the blocks of a config; logs faults of everything in them."""
     if "rope_parameters" in model.type.fixed:
         _caution_of_unread(model, log)
@@ -143,7 +152,7 @@ def find_blocks(model: TextModel, log: Log) -> Blocks:
         foreign = foreign_block(model, log)
         if foreign is not None:
             pointer = foreign["rope_type"].pointer
-            return Blocks((Block(EVERY_LAYER, foreign, Place({}, pointer)),))
+            return Blocks((ConfigBlock(EVERY_LAYER, foreign, KeyPlace({}, pointer)),))
     labels = _labels(model.type) or (EVERY_LAYER,)
     flat = None if given is None else read_values(given, RULE, {}, log)
     blocks = tuple(_of_label(label, given, flat, model) for label in labels)
@@ -152,7 +161,7 @@ def find_blocks(model: TextModel, log: Log) -> Blocks:
     return Blocks(blocks)
 
 
-def _caution_of_unread(model: TextModel, log: Log) -> None:
+def _caution_of_unread(model: TextModel, log: ReadingReport) -> None:
     for name in ("rope_scaling", "rope_parameters"):
         found = read_object(model.place, name, log)
         if found is not None:
@@ -160,7 +169,7 @@ def _caution_of_unread(model: TextModel, log: Log) -> None:
             log.caution("key-not-read", detail, found.pointer)
 
 
-def _given(place: Place, log: Log) -> Place | None:
+def _given(place: KeyPlace, log: ReadingReport) -> KeyPlace | None:
     """Find the object that holds; transformers lets rope_scaling replace rope_parameters."""
     scaling = read_object(place, "rope_scaling", log)
     parameters = read_object(place, "rope_parameters", log)
@@ -173,7 +182,7 @@ def _given(place: Place, log: Log) -> Place | None:
     return scaling or parameters
 
 
-def _differ(one: Place, other: Place) -> bool:
+def _differ(one: KeyPlace, other: KeyPlace) -> bool:
     try:
         return one.content != other.content
     except RecursionError:
@@ -186,7 +195,7 @@ def _labels(kind: ModelType) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*nested, *kind.rope_keys]))
 
 
-def _is_nested(given: Place, model: TextModel) -> bool:
+def _is_nested(given: KeyPlace, model: TextModel) -> bool:
     """Tell whether an object holds parameters by layer type.
 
     It does where an object stands under the name of a layer type, or, unless it says a rope_type
@@ -201,8 +210,8 @@ def _is_nested(given: Place, model: TextModel) -> bool:
     return not given.has("rope_type", "type") and bool(objects or labels & content.keys())
 
 
-def _nested(given: Place, model: TextModel, log: Log) -> Blocks:
-    blocks: list[Block] = []
+def _nested(given: KeyPlace, model: TextModel, log: ReadingReport) -> Blocks:
+    blocks: list[ConfigBlock] = []
     without: set[str] = set()
     if len(given.content) > MAX_LABELS:
         log.fault(given.pointer, None, f"must be parameters of at most {MAX_LABELS} layer types")
@@ -210,9 +219,9 @@ def _nested(given: Place, model: TextModel, log: Log) -> Blocks:
     known = _labels(model.type)
     for key, own in given.content.items():
         if isinstance(own, dict) and key not in RULE_SPELLINGS:
-            place = Place(own, given.at(key))
+            place = KeyPlace(own, given.at(key))
             values = read_values(place, RULE, {}, log)
-            blocks.append(Block(key, values, place, is_nested=True))
+            blocks.append(ConfigBlock(key, values, place, is_nested=True))
         elif own is None and key not in RULE_SPELLINGS:
             without.add(key)
         else:
@@ -225,14 +234,16 @@ def _nested(given: Place, model: TextModel, log: Log) -> Blocks:
     return Blocks(tuple(blocks), frozenset(without))
 
 
-def _of_label(label: str, given: Place | None, flat: Values | None, model: TextModel) -> Block:
+def _of_label(
+    label: str, given: KeyPlace | None, flat: Values | None, model: TextModel
+) -> ConfigBlock:
     """Give a layer type the flat block of a config, where that applies, or else the class's own."""
     if given is None or flat is None or label in model.type.unscaled:
         return _default(label, model.type, model.place)
-    return Block(label, flat, given)
+    return ConfigBlock(label, flat, given)
 
 
-def _caution_of_default(block: Block, model: TextModel, log: Log) -> None:
+def _caution_of_default(block: ConfigBlock, model: TextModel, log: ReadingReport) -> None:
     rope_type = block.values.get("rope_type")
     if block.is_default and rope_type is not None and rope_type.value != "default":
         layers = "all layers" if block.label == EVERY_LAYER else block.label
@@ -242,7 +253,7 @@ def _caution_of_default(block: Block, model: TextModel, log: Log) -> None:
         )
 
 
-def _default(label: str, kind: ModelType, place: Place) -> Block:
+def _default(label: str, kind: ModelType, place: KeyPlace) -> ConfigBlock:
     """Give the class's own block, which may be empty."""
     pointer = place.at("rope_parameters")
     own = kind.rope_parameters
@@ -250,11 +261,11 @@ def _default(label: str, kind: ModelType, place: Place) -> Block:
         own = kind.rope_parameters_of(label)
         pointer = f"{pointer}/{label}"
     values = {
-        name: Found(_plain(value), kind.origin, f"{pointer}/{name}")
+        name: ResolvedValue(_plain(value), kind.origin, f"{pointer}/{name}")
         for name, value in own.items()
         if name in RULE
     }
-    return Block(label, values, Place({}, pointer), is_default=True)
+    return ConfigBlock(label, values, KeyPlace({}, pointer), is_default=True)
 
 
 def _plain(value: object) -> object:

@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from service.models import keys as values
-from service.models.blocks import EVERY_LAYER, MAX_LABELS, Block
+from service.models.blocks import EVERY_LAYER, MAX_LABELS, ConfigBlock
 from service.models.keys import Key
-from service.models.lookup import Found, Log, read_value
+from service.models.lookup import ReadingReport, ResolvedValue, read_value
 from service.models.model_types import SHARE_BY_LAYER, THETA_BY_LAYER, NoRope, TextModel
 
 _LETTERS = {"L": "sliding_attention", "G": "full_attention"}
@@ -49,7 +49,9 @@ class Layers:
         )
 
 
-def find_layers(model: TextModel, without: Collection[str], log: Log, *, typed: bool) -> Layers:
+def find_layers(
+    model: TextModel, without: Collection[str], log: ReadingReport, *, typed: bool
+) -> Layers:
     """Find the layers of a model.
 
     Args:
@@ -77,7 +79,7 @@ def find_layers(model: TextModel, without: Collection[str], log: Log, *, typed: 
     )
 
 
-def _caution_of_count(model: TextModel, listed: Found | None, log: Log) -> None:
+def _caution_of_count(model: TextModel, listed: ResolvedValue | None, log: ReadingReport) -> None:
     count = model.given("num_hidden_layers")
     if listed is not None and count is not None and len(listed.value) != count.value:
         detail = f"{listed.pointer} names {len(listed.value)} layers, {count.pointer} {count.value}"
@@ -90,7 +92,7 @@ def _types_without(model: TextModel, rules: NoRope | None) -> tuple[str, ...]:
     return rules.layer_types
 
 
-def _types(model: TextModel, log: Log) -> Found | None:
+def _types(model: TextModel, log: ReadingReport) -> ResolvedValue | None:
     """Give the type of each layer: as the config lists them, or by the pattern of the class."""
     given = model.given("layer_types")
     if given is not None and given.value:
@@ -114,13 +116,15 @@ def _types(model: TextModel, log: Log) -> Found | None:
     return (found or count).computed(pattern.of(count.value, every), formula)
 
 
-def _flags(model: TextModel, rules: NoRope | None) -> Found | None:
+def _flags(model: TextModel, rules: NoRope | None) -> ResolvedValue | None:
     """Give the list of a config that holds 0 for each layer without; an empty one says nothing."""
     found = model.values.get(rules.layers_key) if rules and rules.layers_key else None
     return found if found is not None and found.value else None
 
 
-def _count(model: TextModel, types: Found | None, flags: Found | None, log: Log) -> int | None:
+def _count(
+    model: TextModel, types: ResolvedValue | None, flags: ResolvedValue | None, log: ReadingReport
+) -> int | None:
     for listed in (types, flags):
         if listed is not None:
             return len(listed.value)
@@ -129,7 +133,11 @@ def _count(model: TextModel, types: Found | None, flags: Found | None, log: Log)
 
 
 def _left_out(
-    model: TextModel, rules: NoRope | None, flags: Found | None, count: int | None, log: Log
+    model: TextModel,
+    rules: NoRope | None,
+    flags: ResolvedValue | None,
+    count: int | None,
+    log: ReadingReport,
 ) -> set[int]:
     if flags is not None:
         return {i for i, has_rope in enumerate(flags.value) if not has_rope}
@@ -149,13 +157,13 @@ def which_have(layers: Collection[int]) -> str:
     return f"layer {named} has" if len(layers) == 1 else f"layers {named} have"
 
 
-Group = tuple[Block, tuple[int, ...] | None]
+Group = tuple[ConfigBlock, tuple[int, ...] | None]
 
 _LISTS = {"rope_theta": THETA_BY_LAYER, "partial_rotary_factor": SHARE_BY_LAYER}
 
 
 def split_by_layer(
-    model: TextModel, blocks: Iterable[Block], layers: Layers, log: Log
+    model: TextModel, blocks: Iterable[ConfigBlock], layers: Layers, log: ReadingReport
 ) -> Iterator[Group]:
     """Give each block with the layers it is for, split where lists of the config tell them apart.
 
@@ -180,7 +188,7 @@ def _is_absent(model: TextModel, label: str, layers: Layers) -> bool:
 
 
 def _by_scaling(
-    model: TextModel, block: Block, found: tuple[int, ...] | None, log: Log
+    model: TextModel, block: ConfigBlock, found: tuple[int, ...] | None, log: ReadingReport
 ) -> Iterator[Group]:
     """Split by the list of scaled layers (Molmo 2): the others have rope_type default."""
     key, count = model.type.scaling_layers_key, model.value("num_hidden_layers")
@@ -198,7 +206,7 @@ def _by_scaling(
 
 
 def _by_lists(
-    model: TextModel, block: Block, found: tuple[int, ...] | None, log: Log
+    model: TextModel, block: ConfigBlock, found: tuple[int, ...] | None, log: ReadingReport
 ) -> Iterator[Group]:
     """Split by lists of one value per layer; a base of 0 or null is no rotary embedding."""
     lists = {name: model.values[key] for name, key in _LISTS.items() if key in model.values}
@@ -219,10 +227,10 @@ def _by_lists(
 
 
 def _named(
-    block: Block,
-    lists: dict[str, Found],
+    block: ConfigBlock,
+    lists: dict[str, ResolvedValue],
     groups: dict[tuple[float, ...], list[int]],
-    log: Log,
+    log: ReadingReport,
 ) -> Iterator[Group]:
     if len(groups) > MAX_LABELS:
         rule = f"must tell apart at most {MAX_LABELS} types of layers"
@@ -230,7 +238,7 @@ def _named(
         return
     for numbers, within in groups.items():
         values = {
-            name: Found(number, listed.origin, listed.pointer)
+            name: ResolvedValue(number, listed.origin, listed.pointer)
             for (name, listed), number in zip(lists.items(), numbers, strict=True)
         }
         if "rope_theta" in values and not values["rope_theta"].value:

@@ -102,7 +102,7 @@ class ConfigWarning:
 
 
 @dataclass(frozen=True)
-class Found:
+class ResolvedValue:
     """A value.
 
     Attributes:
@@ -115,16 +115,16 @@ class Found:
     origin: str
     pointer: str
 
-    def computed(self, value: Any, formula: str) -> "Found":
+    def computed(self, value: Any, formula: str) -> "ResolvedValue":
         """Give a value that was made of this one."""
-        return Found(value, f"computed: {formula}", self.pointer)
+        return ResolvedValue(value, f"computed: {formula}", self.pointer)
 
 
-Values = Mapping[str, Found]
+Values = Mapping[str, ResolvedValue]
 
 
 @dataclass(frozen=True)
-class Place:
+class KeyPlace:
     """An object in the body, and the JSON pointer to it."""
 
     content: Mapping[str, Any]
@@ -140,7 +140,7 @@ class Place:
 
 
 @dataclass
-class Log:
+class ReadingReport:
     """What was noticed while a config was read: each thing once, in the order it was noticed."""
 
     faults: dict[Fault, None] = field(default_factory=dict)
@@ -163,8 +163,8 @@ class Log:
 
 
 def read_values(
-    place: Place, keys: Mapping[str, Key], names: Mapping[str, str], log: Log
-) -> dict[str, Found]:
+    place: KeyPlace, keys: Mapping[str, Key], names: Mapping[str, str], log: ReadingReport
+) -> dict[str, ResolvedValue]:
     """Find each key under its canonical name, the class's own, then its aliases; null is nothing.
 
     Args:
@@ -173,34 +173,34 @@ def read_values(
         names: the class's own names.
         log: takes a fault for each value that is not what it must be.
     """
-    found: dict[str, Found] = {}
+    found: dict[str, ResolvedValue] = {}
     for name, key in keys.items():
         spelling = _spelling(place, (name, names.get(name, name), *key.aliases))
         if spelling is not None:
             value = read_value(place, spelling, key, log)
             if value is not None:
                 origin = value.pointer if spelling == name else f"alias {value.pointer}"
-                found[name] = Found(value.value, origin, value.pointer)
+                found[name] = ResolvedValue(value.value, origin, value.pointer)
     return found
 
 
-def _spelling(place: Place, spellings: Iterable[str]) -> str | None:
+def _spelling(place: KeyPlace, spellings: Iterable[str]) -> str | None:
     return next((spelling for spelling in spellings if place.has(spelling)), None)
 
 
-def read_value(place: Place, name: str, key: Key, log: Log) -> Found | None:
+def read_value(place: KeyPlace, name: str, key: Key, log: ReadingReport) -> ResolvedValue | None:
     """Read a member that may be absent or null; logs a fault if it is not what it must be."""
     sent = place.content.get(name)
     if sent is None:
         return None
     try:
-        return Found(key.read(sent), place.at(name), place.at(name))
+        return ResolvedValue(key.read(sent), place.at(name), place.at(name))
     except ValueError as error:
         log.fault(place.at(name), sent, str(error))
         return None
 
 
-def read_object(place: Place, name: str, log: Log) -> Place | None:
+def read_object(place: KeyPlace, name: str, log: ReadingReport) -> KeyPlace | None:
     """Find an object within; None if it is not there, or empty, and a fault if it is no object."""
     sent = place.content.get(name)
     if sent is None:
@@ -208,7 +208,7 @@ def read_object(place: Place, name: str, log: Log) -> Place | None:
     if not isinstance(sent, dict):
         log.fault(place.at(name), sent, "must be an object")
         return None
-    return Place(sent, place.at(name)) if sent else None
+    return KeyPlace(sent, place.at(name)) if sent else None
 
 
 def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.75) -> str:

@@ -15,9 +15,9 @@ from service.errors import shortened
 from service.models import keys as values
 from service.models.keys import TEXT_CONFIGS, TOP, Key
 from service.models.lookup import (
-    Found,
-    Log,
-    Place,
+    KeyPlace,
+    ReadingReport,
+    ResolvedValue,
     Values,
     did_you_mean,
     read_object,
@@ -214,18 +214,18 @@ class TextModel:
         unread: what its config says there though its class does not read it.
     """
 
-    place: Place
+    place: KeyPlace
     type: ModelType
     is_known: bool
     model_type: str | None
     values: Values
     unread: Values = field(default_factory=dict)
 
-    def given(self, *names: str) -> Found | None:
+    def given(self, *names: str) -> ResolvedValue | None:
         """Give the first of these values that the config says."""
         return next((self.values[name] for name in names if name in self.values), None)
 
-    def default(self, name: str, log: Log | None = None) -> Found | None:
+    def default(self, name: str, log: ReadingReport | None = None) -> ResolvedValue | None:
         """Give the class default of a value; where a log is given, that is a warning."""
         value = self.type.defaults.get(name)
         if value is None:
@@ -234,13 +234,13 @@ class TextModel:
         if log is not None:
             detail = f"{name} is not in the config: {value} is the {self.type.origin}"
             log.caution("class-default-used", detail, pointer)
-        return Found(value, self.type.origin, pointer)
+        return ResolvedValue(value, self.type.origin, pointer)
 
-    def value(self, name: str, log: Log | None = None) -> Found | None:
+    def value(self, name: str, log: ReadingReport | None = None) -> ResolvedValue | None:
         """Give a value of the config, or else the class default."""
         return self.given(name) or self.default(name, log)
 
-    def caution_of_unread(self, name: str, held: Found, log: Log) -> None:
+    def caution_of_unread(self, name: str, held: ResolvedValue, log: ReadingReport) -> None:
         """Warn of a value that the class does not read, where it is not the one that holds."""
         said = self.unread.get(name)
         if said is not None and said.value != held.value:
@@ -253,9 +253,9 @@ class TextModel:
         return self.type.defaults.get(name) if sent is None else sent
 
 
-def find_text_model(config: Mapping[str, object], log: Log) -> TextModel:
+def find_text_model(config: Mapping[str, object], log: ReadingReport) -> TextModel:
     """Find the text model in a config; logs faults of everything at its top, and its type."""
-    body = Place(config)
+    body = KeyPlace(config)
     whole = read_value(body, "model_type", _MODEL_TYPE, log)
     place, name = _descended(body, None, log)
     known = None if name is None else model_types().get(name)
@@ -274,19 +274,19 @@ def find_text_model(config: Mapping[str, object], log: Log) -> TextModel:
     return TextModel(place, kind, known is not None, model_type, read, unread)
 
 
-def _caution_of_inside(inside: Values, log: Log) -> None:
+def _caution_of_inside(inside: Values, log: ReadingReport) -> None:
     if "rope_theta" in inside:
         pointer = inside["rope_theta"].pointer
         detail = f"{pointer} holds; transformers 5.23.0 turns by rope_parameters alone"
         log.caution("theta-not-everywhere", detail, pointer)
 
 
-def _by_layer(place: Place, kind: ModelType, keys: dict[str, Key], log: Log) -> Values:
+def _by_layer(place: KeyPlace, kind: ModelType, keys: dict[str, Key], log: ReadingReport) -> Values:
     """Read lists of one value per layer, which some classes have.
 
     A list of bases may stand in the place of one base, which then is looked for no more.
     """
-    found: dict[str, Found | None] = {}
+    found: dict[str, ResolvedValue | None] = {}
     theta, share = kind.theta_by_layer_key, kind.partial_by_layer_key
     if theta is not None and isinstance(place.content.get(theta), list):
         keys.pop(theta, None)
@@ -297,8 +297,8 @@ def _by_layer(place: Place, kind: ModelType, keys: dict[str, Key], log: Log) -> 
 
 
 def _descended(
-    place: Place, inherited: str | None, log: Log, depth: int = 0
-) -> tuple[Place, str | None]:
+    place: KeyPlace, inherited: str | None, log: ReadingReport, depth: int = 0
+) -> tuple[KeyPlace, str | None]:
     """Go down to the config of the text model, and name its type."""
     said = read_value(place, "model_type", _MODEL_TYPE, log)
     name = said.value if said else inherited
@@ -317,7 +317,7 @@ def _text_type(name: str | None) -> str | None:
     return _text_type(kind.text_model_type)
 
 
-def _inner(place: Place, kind: ModelType | None, log: Log) -> Place | None:
+def _inner(place: KeyPlace, kind: ModelType | None, log: ReadingReport) -> KeyPlace | None:
     """Find the config of the text model in that of a multimodal one."""
     if kind is not None and kind.text is not None:
         for name in kind.text.split("."):
@@ -337,7 +337,7 @@ def _spellings(name: str) -> Iterator[str]:
     yield from TOP[name].aliases
 
 
-def _caution_of_type(name: str | None, place: Place, log: Log) -> None:
+def _caution_of_type(name: str | None, place: KeyPlace, log: ReadingReport) -> None:
     pointer = place.at("model_type")
     if name is None:
         detail = "there is no model_type: layout and defaults are assumptions"
@@ -355,7 +355,7 @@ _LOCAL_AND_GLOBAL_THETA = {
 }
 
 
-def _unknown(place: Place, name: str | None) -> ModelType:
+def _unknown(place: KeyPlace, name: str | None) -> ModelType:
     """Make the assumptions of a type of which nothing is known."""
     rope_keys: Mapping[str, Mapping[str, str]] = {}
     if place.has("rope_local_base_freq"):

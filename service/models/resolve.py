@@ -26,7 +26,7 @@ from service.models.attention import (
 )
 from service.models.blocks import EVERY_LAYER, find_blocks
 from service.models.layers import find_layers
-from service.models.lookup import ConfigWarning, Log, read_object
+from service.models.lookup import ConfigWarning, ReadingReport, read_object
 from service.models.model_types import TextModel, find_text_model
 from service.models.rule_entries import Entry, entries_of
 
@@ -64,7 +64,7 @@ def resolve(config: Mapping[str, Any], context_length: int | None = None) -> Res
     Raises:
         InvalidBody: with a pointer to each value that is not what it must be, or is missing.
     """
-    log = Log()
+    log = ReadingReport()
     model = find_text_model(config, log)
     if _has_none(model, log):
         caution_of_unread(model, log, has_rope=False)
@@ -88,12 +88,12 @@ def resolve(config: Mapping[str, Any], context_length: int | None = None) -> Res
     return _resolved(model, layout, log, writes=written, entries=entries, attention=attention)
 
 
-def _resolved(model: TextModel, layout: str, log: Log, **beside: Any) -> Resolved:
+def _resolved(model: TextModel, layout: str, log: ReadingReport, **beside: Any) -> Resolved:
     name = model.type.name if model.is_known else model.model_type
     return Resolved(model.model_type, name, layout, tuple(log.warnings), **beside)
 
 
-def _has_none(model: TextModel, log: Log) -> bool:
+def _has_none(model: TextModel, log: ReadingReport) -> bool:
     """Tell whether models of this type, or with this config, have no rotary embedding."""
     pointer, instead = model.place.at("model_type"), model.type.instead
     for key, needed in model.type.rope_if.items():
@@ -110,7 +110,7 @@ def _has_none(model: TextModel, log: Log) -> bool:
     return True
 
 
-def _has_null_theta(model: TextModel, log: Log) -> bool:
+def _has_null_theta(model: TextModel, log: ReadingReport) -> bool:
     """Tell whether a config says that its base is null, where that means no rotary embedding."""
     if not model.type.null_theta_is_none:
         return False

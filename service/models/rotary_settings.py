@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 
 from service.errors import shortened
-from service.models.blocks import EVERY_LAYER, Block
+from service.models.blocks import EVERY_LAYER, ConfigBlock
 from service.models.keys import RULE_TYPE_ALIASES, RULE_TYPES
-from service.models.lookup import Found, Log, did_you_mean
+from service.models.lookup import ReadingReport, ResolvedValue, did_you_mean
 from service.models.model_types import TextModel
 from service.numerics.dtypes import MAX_CHANNELS
 
@@ -37,12 +37,12 @@ class Rule:
     """
 
     model: TextModel
-    block: Block
+    block: ConfigBlock
     pairs: int
-    log: Log
-    parameters: dict[str, Found] = field(default_factory=dict)
+    log: ReadingReport
+    parameters: dict[str, ResolvedValue] = field(default_factory=dict)
     lengths: tuple[int, ...] = ()
-    mscales: tuple[Found, ...] = ()
+    mscales: tuple[ResolvedValue, ...] = ()
 
     def put(self, *names: str) -> None:
         """Take what the block has of these."""
@@ -73,11 +73,13 @@ class Rule:
         self.log.caution(code, detail, found.pointer if found else self.block.place.at(name))
 
 
-def rope_type_of(block: Block, log: Log) -> Found:
+def rope_type_of(block: ConfigBlock, log: ReadingReport) -> ResolvedValue:
     """Give the canonical rope_type of a block; a fault if there is no such rule."""
     found = block.values.get("rope_type")
     if found is None:
-        return Found("default", "computed: no rope_type is given", block.place.at("rope_type"))
+        return ResolvedValue(
+            "default", "computed: no rope_type is given", block.place.at("rope_type")
+        )
     other = block.place.content.get("type", found.value)
     if other != found.value and found.pointer != block.place.at("type"):
         detail = f"rope_type {shortened(found.value)} holds, and type is {shortened(other)}"
@@ -88,7 +90,11 @@ def rope_type_of(block: Block, log: Log) -> Found:
     if name not in RULE_TYPES:
         log.fault(found.pointer, found.value, _unknown_type(found.value))
         return found.computed("default", "unknown")
-    return found if name == found.value else Found(name, f"alias {found.pointer}", found.pointer)
+    return (
+        found
+        if name == found.value
+        else ResolvedValue(name, f"alias {found.pointer}", found.pointer)
+    )
 
 
 def _unknown_type(name: str) -> str:
@@ -98,7 +104,7 @@ def _unknown_type(name: str) -> str:
     return f"{shortened(name)} is not known; there are {', '.join(RULE_TYPES)}"
 
 
-def head_dim_of(model: TextModel, label: str, log: Log) -> Found | None:
+def head_dim_of(model: TextModel, label: str, log: ReadingReport) -> ResolvedValue | None:
     """Give the width of the heads that rotary embeddings see; None, and a fault, if it is unknown.
 
     A config's own key wins over the class default, and that over hidden_size //
@@ -116,18 +122,18 @@ def head_dim_of(model: TextModel, label: str, log: Log) -> Found | None:
     return found or _share_of_hidden_size(model, log)
 
 
-def _fixed(model: TextModel, log: Log) -> Found | None:
+def _fixed(model: TextModel, log: ReadingReport) -> ResolvedValue | None:
     found = _share_of_hidden_size(model, log)
     if found is not None:
         model.caution_of_unread("head_dim", found, log)
     return found
 
 
-def _outright(model: TextModel, key: str, log: Log) -> Found | None:
+def _outright(model: TextModel, key: str, log: ReadingReport) -> ResolvedValue | None:
     return model.values.get(key) or model.default(key, log) or model.value("head_dim", log)
 
 
-def _share_of_hidden_size(model: TextModel, log: Log) -> Found | None:
+def _share_of_hidden_size(model: TextModel, log: ReadingReport) -> ResolvedValue | None:
     hidden, heads = model.value("hidden_size", log), model.value("num_attention_heads", log)
     if hidden is None or heads is None:
         rule = "is required, or hidden_size with num_attention_heads (or n_embd with n_head)"
@@ -147,12 +153,16 @@ def _share_of_hidden_size(model: TextModel, log: Log) -> Found | None:
     if not 1 <= width <= MAX_CHANNELS:
         log.fault(hidden.pointer, hidden.value, f"// {heads.value} heads is no width of a head")
         return None
-    return Found(width, f"computed: {formula}", hidden.pointer)
+    return ResolvedValue(width, f"computed: {formula}", hidden.pointer)
 
 
 def rotary_dim_of(
-    model: TextModel, block: Block, rope_type: str, head_dim: Found, log: Log
-) -> Found:
+    model: TextModel,
+    block: ConfigBlock,
+    rope_type: str,
+    head_dim: ResolvedValue,
+    log: ReadingReport,
+) -> ResolvedValue:
     """Give the number of channels that turn with a position, or for ``proportional`` all."""
     found = _rotary_dim_of(model, block, rope_type, head_dim, log)
     if model.type.axes == 1:
@@ -161,8 +171,12 @@ def rotary_dim_of(
 
 
 def _rotary_dim_of(
-    model: TextModel, block: Block, rope_type: str, head_dim: Found, log: Log
-) -> Found:
+    model: TextModel,
+    block: ConfigBlock,
+    rope_type: str,
+    head_dim: ResolvedValue,
+    log: ReadingReport,
+) -> ResolvedValue:
     key = model.type.rotary_dim
     if key is not None:
         found = model.values.get(key) or model.default(key, log)
@@ -181,7 +195,11 @@ def _rotary_dim_of(
 
 
 def _caution_of_outright(
-    model: TextModel, block: Block, held: Found, head_dim: Found, log: Log
+    model: TextModel,
+    block: ConfigBlock,
+    held: ResolvedValue,
+    head_dim: ResolvedValue,
+    log: ReadingReport,
 ) -> None:
     """Warn of a share that says another number than the key that holds."""
     inside = None if block.is_default else block.values.get("partial_rotary_factor")
@@ -197,7 +215,7 @@ def _caution_of_outright(
         log.caution("rotary-dim-and-factor-disagree", detail, share.pointer)
 
 
-def share_of(model: TextModel, block: Block, log: Log) -> Found | None:
+def share_of(model: TextModel, block: ConfigBlock, log: ReadingReport) -> ResolvedValue | None:
     """Give partial_rotary_factor; a rotary_dim of the config wins over the class default."""
     inside, top = block.values.get("partial_rotary_factor"), model.given("partial_rotary_factor")
     if block.is_default and inside and top and inside.value != top.value:
@@ -210,11 +228,16 @@ def share_of(model: TextModel, block: Block, log: Log) -> Found | None:
     return None if whole else model.default("partial_rotary_factor", log)
 
 
-def _rotary_dim_given(model: TextModel, block: Block) -> Found | None:
+def _rotary_dim_given(model: TextModel, block: ConfigBlock) -> ResolvedValue | None:
     return block.values.get("rotary_dim") or model.given("rotary_dim")
 
 
-def _share_of(head_dim: Found, share: Found, outright: Found | None, log: Log) -> Found:
+def _share_of(
+    head_dim: ResolvedValue,
+    share: ResolvedValue,
+    outright: ResolvedValue | None,
+    log: ReadingReport,
+) -> ResolvedValue:
     rotary_dim = int(head_dim.value * share.value)
     if outright is not None and outright.value != rotary_dim:
         detail = (
@@ -228,7 +251,11 @@ def _share_of(head_dim: Found, share: Found, outright: Found | None, log: Log) -
 
 
 def _caution_of_ignored(
-    model: TextModel, share: Found | None, outright: Found | None, head_dim: Found, log: Log
+    model: TextModel,
+    share: ResolvedValue | None,
+    outright: ResolvedValue | None,
+    head_dim: ResolvedValue,
+    log: ReadingReport,
 ) -> None:
     turned = outright.value if outright else head_dim.value
     if share is not None:
@@ -243,7 +270,7 @@ def _caution_of_ignored(
     log.caution("partial-rotary-ignored", detail, said.pointer)
 
 
-def longest_of(rule: Rule) -> Found | None:
+def longest_of(rule: Rule) -> ResolvedValue | None:
     """Give max_position_embeddings; None, and a fault, if nothing says it."""
     found = rule.model.value("max_position_embeddings", rule.log)
     if found is None:
@@ -253,7 +280,7 @@ def longest_of(rule: Rule) -> Found | None:
     return found
 
 
-def original_length_of(rule: Rule) -> Found | None:
+def original_length_of(rule: Rule) -> ResolvedValue | None:
     """Give the length a model was trained at first; None, and a fault, if nothing says it.
 
     As in transformers 5.23.0, that at the top wins over that of a flat block, and without any it is
@@ -269,16 +296,16 @@ def original_length_of(rule: Rule) -> Found | None:
         return given[0]
     other = rule.model.given("initial_context_length")
     if other is not None:
-        return Found(other.value, f"alias {other.pointer}", other.pointer)
+        return ResolvedValue(other.value, f"alias {other.pointer}", other.pointer)
     return rule.model.default("original_max_position_embeddings", rule.log) or _assumed(rule)
 
 
-def _caution_of_two(rule: Rule, held: Found, other: Found) -> None:
+def _caution_of_two(rule: Rule, held: ResolvedValue, other: ResolvedValue) -> None:
     detail = f"{held.pointer} is {held.value} and holds; {other.pointer} is {other.value}"
     rule.log.caution("original-length-in-two-places", detail, other.pointer)
 
 
-def _assumed(rule: Rule) -> Found | None:
+def _assumed(rule: Rule) -> ResolvedValue | None:
     longest = longest_of(rule)
     if longest is None:
         return None
@@ -288,7 +315,7 @@ def _assumed(rule: Rule) -> Found | None:
         f"max_position_embeddings, {longest.value}, was taken"
     )
     rule.log.caution("original-length-assumed", detail, pointer)
-    return Found(longest.value, f"computed: {longest.origin}", pointer)
+    return ResolvedValue(longest.value, f"computed: {longest.origin}", pointer)
 
 
 def put_lengths_and_factor(rule: Rule) -> bool:
@@ -310,14 +337,16 @@ def put_lengths_and_factor(rule: Rule) -> bool:
     return True
 
 
-def _implied(longest: Found | None, original: Found | None) -> Found | None:
+def _implied(longest: ResolvedValue | None, original: ResolvedValue | None) -> ResolvedValue | None:
     if longest is None or original is None:
         return None
     formula = f"{longest.origin} / {original.origin}"
     return longest.computed(longest.value / original.value, formula)
 
 
-def _caution_of_implicit(rule: Rule, factor: Found, original: Found, longest: Found | None) -> None:
+def _caution_of_implicit(
+    rule: Rule, factor: ResolvedValue, original: ResolvedValue, longest: ResolvedValue | None
+) -> None:
     is_assumed = original.origin.startswith("computed")
     if longest is None or is_assumed or longest.value == factor.value * original.value:
         return
@@ -332,7 +361,7 @@ def _caution_of_implicit(rule: Rule, factor: Found, original: Found, longest: Fo
 ASSUMED = 10000.0
 
 
-def rope_theta_of(model: TextModel, block: Block, log: Log) -> Found:
+def rope_theta_of(model: TextModel, block: ConfigBlock, log: ReadingReport) -> ResolvedValue:
     """Give rope_theta: of the block, of the layer type's own key, of the top, of the class.
 
     At the top, rope_ratio says it as a multiple of 10000 (GLM). What the class would have is a
@@ -350,15 +379,15 @@ def rope_theta_of(model: TextModel, block: Block, log: Log) -> Found:
     return _class_default(model, block, log)
 
 
-def _fixed_base(model: TextModel, log: Log) -> Found:
+def _fixed_base(model: TextModel, log: ReadingReport) -> ResolvedValue:
     """Give the base that a class has in its code."""
     theta = float(model.type.defaults["rope_theta"])
-    found = Found(theta, model.type.origin, model.place.at("model_type"))
+    found = ResolvedValue(theta, model.type.origin, model.place.at("model_type"))
     model.caution_of_unread("rope_theta", found, log)
     return found
 
 
-def _class_default(model: TextModel, block: Block, log: Log) -> Found:
+def _class_default(model: TextModel, block: ConfigBlock, log: ReadingReport) -> ResolvedValue:
     """Give the class default of a layer type, or of the model type, or 10000."""
     pointer = model.place.at(model.type.names.get("rope_theta", "rope_theta"))
     nested = model.type.rope_parameters_of(block.label)
@@ -367,17 +396,17 @@ def _class_default(model: TextModel, block: Block, log: Log) -> Found:
     if value is None:
         detail = f"rope_theta is not in the config, and {ASSUMED:.0f} was taken"
         log.caution("theta-assumed", detail, pointer)
-        return Found(ASSUMED, "assumed", pointer)
+        return ResolvedValue(ASSUMED, "assumed", pointer)
     what = "rope_theta" if block.label == EVERY_LAYER else f"rope_theta of {block.label}"
     detail = f"{what} is not in the config: {value} is the {model.type.origin}"
     log.caution("class-default-used", detail, pointer)
     if model.type.rope_theta_4_57 is not None:
         detail = f"rope_theta is {value} by default, and {model.type.rope_theta_4_57} in 4.57.1"
         log.caution("theta-default-changed", detail, pointer)
-    return Found(float(value), model.type.origin, pointer)
+    return ResolvedValue(float(value), model.type.origin, pointer)
 
 
-def _at_the_top(model: TextModel, block: Block, log: Log) -> Found | None:
+def _at_the_top(model: TextModel, block: ConfigBlock, log: ReadingReport) -> ResolvedValue | None:
     given = model.given("rope_theta")
     if given is None:
         ratio = model.given("rope_ratio")
@@ -396,7 +425,9 @@ def _differ_by_layer_type(model: TextModel) -> bool:
     return len({own.get("rope_theta") for own in blocks if isinstance(own, dict)}) > 1
 
 
-def _caution_of_default_elsewhere(model: TextModel, block: Block, given: Found, log: Log) -> None:
+def _caution_of_default_elsewhere(
+    model: TextModel, block: ConfigBlock, given: ResolvedValue, log: ReadingReport
+) -> None:
     kind, layers = model.type, block.label
     own: object = kind.rope_parameters_of(layers).get("rope_theta", given.value)
     if layers == EVERY_LAYER:
@@ -416,7 +447,9 @@ def put_sections(rule: Rule) -> None:
     """
     section, kind = rule.block.values.get("mrope_section"), rule.model.type.mrope
     if section is None and kind is not None and kind.section is not None:
-        section = Found(kind.section, rule.model.type.origin, rule.block.place.at("mrope_section"))
+        section = ResolvedValue(
+            kind.section, rule.model.type.origin, rule.block.place.at("mrope_section")
+        )
         if sum(kind.section) != rule.pairs:
             return
         detail = (
@@ -430,7 +463,9 @@ def put_sections(rule: Rule) -> None:
         rule.caution("mrope-axes", detail, "mrope_section")
         return
     rule.parameters["mrope_section"] = section
-    rule.parameters["mrope_interleaved"] = rule.block.values.get("mrope_interleaved") or Found(
+    rule.parameters["mrope_interleaved"] = rule.block.values.get(
+        "mrope_interleaved"
+    ) or ResolvedValue(
         kind.interleaved if kind else False,
         rule.model.type.origin if kind else "computed: chunked unless given",
         rule.block.place.at("mrope_interleaved"),

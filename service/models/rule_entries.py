@@ -10,10 +10,10 @@ from itertools import islice
 from types import MappingProxyType
 
 from service.errors import shortened
-from service.models.blocks import EVERY_LAYER, MAX_LABELS, Block, Blocks
+from service.models.blocks import EVERY_LAYER, MAX_LABELS, Blocks, ConfigBlock
 from service.models.keys import EVERY_RULE, MAX_COUNT, RULE_SPELLINGS, RULE_TYPES
 from service.models.layers import Layers, split_by_layer, which_have
-from service.models.lookup import Found, Log, did_you_mean
+from service.models.lookup import ReadingReport, ResolvedValue, did_you_mean
 from service.models.model_types import TextModel
 from service.models.rotary_settings import (
     Rule,
@@ -128,7 +128,7 @@ def _put_attention_factor(rule: Rule) -> None:
     said = rule.block.values.get("rope_type")
     if own is not None:
         pointer = rule.block.place.at("attention_factor")
-        rule.parameters["attention_factor"] = Found(own, rule.model.type.origin, pointer)
+        rule.parameters["attention_factor"] = ResolvedValue(own, rule.model.type.origin, pointer)
     elif said is not None and said.value == "telechat3-yarn":
         value, formula = _of_telechat(rule)
         rule.parameters["attention_factor"] = said.computed(value, formula)
@@ -252,26 +252,28 @@ class Entry:
     label: str
     layers: tuple[int, ...] | None
     every_layer: bool
-    values: Mapping[str, Found]
+    values: Mapping[str, ResolvedValue]
     lengths: tuple[int, ...]
-    mscales: tuple[Found, ...]
-    length: Found
-    offset: Found | None = None
+    mscales: tuple[ResolvedValue, ...]
+    length: ResolvedValue
+    offset: ResolvedValue | None = None
 
-    def at(self, context_length: int | None) -> dict[str, Found]:
+    def at(self, context_length: int | None) -> dict[str, ResolvedValue]:
         """Give the values that hold at a length; without one, at the original."""
         values = dict(self.values)
         if self.lengths:
             length = context_length or self.lengths[0]
             origin = "?context_length" if context_length else "computed: the original length"
-            values["context_length"] = Found(length, origin, self.values["rope_type"].pointer)
+            values["context_length"] = ResolvedValue(
+                length, origin, self.values["rope_type"].pointer
+            )
             if self.mscales:
                 values["attention_factor"] = self.mscales[length > self.lengths[0]]
         return {**values, "max_position_embeddings": self.length}
 
 
 def entries_of(
-    model: TextModel, blocks: Blocks, layers: Layers, log: Log
+    model: TextModel, blocks: Blocks, layers: Layers, log: ReadingReport
 ) -> tuple[list[Rule], tuple[Entry, ...]]:
     """Resolve each block: the rules, and an entry of each."""
     rules: list[Rule] = []
@@ -295,7 +297,7 @@ def entries_of(
     return rules, tuple(entries)
 
 
-def _check_lists(rules: Sequence[Rule], log: Log) -> None:
+def _check_lists(rules: Sequence[Rule], log: ReadingReport) -> None:
     lists = (found.value for rule in rules for found in rule.parameters.values())
     numbers = sum(len(listed) for listed in lists if isinstance(listed, tuple))
     if numbers > MAX_NUMBERS:
@@ -303,7 +305,7 @@ def _check_lists(rules: Sequence[Rule], log: Log) -> None:
         log.fault(rules[0].block.place.pointer, None, f"{detail}{MAX_NUMBERS} are read")
 
 
-def _rule(model: TextModel, block: Block, log: Log) -> Rule | None:
+def _rule(model: TextModel, block: ConfigBlock, log: ReadingReport) -> Rule | None:
     rope_type, head_dim = rope_type_of(block, log), head_dim_of(model, block.label, log)
     rope_theta = rope_theta_of(model, block, log)
     if head_dim is None:
@@ -322,7 +324,7 @@ def _rule(model: TextModel, block: Block, log: Log) -> Rule | None:
 
 
 def _entry(
-    model: TextModel, rule: Rule, found: tuple[int, ...] | None, layers: Layers, log: Log
+    model: TextModel, rule: Rule, found: tuple[int, ...] | None, layers: Layers, log: ReadingReport
 ) -> Entry:
     label = rule.block.label
     every_layer = label == EVERY_LAYER and not layers.without and found is None
@@ -344,13 +346,13 @@ def _entry(
     )
 
 
-def _offset(rule: Rule) -> Found:
+def _offset(rule: Rule) -> ResolvedValue:
     head_dim, rotary_dim = rule.parameters["head_dim"], rule.parameters["rotary_dim"]
     offset = head_dim.value - rotary_dim.value
     return head_dim.computed(offset, "head_dim - rotary_dim: the last channels of a head turn")
 
 
-def _length(model: TextModel, rule: Rule, log: Log) -> Found:
+def _length(model: TextModel, rule: Rule, log: ReadingReport) -> ResolvedValue:
     """Give max_position_embeddings, or else the length that the rule stretches to, or a guess."""
     said = model.value("max_position_embeddings", log)
     if said is not None:
@@ -364,7 +366,7 @@ def _length(model: TextModel, rule: Rule, log: Log) -> Found:
         formula = f"computed: {original.origin} · {factor.origin}"
     detail = f"max_position_embeddings is not in the config: the table's URL is for {length} rows"
     log.caution("max-length-assumed", detail, pointer)
-    return Found(length, formula, pointer)
+    return ResolvedValue(length, formula, pointer)
 
 
 def _types_of(model: TextModel) -> tuple[str, ...]:
@@ -373,7 +375,7 @@ def _types_of(model: TextModel) -> tuple[str, ...]:
     return (pattern.at, pattern.otherwise) if pattern else ()
 
 
-def _caution_of_nope(blocks: Blocks, layers: Layers, log: Log) -> None:
+def _caution_of_nope(blocks: Blocks, layers: Layers, log: ReadingReport) -> None:
     if not layers.without and not blocks.without:
         return
     which = which_have(layers.without)
@@ -382,7 +384,7 @@ def _caution_of_nope(blocks: Blocks, layers: Layers, log: Log) -> None:
     log.caution("nope-layers", f"{which} no rotary embedding ({layers.origin})", layers.pointer)
 
 
-def _caution_of_uncovered(blocks: Blocks, layers: Layers, log: Log) -> None:
+def _caution_of_uncovered(blocks: Blocks, layers: Layers, log: ReadingReport) -> None:
     """Warn of layers of a type that no block is for."""
     labels = {block.label for block in blocks.blocks}
     types = layers.types or ()

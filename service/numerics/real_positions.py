@@ -41,7 +41,7 @@ from service.numerics.tables import FREQUENCY_WORK, ParameterValue, RowTable, st
 
 
 @dataclass(frozen=True)
-class Measured:
+class ScaledPositions:
     """The frequencies of a rule per position, where a position counts for a fraction of one.
 
     Attributes:
@@ -325,6 +325,6 @@ def _frequencies(rule: FrequencyRule, exponent: int) -> FixedPointFrequencies:
     known = _measured.get((rule, exponent))
     if known is not None:
         return known
-    made = fixed_point(Measured(rule, Fraction(2) ** exponent).exact())
+    made = fixed_point(ScaledPositions(rule, Fraction(2) ** exponent).exact())
     _measured.put((rule, exponent), made, 3 * made.high.nbytes + 1024)
     return made

@@ -505,12 +505,12 @@ class CompareParameters(Parameters):
     @classmethod
     def meant(cls, name: str, values: Mapping[str, Any]) -> str | None:
         """Explain a parameter that belongs to the URL in ``to``."""
-        array = asked.misnamed(values.get(name), "x, or its own where to has several,")
-        return array or asked.unencoded("to", values.get("to"), name)
+        array = asked.misnamed_array_hint(values.get(name), "x, or its own where to has several,")
+        return array or asked.unencoded_url_hint("to", values.get("to"), name)
 
 
 def _examine(parameters: CompareParameters, content: Input) -> Json:
-    url = asked.url_at("to", parameters.to)
+    url = asked.parse_parameter_url("to", parameters.to)
     document = asked.document_at("to", parameters.to)
     pairs = _paired(document, content)
     tolerances = (parameters.atol, parameters.rtol)

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from service.analysis.array import LARGEST, MAX_ELEMENTS, Call, Question, Sample
-from service.analysis.diagnosis.explanation import Wanted, diagnose
+from service.analysis.array import LARGEST, MAX_ELEMENTS, IdentifyInput, Sample, TableRequest
+from service.analysis.diagnosis.explanation import ExpectedTable, diagnose
 from service.analysis.diagnosis.frequency_faults import variants
 from service.analysis.diagnosis.mistakes import Diagnosis, Leaving, Mistake
 from service.analysis.diagnosis.rotation import diagnose_applied
@@ -33,11 +33,11 @@ from service.delivery.parameters import parse_query, read_parameters
 from service.delivery.resources import Examination
 from service.encodings.fields import Parameters
 from service.encodings.rotary import packs as rotary
-from service.encodings.rotary.angles import AlongSequence, Turns
+from service.encodings.rotary.angles import AlongSequence, RotaryAngles
 from service.encodings.rotary.rope import APPLY, ApplyParameters, RopeParameters
 from service.errors import Fault, InvalidBody, InvalidParameters, shortened
 from service.formats.format import Input
-from service.grammar import integer, integers, real_positions, spelled
+from service.grammar import integer, integers, real_positions, to_query
 from service.numerics.dtypes import (
     BFLOAT16,
     FLOAT16,
@@ -53,11 +53,11 @@ from service.numerics.real_positions import RealPositions
 from service.numerics.tables import Document, StoredTable, Table, size
 from service.routes.table_urls import (
     document_at,
-    misnamed,
+    misnamed_array_hint,
     pointing_at,
     split_url,
     tables,
-    unencoded,
+    unencoded_url_hint,
     url_of,
 )
 
@@ -157,14 +157,14 @@ _MOST_ELEMENTS = 2**24
 _ROUNDED = ("float32", "float16", "bfloat16", "complex64")
 
 
-def call_of(url: str) -> Call:
+def call_of(url: str) -> TableRequest:
     """Read a URL as the call that it is."""
     split = split_url(url)
     query = parse_query(split.query.encode("utf-8", "surrogateescape"))
-    return Call(split.path.partition(".")[0].strip("/"), query)
+    return TableRequest(split.path.partition(".")[0].strip("/"), query)
 
 
-def wanted_of(url: str, sent_elements: int) -> tuple[Call, Wanted]:
+def wanted_of(url: str, sent_elements: int) -> tuple[TableRequest, ExpectedTable]:
     """Read the table that a URL names, as exactly as there is.
 
     Args:
@@ -180,13 +180,13 @@ def wanted_of(url: str, sent_elements: int) -> tuple[Call, Wanted]:
     return call, wanted_by(call, document)
 
 
-def wanted_by(call: Call, document: Document) -> Wanted:
+def wanted_by(call: TableRequest, document: Document) -> ExpectedTable:
     """Read the table that a call names, as exactly as there is."""
     read = {name: _sample(table) for name, table in _exact(call, document).arrays.items()}
-    return Wanted(read, _rounded_to(document), positions_of(call), _grid(call))
+    return ExpectedTable(read, _rounded_to(document), positions_of(call), _grid(call))
 
 
-def others_of(call: Call) -> Iterator[tuple[Mistake, Call, Wanted]]:
+def alternative_tables(call: TableRequest) -> Iterator[tuple[Mistake, TableRequest, ExpectedTable]]:
     """Read the tables that mistakes of settings make of one, as far as there are such."""
     for mistake, other in variants(call):
         try:
@@ -205,7 +205,7 @@ def _check_size(document: Document, sent_elements: int) -> None:
         raise InvalidParameters(Fault("to", None, rule))
 
 
-def _exact(call: Call, document: Document) -> Document:
+def _exact(call: TableRequest, document: Document) -> Document:
     """Give a table of real numbers as float64, where there is such a one."""
     if document.dtype not in _ROUNDED:
         return document
@@ -227,7 +227,7 @@ def _sample(table: Table) -> Sample:
     return Sample.of(StoredTable(elements, table.dtype))
 
 
-def positions_of(call: Call) -> Float64s | None:
+def positions_of(call: TableRequest) -> Float64s | None:
     """Give the positions of rows, where they are listed or do not begin at 0."""
     listed = call.parameters.get("positions")
     if listed is None:
@@ -238,7 +238,7 @@ def positions_of(call: Call) -> Float64s | None:
     return positions.at(0, positions.count).astype(np.float64)
 
 
-def _following(call: Call) -> Float64s | None:
+def _following(call: TableRequest) -> Float64s | None:
     """Count from a start: far out even the slowest angle may have gone round, and hides it."""
     if not {"start", "seq_len"} <= set(call.parameters):
         return None
@@ -246,7 +246,7 @@ def _following(call: Call) -> Float64s | None:
     return start + np.arange(rows, dtype=np.float64)
 
 
-def _grid(call: Call) -> tuple[int, int] | None:
+def _grid(call: TableRequest) -> tuple[int, int] | None:
     """Give height and width, where rows are the places of a grid of two axes."""
     if {"height", "width"} <= set(call.parameters) and "depth" not in call.parameters:
         return integer(call.parameters["height"]), integer(call.parameters["width"])
@@ -259,7 +259,9 @@ _FORM = ("pack", "part", "batch", "dtype")
 _MOST_ROWS = 2**16
 
 
-def diagnose_rotation(url: str, x: StoredTable, rotated: StoredTable) -> tuple[Call, Diagnosis]:
+def diagnose_rotation(
+    url: str, x: StoredTable, rotated: StoredTable
+) -> tuple[TableRequest, Diagnosis]:
     """Find what was done to an array in place of a rotation that a URL names.
 
     Args:
@@ -318,7 +320,7 @@ def _check(x: StoredTable, rotated: StoredTable) -> None:
         raise InvalidBody(rule, "/rotated")
 
 
-def _applied(parameters: ApplyParameters, x: StoredTable) -> Turns:
+def _applied(parameters: ApplyParameters, x: StoredTable) -> RotaryAngles:
     """Give the angles of a rotation; raises what the rotation itself of one head would."""
     *_, rows, head_dim = x.shape
     one = x.elements.reshape(-1, rows, head_dim)[0]
@@ -326,7 +328,7 @@ def _applied(parameters: ApplyParameters, x: StoredTable) -> Turns:
     return parameters.turns(head_dim, lambda: parameters.positions_of(rows))
 
 
-def _turns(call: Call) -> Turns | None:
+def _turns(call: TableRequest) -> RotaryAngles | None:
     """Give the angles of a table, where they are along one sequence."""
     if call.resource != "rope":
         return None
@@ -335,7 +337,7 @@ def _turns(call: Call) -> Turns | None:
     return parameters.turns(parameters.head_dim, lambda: parameters.resolved_positions(longest))
 
 
-def _known(turns: Turns | None, sign: float) -> dict[str, Any]:
+def _known(turns: RotaryAngles | None, sign: float) -> dict[str, Any]:
     """Give positions and frequencies, where angles are the one times the other."""
     if not isinstance(turns, AlongSequence):
         return {}
@@ -344,7 +346,7 @@ def _known(turns: Turns | None, sign: float) -> dict[str, Any]:
     return {"positions": places, "omega": sign * frequencies}
 
 
-def _table(url: str, call: Call) -> Document:
+def _table(url: str, call: TableRequest) -> Document:
     if call.resource not in {"rope", "rope/axial"}:
         path = f"/{call.resource}"
         rule = f"to must name a rotation, /rope or /rope/apply, where x is sent: it is {path}"
@@ -354,10 +356,10 @@ def _table(url: str, call: Call) -> Document:
         rule = f"to names more than {_MOST_ROWS} rows: as many as x has are enough"
         raise InvalidParameters(Fault("to", None, rule))
     kept = {name: value for name, value in call.parameters.items() if name not in _FORM}
-    return tables(Call(call.resource, {**kept, "pack": "compact", "dtype": "float64"}))
+    return tables(TableRequest(call.resource, {**kept, "pack": "compact", "dtype": "float64"}))
 
 
-def _layout(call: Call) -> str | None:
+def _layout(call: TableRequest) -> str | None:
     return _LAYOUTS.get(str(call.parameters.get("pack")))
 
 
@@ -385,7 +387,9 @@ _NARROW = {
 }
 
 
-def with_yours(diagnosis: Diagnosis, have: Mapping[str, Sample], wanted: Call | None) -> Diagnosis:
+def with_yours(
+    diagnosis: Diagnosis, have: Mapping[str, Sample], wanted: TableRequest | None
+) -> Diagnosis:
     """Name the table that somebody has; where no mistake explains it, that is what is wrong.
 
     Args:
@@ -420,7 +424,7 @@ def _found(have: Mapping[str, Sample]) -> Verdict | None:
     elements = sum(prod(sample.shape) for sample in have.values())
     if elements > _MAX_IDENTIFIED_ELEMENTS:
         return None
-    hypotheses = identify(Question(have), tables).hypotheses
+    hypotheses = identify(IdentifyInput(have), tables).hypotheses
     # Of copies of a table, one was looked at.
     if not hypotheses or sum(map(size, hypotheses[0].document.arrays.values())) != elements:
         return None
@@ -435,7 +439,7 @@ def _beside(found: Verdict) -> tuple[Mistake, ...]:
     return (*turned, *_NARROW.get(found.arithmetic[0], ()))
 
 
-def _another(yours: Call, wanted: Call | None) -> tuple[Mistake, ...]:
+def _another(yours: TableRequest, wanted: TableRequest | None) -> tuple[Mistake, ...]:
     """Name the table; it is no other where the one that is wanted was found."""
     if wanted is None:
         return (Mistake("another-table", {"have": url_of(yours), "want": "what is wanted"}),)
@@ -450,19 +454,19 @@ def _another(yours: Call, wanted: Call | None) -> tuple[Mistake, ...]:
     return (Mistake("wrong-rule" if is_same else "another-table", values),)
 
 
-def _moved(wanted: Call, yours: Call) -> Call | None:
+def _moved(wanted: TableRequest, yours: TableRequest) -> TableRequest | None:
     """Give what is wanted at the positions of another table; None where it lists none."""
     if "positions" not in yours.parameters:
         return None
     kept = {name: value for name, value in wanted.parameters.items() if name not in _PLACES}
-    return Call(wanted.resource, {**kept, "positions": yours.parameters["positions"]})
+    return TableRequest(wanted.resource, {**kept, "positions": yours.parameters["positions"]})
 
 
-def _positions(call: Call) -> str:
+def _positions(call: TableRequest) -> str:
     """Spell the positions of a table."""
     given = {name: call.parameters[name] for name in _PLACES if name in call.parameters}
     if "positions" in given:
-        return str(spelled(given["positions"]))
+        return str(to_query(given["positions"]))
     start = int(str(given.get("start", 0)))
     return f"{start}:{start + int(str(given['seq_len']))}" if "seq_len" in given else "one by one"
 
@@ -493,8 +497,8 @@ class DiagnoseParameters(Parameters):
     @classmethod
     def meant(cls, name: str, values: Mapping[str, Any]) -> str | None:
         """Say that a parameter may belong to the URL in to."""
-        array = misnamed(values.get(name), "have, and want,")
-        return array or unencoded("to", values.get("to"), name)
+        array = misnamed_array_hint(values.get(name), "have, and want,")
+        return array or unencoded_url_hint("to", values.get("to"), name)
 
 
 def _examine(parameters: DiagnoseParameters, content: Input) -> Mapping[str, Any]:
@@ -508,7 +512,7 @@ def _examine(parameters: DiagnoseParameters, content: Input) -> Mapping[str, Any
     if parameters.to is None:
         want = _samples(_side(arrays, "want", is_free=False))
         dtype = next(iter(want.values())).element_dtype
-        wanted = Wanted(want, FLOAT64 if dtype is INT64 else dtype)
+        wanted = ExpectedTable(want, FLOAT64 if dtype is INT64 else dtype)
         return _report(_diagnosed(_renamed(have, wanted), wanted, None), None)
     elements = sum(sample.values.size for sample in have.values())
     call, wanted = wanted_of(parameters.to, elements)
@@ -563,7 +567,7 @@ def _samples(arrays: Arrays) -> dict[str, Sample]:
     return samples
 
 
-def _renamed(have: dict[str, Sample], wanted: Wanted) -> dict[str, Sample]:
+def _renamed(have: dict[str, Sample], wanted: ExpectedTable) -> dict[str, Sample]:
     """Call a lone array what the table is called."""
     names = sorted(wanted.arrays)
     if len(have) == len(names) == 1:
@@ -576,8 +580,10 @@ def _renamed(have: dict[str, Sample], wanted: Wanted) -> dict[str, Sample]:
     return have
 
 
-def _diagnosed(have: Mapping[str, Sample], wanted: Wanted, call: Call | None) -> Diagnosis:
-    diagnosis = diagnose(have, wanted, others_of(call) if call else ())
+def _diagnosed(
+    have: Mapping[str, Sample], wanted: ExpectedTable, call: TableRequest | None
+) -> Diagnosis:
+    diagnosis = diagnose(have, wanted, alternative_tables(call) if call else ())
     if diagnosis is None:
         (name, ours), *_ = have.items()
         theirs = next(iter(wanted.arrays.values()))
@@ -589,7 +595,7 @@ def _diagnosed(have: Mapping[str, Sample], wanted: Wanted, call: Call | None) ->
     return with_yours(diagnosis, have, call)
 
 
-def _report(diagnosis: Diagnosis, call: Call | None) -> Mapping[str, Any]:
+def _report(diagnosis: Diagnosis, call: TableRequest | None) -> Mapping[str, Any]:
     known: dict[str, Any] = {}
     if call is not None:
         known["correct"] = {"url": url_of(call)}

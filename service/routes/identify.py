@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from service.analysis.array import MAX_ELEMENTS, Question, Sample
+from service.analysis.array import MAX_ELEMENTS, IdentifyInput, Sample
 from service.analysis.identification.search import Identified, identify
-from service.analysis.identification.verification import Departure, Verdict
+from service.analysis.identification.verification import FirstMismatch, Verdict
 from service.delivery.resources import Examination
 from service.encodings.fields import Parameters, RealDType, RealPositionList, impossible
 from service.errors import InvalidBody, shortened
@@ -177,7 +177,7 @@ class IdentifyParameters(Parameters):
     @classmethod
     def meant(cls, name: str, values: Mapping[str, Any]) -> str | None:
         """Say what an array is called."""
-        return asked.misnamed(values.get(name), "x, or cos and sin,")
+        return asked.misnamed_array_hint(values.get(name), "x, or cos and sin,")
 
     def places(self, rows: int) -> Float64s | None:
         """Give the position of each row, where they are known."""
@@ -202,7 +202,7 @@ def _examine(parameters: IdentifyParameters, content: Input) -> Json:
     samples = {name: Sample.of(array) for name, array in arrays.items()}
     rows = next(iter(samples.values())).values
     places = parameters.places(rows.shape[0] if rows.ndim > 1 else 1)
-    question = Question(samples, parameters.d_model, places)
+    question = IdentifyInput(samples, parameters.d_model, places)
     return _report(question, identify(question, asked.tables))
 
 
@@ -252,7 +252,7 @@ def _are_float32(numbers: Float64s) -> bool:
     return all(float(str(single)) == number for single, number in pairs)
 
 
-def _report(question: Question, found: Identified) -> Json:
+def _report(question: IdentifyInput, found: Identified) -> Json:
     sample = question.sample
     report: Json = {
         "verdict": found.outcome,
@@ -305,7 +305,7 @@ def _table(verdict: Verdict) -> Json:
     }
 
 
-def _departure(departure: Departure) -> Json:
+def _departure(departure: FirstMismatch) -> Json:
     return {
         "array": departure.array,
         "index": list(departure.index),

@@ -15,9 +15,9 @@ from service.delivery.responses import MAX_TABLE_BYTES
 from service.encodings.fields import Parameters
 from service.encodings.rotary.rope import FREQUENCIES, ROPE, FrequenciesParameters
 from service.errors import Fault, InvalidBody, InvalidParameters
-from service.grammar import Integer, spelled
+from service.grammar import Integer, to_query
 from service.models.keys import RULE_TYPES
-from service.models.lookup import MEANINGS, Found
+from service.models.lookup import MEANINGS, ResolvedValue
 from service.models.resolve import Resolved, resolve
 from service.models.rule_entries import Entry
 from service.numerics.dtypes import MAX_LENGTH
@@ -238,7 +238,7 @@ def _entry(entry: Entry, context_length: int | None, faults: dict[Fault, None]) 
     }
 
 
-def _check(values: Mapping[str, Found], faults: dict[Fault, None]) -> None:
+def _check(values: Mapping[str, ResolvedValue], faults: dict[Fault, None]) -> None:
     """Note what frequencies and table cannot be made of as faults in the body."""
     query = _query(values)
     for resource, asked in ((FREQUENCIES, _of_frequencies(query)), (ROPE, query)):
@@ -250,8 +250,8 @@ def _check(values: Mapping[str, Found], faults: dict[Fault, None]) -> None:
             faults |= dict.fromkeys(_at(fault, values) for fault in error.faults)
 
 
-def _urls(values: Mapping[str, Found]) -> Json:
-    query = {name: spelled(value) for name, value in _query(values).items()}
+def _urls(values: Mapping[str, ResolvedValue]) -> Json:
+    query = {name: to_query(value) for name, value in _query(values).items()}
     frequencies, table = (
         f"{resource.path}?{urlencode(asked, safe=',')}"
         for resource, asked in ((FREQUENCIES, _of_frequencies(query)), (ROPE, query))
@@ -263,7 +263,7 @@ def _urls(values: Mapping[str, Found]) -> Json:
     }
 
 
-def _query(values: Mapping[str, Found]) -> Json:
+def _query(values: Mapping[str, ResolvedValue]) -> Json:
     """Give values as parameters, but those that only repeat others."""
     is_whole = values["rotary_dim"].value == values["head_dim"].value
     return {
@@ -275,13 +275,13 @@ def _of_frequencies(query: Json) -> Json:
     return {name: value for name, value in query.items() if name not in _OF_TABLES}
 
 
-def _attention_factor(values: Mapping[str, Found]) -> float:
+def _attention_factor(values: Mapping[str, ResolvedValue]) -> float:
     asked = _of_frequencies(_query(values))
     parameters = read_parameters(FrequenciesParameters, asked)
     return parameters.rule(parameters.head_dim).scale
 
 
-def _at(fault: Fault, values: Mapping[str, Found]) -> Fault:
+def _at(fault: Fault, values: Mapping[str, ResolvedValue]) -> Fault:
     """Point at where the value of a parameter came from."""
     found = values.get(fault.where or "", values["rope_type"])
     return Fault(found.pointer, fault.value, fault.detail, in_body=True)

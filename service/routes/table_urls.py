@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from urllib.parse import SplitResult, urlencode, urlsplit
 
-from service.analysis.array import Call
-from service.delivery.negotiation import Wanted, read_extension
+from service.analysis.array import TableRequest
+from service.delivery.negotiation import RepresentationRequest, read_extension
 from service.delivery.parameters import parse_query, read_parameters
 from service.delivery.problems import unknown_path
 from service.delivery.resources import Resource
@@ -15,7 +15,7 @@ from service.delivery.responses import check_revision
 from service.encodings.fields import ArrayParameters
 from service.encodings.registry import EXAMINED, NAMED, POSTED, RESOURCES
 from service.errors import Fault, InvalidBody, InvalidParameters, NotFound, PosrefError, shortened
-from service.grammar import spelled
+from service.grammar import to_query
 from service.numerics.tables import Document
 
 _OF_PATH = {resource.path: resource for resource in RESOURCES}
@@ -25,7 +25,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 @dataclass(frozen=True)
-class Asked:
+class TableUrl:
     """What a URL asks for.
 
     Attributes:
@@ -36,7 +36,7 @@ class Asked:
 
     resource: Resource
     parameters: ArrayParameters
-    wanted: Wanted
+    wanted: RepresentationRequest
 
     @property
     def document(self) -> Document:
@@ -47,11 +47,11 @@ class Asked:
     def canonical(self) -> str:
         """Spell the URL, without a format: what is asked for, in the order of the resource."""
         given = self.parameters.model_fields_set
-        query = {name: spelled(value) for name, value in self.parameters if name in given}
+        query = {name: to_query(value) for name, value in self.parameters if name in given}
         return _url(self.resource.path, query)
 
 
-def read_url(url: str) -> Asked:
+def read_url(url: str) -> TableUrl:
     """Read what a URL asks for by GET.
 
     Args:
@@ -75,7 +75,11 @@ def read_url(url: str) -> Asked:
     extension, is_digest = read_extension(text if dot else None)
     query = parse_query(split.query.encode("utf-8", "surrogateescape"))
     parameters = read_parameters(resource.parameters, query)
-    return Asked(resource, parameters, Wanted(extension, is_digest, revision=parameters.revision))
+    return TableUrl(
+        resource,
+        parameters,
+        RepresentationRequest(extension, is_digest, revision=parameters.revision),
+    )
 
 
 def document_of(url: str) -> Document:
@@ -90,7 +94,7 @@ def document_of(url: str) -> Document:
     return document
 
 
-def url_at(parameter: str, url: str) -> Asked:
+def parse_parameter_url(parameter: str, url: str) -> TableUrl:
     """Read a URL that is the value of a parameter.
 
     Raises:
@@ -129,7 +133,7 @@ def pointing_at(parameter: str, url: str) -> Iterator[None]:
         raise InvalidParameters(*faults) from error
 
 
-def unencoded(parameter: str, url: object, name: str) -> str | None:
+def unencoded_url_hint(parameter: str, url: object, name: str) -> str | None:
     """Explain a parameter that is unknown where a URL is the value of another, and known there.
 
     Args:
@@ -150,7 +154,7 @@ def unencoded(parameter: str, url: object, name: str) -> str | None:
     )
 
 
-def misnamed(value: object, names: str) -> str | None:
+def misnamed_array_hint(value: object, names: str) -> str | None:
     """Explain a parameter that is unknown and whose value is an array under another name.
 
     Args:
@@ -160,7 +164,7 @@ def misnamed(value: object, names: str) -> str | None:
     return f"an array goes by the name of {names} in JSON" if isinstance(value, list) else None
 
 
-def tables(call: Call) -> Document:
+def tables(call: TableRequest) -> Document:
     """Find the document that a call names.
 
     Raises:
@@ -170,9 +174,9 @@ def tables(call: Call) -> Document:
     return resource.resolve(read_parameters(resource.parameters, call.parameters))
 
 
-def url_of(call: Call) -> str:
+def url_of(call: TableRequest) -> str:
     """Name the table of a call by its URL here: path and query."""
-    query = {name: spelled(value) for name, value in call.parameters.items()}
+    query = {name: to_query(value) for name, value in call.parameters.items()}
     return _url(f"/{call.resource}", query)
 
 

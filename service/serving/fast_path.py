@@ -11,8 +11,8 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
-from service.delivery.cache import Built
-from service.delivery.response_cache import Finished, Spelling
+from service.delivery.cache import CachedBody
+from service.delivery.response_cache import CachedResponse, RequestKey
 from service.errors import PosrefError
 from service.serving.protocol import LimitedProtocol
 
@@ -39,7 +39,7 @@ _ANSWERED: Any = SimpleNamespace(
 )
 
 
-class FinishedAnswersProtocol(LimitedProtocol):
+class CachedResponseProtocol(LimitedProtocol):
     """A protocol which asks for a finished answer first; uvicorn 0.54.
 
     It answers a plain GET of the whole on a connection that has nothing else to do; any other
@@ -78,7 +78,7 @@ class FinishedAnswersProtocol(LimitedProtocol):
         self._answer(*found, begun_at)
         self.on_response_complete()
 
-    def _answer(self, finished: Finished, built: Built, begun_at: float) -> None:
+    def _answer(self, finished: CachedResponse, built: CachedBody, begun_at: float) -> None:
         log = self.delivery.log
         request_id = log.request_id(self._sent_id)
         self.cycle = _ANSWERED
@@ -111,7 +111,7 @@ class FinishedAnswersProtocol(LimitedProtocol):
             or self.delivery.readiness.is_draining
         )
 
-    def _plain_spelling(self) -> Spelling | None:
+    def _plain_spelling(self) -> RequestKey | None:
         """Spell a request for the whole of something; None where there is more to it."""
         parser = self.parser
         is_plain = (

@@ -69,7 +69,7 @@ def _too_slow(part: str, limit_seconds: int, name: str) -> RequestTimeout:
     )
 
 
-def spelled(answer: Answer, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+def serialize_response(answer: Answer, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
     """Spell an answer whose body is there, with more headers than its own, as the last one.
 
     Args:
@@ -372,7 +372,7 @@ class LimitedProtocol(HttpToolsProtocol):
             answer, request_id = refusal(error), self.delivery.log.request_id(None)
             named = (b"x-request-id", request_id.encode())
             headers = [*self.server_state.default_headers, named, *OPEN_HEADERS]
-            self.transport.write(spelled(answer, headers))
+            self.transport.write(serialize_response(answer, headers))
             self._note(answer, request_id)
         if self.cycle is not None and not self.cycle.response_complete:
             self.cycle.disconnected = True

@@ -27,9 +27,9 @@ from fastapi import FastAPI
 from service import __version__
 from service.app import create_app
 from service.delivery.respond import Delivery
-from service.delivery.telemetry.log import LineWriter, configure_logging, file_turn
+from service.delivery.telemetry.log import LineWriter, configure_logging, file_lock
 from service.delivery.telemetry.metrics import WorkerSlot
-from service.serving.fast_path import FinishedAnswersProtocol
+from service.serving.fast_path import CachedResponseProtocol
 from service.serving.protocol import LimitedProtocol
 from service.serving.supervisor import START_FAILED, Supervisor
 from service.settings import Settings
@@ -127,7 +127,7 @@ class Server(uvicorn.Server):
 def _configuration(app: FastAPI, settings: Settings) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http=FinishedAnswersProtocol,
+        http=CachedResponseProtocol,
         ws="none",
         lifespan="on",
         log_config=None,
@@ -241,7 +241,7 @@ def _serve_as_one(
     """Serve as one of several processes, in a group of its own: a terminal tells one."""
     _end_quietly()
     os.setpgid(0, 0)
-    with LineWriter(sys.stderr.fileno(), partial(file_turn, folder / "log.turns")) as writer:
+    with LineWriter(sys.stderr.fileno(), partial(file_lock, folder / "log.turns")) as writer:
         configure_logging(settings, writer)
         app = create_app(settings, WorkerSlot(folder, slot), writer)
         # One that takes several connections a turn would leave few to the others.

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from service.analysis.array import Call, Family, Proposal, Question, Sample
+from service.analysis.array import IdentifyInput, Proposal, ProposalFamily, Sample, TableRequest
 from service.analysis.identification.search import DISTANCE_FAMILIES
 from service.numerics.dtypes import FLOAT32, FLOAT64, INT64, DType, Elements
 from service.numerics.tables import Document, StoredTable, size
@@ -17,12 +17,12 @@ SHARES = {"float32": 2.0**-21, "float64": 2.0**-48, "float16": 2.0**-10, "bfloat
 _OF_STORAGE = {"float32": FLOAT32, "float64": FLOAT64}
 
 
-def question_of(elements: Elements, dtype: DType | None = None) -> Question:
+def question_of(elements: Elements, dtype: DType | None = None) -> IdentifyInput:
     """Ask about an array; integers are sent as int64."""
     if np.issubdtype(elements.dtype, np.integer) and dtype is None:
         elements, dtype = elements.astype("<i8"), INT64
     known = dtype or _OF_STORAGE[elements.dtype.name]
-    return Question({"array": Sample.of(StoredTable(elements, known))})
+    return IdentifyInput({"array": Sample.of(StoredTable(elements, known))})
 
 
 def table_of(document: Document) -> tuple[Elements, DType]:
@@ -31,13 +31,13 @@ def table_of(document: Document) -> tuple[Elements, DType]:
     return table.read(0, size(table)).reshape(table.shape), table.dtype
 
 
-def served(url: str) -> Question:
+def served(url: str) -> IdentifyInput:
     """Ask about the table of a URL."""
     elements, dtype = table_of(document_of(url))
     return question_of(elements, None if dtype.name.startswith("int") else dtype)
 
 
-def values_of(call: Call) -> NDArray[np.float64] | NDArray[np.int64]:
+def values_of(call: TableRequest) -> NDArray[np.float64] | NDArray[np.int64]:
     """Give the numbers of a call's table, without axes of length 1."""
     elements, dtype = table_of(tables(call))
     known = INT64 if dtype.name.startswith("int") else dtype
@@ -46,14 +46,16 @@ def values_of(call: Call) -> NDArray[np.float64] | NDArray[np.int64]:
     ).values
 
 
-def proposed(question: Question, families: Sequence[Family] = DISTANCE_FAMILIES) -> list[Proposal]:
+def proposed(
+    question: IdentifyInput, families: Sequence[ProposalFamily] = DISTANCE_FAMILIES
+) -> list[Proposal]:
     """Give everything that families propose."""
     return [proposal for family in families for proposal in family(question)]
 
 
 def agreeing(
-    question: Question, proposals: Iterable[Proposal], share: float, error: float = 0.0
-) -> list[Call]:
+    question: IdentifyInput, proposals: Iterable[Proposal], share: float, error: float = 0.0
+) -> list[TableRequest]:
     """Give the calls whose tables are the array, but for a share of each number and an error."""
     wanted = question.sample.values
     found = []

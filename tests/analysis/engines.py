@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from service.analysis.array import Call, Proposal, Question, Sample, Turning
+from service.analysis.array import AngleModel, IdentifyInput, Proposal, Sample, TableRequest
 from service.analysis.identification.arithmetic import rounded
 from service.numerics.dtypes import FLOAT32, DType, round_into
 from service.numerics.phasors import Channels
@@ -23,17 +23,17 @@ def sample(values: NDArray[np.generic], dtype: DType = FLOAT32) -> Sample:
     return Sample.of(StoredTable(elements, dtype))
 
 
-def question(values: NDArray[np.generic], dtype: DType = FLOAT32) -> Question:
+def question(values: NDArray[np.generic], dtype: DType = FLOAT32) -> IdentifyInput:
     """Ask what numbers of a type are."""
-    return Question({"x": sample(values, dtype)})
+    return IdentifyInput({"x": sample(values, dtype)})
 
 
-def turning(rows: int, width: int, base: float = BASE) -> Turning:
+def turning(rows: int, width: int, base: float = BASE) -> AngleModel:
     """Give the angles of the paper's encoding."""
     omega = base ** (-np.arange(0, width, 2) / width)
     places = np.arange(rows, dtype=np.float64)[:, None]
     channels = {"x": Channels(("sin", "cos"), interleaved=True, width=width)}
-    return Turning(places, (0,) * len(omega), omega, channels)
+    return AngleModel(places, (0,) * len(omega), omega, channels)
 
 
 def proposal(rows: int, width: int, dtype: str = "float32", **parameters: float) -> Proposal:
@@ -45,7 +45,7 @@ def proposal(rows: int, width: int, dtype: str = "float32", **parameters: float)
         **parameters,
     }
     base = parameters.get("base", BASE)
-    return Proposal(Call("encoding", said), (), turning(rows, width, base))
+    return Proposal(TableRequest("encoding", said), (), turning(rows, width, base))
 
 
 def laid_out(angles: NDArray[np.floating]) -> Numbers:

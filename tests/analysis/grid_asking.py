@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from service.analysis.array import Family, Proposal, Question, Sample
+from service.analysis.array import IdentifyInput, Proposal, ProposalFamily, Sample
 from service.numerics.dtypes import COMPLEX64, FLOAT32, FLOAT64
 from service.numerics.tables import Document, StoredTable, size
 from service.routes.table_urls import document_of, tables
@@ -13,17 +13,17 @@ from tests.parity.golden import Array
 _DTYPES = {each.storage[1:]: each for each in (FLOAT32, FLOAT64, COMPLEX64)}
 
 
-def question_of(url: str) -> Question:
+def question_of(url: str) -> IdentifyInput:
     """Ask about the table that a URL names."""
-    return Question(samples(document_of(url)))
+    return IdentifyInput(samples(document_of(url)))
 
 
-def question_from(arrays: Mapping[str, Array]) -> Question:
+def question_from(arrays: Mapping[str, Array]) -> IdentifyInput:
     """Ask about arrays that a library made."""
     stored = {
         name: StoredTable(array, _DTYPES[array.dtype.str[1:]]) for name, array in arrays.items()
     }
-    return Question({name: Sample.of(table) for name, table in stored.items()})
+    return IdentifyInput({name: Sample.of(table) for name, table in stored.items()})
 
 
 def samples(document: Document) -> dict[str, Sample]:
@@ -34,7 +34,7 @@ def samples(document: Document) -> dict[str, Sample]:
     }
 
 
-def distance(proposal: Proposal, question: Question) -> float:
+def distance(proposal: Proposal, question: IdentifyInput) -> float:
     """Say how far what is proposed is from what was asked about; infinity for other shapes."""
     made, sent = samples(tables(proposal.call)), question.arrays
     if len(made) == len(sent) == 1:
@@ -50,7 +50,7 @@ def distance(proposal: Proposal, question: Question) -> float:
     return apart
 
 
-def nearest(family: Family, question: Question, first: int = 4) -> float:
+def nearest(family: ProposalFamily, question: IdentifyInput, first: int = 4) -> float:
     """Say how far the nearest of the first proposals of a family is."""
     proposals = list(family(question))[:first]
     return min((distance(each, question) for each in proposals), default=float("inf"))

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from service.analysis.array import Call, Question, Sample
+from service.analysis.array import IdentifyInput, Sample, TableRequest
 from service.analysis.identification.search import identify
 from service.encodings.absolute.conventions import CONVENTIONS
 from service.encodings.fields import choices
@@ -206,7 +206,7 @@ class Case:
     """
 
     group: str
-    call: Call
+    call: TableRequest
 
     @property
     def hint(self) -> Any:
@@ -224,7 +224,9 @@ def cases() -> Iterator[Case]:
 def _made(group: str, resource: str, *given: Given) -> Iterator[Case]:
     """Give a case, unless there is no such table."""
     joined = {name: value for part in given for name, value in part.items()}
-    call = Call(resource, {name: value for name, value in joined.items() if value is not None})
+    call = TableRequest(
+        resource, {name: value for name, value in joined.items() if value is not None}
+    )
     try:
         tables(call)
     except InvalidRequest:
@@ -324,11 +326,11 @@ def _relative() -> Iterator[Case]:
             yield from _made(resource, resource, given)
 
 
-def asked(case: Case) -> tuple[Question, Document]:
+def asked(case: Case) -> tuple[IdentifyInput, Document]:
     """Make the array of a case, and ask what it is."""
     document = tables(case.call)
     arrays = {name: _sent(table) for name, table in document.arrays.items()}
-    return Question(arrays, positions=case.hint), document
+    return IdentifyInput(arrays, positions=case.hint), document
 
 
 def _sent(table: Table) -> Sample:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from service.analysis.array import Sample
-from service.analysis.diagnosis.explanation import Wanted
+from service.analysis.diagnosis.explanation import ExpectedTable
 from service.numerics.dtypes import BFLOAT16, FLOAT64, DType, round_into, widened
 from service.numerics.phase import Float64s
 from service.numerics.tables import StoredTable
@@ -117,9 +117,9 @@ def mistaken(right: Made, names: Sequence[str]) -> Made:
     return right
 
 
-def wanted(right: Made, dtype: DType, *, is_exact: bool = True) -> Wanted:
+def wanted(right: Made, dtype: DType, *, is_exact: bool = True) -> ExpectedTable:
     held = FLOAT64 if is_exact else dtype
-    return Wanted({name: stored(part, held) for name, part in right.table().items()}, dtype)
+    return ExpectedTable({name: stored(part, held) for name, part in right.table().items()}, dtype)
 
 
 def had(made: Made, dtype: DType) -> dict[str, Sample]:

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from service.analysis.array import Call, Proposal, Question, Sample
+from service.analysis.array import IdentifyInput, Proposal, Sample, TableRequest
 from service.analysis.families import rotary_tables as rotary
-from service.analysis.families.frequency_lists import Measured
+from service.analysis.families.frequency_lists import MeasuredFrequencies
 from service.numerics.phase import Float64s
 from service.numerics.tables import StoredTable, size
 from service.routes.table_urls import document_of, tables
@@ -24,17 +24,17 @@ def samples_of(url: str, only: str | None = None) -> Samples:
     return {"array": found[only]} if only else found
 
 
-def asked(url: str, positions: Float64s | None = None, only: str | None = None) -> Question:
+def asked(url: str, positions: Float64s | None = None, only: str | None = None) -> IdentifyInput:
     """Ask about the tables of a URL."""
-    return Question(samples_of(url, only), positions=positions)
+    return IdentifyInput(samples_of(url, only), positions=positions)
 
 
-def proposed(question: Question) -> list[Proposal]:
+def proposed(question: IdentifyInput) -> list[Proposal]:
     """Give everything that the rotary families propose."""
     return [proposal for family in rotary.FAMILIES for proposal in family(question)]
 
 
-def gives(call: Call, question: Question) -> bool:
+def gives(call: TableRequest, question: IdentifyInput) -> bool:
     """Tell whether a call names the very numbers that were asked about."""
     found = {
         name: Sample.of(StoredTable(table.read(0, size(table)).reshape(table.shape), table.dtype))
@@ -47,7 +47,7 @@ def gives(call: Call, question: Question) -> bool:
     )
 
 
-def rank(question: Question) -> int | None:
+def rank(question: IdentifyInput) -> int | None:
     """Tell how many proposals come before the one with the very numbers that were asked about."""
     return next(
         (
@@ -59,12 +59,12 @@ def rank(question: Question) -> int | None:
     )
 
 
-def measured(url: str, share: float = 1e-7, scale: float | None = 1.0) -> Measured:
+def measured(url: str, share: float = 1e-7, scale: float | None = 1.0) -> MeasuredFrequencies:
     """Give the frequencies of a URL as they would be measured, each a little off."""
     document = document_of(url)
     omega = document.arrays["inv_freq"].read(0, size(document.arrays["inv_freq"]))
     off = share * omega * np.where(np.arange(len(omega)) % 2, 0.5, -0.5)
-    return Measured(omega + off, np.maximum(share * omega, 1e-12), scale, 1e-7)
+    return MeasuredFrequencies(omega + off, np.maximum(share * omega, 1e-12), scale, 1e-7)
 
 
 def named(found: Any) -> list[dict[str, Any]]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from service.analysis.array import Call, Proposal, Question, Sample
+from service.analysis.array import IdentifyInput, Proposal, Sample, TableRequest
 from service.analysis.families.sinusoid_rows import View, seen
 from service.analysis.families.sinusoid_tables import propose_sinusoids
 from service.numerics.dtypes import FLOAT32, FLOAT64
@@ -15,7 +15,7 @@ from service.routes.table_urls import tables, url_of
 
 def sample_of(resource: str, **parameters: ParameterValue) -> Sample:
     """Take the table of a request as somebody would send it."""
-    (table,) = tables(Call(resource, parameters)).arrays.values()
+    (table,) = tables(TableRequest(resource, parameters)).arrays.values()
     return Sample.of(StoredTable(table.read(0, size(table)).reshape(table.shape), table.dtype))
 
 
@@ -33,7 +33,7 @@ def values_of(proposal: Proposal) -> Float64s:
 
 def proposed(sample: Sample, d_model: int | None = None) -> list[Proposal]:
     """List what is proposed for an array."""
-    return list(propose_sinusoids(Question({"array": sample}, d_model=d_model)))
+    return list(propose_sinusoids(IdentifyInput({"array": sample}, d_model=d_model)))
 
 
 def equal_urls(sample: Sample, error: float = 0.0) -> list[str]:

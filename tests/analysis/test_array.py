@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from service.analysis.array import (
-    Call,
-    Question,
+    IdentifyInput,
     Sample,
+    TableRequest,
     lone_finite,
     lone_integers,
     lone_reals,
@@ -122,7 +122,7 @@ def sample(value: float) -> Sample:
 def test_one_array_is_the_sample_whatever_its_name() -> None:
     only = sample(1)
 
-    question = Question({"mine": only})
+    question = IdentifyInput({"mine": only})
 
     assert question.sample is only
     assert not question.is_pair
@@ -131,16 +131,16 @@ def test_one_array_is_the_sample_whatever_its_name() -> None:
 def test_cosines_stand_for_a_pair() -> None:
     cosines, sines = sample(1), sample(0)
 
-    question = Question({"sin": sines, "cos": cosines})
+    question = IdentifyInput({"sin": sines, "cos": cosines})
 
     assert question.sample is cosines
     assert question.is_pair
 
 
 def test_a_call_with_other_parameters_keeps_those_it_had() -> None:
-    call = Call("rope", {"head_dim": 8, "seq_len": 4})
+    call = TableRequest("rope", {"head_dim": 8, "seq_len": 4})
 
-    assert call.having(seq_len=2, pack="flat") == Call(
+    assert call.having(seq_len=2, pack="flat") == TableRequest(
         "rope", {"head_dim": 8, "seq_len": 2, "pack": "flat"}
     )
     assert call.parameters == {"head_dim": 8, "seq_len": 4}
@@ -168,6 +168,6 @@ def test_pairs_complex_numbers_and_nothing_are_passed_over() -> None:
     sample = question_of(np.ones(3)).sample
     turns = Sample.of(StoredTable(np.ones(3, dtype="<c8"), COMPLEX64))
 
-    assert lone_reals(Question({"cos": sample, "sin": sample}), (1,)) is None
-    assert lone_reals(Question({"array": turns}), (1, 2)) is None
+    assert lone_reals(IdentifyInput({"cos": sample, "sin": sample}), (1,)) is None
+    assert lone_reals(IdentifyInput({"array": turns}), (1, 2)) is None
     assert lone_reals(question_of(np.ones((0, 3))), (1, 2)) is None

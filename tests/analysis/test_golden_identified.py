@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from service.analysis.array import Question, Sample
+from service.analysis.array import IdentifyInput, Sample
 from service.analysis.identification.search import identify
 from service.numerics.dtypes import COMPLEX64, COMPLEX128, FLOAT32, FLOAT64, INT64
 from service.numerics.tables import StoredTable
@@ -100,7 +100,7 @@ def test_a_librarys_table_is_identified_with_its_arithmetic(label: str, arrays: 
     case, names = TABLES[label]
     samples = [sampled(arrays[case["arrays"][name]]) for name in names]
     keys = names if len(names) > 1 else ("x",)
-    found = identify(Question(dict(zip(keys, samples, strict=True))), tables)
+    found = identify(IdentifyInput(dict(zip(keys, samples, strict=True))), tables)
 
     assert found.outcome != "none"
     explained = {each.name for each in found.hypotheses[0].arithmetic}

@@ -8,7 +8,7 @@ import numpy as np
 from service.encodings.grid.grid_conventions import (
     AXES,
     CONVENTIONS,
-    Convention,
+    GridConvention,
     channels_of,
     convention_for,
     sincos_grid,
@@ -81,7 +81,7 @@ def _grid(
         yield from of_document(f"{label}, {axes} axes, {order}", document)
 
 
-def _filled(convention: Convention, axes: int, d_model: int, values: Mapping[str, Any]) -> Grid:
+def _filled(convention: GridConvention, axes: int, d_model: int, values: Mapping[str, Any]) -> Grid:
     lengths = dict(zip(AXES[-axes:], _LENGTHS[-axes:], strict=True))
     if convention.gives_channels:
         d_model = channels_of(Grid(lengths, 0, values), convention)

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 from service.encodings.grid.grids import GridAxis, Tokens, centred, counted, pixels, spread
 from service.encodings.rotary import packs as rotary
-from service.encodings.rotary.angles import AXES, AlongSequence, MultimodalTurns, Turns, XPos
+from service.encodings.rotary.angles import AXES, AlongSequence, MultimodalTurns, RotaryAngles, XPos
 from service.encodings.rotary.axial import AxialTurns, placed
 from service.encodings.rotary.packs import PACKS
 from service.encodings.rotary.rope import HeadOrder, permutation
@@ -24,7 +24,7 @@ from service.encodings.rotary.rules import (
 )
 from service.numerics.dtypes import FLOAT32, FLOAT64, INDEX_DTYPES, REAL_DTYPES
 from service.numerics.frequencies import FrequencyRule, Geometric
-from service.numerics.real_positions import Measured, Periods, PixelBands
+from service.numerics.real_positions import Periods, PixelBands, ScaledPositions
 from service.numerics.tables import Table
 from tests.data.hashed_samples import SEQUENCE, WEYL_STEP, named, scattered
 
@@ -81,7 +81,7 @@ def _ruled_tables() -> Iterator[tuple[str, Table]]:
 def _other_turns() -> Iterator[tuple[str, Table]]:
     grid = Tokens.of_grid((4, 5, 6), AXES)
     lists = Tokens.of_lists(dict.fromkeys(AXES, scattered()))
-    every: dict[str, Turns] = {
+    every: dict[str, RotaryAngles] = {
         "chunked": MultimodalTurns(ROTARY, (8, 12, 12), False, grid),
         "interleaved": MultimodalTurns(ROTARY, (12, 10, 10), True, lists),
         "interleaved float32": MultimodalTurns(ROTARY, (12, 10, 10), True, lists, "float32"),
@@ -111,7 +111,7 @@ def _axial_tables() -> Iterator[tuple[str, Table]]:
         unit = along.unit
         positions = GridAxis(int(along.first / unit), int(along.step / unit), 5, 3)
         for name, rule in series.items():
-            axes = placed([Measured(rule, unit)] * 2, [positions] * 2, "alternating")
+            axes = placed([ScaledPositions(rule, unit)] * 2, [positions] * 2, "alternating")
             turns = AxialTurns(axes, 15, {})
             for pack in ("flat", "angle"):
                 document = rotary.rope(turns=turns, pack=pack, dtype=FLOAT64, kind="rope-axial")

@@ -12,7 +12,7 @@ import pytest
 
 from service.delivery.cache import (
     BodyCache,
-    Built,
+    CachedBody,
     DerivedBody,
     _portions,
     checksum_line,
@@ -21,7 +21,7 @@ from service.delivery.cache import (
 )
 from service.formats.raw import BinaryBody
 
-BUILT = Built.of([b"bo", memoryview(b"dy")])
+BUILT = CachedBody.of([b"bo", memoryview(b"dy")])
 
 
 class Builder:
@@ -31,7 +31,7 @@ class Builder:
         self.count = 0
         self.gate = asyncio.Event()
 
-    async def build(self) -> Built:
+    async def build(self) -> CachedBody:
         self.count += 1
         await self.gate.wait()
         return BUILT
@@ -40,7 +40,7 @@ class Builder:
 def test_blocks_are_put_together_and_digested() -> None:
     digest = b64encode(sha256(b"body").digest()).decode()
 
-    assert Built(b"body", f"sha-256=:{digest}:") == BUILT
+    assert CachedBody(b"body", f"sha-256=:{digest}:") == BUILT
 
 
 def test_however_many_ask_at_once_one_build_answers_all() -> None:
@@ -94,7 +94,7 @@ def test_a_build_that_fails_is_tried_again_by_the_next() -> None:
         cache, builder = BodyCache(10_000), Builder()
         builder.gate.set()
 
-        async def fail() -> Built:
+        async def fail() -> CachedBody:
             raise ArithmeticError
 
         for waiting in [cache.get("key", fail), cache.get("key", fail)]:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from service import TABLE_REVISION
 from service.delivery import conditional
 from service.delivery.conditional import (
-    Asked,
+    Preconditions,
     Span,
     entity_tag,
     matches_any,
@@ -131,28 +131,28 @@ def test_a_request_is_read() -> None:
         (b"range", b"bytes=0-1"),
     ]
 
-    asked = Asked.by({"method": "GET", "headers": headers})
+    asked = Preconditions.by({"method": "GET", "headers": headers})
 
-    assert asked == Asked("GET", '"a", "b"', '"c"', '"d"', "bytes=0-1")
+    assert asked == Preconditions("GET", '"a", "b"', '"c"', '"d"', "bytes=0-1")
 
 
 def test_going_on_with_other_bytes_fails_before_anything_else() -> None:
     with pytest.raises(PreconditionFailed, match="If-Match names other bytes"):
-        Asked("GET", if_match='"x"', if_none_match=TAG).is_known(TAG)
+        Preconditions("GET", if_match='"x"', if_none_match=TAG).is_known(TAG)
 
 
 @pytest.mark.parametrize(
     ("asked", "span"),
     [
-        (Asked("GET", range="bytes=1-2"), Span(1, 3)),
-        (Asked("GET", range="bytes=1-2", if_range=TAG), Span(1, 3)),
-        (Asked("GET", range="bytes=1-2", if_range=f"W/{TAG}"), None),
-        (Asked("GET", range="bytes=1-2", if_range="Sat, 21 Nov 2026 00:00:00 GMT"), None),
-        (Asked("HEAD", range="bytes=1-2"), None),
-        (Asked("GET"), None),
+        (Preconditions("GET", range="bytes=1-2"), Span(1, 3)),
+        (Preconditions("GET", range="bytes=1-2", if_range=TAG), Span(1, 3)),
+        (Preconditions("GET", range="bytes=1-2", if_range=f"W/{TAG}"), None),
+        (Preconditions("GET", range="bytes=1-2", if_range="Sat, 21 Nov 2026 00:00:00 GMT"), None),
+        (Preconditions("HEAD", range="bytes=1-2"), None),
+        (Preconditions("GET"), None),
     ],
 )
-def test_a_part_is_for_who_holds_the_rest(asked: Asked, span: Span | None) -> None:
+def test_a_part_is_for_who_holds_the_rest(asked: Preconditions, span: Span | None) -> None:
     assert asked.span(TAG, 10) == span
 
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from service.app import create_app
 from service.delivery import respond
 from service.delivery.endpoints import ReceivedBody, reading_work
-from service.delivery.negotiation import Wanted
+from service.delivery.negotiation import RepresentationRequest
 from service.delivery.responses import Representation, represent
 from service.delivery.workers import SHORT_WORK, Gate, Held, Workers
 from service.formats import FORMATS
@@ -157,7 +157,7 @@ def threads_of_plans(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Note on which thread each answer is planned."""
     threads: list[str] = []
 
-    def noted(document: Document, wanted: Wanted) -> Representation:
+    def noted(document: Document, wanted: RepresentationRequest) -> Representation:
         threads.append(threading.current_thread().name)
         return represent(document, wanted)
 

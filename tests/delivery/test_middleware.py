@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from starlette.requests import ClientDisconnect
 
-from service.delivery.middleware import Authorized, FailuresAsProblems, OpenToEveryOrigin, private
+from service.delivery.middleware import Authorized, CorsMiddleware, ErrorMiddleware, private
 from tests.client import Client
 
 
@@ -64,7 +64,7 @@ def test_what_is_no_request_passes_untouched() -> None:
     async def app(scope: Any, _receive: Any, _send: Any) -> None:
         scopes.append(scope["type"])
 
-    asyncio.run(OpenToEveryOrigin(app)({"type": "lifespan"}, None, None))  # type: ignore[arg-type]
+    asyncio.run(CorsMiddleware(app)({"type": "lifespan"}, None, None))  # type: ignore[arg-type]
 
     assert scopes == ["lifespan"]
 
@@ -80,7 +80,7 @@ def test_an_answer_that_had_begun_is_broken_off() -> None:
         messages.append(message["type"])
 
     with pytest.raises(ArithmeticError):
-        asyncio.run(FailuresAsProblems(app)({"type": "http"}, None, send))  # type: ignore[arg-type]
+        asyncio.run(ErrorMiddleware(app)({"type": "http"}, None, send))  # type: ignore[arg-type]
 
     assert messages == ["http.response.start"]
 
@@ -94,7 +94,7 @@ def test_a_client_that_leaves_while_it_sends_is_no_failure() -> None:
     async def send(message: Any) -> None:
         messages.append(message)
 
-    asyncio.run(FailuresAsProblems(app)({"type": "http"}, None, send))  # type: ignore[arg-type]
+    asyncio.run(ErrorMiddleware(app)({"type": "http"}, None, send))  # type: ignore[arg-type]
 
     assert not messages
 

@@ -11,7 +11,7 @@ from starlette.requests import Request
 
 from service.delivery.negotiation import (
     EXPOSED_HEADERS,
-    Wanted,
+    RepresentationRequest,
     array_headers,
     cache_control,
     choose_coding,
@@ -301,7 +301,7 @@ def test_extension_and_headers_are_read() -> None:
         "headers": [(b"accept", b"a/b"), (b"accept-encoding", b"gzip")],
     }
 
-    wanted = Wanted.by(Request(scope))
+    wanted = RepresentationRequest.by(Request(scope))
 
     assert (wanted.extension, wanted.is_digest) == ("npy", True)
     assert (wanted.accept, wanted.accept_encoding) == ("a/b", "gzip")
@@ -311,4 +311,4 @@ def test_extension_and_headers_are_read() -> None:
 def test_nothing_said_is_nothing_wanted() -> None:
     scope = {"type": "http", "http_version": "1.1", "path_params": {}, "headers": []}
 
-    assert Wanted.by(Request(scope)) == Wanted()
+    assert RepresentationRequest.by(Request(scope)) == RepresentationRequest()

@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 
 from service.app import create_app
-from service.delivery.cache import Built
-from service.delivery.conditional import Asked, Span
-from service.delivery.negotiation import Wanted
+from service.delivery.cache import CachedBody
+from service.delivery.conditional import Preconditions, Span
+from service.delivery.negotiation import RepresentationRequest
 from service.delivery.respond import MAX_BUILD_WORK
-from service.delivery.responses import Answer, Prepared, represent
+from service.delivery.responses import Answer, ResponseHead, represent
 from service.delivery.workers import SHORT_WORK
 from service.errors import InvalidParameters, NotAcceptable, PreconditionFailed, RangeNotSatisfiable
 from service.numerics.dtypes import FLOAT64
@@ -30,13 +30,13 @@ from tests.client import Client, client_of
 
 DOCUMENT = Document("encoding", {}, {"encoding": StoredTable(np.ones((4, 8)), FLOAT64)})
 WAYS = [
-    Wanted("npy"),
-    Wanted("json"),
-    Wanted("json", accept_encoding="gzip"),
-    Wanted("npy", is_digest=True),
-    Wanted("json", is_digest=True),
-    Wanted("png"),
-    Wanted("png", is_digest=True),
+    RepresentationRequest("npy"),
+    RepresentationRequest("json"),
+    RepresentationRequest("json", accept_encoding="gzip"),
+    RepresentationRequest("npy", is_digest=True),
+    RepresentationRequest("json", is_digest=True),
+    RepresentationRequest("png"),
+    RepresentationRequest("png", is_digest=True),
 ]
 
 
@@ -57,7 +57,9 @@ def test_a_file_compressed_is_the_same_file() -> None:
 
 
 def test_a_digest_is_of_the_uncompressed_file() -> None:
-    both = represent(DOCUMENT, Wanted("json", is_digest=True, accept_encoding="gzip"))
+    both = represent(
+        DOCUMENT, RepresentationRequest("json", is_digest=True, accept_encoding="gzip")
+    )
 
     assert (both.coding, both.tag) == (None, represent(DOCUMENT, WAYS[4]).tag)
     assert both.described() == {"Content-Type": "text/plain; charset=utf-8"}
@@ -65,14 +67,17 @@ def test_a_digest_is_of_the_uncompressed_file() -> None:
 
 
 def test_a_part_costs_its_share_and_text_more_than_bytes() -> None:
-    npy, text = represent(DOCUMENT, Wanted("bin")), represent(DOCUMENT, Wanted("json"))
+    npy, text = (
+        represent(DOCUMENT, RepresentationRequest("bin")),
+        represent(DOCUMENT, RepresentationRequest("json")),
+    )
 
     assert (npy.cost(), npy.cost(Span(0, 64)), npy.cost(Span(0, 1))) == (32, 8, 1)
     assert text.cost() > npy.cost()
 
 
 def test_a_picture_costs_more_than_its_table_and_can_still_be_kept() -> None:
-    picture = represent(DOCUMENT, Wanted("png", accept_encoding="gzip"))
+    picture = represent(DOCUMENT, RepresentationRequest("png", accept_encoding="gzip"))
 
     assert SHORT_WORK < picture.cost() < MAX_BUILD_WORK
     assert picture.coding is None
@@ -89,30 +94,30 @@ def test_a_picture_and_what_it_is_digested_of_are_one_body() -> None:
 
 def test_a_coding_that_is_excluded_is_not_sent() -> None:
     with pytest.raises(NotAcceptable, match="allow identity or gzip"):
-        represent(DOCUMENT, Wanted("json", accept_encoding="*;q=0"))
+        represent(DOCUMENT, RepresentationRequest("json", accept_encoding="*;q=0"))
 
 
 def test_a_revision_that_is_not_there_is_refused() -> None:
     with pytest.raises(InvalidParameters, match="revision must be 1"):
-        represent(DOCUMENT, Wanted("npy", revision=7))
+        represent(DOCUMENT, RepresentationRequest("npy", revision=7))
 
 
 ALWAYS, DESCRIBED = (b"etag", b'"a"'), (b"content-type", b"x/y")
-BINARY = Prepared('"a"', [ALWAYS], [DESCRIBED], 6)
-TEXT = Prepared('"a"', [ALWAYS], [DESCRIBED], None)
-BUILT = Built(b"abcdef", "sha-256=:x:")
+BINARY = ResponseHead('"a"', [ALWAYS], [DESCRIBED], 6)
+TEXT = ResponseHead('"a"', [ALWAYS], [DESCRIBED], None)
+BUILT = CachedBody(b"abcdef", "sha-256=:x:")
 DIGEST = (b"repr-digest", b"sha-256=:x:")
 
 
 def test_what_the_client_has_is_answered_without_a_body_or_a_word_on_it() -> None:
-    answer = BINARY.bare(Asked("GET", if_none_match='"a"'))
+    answer = BINARY.bare(Preconditions("GET", if_none_match='"a"'))
 
     assert answer is not None
     assert (answer.status_code, answer.raw_headers, answer.payload) == (304, [ALWAYS], None)
 
 
 def test_a_head_has_the_length_that_is_known() -> None:
-    binary, text = BINARY.bare(Asked("HEAD")), TEXT.bare(Asked("HEAD"))
+    binary, text = BINARY.bare(Preconditions("HEAD")), TEXT.bare(Preconditions("HEAD"))
 
     assert binary is not None
     assert text is not None
@@ -121,17 +126,17 @@ def test_a_head_has_the_length_that_is_known() -> None:
 
 
 def test_a_get_takes_a_body() -> None:
-    assert BINARY.bare(Asked("GET")) is None
+    assert BINARY.bare(Preconditions("GET")) is None
     with pytest.raises(PreconditionFailed):
-        BINARY.bare(Asked("GET", if_match='"b"'))
+        BINARY.bare(Preconditions("GET", if_match='"b"'))
 
 
 def test_only_a_body_of_known_length_has_parts() -> None:
-    asked = Asked("GET", range="bytes=2-3")
+    asked = Preconditions("GET", range="bytes=2-3")
 
     assert (BINARY.span(asked), TEXT.span(asked)) == (Span(2, 4), None)
     with pytest.raises(RangeNotSatisfiable):
-        BINARY.span(Asked("GET", range="bytes=6-"))
+        BINARY.span(Preconditions("GET", range="bytes=6-"))
 
 
 def test_a_body_that_is_there_has_its_digest_and_so_has_a_part_of_it() -> None:

@@ -18,17 +18,17 @@ import pytest
 from starlette.requests import ClientDisconnect
 from starlette.types import Message
 
-from service.delivery.cache import BodyCache, Built
+from service.delivery.cache import BodyCache, CachedBody
 from service.delivery.workers import (
     REASONS,
     SHORT_WORK,
-    Askers,
     Gate,
     Held,
     Line,
     Recent,
+    WaitingClients,
     Workers,
-    unless_gone,
+    cancel_on_disconnect,
 )
 from service.errors import Overloaded
 from service.formats.format import BLOCK_BYTES, Block
@@ -640,7 +640,7 @@ def test_a_body_is_given_back_once() -> None:
     assert gate.held_for.seconds > 0
 
 
-BUILT = Built.of([b"body"])
+BUILT = CachedBody.of([b"body"])
 
 
 class Connection:
@@ -660,7 +660,7 @@ def test_a_client_that_stays_gets_its_answer() -> None:
             await asyncio.sleep(0)
             return "answer"
 
-        assert await unless_gone(Connection().messages.get, answering()) == "answer"
+        assert await cancel_on_disconnect(Connection().messages.get, answering()) == "answer"
 
     asyncio.run(scenario())
 
@@ -671,7 +671,7 @@ def test_a_failure_reaches_the_client_that_stays() -> None:
             raise ArithmeticError
 
         with pytest.raises(ArithmeticError):
-            await unless_gone(Connection().messages.get, failing())
+            await cancel_on_disconnect(Connection().messages.get, failing())
 
     asyncio.run(scenario())
 
@@ -691,7 +691,7 @@ def test_what_is_made_for_a_client_that_has_left_is_stopped(fails: bool) -> None
 
     async def scenario() -> None:
         connection = Connection()
-        waiting = asyncio.ensure_future(unless_gone(connection.messages.get, answering()))
+        waiting = asyncio.ensure_future(cancel_on_disconnect(connection.messages.get, answering()))
         await asyncio.sleep(0)
         connection.leave()
 
@@ -710,7 +710,7 @@ class Builder:
         self.begun = self.stopped = 0
         self.go = asyncio.Event()
 
-    async def build(self) -> Built:
+    async def build(self) -> CachedBody:
         self.begun += 1
         try:
             await self.go.wait()
@@ -720,13 +720,13 @@ class Builder:
         return BUILT
 
 
-Ask = Callable[[], Awaitable[Built]]
+Ask = Callable[[], Awaitable[CachedBody]]
 
 
 def asked_of(cache: BodyCache, builder: Builder) -> Ask:
-    askers = Askers()
+    askers = WaitingClients()
 
-    async def ask() -> Built:
+    async def ask() -> CachedBody:
         return await askers.wait(
             "key", lambda: cache.get("key", lambda: askers.make("key", builder.build))
         )
@@ -788,14 +788,14 @@ def test_what_was_made_is_not_stopped() -> None:
 
 def test_who_comes_in_the_moment_in_which_a_build_has_been_stopped_begins_another() -> None:
     async def scenario() -> None:
-        askers, cache = Askers(), BodyCache(10_000)
+        askers, cache = WaitingClients(), BodyCache(10_000)
         tries = 0
 
-        async def build() -> Built:
+        async def build() -> CachedBody:
             await asyncio.Event().wait()
             return BUILT
 
-        def get() -> Awaitable[Built]:
+        def get() -> Awaitable[CachedBody]:
             nonlocal tries
             tries += 1
             # Without letting the event loop turn it would be tried for ever.

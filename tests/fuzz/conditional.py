@@ -1,6 +1,6 @@
 """``If-Match``, ``If-None-Match`` and ``If-Range``, held against a reading of RFC 9110, §8.8.3."""
 
-from service.delivery.conditional import Asked, matches_any, matches_none
+from service.delivery.conditional import Preconditions, matches_any, matches_none
 from service.errors import PreconditionFailed, RangeNotSatisfiable
 from tests.fuzz.harness import Harness, Source, held_to
 
@@ -26,7 +26,9 @@ def check(data: bytes) -> bool:
 
 
 def _check_asked(text: str, tag: str, *, is_these: bool, is_news: bool) -> None:
-    asked = Asked("GET", if_match=text, if_none_match=text, if_range=text, range="bytes=1-2")
+    asked = Preconditions(
+        "GET", if_match=text, if_none_match=text, if_range=text, range="bytes=1-2"
+    )
     try:
         assert asked.is_known(tag) != is_news
         assert is_these

@@ -15,8 +15,8 @@ from service.models.keys import Key
 from service.models.lookup import (
     MEANINGS,
     ConfigWarning,
-    Log,
-    Place,
+    KeyPlace,
+    ReadingReport,
     did_you_mean,
     read_object,
     read_values,
@@ -37,16 +37,16 @@ KEYS = {"rope_theta": Key(values.real, ("rotary_emb_base", "rope_base"))}
 def test_the_canonical_name_comes_first_then_the_class_s_own(
     content: dict[str, object], origin: str
 ) -> None:
-    found = read_values(Place(content, "/a"), KEYS, {"rope_theta": "base"}, Log())
+    found = read_values(KeyPlace(content, "/a"), KEYS, {"rope_theta": "base"}, ReadingReport())
 
     assert (found["rope_theta"].value, found["rope_theta"].origin) == (1.0, origin)
 
 
 def test_faults_of_several_places_are_one_problem() -> None:
-    log = Log()
-    read_values(Place({"rope_theta": "x"}), KEYS, {}, log)
-    read_object(Place({"a/b": 5}), "a/b", log)
-    read_object(Place({"a/b": 5}), "a/b", log)
+    log = ReadingReport()
+    read_values(KeyPlace({"rope_theta": "x"}), KEYS, {}, log)
+    read_object(KeyPlace({"a/b": 5}), "a/b", log)
+    read_object(KeyPlace({"a/b": 5}), "a/b", log)
 
     with pytest.raises(InvalidBody) as raised:
         log.check()
@@ -57,11 +57,11 @@ def test_faults_of_several_places_are_one_problem() -> None:
 
 
 def test_an_empty_object_is_none() -> None:
-    assert read_object(Place({"rope_scaling": {}}), "rope_scaling", Log()) is None
+    assert read_object(KeyPlace({"rope_scaling": {}}), "rope_scaling", ReadingReport()) is None
 
 
 def test_an_object_may_hold_null_members() -> None:
-    found = read_object(Place({"rope_scaling": {"type": None}}), "rope_scaling", Log())
+    found = read_object(KeyPlace({"rope_scaling": {"type": None}}), "rope_scaling", ReadingReport())
 
     assert found is not None
     assert not found.has("type")
@@ -73,7 +73,7 @@ def test_only_what_is_near_is_asked_for() -> None:
 
 
 def test_what_is_noted_twice_is_said_once_however_much_there_is() -> None:
-    log = Log()
+    log = ReadingReport()
     for _ in range(2):
         for i in range(10_000):
             log.fault(f"/{i}", None, "is required")

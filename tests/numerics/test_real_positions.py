@@ -24,12 +24,12 @@ from service.numerics.positions import Positions
 from service.numerics.real_positions import (
     MIN_REAL_POSITION,
     InTurns,
-    Measured,
     Ones,
     Periods,
     PixelBands,
     RealPhasorTable,
     RealPositions,
+    ScaledPositions,
     counted,
     most_units,
     out_of_range,
@@ -126,7 +126,7 @@ def test_steps_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @given(st.floats(1e-3, 1e3), st.floats(-1e3, 1e3).filter(lambda x: abs(x) > 1e-3))
 def test_another_unit_multiplies_exactly(unit: float, value: float) -> None:
-    (row,) = table([value], Measured(RULE, Fraction(unit)))
+    (row,) = table([value], ScaledPositions(RULE, Fraction(unit)))
 
     exact = mpmath.sin(mpmath.mpf(value) * mpmath.mpf(unit) * frequency(10000.0, 8, 1))
     assert abs(row[2] - exact) <= 4 * UNIT
@@ -283,7 +283,7 @@ def test_constant_frequencies_are_one_radian() -> None:
 
 @given(st.fractions(min_value="1/1000000", max_value=1000, max_denominator=2**40))
 def test_a_unit_multiplies_every_frequency(unit: Fraction) -> None:
-    measured = Measured(Geometric(10000.0, 8, 4), unit)
+    measured = ScaledPositions(Geometric(10000.0, 8, 4), unit)
     factor = mpmath.mpf(unit.numerator) / unit.denominator
 
     assert_are(measured, [frequency(10000.0, 8, k) * factor for k in range(4)])
@@ -296,7 +296,7 @@ def test_rules_of_equal_numbers_are_one_key_of_the_caches(rule: FrequencyRule) -
     again = type(rule)(**vars(rule))
 
     assert (again, hash(again)) == (rule, hash(rule))
-    assert Measured(rule, Fraction(1, 2)) != Measured(rule, Fraction(1, 3))
+    assert ScaledPositions(rule, Fraction(1, 2)) != ScaledPositions(rule, Fraction(1, 3))
 
 
 def test_turns_are_two_pi_radians() -> None:

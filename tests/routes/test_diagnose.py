@@ -25,7 +25,14 @@ from service.analysis.array import MAX_ELEMENTS
 from service.errors import InvalidBody, InvalidParameters
 from service.numerics.dtypes import BFLOAT16, FLOAT32, FLOAT64
 from service.numerics.tables import StoredTable
-from service.routes.diagnose import DIAGNOSIS, call_of, others_of, positions_of, sound, wanted_of
+from service.routes.diagnose import (
+    DIAGNOSIS,
+    alternative_tables,
+    call_of,
+    positions_of,
+    sound,
+    wanted_of,
+)
 from tests.analysis.rotating import Array, Engine
 from tests.client import Client
 
@@ -546,7 +553,7 @@ def test_variants_that_there_are_not_are_passed_over() -> None:
         "&high_freq_factor=4&original_max_position_embeddings=32"
     )
 
-    names = [mistake.name for mistake, _, _ in others_of(call_of(url))]
+    names = [mistake.name for mistake, _, _ in alternative_tables(call_of(url))]
 
     assert names[0] == "config-key-ignored"
     assert "wrong-base" in names

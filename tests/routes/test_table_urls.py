@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.analysis.array import Call
+from service.analysis.array import TableRequest
 from service.delivery.parameters import parse_query
 from service.encodings.registry import EXAMINED, RESOURCES
 from service.errors import InvalidParameters, NotFound
@@ -11,11 +11,11 @@ from service.routes import EXAMINATIONS
 from service.routes.table_urls import (
     document_at,
     document_of,
-    misnamed,
+    misnamed_array_hint,
+    parse_parameter_url,
     read_url,
     tables,
-    unencoded,
-    url_at,
+    unencoded_url_hint,
     url_of,
 )
 
@@ -23,7 +23,7 @@ from service.routes.table_urls import (
 @pytest.mark.parametrize("resource", RESOURCES, ids=lambda known: known.path)
 def test_a_call_its_url_and_the_url_of_that_are_one_table(resource: object) -> None:
     known = next(each for each in RESOURCES if each is resource)
-    call = Call(known.path[1:], parse_query(known.example.encode()))
+    call = TableRequest(known.path[1:], parse_query(known.example.encode()))
 
     of_call, of_url = tables(call), document_of(url_of(call))
     canonical = document_of(read_url(f"http://posref.test{url_of(call)}").canonical)
@@ -36,13 +36,15 @@ def test_a_call_its_url_and_the_url_of_that_are_one_table(resource: object) -> N
 
 
 def test_values_of_a_call_are_spelled_as_they_are_sent() -> None:
-    call = Call("rope", {"head_dim": 8, "positions": "0,5,9:20:2", "rope_theta": 5e5, "a": True})
+    call = TableRequest(
+        "rope", {"head_dim": 8, "positions": "0,5,9:20:2", "rope_theta": 5e5, "a": True}
+    )
 
     assert url_of(call) == "/rope?head_dim=8&positions=0,5,9:20:2&rope_theta=500000&a=true"
 
 
 def test_a_url_without_parameters_ends_with_its_path() -> None:
-    assert url_of(Call("rope/apply", {})) == "/rope/apply"
+    assert url_of(TableRequest("rope/apply", {})) == "/rope/apply"
 
 
 def test_every_examination_is_known_to_be_posted() -> None:
@@ -59,7 +61,7 @@ def test_a_format_and_a_host_are_passed_over() -> None:
 
 def test_an_impossible_call_is_refused() -> None:
     with pytest.raises(InvalidParameters, match="did you mean head_dim"):
-        tables(Call("rope", {"head_dm": 8, "seq_len": 4}))
+        tables(TableRequest("rope", {"head_dm": 8, "seq_len": 4}))
 
 
 @pytest.mark.parametrize(
@@ -95,19 +97,19 @@ def test_what_is_wrong_with_a_url_is_said_of_the_parameter(url: str, rule: str) 
 
 def test_a_url_without_a_table_is_refused_before_anything_is_computed() -> None:
     with pytest.raises(InvalidParameters, match="to names no table"):
-        url_at("to", "/nothing?at=all")
+        parse_parameter_url("to", "/nothing?at=all")
     with pytest.raises(NotFound):
         read_url("/nothing?at=all")
 
 
 def test_a_parameter_that_an_ampersand_cut_off_is_explained() -> None:
-    assert "%26" in (unencoded("to", "/rope.npy?head_dim=8", "seq_len") or "")
-    assert unencoded("to", "/rope?head_dim=8", "sequence") is None
-    assert unencoded("to", "/nowhere", "seq_len") is None
-    assert unencoded("to", None, "seq_len") is None
-    assert unencoded("to", "http://[", "seq_len") is None
+    assert "%26" in (unencoded_url_hint("to", "/rope.npy?head_dim=8", "seq_len") or "")
+    assert unencoded_url_hint("to", "/rope?head_dim=8", "sequence") is None
+    assert unencoded_url_hint("to", "/nowhere", "seq_len") is None
+    assert unencoded_url_hint("to", None, "seq_len") is None
+    assert unencoded_url_hint("to", "http://[", "seq_len") is None
 
 
 def test_an_array_under_another_name_is_told_its_own() -> None:
-    assert misnamed([[1.0]], "x") == "an array goes by the name of x in JSON"
-    assert misnamed("4", "x") is None
+    assert misnamed_array_hint([[1.0]], "x") == "an array goes by the name of x in JSON"
+    assert misnamed_array_hint("4", "x") is None

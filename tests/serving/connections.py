@@ -11,7 +11,7 @@ from uvicorn.server import ServerState
 
 from service.app import create_app
 from service.delivery.respond import STATE, Delivery
-from service.serving.fast_path import FinishedAnswersProtocol
+from service.serving.fast_path import CachedResponseProtocol
 from service.serving.protocol import LimitedProtocol
 from service.settings import default_settings
 
@@ -96,7 +96,7 @@ async def connected(**settings: Any) -> AsyncIterator[Connection]:
     state, shared = ServerState(), {STATE: delivery}
     state.default_headers = [(b"date", b"today")]
     server = await asyncio.get_running_loop().create_server(
-        lambda: FinishedAnswersProtocol(config, state, shared), "127.0.0.1", 0
+        lambda: CachedResponseProtocol(config, state, shared), "127.0.0.1", 0
     )
     reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
     connection = Connection(reader, writer, delivery, state)

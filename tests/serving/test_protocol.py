@@ -19,7 +19,7 @@ import pytest
 from service.delivery.problems import refusal
 from service.errors import NotReady, PosrefError
 from service.serving import protocol as refusals
-from service.serving.protocol import FreeingTransport, LimitedProtocol, spelled, tuned
+from service.serving.protocol import FreeingTransport, LimitedProtocol, serialize_response, tuned
 from service.settings import Settings
 from tests.serving.connections import ENDLESS, NPY, PLAIN, Connection, run, until
 
@@ -401,7 +401,7 @@ def test_a_refusal_names_its_limit_and_the_setting(error: PosrefError, name: str
 def test_an_answer_is_spelled_with_its_length_and_is_the_last() -> None:
     answer = refusal(NotReady("about to end"))
 
-    head, _, body = spelled(answer, [(b"date", b"today")]).partition(b"\r\n\r\n")
+    head, _, body = serialize_response(answer, [(b"date", b"today")]).partition(b"\r\n\r\n")
 
     status, *lines = head.decode().split("\r\n")
     assert status.startswith("HTTP/1.1 503 ")

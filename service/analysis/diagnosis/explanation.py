@@ -11,13 +11,13 @@ from functools import cached_property
 
 import numpy as np
 
-from service.analysis.array import Call, Sample, spacing
+from service.analysis.array import Sample, TableRequest, spacing
 from service.analysis.diagnosis.frequency_faults import turned
 from service.analysis.diagnosis.mistakes import MOST_MISTAKES, Diagnosis, Leaving, Mistake, Verdict
 from service.analysis.diagnosis.structure import Extent, Order, Side, cuts, extents, orders, sides
 from service.analysis.diagnosis.waves import (
     LEAST_FACTOR,
-    Turned,
+    AngleFault,
     Waves,
     factor_mistake,
     holding,
@@ -88,7 +88,7 @@ class Suspect:
     extent: Extent
     order: Order
     waves: Waves | None = None
-    turned: Turned | None = None
+    turned: AngleFault | None = None
     factor: float = 1.0
     shift: int = 0
 
@@ -204,7 +204,7 @@ _STEPS = 2**6
 
 
 @dataclass(frozen=True, eq=False)
-class Wanted:
+class ExpectedTable:
     """What a table should be.
 
     Attributes:
@@ -275,8 +275,8 @@ class _Case:
 
 def diagnose(
     have: Mapping[str, Sample],
-    wanted: Wanted,
-    others: Iterable[tuple[Mistake, Call, Wanted]] = (),
+    wanted: ExpectedTable,
+    others: Iterable[tuple[Mistake, TableRequest, ExpectedTable]] = (),
 ) -> Diagnosis | None:
     """Find the shortest known mistakes that turn one table into another.
 
@@ -288,7 +288,7 @@ def diagnose(
     Returns:
         The diagnosis, or None where the shapes have nothing to do with each other.
     """
-    variants: list[tuple[Mistake, Call, Wanted]] = []
+    variants: list[tuple[Mistake, TableRequest, ExpectedTable]] = []
     nearest: list[tuple[_Case, Mistake | None]] = []
     for most in range(MOST_MISTAKES + 1):
         if most == 1:
@@ -322,7 +322,7 @@ def _nearness(each: tuple[_Case, Mistake | None]) -> tuple[int, int, float]:
     return steps, fewest - (mistake is not None), share
 
 
-def _by_variant(found: Diagnosis, mistake: Mistake, yours: Call | None) -> Diagnosis:
+def _by_variant(found: Diagnosis, mistake: Mistake, yours: TableRequest | None) -> Diagnosis:
     return replace(found, verdict="diagnosed", mistakes=(mistake, *found.mistakes), yours=yours)
 
 
@@ -332,7 +332,7 @@ class _Found:
     nearest: _Case | None
 
 
-def _search(have: Mapping[str, Sample], wanted: Wanted, most: int) -> _Found:
+def _search(have: Mapping[str, Sample], wanted: ExpectedTable, most: int) -> _Found:
     """Find the first list of just so many mistakes that explains every element."""
     nearest: _Case | None = None
     for side, subject, suspect in _suspects(have, wanted, most):
@@ -350,7 +350,7 @@ def _search(have: Mapping[str, Sample], wanted: Wanted, most: int) -> _Found:
 
 
 def _suspects(
-    have: Mapping[str, Sample], wanted: Wanted, most: int
+    have: Mapping[str, Sample], wanted: ExpectedTable, most: int
 ) -> Iterator[tuple[Side, Subject, Suspect]]:
     should, table, waves = wanted.side, wanted.table, wanted.waves
     blocks = len(should.names)

@@ -10,12 +10,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from service.analysis.array import Call
+from service.analysis.array import TableRequest
 from service.analysis.diagnosis.mistakes import MOST_MISTAKES, Mistake
 from service.analysis.diagnosis.waves import (
     LEAST_FACTOR,
     NARROWINGS,
-    Turned,
+    AngleFault,
     Waves,
     factor_mistake,
     offset_of,
@@ -158,7 +158,7 @@ def _other_width(waves: Waves, omega: Float64s, error: Float64s) -> Iterator[Fre
         yield (said,), base ** (-2 * places / width)
 
 
-def turned(waves: Waves, rows: Float64s, epsilon: float) -> Iterator[Turned]:
+def turned(waves: Waves, rows: Float64s, epsilon: float) -> Iterator[AngleFault]:
     """Give what known mistakes make of waves, as far as rows speak for it.
 
     Args:
@@ -180,7 +180,7 @@ def turned(waves: Waves, rows: Float64s, epsilon: float) -> Iterator[Turned]:
     for named, speeds, shift in plain:
         for factor_named, factor in scaled:
             mistakes = (*named, *factor_named)
-            found = Turned(mistakes, speeds, speeds, shift, None, factor)
+            found = AngleFault(mistakes, speeds, speeds, shift, None, factor)
             if len(mistakes) <= MOST_MISTAKES:
                 yield found
             for narrowing in NARROWINGS:
@@ -234,7 +234,7 @@ def _shifts(
             yield (*named, Mistake("position-offset", {"rows": int(shift)})), speeds, shift
 
 
-Variant = tuple[Mistake, Call]
+Variant = tuple[Mistake, TableRequest]
 
 _BASES = (10000.0, 500000.0, 1000000.0)
 
@@ -269,7 +269,7 @@ _NEEDED = (
 )
 
 
-def variants(call: Call) -> Iterator[Variant]:
+def variants(call: TableRequest) -> Iterator[Variant]:
     """Give the tables that a mistake of settings makes of one; some of them there may not be."""
     if call.resource.startswith("rope"):
         yield from _rules(call)
@@ -281,7 +281,7 @@ def variants(call: Call) -> Iterator[Variant]:
             yield Mistake("config-key-ignored", said), _without(call, key)
 
 
-def _rules(call: Call) -> Iterator[Variant]:
+def _rules(call: TableRequest) -> Iterator[Variant]:
     rule = str(call.parameters.get("rope_type", "default"))
     keys = [key for key in _RULE_KEYS if key in call.parameters]
     if rule == "longrope":
@@ -301,7 +301,7 @@ def _rules(call: Call) -> Iterator[Variant]:
                 yield Mistake("wrong-base", values), call.having(rope_theta=base)
 
 
-def _lengths(call: Call) -> Iterator[Variant]:
+def _lengths(call: TableRequest) -> Iterator[Variant]:
     """Run a model at a length that has the other list of factors."""
     original = call.parameters.get("original_max_position_embeddings")
     if original is None:
@@ -315,7 +315,7 @@ def _lengths(call: Call) -> Iterator[Variant]:
         yield Mistake("short-for-long-factors", other), call.having(context_length=long)
 
 
-def _widths(call: Call) -> Iterator[Variant]:
+def _widths(call: TableRequest) -> Iterator[Variant]:
     given = [key for key in ("partial_rotary_factor", "rotary_dim") if key in call.parameters]
     head_dim = call.parameters.get("head_dim")
     if not given or head_dim is None:
@@ -326,7 +326,7 @@ def _widths(call: Call) -> Iterator[Variant]:
     yield Mistake("partial-width", values), _without(call, *given)
 
 
-def _exchanged(call: Call) -> Iterator[Variant]:
+def _exchanged(call: TableRequest) -> Iterator[Variant]:
     """Exchange height and width."""
     swapped = Mistake("axes-swapped", {"first": "h", "second": "w"})
     grid = call.parameters.get("grid")
@@ -345,6 +345,6 @@ def _listed(value: ParameterValue) -> tuple[float, ...]:
     return value if isinstance(value, tuple) else ()
 
 
-def _without(call: Call, *keys: str) -> Call:
+def _without(call: TableRequest, *keys: str) -> TableRequest:
     kept = {name: value for name, value in call.parameters.items() if name not in keys}
-    return Call(call.resource, kept)
+    return TableRequest(call.resource, kept)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
-from service.analysis.array import Call
+from service.analysis.array import TableRequest
 
 Verdict: TypeAlias = Literal["equal", "diagnosed", "none"]
 
@@ -229,8 +229,8 @@ class Diagnosis:
     elements: int = 0
     allowed: float = 0.0
     leaves_at: Leaving | None = None
-    correct: Call | None = None
-    yours: Call | None = None
+    correct: TableRequest | None = None
+    yours: TableRequest | None = None
 
     @property
     def is_explained(self) -> bool:

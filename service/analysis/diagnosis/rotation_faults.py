@@ -345,7 +345,7 @@ _ENOUGH_ROWS = 4
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class MeasuredRotation:
     """Frequencies that were measured.
 
     Attributes:
@@ -362,7 +362,7 @@ class Measured:
 
 
 def frequency_mistakes(
-    application: Application, target: Target, measured: Measured
+    application: Application, target: Target, measured: MeasuredRotation
 ) -> Iterator[Application]:
     """Make each mistake in the frequencies that has a name and fits what was measured."""
     wanted = application.spin.frequencies(target)
@@ -374,7 +374,7 @@ def frequency_mistakes(
 
 
 def other_frequencies(
-    application: Application, target: Target, measured: Measured
+    application: Application, target: Target, measured: MeasuredRotation
 ) -> Iterator[Application]:
     """Take the frequencies that were measured, which have no other name, as they are."""
     wanted = application.spin.frequencies(target)
@@ -384,7 +384,7 @@ def other_frequencies(
 
 
 def _ratios(
-    application: Application, wanted: Float64s, measured: Measured
+    application: Application, wanted: Float64s, measured: MeasuredRotation
 ) -> Iterator[Application]:
     weights = 1 / measured.error**2
     ratio = float((weights * wanted * measured.omega).sum() / (weights * wanted**2).sum())
@@ -400,7 +400,7 @@ def _ratios(
 
 
 def _bases(
-    application: Application, wanted: Float64s | None, measured: Measured
+    application: Application, wanted: Float64s | None, measured: MeasuredRotation
 ) -> Iterator[Application]:
     if len(measured.omega) < 2:
         return
@@ -424,7 +424,9 @@ def _bases(
         yield application.having("base", mistake, spin=spin)
 
 
-def _others(application: Application, wanted: Float64s | None, measured: Measured) -> Application:
+def _others(
+    application: Application, wanted: Float64s | None, measured: MeasuredRotation
+) -> Application:
     values: dict[str, float | int | str] = {
         "pair": 0,
         "have": float(measured.omega[0]),
@@ -447,7 +449,7 @@ _MOST = 128
 
 
 @dataclass(frozen=True, eq=False)
-class Turned:
+class RotationEstimate:
     """The cosines and sines that some rows were turned by.
 
     Attributes:
@@ -468,13 +470,13 @@ class Gauge:
         """Take the sample to measure on."""
         self.evidence, self._rows = evidence, rows
         self._x, self._y = evidence.x[heads][:, rows], evidence.y[heads][:, rows]
-        self._turned: dict[Wiring, Turned] = {}
+        self._turned: dict[Wiring, RotationEstimate] = {}
 
-    def turned(self, wiring: Wiring) -> Turned:
+    def turned(self, wiring: Wiring) -> RotationEstimate:
         """Measure by what rows were turned, if so wired."""
         if wiring not in self._turned:
             turns, weights = wiring.measure(self._x, self._y)
-            self._turned[wiring] = Turned(turns, weights, self._rows)
+            self._turned[wiring] = RotationEstimate(turns, weights, self._rows)
         return self._turned[wiring]
 
     def mistakes(self, application: Application) -> Iterator[Application]:
@@ -495,7 +497,7 @@ class Gauge:
             for measured in self._slopes(application, turned):
                 yield from other_frequencies(application, self.evidence.target, measured)
 
-    def _factors(self, application: Application, turned: Turned) -> Iterator[Application]:
+    def _factors(self, application: Application, turned: RotationEstimate) -> Iterator[Application]:
         """Compare sizes, which angles do not change."""
         spin, target = application.spin, self.evidence.target
         expected = np.hypot(*spin.cosines_and_sines(target, turned.rows))
@@ -515,7 +517,9 @@ class Gauge:
                 changed = replace(spin, factor=spin.factor * factor)
                 yield application.having("factor", Mistake(name, {"factor": factor}), spin=changed)
 
-    def _slopes(self, application: Application, turned: Turned) -> Iterator[Measured]:
+    def _slopes(
+        self, application: Application, turned: RotationEstimate
+    ) -> Iterator[MeasuredRotation]:
         """Measure frequencies, which a shift of positions does not change."""
         spin, target = application.spin, self.evidence.target
         roundoff = self.evidence.roundoff
@@ -529,9 +533,9 @@ class Gauge:
             # What float32 makes of a frequency shifts it; all rows say the same wrong thing then.
             error = error + 4 * min(roundoff, 2.0**-24) * np.abs(omega) + roundoff * 2.0**-6
             width = application.wiring.width
-            yield Measured(omega / spin.times, error / spin.times, width, count)
+            yield MeasuredRotation(omega / spin.times, error / spin.times, width, count)
 
-    def _shifts(self, application: Application, turned: Turned) -> Iterator[Application]:
+    def _shifts(self, application: Application, turned: RotationEstimate) -> Iterator[Application]:
         """Compare angles of the same frequencies."""
         spin, target = application.spin, self.evidence.target
         omega = spin.frequencies(target)

@@ -269,7 +269,7 @@ NARROWINGS = tuple(
 
 
 @dataclass(frozen=True, eq=False)
-class Turned:
+class AngleFault:
     """Waves that somebody made in place of those that are wanted.
 
     Attributes:
@@ -360,7 +360,7 @@ LEAST_FACTOR = 2.0**-64
 """What is smaller is no factor that anyone multiplies by."""
 
 
-def slips(waves: Waves, rows: Float64s) -> Iterator[Turned]:
+def slips(waves: Waves, rows: Float64s) -> Iterator[AngleFault]:
     """Give what loops of tutorials make of waves, alone and with one mistake more.
 
     Where a loop counts channels i in steps of 2, the exponent of both is i/d. Written are (i + 1)/d
@@ -383,7 +383,7 @@ def slips(waves: Waves, rows: Float64s) -> Iterator[Turned]:
                 yield replace(found, mistakes=(*found.mistakes, said))
 
 
-def _written(waves: Waves, base: float, span: int) -> Iterator[Turned]:
+def _written(waves: Waves, base: float, span: int) -> Iterator[AngleFault]:
     pair = np.arange(len(waves.omega), dtype=np.float64)
 
     def powers(exponents: Float64s) -> Float64s:
@@ -397,10 +397,10 @@ def _written(waves: Waves, base: float, span: int) -> Iterator[Turned]:
         "2i/d": (powers(4 * pair), powers(4 * pair)),
     }
     for exponent, (cosine, sine) in written.items():
-        yield Turned((Mistake("tutorial-slip", {"exponent": exponent}),), cosine, sine)
+        yield AngleFault((Mistake("tutorial-slip", {"exponent": exponent}),), cosine, sine)
 
 
-def _beside(found: Turned, waves: Waves, rows: Float64s) -> Iterator[Turned]:
+def _beside(found: AngleFault, waves: Waves, rows: Float64s) -> Iterator[AngleFault]:
     named = found.mistakes
     for shift in _shifts(found, waves, rows[0]):
         said = Mistake("position-offset", {"rows": shift})
@@ -423,7 +423,7 @@ def _beside(found: Turned, waves: Waves, rows: Float64s) -> Iterator[Turned]:
         yield replace(found, mistakes=(*named, factor_mistake(factor)), factor=factor)
 
 
-def _shifts(found: Turned, waves: Waves, first: Float64s) -> list[int]:
+def _shifts(found: AngleFault, waves: Waves, first: Float64s) -> list[int]:
     """Find the shifts, none larger than _SHIFTS, that the first row allows."""
     shifts = np.arange(-_SHIFTS, _SHIFTS + 1)
     moved = replace(waves, positions=waves.positions[0] + shifts)

@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from service.analysis.array import Question
+from service.analysis.array import IdentifyInput
 from service.analysis.families.grid_tables import axis_lines, some_of, token_grids
 from service.analysis.measure import Complexes, Reading, readings
 from service.encodings.grid.grids import GridAxis
@@ -85,7 +85,7 @@ class Packed:
         }
 
 
-def packed(question: Question) -> Iterator[Packed]:
+def packed(question: IdentifyInput) -> Iterator[Packed]:
     """Read arrays in each pack in which pairs of channels have one norm."""
     sample = question.sample
     if any(
@@ -104,7 +104,7 @@ def packed(question: Question) -> Iterator[Packed]:
             yield Packed(name, components, 1.0 if is_one else scale, sample.element_dtype)
 
 
-def _readings(question: Question) -> Iterator[tuple[str, Components]]:
+def _readings(question: IdentifyInput) -> Iterator[tuple[str, Components]]:
     if question.is_pair:
         cosine, sine = (question.arrays[name].reals() for name in ("cos", "sin"))
         if cosine.shape == sine.shape and cosine.ndim >= 2:

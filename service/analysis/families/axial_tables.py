@@ -21,7 +21,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from service.analysis.array import Call, Proposal, Question, Turning
+from service.analysis.array import AngleModel, IdentifyInput, Proposal, TableRequest
 from service.analysis.families.axial_packing import AxialTokens, Packed, axial_tokens, packed
 from service.analysis.families.coordinate_series import (
     AxisTurns,
@@ -36,7 +36,7 @@ from service.analysis.families.coordinate_series import (
 )
 from service.analysis.measure import Complexes, plain_numbers
 from service.encodings.grid.grids import Coordinates, counted, spread
-from service.encodings.rotary.axial import CONVENTIONS, Convention
+from service.encodings.rotary.axial import CONVENTIONS, AxialConvention
 from service.numerics.dtypes import FLOAT32, MIN_UNIT
 from service.numerics.phase import Float64s
 from service.numerics.tables import ParameterValue
@@ -69,7 +69,7 @@ class Shares:
     order: tuple[int, ...]
 
     @property
-    def convention(self) -> Convention:
+    def convention(self) -> AxialConvention:
         """What the convention is."""
         return CONVENTIONS[self.name]
 
@@ -219,7 +219,7 @@ def of_pixels(shares: Shares) -> Iterator[Made]:
         yield Made(values, firsts, steps, (bands,) * len(scales))
 
 
-def _usual_bands(convention: Convention) -> tuple[int, bool]:
+def _usual_bands(convention: AxialConvention) -> tuple[int, bool]:
     return int(convention.max_freq), convention.linear_bands
 
 
@@ -402,9 +402,9 @@ _MOST = 24
 _INDEXED = frozenset(("timm", "timm_pixels", "dinov3"))
 
 
-def propose(question: Question) -> Iterator[Proposal]:
+def propose(question: IdentifyInput) -> Iterator[Proposal]:
     """Propose the axial tables that an array, or two, may be."""
-    given: list[Call] = []
+    given: list[TableRequest] = []
     for table in packed(question):
         if table.scale != 1.0:
             continue
@@ -501,7 +501,7 @@ def _shares(name: str, tokens: AxialTokens) -> Iterator[_Share]:
 
 
 def _axis_of(
-    convention: Convention, widths: tuple[int, ...], order: tuple[int, ...], count: int
+    convention: AxialConvention, widths: tuple[int, ...], order: tuple[int, ...], count: int
 ) -> NDArray[np.intp]:
     """Say which axis of the grid each frequency turns along."""
     if convention.placing == "alternating":
@@ -551,7 +551,7 @@ def _proposal(
     if table.dtype is not FLOAT32:
         parameters["dtype"] = table.dtype.name
     support = tuple(_support(shares, tokens))
-    proposal = Proposal(Call("rope/axial", parameters), support)
+    proposal = Proposal(TableRequest("rope/axial", parameters), support)
     channels = table.channels()
     if not channels:
         return proposal
@@ -560,7 +560,7 @@ def _proposal(
     for index, axis in enumerate(shares.order):
         omega[axis_of == axis] = made.omega[index]
         coordinates[:, axis] = tokens.coordinates(axis, made.firsts[index], made.steps[index])
-    turning = Turning(coordinates, tuple(axis_of.tolist()), omega, channels)
+    turning = AngleModel(coordinates, tuple(axis_of.tolist()), omega, channels)
     return replace(proposal, turning=turning)
 
 

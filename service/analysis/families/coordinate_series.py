@@ -172,7 +172,7 @@ def _fit(places: Float64s, rates: Float64s, errors: Float64s) -> Series:
 
 
 @dataclass(frozen=True)
-class Place:
+class CoordinatePlace:
     """Where the first token is, and how exactly that is known.
 
     Attributes:
@@ -184,7 +184,7 @@ class Place:
     error: float
 
 
-def first_place(phases: Float64s, rates: Float64s, noise: float) -> Place | None:
+def first_place(phases: Float64s, rates: Float64s, noise: float) -> CoordinatePlace | None:
     """Find where the first token is whose phases are that place times the rates, modulo turns."""
     order = np.argsort(rates, kind="stable")
     order = order[rates[order] > 0]
@@ -200,7 +200,7 @@ def first_place(phases: Float64s, rates: Float64s, noise: float) -> Place | None
         if abs(nearer - first) > 8 * error + 1e-6 * abs(first):
             return None
         first, error = nearer, min(error, noise / rate)
-    return Place(first, 4 * error)
+    return CoordinatePlace(first, 4 * error)
 
 
 _MOST_BANDS = 2048

@@ -37,7 +37,7 @@ Parameters: TypeAlias = Mapping[str, ParameterValue]
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class MeasuredFrequencies:
     """Frequencies that were measured.
 
     Attributes:
@@ -77,7 +77,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Found:
+class RuleMatch:
     """A rule that gives frequencies.
 
     Attributes:
@@ -102,7 +102,7 @@ def unscaled(base: float, count: int) -> Float64s:
     return series
 
 
-def kept_bases(measured: Measured) -> tuple[float, ...]:
+def kept_bases(measured: MeasuredFrequencies) -> tuple[float, ...]:
     """Give bases that the first frequencies, which a rule may have kept, speak for.
 
     The most of them that are a series from 1 on are taken; where there are too few of them, the
@@ -168,7 +168,7 @@ _MOST_STRETCH = 1e4
 _FINEST_PART = 2.0**-12
 
 
-def even_rules(measured: Measured) -> Iterator[Found]:
+def even_rules(measured: MeasuredFrequencies) -> Iterator[RuleMatch]:
     """Find the rules whose frequencies are a series, the plainest first."""
     series = geometric(measured.omega, measured.error)
     if series is None:
@@ -181,7 +181,7 @@ def even_rules(measured: Measured) -> Iterator[Found]:
     )
     if abs(series.first - 1) <= 2 * series.first_error:
         for base in bases(series, width):
-            yield Found(Default(width, base), {"rope_theta": base}, says)
+            yield RuleMatch(Default(width, base), {"rope_theta": base}, says)
         yield from _rescaled(series, width, says)
         return
     yield from sorted(
@@ -189,7 +189,7 @@ def even_rules(measured: Measured) -> Iterator[Found]:
     )
 
 
-def _digits_of_factor(found: Found) -> int:
+def _digits_of_factor(found: RuleMatch) -> int:
     factor = found.parameters["factor"]
     assert isinstance(factor, float)
     return digits(factor) + (0 if factor > 1 else 1)
@@ -203,7 +203,7 @@ def digits(number: float) -> int:
     return len(repr(float(number)).split("e")[0].replace(".", "").strip("0") or "0")
 
 
-def _rescaled(series: Geometric, width: int, says: tuple[str, ...]) -> Iterator[Found]:
+def _rescaled(series: Geometric, width: int, says: tuple[str, ...]) -> Iterator[RuleMatch]:
     """Find a usual base with a plain alpha, where the base itself is no plain number."""
     if width < 4:
         return
@@ -218,7 +218,7 @@ def _rescaled(series: Geometric, width: int, says: tuple[str, ...]) -> Iterator[
         for part in _parts(alpha, error * (width - 2) / width):
             told = f"{measured:.8g} is {base:g}·{part:.8g}^({width}/{width - 2})"
             parameters: Parameters = {"rope_type": "dynamic", "rope_theta": base, "alpha": part}
-            yield Found(DynamicAlpha(width, base, part), parameters, (*says, told))
+            yield RuleMatch(DynamicAlpha(width, base, part), parameters, (*says, told))
 
 
 def _parts(alpha: float, error: float) -> Iterator[float]:
@@ -237,17 +237,17 @@ def _parts(alpha: float, error: float) -> Iterator[float]:
         part /= 2
 
 
-def _linear(series: Geometric, width: int, says: tuple[str, ...]) -> Iterator[Found]:
+def _linear(series: Geometric, width: int, says: tuple[str, ...]) -> Iterator[RuleMatch]:
     base = bases(series, width)[0] if bases(series, width) else None
     if base is None:
         return
     for factor in plain_numbers(1 / series.first, 2 * series.first_error + 2.0**-52, 2):
         told = f"the first is 1/{factor:.8g}"
         parameters: Parameters = {"rope_type": "linear", "rope_theta": base, "factor": factor}
-        yield Found(Linear(width, base, factor), parameters, (*says, told))
+        yield RuleMatch(Linear(width, base, factor), parameters, (*says, told))
 
 
-def _ntk(series: Geometric, width: int, says: tuple[str, ...]) -> Iterator[Found]:
+def _ntk(series: Geometric, width: int, says: tuple[str, ...]) -> Iterator[RuleMatch]:
     """Find f of ω_0 = f^(−2/r), and b of the series' base b·f."""
     if not (0 < series.first < 1) or series.ratio_error == float("inf"):
         return
@@ -261,10 +261,10 @@ def _ntk(series: Geometric, width: int, says: tuple[str, ...]) -> Iterator[Found
         for base in plain_numbers(scaled / plain, error, 1):
             told = f"the first is {plain:.8g}^(-2/{width})"
             parameters: Parameters = {"rope_type": "ntk", "rope_theta": base, "factor": plain}
-            yield Found(Ntk(width, base, plain), parameters, (*says, told))
+            yield RuleMatch(Ntk(width, base, plain), parameters, (*says, told))
 
 
-def _proportional(measured: Measured) -> Iterator[Found]:
+def _proportional(measured: MeasuredFrequencies) -> Iterator[RuleMatch]:
     """Find a series that ends before the last frequencies, which are 0."""
     count, width = measured.count, 2 * measured.count
     moving = np.flatnonzero(np.abs(measured.omega) > 2 * measured.error)
@@ -288,14 +288,14 @@ def _proportional(measured: Measured) -> Iterator[Found]:
         parameters["factor"] = factor
     for base in bases(series, width):
         rule = Proportional(width, base, share, factor)
-        yield Found(rule, {**parameters, "rope_theta": base}, (told,))
+        yield RuleMatch(rule, {**parameters, "rope_theta": base}, (told,))
 
 
 _LENGTHS = (4096, 8192, 2048, 16384, 32768, 65536, 131072)
 _LIST_DIGITS = 4
 
 
-def listed_rules(measured: Measured) -> Iterator[Found]:
+def listed_rules(measured: MeasuredFrequencies) -> Iterator[RuleMatch]:
     """Find the rules with a list of factors: NTK mixed by a formula, longrope, ggml's."""
     if not (measured.omega > 2 * measured.error).all() or measured.count < 2:
         return
@@ -310,12 +310,12 @@ def listed_rules(measured: Measured) -> Iterator[Found]:
     told = (f"frequencies of base {base:g} are divided by numbers {ends} that follow no formula",)
     if not measured.is_scaled:
         named: dict[str, ParameterValue] = {"rope_theta": base, "freq_factors": factors}
-        yield Found(Default(2 * measured.count, base, factors), named, told)
+        yield RuleMatch(Default(2 * measured.count, base, factors), named, told)
         return
     yield from _longrope(measured, base, factors, told)
 
 
-def given_rule(measured: Measured) -> Iterator[Found]:
+def given_rule(measured: MeasuredFrequencies) -> Iterator[RuleMatch]:
     """Give the measured frequencies outright, whatever rule they come from."""
     shares = measured.error / np.maximum(np.abs(measured.omega), MIN_FREQUENCY)
     lost = np.abs(measured.omega) <= measured.error
@@ -332,7 +332,7 @@ def given_rule(measured: Measured) -> Iterator[Found]:
         return
     ends = f"from {max(omega):.6g} to {min(omega):.6g}"
     told = (f"{measured.count} frequencies {ends} follow no known rule: they are as measured",)
-    yield Found(Given(omega, scale), parameters, told)
+    yield RuleMatch(Given(omega, scale), parameters, told)
 
 
 def _plain(numbers: Float64s, shares: Float64s) -> tuple[float, ...]:
@@ -343,7 +343,7 @@ def _plain(numbers: Float64s, shares: Float64s) -> tuple[float, ...]:
     )
 
 
-def _mixed(measured: Measured) -> Iterator[Found]:
+def _mixed(measured: MeasuredFrequencies) -> Iterator[RuleMatch]:
     """Find ln F_k = a·(k + 1)^B with a = ln f/(r/2)^B: a line in logarithms of both."""
     count = measured.count
     for base in USUAL_BASES[:3]:
@@ -370,12 +370,12 @@ def _mixed(measured: Measured) -> Iterator[Found]:
             for factor in plain_numbers(float(np.exp(logarithm)), float(2 * logarithm * reach), 1):
                 named: Parameters = {"rope_type": "ntk", "rope_theta": base, "factor": factor}
                 rule = Ntk(2 * count, base, factor, mixed)
-                yield Found(rule, {**named, "mixed_b": mixed}, told)
+                yield RuleMatch(rule, {**named, "mixed_b": mixed}, told)
 
 
 def _longrope(
-    measured: Measured, base: float, factors: tuple[float, ...], told: tuple[str, ...]
-) -> Iterator[Found]:
+    measured: MeasuredFrequencies, base: float, factors: tuple[float, ...], told: tuple[str, ...]
+) -> Iterator[RuleMatch]:
     says = (
         *told,
         "one list of them holds for one length: it stands as short_factor and as long_factor",
@@ -390,10 +390,12 @@ def _longrope(
     for length, attention, said in _attention(measured):
         rule = LongRope(width, base, length, length, attention, factors, factors)
         named = {**parameters, "original_max_position_embeddings": length, **said}
-        yield Found(rule, named, says)
+        yield RuleMatch(rule, named, says)
 
 
-def _attention(measured: Measured) -> Iterator[tuple[int, float, dict[str, ParameterValue]]]:
+def _attention(
+    measured: MeasuredFrequencies,
+) -> Iterator[tuple[int, float, dict[str, ParameterValue]]]:
     """Give lengths O and factors f with √(1 + ln f/ln O) as the scale; else the scale itself."""
     scale = measured.scale or 1.0
     if not MIN_FACTOR <= scale <= MAX_ATTENTION_FACTOR:

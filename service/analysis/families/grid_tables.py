@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from service.analysis.array import Call, Proposal, Question, Sample, Turning
+from service.analysis.array import AngleModel, IdentifyInput, Proposal, Sample, TableRequest
 from service.analysis.families.coordinate_series import (
     FITS,
     AxisTurns,
@@ -33,7 +33,12 @@ from service.analysis.families.coordinate_series import (
     nearest,
     sine_bands,
 )
-from service.encodings.grid.grid_conventions import AXES, CONVENTIONS, Convention, convention_for
+from service.encodings.grid.grid_conventions import (
+    AXES,
+    CONVENTIONS,
+    GridConvention,
+    convention_for,
+)
 from service.encodings.grid.sincos import Grid, Lane, Layout, lanes
 from service.numerics.dtypes import FLOAT32, FLOAT64, REAL_DTYPES, DType, rounding_bound
 from service.numerics.phase import Float64s
@@ -78,7 +83,7 @@ class Candidate:
         values: those of its parameters that say where channels are.
     """
 
-    convention: Convention
+    convention: GridConvention
     name: str
     lengths: Mapping[str, int]
     values: Values
@@ -149,7 +154,7 @@ def candidates(
         yield from _laid_out(Candidate(convention, name, {}, values), along, rows)
 
 
-def _zeros(convention: Convention, zero_rows: int) -> Values:
+def _zeros(convention: GridConvention, zero_rows: int) -> Values:
     """Say how a convention is asked for so many rows of zeros; nothing where it has none."""
     if not zero_rows or "cls_token" not in convention.takes:
         return {}
@@ -307,14 +312,14 @@ def _repeats(columns: Float64s, span: int, tolerance: float) -> NDArray[np.bool_
 _MOST = 16
 
 
-def propose(question: Question) -> Iterator[Proposal]:
+def propose(question: IdentifyInput) -> Iterator[Proposal]:
     """Propose the tables of grids that an array may be."""
     sample = question.sample
     if question.is_pair or sample.is_complex or sample.element_dtype.name not in REAL_DTYPES:
         return
     if not sample.is_finite or sample.values.ndim < 2:
         return
-    given: list[Call] = []
+    given: list[TableRequest] = []
     for rows in orientations(sample):
         for proposal in _of_rows(rows):
             if proposal.call not in given:
@@ -444,7 +449,7 @@ def _proposal(
         parameters["channels_first"] = rows.channels_first
     if rows.dtype is not FLOAT32:
         parameters["dtype"] = rows.dtype.name
-    call = Call("encoding/grid", parameters)
+    call = TableRequest("encoding/grid", parameters)
     # diffusers divides coordinates in float32 and does the rest in float64.
     is_mixed = candidate.name == "diffusers" and rows.dtype is FLOAT64
     is_plain = not rows.channels_first and not is_mixed
@@ -463,7 +468,7 @@ def _support(candidate: Candidate, measures: Measures) -> Iterator[str]:
             )
 
 
-def _turning(layout: Layout, width: int, rows: TokenRows) -> Turning | None:
+def _turning(layout: Layout, width: int, rows: TokenRows) -> AngleModel | None:
     """Say what angles a table is made of, where it is made of nothing else."""
     if rows.zero_rows:
         return None
@@ -484,4 +489,4 @@ def _turning(layout: Layout, width: int, rows: TokenRows) -> Turning | None:
     if min(frequencies) < 0:
         return None
     channels = {"encoding": ListedChannels.of(frequencies, sines)}
-    return Turning(coordinates, tuple(axis), np.array(omega), channels)
+    return AngleModel(coordinates, tuple(axis), np.array(omega), channels)

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from service.analysis.array import Call, Proposal, Question, lone_integers
+from service.analysis.array import IdentifyInput, Proposal, TableRequest, lone_integers
 from service.analysis.families.bias_strips import (
     Strip,
     aligned,
@@ -44,7 +44,7 @@ _FEWEST_ROWS = 4
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class IndexMatch:
     """A rule that a strip may follow.
 
     Attributes:
@@ -60,11 +60,11 @@ class Found:
     support: tuple[str, ...]
 
 
-Reader: TypeAlias = Callable[[Strip], Iterator[Found]]
+Reader: TypeAlias = Callable[[Strip], Iterator[IndexMatch]]
 """Finds the rules of a kind that a strip may follow, the plainest first."""
 
 
-def propose_rules(question: Question, resource: str, read: Reader) -> Iterator[Proposal]:
+def propose_rules(question: IdentifyInput, resource: str, read: Reader) -> Iterator[Proposal]:
     """Propose the tables of integers that follow from what a reader finds.
 
     Rows that are a choice of those of a larger table are read one alone, and looked for by it.
@@ -108,7 +108,7 @@ def _of_strips(
                 queries, keys = strip.places(found.zero)
                 every = np.arange(queries[0] - left_out[0], queries[-1] + 1 + left_out[1])
                 places = query_key_parameters(every, keys)
-                call = Call(resource, {**found.parameters, **places})
+                call = TableRequest(resource, {**found.parameters, **places})
                 yield Proposal(call, (_of_distance(strip), *found.support))
 
 
@@ -123,7 +123,7 @@ def _of_rows(numbers: Int64s, resource: str, read: Reader) -> Iterator[Proposal]
                 if places is None:
                     continue
                 both = (places, columns) if sign == 1 else (columns, places)
-                call = Call(resource, {**found.parameters, **query_key_parameters(*both)})
+                call = TableRequest(resource, {**found.parameters, **query_key_parameters(*both)})
                 kind = "row" if sign == 1 else "column"
                 said = f"every {kind} is a part of what the rule of the fullest one says"
                 yield Proposal(call, (said, *found.support))
@@ -137,13 +137,13 @@ def _telling(rows: Int64s) -> Int64s:
     return some[[fullest] if fullest == largest else [fullest, largest]]
 
 
-def _row_places(found: Found, strip: Strip, rows: Int64s, sign: int) -> Int64s | None:
+def _row_places(found: IndexMatch, strip: Strip, rows: Int64s, sign: int) -> Int64s | None:
     if not _holds(found, strip):
         return None
     return aligned(rows, lambda distances: found.rule.values(distances, _ONE_HEAD), sign)
 
 
-def _holds(found: Found, strip: Strip) -> bool:
+def _holds(found: IndexMatch, strip: Strip) -> bool:
     expected = found.rule.values(strip.distances(found.zero), _ONE_HEAD)
     return bool(np.array_equal(expected, strip.values[0]))
 
@@ -169,12 +169,12 @@ _FARTHEST = 2**30
 _SLACK = 1e-9
 
 
-def t5(question: Question) -> Iterator[Proposal]:
+def t5(question: IdentifyInput) -> Iterator[Proposal]:
     """Propose matrices and vectors of T5's buckets."""
     return propose_rules(question, "relative/t5", _t5_rules)
 
 
-def deberta(question: Question) -> Iterator[Proposal]:
+def deberta(question: IdentifyInput) -> Iterator[Proposal]:
     """Propose matrices and vectors of DeBERTa's buckets, and of distances without buckets."""
     return propose_rules(question, "relative/deberta", _deberta_rules)
 
@@ -193,7 +193,7 @@ class _Side:
         return int(self.lengths[is_other].min()) if is_other.any() else None
 
 
-def _t5_rules(strip: Strip) -> Iterator[Found]:
+def _t5_rules(strip: Strip) -> Iterator[IndexMatch]:
     numbers = strip.values[0].astype(np.int64)
     if numbers.min() < 0 or not _LEAST_LARGEST <= numbers.max() <= _FARTHEST:
         return
@@ -295,7 +295,7 @@ def _least_of(bounds: Float64s) -> float:
     return float(bounds.min(initial=20.0))
 
 
-def _t5_found(rule: T5Buckets, zero: int) -> Found:
+def _t5_found(rule: T5Buckets, zero: int) -> IndexMatch:
     parameters = rule.parameters()
     if rule.num_buckets == _T5_BUCKETS:
         del parameters["num_buckets"]
@@ -313,10 +313,10 @@ def _t5_found(rule: T5Buckets, zero: int) -> Found:
         f"farther ones share buckets as with max_distance={rule.max_distance}",
         where,
     )
-    return Found(rule, parameters, zero, said)
+    return IndexMatch(rule, parameters, zero, said)
 
 
-def _deberta_rules(strip: Strip) -> Iterator[Found]:
+def _deberta_rules(strip: Strip) -> Iterator[IndexMatch]:
     numbers = strip.values[0].astype(np.int64)
     if not -_FARTHEST <= numbers.min() <= numbers.max() <= _FARTHEST:
         return
@@ -343,12 +343,12 @@ def _deberta_rules(strip: Strip) -> Iterator[Found]:
             yield _deberta_found(rule, zero)
 
 
-def _without_repeats(farthest: int, zero: int) -> Iterator[Found]:
+def _without_repeats(farthest: int, zero: int) -> Iterator[IndexMatch]:
     said = ("a number is query - key",)
-    yield Found(Unbucketed(), {"bucket_size": -1}, zero, said)
+    yield IndexMatch(Unbucketed(), {"bucket_size": -1}, zero, said)
     if farthest <= _DEBERTA_BUCKETS // 2:
         rule: BucketRule = DebertaBuckets(_DEBERTA_BUCKETS, _DEBERTA_POSITION, farthest)
-        yield Found(rule, {}, zero, said)
+        yield IndexMatch(rule, {}, zero, said)
 
 
 def _positions(side: _Side, mid: int) -> Iterator[int]:
@@ -378,7 +378,7 @@ def _oddity(size: tuple[int, int]) -> tuple[bool, int, int]:
     return not is_default, mid.bit_count() + position.bit_count(), -mid
 
 
-def _deberta_found(rule: DebertaBuckets, zero: int) -> Found:
+def _deberta_found(rule: DebertaBuckets, zero: int) -> IndexMatch:
     parameters = rule.parameters()
     if rule.bucket_size == _DEBERTA_BUCKETS:
         del parameters["bucket_size"]
@@ -388,19 +388,19 @@ def _deberta_found(rule: DebertaBuckets, zero: int) -> Found:
         f"distances up to {rule.mid} are their own buckets, negative after the query",
         f"farther ones share buckets as with max_position={rule.max_position}",
     )
-    return Found(rule, parameters, zero, said)
+    return IndexMatch(rule, parameters, zero, said)
 
 
 # Of fewer tokens, a wrong one is too many.
 _FEWEST_TOKENS = 4
 
 
-def shaw(question: Question) -> Iterator[Proposal]:
+def shaw(question: IdentifyInput) -> Iterator[Proposal]:
     """Propose matrices of clipped distances."""
     return propose_rules(question, "relative/shaw", _shaw_rules)
 
 
-def _shaw_rules(strip: Strip) -> Iterator[Found]:
+def _shaw_rules(strip: Strip) -> Iterator[IndexMatch]:
     numbers = strip.values[0].astype(np.int64)
     repeats = np.flatnonzero(np.diff(numbers) == 0)
     is_line = min(strip.queries, strip.keys) == 1
@@ -417,10 +417,10 @@ def _shaw_rules(strip: Strip) -> Iterator[Found]:
         if 0 <= zero < len(numbers) and numbers[zero] > 0:
             clipped = int(numbers[zero])
             said = f"numbers rise with key - query by one, and are {clipped} at distance 0"
-            yield Found(Clipped(clipped), {"max_relative_position": clipped}, zero, (said,))
+            yield IndexMatch(Clipped(clipped), {"max_relative_position": clipped}, zero, (said,))
 
 
-def swin(question: Question) -> Iterator[Proposal]:
+def swin(question: IdentifyInput) -> Iterator[Proposal]:
     """Propose the relative positions of the tokens of a window, a row of which may be wrong."""
     numbers = lone_integers(question, (2,))
     if numbers is None or numbers.shape[0] != numbers.shape[1]:
@@ -470,10 +470,10 @@ def _swin_proposal(window: Window) -> Proposal:
         f"by one along {window.width} tokens, by {2 * window.width - 1} from row to row",
         f"the number of a token and itself is the middle of {window.between_tokens}",
     )
-    return Proposal(Call("relative/swin", parameters), said)
+    return Proposal(TableRequest("relative/swin", parameters), said)
 
 
-def permutations(question: Question) -> Iterator[Proposal]:
+def permutations(question: IdentifyInput) -> Iterator[Proposal]:
     """Propose the order of weights in the other rotary layout."""
     order = lone_integers(question, (1,))
     if order is None or len(order) < 4:
@@ -518,4 +518,4 @@ def _permutation_proposal(rule: HeadOrder, heads: int) -> Proposal:
         f"the same order within each of {heads} heads of {rule.head_dim} channels",
         f"{rule.rotary_dim} channels go from {rule.layout} to {rule.output_layout}",
     )
-    return Proposal(Call("rope/permutation", parameters), said)
+    return Proposal(TableRequest("rope/permutation", parameters), said)

@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from service.analysis.array import Call, Proposal, Question, lone_finite
+from service.analysis.array import IdentifyInput, Proposal, TableRequest, lone_finite
 from service.analysis.families.bias_strips import (
     Strip,
     alike,
@@ -279,14 +279,14 @@ _NAMES: Mapping[str, Mapping[str, str]] = {
 }
 
 
-def kerple(question: Question) -> Iterator[Proposal]:
+def kerple(question: IdentifyInput) -> Iterator[Proposal]:
     """Propose kernels of lengths for each head."""
     values = lone_finite(question, (1, 2, 3))
     if values is not None:
         yield from islice(_of_sides(values, question), _MAX_BIASES)
 
 
-def _of_sides(values: Float64s, question: Question) -> Iterator[Proposal]:
+def _of_sides(values: Float64s, question: IdentifyInput) -> Iterator[Proposal]:
     share = share_of(question.sample)
     for of in sides(values, share):
         if len(of.sizes) > _MAX_KERPLE_HEADS:
@@ -294,7 +294,7 @@ def _of_sides(values: Float64s, question: Question) -> Iterator[Proposal]:
         for fit in _fits(of, share):
             more = {**of.parameters, **dtype_parameters(question.sample)}
             for named in _named(fit, of, share):
-                call = Call("relative/kerple", {**named, **more})
+                call = TableRequest("relative/kerple", {**named, **more})
                 each = f"{len(of.sizes)} heads, each by its own numbers"
                 yield Proposal(call, (_said(fit), each))
 
@@ -413,7 +413,7 @@ class _Wanted:
         return bool((np.abs(sums - self.sizes * scale) <= error).all())
 
 
-def sandwich(question: Question) -> Iterator[Proposal]:
+def sandwich(question: IdentifyInput) -> Iterator[Proposal]:
     """Propose similarities of sinusoids, divided by the number of the head."""
     sample, values = question.sample, lone_finite(question, (1, 2, 3))
     if values is None:
@@ -426,7 +426,7 @@ def sandwich(question: Question) -> Iterator[Proposal]:
                 "biases are 0 at distance 0, and sums of squared sines beyond",
                 "head h has 1/h of the biases of the first",
             )
-            yield Proposal(Call("relative/sandwich", parameters), said)
+            yield Proposal(TableRequest("relative/sandwich", parameters), said)
 
 
 def _sandwich_of_sides(of: Sides, share: float) -> Iterator[dict[str, ParameterValue]]:

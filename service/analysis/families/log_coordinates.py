@@ -9,7 +9,7 @@ from itertools import islice
 
 import numpy as np
 
-from service.analysis.array import Call, Proposal, Question, lone_finite
+from service.analysis.array import IdentifyInput, Proposal, TableRequest, lone_finite
 from service.analysis.families.bias_strips import alike, positions_parameters
 from service.analysis.families.kernel_biases import logarithm
 from service.analysis.measure import dtype_parameters, plain_numbers, share_of
@@ -65,7 +65,7 @@ class _Fit:
         return float(np.max(np.abs(of.values - expected) / np.maximum(expected, _EPS)))
 
 
-def fire(question: Question) -> Iterator[Proposal]:
+def fire(question: IdentifyInput) -> Iterator[Proposal]:
     """Propose coordinates of queries and keys."""
     sample, found = question.sample, lone_finite(question, (1, 2))
     if found is None:
@@ -83,7 +83,7 @@ def fire(question: Question) -> Iterator[Proposal]:
             f"a row grows as ln(1 + {fit.c:.6g}·m) with the distance m",
             f"rows are divided as with a threshold of {fit.threshold:.6g}",
         )
-        yield Proposal(Call("relative/fire", parameters), said)
+        yield Proposal(TableRequest("relative/fire", parameters), said)
 
 
 def _parameters(fit: _Fit) -> dict[str, ParameterValue]:
@@ -161,7 +161,7 @@ _NORM = 8.0
 _LEAST_LENGTH = 3
 
 
-def dynamic(question: Question) -> Iterator[Proposal]:
+def dynamic(question: IdentifyInput) -> Iterator[Proposal]:
     """Propose the distances of a sequence, or their logarithms."""
     sample, values = question.sample, lone_finite(question, (1,))
     share = share_of(sample)
@@ -175,10 +175,10 @@ def dynamic(question: Question) -> Iterator[Proposal]:
             parameters = {"seq_len": count, **more, **dtype_parameters(sample)}
             said = "sign(d)·ln(1 + |d|)" if is_log else "d"
             support = f"numbers are {said} for d from {1 - count} to {count - 1}"
-            yield Proposal(Call("relative/dynamic", parameters), (support,))
+            yield Proposal(TableRequest("relative/dynamic", parameters), (support,))
 
 
-def swin_v2(question: Question) -> Iterator[Proposal]:
+def swin_v2(question: IdentifyInput) -> Iterator[Proposal]:
     """Propose the coordinates of a window, both of them or one alone."""
     sample, values = question.sample, lone_finite(question, (2, 3))
     share = share_of(sample)
@@ -189,7 +189,7 @@ def swin_v2(question: Question) -> Iterator[Proposal]:
         if found is not None:
             alone: dict[str, ParameterValue] = {} if axis is None else {"axis": axis}
             parameters = {**found, **alone, **dtype_parameters(sample)}
-            yield Proposal(Call("relative/swin-v2", parameters), (_said(parameters),))
+            yield Proposal(TableRequest("relative/swin-v2", parameters), (_said(parameters),))
 
 
 def _said(parameters: dict[str, ParameterValue]) -> str:

@@ -15,9 +15,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from service.analysis.array import Call, Proposal, Question, Turning
+from service.analysis.array import AngleModel, IdentifyInput, Proposal, TableRequest
 from service.analysis.families.axial_packing import Packed, packed
-from service.analysis.families.frequency_lists import USUAL_BASES, Found, frequencies
+from service.analysis.families.frequency_lists import USUAL_BASES, RuleMatch, frequencies
 from service.analysis.families.row_positions import rules_of_first_rows
 from service.analysis.measure import plain_numbers
 from service.encodings.grid.grids import Tokens
@@ -226,12 +226,12 @@ _SLOW_PAIRS = 12
 _TEXT_ROWS = 16
 
 
-def propose(question: Question) -> Iterator[Proposal]:
+def propose(question: IdentifyInput) -> Iterator[Proposal]:
     """Propose the tables of M-RoPE that an array, or two, may be."""
     yield from islice(_proposals(question), _MOST)
 
 
-def _proposals(question: Question) -> Iterator[Proposal]:
+def _proposals(question: IdentifyInput) -> Iterator[Proposal]:
     for table in packed(question):
         rows, count = table.components[0].shape
         if count < _LEAST_FREQUENCIES or not 2 <= rows <= _MOST_ROWS or _is_sequence(table):
@@ -247,7 +247,7 @@ def _proposals(question: Question) -> Iterator[Proposal]:
                 yield _proposal(table, rule, omega, order, [each.whole for each in groups])
 
 
-def _rules(table: Packed) -> Iterator[Found]:
+def _rules(table: Packed) -> Iterator[RuleMatch]:
     """Find rules: those without scaling by the slowest pairs, others by the rows of a text."""
     count = table.count
     slow = table.some(list(range(max(count - _SLOW_PAIRS - max(_GAPS), 0), count)))
@@ -255,7 +255,7 @@ def _rules(table: Packed) -> Iterator[Found]:
         for theta in _bases(np.angle(slow), count, table):
             said = (f"the angles of the slowest pairs are as {theta:g}^(-k/{count})",)
             named = {} if theta == _USUAL_THETA else {"rope_theta": theta}
-            yield Found(Default(2 * count, theta), named, said)
+            yield RuleMatch(Default(2 * count, theta), named, said)
     for found in rules_of_first_rows(table.turns[:_TEXT_ROWS], table.rounding):
         if not found.parameters.keys() <= {"rope_theta"}:
             yield found
@@ -305,7 +305,7 @@ def _plain_bases(measured: float, error: float) -> list[float]:
 
 
 def _proposal(
-    table: Packed, rule: Found, omega: Float64s, order: Order, positions: list[Int64s]
+    table: Packed, rule: RuleMatch, omega: Float64s, order: Order, positions: list[Int64s]
 ) -> Proposal:
     along = {axis: positions[group] for axis, group in zip(AXES, order.groups, strict=True)}
     parameters: dict[str, ParameterValue] = {
@@ -330,8 +330,8 @@ def _proposal(
     if channels:
         coordinates = np.stack([along[axis] for axis in AXES], axis=1).astype(np.float64)
         axis_of = tuple(AXES.index(axis) for axis in order.axis_of)
-        turning = Turning(coordinates, axis_of, omega, channels, rule.rule.scale)
-    return Proposal(Call("rope", parameters), support, turning)
+        turning = AngleModel(coordinates, axis_of, omega, channels, rule.rule.scale)
+    return Proposal(TableRequest("rope", parameters), support, turning)
 
 
 def _spelled(along: dict[str, Int64s]) -> dict[str, ParameterValue]:

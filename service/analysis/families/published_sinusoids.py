@@ -19,8 +19,8 @@ from service.analysis.families.sinusoid_rows import (
     locate_whole,
 )
 from service.analysis.measure import Geometric, base_of, bases, plain_numbers
-from service.encodings.absolute.conventions import CONVENTIONS, Convention
-from service.grammar import spelled
+from service.encodings.absolute.conventions import CONVENTIONS, SinusoidConvention
+from service.grammar import to_query
 from service.numerics.phase import Float64s
 from service.numerics.positions import Positions
 from service.numerics.tables import ParameterValue
@@ -58,7 +58,7 @@ class Candidate:
     is_plain: bool
 
     @property
-    def convention(self) -> Convention:
+    def convention(self) -> SinusoidConvention:
         """Give the convention."""
         return CONVENTIONS[self.name]
 
@@ -100,7 +100,7 @@ def candidates(view: View, course: Course, d_model: int | None) -> list[Candidat
     return [candidate for *_, candidate in sorted(plain, key=lambda each: each[:2])]
 
 
-def _has_layout(convention: Convention, view: View) -> bool:
+def _has_layout(convention: SinusoidConvention, view: View) -> bool:
     if view.is_flipped:
         return "flip_sin_to_cos" in convention.takes or "cos_first" in convention.takes
     if view.scale != 1 and "scale" not in convention.takes:
@@ -108,7 +108,7 @@ def _has_layout(convention: Convention, view: View) -> bool:
     return convention.is_free or convention.layout == view.layout
 
 
-def widths(convention: Convention, view: View, d_model: int | None) -> list[int]:
+def widths(convention: SinusoidConvention, view: View, d_model: int | None) -> list[int]:
     """List what d_model may be for the channels there are."""
     width, pairs = view.width, view.pairs
     fitting = [
@@ -139,7 +139,7 @@ def _numbered(name: str, d_model: int, view: View, course: Course) -> Iterator[C
             yield Candidate(name, every, omega, base, span, is_plain)
 
 
-def _scales(convention: Convention, d_model: int, view: View) -> list[Parameters]:
+def _scales(convention: SinusoidConvention, d_model: int, view: View) -> list[Parameters]:
     if "scale" not in convention.takes:
         return [{}]
     usual = ((convention.scale or 1) / d_model) ** 0.5
@@ -150,7 +150,7 @@ def _scales(convention: Convention, d_model: int, view: View) -> list[Parameters
 
 
 def frequencies_of(
-    convention: Convention, d_model: int, course: Course
+    convention: SinusoidConvention, d_model: int, course: Course
 ) -> Iterator[tuple[Parameters, Float64s, float, bool]]:
     """Give the parameters that make the frequencies, with them, their base, and if it is plain."""
     count, span = convention.count(d_model), convention.span(d_model)
@@ -163,7 +163,7 @@ def frequencies_of(
 
 
 def _ends(
-    convention: Convention, first: First, series: Geometric, span: int
+    convention: SinusoidConvention, first: First, series: Geometric, span: int
 ) -> Iterator[tuple[Parameters, float]]:
     """Give what frequencies lie between, and the base that this makes."""
     if not convention.has_bounds and first.number == 1:
@@ -227,7 +227,7 @@ def falling(base: float, span: int, count: int) -> Float64s:
     return omega
 
 
-def first_numbers(convention: Convention, course: Course) -> Iterator[First]:
+def first_numbers(convention: SinusoidConvention, course: Course) -> Iterator[First]:
     """Give what the fastest frequency may be: 1, or what it is from one row to the next."""
     yield First()
     takes_first = convention.has_bounds or "min_timescale" in convention.takes
@@ -343,7 +343,7 @@ def _one(phases: Float64s, errors: Float64s, omega: Float64s) -> Places | None:
     start = float(found.rounded()[0])
     if not np.isfinite(start):
         return None
-    if start != round(start) and len(spelled(start)) > _FEW_CHARACTERS:
+    if start != round(start) and len(to_query(start)) > _FEW_CHARACTERS:
         return locate_whole(phases, errors, omega) or found
     return found
 
@@ -386,7 +386,7 @@ def listed_numbers(values: Float64s) -> str | None:
     """List numbers with commas between them; None where there are too many of them."""
     if len(values) > _MOST_LISTED:
         return None
-    return spelled(tuple((values + 0.0).tolist()))
+    return to_query(tuple((values + 0.0).tolist()))
 
 
 def series_support(series: Geometric, count: int, base: float, span: float) -> str:

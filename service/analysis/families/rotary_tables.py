@@ -10,8 +10,8 @@ from itertools import islice
 
 import numpy as np
 
-from service.analysis.array import Call, Family, Proposal, Question, Turning
-from service.analysis.families.frequency_lists import Found, Measured, frequencies
+from service.analysis.array import AngleModel, IdentifyInput, Proposal, ProposalFamily, TableRequest
+from service.analysis.families.frequency_lists import MeasuredFrequencies, RuleMatch, frequencies
 from service.analysis.families.row_positions import (
     Located,
     Packed,
@@ -39,7 +39,7 @@ _FEWEST_ROWS = 8
 _COMPONENTS: tuple[Component, ...] = ("cos", "sin")
 
 
-def components_located(question: Question, unit: float) -> Iterator[tuple[Packed, Located]]:
+def components_located(question: IdentifyInput, unit: float) -> Iterator[tuple[Packed, Located]]:
     """Find the rule, and the position of the first row, of cosines or of sines alone.
 
     Rows must follow each other: x(p + L) + x(p − L) = 2·cos(L·ω)·x(p) says how fast each channel
@@ -61,7 +61,7 @@ def components_located(question: Question, unit: float) -> Iterator[tuple[Packed
             continue
         scale = float(np.median(np.abs(turns[clear])))
         scale = 1.0 if abs(scale - 1) < 64 * unit else scale
-        measured = Measured(omega, error, scale, 64 * unit)
+        measured = MeasuredFrequencies(omega, error, scale, 64 * unit)
         for found in find_rules(measured):
             if "inv_freq" in found.parameters or "freq_factors" in found.parameters:
                 continue
@@ -79,7 +79,7 @@ def components_located(question: Question, unit: float) -> Iterator[tuple[Packed
                     yield packed, Located(found, exact, np.arange(len(every)) + start)
 
 
-def _is_close(question: Question) -> bool:
+def _is_close(question: IdentifyInput) -> bool:
     return question.positions is not None and bool((np.diff(question.positions) == 1).all())
 
 
@@ -134,7 +134,7 @@ _MOST_ANGLES = 2.0**40
 _LEAST_SHARE = 2.0**-46
 
 
-def frequency_vectors(question: Question) -> Iterator[Proposal]:
+def frequency_vectors(question: IdentifyInput) -> Iterator[Proposal]:
     """Propose rules whose frequencies, or wavelengths, a list of numbers may be."""
     sample = question.sample
     values = sample.reals()
@@ -150,18 +150,18 @@ def frequency_vectors(question: Question) -> Iterator[Proposal]:
 
 
 def _parts(part: str, omega: Float64s, unit: float) -> Iterator[Proposal]:
-    measured = Measured(omega, np.maximum(_share(unit) * omega, 2.0**-120))
+    measured = MeasuredFrequencies(omega, np.maximum(_share(unit) * omega, 2.0**-120))
     found = list(find_rules(measured))
     named = [each for each in found if "inv_freq" not in each.parameters]
     if part == "wavelength" and not named:
         return
     for each in named or found:
         width = {} if "inv_freq" in each.parameters else {"head_dim": 2 * len(omega)}
-        call = Call("rope/frequencies", {**width, **each.parameters, "part": part})
+        call = TableRequest("rope/frequencies", {**width, **each.parameters, "part": part})
         yield Proposal(call, each.says)
 
 
-def angles_outright(question: Question) -> Iterator[Proposal]:
+def angles_outright(question: IdentifyInput) -> Iterator[Proposal]:
     """Propose rotary tables of which an array holds the angles themselves, in radians."""
     sample = question.sample
     if question.is_pair or sample.is_complex or not is_of_numbers(sample):
@@ -187,7 +187,7 @@ def _share(unit: float) -> float:
 
 def _angle_rows(
     rows: Float64s, unit: float, positions: Float64s | None
-) -> Iterator[tuple[Measured, Float64s]]:
+) -> Iterator[tuple[MeasuredFrequencies, Float64s]]:
     """Give frequencies and positions of rows of angles: known, or of which the first turns 1."""
     if positions is not None:
         places = positions
@@ -206,21 +206,26 @@ def _angle_rows(
         if reach == 0 or np.abs(where[-1]) < reach:
             continue
         omega = rows[-1] / where[-1]
-        yield Measured(omega, np.maximum(2 * _share(unit) * np.abs(omega), 2.0**-120)), where
+        yield (
+            MeasuredFrequencies(omega, np.maximum(2 * _share(unit) * np.abs(omega), 2.0**-120)),
+            where,
+        )
 
 
-def _starts(rows: Float64s, found: Found, positions: Float64s, unit: float) -> bool:
+def _starts(rows: Float64s, found: RuleMatch, positions: Float64s, unit: float) -> bool:
     """Tell whether all rows are at their positions, as far as their first numbers say."""
     exact = positions[:, np.newaxis] * frequencies(found.rule)[:1]
     return bool((np.abs(rows[:, :1] - exact) <= 16 * unit * np.abs(exact)).all())
 
 
-def _angles(question: Question, found: Found, positions: Float64s) -> Proposal:
+def _angles(question: IdentifyInput, found: RuleMatch, positions: Float64s) -> Proposal:
     width = 2 * rows_of(question.sample).shape[1]
     parameters = {"head_dim": width, **found.parameters}
     parameters |= positions_as_parameters(positions.astype(np.int64))
     says = "numbers grow in proportion to the position, as angles do"
-    call = Call("rope", {**parameters, "pack": "angle", **dtype_parameters(question.sample)})
+    call = TableRequest(
+        "rope", {**parameters, "pack": "angle", **dtype_parameters(question.sample)}
+    )
     return Proposal(call, (says, *found.says))
 
 
@@ -230,13 +235,13 @@ _MOST = 24
 _EVEN = 8
 
 
-def rotary_tables(question: Question) -> Iterator[Proposal]:
+def rotary_tables(question: IdentifyInput) -> Iterator[Proposal]:
     """Propose rotary tables with both cosines and sines, in every pack."""
     if all(is_of_numbers(sample) for sample in question.arrays.values()):
         yield from islice(_proposals(question), _MOST)
 
 
-def _proposals(question: Question) -> Iterator[Proposal]:
+def _proposals(question: IdentifyInput) -> Iterator[Proposal]:
     unit = unit_of(question.sample)
     even = [
         each
@@ -263,14 +268,14 @@ def _proposals(question: Question) -> Iterator[Proposal]:
     yield from outright[:1]
 
 
-def _evenly(question: Question, packed: Packed, unit: float) -> Iterator[Located]:
+def _evenly(question: IdentifyInput, packed: Packed, unit: float) -> Iterator[Located]:
     known = question.positions
     return evenly_located(
         packed.turns, unit, None if known is None else known[: packed.turns.shape[0]]
     )
 
 
-def _scattered(question: Question, packed: Packed, unit: float) -> Iterator[Located]:
+def _scattered(question: IdentifyInput, packed: Packed, unit: float) -> Iterator[Located]:
     is_whole = packed.rows == len(packed.turns)
     return scattered(packed.turns, unit) if is_whole and question.positions is None else iter(())
 
@@ -282,7 +287,7 @@ def _is_even(turns: Complexes, unit: float) -> bool:
     return scale > 0 and float(np.abs(norms - scale).max()) <= _EVEN * unit * scale
 
 
-def _proposal(question: Question, packed: Packed, each: Located) -> Proposal:
+def _proposal(question: IdentifyInput, packed: Packed, each: Located) -> Proposal:
     norms = np.abs(packed.turns)
     scale = float(np.median(norms))
     off = float(np.abs(norms / scale - 1).max())
@@ -290,7 +295,7 @@ def _proposal(question: Question, packed: Packed, each: Located) -> Proposal:
     return _named(question, packed, each, says)
 
 
-def rotary_components(question: Question) -> Iterator[Proposal]:
+def rotary_components(question: IdentifyInput) -> Iterator[Proposal]:
     """Propose rotary tables of which an array holds the cosines or the sines alone."""
     if not all(is_of_numbers(sample) for sample in question.arrays.values()):
         return
@@ -298,7 +303,7 @@ def rotary_components(question: Question) -> Iterator[Proposal]:
         yield _named(question, packed, each, f"channels are waves of one frequency: {packed.says}")
 
 
-def _named(question: Question, packed: Packed, each: Located, says: str) -> Proposal:
+def _named(question: IdentifyInput, packed: Packed, each: Located, says: str) -> Proposal:
     positions = _every_position(question, packed, each)
     parameters = {**_width_of(each), **each.found.parameters}
     parameters |= positions_as_parameters(positions)
@@ -307,17 +312,17 @@ def _named(question: Question, packed: Packed, each: Located, says: str) -> Prop
     if not question.is_pair and (part := next(iter(packed.channels))) != "rope":
         parameters["part"] = part
     parameters |= dtype_parameters(question.sample)
-    turning = Turning(
+    turning = AngleModel(
         positions.astype(np.float64)[:, np.newaxis],
         (0,) * len(each.omega),
         each.omega,
         packed.channels,
         each.found.rule.scale,
     )
-    return Proposal(Call("rope", parameters), (says, *each.found.says), turning)
+    return Proposal(TableRequest("rope", parameters), (says, *each.found.says), turning)
 
 
-def _every_position(question: Question, packed: Packed, each: Located) -> Int64s:
+def _every_position(question: IdentifyInput, packed: Packed, each: Located) -> Int64s:
     """Give the positions of all rows, of which the first were looked at."""
     if len(each.positions) == packed.rows:
         return each.positions
@@ -332,7 +337,7 @@ def _width_of(each: Located) -> dict[str, ParameterValue]:
     return {} if "inv_freq" in each.found.parameters else {"head_dim": 2 * len(each.omega)}
 
 
-FAMILIES: tuple[Family, ...] = (
+FAMILIES: tuple[ProposalFamily, ...] = (
     rotary_tables,
     rotary_components,
     frequency_vectors,

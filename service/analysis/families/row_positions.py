@@ -12,8 +12,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from service.analysis.array import Question, Sample
-from service.analysis.families.frequency_lists import USUAL_BASES, Found, Measured, frequencies
+from service.analysis.array import IdentifyInput, Sample
+from service.analysis.families.frequency_lists import (
+    USUAL_BASES,
+    MeasuredFrequencies,
+    RuleMatch,
+    frequencies,
+)
 from service.analysis.families.scaling_rules import find_rules
 from service.analysis.measure import (
     EARLY_ROWS,
@@ -119,7 +124,7 @@ class Located:
         positions: of each row.
     """
 
-    found: Found
+    found: RuleMatch
     omega: Float64s
     positions: Int64s
 
@@ -151,7 +156,7 @@ def _cut(found: Iterator[Located]) -> Iterator[Located]:
         yield Located(each.found, each.omega, each.positions[1:])
 
 
-def _measured(waves: Waves, turns: Complexes, unit: float, places: Float64s) -> Measured:
+def _measured(waves: Waves, turns: Complexes, unit: float, places: Float64s) -> MeasuredFrequencies:
     """Say what was measured, and how far it may be off where no row shows it.
 
     Rounding moves sin φ and cos φ by ``unit`` of each, and φ by unit·|sin 2φ| at most. Where rows
@@ -164,7 +169,7 @@ def _measured(waves: Waves, turns: Complexes, unit: float, places: Float64s) -> 
     moved = unit * _doubled_sines(turns[:EARLY_ROWS])
     error = np.maximum(error, 3 * moved / float(early[-1] - early[0]))
     omega = _unfolded(waves.omega, 2 * np.pi / waves.step)
-    return Measured(omega, error, waves.scale, 2 * unit)
+    return MeasuredFrequencies(omega, error, waves.scale, 2 * unit)
 
 
 def _doubled_sines(turns: Complexes) -> Float64s:
@@ -205,7 +210,7 @@ def _known(turns: Complexes, unit: float, places: Float64s, *, is_given: bool) -
             yield Located(found, omega, step * places.astype(np.int64) + start)
 
 
-def _step_of(found: Found) -> tuple[int, Found]:
+def _step_of(found: RuleMatch) -> tuple[int, RuleMatch]:
     """Read frequencies that are a multiple of a base's as those of rows some steps apart."""
     rule = found.rule
     if not isinstance(rule, Linear) or rule.factor > _LEAST_FACTOR:
@@ -214,7 +219,7 @@ def _step_of(found: Found) -> tuple[int, Found]:
     if abs(step * rule.factor - 1) > _WHOLE:
         return 1, found
     plain = Default(rule.rotary_dim, rule.rope_theta)
-    return step, Found(
+    return step, RuleMatch(
         plain, {"rope_theta": rule.rope_theta}, (*found.says, f"rows are {step} apart")
     )
 
@@ -254,7 +259,7 @@ def _each_position(angles: Float64s, omega: Float64s, unit: float) -> Int64s | N
     return np.array(nearest, dtype=np.int64)
 
 
-def _guesses(turns: Complexes, unit: float, scale: float) -> Iterator[Found]:
+def _guesses(turns: Complexes, unit: float, scale: float) -> Iterator[RuleMatch]:
     count = turns.shape[1]
     yield from rules_of_first_rows(turns, unit)
     rows = _straight_rows(turns, unit)
@@ -263,10 +268,10 @@ def _guesses(turns: Complexes, unit: float, scale: float) -> Iterator[Found]:
     if abs(scale - 1) < 4 * unit:
         for base in USUAL_BASES:
             said = (f"angles are whole multiples of frequencies of base {base:g}",)
-            yield Found(Default(2 * count, base), {"rope_theta": base}, said)
+            yield RuleMatch(Default(2 * count, base), {"rope_theta": base}, said)
 
 
-def rules_of_first_rows(turns: Complexes, unit: float) -> Iterator[Found]:
+def rules_of_first_rows(turns: Complexes, unit: float) -> Iterator[RuleMatch]:
     """Find the rules of the first rows, as many of them as follow each other.
 
     Args:
@@ -287,11 +292,11 @@ def _straight_rows(turns: Complexes, unit: float) -> int:
     return 0
 
 
-def _plain_ones(found: Iterator[Found]) -> Iterator[Found]:
+def _plain_ones(found: Iterator[RuleMatch]) -> Iterator[RuleMatch]:
     return (each for each in found if not each.parameters.keys() & {"inv_freq", "freq_factors"})
 
 
-def _stepped(waves: Waves, unit: float, reach: float) -> Iterator[Found]:
+def _stepped(waves: Waves, unit: float, reach: float) -> Iterator[RuleMatch]:
     """Find the rule of rows some steps apart: those that turn from 1 on with a step of 1."""
     count = len(waves.omega)
     tail = max(2, count // 3)
@@ -307,7 +312,7 @@ def _stepped(waves: Waves, unit: float, reach: float) -> Iterator[Found]:
         expected = straight[k + 1] / series.ratio
         straight[k] += 2 * np.pi * np.round((expected - straight[k]) / (2 * np.pi))
     whole = max(1, round(float(straight[0])))
-    measured = Measured(straight / whole, error / whole, waves.scale, 2 * unit)
+    measured = MeasuredFrequencies(straight / whole, error / whole, waves.scale, 2 * unit)
     yield from _plain_ones(find_rules(measured))
 
 
@@ -357,7 +362,7 @@ def rows_of(sample: Sample) -> Float64s:
     return values.reshape(-1, values.shape[-1])
 
 
-def packings(question: Question, unit: float) -> Iterator[Packed]:
+def packings(question: IdentifyInput, unit: float) -> Iterator[Packed]:
     """Read an array, or two, in every pack in which channels that should be equal are.
 
     Args:
@@ -407,7 +412,7 @@ def _single(every: Float64s, unit: float) -> Iterator[Packed]:
         yield Packed(pack, {"rope": reading.channels}, reading.turns, len(every), says)
 
 
-def _pair(question: Question, unit: float) -> Iterator[Packed]:
+def _pair(question: IdentifyInput, unit: float) -> Iterator[Packed]:
     every = [rows_of(question.arrays[name]) for name in ("cos", "sin")]
     if every[0].shape != every[1].shape:
         return
@@ -465,7 +470,7 @@ def is_of_numbers(sample: Sample) -> bool:
     return is_known and sample.is_finite and bool(sample.values.any())
 
 
-def has_whole_positions(question: Question, rows: int) -> bool:
+def has_whole_positions(question: IdentifyInput, rows: int) -> bool:
     """Tell whether the positions of rows are unknown, or integers that rise, one for each row."""
     known = question.positions
     if known is None:

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.analysis.families.frequency_lists import (
-    Found,
-    Measured,
+    MeasuredFrequencies,
     Parameters,
+    RuleMatch,
     between,
     even_rules,
     factors_of,
@@ -55,7 +55,7 @@ class _Shape:
     truncate: bool
 
 
-def yarn_rules(measured: Measured, base: float) -> Iterator[Found]:
+def yarn_rules(measured: MeasuredFrequencies, base: float) -> Iterator[RuleMatch]:
     """Find the YaRN rules of a base that give frequencies.
 
     The share 1 − γ·(1 − 1/f) of each frequency that is left has a γ that rises with k in a
@@ -75,7 +75,7 @@ def yarn_rules(measured: Measured, base: float) -> Iterator[Found]:
                 yield from _named(measured, shape)
 
 
-def _factors(measured: Measured, share: Float64s, error: Float64s) -> Iterator[float]:
+def _factors(measured: MeasuredFrequencies, share: Float64s, error: Float64s) -> Iterator[float]:
     """Give factors: what slow frequencies are divided by, or what the attention factor says."""
     given = list(factors_of(share, error))
     if measured.is_scaled and measured.scale is not None and measured.scale > 1:
@@ -167,7 +167,7 @@ def _whole(low: float, high: float) -> Iterator[int]:
             yield round(number)
 
 
-def _named(measured: Measured, shape: _Shape) -> Iterator[Found]:
+def _named(measured: MeasuredFrequencies, shape: _Shape) -> Iterator[RuleMatch]:
     base, factor, length, fast, truncate = astuple(shape)
     width = 2 * measured.count
     parameters: dict[str, ParameterValue] = {
@@ -187,11 +187,11 @@ def _named(measured: Measured, shape: _Shape) -> Iterator[Found]:
     )
     for attention, said in _attention(measured, factor):
         rule = Yarn(width, base, factor, length, attention, fast, _SLOW, truncate)
-        yield Found(rule, {**parameters, **said}, told)
+        yield RuleMatch(rule, {**parameters, **said}, told)
 
 
 def _attention(
-    measured: Measured, factor: float
+    measured: MeasuredFrequencies, factor: float
 ) -> Iterator[tuple[float, dict[str, ParameterValue]]]:
     """Give what the measured scale may be, and how that is said."""
     own = float(scaling.yarn_mscale(Decimal(factor)))
@@ -220,7 +220,7 @@ _LOW, _HIGH = 1.0, 4.0
 _LEAST_SHARE = 1e-9
 
 
-def blended_rules(measured: Measured) -> Iterator[Found]:
+def blended_rules(measured: MeasuredFrequencies) -> Iterator[RuleMatch]:
     """Find the YaRN and Llama 3 rules that give frequencies."""
     if measured.count < 2:
         return
@@ -230,7 +230,7 @@ def blended_rules(measured: Measured) -> Iterator[Found]:
             yield from _llama3(measured, base)
 
 
-def _llama3(measured: Measured, base: float) -> Iterator[Found]:
+def _llama3(measured: MeasuredFrequencies, base: float) -> Iterator[RuleMatch]:
     unscaled = measured.unscaled(base)
     share, error = measured.omega / unscaled, measured.error / unscaled
     for factor in factors_of(share, error):
@@ -241,7 +241,7 @@ def _llama3(measured: Measured, base: float) -> Iterator[Found]:
 
 def _smoothed(
     unscaled: Float64s, smooth: Float64s, off: Float64s, base: float, factor: float
-) -> Iterator[Found]:
+) -> Iterator[RuleMatch]:
     """Find O, low and high of t = (O·ω/2π − low)/(high − low); low is 1, as it is in all models.
 
     t depends on O/(high − low) and low/(high − low) alone.
@@ -264,7 +264,7 @@ def _smoothed(
                 "high_freq_factor": high,
                 "original_max_position_embeddings": round(length),
             }
-            yield Found(rule, parameters, told)
+            yield RuleMatch(rule, parameters, told)
 
 
 def _blended_lengths(
@@ -308,7 +308,7 @@ _ARITHMETICS = (0.0, 2.0**-21, 2.0**-11, 2.0**-8)
 _NARROW = 2.0**-12
 
 
-def find_rules(measured: Measured) -> Iterator[Found]:
+def find_rules(measured: MeasuredFrequencies) -> Iterator[RuleMatch]:
     """Find the rules that give frequencies and a scale within their errors, the plainest first.
 
     A rule with fewer numbers of its own comes before one with more: a series, then a blend of two,
@@ -331,5 +331,5 @@ def find_rules(measured: Measured) -> Iterator[Found]:
     yield from given_rule(measured)
 
 
-def _holding(measured: Measured, found: Iterator[Found]) -> Iterator[Found]:
+def _holding(measured: MeasuredFrequencies, found: Iterator[RuleMatch]) -> Iterator[RuleMatch]:
     return (each for each in found if measured.agrees(each.rule))

@@ -15,7 +15,15 @@ from math import exp
 import numpy as np
 from numpy.typing import NDArray
 
-from service.analysis.array import Call, Family, Proposal, Question, Sample, Turning, spacing
+from service.analysis.array import (
+    AngleModel,
+    IdentifyInput,
+    Proposal,
+    ProposalFamily,
+    Sample,
+    TableRequest,
+    spacing,
+)
 from service.analysis.families.published_sinusoids import (
     Candidate,
     Parameters,
@@ -45,7 +53,7 @@ from service.analysis.families.sinusoid_rows import (
 from service.analysis.families.wavelength_lists import propose_bands, propose_frequencies
 from service.analysis.measure import Geometric, dtype_parameters, plain_numbers
 from service.encodings.absolute.conventions import ALIASES, Layout
-from service.grammar import spelled
+from service.grammar import to_query
 from service.numerics.dtypes import MAX_CHANNELS, rounding_bound
 from service.numerics.phase import Float64s
 from service.numerics.phasors import Channels
@@ -55,7 +63,7 @@ from service.numerics.tables import ParameterValue
 _USUAL_BASE = 10000.0
 
 
-def propose_relative(question: Question) -> Iterator[Proposal]:
+def propose_relative(question: IdentifyInput) -> Iterator[Proposal]:
     """Propose ``/relative/transformer-xl``, ``xlnet`` and ``conformer`` where rows descend."""
     sample = question.sample
     if question.is_pair:
@@ -67,14 +75,14 @@ def propose_relative(question: Question) -> Iterator[Proposal]:
     yield from _of(question, sample, has_directions=False)
 
 
-def _of(question: Question, sample: Sample, *, has_directions: bool) -> Iterator[Proposal]:
+def _of(question: IdentifyInput, sample: Sample, *, has_directions: bool) -> Iterator[Proposal]:
     for view in seen(sample):
         is_plain = view.scale == 1 and not view.is_flipped and view.width % 2 == 0
         if is_plain and view.is_whole and not view.rows.is_transposed:
             yield from _of_view(question, view, has_directions=has_directions)
 
 
-def _of_view(question: Question, view: View, *, has_directions: bool) -> Iterator[Proposal]:
+def _of_view(question: IdentifyInput, view: View, *, has_directions: bool) -> Iterator[Proposal]:
     even = next(courses(view))
     if even.is_even and even.sign > 0:
         return
@@ -101,7 +109,7 @@ def _of_view(question: Question, view: View, *, has_directions: bool) -> Iterato
                     **based,
                     **dtype_parameters(question.sample),
                 }
-                yield Proposal(Call(f"relative/{resource}", parameters), support, turning)
+                yield Proposal(TableRequest(f"relative/{resource}", parameters), support, turning)
 
 
 def _descends(view: View, omega: Float64s) -> bool:
@@ -111,10 +119,12 @@ def _descends(view: View, omega: Float64s) -> bool:
     return found is not None and bool((np.diff(found.rounded()) <= 0).all())
 
 
-def _turning(question: Question, view: View, positioned: Positioned, omega: Float64s) -> Turning:
+def _turning(
+    question: IdentifyInput, view: View, positioned: Positioned, omega: Float64s
+) -> AngleModel:
     name = next(iter(question.arrays))
     channels: Channels = view.channels
-    return Turning(positioned.values[:, np.newaxis], (0,) * len(omega), omega, {name: channels})
+    return AngleModel(positioned.values[:, np.newaxis], (0,) * len(omega), omega, {name: channels})
 
 
 def _requests(
@@ -154,7 +164,7 @@ _FARTHEST_RISING = 3
 _LARGEST_LOGARITHM, _HALVINGS = 690.0, 64
 
 
-def propose_operators(question: Question) -> Iterator[Proposal]:
+def propose_operators(question: IdentifyInput) -> Iterator[Proposal]:
     """Propose ``/relative``: matrices that turn each plane of a sine and a cosine."""
     sample = question.sample
     if question.is_pair or sample.is_complex or not sample.is_finite:
@@ -210,12 +220,12 @@ def _operators_of_view(sample: Sample, layout: Layout, view: View) -> Iterator[P
                 series_support(course.series, view.pairs, base, view.width),
                 rows_support(positioned).replace("position", "offset").replace("row", "matrix"),
             )
-            yield Proposal(Call("relative", parameters), support)
+            yield Proposal(TableRequest("relative", parameters), support)
         if held:
             return
 
 
-def propose_similarity(question: Question) -> Iterator[Proposal]:
+def propose_similarity(question: IdentifyInput) -> Iterator[Proposal]:
     """Propose ``/relative/similarity``: sums of cosines about the offset 0, where they are d/2."""
     sample = question.sample
     if question.is_pair or sample.is_complex or not sample.is_finite or sample.values.ndim != 1:
@@ -246,7 +256,7 @@ def propose_similarity(question: Question) -> Iterator[Proposal]:
             f"the largest number is {count}, as at the offset 0 of {2 * count} channels",
             f"the sum at an offset of {distance} gives base {base:.9g}",
         )
-        yield Proposal(Call("relative/similarity", parameters), support)
+        yield Proposal(TableRequest("relative/similarity", parameters), support)
 
 
 def _bases(count: int, offset: int, measured: float, error: float) -> list[float]:
@@ -284,7 +294,7 @@ class Spacing:
     span: float
 
 
-def propose_timesteps(question: Question) -> Iterator[Proposal]:
+def propose_timesteps(question: IdentifyInput) -> Iterator[Proposal]:
     """Propose ``/encoding/timesteps``: sines and cosines apart, whatever the rows."""
     if question.is_pair:
         return
@@ -299,7 +309,7 @@ def _is_of_timesteps(view: View) -> bool:
     return view.layout == "concatenated" and view.scale == 1 and is_filled and view.is_whole
 
 
-def _timesteps_of_view(question: Question, view: View) -> Iterator[Proposal]:
+def _timesteps_of_view(question: IdentifyInput, view: View) -> Iterator[Proposal]:
     for course in courses(view, question.positions):
         held = False
         for found in spacings(course.series, view.pairs):
@@ -313,7 +323,7 @@ def _timesteps_of_view(question: Question, view: View) -> Iterator[Proposal]:
 
 
 def _proposals(
-    question: Question, view: View, spacing: Spacing, positioned: Positioned, series: str
+    question: IdentifyInput, view: View, spacing: Spacing, positioned: Positioned, series: str
 ) -> Iterator[Proposal]:
     products = "timesteps and scale are known as their products alone"
     support = (view.evenness, series, rows_support(positioned), products)
@@ -326,13 +336,13 @@ def _proposals(
             **spacing.parameters,
             **dtype_parameters(question.sample),
         }
-        turning = Turning(
+        turning = AngleModel(
             positioned.values[:, np.newaxis] / scale,
             (0,) * len(spacing.omega),
             spacing.omega * scale,
             {next(iter(question.arrays)): view.channels},
         )
-        call = Call("encoding/timesteps", parameters)
+        call = TableRequest("encoding/timesteps", parameters)
         yield Proposal(call, support, turning, view.rows.is_transposed)
 
 
@@ -360,7 +370,7 @@ def spacings(series: Geometric, count: int) -> Iterator[Spacing]:
         yield Spacing({"downscale_freq_shift": shift}, omega, _USUAL_PERIOD, 2 * (count - shift))
 
 
-def _steps(question: Question, positioned: Positioned) -> Iterator[tuple[Parameters, float]]:
+def _steps(question: IdentifyInput, positioned: Positioned) -> Iterator[tuple[Parameters, float]]:
     """Give how timesteps are said, and the scale that they are multiplied by."""
     values, hint = positioned.values, question.positions
     if hint is not None and len(hint) == len(values) and hint.any():
@@ -386,7 +396,7 @@ _FEW_DIGITS = 6
 _MUCH_LONGER = 32
 
 
-def propose_encoding(question: Question) -> Iterator[Proposal]:
+def propose_encoding(question: IdentifyInput) -> Iterator[Proposal]:
     """Propose ``/encoding`` in every convention that the rows of an array speak for."""
     if question.is_pair:
         return
@@ -398,7 +408,7 @@ def propose_encoding(question: Question) -> Iterator[Proposal]:
     yield from islice(found, _MOST)
 
 
-def _sinusoids_of_view(question: Question, view: View) -> Iterator[Proposal]:
+def _sinusoids_of_view(question: IdentifyInput, view: View) -> Iterator[Proposal]:
     for course in courses(view, question.positions):
         held = False
         places: dict[bytes, Positioned | None] = {}
@@ -416,7 +426,7 @@ def _sinusoids_of_view(question: Question, view: View) -> Iterator[Proposal]:
 
 
 def _sinusoid_proposals(
-    question: Question,
+    question: IdentifyInput,
     view: View,
     course: Course,
     candidate: Candidate,
@@ -428,7 +438,7 @@ def _sinusoid_proposals(
         where = spelled_positions(values)
         if where is None:
             continue
-        call = Call(
+        call = TableRequest(
             "encoding",
             {**where, **candidate.parameters, **said, **dtype_parameters(question.sample)},
         )
@@ -436,7 +446,7 @@ def _sinusoid_proposals(
         yield Proposal(
             call,
             (view.evenness, *_support(view, course, candidate, positioned, offset)),
-            Turning(
+            AngleModel(
                 turned[:, np.newaxis],
                 (0,) * len(candidate.omega),
                 candidate.omega,
@@ -492,7 +502,7 @@ def _support(
         yield f"convention={candidate.name} goes by the name of {', '.join(alike)} as well"
 
 
-def propose_sinusoids(question: Question) -> Iterator[Proposal]:
+def propose_sinusoids(question: IdentifyInput) -> Iterator[Proposal]:
     """Propose all kinds of tables of sines and cosines of positions, the plainest first.
 
     It is plain to have few parameters, and numbers of few digits in them.
@@ -504,17 +514,17 @@ def propose_sinusoids(question: Question) -> Iterator[Proposal]:
             yield proposal
 
 
-def _cost(call: Call) -> int:
+def _cost(call: TableRequest) -> int:
     cost = len(call.parameters)
     for value in call.parameters.values():
         if isinstance(value, float):
-            cost += max(0, len(spelled(value)) - _FEW_DIGITS)
+            cost += max(0, len(to_query(value)) - _FEW_DIGITS)
         elif isinstance(value, str):
             cost += value.count(",")
     return cost
 
 
-_KINDS: tuple[Family, ...] = (
+_KINDS: tuple[ProposalFamily, ...] = (
     propose_encoding,
     propose_bands,
     propose_timesteps,
@@ -523,4 +533,4 @@ _KINDS: tuple[Family, ...] = (
     propose_operators,
     propose_similarity,
 )
-FAMILIES: tuple[Family, ...] = (propose_sinusoids,)
+FAMILIES: tuple[ProposalFamily, ...] = (propose_sinusoids,)

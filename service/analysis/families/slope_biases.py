@@ -13,7 +13,7 @@ from math import log, log2
 import numpy as np
 from numpy.typing import NDArray
 
-from service.analysis.array import Call, Proposal, Question, lone_finite, lone_reals
+from service.analysis.array import IdentifyInput, Proposal, TableRequest, lone_finite, lone_reals
 from service.analysis.families.bias_strips import query_key_parameters
 from service.analysis.measure import dtype_parameters, plain_numbers, share_of
 from service.encodings.relative.alibi import MAX_BIAS_MAX, SlopeRule
@@ -191,13 +191,15 @@ _POWERS = (1, 2, 4, 8, 16, 32)
 _MOST_HEADS = 26
 
 
-def slopes(question: Question) -> Iterator[Proposal]:
+def slopes(question: IdentifyInput) -> Iterator[Proposal]:
     """Propose the slopes of heads."""
     sample, values = question.sample, lone_finite(question, (1,))
     if values is None or not (values > 0).all():
         return
     for rule in slope_rules(values, share_of(sample), is_absolute=True):
-        call = Call("relative/alibi/slopes", {**rule_parameters(rule), **dtype_parameters(sample)})
+        call = TableRequest(
+            "relative/alibi/slopes", {**rule_parameters(rule), **dtype_parameters(sample)}
+        )
         yield Proposal(call, (slope_support(rule),))
 
 
@@ -293,14 +295,14 @@ class _Heads:
     support: str
 
 
-def alibi(question: Question) -> Iterator[Proposal]:
+def alibi(question: IdentifyInput) -> Iterator[Proposal]:
     """Propose the biases of heads, or of one."""
     values = lone_reals(question, (1, 2, 3))
     if values is not None and len(values) > 1:
         yield from islice(_of_values(values, question), _MOST)
 
 
-def _of_values(values: Float64s, question: Question) -> Iterator[Proposal]:
+def _of_values(values: Float64s, question: IdentifyInput) -> Iterator[Proposal]:
     sample = question.sample
     dtype = sample.element_dtype
     lowest = -largest(dtype) if dtype.name in REAL_DTYPES else -np.inf
@@ -315,7 +317,7 @@ def _of_values(values: Float64s, question: Question) -> Iterator[Proposal]:
             for form in forms(Multiples(first / heads.slope, hidden, share_of(sample))):
                 parameters = {**heads.parameters, **form.parameters, **dtype_parameters(sample)}
                 said = (heads.support, f"biases are {form.support}")
-                yield Proposal(Call("relative/alibi", parameters), said)
+                yield Proposal(TableRequest("relative/alibi", parameters), said)
 
 
 def _blocks(values: Float64s) -> Iterator[tuple[bool, Float64s]]:

@@ -9,7 +9,7 @@ from math import lcm
 
 import numpy as np
 
-from service.analysis.array import Call, Proposal, Question, Turning, spacing
+from service.analysis.array import AngleModel, IdentifyInput, Proposal, TableRequest, spacing
 from service.analysis.families.published_sinusoids import Parameters, frequencies_of, series_support
 from service.analysis.families.sinusoid_rows import (
     ENGINE_ERROR,
@@ -19,7 +19,7 @@ from service.analysis.families.sinusoid_rows import (
     rows_of,
 )
 from service.analysis.measure import dtype_parameters, geometric
-from service.encodings.absolute.conventions import CONVENTIONS, Convention
+from service.encodings.absolute.conventions import CONVENTIONS, SinusoidConvention
 from service.numerics.dtypes import MAX_FACTOR, rounding_bound
 from service.numerics.phase import Float64s
 from service.numerics.phasors import Channels, Component
@@ -27,7 +27,7 @@ from service.numerics.phasors import Channels, Component
 _TWO_PI = 2 * np.pi
 
 
-def propose_frequencies(question: Question) -> Iterator[Proposal]:
+def propose_frequencies(question: IdentifyInput) -> Iterator[Proposal]:
     """Propose ``/encoding/frequencies``: one of its two arrays, numbers that fall or that rise."""
     sample = question.sample
     if question.is_pair or sample.is_complex or not sample.is_finite or sample.values.ndim != 1:
@@ -45,7 +45,9 @@ def propose_frequencies(question: Question) -> Iterator[Proposal]:
         yield from _of(question, "wavelength", omega, omega_errors)
 
 
-def _of(question: Question, part: str, omega: Float64s, errors: Float64s) -> Iterator[Proposal]:
+def _of(
+    question: IdentifyInput, part: str, omega: Float64s, errors: Float64s
+) -> Iterator[Proposal]:
     series = geometric(omega, errors)
     if series is None:
         return
@@ -57,7 +59,7 @@ def _of(question: Question, part: str, omega: Float64s, errors: Float64s) -> Ite
                 if (np.abs(exact - omega) <= 4 * errors).all():
                     parameters = {"d_model": d_model, **named, **said, "part": part}
                     support = series_support(series, len(omega), base, convention.span(d_model))
-                    call = Call("encoding/frequencies", parameters)
+                    call = TableRequest("encoding/frequencies", parameters)
                     found.append((is_plain, d_model % 2, Proposal(call, (support,))))
     has_plain = any(is_plain for is_plain, *_ in found)
     # Every convention has an even width: those say more of them than the odd ones of a few.
@@ -65,7 +67,7 @@ def _of(question: Question, part: str, omega: Float64s, errors: Float64s) -> Ite
     yield from (proposal for is_plain, _, proposal in found if is_plain or not has_plain)
 
 
-def _widths(convention: Convention, count: int, d_model: int | None) -> list[int]:
+def _widths(convention: SinusoidConvention, count: int, d_model: int | None) -> list[int]:
     """List what d_model may be for so many frequencies, the one that is said if it is among it."""
     fitting = [
         width
@@ -80,7 +82,7 @@ def _widths(convention: Convention, count: int, d_model: int | None) -> list[int
 
 
 def _evenly_spaced(
-    question: Question, part: str, omega: Float64s, errors: Float64s
+    question: IdentifyInput, part: str, omega: Float64s, errors: Float64s
 ) -> Iterator[Proposal]:
     count, half_turns = len(omega), 2 * omega[-1] / np.pi
     if not 0.5 < half_turns <= MAX_FACTOR or count < 2:
@@ -96,7 +98,7 @@ def _evenly_spaced(
         "part": part,
     }
     support = f"{count} bands go evenly from 1 to {resolution / 2:g} half turns"
-    yield Proposal(Call("encoding/frequencies", parameters), (support,))
+    yield Proposal(TableRequest("encoding/frequencies", parameters), (support,))
 
 
 # Rows this far apart have the same numbers for bands that differ by the number of steps: those of
@@ -170,7 +172,7 @@ class Reading:
         return float(missed.max())
 
 
-def propose_bands(question: Question) -> Iterator[Proposal]:
+def propose_bands(question: IdentifyInput) -> Iterator[Proposal]:
     """Propose ``/encoding`` in the convention of Perceiver.
 
     Where several resolutions fit, all bands make whole turns more between rows, and the numbers
@@ -203,7 +205,9 @@ def _readings(rows: Rows) -> Iterator[Reading]:
                 yield reading
 
 
-def _proposal(question: Question, reading: Reading, resolution: int, missed: float) -> Proposal:
+def _proposal(
+    question: IdentifyInput, reading: Reading, resolution: int, missed: float
+) -> Proposal:
     count, rows = reading.count, reading.rows
     parameters: Parameters = {
         "seq_len": len(rows.values),
@@ -223,8 +227,8 @@ def _proposal(question: Question, reading: Reading, resolution: int, missed: flo
     if not reading.has_place:
         channels = {next(iter(question.arrays)): reading.channels}
         places = reading.places[:, np.newaxis]
-        turning = Turning(places, (0,) * count, reading.omega(resolution), channels)
-    return Proposal(Call("encoding", parameters), support, turning, rows.is_transposed)
+        turning = AngleModel(places, (0,) * count, reading.omega(resolution), channels)
+    return Proposal(TableRequest("encoding", parameters), support, turning, rows.is_transposed)
 
 
 def _same(reading: Reading, resolution: int) -> list[int]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from service.analysis.array import Turning, spacing
+from service.analysis.array import AngleModel, spacing
 from service.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, DType, round_into, widened
 from service.numerics.phase import Float64s
 from service.numerics.phasors import Channels
@@ -144,7 +144,7 @@ class Emulation:
     """
 
     arithmetic: Arithmetic
-    turning: Turning
+    turning: AngleModel
     omega: Float64s
     positions_in: DType | None = None
     angles_in: DType | None = None
@@ -219,7 +219,7 @@ _NEIGHBOURS = (0, -1, 1, -2, 2)
 
 
 def fitted_frequencies(
-    turning: Turning,
+    turning: AngleModel,
     rows: np.ndarray,
     have: Mapping[str, Float64s],
     positions_in: DType | None = None,
@@ -257,7 +257,7 @@ def _moved(numbers: np.ndarray, steps: int) -> Float64s:
 
 
 def _correction(
-    turning: Turning, places: Float64s, omega: Float64s, have: Mapping[str, Float64s]
+    turning: AngleModel, places: Float64s, omega: Float64s, have: Mapping[str, Float64s]
 ) -> Float64s:
     """Give a step of Gauss and Newton towards frequencies that leave the least absolute misfit.
 
@@ -280,7 +280,7 @@ def _correction(
 
 
 def misfit_by_frequency(
-    turning: Turning, angles: Float64s, have: Mapping[str, Float64s]
+    turning: AngleModel, angles: Float64s, have: Mapping[str, Float64s]
 ) -> Float64s:
     """Sum what rows differ by from sines and cosines of angles, by frequency."""
     sines, cosines = np.sin(angles), np.cos(angles)
@@ -312,13 +312,13 @@ _RATIO_ULPS = range(-4, 5)
 _SAME_RATIO = 2.0**-40
 
 
-def exact_emulation(turning: Turning) -> Emulation:
+def exact_emulation(turning: AngleModel) -> Emulation:
     """Compute in float64."""
     loss = EMULATION_LOSS
     return Emulation(FLOAT64_ARITHMETIC, turning, turning.omega, share=loss, floor=loss)
 
 
-def loosest_float32(turning: Turning) -> Emulation:
+def loosest_float32(turning: AngleModel) -> Emulation:
     """Bound what any float32 arithmetic makes, whatever frequencies it is that it has."""
     share = FLOAT32_FREQUENCY_LOSS + _step_losses(turning)
     loosest = _float32(FLOAT32_STEPS, turning, turning.omega, share=share)
@@ -326,7 +326,7 @@ def loosest_float32(turning: Turning) -> Emulation:
 
 
 def float32_emulations(
-    turning: Turning, rows: np.ndarray, have: Mapping[str, Float64s], dtype: DType
+    turning: AngleModel, rows: np.ndarray, have: Mapping[str, Float64s], dtype: DType
 ) -> Iterator[Emulation]:
     """Compute in float32, with the frequencies that rows show to have been used."""
     if dtype in NARROW:
@@ -352,7 +352,7 @@ def float32_emulations(
 
 
 def narrow_emulations(
-    turning: Turning,
+    turning: AngleModel,
     rows: np.ndarray,
     have: Mapping[str, Float64s],
     dtype: DType,
@@ -396,13 +396,13 @@ def _says_much(emulation: Emulation, dtype: DType) -> bool:
     return bool(room.max(initial=0.0) <= most)
 
 
-def _step_losses(turning: Turning) -> Float64s:
+def _step_losses(turning: AngleModel) -> Float64s:
     """Bound what repeated multiplication does to the angle of each frequency, as a share."""
     losses: Float64s = np.arange(2, 2 + len(turning.omega)).astype(np.float64) * _ROUNDING
     return losses
 
 
-def _place_loss(turning: Turning) -> float:
+def _place_loss(turning: AngleModel) -> float:
     """Bound what float32 does to coordinates between two ends: a rounding of the farther end."""
     places = turning.coordinates
     is_counted = bool((places == np.round(places)).all())
@@ -411,7 +411,7 @@ def _place_loss(turning: Turning) -> float:
 
 def _float32(
     arithmetic: Arithmetic,
-    turning: Turning,
+    turning: AngleModel,
     omega: Float64s,
     positions_in: DType = FLOAT32,
     share: Float64s | float = 0.0,
@@ -423,7 +423,7 @@ def _float32(
 
 
 def _repeated(
-    turning: Turning, rows: np.ndarray, have: Mapping[str, Float64s]
+    turning: AngleModel, rows: np.ndarray, have: Mapping[str, Float64s]
 ) -> Iterator[Emulation]:
     """Multiply again and again by the ratio that rows show, if there is one of all frequencies."""
     omega = turning.omega

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from service.analysis.array import Proposal, Question, Sample, Turning
+from service.analysis.array import AngleModel, IdentifyInput, Proposal, Sample
 from service.analysis.identification.arithmetic import (
     EMULATION_LOSS,
     EXACT,
@@ -115,7 +115,9 @@ class TableRows:
         return rounded(numbers, self.dtype)
 
 
-def matched(document: Document, question: Question, proposal: Proposal) -> dict[str, Table] | None:
+def matched(
+    document: Document, question: IdentifyInput, proposal: Proposal
+) -> dict[str, Table] | None:
     """Pair the arrays of a question with those of a document, if their shapes are the same."""
     arrays = dict(document.arrays)
     if not question.is_pair and len(arrays) == 1:
@@ -190,7 +192,7 @@ class Exactly:
 
 
 @dataclass(eq=False)
-class Turned:
+class EmulationClaim:
     """The claim that an emulation gives every number, once it is rounded to the array's type.
 
     Attributes:
@@ -251,8 +253,8 @@ def half_spacing(values: Float64s, dtype: DType) -> Float64s:
 
 
 def turned_claims(
-    turning: Turning, rows: np.ndarray, have: Mapping[str, Float64s], dtype: DType
-) -> Iterator[Turned]:
+    turning: AngleModel, rows: np.ndarray, have: Mapping[str, Float64s], dtype: DType
+) -> Iterator[EmulationClaim]:
     """List what an array of angles may have been computed in, the most exact first.
 
     Args:
@@ -261,16 +263,16 @@ def turned_claims(
         have: what they hold, (S, C) by name.
         dtype: the type of the array's elements.
     """
-    yield Turned(exact_emulation(turning), dtype)
-    loosest = Turned(loosest_float32(turning), dtype)
+    yield EmulationClaim(exact_emulation(turning), dtype)
+    loosest = EmulationClaim(loosest_float32(turning), dtype)
     # A few wrong numbers among right ones are to be told from right ones, not from nothing.
     shares = [agrees(loosest, name, rows, held, held).mean() for name, held in have.items()]
     if min(shares) >= _LEAST_SHARE:
         for emulation in float32_emulations(turning, rows, have, dtype):
-            yield Turned(emulation, dtype)
+            yield EmulationClaim(emulation, dtype)
     for narrow in (dtype,) if dtype in NARROW else NARROW:
         for emulation in narrow_emulations(turning, rows, have, dtype, narrow):
-            yield Turned(emulation, dtype)
+            yield EmulationClaim(emulation, dtype)
 
 
 def computed_claims(

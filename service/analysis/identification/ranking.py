@@ -6,7 +6,7 @@ from math import log10
 
 import numpy as np
 
-from service.analysis.array import Call, Tables
+from service.analysis.array import TableRequest, Tables
 from service.analysis.identification.arithmetic import FLOAT32_FREQUENCY_LOSS, FLOAT64_ARITHMETIC
 from service.analysis.identification.verification import Verdict
 from service.errors import InvalidParameters
@@ -102,7 +102,7 @@ def _order(verdict: Verdict) -> tuple[int, int, bool, int, int, int]:
     return rank, digits, verdict.proposal.is_transposed, detour, len(call.parameters), spelled
 
 
-def _detour(call: Call) -> int:
+def _detour(call: TableRequest) -> int:
     """Tell how far a name is from what a table of its layout is commonly called.
 
     Cosines before sines are rotary tables, sines before cosines are encodings. Timesteps are any
@@ -147,7 +147,7 @@ def _form(verdict: Verdict) -> Hashable:
     return call.resource, verdict.proposal.is_transposed, frozenset(said)
 
 
-def are_alike(one: Call, other: Call, tables: Tables) -> bool:
+def are_alike(one: TableRequest, other: TableRequest, tables: Tables) -> bool:
     """Tell whether two tables are one in float64, the rows that would follow as well."""
     is_long = all(_length(call) for call in (one, other))
     first, second = (_numbers(_longer(call) if is_long else call, tables) for call in (one, other))
@@ -157,17 +157,17 @@ def are_alike(one: Call, other: Call, tables: Tables) -> bool:
     return bool(np.allclose(first, second, rtol=0, atol=_SAME * float(np.abs(first).max())))
 
 
-def _length(call: Call) -> str | None:
+def _length(call: TableRequest) -> str | None:
     """Name the parameter that says how many rows a table has."""
     return next((name for name in _LENGTHS if isinstance(call.parameters.get(name), int)), None)
 
 
-def _longer(call: Call) -> Call:
+def _longer(call: TableRequest) -> TableRequest:
     name = _length(call) or ""
     return call.having(**{name: int(str(call.parameters[name])) + _MORE_ROWS})
 
 
-def _numbers(call: Call, tables: Tables) -> Elements | None:
+def _numbers(call: TableRequest, tables: Tables) -> Elements | None:
     """Compute the end of a table, in float64 where it has real numbers."""
     for wanted in (call.having(dtype="float64"), call):
         try:

@@ -17,7 +17,14 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from service.analysis.array import Family, Proposal, Question, Sample, Tables, Turning
+from service.analysis.array import (
+    AngleModel,
+    IdentifyInput,
+    Proposal,
+    ProposalFamily,
+    Sample,
+    Tables,
+)
 from service.analysis.families import axial_tables as axial
 from service.analysis.families import grid_tables as grid_sincos
 from service.analysis.families import index_matrices, kernel_biases
@@ -35,7 +42,7 @@ from service.analysis.identification.claims import INTEGERS
 from service.analysis.identification.ranking import are_alike, exactness, explains, is_rival, ranked
 from service.analysis.identification.verification import (
     GLANCED_ROWS,
-    Glance,
+    SampledMatch,
     Verdict,
     glance,
     verdict_of,
@@ -54,7 +61,7 @@ _LEAST_ROWS = 4
 _HEAD_ROWS = EARLY_ROWS
 
 
-def transposed(question: Question) -> Question | None:
+def transposed(question: IdentifyInput) -> IdentifyInput | None:
     """Turn the axes of an array round, where it has two of which the last may be its rows."""
     if question.sample.values.shape[-1] > _MOST_REVERSED or any(
         sample.values.ndim != 2 or sample.is_complex for sample in question.arrays.values()
@@ -70,7 +77,7 @@ def _reversed(sample: Sample) -> Sample:
     return replace(sample, values=sample.reals().T.copy(), shape=sample.values.T.shape)
 
 
-def without_copies(question: Question) -> tuple[Question, int] | None:
+def without_copies(question: IdentifyInput) -> tuple[IdentifyInput, int] | None:
     """Take one of the copies that an axis holds, the batch of a table, and say which axis it is."""
     samples = question.arrays.values()
     values = question.sample.values
@@ -94,7 +101,7 @@ def _one(sample: Sample, place: int, axis: int) -> Sample:
     return replace(sample, values=values, shape=shape)
 
 
-def narrowed(question: Question) -> Question | None:
+def narrowed(question: IdentifyInput) -> IdentifyInput | None:
     """Take arrays for those of the narrowest type that holds all their numbers, if there is one."""
     if any(sample.is_complex or sample.dtype in INTEGERS for sample in question.arrays.values()):
         return None
@@ -115,7 +122,7 @@ def _holds(dtype: DType, sample: Sample) -> bool:
     return bool((rounded(some, dtype) == some).all() and (rounded(values, dtype) == values).all())
 
 
-def head(question: Question) -> Question | None:
+def head(question: IdentifyInput) -> IdentifyInput | None:
     """Give the first rows of an array that has many more."""
     shape = question.sample.values.shape
     if len(shape) < 2 or shape[0] <= 2 * _HEAD_ROWS:
@@ -123,7 +130,7 @@ def head(question: Question) -> Question | None:
     return _window(question, 0, _HEAD_ROWS)
 
 
-def windows(question: Question) -> Iterator[tuple[Question, int]]:
+def windows(question: IdentifyInput) -> Iterator[tuple[IdentifyInput, int]]:
     """Give parts of the rows of an array, ever later or fewer, with their first row's number.
 
     No part has more rows than frequencies are measured in, and none is what ``head`` gives.
@@ -140,7 +147,7 @@ def windows(question: Question) -> Iterator[tuple[Question, int]]:
         yield _window(question, first, count), first
 
 
-def _window(question: Question, first: int, count: int) -> Question:
+def _window(question: IdentifyInput, first: int, count: int) -> IdentifyInput:
     arrays = {}
     for name, sample in question.arrays.items():
         values = sample.values[first : first + count]
@@ -169,7 +176,7 @@ def extended(proposal: Proposal, first: int, rows: int) -> Proposal | None:
     return replace(proposal, call=whole, turning=_at(turning, places))
 
 
-def _at(turning: Turning, places: np.ndarray) -> Turning:
+def _at(turning: AngleModel, places: np.ndarray) -> AngleModel:
     return replace(turning, coordinates=places[:, None])
 
 
@@ -198,13 +205,13 @@ class Search:
         near: what was looked at and does not hold.
     """
 
-    question: Question
+    question: IdentifyInput
     tables: Tables
-    families: Sequence[Family]
+    families: Sequence[ProposalFamily]
     glances: int = MAX_GLANCES
     verified: int = MAX_VERIFIED
     budget: int = field(init=False)
-    near: list[Glance] = field(default_factory=list)
+    near: list[SampledMatch] = field(default_factory=list)
     _seen: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -215,7 +222,7 @@ class Search:
         """Tell whether something was looked at that all but a few numbers agree with."""
         return any(looked.agreeing >= _NEAR for looked in self.near)
 
-    def found(self, question: Question) -> list[Verdict]:
+    def found(self, question: IdentifyInput) -> list[Verdict]:
         """List what holds of what is proposed for the array, or for a view of its numbers.
 
         The first rows of a long array are asked about first: they cost less, and are still right
@@ -228,7 +235,7 @@ class Search:
                 return verdicts
         return self.holding(question, self._proposals(question))
 
-    def found_reversed(self, question: Question) -> list[Verdict]:
+    def found_reversed(self, question: IdentifyInput) -> list[Verdict]:
         """List what holds of what is proposed for an array with its axes in reverse order."""
         turned = transposed(question)
         if turned is None:
@@ -241,7 +248,7 @@ class Search:
                 return verdicts
         return self.holding(question, map(_with_reversed_rows, self._proposals(turned)))
 
-    def found_in_parts(self, question: Question) -> list[Verdict]:
+    def found_in_parts(self, question: IdentifyInput) -> list[Verdict]:
         """List what holds, or at least is near, of what is proposed for some of the rows."""
         if question.sample.values.ndim < 2:
             return []
@@ -253,7 +260,7 @@ class Search:
                 return verdicts
         return []
 
-    def holding(self, question: Question, proposals: Iterable[Proposal]) -> list[Verdict]:
+    def holding(self, question: IdentifyInput, proposals: Iterable[Proposal]) -> list[Verdict]:
         """List the verdicts of the proposals that hold, and keep the others."""
         verdicts = []
         for looked in self._glances(question, proposals):
@@ -267,7 +274,7 @@ class Search:
             self.near.append(looked)
         return verdicts
 
-    def _proposals(self, question: Question) -> Iterator[Proposal]:
+    def _proposals(self, question: IdentifyInput) -> Iterator[Proposal]:
         for family in self.families:
             # What families measure in an array of another kind may overflow, or be no number at
             # all: then it is not near anything, and nothing is proposed.
@@ -275,7 +282,9 @@ class Search:
                 proposals = list(family(question))
             yield from proposals
 
-    def _continued(self, part: Question, question: Question, first: int) -> Iterator[Proposal]:
+    def _continued(
+        self, part: IdentifyInput, question: IdentifyInput, first: int
+    ) -> Iterator[Proposal]:
         """Propose for all rows what is proposed for some, from one on: angles go on, no others."""
         if question.sample.dtype in INTEGERS:
             return
@@ -285,7 +294,9 @@ class Search:
             if whole is not None:
                 yield whole
 
-    def _glances(self, question: Question, proposals: Iterable[Proposal]) -> Iterator[Glance]:
+    def _glances(
+        self, question: IdentifyInput, proposals: Iterable[Proposal]
+    ) -> Iterator[SampledMatch]:
         """Look at proposals, each table once, for as long as there is something left to read."""
         for proposal in proposals:
             if self.glances <= 0 or self.budget <= 0:
@@ -303,7 +314,7 @@ class Search:
                 yield looked
 
 
-def _size(question: Question) -> int:
+def _size(question: IdentifyInput) -> int:
     return sum(sample.values.size for sample in question.arrays.values())
 
 
@@ -311,11 +322,11 @@ def _with_reversed_rows(proposal: Proposal) -> Proposal:
     return replace(proposal, is_transposed=True)
 
 
-GRID_FAMILIES: tuple[Family, ...] = (grid_sincos.propose, axial.propose, sections.propose)
+GRID_FAMILIES: tuple[ProposalFamily, ...] = (grid_sincos.propose, axial.propose, sections.propose)
 """``/encoding/grid``, ``/rope/axial``, and ``/rope`` with mrope_section."""
 
 
-DISTANCE_FAMILIES: tuple[Family, ...] = (
+DISTANCE_FAMILIES: tuple[ProposalFamily, ...] = (
     bucket_matrices.t5,
     bucket_matrices.deberta,
     index_matrices.shaw,
@@ -336,20 +347,20 @@ DISTANCE_FAMILIES: tuple[Family, ...] = (
 _MAX_KEYS = 2**20
 
 
-def _up_to(most: int, family: Family) -> Family:
+def _up_to(most: int, family: ProposalFamily) -> ProposalFamily:
     """Ask a family about no array whose last axis is longer than that of any table of its kind."""
 
-    def asked(question: Question) -> Iterator[Proposal]:
+    def asked(question: IdentifyInput) -> Iterator[Proposal]:
         if question.sample.values.shape[-1] <= most:
             yield from family(question)
 
     return asked
 
 
-def _of_reals(family: Family) -> Family:
+def _of_reals(family: ProposalFamily) -> ProposalFamily:
     """Ask a family of sines about no integers."""
 
-    def asked(question: Question) -> Iterator[Proposal]:
+    def asked(question: IdentifyInput) -> Iterator[Proposal]:
         if question.sample.dtype not in INTEGERS:
             yield from family(question)
 
@@ -359,7 +370,7 @@ def _of_reals(family: Family) -> Family:
 _SINES = (*rotary.FAMILIES, *sinusoids.FAMILIES, *GRID_FAMILIES)
 
 
-FAMILIES: tuple[Family, ...] = (
+FAMILIES: tuple[ProposalFamily, ...] = (
     *(_up_to(_MAX_KEYS, family) for family in DISTANCE_FAMILIES),
     *(_up_to(MAX_CHANNELS, _of_reals(family)) for family in _SINES),
 )
@@ -391,7 +402,7 @@ class Identified:
 
 
 def identify(
-    question: Question, tables: Tables, families: Sequence[Family] = FAMILIES
+    question: IdentifyInput, tables: Tables, families: Sequence[ProposalFamily] = FAMILIES
 ) -> Identified:
     """Say what an array is.
 
@@ -449,7 +460,7 @@ def _nearest(search: Search) -> Verdict | None:
     return verdict_of(looked)
 
 
-def _notes(question: Question) -> tuple[str, ...]:
+def _notes(question: IdentifyInput) -> tuple[str, ...]:
     """Name the first number that is none."""
     for sample in question.arrays.values():
         if not sample.is_finite:

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from service.analysis.array import Proposal, Question, Tables, spacing
+from service.analysis.array import IdentifyInput, Proposal, Tables, spacing
 from service.analysis.identification.arithmetic import (
     FLOAT32_STEPS,
     FLOAT64_ARITHMETIC,
@@ -20,10 +20,10 @@ from service.analysis.identification.claims import (
     INTEGERS,
     SUMMED_ROUNDINGS,
     Claim,
+    EmulationClaim,
     Exactly,
     Rows,
     TableRows,
-    Turned,
     agrees,
     channels_agree,
     computed_claims,
@@ -44,7 +44,7 @@ _NEARLY_RELATIVE = ("kerple", "fire", "dynamic")
 
 
 @dataclass(frozen=True, eq=False)
-class Glance:
+class SampledMatch:
     """A proposal that was looked at in a few rows.
 
     Attributes:
@@ -69,7 +69,7 @@ class Glance:
         return len(next(iter(self.arrays.values())).values)
 
 
-def glance(question: Question, proposal: Proposal, tables: Tables) -> Glance | None:
+def glance(question: IdentifyInput, proposal: Proposal, tables: Tables) -> SampledMatch | None:
     """Look at some rows of a proposal; None where there is no such table of that shape.
 
     Claims are left out that fail there, unless all do: then they are kept, to say where.
@@ -92,7 +92,7 @@ def glance(question: Question, proposal: Proposal, tables: Tables) -> Glance | N
     }
     beside = {name: _beside(found[name], arrays[name]) for name in arrays}
     claims = (Exactly(), *_claims(question, proposal, tables, arrays, is_turned=is_turned))
-    return _looked(Glance(proposal, document, arrays, beside, claims, 0.0))
+    return _looked(SampledMatch(proposal, document, arrays, beside, claims, 0.0))
 
 
 def _named(proposal: Proposal, names: tuple[str, ...]) -> Proposal:
@@ -111,7 +111,7 @@ def _beside(table: Table, rows: Rows) -> TableRows:
 
 
 def _claims(
-    question: Question,
+    question: IdentifyInput,
     proposal: Proposal,
     tables: Tables,
     arrays: Mapping[str, Rows],
@@ -162,7 +162,7 @@ def _peak(values: Float64s) -> float:
     return float(np.max(np.abs(values), where=np.isfinite(values), initial=0.0))
 
 
-def _looked(looked: Glance) -> Glance:
+def _looked(looked: SampledMatch) -> SampledMatch:
     """Keep the claims that some rows bear out, or the one that they bear out most."""
     rows = chosen_rows(looked.row_count)
     have = {name: array.values[rows] for name, array in looked.arrays.items()}
@@ -189,7 +189,7 @@ def _is_of_table(
     claim: Claim, claims: tuple[Claim, ...], rows: np.ndarray, exact: Mapping[str, Float64s]
 ) -> bool:
     """Tell whether the angles of a claim, computed in float64, give the table itself."""
-    if not isinstance(claim, Turned):
+    if not isinstance(claim, EmulationClaim):
         return True
     double = next(each for each in claims if each.arithmetic is FLOAT64_ARITHMETIC)
     return _agreeing(double, rows, exact, exact) == 1
@@ -216,7 +216,7 @@ Position: TypeAlias = float | tuple[float, ...] | None
 
 
 @dataclass(frozen=True)
-class Departure:
+class FirstMismatch:
     """Where an array is no longer what the best arithmetic makes of a table.
 
     Attributes:
@@ -268,7 +268,7 @@ class Verdict:
     index: tuple[int, ...]
     position: Position
     agreeing: float
-    leaves_at: Departure | None
+    leaves_at: FirstMismatch | None
 
     @property
     def holds(self) -> bool:
@@ -276,7 +276,7 @@ class Verdict:
         return bool(self.arithmetic)
 
 
-def verify(question: Question, proposal: Proposal, tables: Tables) -> Verdict | None:
+def verify(question: IdentifyInput, proposal: Proposal, tables: Tables) -> Verdict | None:
     """Hold an array to the table proposed; None where there is no such table of that shape."""
     looked = glance(question, proposal, tables)
     return None if looked is None else verdict_of(looked)
@@ -291,7 +291,7 @@ class _Standing:
     failed: tuple[str, int, int] | None = None
 
 
-def verdict_of(looked: Glance) -> Verdict:
+def verdict_of(looked: SampledMatch) -> Verdict:
     """Go through all rows, some at a time, and see which claims are left."""
     standings = [_Standing(claim) for claim in looked.claims]
     farthest: tuple[float, str, int, int] = (0.0, next(iter(looked.arrays)), 0, 0)
@@ -341,7 +341,7 @@ def _borne_out(standings: list[_Standing], total: int) -> list[_Standing]:
 
 
 def _blocks(
-    looked: Glance,
+    looked: SampledMatch,
 ) -> Iterator[tuple[np.ndarray, Mapping[str, Float64s], Mapping[str, Float64s]]]:
     """Give rows of the arrays and of the tables, some at a time."""
     width = max(array.values.shape[1] for array in looked.arrays.values())
@@ -380,7 +380,7 @@ def _advance(
             standing.failed = (name, int(rows[row]), int(channel))
 
 
-def _departure(looked: Glance, standing: _Standing) -> Departure | None:
+def _departure(looked: SampledMatch, standing: _Standing) -> FirstMismatch | None:
     if standing.failed is None:
         return None
     name, row, channel = standing.failed
@@ -388,7 +388,7 @@ def _departure(looked: Glance, standing: _Standing) -> Departure | None:
     array = looked.arrays[name]
     exact = looked.tables[name].read(rows)
     _, allowed = standing.claim.predict(name, rows, exact)
-    return Departure(
+    return FirstMismatch(
         name,
         array.index(row, channel),
         row,
@@ -400,7 +400,7 @@ def _departure(looked: Glance, standing: _Standing) -> Departure | None:
     )
 
 
-def _position(looked: Glance, row: int) -> Position:
+def _position(looked: SampledMatch, row: int) -> Position:
     turning = looked.proposal.turning
     if turning is None or len(turning.coordinates) != looked.row_count:
         return None

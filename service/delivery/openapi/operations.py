@@ -39,7 +39,7 @@ from service.errors import PosrefError
 from service.formats import FORMATS
 from service.formats.format import MAX_RANK
 from service.formats.json_text import JSON
-from service.grammar import spelled
+from service.grammar import to_query
 from service.numerics.positions import Positions
 from service.numerics.tables import Document
 
@@ -386,7 +386,7 @@ def examination_operation(examination: Examination) -> Json:
         "schema": {"$ref": f"#/components/schemas/{examination.operation}"},
         "examples": {"report": {"$ref": f"#/components/examples/{examination.operation}"}},
     }
-    query = {name: spelled(value) for name, value in example.items()}
+    query = {name: to_query(value) for name, value in example.items()}
     return operation(
         f"post{examination.operation}",
         examination.summary,

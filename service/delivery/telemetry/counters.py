@@ -86,7 +86,7 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True)
-class Family:
+class MetricDefinition:
     """Numbers of one meaning.
 
     Attributes:
@@ -134,49 +134,59 @@ def _added(one: float, other: float) -> float:
 
 _ANSWER = ("path", "status", "source", "format")
 
-FAMILIES: Mapping[str, Family] = MappingProxyType(
+FAMILIES: Mapping[str, MetricDefinition] = MappingProxyType(
     {
-        "posref_answers": Family(Kind.COUNTER, "Answers sent.", _ANSWER),
-        "posref_answer_body_bytes": Family(Kind.COUNTER, "Bytes of bodies sent.", _ANSWER),
-        "posref_answer_seconds": Family(
+        "posref_answers": MetricDefinition(Kind.COUNTER, "Answers sent.", _ANSWER),
+        "posref_answer_body_bytes": MetricDefinition(
+            Kind.COUNTER, "Bytes of bodies sent.", _ANSWER
+        ),
+        "posref_answer_seconds": MetricDefinition(
             Kind.HISTOGRAM,
             "From a request to the last byte of its answer given to the system.",
             ("path", "source"),
         ),
-        "posref_builds": Family(Kind.COUNTER, "Bodies that were begun to be kept."),
-        "posref_build_seconds": Family(
+        "posref_builds": MetricDefinition(Kind.COUNTER, "Bodies that were begun to be kept."),
+        "posref_build_seconds": MetricDefinition(
             Kind.HISTOGRAM, "From the wish for a body to the whole of it, waits included."
         ),
-        "posref_cache_hits": Family(Kind.COUNTER, "Bodies asked for that were kept."),
-        "posref_cache_misses": Family(Kind.COUNTER, "Bodies asked for that were yet to be built."),
-        "posref_cache_evictions": Family(Kind.COUNTER, "Bodies forgotten to make room."),
-        "posref_cache_bytes": Family(Kind.GAUGE, "Bytes kept."),
-        "posref_cache_capacity_bytes": Family(Kind.GAUGE, "Bytes that may be kept."),
-        "posref_waiting_work": Family(Kind.GAUGE, "Requests that wait for a thread.", ("lane",)),
-        "posref_refused": Family(
+        "posref_cache_hits": MetricDefinition(Kind.COUNTER, "Bodies asked for that were kept."),
+        "posref_cache_misses": MetricDefinition(
+            Kind.COUNTER, "Bodies asked for that were yet to be built."
+        ),
+        "posref_cache_evictions": MetricDefinition(Kind.COUNTER, "Bodies forgotten to make room."),
+        "posref_cache_bytes": MetricDefinition(Kind.GAUGE, "Bytes kept."),
+        "posref_cache_capacity_bytes": MetricDefinition(Kind.GAUGE, "Bytes that may be kept."),
+        "posref_waiting_work": MetricDefinition(
+            Kind.GAUGE, "Requests that wait for a thread.", ("lane",)
+        ),
+        "posref_refused": MetricDefinition(
             Kind.COUNTER, "Requests refused because there was too much at once.", ("reason",)
         ),
-        "posref_connections": Family(Kind.GAUGE, "Open connections."),
-        "posref_held_body_bytes": Family(Kind.GAUGE, "Bytes held for bodies of requests."),
-        "posref_log_lines_dropped": Family(
+        "posref_connections": MetricDefinition(Kind.GAUGE, "Open connections."),
+        "posref_held_body_bytes": MetricDefinition(
+            Kind.GAUGE, "Bytes held for bodies of requests."
+        ),
+        "posref_log_lines_dropped": MetricDefinition(
             Kind.COUNTER, "Lines of the log that nobody took in time."
         ),
-        "posref_workers": Family(Kind.GAUGE, "Processes that answer."),
-        "process_virtual_memory_bytes": Family(Kind.GAUGE, "Virtual memory."),
-        "process_resident_memory_bytes": Family(Kind.GAUGE, "Resident memory."),
-        "process_start_time_seconds": Family(
+        "posref_workers": MetricDefinition(Kind.GAUGE, "Processes that answer."),
+        "process_virtual_memory_bytes": MetricDefinition(Kind.GAUGE, "Virtual memory."),
+        "process_resident_memory_bytes": MetricDefinition(Kind.GAUGE, "Resident memory."),
+        "process_start_time_seconds": MetricDefinition(
             Kind.EARLIEST, "When the first process that runs was started, in Unix time."
         ),
-        "process_cpu_seconds": Family(Kind.COUNTER, "User and system time spent."),
-        "process_open_fds": Family(Kind.GAUGE, "Open file descriptors."),
-        "process_max_fds": Family(Kind.GAUGE, "File descriptors that may be open."),
-        "python_gc_objects_collected": Family(
+        "process_cpu_seconds": MetricDefinition(Kind.COUNTER, "User and system time spent."),
+        "process_open_fds": MetricDefinition(Kind.GAUGE, "Open file descriptors."),
+        "process_max_fds": MetricDefinition(Kind.GAUGE, "File descriptors that may be open."),
+        "python_gc_objects_collected": MetricDefinition(
             Kind.COUNTER, "Objects that the garbage collector freed.", ("generation",)
         ),
-        "python_gc_objects_uncollectable": Family(
+        "python_gc_objects_uncollectable": MetricDefinition(
             Kind.COUNTER, "Objects that it could not free.", ("generation",)
         ),
-        "python_gc_collections": Family(Kind.COUNTER, "How often it ran.", ("generation",)),
+        "python_gc_collections": MetricDefinition(
+            Kind.COUNTER, "How often it ran.", ("generation",)
+        ),
     }
 )
 """Every family by name; of a counter without ``_total``."""

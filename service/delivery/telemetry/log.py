@@ -165,7 +165,7 @@ _MAX_CLIENT_LENGTH = 64
 _START = '{"time":"'
 _MICROSECONDS = tuple(f"0.{number:06}" for number in range(1000))
 
-Told: TypeAlias = tuple[str, str]
+LogFields: TypeAlias = tuple[str, str]
 """What a line says of an answer, before and after what is of one request."""
 
 
@@ -210,7 +210,7 @@ class RequestLog:
         body_bytes: int,
         *,
         is_complete: bool = True,
-    ) -> Told | None:
+    ) -> LogFields | None:
         """Spell what is to be said of an answer, None for nothing.
 
         Args:
@@ -244,7 +244,7 @@ class RequestLog:
 
     def write(
         self,
-        told: Told | None,
+        told: LogFields | None,
         request_id: str,
         client: tuple[str, int] | None,
         seconds: float,
@@ -346,7 +346,7 @@ def _text(text: str) -> str:
 
 
 @contextmanager
-def file_turn(file: Path) -> Iterator[None]:
+def file_lock(file: Path) -> Iterator[None]:
     """Wait for a turn among those who name one file; one that is killed gives its turn back.
 
     Where there is no place for the file, turns are not taken.

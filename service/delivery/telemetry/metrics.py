@@ -330,7 +330,7 @@ def _rows(reading: Reading) -> dict[Labels, Row]:
 
 
 @dataclass(frozen=True)
-class Counted:
+class TelemetryMiddleware:
     """Name, count and log every answer of an application."""
 
     app: ASGIApp

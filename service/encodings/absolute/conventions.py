@@ -21,9 +21,9 @@ from pydantic import Field
 
 from service.encodings.fields import AbsoluteLayout, Parameters, impossible
 from service.encodings.grid.grids import GridAxis, pixels
-from service.encodings.grid.sincos import Along, Block, GridTable
+from service.encodings.grid.sincos import Along, ChannelBlock, GridTable
 from service.errors import Fault, InvalidParameters
-from service.grammar import Boolean, Integer, Real, spelled
+from service.grammar import Boolean, Integer, Real, to_query
 from service.numerics.axes import AxesTable, RowPositions
 from service.numerics.dtypes import (
     MAX_ATTENTION_FACTOR,
@@ -49,7 +49,7 @@ _ROWS = ("offset", "padding_idx")
 
 
 @dataclass(frozen=True)
-class Convention:
+class SinusoidConvention:
     """How a library or a model makes an absolute encoding.
 
     Attributes:
@@ -113,30 +113,30 @@ class Convention:
         return 2 * (max(steps, 1) if self.spacing == "guarded_ends" else abs(steps))
 
 
-CONVENTIONS: Mapping[str, Convention] = MappingProxyType(
+CONVENTIONS: Mapping[str, SinusoidConvention] = MappingProxyType(
     {
-        "vaswani": Convention(
+        "vaswani": SinusoidConvention(
             '"Attention Is All You Need" (2017), §3.5',
             layout="interleaved",
             odd="sine",
             is_free=True,
         ),
-        "positional-encodings": Convention(
+        "positional-encodings": SinusoidConvention(
             "positional-encodings 6.0.3 PositionalEncoding1D", layout="interleaved", odd="cut"
         ),
-        "tensor2tensor": Convention(
+        "tensor2tensor": SinusoidConvention(
             "tensor2tensor 1.15.7 get_timing_signal_1d",
             spacing="guarded_ends",
             odd="zero",
             takes=_TIMESCALES,
         ),
-        "tf-models": Convention(
+        "tf-models": SinusoidConvention(
             "tf-models-official 2.20.0 RelativePositionEmbedding",
             spacing="ends",
             odd="fewer",
             takes=_TIMESCALES,
         ),
-        "fairseq": Convention(
+        "fairseq": SinusoidConvention(
             "fairseq 0.12.2 SinusoidalPositionalEmbedding.get_embedding",
             spacing="ends",
             odd="zero",
@@ -144,7 +144,7 @@ CONVENTIONS: Mapping[str, Convention] = MappingProxyType(
             padding_idx=1,
             skips_padding=True,
         ),
-        "m2m100": Convention(
+        "m2m100": SinusoidConvention(
             "transformers 5.23.0 M2M100SinusoidalPositionalEmbedding",
             spacing="ends",
             odd="zero",
@@ -153,7 +153,7 @@ CONVENTIONS: Mapping[str, Convention] = MappingProxyType(
             padding_idx=1,
             skips_padding=True,
         ),
-        "xglm": Convention(
+        "xglm": SinusoidConvention(
             "transformers 5.23.0 XGLMSinusoidalPositionalEmbedding",
             spacing="ends",
             odd="zero",
@@ -161,30 +161,32 @@ CONVENTIONS: Mapping[str, Convention] = MappingProxyType(
             offset=2,
             padding_idx=1,
         ),
-        "ddpm": Convention(
+        "ddpm": SinusoidConvention(
             "DDPM (Ho et al. 2020) get_timestep_embedding", spacing="ends", odd="zero"
         ),
-        "whisper": Convention(
+        "whisper": SinusoidConvention(
             "transformers 5.23.0 whisper sinusoids", spacing="ends", takes=("max_timescale",)
         ),
-        "marian": Convention("transformers 5.23.0 MarianSinusoidalPositionalEmbedding", odd="sine"),
-        "mae": Convention("mae commit efb2a80 get_1d_sincos_pos_embed_from_grid"),
-        "diffusers": Convention(
+        "marian": SinusoidConvention(
+            "transformers 5.23.0 MarianSinusoidalPositionalEmbedding", odd="sine"
+        ),
+        "mae": SinusoidConvention("mae commit efb2a80 get_1d_sincos_pos_embed_from_grid"),
+        "diffusers": SinusoidConvention(
             "diffusers 0.42.1 get_1d_sincos_pos_embed_from_grid", takes=("flip_sin_to_cos",)
         ),
-        "x-transformers": Convention(
+        "x-transformers": SinusoidConvention(
             "x-transformers 2.31.10 ScaledSinusoidalEmbedding", takes=("scale",), scale=1
         ),
-        "transformer-xl": Convention(
+        "transformer-xl": SinusoidConvention(
             "transformer-xl commit 44781ed PositionalEmbedding", odd="more"
         ),
-        "mlx": Convention(
+        "mlx": SinusoidConvention(
             "mlx 0.32.4 SinusoidalPositionalEncoding",
             spacing="guarded_ends",
             takes=("min_freq", "max_freq", "full_turns", "cos_first", "scale"),
             scale=2,
         ),
-        "perceiver": Convention(
+        "perceiver": SinusoidConvention(
             "transformers 5.23.0 PerceiverFourierPositionEncoding",
             spacing="bands",
             odd="sine",
@@ -289,8 +291,10 @@ class SpreadRecipe(Recipe):
         places = pixels(count, Fraction(0))
         unit = places.unit
         axis = GridAxis(int(places.first / unit), int(places.step / unit), count, 1)
-        coordinate = Block(("coordinate",), ("x",), int(self.has_coordinates))
-        bands = [Block((name,), ("x",), self.rule.count) for name in self.channels.components]
+        coordinate = ChannelBlock(("coordinate",), ("x",), int(self.has_coordinates))
+        bands = [
+            ChannelBlock((name,), ("x",), self.rule.count) for name in self.channels.components
+        ]
         along = {"x": Along(axis, unit, self.rule)}
         return GridTable(along, (coordinate, *bands), self.width, 0, dtype, shape)
 
@@ -376,7 +380,7 @@ class Ends:
         return min(first, last), max(first, last)
 
 
-def ends(convention: Convention, given: Mapping[str, Any]) -> Ends:
+def ends(convention: SinusoidConvention, given: Mapping[str, Any]) -> Ends:
     """Say what the frequencies of a convention lie between."""
     names = "min_timescale", "max_timescale" if "max_timescale" in given else "base"
     if convention.has_bounds:
@@ -420,7 +424,7 @@ def recipe(name: str, d_model: int, given: Mapping[str, Any]) -> Recipe:
     )
 
 
-def _scale(convention: Convention, d_model: int) -> float:
+def _scale(convention: SinusoidConvention, d_model: int) -> float:
     """Give what the encoding is multiplied by: the float64 nearest to it."""
     if convention.scale is None:
         return 1.0
@@ -429,7 +433,7 @@ def _scale(convention: Convention, d_model: int) -> float:
 
 
 def _frequencies(
-    convention: Convention, d_model: int, given: Mapping[str, Any]
+    convention: SinusoidConvention, d_model: int, given: Mapping[str, Any]
 ) -> tuple[FrequencyRule, dict[str, ParameterValue]]:
     """Give the frequencies, and the parameters that fix them."""
     count, dim = max(convention.count(d_model), 1), max(convention.span(d_model), 1)
@@ -595,10 +599,10 @@ class FrequencyParameters(Parameters):
         named = ((name, getattr(self, name, None)) for name in _NAMES)
         return {name: value for name, value in named if value is not None}
 
-    def _check_taken(self, convention: Convention, given: Mapping[str, Any]) -> None:
+    def _check_taken(self, convention: SinusoidConvention, given: Mapping[str, Any]) -> None:
         known = {*convention.takes, *(("base",) if convention.has_base else ()), "layout"}
         faults = [
-            Fault(name, spelled(value), f"{name} does not go with convention={self.convention}")
+            Fault(name, to_query(value), f"{name} does not go with convention={self.convention}")
             for name, value in given.items()
             if name not in known
         ]
@@ -621,7 +625,7 @@ class FrequencyParameters(Parameters):
             rule = f"convention={self.convention} has {made} channels here, of one band or more"
             raise impossible("d_model", d_model, rule)
 
-    def _check_ends(self, convention: Convention, given: Mapping[str, Any]) -> None:
+    def _check_ends(self, convention: SinusoidConvention, given: Mapping[str, Any]) -> None:
         if "base" in given and "max_timescale" in given:
             rule = "base and max_timescale are the same: give one of them"
             raise impossible("base", self.base, rule)
@@ -679,7 +683,7 @@ class ConventionParameters(FrequencyParameters):
 _NAMES = (*(name for name in ConventionParameters.model_fields if name != "convention"),)
 
 
-def _check_d_model(name: str, convention: Convention, d_model: int) -> None:
+def _check_d_model(name: str, convention: SinusoidConvention, d_model: int) -> None:
     if convention.odd == "refused" and d_model % 2:
         raise impossible("d_model", d_model, f"convention={name} has an even d_model only")
     if convention.width(d_model) < 1:

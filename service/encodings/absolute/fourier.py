@@ -29,7 +29,7 @@ from service.delivery.resources import Composition
 from service.encodings.family import InputArray
 from service.encodings.fields import Parameters, RealDType, dtype_field
 from service.errors import InvalidBody
-from service.grammar import Boolean, Integer, Real, spelled
+from service.grammar import Boolean, Integer, Real, to_query
 from service.numerics import frequencies as scaling
 from service.numerics.dtypes import (
     FLOAT64,
@@ -342,7 +342,7 @@ def _numbers(arrays: Mapping[str, StoredTable], *, log: bool) -> Float64s:
         wrong, rule = np.abs(x) > MAX_NUMBER, f"must be at most {MAX_NUMBER:g} in size"
     if wrong.any():
         value = float(x[wrong.argmax()])
-        raise InvalidBody(f"elements of x {rule}, and {value:g} is not", "/x", spelled(value))
+        raise InvalidBody(f"elements of x {rule}, and {value:g} is not", "/x", to_query(value))
     distinct = len(np.unique(x))
     if distinct > MAX_NUMBERS:
         rule = f"x has {distinct} different elements, and at most {MAX_NUMBERS} are possible"
@@ -357,7 +357,7 @@ def _exact(arrays: Mapping[str, StoredTable], name: str) -> Float64s:
     if out is not None:
         rule = f"must lie within ±2^62, and be 0 or {MIN_REAL_POSITION:g} at least in size"
         detail = f"elements of {name} {rule}, and {out:g} is not"
-        raise InvalidBody(detail, f"/{name}", spelled(out))
+        raise InvalidBody(detail, f"/{name}", to_query(out))
     return values
 
 

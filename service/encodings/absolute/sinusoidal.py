@@ -37,7 +37,7 @@ from service.encodings.fields import (
 )
 from service.encodings.grid.grid_conventions import GridParameters
 from service.errors import Fault, InvalidBody, InvalidParameters, shortened
-from service.grammar import Boolean, Integer, spelled
+from service.grammar import Boolean, Integer, to_query
 from service.numerics.dtypes import (
     FLOAT64,
     MAX_CHANNELS,
@@ -231,7 +231,7 @@ def _check_counted(parameters: RowsParameters | ApplyParameters) -> None:
     given = {"positions": parameters.positions, "start": parameters.start or None}
     which = f"convention={parameters.convention}"
     faults = [
-        Fault(name, shortened(spelled(value)), f"{name} does not go with {which}")
+        Fault(name, shortened(to_query(value)), f"{name} does not go with {which}")
         for name, value in given.items()
         if value is not None
     ]

@@ -27,7 +27,7 @@ from service.encodings.fields import (
     dtype_field,
     impossible,
 )
-from service.grammar import Boolean, Integer, Real, spelled
+from service.grammar import Boolean, Integer, Real, to_query
 from service.numerics import frequencies as scaling
 from service.numerics.dtypes import (
     MAX_FACTOR,
@@ -44,10 +44,10 @@ from service.numerics.positions import Positions, Run
 from service.numerics.real_positions import (
     MIN_REAL_POSITION,
     AnyPositions,
-    Measured,
     Ones,
     RealPhasorTable,
     RealPositions,
+    ScaledPositions,
 )
 from service.numerics.tables import Document, ParameterValue, Table
 
@@ -151,8 +151,8 @@ def _negated(steps: AnyPositions) -> AnyPositions:
 def _measured(rule: TimestepFrequencies, scale: float) -> FrequencyRule:
     """Give the frequencies times a scale, of which 0 makes nothing turn, however fast it was."""
     if scale == 0:
-        return Measured(Ones(rule.count), Fraction(0))
-    return rule if scale == 1 else Measured(rule, Fraction(scale))
+        return ScaledPositions(Ones(rule.count), Fraction(0))
+    return rule if scale == 1 else ScaledPositions(rule, Fraction(scale))
 
 
 def _table(rule: FrequencyRule, channels: Channels, steps: AnyPositions, dtype: DType) -> Table:
@@ -248,7 +248,7 @@ def _check_frequencies(parameters: TimestepsParameters) -> None:
         raise impossible("scale", parameters.scale, rule)
     frequencies = TimestepFrequencies(parameters.max_period, shift, max(1, count))
     if not frequencies.are_within_phases(parameters.scale):
-        span = spelled(count - shift)
+        span = to_query(count - shift)
         detail = f"the frequencies |scale|·max_period^(-k/{span}) must lie within 1e-251 and 1e18"
         name = _at_fault(frequencies)
         raise impossible(name, getattr(parameters, name), detail)

@@ -17,9 +17,9 @@ from service.delivery.resources import Resource
 from service.encodings.fields import ArrayParameters, Integers, RealDType, dtype_field, impossible
 from service.encodings.grid import sincos as features
 from service.encodings.grid import sincos as layouts
-from service.encodings.grid.sincos import Block, ChannelsFirstTable, Grid, GridTable, Layout
+from service.encodings.grid.sincos import ChannelBlock, ChannelsFirstTable, Grid, GridTable, Layout
 from service.errors import Fault, InvalidParameters
-from service.grammar import Boolean, Integer, Real, spelled
+from service.grammar import Boolean, Integer, Real, to_query
 from service.numerics.dtypes import (
     MAX_AXES_CHANNELS,
     MAX_FACTOR,
@@ -37,7 +37,7 @@ AXES = ("depth", "height", "width")
 
 
 @dataclass(frozen=True)
-class Convention:
+class GridConvention:
     """How a library makes the table of a grid.
 
     Attributes:
@@ -75,15 +75,15 @@ _BASE: Mapping[str, ParameterValue] = {"base": 10000.0}
 _ONE_CLASS_TOKEN: Mapping[str, ParameterValue] = {**_BASE, "cls_token": False}
 _FEATURES: Mapping[str, ParameterValue] = {"concat_pos": True}
 
-CONVENTIONS: Mapping[str, tuple[Convention, ...]] = MappingProxyType(
+CONVENTIONS: Mapping[str, tuple[GridConvention, ...]] = MappingProxyType(
     {
         "mae": (
-            Convention(
+            GridConvention(
                 "facebookresearch/mae efb2a80", (2,), layouts.mae, _ONE_CLASS_TOKEN, multiple_of=4
             ),
         ),
         "transformers": (
-            Convention(
+            GridConvention(
                 "transformers 5.23.0 ViT-MAE, AIMv2, RT-DETR",
                 (2,),
                 layouts.transformers,
@@ -92,12 +92,12 @@ CONVENTIONS: Mapping[str, tuple[Convention, ...]] = MappingProxyType(
             ),
         ),
         "moco-v3": (
-            Convention(
+            GridConvention(
                 "facebookresearch/moco-v3", (2,), layouts.moco, _ONE_CLASS_TOKEN, multiple_of=4
             ),
         ),
         "simple-vit": (
-            Convention(
+            GridConvention(
                 "big_vision, vit-pytorch SimpleViT",
                 (2,),
                 layouts.simple_vit,
@@ -107,7 +107,7 @@ CONVENTIONS: Mapping[str, tuple[Convention, ...]] = MappingProxyType(
             ),
         ),
         "timm": (
-            Convention(
+            GridConvention(
                 "timm 1.0.31 build_sincos2d_pos_embed",
                 (2,),
                 layouts.timm,
@@ -116,7 +116,7 @@ CONVENTIONS: Mapping[str, tuple[Convention, ...]] = MappingProxyType(
             ),
         ),
         "timm-fourier": (
-            Convention(
+            GridConvention(
                 "timm 1.0.31 FourierEmbed",
                 (2,),
                 features.timm_fourier,
@@ -125,7 +125,7 @@ CONVENTIONS: Mapping[str, tuple[Convention, ...]] = MappingProxyType(
             ),
         ),
         "detr": (
-            Convention(
+            GridConvention(
                 "facebookresearch/detr 29901c5, transformers 5.23.0 DETR",
                 (2,),
                 layouts.detr,
@@ -136,7 +136,7 @@ CONVENTIONS: Mapping[str, tuple[Convention, ...]] = MappingProxyType(
             ),
         ),
         "diffusers": (
-            Convention(
+            GridConvention(
                 "diffusers 0.42.1 get_2d_sincos_pos_embed",
                 (2,),
                 layouts.diffusers,
@@ -144,7 +144,7 @@ CONVENTIONS: Mapping[str, tuple[Convention, ...]] = MappingProxyType(
                 optional=("extra_tokens",),
                 multiple_of=4,
             ),
-            Convention(
+            GridConvention(
                 "get_3d_sincos_pos_embed",
                 (3,),
                 layouts.diffusers_video,
@@ -157,12 +157,12 @@ CONVENTIONS: Mapping[str, tuple[Convention, ...]] = MappingProxyType(
             ),
         ),
         "positional-encodings": (
-            Convention(
+            GridConvention(
                 "positional-encodings 6.0.3", (1, 2, 3), layouts.positional_encodings, _BASE
             ),
         ),
         "tensor2tensor": (
-            Convention(
+            GridConvention(
                 "tensor2tensor 1.15.7 add_timing_signal_nd",
                 (1, 2, 3),
                 layouts.tensor2tensor,
@@ -171,7 +171,7 @@ CONVENTIONS: Mapping[str, tuple[Convention, ...]] = MappingProxyType(
             ),
         ),
         "perceiver": (
-            Convention(
+            GridConvention(
                 "transformers 5.23.0 Perceiver generate_fourier_features",
                 (1, 2, 3),
                 features.perceiver,
@@ -184,13 +184,13 @@ CONVENTIONS: Mapping[str, tuple[Convention, ...]] = MappingProxyType(
 )
 
 
-def convention_for(name: str, axes: int) -> Convention | None:
+def convention_for(name: str, axes: int) -> GridConvention | None:
     """Find what a convention makes of so many axes, if anything."""
     return next((known for known in CONVENTIONS[name] if axes in known.axes), None)
 
 
 def sincos_grid(
-    grid: Grid, convention: Convention, *, name: str, channels_first: bool, dtype: DType
+    grid: Grid, convention: GridConvention, *, name: str, channels_first: bool, dtype: DType
 ) -> Document:
     """Describe the table of a grid.
 
@@ -226,7 +226,7 @@ def sincos_grid(
     return Document("encoding-grid", parameters, arrays, axes=axes, states_axes=True)
 
 
-def channels_of(grid: Grid, convention: Convention) -> int:
+def channels_of(grid: Grid, convention: GridConvention) -> int:
     """Count the channels that a convention makes of a grid."""
     return sum(block.width for block in convention.layout(grid).blocks)
 
@@ -244,7 +244,7 @@ def _tokens(layout: Layout) -> tuple[tuple[int, ...], tuple[str, ...]]:
     return (*lengths[: layout.leading], rows), (*kept, f"token({said})")
 
 
-def _said(blocks: tuple[Block, ...], width: int) -> str:
+def _said(blocks: tuple[ChannelBlock, ...], width: int) -> str:
     """Say what the channels hold, up to where they are cut off."""
     said, first = [], 0
     for block in blocks:
@@ -424,7 +424,7 @@ def _lengths(parameters: GridParameters) -> dict[str, int]:
     return lengths
 
 
-def _convention(parameters: GridParameters, axes: int) -> Convention:
+def _convention(parameters: GridParameters, axes: int) -> GridConvention:
     convention = convention_for(parameters.convention, axes)
     if convention is None:
         counts = sorted(n for known in CONVENTIONS[parameters.convention] for n in known.axes)
@@ -437,7 +437,7 @@ def _convention(parameters: GridParameters, axes: int) -> Convention:
     return convention
 
 
-def _check_taken(parameters: GridParameters, convention: Convention) -> None:
+def _check_taken(parameters: GridParameters, convention: GridConvention) -> None:
     """Refuse what means nothing in a convention, and ask for what it cannot do without."""
     faults = [
         *_unused(parameters, convention),
@@ -455,14 +455,14 @@ def _check_taken(parameters: GridParameters, convention: Convention) -> None:
         _check_extra_tokens(parameters)
 
 
-def _unused(parameters: GridParameters, convention: Convention) -> Iterator[Fault]:
+def _unused(parameters: GridParameters, convention: GridConvention) -> Iterator[Fault]:
     axes = sum(getattr(parameters, axis) is not None for axis in AXES)
     for name in sorted(_OWN - convention.takes):
         value: Any = getattr(parameters, name)
         if value is not None:
             rule = f"{name} does not go with convention={parameters.convention}"
             of_others = any(name in known.takes for known in CONVENTIONS[parameters.convention])
-            yield Fault(name, spelled(value), f"{rule} of {axes} axes" if of_others else rule)
+            yield Fault(name, to_query(value), f"{rule} of {axes} axes" if of_others else rule)
 
 
 def _check_extra_tokens(parameters: GridParameters) -> None:
@@ -474,7 +474,7 @@ def _check_extra_tokens(parameters: GridParameters) -> None:
         raise impossible(name, value, f"convention={parameters.convention} {rule}")
 
 
-def _values(parameters: GridParameters, convention: Convention, axes: int) -> dict[str, Any]:
+def _values(parameters: GridParameters, convention: GridConvention, axes: int) -> dict[str, Any]:
     """Give the parameters of a convention's own, with what they are unless given."""
     values: dict[str, Any] = dict(convention.defaults)
     for name in sorted(convention.takes):
@@ -500,7 +500,7 @@ def _size(given: float) -> float:
     return int(given) if given == int(given) else given
 
 
-def _channels(parameters: GridParameters, convention: Convention, grid: Grid) -> int:
+def _channels(parameters: GridParameters, convention: GridConvention, grid: Grid) -> int:
     given = parameters.d_model
     if not convention.gives_channels:
         if given is None:
@@ -516,7 +516,7 @@ def _channels(parameters: GridParameters, convention: Convention, grid: Grid) ->
     return channels
 
 
-def _check_channels(grid: Grid, convention: Convention) -> None:
+def _check_channels(grid: Grid, convention: GridConvention) -> None:
     if grid.d_model % convention.multiple_of:
         rule = f"d_model must be a multiple of {convention.multiple_of} here"
         raise impossible("d_model", grid.d_model, rule)

@@ -45,7 +45,7 @@ from service.numerics.phase import (
     fixed_point,
     sin_cos_of_each,
 )
-from service.numerics.real_positions import Measured
+from service.numerics.real_positions import ScaledPositions
 from service.numerics.tables import (
     FREQUENCY_WORK,
     STEP_ELEMENTS,
@@ -91,7 +91,7 @@ class DetrRule:
         if not self.normalize:
             return fixed_point(series.exact())
         unit = normalized_unit(last, self.scale)
-        return fixed_point(Measured(normalized(series, self.scale), unit).exact())
+        return fixed_point(ScaledPositions(normalized(series, self.scale), unit).exact())
 
 
 @dataclass(frozen=True, eq=False)

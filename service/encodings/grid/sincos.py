@@ -34,7 +34,7 @@ from service.numerics.dtypes import DType, Elements, round_into
 from service.numerics.frequencies import FrequencyRule, Geometric, Spaced
 from service.numerics.phase import Float64s, Int64s
 from service.numerics.phasors import component
-from service.numerics.real_positions import InTurns, Measured, PixelBands
+from service.numerics.real_positions import InTurns, PixelBands, ScaledPositions
 from service.numerics.tables import (
     FREQUENCY_WORK,
     STEP_ELEMENTS,
@@ -83,7 +83,7 @@ class Along:
         """Evaluate positions (m,) for some of the frequencies (n,), shape (m, n)."""
         if content == "coordinate":
             return self._coordinates(positions)[:, np.newaxis]
-        measured: FrequencyRule = Measured(self.rule, self.unit)
+        measured: FrequencyRule = ScaledPositions(self.rule, self.unit)
         if len(frequencies) < measured.count:
             measured = Picked(measured, tuple(frequencies))
         return component(measured, content, positions)
@@ -97,7 +97,7 @@ class Along:
 
 
 @dataclass(frozen=True)
-class Block:
+class ChannelBlock:
     """Channels that lie together.
 
     Frequency by frequency, axis by axis, they hold what there is of it.
@@ -151,7 +151,7 @@ class Lane:
         return range(begin, max(begin, min(count, -((start - last) // step))))
 
 
-def lanes(blocks: tuple[Block, ...], width: int) -> Iterator[Lane]:
+def lanes(blocks: tuple[ChannelBlock, ...], width: int) -> Iterator[Lane]:
     """Give the lanes of blocks that follow each other and are cut to so many channels."""
     first = 0
     for block in blocks:
@@ -177,7 +177,7 @@ class GridTable(RowTable):
     """
 
     along: Mapping[str, Along]
-    blocks: tuple[Block, ...]
+    blocks: tuple[ChannelBlock, ...]
     width: int
     zero_rows: int
     dtype: DType
@@ -272,7 +272,7 @@ class Layout:
     """
 
     along: Mapping[str, Along]
-    blocks: tuple[Block, ...]
+    blocks: tuple[ChannelBlock, ...]
     leading: int = 0
     zero_rows: int = 0
 
@@ -307,9 +307,11 @@ def _reversed(grid: Grid) -> Grid:
     return Grid(lengths, grid.d_model, grid.values)
 
 
-def _halves(order: Sequence[str], count: int) -> tuple[Block, ...]:
+def _halves(order: Sequence[str], count: int) -> tuple[ChannelBlock, ...]:
     """Give the sines, then the cosines, of one axis after the other."""
-    return tuple(Block((content,), (axis,), count) for axis in order for content in ("sin", "cos"))
+    return tuple(
+        ChannelBlock((content,), (axis,), count) for axis in order for content in ("sin", "cos")
+    )
 
 
 def _quarter(grid: Grid) -> Geometric:
@@ -386,7 +388,7 @@ def detr(grid: Grid) -> Layout:
         scale = grid.values.get("scale")
         rule = normalized(rule, scale)
         units = [normalized_unit(length, scale) for length in grid.lengths.values()]
-    blocks = tuple(Block(("sin", "cos"), (axis,), half // 2) for axis in grid.lengths)
+    blocks = tuple(ChannelBlock(("sin", "cos"), (axis,), half // 2) for axis in grid.lengths)
     return Layout(_along(grid, rule, units, first=1), blocks, leading=2)
 
 
@@ -431,7 +433,7 @@ def positional_encodings(grid: Grid) -> Layout:
     positional-encodings 6.0.3 ``PositionalEncoding1D`` to ``3D``.
     """
     count = -(-grid.d_model // (2 * grid.axes))
-    blocks = tuple(Block(("sin", "cos"), (axis,), count) for axis in grid.lengths)
+    blocks = tuple(ChannelBlock(("sin", "cos"), (axis,), count) for axis in grid.lengths)
     rule = Geometric(grid.values["base"], 2 * count, count)
     return Layout(plain(grid, rule), blocks, leading=grid.axes)
 
@@ -444,7 +446,7 @@ def tensor2tensor(grid: Grid) -> Layout:
     count = grid.d_model // (2 * grid.axes)
     shortest, longest = grid.values["min_timescale"], grid.values["max_timescale"]
     rule = Spaced(shortest, shortest, longest, 2 * max(count - 1, 1), count)
-    rest = Block((), (), grid.d_model - 2 * grid.axes * count)
+    rest = ChannelBlock((), (), grid.d_model - 2 * grid.axes * count)
     blocks = (*_halves(list(grid.lengths), count), rest)
     along = plain(grid, rule)
     return Layout(along, tuple(block for block in blocks if block.width), leading=grid.axes)
@@ -529,7 +531,7 @@ def perceiver(grid: Grid) -> Layout:
     """
     names, count = list(grid.lengths), grid.values["num_bands"]
     contents = _SINE if grid.values["sine_only"] else _BOTH
-    blocks = [Block((content,), (axis,), count) for content in contents for axis in names]
+    blocks = [ChannelBlock((content,), (axis,), count) for content in contents for axis in names]
     return Layout(_bands(grid), (*_coordinates(grid), *blocks))
 
 
@@ -539,10 +541,10 @@ def timm_fourier(grid: Grid) -> Layout:
     timm 1.0.31 ``FourierEmbed``.
     """
     names, count = tuple(grid.lengths), grid.values["num_bands"]
-    blocks = [Block((content,), names, count) for content in _BOTH]
+    blocks = [ChannelBlock((content,), names, count) for content in _BOTH]
     return Layout(_bands(grid), (*_coordinates(grid), *blocks))
 
 
-def _coordinates(grid: Grid) -> list[Block]:
+def _coordinates(grid: Grid) -> list[ChannelBlock]:
     names = grid.lengths if grid.values["concat_pos"] else ()
-    return [Block(("coordinate",), (name,), 1) for name in names]
+    return [ChannelBlock(("coordinate",), (name,), 1) for name in names]

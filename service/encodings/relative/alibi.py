@@ -397,7 +397,7 @@ def mask_aware(
     return Document("relative-alibi-bias", parameters, arrays, axes=axes, states_axes=True)
 
 
-Convention: TypeAlias = Literal[
+AlibiConvention: TypeAlias = Literal[
     "original", "paper", "bloom", "mpt", "keras-hub", "x-transformers", "mlx"
 ]
 Form: TypeAlias = Literal["linear", "symmetric", "key", "last-key"]
@@ -421,7 +421,7 @@ KEYS = ("key_len", "key_start", "key_positions")
 class RuleParameters(Parameters):
     """Which slopes heads have."""
 
-    convention: Convention = Field(
+    convention: AlibiConvention = Field(
         default="original",
         description="Whose slopes, and whose form of bias. Slopes are those of the ALiBi "
         "repository for every name but paper, whose series is geometric for any num_heads.",

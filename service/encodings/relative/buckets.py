@@ -34,8 +34,8 @@ from service.encodings.fields import (
     index_dtype_field,
 )
 from service.encodings.relative.distance import (
+    DistanceFunction,
     GatheredParameters,
-    OfDistance,
     QueryKey,
     QueryKeyParameters,
     RelativeTable,
@@ -97,7 +97,7 @@ MAX_EDGES = 2**17
 """Edges of buckets, as far as a table reaches: they take a third of a second to find, once."""
 
 
-class BucketRule(OfDistance, Protocol):
+class BucketRule(DistanceFunction, Protocol):
     """A number for every distance."""
 
     def parameters(self) -> dict[str, ParameterValue]:

@@ -19,7 +19,7 @@ from pydantic import Field
 from service.encodings.family import TableFamily
 from service.encodings.fields import Parameters, PositionList, about, contiguous, impossible
 from service.errors import Fault, InvalidBody, InvalidParameters
-from service.grammar import Boolean, Integer, spelled
+from service.grammar import Boolean, Integer, to_query
 from service.numerics.dtypes import INT32, MAX_CHANNELS, DType, Elements, exceeds, round_into
 from service.numerics.phase import MAX_POSITION, Int64s
 from service.numerics.positions import Positions
@@ -98,7 +98,7 @@ def _spelled(name: str, positions: Positions) -> dict[str, ParameterValue]:
     return {f"{name}_positions": str(positions)}
 
 
-class OfDistance(Protocol):
+class DistanceFunction(Protocol):
     """What a distance between a query and a key is worth to each head."""
 
     @property
@@ -124,7 +124,7 @@ class RelativeTable:
             axis and head 0 is meant.
     """
 
-    of_distance: OfDistance
+    of_distance: DistanceFunction
     pairs: QueryKey
     dtype: DType
     heads: int | None = None
@@ -204,7 +204,7 @@ def _rounded(values: Elements, dtype: DType) -> Elements:
     return elements
 
 
-class Bias(OfDistance, Protocol):
+class Bias(DistanceFunction, Protocol):
     """What distances are worth to heads, of bounded size."""
 
     def bound(self, pairs: QueryKey, heads: range) -> float:
@@ -366,7 +366,7 @@ class QueryKeyParameters(Parameters):
             return contiguous(start or 0, length, name=f"{axis}_start")
         beside = {f"{axis}_len": length, f"{axis}_start": start}
         faults = [
-            Fault(name, spelled(value), f"{name} does not go with {axis}_positions")
+            Fault(name, to_query(value), f"{name} does not go with {axis}_positions")
             for name, value in beside.items()
             if value is not None
         ]

@@ -33,7 +33,7 @@ from service.encodings.relative.distance import (
     head_biases,
 )
 from service.errors import InvalidBody, PosrefError
-from service.grammar import Boolean, Integer, spelled
+from service.grammar import Boolean, Integer, to_query
 from service.numerics.double_double import (
     MAX_EXPONENT,
     DoubleDouble,
@@ -167,7 +167,7 @@ def bias(
     return bias_document(kind, parameters, table, head)
 
 
-Convention: TypeAlias = Literal["log", "power", "nemo"]
+KerpleConvention: TypeAlias = Literal["log", "power", "nemo"]
 
 _NAMES = ("a", "b", "p")
 _MAX_EXPONENTS = MappingProxyType({"power": MAX_POWER, "nemo": MAX_EXPONENT})
@@ -179,7 +179,7 @@ _Fault: TypeAlias = Callable[[str, float | None, str], PosrefError]
 class KernelParameters(QueryKeyParameters, HeadParameters):
     """Which kernel, and for which queries and keys."""
 
-    convention: Convention = Field(
+    convention: KerpleConvention = Field(
         default="log",
         description="log: -p·ln(1 + a·|d|); power: -a·|d|^p; nemo: -b·ln(1 + a·|d|^p).",
         examples=["nemo"],
@@ -305,7 +305,7 @@ def _bias(parameters: KernelParameters, arrays: Mapping[str, StoredTable]) -> Do
 
 
 def _body_fault(name: str, value: float | None, rule: str) -> PosrefError:
-    return InvalidBody(rule, f"/{name}", None if value is None else spelled(value))
+    return InvalidBody(rule, f"/{name}", None if value is None else to_query(value))
 
 
 _of_heads = partial(InputArray, ranks=(1,), is_required=False)

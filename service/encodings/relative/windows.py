@@ -41,7 +41,7 @@ from service.encodings.fields import (
     index_dtype_field,
 )
 from service.encodings.relative.distance import GatheredParameters, check_fits, wrong_rows
-from service.grammar import Boolean, Integer, spelled
+from service.grammar import Boolean, Integer, to_query
 from service.numerics.double_double import (
     DoubleDouble,
     constant,
@@ -427,7 +427,7 @@ def _bias(parameters: SwinBiasParameters, arrays: Mapping[str, StoredTable]) -> 
     counts = " or ".join(
         f"{one.count} {'with' if one.class_token else 'without'} a class token" for one in fitting
     )
-    rule = f"{counts} for window_size={spelled(parameters.window_size)}"
+    rule = f"{counts} for window_size={to_query(parameters.window_size)}"
     raise wrong_rows(weight.shape[0], rule)
 
 

@@ -28,7 +28,7 @@ from service.encodings.fields import Integers, Parameters, PositionList, impossi
 from service.encodings.grid.grids import Picked, Tokens
 from service.encodings.rotary.rules import RotaryRule, RuleParameters
 from service.errors import Fault, InvalidParameters
-from service.grammar import Boolean, Integer, Real, spelled
+from service.grammar import Boolean, Integer, Real, to_query
 from service.lru import ByteBoundedLRU
 from service.numerics.axes import AngleRounding, AnglesTable, AxesTable, Axis, float32_distance
 from service.numerics.dtypes import (
@@ -134,7 +134,7 @@ def _at_place(k: int, rotary_dim: int, scale_base: float, place: int) -> Decimal
     return power
 
 
-class Turns(ABC):
+class RotaryAngles(ABC):
     """Rows of angles: one for each frequency of each token.
 
     Attributes:
@@ -209,7 +209,7 @@ class Turns(ABC):
 
 
 @dataclass(frozen=True)
-class AlongSequence(Turns):
+class AlongSequence(RotaryAngles):
     """Every frequency turns with the one position of a row.
 
     Attributes:
@@ -294,7 +294,7 @@ def axis_of_frequency(count: int, section: tuple[int, ...], *, interleaved: bool
 
 
 @dataclass(frozen=True)
-class MultimodalTurns(Turns):
+class MultimodalTurns(RotaryAngles):
     """Each frequency turns with one of three positions of a row.
 
     Attributes:
@@ -456,7 +456,7 @@ class TurnParameters(AxisParameters, RuleParameters):
         examples=[4],
     )
 
-    def turns(self, head_dim: int | None, sequence: Sequence) -> Turns:
+    def turns(self, head_dim: int | None, sequence: Sequence) -> RotaryAngles:
         """Give the angles, for heads of a known width or of that which is asked for."""
         rule = self.rule(head_dim)
         check_rounding(self.angle, 2 * rule.count)
@@ -477,14 +477,14 @@ class TurnParameters(AxisParameters, RuleParameters):
 
     def _refuse_set(self, missing: str, *names: str) -> None:
         faults = [
-            Fault(name, spelled(value), f"{name} goes with {missing} only")
+            Fault(name, to_query(value), f"{name} goes with {missing} only")
             for name in names
             if (value := getattr(self, name)) is not None
         ]
         if faults:
             raise InvalidParameters(*faults)
 
-    def _along_sequence(self, rule: RotaryRule, positions: Positions) -> Turns:
+    def _along_sequence(self, rule: RotaryRule, positions: Positions) -> RotaryAngles:
         if self.xpos is None:
             return AlongSequence(rule, positions, self.angle)
         if self.angle != "exact":
@@ -528,7 +528,7 @@ class TurnParameters(AxisParameters, RuleParameters):
         """Refuse every other way to say positions."""
         ways = ("seq_len", "start", "positions", "grid", *(f"positions_{axis}" for axis in AXES))
         faults = [
-            Fault(name, spelled(value), f"{name} does not go with {chosen[0]}")
+            Fault(name, to_query(value), f"{name} does not go with {chosen[0]}")
             for name in ways
             if name not in chosen and (value := getattr(self, name, None)) is not None
         ]

@@ -33,7 +33,7 @@ from service.encodings.grid.grids import (
 )
 from service.encodings.rotary.angles import (
     AxisParameters,
-    Turns,
+    RotaryAngles,
     check_grid,
     check_rounding,
     rounding_parameters,
@@ -41,7 +41,7 @@ from service.encodings.rotary.angles import (
 from service.encodings.rotary.packs import PackParameters
 from service.encodings.rotary.rules import Given, check_frequencies
 from service.errors import Fault, InvalidParameters
-from service.grammar import Boolean, Integer, Real, spelled
+from service.grammar import Boolean, Integer, Real, to_query
 from service.numerics.axes import AngleRounding, Axis, RowPositions
 from service.numerics.dtypes import (
     MAX_AXES_CHANNELS,
@@ -53,7 +53,7 @@ from service.numerics.dtypes import (
 )
 from service.numerics.frequencies import FrequencyRule, Geometric
 from service.numerics.phase import Int64s
-from service.numerics.real_positions import Measured, Ones, Periods, PixelBands
+from service.numerics.real_positions import Ones, Periods, PixelBands, ScaledPositions
 from service.numerics.tables import Document, ParameterValue
 
 Share: TypeAlias = Literal["equal", "video", "thirds"]
@@ -63,7 +63,7 @@ Places: TypeAlias = Literal["counted", "spread", "pixels", "centred"]
 
 
 @dataclass(frozen=True)
-class Convention:
+class AxialConvention:
     """How a library or a model makes an axial table.
 
     Attributes:
@@ -104,19 +104,19 @@ class Convention:
         return (head_dim // axes,) * axes
 
 
-CONVENTIONS: Mapping[str, Convention] = MappingProxyType(
+CONVENTIONS: Mapping[str, AxialConvention] = MappingProxyType(
     {
-        "qwen2_vl": Convention(
+        "qwen2_vl": AxialConvention(
             (2,),
             "geometric",
             "counted",
             "transformers 5.23.0 Qwen2-VL vision and its kin",
             repeats_frames=True,
         ),
-        "pixtral": Convention(
+        "pixtral": AxialConvention(
             (2,), "geometric", "counted", "transformers 5.23.0 Pixtral", placing="dealt"
         ),
-        "llama4": Convention(
+        "llama4": AxialConvention(
             (2,),
             "geometric",
             "counted",
@@ -124,15 +124,17 @@ CONVENTIONS: Mapping[str, Convention] = MappingProxyType(
             is_reversed=True,
             offset=1,
         ),
-        "dinov3": Convention(
+        "dinov3": AxialConvention(
             (2,), "periods", "centred", "dinov3 commit 6876159, timm 1.0.31", rope_theta=100.0
         ),
-        "timm": Convention((2, 1, 3), "geometric", "counted", "timm 1.0.31, in_pixels=False"),
-        "timm_pixels": Convention((2, 1, 3), "pixels", "pixels", "timm 1.0.31, in_pixels=True"),
-        "rotary_embedding_torch": Convention(
+        "timm": AxialConvention((2, 1, 3), "geometric", "counted", "timm 1.0.31, in_pixels=False"),
+        "timm_pixels": AxialConvention(
+            (2, 1, 3), "pixels", "pixels", "timm 1.0.31, in_pixels=True"
+        ),
+        "rotary_embedding_torch": AxialConvention(
             (2, 1, 3, 4), "geometric", "counted", "rotary-embedding-torch 0.9.1, freqs_for=lang"
         ),
-        "rotary_embedding_torch_pixel": Convention(
+        "rotary_embedding_torch_pixel": AxialConvention(
             (2, 1, 3, 4),
             "pixels",
             "pixels",
@@ -140,31 +142,33 @@ CONVENTIONS: Mapping[str, Convention] = MappingProxyType(
             max_freq=10.0,
             linear_bands=True,
         ),
-        "rotary_embedding_torch_constant": Convention(
+        "rotary_embedding_torch_constant": AxialConvention(
             (2, 1, 3, 4), "ones", "counted", "rotary-embedding-torch 0.9.1, freqs_for=constant"
         ),
-        "diffusers_2d": Convention(
+        "diffusers_2d": AxialConvention(
             (2,),
             "geometric",
             "spread",
             "diffusers 0.42.1 get_2d_rotary_pos_embed",
             is_reversed=True,
         ),
-        "lumina": Convention(
+        "lumina": AxialConvention(
             (2,),
             "geometric",
             "counted",
             "diffusers 0.42.1 get_2d_rotary_pos_embed_lumina",
             placing="alternating",
         ),
-        "cogvideox": Convention(
+        "cogvideox": AxialConvention(
             (3,), "geometric", "spread", "diffusers 0.42.1 get_3d_rotary_pos_embed", share="video"
         ),
-        "allegro": Convention(
+        "allegro": AxialConvention(
             (3, 1), "geometric", "spread", "diffusers 0.42.1 get_3d_rotary_pos_embed_allegro"
         ),
-        "flux": Convention((3, 2, 1, 4), "geometric", "counted", "diffusers 0.42.1 FluxPosEmbed"),
-        "minimax_m3": Convention(
+        "flux": AxialConvention(
+            (3, 2, 1, 4), "geometric", "counted", "diffusers 0.42.1 FluxPosEmbed"
+        ),
+        "minimax_m3": AxialConvention(
             (3,), "geometric", "counted", "transformers 5.23.0 MiniMax-M3 vision", share="thirds"
         ),
     }
@@ -172,7 +176,7 @@ CONVENTIONS: Mapping[str, Convention] = MappingProxyType(
 
 
 @dataclass(frozen=True)
-class AxialTurns(Turns):
+class AxialTurns(RotaryAngles):
     """Frequencies shared out to the axes of a grid.
 
     Attributes:
@@ -452,7 +456,7 @@ class AxialParameters(PackParameters, AxisParameters):
 
 
 def frequency_rules(
-    parameters: AxialParameters, convention: Convention, axes: int
+    parameters: AxialParameters, convention: AxialConvention, axes: int
 ) -> Sequence[FrequencyRule]:
     """Give the frequencies of each axis, in the order of the channels."""
     head_dim = parameters.channels
@@ -473,7 +477,7 @@ def frequency_rules(
     return [_series(parameters, convention, theta, width) for width in widths]
 
 
-def _widths(parameters: AxialParameters, convention: Convention, axes: int) -> tuple[int, ...]:
+def _widths(parameters: AxialParameters, convention: AxialConvention, axes: int) -> tuple[int, ...]:
     head_dim, widths = parameters.channels, parameters.axes_dim
     if widths is None:
         widths = convention.widths(head_dim, axes)
@@ -501,7 +505,7 @@ def _given(inv_freq: tuple[float, ...], width: int) -> FrequencyRule:
 
 
 def _series(
-    parameters: AxialParameters, convention: Convention, theta: float, width: int
+    parameters: AxialParameters, convention: AxialConvention, theta: float, width: int
 ) -> FrequencyRule:
     """Give the frequencies of one axis, per coordinate."""
     count = width // 2
@@ -566,13 +570,13 @@ def _axial(parameters: AxialParameters) -> Document:
         # As meshgrid's indexing="xy" has it, which leaves a third axis where it is.
         along = [*along[1::-1], *along[2:]]
     rules = frequency_rules(parameters, convention, len(along))
-    measured = [Measured(rule, a.unit) for rule, a in zip(rules, along, strict=True)]
+    measured = [ScaledPositions(rule, a.unit) for rule, a in zip(rules, along, strict=True)]
     axes = placed(measured, [a.positions for a in along], convention.placing)
     turns = AxialTurns(axes, rows, parameters.canonical(), parameters.angle)
     return parameters.packed("rope-axial", turns)
 
 
-def _refuse_others(parameters: AxialParameters, convention: Convention) -> None:
+def _refuse_others(parameters: AxialParameters, convention: AxialConvention) -> None:
     """Refuse what means nothing in a convention, or beside positions."""
     of_series = _OF_SERIES[convention.series]
     taken = {*_OF_PLACES[convention.places], *of_series}
@@ -587,7 +591,7 @@ def _refuse_others(parameters: AxialParameters, convention: Convention) -> None:
             (*_OF_PLACES[convention.places], "grid_indexing", "spatial_merge_size"), "positions"
         )
     faults = [
-        Fault(name, spelled(value), f"{name} does not go with {other}")
+        Fault(name, to_query(value), f"{name} does not go with {other}")
         for name, other in whose.items()
         if (value := getattr(parameters, name)) is not None
     ]
@@ -595,7 +599,7 @@ def _refuse_others(parameters: AxialParameters, convention: Convention) -> None:
         raise InvalidParameters(*faults)
 
 
-def _check_axes(parameters: AxialParameters, convention: Convention, axes: int) -> None:
+def _check_axes(parameters: AxialParameters, convention: AxialConvention, axes: int) -> None:
     if axes not in convention.axes:
         counts = " or ".join(map(str, sorted(convention.axes)))
         rule = f"convention={parameters.convention} has {counts} axes, not {axes}"
@@ -616,7 +620,9 @@ def _given_parameters(parameters: AxialParameters) -> tuple[list[_Along], int]:
     return along, given["w"].count
 
 
-def _from_grid(parameters: AxialParameters, convention: Convention) -> tuple[list[_Along], int]:
+def _from_grid(
+    parameters: AxialParameters, convention: AxialConvention
+) -> tuple[list[_Along], int]:
     """Give the positions of the tokens of a grid."""
     grid = parameters.grid or ()
     check_grid(grid)
@@ -642,23 +648,23 @@ def _in_blocks(
     if size is None or axis < columns - 1:
         return positions
     if columns == 0 or positions.length % size:
-        rule = f"spatial_merge_size must divide the last two of grid, {spelled(grid)}"
+        rule = f"spatial_merge_size must divide the last two of grid, {to_query(grid)}"
         raise impossible("spatial_merge_size", size, rule)
     return positions.in_blocks(size, grid[-1], is_column=axis == columns)
 
 
-def _uncountable(parameters: AxialParameters, convention: Convention) -> InvalidParameters:
+def _uncountable(parameters: AxialParameters, convention: AxialConvention) -> InvalidParameters:
     """Make the error of what places tokens where no integer can count."""
     names = _OF_PLACES[convention.places]
     given = [name for name in names if getattr(parameters, name) is not None] or ["grid"]
     rule = "leads to coordinates with too many digits: give shorter numbers"
     return InvalidParameters(
-        *(Fault(name, spelled(getattr(parameters, name)), f"{name} {rule}") for name in given)
+        *(Fault(name, to_query(getattr(parameters, name)), f"{name} {rule}") for name in given)
     )
 
 
 def _coordinates(
-    parameters: AxialParameters, convention: Convention, grid: Sequence[int]
+    parameters: AxialParameters, convention: AxialConvention, grid: Sequence[int]
 ) -> list[Coordinates]:
     axes = len(grid)
     if convention.places == "spread":

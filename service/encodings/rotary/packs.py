@@ -19,7 +19,7 @@ from typing import Literal, TypeAlias
 from pydantic import Field
 
 from service.encodings.fields import ArrayParameters, RealDType, dtype_field, impossible
-from service.encodings.rotary.angles import Turns
+from service.encodings.rotary.angles import RotaryAngles
 from service.encodings.rotary.rules import RotaryRule
 from service.grammar import Boolean
 from service.numerics.dtypes import (
@@ -57,21 +57,23 @@ class Pack:
     complex: bool = False
     repeats: int = 1
 
-    def tables(self, turns: Turns, dtype: DType, leading: tuple[int, ...] = ()) -> dict[str, Table]:
+    def tables(
+        self, turns: RotaryAngles, dtype: DType, leading: tuple[int, ...] = ()
+    ) -> dict[str, Table]:
         """Describe the arrays of this pack, below leading axes of length 1."""
         return {
             name: self._table(turns, dtype, leading, components)
             for name, components in self.parts.items()
         }
 
-    def error_bound(self, turns: Turns, dtype: DType) -> float | None:
+    def error_bound(self, turns: RotaryAngles, dtype: DType) -> float | None:
         """Bound how far elements are from the exact ones, where these are not meant."""
         distance = turns.distance()
         return distance and nextafter(distance + rounding_bound(dtype, turns.peak), inf)
 
     def _table(
         self,
-        turns: Turns,
+        turns: RotaryAngles,
         dtype: DType,
         leading: tuple[int, ...],
         components: tuple[Component, ...],
@@ -89,11 +91,13 @@ class AnglePack:
 
     description: str = "(S, r/2): the angles themselves, in radians"
 
-    def tables(self, turns: Turns, dtype: DType, leading: tuple[int, ...] = ()) -> dict[str, Table]:
+    def tables(
+        self, turns: RotaryAngles, dtype: DType, leading: tuple[int, ...] = ()
+    ) -> dict[str, Table]:
         """Describe the one array of this pack, below leading axes of length 1."""
         return {"rope": turns.angles(dtype, (*leading, turns.rows, turns.count))}
 
-    def error_bound(self, turns: Turns, dtype: DType) -> float | None:
+    def error_bound(self, turns: RotaryAngles, dtype: DType) -> float | None:
         """Bound how far elements are from the exact ones, where these are not meant."""
         distance = turns.angle_distance()
         return distance and nextafter(distance + rounding_bound(dtype, turns.reach), inf)
@@ -230,7 +234,7 @@ def pack_of(name: str) -> str:
 
 
 def rope(
-    *, turns: Turns, pack: str, dtype: DType, batch: bool = False, kind: str = "rope"
+    *, turns: RotaryAngles, pack: str, dtype: DType, batch: bool = False, kind: str = "rope"
 ) -> Document:
     """Describe cosines and sines in a packing.
 
@@ -341,7 +345,7 @@ class PackParameters(ArrayParameters):
         """Say how to be rid of the batch."""
         return {"batch": "leave out batch"}
 
-    def packed(self, kind: str, turns: Turns) -> Document:
+    def packed(self, kind: str, turns: RotaryAngles) -> Document:
         """Describe a table of a kind in this form."""
         pack, dtype = pack_of(self.pack), REAL_DTYPES[self.dtype]
         if pack == "complex" and self.dtype not in {"float32", "float64"}:

@@ -30,7 +30,7 @@ from service.encodings.fields import (
     impossible,
 )
 from service.encodings.rotary import packs as rotary
-from service.encodings.rotary.angles import TurnParameters, Turns
+from service.encodings.rotary.angles import RotaryAngles, TurnParameters
 from service.encodings.rotary.packs import PackParameters
 from service.encodings.rotary.rules import (
     RuleParameters,
@@ -82,7 +82,7 @@ class Rotation:
         rotary_offset: channels before the first that turns.
     """
 
-    turns: Turns
+    turns: RotaryAngles
     layout: str
     inverse: bool
     output_layout: str | None = None

@@ -22,7 +22,7 @@ from pydantic import Field
 
 from service.encodings.fields import Parameters, Reals, impossible
 from service.errors import Fault, InvalidParameters
-from service.grammar import Boolean, Integer, Real, spelled
+from service.grammar import Boolean, Integer, Real, to_query
 from service.numerics import frequencies as scaling
 from service.numerics.dtypes import (
     MAX_ATTENTION_FACTOR,
@@ -780,7 +780,7 @@ class RuleParameters(WidthParameters):
 
     def _refuse(self, taken: frozenset[str], chooser: str) -> None:
         faults = [
-            Fault(name, spelled(value), f"{name} does not go with {chooser}")
+            Fault(name, to_query(value), f"{name} does not go with {chooser}")
             for name, value in self._keys().items()
             if name not in taken
         ]

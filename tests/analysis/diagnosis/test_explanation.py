@@ -12,9 +12,9 @@ import pytest
 
 from service.analysis.array import Sample
 from service.analysis.diagnosis.explanation import (
+    ExpectedTable,
     Subject,
     Suspect,
-    Wanted,
     check,
     diagnose,
     sampled,
@@ -177,7 +177,7 @@ def test_a_learned_table_can_be_in_disorder(name: str, made: object) -> None:
 
     diagnosis = diagnose(
         {"weight": stored(made(table), FLOAT32)},
-        Wanted({"weight": stored(table, FLOAT32)}, FLOAT32),
+        ExpectedTable({"weight": stored(table, FLOAT32)}, FLOAT32),
     )
 
     assert diagnosis is not None
@@ -187,7 +187,7 @@ def test_a_learned_table_can_be_in_disorder(name: str, made: object) -> None:
 def test_two_learned_tables_have_nothing_in_common() -> None:
     have, want = stored(learned(32, 16), FLOAT32), stored(learned(33, 16)[1:] + 1, FLOAT32)
 
-    diagnosis = diagnose({"weight": have}, Wanted({"weight": want}, FLOAT32))
+    diagnosis = diagnose({"weight": have}, ExpectedTable({"weight": want}, FLOAT32))
 
     assert diagnosis is not None
     assert diagnosis.verdict == "none"
@@ -196,7 +196,7 @@ def test_two_learned_tables_have_nothing_in_common() -> None:
 def test_shapes_that_have_nothing_to_do_with_each_other_have_no_diagnosis() -> None:
     have: dict[str, Sample] = {"a": stored(learned(3, 50), FLOAT32)}
 
-    assert diagnose(have, Wanted({"a": stored(learned(32, 16), FLOAT32)}, FLOAT32)) is None
+    assert diagnose(have, ExpectedTable({"a": stored(learned(32, 16), FLOAT32)}, FLOAT32)) is None
 
 
 PAIRS = [
@@ -300,7 +300,7 @@ LEARNED = np.random.default_rng(0).standard_normal((40, 24)).astype(np.float32)
 
 def values_names(have: np.ndarray, want: np.ndarray) -> list[str]:
     sides = [{"x": Sample.of(StoredTable(each, FLOAT32))} for each in (have, want)]
-    found = diagnose(sides[0], Wanted(sides[1], FLOAT32))
+    found = diagnose(sides[0], ExpectedTable(sides[1], FLOAT32))
     assert found is not None
     return [mistake.name for mistake in found.mistakes] if found.verdict == "diagnosed" else []
 

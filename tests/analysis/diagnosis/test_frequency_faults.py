@@ -8,7 +8,7 @@ Tables that one gets where a setting is not read.
 import numpy as np
 import pytest
 
-from service.analysis.array import Call
+from service.analysis.array import TableRequest
 from service.analysis.diagnosis.frequency_faults import frequency_mistakes, turned, variants
 from service.analysis.diagnosis.waves import Waves, waves_of
 from service.numerics.phase import Float64s
@@ -120,7 +120,7 @@ LLAMA3 = {
 def named(resource: str, **parameters: str) -> list[tuple[str, dict[str, object]]]:
     return [
         (mistake.name, dict(call.parameters))
-        for mistake, call in variants(Call(resource, parameters))
+        for mistake, call in variants(TableRequest(resource, parameters))
     ]
 
 

@@ -19,7 +19,7 @@ import pytest
 from service.analysis.diagnosis.rotation_evidence import Application, Evidence, Spin, Target, Wiring
 from service.analysis.diagnosis.rotation_faults import (
     Gauge,
-    Measured,
+    MeasuredRotation,
     angle_mistakes,
     channel_mistakes,
     frequency_mistakes,
@@ -214,12 +214,12 @@ def test_narrow_frequencies_and_tables_are_in_either_half_type() -> None:
 FREQUENCIES_RIGHT = Application(Wiring(32, 32))
 
 
-def measured(rows: int = 64, **changes: Any) -> Measured:
+def measured(rows: int = 64, **changes: Any) -> MeasuredRotation:
     omega = Engine(32, **changes).frequencies()
-    return Measured(omega, 1e-9 + 1e-7 * omega, 32, rows)
+    return MeasuredRotation(omega, 1e-9 + 1e-7 * omega, 32, rows)
 
 
-def frequencies_made(want: Engine, have: Measured) -> list[tuple[str, dict[str, Any]]]:
+def frequencies_made(want: Engine, have: MeasuredRotation) -> list[tuple[str, dict[str, Any]]]:
     target = Target.of(*want.tables(64))
     return [
         (one.mistakes[0].name, dict(one.mistakes[0].values))
@@ -264,7 +264,7 @@ def test_frequencies_without_a_name_are_taken_from_four_rows_on() -> None:
 
 def test_a_rotation_the_other_way_has_no_frequencies_of_its_own() -> None:
     target = Target.of(*Engine(32).tables(64))
-    backwards = Measured(-Engine(32).frequencies(), np.full(16, 1e-9), 32, 64)
+    backwards = MeasuredRotation(-Engine(32).frequencies(), np.full(16, 1e-9), 32, 64)
 
     assert not list(other_frequencies(FREQUENCIES_RIGHT, target, backwards))
 

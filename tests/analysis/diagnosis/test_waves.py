@@ -8,12 +8,12 @@ The slips of tutorials, as loops write them.
 import numpy as np
 import pytest
 
-from service.analysis.diagnosis.explanation import Wanted, diagnose
+from service.analysis.diagnosis.explanation import ExpectedTable, diagnose
 from service.analysis.diagnosis.structure import Side
 from service.analysis.diagnosis.waves import (
     NARROWINGS,
+    AngleFault,
     Narrowing,
-    Turned,
     Waves,
     holding,
     offset_of,
@@ -33,7 +33,9 @@ def test_what_was_done_is_computed_in_the_form_that_is_wanted(form: str) -> None
     waves = waves_of(side.table(), is_pair=len(side.names) == 2, positions=None)
     assert waves is not None
     made = Made(300, 16, form, start=2, sine=-1.0, factor=3.0, position_dtype=BFLOAT16)
-    turned = Turned((), -waves.omega, -waves.omega, 2.0, Narrowing(BFLOAT16, positions=True), 3.0)
+    turned = AngleFault(
+        (), -waves.omega, -waves.omega, 2.0, Narrowing(BFLOAT16, positions=True), 3.0
+    )
 
     table, reaches = turned.table(waves, np.arange(300))
 
@@ -180,7 +182,7 @@ def loop(sine: str, cosine: str) -> np.ndarray:
 def test_loops_of_tutorials_are_recognized(sine: str, cosine: str, said: str) -> None:
     have = {"table": stored(loop(sine, cosine), FLOAT32)}
 
-    diagnosis = diagnose(have, Wanted({"table": stored(RIGHT, FLOAT32)}, FLOAT32))
+    diagnosis = diagnose(have, ExpectedTable({"table": stored(RIGHT, FLOAT32)}, FLOAT32))
 
     assert diagnosis is not None
     (mistake,) = diagnosis.mistakes
@@ -203,7 +205,7 @@ def test_a_slip_is_found_where_counting_starts_elsewhere(start: int) -> None:
     cosines = np.cos(np.outer(places, 10000.0 ** (-(2 * pairs + 1) / 8)))
     have = {"table": stored(np.stack([sines, cosines], axis=-1).reshape(20, 8), FLOAT32)}
 
-    diagnosis = diagnose(have, Wanted({"table": stored(RIGHT, FLOAT32)}, FLOAT32))
+    diagnosis = diagnose(have, ExpectedTable({"table": stored(RIGHT, FLOAT32)}, FLOAT32))
 
     assert diagnosis is not None
     assert [mistake.name for mistake in diagnosis.mistakes] == ["tutorial-slip", "position-offset"]

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from service.analysis.array import Call
+from service.analysis.array import TableRequest
 from service.analysis.families.axial_tables import Shares, bases, fits, propose
 from service.analysis.families.coordinate_series import AxisTurns, Series, axis_turns
 from service.encodings.rotary.packs import PACKS
@@ -85,7 +85,7 @@ def test_defaults_are_left_out() -> None:
     question = question_of("/rope/axial?convention=dinov3&head_dim=16&grid=3,5")
 
     expected: dict[str, ParameterValue] = {"convention": "dinov3", "head_dim": 16, "grid": (3, 5)}
-    assert next(propose(question)).call == Call("rope/axial", expected)
+    assert next(propose(question)).call == TableRequest("rope/axial", expected)
 
 
 def shares_of(name: str, query: str) -> Shares:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from service.analysis.families.frequency_lists import (
-    Measured,
+    MeasuredFrequencies,
     between,
     digits,
     even_rules,
@@ -36,7 +36,7 @@ def test_frequencies_agree_with_their_own_rule_alone() -> None:
 def test_a_scale_is_held_against_that_of_the_rule() -> None:
     omega = unscaled(10000.0, 4)
 
-    scaled = Measured(omega, omega * 1e-7, 1.25, 1e-7)
+    scaled = MeasuredFrequencies(omega, omega * 1e-7, 1.25, 1e-7)
 
     assert scaled.is_scaled
     assert not scaled.agrees(Default(8, 10000.0))
@@ -50,7 +50,7 @@ def test_fast_frequencies_that_are_kept_say_the_base() -> None:
     omega = unscaled(500000.0, 64)
     omega[40:] /= 8
 
-    assert kept_bases(Measured(omega, omega * 1e-7))[0] == 500000.0
+    assert kept_bases(MeasuredFrequencies(omega, omega * 1e-7))[0] == 500000.0
 
 
 def test_slow_frequencies_say_what_they_are_divided_by() -> None:
@@ -157,7 +157,7 @@ def test_mixed_ntk_is_found_by_its_formula() -> None:
 def test_frequencies_of_no_rule_are_given_outright() -> None:
     omega = np.array([1.0, 0.31, 0.0701, 0.00003])
 
-    (found,) = named(given_rule(Measured(omega, omega * 1e-7)))
+    (found,) = named(given_rule(MeasuredFrequencies(omega, omega * 1e-7)))
 
     assert found == {"inv_freq": (1.0, 0.31, 0.0701, 0.00003)}
 
@@ -165,4 +165,4 @@ def test_frequencies_of_no_rule_are_given_outright() -> None:
 def test_frequencies_below_zero_are_given_by_nothing() -> None:
     omega = np.array([1.0, -0.5])
 
-    assert not named(given_rule(Measured(omega, np.full(2, 1e-7))))
+    assert not named(given_rule(MeasuredFrequencies(omega, np.full(2, 1e-7))))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from service.analysis.array import Call
+from service.analysis.array import TableRequest
 from service.analysis.families.grid_tables import (
     ListedChannels,
     TokenRows,
@@ -80,7 +80,7 @@ def test_defaults_are_left_out() -> None:
         "width": 5,
         "d_model": 16,
     }
-    assert next(propose(question)).call == Call("encoding/grid", expected)
+    assert next(propose(question)).call == TableRequest("encoding/grid", expected)
 
 
 def test_two_conventions_with_the_same_numbers_are_both_named() -> None:

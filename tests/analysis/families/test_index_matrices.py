@@ -8,7 +8,7 @@ import pytest
 from service.analysis.families import index_matrices
 from service.analysis.families import index_matrices as bucket_matrices
 from service.analysis.families.bias_strips import Strip
-from service.analysis.families.index_matrices import Found, propose_rules
+from service.analysis.families.index_matrices import IndexMatch, propose_rules
 from service.encodings.relative.buckets import Clipped
 from tests.analysis.asked_arrays import agreeing, proposed, question_of, served
 
@@ -221,9 +221,9 @@ def test_clipped_distances_are_proposed_whichever_row_is_wrong(row: int) -> None
     assert agreeing(question, near, 0)
 
 
-def clipped_at_2(strip: Strip) -> Iterator[Found]:
+def clipped_at_2(strip: Strip) -> Iterator[IndexMatch]:
     for zero in np.flatnonzero(strip.values[0] == 2).tolist():
-        yield Found(Clipped(2), {"max_relative_position": 2}, zero, ("said",))
+        yield IndexMatch(Clipped(2), {"max_relative_position": 2}, zero, ("said",))
 
 
 def distances(queries: list[int], keys: list[int]) -> np.ndarray:

@@ -8,7 +8,7 @@ Vectors of frequencies, and angles outright.
 import numpy as np
 import pytest
 
-from service.analysis.array import Question, Sample
+from service.analysis.array import IdentifyInput, Sample
 from service.analysis.families.rotary_tables import (
     angles_outright,
     components_located,
@@ -85,7 +85,7 @@ def test_a_support_says_what_was_measured() -> None:
 )
 def test_noise_raises_nothing_and_is_no_table(shape: tuple[int, ...]) -> None:
     noise = np.random.default_rng(2).normal(size=shape).astype(np.float32)
-    question = Question({"array": Sample.of(StoredTable(noise, FLOAT32))})
+    question = IdentifyInput({"array": Sample.of(StoredTable(noise, FLOAT32))})
 
     assert not any(gives(each.call, question) for each in proposed(question))
 
@@ -132,7 +132,7 @@ def test_a_rule_is_found_by_its_frequencies(rule: str, part: str) -> None:
 
 def test_frequencies_in_float32_keep_their_base() -> None:
     omega = (1 / 10000.0 ** (np.arange(32, dtype=np.float32) / 32)).astype(np.float32)
-    question = Question({"array": Sample.of(StoredTable(omega, FLOAT32))})
+    question = IdentifyInput({"array": Sample.of(StoredTable(omega, FLOAT32))})
 
     first = next(frequency_vectors(question))
 

@@ -10,7 +10,7 @@ What an array itself says of a call.
 import numpy as np
 import pytest
 
-from service.analysis.array import Question, Sample
+from service.analysis.array import IdentifyInput, Sample
 from service.analysis.families.row_positions import (
     component_channels,
     evenly_located,
@@ -198,7 +198,7 @@ def test_cosines_and_sines_are_rounded_by_half_a_step_below_1() -> None:
 def test_positions_must_be_whole_and_rise_and_be_as_many_as_rows() -> None:
     def fits(*positions: float) -> bool:
         known = np.array(positions) if positions else None
-        return has_whole_positions(Question({"array": _sample(FLOAT32)}, positions=known), 2)
+        return has_whole_positions(IdentifyInput({"array": _sample(FLOAT32)}, positions=known), 2)
 
     assert fits()
     assert fits(3, 9)

@@ -8,7 +8,7 @@ YaRN among frequencies.
 import numpy as np
 import pytest
 
-from service.analysis.families.frequency_lists import Measured
+from service.analysis.families.frequency_lists import MeasuredFrequencies
 from service.analysis.families.scaling_rules import blended_rules, find_rules, yarn_rules
 from tests.analysis.rotary_tables import asked, measured, named, proposed
 
@@ -25,7 +25,7 @@ def test_frequencies_rounded_to_a_narrow_type_keep_their_base(arithmetic: type) 
     exact = 10000.0 ** (-np.arange(16) / 16)
     omega = exact.astype(arithmetic).astype(np.float64)
 
-    found = named(find_rules(Measured(omega, np.full(16, 1e-12), 1.0, 1e-9)))
+    found = named(find_rules(MeasuredFrequencies(omega, np.full(16, 1e-12), 1.0, 1e-9)))
 
     assert {"rope_theta": 10000.0} in found
 
@@ -33,7 +33,7 @@ def test_frequencies_rounded_to_a_narrow_type_keep_their_base(arithmetic: type) 
 def test_noise_follows_no_rule_but_itself() -> None:
     omega = np.random.default_rng(1).uniform(0.001, 1, 16)
 
-    found = named(find_rules(Measured(omega, omega * 1e-7, 1.0, 1e-7)))
+    found = named(find_rules(MeasuredFrequencies(omega, omega * 1e-7, 1.0, 1e-7)))
 
     assert {name for each in found for name in each} <= {"rope_theta", "freq_factors", "inv_freq"}
 

@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from service.analysis.array import Question, Turning
+from service.analysis.array import AngleModel, IdentifyInput
 from service.analysis.families.sinusoid_tables import (
     propose_operators,
     propose_relative,
@@ -147,7 +147,7 @@ def test_angles_are_those_that_the_table_is_made_of(name: str) -> None:
     assert evaluated(first.turning) == pytest.approx(sample.reals(), abs=1e-14)
 
 
-def evaluated(turning: Turning) -> Float64s:
+def evaluated(turning: AngleModel) -> Float64s:
     (channels,) = turning.channels.values()
     angles = turning.coordinates[:, list(turning.axis)] * turning.omega
     frequency, is_sine = channels.indices()
@@ -189,7 +189,7 @@ def test_four_channels_are_named_where_positions_are_told(name: str, dtype: str)
     )
     told = np.array([3.0, 4, 5, 9, *range(20, 60, 3), 100])
 
-    found = propose_sinusoids(Question({"array": sample}, positions=told))
+    found = propose_sinusoids(IdentifyInput({"array": sample}, positions=told))
 
     assert any((values_of(proposal) == sample.values).all() for proposal in list(found)[:8])
 
@@ -225,7 +225,7 @@ def test_rows_that_descend_are_named_by_where_they_end(
 ) -> None:
     sample = sample_of(f"relative/{resource}", **parameters)
 
-    found = list(propose_relative(Question({"array": sample})))
+    found = list(propose_relative(IdentifyInput({"array": sample})))
 
     calls = [(proposal.call.resource, dict(proposal.call.parameters)) for proposal in found]
     assert (f"relative/{resource}", parameters) in calls
@@ -236,7 +236,7 @@ def test_rows_that_descend_are_named_by_where_they_end(
 def test_rows_that_ascend_are_no_distances(layout: str) -> None:
     sample = sample_of("encoding", seq_len=20, d_model=16, layout=layout)
 
-    found = propose_relative(Question({"array": sample}))
+    found = propose_relative(IdentifyInput({"array": sample}))
 
     assert [url_of(proposal.call) for proposal in found] == []
 
@@ -254,7 +254,7 @@ def test_an_operator_gives_its_offset(
         "relative", d_model=d_model, offset=offset, base=base, layout=layout, dtype=dtype
     )
 
-    found = list(propose_operators(Question({"array": sample})))
+    found = list(propose_operators(IdentifyInput({"array": sample})))
 
     assert any((values_of(proposal) == sample.values).all() for proposal in found)
     assert offset in [proposal.call.parameters["offset"] for proposal in found]
@@ -263,7 +263,7 @@ def test_an_operator_gives_its_offset(
 def test_operators_in_a_stack_give_their_offsets() -> None:
     sample = sample_of("relative", d_model=16, offsets="-3:4,100")
 
-    first, *_ = propose_operators(Question({"array": sample}))
+    first, *_ = propose_operators(IdentifyInput({"array": sample}))
 
     assert url_of(first.call) == "/relative?d_model=16&offsets=-3:4,100"
     assert "8 planes of a sine and a cosine, and nothing else" in first.support[0]
@@ -273,8 +273,8 @@ def test_a_matrix_with_something_else_in_it_is_no_operator() -> None:
     matrix = sample_of("relative", d_model=16, offset=3).reals()
     matrix[2, 9] = 0.1
 
-    assert not list(propose_operators(Question({"array": sample_from(matrix)})))
-    assert not list(propose_operators(Question({"array": sample_from(np.ones((4, 4)))})))
+    assert not list(propose_operators(IdentifyInput({"array": sample_from(matrix)})))
+    assert not list(propose_operators(IdentifyInput({"array": sample_from(np.ones((4, 4)))})))
 
 
 @pytest.mark.parametrize(
@@ -293,20 +293,22 @@ def test_similarities_give_channels_and_base(
         "relative/similarity", d_model=d_model, offsets=offsets, base=base, dtype=dtype
     )
 
-    found = list(propose_similarity(Question({"array": sample})))
+    found = list(propose_similarity(IdentifyInput({"array": sample})))
 
     assert any((values_of(proposal) == sample.values).all() for proposal in found)
 
 
 def test_numbers_that_are_no_sums_of_cosines_are_no_similarity() -> None:
-    assert not list(propose_similarity(Question({"array": sample_from(np.arange(9.0))})))
-    assert not list(propose_similarity(Question({"array": sample_from(2.0 ** -np.arange(8.0))})))
+    assert not list(propose_similarity(IdentifyInput({"array": sample_from(np.arange(9.0))})))
+    assert not list(
+        propose_similarity(IdentifyInput({"array": sample_from(2.0 ** -np.arange(8.0))}))
+    )
 
 
 def test_numbers_beyond_any_width_are_looked_at_no_further() -> None:
     huge = np.array([1e200, 5e199, 1e199])
 
-    assert not list(propose_similarity(Question({"array": sample_from(huge)})))
+    assert not list(propose_similarity(IdentifyInput({"array": sample_from(huge)})))
 
 
 TIMES = "0,1,2.5,250,999"
@@ -325,7 +327,7 @@ TIMES = "0,1,2.5,250,999"
 def test_timesteps_are_read_off_their_angles(parameters: dict[str, ParameterValue]) -> None:
     sample = sample_of("encoding/timesteps", **parameters)
 
-    found = list(propose_timesteps(Question({"array": sample})))
+    found = list(propose_timesteps(IdentifyInput({"array": sample})))
 
     assert parameters in [dict(proposal.call.parameters) for proposal in found]
     assert "their products alone" in " ".join(found[0].support)
@@ -335,7 +337,7 @@ def test_times_that_are_known_give_the_scale() -> None:
     sample = sample_of("encoding/timesteps", timesteps="0.001,0.25,1", scale=1000.0, d_model=24)
     times = np.array([0.001, 0.25, 1])
 
-    first, *_ = propose_timesteps(Question({"array": sample}, positions=times))
+    first, *_ = propose_timesteps(IdentifyInput({"array": sample}, positions=times))
 
     assert url_of(first.call) == "/encoding/timesteps?timesteps=0.001,0.25,1&scale=1000&d_model=24"
     assert values_of(first) == pytest.approx(sample.reals(), abs=0)
@@ -344,4 +346,4 @@ def test_times_that_are_known_give_the_scale() -> None:
 def test_sines_between_cosines_are_no_timesteps() -> None:
     sample = sample_of("encoding", seq_len=20, d_model=16)
 
-    assert not list(propose_timesteps(Question({"array": sample})))
+    assert not list(propose_timesteps(IdentifyInput({"array": sample})))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.analysis.array import Question
+from service.analysis.array import IdentifyInput
 from service.analysis.families.wavelength_lists import propose_bands, propose_frequencies
 from service.numerics.tables import ParameterValue
 from tests.analysis.sinusoid_tables import sample_from, sample_of, values_of
@@ -28,7 +28,9 @@ from tests.analysis.sinusoid_tables import sample_from, sample_of, values_of
 def test_a_list_is_named_by_what_makes_it(part: str, parameters: dict[str, ParameterValue]) -> None:
     sample = sample_of("encoding/frequencies", **parameters, part=part)
 
-    found = [dict(each.call.parameters) for each in propose_frequencies(Question({"a": sample}))]
+    found = [
+        dict(each.call.parameters) for each in propose_frequencies(IdentifyInput({"a": sample}))
+    ]
 
     assert {**parameters, "part": part} in found
 
@@ -37,14 +39,14 @@ def test_numbers_that_are_no_series_are_no_frequencies() -> None:
     numbers = sample_of("encoding/frequencies", d_model=32, part="frequency").reals()
     numbers[5] *= 1.01
 
-    assert not list(propose_frequencies(Question({"a": sample_from(numbers)})))
-    assert not list(propose_frequencies(Question({"a": sample_from(-numbers)})))
+    assert not list(propose_frequencies(IdentifyInput({"a": sample_from(numbers)})))
+    assert not list(propose_frequencies(IdentifyInput({"a": sample_from(-numbers)})))
 
 
 def test_even_widths_of_all_conventions_come_before_odd_ones() -> None:
     sample = sample_of("encoding/frequencies", d_model=64, convention="whisper", part="frequency")
 
-    found = [each.call.parameters for each in propose_frequencies(Question({"a": sample}))]
+    found = [each.call.parameters for each in propose_frequencies(IdentifyInput({"a": sample}))]
     widths = [each["d_model"] for each in found]
 
     assert widths == sorted(widths)
@@ -71,7 +73,7 @@ def test_bands_are_found_by_the_last_of_them(
         dtype=dtype,
     )
 
-    found = list(propose_bands(Question({"array": sample})))
+    found = list(propose_bands(IdentifyInput({"array": sample})))
 
     assert any((values_of(proposal) == sample.reals()).all() for proposal in found)
 
@@ -79,7 +81,7 @@ def test_bands_are_found_by_the_last_of_them(
 def test_sinusoids_of_positions_are_no_bands() -> None:
     sample = sample_of("encoding", seq_len=50, d_model=32, layout="concatenated")
 
-    assert not list(propose_bands(Question({"array": sample})))
+    assert not list(propose_bands(IdentifyInput({"array": sample})))
 
 
 @pytest.mark.parametrize("resolution", [8, 224, 512])
@@ -88,6 +90,6 @@ def test_usual_resolutions_of_the_same_numbers_are_all_named(resolution: int) ->
         "encoding", seq_len=4, d_model=15, convention="perceiver", max_resolution=resolution
     )
 
-    found = [each.call.parameters for each in propose_bands(Question({"array": sample}))]
+    found = [each.call.parameters for each in propose_bands(IdentifyInput({"array": sample}))]
 
     assert [each["max_resolution"] for each in found] == [8, 224, 512]

@@ -6,7 +6,7 @@ The rows of an array beside those of a table.
 import numpy as np
 import pytest
 
-from service.analysis.array import Call, Proposal, Question, Sample
+from service.analysis.array import IdentifyInput, Proposal, Sample, TableRequest
 from service.analysis.identification.claims import (
     SUMMED_ROUNDINGS,
     Exactly,
@@ -76,7 +76,7 @@ def test_a_power_is_held_to_a_share_of_itself_and_a_bias_to_one_of_the_largest()
     assert verdicts == [False, True]
 
 
-ENCODING = Proposal(Call("encoding", {"seq_len": 6, "d_model": 4}), ())
+ENCODING = Proposal(TableRequest("encoding", {"seq_len": 6, "d_model": 4}), ())
 
 
 def test_an_element_is_named_where_it_was_sent() -> None:
@@ -126,8 +126,8 @@ def test_an_array_of_another_shape_is_not_matched(shape: tuple[int, ...]) -> Non
 
 
 def test_cosines_and_sines_are_matched_by_name() -> None:
-    call = Call("rope", {"head_dim": 8, "seq_len": 6, "pack": "half"})
-    pair = Question({name: sample(np.zeros((6, 8))) for name in ("cos", "sin")})
+    call = TableRequest("rope", {"head_dim": 8, "seq_len": 6, "pack": "half"})
+    pair = IdentifyInput({name: sample(np.zeros((6, 8))) for name in ("cos", "sin")})
     found = matched(tables(call), pair, Proposal(call, ()))
 
     assert found is not None

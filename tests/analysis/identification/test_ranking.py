@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from service.analysis.array import Call, Question, Sample
+from service.analysis.array import IdentifyInput, Sample, TableRequest
 from service.analysis.identification.ranking import are_alike, exactness, is_rival, ranked
 from service.analysis.identification.search import identify
 from service.analysis.identification.verification import Verdict, verify
@@ -42,7 +42,7 @@ def test_what_needs_many_digits_more_is_no_rival() -> None:
 
 
 def test_two_names_of_a_table_are_alike() -> None:
-    paper = Call("encoding", {"seq_len": 9, "d_model": 8})
+    paper = TableRequest("encoding", {"seq_len": 9, "d_model": 8})
     other = paper.having(convention="positional-encodings")
 
     assert are_alike(paper, other, tables)
@@ -50,7 +50,7 @@ def test_two_names_of_a_table_are_alike() -> None:
 
 
 def test_tables_that_go_on_differently_are_not_alike() -> None:
-    paper = Call("encoding", {"seq_len": 1, "d_model": 8})
+    paper = TableRequest("encoding", {"seq_len": 1, "d_model": 8})
     slower = paper.having(base=500.0)
     table = in_float64(1, 8)
     held = [
@@ -62,7 +62,7 @@ def test_tables_that_go_on_differently_are_not_alike() -> None:
     assert not are_alike(paper, slower, tables)
 
 
-def names(query: Call) -> list[str]:
+def names(query: TableRequest) -> list[str]:
     (table,) = tables(query).arrays.values()
     numbers = table.read(0, size(table)).reshape(table.shape).astype(np.float64)
     found = identify(question(numbers), tables)
@@ -70,8 +70,10 @@ def names(query: Call) -> list[str]:
 
 
 def test_cosines_first_are_rotary_and_sines_first_an_encoding_and_timesteps_come_last() -> None:
-    rotary = Call("rope", {"head_dim": 16, "rope_theta": 10000.0, "seq_len": 20, "pack": "concat"})
-    sines = Call("encoding", {"d_model": 16, "seq_len": 20, "layout": "concatenated"})
+    rotary = TableRequest(
+        "rope", {"head_dim": 16, "rope_theta": 10000.0, "seq_len": 20, "pack": "concat"}
+    )
+    sines = TableRequest("encoding", {"d_model": 16, "seq_len": 20, "layout": "concatenated"})
 
     assert names(rotary)[0] == "rope"
     assert names(sines)[0] == "encoding"
@@ -94,9 +96,11 @@ def test_a_list_that_was_made_to_fit_explains_nothing() -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_list_of_which_each_number_serves_many_elements_is_measured(dtype: str) -> None:
     inv_freq = tuple(float(f"{0.9 / (1 + k * k):.5g}") for k in range(16))
-    call = Call("rope", {"inv_freq": inv_freq, "seq_len": 40, "pack": "concat", "dtype": dtype})
+    call = TableRequest(
+        "rope", {"inv_freq": inv_freq, "seq_len": 40, "pack": "concat", "dtype": dtype}
+    )
     (table,) = tables(call).arrays.values()
     elements = table.read(0, size(table)).reshape(table.shape)
     sample = Sample.of(StoredTable(elements, table.dtype))
 
-    assert identify(Question({"x": sample}), tables).outcome != "none"
+    assert identify(IdentifyInput({"x": sample}), tables).outcome != "none"

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from service.analysis.array import Call, Proposal, Question, Sample
+from service.analysis.array import IdentifyInput, Proposal, Sample, TableRequest
 from service.analysis.identification.search import (
     FAMILIES,
     GRID_FAMILIES,
@@ -167,7 +167,7 @@ def test_a_number_that_is_none_is_named() -> None:
 def test_cosines_and_sines_are_identified_together() -> None:
     angles = np.outer(np.arange(64), 10000.0 ** (-np.arange(8) / 8))
     twice = np.concatenate([angles, angles], axis=1)
-    pair = Question({"cos": sample(np.cos(twice)), "sin": sample(np.sin(twice))})
+    pair = IdentifyInput({"cos": sample(np.cos(twice)), "sin": sample(np.sin(twice))})
     found = identify(pair, tables)
 
     assert found.outcome == "identified"
@@ -192,16 +192,16 @@ def test_batches_that_differ_are_no_copies() -> None:
 
 
 POINTWISE = (
-    Call("relative/alibi", {"num_heads": 8, "query_len": 12}),
-    Call("relative/kerple", {"a": "1,0.5,0.25", "p": "2,1,0.5", "query_len": 12}),
-    Call("relative/swin-v2", {"window_size": "8,8"}),
-    Call("relative/alibi/slopes", {"num_heads": 12}),
-    Call("encoding", {"d_model": 32, "seq_len": 1, "start": 5}),
+    TableRequest("relative/alibi", {"num_heads": 8, "query_len": 12}),
+    TableRequest("relative/kerple", {"a": "1,0.5,0.25", "p": "2,1,0.5", "query_len": 12}),
+    TableRequest("relative/swin-v2", {"window_size": "8,8"}),
+    TableRequest("relative/alibi/slopes", {"num_heads": 12}),
+    TableRequest("encoding", {"d_model": 32, "seq_len": 1, "start": 5}),
 )
 
 
 @pytest.mark.parametrize("call", POINTWISE, ids=lambda call: call.resource)
-def test_a_number_a_little_off_is_never_part_of_the_table(call: Call) -> None:
+def test_a_number_a_little_off_is_never_part_of_the_table(call: TableRequest) -> None:
     (table,) = tables(call).arrays.values()
     numbers = table.read(0, size(table)).reshape(table.shape).astype(np.float64)
     assert call.resource in urls(identified(numbers))[0]
@@ -215,10 +215,12 @@ def test_a_number_a_little_off_is_never_part_of_the_table(call: Call) -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_an_offset_far_out_is_not_named_for_rows_from_0(dtype: str) -> None:
-    call = Call("encoding", {"convention": "mlx", "d_model": 4, "seq_len": 64, "dtype": dtype})
+    call = TableRequest(
+        "encoding", {"convention": "mlx", "d_model": 4, "seq_len": 64, "dtype": dtype}
+    )
     table = next(iter(tables(call).arrays.values()))
     stored = StoredTable(table.read(0, size(table)).reshape(table.shape), table.dtype)
-    found = identify(Question({"x": Sample.of(stored)}), tables)
+    found = identify(IdentifyInput({"x": Sample.of(stored)}), tables)
 
     assert found.hypotheses
     assert max(verdict.max_absolute for verdict in found.hypotheses) < 1e-3
@@ -227,7 +229,7 @@ def test_an_offset_far_out_is_not_named_for_rows_from_0(dtype: str) -> None:
 ROWS, WIDTH = 40, 8
 
 
-def every_base(asked: Question) -> Iterator[Proposal]:
+def every_base(asked: IdentifyInput) -> Iterator[Proposal]:
     rows, width = asked.sample.values.shape
     if width == WIDTH:
         yield proposal(rows, width)
@@ -235,7 +237,7 @@ def every_base(asked: Question) -> Iterator[Proposal]:
             yield proposal(rows, width, base=float(base))
 
 
-def the_same(asked: Question) -> Iterator[Proposal]:
+def the_same(asked: IdentifyInput) -> Iterator[Proposal]:
     rows, width = asked.sample.values.shape
     if width == WIDTH:
         yield proposal(rows, width)
@@ -271,7 +273,7 @@ def test_the_beginning_of_a_long_array_says_what_the_whole_is() -> None:
     asked = question(in_float32(1000, WIDTH))
     widths = []
 
-    def counting(part: Question) -> Iterator[Proposal]:
+    def counting(part: IdentifyInput) -> Iterator[Proposal]:
         widths.append(part.sample.values.shape)
         yield from every_base(part)
 
@@ -291,7 +293,7 @@ def test_a_table_is_found_in_the_part_that_is_right() -> None:
     table = in_float32(ROWS, WIDTH)
     table[30:] = 0.5
 
-    def careful(part: Question) -> Iterator[Proposal]:
+    def careful(part: IdentifyInput) -> Iterator[Proposal]:
         if (part.sample.values != 0.5).all():
             yield from every_base(part)
 
@@ -307,7 +309,7 @@ def test_integers_are_not_asked_about_in_parts() -> None:
     asked = question(np.arange(4800.0).reshape(600, 8), INT64)
     lengths = []
 
-    def counting(part: Question) -> Iterator[Proposal]:
+    def counting(part: IdentifyInput) -> Iterator[Proposal]:
         lengths.append(part.sample.values.shape[0])
         yield from ()
 
@@ -352,8 +354,8 @@ ODD_ARRAYS = {
 def test_no_family_fails_over_an_odd_array(name: str, dtype: DType) -> None:
     with np.errstate(over="ignore"):
         values = ODD_ARRAYS[name].astype(dtype.storage)
-    question = Question({"x": Sample.of(StoredTable(values, dtype))})
-    pair = Question({part: Sample.of(StoredTable(values, dtype)) for part in ("cos", "sin")})
+    question = IdentifyInput({"x": Sample.of(StoredTable(values, dtype))})
+    pair = IdentifyInput({part: Sample.of(StoredTable(values, dtype)) for part in ("cos", "sin")})
 
     for family in FAMILIES:
         assert len(list(family(question))) < 100
@@ -363,7 +365,7 @@ def test_no_family_fails_over_an_odd_array(name: str, dtype: DType) -> None:
 @pytest.mark.parametrize("shape", [(1,), (7,), (5, 5), (2, 3, 4), (1, 1)])
 def test_no_family_fails_over_integers(shape: tuple[int, ...]) -> None:
     values = RANDOM.integers(-(2**40), 2**40, size=shape)
-    question = Question({"x": Sample.of(StoredTable(values, INT64))})
+    question = IdentifyInput({"x": Sample.of(StoredTable(values, INT64))})
 
     for family in FAMILIES:
         assert len(list(family(question))) < 100
@@ -372,7 +374,7 @@ def test_no_family_fails_over_integers(shape: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("shape", [(1,), (7,), (5, 4), (2, 3, 4)])
 def test_no_family_fails_over_complex_numbers(shape: tuple[int, ...]) -> None:
     values = (RANDOM.normal(size=shape) + 1j * RANDOM.normal(size=shape)).astype(np.complex64)
-    question = Question({"x": Sample.of(StoredTable(values, COMPLEX64))})
+    question = IdentifyInput({"x": Sample.of(StoredTable(values, COMPLEX64))})
 
     for family in FAMILIES:
         assert len(list(family(question))) < 100
@@ -380,7 +382,7 @@ def test_no_family_fails_over_complex_numbers(shape: tuple[int, ...]) -> None:
 
 def test_an_array_that_is_wider_than_any_table_is_asked_about_at_no_cost() -> None:
     values = np.ones((2, 2**20 + 1), dtype=np.float32)
-    question = Question({"x": Sample.of(StoredTable(values, FLOAT32))})
+    question = IdentifyInput({"x": Sample.of(StoredTable(values, FLOAT32))})
 
     assert not [proposal for family in FAMILIES for proposal in family(question)]
 
@@ -412,7 +414,7 @@ def test_a_long_array_is_asked_about_by_its_first_rows() -> None:
 
 
 def test_parts_of_an_array_come_with_their_rows_and_positions() -> None:
-    whole = Question({"x": sample(in_float64(64, 8))}, positions=np.arange(64.0))
+    whole = IdentifyInput({"x": sample(in_float64(64, 8))}, positions=np.arange(64.0))
     parts = list(windows(whole))
 
     assert [(part.sample.shape[0], first) for part, first in parts] == [
@@ -490,7 +492,7 @@ CASES = [
 ]
 
 
-def asked(case: Case) -> tuple[Question, float]:
+def asked(case: Case) -> tuple[IdentifyInput, float]:
     """Ask about what a library made."""
     names = case.outputs.keys() & {"out", "cos", "sin"}
     atol = max(case.atol[name] for name in names)
@@ -530,7 +532,7 @@ def test_a_proposal_with_angles_says_them_as_the_table_has_them() -> None:
     angles = turning.coordinates[:, turning.axis] * turning.omega
     made = np.where(is_sine, np.sin(angles[:, frequency]), np.cos(angles[:, frequency]))
 
-    assert proposal.call == Call(
+    assert proposal.call == TableRequest(
         "rope/axial", {"convention": "qwen2_vl", "head_dim": 16, "grid": (3, 5), "pack": "concat"}
     )
     assert np.abs(made - question.sample.reals()).max() < 2**-23
@@ -649,4 +651,4 @@ def test_constant_and_tiny_arrays_raise_nothing(value: float, shape: tuple[int, 
 def test_a_pair_of_tables_is_none_of_these() -> None:
     sample = served("/relative/t5?query_len=40").sample
 
-    assert not proposed(Question({"cos": sample, "sin": sample}))
+    assert not proposed(IdentifyInput({"cos": sample, "sin": sample}))

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from service.analysis.array import Call, Proposal, Question, Sample, Turning
+from service.analysis.array import AngleModel, IdentifyInput, Proposal, Sample, TableRequest
 from service.analysis.identification.verification import (
     GLANCED_ROWS,
     Verdict,
@@ -151,11 +151,11 @@ def test_reversed_axes_are_gone_through_in_the_order_of_the_table() -> None:
 
 @pytest.mark.parametrize("dtype", [INT32, INT64])
 def test_integers_are_equal_or_not(dtype: DType) -> None:
-    call = Call("relative/t5", {"query_len": 9})
+    call = TableRequest("relative/t5", {"query_len": 9})
     values = np.array(tables(call).arrays["bucket"].read(0, 81)).reshape(9, 9)
-    right = Question({"x": Sample.of(StoredTable(values.astype(dtype.storage), dtype))})
+    right = IdentifyInput({"x": Sample.of(StoredTable(values.astype(dtype.storage), dtype))})
     values[4, 5] += 1
-    wrong = Question({"x": Sample.of(StoredTable(values.astype(dtype.storage), dtype))})
+    wrong = IdentifyInput({"x": Sample.of(StoredTable(values.astype(dtype.storage), dtype))})
     held, left = (verify(each, Proposal(call, ()), tables) for each in (right, wrong))
 
     assert held is not None
@@ -167,7 +167,7 @@ def test_integers_are_equal_or_not(dtype: DType) -> None:
 
 
 def test_infinities_agree_with_infinities_alone() -> None:
-    call = Call("relative/alibi", {"num_heads": 2, "query_len": 4, "masked": True})
+    call = TableRequest("relative/alibi", {"num_heads": 2, "query_len": 4, "masked": True})
     values = np.array(tables(call).arrays["bias"].read(0, 32)).reshape(2, 4, 4)
     right = verify(engines.question(values), Proposal(call, ()), tables)
     values[0, 3, 0] = -np.inf
@@ -180,7 +180,7 @@ def test_infinities_agree_with_infinities_alone() -> None:
 
 
 def test_a_call_without_a_table_is_dropped() -> None:
-    impossible = Proposal(Call("encoding", {"seq_len": 4, "d_model": 0}), ())
+    impossible = Proposal(TableRequest("encoding", {"seq_len": 4, "d_model": 0}), ())
 
     assert verify(engines.question(in_float64(4, 4)), impossible, tables) is None
 
@@ -215,7 +215,7 @@ def test_the_claim_that_fails_least_is_kept_where_all_fail() -> None:
 def test_angles_that_are_not_those_of_the_table_explain_nothing() -> None:
     proposed = proposal(300, 16)
     assert proposed.turning is not None
-    slower: Turning = replace(proposed.turning, omega=proposed.turning.omega / 2)
+    slower: AngleModel = replace(proposed.turning, omega=proposed.turning.omega / 2)
     doubled = np.arange(300)[:, None] * slower.omega
     looked = glance(
         engines.question(engines.laid_out(doubled)), replace(proposed, turning=slower), tables

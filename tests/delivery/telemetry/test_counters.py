@@ -10,9 +10,9 @@ from service.delivery.telemetry.counters import (
     FAMILIES,
     ROW_LENGTH,
     Counts,
-    Family,
     Histogram,
     Kind,
+    MetricDefinition,
     add,
     outliving,
 )
@@ -78,7 +78,7 @@ def test_a_histogram_is_spelled_up_to_each_bound() -> None:
     ("kind", "name"), [(Kind.COUNTER, "posref_x_total"), (Kind.GAUGE, "posref_x")]
 )
 def test_a_number_is_spelled_with_its_labels(kind: Kind, name: str) -> None:
-    metric = Family(kind, "Things.", ("lane",)).metric("posref_x", {("short",): [4]})
+    metric = MetricDefinition(kind, "Things.", ("lane",)).metric("posref_x", {("short",): [4]})
 
     ((sample),) = metric.samples
     assert (sample.name, sample.labels, sample.value) == (name, {"lane": "short"}, 4)

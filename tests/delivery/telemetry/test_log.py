@@ -34,7 +34,7 @@ from service.delivery.telemetry.log import (
     RequestIds,
     RequestLog,
     configure_logging,
-    file_turn,
+    file_lock,
 )
 from service.settings import Settings, default_settings
 
@@ -564,7 +564,7 @@ def test_one_that_is_killed_gives_its_turn_back(tmp_path: Path) -> None:
         assert other.stdout.readline() == b"mine\n"
 
         def take() -> None:
-            with file_turn(file):
+            with file_lock(file):
                 taken.set()
 
         waiting = threading.Thread(target=take)
@@ -578,11 +578,11 @@ def test_one_that_is_killed_gives_its_turn_back(tmp_path: Path) -> None:
 
 def test_a_turn_ends(tmp_path: Path) -> None:
     for _ in range(2):
-        with file_turn(tmp_path / "turns"):
+        with file_lock(tmp_path / "turns"):
             pass
 
 
 def test_a_folder_that_is_gone_keeps_nobody_waiting(tmp_path: Path) -> None:
     gone = tmp_path / "gone" / "turns"
-    with file_turn(gone), file_turn(gone):
+    with file_lock(gone), file_lock(gone):
         pass

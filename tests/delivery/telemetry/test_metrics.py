@@ -25,9 +25,9 @@ from service.delivery.telemetry.counters import FAMILIES, Counts
 from service.delivery.telemetry.log import REQUEST_ID, LineWriter, RequestLog
 from service.delivery.telemetry.metrics import (
     MAX_FILE_BYTES,
-    Counted,
     Metrics,
     SharedCounts,
+    TelemetryMiddleware,
     WorkerSlot,
     format_of,
     path_of,
@@ -489,7 +489,9 @@ def passed(
         "query_string": b"",
         "headers": [(b"x-request-id", b"mine")],
     }
-    layer = Counted(app, metrics or Metrics(BodyCache(0)), RequestLog(writer, default_settings()))
+    layer = TelemetryMiddleware(
+        app, metrics or Metrics(BodyCache(0)), RequestLog(writer, default_settings())
+    )
     asyncio.run(layer(scope, None, send))  # type: ignore[arg-type]
     return sent
 
@@ -575,7 +577,7 @@ def test_what_is_no_request_is_not_counted() -> None:
         scopes.append(scope["type"])
 
     metrics = Metrics(BodyCache(0))
-    layer = Counted(app, metrics, RequestLog(None, default_settings()))
+    layer = TelemetryMiddleware(app, metrics, RequestLog(None, default_settings()))
     asyncio.run(layer({"type": "lifespan"}, None, None))  # type: ignore[arg-type]
 
     assert scopes == ["lifespan"]

@@ -32,7 +32,7 @@ from service.encodings.absolute.conventions import (
     ends,
     recipe,
 )
-from service.grammar import spelled
+from service.grammar import to_query
 from service.numerics.dtypes import FLOAT32, FLOAT64, REAL_DTYPES, round_into
 from service.numerics.phase import MAX_POSITION
 from service.numerics.phasors import PhasorTable
@@ -564,7 +564,7 @@ def test_parameters_of_an_answer_ask_for_the_same_answer(client: Client, name: s
             first = client.get(f"/encoding.json?{urlencode(query)}&dtype={dtype}")
             assert first.status_code == 200, first.text
             canonical = first.json()["parameters"]
-            again = urlencode({key: spelled(value) for key, value in canonical.items()})
+            again = urlencode({key: to_query(value) for key, value in canonical.items()})
 
             assert client.get(f"/encoding.json?{again}&dtype={dtype}").content == first.content
             posted = client.post("/encoding.json", json=canonical | {"dtype": dtype})
@@ -585,7 +585,7 @@ def test_parameters_of_frequencies_ask_for_the_same_frequencies(client: Client, 
         first = client.get(f"/encoding/frequencies?{urlencode(asked)}")
         assert first.status_code == 200, first.text
         canonical = first.json()["parameters"]
-        again = urlencode({key: spelled(value) for key, value in canonical.items()})
+        again = urlencode({key: to_query(value) for key, value in canonical.items()})
 
         assert client.get(f"/encoding/frequencies?{again}").content == first.content
 
@@ -662,7 +662,7 @@ def test_fractions_are_posted_as_numbers_and_sent_as_text(client: Client, name: 
 
     posted = client.post("/encoding.npy", json=query | {"positions": positions})
 
-    rows = npy(client, **query, positions=spelled(positions))
+    rows = npy(client, **query, positions=to_query(positions))
     assert posted.status_code == 200, posted.text
     assert posted.content.endswith(rows.tobytes())
     for position, found in zip(positions, rows.tolist(), strict=True):

@@ -22,7 +22,7 @@ from service.encodings.grid.grid_conventions import convention_for
 from service.encodings.grid.grids import GridAxis
 from service.encodings.grid.sincos import (
     Along,
-    Block,
+    ChannelBlock,
     ChannelsFirstTable,
     Grid,
     GridTable,
@@ -37,7 +37,7 @@ from service.encodings.grid.sincos import (
 from service.numerics import tables as table_module
 from service.numerics.dtypes import BFLOAT16, FLOAT64, REAL_DTYPES
 from service.numerics.frequencies import Geometric
-from service.numerics.real_positions import InTurns, Measured, PixelBands
+from service.numerics.real_positions import InTurns, PixelBands, ScaledPositions
 from service.numerics.tables import Table, size
 from tests.exact import UNIT, frequency
 
@@ -45,10 +45,10 @@ RULE = Geometric(100.0, 6, 3)
 DOWN = Along(GridAxis(-2, 3, 4, 5), Fraction(2, 7), RULE)
 ACROSS = Along(GridAxis(1, 1, 5, 1), Fraction(1, 3), RULE)
 BLOCKS = (
-    Block(("coordinate",), ("w", "h"), 1),
-    Block(("sin", "cos"), ("h",), 3),
-    Block((), (), 2),
-    Block(("cos",), ("h", "w"), 3),
+    ChannelBlock(("coordinate",), ("w", "h"), 1),
+    ChannelBlock(("sin", "cos"), ("h",), 3),
+    ChannelBlock((), (), 2),
+    ChannelBlock(("cos",), ("h", "w"), 3),
 )
 WIDTH, ZEROS = 14, 2
 
@@ -128,7 +128,7 @@ def test_a_grid_may_have_any_number_of_tokens() -> None:
     rows, columns = 2**40, 2**21
     down = Along(GridAxis(0, 1, rows, columns), Fraction(1), RULE)
     across = Along(GridAxis(0, 1, columns, 1), Fraction(1), RULE)
-    blocks = (Block(("sin",), ("h",), 3), Block(("cos",), ("w",), 3))
+    blocks = (ChannelBlock(("sin",), ("h",), 3), ChannelBlock(("cos",), ("w",), 3))
     table = GridTable({"h": down, "w": across}, blocks, 6, 1, BFLOAT16, (rows * columns + 1, 6))
     exact = GridTable({"h": down, "w": across}, blocks, 6, 1, FLOAT64, table.shape)
 
@@ -239,7 +239,7 @@ def test_normalized_positions_are_exact_quotients() -> None:
     assert width.rule == InTurns(rule)
     assert (width.tokens.first, width.tokens.length) == (1, 3)
     assert normalized(rule, 1.5) == rule
-    assert Measured(rule, normalized_unit(0, 1.5)).exact()[0] == 1_500_000
+    assert ScaledPositions(rule, normalized_unit(0, 1.5)).exact()[0] == 1_500_000
 
 
 ROWS = 22

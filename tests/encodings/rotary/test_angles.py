@@ -31,7 +31,7 @@ from service.encodings.rotary.angles import (
     AlongSequence,
     AxisParameters,
     MultimodalTurns,
-    Turns,
+    RotaryAngles,
     XPos,
     axis_of_frequency,
     check_grid,
@@ -160,7 +160,7 @@ SCATTERED = Positions.of_runs([Run(-3, 1, 5), Run(4095, 7, 2), Run(MAX_POSITION,
 BOTH_KINDS = pytest.mark.parametrize("interleaved", [False, True])
 
 
-def read(turns: Turns, pack: str = "compact") -> dict[str, NDArray[Any]]:
+def read(turns: RotaryAngles, pack: str = "compact") -> dict[str, NDArray[Any]]:
     document = rotary.rope(turns=turns, pack=pack, dtype=FLOAT64)
     return {
         name: table.read(0, size(table)).reshape(table.shape)

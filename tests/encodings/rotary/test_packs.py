@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from service.encodings.rotary import packs as rotary
-from service.encodings.rotary.angles import AlongSequence, Turns
+from service.encodings.rotary.angles import AlongSequence, RotaryAngles
 from service.encodings.rotary.packs import (
     CONSUMERS,
     PACKS,
@@ -50,7 +50,7 @@ def read(table: Table) -> NDArray[Any]:
 
 
 def arrays(
-    pack: str, turns: Turns, dtype: DType = FLOAT64, leading: tuple[int, ...] = ()
+    pack: str, turns: RotaryAngles, dtype: DType = FLOAT64, leading: tuple[int, ...] = ()
 ) -> dict[str, NDArray[Any]]:
     tables = PACKS[pack].tables(turns, dtype, leading)
     return {name: read(table) for name, table in tables.items()}
@@ -84,7 +84,7 @@ def expected_packs(cos: NDArray[Any], sin: NDArray[Any]) -> dict[str, dict[str, 
 
 
 @EVERY_TURNS
-def test_every_packing_holds_the_same_numbers(turns: Turns) -> None:
+def test_every_packing_holds_the_same_numbers(turns: RotaryAngles) -> None:
     compact = arrays("compact", turns)
     packed = expected_packs(compact["cos"], compact["sin"])
 
@@ -98,7 +98,7 @@ def test_every_packing_holds_the_same_numbers(turns: Turns) -> None:
 
 
 @EVERY_TURNS
-def test_the_angles_are_those_of_the_sines(turns: Turns) -> None:
+def test_the_angles_are_those_of_the_sines(turns: RotaryAngles) -> None:
     (angles,) = arrays("angle", turns).values()
     compact = arrays("compact", turns)
 

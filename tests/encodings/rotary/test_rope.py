@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from service.encodings.grid.grids import Tokens
-from service.encodings.rotary.angles import AXES, AlongSequence, MultimodalTurns, Turns, XPos
+from service.encodings.rotary.angles import AXES, AlongSequence, MultimodalTurns, RotaryAngles, XPos
 from service.encodings.rotary.packs import CONSUMERS, PACKS
 from service.encodings.rotary.rope import HeadOrder, PermutationTable, Rotation, permutation
 from service.encodings.rotary.rules import Default, Yarn
@@ -639,7 +639,7 @@ HALF_OF_PAIRS = [0, 2, 4, 6, 1, 3, 5, 7]
 
 def turned(
     x: NDArray[np.float64],
-    turns: Turns,
+    turns: RotaryAngles,
     layout: str,
     output_layout: str | None = None,
     *,
