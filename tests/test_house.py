@@ -1,78 +1,178 @@
-"""The house: imports point one way, tests mirror the code, modules stay small."""
+"""The rules of the house: direction of imports, sizes of modules, one name for one thing."""
 
 import ast
+from collections import Counter, defaultdict
+from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
 SERVICE = ROOT / "service"
-FLOORS = ["tables", "analysis", "configs", "formats", "delivery", "routes", "app", "serving"]
-MODULES = sorted(path.relative_to(SERVICE) for path in SERVICE.rglob("*.py"))
+FLOORS = (
+    "numerics", "encodings", "models", "analysis", "formats", "delivery", "routes", "app", "serving"
+)  # fmt: skip
+MODULES = sorted(
+    path.relative_to(SERVICE) for path in SERVICE.rglob("*.py") if path.name != "__init__.py"
+)
+FAILURE_CODES = {400, 401, *range(404, 407), 408, 410, *range(412, 417), 422, 429, 431, 500, 503}
+IDEAL_LINES, MOST_LINES, MOST_SIBLINGS, PREFIX_FAMILY = 100, 600, 20, 3
+
+under_way = pytest.mark.xfail(reason="the rebuild is under way", strict=False)
 
 
-def imports_of(module: Path) -> set[str]:
-    """Name every module of the service that a module imports."""
-    tree = ast.parse((SERVICE / module).read_text())
+@cache
+def tree_of(module: Path) -> ast.Module:
+    return ast.parse((SERVICE / module).read_text())
+
+
+def name_of(module: Path) -> str:
+    return ".".join(("service", *module.with_suffix("").parts))
+
+
+@cache
+def imports_of(module: Path) -> frozenset[str]:
     found: set[str] = set()
-    for node in ast.walk(tree):
+    for node in ast.walk(tree_of(module)):
         if isinstance(node, ast.ImportFrom) and node.module:
             found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
         elif isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
-    return {name for name in found if name.startswith("service.")}
+    return frozenset(name for name in found if name.startswith("service."))
 
 
-@pytest.mark.parametrize("module", [path for path in MODULES if len(path.parts) > 1], ids=str)
-def test_imports_point_down_the_house(module: Path) -> None:
-    floor = FLOORS.index(module.parts[0])
-    above = {f"service.{name}" for name in [*FLOORS[floor + 1 :], "local", "__main__"]}
+def lines_of(module: Path) -> int:
+    return len((SERVICE / module).read_text().splitlines())
 
-    offending = {name for name in imports_of(module) if ".".join(name.split(".")[:2]) in above}
+
+def importers_of(module: Path) -> list[Path]:
+    return [other for other in MODULES if name_of(module) in imports_of(other)]
+
+
+def is_registered(module: Path) -> bool:
+    """Tell whether a module is found by a registry, not by an import."""
+    folders = ("encodings/absolute", "encodings/grid", "encodings/rotary", "encodings/relative")
+    return module.parent.as_posix() in folders
+
+
+@under_way
+def test_imports_point_down_the_house() -> None:
+    offending = [
+        f"{module} imports {name}"
+        for module in MODULES
+        if len(module.parts) > 1
+        for floor in [FLOORS.index(module.parts[0])]
+        for name in imports_of(module)
+        if name.split(".")[1] in {*FLOORS[floor + 1 :], "local", "__main__"}
+    ]
 
     assert not offending
 
 
-@pytest.mark.parametrize("module", ["errors.py", "lru.py"])
-def test_what_every_floor_uses_stands_on_none(module: str) -> None:
-    assert not imports_of(Path(module))
+def test_modules_that_every_floor_uses_import_none_of_them() -> None:
+    assert not imports_of(Path("errors.py"))
+    assert not imports_of(Path("lru.py"))
 
 
-@pytest.mark.parametrize("module", MODULES, ids=str)
-def test_modules_stay_small(module: Path) -> None:
-    assert len((SERVICE / module).read_text().splitlines()) <= 250
+def test_a_folder_has_at_most_twenty_modules() -> None:
+    siblings = Counter(module.parent for module in MODULES)
+
+    assert not {folder: count for folder, count in siblings.items() if count > MOST_SIBLINGS}
 
 
-def test_status_codes_of_failures_live_in_one_place() -> None:
+@under_way
+def test_a_long_module_says_why_it_is_long() -> None:
+    offending = [
+        str(module)
+        for module in MODULES
+        if lines_of(module) > MOST_LINES
+        and "This module is long because" not in (ast.get_docstring(tree_of(module)) or "")
+    ]
+
+    assert not offending
+
+
+@under_way
+def test_a_short_module_is_registered_or_used_by_several() -> None:
+    offending = [
+        str(module)
+        for module in MODULES
+        if lines_of(module) < IDEAL_LINES
+        and module.stem != "__main__"
+        and not is_registered(module)
+        and len(importers_of(module)) < 2
+    ]
+
+    assert not offending
+
+
+@under_way
+def test_no_module_is_imported_by_one_sibling_alone() -> None:
+    offending = [
+        f"{module} is only imported by {importer}"
+        for module in MODULES
+        for importer in [importers_of(module)]
+        if len(importer) == 1
+        and importer[0].parent == module.parent
+        and lines_of(module) + lines_of(importer[0]) <= MOST_LINES
+    ]
+
+    assert not offending
+
+
+@under_way
+def test_no_folder_has_a_family_of_prefixes() -> None:
+    folders: defaultdict[Path, Counter[str]] = defaultdict(Counter)
     for module in MODULES:
-        if module.name == "problems.py":
-            continue
-        tree = ast.parse((SERVICE / module).read_text())
-        numbers = {
-            node.value
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Constant) and type(node.value) is int
-        }
-        assert not numbers & {
-            400,
-            401,
-            *range(404, 407),
-            408,
-            410,
-            *range(412, 417),
-            422,
-            429,
-            431,
-            500,
-            503,
-        }, module
+        folders[module.parent][module.stem.split("_")[0]] += 1
+    offending = {
+        f"{folder}/{prefix}_*": count
+        for folder, prefixes in folders.items()
+        for prefix, count in prefixes.items()
+        if count >= PREFIX_FAMILY
+    }
+
+    assert not offending
 
 
-@pytest.mark.parametrize(
-    "module",
-    [path for path in MODULES if path.name not in {"__init__.py", "document.py", "format.py"}],
-    ids=str,
-)
-def test_tests_mirror_the_code(module: Path) -> None:
-    name = module.name.replace("__main__", "main")
-    assert (ROOT / "tests" / module.parent / f"test_{name}").exists()
+@under_way
+def test_a_name_of_a_module_or_a_class_stands_for_one_thing() -> None:
+    modules = Counter(module.stem for module in MODULES)
+    classes = Counter(
+        node.name
+        for module in MODULES
+        for node in tree_of(module).body
+        if isinstance(node, ast.ClassDef)
+    )
+
+    assert not [name for name, count in (modules + classes).items() if count > 1]
+
+
+@under_way
+def test_no_import_is_a_cycle() -> None:
+    graph = {name_of(module): imports_of(module) for module in MODULES}
+    seen: dict[str, bool] = {}
+
+    def visit(name: str, path: tuple[str, ...]) -> None:
+        assert name not in path, " -> ".join(after for _, after in pairwise((*path, name)))
+        if not seen.get(name):
+            for other in graph[name] & graph.keys():
+                visit(other, (*path, name))
+            seen[name] = True
+
+    for name in graph:
+        visit(name, ())
+
+
+def test_status_codes_of_failures_live_in_one_module() -> None:
+    offending = [
+        str(module)
+        for module in MODULES
+        if module.stem != "problems"
+        for node in ast.walk(tree_of(module))
+        if isinstance(node, ast.Constant) and type(node.value) is int
+        if node.value in FAILURE_CODES
+    ]
+
+    assert not offending
