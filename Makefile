@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 FUZZ_SECONDS ?= 30
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: serve test check test-system fuzz bench load scaling lock openapi pictures format clean
+.PHONY: serve test same check test-system fuzz bench load scaling lock openapi pictures format clean
 .DELETE_ON_ERROR:
 
 serve: $(VENV)/runtime.stamp ## Serve on port 8000, or as POSREF_* variables say
@@ -13,6 +13,9 @@ serve: $(VENV)/runtime.stamp ## Serve on port 8000, or as POSREF_* variables say
 
 test: $(VENV)/dev.stamp ## Run the tests that need no system package
 	$(BIN)/python -m pytest -n auto -m "not system"
+
+same: $(VENV)/dev.stamp ## Compare every answer with the record of them in tests/data
+	$(BIN)/python -m tests.same
 
 check: $(VENV)/dev.stamp ## Lint, format and types
 	$(BIN)/ruff check .
