@@ -50,7 +50,7 @@ def answers_of(root: Path, only: str, workers: int) -> dict[str, Answer]:
 def _share(root: Path, share: int, shares: int, only: str) -> list[Answer]:
     arguments = [str(root), str(ROOT / "tests"), str(share), str(shares), only]
     run = subprocess.run(
-        [sys.executable, "-P", "-c", _CHILD, *arguments],
+        [sys.executable, "-B", "-P", "-c", _CHILD, *arguments],
         cwd=root,
         stdout=subprocess.PIPE,
         check=False,
