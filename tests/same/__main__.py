@@ -121,6 +121,8 @@ def main() -> int:
     parser.add_argument("--workers", metavar="N", type=int, default=2, help="processes")
     given = parser.parse_args()
     ours = answers_of(ROOT, given.show or given.only, given.workers)
+    if not ours:
+        parser.error("no label of a request holds that")
     if given.show:
         for answer in ours.values():
             _say(f"== {answer.label}", *_lines(answer), "")
