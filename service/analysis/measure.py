@@ -84,7 +84,7 @@ def measure(turns: Complexes, places: Float64s | None = None) -> Waves:
     crookedness = np.abs(np.angle(straight * np.exp(-1j * centre))).max(axis=0)
     reach = float(where[-1] - where[0])
     error = 4 * (crookedness + 2.0**-52) / reach
-    phase = _folded(centre - omega * where.mean())
+    phase = wrap_angles(centre - omega * where.mean())
     return Waves(scale, unevenness, omega, error, phase, crookedness, step)
 
 
@@ -107,8 +107,10 @@ def _frequencies(unit: Complexes, where: Float64s) -> tuple[Float64s, float]:
     return omega, step
 
 
-def _folded(angles: Float64s) -> Float64s:
-    return (angles + np.pi) % _TWO_PI - np.pi
+def wrap_angles(angles: Float64s) -> Float64s:
+    """Return angles within ±π that differ from these by whole turns."""
+    wrapped: Float64s = (angles + np.pi) % _TWO_PI - np.pi
+    return wrapped
 
 
 _SINGLE: dict[str, tuple[tuple[Component, ...], bool, int]] = {
@@ -199,7 +201,63 @@ def plain_numbers(measured: float, error: float, most: int = _MOST) -> Iterator[
             return
 
 
-_USUAL_BASE = 10000.0
+def plain_number(measured: float, error: float) -> float:
+    """Return the number of fewest digits within a relative error, or the measured one itself."""
+    return next(plain_numbers(measured, error, 1), measured)
+
+
+USUAL_BASE = 10000.0
+
+
+@dataclass(frozen=True)
+class LineFit:
+    """A line through points with errors.
+
+    Attributes:
+        middle: the weighted mean of the places.
+        height: of the line in the middle.
+        slope: of the line; 0 where all points are at one place.
+        height_error: how far off the height may be.
+        slope_error: how far off the slope may be; infinite where all points are at one place.
+    """
+
+    middle: float
+    height: float
+    slope: float
+    height_error: float
+    slope_error: float
+
+    def at(self, place: float) -> float:
+        return self.height + self.slope * (place - self.middle)
+
+    def error_at(self, place: float) -> float:
+        return self.height_error + abs(place - self.middle) * self.slope_error
+
+
+def fit_line(places: Float64s, heights: Float64s, errors: Float64s) -> LineFit:
+    """Fit a line by least squares, each point with a weight of 1/error².
+
+    Height and slope are sums of the heights times known numbers: their errors are at most the same
+    sums of the errors, none of which is taken to cancel another.
+    """
+    weights = (errors.min() / errors) ** 2
+    total = weights.sum()
+    middle = float(weights @ places / total)
+    height = float(weights @ heights / total)
+    height_error = float(weights @ errors / total)
+    leverage = weights * (places - middle)
+    spread = float(leverage @ (places - middle))
+    if len(places) < 2 or spread == 0:
+        return LineFit(middle, height, 0.0, height_error, inf)
+    slope = float(leverage @ heights) / spread
+    return LineFit(middle, height, slope, height_error, float(np.abs(leverage) @ errors) / spread)
+
+
+def weighted_mean(values: Float64s, errors: Float64s) -> tuple[float, float]:
+    """Return the mean with weights of 1/error², and how far off it may be."""
+    weights = (errors.min() / errors) ** 2
+    total = weights.sum()
+    return float(weights @ values / total), float(weights @ errors / total)
 
 
 @dataclass(frozen=True)
@@ -239,37 +297,15 @@ def geometric(omega: Float64s, error: Float64s) -> Geometric | None:
     if not known.any():
         return None
     share = error[known] / omega[known]
-    line = _line(places[known], np.log(omega[known]), share)
-    middle, height, slope, height_error, slope_error = line
-    away = np.abs(places - middle)
-    expected = np.exp(height + slope * (places - middle))
-    reach = height_error + (away * slope_error if np.isfinite(slope_error) else 0.0)
+    line = fit_line(places[known], np.log(omega[known]), share)
+    expected = np.exp(line.height + line.slope * (places - line.middle))
+    away = np.abs(places - line.middle)
+    reach = line.height_error + (away * line.slope_error if isfinite(line.slope_error) else 0.0)
     if not (np.abs(omega - expected) <= 2 * error + expected * reach).all():
         return None
-    first_error = height_error + (middle * slope_error if middle else 0.0)
-    first = float(np.exp(height - slope * middle))
-    return Geometric(first, float(np.exp(slope)), first_error, slope_error)
-
-
-def _line(
-    places: Float64s, heights: Float64s, errors: Float64s
-) -> tuple[float, float, float, float, float]:
-    """Fit a line: its middle place, its height there, its slope, and how far these two may be off.
-
-    Both are sums of the heights times known numbers: their errors are at most the same sums of
-    the errors, none of which is taken to cancel another.
-    """
-    weights = (errors.min() / errors) ** 2
-    total = weights.sum()
-    middle = float(weights @ places / total)
-    height = float(weights @ heights / total)
-    height_error = float(weights @ errors / total)
-    leverage = weights * (places - middle)
-    spread = float(leverage @ (places - middle))
-    if len(places) < 2 or spread == 0:
-        return middle, height, 0.0, height_error, float("inf")
-    slope = float(leverage @ heights) / spread
-    return middle, height, slope, height_error, float(np.abs(leverage) @ errors) / spread
+    first_error = line.height_error + (line.middle * line.slope_error if line.middle else 0.0)
+    first = float(np.exp(line.height - line.slope * line.middle))
+    return Geometric(first, float(np.exp(line.slope)), first_error, line.slope_error)
 
 
 def bases(series: Geometric, span: int) -> tuple[float, ...]:
@@ -283,7 +319,7 @@ def bases(series: Geometric, span: int) -> tuple[float, ...]:
     """
     error = span / 2 * series.ratio_error
     if not error < 0.5:
-        return (_USUAL_BASE,)
+        return (USUAL_BASE,)
     return tuple(base for base in plain_numbers(base_of(series, span), error) if base >= 1)
 
 
@@ -315,6 +351,11 @@ def plain_integers(low: int, high: int, preferred: int, most: int) -> Iterator[i
             yield number
         if len(given) == most:
             return
+
+
+def spread_indices(count: int, most: int) -> NDArray[np.intp]:
+    """Return at most so many indices below a count, evenly spread, the first and last included."""
+    return np.unique(np.linspace(0, count - 1, most).astype(np.intp))
 
 
 # A few roundings: of a parameter, of a product, of what comes out.
