@@ -14,6 +14,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from service.numerics.document import Document, ParameterValue
 from service.numerics.dtypes import (
     BFLOAT16,
     COMPLEX64,
@@ -22,11 +23,11 @@ from service.numerics.dtypes import (
     FLOAT64,
     INT64,
     DType,
-    widened,
+    to_float64,
 )
 from service.numerics.phase import Float64s, Int64s
 from service.numerics.phasors import Channels
-from service.numerics.tables import Document, ParameterValue, StoredTable
+from service.numerics.tables import StoredTable
 
 MAX_ELEMENTS = 2**22
 """How many numbers may be looked into: as many as take some seconds where nothing is found."""
@@ -93,7 +94,7 @@ def _numbers(table: StoredTable) -> Float64s | Int64s:
     if table.dtype in _PARTS:
         parts = np.ascontiguousarray(table.elements).view(_PARTS[table.dtype].storage)
         return parts.reshape(*table.shape, 2).astype(np.float64)
-    return widened(table.elements, table.dtype)
+    return to_float64(table.elements, table.dtype)
 
 
 def _squeezed(values: NDArray[np.generic]) -> Float64s | Int64s:

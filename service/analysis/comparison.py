@@ -30,7 +30,7 @@ from service.numerics.dtypes import (
     INT64,
     DType,
     Elements,
-    widened,
+    to_float64,
 )
 from service.numerics.phase import Float64s
 from service.numerics.tables import STEP_ELEMENTS, StoredTable, Table, setup_work
@@ -377,7 +377,7 @@ def _numbers(elements: Elements, dtype: DType) -> Float64s:
     """
     if dtype in COMPLEX_DTYPES:
         return np.stack([elements.real, elements.imag], axis=-1).astype(np.float64)
-    return elements.astype(np.float64) if dtype in {INT32, INT64} else widened(elements, dtype)
+    return elements.astype(np.float64) if dtype in {INT32, INT64} else to_float64(elements, dtype)
 
 
 Bools = NDArray[np.bool_]

@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.analysis.array import Sample
+from service.numerics.document import ParameterValue
 from service.numerics.dtypes import FLOAT32, REAL_DTYPES, rounding_bound
 from service.numerics.phase import Float64s
 from service.numerics.phasors import Channels, Component
-from service.numerics.tables import ParameterValue
 
 Complexes = NDArray[np.complex128]
 

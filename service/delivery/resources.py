@@ -29,8 +29,9 @@ from service.encodings.fields import Parameters
 from service.errors import Fault, InvalidBody, shortened
 from service.formats.format import Input
 from service.formats.json_text import JSON
+from service.numerics.document import Document
 from service.numerics.dtypes import COMPLEX_DTYPES, INT64
-from service.numerics.tables import FREQUENCY_WORK, Document, StoredTable, size
+from service.numerics.tables import FREQUENCY_WORK, StoredTable, size
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,16 @@ from pydantic import Field
 from service.encodings.fields import Parameters
 from service.errors import Fault, InvalidBody, InvalidParameters
 from service.grammar import Integer
-from service.numerics.dtypes import COMPLEX_DTYPES, INDEX_DTYPES, INT64, REAL_DTYPES, DType, widened
-from service.numerics.tables import Document, ParameterValue, StoredTable, Table
+from service.numerics.document import Document, ParameterValue
+from service.numerics.dtypes import (
+    COMPLEX_DTYPES,
+    INDEX_DTYPES,
+    INT64,
+    REAL_DTYPES,
+    DType,
+    to_float64,
+)
+from service.numerics.tables import StoredTable, Table
 
 # Up to here every integer is a float64; a larger float64 may be the rounding of another integer.
 _EXACT_LIMIT = 2.0**53
@@ -62,7 +70,7 @@ class InputArray:
 
     def _as_integers(self, table: StoredTable) -> StoredTable:
         """Convert reals that hold integers: JSON has one type of number."""
-        values = widened(table.elements, table.dtype)
+        values = to_float64(table.elements, table.dtype)
         if not (np.abs(values) < _EXACT_LIMIT).all() or (values != np.trunc(values)).any():
             raise self._invalid("must hold integers, from 2^53 on as int64")
         return StoredTable(values.astype(np.int64), INT64)

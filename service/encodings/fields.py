@@ -8,7 +8,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSche
 from service import grammar
 from service.errors import Fault, InvalidBody, InvalidParameters, shortened
 from service.grammar import Integer
-from service.numerics.dtypes import MAX_BASE, MAX_CHANNELS
+from service.numerics.limits import MAX_BASE, MAX_CHANNELS
 from service.numerics.phase import MAX_POSITION
 from service.numerics.positions import Positions
 from service.numerics.real_positions import AnyPositions

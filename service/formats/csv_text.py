@@ -15,8 +15,9 @@ from service.formats.json_text import (
     spelled,
     spelled_limit_bytes,
 )
+from service.numerics.document import Document
 from service.numerics.dtypes import decimal_view
-from service.numerics.tables import Document, Table
+from service.numerics.tables import Table
 
 
 @dataclass(frozen=True)

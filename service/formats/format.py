@@ -10,8 +10,9 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from service.errors import InvalidBody, shortened
+from service.numerics.document import Document
 from service.numerics.dtypes import INT64, Elements
-from service.numerics.tables import Document, StoredTable
+from service.numerics.tables import StoredTable
 
 MAX_RANK = 8
 _MAX_LENGTH = 2**63 - 1

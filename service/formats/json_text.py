@@ -18,8 +18,9 @@ import orjson
 
 from service.errors import InvalidBody, shortened
 from service.formats.format import Block, Input, check_shape, integers
+from service.numerics.document import Document, ParameterValue
 from service.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT32, INT64, decimal_view
-from service.numerics.tables import Document, ParameterValue, StoredTable, Table, overflows, size
+from service.numerics.tables import StoredTable, Table, overflows, size
 
 ENCODER = f"orjson {orjson.__version__}"
 """What spells the numbers: another version may spell some another way."""

@@ -15,8 +15,9 @@ import numpy as np
 from service.errors import InvalidBody, shortened
 from service.formats.format import INTEGER_STORAGES, Input, check_shape, integers, several_arrays
 from service.formats.raw import BinaryBody
+from service.numerics.document import Document
 from service.numerics.dtypes import BFLOAT16, COMPLEX64, COMPLEX128, FLOAT16, FLOAT32, FLOAT64
-from service.numerics.tables import Document, StoredTable, Table
+from service.numerics.tables import StoredTable, Table
 
 _MAGIC = b"\x93NUMPY"
 _ALIGNMENT_BYTES = 64

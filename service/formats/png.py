@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from service import grammar
 from service.formats.format import Block, fewer_axes, several_arrays
-from service.numerics.dtypes import COMPLEX64, COMPLEX128, widened
+from service.numerics.document import Curves, Document, ParameterValue
+from service.numerics.dtypes import COMPLEX64, COMPLEX128, to_float64
 from service.numerics.phase import Float64s
-from service.numerics.tables import STEP_ELEMENTS, Curves, Document, ParameterValue, Table, size
+from service.numerics.tables import STEP_ELEMENTS, Table, size
 
 Numbers = NDArray[Any]
 
@@ -233,7 +234,7 @@ def _means(table: Table, tall: int, wide: int) -> Iterator[Float64s]:
     for first in range(0, rows, step):
         last = min(first + step, rows)
         elements = table.read(first * columns, last * columns)
-        values = widened(elements, table.dtype).reshape(-1, columns)
+        values = to_float64(elements, table.dtype).reshape(-1, columns)
         bounded = np.where(np.isfinite(values), values.clip(-_LARGEST, _LARGEST), values)
         yield _mean(_mean(bounded, tall, 0), wide, 1)
 

@@ -16,8 +16,9 @@ from service.errors import InvalidBody, shortened
 from service.formats.format import INTEGER_STORAGES, Input, check_shape, integers
 from service.formats.json_text import dumped
 from service.formats.raw import BinaryBody
+from service.numerics.document import Document, ParameterValue
 from service.numerics.dtypes import BFLOAT16, COMPLEX64, FLOAT16, FLOAT32, FLOAT64, INT32, INT64
-from service.numerics.tables import Document, ParameterValue, StoredTable, Table, size_bytes
+from service.numerics.tables import StoredTable, Table, size_bytes
 
 _CODES = {
     FLOAT64.name: "F64",

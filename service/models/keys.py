@@ -13,7 +13,7 @@ from math import isfinite
 from types import MappingProxyType
 from typing import Any
 
-from service.numerics.dtypes import MAX_CHANNELS, MAX_MSCALE
+from service.numerics.limits import MAX_CHANNELS, MAX_MSCALE
 
 MAX_COUNT = 2**53
 MAX_LAYERS = 4096

@@ -17,7 +17,7 @@ from service.models.blocks import EVERY_LAYER, ConfigBlock
 from service.models.keys import RULE_TYPE_ALIASES, RULE_TYPES
 from service.models.lookup import ReadingReport, ResolvedValue, did_you_mean
 from service.models.model_types import TextModel
-from service.numerics.dtypes import MAX_CHANNELS
+from service.numerics.limits import MAX_CHANNELS
 
 _MAX_COMPARED = 64
 

@@ -27,8 +27,8 @@ from service.models.rotary_settings import (
     rotary_dim_of,
     share_of,
 )
-from service.numerics.dtypes import MAX_CHANNELS, MAX_LENGTH
 from service.numerics.frequencies import yarn_mscale
+from service.numerics.limits import MAX_CHANNELS, MAX_LENGTH
 from service.numerics.phase import exact_context
 
 _MAX_UNKNOWN = 20

@@ -16,7 +16,7 @@ from typing import Literal, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from service.numerics.double_double import cut, products
+from service.numerics.double_double import multiply_positions, split_factors
 from service.numerics.dtypes import DType, Elements, round_into
 from service.numerics.frequencies import FrequencyRule
 from service.numerics.phase import (
@@ -28,7 +28,7 @@ from service.numerics.phase import (
     sin_cos_of_each,
 )
 from service.numerics.phasors import Channels, sines_and_cosines
-from service.numerics.tables import FREQUENCY_WORK, RowTable, steps
+from service.numerics.tables import FREQUENCY_WORK, RowTable, row_steps
 
 Float32s: TypeAlias = NDArray[np.float32]
 
@@ -192,7 +192,7 @@ class AxesTable(RowTable):
         """Compute rows from the one numbered first on."""
         index, is_sine = self.channels.indices()
         columns = index + is_sine * _count(self.axes)
-        for part in steps(len(rows), self.channels.width):
+        for part in row_steps(len(rows), self.channels.width):
             both = self._components(first + part.start, first + part.stop)
             exact = both.take(columns, axis=1)
             if self.scale != 1.0:
@@ -241,7 +241,7 @@ class AnglesTable(RowTable):
 
     def fill(self, first: int, rows: Elements) -> None:
         """Compute rows from the one numbered first on."""
-        for part in steps(len(rows), self.row_width):
+        for part in row_steps(len(rows), self.row_width):
             exact = np.empty((part.stop - part.start, self.row_width))
             for axis in self.axes:
                 positions = axis.positions.at(first + part.start, first + part.stop)
@@ -265,7 +265,7 @@ def _sin_cos(
 def _angles(rule: FrequencyRule, positions: Int64s, rounding: AngleRounding) -> Float64s:
     if rounding == "float32":
         return float32_angles(_float32_frequencies(rule), positions).astype(np.float64)
-    return products(_parts(rule), positions)
+    return multiply_positions(_parts(rule), positions)
 
 
 @lru_cache(maxsize=64)
@@ -275,4 +275,4 @@ def _float32_frequencies(rule: FrequencyRule) -> Float32s:
 
 @lru_cache(maxsize=8)
 def _parts(rule: FrequencyRule) -> list[Float64s]:
-    return cut(rule.exact())
+    return split_factors(rule.exact())

@@ -70,38 +70,38 @@ class DoubleDouble(NamedTuple):
         return DoubleDouble(self.high[some, np.newaxis], self.low[some, np.newaxis])
 
 
-def constant(value: Decimal) -> DoubleDouble:
+def from_decimal(value: Decimal) -> DoubleDouble:
     """Give an exact decimal as one pair, within 2^-106 of its size; arrays of shape (1,)."""
     high = float(value)
     low = float(exact_context().subtract(value, Decimal(high)))
     return DoubleDouble(np.array([high]), np.array([low]))
 
 
-def of_integers(numbers: Int64s) -> DoubleDouble:
+def from_integers(numbers: Int64s) -> DoubleDouble:
     """Give integers within ±2^62 exactly."""
     high = numbers.astype(np.float64)
     return DoubleDouble(high, (numbers - high.astype(np.int64)).astype(np.float64))
 
 
-def of_floats(numbers: Float64s) -> DoubleDouble:
+def from_floats(numbers: Float64s) -> DoubleDouble:
     """Give float64 as they are."""
     return DoubleDouble(numbers, np.zeros_like(numbers))
 
 
-def ordered_sum(large: Float64s, small: Float64s) -> DoubleDouble:
+def fast_two_sum(large: Float64s, small: Float64s) -> DoubleDouble:
     """Add numbers of which the first is the larger in size, or 0: exact."""
     high = large + small
     return DoubleDouble(high, small - (high - large))
 
 
-def any_sum(one: Float64s, other: Float64s) -> DoubleDouble:
+def two_sum(one: Float64s, other: Float64s) -> DoubleDouble:
     """Add any two numbers: exact."""
     high = one + other
     of_other = high - one
     return DoubleDouble(high, (one - (high - of_other)) + (other - of_other))
 
 
-def product(one: Float64s, other: Float64s) -> DoubleDouble:
+def two_product(one: Float64s, other: Float64s) -> DoubleDouble:
     """Multiply: within 2^-104 of the product, which must lie between 2^-900 and 2^1000 or be 0.
 
     Each factor is cut after 26 bits; of the four products of the parts only the smallest, 2^-52 of
@@ -118,19 +118,21 @@ def product(one: Float64s, other: Float64s) -> DoubleDouble:
     return DoubleDouble(high, low)
 
 
-def times(one: DoubleDouble, other: DoubleDouble) -> DoubleDouble:
+def multiply(one: DoubleDouble, other: DoubleDouble) -> DoubleDouble:
     """Multiply pairs: within 2^-102 of the product."""
-    high, low = product(one.high, other.high)
+    high, low = two_product(one.high, other.high)
     low += one.high * other.low
     low += one.low * other.high
-    return ordered_sum(high, low)
+    return fast_two_sum(high, low)
 
 
 def _leading(numbers: Float64s) -> Float64s:
     return (numbers.view(np.uint64) & _LEADING_BITS).view(np.float64)
 
 
-def in_blocks(evaluate: Callable[[slice, slice], Float64s], rows: int, columns: int) -> Float64s:
+def evaluate_in_blocks(
+    evaluate: Callable[[slice, slice], Float64s], rows: int, columns: int
+) -> Float64s:
     """Evaluate a matrix a few elements at a time, so that a core's own cache holds all it takes.
 
     Args:
@@ -148,9 +150,9 @@ def in_blocks(evaluate: Callable[[slice, slice], Float64s], rows: int, columns: 
     return values
 
 
-def in_steps(evaluate: Callable[[Int64s], Float64s], numbers: Int64s) -> Float64s:
+def evaluate_integers(evaluate: Callable[[Int64s], Float64s], numbers: Int64s) -> Float64s:
     """Evaluate integers (n,) a few at a time, as ``in_blocks`` does."""
-    return in_blocks(lambda _, part: evaluate(numbers[part]), 1, len(numbers)).reshape(-1)
+    return evaluate_in_blocks(lambda _, part: evaluate(numbers[part]), 1, len(numbers)).reshape(-1)
 
 
 _INDEX_BITS = 7
@@ -201,8 +203,8 @@ def _in_parts(value: Decimal) -> tuple[float, float]:
 
 def ln_1p(t: DoubleDouble) -> DoubleDouble:
     """Evaluate ln(1 + t) for t (n,), each 0 or between 2^-900 and 2^1000: within 2^-58 of it."""
-    with_one = any_sum(np.ones_like(t.high), t.high)
-    x = ordered_sum(with_one.high, with_one.low + t.low)
+    with_one = two_sum(np.ones_like(t.high), t.high)
+    x = fast_two_sum(with_one.high, with_one.low + t.low)
     exponent, index, rest = _reduced(x)
     is_small = t.high < _SMALL
     if is_small.any():
@@ -213,7 +215,7 @@ def ln_1p(t: DoubleDouble) -> DoubleDouble:
 
 def ln(numbers: Int64s) -> DoubleDouble:
     """Evaluate the logarithms of integers (n,) from 1 to 2^62: within 2^-65."""
-    return _composed(*_reduced(of_integers(numbers)))
+    return _composed(*_reduced(from_integers(numbers)))
 
 
 def _reduced(x: DoubleDouble) -> tuple[NDArray[np.int32], UInt64s, DoubleDouble]:
@@ -227,7 +229,7 @@ def _reduced(x: DoubleDouble) -> tuple[NDArray[np.int32], UInt64s, DoubleDouble]
     leading = (bits & _LOG_LEADING_BITS).view(np.float64)
     rest = (m - leading) * factor
     rest += tail * factor
-    return exponent - 1, index, any_sum(leading * factor - 1.0, rest)
+    return exponent - 1, index, two_sum(leading * factor - 1.0, rest)
 
 
 def _composed(exponent: NDArray[np.int32], index: UInt64s, rest: DoubleDouble) -> DoubleDouble:
@@ -240,12 +242,12 @@ def _composed(exponent: NDArray[np.int32], index: UInt64s, rest: DoubleDouble) -
     power = exponent.astype(np.float64)
     large = power * logs.two_high
     large += logs.high.take(place, mode="clip")
-    total = ordered_sum(large, rest.high)
+    total = fast_two_sum(large, rest.high)
     low = power * logs.two_low
     low += logs.low.take(place, mode="clip")
     low += total.low
     low += series
-    return ordered_sum(total.high, low)
+    return fast_two_sum(total.high, low)
 
 
 _STEPS = 128
@@ -288,8 +290,8 @@ def exp(y: DoubleDouble) -> DoubleDouble:
     powers = _powers()
     first, second, third = powers.step
     number = np.rint(y.high * (1.0 / (first + second)))
-    rest = any_sum(y.high - number * first, -number * second)
-    rest = any_sum(rest.high, rest.low + (y.low - number * third))
+    rest = two_sum(y.high - number * first, -number * second)
+    rest = two_sum(rest.high, rest.low + (y.low - number * third))
 
     series = horner(_EXP_SERIES, rest.high)
     series *= rest.high
@@ -301,7 +303,7 @@ def exp(y: DoubleDouble) -> DoubleDouble:
     power = powers.high.take(index, mode="clip")
     series *= power
     series += powers.low.take(index, mode="clip")
-    result = ordered_sum(power, series)
+    result = fast_two_sum(power, series)
     scale = exponent.astype(np.int32)
     return DoubleDouble(np.ldexp(result.high, scale), np.ldexp(result.low, scale))
 
@@ -314,7 +316,7 @@ def power(numbers: Int64s, exponent: Float64s | float) -> DoubleDouble:
     A logarithm is within 2^-65, times 8 within 2^-62, and the exponential puts in 2^-59: each
     power is within 2^-58 of its own size. One that float64 can hold is exact in the high part.
     """
-    result = exp(times(ln(np.maximum(numbers, 1)), of_floats(np.atleast_1d(exponent))))
+    result = exp(multiply(ln(np.maximum(numbers, 1)), from_floats(np.atleast_1d(exponent))))
     is_zero = numbers == 0
     return DoubleDouble(np.where(is_zero, 0.0, result.high), np.where(is_zero, 0.0, result.low))
 
@@ -326,7 +328,7 @@ _HALF_BITS = np.int64(32)
 _LOW_HALF = np.int64(2**32 - 1)
 
 
-def products(parts: Sequence[Float64s], positions: Int64s) -> Float64s:
+def multiply_positions(parts: Sequence[Float64s], positions: Int64s) -> Float64s:
     """Multiply positions (m,) within ±2^62 and n factors cut into parts, as float64 (m, n).
 
     Products of parts with the halves of a position are exact; only their sums, all of one sign,
@@ -343,7 +345,7 @@ def products(parts: Sequence[Float64s], positions: Int64s) -> Float64s:
     return total
 
 
-def cut(factors: Sequence[Decimal]) -> list[Float64s]:
+def split_factors(factors: Sequence[Decimal]) -> list[Float64s]:
     """Cut factors (n,) into sums of float64 of few bits, the largest first, each part (n,)."""
     context = exact_context()
     parts = []
@@ -361,7 +363,7 @@ def _leading_bits(value: float) -> float:
     return float(np.ldexp(np.trunc(significand * 2.0**_PART_BITS), int(exponent) - _PART_BITS))
 
 
-def sum_of_halves(terms: Float64s) -> Float64s:
+def pairwise_sum(terms: Float64s) -> Float64s:
     """Sum terms (m, n) along the last axis by adding its halves, shape (m,).
 
     A term goes through two additions a halving at most, ⌈log2 n⌉ halvings in all.

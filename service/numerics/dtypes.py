@@ -52,12 +52,12 @@ COMPLEX_DTYPES = frozenset({COMPLEX64, COMPLEX128})
 _MARGIN = 1.0 + 2.0**-40
 
 
-def largest(dtype: DType) -> float:
+def largest_finite(dtype: DType) -> float:
     """Give the largest finite value of a real type."""
     return 2.0**127 if dtype is BFLOAT16 else float(np.finfo(dtype.storage).max)
 
 
-def exceeds(size: float, dtype: DType) -> bool:
+def may_overflow(size: float, dtype: DType) -> bool:
     """Tell whether a number of a size, known to 2^-40 of it, may be infinite in a real type."""
     element = np.empty(1, dtype=dtype.storage)
     with np.errstate(over="ignore"):
@@ -96,7 +96,7 @@ def round_integers_into(numbers: Int64s, elements: Elements, dtype: DType) -> No
         round_into(near, elements, dtype)
 
 
-def with_one_nan(values: Float64s) -> Float64s:
+def make_nans_equal(values: Float64s) -> Float64s:
     """Make every NaN the same one, in place: which of two operands' a result gets is the CPU's."""
     np.copyto(values, np.nan, where=np.isnan(values))
     return values
@@ -111,7 +111,7 @@ def round_results(values: Float64s, elements: Elements, dtype: DType) -> bool:
         round_into(values, elements, dtype)
         if all_finite(elements, dtype):
             return True
-        round_into(with_one_nan(values), elements, dtype)
+        round_into(make_nans_equal(values), elements, dtype)
         return False
 
 
@@ -120,7 +120,7 @@ def all_finite(elements: Elements, dtype: DType) -> bool:
     return bool(np.isfinite(decimal_view(elements, dtype)).all())
 
 
-def widened(elements: Elements, dtype: DType) -> Float64s:
+def to_float64(elements: Elements, dtype: DType) -> Float64s:
     """Give the float64 values of the elements of a real type, exactly."""
     # A signalling NaN becomes a quiet one, which is no reason to warn.
     with np.errstate(invalid="ignore"):
@@ -153,40 +153,3 @@ def _bfloat16_bits(values: Float64s) -> Elements:
     kept = (to_odd + np.uint32(0x7FFF) + last_kept) >> np.uint32(16)
     quiet_nan = (bits >> np.uint32(16)) | np.uint32(0x0040)
     return np.where(np.isnan(values), quiet_nan, kept).astype("<u2")
-
-
-MAX_CHANNELS = 65_536
-"""Channels of an encoding or of a head; heads; numbers in a list."""
-
-MAX_AXES_CHANNELS = 4096
-"""Channels that turn along several axes: each row of them costs more than one of a sequence."""
-
-MAX_GROWN_CHANNELS = 1024
-"""Channels whose sines grow with the position: a power of its own for each, and each digit."""
-
-MAX_MIXED_CHANNELS = 512
-"""Channels of the one rule whose frequencies are no series: each costs two exponentials."""
-
-MAX_BASE = 1e300
-"""The base of a geometric series of frequencies."""
-
-MAX_SCALED_BASE = 1e250
-"""The base where frequencies are scaled: times every factor they stay in the range of phases."""
-
-MIN_FACTOR, MAX_FACTOR = 1e-9, 1e9
-"""What frequencies, periods or coordinates are multiplied or divided by."""
-
-MIN_SCALE = 1e-8
-"""What coordinates are divided by: the fastest of periods and bands stay in the range of phases."""
-
-MAX_MSCALE = 1000.0
-"""What an attention factor is made of: it stays in the range of float16."""
-
-MAX_ATTENTION_FACTOR = 10_000.0
-"""What cosines and sines are multiplied by: they stay in the range of float16."""
-
-MAX_LENGTH = 2**62
-"""Tokens of a sequence or a grid."""
-
-MIN_UNIT = 1e-40
-"""The coordinate of one position: times the slowest frequency it stays in the range of phases."""

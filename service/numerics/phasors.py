@@ -53,7 +53,7 @@ STRIDE = 64
 
 
 @dataclass(frozen=True)
-class Stretch:
+class BlockSpan:
     """The positions of a few b's in consecutive runs: all 64 b's of a sign, unless runs is 1.
 
     Attributes:
@@ -71,12 +71,12 @@ class Stretch:
         return self.runs * len(self.fine)
 
 
-def run_of(position: int) -> int:
+def block_of(position: int) -> int:
     """Give the a of a position, rounded towards 0 so that a and b have the position's sign."""
     return position // STRIDE if position >= 0 else -(-position // STRIDE)
 
 
-def stretches(positions: range) -> Iterator[Stretch]:
+def block_spans(positions: range) -> Iterator[BlockSpan]:
     """Cut consecutive positions into stretches."""
     first = positions.start
     while first < positions.stop:
@@ -85,15 +85,15 @@ def stretches(positions: range) -> Iterator[Stretch]:
         first += len(stretch)
 
 
-def _stretch(first: int, stop: int) -> Stretch:
+def _stretch(first: int, stop: int) -> BlockSpan:
     """Make the longest stretch from a position on, up to another of its sign."""
     lowest = 0 if first >= 0 else 1 - STRIDE
-    run = run_of(first)
+    run = block_of(first)
     fine = first - run * STRIDE
     whole_runs = (stop - first) // STRIDE
     if fine == lowest and whole_runs:
-        return Stretch(run, whole_runs, range(lowest, lowest + STRIDE))
-    return Stretch(run, 1, range(fine, min(lowest + STRIDE, fine + stop - first)))
+        return BlockSpan(run, whole_runs, range(lowest, lowest + STRIDE))
+    return BlockSpan(run, 1, range(fine, min(lowest + STRIDE, fine + stop - first)))
 
 
 Component: TypeAlias = Literal["sin", "cos"]
@@ -152,7 +152,7 @@ _MAX_FINE_BYTES = SETUP_CACHE_BYTES // 2
 
 
 @dataclass(frozen=True, eq=False)
-class Setup:
+class PhasorSetup:
     """What every read of the same frequencies in the same channels shares.
 
     Attributes:
@@ -171,7 +171,7 @@ class Setup:
     all_fine: Pair | None = None
 
     @classmethod
-    def of(cls, rule: FrequencyRule, channels: Channels) -> "Setup":
+    def of(cls, rule: FrequencyRule, channels: Channels) -> "PhasorSetup":
         """Prepare the reading of frequencies in channels."""
         frequencies = fixed_frequencies(rule)
         index, is_sine = channels.indices()
@@ -235,20 +235,22 @@ def fixed_frequencies(rule: FrequencyRule) -> FixedPointFrequencies:
     return made
 
 
-_setups: ByteBoundedLRU[tuple[FrequencyRule, Channels], Setup] = ByteBoundedLRU(SETUP_CACHE_BYTES)
+_setups: ByteBoundedLRU[tuple[FrequencyRule, Channels], PhasorSetup] = ByteBoundedLRU(
+    SETUP_CACHE_BYTES
+)
 
 
-def setup_of(rule: FrequencyRule, channels: Channels) -> Setup:
+def phasor_setup(rule: FrequencyRule, channels: Channels) -> PhasorSetup:
     """Prepare the reading of frequencies in channels, or find it prepared."""
     known = _setups.get((rule, channels))
     if known is not None:
         return known
-    made = Setup.of(rule, channels)
+    made = PhasorSetup.of(rule, channels)
     _setups.put((rule, channels), made, made.size_bytes)
     return made
 
 
-class CoarseRuns:
+class CoarsePhasorCache:
     """The coarse phasors of consecutive runs, computed in batches for one who reads in order.
 
     A reader who goes on where the last read ended gets those of the runs after it computed, too:
@@ -259,7 +261,7 @@ class CoarseRuns:
     def __init__(self) -> None:
         self._kept: tuple[range, Pair] | None = None
 
-    def of(self, setup: Setup, runs: range, ahead: range) -> Pair:
+    def of(self, setup: PhasorSetup, runs: range, ahead: range) -> Pair:
         """Give what multiplies the fine phasors of runs (each an a), as ``Setup.coarse`` does.
 
         Args:
@@ -310,7 +312,7 @@ class PhasorTable(RowTable):
     dtype: DType
     shape: tuple[int, ...]
     scale: float = 1.0
-    _coarse: CoarseRuns = field(default_factory=CoarseRuns, init=False, repr=False)
+    _coarse: CoarsePhasorCache = field(default_factory=CoarsePhasorCache, init=False, repr=False)
 
     @property
     def setup_work(self) -> int:
@@ -324,14 +326,14 @@ class PhasorTable(RowTable):
 
     def fill(self, first: int, rows: Elements) -> None:
         """Compute rows from the one numbered first on."""
-        setup = setup_of(self.rule, self.channels)
+        setup = phasor_setup(self.rule, self.channels)
         for done, exact in self._products(setup, first, first + len(rows)):
             if self.scale != 1.0:
                 np.multiply(exact, self.scale, out=exact)
             round_into(exact, rows[done : done + len(exact)], self.dtype)
         self.channels.blank(rows)
 
-    def _products(self, setup: Setup, first: int, last: int) -> Iterator[_Step]:
+    def _products(self, setup: PhasorSetup, first: int, last: int) -> Iterator[_Step]:
         if self.positions.is_contiguous:
             run = self.positions.runs[0]
             needed = range(run.first + first, run.first + last)
@@ -356,32 +358,34 @@ def sines_and_cosines(rule: FrequencyRule, positions: Int64s) -> Float64s:
 
 
 def _evaluated(rule: FrequencyRule, channels: Channels, positions: Int64s) -> Float64s:
-    setup = setup_of(rule, channels)
+    setup = phasor_setup(rule, channels)
     values = np.empty((len(positions), channels.width))
     for done, part in _products_of_any(setup, positions):
         values[done : done + len(part)] = part
     return values
 
 
-def _products_of_any(setup: Setup, positions: Int64s) -> Iterator[_Step]:
+def _products_of_any(setup: PhasorSetup, positions: Int64s) -> Iterator[_Step]:
     if (np.diff(positions) == 1).all():
         needed = range(int(positions[0]), int(positions[-1]) + 1)
-        return _products_in_order(setup, CoarseRuns(), needed, needed[-1])
+        return _products_in_order(setup, CoarsePhasorCache(), needed, needed[-1])
     return _products_of_scattered(setup, positions)
 
 
 def _products_in_order(
-    setup: Setup, coarse: CoarseRuns, positions: range, last: int
+    setup: PhasorSetup, coarse: CoarsePhasorCache, positions: range, last: int
 ) -> Iterator[_Step]:
     """Multiply where they lie the phasors of consecutive positions, of a sequence up to last."""
     scratch, batch_rows = _scratch(setup, len(positions)), _batch_rows(setup)
     for start in range(positions.start, positions.stop, batch_rows):
         batch = range(start, min(start + batch_rows, positions.stop))
-        runs = range(run_of(batch[0]), run_of(batch[-1]) + 1)
-        ahead = range(runs.start, max(runs.stop, run_of(min(batch[0] + batch_rows - 1, last)) + 1))
+        runs = range(block_of(batch[0]), block_of(batch[-1]) + 1)
+        ahead = range(
+            runs.start, max(runs.stop, block_of(min(batch[0] + batch_rows - 1, last)) + 1)
+        )
         by_cosine, by_sine = coarse.of(setup, runs, ahead)
         done = start - positions.start
-        for stretch in stretches(batch):
+        for stretch in block_spans(batch):
             own = slice(stretch.run - runs.start, stretch.run - runs.start + stretch.runs)
             fine = setup.fine(stretch.fine)
             for row, exact in _products_of_runs(scratch, (by_cosine[own], by_sine[own]), fine):
@@ -410,7 +414,7 @@ def _along_rows(coarse: Float64s, rows: int) -> Float64s:
     return coarse.repeat(rows, axis=0).reshape(len(coarse), rows, -1)
 
 
-def _products_of_scattered(setup: Setup, positions: Int64s) -> Iterator[_Step]:
+def _products_of_scattered(setup: PhasorSetup, positions: Int64s) -> Iterator[_Step]:
     """Gather both phasors of each position."""
     offset = np.fmod(positions, np.int64(STRIDE))
     coarse_positions = positions - offset
@@ -439,15 +443,15 @@ def _product(scratch: Pair, coarse: Pair, fine: Pair) -> Float64s:
     return values
 
 
-def _batch_rows(setup: Setup) -> int:
+def _batch_rows(setup: PhasorSetup) -> int:
     return max(1, _BATCH_ELEMENTS // setup.width)
 
 
-def _step_rows(setup: Setup) -> int:
+def _step_rows(setup: PhasorSetup) -> int:
     return max(1, _STEP_ELEMENTS // setup.width)
 
 
-def _scratch(setup: Setup, rows: int) -> Pair:
+def _scratch(setup: PhasorSetup, rows: int) -> Pair:
     """Make room for the values of one step, up to a number of rows."""
     elements = min(rows, _step_rows(setup)) * setup.width
     return _aligned(elements), _aligned(elements)

@@ -13,7 +13,6 @@ A scale is rounded by 1 of its size, as is the product with it: below 6 times th
 """
 
 from dataclasses import dataclass
-from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 from math import prod
@@ -22,132 +21,20 @@ from typing import Protocol, TypeAlias
 import numpy as np
 
 from service.lru import ByteBoundedLRU
-from service.numerics import frequencies as scaling
+from service.numerics.document import ParameterValue
 from service.numerics.dtypes import DType, Elements, round_into
-from service.numerics.frequencies import Decimals, FrequencyRule
+from service.numerics.frequencies import FrequencyRule, ScaledFrequencies
 from service.numerics.phase import (
     MAX_POSITION,
-    TWO_PI,
     FixedPointFrequencies,
     Float64s,
     Int64s,
-    exact_context,
     fixed_point,
     sin_cos,
 )
 from service.numerics.phasors import Channels, sines_and_cosines
 from service.numerics.positions import Positions
-from service.numerics.tables import FREQUENCY_WORK, ParameterValue, RowTable, steps
-
-
-@dataclass(frozen=True)
-class ScaledPositions:
-    """The frequencies of a rule per position, where a position counts for a fraction of one.
-
-    Attributes:
-        rule: frequencies per whole coordinate.
-        unit: the coordinate of position 1.
-    """
-
-    rule: FrequencyRule
-    unit: Fraction
-
-    @property
-    def count(self) -> int:
-        """How many there are."""
-        return self.rule.count
-
-    def exact(self) -> Decimals:
-        """Evaluate them, in radians per position."""
-        context = exact_context()
-        above, below = Decimal(self.unit.numerator), Decimal(self.unit.denominator)
-        return [
-            context.divide(context.multiply(frequency, above), below)
-            for frequency in self.rule.exact()
-        ]
-
-
-@dataclass(frozen=True)
-class InTurns:
-    """The frequencies of a rule times 2π.
-
-    Attributes:
-        rule: frequencies in turns per coordinate.
-    """
-
-    rule: FrequencyRule
-
-    @property
-    def count(self) -> int:
-        """How many there are."""
-        return self.rule.count
-
-    def exact(self) -> Decimals:
-        """Evaluate them, in radians per coordinate."""
-        context = exact_context()
-        return [context.multiply(TWO_PI, frequency) for frequency in self.rule.exact()]
-
-
-@dataclass(frozen=True)
-class Periods:
-    """The frequencies 2π/(first·(last/first)^(k/span)) for k = 0 … count − 1.
-
-    DINOv3 ``RopePositionEmbedding``: first = 1, last = base and span = head_dim/4, or first =
-    min_period, last = max_period and span = count − 1.
-    """
-
-    first: float
-    last: float
-    span: int
-    count: int
-
-    def exact(self) -> Decimals:
-        """Evaluate them, in radians per coordinate."""
-        context = exact_context()
-        ratio = context.divide(Decimal(self.last), Decimal(self.first))
-        fastest = context.divide(TWO_PI, Decimal(self.first))
-        # A series ratio^(−2k/dim) with dim = 2·span, which is 0 only for a single frequency.
-        series = scaling.default(ratio, 2 * max(self.span, 1), self.count)
-        return [context.multiply(fastest, frequency) for frequency in series]
-
-
-@dataclass(frozen=True)
-class PixelBands:
-    """The frequencies π·b_k of count bands from 1 to max_freq/2, evenly or in equal ratios.
-
-    Evenly: rotary-embedding-torch 0.9.1, freqs_for="pixel"; timm 1.0.31, linear_bands. In equal
-    ratios: timm 1.0.31 ``pixel_freq_bands``, 2^linspace(0, log2(max_res) − 1).
-    """
-
-    max_freq: float
-    count: int
-    is_linear: bool
-
-    def exact(self) -> Decimals:
-        """Evaluate them, in radians per coordinate."""
-        context = exact_context()
-        half_turn = context.divide(TWO_PI, Decimal(2))
-        highest = context.divide(Decimal(self.max_freq), Decimal(2))
-        steps = max(self.count - 1, 1)
-        if self.is_linear:
-            step = context.divide(context.subtract(highest, Decimal(1)), Decimal(steps))
-            bands = [context.fma(step, Decimal(k), Decimal(1)) for k in range(self.count)]
-        else:
-            below = context.divide(Decimal(1), highest)
-            bands = scaling.default(below, 2 * steps, self.count)
-        return [context.multiply(half_turn, band) for band in bands]
-
-
-@dataclass(frozen=True)
-class Ones:
-    """As many frequencies of one radian: rotary-embedding-torch 0.9.1, freqs_for="constant"."""
-
-    count: int
-
-    def exact(self) -> Decimals:
-        """Give them."""
-        return [Decimal(1)] * self.count
-
+from service.numerics.tables import FREQUENCY_WORK, RowTable, row_steps
 
 MIN_REAL_POSITION = 1e-30
 """The smallest but 0: times the slowest frequency of a base of MAX_SCALED_BASE its last bit stays
@@ -171,7 +58,7 @@ class RowReals(Protocol):
         """Give the positions of the rows start to stop, shape (stop - start,)."""
 
 
-def out_of_range(values: Float64s) -> float | None:
+def first_out_of_range(values: Float64s) -> float | None:
     """Give the first of values (n,) that has no exact angle, or None.
 
     It is too large, too small without being 0, infinite or NaN.
@@ -204,7 +91,7 @@ class RealPositions:
     @property
     def out_of_range(self) -> float | None:
         """The first that is too large or too small to have an exact angle, or None."""
-        return out_of_range(self._array)
+        return first_out_of_range(self._array)
 
     def whole(self) -> Positions:
         """Give them as integers, which all of them must be."""
@@ -226,7 +113,7 @@ class RealPositions:
 AnyPositions: TypeAlias = Positions | RealPositions
 
 
-def counted(values: Float64s) -> tuple[Int64s, Int64s]:
+def split_units(values: Float64s) -> tuple[Int64s, Int64s]:
     """Write values (n,) as integers times a power of two each: the integers and the exponents.
 
     The exponents are multiples of 8, none above 0; that of a whole number is 0. The integers are
@@ -243,7 +130,7 @@ def counted(values: Float64s) -> tuple[Int64s, Int64s]:
     return np.where(is_whole, np.where(is_whole, values, 0.0).astype(np.int64), fractional), unit
 
 
-def most_units(values: int) -> int:
+def max_units(values: int) -> int:
     """Tell how many exponents so many values may have, none of them out of range."""
     return min(values, _UNITS)
 
@@ -277,7 +164,7 @@ class RealPhasorTable(RowTable):
     def setup_work(self) -> int:
         """Its frequencies, for each unit there may be."""
         rows = prod(self.shape) // self.row_width
-        return FREQUENCY_WORK * self.rule.count * most_units(rows)
+        return FREQUENCY_WORK * self.rule.count * max_units(rows)
 
     @property
     def row_width(self) -> int:
@@ -286,7 +173,7 @@ class RealPhasorTable(RowTable):
 
     def fill(self, first: int, rows: Elements) -> None:
         """Compute rows from the one numbered first on."""
-        for part in steps(len(rows), _ARRAYS * self.row_width):
+        for part in row_steps(len(rows), _ARRAYS * self.row_width):
             values = self.positions.at(first + part.start, first + part.stop)
             exact = self._rows(values)
             if self.scale != 1.0:
@@ -298,7 +185,7 @@ class RealPhasorTable(RowTable):
         """Evaluate the rows of values (m,), those of each unit together: (m, width)."""
         index, is_sine = self.channels.indices()
         columns = index + ~is_sine * self.rule.count
-        integers, units = counted(values)
+        integers, units = split_units(values)
         exact = np.empty((len(values), self.row_width))
         for unit in np.unique(units).tolist():
             (chosen,) = np.nonzero(units == unit)
@@ -325,6 +212,6 @@ def _frequencies(rule: FrequencyRule, exponent: int) -> FixedPointFrequencies:
     known = _measured.get((rule, exponent))
     if known is not None:
         return known
-    made = fixed_point(ScaledPositions(rule, Fraction(2) ** exponent).exact())
+    made = fixed_point(ScaledFrequencies(rule, Fraction(2) ** exponent).exact())
     _measured.put((rule, exponent), made, 3 * made.high.nbytes + 1024)
     return made

@@ -10,17 +10,16 @@ What a request names: tables under their names, with everything that fixes their
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from math import prod
-from typing import Literal, Protocol, TypeAlias
+from typing import Protocol
 
 import numpy as np
 
 from service.numerics.dtypes import FLOAT64, DType, Elements, all_finite
 from service.numerics.phase import Int64s
-from service.numerics.positions import Positions
 
 
 class Table(Protocol):
@@ -95,14 +94,14 @@ STEP_ELEMENTS = 2**17
 """How many a computation goes through at a time: few enough to stay in a core's own cache."""
 
 
-def steps(rows: int, row_elements: int) -> Iterator[slice]:
+def row_steps(rows: int, row_elements: int) -> Iterator[slice]:
     """Cut a number of rows into steps of bounded size, each a slice of one row at least."""
     step = max(1, STEP_ELEMENTS // row_elements)
     for first in range(0, rows, step):
         yield slice(first, min(first + step, rows))
 
 
-def rounds(start: int, stop: int, row_elements: int) -> Iterator[tuple[range, range]]:
+def row_ranges(start: int, stop: int, row_elements: int) -> Iterator[tuple[range, range]]:
     """Cut a flat range over rows into steps of bounded size: whole rows, or a part of one.
 
     Each is the rows, and the elements that it takes of each.
@@ -207,7 +206,7 @@ class DecimalTable(RowTable):
 _DENSE = 2
 
 
-def distinct(numbers: Int64s) -> tuple[Int64s, Int64s]:
+def distinct_integers(numbers: Int64s) -> tuple[Int64s, Int64s]:
     """Give integers (m,) among which all of numbers (n,) are, and the place of each there (n,).
 
     The integers rise, and are at most twice as many as the numbers.
@@ -260,7 +259,7 @@ class GatheredTable(StoredTable):
         columns = self.elements.reshape(len(self.elements), -1)
         found = np.empty(stop - start, dtype=self.dtype.storage)
         done = 0
-        for heads, pairs in rounds(start, stop, size(self.index)):
+        for heads, pairs in row_ranges(start, stop, size(self.index)):
             index = self.index.read(pairs.start, pairs.stop)
             room = found[done : done + len(heads) * len(pairs)]
             _look_up(columns[:, heads.start : heads.stop], index, room.reshape(len(heads), -1))
@@ -280,7 +279,7 @@ def _look_up(columns: Elements, index: Elements, found: Elements) -> None:
         row[...] = columns[:, number][index]
 
 
-def biases(weight: StoredTable, index: Table, head: int | None) -> GatheredTable:
+def gather_biases(weight: StoredTable, index: Table, head: int | None) -> GatheredTable:
     """Give what a table adds to the scores of each head, (heads, …), or of one head alone.
 
     Args:
@@ -292,7 +291,7 @@ def biases(weight: StoredTable, index: Table, head: int | None) -> GatheredTable
     return _gathered(elements, weight.dtype, index, heads_lead=True)
 
 
-def embeddings(weight: StoredTable, index: Table) -> GatheredTable:
+def gather_rows(weight: StoredTable, index: Table) -> GatheredTable:
     """Give the row of a table for every query and key, (…, channels).
 
     Args:
@@ -305,69 +304,3 @@ def embeddings(weight: StoredTable, index: Table) -> GatheredTable:
 def _gathered(elements: Elements, dtype: DType, index: Table, *, heads_lead: bool) -> GatheredTable:
     is_finite = all_finite(elements, dtype)
     return GatheredTable(elements, dtype, is_finite, index=index, heads_lead=heads_lead)
-
-
-ParameterValue: TypeAlias = str | int | float | bool | tuple[float, ...]
-Curves: TypeAlias = Literal["rows", "columns"]
-
-
-@dataclass(frozen=True)
-class Document:
-    """Tables that are served together, described before any number of them is computed.
-
-    Attributes:
-        kind: the kind of table: the path of its family, with hyphens.
-        parameters: every parameter that matters for these numbers, in canonical form and order.
-            Two documents of a kind with equal parameters are equal to the last bit.
-        arrays: the tables by name; most documents have one.
-        has_parts: whether one of several may be asked for alone.
-        error_bound: how far the numbers may be from the formula named, where they are not meant to
-            be the nearest to it.
-        axes: what the axes of the one table count, in order.
-        states_axes: whether their order is part of a convention, so that the answer says it.
-        curves: what is one curve in a picture of the table; a heat map unless given.
-        places: what the places along an axis are numbered by, where the parameters do not say.
-        removable: how to ask for the table without an axis, by its name.
-        revision: the revision of the bytes of this kind of table.
-    """
-
-    kind: str
-    parameters: Mapping[str, ParameterValue]
-    arrays: Mapping[str, Table]
-    has_parts: bool = False
-    error_bound: float | None = None
-    axes: tuple[str, ...] = ()
-    states_axes: bool = False
-    curves: Curves | None = None
-    places: Mapping[str, Positions] = field(default_factory=dict)
-    removable: Mapping[str, str] = field(default_factory=dict)
-    revision: int = 1
-
-    @property
-    def shape(self) -> tuple[int, ...] | None:
-        """The shape of the tables, or None where they differ."""
-        shapes = {table.shape for table in self.arrays.values()}
-        return shapes.pop() if len(shapes) == 1 else None
-
-    @property
-    def dtype(self) -> str | None:
-        """The name of the tables' element type, or None where they differ."""
-        names = {table.dtype.name for table in self.arrays.values()}
-        return names.pop() if len(names) == 1 else None
-
-    @property
-    def work(self) -> int:
-        """What computing all of it takes, in sines."""
-        return sum(work(table) for table in self.arrays.values())
-
-    @property
-    def setup_work(self) -> int:
-        """What comes before the first number of it."""
-        return sum(setup_work(table) for table in self.arrays.values())
-
-    def part(self, name: str) -> "Document":
-        """Pick one table of several; its name becomes a parameter."""
-        parameters = {**self.parameters, "part": name}
-        return replace(
-            self, parameters=parameters, arrays={name: self.arrays[name]}, has_parts=False
-        )

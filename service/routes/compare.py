@@ -35,9 +35,10 @@ from service.errors import Fault, InvalidBody, InvalidParameters, shortened
 from service.formats.format import Input
 from service.formats.png import Numbers, numbers
 from service.grammar import Real
+from service.numerics.document import Document
 from service.numerics.dtypes import COMPLEX_DTYPES, FLOAT64, INT32, INT64, REAL_DTYPES, round_into
 from service.numerics.phase import Float64s
-from service.numerics.tables import Document, StoredTable, Table
+from service.numerics.tables import StoredTable, Table
 from service.routes import table_urls as asked
 
 Json = dict[str, Any]

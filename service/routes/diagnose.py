@@ -38,6 +38,7 @@ from service.encodings.rotary.rope import APPLY, ApplyParameters, RopeParameters
 from service.errors import Fault, InvalidBody, InvalidParameters, shortened
 from service.formats.format import Input
 from service.grammar import integer, integers, real_positions, to_query
+from service.numerics.document import Document
 from service.numerics.dtypes import (
     BFLOAT16,
     FLOAT16,
@@ -46,11 +47,11 @@ from service.numerics.dtypes import (
     INT64,
     REAL_DTYPES,
     DType,
-    widened,
+    to_float64,
 )
 from service.numerics.phase import Float64s
 from service.numerics.real_positions import RealPositions
-from service.numerics.tables import Document, StoredTable, Table, size
+from service.numerics.tables import StoredTable, Table, size
 from service.routes.table_urls import (
     document_at,
     misnamed_array_hint,
@@ -300,7 +301,7 @@ def diagnose_rotation(
         rule = f"to names {len(cos)} rows, and x has {x.shape[-2]}: name as many at least"
         raise InvalidParameters(Fault("to", None, rule))
     before, after = (
-        widened(table.elements, table.dtype).reshape(table.shape) for table in (x, rotated)
+        to_float64(table.elements, table.dtype).reshape(table.shape) for table in (x, rotated)
     )
     diagnosis = diagnose_applied(before, after, cos, sign * sin, rotated.dtype, **options)
     return call, diagnosis

@@ -19,7 +19,8 @@ from service.encodings.fields import Parameters, RealDType, RealPositionList, im
 from service.errors import InvalidBody, shortened
 from service.formats.format import Input
 from service.grammar import Integer
-from service.numerics.dtypes import FLOAT64, MAX_CHANNELS, REAL_DTYPES, round_into
+from service.numerics.dtypes import FLOAT64, REAL_DTYPES, round_into
+from service.numerics.limits import MAX_CHANNELS
 from service.numerics.phase import MAX_POSITION, Float64s
 from service.numerics.tables import StoredTable, size
 from service.routes import table_urls as asked

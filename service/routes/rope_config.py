@@ -20,7 +20,7 @@ from service.models.keys import RULE_TYPES
 from service.models.lookup import MEANINGS, ResolvedValue
 from service.models.resolve import Resolved, resolve
 from service.models.rule_entries import Entry
-from service.numerics.dtypes import MAX_LENGTH
+from service.numerics.limits import MAX_LENGTH
 from service.numerics.tables import size_bytes
 
 Json = dict[str, Any]

@@ -16,7 +16,7 @@ from service.encodings.fields import ArrayParameters
 from service.encodings.registry import EXAMINED, NAMED, POSTED, RESOURCES
 from service.errors import Fault, InvalidBody, InvalidParameters, NotFound, PosrefError, shortened
 from service.grammar import to_query
-from service.numerics.tables import Document
+from service.numerics.document import Document
 
 _OF_PATH = {resource.path: resource for resource in RESOURCES}
 _POSTED = {*EXAMINED, *(posted.path for posted in POSTED)}

@@ -7,8 +7,9 @@ from numpy.typing import NDArray
 
 from service.analysis.array import IdentifyInput, Proposal, ProposalFamily, Sample, TableRequest
 from service.analysis.identification.search import DISTANCE_FAMILIES
+from service.numerics.document import Document
 from service.numerics.dtypes import FLOAT32, FLOAT64, INT64, DType, Elements
-from service.numerics.tables import Document, StoredTable, size
+from service.numerics.tables import StoredTable, size
 from service.routes.table_urls import document_of, tables
 
 # A few units in the last place: of the numbers that were found, and of the table.

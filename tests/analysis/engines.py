@@ -7,9 +7,10 @@ from numpy.typing import NDArray
 
 from service.analysis.array import AngleModel, IdentifyInput, Proposal, Sample, TableRequest
 from service.analysis.identification.arithmetic import rounded
+from service.numerics.document import ParameterValue
 from service.numerics.dtypes import FLOAT32, DType, round_into
 from service.numerics.phasors import Channels
-from service.numerics.tables import ParameterValue, StoredTable
+from service.numerics.tables import StoredTable
 
 Numbers = NDArray[np.float64]
 

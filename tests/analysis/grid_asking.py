@@ -5,8 +5,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from service.analysis.array import IdentifyInput, Proposal, ProposalFamily, Sample
+from service.numerics.document import Document
 from service.numerics.dtypes import COMPLEX64, FLOAT32, FLOAT64
-from service.numerics.tables import Document, StoredTable, size
+from service.numerics.tables import StoredTable, size
 from service.routes.table_urls import document_of, tables
 from tests.parity.golden import Array
 

@@ -23,8 +23,9 @@ from service.encodings.grid.grid_conventions import GridParameters
 from service.encodings.rotary.axial import AxialParameters
 from service.encodings.rotary.packs import PACKS
 from service.errors import InvalidRequest
+from service.numerics.document import Document
 from service.numerics.dtypes import INDEX_DTYPES, INT64
-from service.numerics.tables import Document, StoredTable, Table, size
+from service.numerics.tables import StoredTable, Table, size
 from service.routes.table_urls import tables, url_of
 
 Given: TypeAlias = dict[str, Any]

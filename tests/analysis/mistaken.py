@@ -7,7 +7,7 @@ import numpy as np
 
 from service.analysis.array import Sample
 from service.analysis.diagnosis.explanation import ExpectedTable
-from service.numerics.dtypes import BFLOAT16, FLOAT64, DType, round_into, widened
+from service.numerics.dtypes import BFLOAT16, FLOAT64, DType, round_into, to_float64
 from service.numerics.phase import Float64s
 from service.numerics.tables import StoredTable
 
@@ -21,7 +21,7 @@ def stored(values: Float64s, dtype: DType) -> Sample:
 def narrowed(values: Float64s, dtype: DType) -> Float64s:
     elements = np.empty(values.shape, dtype=dtype.storage)
     round_into(values, elements, dtype)
-    return widened(elements, dtype)
+    return to_float64(elements, dtype)
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,10 @@ import numpy as np
 from service.analysis.array import IdentifyInput, Proposal, Sample, TableRequest
 from service.analysis.families.sinusoid_rows import View, seen
 from service.analysis.families.sinusoid_tables import propose_sinusoids
+from service.numerics.document import ParameterValue
 from service.numerics.dtypes import FLOAT32, FLOAT64
 from service.numerics.phase import Float64s
-from service.numerics.tables import ParameterValue, StoredTable, size
+from service.numerics.tables import StoredTable, size
 from service.routes.table_urls import tables, url_of
 
 

@@ -34,7 +34,7 @@ from service.numerics.dtypes import (
     INT64,
     DType,
     round_into,
-    widened,
+    to_float64,
 )
 from service.numerics.phasors import Channels, Component
 from service.numerics.tables import StoredTable
@@ -312,7 +312,7 @@ def test_a_rounding_stays_within_its_bound_and_comes_near_it(dtype: DType) -> No
     elements = np.empty(1000, dtype=dtype.storage)
     round_into(values, elements, dtype)
 
-    off = np.abs(widened(elements, dtype) / values - 1).max()
+    off = np.abs(to_float64(elements, dtype) / values - 1).max()
 
     assert off <= rounding_of(sample_of(dtype))
     assert off > rounding_of(sample_of(dtype)) / 4

@@ -61,14 +61,14 @@ def _selected(dtype: DType) -> Iterator[tuple[str, Table]]:
     weight, odd = pseudo_random((32, 3), dtype), special((32, 3), dtype)
     index = looked_up(T5Buckets(32, 128, bidirectional=True), NEAR)
     biases = {
-        "bias": gathered.biases(weight, index, None),
-        "bias of special values": gathered.biases(odd, index, None),
-        "bias of head 2": gathered.biases(weight, index, 2),
+        "bias": gathered.gather_biases(weight, index, None),
+        "bias of special values": gathered.gather_biases(odd, index, None),
+        "bias of head 2": gathered.gather_biases(weight, index, 2),
     }
     yield from named("relative-t5-bias", "near", biases)
-    rows = gathered.embeddings(pseudo_random((33, 5), dtype), looked_up(Clipped(16), NEAR))
+    rows = gathered.gather_rows(pseudo_random((33, 5), dtype), looked_up(Clipped(16), NEAR))
     yield from named("relative-shaw-embeddings", "near", {"embeddings": rows})
     for name, window in _WINDOWS.items():
         weight, numbers = pseudo_random((window.count, 3), dtype), WindowTable(window, INT64)
-        biases = {"bias": gathered.biases(weight, numbers, None)}
+        biases = {"bias": gathered.gather_biases(weight, numbers, None)}
         yield from named("relative-swin-bias", name, biases)

@@ -23,8 +23,13 @@ from service.encodings.rotary.rules import (
     Yarn,
 )
 from service.numerics.dtypes import FLOAT32, FLOAT64, INDEX_DTYPES, REAL_DTYPES
-from service.numerics.frequencies import FrequencyRule, Geometric
-from service.numerics.real_positions import Periods, PixelBands, ScaledPositions
+from service.numerics.frequencies import (
+    FrequencyRule,
+    Geometric,
+    PeriodFrequencies,
+    PixelBands,
+    ScaledFrequencies,
+)
 from service.numerics.tables import Table
 from tests.data.hashed_samples import SEQUENCE, WEYL_STEP, named, scattered
 
@@ -103,7 +108,7 @@ def _axial_tables() -> Iterator[tuple[str, Table]]:
     }
     series: dict[str, FrequencyRule] = {
         "geometric": Geometric(10000.0, 32, 16),
-        "periods": Periods(0.5, 20.0, 15, 16),
+        "periods": PeriodFrequencies(0.5, 20.0, 15, 16),
         "pixels": PixelBands(224.0, 16, is_linear=False),
         "linear pixels": PixelBands(224.0, 16, is_linear=True),
     }
@@ -111,7 +116,7 @@ def _axial_tables() -> Iterator[tuple[str, Table]]:
         unit = along.unit
         positions = GridAxis(int(along.first / unit), int(along.step / unit), 5, 3)
         for name, rule in series.items():
-            axes = placed([ScaledPositions(rule, unit)] * 2, [positions] * 2, "alternating")
+            axes = placed([ScaledFrequencies(rule, unit)] * 2, [positions] * 2, "alternating")
             turns = AxialTurns(axes, 15, {})
             for pack in ("flat", "angle"):
                 document = rotary.rope(turns=turns, pack=pack, dtype=FLOAT64, kind="rope-axial")

@@ -7,10 +7,11 @@ import numpy as np
 
 from service import TABLE_REVISION
 from service.encodings.relative.distance import QueryKey
+from service.numerics.document import Document
 from service.numerics.dtypes import DType, round_into
 from service.numerics.positions import Positions, Run
 from service.numerics.real_positions import RealPositions
-from service.numerics.tables import Document, StoredTable, Table
+from service.numerics.tables import StoredTable, Table
 
 WEYL_STEP = 0x9E3779B97F4A7C15
 _SCATTERED_COUNT = 300

@@ -30,8 +30,9 @@ from service.encodings.fields import Parameters
 from service.encodings.rotary.rope import ROPE
 from service.errors import InvalidBody, InvalidParameters
 from service.formats.format import Input
+from service.numerics.document import Document
 from service.numerics.dtypes import BFLOAT16, COMPLEX64, FLOAT16, FLOAT32, FLOAT64, INT64, DType
-from service.numerics.tables import Document, StoredTable
+from service.numerics.tables import StoredTable
 from service.settings import default_settings
 from tests.client import Client, client_of
 

@@ -16,7 +16,7 @@ from service.encodings.fields import (
 )
 from service.errors import InvalidBody, InvalidParameters
 from service.grammar import Integer
-from service.numerics.dtypes import MAX_CHANNELS
+from service.numerics.limits import MAX_CHANNELS
 from service.numerics.phase import MAX_POSITION
 from service.numerics.positions import Positions
 from service.numerics.real_positions import AnyPositions, RealPositions

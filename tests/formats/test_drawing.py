@@ -14,7 +14,7 @@ from PIL import Image
 
 from service.formats.drawing import HEIGHT, WIDTH, draw
 from service.formats.png import Axis, Picture
-from service.numerics.tables import Curves
+from service.numerics.document import Curves
 
 
 def pictured(

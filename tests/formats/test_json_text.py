@@ -22,6 +22,7 @@ from service.formats.json_text import (
     spelled,
     spelled_limit_bytes,
 )
+from service.numerics.document import Document
 from service.numerics.dtypes import (
     BFLOAT16,
     COMPLEX64,
@@ -33,7 +34,7 @@ from service.numerics.dtypes import (
     round_into,
 )
 from service.numerics.positions import Positions
-from service.numerics.tables import Document, StoredTable
+from service.numerics.tables import StoredTable
 
 
 def stored(values: object, dtype: str = "float64") -> StoredTable:

@@ -10,8 +10,9 @@ import pytest
 from service.errors import InvalidBody
 from service.formats.format import INTEGER_STORAGES
 from service.formats.npy import NPY
+from service.numerics.document import Document
 from service.numerics.dtypes import BFLOAT16, FLOAT32, FLOAT64, INT64
-from service.numerics.tables import Document, StoredTable
+from service.numerics.tables import StoredTable
 
 
 def document(elements: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> Document:

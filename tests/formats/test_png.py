@@ -25,6 +25,7 @@ from service.formats.png import (
     plain,
     spelled,
 )
+from service.numerics.document import Curves, Document, ParameterValue
 from service.numerics.dtypes import (
     BFLOAT16,
     COMPLEX64,
@@ -36,7 +37,7 @@ from service.numerics.dtypes import (
     DType,
     Elements,
 )
-from service.numerics.tables import Curves, Document, ParameterValue, StoredTable, Table
+from service.numerics.tables import StoredTable, Table
 from service.routes.table_urls import document_of
 
 ROOT = Path(__file__).parents[2]

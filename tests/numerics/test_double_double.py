@@ -27,22 +27,22 @@ from service.numerics import frequencies as scaling
 from service.numerics.double_double import (
     MAX_EXPONENT,
     DoubleDouble,
-    any_sum,
-    constant,
-    cut,
+    evaluate_in_blocks,
+    evaluate_integers,
     exp,
-    in_blocks,
-    in_steps,
+    fast_two_sum,
+    from_decimal,
+    from_floats,
+    from_integers,
     ln,
     ln_1p,
-    of_floats,
-    of_integers,
-    ordered_sum,
+    multiply,
+    multiply_positions,
+    pairwise_sum,
     power,
-    product,
-    products,
-    sum_of_halves,
-    times,
+    split_factors,
+    two_product,
+    two_sum,
 )
 from service.numerics.phase import MAX_POSITION, Float64s, exact_context
 
@@ -60,7 +60,7 @@ def single(value: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
 
 @given(st.integers(-MAX_POSITION, MAX_POSITION))
 def test_integers_are_exact(number: int) -> None:
-    assert exact(of_integers(np.array([number], dtype=np.int64))) == number
+    assert exact(from_integers(np.array([number], dtype=np.int64))) == number
 
 
 @given(REALS, REALS)
@@ -68,14 +68,14 @@ def test_sums_are_exact(one: float, other: float) -> None:
     large, small = sorted((one, other), key=abs, reverse=True)
 
     total = Fraction(one) + Fraction(other)
-    assert exact(any_sum(single(one), single(other))) == total
-    assert exact(ordered_sum(single(large), single(small))) == total
-    assert any_sum(single(one), single(other)).high[0] == one + other
+    assert exact(two_sum(single(one), single(other))) == total
+    assert exact(fast_two_sum(single(large), single(small))) == total
+    assert two_sum(single(one), single(other)).high[0] == one + other
 
 
 @given(REALS, REALS)
 def test_products_are_within_104_bits(one: float, other: float) -> None:
-    got = product(single(one), single(other))
+    got = two_product(single(one), single(other))
 
     whole = Fraction(one) * Fraction(other)
     assert got.high[0] == one * other
@@ -86,30 +86,30 @@ def test_products_are_within_104_bits(one: float, other: float) -> None:
 def test_products_of_pairs_are_within_102_bits(
     one: float, one_part: float, other: float, other_part: float
 ) -> None:
-    first = ordered_sum(single(one), single(one * one_part * 2.0**-52))
-    second = ordered_sum(single(other), single(other * other_part * 2.0**-52))
+    first = fast_two_sum(single(one), single(one * one_part * 2.0**-52))
+    second = fast_two_sum(single(other), single(other * other_part * 2.0**-52))
 
     whole = exact(first) * exact(second)
-    assert abs(exact(times(first, second)) - whole) <= abs(whole) / 2**102
+    assert abs(exact(multiply(first, second)) - whole) <= abs(whole) / 2**102
 
 
 def test_a_decimal_keeps_106_bits() -> None:
     third = Decimal(1) / Decimal(3)
 
-    assert abs(exact(constant(third)) - Fraction(third)) <= Fraction(1, 2**107)
+    assert abs(exact(from_decimal(third)) - Fraction(third)) <= Fraction(1, 2**107)
 
 
 def test_a_float_is_itself() -> None:
-    assert exact(of_floats(single(0.1))) == Fraction(0.1)
+    assert exact(from_floats(single(0.1))) == Fraction(0.1)
 
 
 def test_a_value_is_the_same_whichever_step_it_falls_into() -> None:
     numbers = np.arange(10_000)
 
-    whole = in_steps(lambda part: of_integers(part).high, numbers)
+    whole = evaluate_integers(lambda part: from_integers(part).high, numbers)
 
     assert whole.tolist() == list(range(10_000))
-    assert in_steps(lambda part: of_integers(part).high, numbers[:0]).shape == (0,)
+    assert evaluate_integers(lambda part: from_integers(part).high, numbers[:0]).shape == (0,)
 
 
 def block_of(whole: Float64s, some: slice, part: slice) -> Float64s:
@@ -120,14 +120,16 @@ def test_a_matrix_is_the_same_whichever_block_an_element_falls_into() -> None:
     for shape in ((1, 10_000), (10_000, 1), (700, 13), (3, 5000), (0, 4), (4, 0)):
         whole = np.add.outer(10.0 * np.arange(shape[0]), np.arange(shape[1]))
 
-        found = in_blocks(partial(block_of, whole), *shape)
+        found = evaluate_in_blocks(partial(block_of, whole), *shape)
 
         assert found.shape == shape
         assert (found == whole).all()
 
 
 def test_a_row_may_be_right_for_all() -> None:
-    assert in_blocks(lambda _, part: np.arange(3.0)[part], 2, 3).tolist() == [[0, 1, 2]] * 2
+    assert (
+        evaluate_in_blocks(lambda _, part: np.arange(3.0)[part], 2, 3).tolist() == [[0, 1, 2]] * 2
+    )
 
 
 def test_a_column_holds_some_of_the_numbers() -> None:
@@ -195,7 +197,7 @@ def test_ln_of_an_integer_is_within_its_bound(number: int) -> None:
 
 def test_ln_of_one_is_nothing() -> None:
     assert [part.tolist() for part in ln(np.array([1]))] == [[0.0], [0.0]]
-    assert [part.tolist() for part in ln_1p(of_floats(np.array([0.0])))] == [[0.0], [0.0]]
+    assert [part.tolist() for part in ln_1p(from_floats(np.array([0.0])))] == [[0.0], [0.0]]
 
 
 def test_logarithms_grow_with_their_numbers() -> None:
@@ -222,15 +224,15 @@ def exactness(size: float, part: float) -> None:
 
 
 def _plain(t: DoubleDouble) -> DoubleDouble:
-    return of_floats(np.log1p(t.high))
+    return from_floats(np.log1p(t.high))
 
 
 def _without_tail(t: DoubleDouble) -> DoubleDouble:
-    return logarithm.ln_1p(of_floats(t.high))
+    return logarithm.ln_1p(from_floats(t.high))
 
 
 def _by_one_plus(t: DoubleDouble) -> DoubleDouble:
-    return of_floats(np.log(1.0 + t.high))
+    return from_floats(np.log(1.0 + t.high))
 
 
 @pytest.mark.parametrize("mutant", [_plain, _without_tail, _by_one_plus])
@@ -271,7 +273,7 @@ def test_a_coarse_table_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_integers_and_floats_have_the_same_logarithm() -> None:
     numbers = np.arange(2, 300)
 
-    assert ln(numbers).high.tolist() == ln_1p(of_integers(numbers - 1)).high.tolist()
+    assert ln(numbers).high.tolist() == ln_1p(from_integers(numbers - 1)).high.tolist()
 
 
 EXPONENTS = st.one_of(
@@ -318,7 +320,7 @@ def test_nothing_to_any_power_is_nothing_and_one_is_one() -> None:
     got = power(np.array([0, 1]), 0.3)
 
     assert [part.tolist() for part in got] == [[0.0, 1.0], [0.0, 0.0]]
-    assert exp(of_floats(np.array([0.0]))).high.tolist() == [1.0]
+    assert exp(from_floats(np.array([0.0]))).high.tolist() == [1.0]
 
 
 def test_the_largest_power_there_is_is_finite() -> None:
@@ -350,7 +352,7 @@ def test_exponential_a_series_two_terms_short_is_caught(monkeypatch: pytest.Monk
 
 
 def test_a_logarithm_of_one_float64_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exponential, "ln", lambda numbers: of_floats(np.log(numbers)))
+    monkeypatch.setattr(exponential, "ln", lambda numbers: from_floats(np.log(numbers)))
 
     with pytest.raises(AssertionError):
         exponential_exactness()
@@ -384,7 +386,7 @@ FACTORS = st.one_of(
 def test_products_are_within_their_bound_everywhere(
     factors: list[Decimal], positions: list[int]
 ) -> None:
-    got = products(cut(factors), np.array(positions, dtype=np.int64))
+    got = multiply_positions(split_factors(factors), np.array(positions, dtype=np.int64))
 
     assert got.shape == (len(positions), len(factors))
     for row, position in enumerate(positions):
@@ -395,7 +397,9 @@ def test_products_are_within_their_bound_everywhere(
 
 
 def test_products_of_small_integers_are_exact() -> None:
-    got = products(cut([Decimal(1), Decimal(3), Decimal("0.5")]), np.array([0, 1, 7, -7]))
+    got = multiply_positions(
+        split_factors([Decimal(1), Decimal(3), Decimal("0.5")]), np.array([0, 1, 7, -7])
+    )
 
     assert got.tolist() == [[0, 0, 0], [1, 3, 0.5], [7, 21, 3.5], [-7, -21, -3.5]]
 
@@ -404,7 +408,10 @@ def test_opposite_positions_have_opposite_products_to_the_bit() -> None:
     factors = scaling.default(Decimal(10000), 64, 32)
     positions = np.array([1, 63, 2**40 + 7, MAX_POSITION], dtype=np.int64)
 
-    assert (products(cut(factors), -positions) == -products(cut(factors), positions)).all()
+    assert (
+        multiply_positions(split_factors(factors), -positions)
+        == -multiply_positions(split_factors(factors), positions)
+    ).all()
 
 
 def test_products_are_the_same_in_a_bare_thread() -> None:
@@ -412,16 +419,18 @@ def test_products_are_the_same_in_a_bare_thread() -> None:
     positions = np.array([3, 2**61 + 1], dtype=np.int64)
 
     with ThreadPoolExecutor(1) as pool:
-        in_thread = pool.submit(lambda: products(cut(factors), positions)).result()
+        in_thread = pool.submit(
+            lambda: multiply_positions(split_factors(factors), positions)
+        ).result()
 
-    assert in_thread.tobytes() == products(cut(factors), positions).tobytes()
+    assert in_thread.tobytes() == multiply_positions(split_factors(factors), positions).tobytes()
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7, 8, 1000])
 def test_a_sum_is_within_a_rounding_for_each_halving(count: int) -> None:
     terms = np.random.default_rng(1).random((5, count))
 
-    got = sum_of_halves(terms)
+    got = pairwise_sum(terms)
 
     limit = Fraction(2 * (count - 1).bit_length(), 2**53)
     for row, total in zip(terms.tolist(), got.tolist(), strict=True):
@@ -432,11 +441,11 @@ def test_a_sum_is_within_a_rounding_for_each_halving(count: int) -> None:
 def test_a_row_has_the_same_sum_in_any_company() -> None:
     terms = np.random.default_rng(2).random((50, 37))
 
-    assert sum_of_halves(terms)[7] == sum_of_halves(terms[7:8].copy())[0]
+    assert pairwise_sum(terms)[7] == pairwise_sum(terms[7:8].copy())[0]
 
 
 def test_the_terms_are_left_as_they_are() -> None:
     terms = np.ones((2, 5))
 
-    assert sum_of_halves(terms).tolist() == [5.0, 5.0]
+    assert pairwise_sum(terms).tolist() == [5.0, 5.0]
     assert (terms == 1).all()

@@ -14,6 +14,17 @@ from hypothesis import strategies as st
 
 from service.numerics.dtypes import (
     BFLOAT16,
+    REAL_DTYPES,
+    decimal_view,
+    largest_finite,
+    may_overflow,
+    round_integers_into,
+    round_into,
+    round_results,
+    rounding_bound,
+    to_float64,
+)
+from service.numerics.limits import (
     MAX_ATTENTION_FACTOR,
     MAX_BASE,
     MAX_FACTOR,
@@ -21,15 +32,6 @@ from service.numerics.dtypes import (
     MAX_MSCALE,
     MAX_SCALED_BASE,
     MIN_FACTOR,
-    REAL_DTYPES,
-    decimal_view,
-    exceeds,
-    largest,
-    round_integers_into,
-    round_into,
-    round_results,
-    rounding_bound,
-    widened,
 )
 from service.numerics.phase import MAX_FREQUENCY, MAX_POSITION, MIN_FREQUENCY
 from tests.exact import rounded
@@ -51,7 +53,7 @@ def test_every_value_is_rounded_once_to_nearest_even(name: str, values: list[flo
     round_into(np.array(values), elements, dtype)
 
     expected = [rounded(Fraction(value), name) for value in values]
-    assert expected == [Fraction(float(value)) for value in widened(elements, dtype)]
+    assert expected == [Fraction(float(value)) for value in to_float64(elements, dtype)]
 
 
 def test_bfloat16_is_not_rounded_twice() -> None:
@@ -62,7 +64,7 @@ def test_bfloat16_is_not_rounded_twice() -> None:
 
     round_into(np.array([above, -above, below, -below]), bits, BFLOAT16)
 
-    values = widened(bits, BFLOAT16).tolist()
+    values = to_float64(bits, BFLOAT16).tolist()
     assert values == [1.0 + 2.0**-7, -1.0 - 2.0**-7, 1.0 + 2.0**-7, -1.0 - 2.0**-7]
 
 
@@ -71,7 +73,7 @@ def test_bfloat16_of_float32_is_what_ml_dtypes_gives() -> None:
     values = patterns.view(np.float32)
     bits = np.empty(len(values), dtype="<u2")
 
-    round_into(widened(values, REAL_DTYPES["float32"]), bits, BFLOAT16)
+    round_into(to_float64(values, REAL_DTYPES["float32"]), bits, BFLOAT16)
 
     with np.errstate(invalid="ignore"):
         expected = values.astype(ml_dtypes.bfloat16)
@@ -86,7 +88,7 @@ def test_what_is_too_large_for_bfloat16_is_infinite(value: float) -> None:
 
     round_into(np.array([value]), bits, BFLOAT16)
 
-    assert np.copysign(np.inf, value) == widened(bits, BFLOAT16)[0]
+    assert np.copysign(np.inf, value) == to_float64(bits, BFLOAT16)[0]
 
 
 def test_bfloat16_prints_as_the_float32_of_its_value() -> None:
@@ -121,7 +123,7 @@ def test_no_value_is_moved_by_more_than_its_bound(name: str, values: list[float]
     round_into(np.array(values), elements, dtype)
 
     bound = rounding_bound(dtype, max(map(abs, values)))
-    for value, ours in zip(values, widened(elements, dtype).tolist(), strict=True):
+    for value, ours in zip(values, to_float64(elements, dtype).tolist(), strict=True):
         assert abs(Fraction(ours) - Fraction(value)) <= Fraction(bound)
 
 
@@ -130,9 +132,9 @@ def test_the_largest_number_of_a_type_is_a_number(name: str) -> None:
     dtype = REAL_DTYPES[name]
     elements = np.empty(1, dtype=dtype.storage)
 
-    round_into(np.array([largest(dtype)]), elements, dtype)
+    round_into(np.array([largest_finite(dtype)]), elements, dtype)
 
-    assert widened(elements, dtype).tolist() == [largest(dtype)]
+    assert to_float64(elements, dtype).tolist() == [largest_finite(dtype)]
 
 
 @pytest.mark.parametrize("name", list(REAL_DTYPES))
@@ -143,7 +145,7 @@ def test_integers_are_rounded_once(name: str, numbers: list[int]) -> None:
 
     round_integers_into(np.array(numbers), elements, dtype)
 
-    for number, found in zip(numbers, widened(elements, dtype), strict=True):
+    for number, found in zip(numbers, to_float64(elements, dtype), strict=True):
         if name == "float16" and abs(number) >= 65_520:
             assert found == np.copysign(np.inf, number)
         elif name == "float64":
@@ -163,7 +165,7 @@ def test_integers_beside_a_tie_go_to_their_side_of_it(name: str, sign: int) -> N
 
     round_integers_into(numbers, elements, dtype)
 
-    assert widened(elements, dtype).tolist() == [sign * (2**60 + step)] * 2
+    assert to_float64(elements, dtype).tolist() == [sign * (2**60 + step)] * 2
 
 
 @pytest.mark.parametrize(
@@ -179,9 +181,9 @@ def test_a_size_exceeds_a_type_where_it_is_rounded_to_infinity(
 ) -> None:
     dtype = REAL_DTYPES[name]
 
-    assert exceeds(first_too_large, dtype)
-    assert not exceeds(first_too_large * (1 - 2.0**-30), dtype)
-    assert not exceeds(first_too_large, REAL_DTYPES["float64"])
+    assert may_overflow(first_too_large, dtype)
+    assert not may_overflow(first_too_large * (1 - 2.0**-30), dtype)
+    assert not may_overflow(first_too_large, REAL_DTYPES["float64"])
 
 
 def test_frequencies_stay_in_the_range_of_exact_phases() -> None:

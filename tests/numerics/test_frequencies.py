@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from service.encodings.rotary.rules import Given
 from service.numerics import frequencies as scaling
-from service.numerics.frequencies import Decimals, Geometric, Spaced, wavelengths
+from service.numerics.frequencies import Decimals, Geometric, ScaledGeometric, wavelengths
 from service.numerics.phase import PRECISION_DIGITS
 from tests.exact import frequency
 
@@ -41,7 +41,7 @@ def test_a_spaced_series_runs_from_its_first_by_the_ratio_of_its_ends(
     first: float, ends: list[float], dim: int, count: int, full_turns: bool
 ) -> None:
     least, greatest = ends
-    exact = Spaced(first, least, greatest, dim, count, full_turns).exact()
+    exact = ScaledGeometric(first, least, greatest, dim, count, full_turns).exact()
 
     assert len(exact) == count
     ratio = mpmath.mpf(least) / mpmath.mpf(greatest)
@@ -52,7 +52,7 @@ def test_a_spaced_series_runs_from_its_first_by_the_ratio_of_its_ends(
 
 
 def test_a_spaced_series_ends_at_the_other_end_of_its_range() -> None:
-    exact = Spaced(2.0, 0.5, 2.0, 2 * (9 - 1), 9).exact()
+    exact = ScaledGeometric(2.0, 0.5, 2.0, 2 * (9 - 1), 9).exact()
 
     assert [float(exact[0]), float(exact[-1])] == [2.0, 0.5]
 
@@ -63,14 +63,14 @@ def test_a_spaced_series_ends_at_the_other_end_of_its_range() -> None:
 def test_timescales_go_from_the_shortest_to_its_square_over_the_longest(
     shortest: float, longest: float
 ) -> None:
-    exact = Spaced(shortest, shortest, longest, 2 * (5 - 1), 5).exact()
+    exact = ScaledGeometric(shortest, shortest, longest, 2 * (5 - 1), 5).exact()
 
     assert float(exact[0]) == shortest
     assert float(exact[-1]) == pytest.approx(shortest**2 / longest, rel=1e-15)
 
 
 def test_a_geometric_series_is_one_of_timescales_from_one() -> None:
-    spaced, geometric = Spaced(1.0, 1.0, 10000.0, 14, 8), Geometric(10000.0, 14, 8)
+    spaced, geometric = ScaledGeometric(1.0, 1.0, 10000.0, 14, 8), Geometric(10000.0, 14, 8)
 
     assert spaced.exact() == geometric.exact()
     assert hash(spaced) != hash(geometric)

@@ -16,7 +16,7 @@ from service.numerics import phasors as factors
 from service.numerics import phasors as phasor
 from service.numerics.axes import Float32s
 from service.numerics.phase import FixedPointFrequencies, Float64s, Int64s
-from service.numerics.phasors import STRIDE, Stretch
+from service.numerics.phasors import STRIDE, BlockSpan
 from service.numerics.positions import Positions
 from service.numerics.tables import size
 from tests.encodings.absolute import test_sinusoidal
@@ -86,10 +86,10 @@ def test_phasors_split_across_zero_are_caught(
 ) -> None:
     """With b always positive, position −1 is 64·(−1) + 63, and small sines cancel."""
 
-    def floored(consecutive: range) -> Iterator[Stretch]:
+    def floored(consecutive: range) -> Iterator[BlockSpan]:
         for position in consecutive:
             run, fine = divmod(position, STRIDE)
-            yield Stretch(run, 1, range(fine, fine + 1))
+            yield BlockSpan(run, 1, range(fine, fine + 1))
 
     monkeypatch.setattr(phasor, "run_of", lambda position: position // STRIDE)
     monkeypatch.setattr(phasor, "stretches", floored)

@@ -27,15 +27,15 @@ from service.numerics.phase import MAX_POSITION, Int64s
 from service.numerics.phasors import (
     STRIDE,
     Channels,
-    CoarseRuns,
+    CoarsePhasorCache,
     Pair,
+    PhasorSetup,
     PhasorTable,
-    Setup,
+    block_of,
+    block_spans,
     component,
-    run_of,
-    setup_of,
+    phasor_setup,
     sines_and_cosines,
-    stretches,
 )
 from service.numerics.positions import Positions, Run
 from service.numerics.real_positions import RealPhasorTable, RealPositions
@@ -189,13 +189,13 @@ def factors_table(rows: int) -> PhasorTable:
 def evaluated(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Count the coarse phasors of each evaluation."""
     counts: list[int] = []
-    coarse = Setup.coarse
+    coarse = PhasorSetup.coarse
 
-    def counting(setup: Setup, positions: Int64s) -> Pair:
+    def counting(setup: PhasorSetup, positions: Int64s) -> Pair:
         counts.append(len(positions))
         return coarse(setup, positions)
 
-    monkeypatch.setattr(Setup, "coarse", counting)
+    monkeypatch.setattr(PhasorSetup, "coarse", counting)
     return counts
 
 
@@ -204,7 +204,7 @@ def test_setups_are_shared_and_bounded() -> None:
     known = factors._setups.get((RULE, CHANNELS))
 
     assert known is not None
-    assert known is setup_of(RULE, CHANNELS)
+    assert known is phasor_setup(RULE, CHANNELS)
     assert factors._setups.size_bytes <= factors.SETUP_CACHE_BYTES
     assert known.all_fine is not None
     assert known.all_fine[0].nbytes == FLOAT64.itemsize_bytes * 127 * 512
@@ -213,9 +213,9 @@ def test_setups_are_shared_and_bounded() -> None:
 def test_the_fine_phasors_of_rows_too_wide_for_a_setup_are_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    kept = Setup.of(RULE, CHANNELS)
+    kept = PhasorSetup.of(RULE, CHANNELS)
     monkeypatch.setattr(factors, "_MAX_FINE_BYTES", 0)
-    bare = Setup.of(RULE, CHANNELS)
+    bare = PhasorSetup.of(RULE, CHANNELS)
 
     assert bare.all_fine is None
     for ours, theirs in zip(kept.fine(range(-5, 7)), bare.fine(range(-5, 7)), strict=True):
@@ -249,7 +249,7 @@ def test_what_a_table_keeps_is_bounded() -> None:
 
 
 def test_runs_known_in_part_are_computed_again() -> None:
-    setup, coarse = setup_of(RULE, CHANNELS), CoarseRuns()
+    setup, coarse = phasor_setup(RULE, CHANNELS), CoarsePhasorCache()
     coarse.of(setup, range(4, 6), range(4, 6))
 
     for runs in (range(4, 5), range(3, 5), range(5, 9), range(-2, 2)):
@@ -271,7 +271,7 @@ def test_frequencies_are_evaluated_once_whatever_channels_they_are_in() -> None:
 
     rule = Counted(3)
     for names in (("sin",), ("cos",), ("sin", "cos")):
-        setup_of(rule, Channels(names, interleaved=False, width=3 * len(names)))
+        phasor_setup(rule, Channels(names, interleaved=False, width=3 * len(names)))
     positions = Positions.contiguous(0, 4)
     axis, channels = Axis(rule, positions, (0, 1, 2)), Channels(("sin", "cos"), True, 6)
     AxesTable((axis,), "exact", channels, FLOAT64, (4, 6)).read(0, 24)
@@ -289,7 +289,7 @@ def test_stretches_are_all_the_positions_in_order(start: int, count: int) -> Non
 
     cut = [
         run * STRIDE + fine
-        for stretch in stretches(positions)
+        for stretch in block_spans(positions)
         for run in range(stretch.run, stretch.run + stretch.runs)
         for fine in stretch.fine
     ]
@@ -299,14 +299,14 @@ def test_stretches_are_all_the_positions_in_order(start: int, count: int) -> Non
 
 @given(st.integers(-400, 400) | st.integers(-MAX_POSITION, MAX_POSITION))
 def test_both_parts_of_a_position_have_its_sign(position: int) -> None:
-    (stretch,) = stretches(range(position, position + 1))
+    (stretch,) = block_spans(range(position, position + 1))
 
-    assert stretch.run == run_of(position)
-    assert position - run_of(position) * STRIDE == np.fmod(np.int64(position), np.int64(STRIDE))
+    assert stretch.run == block_of(position)
+    assert position - block_of(position) * STRIDE == np.fmod(np.int64(position), np.int64(STRIDE))
 
 
 def test_consecutive_positions_are_few_stretches_however_many() -> None:
-    assert len(list(stretches(range(-(10**15), 10**15)))) <= 7
+    assert len(list(block_spans(range(-(10**15), 10**15)))) <= 7
 
 
 @pytest.mark.parametrize(

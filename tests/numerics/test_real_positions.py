@@ -17,22 +17,26 @@ from numpy.typing import NDArray
 from service.lru import ByteBoundedLRU
 from service.numerics import phase as angle
 from service.numerics import real_positions
-from service.numerics.dtypes import FLOAT32, FLOAT64, MAX_SCALED_BASE, REAL_DTYPES
-from service.numerics.frequencies import FrequencyRule, Geometric
+from service.numerics.dtypes import FLOAT32, FLOAT64, REAL_DTYPES
+from service.numerics.frequencies import (
+    ConstantFrequencies,
+    FrequencyRule,
+    Geometric,
+    PeriodFrequencies,
+    PixelBands,
+    ScaledFrequencies,
+    TimesTwoPi,
+)
+from service.numerics.limits import MAX_SCALED_BASE
 from service.numerics.phasors import Channels, PhasorTable
 from service.numerics.positions import Positions
 from service.numerics.real_positions import (
     MIN_REAL_POSITION,
-    InTurns,
-    Ones,
-    Periods,
-    PixelBands,
     RealPhasorTable,
     RealPositions,
-    ScaledPositions,
-    counted,
-    most_units,
-    out_of_range,
+    first_out_of_range,
+    max_units,
+    split_units,
 )
 from service.numerics.tables import size
 from tests.exact import UNIT, frequency
@@ -60,7 +64,7 @@ def table(values: list[float], rule: FrequencyRule = RULE, dtype: str = "float64
 @given(st.lists(REALS, min_size=1, max_size=20))
 @example([2.0**62, -(2.0**62), MIN_REAL_POSITION, nextafter(1.0, 0.0), 2.0**52 + 0.5])
 def test_an_integer_and_a_power_of_two_are_the_value(values: list[float]) -> None:
-    integers, exponents = counted(np.array(values))
+    integers, exponents = split_units(np.array(values))
 
     for value, integer, exponent in zip(values, integers.tolist(), exponents.tolist(), strict=True):
         assert integer * Fraction(2) ** exponent == Fraction(value)
@@ -126,7 +130,7 @@ def test_steps_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @given(st.floats(1e-3, 1e3), st.floats(-1e3, 1e3).filter(lambda x: abs(x) > 1e-3))
 def test_another_unit_multiplies_exactly(unit: float, value: float) -> None:
-    (row,) = table([value], ScaledPositions(RULE, Fraction(unit)))
+    (row,) = table([value], ScaledFrequencies(RULE, Fraction(unit)))
 
     exact = mpmath.sin(mpmath.mpf(value) * mpmath.mpf(unit) * frequency(10000.0, 8, 1))
     assert abs(row[2] - exact) <= 4 * UNIT
@@ -178,7 +182,7 @@ def test_what_has_no_exact_angle_is_out_of_range(
 
 def test_what_is_no_number_or_infinite_is_out_of_range() -> None:
     for value in (np.nan, np.inf, -np.inf):
-        assert repr(out_of_range(np.array([1.0, value]))) == repr(float(value))
+        assert repr(first_out_of_range(np.array([1.0, value]))) == repr(float(value))
 
 
 def test_positions_are_a_list_with_a_canonical_spelling() -> None:
@@ -202,9 +206,9 @@ def test_frequencies_of_a_unit_are_kept(monkeypatch: pytest.MonkeyPatch) -> None
 
 @given(st.lists(REALS, min_size=1, max_size=40))
 def test_there_are_no_more_units_than_are_counted_on(values: list[float]) -> None:
-    exponents = counted(np.array([*values, 2.0**-99 - 2.0**-152]))[1]
+    exponents = split_units(np.array([*values, 2.0**-99 - 2.0**-152]))[1]
 
-    assert len(set(exponents.tolist())) <= most_units(len(values) + 1) <= 20
+    assert len(set(exponents.tolist())) <= max_units(len(values) + 1) <= 20
 
 
 # Of 80 digits, ten are for the roundings of a series and its logarithm.
@@ -228,7 +232,9 @@ def test_periods_of_a_base_are_those_of_dinov3(base: float, count: int) -> None:
     head_dim = 4 * count
     periods = [mpmath.mpf(base) ** (mpmath.mpf(2 * j) / (head_dim // 2)) for j in range(count)]
 
-    assert_are(Periods(1.0, base, count, count), [2 * mpmath.pi / period for period in periods])
+    assert_are(
+        PeriodFrequencies(1.0, base, count, count), [2 * mpmath.pi / period for period in periods]
+    )
 
 
 @given(reals, reals, counts)
@@ -242,7 +248,7 @@ def test_periods_between_two_are_in_equal_ratios(
     at = [mpmath.mpf(j) / max(count - 1, 1) for j in range(count)]
     periods = [longest * ratio ** (place - 1) for place in at]
 
-    rule = Periods(shortest, longest, count - 1, count)
+    rule = PeriodFrequencies(shortest, longest, count - 1, count)
 
     assert_are(rule, [2 * mpmath.pi / period for period in periods])
 
@@ -278,25 +284,27 @@ def test_other_bands_run_there_in_equal_ratios(max_freq: float, count: int) -> N
 
 
 def test_constant_frequencies_are_one_radian() -> None:
-    assert_are(Ones(5), [mpmath.mpf(1)] * 5)
+    assert_are(ConstantFrequencies(5), [mpmath.mpf(1)] * 5)
 
 
 @given(st.fractions(min_value="1/1000000", max_value=1000, max_denominator=2**40))
 def test_a_unit_multiplies_every_frequency(unit: Fraction) -> None:
-    measured = ScaledPositions(Geometric(10000.0, 8, 4), unit)
+    measured = ScaledFrequencies(Geometric(10000.0, 8, 4), unit)
     factor = mpmath.mpf(unit.numerator) / unit.denominator
 
     assert_are(measured, [frequency(10000.0, 8, k) * factor for k in range(4)])
 
 
 @pytest.mark.parametrize(
-    "rule", [Periods(1.0, 100.0, 4, 4), PixelBands(224.0, 4, True), Ones(4)], ids=repr
+    "rule",
+    [PeriodFrequencies(1.0, 100.0, 4, 4), PixelBands(224.0, 4, True), ConstantFrequencies(4)],
+    ids=repr,
 )
 def test_rules_of_equal_numbers_are_one_key_of_the_caches(rule: FrequencyRule) -> None:
     again = type(rule)(**vars(rule))
 
     assert (again, hash(again)) == (rule, hash(rule))
-    assert ScaledPositions(rule, Fraction(1, 2)) != ScaledPositions(rule, Fraction(1, 3))
+    assert ScaledFrequencies(rule, Fraction(1, 2)) != ScaledFrequencies(rule, Fraction(1, 3))
 
 
 def test_turns_are_two_pi_radians() -> None:
@@ -304,4 +312,4 @@ def test_turns_are_two_pi_radians() -> None:
 
     expected = [2 * mpmath.pi * mpmath.mpf(str(radian)) for radian in rule.exact()]
 
-    assert_are(InTurns(rule), expected)
+    assert_are(TimesTwoPi(rule), expected)

@@ -30,11 +30,11 @@ from service.numerics.tables import (
     RowTable,
     StoredTable,
     Table,
-    biases,
-    distinct,
-    embeddings,
+    distinct_integers,
+    gather_biases,
+    gather_rows,
     overflows,
-    rounds,
+    row_ranges,
     setup_work,
     size,
     size_bytes,
@@ -74,7 +74,7 @@ def test_rounds_are_whole_rows_or_parts_of_one(
     start: int, length: int, width: int, step: int
 ) -> None:
     with mock.patch("service.numerics.tables.STEP_ELEMENTS", step):
-        found = list(rounds(start, start + length, width))
+        found = list(row_ranges(start, start + length, width))
 
     flat = [row * width + item for rows, items in found for row in rows for item in items]
     assert flat == list(range(start, start + length))
@@ -84,7 +84,7 @@ def test_rounds_are_whole_rows_or_parts_of_one(
 
 
 def test_many_short_rows_are_few_rounds() -> None:
-    assert len(list(rounds(1, 3 * 2**18 - 1, 3))) <= 9
+    assert len(list(row_ranges(1, 3 * 2**18 - 1, 3))) <= 9
 
 
 def test_a_table_overflows_only_where_it_says_so() -> None:
@@ -129,14 +129,14 @@ LISTS = st.lists(st.integers(-9, 9), min_size=1) | st.lists(
 @example([-(2**62), 2**62])
 @example([2**62, 2**62 - 3])
 def test_every_number_is_at_its_place(listed: list[int]) -> None:
-    some, place = distinct(np.array(listed, dtype=np.int64))
+    some, place = distinct_integers(np.array(listed, dtype=np.int64))
 
     assert some[place].tolist() == listed
 
 
 @given(LISTS)
 def test_integers_rise_and_are_at_most_twice_as_many(listed: list[int]) -> None:
-    some, _ = distinct(np.array(listed, dtype=np.int64))
+    some, _ = distinct_integers(np.array(listed, dtype=np.int64))
 
     assert (np.diff(some) > 0).all()
     assert len(some) <= 2 * len(listed)
@@ -151,21 +151,21 @@ def whole(table: GatheredTable) -> np.ndarray[Any, np.dtype[Any]]:
 
 
 def test_heads_come_before_queries_and_keys() -> None:
-    table = biases(WEIGHT, INDEX, None)
+    table = gather_biases(WEIGHT, INDEX, None)
 
     assert table.shape == (5, 3, 4)
     assert (whole(table) == WEIGHT.elements[INDEX.elements].transpose(2, 0, 1)).all()
 
 
 def test_one_head_alone_has_no_axis_of_heads() -> None:
-    table = biases(WEIGHT, INDEX, 3)
+    table = gather_biases(WEIGHT, INDEX, 3)
 
     assert table.shape == (3, 4)
     assert (whole(table) == WEIGHT.elements[INDEX.elements, 3]).all()
 
 
 def test_channels_come_after_queries_and_keys() -> None:
-    table = embeddings(WEIGHT, INDEX)
+    table = gather_rows(WEIGHT, INDEX)
 
     assert table.shape == (3, 4, 5)
     assert (whole(table) == WEIGHT.elements[INDEX.elements]).all()
@@ -174,9 +174,9 @@ def test_channels_come_after_queries_and_keys() -> None:
 @given(st.sampled_from(["biases", "head", "embeddings"]), st.integers(0, 60), st.integers(0, 60))
 def test_any_range_is_a_slice_of_the_whole(which: str, start: int, length: int) -> None:
     table = {
-        "biases": biases(WEIGHT, INDEX, None),
-        "head": biases(WEIGHT, INDEX, 1),
-        "embeddings": embeddings(WEIGHT, INDEX),
+        "biases": gather_biases(WEIGHT, INDEX, None),
+        "head": gather_biases(WEIGHT, INDEX, 1),
+        "embeddings": gather_rows(WEIGHT, INDEX),
     }[which]
     start = min(start, size(table))
     stop = min(start + length, size(table))
@@ -192,7 +192,7 @@ def test_every_bit_is_copied(dtype: DType, bits: str) -> None:
     raw = np.random.default_rng(0).bytes(4 * 5 * dtype.itemsize_bytes)
     sent = StoredTable(np.frombuffer(raw, dtype.storage).reshape(4, 5), dtype)
 
-    found = whole(biases(sent, INDEX, None)).view(bits)
+    found = whole(gather_biases(sent, INDEX, None)).view(bits)
 
     expected = np.frombuffer(raw, bits).reshape(4, 5)[INDEX.elements].transpose(2, 0, 1)
     assert (found == expected).all()
@@ -202,9 +202,9 @@ def test_every_bit_is_copied(dtype: DType, bits: str) -> None:
 def test_what_is_not_finite_is_told(value: float) -> None:
     sent = StoredTable(np.array([[1.0], [value], [0.0], [0.0]]), FLOAT64)
 
-    assert not biases(sent, INDEX, None).is_finite
-    assert not embeddings(sent, INDEX).is_finite
-    assert biases(WEIGHT, INDEX, None).is_finite
+    assert not gather_biases(sent, INDEX, None).is_finite
+    assert not gather_rows(sent, INDEX).is_finite
+    assert gather_biases(WEIGHT, INDEX, None).is_finite
 
 
 @pytest.mark.parametrize("step", [1, 11, 12, 25, 2**17])
@@ -214,7 +214,7 @@ def test_heads_are_the_same_looked_up_together_or_not(
     expected = WEIGHT.elements[INDEX.elements].transpose(2, 0, 1).ravel()
     monkeypatch.setattr("service.numerics.tables.STEP_ELEMENTS", step)
 
-    assert biases(WEIGHT, INDEX, None).read(5, 58).tolist() == expected[5:58].tolist()
+    assert gather_biases(WEIGHT, INDEX, None).read(5, 58).tolist() == expected[5:58].tolist()
 
 
 def test_many_heads_of_few_pairs_read_the_index_once() -> None:
@@ -229,7 +229,7 @@ def test_many_heads_of_few_pairs_read_the_index_once() -> None:
     index = Counted(np.array([[1, 0]]), INT64)
     weight = np.arange(2.0 * 2**15).reshape(2, 2**15)
 
-    found = whole(biases(StoredTable(weight, FLOAT64), index, None))
+    found = whole(gather_biases(StoredTable(weight, FLOAT64), index, None))
 
     assert reads == [(0, 2)]
     assert (found == weight[::-1].T.reshape(2**15, 1, 2)).all()

@@ -22,8 +22,8 @@ from service.analysis.diagnosis.waves import (
     slips,
 )
 from service.analysis.measure import EARLY_ROWS, Complexes, bases, geometric, measure, plain_numbers
+from service.numerics.document import ParameterValue
 from service.numerics.phase import Float64s
-from service.numerics.tables import ParameterValue
 
 Frequencies = tuple[tuple[Mistake, ...], Float64s]
 """Mistakes, and the frequencies that they lead to."""

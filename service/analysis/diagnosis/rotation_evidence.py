@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from service.analysis.diagnosis.mistakes import Mistake
 from service.analysis.measure import measure
-from service.numerics.dtypes import DType, round_into, widened
+from service.numerics.dtypes import DType, round_into, to_float64
 from service.numerics.phase import Float64s
 
 Layout: TypeAlias = Literal["interleaved", "half"]
@@ -320,7 +320,7 @@ def rounded(values: Float64s, dtype: DType) -> Float64s:
     elements = np.empty(values.shape, dtype=dtype.storage)
     with np.errstate(over="ignore"):
         round_into(values, elements, dtype)
-    return widened(elements, dtype)
+    return to_float64(elements, dtype)
 
 
 Flags = NDArray[np.bool_]

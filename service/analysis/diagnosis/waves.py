@@ -27,9 +27,9 @@ from service.numerics.dtypes import (
     FLOAT32,
     FLOAT64,
     DType,
-    largest,
+    largest_finite,
     round_into,
-    widened,
+    to_float64,
 )
 from service.numerics.phase import Float64s
 from service.numerics.phasors import Channels, Indices
@@ -329,9 +329,9 @@ def rounded(values: Float64s, dtype: DType) -> Float64s:
     """Round numbers to a narrow type; what is too large for it becomes its largest."""
     elements = np.empty(values.shape, dtype=dtype.storage)
     # An infinite angle has no sine: there is no such number in what is compared.
-    most = largest(dtype)
+    most = largest_finite(dtype)
     round_into(np.clip(values, -most, most), elements, dtype)
-    return widened(elements, dtype)
+    return to_float64(elements, dtype)
 
 
 def holding(values: Float64s, dtype: DType) -> DType:

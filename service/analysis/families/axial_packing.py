@@ -17,10 +17,10 @@ from service.analysis.families.grid_tables import axis_lines, some_of, token_gri
 from service.analysis.measure import Complexes, Reading, readings
 from service.encodings.grid.grids import GridAxis
 from service.encodings.rotary.packs import PACKS, Pack
+from service.numerics.document import ParameterValue
 from service.numerics.dtypes import REAL_DTYPES, DType, rounding_bound
 from service.numerics.phase import Float64s
 from service.numerics.phasors import Channels
-from service.numerics.tables import ParameterValue
 
 # What engines in float32 may add to rounding, far out: norms are judged loosely, numbers later.
 _STRUCTURE = 2.0**-13

@@ -37,9 +37,10 @@ from service.analysis.families.coordinate_series import (
 from service.analysis.measure import Complexes, plain_numbers
 from service.encodings.grid.grids import Coordinates, counted, spread
 from service.encodings.rotary.axial import CONVENTIONS, AxialConvention
-from service.numerics.dtypes import FLOAT32, MIN_UNIT
+from service.numerics.document import ParameterValue
+from service.numerics.dtypes import FLOAT32
+from service.numerics.limits import MIN_UNIT
 from service.numerics.phase import Float64s
-from service.numerics.tables import ParameterValue
 
 Values: TypeAlias = dict[str, ParameterValue]
 

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
+from service.numerics.document import ParameterValue
 from service.numerics.phase import Float64s, Int64s
 from service.numerics.positions import Positions
-from service.numerics.tables import ParameterValue
 
 OfDistances: TypeAlias = Callable[[Int64s], Int64s]
 """Gives the number of each distance key - query."""

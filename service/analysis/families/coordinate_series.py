@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 from service.analysis.measure import Complexes, measure, plain_numbers
 from service.encodings.grid.sincos import EPSILON, Layout
-from service.numerics.frequencies import Geometric, Spaced
+from service.numerics.document import ParameterValue
+from service.numerics.frequencies import Geometric, ScaledGeometric
 from service.numerics.phase import Float64s
-from service.numerics.tables import ParameterValue
 
 _TWO_PI = 2 * np.pi
 
@@ -371,7 +371,7 @@ class Measures:
 
 def _span(layout: Layout, name: str) -> float:
     rule = layout.along[name].rule
-    if isinstance(rule, Geometric | Spaced):
+    if isinstance(rule, Geometric | ScaledGeometric):
         return rule.dim / 2
     return 0.0
 

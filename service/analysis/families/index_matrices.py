@@ -31,8 +31,8 @@ from service.encodings.relative.buckets import (
 )
 from service.encodings.relative.windows import Window
 from service.encodings.rotary.rope import HeadOrder
+from service.numerics.document import ParameterValue
 from service.numerics.phase import Float64s, Int64s
-from service.numerics.tables import ParameterValue
 
 _ONE_HEAD = range(1)
 _MOST = 8

@@ -26,8 +26,8 @@ from service.analysis.families.bias_strips import (
 )
 from service.analysis.families.slope_biases import slope_rules
 from service.analysis.measure import dtype_parameters, plain_numbers, share_of
+from service.numerics.document import ParameterValue
 from service.numerics.phase import Float64s
-from service.numerics.tables import ParameterValue
 
 # Lengths that are looked at: near ones and ever farther ones.
 _MOST_LENGTHS = 64

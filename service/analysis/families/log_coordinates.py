@@ -13,8 +13,8 @@ from service.analysis.array import IdentifyInput, Proposal, TableRequest, lone_f
 from service.analysis.families.bias_strips import alike, positions_parameters
 from service.analysis.families.kernel_biases import logarithm
 from service.analysis.measure import dtype_parameters, plain_numbers, share_of
+from service.numerics.document import ParameterValue
 from service.numerics.phase import Float64s, Int64s
-from service.numerics.tables import ParameterValue
 
 _C, _THRESHOLD, _EPS = 0.1, 512.0, 1e-6
 _MOST = 8

@@ -23,10 +23,10 @@ from service.analysis.measure import plain_numbers
 from service.encodings.grid.grids import Tokens
 from service.encodings.rotary.angles import AXES, axis_of_frequency
 from service.encodings.rotary.rules import Default
+from service.numerics.document import ParameterValue
 from service.numerics.dtypes import FLOAT32
 from service.numerics.phase import Float64s, Int64s
 from service.numerics.positions import Positions
-from service.numerics.tables import ParameterValue
 
 _TWO_PI = 2 * np.pi
 

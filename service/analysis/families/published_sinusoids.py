@@ -21,9 +21,9 @@ from service.analysis.families.sinusoid_rows import (
 from service.analysis.measure import Geometric, base_of, bases, plain_numbers
 from service.encodings.absolute.conventions import CONVENTIONS, SinusoidConvention
 from service.grammar import to_query
+from service.numerics.document import ParameterValue
 from service.numerics.phase import Float64s
 from service.numerics.positions import Positions
-from service.numerics.tables import ParameterValue
 
 _USUAL_BASE = 10000.0
 _LOWEST_FREQUENCY = 1e-4

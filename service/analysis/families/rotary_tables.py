@@ -29,10 +29,10 @@ from service.analysis.families.row_positions import (
 )
 from service.analysis.families.scaling_rules import find_rules
 from service.analysis.measure import EARLY_ROWS, Complexes, dtype_parameters
+from service.numerics.document import ParameterValue
 from service.numerics.dtypes import FLOAT16
 from service.numerics.phase import Float64s, Int64s
 from service.numerics.phasors import Component
-from service.numerics.tables import ParameterValue
 
 # Two numbers are fitted to each channel: fewer rows say little of whether it is a wave at all.
 _FEWEST_ROWS = 8

@@ -31,11 +31,11 @@ from service.analysis.measure import (
 )
 from service.encodings.rotary.packs import PACKS
 from service.encodings.rotary.rules import Default, Linear
+from service.numerics.document import ParameterValue
 from service.numerics.dtypes import BFLOAT16, REAL_DTYPES
 from service.numerics.phase import Float64s, Int64s
 from service.numerics.phasors import Channels, Component
 from service.numerics.positions import Positions
-from service.numerics.tables import ParameterValue
 
 _MOST_TURNS = 4096
 _MOST_KEPT = 4

@@ -28,8 +28,8 @@ from service.analysis.families.frequency_lists import (
 from service.analysis.measure import plain_numbers
 from service.encodings.rotary.rules import Llama3, Yarn
 from service.numerics import frequencies as scaling
+from service.numerics.document import ParameterValue
 from service.numerics.phase import Float64s
-from service.numerics.tables import ParameterValue
 
 _FAST, _SLOW = Yarn.beta_fast, Yarn.beta_slow
 _TWO_PI = 2 * np.pi

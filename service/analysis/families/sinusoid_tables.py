@@ -54,11 +54,12 @@ from service.analysis.families.wavelength_lists import propose_bands, propose_fr
 from service.analysis.measure import Geometric, dtype_parameters, plain_numbers
 from service.encodings.absolute.conventions import ALIASES, Layout
 from service.grammar import to_query
-from service.numerics.dtypes import MAX_CHANNELS, rounding_bound
+from service.numerics.document import ParameterValue
+from service.numerics.dtypes import rounding_bound
+from service.numerics.limits import MAX_CHANNELS
 from service.numerics.phase import Float64s
 from service.numerics.phasors import Channels
 from service.numerics.positions import Positions
-from service.numerics.tables import ParameterValue
 
 _USUAL_BASE = 10000.0
 

@@ -17,9 +17,9 @@ from service.analysis.array import IdentifyInput, Proposal, TableRequest, lone_f
 from service.analysis.families.bias_strips import query_key_parameters
 from service.analysis.measure import dtype_parameters, plain_numbers, share_of
 from service.encodings.relative.alibi import MAX_BIAS_MAX, SlopeRule
-from service.numerics.dtypes import REAL_DTYPES, largest
+from service.numerics.document import ParameterValue
+from service.numerics.dtypes import REAL_DTYPES, largest_finite
 from service.numerics.phase import Float64s, Int64s
-from service.numerics.tables import ParameterValue
 
 _HELD_ROWS = 8
 # With a row gone wrong it is no table of these, but the nearest; of few rows, one is too many.
@@ -305,9 +305,9 @@ def alibi(question: IdentifyInput) -> Iterator[Proposal]:
 def _of_values(values: Float64s, question: IdentifyInput) -> Iterator[Proposal]:
     sample = question.sample
     dtype = sample.element_dtype
-    lowest = -largest(dtype) if dtype.name in REAL_DTYPES else -np.inf
+    lowest = -largest_finite(dtype) if dtype.name in REAL_DTYPES else -np.inf
     # Where there is no -∞ there may be the least number of the type, or of float32.
-    hidden_below = max(lowest, -largest(REAL_DTYPES["float32"])) / 2
+    hidden_below = max(lowest, -largest_finite(REAL_DTYPES["float32"])) / 2
     for is_heads, block in _blocks(values):
         hidden = block[0] <= hidden_below
         first = np.where(hidden, 0.0, block[0])

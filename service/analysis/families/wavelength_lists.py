@@ -20,7 +20,8 @@ from service.analysis.families.sinusoid_rows import (
 )
 from service.analysis.measure import dtype_parameters, geometric
 from service.encodings.absolute.conventions import CONVENTIONS, SinusoidConvention
-from service.numerics.dtypes import MAX_FACTOR, rounding_bound
+from service.numerics.dtypes import rounding_bound
+from service.numerics.limits import MAX_FACTOR
 from service.numerics.phase import Float64s
 from service.numerics.phasors import Channels, Component
 

@@ -13,7 +13,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from service.analysis.array import AngleModel, spacing
-from service.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, DType, round_into, widened
+from service.numerics.dtypes import (
+    BFLOAT16,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    DType,
+    round_into,
+    to_float64,
+)
 from service.numerics.phase import Float64s
 from service.numerics.phasors import Channels
 
@@ -124,7 +132,7 @@ def rounded(values: Float64s, dtype: DType | None) -> Float64s:
     elements = np.empty(values.shape, dtype=dtype.storage)
     with np.errstate(over="ignore", invalid="ignore"):
         round_into(values, elements, dtype)
-    return widened(elements, dtype)
+    return to_float64(elements, dtype)
 
 
 @dataclass(frozen=True, eq=False)

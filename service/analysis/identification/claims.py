@@ -26,6 +26,7 @@ from service.analysis.identification.arithmetic import (
     narrow_emulations,
     rounded,
 )
+from service.numerics.document import Document
 from service.numerics.dtypes import (
     COMPLEX64,
     COMPLEX128,
@@ -35,10 +36,10 @@ from service.numerics.dtypes import (
     INT64,
     DType,
     rounding_bound,
-    widened,
+    to_float64,
 )
 from service.numerics.phase import Float64s
-from service.numerics.tables import Document, Table
+from service.numerics.tables import Table
 
 _PARTS = {COMPLEX64: FLOAT32, COMPLEX128: FLOAT64}
 INTEGERS = (INT32, INT64)
@@ -111,7 +112,7 @@ class TableRows:
             return elements.astype(np.float64).reshape(-1, self.width)
         if parts:
             elements = np.ascontiguousarray(elements).view(parts.storage)
-        numbers = widened(elements, parts or self.table.dtype).reshape(-1, self.width)
+        numbers = to_float64(elements, parts or self.table.dtype).reshape(-1, self.width)
         return rounded(numbers, self.dtype)
 
 

@@ -10,7 +10,7 @@ from service.analysis.array import TableRequest, Tables
 from service.analysis.identification.arithmetic import FLOAT32_FREQUENCY_LOSS, FLOAT64_ARITHMETIC
 from service.analysis.identification.verification import Verdict
 from service.errors import InvalidParameters
-from service.numerics.dtypes import REAL_DTYPES, Elements, rounding_bound, widened
+from service.numerics.dtypes import REAL_DTYPES, Elements, rounding_bound, to_float64
 from service.numerics.tables import size
 
 _MORE_ROWS = 16
@@ -179,7 +179,7 @@ def _numbers(call: TableRequest, tables: Tables) -> Elements | None:
             count = size(table)
             elements = table.read(max(0, count - _MOST_COMPARED), count)
             real = table.dtype.name in REAL_DTYPES
-            ends.append(widened(elements, table.dtype) if real else _parts(elements))
+            ends.append(to_float64(elements, table.dtype) if real else _parts(elements))
         return np.concatenate(ends)
     return None
 

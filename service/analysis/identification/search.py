@@ -48,7 +48,8 @@ from service.analysis.identification.verification import (
     verdict_of,
 )
 from service.analysis.measure import EARLY_ROWS
-from service.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, MAX_CHANNELS, DType
+from service.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, DType
+from service.numerics.limits import MAX_CHANNELS
 
 _NARROWER = (BFLOAT16, FLOAT16, FLOAT32)
 _SHARES = (2, 4, 16)

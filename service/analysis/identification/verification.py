@@ -31,9 +31,10 @@ from service.analysis.identification.claims import (
     turned_claims,
 )
 from service.errors import InvalidParameters
+from service.numerics.document import Document
 from service.numerics.dtypes import REAL_DTYPES, DType
 from service.numerics.phase import Float64s
-from service.numerics.tables import Document, Table, steps
+from service.numerics.tables import Table, row_steps
 
 GLANCED_ROWS = 48
 
@@ -345,7 +346,7 @@ def _blocks(
 ) -> Iterator[tuple[np.ndarray, Mapping[str, Float64s], Mapping[str, Float64s]]]:
     """Give rows of the arrays and of the tables, some at a time."""
     width = max(array.values.shape[1] for array in looked.arrays.values())
-    for step in steps(looked.row_count, width):
+    for step in row_steps(looked.row_count, width):
         rows = np.arange(step.start, step.stop)
         have = {name: array.values[step] for name, array in looked.arrays.items()}
         yield rows, have, {name: table.read(rows) for name, table in looked.tables.items()}

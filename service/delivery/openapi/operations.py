@@ -40,8 +40,8 @@ from service.formats import FORMATS
 from service.formats.format import MAX_RANK
 from service.formats.json_text import JSON
 from service.grammar import to_query
+from service.numerics.document import Document
 from service.numerics.positions import Positions
-from service.numerics.tables import Document
 
 BINARY = {"type": "string", "format": "binary"}
 _TEXT = {"type": "string"}

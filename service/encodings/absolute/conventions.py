@@ -25,20 +25,20 @@ from service.encodings.grid.sincos import Along, ChannelBlock, GridTable
 from service.errors import Fault, InvalidParameters
 from service.grammar import Boolean, Integer, Real, to_query
 from service.numerics.axes import AxesTable, RowPositions
-from service.numerics.dtypes import (
+from service.numerics.document import ParameterValue
+from service.numerics.dtypes import DType, Elements
+from service.numerics.frequencies import FrequencyRule, Geometric, PixelBands, ScaledGeometric
+from service.numerics.limits import (
     MAX_ATTENTION_FACTOR,
     MAX_BASE,
     MAX_FACTOR,
     MAX_SCALED_BASE,
     MIN_FACTOR,
-    DType,
-    Elements,
 )
-from service.numerics.frequencies import FrequencyRule, Geometric, Spaced
 from service.numerics.phase import MAX_FREQUENCY, MAX_POSITION, exact_context
 from service.numerics.phasors import Channels, Component, PhasorTable
-from service.numerics.real_positions import AnyPositions, PixelBands, RealPhasorTable, RealPositions
-from service.numerics.tables import ParameterValue, RowTable, Table, setup_work
+from service.numerics.real_positions import AnyPositions, RealPhasorTable, RealPositions
+from service.numerics.tables import RowTable, Table, setup_work
 
 Spacing: TypeAlias = Literal["paired", "ends", "guarded_ends", "bands"]
 Odd: TypeAlias = Literal["sine", "zero", "more", "fewer", "cut", "refused"]
@@ -441,11 +441,11 @@ def _frequencies(
     least, greatest = between.least, between.greatest
     if convention.has_bounds:
         turns = given.get("full_turns", False)
-        rule = Spaced(greatest, least, greatest, dim, count, turns)
+        rule = ScaledGeometric(greatest, least, greatest, dim, count, turns)
         return rule, {"min_freq": least, "max_freq": greatest, "full_turns": turns}
     if least == 1:
         return Geometric(greatest, dim, count), {"base": greatest}
-    rule = Spaced(least, least, greatest, dim, count)
+    rule = ScaledGeometric(least, least, greatest, dim, count)
     return rule, {"min_timescale": least, "max_timescale": greatest}
 
 

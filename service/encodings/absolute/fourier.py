@@ -31,17 +31,10 @@ from service.encodings.fields import Parameters, RealDType, dtype_field
 from service.errors import InvalidBody
 from service.grammar import Boolean, Integer, Real, to_query
 from service.numerics import frequencies as scaling
-from service.numerics.dtypes import (
-    FLOAT64,
-    MAX_CHANNELS,
-    MAX_FACTOR,
-    REAL_DTYPES,
-    DType,
-    Elements,
-    round_into,
-    widened,
-)
+from service.numerics.document import Document
+from service.numerics.dtypes import FLOAT64, REAL_DTYPES, DType, Elements, round_into, to_float64
 from service.numerics.frequencies import Decimals
+from service.numerics.limits import MAX_CHANNELS, MAX_FACTOR
 from service.numerics.phase import (
     TWO_PI,
     FixedPointFrequencies,
@@ -55,11 +48,11 @@ from service.numerics.phasors import Channels
 from service.numerics.real_positions import (
     MIN_REAL_POSITION,
     RealPhasorTable,
-    counted,
-    most_units,
-    out_of_range,
+    first_out_of_range,
+    max_units,
+    split_units,
 )
-from service.numerics.tables import FREQUENCY_WORK, Document, RowTable, StoredTable, steps
+from service.numerics.tables import FREQUENCY_WORK, RowTable, StoredTable, row_steps
 
 MAX_NUMBERS = 4096
 """Distinct numbers: the logarithm of one takes as long as a dozen frequencies."""
@@ -140,7 +133,7 @@ class GaussianTable(RowTable):
     @property
     def setup_work(self) -> int:
         """A frequency for each number and unit, and the logarithm of each number."""
-        frequencies = FREQUENCY_WORK * most_units(len(self.weight))
+        frequencies = FREQUENCY_WORK * max_units(len(self.weight))
         return len(self.numbers) * (frequencies + (_LOGARITHM_WORK if self.is_log else 0))
 
     @property
@@ -151,7 +144,7 @@ class GaussianTable(RowTable):
     def fill(self, first: int, rows: Elements) -> None:
         """Compute rows from the one numbered first on."""
         count = len(self.weight)
-        for part in steps(len(rows), _ARRAYS * count):
+        for part in row_steps(len(rows), _ARRAYS * count):
             number = self.row[first + part.start : first + part.stop]
             sine, cosine = np.empty((len(number), count)), np.empty((len(number), count))
             for weights in self._units:
@@ -175,7 +168,7 @@ class GaussianTable(RowTable):
 
     @cached_property
     def _units(self) -> Sequence[_Weights]:
-        integers, exponents = counted(self.weight)
+        integers, exponents = split_units(self.weight)
         units = []
         for exponent in np.unique(exponents).tolist():
             (places,) = np.nonzero(exponents == exponent)
@@ -272,7 +265,7 @@ class BoxTable(RowTable):
 
     def fill(self, first: int, rows: Elements) -> None:
         """Compute rows from the one numbered first on."""
-        for part in steps(len(rows), _ARRAYS * self.row_width):
+        for part in row_steps(len(rows), _ARRAYS * self.row_width):
             start, stop = first + part.start, first + part.stop
             by_coordinate = self._pairs.read(start * self.row_width, stop * self.row_width)
             exact = by_coordinate.reshape(stop - start, 4, -1).swapaxes(1, 2)
@@ -334,7 +327,7 @@ def _fourier(parameters: FourierParameters, arrays: Mapping[str, StoredTable]) -
 
 def _numbers(arrays: Mapping[str, StoredTable], *, log: bool) -> Float64s:
     """Give the numbers; raises InvalidBody unless each, or its logarithm, has exact products."""
-    x = widened(arrays["x"].elements, arrays["x"].dtype) if log else _exact(arrays, "x")
+    x = to_float64(arrays["x"].elements, arrays["x"].dtype) if log else _exact(arrays, "x")
     if log:
         wrong = ~((x > 0) & (x < np.inf))
         rule = "must be positive and finite where log=true"
@@ -352,8 +345,8 @@ def _numbers(arrays: Mapping[str, StoredTable], *, log: bool) -> Float64s:
 
 def _exact(arrays: Mapping[str, StoredTable], name: str) -> Float64s:
     """Give the float64 values of an array; raises InvalidBody for one without exact angles."""
-    values = widened(arrays[name].elements, arrays[name].dtype)
-    out = out_of_range(values.reshape(-1))
+    values = to_float64(arrays[name].elements, arrays[name].dtype)
+    out = first_out_of_range(values.reshape(-1))
     if out is not None:
         rule = f"must lie within ±2^62, and be 0 or {MIN_REAL_POSITION:g} at least in size"
         detail = f"elements of {name} {rule}, and {out:g} is not"

@@ -38,28 +38,20 @@ from service.encodings.fields import (
 from service.encodings.grid.grid_conventions import GridParameters
 from service.errors import Fault, InvalidBody, InvalidParameters, shortened
 from service.grammar import Boolean, Integer, to_query
-from service.numerics.dtypes import (
-    FLOAT64,
-    MAX_CHANNELS,
-    REAL_DTYPES,
-    DType,
-    Elements,
-    round_results,
-    widened,
-)
+from service.numerics.document import Document, ParameterValue
+from service.numerics.dtypes import FLOAT64, REAL_DTYPES, DType, Elements, round_results, to_float64
 from service.numerics.frequencies import Geometric, wavelengths
+from service.numerics.limits import MAX_CHANNELS
 from service.numerics.phase import MAX_POSITION, Float64s, Int64s
 from service.numerics.positions import Positions
 from service.numerics.real_positions import AnyPositions, RealPositions
 from service.numerics.tables import (
     DecimalTable,
-    Document,
-    ParameterValue,
     RowTable,
     StoredTable,
     Table,
+    row_steps,
     setup_work,
-    steps,
 )
 
 # Arrays of float64 that a sum goes through.
@@ -134,11 +126,11 @@ class Sum:
         result = np.empty_like(source)
         is_finite = True
         table = self.recipe.table(self.positions, FLOAT64, (rows, d_model))
-        for part in steps(rows, _ARRAYS * d_model):
+        for part in row_steps(rows, _ARRAYS * d_model):
             encoded = table.read(part.start * d_model, part.stop * d_model).reshape(-1, d_model)
-            for group in steps(len(source), _ARRAYS * encoded.size):
+            for group in row_steps(len(source), _ARRAYS * encoded.size):
                 with np.errstate(over="ignore", invalid="ignore"):
-                    total = self._scaled(widened(source[group, part], x.dtype)) + encoded
+                    total = self._scaled(to_float64(source[group, part], x.dtype)) + encoded
                 is_finite &= round_results(total, result[group, part], x.dtype)
         return StoredTable(result.reshape(x.shape), x.dtype, is_finite)
 
@@ -363,7 +355,7 @@ class ColumnsTable(RowTable):
     def fill(self, first: int, rows: Elements) -> None:
         """Pick the elements of rows from the one numbered first on."""
         width = self.table.shape[1]
-        for part in steps(len(rows), width):
+        for part in row_steps(len(rows), width):
             start, stop = (first + edge for edge in (part.start, part.stop))
             whole = self.table.read(start * width, stop * width).reshape(-1, width)
             rows[part] = whole[:, self._numbers]

@@ -29,27 +29,25 @@ from service.encodings.fields import (
 )
 from service.grammar import Boolean, Integer, Real, to_query
 from service.numerics import frequencies as scaling
-from service.numerics.dtypes import (
-    MAX_FACTOR,
-    MAX_LENGTH,
-    MAX_SCALED_BASE,
-    MIN_FACTOR,
-    REAL_DTYPES,
-    DType,
+from service.numerics.document import Document, ParameterValue
+from service.numerics.dtypes import REAL_DTYPES, DType
+from service.numerics.frequencies import (
+    ConstantFrequencies,
+    Decimals,
+    FrequencyRule,
+    ScaledFrequencies,
 )
-from service.numerics.frequencies import Decimals, FrequencyRule
+from service.numerics.limits import MAX_FACTOR, MAX_LENGTH, MAX_SCALED_BASE, MIN_FACTOR
 from service.numerics.phase import MAX_FREQUENCY, exact_context
 from service.numerics.phasors import Channels, Component, PhasorTable
 from service.numerics.positions import Positions, Run
 from service.numerics.real_positions import (
     MIN_REAL_POSITION,
     AnyPositions,
-    Ones,
     RealPhasorTable,
     RealPositions,
-    ScaledPositions,
 )
-from service.numerics.tables import Document, ParameterValue, Table
+from service.numerics.tables import Table
 
 MIN_TIMESTEP_FREQUENCY = 1e-251
 """Times the last bit of the smallest real position it stays in the range of phases."""
@@ -151,8 +149,8 @@ def _negated(steps: AnyPositions) -> AnyPositions:
 def _measured(rule: TimestepFrequencies, scale: float) -> FrequencyRule:
     """Give the frequencies times a scale, of which 0 makes nothing turn, however fast it was."""
     if scale == 0:
-        return ScaledPositions(Ones(rule.count), Fraction(0))
-    return rule if scale == 1 else ScaledPositions(rule, Fraction(scale))
+        return ScaledFrequencies(ConstantFrequencies(rule.count), Fraction(0))
+    return rule if scale == 1 else ScaledFrequencies(rule, Fraction(scale))
 
 
 def _table(rule: FrequencyRule, channels: Channels, steps: AnyPositions, dtype: DType) -> Table:

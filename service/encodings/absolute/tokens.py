@@ -22,9 +22,10 @@ from service.encodings.fields import RealDType, d_model_field, dtype_field, impo
 from service.errors import InvalidBody
 from service.grammar import Integer
 from service.numerics.axes import AxesTable, Axis
+from service.numerics.document import Document, ParameterValue
 from service.numerics.dtypes import INT64, REAL_DTYPES, DType
 from service.numerics.phase import MAX_POSITION, Int64s
-from service.numerics.tables import Document, ParameterValue, StoredTable, Table
+from service.numerics.tables import StoredTable, Table
 
 
 @dataclass(frozen=True, eq=False)

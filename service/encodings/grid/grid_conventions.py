@@ -20,17 +20,17 @@ from service.encodings.grid import sincos as layouts
 from service.encodings.grid.sincos import ChannelBlock, ChannelsFirstTable, Grid, GridTable, Layout
 from service.errors import Fault, InvalidParameters
 from service.grammar import Boolean, Integer, Real, to_query
-from service.numerics.dtypes import (
+from service.numerics.document import Document, ParameterValue
+from service.numerics.dtypes import REAL_DTYPES, DType
+from service.numerics.limits import (
     MAX_AXES_CHANNELS,
     MAX_FACTOR,
     MAX_LENGTH,
     MAX_SCALED_BASE,
     MIN_FACTOR,
     MIN_SCALE,
-    REAL_DTYPES,
-    DType,
 )
-from service.numerics.tables import Document, ParameterValue, Table
+from service.numerics.tables import Table
 
 AXES = ("depth", "height", "width")
 """The axes of a grid, of which one of fewer has the last."""

@@ -27,17 +27,10 @@ from service.encodings.fields import Parameters, RealDType, dtype_field, impossi
 from service.encodings.grid.sincos import normalized, normalized_unit
 from service.errors import InvalidBody
 from service.grammar import Boolean, Integer, Real
-from service.numerics.dtypes import (
-    MAX_AXES_CHANNELS,
-    MAX_FACTOR,
-    MAX_SCALED_BASE,
-    MIN_FACTOR,
-    REAL_DTYPES,
-    DType,
-    Elements,
-    round_into,
-)
-from service.numerics.frequencies import Geometric
+from service.numerics.document import Document, ParameterValue
+from service.numerics.dtypes import REAL_DTYPES, DType, Elements, round_into
+from service.numerics.frequencies import Geometric, ScaledFrequencies
+from service.numerics.limits import MAX_AXES_CHANNELS, MAX_FACTOR, MAX_SCALED_BASE, MIN_FACTOR
 from service.numerics.phase import (
     FixedPointFrequencies,
     Float64s,
@@ -45,14 +38,7 @@ from service.numerics.phase import (
     fixed_point,
     sin_cos_of_each,
 )
-from service.numerics.real_positions import ScaledPositions
-from service.numerics.tables import (
-    FREQUENCY_WORK,
-    STEP_ELEMENTS,
-    Document,
-    ParameterValue,
-    StoredTable,
-)
+from service.numerics.tables import FREQUENCY_WORK, STEP_ELEMENTS, StoredTable
 
 MAX_MASKS = 2**10
 """Each is counted by itself."""
@@ -91,7 +77,7 @@ class DetrRule:
         if not self.normalize:
             return fixed_point(series.exact())
         unit = normalized_unit(last, self.scale)
-        return fixed_point(ScaledPositions(normalized(series, self.scale), unit).exact())
+        return fixed_point(ScaledFrequencies(normalized(series, self.scale), unit).exact())
 
 
 @dataclass(frozen=True, eq=False)

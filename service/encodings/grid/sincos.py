@@ -31,17 +31,23 @@ import numpy as np
 
 from service.encodings.grid.grids import GridAxis, Picked, pixels
 from service.numerics.dtypes import DType, Elements, round_into
-from service.numerics.frequencies import FrequencyRule, Geometric, Spaced
+from service.numerics.frequencies import (
+    FrequencyRule,
+    Geometric,
+    PixelBands,
+    ScaledFrequencies,
+    ScaledGeometric,
+    TimesTwoPi,
+)
 from service.numerics.phase import Float64s, Int64s
 from service.numerics.phasors import component
-from service.numerics.real_positions import InTurns, PixelBands, ScaledPositions
 from service.numerics.tables import (
     FREQUENCY_WORK,
     STEP_ELEMENTS,
     RowTable,
-    distinct,
+    distinct_integers,
+    row_steps,
     setup_work,
-    steps,
 )
 
 Content: TypeAlias = Literal["sin", "cos", "coordinate"]
@@ -71,7 +77,7 @@ class Along:
         index = np.arange(last - first, dtype=np.int64) + first % axis.length
         if index[-1] >= axis.length:
             index %= axis.length
-        some, place = distinct(index)
+        some, place = distinct_integers(index)
         if axis.inner > 1:
             tokens = np.full(last - first, axis.inner, dtype=np.int64)
             tokens[0] -= start - first * axis.inner
@@ -83,7 +89,7 @@ class Along:
         """Evaluate positions (m,) for some of the frequencies (n,), shape (m, n)."""
         if content == "coordinate":
             return self._coordinates(positions)[:, np.newaxis]
-        measured: FrequencyRule = ScaledPositions(self.rule, self.unit)
+        measured: FrequencyRule = ScaledFrequencies(self.rule, self.unit)
         if len(frequencies) < measured.count:
             measured = Picked(measured, tuple(frequencies))
         return component(measured, content, positions)
@@ -204,7 +210,7 @@ class GridTable(RowTable):
 
     def fill(self, first: int, rows: Elements) -> None:
         """Compute rows from the one numbered first on."""
-        for part in steps(len(rows), self.width):
+        for part in row_steps(len(rows), self.width):
             rows[part] = self.part(first + part.start, first + part.stop, range(self.width))
 
     def part(self, start: int, stop: int, channels: range) -> Elements:
@@ -282,7 +288,7 @@ _Rules: TypeAlias = FrequencyRule | Sequence[FrequencyRule]
 
 def normalized(rule: FrequencyRule, scale: float | None) -> FrequencyRule:
     """Give the frequencies of DETR's normalized positions: times 2π where no scale is given."""
-    return InTurns(rule) if scale is None else rule
+    return TimesTwoPi(rule) if scale is None else rule
 
 
 def _along(
@@ -445,7 +451,7 @@ def tensor2tensor(grid: Grid) -> Layout:
     """
     count = grid.d_model // (2 * grid.axes)
     shortest, longest = grid.values["min_timescale"], grid.values["max_timescale"]
-    rule = Spaced(shortest, shortest, longest, 2 * max(count - 1, 1), count)
+    rule = ScaledGeometric(shortest, shortest, longest, 2 * max(count - 1, 1), count)
     rest = ChannelBlock((), (), grid.d_model - 2 * grid.axes * count)
     blocks = (*_halves(list(grid.lengths), count), rest)
     along = plain(grid, rule)

@@ -50,27 +50,26 @@ from service.encodings.relative.distance import (
 from service.errors import InvalidBody
 from service.grammar import Boolean, Integer, Real
 from service.numerics import frequencies as scaling
-from service.numerics.double_double import DoubleDouble, in_blocks, of_floats, of_integers, times
+from service.numerics.document import Document, ParameterValue
+from service.numerics.double_double import (
+    DoubleDouble,
+    evaluate_in_blocks,
+    from_floats,
+    from_integers,
+    multiply,
+)
 from service.numerics.dtypes import (
-    MAX_CHANNELS,
     REAL_DTYPES,
     DType,
     Elements,
-    exceeds,
+    may_overflow,
     round_into,
-    widened,
+    to_float64,
 )
+from service.numerics.limits import MAX_CHANNELS
 from service.numerics.phase import MAX_POSITION, Float64s, Int64s, exact_context
 from service.numerics.positions import Positions
-from service.numerics.tables import (
-    FREQUENCY_WORK,
-    Document,
-    ParameterValue,
-    RowTable,
-    StoredTable,
-    rounds,
-    setup_work,
-)
+from service.numerics.tables import FREQUENCY_WORK, RowTable, StoredTable, row_ranges, setup_work
 
 MAX_BIAS_MAX = 100.0
 """The exponent of the smallest slope."""
@@ -173,7 +172,7 @@ class GivenSlopes:
 
     def pairs(self, heads: range) -> DoubleDouble:
         """Give them as they are."""
-        return of_floats(self.values[heads.start : heads.stop])
+        return from_floats(self.values[heads.start : heads.stop])
 
     def sizes(self, heads: range) -> Float64s:
         """Give their size."""
@@ -268,9 +267,9 @@ def sloped(slopes: Slopes, heads: range, numbers: Int64s) -> Float64s:
     slope = slopes.pairs(sloping)
 
     def scaled(some: slice, part: slice) -> Float64s:
-        return times(of_integers(numbers[part]), slope.column(some)).high
+        return multiply(from_integers(numbers[part]), slope.column(some)).high
 
-    values = in_blocks(scaled, len(sloping), len(numbers))
+    values = evaluate_in_blocks(scaled, len(sloping), len(numbers))
     if sloping == heads:
         return values
     return np.concatenate([values, np.zeros((len(heads) - len(sloping), len(numbers)))])
@@ -349,13 +348,13 @@ class MaskedKeysTable:
     def overflows(self) -> bool:
         """Tell whether a bias may be too large for the type."""
         steepest = float(self.slopes.sizes(self.heads).max())
-        return exceeds(int(self.positions.max()) * steepest, self.dtype)
+        return may_overflow(int(self.positions.max()) * steepest, self.dtype)
 
     def read(self, start: int, stop: int) -> Elements:
         """Compute the flat elements start to stop."""
         elements = np.empty(stop - start, dtype=self.dtype.storage)
         done = 0
-        for rows, keys in rounds(start, stop, self.positions.shape[1]):
+        for rows, keys in row_ranges(start, stop, self.positions.shape[1]):
             values = self._of_rows(rows, slice(keys.start, keys.stop)).reshape(-1)
             with np.errstate(over="ignore"):
                 round_into(values, elements[done : done + len(values)], self.dtype)
@@ -371,9 +370,9 @@ class MaskedKeysTable:
         slope = DoubleDouble(*(part[head - least] for part in of_heads))
 
         def scaled(some: slice, part: slice) -> Float64s:
-            return times(of_integers(positions[some, part]), slope.column(some)).high
+            return multiply(from_integers(positions[some, part]), slope.column(some)).high
 
-        return in_blocks(scaled, *positions.shape)
+        return evaluate_in_blocks(scaled, *positions.shape)
 
 
 def mask_aware(
@@ -609,7 +608,7 @@ def _slopes_of(
     if parameters.convention == "paper":
         detail = "convention=paper is a rule of slopes, and slopes are sent"
         raise impossible("convention", parameters.convention, detail)
-    values = widened(sent.elements, sent.dtype)
+    values = to_float64(sent.elements, sent.dtype)
     sizes = np.abs(values)
     # Not above is also what is not a number.
     if not (((sizes >= _LEAST) & (sizes <= _MOST)) | (sizes == 0)).all():

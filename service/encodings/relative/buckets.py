@@ -44,9 +44,11 @@ from service.encodings.relative.distance import (
     wrong_rows,
 )
 from service.grammar import Boolean, Integer
-from service.numerics.dtypes import INDEX_DTYPES, INT64, MAX_CHANNELS, MAX_LENGTH, DType
+from service.numerics.document import Document, ParameterValue
+from service.numerics.dtypes import INDEX_DTYPES, INT64, DType
+from service.numerics.limits import MAX_CHANNELS, MAX_LENGTH
 from service.numerics.phase import Int64s, exact_context
-from service.numerics.tables import Document, ParameterValue, StoredTable, embeddings
+from service.numerics.tables import StoredTable, gather_rows
 
 # A power within this of an integer is compared with it exactly. Its own error, of at most 2^18
 # multiplications in 80 digits of numbers below 10^19, is below 10^-50.
@@ -505,7 +507,7 @@ def _embeddings(parameters: ShawEmbeddingParameters, arrays: Mapping[str, Stored
     return Document(
         "relative-shaw-embeddings",
         {**rule.parameters(), **pairs.parameters()},
-        {"embeddings": embeddings(weight, looked_up(rule, pairs))},
+        {"embeddings": gather_rows(weight, looked_up(rule, pairs))},
         axes=("query", "key", "channel"),
         states_axes=True,
     )

@@ -20,18 +20,18 @@ from service.encodings.family import TableFamily
 from service.encodings.fields import Parameters, PositionList, about, contiguous, impossible
 from service.errors import Fault, InvalidBody, InvalidParameters
 from service.grammar import Boolean, Integer, to_query
-from service.numerics.dtypes import INT32, MAX_CHANNELS, DType, Elements, exceeds, round_into
+from service.numerics.document import Document, ParameterValue
+from service.numerics.dtypes import INT32, DType, Elements, may_overflow, round_into
+from service.numerics.limits import MAX_CHANNELS
 from service.numerics.phase import MAX_POSITION, Int64s
 from service.numerics.positions import Positions
 from service.numerics.tables import (
     STEP_ELEMENTS,
-    Document,
-    ParameterValue,
     StoredTable,
     Table,
-    biases,
-    distinct,
-    rounds,
+    distinct_integers,
+    gather_biases,
+    row_ranges,
     setup_work,
 )
 
@@ -148,7 +148,7 @@ class RelativeTable:
         """Compute the flat elements start to stop."""
         elements = np.empty(stop - start, dtype=self.dtype.storage)
         done = 0
-        for heads, pairs in rounds(start, stop, prod(self.pairs.shape)):
+        for heads, pairs in row_ranges(start, stop, prod(self.pairs.shape)):
             room = elements[done : done + len(heads) * len(pairs)]
             by_head = room.reshape(len(heads), len(pairs))
             for part in self._parts(pairs):
@@ -170,7 +170,7 @@ class RelativeTable:
         """Evaluate each distance that occurs once."""
         if self.pairs.is_contiguous:
             return self._of_runs(first, last, heads)
-        some, place = distinct(self.pairs.distances(first, last))
+        some, place = distinct_integers(self.pairs.distances(first, last))
         return _rounded(self.of_distance.values(some, heads), self.dtype)[..., place]
 
     def _of_runs(self, first: int, last: int, heads: range) -> Elements:
@@ -221,7 +221,7 @@ class BiasTable(RelativeTable):
     def overflows(self) -> bool:
         """Tell whether a bias may be too large for the type."""
         heads = range(1 if self.heads is None else self.heads)
-        return exceeds(self.of_distance.bound(self.pairs, heads), self.dtype)
+        return may_overflow(self.of_distance.bound(self.pairs, heads), self.dtype)
 
 
 @dataclass(frozen=True, eq=False)
@@ -465,7 +465,7 @@ class GatheredParameters(HeadParameters):
         axes: tuple[str, ...] = ("head", "query", "key")
         if head is not None:
             axes, described = axes[1:], {**described, "head": head}
-        arrays = {"bias": biases(weight, index, head)}
+        arrays = {"bias": gather_biases(weight, index, head)}
         return Document(kind, described, arrays, axes=axes, states_axes=True)
 
 

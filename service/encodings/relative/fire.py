@@ -25,17 +25,18 @@ from service.delivery.resources import Resource
 from service.encodings.fields import ArrayParameters, RealDType, dtype_field, impossible
 from service.encodings.relative.distance import QueryKey, QueryKeyParameters, RelativeTable
 from service.grammar import Real
+from service.numerics.document import Document
 from service.numerics.double_double import (
     DoubleDouble,
-    in_steps,
+    evaluate_integers,
+    from_floats,
+    from_integers,
     ln_1p,
-    of_floats,
-    of_integers,
-    times,
+    multiply,
 )
-from service.numerics.dtypes import FLOAT64, REAL_DTYPES, DType, Elements, exceeds, round_into
+from service.numerics.dtypes import FLOAT64, REAL_DTYPES, DType, Elements, may_overflow, round_into
 from service.numerics.phase import Float64s, Int64s
-from service.numerics.tables import Document, steps
+from service.numerics.tables import row_steps
 
 
 @dataclass(frozen=True)
@@ -59,21 +60,21 @@ class Interpolation:
 
     def values(self, distances: Int64s, heads: range) -> Float64s:  # noqa: ARG002
         """Evaluate the numerators of distances (n,)."""
-        return in_steps(lambda part: self._log(of_integers(part)), np.abs(distances))
+        return evaluate_integers(lambda part: self._log(from_integers(part)), np.abs(distances))
 
     def normalizers(self, queries: Int64s) -> Float64s:
         """Evaluate the denominators of query positions (n,)."""
-        return in_steps(self._normalizers, queries)
+        return evaluate_integers(self._normalizers, queries)
 
     def _normalizers(self, queries: Int64s) -> Float64s:
         # An integer is above L where it is above the whole part of L.
         is_above = queries > floor(self.threshold)
-        own = of_integers(np.where(is_above, queries, 0))
+        own = from_integers(np.where(is_above, queries, 0))
         high = np.where(is_above, own.high, self.threshold)
         return self._log(DoubleDouble(high, own.low)) + self.eps
 
     def _log(self, lengths: DoubleDouble) -> Float64s:
-        return ln_1p(times(lengths, of_floats(np.array([self.c])))).high
+        return ln_1p(multiply(lengths, from_floats(np.array([self.c])))).high
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,13 +109,13 @@ class FireTable:
         numerator = self.interpolation.values(farthest, range(1))[0]
         with np.errstate(over="ignore"):
             largest = numerator / self.interpolation.normalizers(least)[0]
-        return exceeds(float(largest), self.dtype)
+        return may_overflow(float(largest), self.dtype)
 
     def read(self, start: int, stop: int) -> Elements:
         """Compute the flat elements start to stop."""
         elements = np.empty(stop - start, dtype=self.dtype.storage)
         with np.errstate(over="ignore"):
-            for part in steps(stop - start, 1):
+            for part in row_steps(stop - start, 1):
                 values = self._values(start + part.start, start + part.stop)
                 round_into(values, elements[part], self.dtype)
         return elements

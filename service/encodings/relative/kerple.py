@@ -34,19 +34,21 @@ from service.encodings.relative.distance import (
 )
 from service.errors import InvalidBody, PosrefError
 from service.grammar import Boolean, Integer, to_query
+from service.numerics.document import Document, ParameterValue
 from service.numerics.double_double import (
     MAX_EXPONENT,
     DoubleDouble,
-    in_blocks,
+    evaluate_in_blocks,
+    from_floats,
+    from_integers,
     ln_1p,
-    of_floats,
-    of_integers,
+    multiply,
     power,
-    times,
 )
-from service.numerics.dtypes import MAX_CHANNELS, REAL_DTYPES, DType, widened
+from service.numerics.dtypes import REAL_DTYPES, DType, to_float64
+from service.numerics.limits import MAX_CHANNELS
 from service.numerics.phase import Float64s, Int64s
-from service.numerics.tables import Document, ParameterValue, StoredTable, setup_work
+from service.numerics.tables import StoredTable, setup_work
 
 LEAST, MOST = 1e-100, 1e9
 """The size of what distances and kernels are multiplied by, where it is not 0."""
@@ -90,10 +92,10 @@ class Kernel:
         outer = self.outer.pairs(heads)
 
         def scaled(some: slice, part: slice) -> Float64s:
-            return times(self._grown(lengths[part], heads[some]), outer.column(some)).high
+            return multiply(self._grown(lengths[part], heads[some]), outer.column(some)).high
 
         # A difference, so that the bias of distance 0 is no negative zero.
-        return 0.0 - in_blocks(scaled, len(heads), len(lengths))
+        return 0.0 - evaluate_in_blocks(scaled, len(heads), len(lengths))
 
     def bound(self, pairs: QueryKey, heads: range) -> float:
         """Bound the size of biases, as right as the functions of this machine are."""
@@ -109,12 +111,12 @@ class Kernel:
         grown = self._raised(lengths, heads)
         if self.inner is None:
             return grown
-        inner = of_floats(self.inner[heads.start : heads.stop])
-        return ln_1p(times(grown, inner.column(slice(None))))
+        inner = from_floats(self.inner[heads.start : heads.stop])
+        return ln_1p(multiply(grown, inner.column(slice(None))))
 
     def _raised(self, lengths: Int64s, heads: range) -> DoubleDouble:
         """Raise lengths (n,) to the power of heads: (heads, n), or (n,) where all are 1."""
-        own = of_integers(lengths)
+        own = from_integers(lengths)
         if self.exponent is None:
             return own
         exponents = self.exponent[heads.start : heads.stop, np.newaxis]
@@ -296,7 +298,7 @@ def _kerple(parameters: KerpleParameters) -> Document:
 
 
 def _bias(parameters: KernelParameters, arrays: Mapping[str, StoredTable]) -> Document:
-    given = {name: widened(sent.elements, sent.dtype) for name, sent in arrays.items()}
+    given = {name: to_float64(sent.elements, sent.dtype) for name, sent in arrays.items()}
     heads = {len(values) for values in given.values()}
     if len(heads) != 1 or max(heads) > MAX_CHANNELS:
         raise InvalidBody(f"arrays must be of one length, at most {MAX_CHANNELS} heads")

@@ -27,13 +27,14 @@ from service.encodings.fields import (
     impossible,
 )
 from service.grammar import Integer, Real
-from service.numerics.double_double import sum_of_halves
+from service.numerics.document import Document, ParameterValue
+from service.numerics.double_double import pairwise_sum
 from service.numerics.dtypes import REAL_DTYPES, DType, Elements, round_into
 from service.numerics.frequencies import Geometric
 from service.numerics.phase import MAX_POSITION, Float64s, Int64s
 from service.numerics.phasors import component, sines_and_cosines
 from service.numerics.positions import Positions
-from service.numerics.tables import FREQUENCY_WORK, Document, ParameterValue, RowTable, steps
+from service.numerics.tables import FREQUENCY_WORK, RowTable, row_steps
 
 
 def operator(
@@ -165,9 +166,9 @@ class SimilarityTable(RowTable):
 
     def fill(self, first: int, rows: Elements) -> None:
         """Compute sums from the one numbered first on."""
-        for part in steps(len(rows), self.rule.count):
+        for part in row_steps(len(rows), self.rule.count):
             offsets = self.offsets.at(first + part.start, first + part.stop)
-            sums = sum_of_halves(component(self.rule, "cos", offsets))
+            sums = pairwise_sum(component(self.rule, "cos", offsets))
             round_into(sums, rows[part, 0], self.dtype)
 
 

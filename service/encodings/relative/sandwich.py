@@ -11,12 +11,12 @@ from service.encodings.fields import RealDType, about, dtype_field
 from service.encodings.relative.distance import Causal, DistanceBias, Heads, QueryKey
 from service.grammar import Integer, Real
 from service.numerics import frequencies as scaling
-from service.numerics.double_double import sum_of_halves
-from service.numerics.dtypes import MAX_CHANNELS
+from service.numerics.double_double import pairwise_sum
 from service.numerics.frequencies import Decimals
+from service.numerics.limits import MAX_CHANNELS
 from service.numerics.phase import Float64s, Int64s, exact_context
 from service.numerics.phasors import component
-from service.numerics.tables import FREQUENCY_WORK, steps
+from service.numerics.tables import FREQUENCY_WORK, row_steps
 
 
 class Sandwich(DistanceBias, path="/relative/sandwich"):
@@ -74,9 +74,9 @@ class Sandwich(DistanceBias, path="/relative/sandwich"):
         """Evaluate distances (n,) for heads counted from 0: (heads, n)."""
         lengths = np.maximum(-distances, 0) if self.causal else np.abs(distances)
         sums = np.empty(len(lengths))
-        for part in steps(len(lengths), self.head_dim // 2):
+        for part in row_steps(len(lengths), self.head_dim // 2):
             sines = component(self.half_frequencies, "sin", lengths[part])
-            sums[part] = sum_of_halves(sines * sines)
+            sums[part] = pairwise_sum(sines * sines)
         share = 4.0 * np.arange(heads.start + 1, heads.stop + 1)[:, np.newaxis]
         return np.asarray(0.0 - sums * self.num_heads / share)
 

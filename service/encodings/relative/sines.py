@@ -36,18 +36,13 @@ from service.encodings.fields import (
 )
 from service.errors import InvalidBody
 from service.grammar import Boolean, Integer, Real
-from service.numerics.dtypes import MAX_LENGTH, REAL_DTYPES, DType, Elements, all_finite, round_into
+from service.numerics.document import Document, ParameterValue
+from service.numerics.dtypes import REAL_DTYPES, DType, Elements, all_finite, round_into
 from service.numerics.frequencies import Geometric
+from service.numerics.limits import MAX_LENGTH
 from service.numerics.phasors import Channels, PhasorTable, sines_and_cosines
 from service.numerics.positions import Positions, Run
-from service.numerics.tables import (
-    FREQUENCY_WORK,
-    Document,
-    ParameterValue,
-    RowTable,
-    StoredTable,
-    steps,
-)
+from service.numerics.tables import FREQUENCY_WORK, RowTable, StoredTable, row_steps
 
 AttentionType: TypeAlias = Literal["bi", "uni"]
 
@@ -201,7 +196,7 @@ class MirroredTable(RowTable):
 
     def fill(self, first: int, rows: Elements) -> None:
         """Compute rows from the one numbered first on; a sine of −r is minus that of r."""
-        for part in steps(len(rows), _ARRAYS * self.rule.count):
+        for part in row_steps(len(rows), _ARRAYS * self.rule.count):
             positions = self.positions.at(first + part.start, first + part.stop)
             both = sines_and_cosines(self.rule, positions)
             opposite = 0.0 - both[:, : self.rule.count], both[:, self.rule.count :]

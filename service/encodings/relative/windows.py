@@ -42,30 +42,31 @@ from service.encodings.fields import (
 )
 from service.encodings.relative.distance import GatheredParameters, check_fits, wrong_rows
 from service.grammar import Boolean, Integer, to_query
+from service.numerics.document import Document, ParameterValue
 from service.numerics.double_double import (
     DoubleDouble,
-    constant,
-    in_steps,
+    evaluate_integers,
+    fast_two_sum,
+    from_decimal,
+    from_integers,
     ln_1p,
-    of_integers,
-    ordered_sum,
-    product,
-    times,
+    multiply,
+    two_product,
 )
 from service.numerics.dtypes import (
     INDEX_DTYPES,
     INT64,
-    MAX_LENGTH,
     REAL_DTYPES,
     DType,
     Elements,
-    exceeds,
+    may_overflow,
     round_integers_into,
     round_into,
 )
+from service.numerics.limits import MAX_LENGTH
 from service.numerics.phase import Float64s, Int64s, exact_context
 from service.numerics.positions import Positions
-from service.numerics.tables import Document, ParameterValue, RowTable, StoredTable, steps
+from service.numerics.tables import RowTable, StoredTable, row_steps
 
 
 @dataclass(frozen=True)
@@ -187,12 +188,14 @@ _NORM = 8
 
 def log_distances(distances: Int64s) -> Float64s:
     """Evaluate sign(d)·ln(1 + |d|) for distances (n,)."""
-    return _signed(distances, in_steps(_plain, np.abs(distances)))
+    return _signed(distances, evaluate_integers(_plain, np.abs(distances)))
 
 
 def scaled_log_distances(distances: Int64s, window: int) -> Float64s:
     """Evaluate sign(d)·log2(1 + |8d/(W − 1)|)/log2 8 for distances (n,) in a window of W."""
-    return _signed(distances, in_steps(lambda part: _scaled(part, window), np.abs(distances)))
+    return _signed(
+        distances, evaluate_integers(lambda part: _scaled(part, window), np.abs(distances))
+    )
 
 
 def _signed(distances: Int64s, values: Float64s) -> Float64s:
@@ -200,21 +203,21 @@ def _signed(distances: Int64s, values: Float64s) -> Float64s:
 
 
 def _plain(lengths: Int64s) -> Float64s:
-    return ln_1p(of_integers(lengths)).high
+    return ln_1p(from_integers(lengths)).high
 
 
 def _scaled(lengths: Int64s, window: int) -> Float64s:
     above, below = (_NORM * lengths).astype(np.float64), float(window - 1)
     quotient = above / below
-    again = product(quotient, np.array([below]))
+    again = two_product(quotient, np.array([below]))
     rest = ((above - again.high) - again.low) / below
-    return times(ln_1p(ordered_sum(quotient, rest)), _per_ln_8()).high
+    return multiply(ln_1p(fast_two_sum(quotient, rest)), _per_ln_8()).high
 
 
 @cache
 def _per_ln_8() -> DoubleDouble:
     context = exact_context()
-    return constant(context.divide(Decimal(1), context.ln(Decimal(_NORM))))
+    return from_decimal(context.divide(Decimal(1), context.ln(Decimal(_NORM))))
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,7 +250,7 @@ class WindowCoordinates:
     def read(self, start: int, stop: int) -> Elements:
         """Compute the flat elements start to stop."""
         elements = np.empty(stop - start, dtype=self.dtype.storage)
-        for part in steps(stop - start, 1):
+        for part in row_steps(stop - start, 1):
             values = self._values(start + part.start, start + part.stop)
             round_into(values, elements[part], self.dtype)
         return elements
@@ -299,11 +302,11 @@ class DistanceTable(RowTable):
     @property
     def overflows(self) -> bool:
         """Tell whether a distance may be too large for the type; no logarithm is."""
-        return not self.is_log and exceeds(self.seq_len - 1, self.dtype)
+        return not self.is_log and may_overflow(self.seq_len - 1, self.dtype)
 
     def fill(self, first: int, rows: Elements) -> None:
         """Compute rows from the one numbered first on."""
-        for part in steps(len(rows), 1):
+        for part in row_steps(len(rows), 1):
             number = np.arange(first + part.start, first + part.stop, dtype=np.int64)
             distances = number - (self.seq_len - 1)
             if self.is_log:

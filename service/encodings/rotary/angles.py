@@ -31,20 +31,14 @@ from service.errors import Fault, InvalidParameters
 from service.grammar import Boolean, Integer, Real, to_query
 from service.lru import ByteBoundedLRU
 from service.numerics.axes import AngleRounding, AnglesTable, AxesTable, Axis, float32_distance
-from service.numerics.dtypes import (
-    FLOAT64,
-    MAX_AXES_CHANNELS,
-    MAX_FACTOR,
-    MAX_GROWN_CHANNELS,
-    MAX_LENGTH,
-    DType,
-    largest,
-)
+from service.numerics.document import ParameterValue
+from service.numerics.dtypes import FLOAT64, DType, largest_finite
 from service.numerics.frequencies import Decimals
+from service.numerics.limits import MAX_AXES_CHANNELS, MAX_FACTOR, MAX_GROWN_CHANNELS, MAX_LENGTH
 from service.numerics.phase import MAX_POSITION, Float64s, Int64s, exact_context
 from service.numerics.phasors import Channels, PhasorTable
 from service.numerics.positions import Positions
-from service.numerics.tables import ParameterValue, Table
+from service.numerics.tables import Table
 
 # 3.5 to this power is the last within the range of float64.
 _MAX_POWER = 566
@@ -496,7 +490,7 @@ class TurnParameters(AxisParameters, RuleParameters):
         scale_base = self.xpos_scale_base or _XPOS_SCALE_BASE
         xpos = XPos(2 * rule.count, scale_base, centre, self.xpos == "key")
         turns = AlongSequence(rule, positions, "exact", xpos)
-        if turns.peak > largest(FLOAT64):
+        if turns.peak > largest_finite(FLOAT64):
             explained = "positions are so far from xpos_centre that no number is large enough"
             raise impossible("xpos_scale_base", self.xpos_scale_base, explained)
         return turns

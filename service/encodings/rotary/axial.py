@@ -43,7 +43,16 @@ from service.encodings.rotary.rules import Given, check_frequencies
 from service.errors import Fault, InvalidParameters
 from service.grammar import Boolean, Integer, Real, to_query
 from service.numerics.axes import AngleRounding, Axis, RowPositions
-from service.numerics.dtypes import (
+from service.numerics.document import Document, ParameterValue
+from service.numerics.frequencies import (
+    ConstantFrequencies,
+    FrequencyRule,
+    Geometric,
+    PeriodFrequencies,
+    PixelBands,
+    ScaledFrequencies,
+)
+from service.numerics.limits import (
     MAX_AXES_CHANNELS,
     MAX_FACTOR,
     MAX_SCALED_BASE,
@@ -51,10 +60,7 @@ from service.numerics.dtypes import (
     MIN_SCALE,
     MIN_UNIT,
 )
-from service.numerics.frequencies import FrequencyRule, Geometric
 from service.numerics.phase import Int64s
-from service.numerics.real_positions import Ones, Periods, PixelBands, ScaledPositions
-from service.numerics.tables import Document, ParameterValue
 
 Share: TypeAlias = Literal["equal", "video", "thirds"]
 Placing: TypeAlias = Literal["blocks", "alternating", "dealt"]
@@ -512,20 +518,20 @@ def _series(
     if convention.series == "geometric":
         return Geometric(theta, width, count)
     if convention.series == "ones":
-        return Ones(count)
+        return ConstantFrequencies(count)
     if convention.series == "pixels":
         is_linear = parameters.linear_bands
         chosen = convention.linear_bands if is_linear is None else is_linear
         return PixelBands(parameters.max_freq or convention.max_freq, count, chosen)
     shortest, longest = parameters.min_period, parameters.max_period
     if shortest is None and longest is None:
-        return Periods(1.0, theta, count, count)
+        return PeriodFrequencies(1.0, theta, count, count)
     rule = "min_period and max_period go together, in place of rope_theta"
     if shortest is None or longest is None:
         raise impossible("min_period" if shortest is None else "max_period", None, rule)
     if parameters.rope_theta is not None:
         raise impossible("rope_theta", parameters.rope_theta, rule)
-    return Periods(shortest, longest, count - 1, count)
+    return PeriodFrequencies(shortest, longest, count - 1, count)
 
 
 # Which parameters go with which places of tokens, and which series of frequencies.
@@ -570,7 +576,7 @@ def _axial(parameters: AxialParameters) -> Document:
         # As meshgrid's indexing="xy" has it, which leaves a third axis where it is.
         along = [*along[1::-1], *along[2:]]
     rules = frequency_rules(parameters, convention, len(along))
-    measured = [ScaledPositions(rule, a.unit) for rule, a in zip(rules, along, strict=True)]
+    measured = [ScaledFrequencies(rule, a.unit) for rule, a in zip(rules, along, strict=True)]
     axes = placed(measured, [a.positions for a in along], convention.placing)
     turns = AxialTurns(axes, rows, parameters.canonical(), parameters.angle)
     return parameters.packed("rope-axial", turns)

@@ -22,6 +22,7 @@ from service.encodings.fields import ArrayParameters, RealDType, dtype_field, im
 from service.encodings.rotary.angles import RotaryAngles
 from service.encodings.rotary.rules import RotaryRule
 from service.grammar import Boolean
+from service.numerics.document import Document
 from service.numerics.dtypes import (
     COMPLEX64,
     COMPLEX128,
@@ -34,7 +35,7 @@ from service.numerics.dtypes import (
 )
 from service.numerics.frequencies import wavelengths
 from service.numerics.phasors import Channels, Component
-from service.numerics.tables import DecimalTable, Document, Table, setup_work
+from service.numerics.tables import DecimalTable, Table, setup_work
 
 
 @dataclass(frozen=True)

@@ -40,23 +40,24 @@ from service.encodings.rotary.rules import (
 )
 from service.errors import InvalidBody
 from service.grammar import Boolean, Integer
+from service.numerics.document import Document, ParameterValue
 from service.numerics.dtypes import (
     FLOAT64,
     INDEX_DTYPES,
     INT32,
-    MAX_CHANNELS,
     REAL_DTYPES,
     DType,
     Elements,
     all_finite,
-    largest,
+    largest_finite,
     round_results,
-    widened,
+    to_float64,
 )
+from service.numerics.limits import MAX_CHANNELS
 from service.numerics.phase import Float64s
 from service.numerics.phasors import Channels, Component
 from service.numerics.positions import Positions
-from service.numerics.tables import Document, ParameterValue, StoredTable, Table, steps
+from service.numerics.tables import StoredTable, Table, row_steps
 
 # Arrays of float64 that a rotation goes through.
 _ARRAYS = 8
@@ -109,14 +110,14 @@ class Rotation:
             result[..., passing] = source[..., passing]
             is_finite &= all_finite(result[..., passing], x.dtype)
         cosines, sines = self._table("cos", rows), self._table("sin", rows)
-        for part in steps(rows, _ARRAYS * width):
+        for part in row_steps(rows, _ARRAYS * width):
             cos, sin = (
                 table.read(part.start * width, part.stop * width).reshape(-1, width)
                 for table in (cosines, sines)
             )
             self._sign(sin)
-            for group in steps(len(source), _ARRAYS * cos.size):
-                turned = self._turned(widened(source[group, part, turning], x.dtype), cos, sin)
+            for group in row_steps(len(source), _ARRAYS * cos.size):
+                turned = self._turned(to_float64(source[group, part, turning], x.dtype), cos, sin)
                 is_finite &= round_results(turned, result[group, part, turning], x.dtype)
         return StoredTable(result.reshape(x.shape), x.dtype, is_finite)
 
@@ -211,7 +212,7 @@ def _rope(parameters: RopeParameters) -> Document:
         return parameters.resolved_positions(parameters.max_position_embeddings)
 
     turns = parameters.turns(parameters.head_dim, sequence)
-    if turns.peak > largest(REAL_DTYPES[parameters.dtype]):
+    if turns.peak > largest_finite(REAL_DTYPES[parameters.dtype]):
         rule = f"positions are so far from xpos_centre that {parameters.dtype} has no room"
         raise impossible("xpos_scale_base", parameters.xpos_scale_base, rule)
     return parameters.packed("rope", turns)

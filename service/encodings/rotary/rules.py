@@ -24,7 +24,9 @@ from service.encodings.fields import Parameters, Reals, impossible
 from service.errors import Fault, InvalidParameters
 from service.grammar import Boolean, Integer, Real, to_query
 from service.numerics import frequencies as scaling
-from service.numerics.dtypes import (
+from service.numerics.document import ParameterValue
+from service.numerics.frequencies import Decimals, FrequencyRule
+from service.numerics.limits import (
     MAX_ATTENTION_FACTOR,
     MAX_BASE,
     MAX_CHANNELS,
@@ -35,9 +37,8 @@ from service.numerics.dtypes import (
     MAX_SCALED_BASE,
     MIN_FACTOR,
 )
-from service.numerics.frequencies import Decimals, FrequencyRule
 from service.numerics.phase import MAX_FREQUENCY, MIN_FREQUENCY, exact_context, is_valid_frequency
-from service.numerics.tables import DecimalTable, ParameterValue
+from service.numerics.tables import DecimalTable
 
 
 class RotaryRule(FrequencyRule, Protocol):

@@ -9,7 +9,7 @@ from service.analysis.array import TableRequest
 from service.analysis.families.axial_tables import Shares, bases, fits, propose
 from service.analysis.families.coordinate_series import AxisTurns, Series, axis_turns
 from service.encodings.rotary.packs import PACKS
-from service.numerics.tables import ParameterValue
+from service.numerics.document import ParameterValue
 from tests.analysis.grid_asking import nearest, question_of
 
 TABLES = [

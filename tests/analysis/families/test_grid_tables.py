@@ -14,8 +14,8 @@ from service.analysis.families.grid_tables import (
     some_of,
     token_grids,
 )
+from service.numerics.document import ParameterValue
 from service.numerics.phase import Float64s
-from service.numerics.tables import ParameterValue
 from tests.analysis.grid_asking import nearest, question_of
 
 TABLES = [

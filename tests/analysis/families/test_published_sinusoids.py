@@ -19,7 +19,7 @@ from service.analysis.families.published_sinusoids import (
 )
 from service.analysis.families.sinusoid_rows import courses
 from service.analysis.measure import Geometric
-from service.numerics.tables import ParameterValue
+from service.numerics.document import ParameterValue
 from tests.analysis.sinusoid_tables import sample_of, view_of
 
 

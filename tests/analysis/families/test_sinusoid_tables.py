@@ -14,8 +14,8 @@ from service.analysis.families.sinusoid_tables import (
     propose_timesteps,
 )
 from service.encodings.absolute.conventions import CONVENTIONS
+from service.numerics.document import ParameterValue
 from service.numerics.phase import Float64s
-from service.numerics.tables import ParameterValue
 from service.routes.table_urls import url_of
 from tests.analysis.sinusoid_tables import (
     equal_urls,

@@ -12,7 +12,7 @@ from service.analysis.families.slope_biases import (
     slope_rules,
     slopes,
 )
-from service.numerics.dtypes import REAL_DTYPES, largest
+from service.numerics.dtypes import REAL_DTYPES, largest_finite
 from tests.analysis.asked_arrays import agreeing, proposed, question_of, served
 
 SHARES = {"float32": 2.0**-22, "float64": 2.0**-50, "float16": 2.0**-10, "bfloat16": 2.0**-7}
@@ -71,7 +71,7 @@ def test_the_last_row_of_a_decoder_is_of_every_form_that_gives_it() -> None:
 
 def test_the_least_number_of_the_type_hides_keys_as_well() -> None:
     values = served("/relative/alibi?num_heads=8&query_len=6&masked=true").sample.reals()
-    least = -largest(REAL_DTYPES["float32"])
+    least = -largest_finite(REAL_DTYPES["float32"])
     question = question_of(np.where(np.isinf(values), least, values).astype(np.float32))
 
     assert proposed(question, [alibi])[0].call.parameters["masked"] is True

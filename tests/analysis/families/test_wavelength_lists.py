@@ -4,7 +4,7 @@ import pytest
 
 from service.analysis.array import IdentifyInput
 from service.analysis.families.wavelength_lists import propose_bands, propose_frequencies
-from service.numerics.tables import ParameterValue
+from service.numerics.document import ParameterValue
 from tests.analysis.sinusoid_tables import sample_from, sample_of, values_of
 
 

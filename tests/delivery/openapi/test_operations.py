@@ -30,7 +30,8 @@ from service.encodings.family import Choice, InputArray
 from service.encodings.fields import Parameters
 from service.formats import FORMATS
 from service.grammar import Integer
-from service.numerics.tables import Document, StoredTable
+from service.numerics.document import Document
+from service.numerics.tables import StoredTable
 from service.routes import COMPOSITIONS, EXAMINATIONS, RESOURCES, TRANSFORMS
 from service.routes.rope_config import CONFIG
 from tests.client import Client

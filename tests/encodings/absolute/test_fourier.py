@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 from service.encodings.absolute import fourier as boxes
 from service.encodings.absolute import fourier as random_fourier
 from service.encodings.absolute.fourier import MAX_NUMBER, BoxFrequencies, GaussianTable
+from service.numerics.document import Document
 from service.numerics.dtypes import FLOAT32, FLOAT64, DType
 from service.numerics.real_positions import MIN_REAL_POSITION
-from service.numerics.tables import FREQUENCY_WORK, Document, size
+from service.numerics.tables import FREQUENCY_WORK, size
 from tests.client import Client
 from tests.exact import UNIT
 

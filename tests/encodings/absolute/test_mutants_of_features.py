@@ -19,9 +19,8 @@ from service.encodings.grid.sincos import Along, normalized_unit
 from service.lru import ByteBoundedLRU
 from service.numerics import phasors as factors
 from service.numerics import real_positions
-from service.numerics.frequencies import Decimals, FrequencyRule
+from service.numerics.frequencies import Decimals, FrequencyRule, ScaledFrequencies
 from service.numerics.phase import Float64s, Int64s
-from service.numerics.real_positions import ScaledPositions
 from tests.encodings.absolute import test_fourier as test_boxes
 from tests.encodings.absolute import test_fourier as test_random_fourier
 from tests.encodings.absolute import test_timesteps
@@ -93,8 +92,8 @@ def test_without_a_mutant_promises_hold(promise: Promise) -> None:
     promise()
 
 
-def float32_unit(rule: FrequencyRule, unit: Fraction) -> ScaledPositions:
-    return ScaledPositions(rule, Fraction(float(np.float32(float(unit)))))
+def float32_unit(rule: FrequencyRule, unit: Fraction) -> ScaledFrequencies:
+    return ScaledFrequencies(rule, Fraction(float(np.float32(float(unit)))))
 
 
 def float32_coordinates(self: Along, positions: Int64s) -> Float64s:
@@ -141,13 +140,13 @@ def float64_radians(numbers: Decimals, exponent: int) -> Decimals:
 @pytest.mark.parametrize(
     ("owner", "name", "mutant", "promise"),
     [
-        (sincos_grid, "ScaledPositions", float32_unit, grids_are_exact),
+        (sincos_grid, "ScaledFrequencies", float32_unit, grids_are_exact),
         (Along, "_coordinates", float32_coordinates, coordinates_are_exact),
         (Along, "_coordinates", float64_coordinates, coordinates_are_exact),
-        (masked_grid, "ScaledPositions", float32_unit, masked_grids_are_exact),
+        (masked_grid, "ScaledFrequencies", float32_unit, masked_grids_are_exact),
         (masked_grid, "normalized_unit", float64_quotients, masked_grids_are_exact),
         (masked_grid, "normalized_unit", no_epsilon, masked_grids_are_exact),
-        (timesteps, "ScaledPositions", float32_unit, timesteps_are_exact),
+        (timesteps, "ScaledFrequencies", float32_unit, timesteps_are_exact),
         (real_positions, "_of_unit", plain_sines, real_positions_are_exact),
         (real_positions, "_of_unit", plain_sines, timesteps_are_exact),
         (TimestepFrequencies, "exact", exponentials_of_timesteps, timesteps_are_exact),
@@ -166,7 +165,7 @@ def test_another_way_to_an_angle_is_caught(
 
 
 def test_positions_of_float32_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    exactly = real_positions.counted
+    exactly = real_positions.split_units
 
     def shortly(values: Float64s) -> tuple[Int64s, Int64s]:
         return exactly(values.astype(np.float32).astype(np.float64))

@@ -25,10 +25,11 @@ from service.encodings.absolute import sinusoidal
 from service.encodings.absolute.conventions import CONVENTIONS, recipe
 from service.encodings.absolute.sinusoidal import ColumnsTable, curves
 from service.errors import shortened
-from service.numerics.dtypes import FLOAT32, FLOAT64, INT64, REAL_DTYPES, Elements, widened
+from service.numerics.document import Document
+from service.numerics.dtypes import FLOAT32, FLOAT64, INT64, REAL_DTYPES, Elements, to_float64
 from service.numerics.phase import MAX_POSITION, Float64s
 from service.numerics.positions import Positions, Run
-from service.numerics.tables import Document, StoredTable, size
+from service.numerics.tables import StoredTable, size
 from tests.client import Client
 from tests.exact import NARROW_TYPES, UNIT, frequency, rounded
 
@@ -58,7 +59,7 @@ def read(
         dtype=REAL_DTYPES[dtype],
     )
     table = document.arrays["encoding"]
-    return widened(table.read(0, size(table)), table.dtype).reshape(table.shape)
+    return to_float64(table.read(0, size(table)), table.dtype).reshape(table.shape)
 
 
 def channel_of(d_model: int, layout: str, pair: int, *, sine: bool) -> int:

@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 
 from service.encodings.absolute import timesteps
 from service.encodings.absolute.timesteps import TimestepFrequencies
+from service.numerics.document import Document
 from service.numerics.dtypes import FLOAT64
 from service.numerics.positions import Positions
 from service.numerics.real_positions import RealPositions
-from service.numerics.tables import Document, size
+from service.numerics.tables import size
 from tests.client import Client
 from tests.exact import UNIT
 

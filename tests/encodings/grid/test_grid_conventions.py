@@ -28,9 +28,9 @@ from service.encodings.grid.grid_conventions import (
     sincos_grid,
 )
 from service.encodings.grid.sincos import Grid
+from service.numerics.document import Document
 from service.numerics.dtypes import FLOAT32
 from service.numerics.phase import MAX_FREQUENCY
-from service.numerics.tables import Document
 from tests.client import Client
 from tests.exact import UNIT
 from tests.parity.asking import spell

@@ -36,8 +36,7 @@ from service.encodings.grid.sincos import (
 )
 from service.numerics import tables as table_module
 from service.numerics.dtypes import BFLOAT16, FLOAT64, REAL_DTYPES
-from service.numerics.frequencies import Geometric
-from service.numerics.real_positions import InTurns, PixelBands, ScaledPositions
+from service.numerics.frequencies import Geometric, PixelBands, ScaledFrequencies, TimesTwoPi
 from service.numerics.tables import Table, size
 from tests.exact import UNIT, frequency
 
@@ -236,10 +235,10 @@ def test_normalized_positions_are_exact_quotients() -> None:
 
     width = layout.along["width"]
     assert width.unit == Fraction(1_000_000, 3_000_001)
-    assert width.rule == InTurns(rule)
+    assert width.rule == TimesTwoPi(rule)
     assert (width.tokens.first, width.tokens.length) == (1, 3)
     assert normalized(rule, 1.5) == rule
-    assert ScaledPositions(rule, normalized_unit(0, 1.5)).exact()[0] == 1_500_000
+    assert ScaledFrequencies(rule, normalized_unit(0, 1.5)).exact()[0] == 1_500_000
 
 
 ROWS = 22

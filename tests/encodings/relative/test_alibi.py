@@ -31,7 +31,7 @@ from service.encodings.relative.alibi import (
 )
 from service.encodings.relative.distance import QueryKey
 from service.numerics import tables as table
-from service.numerics.dtypes import FLOAT16, FLOAT32, FLOAT64, REAL_DTYPES, widened
+from service.numerics.dtypes import FLOAT16, FLOAT32, FLOAT64, REAL_DTYPES, to_float64
 from service.numerics.phase import MAX_POSITION, Float64s, Int64s
 from service.numerics.positions import Positions
 from service.numerics.tables import FREQUENCY_WORK, setup_work
@@ -289,7 +289,7 @@ def test_slopes_come_in_every_real_type(name: str) -> None:
     document = slopes(rule=SlopeRule("original", 12, 8.0), dtype=REAL_DTYPES[name])
 
     (table,) = document.arrays.values()
-    found = widened(table.read(0, 12), table.dtype)
+    found = to_float64(table.read(0, 12), table.dtype)
     ours = SlopeRule("original", 12, 8.0).pairs(range(12)).high
     assert np.abs(found / ours - 1).max() <= 2.0**-8
     assert document.parameters == {

@@ -38,6 +38,7 @@ from service.encodings.relative.distance import (
 )
 from service.encodings.relative.kerple import kernel
 from service.errors import InvalidBody, InvalidParameters
+from service.numerics.document import Document
 from service.numerics.dtypes import (
     FLOAT16,
     FLOAT32,
@@ -48,11 +49,11 @@ from service.numerics.dtypes import (
     REAL_DTYPES,
     DType,
     Elements,
-    widened,
+    to_float64,
 )
 from service.numerics.phase import Float64s, Int64s
 from service.numerics.positions import Positions, Run
-from service.numerics.tables import Document, overflows, setup_work, size
+from service.numerics.tables import overflows, setup_work, size
 from service.settings import default_settings
 from tests.client import Client, client_of
 
@@ -254,7 +255,7 @@ def test_values_are_rounded_once_and_what_is_too_large_is_infinite_without_a_war
     for dtype in REAL_DTYPES.values():
         table = RelativeTable(Scaled(), QueryKey(span(0, 1), keys), dtype)
 
-        low, third, high = widened(table.read(0, 3), dtype)
+        low, third, high = to_float64(table.read(0, 3), dtype)
 
         if dtype is FLOAT16:
             assert (low, high) == (-np.inf, np.inf)

@@ -15,7 +15,7 @@ from service.encodings.relative.distance import QueryKey
 from service.encodings.relative.fire import FireTable, Interpolation
 from service.encodings.relative.sandwich import HalfFrequencies, Sandwich
 from service.numerics import double_double as exponential
-from service.numerics.double_double import DoubleDouble, of_floats
+from service.numerics.double_double import DoubleDouble, from_floats
 from service.numerics.dtypes import FLOAT64
 from service.numerics.phase import Float64s, Int64s
 from service.numerics.phasors import component
@@ -93,23 +93,23 @@ def test_without_a_mutant_promises_hold(promise: Promise) -> None:
 
 
 def log_of_one_plus(t: DoubleDouble) -> DoubleDouble:
-    return of_floats(np.log(1.0 + t.high))
+    return from_floats(np.log(1.0 + t.high))
 
 
 def plain_log1p(t: DoubleDouble) -> DoubleDouble:
-    return of_floats(np.log1p(t.high))
+    return from_floats(np.log1p(t.high))
 
 
 def exp_of_one_float64(y: DoubleDouble) -> DoubleDouble:
-    return of_floats(np.exp(y.high))
+    return from_floats(np.exp(y.high))
 
 
 def plain_power(numbers: Int64s, exponent: Float64s) -> DoubleDouble:
-    return of_floats(np.power(numbers.astype(np.float64), exponent))
+    return from_floats(np.power(numbers.astype(np.float64), exponent))
 
 
 def one_float64(one: DoubleDouble, other: DoubleDouble) -> DoubleDouble:
-    return of_floats(one.high * other.high)
+    return from_floats(one.high * other.high)
 
 
 def plain_sines(rule: HalfFrequencies, _name: str, positions: Int64s) -> Float64s:
@@ -119,7 +119,7 @@ def plain_sines(rule: HalfFrequencies, _name: str, positions: Int64s) -> Float64
 
 def slopes_of_one_float64(rule: slopes.SlopeRule, heads: range) -> DoubleDouble:
     every = np.array([float(slope) for slope in rule.exact(rule.count)])
-    return of_floats(every[heads.start : heads.stop])
+    return from_floats(every[heads.start : heads.stop])
 
 
 def cosines_minus_one(self: Sandwich, distances: Int64s, heads: range) -> Float64s:

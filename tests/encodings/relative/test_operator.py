@@ -14,7 +14,7 @@ from service.encodings.absolute import sinusoidal
 from service.encodings.absolute.conventions import recipe
 from service.encodings.relative import operator as relative
 from service.local import find_body
-from service.numerics.dtypes import FLOAT64, REAL_DTYPES, widened
+from service.numerics.dtypes import FLOAT64, REAL_DTYPES, to_float64
 from service.numerics.positions import Positions, Run
 from service.numerics.tables import Table, size
 from tests.client import Client
@@ -24,7 +24,7 @@ FAR = st.integers(-(2**60), 2**60)
 
 
 def whole(table: Table) -> NDArray[np.float64]:
-    return widened(table.read(0, size(table)), table.dtype).reshape(table.shape)
+    return to_float64(table.read(0, size(table)), table.dtype).reshape(table.shape)
 
 
 def operator(d_model: int, base: float, offset: int, layout: str) -> NDArray[np.float64]:

@@ -23,11 +23,12 @@ from service.encodings.absolute.sinusoidal import geometric
 from service.encodings.relative import sines as relative_sines
 from service.encodings.relative import sines as shift
 from service.encodings.relative.sines import AttentionType, MirroredTable
+from service.numerics.document import Document
 from service.numerics.dtypes import BFLOAT16, FLOAT32, FLOAT64, REAL_DTYPES
 from service.numerics.frequencies import Geometric
 from service.numerics.phasors import component
 from service.numerics.positions import Positions
-from service.numerics.tables import Document, StoredTable, size
+from service.numerics.tables import StoredTable, size
 from tests.client import Client
 from tests.exact import UNIT, frequency
 

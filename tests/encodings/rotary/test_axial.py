@@ -37,11 +37,16 @@ from service.encodings.rotary.axial import (
 from service.errors import InvalidParameters
 from service.numerics.axes import AngleRounding
 from service.numerics.dtypes import FLOAT32, FLOAT64
-from service.numerics.frequencies import FrequencyRule, Geometric
+from service.numerics.frequencies import (
+    ConstantFrequencies,
+    FrequencyRule,
+    Geometric,
+    PeriodFrequencies,
+    PixelBands,
+)
 from service.numerics.phase import MAX_POSITION, Int64s
 from service.numerics.phasors import Channels
 from service.numerics.positions import Positions
-from service.numerics.real_positions import Ones, Periods, PixelBands
 from service.numerics.tables import Table
 from tests.client import Client
 from tests.exact import UNIT, frequency
@@ -85,13 +90,15 @@ def test_channels_are_shared_out_as_the_library_does(
 
 
 def test_blocks_have_the_frequencies_of_an_axis_together() -> None:
-    first, second = placed([Ones(2), Ones(3)], [DOWN, ACROSS], "blocks")
+    first, second = placed(
+        [ConstantFrequencies(2), ConstantFrequencies(3)], [DOWN, ACROSS], "blocks"
+    )
 
     assert (first.places, second.places) == ((0, 1), (2, 3, 4))
 
 
 def test_alternating_axes_take_turns() -> None:
-    three = placed([Ones(2)] * 3, [DOWN, ACROSS, DOWN], "alternating")
+    three = placed([ConstantFrequencies(2)] * 3, [DOWN, ACROSS, DOWN], "alternating")
 
     assert [axis.places for axis in three] == [(0, 3), (1, 4), (2, 5)]
 
@@ -926,9 +933,15 @@ WHOLE_HEAD = Geometric(10000.0, 16, 8)
             {},
             [Picked(WHOLE_HEAD, (0, 2, 4, 6)), Picked(WHOLE_HEAD, (1, 3, 5, 7))],
         ),
-        ("dinov3", 16, 2, {}, [Periods(1.0, 100.0, 4, 4)] * 2),
-        ("dinov3", 16, 2, {"rope_theta": 50.0}, [Periods(1.0, 50.0, 4, 4)] * 2),
-        ("dinov3", 16, 2, {"min_period": 0.5, "max_period": 2}, [Periods(0.5, 2.0, 3, 4)] * 2),
+        ("dinov3", 16, 2, {}, [PeriodFrequencies(1.0, 100.0, 4, 4)] * 2),
+        ("dinov3", 16, 2, {"rope_theta": 50.0}, [PeriodFrequencies(1.0, 50.0, 4, 4)] * 2),
+        (
+            "dinov3",
+            16,
+            2,
+            {"min_period": 0.5, "max_period": 2},
+            [PeriodFrequencies(0.5, 2.0, 3, 4)] * 2,
+        ),
         ("timm_pixels", 16, 2, {}, [PixelBands(224.0, 4, False)] * 2),
         ("timm_pixels", 16, 2, {"linear_bands": True}, [PixelBands(224.0, 4, True)] * 2),
         ("rotary_embedding_torch_pixel", 8, 1, {}, [PixelBands(10.0, 4, True)]),
@@ -939,7 +952,7 @@ WHOLE_HEAD = Geometric(10000.0, 16, 8)
             {"linear_bands": False, "max_freq": 8},
             [PixelBands(8.0, 4, False)],
         ),
-        ("rotary_embedding_torch_constant", 12, 3, {}, [Ones(2)] * 3),
+        ("rotary_embedding_torch_constant", 12, 3, {}, [ConstantFrequencies(2)] * 3),
         ("cogvideox", 16, 3, {}, [Geometric(10000.0, d, d // 2) for d in (4, 6, 6)]),
         ("minimax_m3", 80, 3, {}, [Geometric(10000.0, 26, 13)] * 3),
         ("flux", 16, 3, {"axes_dim": [2, 4, 10]}, [Geometric(1e4, d, d // 2) for d in (2, 4, 10)]),

@@ -31,7 +31,7 @@ from service.encodings.rotary.packs import (
 )
 from service.encodings.rotary.rules import Default, Given, Proportional, RotaryRule, Yarn
 from service.numerics.axes import AngleRounding
-from service.numerics.dtypes import FLOAT32, FLOAT64, REAL_DTYPES, DType, widened
+from service.numerics.dtypes import FLOAT32, FLOAT64, REAL_DTYPES, DType, to_float64
 from service.numerics.phase import MAX_POSITION
 from service.numerics.positions import Positions, Run
 from service.numerics.tables import Table, size, work
@@ -272,7 +272,7 @@ def test_the_error_bound_holds_for_the_elements_as_they_are(dtype: str, rule: Ro
         )
         assert document.error_bound is not None
         table = document.arrays["rope"]
-        got = widened(table.read(0, size(table)), chosen).reshape(2, 2, rule.count)
+        got = to_float64(table.read(0, size(table)), chosen).reshape(2, 2, rule.count)
         for row, position in enumerate((start, start + 1)):
             for pair, frequency_ in enumerate(rule.exact()):
                 angle, scale = position * mpmath.mpf(str(frequency_)), mpmath.mpf(rule.scale)

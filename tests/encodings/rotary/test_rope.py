@@ -37,7 +37,7 @@ from service.numerics.dtypes import (
     REAL_DTYPES,
     DType,
     round_into,
-    widened,
+    to_float64,
 )
 from service.numerics.positions import Positions
 from service.numerics.tables import StoredTable
@@ -551,7 +551,7 @@ def test_a_rotation_is_rounded_once_to_the_type_of_its_input(dtype: object) -> N
 
     out = rotation.of(StoredTable(narrow, chosen)).elements
 
-    round_into(rotated(widened(narrow, chosen), 9, layout="half"), from_wide, chosen)
+    round_into(rotated(to_float64(narrow, chosen), 9, layout="half"), from_wide, chosen)
     assert from_wide.tobytes() == out.tobytes()
 
 
@@ -602,7 +602,7 @@ def test_every_nan_of_a_rotation_is_the_same(dtype: DType) -> None:
         .elements
     )
 
-    is_nan = np.isnan(widened(out, dtype))
+    is_nan = np.isnan(to_float64(out, dtype))
     assert is_nan.sum() >= 4
     assert {element.tobytes() for element in out[is_nan]} == {one_nan[0].tobytes()}
 

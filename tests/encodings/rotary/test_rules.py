@@ -46,8 +46,9 @@ from service.encodings.rotary.rules import (
 )
 from service.errors import InvalidParameters
 from service.numerics import frequencies as scaling
-from service.numerics.dtypes import FLOAT64, MAX_FACTOR, MIN_FACTOR, REAL_DTYPES, all_finite
+from service.numerics.dtypes import FLOAT64, REAL_DTYPES, all_finite
 from service.numerics.frequencies import Decimals
+from service.numerics.limits import MAX_FACTOR, MIN_FACTOR
 from service.numerics.phase import MAX_POSITION, Float64s
 from service.numerics.tables import DecimalTable, size
 from tests.client import Client
