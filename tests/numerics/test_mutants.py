@@ -91,8 +91,8 @@ def test_phasors_split_across_zero_are_caught(
             run, fine = divmod(position, STRIDE)
             yield BlockSpan(run, 1, range(fine, fine + 1))
 
-    monkeypatch.setattr(phasor, "run_of", lambda position: position // STRIDE)
-    monkeypatch.setattr(phasor, "stretches", floored)
+    monkeypatch.setattr(phasor, "block_of", lambda position: position // STRIDE)
+    monkeypatch.setattr(phasor, "block_spans", floored)
     monkeypatch.setattr(np, "fmod", np.mod)
     row = test_sinusoidal.read(4096, 1e12, positions, "interleaved", "float64")[0]
 
