@@ -176,9 +176,11 @@ class TableFamily(Family):
 
     Attributes:
         array: the name of the array in the answer.
+        states_axes: whether the answer states its axes, because their order is a convention.
     """
 
     array: ClassVar[str]
+    states_axes: ClassVar[bool] = True
 
     revision: Integer | None = Field(
         default=None,
@@ -206,7 +208,10 @@ class TableFamily(Family):
         """Return the table with everything that fixes its numbers; nothing is computed yet."""
         axes = self.axes
         return self.describe(
-            {self.array: self.table()}, self.canonical(), axes=axes, states_axes=bool(axes)
+            {self.array: self.table()},
+            self.canonical(),
+            axes=axes,
+            states_axes=self.states_axes and bool(axes),
         )
 
     def resolve(self) -> Document:

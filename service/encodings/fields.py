@@ -80,8 +80,9 @@ class Parameters(BaseModel):
     """Other families whose parameters are often sent here by mistake, by path."""
 
     def chosen_part(self) -> str | None:
-        """Return the name of the one array that is wanted, None for all."""
-        return None
+        """Return the name of the one array that is requested (``part``), None for all."""
+        part: str | None = getattr(self, "part", None)
+        return part
 
     def removable_axes(self) -> Mapping[str, str]:
         """Return how to request the table without an axis, by the name of the axis."""
