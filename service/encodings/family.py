@@ -8,7 +8,7 @@ canonical parameters, OpenAPI, documentation and contract tests follow from ``Fa
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from inspect import get_annotations
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from pydantic import Field
@@ -16,7 +16,7 @@ from pydantic import Field
 from service.encodings.fields import Parameters
 from service.errors import Fault, InvalidBody, InvalidParameters
 from service.grammar import Integer
-from service.numerics.document import Document, ParameterValue
+from service.numerics.document import Curves, Document, ParameterValue
 from service.numerics.dtypes import (
     COMPLEX_DTYPES,
     INDEX_DTYPES,
@@ -25,6 +25,7 @@ from service.numerics.dtypes import (
     DType,
     to_float64,
 )
+from service.numerics.positions import Positions
 from service.numerics.tables import StoredTable, Table
 
 # Up to here every integer is a float64; a larger float64 may be the rounding of another integer.
@@ -146,6 +147,12 @@ class Family(Parameters):
         """Return the name of this kind of table: the path with hyphens."""
         return cls.path.strip("/").replace("/", "-")
 
+    @property
+    def element_type(self) -> DType:
+        """The element type that ``dtype`` names."""
+        name: str = getattr(self, "dtype")  # noqa: B009
+        return _DTYPES[name]
+
     def canonical(self) -> dict[str, ParameterValue]:
         """Return the parameters that fix the numbers, defaults included, in a fixed order.
 
@@ -161,7 +168,20 @@ class Family(Parameters):
             if name in type(self).model_fields and name != "dtype"
         ]
         values = {name: getattr(self, name) for name in names}
-        return {name: value for name, value in values.items() if value is not None}
+        return {
+            name: str(value) if isinstance(value, Positions) else value
+            for name, value in values.items()
+            if value is not None
+        }
+
+    @classmethod
+    def like(cls, other: Parameters, **changes: Any) -> Self:
+        """Return a family that takes from other parameters the fields it has too, but changes."""
+        shared = cls.model_fields.keys() & type(other).model_fields.keys()
+        values = {name: getattr(other, name) for name in shared}
+        # pydantic's plugin for mypy takes what a subclass constructs for this class.
+        family: Any = cls.model_construct(**{**values, **changes})
+        return family  # type: ignore[no-any-return]
 
     @classmethod
     def describe(
@@ -177,10 +197,12 @@ class TableFamily(Family):
     Attributes:
         array: the name of the array in the answer.
         states_axes: whether the answer states its axes, because their order is a convention.
+        curves: what is one curve in a picture of the table; a heat map unless given.
     """
 
     array: ClassVar[str]
     states_axes: ClassVar[bool] = True
+    curves: ClassVar[Curves | None] = None
 
     revision: Integer | None = Field(
         default=None,
@@ -190,15 +212,14 @@ class TableFamily(Family):
     )
 
     @property
-    def element_type(self) -> DType:
-        """The element type that ``dtype`` names."""
-        name: str = getattr(self, "dtype")  # noqa: B009
-        return _DTYPES[name]
-
-    @property
     def axes(self) -> tuple[str, ...]:
         """What each axis counts; empty for positions by channels, which needs no name."""
         return ()
+
+    @property
+    def places(self) -> Mapping[str, Positions]:
+        """What numbers the places along an axis, where the parameters do not say."""
+        return {}
 
     def table(self) -> Table:
         """Return the table; raises InvalidParameters for an impossible combination."""
@@ -206,12 +227,13 @@ class TableFamily(Family):
 
     def document(self) -> Document:
         """Return the table with everything that fixes its numbers; nothing is computed yet."""
-        axes = self.axes
         return self.describe(
             {self.array: self.table()},
             self.canonical(),
-            axes=axes,
-            states_axes=self.states_axes and bool(axes),
+            axes=self.axes,
+            states_axes=self.states_axes and bool(self.axes),
+            curves=self.curves,
+            places=self.places,
         )
 
     def resolve(self) -> Document:
