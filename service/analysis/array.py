@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from service.numerics.document import Document, ParameterValue
 from service.numerics.dtypes import (
-    BFLOAT16,
     COMPLEX64,
     COMPLEX128,
     FLOAT32,
@@ -102,19 +101,6 @@ def _squeezed(values: NDArray[np.generic]) -> Float64s | Int64s:
     return values.reshape(shape)
 
 
-def spacing(values: Float64s, dtype: DType) -> Float64s:
-    """Give the distance from each number to the next one away from 0 in a real type: its ulp."""
-    size = np.abs(values)
-    if dtype is BFLOAT16:
-        kept_bits, least = 7, 2.0**-133
-    else:
-        info = np.finfo(dtype.storage)
-        kept_bits, least = int(info.nmant), float(info.smallest_subnormal)
-    _, exponent = np.frexp(size)
-    steps: Float64s = np.where(size == 0, least, np.ldexp(1.0, exponent - 1 - kept_bits))
-    return np.maximum(steps, least)
-
-
 @dataclass(frozen=True)
 class TableRequest:
     """Name a table the way that it is asked for.
@@ -128,7 +114,7 @@ class TableRequest:
     resource: str
     parameters: Mapping[str, ParameterValue] = field(default_factory=dict)
 
-    def having(self, **parameters: ParameterValue) -> "TableRequest":
+    def with_parameters(self, **parameters: ParameterValue) -> "TableRequest":
         """Name the table that other parameters beside these give."""
         return TableRequest(self.resource, {**self.parameters, **parameters})
 
@@ -189,16 +175,16 @@ class Proposal:
     """A table that an array may be.
 
     Attributes:
-        call: the table, in the type of the array; it has the shape that was sent, but for axes of
-            length 1, and the same array names where there are several.
+        request: the table, in the type of the array; it has the shape that was sent, except for
+            axes of length 1, and the same array names where there are several.
         support: sentences: what in the data speaks for it.
-        turning: its angles, where it is made of any.
+        angles: its angles, where it is made of any.
         is_transposed: whether the array has the axes of the table in reverse order.
     """
 
-    call: TableRequest
+    request: TableRequest
     support: tuple[str, ...]
-    turning: AngleModel | None = None
+    angles: AngleModel | None = None
     is_transposed: bool = False
 
 
@@ -214,7 +200,7 @@ nothing for an array of another kind.
 _FIRST = 64
 
 
-def lone_reals(question: IdentifyInput, axes: tuple[int, ...]) -> Float64s | None:
+def single_real_array(question: IdentifyInput, axes: tuple[int, ...]) -> Float64s | None:
     """Give the numbers of an array, or None.
 
     Args:
@@ -227,15 +213,15 @@ def lone_reals(question: IdentifyInput, axes: tuple[int, ...]) -> Float64s | Non
     return np.asarray(values, dtype=np.float64)
 
 
-def lone_finite(question: IdentifyInput, axes: tuple[int, ...]) -> Float64s | None:
+def single_finite_array(question: IdentifyInput, axes: tuple[int, ...]) -> Float64s | None:
     """Give the numbers of an array that are all finite, or None."""
-    values = lone_reals(question, axes)
+    values = single_real_array(question, axes)
     return values if values is not None and np.isfinite(values).all() else None
 
 
-def lone_integers(question: IdentifyInput, axes: tuple[int, ...]) -> Int64s | None:
+def single_integer_array(question: IdentifyInput, axes: tuple[int, ...]) -> Int64s | None:
     """Give the numbers of an array that are all integers, or None."""
-    values = lone_reals(question, axes)
+    values = single_real_array(question, axes)
     if values is None:
         return None
     first = values.reshape(-1)[:_FIRST]

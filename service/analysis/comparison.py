@@ -17,7 +17,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from service.analysis.array import spacing
+from service.analysis.precision import spacing
 from service.numerics.dtypes import (
     BFLOAT16,
     COMPLEX64,

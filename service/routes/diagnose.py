@@ -211,7 +211,7 @@ def _exact(call: TableRequest, document: Document) -> Document:
     if document.dtype not in _ROUNDED:
         return document
     try:
-        return tables(call.having(dtype="float64"))
+        return tables(call.with_parameters(dtype="float64"))
     except InvalidParameters:
         return document
 
@@ -403,7 +403,7 @@ def with_yours(
     best = _found(have)
     if best is None:
         return diagnosis
-    yours, beside = best.proposal.call, _beside(best)
+    yours, beside = best.proposal.request, _beside(best)
     named = None if beside else yours
     if diagnosis.verdict == "diagnosed":
         return replace(diagnosis, yours=named)

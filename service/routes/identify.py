@@ -289,7 +289,7 @@ def _hypothesis(verdict: Verdict) -> Json:
 def _table(verdict: Verdict) -> Json:
     proposal, document = verdict.proposal, verdict.document
     return {
-        "url": asked.url_of(proposal.call),
+        "url": asked.url_of(proposal.request),
         "kind": document.kind,
         "parameters": {
             name: list(value) if isinstance(value, tuple) else value

@@ -61,10 +61,10 @@ def agreeing(
     wanted = question.sample.values
     found = []
     for proposal in proposals:
-        values = values_of(proposal.call)
+        values = values_of(proposal.request)
         if values.shape == wanted.shape:
             with np.errstate(invalid="ignore"):
                 is_near = np.abs(values - wanted) <= share * np.abs(wanted) + error
             if (is_near | (values == wanted)).all():
-                found.append(proposal.call)
+                found.append(proposal.request)
     return found

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.analysis.array import AngleModel, IdentifyInput, Proposal, Sample, TableRequest
-from service.analysis.identification.arithmetic import rounded
+from service.analysis.precision import rounded
 from service.numerics.document import ParameterValue
 from service.numerics.dtypes import FLOAT32, DType, round_into
 from service.numerics.phasors import Channels

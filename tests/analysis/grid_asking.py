@@ -37,7 +37,7 @@ def samples(document: Document) -> dict[str, Sample]:
 
 def distance(proposal: Proposal, question: IdentifyInput) -> float:
     """Say how far what is proposed is from what was asked about; infinity for other shapes."""
-    made, sent = samples(tables(proposal.call)), question.arrays
+    made, sent = samples(tables(proposal.request)), question.arrays
     if len(made) == len(sent) == 1:
         made = dict(zip(sent, made.values(), strict=True))
     if made.keys() != sent.keys():

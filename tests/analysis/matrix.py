@@ -352,7 +352,7 @@ def outcome(case: Case) -> Outcome:
     found = identify(question, tables)
     if found.outcome == "none":
         return "none"
-    documents = [tables(verdict.proposal.call) for verdict in found.hypotheses]
+    documents = [tables(verdict.proposal.request) for verdict in found.hypotheses]
     if any(not _is_same(document, other) for other in documents):
         return "wrong"
     if document.parameters not in [other.parameters for other in documents]:

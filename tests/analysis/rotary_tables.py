@@ -53,7 +53,7 @@ def rank(question: IdentifyInput) -> int | None:
         (
             place
             for place, proposal in enumerate(proposed(question))
-            if gives(proposal.call, question)
+            if gives(proposal.request, question)
         ),
         None,
     )

@@ -46,7 +46,7 @@ class Engine:
     beyond: tuple[int, str] | None = None
     axis: int = -2
 
-    def having(self, **changes: Any) -> "Engine":
+    def with_changes(self, **changes: Any) -> "Engine":
         return replace(self, **changes)
 
     def frequencies(self, dtype: Any = np.float64) -> Array:
@@ -90,7 +90,7 @@ class Engine:
     def rotate(self, x: Array) -> Array:
         """Rotate in the type of x, with angles of float32 at least."""
         if self.axis != -2:
-            swapped = self.having(axis=-2).rotate(np.swapaxes(x, self.axis, -2))
+            swapped = self.with_changes(axis=-2).rotate(np.swapaxes(x, self.axis, -2))
             return np.swapaxes(swapped, self.axis, -2)
         rows, count = x.shape[-2], self.width // 2
         dtype = np.float64 if x.dtype == np.float64 else np.float32

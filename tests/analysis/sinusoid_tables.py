@@ -28,7 +28,7 @@ def sample_from(array: np.ndarray) -> Sample:
 
 def values_of(proposal: Proposal) -> Float64s:
     """Compute the table that is proposed, in the order of axes of the array that was sent."""
-    values = sample_of(proposal.call.resource, **proposal.call.parameters).reals()
+    values = sample_of(proposal.request.resource, **proposal.request.parameters).reals()
     return values.T if proposal.is_transposed else values
 
 
@@ -40,7 +40,7 @@ def proposed(sample: Sample, d_model: int | None = None) -> list[Proposal]:
 def equal_urls(sample: Sample, error: float = 0.0) -> list[str]:
     """Name the tables that are proposed and equal to the array within an error."""
     return [
-        url_of(proposal.call)
+        url_of(proposal.request)
         for proposal in proposed(sample)
         if values_of(proposal).shape == sample.values.shape
         and np.abs(values_of(proposal) - sample.reals()).max() <= error

@@ -13,11 +13,11 @@ from service.analysis.array import (
     IdentifyInput,
     Sample,
     TableRequest,
-    lone_finite,
-    lone_integers,
-    lone_reals,
-    spacing,
+    single_finite_array,
+    single_integer_array,
+    single_real_array,
 )
+from service.analysis.precision import spacing
 from service.numerics.dtypes import (
     BFLOAT16,
     COMPLEX64,
@@ -140,7 +140,7 @@ def test_cosines_stand_for_a_pair() -> None:
 def test_a_call_with_other_parameters_keeps_those_it_had() -> None:
     call = TableRequest("rope", {"head_dim": 8, "seq_len": 4})
 
-    assert call.having(seq_len=2, pack="flat") == TableRequest(
+    assert call.with_parameters(seq_len=2, pack="flat") == TableRequest(
         "rope", {"head_dim": 8, "seq_len": 2, "pack": "flat"}
     )
     assert call.parameters == {"head_dim": 8, "seq_len": 4}
@@ -149,25 +149,25 @@ def test_a_call_with_other_parameters_keeps_those_it_had() -> None:
 def test_an_array_of_few_enough_axes_is_given() -> None:
     question = question_of(np.array([[1.0, 2.0], [3.0, -np.inf]]))
 
-    assert lone_reals(question, (1,)) is None
-    values = lone_reals(question, (2,))
+    assert single_real_array(question, (1,)) is None
+    values = single_real_array(question, (2,))
     assert values is not None
     assert values.shape == (2, 2)
-    assert lone_finite(question, (2,)) is None
+    assert single_finite_array(question, (2,)) is None
 
 
 def test_lone_arrays_whole_numbers_are_integers_whatever_their_type() -> None:
-    whole = lone_integers(question_of(np.array([1.0, 2.0])), (1,))
+    whole = single_integer_array(question_of(np.array([1.0, 2.0])), (1,))
 
     assert whole is not None
     assert whole.dtype == np.int64
-    assert lone_integers(question_of(np.array([1.0, 2.5])), (1,)) is None
+    assert single_integer_array(question_of(np.array([1.0, 2.5])), (1,)) is None
 
 
 def test_pairs_complex_numbers_and_nothing_are_passed_over() -> None:
     sample = question_of(np.ones(3)).sample
     turns = Sample.of(StoredTable(np.ones(3, dtype="<c8"), COMPLEX64))
 
-    assert lone_reals(IdentifyInput({"cos": sample, "sin": sample}), (1,)) is None
-    assert lone_reals(IdentifyInput({"array": turns}), (1, 2)) is None
-    assert lone_reals(question_of(np.ones((0, 3))), (1, 2)) is None
+    assert single_real_array(IdentifyInput({"cos": sample, "sin": sample}), (1,)) is None
+    assert single_real_array(IdentifyInput({"array": turns}), (1, 2)) is None
+    assert single_real_array(question_of(np.ones((0, 3))), (1, 2)) is None

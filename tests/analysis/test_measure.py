@@ -12,18 +12,15 @@ import pytest
 
 from service.analysis.array import Sample
 from service.analysis.measure import (
-    Geometric,
-    bases,
-    dtype_parameters,
-    geometric,
+    GeometricSeries,
+    fit_geometric,
+    layout_readings,
     measure,
-    plain_integers,
-    plain_numbers,
-    read,
-    readings,
-    rounding_of,
-    share_of,
+    read_layout,
+    round_bases,
 )
+from service.analysis.precision import dtype_parameters, error_share, rounding_share
+from service.analysis.round_numbers import round_integers, round_numbers
 from service.numerics.dtypes import (
     BFLOAT16,
     COMPLEX64,
@@ -64,7 +61,7 @@ def test_the_scale_is_measured() -> None:
     waves = measure(turns(np.arange(50), scale=1.2772588722239782))
 
     assert waves.scale == pytest.approx(1.2772588722239782, rel=1e-14)
-    assert waves.unevenness < 1e-14
+    assert waves.norm_error < 1e-14
 
 
 def test_places_may_be_anywhere() -> None:
@@ -92,8 +89,8 @@ def test_the_error_covers_what_narrow_types_lose(dtype: type, unit: float) -> No
     waves = measure(rounded)
 
     assert (np.abs(waves.omega - OMEGA) <= waves.omega_error).all()
-    assert waves.unevenness < 4 * unit
-    assert (waves.crookedness < 4 * unit).all()
+    assert waves.norm_error < 4 * unit
+    assert (waves.angle_error < 4 * unit).all()
 
 
 def test_what_goes_wrong_far_out_does_not_touch_the_measure() -> None:
@@ -110,15 +107,15 @@ def test_noise_is_no_wave() -> None:
 
     waves = measure(noise)
 
-    assert waves.unevenness > 0.5
-    assert (waves.crookedness > 0.5).all()
+    assert waves.norm_error > 0.5
+    assert (waves.angle_error > 0.5).all()
 
 
 def test_zeros_are_measured_without_a_warning() -> None:
     waves = measure(np.zeros((8, 4), dtype=np.complex128))
 
     assert np.isfinite(waves.omega).all()
-    assert waves.unevenness == 1
+    assert waves.norm_error == 1
 
 
 def _series(base: float, span: int, count: int, first: float = 1.0) -> np.ndarray:
@@ -129,31 +126,31 @@ def _series(base: float, span: int, count: int, first: float = 1.0) -> np.ndarra
 @pytest.mark.parametrize("width", [4, 64, 128, 512])
 def test_a_base_is_found_among_frequencies(base: float, width: int) -> None:
     omega = _series(base, width, width // 2).astype(np.float32).astype(np.float64)
-    series = geometric(omega, omega * 2.0**-23)
+    series = fit_geometric(omega, omega * 2.0**-23)
     assert series is not None
-    assert bases(series, width)[0] == base
+    assert round_bases(series, width)[0] == base
 
 
 def test_a_base_is_found_among_scaled_frequencies() -> None:
     omega = _series(10000, 64, 32, first=0.25)
-    series = geometric(omega, omega * 1e-9)
+    series = fit_geometric(omega, omega * 1e-9)
     assert series is not None
     assert series.first == pytest.approx(0.25, rel=1e-8)
-    assert bases(series, 64)[0] == 10000
+    assert round_bases(series, 64)[0] == 10000
 
 
 def test_frequencies_lost_in_their_errors_change_nothing() -> None:
     omega = _series(10000, 128, 64)
     noise = 6e-5 * np.cos(np.arange(64) ** 2)
-    series = geometric(omega + noise, np.full(64, 6e-5))
+    series = fit_geometric(omega + noise, np.full(64, 6e-5))
     assert series is not None
-    assert bases(series, 128)[0] == 10000
+    assert round_bases(series, 128)[0] == 10000
 
 
 def test_the_errors_of_a_series_cover_what_is_meant() -> None:
     omega = _series(10000, 128, 64)
     error = omega * 1e-4
-    series = geometric(omega + error * np.where(np.arange(64) < 32, 1, -1), error)
+    series = fit_geometric(omega + error * np.where(np.arange(64) < 32, 1, -1), error)
     assert series is not None
     assert abs(series.first - 1) <= series.first_error * 1.01
     assert abs(series.ratio / 10000 ** (-1 / 64) - 1) <= series.ratio_error * 1.01
@@ -162,22 +159,22 @@ def test_the_errors_of_a_series_cover_what_is_meant() -> None:
 def test_a_series_with_a_bend_is_none() -> None:
     omega = _series(10000, 128, 64)
     omega[40:] /= 8
-    assert geometric(omega, omega * 1e-6) is None
+    assert fit_geometric(omega, omega * 1e-6) is None
 
 
 def test_nothing_is_no_series() -> None:
-    assert geometric(np.zeros(4), np.full(4, 1e-9)) is None
+    assert fit_geometric(np.zeros(4), np.full(4, 1e-9)) is None
 
 
 def test_one_frequency_says_nothing_of_a_base() -> None:
-    series = geometric(np.ones(1), np.full(1, 1e-9))
+    series = fit_geometric(np.ones(1), np.full(1, 1e-9))
     assert series is not None
     assert series.first == pytest.approx(1)
-    assert bases(series, 2) == (10000,)
+    assert round_bases(series, 2) == (10000,)
 
 
 def test_a_series_can_be_written_out() -> None:
-    assert Geometric(2.0, 0.5, 0.0, 0.0).at(3).tolist() == [2, 1, 0.5]
+    assert GeometricSeries(2.0, 0.5, 0.0, 0.0).at(3).tolist() == [2, 1, 0.5]
 
 
 LAYOUTS_OMEGA = 10000.0 ** (-2 * np.arange(8) / 16)
@@ -209,10 +206,10 @@ def test_a_layout_is_where_norms_are_even_turns_go_forward_and_frequencies_are_f
     rows = rows_in(Channels(components, interleaved, width, repeats))
 
     fitting = []
-    for reading in readings(rows):
-        waves = measure(reading.turns)
-        if reading.discord < 1e-9 and waves.unevenness < 1e-9 and (waves.omega > 0).all():
-            fitting.append((reading.turns.shape[1], reading.layout))
+    for reading in layout_readings(rows):
+        waves = measure(reading.phasors)
+        if reading.copy_error < 1e-9 and waves.norm_error < 1e-9 and (waves.omega > 0).all():
+            fitting.append((reading.phasors.shape[1], reading.layout))
 
     assert min(fitting) == (8, layout)
     assert [count for count, _ in fitting].count(8) == 1
@@ -223,10 +220,10 @@ def test_a_sine_without_a_cosine_is_left_out(layout: str) -> None:
     components, interleaved, repeats = LAYOUTS[layout]
     channels = Channels(components, interleaved, 15, repeats)
 
-    reading = read(layout, channels, rows_in(channels))
+    reading = read_layout(layout, channels, rows_in(channels))
 
-    assert reading.turns.shape == (20, 7)
-    assert np.allclose(reading.turns, np.exp(1j * ANGLES[:, :7]))
+    assert reading.phasors.shape == (20, 7)
+    assert np.allclose(reading.phasors, np.exp(1j * ANGLES[:, :7]))
 
 
 def test_channels_that_should_be_equal_and_are_not_are_noticed() -> None:
@@ -234,18 +231,18 @@ def test_channels_that_should_be_equal_and_are_not_are_noticed() -> None:
     rows = rows_in(channels)
     rows[3, 9] += 0.25
 
-    assert read("half_concat", channels, rows).discord == pytest.approx(0.25)
+    assert read_layout("half_concat", channels, rows).copy_error == pytest.approx(0.25)
 
 
 def test_one_channel_has_no_layout() -> None:
-    assert not list(readings(np.ones((5, 1))))
+    assert not list(layout_readings(np.ones((5, 1))))
 
 
 @pytest.mark.parametrize("width", range(2, 13))
 def test_every_width_is_read(width: int) -> None:
-    for reading in readings(np.ones((3, width))):
-        assert reading.turns.shape[0] == 3
-        assert 1 <= reading.turns.shape[1] <= width // 2
+    for reading in layout_readings(np.ones((3, width))):
+        assert reading.phasors.shape[0] == 3
+        assert 1 <= reading.phasors.shape[1] <= width // 2
 
 
 @pytest.mark.parametrize(
@@ -261,27 +258,27 @@ def test_every_width_is_read(width: int) -> None:
     ],
 )
 def test_the_plainest_comes_first(measured: float, error: float, first: float) -> None:
-    assert next(plain_numbers(measured, error)) == first
+    assert next(round_numbers(measured, error)) == first
 
 
 def test_numbers_are_within_the_error_and_different() -> None:
-    found = list(plain_numbers(9999.87, 3e-4))
+    found = list(round_numbers(9999.87, 3e-4))
 
     assert len(found) == len(set(found)) == 3
     assert all(abs(number - 9999.87) <= 3e-4 * 9999.87 for number in found)
 
 
 def test_a_power_of_two_is_plain() -> None:
-    assert 65536.0 in list(plain_numbers(65535.2, 1e-4))
+    assert 65536.0 in list(round_numbers(65535.2, 1e-4))
 
 
 @pytest.mark.parametrize("measured", [0.0, -1.0, float("inf"), float("nan")])
 def test_there_is_none_near_what_is_not_above_zero(measured: float) -> None:
-    assert not list(plain_numbers(measured, 0.1))
+    assert not list(round_numbers(measured, 0.1))
 
 
 def test_there_are_as_many_as_asked_for_at_most() -> None:
-    assert len(list(plain_numbers(3.14159, 1e-2, most=2))) == 2
+    assert len(list(round_numbers(3.14159, 1e-2, most=2))) == 2
 
 
 @pytest.mark.parametrize(
@@ -295,11 +292,11 @@ def test_there_are_as_many_as_asked_for_at_most() -> None:
     ],
 )
 def test_plain_integers_come_first(low: int, high: int, expected: list[int]) -> None:
-    assert list(plain_integers(low, high, 128, 3)) == expected
+    assert list(round_integers(low, high, 128, 3)) == expected
 
 
 def test_nothing_is_between_ends_that_have_crossed() -> None:
-    assert not list(plain_integers(9, 8, 128, 3))
+    assert not list(round_integers(9, 8, 128, 3))
 
 
 def sample_of(dtype: DType) -> Sample:
@@ -314,21 +311,21 @@ def test_a_rounding_stays_within_its_bound_and_comes_near_it(dtype: DType) -> No
 
     off = np.abs(to_float64(elements, dtype) / values - 1).max()
 
-    assert off <= rounding_of(sample_of(dtype))
-    assert off > rounding_of(sample_of(dtype)) / 4
+    assert off <= rounding_share(sample_of(dtype))
+    assert off > rounding_share(sample_of(dtype)) / 4
 
 
 @pytest.mark.parametrize("dtype", [FLOAT16, BFLOAT16, FLOAT32], ids=lambda dtype: dtype.name)
 def test_a_share_has_room_for_a_few_roundings(dtype: DType) -> None:
-    assert share_of(sample_of(dtype)) == 4 * rounding_of(sample_of(dtype))
+    assert error_share(sample_of(dtype)) == 4 * rounding_share(sample_of(dtype))
 
 
 def test_float64_may_have_been_float32_before() -> None:
-    assert share_of(sample_of(FLOAT64)) == share_of(sample_of(FLOAT32))
+    assert error_share(sample_of(FLOAT64)) == error_share(sample_of(FLOAT32))
 
 
 def test_complex_numbers_are_rounded_as_their_parts_are() -> None:
-    assert rounding_of(sample_of(COMPLEX64)) == rounding_of(sample_of(FLOAT32))
+    assert rounding_share(sample_of(COMPLEX64)) == rounding_share(sample_of(FLOAT32))
     assert dtype_parameters(sample_of(COMPLEX128)) == {"dtype": "float64"}
     assert not dtype_parameters(sample_of(COMPLEX64))
 

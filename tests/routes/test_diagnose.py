@@ -277,7 +277,7 @@ def test_what_this_server_turns_is_equal(client: Client) -> None:
 
 def test_the_layout_of_apply_is_what_should_be(client: Client) -> None:
     x = drawn()
-    rotated = WANT.having(layout="interleaved").rotate(x)
+    rotated = WANT.with_changes(layout="interleaved").rotate(x)
 
     assert names(diagnose_applied_diagnose(client, APPLY, x, rotated)) == ["layout-swapped"]
     assert (
@@ -289,14 +289,18 @@ def test_a_table_without_a_layout_allows_both(client: Client) -> None:
     x = drawn()
     for layout in ("half", "interleaved"):
         assert (
-            names(diagnose_applied_diagnose(client, TABLE, x, WANT.having(layout=layout).rotate(x)))
+            names(
+                diagnose_applied_diagnose(
+                    client, TABLE, x, WANT.with_changes(layout=layout).rotate(x)
+                )
+            )
             == []
         )
 
 
 def test_the_packing_says_the_layout(client: Client) -> None:
     x = drawn()
-    rotated = WANT.having(layout="interleaved").rotate(x)
+    rotated = WANT.with_changes(layout="interleaved").rotate(x)
 
     assert names(diagnose_applied_diagnose(client, f"{TABLE}&pack=half", x, rotated)) == [
         "layout-swapped"
@@ -305,7 +309,7 @@ def test_the_packing_says_the_layout(client: Client) -> None:
 
 def test_two_mistakes_are_said_with_their_values(client: Client) -> None:
     x = drawn()
-    rotated = WANT.having(base=500000.0, start=1).rotate(x)
+    rotated = WANT.with_changes(base=500000.0, start=1).rotate(x)
 
     base, offset = diagnose_applied_diagnose(client, APPLY, x, rotated)["mistakes"]
 
@@ -349,11 +353,11 @@ def test_a_decode_step_is_looked_at_at_its_position(client: Client) -> None:
     to = f"{APPLY}&start=700"
 
     assert (
-        diagnose_applied_diagnose(client, to, x, WANT.having(start=700).rotate(x))["verdict"]
+        diagnose_applied_diagnose(client, to, x, WANT.with_changes(start=700).rotate(x))["verdict"]
         == "equal"
     )
     never = diagnose_applied_diagnose(client, to, x, x)
-    early = diagnose_applied_diagnose(client, to, x, WANT.having(start=699).rotate(x))
+    early = diagnose_applied_diagnose(client, to, x, WANT.with_changes(start=699).rotate(x))
     assert names(never) == ["not-rotated"]
     assert (names(early), early["mistakes"][0]["rows"]) == (["position-offset"], -1)
 
@@ -379,7 +383,7 @@ def test_one_corrupted_row_is_none_and_where(client: Client) -> None:
     rotated[1, 33] = x[0, 0]
 
     report = diagnose_applied_diagnose(
-        client, f"{APPLY}&start=100", x, WANT.having(start=100).rotate(x)
+        client, f"{APPLY}&start=100", x, WANT.with_changes(start=100).rotate(x)
     )
     assert report["verdict"] == "equal"
     report = diagnose_applied_diagnose(client, APPLY, x, rotated)
@@ -393,7 +397,7 @@ def test_one_corrupted_row_is_none_and_where(client: Client) -> None:
 
 def test_lists_of_json_will_do(client: Client) -> None:
     x = drawn((1, 4, 32))
-    rotated = WANT.having(turns=-1.0).rotate(x)
+    rotated = WANT.with_changes(turns=-1.0).rotate(x)
 
     answer = client.post(
         "/diagnose", json={"to": APPLY, "x": x.tolist(), "rotated": rotated.tolist()}

@@ -11,10 +11,18 @@ from functools import cached_property
 
 import numpy as np
 
-from service.analysis.array import Sample, TableRequest, spacing
+from service.analysis.array import Sample, TableRequest
 from service.analysis.diagnosis.frequency_faults import turned
 from service.analysis.diagnosis.mistakes import MOST_MISTAKES, Diagnosis, Leaving, Mistake, Verdict
-from service.analysis.diagnosis.structure import Extent, Order, Side, cuts, extents, orders, sides
+from service.analysis.diagnosis.structure import (
+    Extent,
+    OrderFault,
+    Side,
+    cuts,
+    extents,
+    orders,
+    sides,
+)
 from service.analysis.diagnosis.waves import (
     LEAST_FACTOR,
     AngleFault,
@@ -25,6 +33,7 @@ from service.analysis.diagnosis.waves import (
     waves_of,
 )
 from service.analysis.measure import EARLY_ROWS
+from service.analysis.precision import spacing
 from service.numerics.dtypes import FLOAT64, INT64, DType, rounding_bound
 from service.numerics.phase import Float64s
 from service.numerics.phasors import Indices
@@ -86,7 +95,7 @@ class Suspect:
 
     mistakes: tuple[Mistake, ...]
     extent: Extent
-    order: Order
+    order: OrderFault
     waves: Waves | None = None
     turned: AngleFault | None = None
     factor: float = 1.0
@@ -389,7 +398,7 @@ def _is_interleaved(waves: Waves | None) -> bool:
     return waves is not None and bool(waves.frequency[0] == waves.frequency[1])
 
 
-def _of_order(subject: Subject, extent: Extent, order: Order, most: int) -> Iterator[Suspect]:
+def _of_order(subject: Subject, extent: Extent, order: OrderFault, most: int) -> Iterator[Suspect]:
     """Give what may have been done to numbers in some order, by at most so many mistakes."""
     waves = subject.waves.narrowed(extent.want, extent.rows) if subject.waves else None
     straight = Suspect((), extent, order, waves)

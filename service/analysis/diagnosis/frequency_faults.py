@@ -21,7 +21,8 @@ from service.analysis.diagnosis.waves import (
     offset_of,
     slips,
 )
-from service.analysis.measure import EARLY_ROWS, Complexes, bases, geometric, measure, plain_numbers
+from service.analysis.measure import EARLY_ROWS, Complexes, fit_geometric, measure, round_bases
+from service.analysis.round_numbers import round_numbers
 from service.numerics.document import ParameterValue
 from service.numerics.phase import Float64s
 
@@ -59,12 +60,12 @@ def _unsigned(waves: Waves, omega: Float64s, error: Float64s) -> Iterator[Freque
     yield from _narrower(waves, omega, error)
     if waves.base is None:
         return
-    series = geometric(omega, error)
+    series = fit_geometric(omega, error)
     base, span = waves.base
     places = np.arange(len(omega))
     if series is None or len(omega) < 2:
         return
-    for other in bases(series, span)[:2]:
+    for other in round_bases(series, span)[:2]:
         if other != base and other > 1:
             said = Mistake("wrong-base", {"have": other, "want": base})
             for mistakes, first in _firsts(series.first, series.first_error):
@@ -99,11 +100,11 @@ def _stretched(wanted: Float64s, omega: Float64s, error: Float64s) -> Iterator[F
 
 def _ratios(ratio: float, error: float) -> Iterator[tuple[Mistake, float]]:
     if ratio < 1:
-        for factor in plain_numbers(1 / ratio, error, 1):
+        for factor in round_numbers(1 / ratio, error, 1):
             values = {"ratio": 1 / factor, "factor": factor, "how": "divided"}
             yield Mistake("linear-factor", values), 1 / factor
     else:
-        for factor in plain_numbers(ratio, error, 1):
+        for factor in round_numbers(ratio, error, 1):
             values = {"ratio": factor, "factor": factor, "how": "multiplied"}
             yield Mistake("linear-factor", values), factor
 
@@ -132,12 +133,12 @@ def _narrower_base(
     waves: Waves, omega: Float64s, error: Float64s, count: int
 ) -> Iterator[Frequencies]:
     assert waves.base is not None
-    series = geometric(omega[:count], error[:count]) if count > 1 else None
+    series = fit_geometric(omega[:count], error[:count]) if count > 1 else None
     if series is None:
         return
     places = np.arange(len(omega))
     said = Mistake("partial-width", {"have": 2 * count, "want": 2 * len(omega)})
-    for other in bases(series, 2 * count)[:1]:
+    for other in round_bases(series, 2 * count)[:1]:
         base = Mistake("wrong-base", {"have": other, "want": waves.base[0]})
         speeds = np.where(places < count, float(other) ** (-places / count), 0.0)
         yield (said, base), speeds
@@ -147,7 +148,7 @@ def _other_width(waves: Waves, omega: Float64s, error: Float64s) -> Iterator[Fre
     """Find frequencies of the same base over another even number of channels."""
     assert waves.base is not None
     base, span = waves.base
-    series = geometric(omega, error)
+    series = fit_geometric(omega, error)
     if series is None or not 0 < series.ratio < 1:
         return
     other = -2 * np.log(base) / np.log(series.ratio)
@@ -290,7 +291,7 @@ def _rules(call: TableRequest) -> Iterator[Variant]:
         said = {"keys": ", ".join(["rope_type", *keys]), "rule": rule}
         yield Mistake("config-key-ignored", said), _without(call, "rope_type", *keys)
         if rule != "linear" and "factor" in keys:
-            plain = _without(call, *keys).having(
+            plain = _without(call, *keys).with_parameters(
                 rope_type="linear", factor=call.parameters["factor"]
             )
             yield Mistake("wrong-rule", {"have": "linear", "want": rule}), plain
@@ -298,7 +299,7 @@ def _rules(call: TableRequest) -> Iterator[Variant]:
         for base in _BASES:
             if base != wanted:
                 values = {"have": base, "want": wanted}
-                yield Mistake("wrong-base", values), call.having(rope_theta=base)
+                yield Mistake("wrong-base", values), call.with_parameters(rope_theta=base)
 
 
 def _lengths(call: TableRequest) -> Iterator[Variant]:
@@ -309,10 +310,10 @@ def _lengths(call: TableRequest) -> Iterator[Variant]:
     length, trained = int(str(call.parameters.get("context_length", original))), int(str(original))
     short, long = {"have": "short_factor", "want": "long_factor"}, trained + 1
     if length > trained:
-        yield Mistake("short-for-long-factors", short), call.having(context_length=trained)
+        yield Mistake("short-for-long-factors", short), call.with_parameters(context_length=trained)
     else:
         other = {"have": "long_factor", "want": "short_factor"}
-        yield Mistake("short-for-long-factors", other), call.having(context_length=long)
+        yield Mistake("short-for-long-factors", other), call.with_parameters(context_length=long)
 
 
 def _widths(call: TableRequest) -> Iterator[Variant]:
@@ -333,12 +334,12 @@ def _exchanged(call: TableRequest) -> Iterator[Variant]:
     if grid is not None:
         sides = str(grid).split(",") if isinstance(grid, str) else list(map(str, _listed(grid)))
         if len(sides) > 1 and sides[-1] != sides[-2]:
-            yield swapped, call.having(grid=",".join([*sides[:-2], sides[-1], sides[-2]]))
+            yield swapped, call.with_parameters(grid=",".join([*sides[:-2], sides[-1], sides[-2]]))
     for first, second in (("positions_h", "positions_w"), ("height", "width")):
         if {first, second} <= set(call.parameters):
             height, width = (call.parameters[name] for name in (first, second))
             if height != width:
-                yield swapped, call.having(**{first: width, second: height})
+                yield swapped, call.with_parameters(**{first: width, second: height})
 
 
 def _listed(value: ParameterValue) -> tuple[float, ...]:

@@ -9,7 +9,6 @@ from math import prod
 
 import numpy as np
 
-from service.analysis.array import spacing
 from service.analysis.diagnosis.mistakes import Diagnosis, Leaving, Mistake, Verdict, Wording
 from service.analysis.diagnosis.rotation_evidence import (
     LAYOUTS,
@@ -30,6 +29,7 @@ from service.analysis.diagnosis.rotation_faults import (
     size_mistakes,
     width_mistakes,
 )
+from service.analysis.precision import spacing
 from service.numerics.dtypes import FLOAT32, FLOAT64, DType
 from service.numerics.phase import Float64s
 

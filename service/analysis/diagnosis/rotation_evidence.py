@@ -198,8 +198,8 @@ class Target:
         if len(unit) < 2 or not (np.diff(where) > 0).all():
             return cls(unit, size, where, None, np.zeros(unit.shape[1]))
         waves = measure(unit, where)
-        error = (waves.crookedness + 2.0**-52) / max(1.0, float(where[-1] - where[0]))
-        is_straight = bool((waves.crookedness < _STRAIGHT * max(1.0, len(unit) / 64)).all())
+        error = (waves.angle_error + 2.0**-52) / max(1.0, float(where[-1] - where[0]))
+        is_straight = bool((waves.angle_error < _STRAIGHT * max(1.0, len(unit) / 64)).all())
         start = 0.0
         if is_straight and positions is None:
             start = ahead_of(np.exp(1j * waves.phase), np.ones(unit.shape[1]), waves.omega) or 0.0
@@ -351,7 +351,7 @@ class Application:
     mistakes: tuple[Mistake, ...] = ()
     aspects: tuple[str, ...] = ()
 
-    def having(
+    def with_mistake(
         self,
         aspect: str,
         mistake: Mistake,

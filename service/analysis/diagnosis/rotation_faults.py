@@ -29,7 +29,8 @@ from service.analysis.diagnosis.rotation_evidence import (
     ahead_of,
     rounded,
 )
-from service.analysis.measure import bases, geometric, measure, plain_numbers
+from service.analysis.measure import fit_geometric, measure, round_bases
+from service.analysis.round_numbers import round_numbers
 from service.numerics.dtypes import BFLOAT16, FLOAT16, rounding_bound
 from service.numerics.phase import Float64s
 
@@ -84,20 +85,20 @@ def channel_mistakes(application: Application) -> Iterator[Application]:
     wiring = application.wiring
     for form, how in _SIGNS.items():
         mistake = Mistake("sine-sign", {"how": how}, _SIGN)
-        yield application.having("form", mistake, wiring=replace(wiring, form=form))
+        yield application.with_mistake("form", mistake, wiring=replace(wiring, form=form))
     for form, how in _ORDERS.items():
         mistake = Mistake("halves-swapped", {"how": f"{how} for (-x2, x1)"}, _HALVES)
-        yield application.having("form", mistake, wiring=replace(wiring, form=form))
+        yield application.with_mistake("form", mistake, wiring=replace(wiring, form=form))
     mistake = Mistake("halves-swapped", {"how": "the result is (y2, y1) for (y1, y2)"}, _HALVES)
-    yield application.having("order", mistake, wiring=replace(wiring, is_exchanged=True))
+    yield application.with_mistake("order", mistake, wiring=replace(wiring, is_exchanged=True))
     if wiring.read == wiring.written and wiring.count > 1:
         other = LAYOUTS[wiring.written == LAYOUTS[0]]
         mistake = Mistake("table-layout-swapped", {"have": other, "want": wiring.written}, _TILED)
         tiled = replace(wiring, is_tiled_otherwise=True)
-        yield application.having("tiling", mistake, wiring=tiled)
+        yield application.with_mistake("tiling", mistake, wiring=tiled)
     if wiring.width < wiring.head_dim:
         mistake = Mistake("rest-zeroed", {}, _REST)
-        yield application.having("rest", mistake, wiring=replace(wiring, is_rest_zero=True))
+        yield application.with_mistake("rest", mistake, wiring=replace(wiring, is_rest_zero=True))
 
 
 def _layouts(application: Application) -> Iterator[Application]:
@@ -120,20 +121,22 @@ def _layouts(application: Application) -> Iterator[Application]:
                 values = {"read": read, "written": written}
                 mistake = Mistake("layout-mixed", values, _MIXED)
             changed = replace(wiring, read=read, written=written)
-            yield application.having("layout", mistake, wiring=changed)
+            yield application.with_mistake("layout", mistake, wiring=changed)
 
 
 def angle_mistakes(application: Application) -> Iterator[Application]:
     """Make each mistake that does something else with the angles that are wanted."""
     spin = application.spin
-    yield application.having("direction", Mistake("inverse"), spin=replace(spin, is_inverse=True))
+    yield application.with_mistake(
+        "direction", Mistake("inverse"), spin=replace(spin, is_inverse=True)
+    )
     twice = replace(spin, times=2, powers=(2, 2))
-    yield application.having("times", Mistake("rotated-twice"), spin=twice)
+    yield application.with_mistake("times", Mistake("rotated-twice"), spin=twice)
     none = replace(spin, times=0, powers=(0, 0))
-    yield application.having("times", Mistake("not-rotated"), spin=none)
+    yield application.with_mistake("times", Mistake("not-rotated"), spin=none)
     exchanged = Mistake("halves-swapped", {"how": "sines stand for cosines and cosines for sines"})
     exchanged = replace(exchanged, wording=_HALVES)
-    yield application.having("exchange", exchanged, spin=replace(spin, is_exchanged=True))
+    yield application.with_mistake("exchange", exchanged, spin=replace(spin, is_exchanged=True))
 
 
 def size_mistakes(application: Application, factor: float | None) -> Iterator[Application]:
@@ -144,12 +147,12 @@ def size_mistakes(application: Application, factor: float | None) -> Iterator[Ap
     missing = Mistake("missing-factor", {**values, "ratio": 1 / factor if factor else "a share"})
     if factor is None:
         missing = Mistake("missing-factor", {}, _NO_XPOS)
-    yield application.having("size", missing, spin=replace(spin, powers=(0, 0)))
+    yield application.with_mistake("size", missing, spin=replace(spin, powers=(0, 0)))
     twice = Mistake("extra-factor", values, _TWICE)
-    yield application.having("size", twice, spin=replace(spin, powers=(2, 2)))
+    yield application.with_mistake("size", twice, spin=replace(spin, powers=(2, 2)))
     for powers, have, want in (((1, 0), "cosines", "sines"), ((0, 1), "sines", "cosines")):
         mistake = Mistake("one-sided-factor", {**values, "have": have, "want": want}, _ONE_SIDED)
-        yield application.having("size", mistake, spin=replace(spin, powers=powers))
+        yield application.with_mistake("size", mistake, spin=replace(spin, powers=powers))
 
 
 _NO_XPOS = Wording(
@@ -187,7 +190,7 @@ def width_mistakes(application: Application, evidence: Evidence) -> Iterator[App
         changed = replace(wiring, width=width, offset=offset, is_rest_zero=is_rest_zero)
         if width == wiring.width:
             mistake = Mistake("rotary-offset", {"have": offset, "want": wiring.offset}, _OFFSET)
-            yield application.having("offset", mistake, wiring=changed)
+            yield application.with_mistake("offset", mistake, wiring=changed)
             continue
         for frequencies, omega in _frequencies(target, wiring.width, width):
             values = {
@@ -199,7 +202,7 @@ def width_mistakes(application: Application, evidence: Evidence) -> Iterator[App
             }
             spin = replace(application.spin, omega=omega)
             mistake = Mistake("partial-width", values, _WIDTH)
-            yield application.having("width", mistake, wiring=changed, spin=spin)
+            yield application.with_mistake("width", mistake, wiring=changed, spin=spin)
 
 
 def _parts(application: Application, is_still: np.ndarray) -> list[tuple[int, int]]:
@@ -226,10 +229,10 @@ def _frequencies(target: Target, wanted: int, width: int) -> Iterator[tuple[str,
         return
     if width < wanted:
         yield _FIRST, target.omega[: width // 2]
-    series = geometric(target.omega, target.omega_error + 2.0**-50)
+    series = fit_geometric(target.omega, target.omega_error + 2.0**-50)
     if series is None:
         return
-    for base in bases(series, wanted)[:1]:
+    for base in round_bases(series, wanted)[:1]:
         first = series.first if abs(series.first - 1) > 1e-9 else 1.0
         yield _OWN, first * base ** (-2 * np.arange(width // 2) / width)
 
@@ -249,14 +252,14 @@ def length_mistakes(application: Application, evidence: Evidence) -> Iterator[Ap
     every = np.arange(rows)
     for beyond in ("unrotated", "zero"):
         changed = replace(spin, beyond=(length, beyond))
-        yield application.having("length", _mistake(length, rows, beyond), spin=changed)
+        yield application.with_mistake("length", _mistake(length, rows, beyond), spin=changed)
     if spin.rows is None and isinstance(spin.ahead, float):
         for beyond, source in (
             (f"turned as row {length - 1}, the last before", np.minimum(every, length - 1)),
             ("turned as if counting started anew", every % length),
         ):
             changed = replace(spin, rows=source)
-            yield application.having("length", _mistake(length, rows, beyond), spin=changed)
+            yield application.with_mistake("length", _mistake(length, rows, beyond), spin=changed)
 
 
 def _mistake(length: int, rows: int, beyond: str) -> Mistake:
@@ -288,11 +291,13 @@ def position_mistakes(application: Application, target: Target) -> Iterator[Appl
     spin, rows = application.spin, target.rows
     if rows > 1:
         reverse = replace(spin, rows=np.arange(rows)[::-1])
-        yield application.having("rows", Mistake("positions-reversed"), spin=reverse)
+        yield application.with_mistake("rows", Mistake("positions-reversed"), spin=reverse)
         for row in (0, rows - 1):
             values = {"position": float(target.positions[row])}
             stuck = replace(spin, rows=np.full(rows, row))
-            yield application.having("rows", Mistake("positions-stuck", values, _STUCK), spin=stuck)
+            yield application.with_mistake(
+                "rows", Mistake("positions-stuck", values, _STUCK), spin=stuck
+            )
     if target.omega is None:
         return
     for dtype in (BFLOAT16, FLOAT16):
@@ -300,7 +305,7 @@ def position_mistakes(application: Application, target: Target) -> Iterator[Appl
         if np.isfinite(ahead).all() and ahead.any():
             narrow = replace(spin, ahead=ahead)
             mistake = Mistake("narrow-positions", {"dtype": dtype.name, "exact": _EXACT[dtype]})
-            yield application.having("positions", mistake, spin=narrow)
+            yield application.with_mistake("positions", mistake, spin=narrow)
 
 
 def narrow_mistakes(application: Application, target: Target) -> Iterator[Application]:
@@ -311,9 +316,9 @@ def narrow_mistakes(application: Application, target: Target) -> Iterator[Applic
         if omega is not None:
             narrow = replace(spin, omega=rounded(omega, dtype))
             mistake = Mistake("narrow-frequencies", {"dtype": dtype.name})
-            yield application.having("narrow-frequencies", mistake, spin=narrow)
+            yield application.with_mistake("narrow-frequencies", mistake, spin=narrow)
         mistake = Mistake("narrow-tables", {"dtype": dtype.name}, _TABLES)
-        yield application.having("tables", mistake, spin=replace(spin, dtype=dtype))
+        yield application.with_mistake("tables", mistake, spin=replace(spin, dtype=dtype))
 
 
 def stuck_at(application: Application, target: Target, position: float) -> Application:
@@ -324,7 +329,7 @@ def stuck_at(application: Application, target: Target, position: float) -> Appli
     source = np.full(target.rows, row)
     ahead = position - float(target.positions[row])
     spin = replace(application.spin, rows=source, ahead=ahead)
-    return application.having("rows", mistake, spin=spin)
+    return application.with_mistake("rows", mistake, spin=spin)
 
 
 _UNSCALED = Wording(
@@ -391,12 +396,12 @@ def _ratios(
     error = 4 / float(np.sqrt((weights * wanted**2).sum()))
     if not (ratio > 0 and abs(ratio - 1) > error):
         return
-    plain = [*plain_numbers(ratio, error, most=2)]
-    plain += [1 / inverse for inverse in plain_numbers(1 / ratio, error, most=2)]
+    plain = [*round_numbers(ratio, error, most=2)]
+    plain += [1 / inverse for inverse in round_numbers(1 / ratio, error, most=2)]
     for number in plain:
         mistake = Mistake("linear-factor", {"ratio": number}, _LINEAR)
         spin = replace(application.spin, omega=wanted * number)
-        yield application.having("linear", mistake, spin=spin)
+        yield application.with_mistake("linear", mistake, spin=spin)
 
 
 def _bases(
@@ -405,15 +410,15 @@ def _bases(
     if len(measured.omega) < 2:
         return
     # A series that was held in bfloat16 besides is one by 2^-8 of each only.
-    series = geometric(measured.omega, measured.error) or geometric(
+    series = fit_geometric(measured.omega, measured.error) or fit_geometric(
         measured.omega, measured.error + 2.0**-8 * np.abs(measured.omega)
     )
     if series is None or not series.ratio < 1:
         return
-    meant = None if wanted is None else geometric(wanted, np.full(len(wanted), 1e-12))
-    want = None if meant is None else next(iter(bases(meant, measured.width)), None)
+    meant = None if wanted is None else fit_geometric(wanted, np.full(len(wanted), 1e-12))
+    want = None if meant is None else next(iter(round_bases(meant, measured.width)), None)
     is_plain = want is not None and meant is not None and abs(meant.first - 1) < 1e-9
-    for base in bases(series, measured.width):
+    for base in round_bases(series, measured.width):
         if base == want and is_plain:
             continue
         omega = base ** (-2 * np.arange(len(measured.omega)) / measured.width)
@@ -421,7 +426,7 @@ def _bases(
         if not is_plain:
             mistake = Mistake("config-key-ignored", {"have": base}, _UNSCALED)
         spin = replace(application.spin, omega=omega)
-        yield application.having("base", mistake, spin=spin)
+        yield application.with_mistake("base", mistake, spin=spin)
 
 
 def _others(
@@ -438,7 +443,7 @@ def _others(
         values = {"pair": pair, "have": float(measured.omega[pair]), "want": float(wanted[pair])}
     mistake = Mistake("wrong-rule", values, _RULE)
     spin = replace(application.spin, omega=measured.omega)
-    return application.having("frequencies", mistake, spin=spin)
+    return application.with_mistake("frequencies", mistake, spin=spin)
 
 
 # Rows that follow each other, from which a shift is measured: what happens later may be another
@@ -512,10 +517,12 @@ class Gauge:
             ratio = measured / total if total else 1.0
             if not abs(ratio - 1) > error or not ratio > 0:
                 continue
-            for factor in plain_numbers(ratio, error, most=2):
+            for factor in round_numbers(ratio, error, most=2):
                 name = "wrong-factor" if factor < 1 else "extra-factor"
                 changed = replace(spin, factor=spin.factor * factor)
-                yield application.having("factor", Mistake(name, {"factor": factor}), spin=changed)
+                yield application.with_mistake(
+                    "factor", Mistake(name, {"factor": factor}), spin=changed
+                )
 
     def _slopes(
         self, application: Application, turned: RotationEstimate
@@ -549,7 +556,7 @@ class Gauge:
         if steps and isinstance(spin.ahead, float):
             changed = replace(spin, ahead=spin.ahead + steps)
             mistake = Mistake("position-offset", {"rows": int(steps)})
-            yield application.having("shift", mistake, spin=changed)
+            yield application.with_mistake("shift", mistake, spin=changed)
         summed = (turns * weights)[early].sum(axis=0)
         place = ahead_of(summed, weights[early].sum(axis=0), spin.times * omega)
         if place is not None and spin.rows is None and isinstance(spin.ahead, float):

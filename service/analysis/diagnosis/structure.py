@@ -103,7 +103,7 @@ def _cut(axis: str, have: int, want: int, beyond: str) -> Mistake:
 
 
 @dataclass(frozen=True, eq=False)
-class Order:
+class OrderFault:
     """Say where in what somebody has the numbers are that are wanted.
 
     Attributes:
@@ -124,7 +124,7 @@ def orders(
     grid: tuple[int, int] | None = None,
     *,
     is_interleaved: bool = False,
-) -> Iterator[Order]:
+) -> Iterator[OrderFault]:
     """Give the orders that mistakes of order lead to, the fewest mistakes first.
 
     Args:
@@ -135,10 +135,10 @@ def orders(
         is_interleaved: whether neighbours are pairs in what is wanted, as far as is known.
     """
     seen: set[bytes] = set()
-    made: list[Order] = []
+    made: list[OrderFault] = []
     for across in _column_orders(columns, blocks, is_interleaved=is_interleaved):
         for along in _row_orders(rows, grid):
-            order = Order((*along.mistakes, *across.mistakes), along.rows, across.columns)
+            order = OrderFault((*along.mistakes, *across.mistakes), along.rows, across.columns)
             key = order.rows.tobytes() + order.columns.tobytes()
             if len(order.mistakes) <= 2 and key not in seen:
                 seen.add(key)
@@ -146,28 +146,28 @@ def orders(
     yield from sorted(made, key=lambda order: len(order.mistakes))
 
 
-def _row_orders(rows: int, grid: tuple[int, int] | None) -> Iterator[Order]:
+def _row_orders(rows: int, grid: tuple[int, int] | None) -> Iterator[OrderFault]:
     straight = np.arange(rows)
     none = np.arange(0)
-    yield Order((), straight, none)
-    yield Order((Mistake("positions-reversed"),), straight[::-1].copy(), none)
+    yield OrderFault((), straight, none)
+    yield OrderFault((Mistake("positions-reversed"),), straight[::-1].copy(), none)
     side = isqrt(rows)
     height, width = grid or ((side, side) if side * side == rows else (1, rows))
     if min(height, width) > 1:
         across = straight.reshape(width, height).T.reshape(-1)
-        yield Order((Mistake("axes-swapped", {"first": "h", "second": "w"}),), across, none)
+        yield OrderFault((Mistake("axes-swapped", {"first": "h", "second": "w"}),), across, none)
 
 
-def _column_orders(columns: int, blocks: int, *, is_interleaved: bool) -> Iterator[Order]:
+def _column_orders(columns: int, blocks: int, *, is_interleaved: bool) -> Iterator[OrderFault]:
     none = np.arange(0)
     single = list(_single_orders(columns, blocks, is_interleaved=is_interleaved))
     straight = np.arange(columns)
-    yield Order((), none, straight)
+    yield OrderFault((), none, straight)
     for mistake, order in single:
-        yield Order((mistake,), none, order)
+        yield OrderFault((mistake,), none, order)
     for (first, inner), (second, outer) in product(single, single):
         if first.name != second.name:
-            yield Order((first, second), none, inner[outer])
+            yield OrderFault((first, second), none, inner[outer])
 
 
 def _single_orders(

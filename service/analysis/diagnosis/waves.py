@@ -14,12 +14,12 @@ from service.analysis.diagnosis.mistakes import Mistake
 from service.analysis.measure import (
     EARLY_ROWS,
     Complexes,
-    Reading,
-    bases,
-    geometric,
+    LayoutReading,
+    fit_geometric,
+    layout_readings,
     measure,
-    read,
-    readings,
+    read_layout,
+    round_bases,
 )
 from service.numerics.dtypes import (
     BFLOAT16,
@@ -132,33 +132,33 @@ def waves_of(rows: Float64s, *, is_pair: bool, positions: Float64s | None) -> Wa
     channels, waves = min(
         found, key=lambda each: (float(np.median(each[1].omega)) < 0, len(each[1].omega))
     )
-    return _of_all(waves, read("", channels, rows), places)
+    return _of_all(waves, read_layout("", channels, rows), places)
 
 
-def _of_all(waves: Waves, reading: Reading, places: Float64s) -> Waves | None:
+def _of_all(waves: Waves, reading: LayoutReading, places: Float64s) -> Waves | None:
     """Read all rows as the first ones; None where those after them are no waves."""
     moved = waves.positions[0] - places[0]
     if not _is_even(reading):
         return None
     if waves.base is None:
-        waves = replace(waves, omega=_refined(reading.turns, places + moved, waves.omega))
+        waves = replace(waves, omega=_refined(reading.phasors, places + moved, waves.omega))
     return replace(waves, positions=places + moved)
 
 
-def _readings(rows: Float64s, *, is_pair: bool) -> Iterator[Reading]:
+def _readings(rows: Float64s, *, is_pair: bool) -> Iterator[LayoutReading]:
     width = rows.shape[1]
     if width % 4 == 0:
-        yield read("pairs", Channels(("cos", "sin"), False, width, 2), rows)
-    for reading in readings(rows):
+        yield read_layout("pairs", Channels(("cos", "sin"), False, width, 2), rows)
+    for reading in layout_readings(rows):
         if not is_pair or reading.layout in {"concat", "half_concat"}:
             yield reading
 
 
-def _waves(reading: Reading, places: Float64s) -> Waves | None:
+def _waves(reading: LayoutReading, places: Float64s) -> Waves | None:
     if not _is_even(reading):
         return None
-    measured = measure(reading.turns, places)
-    if measured.crookedness.max() > 2 * _ROUGHEST:
+    measured = measure(reading.phasors, places)
+    if measured.angle_error.max() > 2 * _ROUGHEST:
         return None
     start = offset_of(measured.phase, measured.omega)
     if start is None:
@@ -173,12 +173,12 @@ def _waves(reading: Reading, places: Float64s) -> Waves | None:
     return Waves(frequency, is_sine, places + start, omega, measured.scale, base)
 
 
-def _is_even(reading: Reading) -> bool:
+def _is_even(reading: LayoutReading) -> bool:
     """Tell whether pairs have one norm, and copies are such."""
-    norms = np.abs(reading.turns)
+    norms = np.abs(reading.phasors)
     scale = float(np.median(norms))
     most = _ROUGHEST * scale
-    return scale > 0 and reading.discord <= most and float(np.abs(norms - scale).max()) <= most
+    return scale > 0 and reading.copy_error <= most and float(np.abs(norms - scale).max()) <= most
 
 
 def _refined(turns: Complexes, positions: Float64s, omega: Float64s) -> Float64s:
@@ -195,12 +195,12 @@ def _refined(turns: Complexes, positions: Float64s, omega: Float64s) -> Float64s
 
 def _based(omega: Float64s, error: Float64s) -> tuple[Float64s, tuple[float, int] | None]:
     """Put the powers of a plain base in place of measured frequencies, if they are such powers."""
-    series = geometric(omega, error)
+    series = fit_geometric(omega, error)
     if series is None or len(omega) < 2:
         return omega, None
     places = np.arange(len(omega))
     for span in (2 * len(omega), 2 * len(omega) - 2):
-        for base in bases(series, span):
+        for base in round_bases(series, span):
             exact = float(base) ** (-2 * places / span)
             if base == float(f"{base:.3g}") and (np.abs(exact - omega) <= 2 * error).all():
                 return exact, (base, span)

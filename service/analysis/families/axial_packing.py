@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from service.analysis.array import IdentifyInput
 from service.analysis.families.grid_tables import axis_lines, some_of, token_grids
-from service.analysis.measure import Complexes, Reading, readings
+from service.analysis.measure import Complexes, LayoutReading, layout_readings
 from service.encodings.grid.grids import GridAxis
 from service.encodings.rotary.packs import PACKS, Pack
 from service.numerics.document import ParameterValue
@@ -141,21 +141,21 @@ def _of_two(cosine: Float64s, sine: Float64s) -> Iterator[tuple[str, Components]
 def _of_rows(rows: Float64s) -> Iterator[tuple[str, Components]]:
     early = rows[:_EARLY_ROWS]
     loose = 2.0**-6
-    for reading in readings(early):
+    for reading in layout_readings(early):
         name = _NAMES.get(reading.layout, reading.layout)
-        norms = np.abs(reading.turns)
-        if name and reading.discord <= loose and np.ptp(norms) <= loose * norms.max(initial=1):
+        norms = np.abs(reading.phasors)
+        if name and reading.copy_error <= loose and np.ptp(norms) <= loose * norms.max(initial=1):
             yield name, _components(rows, reading)
     if np.abs(rows).max(initial=0) > 1:
         yield "angle", (np.cos(rows), np.sin(rows))
 
 
-def _components(rows: Float64s, reading: Reading) -> Components:
+def _components(rows: Float64s, reading: LayoutReading) -> Components:
     """Give the channels of a layout that hold the cosines, and the sines, for the first time."""
     frequency, is_sine = reading.channels.indices()
     channels = np.arange(len(frequency))
     cosine, sine = (
-        channels[part][np.unique(frequency[part], return_index=True)[1]][: reading.turns.shape[1]]
+        channels[part][np.unique(frequency[part], return_index=True)[1]][: reading.phasors.shape[1]]
         for part in (~is_sine, is_sine)
     )
     return _spread(rows, cosine), _spread(rows, sine)

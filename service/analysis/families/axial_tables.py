@@ -34,7 +34,8 @@ from service.analysis.families.coordinate_series import (
     pixel_bands,
     written,
 )
-from service.analysis.measure import Complexes, plain_numbers
+from service.analysis.measure import Complexes
+from service.analysis.round_numbers import round_numbers
 from service.encodings.grid.grids import Coordinates, counted, spread
 from service.encodings.rotary.axial import CONVENTIONS, AxialConvention
 from service.numerics.document import ParameterValue
@@ -106,7 +107,7 @@ def bases(series: Sequence[Series | None], spans: Sequence[float]) -> list[float
     if not known:
         return [10000.0]
     base = common(known)
-    return [] if base is None else [each for each in plain_numbers(*base, 3) if each > 1]
+    return [] if base is None else [each for each in round_numbers(*base, 3) if each > 1]
 
 
 def periods(shares: Shares, series: Sequence[Series | None]) -> Iterator[Made]:
@@ -415,8 +416,8 @@ def propose(question: IdentifyInput) -> Iterator[Proposal]:
             if tokens.class_token is not None and len(given) > known:
                 break
             for proposal in _of_tokens(table, tokens):
-                if proposal.call not in given:
-                    given.append(proposal.call)
+                if proposal.request not in given:
+                    given.append(proposal.request)
                     yield proposal
                 if len(given) == _MOST:
                     return
@@ -562,7 +563,7 @@ def _proposal(
         omega[axis_of == axis] = made.omega[index]
         coordinates[:, axis] = tokens.coordinates(axis, made.firsts[index], made.steps[index])
     turning = AngleModel(coordinates, tuple(axis_of.tolist()), omega, channels)
-    return replace(proposal, turning=turning)
+    return replace(proposal, angles=turning)
 
 
 def _support(shares: Shares, tokens: AxialTokens) -> Iterator[str]:

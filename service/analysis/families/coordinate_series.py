@@ -19,7 +19,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from service.analysis.measure import Complexes, measure, plain_numbers
+from service.analysis.measure import Complexes, measure
+from service.analysis.round_numbers import round_numbers
 from service.encodings.grid.sincos import EPSILON, Layout
 from service.numerics.document import ParameterValue
 from service.numerics.frequencies import Geometric, ScaledGeometric
@@ -63,7 +64,7 @@ def axis_turns(turns: Complexes, rounding: float) -> AxisTurns | None:
     if length == 1 or count == 0:
         return AxisTurns(np.zeros(count), np.angle(turns[0]), np.full(count, inf), noise, length)
     waves = measure(turns)
-    if waves.crookedness.max(initial=0) > loose:
+    if waves.angle_error.max(initial=0) > loose:
         return None
     reach = min(length, 256) - 1
     errors = waves.omega_error + 2 * noise / reach
@@ -294,7 +295,7 @@ def written(measured: float, error: float, most: int = 3) -> list[float]:
     if abs(measured) <= error:
         return [0.0]
     sign = 1.0 if measured > 0 else -1.0
-    plain = [sign * each for each in plain_numbers(abs(measured), error / abs(measured), most)]
+    plain = [sign * each for each in round_numbers(abs(measured), error / abs(measured), most)]
     # Such as 1.875 = 30/16: the ratio of two lengths, which few digits of a measurement miss.
     eighths = round(8 * measured) / 8
     near = [eighths] if abs(eighths - measured) <= error else []
@@ -363,7 +364,7 @@ class Measures:
         if not known:
             return [None] if not self.series or self._has_single() else []
         base = common(known)
-        return [] if base is None else list(plain_numbers(*base, 2))
+        return [] if base is None else list(round_numbers(*base, 2))
 
     def _has_single(self) -> bool:
         return all(series.count == 1 for series in self.series.values())
@@ -473,7 +474,7 @@ def tensor2tensor(measures: Measures) -> Iterator[Values]:
     firsts = measures.firsts()
     if firsts is None:
         return
-    shortest = next(plain_numbers(*firsts), 1.0)
+    shortest = next(round_numbers(*firsts), 1.0)
     # Bases are ratios here: of the slowest timescale to the fastest.
     for ratio in measures.bases():
         if ratio is None:

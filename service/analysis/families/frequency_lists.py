@@ -12,7 +12,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from service.analysis.measure import Geometric, base_of, bases, geometric, plain_numbers
+from service.analysis.measure import GeometricSeries, base_of_series, fit_geometric, round_bases
+from service.analysis.round_numbers import round_numbers
 from service.encodings.rotary.rules import (
     Default,
     DynamicAlpha,
@@ -112,11 +113,11 @@ def kept_bases(measured: MeasuredFrequencies) -> tuple[float, ...]:
     for kept in sorted({count * eighths // 8 for eighths in range(1, 8)}, reverse=True):
         if kept < 2:
             break
-        series = geometric(omega[:kept], error[:kept])
+        series = fit_geometric(omega[:kept], error[:kept])
         if series and abs(series.first - 1) <= 2 * series.first_error:
-            return bases(series, 2 * count)[:_MOST_BASES]
-    tail = geometric(omega[-max(2, count // 2) :], error[-max(2, count // 2) :])
-    said = bases(tail, 2 * count)[:1] if tail and tail.ratio < 1 else ()
+            return round_bases(series, 2 * count)[:_MOST_BASES]
+    tail = fit_geometric(omega[-max(2, count // 2) :], error[-max(2, count // 2) :])
+    said = round_bases(tail, 2 * count)[:1] if tail and tail.ratio < 1 else ()
     return (*said, *(base for base in USUAL_BASES[:3] if base not in said))
 
 
@@ -142,7 +143,7 @@ def factors_of(share: Float64s, error: Float64s) -> Iterator[float]:
     if last is None or last[0] <= 0:
         return
     mean, off = last
-    for factor in plain_numbers(1 / mean, 1.5 * off / mean, 2):
+    for factor in round_numbers(1 / mean, 1.5 * off / mean, 2):
         if factor > 1:
             yield factor
 
@@ -152,11 +153,11 @@ def between(low: float, high: float, most: int = 2) -> tuple[float, ...]:
     if not high <= MAX_BASE:
         return ()
     if not low > 0:
-        return tuple(plain_numbers(high / 2, 0.5, most)) if high > 0 else ()
+        return tuple(round_numbers(high / 2, 0.5, most)) if high > 0 else ()
     middle = sqrt(low) * sqrt(high)
     power = 2.0 ** ceil(log2(low))
     given = [power] if low <= power <= high else []
-    for number in plain_numbers(middle, min(1 - low / middle, high / middle - 1), 3):
+    for number in round_numbers(middle, min(1 - low / middle, high / middle - 1), 3):
         if number not in given:
             given.append(number)
     return tuple(given[:most])
@@ -170,17 +171,17 @@ _FINEST_PART = 2.0**-12
 
 def even_rules(measured: MeasuredFrequencies) -> Iterator[RuleMatch]:
     """Find the rules whose frequencies are a series, the plainest first."""
-    series = geometric(measured.omega, measured.error)
+    series = fit_geometric(measured.omega, measured.error)
     if series is None:
         yield from _proportional(measured)
         return
     width = 2 * measured.count
-    base = base_of(series, width)
+    base = base_of_series(series, width)
     says = (
         f"{measured.count} frequencies fall from {series.first:.6g} as {base:.6g}^(-2k/{width})",
     )
     if abs(series.first - 1) <= 2 * series.first_error:
-        for base in bases(series, width):
+        for base in round_bases(series, width):
             yield RuleMatch(Default(width, base), {"rope_theta": base}, says)
         yield from _rescaled(series, width, says)
         return
@@ -203,13 +204,13 @@ def digits(number: float) -> int:
     return len(repr(float(number)).split("e")[0].replace(".", "").strip("0") or "0")
 
 
-def _rescaled(series: Geometric, width: int, says: tuple[str, ...]) -> Iterator[RuleMatch]:
+def _rescaled(series: GeometricSeries, width: int, says: tuple[str, ...]) -> Iterator[RuleMatch]:
     """Find a usual base with a plain alpha, where the base itself is no plain number."""
     if width < 4:
         return
     error = width / 2 * series.ratio_error
-    measured = base_of(series, width)
-    if error >= 0.5 or (plain := next(plain_numbers(measured, error), None)) is None:
+    measured = base_of_series(series, width)
+    if error >= 0.5 or (plain := next(round_numbers(measured, error), None)) is None:
         return
     if digits(plain) <= _FEW_DIGITS:
         return
@@ -225,7 +226,7 @@ def _parts(alpha: float, error: float) -> Iterator[float]:
     """Give the number of few digits, or the part of a power of two, that an alpha is."""
     if alpha < 1 + error:
         return
-    plain = next(plain_numbers(alpha, error, 1), None)
+    plain = next(round_numbers(alpha, error, 1), None)
     if plain is not None and digits(plain) <= _FEW_DIGITS:
         yield plain
         return
@@ -237,17 +238,17 @@ def _parts(alpha: float, error: float) -> Iterator[float]:
         part /= 2
 
 
-def _linear(series: Geometric, width: int, says: tuple[str, ...]) -> Iterator[RuleMatch]:
-    base = bases(series, width)[0] if bases(series, width) else None
+def _linear(series: GeometricSeries, width: int, says: tuple[str, ...]) -> Iterator[RuleMatch]:
+    base = round_bases(series, width)[0] if round_bases(series, width) else None
     if base is None:
         return
-    for factor in plain_numbers(1 / series.first, 2 * series.first_error + 2.0**-52, 2):
+    for factor in round_numbers(1 / series.first, 2 * series.first_error + 2.0**-52, 2):
         told = f"the first is 1/{factor:.8g}"
         parameters: Parameters = {"rope_type": "linear", "rope_theta": base, "factor": factor}
         yield RuleMatch(Linear(width, base, factor), parameters, (*says, told))
 
 
-def _ntk(series: Geometric, width: int, says: tuple[str, ...]) -> Iterator[RuleMatch]:
+def _ntk(series: GeometricSeries, width: int, says: tuple[str, ...]) -> Iterator[RuleMatch]:
     """Find f of ω_0 = f^(−2/r), and b of the series' base b·f."""
     if not (0 < series.first < 1) or series.ratio_error == float("inf"):
         return
@@ -256,9 +257,9 @@ def _ntk(series: Geometric, width: int, says: tuple[str, ...]) -> Iterator[RuleM
         scaled = float(np.float64(series.ratio) ** (-width / 2))
     if not factor < min(scaled, _MOST_STRETCH):
         return
-    for plain in plain_numbers(factor, width * series.first_error, 2):
+    for plain in round_numbers(factor, width * series.first_error, 2):
         error = width / 2 * series.ratio_error
-        for base in plain_numbers(scaled / plain, error, 1):
+        for base in round_numbers(scaled / plain, error, 1):
             told = f"the first is {plain:.8g}^(-2/{width})"
             parameters: Parameters = {"rope_type": "ntk", "rope_theta": base, "factor": plain}
             yield RuleMatch(Ntk(width, base, plain), parameters, (*says, told))
@@ -271,7 +272,7 @@ def _proportional(measured: MeasuredFrequencies) -> Iterator[RuleMatch]:
     turning = int(moving[-1]) + 1 if len(moving) else 0
     if not 0 < turning < count:
         return
-    series = geometric(measured.omega[:turning], measured.error[:turning])
+    series = fit_geometric(measured.omega[:turning], measured.error[:turning])
     if series is None:
         return
     share = turning / count
@@ -284,9 +285,9 @@ def _proportional(measured: MeasuredFrequencies) -> Iterator[RuleMatch]:
     }
     factor = 1.0
     if abs(series.first - 1) > 2 * series.first_error:
-        factor = next(plain_numbers(1 / series.first, 2 * series.first_error), 1 / series.first)
+        factor = next(round_numbers(1 / series.first, 2 * series.first_error), 1 / series.first)
         parameters["factor"] = factor
-    for base in bases(series, width):
+    for base in round_bases(series, width):
         rule = Proportional(width, base, share, factor)
         yield RuleMatch(rule, {**parameters, "rope_theta": base}, (told,))
 
@@ -326,7 +327,7 @@ def given_rule(measured: MeasuredFrequencies) -> Iterator[RuleMatch]:
     parameters: dict[str, ParameterValue] = {"inv_freq": omega}
     scale = 1.0
     if measured.is_scaled and measured.scale is not None:
-        scale = next(plain_numbers(measured.scale, measured.scale_error), measured.scale)
+        scale = next(round_numbers(measured.scale, measured.scale_error), measured.scale)
         parameters["attention_factor"] = scale
     if not MIN_FACTOR <= scale <= MAX_ATTENTION_FACTOR:
         return
@@ -338,7 +339,7 @@ def given_rule(measured: MeasuredFrequencies) -> Iterator[RuleMatch]:
 def _plain(numbers: Float64s, shares: Float64s) -> tuple[float, ...]:
     """Round each number to the fewest digits that its error allows."""
     return tuple(
-        next(plain_numbers(float(number), float(share), 1), float(number))
+        next(round_numbers(float(number), float(share), 1), float(number))
         for number, share in zip(numbers, shares, strict=True)
     )
 
@@ -365,9 +366,9 @@ def _mixed(measured: MeasuredFrequencies) -> Iterator[RuleMatch]:
         if not (0 < slope < 16 and end < 20 and reach < 0.2):
             continue
         told = (f"the frequencies of base {base:g} are divided by exp(a·(k + 1)^{slope:.4g})",)
-        for mixed in plain_numbers(float(slope), float(2 * error / slope), 1):
+        for mixed in round_numbers(float(slope), float(2 * error / slope), 1):
             logarithm = float(np.exp(end))
-            for factor in plain_numbers(float(np.exp(logarithm)), float(2 * logarithm * reach), 1):
+            for factor in round_numbers(float(np.exp(logarithm)), float(2 * logarithm * reach), 1):
                 named: Parameters = {"rope_type": "ntk", "rope_theta": base, "factor": factor}
                 rule = Ntk(2 * count, base, factor, mixed)
                 yield RuleMatch(rule, {**named, "mixed_b": mixed}, told)
@@ -405,10 +406,10 @@ def _attention(
         if not 0 < logarithm < 20:
             continue
         error = 4 * scale**2 * log(length) * measured.scale_error
-        factor = next(plain_numbers(float(np.exp(logarithm)), error, 1), None)
+        factor = next(round_numbers(float(np.exp(logarithm)), error, 1), None)
         if factor is not None and (factor == round(factor) or len(f"{factor:g}") <= _LIST_DIGITS):
             exact = sqrt(1 + log(factor) / log(length))
             yield length, exact, {"factor": factor}
             return
-    for number in plain_numbers(scale, 2 * measured.scale_error, 1):
+    for number in round_numbers(scale, 2 * measured.scale_error, 1):
         yield _LENGTHS[0], number, {"attention_factor": number, "factor": 1.0}

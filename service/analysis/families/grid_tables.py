@@ -322,8 +322,8 @@ def propose(question: IdentifyInput) -> Iterator[Proposal]:
     given: list[TableRequest] = []
     for rows in orientations(sample):
         for proposal in _of_rows(rows):
-            if proposal.call not in given:
-                given.append(proposal.call)
+            if proposal.request not in given:
+                given.append(proposal.request)
                 yield proposal
             if len(given) == _MOST:
                 return

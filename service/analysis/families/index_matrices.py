@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from service.analysis.array import IdentifyInput, Proposal, TableRequest, lone_integers
+from service.analysis.array import IdentifyInput, Proposal, TableRequest, single_integer_array
 from service.analysis.families.bias_strips import (
     Strip,
     aligned,
@@ -21,7 +21,7 @@ from service.analysis.families.bias_strips import (
     strip_of,
     strips,
 )
-from service.analysis.measure import plain_integers
+from service.analysis.round_numbers import round_integers
 from service.encodings.relative.buckets import (
     BucketRule,
     Clipped,
@@ -69,7 +69,7 @@ def propose_rules(question: IdentifyInput, resource: str, read: Reader) -> Itera
 
     Rows that are a choice of those of a larger table are read one alone, and looked for by it.
     """
-    numbers = lone_integers(question, (1, 2))
+    numbers = single_integer_array(question, (1, 2))
     if numbers is None or numbers.size < 2:
         return
     whole = list(strips(numbers))
@@ -288,7 +288,7 @@ def _max_distances(side: _Side, count: int) -> Iterator[int]:
     least = (ratio[inner] * shared / (step[inner] + 1)).max(initial=0.0)
     low = max(single + 1, floor(single * np.exp(least) * (1 - _SLACK)))
     high = min(_FARTHEST, floor(single * np.exp(min(most, 20.0)) * (1 + _SLACK)))
-    yield from plain_integers(low, high, _T5_DISTANCE, _MOST_DISTANCES)
+    yield from round_integers(low, high, _T5_DISTANCE, _MOST_DISTANCES)
 
 
 def _least_of(bounds: Float64s) -> float:
@@ -368,7 +368,7 @@ def _positions(side: _Side, mid: int) -> Iterator[int]:
     most = _least_of(power[step > 1] / (step[step > 1] - 1))
     low = max(mid + 1, ceil(mid * np.exp(least) * (1 - _SLACK)))
     high = min(_FARTHEST, ceil(mid * np.exp(min(most, 20.0)) * (1 + _SLACK)))
-    yield from plain_integers(low + 1, high + 1, _DEBERTA_POSITION, _MOST_DISTANCES)
+    yield from round_integers(low + 1, high + 1, _DEBERTA_POSITION, _MOST_DISTANCES)
 
 
 def _oddity(size: tuple[int, int]) -> tuple[bool, int, int]:
@@ -422,7 +422,7 @@ def _shaw_rules(strip: Strip) -> Iterator[IndexMatch]:
 
 def swin(question: IdentifyInput) -> Iterator[Proposal]:
     """Propose the relative positions of the tokens of a window, a row of which may be wrong."""
-    numbers = lone_integers(question, (2,))
+    numbers = single_integer_array(question, (2,))
     if numbers is None or numbers.shape[0] != numbers.shape[1]:
         return
     for has_token in (False, True):
@@ -475,7 +475,7 @@ def _swin_proposal(window: Window) -> Proposal:
 
 def permutations(question: IdentifyInput) -> Iterator[Proposal]:
     """Propose the order of weights in the other rotary layout."""
-    order = lone_integers(question, (1,))
+    order = single_integer_array(question, (1,))
     if order is None or len(order) < 4:
         return
     if not np.array_equal(np.sort(order), np.arange(len(order))):

@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from service.analysis.array import IdentifyInput, Proposal, TableRequest, lone_finite
+from service.analysis.array import IdentifyInput, Proposal, TableRequest, single_finite_array
 from service.analysis.families.bias_strips import (
     Strip,
     alike,
@@ -25,7 +25,8 @@ from service.analysis.families.bias_strips import (
     strip_of,
 )
 from service.analysis.families.slope_biases import slope_rules
-from service.analysis.measure import dtype_parameters, plain_numbers, share_of
+from service.analysis.precision import dtype_parameters, error_share
+from service.analysis.round_numbers import round_numbers
 from service.numerics.document import ParameterValue
 from service.numerics.phase import Float64s
 
@@ -281,13 +282,13 @@ _NAMES: Mapping[str, Mapping[str, str]] = {
 
 def kerple(question: IdentifyInput) -> Iterator[Proposal]:
     """Propose kernels of lengths for each head."""
-    values = lone_finite(question, (1, 2, 3))
+    values = single_finite_array(question, (1, 2, 3))
     if values is not None:
         yield from islice(_of_sides(values, question), _MAX_BIASES)
 
 
 def _of_sides(values: Float64s, question: IdentifyInput) -> Iterator[Proposal]:
-    share = share_of(question.sample)
+    share = error_share(question.sample)
     for of in sides(values, share):
         if len(of.sizes) > _MAX_KERPLE_HEADS:
             continue
@@ -365,7 +366,7 @@ def _plain(head: Grown, share: float) -> Grown:
 
 
 def _plain_number(number: float, share: float) -> float:
-    return next(plain_numbers(number, min(_LOOSENESS * share, _LOOSEST), 1), number)
+    return next(round_numbers(number, min(_LOOSENESS * share, _LOOSEST), 1), number)
 
 
 def _said(fit: _Fit) -> str:
@@ -415,10 +416,10 @@ class _Wanted:
 
 def sandwich(question: IdentifyInput) -> Iterator[Proposal]:
     """Propose similarities of sinusoids, divided by the number of the head."""
-    sample, values = question.sample, lone_finite(question, (1, 2, 3))
+    sample, values = question.sample, single_finite_array(question, (1, 2, 3))
     if values is None:
         return
-    share = share_of(sample)
+    share = error_share(sample)
     for of in sides(values, max(share, _LOST * _MOST_FREQUENCIES)):
         for named in islice(_sandwich_of_sides(of, share), _MAX_SANDWICH_BIASES):
             parameters = {**named, **of.parameters, **dtype_parameters(sample)}
@@ -470,7 +471,7 @@ def _found(of: _Wanted) -> Iterator[tuple[int, float]]:
     yield from ((2 * count, _BASE) for count in usual[:_MOST_USUAL])
     for head_dim in _HEAD_DIMS:
         base = _base(head_dim // 2, of)
-        for plain in plain_numbers(base or 0.0, _BASE_ERROR, 1):
+        for plain in round_numbers(base or 0.0, _BASE_ERROR, 1):
             count = head_dim // 2
             if of.are(count, plain) and not any(_go_on(own, count, plain) for own in usual):
                 yield head_dim, plain

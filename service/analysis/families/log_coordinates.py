@@ -9,10 +9,11 @@ from itertools import islice
 
 import numpy as np
 
-from service.analysis.array import IdentifyInput, Proposal, TableRequest, lone_finite
+from service.analysis.array import IdentifyInput, Proposal, TableRequest, single_finite_array
 from service.analysis.families.bias_strips import alike, positions_parameters
 from service.analysis.families.kernel_biases import logarithm
-from service.analysis.measure import dtype_parameters, plain_numbers, share_of
+from service.analysis.precision import dtype_parameters, error_share
+from service.analysis.round_numbers import round_numbers
 from service.numerics.document import ParameterValue
 from service.numerics.phase import Float64s, Int64s
 
@@ -67,11 +68,11 @@ class _Fit:
 
 def fire(question: IdentifyInput) -> Iterator[Proposal]:
     """Propose coordinates of queries and keys."""
-    sample, found = question.sample, lone_finite(question, (1, 2))
+    sample, found = question.sample, single_finite_array(question, (1, 2))
     if found is None:
         return
     values = np.atleast_2d(found)
-    of, share = _rows(values), share_of(sample)
+    of, share = _rows(values), error_share(sample)
     if of is None:
         return
     for fit in islice(_fits(of, share), _MOST):
@@ -137,7 +138,7 @@ def _candidates(measured: float, default: float, error: float) -> Iterator[float
     """Give a default near what was measured, plain numbers, and what was measured."""
     if abs(default - measured) <= error * measured:
         yield default
-    yield from (number for number in plain_numbers(measured, error) if number != default)
+    yield from (number for number in round_numbers(measured, error) if number != default)
     yield measured
 
 
@@ -163,8 +164,8 @@ _LEAST_LENGTH = 3
 
 def dynamic(question: IdentifyInput) -> Iterator[Proposal]:
     """Propose the distances of a sequence, or their logarithms."""
-    sample, values = question.sample, lone_finite(question, (1,))
-    share = share_of(sample)
+    sample, values = question.sample, single_finite_array(question, (1,))
+    share = error_share(sample)
     if values is None or len(values) < _LEAST_LENGTH or len(values) % 2 == 0:
         return
     count = len(values) // 2 + 1
@@ -180,8 +181,8 @@ def dynamic(question: IdentifyInput) -> Iterator[Proposal]:
 
 def swin_v2(question: IdentifyInput) -> Iterator[Proposal]:
     """Propose the coordinates of a window, both of them or one alone."""
-    sample, values = question.sample, lone_finite(question, (2, 3))
-    share = share_of(sample)
+    sample, values = question.sample, single_finite_array(question, (2, 3))
+    share = error_share(sample)
     if values is None:
         return
     for axis, height, width in _axes(values):

@@ -19,7 +19,7 @@ from service.analysis.array import AngleModel, IdentifyInput, Proposal, TableReq
 from service.analysis.families.axial_packing import Packed, packed
 from service.analysis.families.frequency_lists import USUAL_BASES, RuleMatch, frequencies
 from service.analysis.families.row_positions import rules_of_first_rows
-from service.analysis.measure import plain_numbers
+from service.analysis.round_numbers import round_numbers
 from service.encodings.grid.grids import Tokens
 from service.encodings.rotary.angles import AXES, axis_of_frequency
 from service.encodings.rotary.rules import Default
@@ -301,7 +301,7 @@ def _bases(angles: Float64s, count: int, table: Packed) -> list[float]:
 def _plain_bases(measured: float, error: float) -> list[float]:
     """Give bases near a measured one: those of published models first."""
     usual = [base for base in USUAL_BASES if abs(base - measured) <= error * measured]
-    return list(dict.fromkeys([*usual, *plain_numbers(measured, error, 3)]))
+    return list(dict.fromkeys([*usual, *round_numbers(measured, error, 3)]))
 
 
 def _proposal(

@@ -18,7 +18,8 @@ from service.analysis.families.sinusoid_rows import (
     locate,
     locate_whole,
 )
-from service.analysis.measure import Geometric, base_of, bases, plain_numbers
+from service.analysis.measure import GeometricSeries, base_of_series, round_bases
+from service.analysis.round_numbers import round_numbers
 from service.encodings.absolute.conventions import CONVENTIONS, SinusoidConvention
 from service.grammar import to_query
 from service.numerics.document import ParameterValue
@@ -146,7 +147,7 @@ def _scales(convention: SinusoidConvention, d_model: int, view: View) -> list[Pa
     error = 2 * view.scale_error + 2.0**-50
     if abs(view.scale - usual) <= error * usual:
         return [{}]
-    return [{"scale": scale} for scale in list(plain_numbers(view.scale, error))[:1]]
+    return [{"scale": scale} for scale in list(round_numbers(view.scale, error))[:1]]
 
 
 def frequencies_of(
@@ -163,7 +164,7 @@ def frequencies_of(
 
 
 def _ends(
-    convention: SinusoidConvention, first: First, series: Geometric, span: int
+    convention: SinusoidConvention, first: First, series: GeometricSeries, span: int
 ) -> Iterator[tuple[Parameters, float]]:
     """Give what frequencies lie between, and the base that this makes."""
     if not convention.has_bounds and first.number == 1:
@@ -182,20 +183,20 @@ def _ends(
 
 
 def _other_ends(
-    series: Geometric, span: int, first: float, power: int, usual: float
+    series: GeometricSeries, span: int, first: float, power: int, usual: float
 ) -> list[float]:
     """Give plain numbers for first·base^power, the usual one where the series says nothing."""
     error = span / 2 * series.ratio_error
     if not span or not error < _MOST_DOUBT:
         return [usual]
-    return fewest(plain_numbers(first * base_of(series, power * span), error), error)
+    return fewest(round_numbers(first * base_of_series(series, power * span), error), error)
 
 
-def usable_bases(series: Geometric, span: int) -> tuple[float, ...]:
+def usable_bases(series: GeometricSeries, span: int) -> tuple[float, ...]:
     """Give the bases that a series speaks for, the usual one where it says nothing."""
     if span == 0:
         return (_USUAL_BASE,)
-    known = fewest(bases(series, span), span / 2 * series.ratio_error)
+    known = fewest(round_bases(series, span), span / 2 * series.ratio_error)
     return tuple(base for base in known if _LEAST_BASE <= base <= _MOST_BASE)
 
 
@@ -235,9 +236,9 @@ def first_numbers(convention: SinusoidConvention, course: Course) -> Iterator[Fi
         return
     first, error = course.series.first, 2 * course.series.first_error + 2.0**-50
     if abs(first - 1) > error:
-        yield from (First(number) for number in list(plain_numbers(first, error))[:1])
+        yield from (First(number) for number in list(round_numbers(first, error))[:1])
     if convention.has_bounds:
-        turns = list(plain_numbers(first / (2 * np.pi), error))[:1]
+        turns = list(round_numbers(first / (2 * np.pi), error))[:1]
         yield from (First(number, is_in_turns=True) for number in turns)
 
 
@@ -354,7 +355,7 @@ def _step(course: Course, fastest: float) -> float:
     error = max(2 * course.series.first_error, _WHOLE)
     if round(step) and abs(step - round(step)) <= min(error * step, 0.5):
         return course.sign * float(round(step))
-    return course.sign * next(plain_numbers(step, error), step)
+    return course.sign * next(round_numbers(step, error), step)
 
 
 def _is_written(number: float) -> bool:
@@ -389,7 +390,7 @@ def listed_numbers(values: Float64s) -> str | None:
     return to_query(tuple((values + 0.0).tolist()))
 
 
-def series_support(series: Geometric, count: int, base: float, span: float) -> str:
+def series_support(series: GeometricSeries, count: int, base: float, span: float) -> str:
     """Say what the frequencies are."""
     if count == 1:
         return "there is one frequency, which says nothing of a base"

@@ -28,7 +28,8 @@ from service.analysis.families.row_positions import (
     unit_of,
 )
 from service.analysis.families.scaling_rules import find_rules
-from service.analysis.measure import EARLY_ROWS, Complexes, dtype_parameters
+from service.analysis.measure import EARLY_ROWS, Complexes
+from service.analysis.precision import dtype_parameters
 from service.numerics.document import ParameterValue
 from service.numerics.dtypes import FLOAT16
 from service.numerics.phase import Float64s, Int64s
@@ -55,9 +56,9 @@ def components_located(question: IdentifyInput, unit: float) -> Iterator[tuple[P
     for pack, channels in component_channels(rows, unit):
         wave = pick(rows, channels)
         omega, error = _frequencies(wave, unit)
-        turns, crookedness = _fitted(wave, omega)
+        turns, angle_error = _fitted(wave, omega)
         clear = omega * len(wave) > 1
-        if not clear.any() or (crookedness[clear] > 0.2).any():
+        if not clear.any() or (angle_error[clear] > 0.2).any():
             continue
         scale = float(np.median(np.abs(turns[clear])))
         scale = 1.0 if abs(scale - 1) < 64 * unit else scale
@@ -66,7 +67,7 @@ def components_located(question: IdentifyInput, unit: float) -> Iterator[tuple[P
             if "inv_freq" in found.parameters or "freq_factors" in found.parameters:
                 continue
             exact = frequencies(found.rule)
-            off = float(crookedness[clear].max()) * 4 + 64 * unit
+            off = float(angle_error[clear].max()) * 4 + 64 * unit
             for name in _COMPONENTS:
                 phases = np.angle(turns if name == "cos" else turns * 1j)
                 for start in next(positions_of(phases[clear], exact[clear], off))[:1]:

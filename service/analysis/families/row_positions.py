@@ -23,12 +23,12 @@ from service.analysis.families.scaling_rules import find_rules
 from service.analysis.measure import (
     EARLY_ROWS,
     Complexes,
-    Waves,
-    geometric,
+    MeasuredWaves,
+    fit_geometric,
+    layout_readings,
     measure,
-    readings,
-    rounding_of,
 )
+from service.analysis.precision import rounding_share
 from service.encodings.rotary.packs import PACKS
 from service.encodings.rotary.rules import Default, Linear
 from service.numerics.document import ParameterValue
@@ -146,7 +146,7 @@ def evenly_located(
         yield from _cut(_known(both, unit, np.array([0.0, places[0]]), is_given=True))
     elif len(turns) > 1:
         waves = measure(turns, places)
-        if waves.crookedness.max() < _CROOKED:
+        if waves.angle_error.max() < _CROOKED:
             yield from _known(turns, unit, places, is_given=positions is not None)
 
 
@@ -156,7 +156,9 @@ def _cut(found: Iterator[Located]) -> Iterator[Located]:
         yield Located(each.found, each.omega, each.positions[1:])
 
 
-def _measured(waves: Waves, turns: Complexes, unit: float, places: Float64s) -> MeasuredFrequencies:
+def _measured(
+    waves: MeasuredWaves, turns: Complexes, unit: float, places: Float64s
+) -> MeasuredFrequencies:
     """Say what was measured, and how far it may be off where no row shows it.
 
     Rounding moves sin φ and cos φ by ``unit`` of each, and φ by unit·|sin 2φ| at most. Where rows
@@ -199,7 +201,7 @@ def _unfolded(omega: Float64s, period: float) -> Float64s:
 def _known(turns: Complexes, unit: float, places: Float64s, *, is_given: bool) -> Iterator[Located]:
     """Find the rules of rows a known way apart, and the position of the first of them."""
     waves = measure(turns, places)
-    error = 4 * float(waves.crookedness.max()) + 8 * unit
+    error = 4 * float(waves.angle_error.max()) + 8 * unit
     for told in find_rules(_measured(waves, turns, unit, places)):
         step, found = (1, told) if is_given else _step_of(told)
         omega = frequencies(found.rule)
@@ -287,7 +289,7 @@ def rules_of_first_rows(turns: Complexes, unit: float) -> Iterator[RuleMatch]:
 def _straight_rows(turns: Complexes, unit: float) -> int:
     """Count the first rows that are evenly spaced; 0 where not even two are."""
     for rows in range(min(_MOST_PREFIX, len(turns)), 1, -1):
-        if measure(turns[:rows]).crookedness.max() < max(_CROOKED / 16, 8 * unit):
+        if measure(turns[:rows]).angle_error.max() < max(_CROOKED / 16, 8 * unit):
             return rows
     return 0
 
@@ -296,12 +298,12 @@ def _plain_ones(found: Iterator[RuleMatch]) -> Iterator[RuleMatch]:
     return (each for each in found if not each.parameters.keys() & {"inv_freq", "freq_factors"})
 
 
-def _stepped(waves: Waves, unit: float, reach: float) -> Iterator[RuleMatch]:
+def _stepped(waves: MeasuredWaves, unit: float, reach: float) -> Iterator[RuleMatch]:
     """Find the rule of rows some steps apart: those that turn from 1 on with a step of 1."""
     count = len(waves.omega)
     tail = max(2, count // 3)
     error = np.maximum(waves.omega_error, 4 * unit / reach)
-    series = geometric(waves.omega[-tail:], error[-tail:])
+    series = fit_geometric(waves.omega[-tail:], error[-tail:])
     if series is None or not 0 < series.ratio < 1:
         return
     step = round(series.first * series.ratio ** (tail - count))
@@ -400,16 +402,16 @@ def _single(every: Float64s, unit: float) -> Iterator[Packed]:
     allowed = 4 * unit * float(np.abs(rows).max(initial=0.0))
     fitting = [
         reading
-        for reading in readings(rows)
-        if reading.layout in _OF_LAYOUT and reading.discord <= allowed and rows.shape[1] % 2 == 0
+        for reading in layout_readings(rows)
+        if reading.layout in _OF_LAYOUT and reading.copy_error <= allowed and rows.shape[1] % 2 == 0
     ]
-    fewest = min((each.turns.shape[1] for each in fitting), default=0)
-    for reading in sorted(fitting, key=lambda each: each.turns.shape[1]):
-        if reading.turns.shape[1] > fewest and len(rows) > _FEW_ROWS:
+    fewest = min((each.phasors.shape[1] for each in fitting), default=0)
+    for reading in sorted(fitting, key=lambda each: each.phasors.shape[1]):
+        if reading.phasors.shape[1] > fewest and len(rows) > _FEW_ROWS:
             return
         pack = _OF_LAYOUT[reading.layout]
         says = f"channels laid out as {PACKS[pack].description}"
-        yield Packed(pack, {"rope": reading.channels}, reading.turns, len(every), says)
+        yield Packed(pack, {"rope": reading.channels}, reading.phasors, len(every), says)
 
 
 def _pair(question: IdentifyInput, unit: float) -> Iterator[Packed]:
@@ -460,7 +462,7 @@ def unit_of(sample: Sample) -> float:
     They are below 1, where half a step of bfloat16 is 2^-9. Finer types have as much again, for
     what engines lose beside it.
     """
-    rounding = rounding_of(sample)
+    rounding = rounding_share(sample)
     return rounding / 2 if sample.element_dtype is BFLOAT16 else rounding
 
 

@@ -25,7 +25,7 @@ from service.analysis.families.frequency_lists import (
     kept_bases,
     listed_rules,
 )
-from service.analysis.measure import plain_numbers
+from service.analysis.round_numbers import round_numbers
 from service.encodings.rotary.rules import Llama3, Yarn
 from service.numerics import frequencies as scaling
 from service.numerics.document import ParameterValue
@@ -81,7 +81,7 @@ def _factors(measured: MeasuredFrequencies, share: Float64s, error: Float64s) ->
     if measured.is_scaled and measured.scale is not None and measured.scale > 1:
         said = exp(min(10 * (measured.scale - 1), 20))
         off = 10 * measured.scale * max(measured.scale_error, 1e-9)
-        given += list(plain_numbers(said, off, 1))
+        given += list(round_numbers(said, off, 1))
     yield from dict.fromkeys(factor for factor in given if factor > _LEAST_FACTOR)
 
 
@@ -206,11 +206,11 @@ def _attention(
         slope = own - 1
         mscale = (measured.scale * (slope * whole + 1) - 1) / slope
         off = error * measured.scale * (slope * whole + 1) / slope
-        for part in plain_numbers(mscale, off / max(mscale, off), 1):
+        for part in round_numbers(mscale, off / max(mscale, off), 1):
             if round(part, 3) == part:
                 exact = scaling.yarn_attention_factor(*map(Decimal, (factor, part, whole)))
                 yield float(exact), {"mscale": part, "mscale_all_dim": whole}
-    for number in plain_numbers(measured.scale, error, 2):
+    for number in round_numbers(measured.scale, error, 2):
         yield number, {"attention_factor": number}
 
 
@@ -288,7 +288,7 @@ def _blended_lengths(
     if offset <= 0 or steep <= 0:
         return
     spread = np.abs(np.linalg.pinv(design)).sum(axis=1)
-    for high in plain_numbers(float(1 + 1 / offset), float(2 * spread[1] / offset), 2):
+    for high in round_numbers(float(1 + 1 / offset), float(2 * spread[1] / offset), 2):
         relative = float(2 * (spread[0] / steep + spread[1] / offset))
         if high > _LOW and high != _HIGH:
             yield high, _plain_lengths(float(steep * (high - _LOW)), relative)

@@ -19,8 +19,9 @@ from math import exp, log, pi, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from service.analysis.array import Sample, spacing
-from service.analysis.measure import EARLY_ROWS, Complexes, Geometric, geometric, measure
+from service.analysis.array import Sample
+from service.analysis.measure import EARLY_ROWS, Complexes, GeometricSeries, fit_geometric, measure
+from service.analysis.precision import spacing
 from service.encodings.absolute.conventions import Layout
 from service.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, DType, rounding_bound
 from service.numerics.phase import Float64s
@@ -183,12 +184,12 @@ def _view(
     if not scale > 0:
         return None
     share = rounding_bound(rows.grain, 1.0)
-    unevenness = np.abs(norms / scale - 1).max(axis=1)
-    if np.median(unevenness) > 4 * share + ENGINE_ERROR:
+    norm_error = np.abs(norms / scale - 1).max(axis=1)
+    if np.median(norm_error) > 4 * share + ENGINE_ERROR:
         return None
     if abs(scale - 1) <= 4 * share + ENGINE_ERROR:
         scale = 1.0
-    error = float(np.median(unevenness)) + 2.0**-52
+    error = float(np.median(norm_error)) + 2.0**-52
     return View(rows, layout, is_flipped, channels, kept, scale, error)
 
 
@@ -236,7 +237,7 @@ class Climbed:
         error: how far the sizes were from the series that the slower ones foretold, at most.
     """
 
-    series: Geometric
+    series: GeometricSeries
     sign: int
     error: float
 
@@ -274,12 +275,12 @@ def climb(angles: Float64s, errors: Float64s, share: float = ENGINE_SHARE) -> Cl
         line.add(k, log(size), doubts[k] / size + share)
         sizes[k], first = size, k
     unwrapped = np.array(sizes[first:])
-    found = geometric(unwrapped, errors[first:] + share * unwrapped)
+    found = fit_geometric(unwrapped, errors[first:] + share * unwrapped)
     if found is None or not 0 < found.ratio < 1:
         return None
     start = exp(min(log(found.first) - first * log(found.ratio), _LARGEST_EXPONENT))
     start_error = found.first_error + first * found.ratio_error
-    return Climbed(Geometric(start, found.ratio, start_error, found.ratio_error), sign, worst)
+    return Climbed(GeometricSeries(start, found.ratio, start_error, found.ratio_error), sign, worst)
 
 
 class _Line:
@@ -322,7 +323,7 @@ _MOST_CROOKED = 0.3
 # A ratio of 1 has no base: that of 65,536 channels with a base of 2 is below this.
 _MOST_RATIO = 1 - 2.0**-17
 
-_NOTHING_KNOWN = Geometric(1.0, 1.0, np.inf, np.inf)
+_NOTHING_KNOWN = GeometricSeries(1.0, 1.0, np.inf, np.inf)
 
 
 @dataclass(frozen=True, eq=False)
@@ -338,7 +339,7 @@ class Course:
             these times something, and something more.
     """
 
-    series: Geometric
+    series: GeometricSeries
     sign: int
     window: slice | None
     places: Float64s
@@ -375,7 +376,7 @@ def _even(view: View, window: slice, places: Float64s) -> Course | None:
         return None
     turns, errors = view.part(window)
     waves = measure(turns, where)
-    if waves.crookedness.max() > _MOST_CROOKED or waves.unevenness > _MOST_CROOKED:
+    if waves.angle_error.max() > _MOST_CROOKED or waves.norm_error > _MOST_CROOKED:
         return None
     error = waves.omega_error + 2 * errors.max(axis=0) / (where[-1] - where[0])
     if len(waves.omega) == 1:
@@ -390,7 +391,7 @@ def _single(omega: float, error: float, window: slice, places: Float64s) -> Cour
     if abs(omega) <= error:
         return None
     size = abs(omega)
-    series = Geometric(size, 1.0, error / size, np.inf)
+    series = GeometricSeries(size, 1.0, error / size, np.inf)
     return Course(series, 1 if omega > 0 else -1, window, places)
 
 

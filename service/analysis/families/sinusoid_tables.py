@@ -22,7 +22,6 @@ from service.analysis.array import (
     ProposalFamily,
     Sample,
     TableRequest,
-    spacing,
 )
 from service.analysis.families.published_sinusoids import (
     Candidate,
@@ -51,7 +50,9 @@ from service.analysis.families.sinusoid_rows import (
     views,
 )
 from service.analysis.families.wavelength_lists import propose_bands, propose_frequencies
-from service.analysis.measure import Geometric, dtype_parameters, plain_numbers
+from service.analysis.measure import GeometricSeries
+from service.analysis.precision import dtype_parameters, spacing
+from service.analysis.round_numbers import round_numbers
 from service.encodings.absolute.conventions import ALIASES, Layout
 from service.grammar import to_query
 from service.numerics.document import ParameterValue
@@ -272,7 +273,7 @@ def _bases(count: int, offset: int, measured: float, error: float) -> list[float
     angles = offset * np.exp(-low * shares)
     slope = float((np.sin(angles) * angles * shares).sum())
     known = 2 * error / max(slope, error)
-    return fewest(plain_numbers(exp(low), known), known)
+    return fewest(round_numbers(exp(low), known), known)
 
 
 _USUAL_PERIOD, _USUAL_SHIFT = 10000.0, 1.0
@@ -347,7 +348,7 @@ def _proposals(
         yield Proposal(call, support, turning, view.rows.is_transposed)
 
 
-def spacings(series: Geometric, count: int) -> Iterator[Spacing]:
+def spacings(series: GeometricSeries, count: int) -> Iterator[Spacing]:
     """Give what max_period and downscale_freq_shift may be."""
     found = False
     for shift in (_USUAL_SHIFT, 0.0) if count > 1 else (_USUAL_SHIFT + 1,):
@@ -364,7 +365,7 @@ def spacings(series: Geometric, count: int) -> Iterator[Spacing]:
     half_span = float(np.log(_USUAL_PERIOD) / -np.log(series.ratio))
     error = abs(half_span * series.ratio_error / np.log(series.ratio))
     shift = count - half_span
-    plain = fewest(plain_numbers(abs(shift), error / max(abs(shift), error)), error)
+    plain = fewest(round_numbers(abs(shift), error / max(abs(shift), error)), error)
     for number in plain:
         shift = float(np.copysign(number, shift))
         omega = np.exp(-np.log(_USUAL_PERIOD) * np.arange(count) / (count - shift))
@@ -377,7 +378,7 @@ def _steps(question: IdentifyInput, positioned: Positioned) -> Iterator[tuple[Pa
     if hint is not None and len(hint) == len(values) and hint.any():
         ratio = float(values @ hint / (hint @ hint))
         if ratio != 1 and np.allclose(hint * ratio, values, rtol=2.0**-20, atol=0):
-            size = next(plain_numbers(abs(ratio), 2.0**-20), abs(ratio))
+            size = next(round_numbers(abs(ratio), 2.0**-20), abs(ratio))
             scale = float(np.copysign(size, ratio))
             listed = listed_numbers(hint)
             if listed is not None:
@@ -508,7 +509,9 @@ def propose_sinusoids(question: IdentifyInput) -> Iterator[Proposal]:
 
     It is plain to have few parameters, and numbers of few digits in them.
     """
-    found = [(_cost(proposal.call), proposal) for family in _KINDS for proposal in family(question)]
+    found = [
+        (_cost(proposal.request), proposal) for family in _KINDS for proposal in family(question)
+    ]
     least = min((cost for cost, _ in found), default=0)
     for cost, proposal in sorted(found, key=lambda each: each[0])[:_MOST]:
         if cost <= least + _MUCH_LONGER:

@@ -13,9 +13,16 @@ from math import log, log2
 import numpy as np
 from numpy.typing import NDArray
 
-from service.analysis.array import IdentifyInput, Proposal, TableRequest, lone_finite, lone_reals
+from service.analysis.array import (
+    IdentifyInput,
+    Proposal,
+    TableRequest,
+    single_finite_array,
+    single_real_array,
+)
 from service.analysis.families.bias_strips import query_key_parameters
-from service.analysis.measure import dtype_parameters, plain_numbers, share_of
+from service.analysis.precision import dtype_parameters, error_share
+from service.analysis.round_numbers import round_numbers
 from service.encodings.relative.alibi import MAX_BIAS_MAX, SlopeRule
 from service.numerics.document import ParameterValue
 from service.numerics.dtypes import REAL_DTYPES, largest_finite
@@ -193,10 +200,10 @@ _MOST_HEADS = 26
 
 def slopes(question: IdentifyInput) -> Iterator[Proposal]:
     """Propose the slopes of heads."""
-    sample, values = question.sample, lone_finite(question, (1,))
+    sample, values = question.sample, single_finite_array(question, (1,))
     if values is None or not (values > 0).all():
         return
-    for rule in slope_rules(values, share_of(sample), is_absolute=True):
+    for rule in slope_rules(values, error_share(sample), is_absolute=True):
         call = TableRequest(
             "relative/alibi/slopes", {**rule_parameters(rule), **dtype_parameters(sample)}
         )
@@ -237,7 +244,7 @@ def slope_rules(values: Float64s, share: float, *, is_absolute: bool) -> Iterato
         if steps == 0 or not 0 < fall < 2 * MAX_BIAS_MAX:
             continue
         bias_max, error = fall * own / steps, 2 * share / log(2) * own / steps
-        for plain in plain_numbers(bias_max, error / bias_max, _MOST_BIAS_MAXES):
+        for plain in round_numbers(bias_max, error / bias_max, _MOST_BIAS_MAXES):
             rule = SlopeRule(convention, count, plain)
             unit = 1.0 if is_absolute else values[0] / rule.sizes(range(1))[0]
             if plain <= MAX_BIAS_MAX and _is_meant(rule) and _fits(rule, values / unit, share):
@@ -297,7 +304,7 @@ class _Heads:
 
 def alibi(question: IdentifyInput) -> Iterator[Proposal]:
     """Propose the biases of heads, or of one."""
-    values = lone_reals(question, (1, 2, 3))
+    values = single_real_array(question, (1, 2, 3))
     if values is not None and len(values) > 1:
         yield from islice(_of_values(values, question), _MOST)
 
@@ -313,8 +320,8 @@ def _of_values(values: Float64s, question: IdentifyInput) -> Iterator[Proposal]:
         first = np.where(hidden, 0.0, block[0])
         if hidden.all() or not np.isfinite(first).all():
             continue
-        for heads in _heads(block, first, hidden, share_of(sample), is_heads=is_heads):
-            for form in forms(Multiples(first / heads.slope, hidden, share_of(sample))):
+        for heads in _heads(block, first, hidden, error_share(sample), is_heads=is_heads):
+            for form in forms(Multiples(first / heads.slope, hidden, error_share(sample))):
                 parameters = {**heads.parameters, **form.parameters, **dtype_parameters(sample)}
                 said = (heads.support, f"biases are {form.support}")
                 yield Proposal(TableRequest("relative/alibi", parameters), said)

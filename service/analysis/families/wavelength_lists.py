@@ -9,7 +9,7 @@ from math import lcm
 
 import numpy as np
 
-from service.analysis.array import AngleModel, IdentifyInput, Proposal, TableRequest, spacing
+from service.analysis.array import AngleModel, IdentifyInput, Proposal, TableRequest
 from service.analysis.families.published_sinusoids import Parameters, frequencies_of, series_support
 from service.analysis.families.sinusoid_rows import (
     ENGINE_ERROR,
@@ -18,7 +18,8 @@ from service.analysis.families.sinusoid_rows import (
     Rows,
     rows_of,
 )
-from service.analysis.measure import dtype_parameters, geometric
+from service.analysis.measure import fit_geometric
+from service.analysis.precision import dtype_parameters, spacing
 from service.encodings.absolute.conventions import CONVENTIONS, SinusoidConvention
 from service.numerics.dtypes import rounding_bound
 from service.numerics.limits import MAX_FACTOR
@@ -49,7 +50,7 @@ def propose_frequencies(question: IdentifyInput) -> Iterator[Proposal]:
 def _of(
     question: IdentifyInput, part: str, omega: Float64s, errors: Float64s
 ) -> Iterator[Proposal]:
-    series = geometric(omega, errors)
+    series = fit_geometric(omega, errors)
     if series is None:
         return
     course, found = Course(series, 1, slice(0, 1), np.zeros(1)), []

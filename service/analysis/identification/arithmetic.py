@@ -12,16 +12,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from service.analysis.array import AngleModel, spacing
-from service.numerics.dtypes import (
-    BFLOAT16,
-    FLOAT16,
-    FLOAT32,
-    FLOAT64,
-    DType,
-    round_into,
-    to_float64,
-)
+from service.analysis.array import AngleModel
+from service.analysis.precision import rounded, spacing
+from service.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, DType
 from service.numerics.phase import Float64s
 from service.numerics.phasors import Channels
 
@@ -125,23 +118,13 @@ def plainest(consistent: tuple[Arithmetic, ...]) -> tuple[Arithmetic, ...]:
 _MOST_ALLOWED = 0.125
 
 
-def rounded(values: Float64s, dtype: DType | None) -> Float64s:
-    """Round to a real type and back; None leaves values as they are."""
-    if dtype is None:
-        return values
-    elements = np.empty(values.shape, dtype=dtype.storage)
-    with np.errstate(over="ignore", invalid="ignore"):
-        round_into(values, elements, dtype)
-    return to_float64(elements, dtype)
-
-
 @dataclass(frozen=True, eq=False)
 class Emulation:
     """Cosines and sines as an engine computes them, and how far it may be off beside.
 
     Attributes:
         arithmetic: what this is called.
-        turning: the exact angles.
+        angle_model: the exact angles.
         omega: the frequencies that the engine uses, (K,).
         positions_in: what positions are rounded to.
         angles_in: what products are rounded to.
@@ -152,7 +135,7 @@ class Emulation:
     """
 
     arithmetic: Arithmetic
-    turning: AngleModel
+    angle_model: AngleModel
     omega: Float64s
     positions_in: DType | None = None
     angles_in: DType | None = None
@@ -163,24 +146,24 @@ class Emulation:
 
     def angles(self, rows: np.ndarray) -> Float64s:
         """Give the angle of each frequency in rows, (S, K)."""
-        places = rounded(self.turning.coordinates[rows], self.positions_in)
-        return rounded(places[:, list(self.turning.axis)] * self.omega, self.angles_in)
+        places = rounded(self.angle_model.coordinates[rows], self.positions_in)
+        return rounded(places[:, list(self.angle_model.axis)] * self.omega, self.angles_in)
 
     def predict(self, rows: np.ndarray) -> dict[str, tuple[Float64s, Float64s]]:
         """Give for each array what its rows hold, and how far each number may be from it."""
         angles = self.angles(rows)
-        scale = abs(self.turning.scale)
+        scale = abs(self.angle_model.scale)
         room = self.floor + self.share * np.abs(angles) + self.place_loss * np.abs(self.omega)
         allowed = np.minimum(room, _MOST_ALLOWED) * scale
         parts = {True: None, False: None}
         components = {
             is_sine: rounded((np.sin if is_sine else np.cos)(angles), self.sines_in)
-            * self.turning.scale
+            * self.angle_model.scale
             for is_sine in parts
         }
         return {
             name: (_laid_out(components, channels), _spread(allowed, channels))
-            for name, channels in self.turning.channels.items()
+            for name, channels in self.angle_model.channels.items()
         }
 
 
@@ -211,7 +194,7 @@ class Repeated(Emulation):
 
     def angles(self, rows: np.ndarray) -> Float64s:
         """Give the angle of each frequency in rows, (S, K); the first factor comes last."""
-        angle = self.turning.coordinates[rows, 0].astype(np.float32)
+        angle = self.angle_model.coordinates[rows, 0].astype(np.float32)
         columns = np.empty((len(rows), len(self.omega)), dtype=np.float32)
         for k in range(len(self.omega)):
             columns[:, k] = angle
@@ -396,9 +379,9 @@ def narrow_emulations(
 
 def _says_much(emulation: Emulation, dtype: DType) -> bool:
     """Tell whether an emulation leaves the angles so little room that its claim says something."""
-    places = np.abs(emulation.turning.coordinates).max(axis=0, initial=0.0)
+    places = np.abs(emulation.angle_model.coordinates).max(axis=0, initial=0.0)
     omega = np.abs(emulation.omega)
-    room = emulation.share * places[list(emulation.turning.axis)] * omega
+    room = emulation.share * places[list(emulation.angle_model.axis)] * omega
     room = room + emulation.place_loss * omega
     most = _MOST_UNMEASURED if dtype in NARROW else _MOST_ROOM
     return bool(room.max(initial=0.0) <= most)

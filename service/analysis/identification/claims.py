@@ -24,8 +24,8 @@ from service.analysis.identification.arithmetic import (
     float32_emulations,
     loosest_float32,
     narrow_emulations,
-    rounded,
 )
+from service.analysis.precision import rounded
 from service.numerics.document import Document
 from service.numerics.dtypes import (
     COMPLEX64,
@@ -46,7 +46,7 @@ INTEGERS = (INT32, INT64)
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class ArrayRows:
     """The rows of an array in the order of the table that it may be.
 
     Attributes:
@@ -62,7 +62,7 @@ class Rows:
     shape: tuple[int, ...]
 
     @classmethod
-    def of(cls, sample: Sample, count: int | None, *, is_transposed: bool) -> "Rows":
+    def of(cls, sample: Sample, count: int | None, *, is_transposed: bool) -> "ArrayRows":
         """Arrange an array as a number of rows, or by its last axis where none is given."""
         values = sample.reals()
         if is_transposed:
@@ -145,7 +145,7 @@ def _sent(sample: Sample, *, is_transposed: bool) -> tuple[int, ...]:
 
 def channels_agree(proposal: Proposal, sizes: Mapping[str, int]) -> bool:
     """Tell whether the angles of a proposal are those of arrays of these sizes."""
-    turning = proposal.turning
+    turning = proposal.angles
     return (
         turning is not None
         and turning.channels.keys() == sizes.keys()

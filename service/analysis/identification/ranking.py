@@ -64,7 +64,7 @@ def explains(verdict: Verdict) -> bool:
     A list with a number of as many digits as those of the array fits whatever array there is,
     unless each of its numbers has to serve several elements.
     """
-    values = verdict.proposal.call.parameters.values()
+    values = verdict.proposal.request.parameters.values()
     lists = [value for value in values if isinstance(value, tuple)]
     digits = max((_significant(number) for each in lists for number in _of(each)), default=0)
     tables = verdict.document.arrays.values()
@@ -92,7 +92,7 @@ def is_rival(first: Verdict, other: Verdict) -> bool:
 
 
 def _order(verdict: Verdict) -> tuple[int, int, bool, int, int, int]:
-    call = verdict.proposal.call
+    call = verdict.proposal.request
     spelled = sum(len(str(value)) for value in call.parameters.values())
     digits = _digits(verdict)
     rank = exactness(verdict) + max(0, digits - _PLAIN_DIGITS)
@@ -117,7 +117,7 @@ def _detour(call: TableRequest) -> int:
 
 def _digits(verdict: Verdict) -> int:
     """Count the digits of all real parameters, but for those of the base that all have."""
-    values = verdict.proposal.call.parameters.values()
+    values = verdict.proposal.request.parameters.values()
     reals = {number for value in values if isinstance(value, tuple | str) for number in _of(value)}
     singles = [value for value in values if isinstance(value, float) and value != _USUAL_BASE]
     return sum(map(_significant, (*reals, *singles)))
@@ -138,7 +138,7 @@ def _significant(number: float) -> int:
 
 def _form(verdict: Verdict) -> Hashable:
     """Give what a call says beside its real numbers."""
-    call = verdict.proposal.call
+    call = verdict.proposal.request
     said = {
         (name, value)
         for name, value in call.parameters.items()
@@ -164,12 +164,12 @@ def _length(call: TableRequest) -> str | None:
 
 def _longer(call: TableRequest) -> TableRequest:
     name = _length(call) or ""
-    return call.having(**{name: int(str(call.parameters[name])) + _MORE_ROWS})
+    return call.with_parameters(**{name: int(str(call.parameters[name])) + _MORE_ROWS})
 
 
 def _numbers(call: TableRequest, tables: Tables) -> Elements | None:
     """Compute the end of a table, in float64 where it has real numbers."""
-    for wanted in (call.having(dtype="float64"), call):
+    for wanted in (call.with_parameters(dtype="float64"), call):
         try:
             document = tables(wanted)
         except InvalidParameters:

@@ -37,7 +37,7 @@ from service.analysis.families import rotary_tables as rotary
 from service.analysis.families import sinusoid_tables as sinusoids
 from service.analysis.families import slope_biases as alibi_biases
 from service.analysis.families import slope_biases as slopes
-from service.analysis.identification.arithmetic import FLOAT64_ARITHMETIC, rounded
+from service.analysis.identification.arithmetic import FLOAT64_ARITHMETIC
 from service.analysis.identification.claims import INTEGERS
 from service.analysis.identification.ranking import are_alike, exactness, explains, is_rival, ranked
 from service.analysis.identification.verification import (
@@ -48,6 +48,7 @@ from service.analysis.identification.verification import (
     verdict_of,
 )
 from service.analysis.measure import EARLY_ROWS
+from service.analysis.precision import rounded
 from service.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, DType
 from service.numerics.limits import MAX_CHANNELS
 
@@ -162,7 +163,7 @@ def _window(question: IdentifyInput, first: int, count: int) -> IdentifyInput:
 
 def extended(proposal: Proposal, first: int, rows: int) -> Proposal | None:
     """Let a proposal for rows from one on go on over all rows; None if they do not follow."""
-    call, turning = proposal.call, proposal.turning
+    call, turning = proposal.request, proposal.angles
     if "seq_len" not in call.parameters or turning is None or turning.coordinates.shape[1] != 1:
         return None
     if not (np.diff(turning.coordinates[:, 0]) == 1).all():
@@ -174,7 +175,7 @@ def extended(proposal: Proposal, first: int, rows: int) -> Proposal | None:
     kept = {name: value for name, value in call.parameters.items() if name != "start"}
     whole = replace(call, parameters={**kept, "seq_len": rows, **moved})
     places = turning.coordinates[0, 0] - first + np.arange(rows, dtype=np.float64)
-    return replace(proposal, call=whole, turning=_at(turning, places))
+    return replace(proposal, request=whole, angles=_at(turning, places))
 
 
 def _at(turning: AngleModel, places: np.ndarray) -> AngleModel:
@@ -302,8 +303,8 @@ class Search:
         for proposal in proposals:
             if self.glances <= 0 or self.budget <= 0:
                 return
-            key = f"{proposal.is_transposed} {proposal.call.resource} "
-            key += str(sorted(proposal.call.parameters.items()))
+            key = f"{proposal.is_transposed} {proposal.request.resource} "
+            key += str(sorted(proposal.request.parameters.items()))
             if key in self._seen:
                 continue
             self._seen.add(key)
@@ -447,7 +448,7 @@ def _outcome(hypotheses: tuple[Verdict, ...], tables: Tables) -> Identified:
     if not others:
         return Identified("identified", hypotheses)
     count = 1 + len(others)
-    if all(are_alike(first.proposal.call, other.proposal.call, tables) for other in others):
+    if all(are_alike(first.proposal.request, other.proposal.request, tables) for other in others):
         note = f"{count} names of one table: every number of it is the same under each"
         return Identified("identified", hypotheses, notes=(note,))
     note = f"{count} tables give these numbers, and would go on differently"

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from service.analysis.array import IdentifyInput, Proposal, Tables, spacing
+from service.analysis.array import IdentifyInput, Proposal, Tables
 from service.analysis.identification.arithmetic import (
     FLOAT32_STEPS,
     FLOAT64_ARITHMETIC,
@@ -19,10 +19,10 @@ from service.analysis.identification.arithmetic import (
 from service.analysis.identification.claims import (
     INTEGERS,
     SUMMED_ROUNDINGS,
+    ArrayRows,
     Claim,
     EmulationClaim,
     Exactly,
-    Rows,
     TableRows,
     agrees,
     channels_agree,
@@ -30,6 +30,7 @@ from service.analysis.identification.claims import (
     matched,
     turned_claims,
 )
+from service.analysis.precision import spacing
 from service.errors import InvalidParameters
 from service.numerics.document import Document
 from service.numerics.dtypes import REAL_DTYPES, DType
@@ -59,7 +60,7 @@ class SampledMatch:
 
     proposal: Proposal
     document: Document
-    arrays: Mapping[str, Rows]
+    arrays: Mapping[str, ArrayRows]
     tables: Mapping[str, TableRows]
     claims: tuple[Claim, ...]
     agreeing: float
@@ -76,19 +77,19 @@ def glance(question: IdentifyInput, proposal: Proposal, tables: Tables) -> Sampl
     Claims are left out that fail there, unless all do: then they are kept, to say where.
     """
     try:
-        document = tables(proposal.call)
+        document = tables(proposal.request)
     except InvalidParameters:
         return None
     found = matched(document, question, proposal)
     if found is None:
         return None
     proposal = _named(proposal, tuple(question.arrays))
-    turning = proposal.turning
+    turning = proposal.angles
     sizes = {name: sample.values.size for name, sample in question.arrays.items()}
     is_turned = channels_agree(proposal, sizes)
     count = len(turning.coordinates) if turning is not None and is_turned else None
     arrays = {
-        name: Rows.of(sample, count, is_transposed=proposal.is_transposed)
+        name: ArrayRows.of(sample, count, is_transposed=proposal.is_transposed)
         for name, sample in question.arrays.items()
     }
     beside = {name: _beside(found[name], arrays[name]) for name in arrays}
@@ -98,14 +99,14 @@ def glance(question: IdentifyInput, proposal: Proposal, tables: Tables) -> Sampl
 
 def _named(proposal: Proposal, names: tuple[str, ...]) -> Proposal:
     """Call the one array of a turning what the one array sent is called."""
-    turning = proposal.turning
+    turning = proposal.angles
     if turning is None or len(turning.channels) != 1 or len(names) != 1:
         return proposal
     channels = dict(zip(names, turning.channels.values(), strict=True))
-    return replace(proposal, turning=replace(turning, channels=channels))
+    return replace(proposal, angles=replace(turning, channels=channels))
 
 
-def _beside(table: Table, rows: Rows) -> TableRows:
+def _beside(table: Table, rows: ArrayRows) -> TableRows:
     dtype = rows.sample.element_dtype
     is_integer = dtype in INTEGERS or table.dtype is dtype
     return TableRows(table, rows.values.shape[1], None if is_integer else dtype)
@@ -115,23 +116,23 @@ def _claims(
     question: IdentifyInput,
     proposal: Proposal,
     tables: Tables,
-    arrays: Mapping[str, Rows],
+    arrays: Mapping[str, ArrayRows],
     *,
     is_turned: bool,
 ) -> Iterator[Claim]:
     dtype = question.sample.element_dtype
     if dtype in INTEGERS:
         return
-    if proposal.turning is not None and is_turned:
-        rows = chosen_rows(len(proposal.turning.coordinates))
+    if proposal.angles is not None and is_turned:
+        rows = chosen_rows(len(proposal.angles.coordinates))
         have = {name: array.values[rows] for name, array in arrays.items()}
-        yield from turned_claims(proposal.turning, rows, have, dtype)
+        yield from turned_claims(proposal.angles, rows, have, dtype)
         return
     try:
-        document = tables(proposal.call.having(dtype="float64"))
+        document = tables(proposal.request.with_parameters(dtype="float64"))
     except InvalidParameters:
         try:
-            document = tables(proposal.call)
+            document = tables(proposal.request)
         except InvalidParameters:
             return
     found = matched(document, question, proposal)
@@ -139,7 +140,7 @@ def _claims(
         return
     wide = {name: TableRows(found[name], arrays[name].values.shape[1], None) for name in arrays}
     peaks = {name: _peak(array.values) for name, array in arrays.items()}
-    yield from computed_claims(wide, peaks, dtype, _roundings(proposal.call.resource))
+    yield from computed_claims(wide, peaks, dtype, _roundings(proposal.request.resource))
 
 
 def _roundings(resource: str) -> int:
@@ -402,7 +403,7 @@ def _departure(looked: SampledMatch, standing: _Standing) -> FirstMismatch | Non
 
 
 def _position(looked: SampledMatch, row: int) -> Position:
-    turning = looked.proposal.turning
+    turning = looked.proposal.angles
     if turning is None or len(turning.coordinates) != looked.row_count:
         return None
     place = [float(part) for part in turning.coordinates[row]]

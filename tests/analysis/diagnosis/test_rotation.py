@@ -105,7 +105,7 @@ def test_each_mistake_is_named(size: tuple[int, int, int, int, float], dtype: st
     x, want = case(size, dtype)
     wrong = {}
     for name, changes in mistakes_of(*size[:3], want).items():
-        rotated = want.having(**changes).rotate(x)
+        rotated = want.with_changes(**changes).rotate(x)
         diagnosis = diagnosed(x, rotated, want, dtype, layout="half")
         said = [mistake.name for mistake in diagnosis.mistakes]
         if diagnosis.verdict != "diagnosed" or said != name.split()[:1]:
@@ -128,7 +128,7 @@ def test_each_mistake_is_named_in_half_types(
     for name, changes in mistakes_of(*size[:3], want).items():
         if name in BELOW_ROUNDING:
             continue
-        rotated = want.having(**changes).rotate(x)
+        rotated = want.with_changes(**changes).rotate(x)
         diagnosis = diagnosed(x, rotated, want, dtype, layout="half")
         said = [mistake.name for mistake in diagnosis.mistakes]
         if diagnosis.verdict != "diagnosed" or said != name.split()[:1]:
@@ -171,7 +171,7 @@ def test_two_mistakes_together_are_explained(size: tuple[int, int, int, int, flo
     pairs = pairs_of(mistakes)[::11]
     unexplained, named = [], 0
     for one, other in pairs:
-        rotated = want.having(**mistakes[one], **mistakes[other]).rotate(x)
+        rotated = want.with_changes(**mistakes[one], **mistakes[other]).rotate(x)
         diagnosis = diagnosed(x, rotated, want, "float32", layout="half")
         if diagnosis.verdict != "diagnosed" or len(diagnosis.mistakes) > 2:
             unexplained.append((one, other))
@@ -198,7 +198,7 @@ def test_noise_is_none(size: tuple[int, int, int, int, float], dtype: str) -> No
 @pytest.mark.parametrize("changes", [{}, {"layout": "interleaved"}, {"base": 5e5}], ids=str)
 def test_a_corrupted_row_is_none_and_said_where(dtype: str, changes: dict[str, Any]) -> None:
     x, want = case(SIZES[2], dtype)
-    rotated = want.having(**changes).rotate(x)
+    rotated = want.with_changes(**changes).rotate(x)
     rotated[0, 3, 41] = drawn((64,), dtype, 1)
 
     diagnosis = diagnosed(x, rotated, want, dtype, layout="half")
@@ -228,7 +228,7 @@ def test_zeros_say_nothing_and_do_not_disturb() -> None:
     x[..., 32:, :], x[..., 0], x[0, 1] = 0, 0, 0
 
     right = diagnosed(x, want.rotate(x), want, "float32", layout="half")
-    swapped = want.having(layout="interleaved").rotate(x)
+    swapped = want.with_changes(layout="interleaved").rotate(x)
     wrong = diagnosed(x, swapped, want, "float32", layout="half")
     nothing = diagnosed(0 * x, 0 * x, want, "float32", layout="half")
 
@@ -240,7 +240,7 @@ def test_either_layout_is_right_where_none_is_said() -> None:
     x, want = case(SIZES[1], "float32")
 
     both = [
-        diagnosed(x, want.having(layout=layout).rotate(x), want, "float32").verdict
+        diagnosed(x, want.with_changes(layout=layout).rotate(x), want, "float32").verdict
         for layout in ("half", "interleaved")
     ]
 
@@ -249,12 +249,12 @@ def test_either_layout_is_right_where_none_is_said() -> None:
 
 def test_what_is_wanted_may_be_mixed_and_lie_elsewhere_in_the_head() -> None:
     x, want = case(SIZES[2], "float32")
-    want = want.having(layout="interleaved", written="half", offset=32)
+    want = want.with_changes(layout="interleaved", written="half", offset=32)
     options = {"layout": "interleaved", "output_layout": "half", "rotary_offset": 32}
 
     right = diagnosed(x, want.rotate(x), want, "float32", **options)
-    wrong = diagnosed(x, want.having(written=None).rotate(x), want, "float32", **options)
-    moved = diagnosed(x, want.having(offset=0).rotate(x), want, "float32", **options)
+    wrong = diagnosed(x, want.with_changes(written=None).rotate(x), want, "float32", **options)
+    moved = diagnosed(x, want.with_changes(offset=0).rotate(x), want, "float32", **options)
 
     assert right.verdict == "equal"
     assert [mistake.name for mistake in wrong.mistakes] == ["layout-mixed"]
@@ -265,7 +265,7 @@ def test_values_that_are_wrong_are_measured() -> None:
     x, want = case(SIZES[2], "float32")
 
     def values(**changes: Any) -> dict[str, Any]:
-        rotated = want.having(**changes).rotate(x)
+        rotated = want.with_changes(**changes).rotate(x)
         (mistake,) = diagnosed(x, rotated, want, "float32", layout="half").mistakes
         return dict(mistake.values)
 
@@ -279,7 +279,7 @@ def test_values_that_are_wrong_are_measured() -> None:
 
 def test_a_scaling_rule_that_was_not_applied_is_said_with_the_base() -> None:
     x, want = case(SIZES[2], "float32")
-    scaled = want.having(llama3=True)
+    scaled = want.with_changes(llama3=True)
 
     (mistake,) = diagnosed(x, want.rotate(x), scaled, "float32", layout="half").mistakes
 
@@ -288,11 +288,13 @@ def test_a_scaling_rule_that_was_not_applied_is_said_with_the_base() -> None:
 
 def test_positions_far_out_are_found_from_the_table_alone() -> None:
     x, want = case(SIZES[2], "float64")
-    far = want.having(start=5000)
+    far = want.with_changes(start=5000)
 
     equal = diagnosed(x, far.rotate(x), far, "float64", layout="half")
-    (late,) = diagnosed(x, far.having(start=5001).rotate(x), far, "float64", layout="half").mistakes
-    (stuck,) = diagnosed(x, want.having(positions="stuck").rotate(x), far, "float64").mistakes
+    (late,) = diagnosed(
+        x, far.with_changes(start=5001).rotate(x), far, "float64", layout="half"
+    ).mistakes
+    (stuck,) = diagnosed(x, want.with_changes(positions="stuck").rotate(x), far, "float64").mistakes
 
     assert equal.verdict == "equal"
     assert late.values == {"rows": 1}
@@ -304,8 +306,8 @@ def test_a_decode_step_at_the_wrong_position_is_found_where_frequencies_are_know
     x = drawn((1, 8, 1, 64), "float32")
     known = {"positions": np.array([700.0]), "omega": want.frequencies(), "layout": "half"}
 
-    early = diagnosed(x, want.having(start=699).rotate(x), want, "float32", **known)
-    never = diagnosed(x, want.having(start=0).rotate(x), want, "float32", **known)
+    early = diagnosed(x, want.with_changes(start=699).rotate(x), want, "float32", **known)
+    never = diagnosed(x, want.with_changes(start=0).rotate(x), want, "float32", **known)
 
     assert [mistake.values for mistake in early.mistakes] == [{"rows": -1}]
     assert [mistake.name for mistake in never.mistakes] == ["not-rotated"]
@@ -313,7 +315,7 @@ def test_a_decode_step_at_the_wrong_position_is_found_where_frequencies_are_know
 
 def test_numbers_of_float64_may_come_from_float32() -> None:
     x, want = case(SIZES[2], "float32")
-    rotated = want.having(layout="interleaved").rotate(x).astype(np.float64)
+    rotated = want.with_changes(layout="interleaved").rotate(x).astype(np.float64)
 
     exactly = diagnosed(x, rotated, want, "float64", layout="half")
     in_text = diagnosed(x, rotated.round(9), want, "float64", layout="half")
@@ -325,7 +327,7 @@ def test_numbers_of_float64_may_come_from_float32() -> None:
 def test_every_mistake_says_a_sentence_and_what_to_do() -> None:
     x, want = case(SIZES[4], "float32")
     for name, changes in mistakes_of(*SIZES[4][:3], want).items():
-        rotated = want.having(**changes).rotate(x)
+        rotated = want.with_changes(**changes).rotate(x)
         (mistake,) = diagnosed(x, rotated, want, "float32", layout="half").mistakes
         assert mistake.sentence.endswith("."), name
         assert mistake.correction.endswith("."), name
@@ -338,7 +340,7 @@ RIGHT = Application(Wiring(32, 32))
 def evidence(rows: int = 40, **changes: Any) -> Evidence:
     want = Engine(32)
     x = np.random.default_rng(0).standard_normal((2, rows, 32)).astype(np.float32)
-    y = want.having(**changes).rotate(x).astype(float)
+    y = want.with_changes(**changes).rotate(x).astype(float)
     return Evidence(x.astype(float), y, Target.of(*want.tables(rows)), 2.0**-24)
 
 

@@ -91,7 +91,7 @@ RIGHT = Application(Wiring(16, 8))
 def evidence(dtype: str = "float32", rows: int = 50, **changes: object) -> Evidence:
     want = Engine(8)
     x = np.random.default_rng(0).standard_normal((2, rows, 16)).astype(TYPES[dtype])
-    y = want.having(**changes).rotate(x)
+    y = want.with_changes(**changes).rotate(x)
     target = Target.of(*want.tables(rows))
     least = 2.0**-23 if dtype == "float16" else 0.0
     return Evidence(x.astype(float), y.astype(float), target, ROUNDOFF[dtype], least)
@@ -153,8 +153,8 @@ def test_a_narrow_table_may_be_off_by_a_whole_step_where_it_is_in_doubt() -> Non
 
 
 def test_mistakes_and_what_they_changed_are_kept_in_order() -> None:
-    first = RIGHT.having("times", Mistake("inverse"), spin=Spin(is_inverse=True))
-    both = first.having("width", Mistake("partial-width"), wiring=Wiring(16, 16))
+    first = RIGHT.with_mistake("times", Mistake("inverse"), spin=Spin(is_inverse=True))
+    both = first.with_mistake("width", Mistake("partial-width"), wiring=Wiring(16, 16))
 
     assert both.aspects == ("times", "width")
     assert [mistake.name for mistake in both.mistakes] == ["inverse", "partial-width"]
@@ -184,7 +184,7 @@ def test_cosines_and_sines_are_those_of_an_engine_that_does_so(name: str) -> Non
 
     made = spin.cosines_and_sines(TARGET, ROWS)
 
-    for ours, theirs in zip(made, WANT.having(**changes).tables(40), strict=True):
+    for ours, theirs in zip(made, WANT.with_changes(**changes).tables(40), strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-13)
 
 
@@ -199,7 +199,7 @@ def test_what_was_done_is_undone(name: str) -> None:
 
 
 def test_frequencies_and_positions_are_measured_on_the_table() -> None:
-    far = Target.of(*WANT.having(start=900).tables(40))
+    far = Target.of(*WANT.with_changes(start=900).tables(40))
 
     assert far.omega is not None
     np.testing.assert_allclose(far.omega, WANT.frequencies(), atol=1e-14)
@@ -218,7 +218,7 @@ def test_angles_that_are_no_multiples_of_positions_have_no_frequencies() -> None
 
 
 def test_one_row_alone_has_no_frequencies_unless_they_are_known() -> None:
-    tables = WANT.having(start=9).tables(1)
+    tables = WANT.with_changes(start=9).tables(1)
 
     assert Target.of(*tables).omega is None
     assert Target.of(*tables, np.array([9.0]), WANT.frequencies()).position(0) == 9

@@ -112,7 +112,7 @@ def test_a_narrower_rotation_has_its_own_frequencies_or_the_first_of_those_wante
 
 
 def test_zeros_in_place_of_what_passes_through_are_seen() -> None:
-    zeroed = RIGHT.having(is_rest_zero=True)
+    zeroed = RIGHT.with_changes(is_rest_zero=True)
 
     parts = {(one.wiring.width, one.wiring.is_rest_zero) for one in made(RIGHT, zeroed)}
 
@@ -121,7 +121,7 @@ def test_zeros_in_place_of_what_passes_through_are_seen() -> None:
 
 
 def test_another_part_of_the_head_is_tried_where_that_one_moved() -> None:
-    (moved,) = [one for one in made(RIGHT, RIGHT.having(offset=8)) if one.wiring.width == 8]
+    (moved,) = [one for one in made(RIGHT, RIGHT.with_changes(offset=8)) if one.wiring.width == 8]
 
     assert moved.wiring.offset == 8
     assert moved.mistakes[0].values == {"have": 8, "want": 0}
@@ -134,7 +134,7 @@ def evidence(**changes: Any) -> Evidence:
     want = Engine(16)
     x = np.random.default_rng(0).standard_normal((1, 60, 16))
     target = Target.of(*want.tables(60))
-    return Evidence(x, want.having(**changes).rotate(x), target, 2.0**-53)
+    return Evidence(x, want.with_changes(**changes).rotate(x), target, 2.0**-53)
 
 
 def test_the_length_is_where_rows_are_no_longer_explained() -> None:
@@ -275,7 +275,7 @@ MEASURED_RIGHT = Application(Wiring(32, 32))
 def gauge(rows: int = 48, heads: int = 1, **changes: Any) -> Gauge:
     want = Engine(32, factor=1.1)
     x = np.random.default_rng(0).standard_normal((heads, rows, 32)).astype(np.float32)
-    y = want.having(**changes).rotate(x)
+    y = want.with_changes(**changes).rotate(x)
     target = Target.of(*want.tables(rows))
     evidence = Evidence(x.astype(float), y.astype(float), target, 2.0**-24)
     return Gauge(evidence, slice(0, 4), np.arange(rows))

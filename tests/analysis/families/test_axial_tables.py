@@ -77,7 +77,7 @@ def test_an_axis_of_one_token_is_a_grid_too() -> None:
 def test_conventions_with_the_same_numbers_are_all_named() -> None:
     question = question_of("/rope/axial?convention=qwen2_vl&head_dim=16&grid=3,5")
 
-    named = {proposal.call.parameters["convention"] for proposal in propose(question)}
+    named = {proposal.request.parameters["convention"] for proposal in propose(question)}
     assert {"qwen2_vl", "timm", "rotary_embedding_torch", "flux"} <= named
 
 
@@ -85,7 +85,7 @@ def test_defaults_are_left_out() -> None:
     question = question_of("/rope/axial?convention=dinov3&head_dim=16&grid=3,5")
 
     expected: dict[str, ParameterValue] = {"convention": "dinov3", "head_dim": 16, "grid": (3, 5)}
-    assert next(propose(question)).call == TableRequest("rope/axial", expected)
+    assert next(propose(question)).request == TableRequest("rope/axial", expected)
 
 
 def shares_of(name: str, query: str) -> Shares:

@@ -80,13 +80,13 @@ def test_defaults_are_left_out() -> None:
         "width": 5,
         "d_model": 16,
     }
-    assert next(propose(question)).call == TableRequest("encoding/grid", expected)
+    assert next(propose(question)).request == TableRequest("encoding/grid", expected)
 
 
 def test_two_conventions_with_the_same_numbers_are_both_named() -> None:
     question = question_of("/encoding/grid?convention=mae&height=16&width=16&d_model=16")
 
-    named = {proposal.call.parameters["convention"] for proposal in propose(question)}
+    named = {proposal.request.parameters["convention"] for proposal in propose(question)}
     assert {"mae", "diffusers"} <= named
 
 
@@ -101,7 +101,7 @@ def test_a_corrupted_axis_is_of_no_convention() -> None:
 def test_the_usual_resolution_goes_unsaid_where_it_gives_the_same_numbers(size: str) -> None:
     question = question_of(f"/encoding/grid?convention=timm-fourier&num_bands=8&{size}")
 
-    said = [proposal.call.parameters for proposal in propose(question)]
+    said = [proposal.request.parameters for proposal in propose(question)]
 
     assert any("max_resolution" not in parameters for parameters in said)
 

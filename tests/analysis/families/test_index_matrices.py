@@ -42,7 +42,7 @@ def test_t5_is_found_by_where_buckets_are_shared(sizes: str, direction: str, pla
 def test_where_every_bucket_is_seen_t5_has_its_own_sizes() -> None:
     question = served("/relative/t5?query_len=300&num_buckets=48&max_distance=256")
 
-    first = proposed(question, [bucket_matrices.t5])[0].call.parameters
+    first = proposed(question, [bucket_matrices.t5])[0].request.parameters
 
     assert (first["num_buckets"], first["max_distance"]) == (48, 256)
 
@@ -52,7 +52,7 @@ def test_with_no_later_key_both_directions_are_proposed() -> None:
 
     proposals = proposed(question, [bucket_matrices.t5])
 
-    directions = {proposal.call.parameters.get("bidirectional", True) for proposal in proposals}
+    directions = {proposal.request.parameters.get("bidirectional", True) for proposal in proposals}
     assert directions == {True, False}
     assert len(agreeing(question, proposals, 0)) == len(proposals)
 
@@ -74,7 +74,7 @@ def test_distances_without_buckets_are_also_those_of_buckets_that_none_shares() 
 
     proposals = proposed(question, [bucket_matrices.deberta])
 
-    assert [proposal.call.parameters.get("bucket_size") for proposal in proposals] == [-1, None]
+    assert [proposal.request.parameters.get("bucket_size") for proposal in proposals] == [-1, None]
     assert len(agreeing(question, proposals, 0)) == 2
 
 
@@ -102,7 +102,7 @@ def test_with_one_wrong_row_the_others_say_what_is_nearest() -> None:
 
     proposals = proposed(question, [bucket_matrices.t5])
 
-    assert proposals[0].call.parameters == {"query_len": 40}
+    assert proposals[0].request.parameters == {"query_len": 40}
     assert not agreeing(question, proposals, 0)
 
 
@@ -139,7 +139,7 @@ def test_clipped_distances_are_found_by_what_is_in_the_middle(clipped: int, plac
 def test_where_one_end_is_clipped_queries_are_taken_for_the_last() -> None:
     question = served("/relative/shaw?max_relative_position=4&query_start=7&query_len=3&key_len=10")
 
-    first = proposed(question, [index_matrices.shaw])[0].call.parameters
+    first = proposed(question, [index_matrices.shaw])[0].request.parameters
 
     assert first["max_relative_position"] == 4
 
@@ -152,7 +152,7 @@ def test_a_window_is_found_by_where_its_rows_end(window: str, token: str) -> Non
     (proposal,) = proposed(question, [index_matrices.swin])
 
     assert agreeing(question, [proposal], 0)
-    assert proposal.call.parameters["window_size"] == tuple(map(int, window.split(",")))
+    assert proposal.request.parameters["window_size"] == tuple(map(int, window.split(",")))
 
 
 def test_a_window_of_one_row_is_also_one_of_one_column() -> None:
@@ -244,7 +244,7 @@ def test_rows_of_other_queries_are_found_one_by_one() -> None:
 
     (proposal, *_) = propose_rules(question, "relative/shaw", clipped_at_2)
 
-    assert proposal.call.parameters["query_positions"] == "1,5,6,11"
+    assert proposal.request.parameters["query_positions"] == "1,5,6,11"
     assert agreeing(question, [proposal], 0)
 
 
@@ -253,7 +253,7 @@ def test_columns_of_other_keys_are_found_one_by_one() -> None:
 
     (proposal, *_) = propose_rules(question, "relative/shaw", clipped_at_2)
 
-    assert proposal.call.parameters["key_positions"] == "2,3,7,10"
+    assert proposal.request.parameters["key_positions"] == "2,3,7,10"
     assert agreeing(question, [proposal], 0)
 
 

@@ -52,7 +52,7 @@ def test_kernels_are_found_head_by_head(numbers: str, places: str, dtype: str) -
 def test_plain_numbers_come_back_as_they_were() -> None:
     question = served("/relative/kerple?a=0.73,1.9&p=0.3,0.8&query_len=40")
 
-    first = proposed(question, [kerple])[0].call.parameters
+    first = proposed(question, [kerple])[0].request.parameters
 
     assert first == {"a": (0.73, 1.9), "p": (0.3, 0.8), "query_len": 40}
 
@@ -68,7 +68,7 @@ def test_a_logarithm_is_one_of_a_power_of_1() -> None:
 def test_an_untrained_kernel_is_said_by_its_heads() -> None:
     question = served("/relative/kerple?convention=nemo&num_heads=8&query_len=20")
 
-    calls = [proposal.call.parameters for proposal in proposed(question, [kerple])]
+    calls = [proposal.request.parameters for proposal in proposed(question, [kerple])]
 
     assert {"convention": "nemo", "num_heads": 8, "query_len": 20} in calls
 
@@ -239,7 +239,7 @@ def test_the_usual_base_is_taken_where_it_will_do() -> None:
     # 10^8 and twice as many channels: the same first frequencies, and more that are nearly 0.
     question = served("/relative/sandwich?num_heads=4&head_dim=16&query_len=6")
 
-    calls = [proposal.call.parameters for proposal in proposed(question, [sandwich])]
+    calls = [proposal.request.parameters for proposal in proposed(question, [sandwich])]
 
     assert calls[0] == {"num_heads": 4, "head_dim": 16, "query_len": 6}
     assert 1e8 not in {call.get("base") for call in calls}

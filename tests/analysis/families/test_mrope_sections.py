@@ -35,7 +35,7 @@ def test_a_grid_is_said_as_one(section: str) -> None:
 
     proposal = next(propose(question))
 
-    said: dict[str, object] = dict(proposal.call.parameters)
+    said: dict[str, object] = dict(proposal.request.parameters)
     assert said["grid"] == (2, 5, 7)
     assert nearest(propose, question) <= 2**-23
 
@@ -66,7 +66,7 @@ def test_a_text_before_the_image_says_the_rule(rule: dict[str, object]) -> None:
         f"/rope?head_dim=64&mrope_section=16,8,8&{asked}&{POSITIONS}&dtype=float64"
     )
 
-    said = next(propose(question)).call.parameters
+    said = next(propose(question)).request.parameters
     assert rule.items() <= said.items()
     assert said["mrope_section"] == (16, 8, 8)
 

@@ -18,7 +18,7 @@ from service.analysis.families.published_sinusoids import (
     usable_bases,
 )
 from service.analysis.families.sinusoid_rows import courses
-from service.analysis.measure import Geometric
+from service.analysis.measure import GeometricSeries
 from service.numerics.document import ParameterValue
 from tests.analysis.sinusoid_tables import sample_of, view_of
 
@@ -78,8 +78,8 @@ def test_frequencies_fall_from_one_to_one_over_the_base() -> None:
 
 
 def test_a_series_that_says_nothing_has_the_usual_base() -> None:
-    assert usable_bases(Geometric(1.0, 1.0, np.inf, np.inf), 8) == (10000.0,)
-    assert usable_bases(Geometric(1.0, 0.1, 1e-9, 1e-9), 8) == (10000.0,)
+    assert usable_bases(GeometricSeries(1.0, 1.0, np.inf, np.inf), 8) == (10000.0,)
+    assert usable_bases(GeometricSeries(1.0, 0.1, 1e-9, 1e-9), 8) == (10000.0,)
 
 
 def test_few_digits_are_no_chance() -> None:
@@ -132,7 +132,7 @@ def test_positions_too_many_to_list_are_not_spelled() -> None:
 
 
 def test_support_says_base_span_and_how_well_they_are_known() -> None:
-    assert series_support(Geometric(1.0, 0.9, 1e-9, 3e-8), 64, 10000.0, 128) == (
+    assert series_support(GeometricSeries(1.0, 0.9, 1e-9, 3e-8), 64, 10000.0, 128) == (
         "64 frequencies fall as 10000^(-2k/128), each to the one before within 3.0e-08"
     )
 

@@ -48,7 +48,7 @@ def test_every_rule_is_among_the_first_few(rule: str, head_dim: int) -> None:
 def test_every_pack_comes_first(pack: str) -> None:
     question = asked(f"/rope?head_dim=32&seq_len=40&pack={pack}")
 
-    assert any(gives(each.call, question) for each in proposed(question)[:3])
+    assert any(gives(each.request, question) for each in proposed(question)[:3])
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16"])
@@ -63,7 +63,7 @@ def test_few_rows_are_enough(rows: str) -> None:
 
 def test_turning_gives_the_numbers_that_are_proposed() -> None:
     question = asked("/rope?head_dim=8&seq_len=6&start=2&pack=concat&rope_theta=500000")
-    turning = proposed(question)[0].turning
+    turning = proposed(question)[0].angles
     assert turning is not None
     index, is_sine = turning.channels["rope"].indices()
 
@@ -87,7 +87,7 @@ def test_noise_raises_nothing_and_is_no_table(shape: tuple[int, ...]) -> None:
     noise = np.random.default_rng(2).normal(size=shape).astype(np.float32)
     question = IdentifyInput({"array": Sample.of(StoredTable(noise, FLOAT32))})
 
-    assert not any(gives(each.call, question) for each in proposed(question))
+    assert not any(gives(each.request, question) for each in proposed(question))
 
 
 _UNIT = 2.0**-24
@@ -127,7 +127,7 @@ _INVERSE_FREQUENCIES_RULES = (
 def test_a_rule_is_found_by_its_frequencies(rule: str, part: str) -> None:
     question = asked(f"/rope/frequencies?head_dim=128&part={part}{rule}")
 
-    assert any(gives(proposal.call, question) for proposal in frequency_vectors(question))
+    assert any(gives(proposal.request, question) for proposal in frequency_vectors(question))
 
 
 def test_frequencies_in_float32_keep_their_base() -> None:
@@ -136,7 +136,7 @@ def test_frequencies_in_float32_keep_their_base() -> None:
 
     first = next(frequency_vectors(question))
 
-    assert first.call.parameters == {"head_dim": 64, "rope_theta": 10000.0, "part": "inv_freq"}
+    assert first.request.parameters == {"head_dim": 64, "rope_theta": 10000.0, "part": "inv_freq"}
 
 
 @pytest.mark.parametrize("rule", _INVERSE_FREQUENCIES_RULES)
@@ -144,7 +144,7 @@ def test_frequencies_in_float32_keep_their_base() -> None:
 def test_angles_say_rule_and_start(rule: str, start: int) -> None:
     question = asked(f"/rope?head_dim=64&seq_len=20&start={start}&pack=angle{rule}&dtype=float64")
 
-    assert any(gives(proposal.call, question) for proposal in angles_outright(question))
+    assert any(gives(proposal.request, question) for proposal in angles_outright(question))
 
 
 def test_a_table_of_waves_is_neither() -> None:

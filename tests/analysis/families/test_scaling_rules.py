@@ -85,7 +85,7 @@ def test_a_length_is_a_power_of_two_where_the_frequencies_leave_room() -> None:
     url = "/rope?head_dim=64&rope_type=llama3&rope_theta=500000&factor=8&low_freq_factor=1"
     url += "&high_freq_factor=4&original_max_position_embeddings=8192&dtype=float16&seq_len=64"
 
-    first = proposed(asked(url))[0].call.parameters
+    first = proposed(asked(url))[0].request.parameters
 
     assert first["original_max_position_embeddings"] == 8192
 

@@ -120,9 +120,9 @@ def test_conventions_with_equal_numbers_are_all_proposed() -> None:
     sample = sample_of("encoding", seq_len=20, d_model=16, layout="concatenated")
 
     conventions = {
-        proposal.call.parameters.get("convention", "vaswani")
+        proposal.request.parameters.get("convention", "vaswani")
         for proposal in proposed(sample)
-        if proposal.call.resource == "encoding"
+        if proposal.request.resource == "encoding"
     }
 
     assert conventions >= {"vaswani", "marian", "mae", "diffusers", "transformer-xl"}
@@ -133,7 +133,7 @@ def test_columns_of_positions_are_told_from_rows() -> None:
 
     first = proposed(turned)[0]
 
-    assert (first.is_transposed, first.call.parameters["d_model"]) == (True, 6)
+    assert (first.is_transposed, first.request.parameters["d_model"]) == (True, 6)
     assert values_of(first) == pytest.approx(turned.reals(), abs=1e-6)
 
 
@@ -143,8 +143,8 @@ def test_angles_are_those_that_the_table_is_made_of(name: str) -> None:
 
     first = proposed(sample)[0]
 
-    assert first.turning is not None
-    assert evaluated(first.turning) == pytest.approx(sample.reals(), abs=1e-14)
+    assert first.angles is not None
+    assert evaluated(first.angles) == pytest.approx(sample.reals(), abs=1e-14)
 
 
 def evaluated(turning: AngleModel) -> Float64s:
@@ -158,7 +158,7 @@ def evaluated(turning: AngleModel) -> Float64s:
 def test_a_hint_chooses_between_widths_with_equal_channels() -> None:
     sample = sample_of("encoding", seq_len=9, d_model=15, convention="tf-models", base=100.0)
 
-    urls = [url_of(proposal.call) for proposal in proposed(sample, d_model=15)]
+    urls = [url_of(proposal.request) for proposal in proposed(sample, d_model=15)]
 
     assert "/encoding?seq_len=9&d_model=15&convention=tf-models&base=100" in urls
 
@@ -227,7 +227,7 @@ def test_rows_that_descend_are_named_by_where_they_end(
 
     found = list(propose_relative(IdentifyInput({"array": sample})))
 
-    calls = [(proposal.call.resource, dict(proposal.call.parameters)) for proposal in found]
+    calls = [(proposal.request.resource, dict(proposal.request.parameters)) for proposal in found]
     assert (f"relative/{resource}", parameters) in calls
     assert "rows descend" in " ".join(found[0].support)
 
@@ -238,7 +238,7 @@ def test_rows_that_ascend_are_no_distances(layout: str) -> None:
 
     found = propose_relative(IdentifyInput({"array": sample}))
 
-    assert [url_of(proposal.call) for proposal in found] == []
+    assert [url_of(proposal.request) for proposal in found] == []
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
@@ -257,7 +257,7 @@ def test_an_operator_gives_its_offset(
     found = list(propose_operators(IdentifyInput({"array": sample})))
 
     assert any((values_of(proposal) == sample.values).all() for proposal in found)
-    assert offset in [proposal.call.parameters["offset"] for proposal in found]
+    assert offset in [proposal.request.parameters["offset"] for proposal in found]
 
 
 def test_operators_in_a_stack_give_their_offsets() -> None:
@@ -265,7 +265,7 @@ def test_operators_in_a_stack_give_their_offsets() -> None:
 
     first, *_ = propose_operators(IdentifyInput({"array": sample}))
 
-    assert url_of(first.call) == "/relative?d_model=16&offsets=-3:4,100"
+    assert url_of(first.request) == "/relative?d_model=16&offsets=-3:4,100"
     assert "8 planes of a sine and a cosine, and nothing else" in first.support[0]
 
 
@@ -329,7 +329,7 @@ def test_timesteps_are_read_off_their_angles(parameters: dict[str, ParameterValu
 
     found = list(propose_timesteps(IdentifyInput({"array": sample})))
 
-    assert parameters in [dict(proposal.call.parameters) for proposal in found]
+    assert parameters in [dict(proposal.request.parameters) for proposal in found]
     assert "their products alone" in " ".join(found[0].support)
 
 
@@ -339,7 +339,9 @@ def test_times_that_are_known_give_the_scale() -> None:
 
     first, *_ = propose_timesteps(IdentifyInput({"array": sample}, positions=times))
 
-    assert url_of(first.call) == "/encoding/timesteps?timesteps=0.001,0.25,1&scale=1000&d_model=24"
+    assert (
+        url_of(first.request) == "/encoding/timesteps?timesteps=0.001,0.25,1&scale=1000&d_model=24"
+    )
     assert values_of(first) == pytest.approx(sample.reals(), abs=0)
 
 

@@ -56,7 +56,7 @@ def test_biases_of_keys_are_found(dtype: str, convention: str, keys: str) -> Non
     proposals = proposed(question, [alibi])
 
     form = {"bloom": "key", "mpt": "last-key"}[convention]
-    assert proposals[0].call.parameters["form"] == form
+    assert proposals[0].request.parameters["form"] == form
     assert agreeing(question, proposals[:1], SHARES[dtype])
 
 
@@ -74,7 +74,7 @@ def test_the_least_number_of_the_type_hides_keys_as_well() -> None:
     least = -largest_finite(REAL_DTYPES["float32"])
     question = question_of(np.where(np.isinf(values), least, values).astype(np.float32))
 
-    assert proposed(question, [alibi])[0].call.parameters["masked"] is True
+    assert proposed(question, [alibi])[0].request.parameters["masked"] is True
 
 
 def test_with_one_wrong_row_the_others_say_what_is_nearest() -> None:
@@ -84,7 +84,7 @@ def test_with_one_wrong_row_the_others_say_what_is_nearest() -> None:
 
     proposals = proposed(question, [alibi])
 
-    assert proposals[0].call.parameters == {"num_heads": 8, "query_len": 30, "dtype": "float64"}
+    assert proposals[0].request.parameters == {"num_heads": 8, "query_len": 30, "dtype": "float64"}
     assert not agreeing(question, proposals, 0)
 
 
@@ -196,7 +196,7 @@ def test_an_odd_end_of_many_slopes_is_measured() -> None:
 
     (proposal, *_) = proposed(question, [slopes])
 
-    assert proposal.call.parameters["alibi_bias_max"] == 6.125
+    assert proposal.request.parameters["alibi_bias_max"] == 6.125
 
 
 def test_one_number_is_a_slope_only_where_its_series_is_plain() -> None:

@@ -29,7 +29,7 @@ def test_a_list_is_named_by_what_makes_it(part: str, parameters: dict[str, Param
     sample = sample_of("encoding/frequencies", **parameters, part=part)
 
     found = [
-        dict(each.call.parameters) for each in propose_frequencies(IdentifyInput({"a": sample}))
+        dict(each.request.parameters) for each in propose_frequencies(IdentifyInput({"a": sample}))
     ]
 
     assert {**parameters, "part": part} in found
@@ -46,7 +46,7 @@ def test_numbers_that_are_no_series_are_no_frequencies() -> None:
 def test_even_widths_of_all_conventions_come_before_odd_ones() -> None:
     sample = sample_of("encoding/frequencies", d_model=64, convention="whisper", part="frequency")
 
-    found = [each.call.parameters for each in propose_frequencies(IdentifyInput({"a": sample}))]
+    found = [each.request.parameters for each in propose_frequencies(IdentifyInput({"a": sample}))]
     widths = [each["d_model"] for each in found]
 
     assert widths == sorted(widths)
@@ -90,6 +90,6 @@ def test_usual_resolutions_of_the_same_numbers_are_all_named(resolution: int) ->
         "encoding", seq_len=4, d_model=15, convention="perceiver", max_resolution=resolution
     )
 
-    found = [each.call.parameters for each in propose_bands(IdentifyInput({"array": sample}))]
+    found = [each.request.parameters for each in propose_bands(IdentifyInput({"array": sample}))]
 
     assert [each["max_resolution"] for each in found] == [8, 224, 512]

@@ -31,8 +31,8 @@ from service.analysis.identification.arithmetic import (
     narrow_positions,
     narrow_throughout,
     plainest,
-    rounded,
 )
+from service.analysis.precision import rounded
 from service.numerics import dtypes
 from service.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, DType
 from tests.analysis.engines import (

@@ -9,8 +9,8 @@ import pytest
 from service.analysis.array import IdentifyInput, Proposal, Sample, TableRequest
 from service.analysis.identification.claims import (
     SUMMED_ROUNDINGS,
+    ArrayRows,
     Exactly,
-    Rows,
     TableRows,
     agrees,
     channels_agree,
@@ -80,7 +80,7 @@ ENCODING = Proposal(TableRequest("encoding", {"seq_len": 6, "d_model": 4}), ())
 
 
 def test_an_element_is_named_where_it_was_sent() -> None:
-    rows = Rows.of(sample(np.zeros((1, 6, 1, 4))), None, is_transposed=False)
+    rows = ArrayRows.of(sample(np.zeros((1, 6, 1, 4))), None, is_transposed=False)
 
     assert rows.values.shape == (6, 4)
     assert rows.index(2, 3) == (0, 2, 0, 3)
@@ -88,14 +88,14 @@ def test_an_element_is_named_where_it_was_sent() -> None:
 
 def test_an_element_of_reversed_axes_is_named_where_it_was_sent() -> None:
     array = sample(np.arange(24.0).reshape(4, 6))
-    rows = Rows.of(array, None, is_transposed=True)
+    rows = ArrayRows.of(array, None, is_transposed=True)
 
     assert rows.values[2, 3] == array.values[rows.index(2, 3)]
 
 
 def test_both_parts_of_a_complex_number_are_one_element() -> None:
     array = Sample.of(StoredTable(np.zeros((6, 2), dtype=np.complex64), COMPLEX64))
-    rows = Rows.of(array, 6, is_transposed=False)
+    rows = ArrayRows.of(array, 6, is_transposed=False)
 
     assert rows.values.shape == (6, 4)
     assert rows.index(2, 3) == (2, 1)
@@ -117,12 +117,12 @@ def test_numbers_of_a_table_are_rounded_to_the_type_of_the_array() -> None:
 def test_an_array_is_matched_whatever_its_name_and_its_axes_of_1() -> None:
     asked = question(np.zeros((1, 6, 4)))
 
-    assert matched(tables(ENCODING.call), asked, ENCODING) is not None
+    assert matched(tables(ENCODING.request), asked, ENCODING) is not None
 
 
 @pytest.mark.parametrize("shape", [(6, 5), (5, 4), (24,), (4, 6)])
 def test_an_array_of_another_shape_is_not_matched(shape: tuple[int, ...]) -> None:
-    assert matched(tables(ENCODING.call), question(np.zeros(shape)), ENCODING) is None
+    assert matched(tables(ENCODING.request), question(np.zeros(shape)), ENCODING) is None
 
 
 def test_cosines_and_sines_are_matched_by_name() -> None:
@@ -132,7 +132,7 @@ def test_cosines_and_sines_are_matched_by_name() -> None:
 
     assert found is not None
     assert found.keys() == {"cos", "sin"}
-    assert matched(tables(ENCODING.call), pair, ENCODING) is None
+    assert matched(tables(ENCODING.request), pair, ENCODING) is None
 
 
 def test_angles_of_other_arrays_are_told_from_theirs() -> None:

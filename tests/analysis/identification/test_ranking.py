@@ -43,15 +43,15 @@ def test_what_needs_many_digits_more_is_no_rival() -> None:
 
 def test_two_names_of_a_table_are_alike() -> None:
     paper = TableRequest("encoding", {"seq_len": 9, "d_model": 8})
-    other = paper.having(convention="positional-encodings")
+    other = paper.with_parameters(convention="positional-encodings")
 
     assert are_alike(paper, other, tables)
-    assert not are_alike(paper, paper.having(layout="concatenated"), tables)
+    assert not are_alike(paper, paper.with_parameters(layout="concatenated"), tables)
 
 
 def test_tables_that_go_on_differently_are_not_alike() -> None:
     paper = TableRequest("encoding", {"seq_len": 1, "d_model": 8})
-    slower = paper.having(base=500.0)
+    slower = paper.with_parameters(base=500.0)
     table = in_float64(1, 8)
     held = [
         verify(question(table, FLOAT64), proposal(1, 8, "float64", **given), tables)
@@ -66,7 +66,7 @@ def names(query: TableRequest) -> list[str]:
     (table,) = tables(query).arrays.values()
     numbers = table.read(0, size(table)).reshape(table.shape).astype(np.float64)
     found = identify(question(numbers), tables)
-    return [verdict.proposal.call.resource for verdict in found.hypotheses]
+    return [verdict.proposal.request.resource for verdict in found.hypotheses]
 
 
 def test_cosines_first_are_rotary_and_sines_first_an_encoding_and_timesteps_come_last() -> None:

@@ -60,7 +60,7 @@ def identified(table: Numbers, dtype: object = FLOAT32) -> Identified:
 
 
 def urls(found: Identified) -> list[str]:
-    return [url_of(verdict.proposal.call) for verdict in found.hypotheses]
+    return [url_of(verdict.proposal.request) for verdict in found.hypotheses]
 
 
 @pytest.mark.parametrize("name", ENGINES)
@@ -120,7 +120,7 @@ def test_one_wrong_row_is_none_and_said_where(row: int) -> None:
     assert found.nearest is not None
     assert found.nearest.leaves_at is not None
     assert found.nearest.leaves_at.row == row
-    assert url_of(found.nearest.proposal.call) == "/encoding?seq_len=512&d_model=64"
+    assert url_of(found.nearest.proposal.request) == "/encoding?seq_len=512&d_model=64"
 
 
 def test_one_wrong_number_is_none_and_said_where() -> None:
@@ -250,7 +250,7 @@ def test_only_so_many_tables_are_looked_at() -> None:
     search = Search(asked, tables, [every_base])
     (found,) = search.found(asked)
 
-    assert found.proposal.call.parameters.get("base") is None
+    assert found.proposal.request.parameters.get("base") is None
     assert len(search.near) == MAX_GLANCES - 1
 
 
@@ -279,7 +279,7 @@ def test_the_beginning_of_a_long_array_says_what_the_whole_is() -> None:
 
     (found,) = Search(asked, tables, [counting]).found(asked)
     assert widths == [(256, WIDTH)]
-    assert found.proposal.call.parameters["seq_len"] == 1000
+    assert found.proposal.request.parameters["seq_len"] == 1000
 
 
 def test_an_array_with_its_axes_reversed_is_found() -> None:
@@ -302,7 +302,7 @@ def test_a_table_is_found_in_the_part_that_is_right() -> None:
     assert not search.found(asked)
     assert not search.found_in_parts(asked)
     best = max(search.near, key=lambda looked: looked.agreeing)
-    assert best.proposal.call.parameters == proposal(ROWS, WIDTH).call.parameters
+    assert best.proposal.request.parameters == proposal(ROWS, WIDTH).request.parameters
 
 
 def test_integers_are_not_asked_about_in_parts() -> None:
@@ -442,10 +442,10 @@ def test_what_some_rows_are_goes_on_over_all() -> None:
     whole = extended(proposal(32, 8), 16, 64)
 
     assert whole is not None
-    assert whole.turning is not None
-    assert whole.call.parameters["seq_len"] == 64
-    assert whole.call.parameters["start"] == -16
-    assert (whole.turning.coordinates[:, 0] == np.arange(-16, 48)).all()
+    assert whole.angles is not None
+    assert whole.request.parameters["seq_len"] == 64
+    assert whole.request.parameters["start"] == -16
+    assert (whole.angles.coordinates[:, 0] == np.arange(-16, 48)).all()
 
 
 def test_one_of_several_copies_keeps_its_place() -> None:
@@ -518,21 +518,21 @@ def test_noise_is_no_grid(seed: int) -> None:
 def test_a_sequence_is_no_grid(url: str) -> None:
     question = question_of(url)
 
-    assert [each.call for family in GRID_FAMILIES for each in family(question)] == []
+    assert [each.request for family in GRID_FAMILIES for each in family(question)] == []
 
 
 def test_a_proposal_with_angles_says_them_as_the_table_has_them() -> None:
     question = question_of("/rope/axial?convention=qwen2_vl&head_dim=16&grid=3,5&pack=concat")
     proposal = next(each for family in GRID_FAMILIES for each in family(question))
-    assert proposal.turning is not None
-    turning = proposal.turning
+    assert proposal.angles is not None
+    turning = proposal.angles
 
     channels = turning.channels["rope"]
     frequency, is_sine = channels.indices()
     angles = turning.coordinates[:, turning.axis] * turning.omega
     made = np.where(is_sine, np.sin(angles[:, frequency]), np.cos(angles[:, frequency]))
 
-    assert proposal.call == TableRequest(
+    assert proposal.request == TableRequest(
         "rope/axial", {"convention": "qwen2_vl", "head_dim": 16, "grid": (3, 5), "pack": "concat"}
     )
     assert np.abs(made - question.sample.reals()).max() < 2**-23
@@ -599,7 +599,7 @@ def test_every_resource_is_proposed_first_for_its_own_table(url: str) -> None:
 
     proposals = proposed(question)
 
-    assert f"/{proposals[0].call.resource}" == url.partition("?")[0]
+    assert f"/{proposals[0].request.resource}" == url.partition("?")[0]
     assert agreeing(question, proposals[:1], FLOAT32_SHARE)
 
 

@@ -141,7 +141,7 @@ def test_reversed_axes_are_gone_through_in_the_order_of_the_table() -> None:
     table = in_float32(ROWS, WIDTH)
     table[50, 40] += 2e-6
     proposed = proposal(ROWS, WIDTH)
-    turned = Proposal(proposed.call, (), proposed.turning, is_transposed=True)
+    turned = Proposal(proposed.request, (), proposed.angles, is_transposed=True)
     found = verify(engines.question(table.T), turned, tables)
 
     assert found is not None
@@ -214,11 +214,11 @@ def test_the_claim_that_fails_least_is_kept_where_all_fail() -> None:
 
 def test_angles_that_are_not_those_of_the_table_explain_nothing() -> None:
     proposed = proposal(300, 16)
-    assert proposed.turning is not None
-    slower: AngleModel = replace(proposed.turning, omega=proposed.turning.omega / 2)
+    assert proposed.angles is not None
+    slower: AngleModel = replace(proposed.angles, omega=proposed.angles.omega / 2)
     doubled = np.arange(300)[:, None] * slower.omega
     looked = glance(
-        engines.question(engines.laid_out(doubled)), replace(proposed, turning=slower), tables
+        engines.question(engines.laid_out(doubled)), replace(proposed, angles=slower), tables
     )
 
     assert looked is not None
@@ -227,9 +227,9 @@ def test_angles_that_are_not_those_of_the_table_explain_nothing() -> None:
 
 def test_the_one_array_may_have_any_name() -> None:
     proposed = proposal(300, 16)
-    assert proposed.turning is not None
-    channels = {"encoding": proposed.turning.channels["x"]}
-    named = replace(proposed, turning=replace(proposed.turning, channels=channels))
+    assert proposed.angles is not None
+    channels = {"encoding": proposed.angles.channels["x"]}
+    named = replace(proposed, angles=replace(proposed.angles, channels=channels))
     looked = glance(engines.question(in_float32(300, 16)), named, tables)
 
     assert looked is not None

@@ -1,0 +1,57 @@
+"""Round numbers within the error of a measurement, fewest digits first: what a config may say."""
+
+from collections.abc import Iterator
+from itertools import chain
+from math import isfinite, log2
+
+_FLOAT64_DIGITS = 17
+
+
+def round_numbers(measured: float, error: float, most: int = 3) -> Iterator[float]:
+    """Yield numbers within an error of a measured one, those with the fewest digits first.
+
+    The nearest power of 2 comes third, after the numbers of one and of two digits.
+
+    Args:
+        measured: a number above 0.
+        error: relative to it.
+        most: how many to yield at most.
+    """
+    if not (isfinite(measured) and measured > 0):
+        return
+    yielded: list[float] = []
+    power = 2.0 ** round(log2(measured)) if -64 < log2(measured) < 64 else measured
+    decimals = [float(f"{measured:.{digits}e}") for digits in range(_FLOAT64_DIGITS)]
+    for number in [*decimals[:2], power, *decimals[2:]]:
+        if number not in yielded and abs(number - measured) <= error * measured:
+            yielded.append(number)
+            yield number
+        if len(yielded) == most:
+            return
+
+
+def round_number(measured: float, error: float) -> float:
+    """Return the number of fewest digits within a relative error, or the measured one itself."""
+    return next(round_numbers(measured, error, 1), measured)
+
+
+def round_integers(low: int, high: int, preferred: int, most: int) -> Iterator[int]:
+    """Yield integers of a closed range: the preferred one, powers of 2, multiples of powers of 10.
+
+    Args:
+        low: at least 1.
+        high: the largest.
+        preferred: comes first, if it is in the range.
+        most: how many to yield at most.
+    """
+    yielded: set[int] = set()
+    powers = (1 << exponent for exponent in range(low.bit_length() - 1, high.bit_length()))
+    tens = (10**exponent for exponent in range(len(str(high)) - 1, -1, -1))
+    # The first few multiples of each power of 10 from the lower end on.
+    multiples = (ten * (-(-low // ten) + more) for ten in tens for more in range(most))
+    for number in chain((preferred,), powers, multiples):
+        if low <= number <= high and number not in yielded:
+            yielded.add(number)
+            yield number
+        if len(yielded) == most:
+            return
