@@ -41,7 +41,7 @@ from service.numerics.dtypes import (
 from service.numerics.tables import StoredTable, size
 from service.routes.table_urls import tables, url_of
 from tests.analysis.asked_arrays import agreeing, proposed, served
-from tests.analysis.asked_arrays import question_of as test_tables_question_of
+from tests.analysis.asked_arrays import question_of as tables_question_of
 from tests.analysis.engines import (
     ENGINES,
     Numbers,
@@ -570,7 +570,7 @@ GOLDEN = {
 
 @pytest.mark.parametrize(("array", "atol"), GOLDEN.values(), ids=GOLDEN.keys())
 def test_what_libraries_computed_is_among_the_first_proposals(array: Array, atol: float) -> None:
-    question = test_tables_question_of(array)
+    question = tables_question_of(array)
 
     proposals = proposed(question)
 
@@ -608,9 +608,9 @@ def test_every_resource_is_proposed_first_for_its_own_table(url: str) -> None:
 def test_noise_is_no_table(shape: tuple[int, ...], seed: int) -> None:
     noise = np.random.default_rng(seed).normal(size=shape)
 
-    assert not proposed(test_tables_question_of(noise))
-    assert not proposed(test_tables_question_of(noise.astype(np.float32)))
-    assert not proposed(test_tables_question_of(np.abs(noise)))
+    assert not proposed(tables_question_of(noise))
+    assert not proposed(tables_question_of(noise.astype(np.float32)))
+    assert not proposed(tables_question_of(np.abs(noise)))
 
 
 @pytest.mark.parametrize("dtype", [FLOAT16, BFLOAT16], ids=lambda dtype: dtype.name)
@@ -621,14 +621,14 @@ def test_noise_of_few_bits_is_no_table(dtype: object, shape: tuple[int, ...]) ->
     of = FLOAT16 if dtype is FLOAT16 else BFLOAT16
     round_into(np.random.default_rng(0).normal(size=shape), elements, of)
 
-    assert not proposed(test_tables_question_of(elements, of))
+    assert not proposed(tables_question_of(elements, of))
 
 
 @pytest.mark.parametrize("shape", [(12,), (9, 9), (40, 12)])
 def test_random_integers_are_no_table(shape: tuple[int, ...]) -> None:
     numbers = np.random.default_rng(0).integers(0, 32, size=shape)
 
-    assert not proposed(test_tables_question_of(numbers))
+    assert not proposed(tables_question_of(numbers))
 
 
 def test_learned_biases_are_no_table() -> None:
@@ -636,13 +636,13 @@ def test_learned_biases_are_no_table() -> None:
     assert buckets is not None
     weight = np.random.default_rng(1).normal(size=(32, 4)).astype(np.float32)
 
-    assert not proposed(test_tables_question_of(np.moveaxis(weight[buckets], 2, 0).copy()))
+    assert not proposed(tables_question_of(np.moveaxis(weight[buckets], 2, 0).copy()))
 
 
 @pytest.mark.parametrize("value", [0.0, 1.0, -3.0, np.nan, np.inf])
 @pytest.mark.parametrize("shape", [(1,), (2,), (1, 5), (4, 4), (2, 3, 3), (0,)])
 def test_constant_and_tiny_arrays_raise_nothing(value: float, shape: tuple[int, ...]) -> None:
-    question = test_tables_question_of(np.full(shape, value))
+    question = tables_question_of(np.full(shape, value))
 
     assert not agreeing(question, [], 0)
     assert len(proposed(question)) <= 4
