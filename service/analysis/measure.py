@@ -21,7 +21,7 @@ Complexes = NDArray[np.complex128]
 _TWO_PI = 2 * np.pi
 
 EARLY_ROWS = 256
-"""Frequencies are measured in so many first rows: float32 angles of engines are still right there."""
+"""Frequencies are measured in the first rows, where float32 angles of engines are still right."""
 
 USUAL_BASE = 10000.0
 
