@@ -7,7 +7,7 @@ from typing import TypeAlias
 import mpmath
 
 from tests.parity import exact_bias, exact_grid, exact_index, exact_lines, exact_sines
-from tests.parity.asking import Query
+from tests.parity.backend import Query
 from tests.parity.exact_turns import ExactTurns
 from tests.parity.golden import Arrays
 

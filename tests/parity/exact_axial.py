@@ -7,7 +7,7 @@ import mpmath
 import numpy as np
 
 from tests.exact import frequency
-from tests.parity.asking import Query
+from tests.parity.backend import Query
 
 Exacts: TypeAlias = list[Any]
 

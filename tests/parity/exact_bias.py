@@ -7,7 +7,7 @@ import mpmath
 import numpy as np
 
 from tests.exact import UNIT
-from tests.parity.asking import Query
+from tests.parity.backend import Query
 from tests.parity.golden import Array, Arrays
 from tests.parity.truth import Truth, truths
 
@@ -83,9 +83,7 @@ def _alibi(query: Query, slope_of: list[Any]) -> Arrays:
         return _blocks(rows, heads, lambda head, d: _of_size(slope_of[head] * d))
     sign = -1 if name == "x-transformers" else 1
     return _blocks(
-        query,
-        heads,
-        lambda head, d: _of_size(slope_of[head] * (-abs(d) if sign < 0 else d)),
+        query, heads, lambda head, d: _of_size(slope_of[head] * (-abs(d) if sign < 0 else d))
     )
 
 

@@ -8,7 +8,7 @@ import mpmath
 import numpy as np
 
 from tests.exact import UNIT, frequency
-from tests.parity.asking import Query
+from tests.parity.backend import Query
 from tests.parity.golden import Array, Arrays
 from tests.parity.truth import Truth, truths
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.parity.asking import Query
+from tests.parity.backend import Query
 from tests.parity.golden import Array, Arrays
 from tests.parity.truth import Truth, truths
 

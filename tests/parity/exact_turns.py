@@ -8,7 +8,7 @@ import mpmath
 import numpy as np
 
 from tests.exact import UNIT
-from tests.parity.asking import Query
+from tests.parity.backend import Query
 from tests.parity.exact_axial import axial_angles
 from tests.parity.exact_rules import attention_factor, frequencies, rotary_dim
 from tests.parity.golden import Array, Arrays
@@ -41,7 +41,7 @@ class ExactTurns:
             cos, sin = _cos_sin(angles, growth, query)
             return _PACKS[query.get("pack", "pair")](cos, sin)
 
-    def turned(self, x: Array, query: Query) -> Array:
+    def rotated(self, x: Array, query: Query) -> Array:
         with mpmath.workdps(_DIGITS):
             *_, count, head_dim = x.shape
             start = query.get("start", 0)

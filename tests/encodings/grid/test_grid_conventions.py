@@ -33,7 +33,7 @@ from service.numerics.dtypes import FLOAT32
 from service.numerics.phase import MAX_FREQUENCY
 from tests.client import Client
 from tests.exact import UNIT
-from tests.parity.asking import spell
+from tests.parity.backend import spell
 
 FEATURES: dict[str, Any] = {"num_bands": 2, "max_resolution": (8, 8)}
 

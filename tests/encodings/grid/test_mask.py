@@ -20,7 +20,7 @@ from service.numerics.dtypes import FLOAT64, REAL_DTYPES
 from service.numerics.tables import size
 from tests.client import Client
 from tests.exact import UNIT, frequency
-from tests.parity.asking import npy_bytes
+from tests.parity.backend import npy_bytes
 
 PADDED = np.zeros((2, 4, 5), dtype=np.int64)
 PADDED[0, :3, :2] = 1

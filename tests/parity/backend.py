@@ -1,4 +1,4 @@
-"""Requests, and the arrays that answer them."""
+"""Requests of the parity tests: sent to the service, or given to an independent evaluation."""
 
 from collections.abc import Mapping
 from io import BytesIO
@@ -24,60 +24,63 @@ _DTYPES = {
     "I32": np.int32,
     "I64": np.int64,
 }
-_LONGEST_URL = 4000
-_NPY = {"Content-Type": "application/x-npy"}
-_TENSORS = {"Content-Type": "application/vnd.safetensors"}
+_MAX_URL_LENGTH = 4000
 
 
-class Answers(Protocol):
-    """Who answers: the service, or who evaluates the same request independently."""
+class Backend(Protocol):
+    """Something that evaluates requests."""
 
     def tables(self, path: str, query: Query) -> Arrays:
-        """Answer the arrays of a table by name."""
+        """Return the arrays of a table by name."""
 
-    def turned(self, x: Array, query: Query) -> Array:
-        """Answer x, of shape (…, S, head_dim), turned by its positions."""
+    def rotated(self, x: Array, query: Query) -> Array:
+        """Return x, of shape (…, S, head_dim), rotated by its positions."""
 
     def composed(self, path: str, query: Query, arrays: Arrays) -> Arrays:
-        """Answer the arrays that are made of arrays that are sent by name."""
+        """Return the arrays that are computed from the given ones, both by name."""
 
 
 class Service:
-    """Ask over HTTP, for float64 unless a query says otherwise."""
+    """Send requests over HTTP, for float64 unless the query has a dtype."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
 
     def tables(self, path: str, query: Query) -> Arrays:
-        """Ask for a table, with the lists of a long query in a body."""
+        """GET a table, or POST the lists of a query that is too long for a URL."""
         extension = "npy" if query.get("pack") == "complex" else "safetensors"
-        spelled = spell(query if path.endswith("frequencies") else {"dtype": "float64"} | query)
-        lists = {name: value for name, value in spelled.items() if "," in value}
+        fields = spell(query if path.endswith("frequencies") else {"dtype": "float64"} | query)
+        lists = {name: value for name, value in fields.items() if "," in value}
         url = f"{path}.{extension}"
-        if len(urlencode(spelled)) <= _LONGEST_URL:
-            answer = self._client.get(f"{url}?{urlencode(spelled)}")
+        if len(urlencode(fields)) <= _MAX_URL_LENGTH:
+            answer = self._client.get(f"{url}?{urlencode(fields)}")
         else:
-            short = {name: value for name, value in spelled.items() if name not in lists}
+            short = {name: value for name, value in fields.items() if name not in lists}
             answer = self._client.post(f"{url}?{urlencode(short)}", json=lists)
         return {"rope": _npy(answer)} if extension == "npy" else _safetensors(answer)
 
-    def turned(self, x: Array, query: Query) -> Array:
-        """Send x as float64."""
-        url = f"/rope/apply.npy?{urlencode(spell(query))}"
-        body = npy_bytes(x.astype(np.float64))
-        return _npy(self._client.post(url, content=body, headers=_NPY))
+    def rotated(self, x: Array, query: Query) -> Array:
+        return _npy(
+            self._client.post(
+                f"/rope/apply.npy?{urlencode(spell(query))}",
+                content=npy_bytes(x.astype(np.float64)),
+                headers={"Content-Type": "application/x-npy"},
+            )
+        )
 
     def composed(self, path: str, query: Query, arrays: Arrays) -> Arrays:
-        """Send arrays as they are."""
         tensors = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-        url = f"{path}.safetensors?{urlencode(spell(query))}"
         return _safetensors(
-            self._client.post(url, content=safetensors.numpy.save(tensors), headers=_TENSORS)
+            self._client.post(
+                f"{path}.safetensors?{urlencode(spell(query))}",
+                content=safetensors.numpy.save(tensors),
+                headers={"Content-Type": "application/vnd.safetensors"},
+            )
         )
 
 
 def spell(query: Query) -> dict[str, str]:
-    """Spell the values of a query; what is None is left out."""
+    """Return the fields of a query as text, without those that are None."""
     return {name: _spelled(value) for name, value in query.items() if value is not None}
 
 
@@ -92,7 +95,7 @@ def _spelled(value: Any) -> str:
 
 
 def npy_bytes(array: Array) -> bytes:
-    """Write an array the way that a client does."""
+    """Return an array as an ``.npy`` file, written by NumPy."""
     stream = BytesIO()
     np.save(stream, array)
     return stream.getvalue()
