@@ -13,6 +13,7 @@ MASK = "…"
 _PROSE = frozenset({"title", "detail", "sentence", "correction", "description", "summary"})
 _LISTED_PROSE = frozenset({"support", "notes"})
 _EXAMPLES = frozenset({"example", "examples"})
+_UNORDERED = frozenset({"parameters", "required"})
 _ROUNDED = ("/compare", "/identify", "/diagnose")
 _PAGES = ("/", "/livez", "/readyz")
 _REPORTS = (*_ROUNDED, "/rope/config")
@@ -118,15 +119,18 @@ def _pointers(said: str) -> str:
     return f"{kind}: {pointers}" if colon else pointers or said
 
 
-def _undescribed(content: Any) -> Any:
+def _undescribed(content: Any, key: str = "") -> Any:
     if isinstance(content, dict):
         return {
             name: MASK
             if (name in _PROSE and isinstance(value, str)) or name in _EXAMPLES
-            else _undescribed(value)
+            else _undescribed(value, name)
             for name, value in content.items()
         }
-    return [_undescribed(item) for item in content] if isinstance(content, list) else content
+    if isinstance(content, list):
+        items = [_undescribed(item) for item in content]
+        return sorted(items, key=_json) if key in _UNORDERED else items
+    return content
 
 
 def _rounded(content: Any) -> Any:
