@@ -1,10 +1,9 @@
-"""Angles as engines compute them, in float32, and the exact sines and cosines of those.
+"""Rows whose angles run along several axes, exact or rounded to float32 as inference engines do.
 
-An engine rounds each frequency to float32, the position too, and their product once more. Far out
-that is another angle: what it costs is bounded here, and what the engine then should give is what
-these sines and cosines are. Every operation is one that IEEE 754 fixes to the last bit.
-
-Rows whose angles run along several axes, or are rounded the way that engines do.
+An engine rounds each frequency to float32, the position too, and their product once more. At far
+positions that is another angle: ``float32_distance`` bounds the difference, and
+``float32_sin_cos`` gives the sine and cosine that the engine should compute from it. Every
+operation is one that IEEE 754 fixes to the last bit.
 """
 
 from collections.abc import Sequence
@@ -23,7 +22,7 @@ from service.numerics.phase import (
     FixedPointFrequencies,
     Float64s,
     Int64s,
-    exact_context,
+    exact_arithmetic,
     fixed_point,
     sin_cos_of_each,
 )
@@ -32,37 +31,32 @@ from service.numerics.tables import FREQUENCY_WORK, RowTable, row_steps
 
 Float32s: TypeAlias = NDArray[np.float32]
 
-# A float32 is an integer of 24 bits times a power of two from the first exponent on.
+# A float32 is an integer of 24 bits times one of 254 powers of two from the first exponent on.
 _SIGNIFICAND_BITS = 24
 _FIRST_EXPONENT = -149
-_POWERS = 254
+_EXPONENTS = 254
 
-_UNIT = exact_context().power(2, -_SIGNIFICAND_BITS)
-_HALF_SUBNORMAL = exact_context().power(2, _FIRST_EXPONENT - 1)
-_LARGEST_COUNTED = 2**24
+_LARGEST_EXACT_POSITION = 2**_SIGNIFICAND_BITS
 
 
 def float32_frequencies(frequencies: Sequence[Decimal]) -> Float32s:
-    """Round frequencies, none below 0, to float32, as engines keep them: once, ties to even."""
+    """Round frequencies, none below 0, to float32: once, ties to even."""
     nearest = np.array([float(frequency) for frequency in frequencies])
     exceeds = [Decimal(float(n)) > f for n, f in zip(nearest, frequencies, strict=True)]
     below = np.where(exceeds, np.nextafter(nearest, -np.inf), nearest)
-    is_cut = [Decimal(float(b)) != f for b, f in zip(below, frequencies, strict=True)]
-    # With its last bit set, what was cut off cannot make a tie of two float32.
-    return (
-        (below.view(np.uint64) | np.array(is_cut, dtype=np.uint64))
-        .view(np.float64)
-        .astype(np.float32)
-    )
+    is_inexact = [Decimal(float(b)) != f for b, f in zip(below, frequencies, strict=True)]
+    # Rounded to odd: with its last bit set, an inexact value cannot be a tie of two float32.
+    to_odd = below.view(np.uint64) | np.array(is_inexact, dtype=np.uint64)
+    return to_odd.view(np.float64).astype(np.float32)
 
 
 def float32_angles(frequencies: Float32s, positions: Int64s) -> Float32s:
-    """Multiply positions (m,), rounded to float32, and frequencies (n,) in float32: (m, n)."""
+    """Multiply positions (m,), rounded to float32, by frequencies (n,) in float32: (m, n)."""
     return np.multiply(positions.astype(np.float32)[:, np.newaxis], frequencies)
 
 
 def float32_sin_cos(frequencies: Float32s, positions: Int64s) -> tuple[Float64s, Float64s]:
-    """Evaluate sine and cosine of the float32 product of position and frequency.
+    """Return sine and cosine of the float32 products of positions and frequencies.
 
     Args:
         frequencies: n of them.
@@ -83,17 +77,18 @@ def float32_sin_cos(frequencies: Float32s, positions: Int64s) -> tuple[Float64s,
 
 
 @cache
+@exact_arithmetic
 def _powers_of_two() -> FixedPointFrequencies:
-    context = exact_context()
-    exponents = range(_FIRST_EXPONENT, _FIRST_EXPONENT + _POWERS)
-    return fixed_point([context.power(Decimal(2), Decimal(exponent)) for exponent in exponents])
+    exponents = range(_FIRST_EXPONENT, _FIRST_EXPONENT + _EXPONENTS)
+    return fixed_point([Decimal(2) ** exponent for exponent in exponents])
 
 
+@exact_arithmetic
 def float32_distance(frequencies: Sequence[Decimal], farthest: int) -> Decimal:
     """Bound how far float32 angles are from the exact ones, in radians.
 
-    A position p is rounded by at most u·p, u = 2^-24, and not at all up to 2^24; a frequency by
-    what it is seen to be; the product by u of itself, or by 2^-150.
+    A position p is rounded by at most u·p, u = 2^-24, and not at all up to 2^24; a frequency by its
+    actual rounding error; the product by u of itself, or by 2^-150.
 
     Args:
         frequencies: the exact ones, in radians per position.
@@ -102,17 +97,15 @@ def float32_distance(frequencies: Sequence[Decimal], farthest: int) -> Decimal:
     Returns:
         The bound, for all these frequencies and all positions up to the farthest.
     """
-    context = exact_context()
-    counted = Decimal(0) if farthest <= _LARGEST_COUNTED else _UNIT
-    # (1 + counted)(1 + u) − 1
-    roundings = context.fma(counted, _UNIT, context.add(counted, _UNIT))
+    unit = Decimal(2) ** -_SIGNIFICAND_BITS
+    of_position = Decimal(0) if farthest <= _LARGEST_EXACT_POSITION else unit
+    # (1 + of_position)(1 + u) − 1
+    roundings = of_position.fma(unit, of_position + unit)
     distances = [Decimal(0)]
     for exact, rounded in zip(frequencies, float32_frequencies(frequencies), strict=True):
         kept = Decimal(float(rounded))
-        change = context.abs(context.subtract(kept, exact))
-        per_position = context.add(change, context.multiply(kept, roundings))
-        distances.append(context.multiply(per_position, Decimal(farthest)))
-    return context.add(max(distances), _HALF_SUBNORMAL)
+        distances.append((abs(kept - exact) + kept * roundings) * farthest)
+    return max(distances) + Decimal(2) ** (_FIRST_EXPONENT - 1)
 
 
 AngleRounding: TypeAlias = Literal["exact", "float32"]
@@ -123,20 +116,20 @@ class RowPositions(Protocol):
 
     @property
     def farthest(self) -> int:
-        """The largest magnitude of them."""
+        """The largest magnitude of the positions."""
 
     def at(self, start: int, stop: int) -> Int64s:
-        """Give the positions of the rows start to stop, shape (stop - start,)."""
+        """Return the positions of the rows start to stop, shape (stop - start,)."""
 
 
 @dataclass(frozen=True)
 class Axis:
-    """Frequencies that turn with one position of a row.
+    """Frequencies that are multiplied by one of the positions of a row.
 
     Attributes:
         rule: n frequencies.
-        positions: the position of each row.
-        places: which frequency of the row each of the n is.
+        positions: the position of each row along this axis.
+        places: the indices of the n frequencies among those of a row.
     """
 
     rule: FrequencyRule
@@ -145,24 +138,24 @@ class Axis:
 
 
 class Growth(Protocol):
-    """What multiplies cosines and sines by position and frequency."""
+    """A factor of cosines and sines that depends on position and frequency."""
 
     def at(self, positions: Int64s) -> Float64s:
-        """Give the multipliers of positions (m,) for every frequency, shape (m, n)."""
+        """Return the factors of positions (m,) for every frequency, shape (m, n)."""
 
 
 @dataclass(frozen=True, eq=False)
 class AxesTable(RowTable):
-    """Sines and cosines of angles along any axes, exact or of angles rounded to float32.
+    """Sines and cosines of angles along any number of axes.
 
     Attributes:
-        axes: what turns with what; their places are 0 … count − 1, each once.
+        axes: positions and frequencies; their places are 0 … count − 1, each once.
         rounding: of the angles.
-        channels: what a row holds.
+        channels: the components in a row.
         dtype: a real element type.
         shape: any whose size is rows × channels.
         scale: multiplies the value in float64, before it is rounded to the element type.
-        growth: multiplies it, too; only where there is one axis.
+        growth: multiplies the value as well; only where there is one axis.
     """
 
     axes: tuple[Axis, ...]
@@ -175,21 +168,18 @@ class AxesTable(RowTable):
 
     @property
     def work_per_element(self) -> int:
-        """As much as a few sines: what takes turns here, the fast table computes once."""
+        # Several evaluations of sine and cosine, where the phasors of one axis are shared by rows.
         return 4
 
     @property
     def setup_work(self) -> int:
-        """The frequencies of all axes."""
         return FREQUENCY_WORK * _count(self.axes)
 
     @property
     def row_width(self) -> int:
-        """Channels in a row."""
         return self.channels.width
 
     def fill(self, first: int, rows: Elements) -> None:
-        """Compute rows from the one numbered first on."""
         index, is_sine = self.channels.indices()
         columns = index + is_sine * _count(self.axes)
         for part in row_steps(len(rows), self.channels.width):
@@ -201,7 +191,7 @@ class AxesTable(RowTable):
         self.channels.blank(rows)
 
     def _components(self, start: int, stop: int) -> Float64s:
-        """Give the cosines, then the sines, of rows: (stop - start, 2·count)."""
+        """Return the cosines, then the sines, of rows: (stop - start, 2·count)."""
         count = _count(self.axes)
         both = np.empty((stop - start, 2 * count))
         for axis in self.axes:
@@ -210,15 +200,15 @@ class AxesTable(RowTable):
             positions, row = np.unique(axis.positions.at(start, stop), return_inverse=True)
             sine, cosine = _sin_cos(axis.rule, positions, self.rounding)
             if self.growth is not None:
-                grown = self.growth.at(positions)
-                sine, cosine = sine * grown, cosine * grown
+                factor = self.growth.at(positions)
+                sine, cosine = sine * factor, cosine * factor
             both[:, places], both[:, places + count] = cosine[row], sine[row]
         return both
 
 
 @dataclass(frozen=True, eq=False)
 class AnglesTable(RowTable):
-    """The angles themselves, in radians, neither reduced nor exact past their element type.
+    """The angles themselves, in radians: not reduced, and rounded to their element type.
 
     Attributes:
         axes, rounding, dtype, shape: as of an AxesTable; a row holds each frequency once.
@@ -231,16 +221,13 @@ class AnglesTable(RowTable):
 
     @property
     def setup_work(self) -> int:
-        """The frequencies of all axes."""
         return FREQUENCY_WORK * _count(self.axes)
 
     @property
     def row_width(self) -> int:
-        """Frequencies in a row."""
         return _count(self.axes)
 
     def fill(self, first: int, rows: Elements) -> None:
-        """Compute rows from the one numbered first on."""
         for part in row_steps(len(rows), self.row_width):
             exact = np.empty((part.stop - part.start, self.row_width))
             for axis in self.axes:
@@ -265,7 +252,7 @@ def _sin_cos(
 def _angles(rule: FrequencyRule, positions: Int64s, rounding: AngleRounding) -> Float64s:
     if rounding == "float32":
         return float32_angles(_float32_frequencies(rule), positions).astype(np.float64)
-    return multiply_positions(_parts(rule), positions)
+    return multiply_positions(_split_frequencies(rule), positions)
 
 
 @lru_cache(maxsize=64)
@@ -274,5 +261,5 @@ def _float32_frequencies(rule: FrequencyRule) -> Float32s:
 
 
 @lru_cache(maxsize=8)
-def _parts(rule: FrequencyRule) -> list[Float64s]:
+def _split_frequencies(rule: FrequencyRule) -> list[Float64s]:
     return split_factors(rule.exact())

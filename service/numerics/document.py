@@ -1,4 +1,4 @@
-"""What a request names: tables under their names, and the parameters that fix their numbers."""
+"""What a request names: tables by name, and the parameters that determine their numbers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -19,17 +19,18 @@ class Document:
 
     Attributes:
         kind: the kind of table: the path of its family, with hyphens.
-        parameters: every parameter that matters for these numbers, in canonical form and order.
-            Two documents of a kind with equal parameters are equal to the last bit.
+        parameters: every parameter that affects these numbers, in canonical form and order. Two
+            documents of a kind with equal parameters are equal to the last bit.
         arrays: the tables by name; most documents have one.
-        has_parts: whether one of several may be asked for alone.
-        error_bound: how far the numbers may be from the formula named, where they are not meant to
-            be the nearest to it.
-        axes: what the axes of the one table count, in order.
-        states_axes: whether their order is part of a convention, so that the answer says it.
-        curves: what is one curve in a picture of the table; a heat map unless given.
-        places: what the places along an axis are numbered by, where the parameters do not say.
-        removable: how to ask for the table without an axis, by its name.
+        has_parts: whether a client may request one of several arrays alone.
+        error_bound: a bound of the distance from the formula, where the numbers are not its
+            nearest values.
+        axes: what the axes of the single table count, in order.
+        states_axes: whether the order of the axes is part of a convention, so that the response
+            names them.
+        curves: what is one curve in a picture of the table; None for a heat map.
+        places: the positions along an axis, where the parameters do not have them.
+        removable: the parameter that removes an axis from the table, by the name of the axis.
         revision: the revision of the bytes of this kind of table.
     """
 
@@ -59,16 +60,16 @@ class Document:
 
     @property
     def work(self) -> int:
-        """What computing all of it takes, in sines."""
+        """The cost of computing all of it, in evaluations of a sine."""
         return sum(work(table) for table in self.arrays.values())
 
     @property
     def setup_work(self) -> int:
-        """What comes before the first number of it."""
+        """The cost of what is computed before the first number."""
         return sum(setup_work(table) for table in self.arrays.values())
 
     def part(self, name: str) -> "Document":
-        """Pick one table of several; its name becomes a parameter."""
+        """Return the document of one of several tables; its name becomes a parameter."""
         parameters = {**self.parameters, "part": name}
         return replace(
             self, parameters=parameters, arrays={name: self.arrays[name]}, has_parts=False

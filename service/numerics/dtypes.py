@@ -1,7 +1,4 @@
-"""The element types of tables, and how an exact float64 becomes one of them.
-
-How large numbers may be, so that whatever is made of them stays exact and finite.
-"""
+"""The element types of tables, and the rounding of exact float64 to them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +15,7 @@ Elements: TypeAlias = NDArray[Any]
 
 @dataclass(frozen=True)
 class DType:
-    """Name an element type and the NumPy type its elements are stored in, little-endian.
+    """An element type and the little-endian NumPy type that stores it.
 
     bfloat16, which NumPy does not have, is stored as its bits in uint16.
     """
@@ -28,7 +25,6 @@ class DType:
 
     @property
     def itemsize_bytes(self) -> int:
-        """Size of an element."""
         return np.dtype(self.storage).itemsize
 
 
@@ -53,12 +49,12 @@ _MARGIN = 1.0 + 2.0**-40
 
 
 def largest_finite(dtype: DType) -> float:
-    """Give the largest finite value of a real type."""
+    """Return the largest finite value of a real type; for bfloat16 the largest power of two."""
     return 2.0**127 if dtype is BFLOAT16 else float(np.finfo(dtype.storage).max)
 
 
 def may_overflow(size: float, dtype: DType) -> bool:
-    """Tell whether a number of a size, known to 2^-40 of it, may be infinite in a real type."""
+    """Return whether a number of a size, known to 2^-40 of it, may be infinite in a real type."""
     element = np.empty(1, dtype=dtype.storage)
     with np.errstate(over="ignore"):
         round_into(np.array([size * _MARGIN]), element, dtype)
@@ -66,7 +62,7 @@ def may_overflow(size: float, dtype: DType) -> bool:
 
 
 def rounding_bound(dtype: DType, magnitude: float) -> float:
-    """Bound by how much a number up to a magnitude is moved by rounding it to a real type."""
+    """Bound the error of rounding a number up to a magnitude to a real type."""
     is_bfloat16 = dtype is BFLOAT16
     kept_bits = 7 if is_bfloat16 else int(np.finfo(dtype.storage).nmant)
     subnormal = 2.0**-133 if is_bfloat16 else float(np.finfo(dtype.storage).smallest_subnormal)
@@ -76,7 +72,7 @@ def rounding_bound(dtype: DType, magnitude: float) -> float:
 def round_into(values: Float64s, elements: Elements, dtype: DType) -> None:
     """Round float64 values once, to nearest and ties to even, into elements of a real type.
 
-    What is too large for the type becomes infinite; NumPy's warning of it is the caller's to mute.
+    What is too large for the type becomes infinite; the caller mutes NumPy's warning of it.
     """
     elements[...] = _bfloat16_bits(values) if dtype is BFLOAT16 else values
 
@@ -97,13 +93,13 @@ def round_integers_into(numbers: Int64s, elements: Elements, dtype: DType) -> No
 
 
 def make_nans_equal(values: Float64s) -> Float64s:
-    """Make every NaN the same one, in place: which of two operands' a result gets is the CPU's."""
+    """Replace every NaN by the same one, in place: its bits would depend on the processor."""
     np.copyto(values, np.nan, where=np.isnan(values))
     return values
 
 
 def round_results(values: Float64s, elements: Elements, dtype: DType) -> bool:
-    """Round as ``round_into`` does, every NaN to the same one, and tell whether all are finite.
+    """Round as ``round_into`` does, every NaN to the same one; return whether all are finite.
 
     The values may be changed.
     """
@@ -116,19 +112,19 @@ def round_results(values: Float64s, elements: Elements, dtype: DType) -> bool:
 
 
 def all_finite(elements: Elements, dtype: DType) -> bool:
-    """Tell whether there is no NaN and no infinity among elements of a real type."""
+    """Return whether no element of a real type is NaN or infinite."""
     return bool(np.isfinite(decimal_view(elements, dtype)).all())
 
 
 def to_float64(elements: Elements, dtype: DType) -> Float64s:
-    """Give the float64 values of the elements of a real type, exactly."""
+    """Convert elements of a real type to float64, exactly."""
     # A signalling NaN becomes a quiet one, which is no reason to warn.
     with np.errstate(invalid="ignore"):
         return np.asarray(decimal_view(elements, dtype), dtype=np.float64)
 
 
 def decimal_view(elements: Elements, dtype: DType) -> Elements:
-    """Give the elements as a type that NumPy can print: bfloat16 as the float32 of its value."""
+    """View elements as a type that NumPy can print: bfloat16 as the float32 of its value."""
     if dtype is BFLOAT16:
         return (elements.astype(np.uint32) << np.uint32(16)).view(np.float32)
     return elements
@@ -137,7 +133,7 @@ def decimal_view(elements: Elements, dtype: DType) -> Elements:
 def _bfloat16_bits(values: Float64s) -> Elements:
     """Round float64 to bfloat16 by way of a float32 that is rounded to odd.
 
-    Rounded to nearest twice, 28 values in 4 million go astray. A float32 rounded to odd keeps in
+    Rounded to nearest twice, 28 values in 4 million are wrong. A float32 rounded to odd keeps in
     its last bit that something was cut off, so the second rounding decides as from the float64
     (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008).
     """

@@ -1,6 +1,4 @@
-"""Polynomials that are the same on every machine: additions and products one after the other.
-
-Exact phases in fixed point, and sines and cosines that are the same on every machine.
+"""Exact phases in fixed point, and sines and cosines that are the same on every machine.
 
 A frequency is kept as the fraction of a turn that one position adds, in units of 2^-128 turn.
 Multiplying it by a position wraps at whole turns and rounds nothing, so the phase of position
@@ -9,34 +7,22 @@ subtractions and multiplications of float64, which IEEE 754 fixes to the last bi
 ``sin``, ``exp`` and ``power`` differ between processors.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from decimal import Context, Decimal
+from decimal import Context, Decimal, localcontext
+from functools import wraps
 from math import factorial, frexp
-from typing import TypeAlias
+from typing import ParamSpec, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-
-def horner(coefficients: Sequence[float], x: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Evaluate a polynomial at every x, in any shape, by Horner's rule.
-
-    Args:
-        coefficients: two at least, that of the highest power first.
-        x: where.
-    """
-    total = x * coefficients[0]
-    for coefficient in coefficients[1:-1]:
-        total += coefficient
-        total *= x
-    total += coefficients[-1]
-    return total
-
-
 Float64s: TypeAlias = NDArray[np.float64]
 UInt64s: TypeAlias = NDArray[np.uint64]
 Int64s: TypeAlias = NDArray[np.int64]
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
 
 PRECISION_DIGITS = 80
 TWO_PI = Decimal(
@@ -46,6 +32,9 @@ TWO_PI = Decimal(
 MAX_POSITION = 2**62
 MAX_FREQUENCY = 1e18
 MIN_FREQUENCY = 1e-300
+
+CACHED_ELEMENTS = 4096
+"""As many elements as leave the dozen arrays of an evaluation in a core's own cache."""
 
 _LOW_32 = np.uint64(0xFFFFFFFF)
 _32 = np.uint64(32)
@@ -65,23 +54,57 @@ _COARSE_EXPONENT = -20
 
 
 def exact_context() -> Context:
-    """Make the decimal context of all exact arithmetic.
+    """Return a new decimal context of PRECISION_DIGITS digits, for exact arithmetic.
 
-    It is made anew in each function that needs it: the context of the ``decimal`` module belongs
-    to the thread, and a worker thread starts with 28 digits.
+    Every function that needs one makes its own: the context of the ``decimal`` module belongs to
+    the thread, and a worker thread starts with 28 digits.
     """
     return Context(prec=PRECISION_DIGITS)
 
 
+def exact_arithmetic(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """Make the operators of decimals exact to PRECISION_DIGITS digits within a function.
+
+    It must return values, not a generator that computes after it has returned.
+    """
+
+    @wraps(function)
+    def in_exact_context(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        with localcontext(exact_context()):
+            return function(*args, **kwargs)
+
+    return in_exact_context
+
+
+def is_valid_frequency(frequency: float) -> bool:
+    """Check that a frequency is 0 or within the range that phases are exact for."""
+    return frequency == 0 or MIN_FREQUENCY <= frequency <= MAX_FREQUENCY
+
+
+def horner(coefficients: Sequence[float], x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Evaluate a polynomial of x, in any shape, by Horner's rule.
+
+    Args:
+        coefficients: two at least, that of the highest power first.
+        x: the values of the variable.
+    """
+    total = x * coefficients[0]
+    for coefficient in coefficients[1:-1]:
+        total += coefficient
+        total *= x
+    total += coefficients[-1]
+    return total
+
+
 @dataclass(frozen=True, eq=False)
 class FixedPointFrequencies:
-    """Hold frequencies as 128-bit fractions of a turn per position.
+    """Frequencies as 128-bit fractions of a turn per position.
 
     Attributes:
         high: upper 64 bits of each fraction, shape (n,).
         low: lower 64 bits, shape (n,).
-        unit: a power of two for each, the radians' share of the extra bits of tiny frequencies
-            (1 where there are none), shape (n,).
+        unit: a power of two for each, which undoes the extra bits of tiny frequencies (1 where
+            there are none), shape (n,).
     """
 
     high: UInt64s
@@ -89,26 +112,23 @@ class FixedPointFrequencies:
     unit: Float64s
 
     def part(self, index: slice | Int64s) -> "FixedPointFrequencies":
-        """Pick some of them."""
         return FixedPointFrequencies(self.high[index], self.low[index], self.unit[index])
 
 
+@exact_arithmetic
 def fixed_point(frequencies: Sequence[Decimal]) -> FixedPointFrequencies:
-    """Turn frequencies in radians per position into fixed-point turns per position.
+    """Convert frequencies in radians per position to fixed-point turns per position.
 
     Each must be 0 or lie within MIN_FREQUENCY and MAX_FREQUENCY. The error is at most 2^-129 turn
     per position, or 2^-61 of the frequency where that is smaller.
     """
-    context = exact_context()
-    one, whole_turn = Decimal(1), Decimal(_WHOLE_TURN)
     fractions: list[int] = []
     extra_bits: list[int] = []
     for frequency in frequencies:
-        turns = context.divide(frequency, TWO_PI)
+        turns = frequency / TWO_PI
         bits = _extra_bits(turns)
-        unit = Decimal(_WHOLE_TURN << bits) if bits else whole_turn
-        scaled = context.multiply(context.remainder(turns, one), unit)
-        fractions.append(int(context.to_integral_value(scaled)) % _WHOLE_TURN)
+        scaled = turns % 1 * (_WHOLE_TURN << bits)
+        fractions.append(int(scaled.to_integral_value()) % _WHOLE_TURN)
         extra_bits.append(bits)
     return FixedPointFrequencies(
         high=np.array([fraction >> 64 for fraction in fractions], dtype=np.uint64),
@@ -126,7 +146,7 @@ def _extra_bits(turns: Decimal) -> int:
 
 
 def sin_cos(frequencies: FixedPointFrequencies, positions: Int64s) -> tuple[Float64s, Float64s]:
-    """Evaluate sine and cosine of position times frequency.
+    """Return sine and cosine of every position times every frequency.
 
     Args:
         frequencies: n of them.
@@ -138,7 +158,7 @@ def sin_cos(frequencies: FixedPointFrequencies, positions: Int64s) -> tuple[Floa
     """
     shape = (len(positions), len(frequencies.high))
     sine, cosine = np.empty(shape), np.empty(shape)
-    rows = max(1, _CACHED_ELEMENTS // max(1, shape[1]))
+    rows = max(1, CACHED_ELEMENTS // max(1, shape[1]))
     for first in range(0, shape[0], rows):
         part = slice(first, first + rows)
         sine[part], cosine[part] = _sin_cos(frequencies, positions[part, np.newaxis])
@@ -148,24 +168,20 @@ def sin_cos(frequencies: FixedPointFrequencies, positions: Int64s) -> tuple[Floa
 def sin_cos_of_each(
     frequencies: FixedPointFrequencies, positions: Int64s
 ) -> tuple[Float64s, Float64s]:
-    """Evaluate sine and cosine of each position times its own frequency.
+    """Return sine and cosine of each position times its own frequency.
 
     Args:
         frequencies: n of them.
         positions: one for each, within ±2^62, shape (n,).
 
     Returns:
-        Sine and cosine, each of shape (n,), as good as those of ``sin_cos``.
+        Sine and cosine, each of shape (n,), with the bounds of ``sin_cos``.
     """
     sine, cosine = np.empty(len(positions)), np.empty(len(positions))
-    for first in range(0, len(positions), _CACHED_ELEMENTS):
-        part = slice(first, first + _CACHED_ELEMENTS)
+    for first in range(0, len(positions), CACHED_ELEMENTS):
+        part = slice(first, first + CACHED_ELEMENTS)
         sine[part], cosine[part] = _sin_cos(frequencies.part(part), positions[part])
     return sine, cosine
-
-
-# As many elements as leave the dozen arrays of an evaluation in a core's own cache.
-_CACHED_ELEMENTS = 4096
 
 
 def _sin_cos(frequencies: FixedPointFrequencies, positions: Int64s) -> tuple[Float64s, Float64s]:
@@ -257,8 +273,3 @@ def _sin_cos_kernel(angle: Float64s, tail: Float64s) -> tuple[Float64s, Float64s
     cosine += (1.0 - near_one) - half_square
     cosine += near_one
     return sine, cosine
-
-
-def is_valid_frequency(frequency: float) -> bool:
-    """Tell whether a frequency is 0 or within the range that phases are exact for."""
-    return frequency == 0 or MIN_FREQUENCY <= frequency <= MAX_FREQUENCY

@@ -1,23 +1,14 @@
-"""Consecutive positions, cut where 64·a + b changes its a.
+"""Rows of sines and cosines, each the product of two phasors.
 
-What a row of sines and cosines holds in which place.
-
-The factors of rows of phasors: what is evaluated once, and multiplied again and again.
-
-With position = 64·a + b (a and b of the position's sign) a row is the product of the coarse
-phasor of 64·a and the fine one of b. Positions of one a are a run: 64 of them, and 127 where a
-is 0.
-
-Rows of sines and cosines, each the product of two phasors.
-
-With position = 64·a + b (a and b of the position's sign, so that nothing cancels in small
-angles) the relative-position identity gives
+A position is split as 64·a + b, its block a and its offset b, both with the position's sign so
+that nothing cancels in small angles. The relative-position identity gives
 
     sin(position·ω) = sin(64aω)·cos(bω) + cos(64aω)·sin(bω)
     cos(position·ω) = cos(64aω)·cos(bω) − sin(64aω)·sin(bω)
 
-so only the phasors of the a's that occur and of the few b's are evaluated. The split is fixed: a
-row has the same bytes whichever rows are asked for with it.
+so only the coarse phasors of the blocks that occur and the fine ones of the offsets are
+evaluated. The split is fixed: a row has the same bytes whichever rows are read with it. A block
+has 64 positions, and block 0 has 127.
 
 Error, in units of 2^-53: 0.9 in each component of each factor makes at most 0.9·2√2 = 2.6 in a
 sum. Of the two products, the sum of whose sizes is at most 1, one rounds by 1/2 and the other by
@@ -49,51 +40,50 @@ from service.numerics.phase import FixedPointFrequencies, Float64s, Int64s, fixe
 from service.numerics.positions import Positions
 from service.numerics.tables import FREQUENCY_WORK, RowTable
 
-STRIDE = 64
+BLOCK_LENGTH = 64
 
 
 @dataclass(frozen=True)
 class BlockSpan:
-    """The positions of a few b's in consecutive runs: all 64 b's of a sign, unless runs is 1.
+    """Positions with the same offsets in consecutive blocks: all 64 of a sign, unless blocks is 1.
 
     Attributes:
-        run: the first a.
-        runs: how many a's.
-        fine: the b's.
+        first: the first block.
+        blocks: the number of blocks.
+        offsets: those in each of the blocks.
     """
 
-    run: int
-    runs: int
-    fine: range
+    first: int
+    blocks: int
+    offsets: range
 
     def __len__(self) -> int:
-        """Count the positions."""
-        return self.runs * len(self.fine)
+        return self.blocks * len(self.offsets)
 
 
 def block_of(position: int) -> int:
-    """Give the a of a position, rounded towards 0 so that a and b have the position's sign."""
-    return position // STRIDE if position >= 0 else -(-position // STRIDE)
+    """Return the block of a position, rounded towards 0."""
+    return position // BLOCK_LENGTH if position >= 0 else -(-position // BLOCK_LENGTH)
 
 
 def block_spans(positions: range) -> Iterator[BlockSpan]:
-    """Cut consecutive positions into stretches."""
+    """Split consecutive positions into spans."""
     first = positions.start
     while first < positions.stop:
-        stretch = _stretch(first, positions.stop if first >= 0 else min(positions.stop, 0))
-        yield stretch
-        first += len(stretch)
+        span = _longest_span(first, positions.stop if first >= 0 else min(positions.stop, 0))
+        yield span
+        first += len(span)
 
 
-def _stretch(first: int, stop: int) -> BlockSpan:
-    """Make the longest stretch from a position on, up to another of its sign."""
-    lowest = 0 if first >= 0 else 1 - STRIDE
-    run = block_of(first)
-    fine = first - run * STRIDE
-    whole_runs = (stop - first) // STRIDE
-    if fine == lowest and whole_runs:
-        return BlockSpan(run, whole_runs, range(lowest, lowest + STRIDE))
-    return BlockSpan(run, 1, range(fine, min(lowest + STRIDE, fine + stop - first)))
+def _longest_span(first: int, stop: int) -> BlockSpan:
+    """Return the longest span from a position on, up to another of its sign."""
+    lowest = 0 if first >= 0 else 1 - BLOCK_LENGTH
+    block = block_of(first)
+    offset = first - block * BLOCK_LENGTH
+    whole_blocks = (stop - first) // BLOCK_LENGTH
+    if offset == lowest and whole_blocks:
+        return BlockSpan(block, whole_blocks, range(lowest, lowest + BLOCK_LENGTH))
+    return BlockSpan(block, 1, range(offset, min(lowest + BLOCK_LENGTH, offset + stop - first)))
 
 
 Component: TypeAlias = Literal["sin", "cos"]
@@ -102,15 +92,15 @@ Indices: TypeAlias = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class Channels:
-    """Say which component of which frequency each channel of a row holds.
+    """The component and the frequency of each channel of a row.
 
     Attributes:
         components: the components in turn.
         interleaved: whether they alternate channel by channel, or each fills a part of the row.
         width: channels in the row. Where those before the zeros are no multiple of the number of
             components, the last components have one channel less.
-        repeats: how often a frequency comes next to itself within its part.
-        zeros: channels after the width's others that hold 0 whatever the position.
+        repeats: how many times in a row a frequency stands within its part.
+        zeros: channels at the end of the width that hold 0 at every position.
     """
 
     components: tuple[Component, ...]
@@ -120,9 +110,9 @@ class Channels:
     zeros: int = 0
 
     def indices(self) -> tuple[Indices, NDArray[np.bool_]]:
-        """Give the frequency's index, and whether it is the sine, for each channel.
+        """Return, for each channel, the frequency's index and whether it is the sine.
 
-        Channels of zeros are sines of the first frequency, which ``blank`` makes zeros.
+        Channels of zeros are sines of the first frequency, which ``blank`` overwrites.
         """
         parts, width = len(self.components), self.width - self.zeros
         channel = np.arange(width)
@@ -138,7 +128,7 @@ class Channels:
         )
 
     def blank(self, rows: Elements) -> None:
-        """Put zeros into the channels of rows that hold them."""
+        """Write zeros into the channels of rows that hold zeros."""
         if self.zeros:
             rows[:, -self.zeros :] = 0
 
@@ -153,15 +143,15 @@ _MAX_FINE_BYTES = SETUP_CACHE_BYTES // 2
 
 @dataclass(frozen=True, eq=False)
 class PhasorSetup:
-    """What every read of the same frequencies in the same channels shares.
+    """The phasors and indices that all reads of the same frequencies in the same channels share.
 
     Attributes:
         frequencies: n of them, in fixed point.
         channels: the frequency's index for each channel, shape (width,).
         by_cosine, by_sine: for each channel, the column of (cos, sin, −sin) of the coarse phasors
             that multiplies the cosine and the sine of the fine one, each of shape (width,).
-        all_fine: cosines and sines of the positions −63 … 63, each of shape (127, width); none
-            where rows are so wide that a read computes the few it needs.
+        all_fine: cosines and sines of the offsets −63 … 63, each of shape (127, width); None where
+            rows are so wide that a read computes the few it needs.
     """
 
     frequencies: FixedPointFrequencies
@@ -172,7 +162,6 @@ class PhasorSetup:
 
     @classmethod
     def of(cls, rule: FrequencyRule, channels: Channels) -> "PhasorSetup":
-        """Prepare the reading of frequencies in channels."""
         frequencies = fixed_frequencies(rule)
         index, is_sine = channels.indices()
         cosines, sines, opposites = index + np.arange(3)[:, np.newaxis] * len(frequencies.high)
@@ -180,43 +169,43 @@ class PhasorSetup:
             np.where(is_sine, sines, cosines),
             np.where(is_sine, cosines, opposites),
         )
-        bare = cls(frequencies, index, by_cosine, by_sine)
-        if 2 * 8 * (2 * STRIDE - 1) * channels.width > _MAX_FINE_BYTES:
-            return bare
-        return replace(bare, all_fine=bare.spread(np.arange(1 - STRIDE, STRIDE, dtype=np.int64)))
+        setup = cls(frequencies, index, by_cosine, by_sine)
+        if 2 * 8 * (2 * BLOCK_LENGTH - 1) * channels.width > _MAX_FINE_BYTES:
+            return setup
+        every_offset = np.arange(1 - BLOCK_LENGTH, BLOCK_LENGTH, dtype=np.int64)
+        return replace(setup, all_fine=setup.spread(every_offset))
 
     @property
     def width(self) -> int:
-        """Channels in a row."""
         return len(self.channels)
 
     @property
     def size_bytes(self) -> int:
-        """What it takes, generously."""
+        """An upper estimate of the memory it takes."""
         fine_bytes = 0 if self.all_fine is None else 2 * self.all_fine[0].nbytes
         return fine_bytes + 64 * self.width + 1024
 
-    def fine(self, positions: range) -> Pair:
-        """Give cosines and sines of the b's in a range, each (m, width)."""
+    def fine(self, offsets: range) -> Pair:
+        """Return cosines and sines of offsets, each (m, width)."""
         if self.all_fine is None:
-            return self.spread(np.arange(positions.start, positions.stop, dtype=np.int64))
-        rows = slice(positions.start + STRIDE - 1, positions.stop + STRIDE - 1)
+            return self.spread(np.arange(offsets.start, offsets.stop, dtype=np.int64))
+        rows = slice(offsets.start + BLOCK_LENGTH - 1, offsets.stop + BLOCK_LENGTH - 1)
         return self.all_fine[0][rows], self.all_fine[1][rows]
 
     def spread(self, positions: Int64s) -> Pair:
-        """Give cosines and sines of positions (m,) for every channel, each (m, width)."""
+        """Return cosines and sines of positions (m,) for every channel, each (m, width)."""
         sine, cosine = sin_cos(self.frequencies, positions)
         return _columns(cosine, self.channels), _columns(sine, self.channels)
 
     def coarse(self, positions: Int64s) -> Pair:
-        """Give what multiplies the cosine and the sine of the fine phasors, each (m, width)."""
+        """Return what multiplies the cosine and the sine of the fine phasors, each (m, width)."""
         sine, cosine = sin_cos(self.frequencies, positions)
         every = np.concatenate([cosine, sine, 0.0 - sine], axis=1)
         return _columns(every, self.by_cosine), _columns(every, self.by_sine)
 
 
 def _columns(values: Float64s, index: Indices) -> Float64s:
-    # Indices are right by construction: not looking takes half the time.
+    # Indices are right by construction: mode="clip" skips the check, which takes half the time.
     return values.take(index, axis=1, mode="clip")
 
 
@@ -226,13 +215,13 @@ _frequencies: ByteBoundedLRU[FrequencyRule, FixedPointFrequencies] = ByteBounded
 
 
 def fixed_frequencies(rule: FrequencyRule) -> FixedPointFrequencies:
-    """Evaluate frequencies, or find them evaluated: channels of every kind share them."""
-    known = _frequencies.get(rule)
-    if known is not None:
-        return known
-    made = fixed_point(rule.exact())
-    _frequencies.put(rule, made, 4 * made.high.nbytes + 1024)
-    return made
+    """Return the fixed-point frequencies of a rule, from the cache that all channels share."""
+    cached = _frequencies.get(rule)
+    if cached is not None:
+        return cached
+    frequencies = fixed_point(rule.exact())
+    _frequencies.put(rule, frequencies, 4 * frequencies.high.nbytes + 1024)
+    return frequencies
 
 
 _setups: ByteBoundedLRU[tuple[FrequencyRule, Channels], PhasorSetup] = ByteBoundedLRU(
@@ -241,42 +230,42 @@ _setups: ByteBoundedLRU[tuple[FrequencyRule, Channels], PhasorSetup] = ByteBound
 
 
 def phasor_setup(rule: FrequencyRule, channels: Channels) -> PhasorSetup:
-    """Prepare the reading of frequencies in channels, or find it prepared."""
-    known = _setups.get((rule, channels))
-    if known is not None:
-        return known
-    made = PhasorSetup.of(rule, channels)
-    _setups.put((rule, channels), made, made.size_bytes)
-    return made
+    """Return the setup of frequencies in channels, from the cache."""
+    cached = _setups.get((rule, channels))
+    if cached is not None:
+        return cached
+    setup = PhasorSetup.of(rule, channels)
+    _setups.put((rule, channels), setup, setup.size_bytes)
+    return setup
 
 
 class CoarsePhasorCache:
-    """The coarse phasors of consecutive runs, computed in batches for one who reads in order.
+    """The coarse phasors of consecutive blocks, computed in batches for sequential readers.
 
-    A reader who goes on where the last read ended gets those of the runs after it computed, too:
-    many at once cost half of what they cost one by one. The last batch is kept. It is only ever
+    When a read starts where the last one ended, the phasors of the following blocks are computed
+    too: many at once cost half of what they cost one by one. Only the last batch is kept. It is
     replaced, never changed, so that any number of threads may read.
     """
 
     def __init__(self) -> None:
         self._kept: tuple[range, Pair] | None = None
 
-    def of(self, setup: PhasorSetup, runs: range, ahead: range) -> Pair:
-        """Give what multiplies the fine phasors of runs (each an a), as ``Setup.coarse`` does.
+    def of(self, setup: PhasorSetup, blocks: range, ahead: range) -> Pair:
+        """Return the factors of the fine phasors for some blocks, as ``PhasorSetup.coarse`` does.
 
         Args:
             setup: the frequencies and channels, always the same.
-            runs: those needed.
-            ahead: those to compute, from the first needed one on, for a reader in order.
+            blocks: those needed.
+            ahead: those to compute for a sequential reader, from the first needed one on.
         """
         kept = self._kept
-        if kept is None or not (runs.start in kept[0] and runs[-1] in kept[0]):
-            in_order = kept is not None and kept[0].start <= runs.start <= kept[0].stop
-            computed = ahead if in_order else runs
-            positions = np.arange(computed.start, computed.stop, dtype=np.int64) * STRIDE
+        if kept is None or not (blocks.start in kept[0] and blocks[-1] in kept[0]):
+            in_order = kept is not None and kept[0].start <= blocks.start <= kept[0].stop
+            computed = ahead if in_order else blocks
+            positions = np.arange(computed.start, computed.stop, dtype=np.int64) * BLOCK_LENGTH
             kept = self._kept = computed, setup.coarse(positions)
         start, (by_cosine, by_sine) = kept[0].start, kept[1]
-        part = slice(runs.start - start, runs.stop - start)
+        part = slice(blocks.start - start, blocks.stop - start)
         return by_cosine[part], by_sine[part]
 
 
@@ -289,17 +278,17 @@ _STEP_ELEMENTS = 16384
 # In rows of fewer channels, copying the coarse phasors to each row costs less than loops so short.
 _NARROW = 64
 
-# Number of the first row of a step, and its values, valid until the next.
+# The index of the first row of a step, and its values, valid until the next step.
 _Step: TypeAlias = tuple[int, Float64s]
 
 
 @dataclass(frozen=True, eq=False)
 class PhasorTable(RowTable):
-    """A table of sines and cosines of positions times frequencies, one row a position.
+    """Sines and cosines of positions times frequencies, one row a position.
 
     Attributes:
         rule: the frequencies.
-        channels: what a row holds.
+        channels: the components in a row.
         positions: the position of each row.
         dtype: a real element type.
         shape: any whose size is rows × channels.
@@ -316,16 +305,13 @@ class PhasorTable(RowTable):
 
     @property
     def setup_work(self) -> int:
-        """Its frequencies."""
         return FREQUENCY_WORK * self.rule.count
 
     @property
     def row_width(self) -> int:
-        """Channels in a row."""
         return self.channels.width
 
     def fill(self, first: int, rows: Elements) -> None:
-        """Compute rows from the one numbered first on."""
         setup = phasor_setup(self.rule, self.channels)
         for done, exact in self._products(setup, first, first + len(rows)):
             if self.scale != 1.0:
@@ -347,17 +333,17 @@ class PhasorTable(RowTable):
 
 
 def component(rule: FrequencyRule, name: Component, positions: Int64s) -> Float64s:
-    """Give the sines or cosines of positions (m,) times frequencies (n,) as float64 (m, n)."""
-    return _evaluated(rule, Channels((name,), interleaved=False, width=rule.count), positions)
+    """Return the sines or cosines of positions (m,) times frequencies (n,) as float64 (m, n)."""
+    return _evaluate(rule, Channels((name,), interleaved=False, width=rule.count), positions)
 
 
 def sines_and_cosines(rule: FrequencyRule, positions: Int64s) -> Float64s:
-    """Give the sines, then the cosines, of positions (m,) times frequencies (n,): (m, 2n)."""
+    """Return the sines, then the cosines, of positions (m,) times frequencies (n,): (m, 2n)."""
     channels = Channels(("sin", "cos"), interleaved=False, width=2 * rule.count)
-    return _evaluated(rule, channels, positions)
+    return _evaluate(rule, channels, positions)
 
 
-def _evaluated(rule: FrequencyRule, channels: Channels, positions: Int64s) -> Float64s:
+def _evaluate(rule: FrequencyRule, channels: Channels, positions: Int64s) -> Float64s:
     setup = phasor_setup(rule, channels)
     values = np.empty((len(positions), channels.width))
     for done, part in _products_of_any(setup, positions):
@@ -375,37 +361,37 @@ def _products_of_any(setup: PhasorSetup, positions: Int64s) -> Iterator[_Step]:
 def _products_in_order(
     setup: PhasorSetup, coarse: CoarsePhasorCache, positions: range, last: int
 ) -> Iterator[_Step]:
-    """Multiply where they lie the phasors of consecutive positions, of a sequence up to last."""
+    """Multiply the phasors of consecutive positions, part of a sequence that goes up to last."""
     scratch, batch_rows = _scratch(setup, len(positions)), _batch_rows(setup)
     for start in range(positions.start, positions.stop, batch_rows):
         batch = range(start, min(start + batch_rows, positions.stop))
-        runs = range(block_of(batch[0]), block_of(batch[-1]) + 1)
-        ahead = range(
-            runs.start, max(runs.stop, block_of(min(batch[0] + batch_rows - 1, last)) + 1)
-        )
-        by_cosine, by_sine = coarse.of(setup, runs, ahead)
+        blocks = range(block_of(batch[0]), block_of(batch[-1]) + 1)
+        last_ahead = block_of(min(batch[0] + batch_rows - 1, last))
+        ahead = range(blocks.start, max(blocks.stop, last_ahead + 1))
+        by_cosine, by_sine = coarse.of(setup, blocks, ahead)
         done = start - positions.start
-        for stretch in block_spans(batch):
-            own = slice(stretch.run - runs.start, stretch.run - runs.start + stretch.runs)
-            fine = setup.fine(stretch.fine)
-            for row, exact in _products_of_runs(scratch, (by_cosine[own], by_sine[own]), fine):
+        for span in block_spans(batch):
+            of_span = slice(span.first - blocks.start, span.first - blocks.start + span.blocks)
+            factors = by_cosine[of_span], by_sine[of_span]
+            for row, exact in _products_of_blocks(scratch, factors, setup.fine(span.offsets)):
                 yield done + row, exact
-            done += len(stretch)
+            done += len(span)
 
 
-def _products_of_runs(scratch: Pair, coarse: Pair, fine: Pair) -> Iterator[_Step]:
-    """Multiply each of some coarse phasors with each of some fine ones."""
+def _products_of_blocks(scratch: Pair, coarse: Pair, fine: Pair) -> Iterator[_Step]:
+    """Multiply every coarse phasor by every fine one."""
     rows, width = fine[0].shape
-    row_step, run_step = max(1, _STEP_ELEMENTS // width), max(1, _STEP_ELEMENTS // (rows * width))
+    row_step = max(1, _STEP_ELEMENTS // width)
+    block_step = max(1, _STEP_ELEMENTS // (rows * width))
     for row in range(0, rows, row_step):
         cosine, sine = (part[row : row + row_step] for part in fine)
-        shape = min(run_step, len(coarse[0])), len(cosine), width
+        shape = min(block_step, len(coarse[0])), len(cosine), width
         room = scratch[0][: prod(shape)].reshape(shape), scratch[1][: prod(shape)].reshape(shape)
-        for run in range(0, len(coarse[0]), run_step):
-            by_cosine = _along_rows(coarse[0][run : run + run_step], rows)
-            by_sine = _along_rows(coarse[1][run : run + run_step], rows)
+        for block in range(0, len(coarse[0]), block_step):
+            by_cosine = _along_rows(coarse[0][block : block + block_step], rows)
+            by_sine = _along_rows(coarse[1][block : block + block_step], rows)
             exact = _product(room, (by_cosine, by_sine), (cosine, sine))
-            yield run * rows + row, exact.reshape(-1, width)
+            yield block * rows + row, exact.reshape(-1, width)
 
 
 def _along_rows(coarse: Float64s, rows: int) -> Float64s:
@@ -415,11 +401,11 @@ def _along_rows(coarse: Float64s, rows: int) -> Float64s:
 
 
 def _products_of_scattered(setup: PhasorSetup, positions: Int64s) -> Iterator[_Step]:
-    """Gather both phasors of each position."""
-    offset = np.fmod(positions, np.int64(STRIDE))
+    """Gather the coarse and the fine phasor of each position, and multiply them."""
+    offset = np.fmod(positions, np.int64(BLOCK_LENGTH))
     coarse_positions = positions - offset
     starts = np.flatnonzero(np.diff(coarse_positions, prepend=coarse_positions[0] - 1))
-    run = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(positions)))
+    block = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(positions)))
     lowest = int(offset.min())
     fine = setup.fine(range(lowest, int(offset.max()) + 1))
     factors = (*setup.coarse(coarse_positions[starts]), *fine)
@@ -427,7 +413,7 @@ def _products_of_scattered(setup: PhasorSetup, positions: Int64s) -> Iterator[_S
     room = [part.reshape(-1, setup.width) for part in _scratch(setup, len(positions))]
     for first in range(0, len(positions), step):
         part = slice(first, first + step)
-        chosen = run[part], run[part], offset[part] - lowest, offset[part] - lowest
+        chosen = block[part], block[part], offset[part] - lowest, offset[part] - lowest
         by_cosine, by_sine, cosine, sine = (
             factor.take(index, axis=0, mode="clip")
             for factor, index in zip(factors, chosen, strict=True)
@@ -452,13 +438,13 @@ def _step_rows(setup: PhasorSetup) -> int:
 
 
 def _scratch(setup: PhasorSetup, rows: int) -> Pair:
-    """Make room for the values of one step, up to a number of rows."""
+    """Allocate buffers for the two products of one step, up to a number of rows."""
     elements = min(rows, _step_rows(setup)) * setup.width
     return _aligned(elements), _aligned(elements)
 
 
 def _aligned(elements: int) -> Float64s:
-    """Make room for float64 values from the start of a cache line on: a fifth faster to work in."""
+    """Allocate float64 values at a cache line: loops over them are a fifth faster."""
     line_bytes, item_bytes = 64, 8
     room = np.empty(elements + line_bytes // item_bytes)
     skipped = -room.ctypes.data % line_bytes // item_bytes

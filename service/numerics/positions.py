@@ -23,16 +23,15 @@ class Run:
 
     @property
     def last(self) -> int:
-        """The last of them."""
         return self.first + self.step * (self.count - 1)
 
 
 @dataclass(frozen=True)
 class Positions:
-    """A sequence of positions as the fewest runs a reader from the left finds.
+    """A sequence of positions as the fewest runs that a reader from the left finds.
 
-    Equal sequences are equal objects however they were spelled; make them with ``of_runs`` or
-    ``contiguous``. Nothing is ever expanded: a run of 2^60 positions takes no room.
+    Equal sequences are equal objects however they were written; make them with ``of_runs`` or
+    ``contiguous``. Nothing is expanded: a run of 2^60 positions takes no memory.
     """
 
     runs: tuple[Run, ...]
@@ -53,38 +52,35 @@ class Positions:
                 continue
             _append_each(merged, alone)
             alone.clear()
-            for piece in _stored(run):
+            for piece in _split_long_steps(run):
                 _append(merged, piece)
         _append_each(merged, alone)
         return cls(tuple(merged))
 
     @property
     def count(self) -> int:
-        """How many there are."""
         return self._ends[-1]
 
     @property
     def farthest(self) -> int:
-        """The largest magnitude of them."""
+        """The largest magnitude of the positions."""
         return self.farthest_from(0)
 
     @property
     def least(self) -> int:
-        """The least of them."""
         return min(min(run.first, run.last) for run in self.runs)
 
     @property
     def most(self) -> int:
-        """The largest of them."""
         return max(max(run.first, run.last) for run in self.runs)
 
     def farthest_from(self, origin: int) -> int:
-        """Give the largest distance of them from an origin."""
+        """Return the largest distance from an origin."""
         return max(max(abs(run.first - origin), abs(run.last - origin)) for run in self.runs)
 
     @property
     def is_contiguous(self) -> bool:
-        """Tell whether each is one more than the one before it."""
+        """Whether each position is one more than the one before it."""
         return len(self.runs) == 1 and self.runs[0].step == 1
 
     @cached_property
@@ -92,7 +88,7 @@ class Positions:
         return tuple(accumulate(run.count for run in self.runs))
 
     def at(self, start: int, stop: int) -> Int64s:
-        """Give the positions numbered start to stop, shape (stop - start,)."""
+        """Return the positions of the rows start to stop, shape (stop - start,)."""
         if start == stop:
             return np.empty(0, dtype=np.int64)
         index, last = bisect_right(self._ends, start), bisect_right(self._ends, stop - 1)
@@ -110,7 +106,7 @@ class Positions:
 
     @cached_property
     def _columns(self) -> tuple[Int64s, Int64s, Int64s]:
-        """Give first, step and count of all runs."""
+        """First, step and count of all runs."""
         names = ("first", "step", "count")
         first, step, count = (
             np.array([getattr(run, name) for run in self.runs], dtype=np.int64) for name in names
@@ -118,31 +114,31 @@ class Positions:
         return first, step, count
 
     def moved(self, distance: int) -> "Positions":
-        """Give the positions that are so much further on."""
+        """Add a distance to every position."""
         if distance == 0:
             return self
         return Positions(tuple(Run(run.first + distance, run.step, run.count) for run in self.runs))
 
     def parameters(self) -> dict[str, int | str]:
-        """Spell them as canonical parameters: start and seq_len where that says it all."""
+        """Return the canonical parameters: start and seq_len where they suffice, else positions."""
         if self.is_contiguous:
             return {"start": self.runs[0].first, "seq_len": self.count}
         return {"positions": str(self)}
 
     def __str__(self) -> str:
-        """Spell them as integers and half-open ranges: ``0,5,9:20:2``."""
-        return ",".join(part for run in self.runs for part in _spelled(run))
+        """Format as integers and half-open ranges: ``0,5,9:20:2``."""
+        return ",".join(part for run in self.runs for part in _format_run(run))
 
 
-def _stored(run: Run) -> list[Run]:
-    """Give a run as runs whose steps mean something and fit in 64 bits."""
+def _split_long_steps(run: Run) -> list[Run]:
+    """Split a run whose step is meaningless or exceeds 64 bits into runs of one position."""
     if run.count == 1 or abs(run.step) >= _STEP_LIMIT:
         return [Run(run.first + run.step * index, 1, 1) for index in range(run.count)]
     return [run]
 
 
 def _append(runs: list[Run], run: Run) -> None:
-    """Add a run, letting the last one grow as far as its step goes."""
+    """Append a run; the last run grows as far as its step goes."""
     while runs:
         last = runs[-1]
         step = last.step if last.count > 1 else run.first - last.first
@@ -157,7 +153,7 @@ def _append(runs: list[Run], run: Run) -> None:
 
 
 def _append_each(runs: list[Run], positions: list[int]) -> None:
-    """Add positions as runs of one are added, but with no run made for each of millions."""
+    """Append positions as runs of one, without an object for each of millions."""
     if not positions:
         return
     each = iter(positions)
@@ -177,7 +173,7 @@ def _append_each(runs: list[Run], positions: list[int]) -> None:
     runs.append(Run(first, step, count))
 
 
-def _spelled(run: Run) -> list[str]:
+def _format_run(run: Run) -> list[str]:
     if run.count <= 2 or run.step == 0:
         # Two positions, or one repeated, read better as a list.
         return [str(run.first + run.step * index) for index in range(run.count)]

@@ -1,6 +1,4 @@
-"""Frequencies of image axes that are no plain geometric series, and changes of unit.
-
-Positions that are real numbers, exactly, and the rows of sines and cosines of them.
+"""Positions that are real numbers, exactly, and the rows of sines and cosines of them.
 
 A float64 is an integer times a power of two. Counted in a unit that is one of few such powers it
 is an integer position, and the unit goes into the frequencies: nothing is rounded on the way to
@@ -37,8 +35,8 @@ from service.numerics.positions import Positions
 from service.numerics.tables import FREQUENCY_WORK, RowTable, row_steps
 
 MIN_REAL_POSITION = 1e-30
-"""The smallest but 0: times the slowest frequency of a base of MAX_SCALED_BASE its last bit stays
-in the range of phases."""
+"""The smallest position but 0: times the slowest frequency of a base of MAX_SCALED_BASE its last
+bit is in the range of phases."""
 
 # Units are 2^0, 2^-8, 2^-16, …: an odd integer of 53 bits has 60 bits in the unit below its own.
 _UNIT_BITS = 8
@@ -47,7 +45,7 @@ _SIGNIFICAND_BITS = 53
 # The last bit of MIN_REAL_POSITION is 2^-152.
 _UNITS = 20
 
-# Arrays of a row's width that one step goes through.
+# The arrays of a row's width in one step.
 _ARRAYS = 4
 
 
@@ -55,17 +53,17 @@ class RowReals(Protocol):
     """One real position for each row."""
 
     def at(self, start: int, stop: int) -> Float64s:
-        """Give the positions of the rows start to stop, shape (stop - start,)."""
+        """Return the positions of the rows start to stop, shape (stop - start,)."""
 
 
 def first_out_of_range(values: Float64s) -> float | None:
-    """Give the first of values (n,) that has no exact angle, or None.
+    """Return the first of values (n,) that has no exact angle, or None.
 
-    It is too large, too small without being 0, infinite or NaN.
+    Such a value is too large, too small without being 0, infinite or NaN.
     """
     sizes = np.abs(values)
-    exact = (sizes <= MAX_POSITION) & ((sizes >= MIN_REAL_POSITION) | (sizes == 0))
-    return None if exact.all() else float(values[exact.argmin()])
+    is_exact = (sizes <= MAX_POSITION) & ((sizes >= MIN_REAL_POSITION) | (sizes == 0))
+    return None if is_exact.all() else float(values[is_exact.argmin()])
 
 
 @dataclass(frozen=True)
@@ -80,29 +78,25 @@ class RealPositions:
 
     @property
     def count(self) -> int:
-        """How many there are."""
         return len(self.values)
 
     @property
     def is_whole(self) -> bool:
-        """Tell whether all are whole numbers."""
         return all(value.is_integer() for value in self.values)
 
     @property
     def out_of_range(self) -> float | None:
-        """The first that is too large or too small to have an exact angle, or None."""
+        """The first position that has no exact angle, or None."""
         return first_out_of_range(self._array)
 
     def whole(self) -> Positions:
-        """Give them as integers, which all of them must be."""
+        """Convert to integer positions; all values must be whole."""
         return Positions.of_runs(map(int, self.values))
 
     def parameters(self) -> dict[str, ParameterValue]:
-        """Spell them as canonical parameters."""
         return {"positions": self.values}
 
     def at(self, start: int, stop: int) -> Float64s:
-        """Give the positions numbered start to stop, shape (stop - start,)."""
         return self._array[start:stop]
 
     @cached_property
@@ -131,17 +125,17 @@ def split_units(values: Float64s) -> tuple[Int64s, Int64s]:
 
 
 def max_units(values: int) -> int:
-    """Tell how many exponents so many values may have, none of them out of range."""
+    """Bound the number of different exponents among so many values in range."""
     return min(values, _UNITS)
 
 
 @dataclass(frozen=True, eq=False)
 class RealPhasorTable(RowTable):
-    """A table of sines and cosines of real positions times frequencies, one row a position.
+    """Sines and cosines of real positions times frequencies, one row a position.
 
     Attributes:
-        rule: the frequencies; ``Measured`` gives all positions another unit.
-        channels: what a row holds.
+        rule: the frequencies; ``ScaledFrequencies`` gives all positions another unit.
+        channels: the components in a row.
         positions: the position of each row, none of them out of range.
         dtype: a real element type.
         shape: any whose size is rows × channels.
@@ -157,22 +151,20 @@ class RealPhasorTable(RowTable):
 
     @property
     def work_per_element(self) -> int:
-        """As much as two sines: nothing is shared between rows."""
+        # Nothing is shared between rows, as it is in a PhasorTable.
         return 2
 
     @property
     def setup_work(self) -> int:
-        """Its frequencies, for each unit there may be."""
+        # The frequencies are evaluated for each unit there may be.
         rows = prod(self.shape) // self.row_width
         return FREQUENCY_WORK * self.rule.count * max_units(rows)
 
     @property
     def row_width(self) -> int:
-        """Channels in a row."""
         return self.channels.width
 
     def fill(self, first: int, rows: Elements) -> None:
-        """Compute rows from the one numbered first on."""
         for part in row_steps(len(rows), _ARRAYS * self.row_width):
             values = self.positions.at(first + part.start, first + part.stop)
             exact = self._rows(values)
@@ -182,36 +174,36 @@ class RealPhasorTable(RowTable):
         self.channels.blank(rows)
 
     def _rows(self, values: Float64s) -> Float64s:
-        """Evaluate the rows of values (m,), those of each unit together: (m, width)."""
+        """Compute the rows of values (m,), those of each unit together: (m, width)."""
         index, is_sine = self.channels.indices()
         columns = index + ~is_sine * self.rule.count
         integers, units = split_units(values)
         exact = np.empty((len(values), self.row_width))
         for unit in np.unique(units).tolist():
-            (chosen,) = np.nonzero(units == unit)
-            both = _of_unit(self.rule, unit, integers[chosen])
-            exact[chosen] = both.take(columns, axis=1)
+            (rows,) = np.nonzero(units == unit)
+            both = _of_unit(self.rule, unit, integers[rows])
+            exact[rows] = both.take(columns, axis=1)
         return exact
 
 
 def _of_unit(rule: FrequencyRule, exponent: int, integers: Int64s) -> Float64s:
-    """Give the sines, then the cosines, of integers (m,) of a unit: (m, 2n)."""
+    """Return the sines, then the cosines, of integers (m,) counted in 2^exponent: (m, 2n)."""
     if exponent == 0:
         return sines_and_cosines(rule, integers)
     return np.concatenate(sin_cos(_frequencies(rule, exponent), integers), axis=1)
 
 
 _CACHE_BYTES = 16 * 1024 * 1024
-_measured: ByteBoundedLRU[tuple[FrequencyRule, int], FixedPointFrequencies] = ByteBoundedLRU(
+_cache: ByteBoundedLRU[tuple[FrequencyRule, int], FixedPointFrequencies] = ByteBoundedLRU(
     _CACHE_BYTES
 )
 
 
 def _frequencies(rule: FrequencyRule, exponent: int) -> FixedPointFrequencies:
-    """Evaluate the frequencies per unit of 2^exponent, or find them evaluated."""
-    known = _measured.get((rule, exponent))
-    if known is not None:
-        return known
-    made = fixed_point(ScaledFrequencies(rule, Fraction(2) ** exponent).exact())
-    _measured.put((rule, exponent), made, 3 * made.high.nbytes + 1024)
-    return made
+    """Return the frequencies per unit of 2^exponent, from the cache."""
+    cached = _cache.get((rule, exponent))
+    if cached is not None:
+        return cached
+    frequencies = fixed_point(ScaledFrequencies(rule, Fraction(2) ** exponent).exact())
+    _cache.put((rule, exponent), frequencies, 3 * frequencies.high.nbytes + 1024)
+    return frequencies

@@ -1,13 +1,4 @@
-"""The narrow waist of the whole system: arrays that are described at once, computed by parts.
-
-Exact numbers, one or a short list, as tables.
-
-Integers of which many are equal, so that what they are worth is evaluated once.
-
-Rows of an array that was sent, looked up by the numbers of a table: the biases of attention.
-
-What a request names: tables under their names, with everything that fixes their numbers.
-"""
+"""Tables: arrays whose shape and type are known, and whose elements are computed range by range."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +14,7 @@ from service.numerics.phase import Int64s
 
 
 class Table(Protocol):
-    """An array that nothing stores: its shape and type are known, its elements are computed.
+    """An array that is not stored: its shape and element type are known, its elements are computed.
 
     Making one costs nothing, whatever its size; ``read`` may be called from any thread.
     """
@@ -38,73 +29,73 @@ class Table(Protocol):
 
     @property
     def work_per_element(self) -> int:
-        """How many sines, or as much work, an element takes."""
+        """Cost of an element, in evaluations of a sine."""
 
     def read(self, start: int, stop: int) -> Elements:
         """Compute the flat elements start to stop, in C order: shape (stop - start,).
 
-        An element has the same bytes whichever range asks for it.
+        An element has the same bytes whichever range it is read with.
         """
 
 
 def setup_work(table: object) -> int:
-    """Count what comes before the first element of a table where nobody has asked for it before.
+    """Return the cost of what a table computes before its first element, where nothing is cached.
 
-    That is nothing, unless the table has a ``setup_work`` that says how much at most: numbers of
-    many digits that are evaluated first, each as FREQUENCY_WORK.
+    It is 0 unless the table has an attribute ``setup_work``, an upper bound: numbers of many digits
+    that are evaluated first, each as FREQUENCY_WORK.
     """
-    # Every answer asks: to test for a protocol takes ten times as long.
+    # Every response needs this: a check of a protocol takes ten times as long.
     work: int = getattr(table, "setup_work", 0)
     return work
 
 
 def overflows(table: object) -> bool:
-    """Tell, before any is computed, whether numbers of a table may be too large for its type.
+    """Return whether numbers of a table may exceed its element type, without computing any.
 
-    They are not, unless the table has an ``overflows`` that says so: they are infinite then.
+    They do not, unless the table has an attribute ``overflows``; then they are infinite.
     """
-    says: bool = getattr(table, "overflows", False)
-    return says
+    may_overflow: bool = getattr(table, "overflows", False)
+    return may_overflow
 
 
 FREQUENCY_WORK = 2**8
-"""What a frequency counts for before the first element.
+"""The cost of a frequency before the first element.
 
-It takes ten times as much in sines, or more; but it is kept, and the widths of models, up to 1024
-frequencies, are not to wait behind long work for these some 20 ms.
+It takes ten times as many sines, or more; but it is cached, and the widths of models, up to 1024
+frequencies, should not queue behind long work for these some 20 ms.
 """
 
 
 def size(table: Table) -> int:
-    """Count the elements of a table."""
+    """Return the number of elements of a table."""
     return prod(table.shape)
 
 
 def size_bytes(table: Table) -> int:
-    """Count the bytes of a table."""
+    """Return the number of bytes of a table's elements."""
     return size(table) * table.dtype.itemsize_bytes
 
 
 def work(table: Table) -> int:
-    """Count what computing all of a table takes, in sines."""
+    """Return the cost of computing all of a table, in evaluations of a sine."""
     return size(table) * table.work_per_element
 
 
 STEP_ELEMENTS = 2**17
-"""How many a computation goes through at a time: few enough to stay in a core's own cache."""
+"""Elements of one step of a computation: few enough to stay in a core's own cache."""
 
 
 def row_steps(rows: int, row_elements: int) -> Iterator[slice]:
-    """Cut a number of rows into steps of bounded size, each a slice of one row at least."""
+    """Split a number of rows into slices of bounded size, each of one row at least."""
     step = max(1, STEP_ELEMENTS // row_elements)
     for first in range(0, rows, step):
         yield slice(first, min(first + step, rows))
 
 
 def row_ranges(start: int, stop: int, row_elements: int) -> Iterator[tuple[range, range]]:
-    """Cut a flat range over rows into steps of bounded size: whole rows, or a part of one.
+    """Split a flat range over rows into blocks of bounded size: whole rows, or a part of one.
 
-    Each is the rows, and the elements that it takes of each.
+    Each block is the range of rows, and the range of elements in each of them.
     """
     while start < stop:
         row, first = divmod(start, row_elements)
@@ -116,26 +107,24 @@ def row_ranges(start: int, stop: int, row_elements: int) -> Iterator[tuple[range
 
 
 class RowTable(ABC):
-    """A table that is filled by rows, the unit in which its numbers are cheapest to make."""
+    """A table that is computed by rows."""
 
     dtype: DType
 
     @property
     def work_per_element(self) -> int:
-        """As much as a sine."""
         return 1
 
     @property
     @abstractmethod
     def row_width(self) -> int:
-        """Elements in one row."""
+        """The number of elements in one row."""
 
     @abstractmethod
     def fill(self, first: int, rows: Elements) -> None:
-        """Fill rows with the table's from the one numbered first on; rows is (n, row_width)."""
+        """Fill rows (n, row_width) with those of the table from the row numbered first on."""
 
     def read(self, start: int, stop: int) -> Elements:
-        """Compute the flat elements start to stop."""
         width = self.row_width
         first, last = start // width, -(-stop // width)
         rows = np.empty((last - first, width), dtype=self.dtype.storage)
@@ -145,7 +134,7 @@ class RowTable(ABC):
 
 @dataclass(frozen=True, eq=False)
 class StoredTable:
-    """A table over elements that exist: an array that somebody sent, or a result computed from it.
+    """A table over elements in memory: an array that a client sent, or a result computed from it.
 
     Attributes:
         elements: the array.
@@ -159,25 +148,22 @@ class StoredTable:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Length of each axis."""
         return self.elements.shape
 
     @property
     def work_per_element(self) -> int:
-        """As little as a copy."""
         return 1
 
     def read(self, start: int, stop: int) -> Elements:
-        """Give the flat elements start to stop."""
         return self.elements.reshape(-1)[start:stop]
 
 
 @dataclass(frozen=True, eq=False)
 class DecimalTable(RowTable):
-    """A short list of decimals, or one alone, each rounded once to float64.
+    """A short list of decimals, or a single one, each rounded once to float64.
 
     Attributes:
-        shape: the length of the list; empty for a number alone.
+        shape: the length of the list; empty for a single number.
         exact: evaluates them.
         dtype: float64.
     """
@@ -188,28 +174,24 @@ class DecimalTable(RowTable):
 
     @property
     def setup_work(self) -> int:
-        """All of them."""
         return FREQUENCY_WORK * self.row_width
 
     @property
     def row_width(self) -> int:
-        """All of it is one row."""
         return prod(self.shape)
 
     def fill(self, first: int, rows: Elements) -> None:  # noqa: ARG002
-        """Evaluate the list."""
         rows[0] = [float(value) for value in self.exact()]
 
 
-# Of integers spread no wider than this many times their number, all between are given: that takes
-# no sorting.
+# Integers spread no wider than this many times their count are not sorted: all between are used.
 _DENSE = 2
 
 
 def distinct_integers(numbers: Int64s) -> tuple[Int64s, Int64s]:
-    """Give integers (m,) among which all of numbers (n,) are, and the place of each there (n,).
+    """Return integers (m,) that include all of numbers (n,), and the index of each number there.
 
-    The integers rise, and are at most twice as many as the numbers.
+    The integers are sorted, and at most twice as many as the numbers.
     """
     low, high = int(numbers.min()), int(numbers.max())
     if high - low < _DENSE * len(numbers):
@@ -219,12 +201,12 @@ def distinct_integers(numbers: Int64s) -> tuple[Int64s, Int64s]:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class GatheredTable(StoredTable):
-    """The row of an array for each number of a table, copied bit for bit.
+    """A row of an array for each integer of an index table, copied bit for bit.
 
     Attributes:
-        index: the numbers, int64, each of a row of the array.
+        index: int64, the row of each place.
         heads_lead: whether the columns of the array, one for each head, come before the axes of
-            the index; after them unless so.
+            the index, or after them.
     """
 
     index: Table
@@ -232,30 +214,27 @@ class GatheredTable(StoredTable):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """That of the index, with the columns before or after it."""
         columns = self.elements.shape[1:]
         return (*columns, *self.index.shape) if self.heads_lead else (*self.index.shape, *columns)
 
     @property
     def work_per_element(self) -> int:
-        """As much as the index, where every head reads it anew."""
+        # Every head reads the index anew.
         return self.index.work_per_element
 
     @property
     def setup_work(self) -> int:
-        """That of the index."""
         return setup_work(self.index)
 
     def read(self, start: int, stop: int) -> Elements:
-        """Look up the flat elements start to stop."""
         if self.heads_lead:
-            return self._of_heads(start, stop)
+            return self._read_by_heads(start, stop)
         width = prod(self.elements.shape[1:])
         first, last = start // width, -(-stop // width)
         rows = self.elements[self.index.read(first, last)].reshape(-1)
         return np.asarray(rows[start - first * width : stop - first * width])
 
-    def _of_heads(self, start: int, stop: int) -> Elements:
+    def _read_by_heads(self, start: int, stop: int) -> Elements:
         columns = self.elements.reshape(len(self.elements), -1)
         found = np.empty(stop - start, dtype=self.dtype.storage)
         done = 0
@@ -268,9 +247,9 @@ class GatheredTable(StoredTable):
 
 
 def _look_up(columns: Elements, index: Elements, found: Elements) -> None:
-    """Give the columns of rows (n,), one below the other: found is (columns, n).
+    """Write the columns of rows (n,) one below the other into found, (columns, n).
 
-    They are looked up in place: take() would copy whole columns.
+    Each column is indexed in place: take() would copy all columns first.
     """
     if len(found) > len(index):
         found[...] = columns[index].T
@@ -280,7 +259,7 @@ def _look_up(columns: Elements, index: Elements, found: Elements) -> None:
 
 
 def gather_biases(weight: StoredTable, index: Table, head: int | None) -> GatheredTable:
-    """Give what a table adds to the scores of each head, (heads, …), or of one head alone.
+    """Return what a table of biases adds to the scores of each head, (heads, …), or of one head.
 
     Args:
         weight: a row for each number, a column for each head.
@@ -292,7 +271,7 @@ def gather_biases(weight: StoredTable, index: Table, head: int | None) -> Gather
 
 
 def gather_rows(weight: StoredTable, index: Table) -> GatheredTable:
-    """Give the row of a table for every query and key, (…, channels).
+    """Return the row of a table for every query and key, (…, channels).
 
     Args:
         weight: a row for each number.

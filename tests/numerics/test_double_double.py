@@ -207,10 +207,10 @@ def test_logarithms_grow_with_their_numbers() -> None:
 
 
 def test_logarithms_are_the_same_in_a_bare_thread() -> None:
-    logarithm._logs.cache_clear()
+    logarithm._log_table.cache_clear()
     with ThreadPoolExecutor(1) as pool:
         in_thread = pool.submit(lambda: ln(np.arange(1, 5000))).result()
-    logarithm._logs.cache_clear()
+    logarithm._log_table.cache_clear()
 
     here = ln(np.arange(1, 5000))
     assert [part.tobytes() for part in in_thread] == [part.tobytes() for part in here]
@@ -246,7 +246,7 @@ def test_another_way_to_a_logarithm_is_caught(
 
 
 def test_a_series_two_terms_short_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logarithm, "_SERIES", logarithm._SERIES[2:])
+    monkeypatch.setattr(logarithm, "_LOG_SERIES", logarithm._LOG_SERIES[2:])
 
     with pytest.raises(AssertionError):
         exactness()
@@ -261,10 +261,10 @@ def test_a_threshold_that_lets_digits_go_is_caught(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_coarse_table_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    logs = logarithm._logs()
+    logs = logarithm._log_table()
     values: Float64s = np.zeros_like(logs.low)
-    coarse = logarithm._Logs(logs.factor, logs.high, values, logs.two_high, logs.two_low)
-    monkeypatch.setattr(logarithm, "_logs", lambda: coarse)
+    coarse = logarithm._LogTable(logs.factor, logs.high, values, logs.two_high, logs.two_low)
+    monkeypatch.setattr(logarithm, "_log_table", lambda: coarse)
 
     with pytest.raises(AssertionError):
         exactness()
@@ -328,10 +328,10 @@ def test_the_largest_power_there_is_is_finite() -> None:
 
 
 def test_powers_are_the_same_in_a_bare_thread() -> None:
-    exponential._powers.cache_clear()
+    exponential._exp_table.cache_clear()
     with ThreadPoolExecutor(1) as pool:
         in_thread = pool.submit(lambda: power(np.arange(5000), 0.7)).result()
-    exponential._powers.cache_clear()
+    exponential._exp_table.cache_clear()
 
     here = power(np.arange(5000), 0.7)
     assert [part.tobytes() for part in in_thread] == [part.tobytes() for part in here]
@@ -345,7 +345,7 @@ def exponential_exactness(number: int, exponent: float) -> None:
 
 
 def test_exponential_a_series_two_terms_short_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exponential, "_SERIES", exponential._EXP_SERIES[2:])
+    monkeypatch.setattr(exponential, "_EXP_SERIES", exponential._EXP_SERIES[2:])
 
     with pytest.raises(AssertionError):
         exponential_exactness()
@@ -359,9 +359,9 @@ def test_a_logarithm_of_one_float64_is_caught(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_step_without_its_last_part_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    powers = exponential._powers()
-    coarse = exponential._Powers(powers.high, powers.low, (*powers.step[:1], 0.0, 0.0))
-    monkeypatch.setattr(exponential, "_powers", lambda: coarse)
+    powers = exponential._exp_table()
+    coarse = exponential._ExpTable(powers.high, powers.low, (*powers.step[:1], 0.0, 0.0))
+    monkeypatch.setattr(exponential, "_exp_table", lambda: coarse)
 
     with pytest.raises(AssertionError):
         exponential_exactness()

@@ -16,7 +16,7 @@ from service.numerics import phasors as factors
 from service.numerics import phasors as phasor
 from service.numerics.axes import Float32s
 from service.numerics.phase import FixedPointFrequencies, Float64s, Int64s
-from service.numerics.phasors import STRIDE, BlockSpan
+from service.numerics.phasors import BLOCK_LENGTH, BlockSpan
 from service.numerics.positions import Positions
 from service.numerics.tables import size
 from tests.encodings.absolute import test_sinusoidal
@@ -60,8 +60,7 @@ def test_plain_numpy_sines_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_decimals_of_28_digits_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (angle, scaling):
-        monkeypatch.setattr(module, "exact_context", lambda: Context(prec=28))
+    monkeypatch.setattr(angle, "exact_context", lambda: Context(prec=28))
 
     with pytest.raises(AssertionError):
         exactness_of_the_encoding()
@@ -88,10 +87,10 @@ def test_phasors_split_across_zero_are_caught(
 
     def floored(consecutive: range) -> Iterator[BlockSpan]:
         for position in consecutive:
-            run, fine = divmod(position, STRIDE)
+            run, fine = divmod(position, BLOCK_LENGTH)
             yield BlockSpan(run, 1, range(fine, fine + 1))
 
-    monkeypatch.setattr(phasor, "block_of", lambda position: position // STRIDE)
+    monkeypatch.setattr(phasor, "block_of", lambda position: position // BLOCK_LENGTH)
     monkeypatch.setattr(phasor, "block_spans", floored)
     monkeypatch.setattr(np, "fmod", np.mod)
     row = test_sinusoidal.read(4096, 1e12, positions, "interleaved", "float64")[0]
@@ -137,7 +136,7 @@ def test_numpy_sines_of_exact_angles_are_caught_by_their_bytes(
 
 
 def test_rules_of_28_digits_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scaling, "exact_context", lambda: Context(prec=28))
+    monkeypatch.setattr(angle, "exact_context", lambda: Context(prec=28))
 
     for promise in (
         test_scaling.test_default_keeps_its_digits_over_the_widest_head,

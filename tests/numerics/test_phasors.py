@@ -25,7 +25,7 @@ from service.numerics.dtypes import FLOAT32, FLOAT64, REAL_DTYPES
 from service.numerics.frequencies import Geometric
 from service.numerics.phase import MAX_POSITION, Int64s
 from service.numerics.phasors import (
-    STRIDE,
+    BLOCK_LENGTH,
     Channels,
     CoarsePhasorCache,
     Pair,
@@ -287,22 +287,24 @@ def test_frequencies_are_evaluated_once_whatever_channels_they_are_in() -> None:
 def test_stretches_are_all_the_positions_in_order(start: int, count: int) -> None:
     positions = range(start, start + count)
 
-    cut = [
-        run * STRIDE + fine
-        for stretch in block_spans(positions)
-        for run in range(stretch.run, stretch.run + stretch.runs)
-        for fine in stretch.fine
+    split = [
+        block * BLOCK_LENGTH + offset
+        for span in block_spans(positions)
+        for block in range(span.first, span.first + span.blocks)
+        for offset in span.offsets
     ]
 
-    assert list(positions) == cut
+    assert list(positions) == split
 
 
 @given(st.integers(-400, 400) | st.integers(-MAX_POSITION, MAX_POSITION))
 def test_both_parts_of_a_position_have_its_sign(position: int) -> None:
-    (stretch,) = block_spans(range(position, position + 1))
+    (span,) = block_spans(range(position, position + 1))
 
-    assert stretch.run == block_of(position)
-    assert position - block_of(position) * STRIDE == np.fmod(np.int64(position), np.int64(STRIDE))
+    assert span.first == block_of(position)
+    assert position - block_of(position) * BLOCK_LENGTH == np.fmod(
+        np.int64(position), np.int64(BLOCK_LENGTH)
+    )
 
 
 def test_consecutive_positions_are_few_stretches_however_many() -> None:

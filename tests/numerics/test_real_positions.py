@@ -195,7 +195,7 @@ def test_positions_are_a_list_with_a_canonical_spelling() -> None:
 
 
 def test_frequencies_of_a_unit_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(real_positions, "_measured", ByteBoundedLRU(2**20))
+    monkeypatch.setattr(real_positions, "_cache", ByteBoundedLRU(2**20))
 
     first = real_positions._frequencies(RULE, -8)
 
