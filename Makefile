@@ -5,14 +5,20 @@ BIN := $(VENV)/bin
 FUZZ_SECONDS ?= 30
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: serve test same check test-system fuzz bench load scaling lock openapi pictures format clean
+.PHONY: serve test test-full test-system same check fuzz bench load scaling lock openapi pictures format clean
 .DELETE_ON_ERROR:
 
 serve: $(VENV)/runtime.stamp ## Serve on port 8000, or as POSREF_* variables say
 	$(BIN)/posref serve
 
-test: $(VENV)/dev.stamp ## Run the tests that need no system package
+test: $(VENV)/dev.stamp ## Run the quick tests: about a minute on two cores
+	$(BIN)/python -m pytest -n auto -m "not system and not full" --hypothesis-profile=quick
+
+test-full: $(VENV)/dev.stamp ## Run all tests that need no system package
 	$(BIN)/python -m pytest -n auto -m "not system"
+
+test-system: $(VENV)/dev.stamp ## Run the tests with real servers, containers and other processors
+	$(BIN)/python -m pytest -m system -p no:xdist
 
 same: $(VENV)/dev.stamp ## Compare every answer with the record of them in tests/data
 	$(BIN)/python -m tests.same
@@ -21,9 +27,6 @@ check: $(VENV)/dev.stamp ## Lint, format and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-
-test-system: $(VENV)/dev.stamp ## Run the tests with real servers, containers and other processors
-	$(BIN)/python -m pytest -m system -p no:xdist
 
 fuzz: $(VENV)/fuzz.stamp ## Try inputs on every parser, each for FUZZ_SECONDS (Linux, x86-64)
 	for parser in $$($(BIN)/python -m tests.fuzz); do \
