@@ -15,15 +15,15 @@ from tests.client import Client, client_of
 COMMITTED = Path(__file__).parents[1] / "openapi.json"
 
 
-def test_the_committed_document_is_the_served_one(client: Client) -> None:
+def test_committed_openapi_document_is_the_served_one(client: Client) -> None:
     assert json.loads(COMMITTED.read_bytes()) == client.get("/openapi.json").json()
 
 
-def test_the_document_is_valid(client: Client) -> None:
+def test_openapi_document_is_valid(client: Client) -> None:
     validate(client.get("/openapi.json").json())
 
 
-def test_two_hundred_cold_requests_for_one_table_are_one_build() -> None:
+def test_concurrent_requests_for_one_table_build_it_once() -> None:
     with client_of(create_app(default_settings())) as fresh:
         delivery: Delivery = fresh.app.state.delivery
 
@@ -34,7 +34,7 @@ def test_two_hundred_cold_requests_for_one_table_are_one_build() -> None:
         assert delivery.cache.builds == 1
 
 
-def test_spellings_of_one_table_share_its_body() -> None:
+def test_equivalent_urls_share_one_cached_body() -> None:
     urls = [
         "/encoding.npy?seq_len=3&d_model=4",
         "/encoding.npy?d_model=4&seq_len=3",

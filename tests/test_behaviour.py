@@ -24,7 +24,7 @@ def names_in(file: str) -> frozenset[str]:
 
 
 @pytest.mark.parametrize("promise", PROMISES, ids=words_of)
-def test_a_promise_has_tests_that_exist(promise: str) -> None:
+def test_every_promise_names_existing_tests(promise: str) -> None:
     named = NAMED.findall(promise)
 
     assert named
@@ -33,14 +33,14 @@ def test_a_promise_has_tests_that_exist(promise: str) -> None:
 
 
 @pytest.mark.parametrize("promise", PROMISES, ids=words_of)
-def test_a_promise_is_one_sentence(promise: str) -> None:
+def test_every_promise_is_one_sentence(promise: str) -> None:
     sentence = words_of(promise)
 
     assert sentence.endswith(".")
     assert ". " not in sentence
 
 
-def test_there_are_promises_of_every_kind() -> None:
+def test_every_section_has_promises() -> None:
     headings = re.findall(r"^## (.+)$", PAGE, flags=re.MULTILINE)
 
     assert len(headings) == len(set(headings))

@@ -104,7 +104,7 @@ def test_every_resource_pack_and_format_is_documented() -> None:
         assert f"{name}`" in text.replace("…", "")
 
 
-def test_every_array_that_is_sent_is_in_the_table() -> None:
+def test_every_input_array_is_documented() -> None:
     text = (ROOT / "docs/tables.md").read_text()
     rows = [line.split(" | ") for line in text.splitlines() if line.startswith("| `/")]
 
@@ -131,7 +131,7 @@ def test_every_parameter_of_rotary_tables_is_documented() -> None:
 
 
 @pytest.mark.parametrize("examination", EXAMINATIONS, ids=lambda examination: examination.path)
-def test_every_question_is_documented_with_its_parameters_and_what_it_answers(
+def test_every_examination_is_documented_with_parameters_and_outcomes(
     examination: Examination,
 ) -> None:
     text = (ROOT / "docs/http.md").read_text()
@@ -144,30 +144,30 @@ def test_every_question_is_documented_with_its_parameters_and_what_it_answers(
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
-def test_every_linked_document_is_there(document: Path) -> None:
+def test_every_linked_document_exists(document: Path) -> None:
     for target in re.findall(r"\]\((?!http)([^)#]+)\)", document.read_text()):
         assert (document.parent / target).exists(), target
 
 
-def test_the_first_commands_of_the_readme_are_the_two() -> None:
+def test_readme_begins_with_make_serve_and_make_test() -> None:
     first = re.search(r"```sh\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
 
     assert first is not None
     assert first[1] == "make serve\nmake test\n"
 
 
-def test_the_readme_shows_what_it_runs() -> None:
+def test_examples_of_the_readme_are_those_of_the_repository() -> None:
     steps = steps_of(ROOT / "README.md")
 
     assert len(steps) >= 15
     assert all(step.command.startswith(("curl ", ".venv/bin/")) for step in steps)
 
 
-def test_every_mistake_that_can_be_named_is_documented() -> None:
+def test_every_mistake_code_is_documented() -> None:
     rows = (ROOT / "docs/debugging.md").read_text().splitlines()
 
     assert {f"| `{name}` | {meaning} |" for name, meaning in MEANINGS.items()} <= {*rows}
 
 
-def test_the_files_that_a_page_shows_are_found() -> None:
+def test_files_shown_by_a_page_are_extracted() -> None:
     assert {"config.json", "pick.py", "engine.py"} <= {*files_of(ROOT / "docs/debugging.md")}

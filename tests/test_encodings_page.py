@@ -32,7 +32,7 @@ def test_every_convention_and_family_has_an_entry() -> None:
 
 
 @pytest.mark.parametrize("entry", ENTRIES)
-def test_every_entry_says_where_it_comes_from_and_what_goes_wrong(entry: str) -> None:
+def test_every_entry_has_source_and_trap(entry: str) -> None:
     text = ENTRIES[entry]
 
     for said in ("- **Library**: ", "- **Parameters**: ", "- **Trap**: ", "\n$ curl -s "):
@@ -40,12 +40,12 @@ def test_every_entry_says_where_it_comes_from_and_what_goes_wrong(entry: str) ->
 
 
 @pytest.mark.parametrize("name", ALIASES)
-def test_every_other_name_is_said(name: str) -> None:
+def test_every_alias_is_documented(name: str) -> None:
     assert f"`{name}`" in PAGE.read_text()
 
 
 @pytest.mark.parametrize("step", steps_of(PAGE), ids=lambda step: step.command[:80])
-def test_every_line_prints_what_the_page_says(step: Step, client: Client) -> None:
+def test_every_example_prints_the_documented_output(step: Step, client: Client) -> None:
     answer = sent(step.command, client)
 
     assert answer.status_code == 200, answer.text

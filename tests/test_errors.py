@@ -7,7 +7,7 @@ import re
 from service import errors
 
 
-def test_the_tree_in_the_docstring_is_the_tree() -> None:
+def test_error_hierarchy_is_that_of_the_docstring() -> None:
     drawn = re.findall(r"[*+-] (\w+)\n", (errors.__doc__ or "") + "\n")
     defined = [
         name
@@ -18,13 +18,13 @@ def test_the_tree_in_the_docstring_is_the_tree() -> None:
     assert sorted(drawn) == sorted(defined)
 
 
-def test_the_detail_says_every_fault() -> None:
+def test_detail_lists_every_fault() -> None:
     first, second = (errors.Fault(name, "1", f"{name} must be 2") for name in "ab")
 
     assert errors.InvalidParameters(first, second).detail == "a must be 2; b must be 2"
 
 
-def test_a_body_that_is_wrong_in_several_places_says_every_one() -> None:
+def test_invalid_body_lists_every_fault() -> None:
     faults = [errors.Fault(f"/{i}", "1", f"{i} must be 2", in_body=True) for i in range(12)]
     error = errors.InvalidBody.at(*faults)
 
@@ -33,12 +33,12 @@ def test_a_body_that_is_wrong_in_several_places_says_every_one() -> None:
     assert error.faults == tuple(faults[:10])
 
 
-def test_values_are_shortened() -> None:
+def test_long_values_are_shortened() -> None:
     assert errors.shortened("a" * 100) == "a" * 80 + "…"
     assert errors.shortened([1, True]) == "[1, true]"
 
 
-def test_what_is_nested_too_deeply_to_spell_is_left_out() -> None:
+def test_deeply_nested_value_is_left_out() -> None:
     nested: list[object] = []
     for _ in range(100_000):
         nested = [nested]
@@ -46,7 +46,7 @@ def test_what_is_nested_too_deeply_to_spell_is_left_out() -> None:
     assert errors.shortened(nested) == "…"
 
 
-def test_a_long_list_is_shortened_before_it_is_spelled() -> None:
+def test_long_list_is_shortened_before_serialization() -> None:
     for value in ([0.5] * 81, list(range(500)), tuple("ab" * 100), [[1, 2]] * 80):
         assert errors.shortened(value) == json.dumps(value)[:80] + "…"
     assert errors.shortened([object()] * 10**6).endswith("…")

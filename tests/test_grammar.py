@@ -12,7 +12,7 @@ from service.numerics.real_positions import RealPositions
     ("text", "value"),
     [("5", 5), ("-5", -5), ("007", 7), ("-0", 0), (5, 5), ("1" * 40, int("1" * 40))],
 )
-def test_integers_are_digits_with_at_most_a_minus(text: object, value: int) -> None:
+def test_integer_is_digits_with_an_optional_minus(text: object, value: int) -> None:
     assert value == grammar.integer(text)
 
 
@@ -37,7 +37,7 @@ def test_integers_are_digits_with_at_most_a_minus(text: object, value: int) -> N
         [],
     ],
 )
-def test_nothing_else_is_an_integer(text: object) -> None:
+def test_other_text_is_no_integer(text: object) -> None:
     with pytest.raises(ValueError, match="must be an integer"):
         grammar.integer(text)
 
@@ -54,7 +54,7 @@ def test_nothing_else_is_an_integer(text: object) -> None:
         (0.1, 0.1),
     ],
 )
-def test_reals_are_spelled_as_in_json(text: object, value: float) -> None:
+def test_real_has_the_grammar_of_json_numbers(text: object, value: float) -> None:
     assert value == grammar.real(text)
 
 
@@ -65,13 +65,13 @@ def test_reals_are_spelled_as_in_json(text: object, value: float) -> None:
         *(True, None, "1e400", "-1e400", float("inf"), float("nan"), 10**400, "0." + "1" * 800),
     ],
 )
-def test_nothing_else_is_a_real(text: object) -> None:
+def test_other_text_is_no_real(text: object) -> None:
     with pytest.raises(ValueError, match="must be a number"):
         grammar.real(text)
 
 
 @pytest.mark.parametrize(("text", "value"), [("true", True), ("false", False), (True, True)])
-def test_booleans_are_two_words(text: object, value: bool) -> None:
+def test_boolean_is_true_or_false(text: object, value: bool) -> None:
     assert value is grammar.boolean(text)
 
 
@@ -86,23 +86,23 @@ def test_booleans_are_two_words(text: object, value: bool) -> None:
         (0, "false"),
     ],
 )
-def test_what_was_meant_by_a_boolean_is_said(text: object, meant: str) -> None:
+def test_refused_boolean_has_a_suggestion(text: object, meant: str) -> None:
     with pytest.raises(ValueError, match=f"must be true or false; did you mean {meant}?"):
         grammar.boolean(text)
 
 
 @pytest.mark.parametrize("text", ["True", "1", "t", "yes", "", 1, None, [1]])
-def test_nothing_else_is_a_boolean(text: object) -> None:
+def test_other_text_is_no_boolean(text: object) -> None:
     with pytest.raises(ValueError, match="must be true or false"):
         grammar.boolean(text)
 
 
-def test_lists_of_reals_have_commas_or_are_json() -> None:
+def test_list_of_reals_is_comma_separated_or_a_json_array() -> None:
     assert (1.0, 0.5) == grammar.reals("1,0.5") == grammar.reals([1, 0.5])
 
 
 @pytest.mark.parametrize("text", ["", "1,", "1;2", [], [True], 3, {"a": 1}])
-def test_nothing_else_is_a_list_of_reals(text: object) -> None:
+def test_other_text_is_no_list_of_reals(text: object) -> None:
     with pytest.raises(ValueError, match="must be"):
         grammar.reals(text)
 
@@ -144,7 +144,7 @@ def test_positions_are_integers_and_half_open_ranges(text: object, canonical: st
         (f"{-(2**62)}:{2**62},{-(2**62)}:{2**62}", "fewer than"),
     ],
 )
-def test_positions_that_are_not_are_refused_by_rule(text: object, rule: str) -> None:
+def test_invalid_positions_are_refused_with_the_rule(text: object, rule: str) -> None:
     with pytest.raises(ValueError, match=rule):
         grammar.positions(text)
 
@@ -161,12 +161,12 @@ def test_positions_that_are_not_are_refused_by_rule(text: object, rule: str) -> 
         (Positions.contiguous(0, 3), "0:3"),
     ],
 )
-def test_values_are_spelled_as_they_are_sent(value: object, expected: str) -> None:
+def test_values_are_quoted_as_sent(value: object, expected: str) -> None:
     assert grammar.to_query(value) == expected
 
 
 @pytest.mark.parametrize("value", ["", [], 5, "1,", "1.5", ["x"], None])
-def test_lists_of_integers_are_integers_with_commas(value: object) -> None:
+def test_list_of_integers_is_comma_separated(value: object) -> None:
     assert grammar.integers("1,-2") == grammar.integers([1, -2]) == (1, -2)
     with pytest.raises(ValueError, match="integer"):
         grammar.integers(value)
@@ -186,9 +186,7 @@ def test_lists_of_integers_are_integers_with_commas(value: object) -> None:
         ("0.1000000000000000055511151231257827", (0.1,)),
     ],
 )
-def test_positions_of_which_one_is_a_fraction_are_real(
-    value: object, numbers: tuple[float, ...]
-) -> None:
+def test_one_fraction_makes_positions_real(value: object, numbers: tuple[float, ...]) -> None:
     assert grammar.real_positions(value) == RealPositions(numbers)
 
 
@@ -205,9 +203,7 @@ def test_positions_of_which_one_is_a_fraction_are_real(
         (["3:6", 9], "3:6,9"),
     ],
 )
-def test_positions_that_are_all_whole_are_integers_however_they_are_spelled(
-    value: object, canonical: str
-) -> None:
+def test_whole_positions_are_integers_in_any_notation(value: object, canonical: str) -> None:
     read = grammar.real_positions(value)
 
     assert isinstance(read, Positions)
@@ -238,12 +234,12 @@ def test_positions_that_are_all_whole_are_integers_however_they_are_spelled(
         (None, "must be a list"),
     ],
 )
-def test_what_is_no_real_position_is_refused_by_rule(value: object, rule: str) -> None:
+def test_invalid_real_positions_are_refused_with_the_rule(value: object, rule: str) -> None:
     with pytest.raises(ValueError, match=rule):
         grammar.real_positions(value)
 
 
-def test_a_list_is_read_item_by_item_only_to_find_what_is_wrong() -> None:
+def test_lists_are_parsed_at_once_unless_an_item_is_wrong() -> None:
     with pytest.raises(ValueError, match="and x must be a number") as caught:
         grammar.reals("1,2,x,y")
 
@@ -252,7 +248,7 @@ def test_a_list_is_read_item_by_item_only_to_find_what_is_wrong() -> None:
 
 
 @pytest.mark.parametrize("text", ["1" * 20, "-" + "1" * 20, "0" * 39 + "1", "1" * 40])
-def test_integers_of_any_length_are_positions_by_one_rule(text: str) -> None:
+def test_long_integers_are_refused_as_positions_out_of_range(text: str) -> None:
     if abs(int(text)) > 2**62:
         with pytest.raises(ValueError, match="must lie within"):
             grammar.positions(f"0,{text}")

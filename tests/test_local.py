@@ -20,7 +20,7 @@ from tests.client import Client
         "/encoding.npy.sha256?seq_len=3&d_model=4",
     ],
 )
-def test_the_bytes_are_those_of_the_server(client: Client, url: str) -> None:
+def test_local_answer_has_the_bytes_of_the_server(client: Client, url: str) -> None:
     assert b"".join(find_body(url).blocks()) == client.get(url).content
 
 
@@ -38,12 +38,12 @@ def test_the_bytes_are_those_of_the_server(client: Client, url: str) -> None:
         ("/encoding?seq_len=1&d_model=1&revision=9", InvalidParameters, "revision must be 1"),
     ],
 )
-def test_errors_are_those_of_the_server(url: str, error: type[Exception], rule: str) -> None:
+def test_local_errors_are_those_of_the_server(url: str, error: type[Exception], rule: str) -> None:
     with pytest.raises(error, match=rule):
         find_body(url)
 
 
-def test_a_retired_revision_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_retired_revision_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("service.delivery.responses.TABLE_REVISION", {"encoding": 3})
 
     with pytest.raises(RevisionRetired, match="the current one is 3"):

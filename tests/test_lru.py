@@ -3,7 +3,7 @@
 from service.lru import ByteBoundedLRU
 
 
-def test_what_was_used_least_recently_is_forgotten_first() -> None:
+def test_least_recently_used_value_is_evicted_first() -> None:
     store: ByteBoundedLRU[str, int] = ByteBoundedLRU(30)
     for number, key in enumerate("abc"):
         store.put(key, number, 10)
@@ -15,7 +15,7 @@ def test_what_was_used_least_recently_is_forgotten_first() -> None:
     assert store.evictions == 1
 
 
-def test_the_sum_of_sizes_stays_within_the_capacity() -> None:
+def test_total_size_stays_within_the_capacity() -> None:
     store: ByteBoundedLRU[int, int] = ByteBoundedLRU(100)
 
     for key in range(50):
@@ -23,7 +23,7 @@ def test_the_sum_of_sizes_stays_within_the_capacity() -> None:
         assert store.size_bytes <= 100
 
 
-def test_a_value_larger_than_the_store_is_not_kept_and_drives_nothing_out() -> None:
+def test_value_larger_than_the_cache_is_not_stored_and_evicts_nothing() -> None:
     store: ByteBoundedLRU[str, int] = ByteBoundedLRU(10)
     store.put("small", 1, 5)
 
@@ -33,7 +33,7 @@ def test_a_value_larger_than_the_store_is_not_kept_and_drives_nothing_out() -> N
     assert store.get("small") == 1
 
 
-def test_a_value_put_again_counts_once() -> None:
+def test_replaced_value_counts_once() -> None:
     store: ByteBoundedLRU[str, int] = ByteBoundedLRU(10)
     store.put("a", 1, 6)
     store.put("a", 2, 4)

@@ -32,7 +32,7 @@ def test_get_without_a_file_writes_to_standard_output(
     assert json.loads(capfdbinary.readouterr().out)["data"] == [[0.0, 1.0]]
 
 
-def test_get_of_what_is_not_says_why_and_writes_no_file(
+def test_get_of_an_invalid_url_prints_the_problem_and_writes_no_file(
     tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     file = tmp_path / "pe.npy"
@@ -70,20 +70,18 @@ def test_ready_asks_the_server(port: int, host: str) -> None:
     assert main(["ready", "--host", host, "--port", str(port)]) == 0
 
 
-def test_ready_fails_where_the_server_is_not_ready(
-    port: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ready_fails_if_the_server_is_not_ready(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_Ready, "status", 503)
 
     assert main(["ready", "--port", str(port)]) == 1
 
 
-def test_ready_fails_where_nothing_answers(capsys: pytest.CaptureFixture[str]) -> None:
+def test_ready_fails_if_nothing_listens(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ready", "--port", "1"]) == 1
     assert "http://127.0.0.1:1/readyz" in capsys.readouterr().err
 
 
-def test_a_wrong_setting_stops_the_start_by_its_name(
+def test_invalid_setting_is_named_and_stops_the_start(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("POSREF_CACHE_BYTES", "lots")
@@ -99,23 +97,21 @@ def test_openapi_prints_the_committed_document(capfdbinary: pytest.CaptureFixtur
     assert capfdbinary.readouterr().out == committed.read_bytes()
 
 
-def test_the_version_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--version"])
 
     assert capsys.readouterr().out == f"posref {__version__}\n"
 
 
-def test_a_file_that_cannot_be_written_is_said(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_unwritable_file_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "no" / "pe.npy"
 
     assert main(["get", "/encoding.npy?seq_len=1&d_model=2", "-o", str(file)]) == 1
     assert "No such file" in capsys.readouterr().err
 
 
-def test_a_reader_that_has_enough_gets_no_traceback() -> None:
+def test_broken_pipe_prints_no_traceback() -> None:
     command = (
         f"{sys.executable} -m service get '/encoding.npy?seq_len=99999&d_model=99' | head -c 20"
     )
@@ -130,7 +126,7 @@ def test_a_reader_that_has_enough_gets_no_traceback() -> None:
     assert (len(done.stdout), done.stderr) == (20, b"")
 
 
-def test_a_file_longer_than_the_room_there_is_is_not_begun(
+def test_file_larger_than_free_space_is_not_created(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "pe.npy"
@@ -140,7 +136,7 @@ def test_a_file_longer_than_the_room_there_is_is_not_begun(
     assert not list(tmp_path.iterdir())
 
 
-def test_a_pipe_is_written_to_as_it_is(tmp_path: Path) -> None:
+def test_pipe_is_written_directly(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     read: list[bytes] = []
@@ -153,7 +149,7 @@ def test_a_pipe_is_written_to_as_it_is(tmp_path: Path) -> None:
     assert pipe.is_fifo()
 
 
-def test_a_link_is_followed(tmp_path: Path) -> None:
+def test_symbolic_link_is_followed(tmp_path: Path) -> None:
     file, link = tmp_path / "pe.npy", tmp_path / "link"
     file.write_bytes(b"old")
     link.symlink_to(file)
@@ -162,7 +158,7 @@ def test_a_link_is_followed(tmp_path: Path) -> None:
     assert (link.is_symlink(), file.stat().st_size) == (True, 136)
 
 
-def test_a_get_that_is_interrupted_says_nothing_and_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_interrupted_get_leaves_no_file_and_prints_nothing(tmp_path: Path) -> None:
     file = tmp_path / "endless.csv"
     # Whoever started the tests may have had them ignore it.
     ready = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
@@ -192,7 +188,7 @@ def test_a_get_that_is_interrupted_says_nothing_and_leaves_nothing_behind(tmp_pa
     assert not file.exists()
 
 
-def test_a_file_that_may_not_be_written_is_left_as_it_is(tmp_path: Path) -> None:
+def test_read_only_file_is_left_unchanged(tmp_path: Path) -> None:
     folder = tmp_path / "pe.npy"
     folder.mkdir()
 

@@ -14,7 +14,7 @@ MEASURED = {"load"}
 
 
 @pytest.mark.parametrize("name", PICTURES)
-def test_a_picture_of_the_documents_is_what_is_served(name: str) -> None:
+def test_documented_pictures_are_the_served_ones(name: str) -> None:
     """Its colours are few, and another machine may set a letter another way."""
     served = Image.open(io.BytesIO(b"".join(find_body(PICTURES[name]).blocks())))
     shown = Image.open(FOLDER / f"{name}.png").convert("RGB")
@@ -23,7 +23,7 @@ def test_a_picture_of_the_documents_is_what_is_served(name: str) -> None:
     assert difference.mean() < 4
 
 
-def test_pictures_are_small_and_all_there_are_are_drawn_or_measured() -> None:
+def test_every_picture_is_small_and_generated() -> None:
     sizes = {path.stem: path.stat().st_size for path in FOLDER.iterdir()}
 
     assert sizes.keys() == PICTURES.keys() | MEASURED

@@ -16,10 +16,10 @@ _PLAIN = re.compile(r"curl -s (-H '[^']*' )?(-d '[^']*' )?'?http://[^|@]*")
 PLAIN = [step for step in steps_of(README) if _PLAIN.fullmatch(step.command)]
 
 
-def test_most_lines_are_plain() -> None:
+def test_most_readme_lines_are_plain_commands() -> None:
     assert len(PLAIN) >= 15
 
 
 @pytest.mark.parametrize("step", PLAIN, ids=lambda step: step.command[:80])
-def test_a_plain_line_prints_what_the_readme_says(step: Step, client: Client) -> None:
+def test_plain_command_prints_the_output_of_the_readme(step: Step, client: Client) -> None:
     assert sent(step.command, client).text.rstrip("\n") == step.output.rstrip("\n")

@@ -7,13 +7,13 @@ from service.__main__ import main
 from service.settings import InvalidSettings, Settings, default_settings, load_settings
 
 
-def test_a_variable_sets_its_field(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_variable_sets_its_field(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("POSREF_CACHE_BYTES", "1000")
 
     assert load_settings().cache_bytes == 1000
 
 
-def test_an_override_comes_before_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_override_takes_precedence_over_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("POSREF_PORT", "9000")
 
     assert load_settings(port="9001").port == 9001
@@ -44,25 +44,27 @@ def refusal(monkeypatch: pytest.MonkeyPatch, **settings: object) -> str:
 
 
 @pytest.mark.parametrize(("name", "value"), BELOW)
-def test_a_number_below_its_bounds_is_refused_by_the_name_of_its_variable(
+def test_number_below_its_minimum_is_refused_with_its_variable(
     monkeypatch: pytest.MonkeyPatch, name: str, value: int
 ) -> None:
     assert refusal(monkeypatch, **{name: value}).startswith(f"POSREF_{name.upper()}='{value}': ")
 
 
 @pytest.mark.parametrize(("name", "value"), ABOVE)
-def test_so_is_one_above_them(monkeypatch: pytest.MonkeyPatch, name: str, value: int) -> None:
+def test_number_above_its_maximum_is_refused(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: int
+) -> None:
     assert refusal(monkeypatch, **{name: value}).startswith(f"POSREF_{name.upper()}='{value}': ")
 
 
-def test_every_number_has_a_least_value() -> None:
+def test_every_number_has_a_minimum() -> None:
     assert len(BELOW) == len(NUMBERS) >= 20
     assert len(ABOVE) >= 15
 
 
 @pytest.mark.parametrize("name", NUMBERS)
 @pytest.mark.parametrize("value", NO_NUMBERS)
-def test_what_is_no_number_is_refused(
+def test_text_is_refused_as_a_number(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
     said = refusal(monkeypatch, **{name: value})
@@ -74,7 +76,7 @@ def test_what_is_no_number_is_refused(
     ("value", "hint"),
     [("True", "true"), ("1", "true"), ("yes", "true"), ("no", "false"), ("FALSE", "false")],
 )
-def test_a_misspelled_boolean_is_refused_with_the_right_spelling(
+def test_misspelled_boolean_has_a_suggestion(
     monkeypatch: pytest.MonkeyPatch, value: str, hint: str
 ) -> None:
     said = refusal(monkeypatch, log_requests=value)
@@ -83,16 +85,14 @@ def test_a_misspelled_boolean_is_refused_with_the_right_spelling(
 
 
 @pytest.mark.parametrize("value", ["", "maybe", "truee"])
-def test_what_is_no_boolean_is_refused(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+def test_other_text_is_refused_as_a_boolean(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     said = refusal(monkeypatch, log_requests=value)
 
     assert said == f"POSREF_LOG_REQUESTS='{value}': must be true or false"
 
 
 @pytest.mark.parametrize("value", ["INFO", "warn", "trace", "", "20"])
-def test_a_misspelled_level_is_refused_with_those_there_are(
-    monkeypatch: pytest.MonkeyPatch, value: str
-) -> None:
+def test_misspelled_log_level_lists_the_levels(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     said = refusal(monkeypatch, log_level=value)
 
     assert said.startswith(f"POSREF_LOG_LEVEL='{value}': ")
@@ -102,13 +102,13 @@ def test_a_misspelled_level_is_refused_with_those_there_are(
 KEY, OTHER = "correct-horse-battery", "staple.0123456789+/=="
 
 
-def test_keys_are_taken_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_api_keys_are_separated_by_commas(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("POSREF_API_KEYS", f"{KEY},{OTHER}")
 
     assert load_settings().keys == (KEY.encode(), OTHER.encode())
 
 
-def test_no_key_is_no_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_empty_api_keys_disable_access_control(monkeypatch: pytest.MonkeyPatch) -> None:
     assert load_settings().keys == default_settings().keys == ()
     monkeypatch.setenv("POSREF_API_KEYS", "")
     assert load_settings().keys == ()
@@ -130,7 +130,7 @@ def test_no_key_is_no_lock(monkeypatch: pytest.MonkeyPatch) -> None:
         "x" * 257,
     ],
 )
-def test_a_wrong_key_stops_the_start_and_is_not_shown(
+def test_invalid_api_key_stops_the_start_and_is_not_shown(
     monkeypatch: pytest.MonkeyPatch, keys: str
 ) -> None:
     said = refusal(monkeypatch, api_keys=keys)
@@ -139,7 +139,7 @@ def test_a_wrong_key_stops_the_start_and_is_not_shown(
     assert not any(len(part) > 5 and part in said for part in keys.replace(",", " ").split())
 
 
-def test_settings_do_not_show_their_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repr_of_settings_has_no_api_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("POSREF_API_KEYS", KEY)
     settings = load_settings()
 
@@ -156,7 +156,7 @@ IMPOSSIBLE = [
 
 
 @pytest.mark.parametrize(("larger", "most", "smaller", "least"), IMPOSSIBLE)
-def test_a_limit_that_another_makes_untrue_stops_the_start(
+def test_contradictory_limits_stop_the_start(
     monkeypatch: pytest.MonkeyPatch, larger: str, most: int, smaller: str, least: int
 ) -> None:
     said = refusal(monkeypatch, **{larger: most, smaller: least})
@@ -166,7 +166,7 @@ def test_a_limit_that_another_makes_untrue_stops_the_start(
 
 
 @pytest.mark.parametrize(("larger", "most", "smaller", "least"), IMPOSSIBLE)
-def test_limits_may_just_meet(
+def test_limits_may_be_equal(
     monkeypatch: pytest.MonkeyPatch, larger: str, most: int, smaller: str, least: int
 ) -> None:
     small = {"max_body_bytes": 1024, "max_json_body_bytes": 1024}
@@ -176,14 +176,14 @@ def test_limits_may_just_meet(
     assert getattr(load_settings(), larger) == most
 
 
-def test_a_limit_alone_may_be_impossible_beside_a_default(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limit_may_contradict_a_default(monkeypatch: pytest.MonkeyPatch) -> None:
     said = refusal(monkeypatch, max_head_bytes=8192)
 
     assert "POSREF_MAX_HEAD_BYTES=8192" in said
     assert "POSREF_MAX_URL_BYTES=65535" in said
 
 
-def test_a_cache_that_holds_nothing_is_no_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cache_size_may_be_zero(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("POSREF_CACHE_BYTES", "0")
 
     assert load_settings().cache_entry_bytes > load_settings().cache_bytes == 0
@@ -199,7 +199,7 @@ def test_a_cache_that_holds_nothing_is_no_mistake(monkeypatch: pytest.MonkeyPatc
         ({"LOG_LEVEL": "loud", "DRAIN_SECONDS": "-1"}, ["LOG_LEVEL", "DRAIN_SECONDS"]),
     ],
 )
-def test_the_server_does_not_start_and_says_why(
+def test_server_with_invalid_settings_exits_with_the_reason(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     settings: dict[str, str],
@@ -214,30 +214,30 @@ def test_the_server_does_not_start_and_says_why(
     assert "secret" not in said
 
 
-def test_every_setting_says_what_it_means() -> None:
+def test_every_setting_has_a_description() -> None:
     for field in Settings.model_fields.values():
         assert field.description
 
 
-def test_nothing_binds_beyond_loopback_unless_told() -> None:
+def test_default_address_is_loopback() -> None:
     assert Settings().host == "127.0.0.1"
 
 
-def test_a_setting_that_is_almost_one_stops_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_misspelled_variable_stops_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("POSREF_CACHE_BTYES", "1")
 
     with pytest.raises(InvalidSettings, match="did you mean POSREF_CACHE_BYTES"):
         load_settings()
 
 
-def test_the_defaults_hold_whatever_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_default_settings_ignore_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("POSREF_CACHE_BYTES", "lots")
 
     assert default_settings().cache_bytes == 256 * 2**20
     assert default_settings().threads >= 1
 
 
-def test_a_variable_like_no_setting_is_somebody_else_s(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_foreign_environment_variables_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("POSREF_SERVICE_HOST", "10.0.0.1")
 
     assert load_settings().host == default_settings().host

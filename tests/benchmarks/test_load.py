@@ -29,7 +29,7 @@ def checked(asked: Asked, answer: Answer) -> Tally:
     return tally
 
 
-def test_a_right_answer_and_a_deliberate_refusal_are_no_trouble() -> None:
+def test_correct_answer_and_overload_refusal_are_no_failure() -> None:
     assert checked(WANTED, RIGHT).compared[WARM] == 1
     assert checked(WANTED, REFUSAL).refused == 1
     assert not checked(WANTED, RIGHT).trouble + checked(WANTED, REFUSAL).trouble
@@ -47,18 +47,18 @@ def test_a_right_answer_and_a_deliberate_refusal_are_no_trouble() -> None:
         (replace(REFUSAL, headers={**PROBLEM, b"retry-after": b"soon"}), "503 without Retry-After"),
     ],
 )
-def test_an_answer_that_is_not_right_is_trouble(answer: Answer, what: str) -> None:
+def test_wrong_answer_is_a_failure(answer: Answer, what: str) -> None:
     assert checked(WANTED, answer).trouble == {(WARM, what): 1}
 
 
-def test_an_answer_of_another_length_is_trouble() -> None:
+def test_answer_of_another_length_is_a_failure() -> None:
     asked = Asked(COLD, get(SMALL), length_bytes=len(BODY) + 1)
 
     assert checked(asked, RIGHT).trouble == {(COLD, "wrong length"): 1}
 
 
 @pytest.mark.parametrize(("part", "trouble"), [(Part(SMALL), 0), (Part(SMALL, 1), 1)])
-def test_samples_are_held_against_bytes_that_are_made_anew(part: Part, trouble: int) -> None:
+def test_samples_are_compared_with_freshly_computed_bytes(part: Part, trouble: int) -> None:
     tally = checked(Asked(COLD, get(SMALL), sampled=part), RIGHT)
 
     tally.check_samples()
@@ -67,7 +67,7 @@ def test_samples_are_held_against_bytes_that_are_made_anew(part: Part, trouble: 
     assert sum(tally.trouble.values()) == trouble
 
 
-def test_a_mix_is_made_by_its_seed_and_has_every_kind() -> None:
+def test_mix_depends_on_its_seed_and_has_every_kind() -> None:
     known = [WANTED, Asked(APPLY, b"x", body=b"y")]
     asked = [[mix.next() for _ in range(200)] for mix in (Mix(known, 1), Mix(known, 1))]
 
@@ -77,7 +77,7 @@ def test_a_mix_is_made_by_its_seed_and_has_every_kind() -> None:
     assert len(set(cold)) == len(cold)
 
 
-def test_counts_of_several_processes_are_added_up() -> None:
+def test_tallies_of_processes_are_added() -> None:
     whole = together([checked(WANTED, RIGHT), checked(WANTED, REFUSAL)])
 
     assert whole.statuses == {(WARM, 200): 1, (WARM, 503): 1}
@@ -134,18 +134,18 @@ async def first_trouble(*replies: bytes | None, think_seconds: float = 0.0) -> t
         (b"no answer\r\n\r\n", "malformed answer"),
     ],
 )
-def test_an_answer_that_is_none_or_a_part_is_trouble(reply: bytes, what: str) -> None:
+def test_malformed_or_truncated_answer_is_a_failure(reply: bytes, what: str) -> None:
     assert asyncio.run(first_trouble(reply)) == (WARM, what)
 
 
-def test_a_connection_that_is_reset_is_trouble() -> None:
+def test_connection_reset_is_a_failure() -> None:
     kind, what = asyncio.run(first_trouble(None))
 
     assert kind == WARM
     assert what in {"EOFError", "ConnectionResetError"}
 
 
-def test_a_connection_that_is_closed_while_its_client_pauses_is_trouble() -> None:
+def test_close_of_an_idle_connection_is_a_failure() -> None:
     whole = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(BODY) + BODY
 
     found = asyncio.run(first_trouble(whole, think_seconds=60.0))
@@ -153,13 +153,13 @@ def test_a_connection_that_is_closed_while_its_client_pauses_is_trouble() -> Non
     assert found == ("connection", "closed between answers")
 
 
-def test_a_connection_that_is_said_to_end_may_end() -> None:
+def test_announced_close_is_no_failure() -> None:
     closing = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(BODY)
 
     assert asyncio.run(first_trouble(closing + BODY, closing + BODY, b"")) == (WARM, "EOFError")
 
 
-def test_a_port_that_nobody_listens_on_is_trouble() -> None:
+def test_refused_connection_is_a_failure() -> None:
     async def ask() -> Tally:
         tally = Tally()
         client = Client(1, Mix([WANTED], 1), tally, 0.0)

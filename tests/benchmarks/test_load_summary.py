@@ -47,11 +47,11 @@ def good() -> Outcome:
     )
 
 
-def test_a_run_that_is_as_wanted_does_not_fail(good: Outcome) -> None:
+def test_run_within_all_limits_passes(good: Outcome) -> None:
     assert not failures(good)
 
 
-def test_trouble_of_any_client_fails_a_run(good: Outcome) -> None:
+def test_any_client_failure_fails_the_run(good: Outcome) -> None:
     tally = Tally(good.tally.statuses, trouble=Counter({(WARM, "wrong bytes"): 2}))
     slow = replace(good.after, trouble=["it was late"])
 
@@ -59,18 +59,18 @@ def test_trouble_of_any_client_fails_a_run(good: Outcome) -> None:
     assert failures(replace(good, after=slow)) == ["it was late"]
 
 
-def test_a_run_without_an_answer_fails(good: Outcome) -> None:
+def test_run_without_answers_fails(good: Outcome) -> None:
     assert failures(replace(good, tally=Tally())) == ["nothing was answered"]
 
 
 @pytest.mark.parametrize("late_mebibytes", [450, 350])
-def test_memory_that_is_not_what_it_was_fails_a_run(good: Outcome, late_mebibytes: int) -> None:
+def test_memory_growth_fails_the_run(good: Outcome, late_mebibytes: int) -> None:
     (found,) = failures(replace(good, watch=watched(late_mebibytes * MIB)))
 
     assert "memory" in found
 
 
-def test_warm_answers_that_take_too_long_fail_a_run_of_clients_that_pause(good: Outcome) -> None:
+def test_slow_warm_answers_fail_a_run_with_pauses(good: Outcome) -> None:
     during = probed(START, 0.011, TARGET, BESIDE + TARGET)
     slow = replace(good, during=during)
 
@@ -78,7 +78,7 @@ def test_warm_answers_that_take_too_long_fail_a_run_of_clients_that_pause(good: 
     assert not failures(replace(slow, plan=replace(PLAN, think_seconds=0.0)))
 
 
-def test_a_run_is_printed_and_drawn_with_all_its_figures(
+def test_report_and_picture_have_all_figures(
     good: Outcome, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     print_outcome(good)

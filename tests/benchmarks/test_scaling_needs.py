@@ -21,11 +21,11 @@ COSTS = {
 }
 
 
-def test_the_mix_is_whole() -> None:
+def test_shares_of_the_mix_add_up_to_one() -> None:
     assert sum(part.share for part in MIX) == pytest.approx(1)
 
 
-def test_twice_the_requests_take_twice_as_much() -> None:
+def test_needs_grow_linearly_with_requests() -> None:
     once, twice = (needs(COSTS, rate, 0.9) for rate in (1e6, 2e6))
 
     assert twice.edge_cores == pytest.approx(2 * once.edge_cores)
@@ -33,7 +33,7 @@ def test_twice_the_requests_take_twice_as_much() -> None:
     assert twice.sent_bits == pytest.approx(2 * once.sent_bits)
 
 
-def test_posref_is_asked_for_what_no_edge_has() -> None:
+def test_posref_gets_the_misses_of_the_edge() -> None:
     mix = [Part(1.0, WARM_SMALL, COLD_SMALL, "tables")]
 
     taken = needs(COSTS, 1000.0, 0.9, mix)
@@ -44,7 +44,7 @@ def test_posref_is_asked_for_what_no_edge_has() -> None:
     assert taken.passed_bits == pytest.approx(0.1 * 8e6)
 
 
-def test_what_no_cache_can_have_is_always_made() -> None:
+def test_uncacheable_requests_are_always_computed() -> None:
     taken = needs(COSTS, 1000.0, 1.0, [Part(1.0, None, APPLY, "arrays")])
 
     assert taken.posref_cores == pytest.approx(2.0)

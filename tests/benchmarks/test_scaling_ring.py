@@ -13,7 +13,7 @@ def servers(number: int) -> list[str]:
 
 
 @pytest.mark.parametrize("number", [1, 2, 7, 64])
-def test_every_replica_has_about_its_share_of_urls(number: int) -> None:
+def test_replicas_have_about_equal_shares_of_urls(number: int) -> None:
     counts = np.bincount(replicas_of(URLS, servers(number)), minlength=number)
 
     assert counts.sum() == len(URLS)
@@ -21,7 +21,7 @@ def test_every_replica_has_about_its_share_of_urls(number: int) -> None:
     assert counts.max() < len(URLS) / number * 2
 
 
-def test_a_replica_more_takes_urls_for_itself_alone() -> None:
+def test_added_replica_moves_urls_to_itself_only() -> None:
     before, after = (replicas_of(URLS, servers(number)) for number in (7, 8))
 
     moved = after[before != after]
@@ -29,7 +29,7 @@ def test_a_replica_more_takes_urls_for_itself_alone() -> None:
     assert len(moved) / len(URLS) == pytest.approx(1 / 8, abs=0.03)
 
 
-def test_the_order_of_servers_does_not_matter() -> None:
+def test_ring_does_not_depend_on_the_order_of_servers() -> None:
     addresses = servers(5)
     forward, backward = replicas_of(URLS, addresses), replicas_of(URLS, addresses[::-1])
 

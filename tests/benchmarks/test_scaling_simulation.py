@@ -29,7 +29,7 @@ def waits_one_by_one(arrivals: list[float], seconds: list[float]) -> list[float]
     return taken
 
 
-def test_each_waits_for_those_before() -> None:
+def test_requests_wait_for_earlier_ones() -> None:
     chance = np.random.default_rng(1)
     arrivals, seconds = np.cumsum(chance.random(1000)), chance.random(1000)
 
@@ -38,7 +38,7 @@ def test_each_waits_for_those_before() -> None:
     assert waits(arrivals, seconds) == pytest.approx(expected)
 
 
-def test_waits_are_those_of_a_queue_with_known_ones() -> None:
+def test_waits_match_queueing_theory() -> None:
     arrivals = np.cumsum(np.random.default_rng(1).exponential(size=1_000_000))
 
     mean = waits(arrivals, np.full(len(arrivals), 0.6)).mean()
@@ -47,7 +47,7 @@ def test_waits_are_those_of_a_queue_with_known_ones() -> None:
     assert mean == pytest.approx(0.6 + 0.6 * 0.6 / (2 * 0.4), rel=0.02)
 
 
-def test_what_was_used_least_recently_is_forgotten() -> None:
+def test_least_recently_used_url_is_evicted() -> None:
     kept = Kept(2500, np.array([1000, 1000, 1000, 2000]))
 
     answers = [kept.asks(url) for url in (0, 1, 0, 2, 1, 3, 1)]
@@ -55,7 +55,7 @@ def test_what_was_used_least_recently_is_forgotten() -> None:
     assert answers == [False, False, True, False, False, False, False]
 
 
-def test_what_was_asked_for_last_is_put_in_as_far_as_there_is_room() -> None:
+def test_initial_cache_holds_the_most_recent_urls_that_fit() -> None:
     kept = Kept(2500, np.array([1000, 1000, 1000, 2000]))
 
     kept.fill(np.array([3, 0, 2, 1]))
@@ -66,7 +66,7 @@ def test_what_was_asked_for_last_is_put_in_as_far_as_there_is_room() -> None:
 
 @pytest.mark.parametrize("routing", [HASH, IN_TURN])
 @pytest.mark.parametrize("edges", [0, 2])
-def test_caches_begin_as_they_are_after_a_long_time(routing: str, edges: int) -> None:
+def test_initial_cache_equals_the_steady_state(routing: str, edges: int) -> None:
     scene = replace(SCENE, routing=routing, edges=edges, edge_bytes=200_000)
     long = replace(scene, is_fresh=True, requests=400_000)
 
@@ -76,7 +76,7 @@ def test_caches_begin_as_they_are_after_a_long_time(routing: str, edges: int) ->
     assert begun.replica_found == pytest.approx(run.replica_found, abs=0.03)
 
 
-def test_replicas_keep_more_between_them_only_where_urls_lead_to_one() -> None:
+def test_replicas_cache_more_together_only_with_consistent_hashing() -> None:
     one, hashed, turning = (
         simulate(replace(SCENE, replicas=number, routing=routing), CATALOGUE, SERVICE)
         for number, routing in ((1, HASH), (8, HASH), (8, IN_TURN))
@@ -86,7 +86,7 @@ def test_replicas_keep_more_between_them_only_where_urls_lead_to_one() -> None:
     assert turning.replica_found == pytest.approx(one.replica_found, abs=0.02)
 
 
-def test_one_edge_that_keeps_everything_asks_once_for_each_url() -> None:
+def test_edge_with_unlimited_cache_requests_each_url_once() -> None:
     scene = replace(SCENE, edges=1, edge_bytes=10**9, is_fresh=True)
 
     seen = simulate(scene, CATALOGUE, SERVICE)
@@ -96,7 +96,7 @@ def test_one_edge_that_keeps_everything_asks_once_for_each_url() -> None:
     assert seen.replica_found == 0
 
 
-def test_cores_are_what_requests_take_at_their_rate() -> None:
+def test_busy_cores_are_rate_times_service_time() -> None:
     seen = simulate(replace(SCENE, rate=100.0), CATALOGUE, SERVICE)
 
     expected = 100 * (seen.built * 2e-3 + (1 - seen.built) * 1e-4)
@@ -105,14 +105,14 @@ def test_cores_are_what_requests_take_at_their_rate() -> None:
     assert seen.busiest >= seen.mean_busy
 
 
-def test_a_replica_that_cannot_keep_up_is_told() -> None:
+def test_overloaded_replica_is_reported() -> None:
     seen = simulate(replace(SCENE, rate=1e6), CATALOGUE, SERVICE)
 
     assert seen.busiest > 1
     assert seen.p99_seconds == float("inf")
 
 
-def test_the_same_scene_gives_the_same() -> None:
+def test_simulation_is_reproducible() -> None:
     scene = replace(SCENE, edges=1, edge_bytes=200_000)
 
     assert simulate(scene, CATALOGUE, SERVICE) == simulate(scene, CATALOGUE, SERVICE)

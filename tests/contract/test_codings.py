@@ -34,7 +34,7 @@ def raw_body(client: Client, url: str, **headers: str) -> tuple[httpx.Response, 
 
 @pytest.mark.parametrize("url", [JSON, CSV])
 @pytest.mark.parametrize("entry_bytes", [0, 2**24])
-def test_text_is_compressed_for_who_names_gzip(url: str, entry_bytes: int) -> None:
+def test_text_formats_are_gzipped_on_request(url: str, entry_bytes: int) -> None:
     with client_of(create_app(Settings(cache_entry_bytes=entry_bytes))) as client:
         plain, plain_body = raw_body(client, url)
         for _ in range(2):
@@ -51,7 +51,7 @@ def test_text_is_compressed_for_who_names_gzip(url: str, entry_bytes: int) -> No
         assert "Content-Encoding" not in plain.headers
 
 
-def test_tables_of_bytes_are_never_compressed(fresh: Client) -> None:
+def test_binary_formats_are_never_compressed(fresh: Client) -> None:
     for _ in range(2):
         answer, body = raw_body(fresh, NPY, accept_encoding="gzip")
 
@@ -60,7 +60,7 @@ def test_tables_of_bytes_are_never_compressed(fresh: Client) -> None:
         assert len(body) == 128 + 40 * 16 * 4
 
 
-def test_a_body_is_compressed_once_and_beside_the_plain_one(fresh: Client) -> None:
+def test_gzipped_and_plain_bodies_are_built_once_each(fresh: Client) -> None:
     for _ in range(3):
         raw_body(fresh, JSON, accept_encoding="gzip")
         raw_body(fresh, JSON, accept_encoding="gzip;q=0.5")
@@ -69,7 +69,7 @@ def test_a_body_is_compressed_once_and_beside_the_plain_one(fresh: Client) -> No
     assert fresh.app.state.delivery.cache.builds == 2
 
 
-def test_a_compressed_answer_is_known_by_its_tag(fresh: Client) -> None:
+def test_gzipped_and_plain_bodies_have_entity_tags_of_their_own(fresh: Client) -> None:
     packed, _ = raw_body(fresh, JSON, accept_encoding="gzip")
     plain, _ = raw_body(fresh, JSON)
 
@@ -85,7 +85,7 @@ def test_a_compressed_answer_is_known_by_its_tag(fresh: Client) -> None:
 
 @pytest.mark.parametrize("excluded", ["identity;q=0", "*;q=0", "br, *;q=0", "gzip;q=0, *;q=0"])
 @pytest.mark.parametrize("url", [JSON, NPY])
-def test_where_every_coding_is_excluded_nothing_is_acceptable(
+def test_406_if_accept_encoding_excludes_every_coding(
     fresh: Client, url: str, excluded: str
 ) -> None:
     fresh.get(url)
@@ -96,7 +96,7 @@ def test_where_every_coding_is_excluded_nothing_is_acceptable(
     assert "identity" in answer.json()["detail"]
 
 
-def test_head_and_304_say_the_coding_that_get_would_have(fresh: Client) -> None:
+def test_head_has_the_content_encoding_of_get(fresh: Client) -> None:
     head = fresh.request("HEAD", JSON, headers={"Accept-Encoding": "gzip"})
     get, _ = raw_body(fresh, JSON, accept_encoding="gzip")
 
@@ -105,7 +105,7 @@ def test_head_and_304_say_the_coding_that_get_would_have(fresh: Client) -> None:
     assert fresh.app.state.delivery.cache.builds == 2
 
 
-def test_posted_parameters_are_answered_compressed_too(fresh: Client) -> None:
+def test_answers_to_posted_parameters_are_gzipped_too(fresh: Client) -> None:
     content = {"seq_len": 40, "d_model": 16}
 
     plain = fresh.post("/encoding", json=content)

@@ -106,7 +106,7 @@ def read(answer: Response, extension: str, like: NDArray[Any]) -> NDArray[Any]:
 
 @EVERY
 @pytest.mark.parametrize("extension", [name for name in FORMATS if name != "png"])
-def test_every_format_sent_gives_the_same_bytes_in_every_format(
+def test_every_request_format_gives_the_same_answer(
     client: Client, composition: Composition, extension: str
 ) -> None:
     arrays = example(composition)
@@ -123,9 +123,7 @@ def test_every_format_sent_gives_the_same_bytes_in_every_format(
 
 
 @EVERY
-def test_every_format_that_can_holds_the_same_array(
-    client: Client, composition: Composition
-) -> None:
+def test_every_response_format_has_the_same_array(client: Client, composition: Composition) -> None:
     arrays = example(composition)
     found = safetensors.numpy.load(sent(client, composition, arrays, ".safetensors").content)
     if len(found) > 1:
@@ -147,7 +145,7 @@ def test_every_format_that_can_holds_the_same_array(
 
 
 @EVERY_SENT
-def test_an_answer_comes_as_it_was_sent_and_is_never_kept(
+def test_answer_has_the_format_of_the_request_and_is_not_stored(
     client: Client, composition: Composition, form: str
 ) -> None:
     arrays = example(composition)
@@ -167,9 +165,7 @@ def test_an_answer_comes_as_it_was_sent_and_is_never_kept(
 
 
 @EVERY
-def test_an_answer_of_one_array_says_what_its_axes_count(
-    client: Client, composition: Composition
-) -> None:
+def test_answer_of_one_array_names_its_axes(client: Client, composition: Composition) -> None:
     answer = sent(client, composition, example(composition), ".json")
 
     content = answer.json()
@@ -181,7 +177,7 @@ def test_an_answer_of_one_array_says_what_its_axes_count(
 
 
 @EVERY
-def test_an_array_without_a_name_is_only_taken_where_it_can_be_no_other(
+def test_npy_is_refused_where_the_array_needs_a_name(
     client: Client, composition: Composition
 ) -> None:
     if composition.alone is not None:
@@ -197,13 +193,13 @@ def test_an_array_without_a_name_is_only_taken_where_it_can_be_no_other(
 
 
 @EVERY
-def test_no_array_has_the_name_of_a_parameter(composition: Composition) -> None:
+def test_names_of_arrays_and_parameters_differ(composition: Composition) -> None:
     assert not set(composition.names) & set(composition.parameters.model_fields)
     assert len(set(composition.names)) == len(composition.names)
 
 
 @EVERY
-def test_an_unknown_array_is_named(client: Client, composition: Composition) -> None:
+def test_unknown_arrays_are_named(client: Client, composition: Composition) -> None:
     name = composition.names[0]
     arrays = {**example(composition), f"{name}x": np.ones((1, 1)), "\u2603" * 200: np.ones(1)}
 
@@ -214,7 +210,7 @@ def test_an_unknown_array_is_named(client: Client, composition: Composition) -> 
 
 
 @EVERY_TAKEN
-def test_what_is_missing_is_named(client: Client, composition: Composition, name: str) -> None:
+def test_missing_arrays_are_named(client: Client, composition: Composition, name: str) -> None:
     arrays = example(composition)
     del arrays[name]
 
@@ -230,7 +226,7 @@ def test_what_is_missing_is_named(client: Client, composition: Composition, name
 
 @EVERY_TAKEN
 @pytest.mark.parametrize("axes", range(9))
-def test_a_rank_that_is_not_possible_is_refused(
+def test_wrong_number_of_axes_is_refused(
     client: Client, composition: Composition, name: str, axes: int
 ) -> None:
     known, arrays = known_by(composition, name), example(composition)
@@ -245,7 +241,7 @@ def test_a_rank_that_is_not_possible_is_refused(
 
 @EVERY_TAKEN
 @pytest.mark.parametrize("dtype", ["<i8", "<i4", "|b1", "<c8"])
-def test_a_type_that_is_not_possible_is_refused(
+def test_wrong_element_type_is_refused(
     client: Client, composition: Composition, name: str, dtype: str
 ) -> None:
     known, arrays = known_by(composition, name), example(composition)
@@ -259,7 +255,7 @@ def test_a_type_that_is_not_possible_is_refused(
 
 
 @EVERY_TAKEN
-def test_integers_are_read_of_every_type_that_holds_them(
+def test_integers_may_have_any_numeric_type(
     client: Client, composition: Composition, name: str
 ) -> None:
     arrays = example(composition)
@@ -278,7 +274,7 @@ def test_integers_are_read_of_every_type_that_holds_them(
 
 @EVERY_TAKEN
 @pytest.mark.parametrize("value", ["1", None, True, [], {}, [[1], 2], [[1, 2], [3]], [[]]])
-def test_what_is_no_array_of_numbers_is_refused(
+def test_json_values_that_are_no_arrays_are_refused(
     client: Client, composition: Composition, name: str, value: object
 ) -> None:
     body = {known: array.tolist() for known, array in example(composition).items()}
@@ -291,7 +287,7 @@ def test_what_is_no_array_of_numbers_is_refused(
 
 @EVERY
 @pytest.mark.parametrize("name", ["zzz", "revision", "part"])
-def test_unknown_parameters_are_named_wherever_they_stand(
+def test_unknown_parameters_in_query_or_body_are_named(
     client: Client, composition: Composition, name: str
 ) -> None:
     body = {known: array.tolist() for known, array in example(composition).items()}
@@ -306,7 +302,7 @@ def test_unknown_parameters_are_named_wherever_they_stand(
 
 
 @EVERY
-def test_a_parameter_is_not_given_twice(client: Client, composition: Composition) -> None:
+def test_repeated_parameter_is_refused(client: Client, composition: Composition) -> None:
     fields = [field.split("=") for field in composition.example.split("&") if field]
     body = {known: array.tolist() for known, array in example(composition).items()}
     for name, value in fields:
@@ -322,7 +318,7 @@ def test_a_parameter_is_not_given_twice(client: Client, composition: Composition
 
 @EVERY
 @pytest.mark.parametrize("media_type", [None, "text/plain", "application/octet-stream", "a;b,c"])
-def test_a_body_of_another_media_type_is_refused(
+def test_unsupported_media_type_is_refused(
     client: Client, composition: Composition, media_type: str | None
 ) -> None:
     headers = {} if media_type is None else {"Content-Type": media_type}
@@ -335,7 +331,7 @@ def test_a_body_of_another_media_type_is_refused(
 @EVERY
 @pytest.mark.parametrize("form", SENDABLE)
 @pytest.mark.parametrize("body", [b"", b"{", b"\x93NUMPY", b"\0" * 64, b'{"zzz": 1}'])
-def test_a_body_that_is_not_what_it_says_is_refused(
+def test_malformed_body_is_refused(
     client: Client, composition: Composition, form: str, body: bytes
 ) -> None:
     headers = {"Content-Type": FORMATS[form].media_type}
@@ -348,7 +344,7 @@ def test_a_body_that_is_not_what_it_says_is_refused(
 @EVERY
 @pytest.mark.parametrize("extension", ["", ".npy"])
 @pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE"])
-def test_only_post_is_possible(
+def test_only_post_is_allowed(
     client: Client, composition: Composition, extension: str, method: str
 ) -> None:
     answer = client.request(method, f"{composition.path}{extension}?{composition.example}")
@@ -360,7 +356,7 @@ def test_only_post_is_possible(
 
 @EVERY
 @pytest.mark.parametrize("extension", ["pickle", "np", "npy.sha512"])
-def test_a_format_that_does_not_exist_is_not_found(
+def test_unknown_extension_is_not_found(
     client: Client, composition: Composition, extension: str
 ) -> None:
     problem(sent(client, composition, example(composition), f".{extension}"), 404, "not-found")
@@ -372,7 +368,7 @@ INTEGER_ENDS = [0, 1, -1, 2**31, -(2**31), 2**53 + 1, 2**62 + 1, -(2**63), 2**63
 
 @EVERY_TAKEN
 @pytest.mark.parametrize("dtype", ["<f2", "<f4", "<f8"])
-def test_whatever_numbers_are_sent_are_answered_or_refused(
+def test_extreme_numbers_are_answered_or_refused(
     client: Client, composition: Composition, name: str, dtype: str
 ) -> None:
     arrays = example(composition)
@@ -391,7 +387,7 @@ def test_whatever_numbers_are_sent_are_answered_or_refused(
 
 
 @EVERY_TAKEN
-def test_whatever_shape_is_sent_is_answered_or_refused(
+def test_any_shape_is_answered_or_refused(
     client: Client, composition: Composition, name: str
 ) -> None:
     arrays = example(composition)

@@ -126,7 +126,7 @@ def check_refused(answer: httpx.Response, setting: str) -> None:
     assert answer.headers["Cache-Control"] == "no-store"
 
 
-def test_probes_and_finished_answers_are_given_though_nothing_more_is_taken_on(
+def test_probes_and_cached_answers_are_sent_during_overload(
     full: tuple[Client, Delivery],
 ) -> None:
     client, _ = full
@@ -142,7 +142,7 @@ def test_probes_and_finished_answers_are_given_though_nothing_more_is_taken_on(
 
 
 @pytest.mark.parametrize("url", COLD.values(), ids=COLD)
-def test_what_is_yet_to_be_made_is_refused_where_too_much_waits(
+def test_new_work_is_refused_when_the_queue_is_full(
     full: tuple[Client, Delivery], url: str
 ) -> None:
     client, delivery = full
@@ -153,7 +153,7 @@ def test_what_is_yet_to_be_made_is_refused_where_too_much_waits(
 
 
 @pytest.mark.parametrize(("path", "sent"), POSTED.values(), ids=POSTED)
-def test_what_is_sent_is_refused_where_too_much_is_held_or_waits(
+def test_posts_are_refused_when_queue_or_body_memory_is_full(
     path: str, sent: dict[str, Any]
 ) -> None:
     with served(max_waiting=1, max_held_body_bytes=1) as (client, delivery, stuck):
@@ -170,7 +170,7 @@ def test_what_is_sent_is_refused_where_too_much_is_held_or_waits(
 
 
 @pytest.mark.parametrize("url", COLD.values(), ids=COLD)
-def test_what_waits_too_long_is_refused_and_may_be_asked_for_again(url: str) -> None:
+def test_queued_request_is_refused_after_wait_seconds_and_can_be_retried(url: str) -> None:
     with served(wait_seconds=0.05) as (client, delivery, stuck):
         check_refused(client.get(url), "POSREF_WAIT_SECONDS")
 
@@ -183,7 +183,7 @@ def test_what_waits_too_long_is_refused_and_may_be_asked_for_again(url: str) -> 
             assert client.get(url).status_code == 200
 
 
-def test_any_number_may_wait_for_one_table() -> None:
+def test_any_number_of_requests_may_wait_for_one_table() -> None:
     with served(max_waiting=1) as (client, delivery, stuck):
 
         async def scenario() -> list[int]:
@@ -208,7 +208,7 @@ async def wait_for(condition: Callable[[], bool]) -> None:
 
 
 @pytest.mark.parametrize("url", COLD.values(), ids=COLD)
-def test_a_client_that_leaves_takes_what_it_waits_for_out_of_the_line(url: str) -> None:
+def test_disconnect_of_the_last_waiting_client_removes_its_work_from_the_queue(url: str) -> None:
     with served() as (client, delivery, stuck):
         lines = delivery.workers.waiting_by_lane
 
@@ -236,7 +236,7 @@ def test_a_client_that_leaves_takes_what_it_waits_for_out_of_the_line(url: str) 
 
 
 @pytest.mark.parametrize("path", ["/rope/apply", "/encoding"])
-def test_a_client_that_leaves_with_its_body_leaves_nothing_behind(path: str) -> None:
+def test_disconnect_releases_the_memory_of_the_request_body(path: str) -> None:
     is_array = path == "/rope/apply"
     content = X if is_array else b'{"seq_len": 2, "d_model": 4}'
     headers = {
@@ -261,7 +261,7 @@ def test_a_client_that_leaves_with_its_body_leaves_nothing_behind(path: str) -> 
         client.run(scenario())
 
 
-def test_refusals_and_what_waits_are_shown(full: tuple[Client, Delivery]) -> None:
+def test_metrics_count_refusals_and_queued_work(full: tuple[Client, Delivery]) -> None:
     client, _ = full
     client.get(COLD["short"])
     client.post("/encoding", json={"seq_len": 2, "d_model": 4})

@@ -56,7 +56,7 @@ def streaming() -> Iterator[Client]:
 
 
 @given(url=SPECS, data=st.data())
-def test_any_partition_is_the_whole(
+def test_ranges_of_any_partition_join_to_the_whole(
     client: Client, streaming: Client, url: str, data: st.DataObject
 ) -> None:
     length_bytes = int(client.head(url).headers["Content-Length"])
@@ -80,7 +80,7 @@ def test_any_partition_is_the_whole(
 
 @pytest.mark.parametrize("url", HUGE)
 @given(start=st.integers(2**40, 2**55), data=st.data())
-def test_ranges_far_into_a_table_join(
+def test_adjacent_ranges_far_into_a_table_join(
     client: Client, url: str, start: int, data: st.DataObject
 ) -> None:
     length = data.draw(st.integers(2, 4000))
@@ -97,7 +97,9 @@ def test_ranges_far_into_a_table_join(
 
 @pytest.mark.parametrize("edge", [BLOCK_BYTES, 2**40, 2**40 + 128, 2**50])
 @pytest.mark.parametrize("url", HUGE)
-def test_block_edges_do_not_show(client: Client, streaming: Client, url: str, edge: int) -> None:
+def test_ranges_across_block_edges_join(
+    client: Client, streaming: Client, url: str, edge: int
+) -> None:
     around = {"range": f"bytes={edge - 9}-{edge + 8}"}
     sides = [{"range": f"bytes={edge - 9}-{edge - 1}"}, {"range": f"bytes={edge}-{edge + 8}"}]
 
@@ -108,7 +110,7 @@ def test_block_edges_do_not_show(client: Client, streaming: Client, url: str, ed
         assert b"".join(other.get(url, **side).content for side in sides) == whole.content
 
 
-def test_the_last_bytes_of_a_table_larger_than_any_disk_are_there(client: Client) -> None:
+def test_suffix_range_of_a_table_of_exabytes_is_its_last_row(client: Client) -> None:
     url = HUGE[0]
     length_bytes = int(client.head(url).headers["Content-Length"])
 
@@ -123,7 +125,7 @@ def test_the_last_bytes_of_a_table_larger_than_any_disk_are_there(client: Client
     assert suffix.content == named.content == last_row.content
 
 
-def test_a_range_is_only_for_who_holds_the_rest(client: Client) -> None:
+def test_if_range_needs_the_current_strong_entity_tag(client: Client) -> None:
     url = "/encoding.npy?seq_len=9&d_model=8"
     whole = client.get(url)
     tag = whole.headers["ETag"]
@@ -139,7 +141,7 @@ def test_a_range_is_only_for_who_holds_the_rest(client: Client) -> None:
         assert (other.status_code, other.content) == (200, whole.content)
 
 
-def test_conditions_come_before_ranges(client: Client) -> None:
+def test_preconditions_are_evaluated_before_ranges(client: Client) -> None:
     url = "/encoding.npy?seq_len=9&d_model=8"
     tag = client.get(url).headers["ETag"]
 
@@ -151,7 +153,7 @@ def test_conditions_come_before_ranges(client: Client) -> None:
 
 
 @pytest.mark.parametrize("settings", [default_settings(), Settings(cache_entry_bytes=0)])
-def test_a_range_past_the_end_says_how_long_the_body_is(settings: Settings) -> None:
+def test_416_has_the_length_of_the_body(settings: Settings) -> None:
     with client_of(create_app(settings)) as fresh:
         for _ in range(2):
             answer = fresh.get("/encoding.npy?seq_len=4&d_model=4", range="bytes=192-")
@@ -163,7 +165,7 @@ def test_a_range_past_the_end_says_how_long_the_body_is(settings: Settings) -> N
 
 
 @pytest.mark.parametrize("value", ["bytes=0-1,4-5", "bytes=9-1", "lines=1-2"])
-def test_several_ranges_and_malformed_ones_are_answered_whole(client: Client, value: str) -> None:
+def test_multiple_and_malformed_ranges_are_ignored(client: Client, value: str) -> None:
     url = "/encoding.npy?seq_len=4&d_model=4"
 
     for _ in range(2):
@@ -172,7 +174,7 @@ def test_several_ranges_and_malformed_ones_are_answered_whole(client: Client, va
         assert (answer.status_code, len(answer.content)) == (200, 192)
 
 
-def test_a_head_has_no_ranges(client: Client) -> None:
+def test_head_ignores_ranges(client: Client) -> None:
     answer = client.request(
         "HEAD", "/encoding.npy?seq_len=4&d_model=4", headers={"Range": "bytes=0-1"}
     )
@@ -182,7 +184,7 @@ def test_a_head_has_no_ranges(client: Client) -> None:
 
 
 @pytest.mark.parametrize("entry_bytes", [0, 10_000])
-def test_a_range_past_the_limit_is_cut_short_and_a_whole_refused(entry_bytes: int) -> None:
+def test_max_response_bytes_shortens_ranges_and_refuses_whole_tables(entry_bytes: int) -> None:
     settings = Settings(max_response_bytes=100, cache_entry_bytes=entry_bytes)
     url = "/encoding.npy?seq_len=4&d_model=4"
     with client_of(create_app(settings)) as limited:

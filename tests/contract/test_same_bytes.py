@@ -38,7 +38,7 @@ def test_tables_have_the_same_bytes_at_every_simd_level(disabled: list[str]) -> 
     assert json.loads(hashed.stdout) == HASHES
 
 
-def test_every_kind_of_table_has_hashes_of_its_revision() -> None:
+def test_every_kind_of_table_is_hashed_at_its_revision() -> None:
     assert {name.partition(":")[0] for name in HASHES} == {
         f"{kind} revision {revision}" for kind, revision in TABLE_REVISION.items()
     }

@@ -43,7 +43,7 @@ def codes(report: dict[str, Any]) -> set[str]:
     return {warning["code"] for warning in report["warnings"]}
 
 
-def test_a_range_that_is_not_rounded_stays_so_by_layer_type(client: Client) -> None:
+def test_yarn_truncate_false_is_read_per_layer_type(client: Client) -> None:
     """transformers 5.23.0 reads truncate beside the layer types, where it never is."""
     layers = ["sliding_attention", "full_attention"] * 3
     nested = {
@@ -65,7 +65,7 @@ def test_a_range_that_is_not_rounded_stays_so_by_layer_type(client: Client) -> N
         assert np.abs(inv_freq(client, other["frequencies"]) / found - 1).max() > 0.5
 
 
-def test_what_a_class_ignores_is_ignored_aloud(client: Client) -> None:
+def test_ignored_partial_rotary_factor_has_a_warning(client: Client) -> None:
     """The Llama class of transformers ignores partial_rotary_factor, but not for type linear."""
     plain = {"model_type": "llama", **SHAPE, "rope_theta": 10000.0, "partial_rotary_factor": 0.5}
     scaled = plain | {"rope_scaling": {"rope_type": "linear", "factor": 1.0}}
@@ -78,7 +78,7 @@ def test_what_a_class_ignores_is_ignored_aloud(client: Client) -> None:
     assert "partial-rotary-ignored" not in codes(honoured)
 
 
-def test_the_published_spelling_of_phi_with_su_is_read(client: Client) -> None:
+def test_phi3_config_with_type_su_is_longrope(client: Client) -> None:
     """transformers 5.23.0 raises KeyError for it."""
     factors = {"short_factor": [1.0, 1.5, 2.0, 2.5], "long_factor": [1.0, 4.0, 16.0, 64.0]}
     report = config(
@@ -100,7 +100,7 @@ def test_the_published_spelling_of_phi_with_su_is_read(client: Client) -> None:
     assert entry["attention_factor"] == pytest.approx(np.sqrt(1 + 5 / 12), abs=1e-15)
 
 
-def test_a_dynamic_table_has_no_history(client: Client) -> None:
+def test_dynamic_frequencies_do_not_depend_on_earlier_requests(client: Client) -> None:
     """transformers keeps the base of the longest sequence for shorter ones."""
     base = "/rope/frequencies?head_dim=64&rope_type=dynamic&factor=2&max_position_embeddings=2048"
     before = client.get(f"{base}&context_length=3000").json()
@@ -110,7 +110,7 @@ def test_a_dynamic_table_has_no_history(client: Client) -> None:
     assert client.get(f"{base}&context_length=3000").json() == before
 
 
-def test_dynamic_scaling_keeps_the_fastest_frequency(client: Client) -> None:
+def test_dynamic_scaling_keeps_the_highest_frequency(client: Client) -> None:
     """keras-hub divides every frequency, the first as well."""
     url = (
         "/rope/frequencies?head_dim=64&rope_type=dynamic&factor=4&max_position_embeddings=2048"
@@ -120,7 +120,7 @@ def test_dynamic_scaling_keeps_the_fastest_frequency(client: Client) -> None:
     assert inv_freq(client, url)[0] == 1.0
 
 
-def test_a_yarn_factor_below_one_does_not_shrink_attention(client: Client) -> None:
+def test_yarn_factor_below_one_has_attention_factor_one(client: Client) -> None:
     url = "/rope/frequencies?head_dim=64&rope_type=yarn&original_max_position_embeddings=4096"
 
     answer = client.get(f"{url}&factor=0.5").json()
@@ -132,7 +132,7 @@ def test_a_yarn_factor_below_one_does_not_shrink_attention(client: Client) -> No
 @pytest.mark.parametrize(
     "url", ["/rope?head_dim=128&pack=flat", "/encoding?d_model=128&base=10000"]
 )
-def test_narrow_tables_are_rounded_and_not_computed_narrowly(
+def test_half_precision_tables_are_rounded_from_float64(
     client: Client, url: str, dtype: str, ulp: float
 ) -> None:
     """bfloat16 cannot count past 256: computed in it, a table is off by 2 at 4096 positions."""
@@ -143,7 +143,7 @@ def test_narrow_tables_are_rounded_and_not_computed_narrowly(
     assert np.abs(narrow - exact).max() <= ulp / 2 * (1 + 1e-9)
 
 
-def test_positions_are_not_in_the_type_of_queries(client: Client) -> None:
+def test_bfloat16_queries_are_rotated_by_exact_positions(client: Client) -> None:
     """rotary-embedding-torch takes positions in that type: off by 3 at 512 in bfloat16."""
     x = np.ones((1, 64)).astype(ml_dtypes.bfloat16)
     body = safetensors.numpy.save({"q": x})
@@ -159,7 +159,7 @@ def test_positions_are_not_in_the_type_of_queries(client: Client) -> None:
         assert abs(turned[2 * pair] - real) <= 2.0**-8
 
 
-def test_long_factors_divide_and_hold_for_every_position(client: Client) -> None:
+def test_longrope_long_factors_divide_all_frequencies(client: Client) -> None:
     """candle multiplies by them, and changes from short to long position by position."""
     frequencies = inv_freq(client, f"{LONGROPE}&context_length=4097")
     expected = [1.0, 0.1 / 2, 0.01 / 4, 0.001 / 8]
@@ -173,7 +173,7 @@ def test_long_factors_divide_and_hold_for_every_position(client: Client) -> None
         assert row == pytest.approx(scale * np.cos(position * frequencies), abs=1e-9)
 
 
-def test_short_factors_hold_up_to_the_original_length(client: Client) -> None:
+def test_longrope_short_factors_apply_up_to_the_original_length(client: Client) -> None:
     """mlx-lm 0.32.2 uses the long ones at every length."""
     short = [1.0, 0.1, 0.01, 0.001 / 1.5]
 
@@ -183,7 +183,7 @@ def test_short_factors_hold_up_to_the_original_length(client: Client) -> None:
     assert answer["parameters"]["context_length"] == 4096
 
 
-def test_global_layers_are_scaled_and_sliding_ones_are_not(client: Client) -> None:
+def test_gemma3_scales_full_attention_layers_only(client: Client) -> None:
     """candle, llama.cpp and others lost the factor 8 of Gemma 3."""
     report = config(
         client,
@@ -204,7 +204,7 @@ def test_global_layers_are_scaled_and_sliding_ones_are_not(client: Client) -> No
     assert inv_freq(client, sliding["frequencies"])[0] == 1.0
 
 
-def test_an_attention_factor_that_is_given_holds(client: Client) -> None:
+def test_given_attention_factor_overrides_the_derived_one(client: Client) -> None:
     """mlx-lm 0.32.2 knows none, and others made 1.0 into 1.28."""
     given = {"model_type": "gpt_oss", **SHAPE, "rope_parameters": YARN | {"attention_factor": 1.0}}
 
@@ -215,7 +215,7 @@ def test_an_attention_factor_that_is_given_holds(client: Client) -> None:
     assert client.get(table).json()["data"]["cos"] == [[1.0] * 32]
 
 
-def test_axes_are_named_and_squares_do_not_hide_them(client: Client) -> None:
+def test_axis_and_channel_order_of_axial_conventions(client: Client) -> None:
     """diffusers puts the column first, Qwen2-VL the row; timm puts sines before cosines."""
     grid = "head_dim=8&grid=2,3&pack=angle&dtype=float64"
     rows = client.get(f"/rope/axial?convention=qwen2_vl&{grid}").json()["data"]

@@ -70,7 +70,7 @@ def wrong_in(expression: str) -> list[str]:
 
 
 @pytest.mark.parametrize("expression", sorted(set(expressions())))
-def test_every_number_and_label_that_is_asked_for_is_counted(expression: str) -> None:
+def test_dashboard_and_alerts_use_existing_metrics_and_labels(expression: str) -> None:
     assert _NAME.search(expression)
     assert wrong_in(expression) == []
 
@@ -87,11 +87,11 @@ def test_every_number_and_label_that_is_asked_for_is_counted(expression: str) ->
         'posref_refused_total{reason="x",lane="y"} / posref_waiting_work{lane="y"}',
     ],
 )
-def test_what_is_not_counted_is_found_out(expression: str) -> None:
+def test_unknown_metrics_and_labels_are_detected(expression: str) -> None:
     assert wrong_in(expression)
 
 
-def test_what_is_known_is_what_a_server_shows(client: Client) -> None:
+def test_known_metrics_are_those_of_a_server(client: Client) -> None:
     client.get("/encoding.npy?seq_len=2&d_model=2")
     shown: dict[str, set[str]] = {}
     for family in text_string_to_metric_families(client.get("/metrics").text):
@@ -107,7 +107,7 @@ def test_what_is_known_is_what_a_server_shows(client: Client) -> None:
     }
 
 
-def test_every_number_of_the_service_is_on_the_dashboard_or_in_an_alert() -> None:
+def test_every_metric_is_on_the_dashboard_or_in_an_alert() -> None:
     used = {name for expression in expressions() for name in _NAME.findall(expression)}
 
     unused = [
@@ -119,7 +119,7 @@ def test_every_number_of_the_service_is_on_the_dashboard_or_in_an_alert() -> Non
     assert not unused
 
 
-def test_panels_have_numbers_of_their_own_and_places_that_do_not_overlap() -> None:
+def test_panels_have_unique_ids_and_do_not_overlap() -> None:
     places = [
         (panel["gridPos"]["x"] + column, panel["gridPos"]["y"] + line)
         for panel in PANELS
@@ -132,7 +132,7 @@ def test_panels_have_numbers_of_their_own_and_places_that_do_not_overlap() -> No
     assert max(column for column, _ in places) < 24
 
 
-def test_every_panel_asks_the_source_that_was_chosen() -> None:
+def test_every_panel_uses_the_selected_data_source() -> None:
     chosen = {"type": "prometheus", "uid": "${datasource}"}
     (source,) = (each for each in variables() if each["type"] == "datasource")
 
@@ -144,14 +144,14 @@ def test_every_panel_asks_the_source_that_was_chosen() -> None:
         assert len(set(references)) == len(references)
 
 
-def test_every_legend_names_a_label_that_is_left() -> None:
+def test_legends_use_labels_that_survive_aggregation() -> None:
     for panel in PANELS:
         for target in panel.get("targets", ()):
             kept = set(re.findall(r"\w+", " ".join(re.findall(r"by \((.*?)\)", target["expr"]))))
             assert set(re.findall(r"{{(\w+)}}", target["legendFormat"])) <= kept, panel["title"]
 
 
-def test_every_alert_has_a_name_of_its_own_a_patience_and_a_meaning() -> None:
+def test_alerts_have_unique_names_durations_and_summaries() -> None:
     assert len({rule["alert"] for rule in RULES}) == len(RULES) >= 5
     for rule in RULES:
         assert re.fullmatch(r"Posref[A-Za-z]+", rule["alert"])
@@ -160,7 +160,7 @@ def test_every_alert_has_a_name_of_its_own_a_patience_and_a_meaning() -> None:
         assert set(rule["annotations"]) == {"summary", "description"}
 
 
-def test_the_job_that_alerts_are_about_is_the_one_that_is_scraped() -> None:
+def test_alerts_select_the_scraped_job() -> None:
     (job,) = SCRAPES["scrape_configs"]
 
     assert SCRAPES["rule_files"] == ["alerts.yml"]

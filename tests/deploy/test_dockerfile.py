@@ -17,13 +17,13 @@ DOCKERFILE = ROOT / "Dockerfile"
 HADOLINT = Path(sys.executable).with_name("hadolint")
 
 
-def test_a_linter_finds_nothing_in_the_dockerfile() -> None:
+def test_dockerfile_passes_hadolint() -> None:
     done = subprocess.run([HADOLINT, DOCKERFILE], capture_output=True, text=True, check=False)
 
     assert (done.returncode, done.stdout) == (0, "")
 
 
-def test_a_linter_finds_what_is_wrong_with_a_dockerfile(tmp_path: Path) -> None:
+def test_hadolint_detects_a_bad_dockerfile(tmp_path: Path) -> None:
     wrong = tmp_path / "Dockerfile"
     wrong.write_text("FROM python:latest\nRUN cd /tmp && pip install posref\n")
 
@@ -67,12 +67,12 @@ def healthy(port: int) -> bool:
 
 
 @pytest.mark.parametrize(("status", "is_healthy"), [(200, True), (503, False), (404, False)])
-def test_a_container_is_healthy_where_posref_is_ready(status: int, is_healthy: bool) -> None:
+def test_health_check_succeeds_if_posref_is_ready(status: int, is_healthy: bool) -> None:
     with answering(status) as port:
         assert healthy(port) is is_healthy
 
 
-def test_a_container_is_not_healthy_where_nobody_listens() -> None:
+def test_health_check_fails_if_nothing_listens() -> None:
     with answering(200) as port:
         pass
 

@@ -8,13 +8,13 @@ from tests.fuzz.harness import Harness, Source, as_sent
 from tests.fuzz.test_parsers import HARNESSES
 
 
-def test_without_a_name_the_parsers_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_fuzz_command_lists_the_parsers(capsys: pytest.CaptureFixture[str]) -> None:
     main([])
 
     assert capsys.readouterr().out.split() == list(PARSERS)
 
 
-def test_a_seed_is_tried_as_it_is() -> None:
+def test_first_byte_selects_raw_or_built_input() -> None:
     tried: list[bytes] = []
     harness = HARNESSES["query"]
 
@@ -30,7 +30,7 @@ def test_a_seed_is_tried_as_it_is() -> None:
     assert tried == [b"a=1", b"", harness.build(Source(b""))]
 
 
-def test_choices_come_from_the_bytes_and_end_with_them() -> None:
+def test_choices_consume_bytes_and_default_to_the_first() -> None:
     source = Source(b"\x07\x02\xff\x00ab")
 
     assert source.integer(-5, 250) == 2

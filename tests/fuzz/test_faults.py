@@ -37,7 +37,7 @@ FAULTS: list[tuple[str, Any, str, Any]] = [
 ]
 
 
-def test_every_harness_has_a_fault_to_find() -> None:
+def test_every_harness_has_a_planted_fault() -> None:
     assert {name for name, *_ in FAULTS} == set(HARNESSES)
 
 
@@ -61,14 +61,14 @@ def _run(harness: Harness) -> None:
         harness.run(data)
 
 
-def test_an_error_of_another_kind_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unexpected_exception_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(npy, "_DESCR", None)
 
     with pytest.raises(AttributeError):
         HARNESSES["npy"].check(HARNESSES["npy"].seeds[0])
 
 
-def test_much_memory_is_a_fault_even_of_what_is_refused() -> None:
+def test_memory_above_the_limit_is_a_fault_even_in_a_refusal() -> None:
     with pytest.raises(AssertionError, match="bytes: 1000000 are plenty"):
         _refuse_at_length()
 

@@ -43,12 +43,12 @@ def built() -> Iterator[bytes]:
     return (b"\1" + chance.randbytes(400) for _ in range(_BUILT))
 
 
-def test_every_harness_is_tried_here() -> None:
+def test_every_parser_has_a_harness() -> None:
     assert tuple(HARNESSES) == PARSERS
 
 
 @each
-def test_seeds_hold_what_is_promised_and_some_are_taken(harness: Harness) -> None:
+def test_seeds_keep_the_promises_and_some_are_accepted(harness: Harness) -> None:
     taken = [harness.run(as_sent(seed)) for seed in harness.seeds]
 
     assert any(taken)
@@ -56,7 +56,7 @@ def test_seeds_hold_what_is_promised_and_some_are_taken(harness: Harness) -> Non
 
 
 @each
-def test_what_is_built_is_nearly_right(harness: Harness) -> None:
+def test_built_inputs_are_partly_accepted(harness: Harness) -> None:
     taken = [harness.run(data) for data in built()]
 
     assert 0.15 < sum(taken) / _BUILT < 0.95
@@ -64,17 +64,13 @@ def test_what_is_built_is_nearly_right(harness: Harness) -> None:
 
 @each
 @given(data=st.data())
-def test_any_bytes_are_taken_or_refused_as_is_promised(
-    harness: Harness, data: st.DataObject
-) -> None:
+def test_any_bytes_are_parsed_or_refused(harness: Harness, data: st.DataObject) -> None:
     harness.run(data.draw(st.binary(max_size=300)))
 
 
 @each
 @given(data=st.data())
-def test_any_damage_to_what_is_right_is_taken_or_refused_as_is_promised(
-    harness: Harness, data: st.DataObject
-) -> None:
+def test_damaged_seeds_are_parsed_or_refused(harness: Harness, data: st.DataObject) -> None:
     seed = data.draw(st.sampled_from(harness.seeds))
     place = data.draw(st.integers(0, len(seed)))
     lost = data.draw(st.integers(0, 8))

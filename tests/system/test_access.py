@@ -46,14 +46,14 @@ def is_refused(answer: Answer) -> bool:
     )
 
 
-def test_a_kept_answer_is_private(kept: Answer) -> None:
+def test_cached_answer_with_a_key_is_private(kept: Answer) -> None:
     assert kept.body.startswith(b"\x93NUMPY")
     assert kept.header("cache-control") == "private, max-age=86400"
     assert [name for name, _ in kept.headers].count("cache-control") == 1
     assert kept.header("x-content-type-options") == "nosniff"
 
 
-def test_a_kept_answer_is_not_given_without_a_key(server: Server, kept: Answer) -> None:
+def test_cached_answer_needs_a_key(server: Server, kept: Answer) -> None:
     assert kept.body
     with connected(server.port) as connection:
         assert is_refused(connection.ask(WITHOUT))
@@ -61,9 +61,7 @@ def test_a_kept_answer_is_not_given_without_a_key(server: Server, kept: Answer) 
         assert is_refused(connection.ask(WITHOUT))
 
 
-def test_a_key_opens_its_own_request_only_among_those_sent_together(
-    server: Server, kept: Answer
-) -> None:
+def test_key_applies_to_its_own_pipelined_request_only(server: Server, kept: Answer) -> None:
     with connected(server.port) as connection:
         connection.send(WITHOUT, RIGHT, WITHOUT, WITHOUT, RIGHT)
         answers = [connection.answer() for _ in range(5)]
@@ -73,7 +71,7 @@ def test_a_key_opens_its_own_request_only_among_those_sent_together(
     assert answers[1].header("cache-control") == "private, max-age=86400"
 
 
-def test_nor_is_it_given_to_an_older_client(server: Server, kept: Answer) -> None:
+def test_cached_answer_needs_a_key_over_http_1_0(server: Server, kept: Answer) -> None:
     with connected(server.port) as connection:
         assert is_refused(connection.ask(spelled(TARGET, version="1.0")))
     with connected(server.port) as connection:
@@ -95,7 +93,7 @@ def test_nor_is_it_given_to_an_older_client(server: Server, kept: Answer) -> Non
         (BEARER[:-1],),
     ],
 )
-def test_no_header_but_a_key_opens_it(
+def test_no_other_header_replaces_a_key(
     server: Server, kept: Answer, headers: tuple[str, ...]
 ) -> None:
     with connected(server.port) as connection:
@@ -105,7 +103,7 @@ def test_no_header_but_a_key_opens_it(
     assert kept.body[:10] not in answer.body
 
 
-def test_a_refused_body_is_left_unread_and_the_connection_goes_on(server: Server) -> None:
+def test_connection_survives_a_refused_body(server: Server) -> None:
     head = spelled("/rope/apply", "Content-Length: 300000", method="POST")
     with connected(server.port) as connection:
         connection.send(head, b"x" * 300_000, RIGHT)
@@ -114,21 +112,21 @@ def test_a_refused_body_is_left_unread_and_the_connection_goes_on(server: Server
         assert connection.answer().status == "HTTP/1.1 200 OK"
 
 
-def test_a_key_in_the_query_opens_nothing_and_is_not_repeated(server: Server) -> None:
+def test_key_in_the_query_is_refused_and_not_repeated(server: Server) -> None:
     answer = server.get(f"{TARGET}&access_token={KEY}")
 
     assert answer.status_code == 401
     assert KEY not in answer.text
 
 
-def test_probes_answer_everybody_and_counts_do_not(server: Server) -> None:
+def test_probes_need_no_key_and_metrics_need_one(server: Server) -> None:
     assert server.get("/readyz").status_code == 200
     assert server.get("/livez").status_code == 200
     assert server.get("/metrics").status_code == 401
     assert server.get("/metrics", Authorization=f"bearer {KEY}").status_code == 200
 
 
-def test_refusals_are_logged_without_what_was_asked(server: Server) -> None:
+def test_refusals_are_logged_without_query_and_key(server: Server) -> None:
     server.get(f"{TARGET}&key={KEY}", X_Request_Id="seen-once")
 
     wait_until("the line is there", lambda: "seen-once" in server.log.read_text())

@@ -48,7 +48,7 @@ def spread(stack: Stack, requests: int = 30) -> list[int]:
     return stack.counts("posref_builds_total")
 
 
-def test_only_the_edge_is_published_and_to_this_machine_only(stack: Stack) -> None:
+def test_only_the_edge_is_published_on_loopback(stack: Stack) -> None:
     ports = {
         name: stack.engine.docker("port", name)
         for service in ("posref", "edge")
@@ -60,7 +60,7 @@ def test_only_the_edge_is_published_and_to_this_machine_only(stack: Stack) -> No
     assert len(ports) == 4
 
 
-def test_the_edge_has_every_right_taken_away(stack: Stack) -> None:
+def test_edge_runs_without_capabilities(stack: Stack) -> None:
     (edge,) = stack.containers("edge")
     settings = json.loads(stack.engine.docker("inspect", "--format={{json .HostConfig}}", edge))
 
@@ -69,7 +69,7 @@ def test_the_edge_has_every_right_taken_away(stack: Stack) -> None:
     assert settings["SecurityOpt"] == ["no-new-privileges:true"]
 
 
-def test_a_table_is_built_once_for_a_thousand_requests_at_once(stack: Stack) -> None:
+def test_thousand_concurrent_requests_build_a_table_once(stack: Stack) -> None:
     before = sum(stack.counts("posref_builds_total"))
 
     replies = asyncio.run(at_once(stack.port, BINARY, 1000))
@@ -82,12 +82,12 @@ def test_a_table_is_built_once_for_a_thousand_requests_at_once(stack: Stack) -> 
     assert set(statuses) <= {"HIT", "MISS"}
 
 
-def test_tables_are_shared_out_among_all_replicas(stack: Stack) -> None:
+def test_tables_are_distributed_over_all_replicas(stack: Stack) -> None:
     assert min(spread(stack)) > 0
 
 
 @pytest.mark.parametrize("first", [0, 2**40 + 7 * MIB - 1000, 2**40 + 3])
-def test_parts_of_a_table_larger_than_any_cache_are_its_bytes(stack: Stack, first: int) -> None:
+def test_ranges_of_a_table_larger_than_the_cache_are_its_bytes(stack: Stack, first: int) -> None:
     whole = f"bytes={first}-{first + 3 * MIB - 1}"
     replica = f"{stack.replica_urls()[0]}{HUGE}"
     direct = httpx.get(replica, headers={"Range": whole}, timeout=60, trust_env=False)
@@ -102,7 +102,7 @@ def test_parts_of_a_table_larger_than_any_cache_are_its_bytes(stack: Stack, firs
     assert stack.get(HUGE, Range=whole).headers["X-Cache"] == "HIT"
 
 
-def test_no_request_fails_while_replicas_restart_one_after_the_other(stack: Stack) -> None:
+def test_rolling_restart_fails_no_request(stack: Stack) -> None:
     def restart_all() -> None:
         for container in stack.containers():
             stack.restart(container)
@@ -112,7 +112,7 @@ def test_no_request_fails_while_replicas_restart_one_after_the_other(stack: Stac
     assert answered > 100
 
 
-def test_no_request_fails_while_replicas_come_and_go(stack: Stack) -> None:
+def test_scaling_up_and_down_fails_no_request(stack: Stack) -> None:
     def scale() -> None:
         for replicas in ("2", "3"):
             stack.compose("up", *DETACHED, "--no-recreate", POSREF_REPLICAS=replicas)
@@ -140,7 +140,7 @@ async def answers_during(disturb: Callable[[], None], stack: Stack) -> int:
     return len(load.replies)
 
 
-def test_a_download_goes_on_while_replicas_restart(stack: Stack) -> None:
+def test_download_survives_a_rolling_restart(stack: Stack) -> None:
     are_restarted = Event()
     with ThreadPoolExecutor(1) as pool:
         download = pool.submit(digest_of_parts, stack.url(LONG), are_restarted)
@@ -175,7 +175,7 @@ def digest_of(url: str) -> str:
     return digest.hexdigest()
 
 
-def test_the_edge_ends_with_code_0_when_told_to(stack: Stack) -> None:
+def test_edge_exits_with_code_0_on_stop(stack: Stack) -> None:
     (edge,) = stack.containers("edge")
     stack.compose("stop", "edge")
     try:
@@ -185,7 +185,7 @@ def test_the_edge_ends_with_code_0_when_told_to(stack: Stack) -> None:
         stack.compose("up", *DETACHED)
 
 
-def test_what_is_kept_is_answered_while_no_replica_is_there(stack: Stack) -> None:
+def test_cached_answers_are_sent_without_replicas(stack: Stack) -> None:
     kept = {target: stack.get(target).content for target in (TEXT, BINARY)}
     stack.compose("stop", "posref")
     try:
@@ -208,7 +208,7 @@ def test_what_is_kept_is_answered_while_no_replica_is_there(stack: Stack) -> Non
     )
 
 
-def test_with_certificates_it_speaks_http_2_over_tls(stack: Stack, tmp_path: Path) -> None:
+def test_certificates_enable_http_2_over_tls(stack: Stack, tmp_path: Path) -> None:
     debian.install(["curl", "openssl"])
     made = ("-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost")
     key, certificate = tmp_path / "tls.key", tmp_path / "tls.crt"

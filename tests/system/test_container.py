@@ -67,7 +67,7 @@ def assert_answers(port: int) -> None:
     np.testing.assert_allclose(np.load(io.BytesIO(response.content)), I_AM_A_ROBOT, atol=1e-7)
 
 
-def test_it_serves_with_every_right_taken_away(engine: Engine, container: str, port: int) -> None:
+def test_container_serves_without_capabilities(engine: Engine, container: str, port: int) -> None:
     wait_until_healthy(engine, container)
 
     assert_answers(port)
@@ -75,9 +75,7 @@ def test_it_serves_with_every_right_taken_away(engine: Engine, container: str, p
     assert engine.docker("exec", container, "id", "--group") == "10001"
 
 
-def test_it_draws_where_nothing_but_memory_can_be_written(
-    engine: Engine, container: str, port: int
-) -> None:
+def test_pictures_need_no_writable_disk(engine: Engine, container: str, port: int) -> None:
     wait_until_healthy(engine, container)
 
     picture = httpx.get(f"http://127.0.0.1:{port}{PICTURE}", trust_env=False, timeout=60)
@@ -87,7 +85,7 @@ def test_it_draws_where_nothing_but_memory_can_be_written(
     assert "matplotlib" not in engine.docker("logs", container).lower()
 
 
-def test_it_ends_with_code_0_when_told_to(engine: Engine, container: str) -> None:
+def test_container_exits_with_code_0_on_stop(engine: Engine, container: str) -> None:
     wait_until_healthy(engine, container)
 
     engine.docker("stop", container)
@@ -95,9 +93,7 @@ def test_it_ends_with_code_0_when_told_to(engine: Engine, container: str) -> Non
     assert state_of(engine, container)["ExitCode"] == 0
 
 
-def test_the_image_has_the_command_line_and_nothing_to_install_with(
-    engine: Engine, image: str
-) -> None:
+def test_image_has_the_command_line_and_no_pip(engine: Engine, image: str) -> None:
     run = ["run", "--rm", *RESTRICTIONS, image]
 
     assert engine.docker(*run, "posref", "--version").startswith("posref ")
@@ -107,7 +103,7 @@ def test_the_image_has_the_command_line_and_nothing_to_install_with(
     )
 
 
-def test_compose_brings_it_up_and_leaves_nothing_behind(engine: Engine, port: int) -> None:
+def test_compose_up_serves_and_down_removes_everything(engine: Engine, port: int) -> None:
     compose = [*COMPOSE, "--project-name=posref-test"]
     networks = engine.docker("network", "ls")
     variables = {"POSREF_PORT": str(port)}
@@ -122,7 +118,7 @@ def test_compose_brings_it_up_and_leaves_nothing_behind(engine: Engine, port: in
     assert engine.docker("network", "ls") == networks
 
 
-def test_compose_publishes_port_8000_to_this_machine_only(engine: Engine) -> None:
+def test_compose_publishes_port_8000_on_loopback(engine: Engine) -> None:
     configuration = json.loads(engine.docker(*COMPOSE, "config", "--format=json", POSREF_PORT=""))
     ports = configuration["services"]["posref"]["ports"]
 

@@ -37,7 +37,7 @@ def log_of(server: Server) -> list[dict[str, Any]]:
     return [json.loads(line) for line in server.log.read_text().splitlines()]
 
 
-def test_counts_are_of_all_processes_and_outlive_each_of_them() -> None:
+def test_counters_include_all_processes_and_survive_a_kill() -> None:
     with running(workers=2) as server:
         wait_until("both answer", lambda: server.count("posref_workers") == 2)
         for _ in range(REQUESTS):
@@ -57,7 +57,7 @@ def test_counts_are_of_all_processes_and_outlive_each_of_them() -> None:
         wait_until("it is counted", lambda: answered(server) == REQUESTS + 1)
 
 
-def test_every_request_is_one_whole_line_of_the_log_whoever_answers_it() -> None:
+def test_every_request_is_one_line_of_the_log_in_every_process() -> None:
     with running(workers=2) as server:
         wait_until("both answer", lambda: server.count("posref_workers") == 2)
         named = [asked(server, NPY) for _ in range(REQUESTS)]

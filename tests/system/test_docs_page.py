@@ -23,7 +23,7 @@ def shown(page: Page, server: Server, place: str = "") -> None:
     page.wait_for("document.querySelectorAll('.opblock').length")
 
 
-def test_every_operation_is_shown_and_nothing_is_complained_of(server: Server, page: Page) -> None:
+def test_every_operation_is_shown_without_console_errors(server: Server, page: Page) -> None:
     shown(page, server)
 
     paths = server.get("/openapi.json").json()["paths"]
@@ -32,7 +32,7 @@ def test_every_operation_is_shown_and_nothing_is_complained_of(server: Server, p
     assert page.complaints == []
 
 
-def test_an_operation_unfolds_by_its_address(server: Server, page: Page) -> None:
+def test_fragment_of_the_url_expands_its_operation(server: Server, page: Page) -> None:
     shown(page, server, "#/rope/getRope")
 
     page.wait_for("document.querySelectorAll('.opblock.is-open .parameters tr').length > 10")
@@ -40,7 +40,7 @@ def test_an_operation_unfolds_by_its_address(server: Server, page: Page) -> None
     assert page.complaints == []
 
 
-def test_no_other_host_is_asked(server: Server, page: Page) -> None:
+def test_page_requests_no_other_host(server: Server, page: Page) -> None:
     shown(page, server)
 
     loaded = page.value("performance.getEntriesByType('resource').map(each => each.name)")
@@ -49,7 +49,7 @@ def test_no_other_host_is_asked(server: Server, page: Page) -> None:
     assert all(name.startswith((f"http://{HOST}:{server.port}/", "data:")) for name in loaded)
 
 
-def test_what_the_page_did_not_bring_does_not_run(server: Server, page: Page) -> None:
+def test_injected_script_does_not_run(server: Server, page: Page) -> None:
     shown(page, server)
 
     page.value(

@@ -52,7 +52,7 @@ def begun(reader: Reader) -> Reader:
     return reader
 
 
-def test_what_is_running_is_finished(workers: int) -> None:
+def test_running_request_is_finished(workers: int) -> None:
     with running(workers=workers, drain_seconds=1, cache_entry_bytes=0) as server:
         expected = hashlib.sha256(server.get(TABLE).content).hexdigest()
         readers = [begun(Reader(server.url(TABLE), 0.02)) for _ in range(3)]
@@ -65,7 +65,7 @@ def test_what_is_running_is_finished(workers: int) -> None:
             assert reader.digest.hexdigest() == expected
 
 
-def test_what_takes_too_long_is_cut_off(workers: int) -> None:
+def test_running_request_is_cut_off_after_shutdown_seconds(workers: int) -> None:
     with running(workers=workers, drain_seconds=0, shutdown_seconds=1) as server:
         reader = begun(Reader(server.url(ENDLESS), 0.05))
         server.process.send_signal(signal.SIGTERM)
@@ -76,7 +76,7 @@ def test_what_takes_too_long_is_cut_off(workers: int) -> None:
         assert isinstance(reader.error, httpx.RemoteProtocolError | httpx.ReadError)
 
 
-def test_requests_are_taken_while_it_says_that_they_are_not_welcome(workers: int) -> None:
+def test_draining_server_is_unready_and_still_answers(workers: int) -> None:
     with running(workers=workers, drain_seconds=3) as server:
         server.process.send_signal(signal.SIGTERM)
         wait_until("it is not ready", lambda: server.get("/readyz").status_code == 503)
@@ -95,7 +95,7 @@ def alive(server: Server) -> bool:
         return False
 
 
-def test_nothing_is_taken_when_it_has_ended(workers: int) -> None:
+def test_no_connection_is_accepted_after_the_end(workers: int) -> None:
     with running(workers=workers, drain_seconds=0) as server:
         assert alive(server)
         assert server.end() == 0

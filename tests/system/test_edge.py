@@ -21,9 +21,7 @@ KEPT_BYTES = 10_000_000
 
 
 @pytest.mark.parametrize("target", [TEXT, BINARY, TEXT.replace("json", "csv")])
-def test_an_answer_is_that_of_posref_and_is_asked_for_once(
-    server: Server, edge: Edge, target: str
-) -> None:
+def test_edge_caches_the_answer_of_posref(server: Server, edge: Edge, target: str) -> None:
     target = unseen(target)
     direct = server.get(target)
 
@@ -62,7 +60,7 @@ def test_head_is_get_without_its_body(edge: Edge, target: str) -> None:
         ("identity", None),
     ],
 )
-def test_every_spelling_of_what_a_client_decodes_finds_one_of_two_bodies(
+def test_edge_caches_one_plain_and_one_gzipped_body(
     server: Server, edge: Edge, accepting: str, coding: str | None
 ) -> None:
     for first in ("gzip", "identity"):
@@ -77,7 +75,7 @@ def test_every_spelling_of_what_a_client_decodes_finds_one_of_two_bodies(
 
 
 @pytest.mark.parametrize("accepting", ["identity;q=0", "br, *;q=0", "gzip, identity;q=0"])
-def test_a_client_that_takes_no_plain_body_is_answered_by_posref(
+def test_refused_identity_coding_passes_to_posref(
     server: Server, edge: Edge, accepting: str
 ) -> None:
     for target in (TEXT, BINARY):
@@ -95,7 +93,7 @@ def test_a_client_that_takes_no_plain_body_is_answered_by_posref(
     [(PRIVATE, {}), (TEXT, {"Authorization": "Bearer x"}), (BINARY, {"Authorization": "Bearer x"})],
     ids=["without an extension", "text with a key", "a file with a key"],
 )
-def test_what_is_one_clients_own_is_kept_for_nobody(
+def test_private_answers_are_not_cached_by_the_edge(
     server: Server, edge: Edge, target: str, headers: dict[str, str]
 ) -> None:
     target = unseen(target)
@@ -108,7 +106,7 @@ def test_what_is_one_clients_own_is_kept_for_nobody(
     assert server.count("posref_answers_total", status="200") - before >= 3
 
 
-def test_a_range_in_a_post_is_no_business_of_the_edge(server: Server, edge: Edge) -> None:
+def test_range_of_a_post_is_ignored_by_the_edge(server: Server, edge: Edge) -> None:
     asked = {"json": {"seq_len": 3, "d_model": 4}, "headers": {"Range": "bytes=0-0"}}
     direct = httpx.post(server.url("/encoding.npy"), trust_env=False, **asked)  # type: ignore[arg-type]
 
@@ -118,7 +116,7 @@ def test_a_range_in_a_post_is_no_business_of_the_edge(server: Server, edge: Edge
 
 
 @pytest.mark.parametrize("given", ["a", "0f-3.b_Z", "x" * 128])
-def test_a_request_id_is_passed_on_and_answered(edge: Edge, given: str) -> None:
+def test_edge_passes_the_request_id_both_ways(edge: Edge, given: str) -> None:
     for target in (TEXT, BINARY, PRIVATE, "/metrics", "/readyz"):
         answer = edge.get(target, X_Request_Id=given)
 
@@ -133,7 +131,7 @@ def test_an_unusable_request_id_is_replaced(edge: Edge, given: str) -> None:
     assert all(re.fullmatch("[0-9a-f]{32}", each) for each in made)
 
 
-def test_every_request_is_a_line_of_json_in_the_log(edge: Edge) -> None:
+def test_edge_logs_every_request_as_json(edge: Edge) -> None:
     edge.get(TEXT, Accept_Encoding="identity")
     answer = edge.get(TEXT, X_Request_Id="found-in-the-log", Accept_Encoding="identity")
 
@@ -144,7 +142,7 @@ def test_every_request_is_a_line_of_json_in_the_log(edge: Edge) -> None:
     assert (line["bytes"], line["cache"]) == (len(answer.content), "HIT")
 
 
-def test_probes_are_asked_every_time(server: Server, edge: Edge) -> None:
+def test_probes_are_not_cached_by_the_edge(server: Server, edge: Edge) -> None:
     before = server.count("posref_answers_total", path="/readyz")
 
     answers = [edge.get("/readyz") for _ in range(3)]
@@ -153,7 +151,7 @@ def test_probes_are_asked_every_time(server: Server, edge: Edge) -> None:
     assert server.count("posref_answers_total", path="/readyz") - before >= 3
 
 
-def test_pages_are_compressed_at_the_edge(server: Server, edge: Edge) -> None:
+def test_edge_compresses_pages(server: Server, edge: Edge) -> None:
     for target in ("/openapi.json", "/docs"):
         answer = edge.get(target, Accept_Encoding="gzip")
 
@@ -162,7 +160,7 @@ def test_pages_are_compressed_at_the_edge(server: Server, edge: Edge) -> None:
         assert "Content-Encoding" not in edge.get(target, Accept_Encoding="identity").headers
 
 
-def test_a_huge_table_that_is_read_whole_is_not_kept(server: Server, edge: Edge) -> None:
+def test_whole_huge_table_is_not_cached_by_the_edge(server: Server, edge: Edge) -> None:
     before, asked = edge.kept_bytes(), 64 * MIB
     with httpx.stream("GET", edge.url(HUGE), timeout=60, trust_env=False) as answer:
         blocks = answer.iter_raw(MIB)
@@ -172,7 +170,7 @@ def test_a_huge_table_that_is_read_whole_is_not_kept(server: Server, edge: Edge)
     assert edge.kept_bytes() - before < 8 * MIB
 
 
-def test_a_table_longer_than_any_answer_is_refused_whole_and_answered_in_parts(
+def test_table_above_max_response_bytes_is_served_in_ranges_only(
     server: Server, edge: Edge
 ) -> None:
     whole, part = edge.get(TOO_LONG), edge.get(TOO_LONG, Range="bytes=0-127")
@@ -195,7 +193,7 @@ def test_a_table_longer_than_any_answer_is_refused_whole_and_answered_in_parts(
         (12_345, 10**8, False),
     ],
 )
-def test_short_parts_are_kept_and_long_ones_pass(
+def test_edge_caches_short_ranges_and_passes_long_ones(
     server: Server, edge: Edge, first: int, length: int, is_kept: bool
 ) -> None:
     spelled = f"bytes={first}-{first + length - 1}"
@@ -208,7 +206,7 @@ def test_short_parts_are_kept_and_long_ones_pass(
     assert answers[1].headers["X-Cache"] == ("HIT" if is_kept else "NONE")
 
 
-def test_digits_in_common_do_not_make_a_long_part_a_short_one(edge: Edge) -> None:
+def test_long_range_with_a_common_prefix_is_no_short_one(edge: Edge) -> None:
     for spelled in ("bytes=12345-123459999999", "bytes=1-100000000", "bytes=100-1009999999"):
         with httpx.stream(
             "GET", edge.url(HUGE), headers={"Range": spelled}, timeout=60, trust_env=False

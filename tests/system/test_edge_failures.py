@@ -36,7 +36,7 @@ def is_stale(edge: Edge, target: str) -> bool:
     return edge.get(target).headers["X-Cache"] in {"STALE", "UPDATING"}
 
 
-def test_no_request_fails_where_one_of_two_replicas_is_gone(tmp_path: Path) -> None:
+def test_lost_replica_of_two_fails_no_request(tmp_path: Path) -> None:
     with running() as kept, running() as gone, nginx.before([kept, gone], tmp_path) as edge:
         for target in spellings(BINARY, 20):
             assert edge.get(target).is_success
@@ -53,7 +53,7 @@ def test_no_request_fails_where_one_of_two_replicas_is_gone(tmp_path: Path) -> N
     assert {answer.status_code for answer in [*fetched, *posted]} == {httpx.codes.OK}
 
 
-def test_no_request_fails_while_connections_that_were_kept_break(tmp_path: Path) -> None:
+def test_broken_keepalive_connections_fail_no_request(tmp_path: Path) -> None:
     with ExitStack() as stack:
         servers = [stack.enter_context(running()) for _ in range(2)]
         edge = stack.enter_context(nginx.before(servers, tmp_path))
@@ -67,7 +67,7 @@ def test_no_request_fails_while_connections_that_were_kept_break(tmp_path: Path)
     assert {answer.status_code for answer in answers} == {httpx.codes.OK}
 
 
-def test_what_is_kept_is_answered_though_every_replica_is_gone(tmp_path: Path) -> None:
+def test_edge_serves_its_cache_without_replicas(tmp_path: Path) -> None:
     with running() as server, nginx.behind_relay(server, tmp_path, BRIEFLY) as (edge, relay):
         kept = {target: edge.get(target).content for target in (TEXT, BINARY)}
         edge.get(BINARY, Range="bytes=128-131")
@@ -86,7 +86,7 @@ def test_what_is_kept_is_answered_though_every_replica_is_gone(tmp_path: Path) -
         assert (part.status_code, part.content) == (206, kept[BINARY][128:132])
 
 
-def test_what_is_old_is_asked_about_and_not_made_again(tmp_path: Path) -> None:
+def test_stale_answers_are_revalidated_with_304(tmp_path: Path) -> None:
     with running() as server, nginx.behind_relay(server, tmp_path, BRIEFLY) as (edge, _):
         first = edge.get(BINARY)
         built = server.count("posref_builds_total")
@@ -100,7 +100,7 @@ def test_what_is_old_is_asked_about_and_not_made_again(tmp_path: Path) -> None:
         assert server.count("posref_builds_total") == built
 
 
-def test_a_replica_that_hangs_is_not_waited_for_without_end(server: Server, tmp_path: Path) -> None:
+def test_hung_replica_times_out_at_the_edge(server: Server, tmp_path: Path) -> None:
     changes = {"proxy_read_timeout 30s": "proxy_read_timeout 1s"}
     with nginx.before([server], tmp_path, changes=changes) as edge, held(server):
         for target in (TEXT, BINARY, "/encoding?seq_len=2&d_model=2"):
@@ -115,7 +115,7 @@ def test_a_replica_that_hangs_is_not_waited_for_without_end(server: Server, tmp_
     ["return 444", "return 503", "return 500"],
     ids=["no answer", "overloaded", "failing"],
 )
-def test_an_answer_that_breaks_off_has_only_bytes_of_the_table(
+def test_truncated_answer_has_only_bytes_of_the_table(
     server: Server, tmp_path: Path, rule: str
 ) -> None:
     where = f'if ($http_range ~ "^{SIXTH}") {{ {rule}; }}'
@@ -131,7 +131,7 @@ def test_an_answer_that_breaks_off_has_only_bytes_of_the_table(
     assert b"".join(received) == server.range(LONG, 0, 5 * MIB - 1)
 
 
-def test_a_slow_header_is_not_waited_for_without_end(server: Server, tmp_path: Path) -> None:
+def test_slow_header_times_out_at_the_edge(server: Server, tmp_path: Path) -> None:
     changes = {"client_header_timeout 10s": "client_header_timeout 1s"}
     with nginx.before([server], tmp_path, changes=changes) as edge:
         with connected(edge.port) as slow:
@@ -140,7 +140,7 @@ def test_a_slow_header_is_not_waited_for_without_end(server: Server, tmp_path: P
         assert edge.get(TEXT).is_success
 
 
-def test_a_slow_body_is_not_waited_for_without_end(server: Server, tmp_path: Path) -> None:
+def test_slow_body_times_out_at_the_edge(server: Server, tmp_path: Path) -> None:
     changes = {"client_body_timeout 30s": "client_body_timeout 1s"}
     with nginx.before([server], tmp_path, changes=changes) as edge:
         with connected(edge.port) as slow:
@@ -149,7 +149,7 @@ def test_a_slow_body_is_not_waited_for_without_end(server: Server, tmp_path: Pat
         assert edge.get(TEXT).is_success
 
 
-def test_a_client_that_asks_too_often_is_told_so(server: Server, tmp_path: Path) -> None:
+def test_request_rate_limit_of_the_edge_answers_429(server: Server, tmp_path: Path) -> None:
     changes = {"rate=500r/s": "rate=1r/s", "burst=2000": "burst=4"}
     with nginx.before([server], tmp_path, changes=changes) as edge:
         answers = [edge.get(TEXT) for _ in range(20)]
@@ -163,7 +163,7 @@ def test_a_client_that_asks_too_often_is_told_so(server: Server, tmp_path: Path)
     assert {probe.status_code for probe in probes} == {httpx.codes.OK}
 
 
-def test_a_client_that_asks_for_too_much_at_once_is_told_so(server: Server, tmp_path: Path) -> None:
+def test_connection_limit_of_the_edge_answers_429(server: Server, tmp_path: Path) -> None:
     changes = {"limit_conn connections 1024": "limit_conn connections 2"}
     with ExitStack() as stack:
         edge = stack.enter_context(nginx.before([server], tmp_path, changes=changes))
@@ -178,7 +178,7 @@ def test_a_client_that_asks_for_too_much_at_once_is_told_so(server: Server, tmp_
     assert answer.json()["type"] == "urn:posref:problem:too-many-requests"
 
 
-def test_one_table_is_built_once_however_many_ask(tmp_path: Path) -> None:
+def test_concurrent_misses_at_the_edge_build_a_table_once(tmp_path: Path) -> None:
     with ExitStack() as stack:
         servers = [stack.enter_context(running()) for _ in range(2)]
         edge = stack.enter_context(nginx.before(servers, tmp_path))
@@ -202,7 +202,7 @@ def edge_statuses(answers: list[httpx.Response]) -> dict[str, int]:
     return {status: statuses.count(status) for status in statuses}
 
 
-def test_nothing_is_amiss_in_the_log_of_the_edge(server: Server, tmp_path: Path) -> None:
+def test_edge_log_has_no_errors(server: Server, tmp_path: Path) -> None:
     with nginx.before([server], tmp_path) as edge:
         for target in (TEXT, BINARY, "/", "/docs", "/openapi.json"):
             edge.get(target)

@@ -32,7 +32,7 @@ def server() -> Iterator[Server]:
     ],
     ids=["huge", "long", "the rest", "a long part"],
 )
-def test_what_is_read_of_a_table_is_not_held(
+def test_long_answers_take_no_memory_of_the_edge(
     server: Server, tmp_path: Path, target: str, headers: tuple[str, ...]
 ) -> None:
     with nginx.before([server], tmp_path, max_size="64m") as edge:

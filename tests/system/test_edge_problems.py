@@ -32,7 +32,9 @@ def problem(answer: httpx.Response) -> str:
 
 
 @pytest.mark.parametrize("target", ["/encoding.npy?seq_len=3", "/encoding.json?x=1", "/nothing"])
-def test_a_problem_of_posref_passes_as_it_is(server: Server, edge: Edge, target: str) -> None:
+def test_problems_of_posref_pass_the_edge_unchanged(
+    server: Server, edge: Edge, target: str
+) -> None:
     direct = server.get(target)
 
     answers = [edge.get(target), edge.get(target)]
@@ -43,7 +45,7 @@ def test_a_problem_of_posref_passes_as_it_is(server: Server, edge: Edge, target:
         assert answer.headers["X-Cache"] != "HIT"
 
 
-def test_conditions_that_can_fail_are_judged_by_posref(server: Server, edge: Edge) -> None:
+def test_if_match_is_evaluated_by_posref(server: Server, edge: Edge) -> None:
     edge.get(BINARY)
 
     refused = edge.get(BINARY, If_Match='"of-other-bytes"')
@@ -52,7 +54,7 @@ def test_conditions_that_can_fail_are_judged_by_posref(server: Server, edge: Edg
     assert refused.content == server.get(BINARY, If_Match='"of-other-bytes"').content
 
 
-def test_a_url_that_is_too_long_is_refused(edge: Edge) -> None:
+def test_too_long_url_is_refused_by_the_edge(edge: Edge) -> None:
     with connected(edge.port) as connection:
         answer = connection.ask(spelled(f"/encoding.npy?positions={'1,' * 40_000}1"))
 
@@ -60,7 +62,7 @@ def test_a_url_that_is_too_long_is_refused(edge: Edge) -> None:
     assert json.loads(answer.body)["type"] == "urn:posref:problem:url-too-long"
 
 
-def test_a_url_of_almost_64_kib_is_not(edge: Edge) -> None:
+def test_url_of_almost_64_kib_passes_the_edge(edge: Edge) -> None:
     target = f"/encoding.npy?d_model=2&positions={'1,' * 30_000}1"
 
     answers = [edge.get(target) for _ in range(2)]
@@ -69,14 +71,14 @@ def test_a_url_of_almost_64_kib_is_not(edge: Edge) -> None:
     assert {answer.headers["X-Cache"] for answer in answers} == {"NONE"}
 
 
-def test_headers_that_are_too_long_are_refused(edge: Edge) -> None:
+def test_too_long_headers_are_refused_by_the_edge(edge: Edge) -> None:
     answer = edge.get("/", X_Long="x" * 70_000)
 
     assert (answer.status_code, problem(answer)) == (431, "headers-too-large")
 
 
 @pytest.mark.parametrize("is_chunked", [False, True])
-def test_a_body_that_is_too_long_is_refused(edge: Edge, is_chunked: bool) -> None:
+def test_too_long_body_is_refused_by_the_edge(edge: Edge, is_chunked: bool) -> None:
     blocks = [bytes(MIB)] * 65
     body = iter(blocks) if is_chunked else b"".join(blocks)
 
@@ -96,7 +98,7 @@ def test_a_body_that_is_too_long_is_refused(edge: Edge, is_chunked: bool) -> Non
         b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\nConnection: close\r\n\r\n",
     ],
 )
-def test_what_is_no_request_is_refused(edge: Edge, request_: bytes) -> None:
+def test_malformed_request_is_refused_by_the_edge(edge: Edge, request_: bytes) -> None:
     with connected(edge.port) as connection:
         answer = connection.ask(request_)
         assert connection.is_closed()
@@ -106,7 +108,7 @@ def test_what_is_no_request_is_refused(edge: Edge, request_: bytes) -> None:
     assert json.loads(answer.body)["type"] == "urn:posref:problem:malformed-request"
 
 
-def test_a_range_past_the_end_is_refused_with_the_length(edge: Edge) -> None:
+def test_416_of_the_edge_has_the_length(edge: Edge) -> None:
     answer = edge.get(unseen(BINARY), Range="bytes=900000-")
 
     assert (answer.status_code, answer.headers["Content-Range"]) == (416, "bytes */76928")
@@ -116,22 +118,22 @@ def test_a_range_past_the_end_is_refused_with_the_length(edge: Edge) -> None:
     assert "no-store" in answer.headers["Cache-Control"]
 
 
-def test_counts_of_one_replica_are_not_asked_for_at_the_edge(edge: Edge) -> None:
+def test_metrics_are_not_served_at_the_edge(edge: Edge) -> None:
     answer = edge.get("/metrics")
 
     assert (answer.status_code, problem(answer)) == (404, "not-found")
 
 
-def test_nobody_can_ask_for_a_problem(edge: Edge) -> None:
+def test_problem_locations_are_internal(edge: Edge) -> None:
     assert problem(edge.get("/edge/problems/bad-gateway")) == "not-found"
 
 
-def test_no_answer_says_which_nginx_it_is(edge: Edge) -> None:
+def test_no_answer_has_the_version_of_nginx(edge: Edge) -> None:
     for target in (TEXT, "/metrics", "/nothing"):
         assert edge.get(target).headers["Server"] == "nginx"
 
 
-def test_without_a_replica_every_request_gets_a_problem(tmp_path: Path) -> None:
+def test_without_replicas_every_answer_is_a_problem(tmp_path: Path) -> None:
     with nginx.before([free_port()], tmp_path) as alone:
         for target in (TEXT, BINARY, PRIVATE, "/readyz"):
             answer = alone.get(target)

@@ -68,7 +68,7 @@ def of_every_kind(server: Server) -> list[Questions]:
     ]
 
 
-def test_a_worker_that_is_killed_costs_its_own_connections_and_no_other(tell: Tell) -> None:
+def test_killed_worker_breaks_only_its_own_connections(tell: Tell) -> None:
     with running(workers=2) as server:
         told = [server.count("posref_answers_total")]
 
@@ -97,7 +97,7 @@ def test_a_worker_that_is_killed_costs_its_own_connections_and_no_other(tell: Te
         assert told == sorted(told)
 
 
-def test_a_server_that_is_told_to_end_cuts_off_nothing(tell: Tell) -> None:
+def test_stopping_server_cuts_off_no_answer(tell: Tell) -> None:
     with running(drain_seconds=1) as server:
         with asking(server.port, of_every_kind(server)) as seen:
             reach("all are answered", seen.asked_again(KINDS, 8))
@@ -108,7 +108,7 @@ def test_a_server_that_is_told_to_end_cuts_off_nothing(tell: Tell) -> None:
         assert seen.unconnected
 
 
-def test_a_replica_that_is_killed_costs_what_it_was_sending(
+def test_killed_replica_breaks_only_running_answers(
     server: Server, tell: Tell, tmp_path: Path
 ) -> None:
     with running() as other, nginx.before([server, other], tmp_path) as edge:
@@ -130,7 +130,7 @@ def test_a_replica_that_is_killed_costs_what_it_was_sending(
     assert not [*back_seen.wrong, *back_seen.refused, *back_seen.broken, *back_seen.cut]
 
 
-def test_a_replica_that_hangs_costs_time_and_no_answer(
+def test_hung_replica_delays_but_loses_no_answer(
     server: Server, tell: Tell, tmp_path: Path
 ) -> None:
     changes = {"proxy_read_timeout 30s": "proxy_read_timeout 5s"}
@@ -145,7 +145,7 @@ def test_a_replica_that_hangs_costs_time_and_no_answer(
     assert len(seen.ended_ports) <= len(KINDS) * 2
 
 
-def test_a_full_disk_at_the_edge_costs_what_is_not_kept_and_passes(
+def test_full_disk_at_the_edge_fails_only_new_cacheable_answers(
     server: Server, tell: Tell, tmp_path: Path
 ) -> None:
     questions = [kept_tables(server), rotations(server), fresh_tables(server, 1024)]
@@ -180,7 +180,7 @@ def ask_meanwhile(server: Server | Edge, heads: SlowHeads) -> float:
     return max(took)
 
 
-def test_slow_readers_and_slow_heads_keep_nobody_waiting(server: Server, tell: Tell) -> None:
+def test_slow_clients_delay_no_other(server: Server, tell: Tell) -> None:
     before = server.memory_bytes("VmRSS")
     with slow_readers(server.port, HUGE, READERS), slow_heads(server.port, 500) as heads:
         reach("all are waited for", lambda: heads.waiting == 500)
@@ -193,7 +193,7 @@ def test_slow_readers_and_slow_heads_keep_nobody_waiting(server: Server, tell: T
     assert grown <= READERS_BYTES
 
 
-def test_slow_readers_and_slow_heads_at_the_edge_keep_nobody_waiting(
+def test_slow_clients_at_the_edge_delay_no_other(
     server: Server, tell: Tell, tmp_path: Path
 ) -> None:
     changes = {"client_header_timeout 10s": "client_header_timeout 5s"}

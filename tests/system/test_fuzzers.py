@@ -63,7 +63,7 @@ def fuzzed(packages: Path, *arguments: str | Path) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("parser", PARSERS)
-def test_a_harness_runs_and_sees_what_the_service_does(
+def test_fuzzer_runs_every_harness_with_coverage(
     packages: Path, tmp_path: Path, parser: str
 ) -> None:
     flags = (f"-runs={_RUNS}", "-seed=1")
@@ -76,7 +76,7 @@ def test_a_harness_runs_and_sees_what_the_service_does(
     assert reached[-1] > 20
 
 
-def test_a_planted_fault_ends_the_run_with_the_input_that_shows_it(
+def test_fuzzer_stops_at_a_planted_fault_and_saves_its_input(
     packages: Path, tmp_path: Path
 ) -> None:
     flags = ("-runs=50000", "-seed=1")

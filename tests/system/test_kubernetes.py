@@ -42,12 +42,12 @@ def deployment(objects: Objects, request: pytest.FixtureRequest) -> Document:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_every_document_keeps_the_schema(objects: Objects, version: str) -> None:
+def test_every_object_is_valid(objects: Objects, version: str) -> None:
     for document in objects.documents:
         kubernetes_validate.validate(document, version, strict=True)
 
 
-def test_an_unknown_field_breaks_the_schema(objects: Objects) -> None:
+def test_unknown_field_is_invalid(objects: Objects) -> None:
     document = deepcopy(objects.of("Deployment")["posref"])
     pod_of(document)["containers"][0]["memory"] = "1Gi"
 
@@ -55,7 +55,7 @@ def test_an_unknown_field_breaks_the_schema(objects: Objects) -> None:
         kubernetes_validate.validate(document, VERSIONS[-1], strict=True)
 
 
-def test_a_tree_of_ones_own_is_made_as_the_documents_say(tmp_path: Path) -> None:
+def test_documented_overlay_renders(tmp_path: Path) -> None:
     page = (DEPLOY.parent / "docs" / "operations.md").read_text()
     (text,) = re.findall(r"```yaml\n(apiVersion: kustomize.+?)```", page, re.DOTALL)
     (tmp_path / "posref").symlink_to(DEPLOY.parent)
@@ -72,7 +72,7 @@ def test_a_tree_of_ones_own_is_made_as_the_documents_say(tmp_path: Path) -> None
     assert objects.settings()["POSREF_CACHE_BYTES"] == "536870912"
 
 
-def test_everything_is_in_one_namespace_that_enforces_the_restricted_profile(
+def test_namespace_enforces_the_restricted_profile(
     objects: Objects,
 ) -> None:
     ((name, namespace),) = objects.of("Namespace").items()
@@ -86,7 +86,7 @@ def test_everything_is_in_one_namespace_that_enforces_the_restricted_profile(
     assert spaces == {name}
 
 
-def test_what_pods_name_exists(objects: Objects, deployment: Document) -> None:
+def test_objects_referenced_by_pods_exist(objects: Objects, deployment: Document) -> None:
     pod = pod_of(deployment)
     maps = [*names_mentioned(pod, "configMapRef"), *names_mentioned(pod, "configMap")]
     keys = [*names_mentioned(pod, "secretKeyRef"), *names_mentioned(pod, "secret")]
@@ -100,7 +100,7 @@ def test_what_pods_name_exists(objects: Objects, deployment: Document) -> None:
     assert mounted == {volume["name"] for volume in pod["volumes"]}
 
 
-def test_labels_of_pods_are_those_that_are_selected(objects: Objects, deployment: Document) -> None:
+def test_selectors_match_pod_labels(objects: Objects, deployment: Document) -> None:
     pod = pod_of(deployment)
 
     assert objects.selected(deployment["spec"]["selector"]) == [pod]
@@ -108,7 +108,7 @@ def test_labels_of_pods_are_those_that_are_selected(objects: Objects, deployment
         assert objects.selected(constraint["labelSelector"]) == [pod]
 
 
-def test_each_service_leads_to_a_port_of_one_kind_of_pod(objects: Objects) -> None:
+def test_service_ports_exist_in_their_pods(objects: Objects) -> None:
     led_to = []
     for service in objects.of("Service").values():
         (pod,) = objects.selected({"matchLabels": service["spec"]["selector"]})
@@ -118,7 +118,7 @@ def test_each_service_leads_to_a_port_of_one_kind_of_pod(objects: Objects) -> No
     assert sorted(led_to) == WORKLOADS
 
 
-def test_the_ingress_leads_to_the_edge_over_tls(objects: Objects) -> None:
+def test_ingress_routes_to_the_edge_over_tls(objects: Objects) -> None:
     (ingress,) = objects.of("Ingress").values()
     (rule,) = ingress["spec"]["rules"]
     (path,) = rule["http"]["paths"]
@@ -133,7 +133,7 @@ def test_the_ingress_leads_to_the_edge_over_tls(objects: Objects) -> None:
     assert ingress["spec"]["tls"][0]["hosts"] == [rule["host"]]
 
 
-def test_the_replicas_are_found_by_a_name_that_stands_for_all_of_them(objects: Objects) -> None:
+def test_replicas_have_a_headless_service(objects: Objects) -> None:
     service = objects.of("Service")["posref-replicas"]
     (port,) = service["spec"]["ports"]
     space = service["metadata"]["namespace"]
@@ -143,7 +143,7 @@ def test_the_replicas_are_found_by_a_name_that_stands_for_all_of_them(objects: O
     assert found in objects.texts()["replicas.conf"]
 
 
-def test_disruptions_and_scaling_are_of_deployments_that_exist(objects: Objects) -> None:
+def test_budgets_and_autoscalers_target_existing_deployments(objects: Objects) -> None:
     budgets = objects.of("PodDisruptionBudget")
     scalers = objects.of("HorizontalPodAutoscaler")
 
@@ -156,20 +156,20 @@ def test_disruptions_and_scaling_are_of_deployments_that_exist(objects: Objects)
         assert scaler["spec"]["minReplicas"] > budgets["posref"]["spec"]["maxUnavailable"]
 
 
-def test_a_new_version_takes_no_replica_away(deployment: Document) -> None:
+def test_rolling_update_keeps_all_replicas(deployment: Document) -> None:
     rolling = deployment["spec"]["strategy"]["rollingUpdate"]
 
     assert rolling["maxUnavailable"] == 0
     assert rolling["maxSurge"] >= 1
 
 
-def test_nobody_speaks_to_anybody_unless_it_is_said(objects: Objects) -> None:
+def test_network_policy_denies_by_default(objects: Objects) -> None:
     everything = objects.of("NetworkPolicy")["deny-all"]["spec"]
 
     assert everything == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
 
 
-def test_replicas_ask_nobody_and_answer_the_edge(objects: Objects) -> None:
+def test_replicas_accept_the_edge_only(objects: Objects) -> None:
     policy = objects.of("NetworkPolicy")["posref"]["spec"]
     (rule,) = policy["ingress"]
 
@@ -180,7 +180,7 @@ def test_replicas_ask_nobody_and_answer_the_edge(objects: Objects) -> None:
     assert edge == [pod_of(objects.of("Deployment")["posref-edge"])]
 
 
-def test_the_edge_asks_for_addresses_and_the_replicas(objects: Objects) -> None:
+def test_edge_may_reach_dns_and_replicas_only(objects: Objects) -> None:
     policy = objects.of("NetworkPolicy")["posref-edge"]["spec"]
     replicas, names = policy["egress"]
     posref = pod_of(objects.of("Deployment")["posref"])
@@ -193,7 +193,7 @@ def test_the_edge_asks_for_addresses_and_the_replicas(objects: Objects) -> None:
     }
 
 
-def test_labels_name_what_each_pod_is(objects: Objects) -> None:
+def test_pods_have_the_recommended_labels(objects: Objects) -> None:
     components = [
         labels_of(objects.of("Deployment")[name])["app.kubernetes.io/component"]
         for name in WORKLOADS

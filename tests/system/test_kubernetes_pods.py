@@ -78,12 +78,12 @@ def settings(objects: Objects, monkeypatch: pytest.MonkeyPatch) -> Settings:
     return load_settings()
 
 
-def test_pods_keep_the_restricted_profile(pod: Document) -> None:
+def test_pods_satisfy_the_restricted_profile(pod: Document) -> None:
     assert pod_security.faults_of(pod) == []
 
 
 @pytest.mark.parametrize(("path", "value", "fault"), SPOILED)
-def test_a_pod_that_asks_for_more_breaks_the_restricted_profile(
+def test_privileged_pod_violates_the_restricted_profile(
     replica: Document, path: list[Any], value: Any, fault: str
 ) -> None:
     spoiled = deepcopy(replica)
@@ -95,7 +95,7 @@ def test_a_pod_that_asks_for_more_breaks_the_restricted_profile(
     assert fault in pod_security.faults_of(spoiled)
 
 
-def test_pods_can_write_to_nothing_but_volumes_that_are_bounded(pod: Document) -> None:
+def test_pods_write_only_to_volumes_with_a_size_limit(pod: Document) -> None:
     (container,) = pod["containers"]
     written = [volume["emptyDir"] for volume in pod["volumes"] if "emptyDir" in volume]
 
@@ -103,7 +103,7 @@ def test_pods_can_write_to_nothing_but_volumes_that_are_bounded(pod: Document) -
     assert all("sizeLimit" in volume for volume in written)
 
 
-def test_pods_know_nothing_of_the_cluster(objects: Objects, pod: Document) -> None:
+def test_pods_have_no_service_account_token(objects: Objects, pod: Document) -> None:
     account = objects.of("ServiceAccount")[pod["serviceAccountName"]]
 
     assert pod["automountServiceAccountToken"] is False
@@ -113,19 +113,19 @@ def test_pods_know_nothing_of_the_cluster(objects: Objects, pod: Document) -> No
 
 
 @pytest.mark.parametrize("kind", ["requests", "limits"])
-def test_pods_say_what_they_need_and_take_no_more(pod: Document, kind: str) -> None:
+def test_pods_have_resource_requests_and_limits(pod: Document, kind: str) -> None:
     (container,) = pod["containers"]
 
     assert {"cpu", "memory", "ephemeral-storage"} == set(container["resources"][kind])
 
 
-def test_the_image_is_that_of_this_version(replica: Document) -> None:
+def test_image_tag_is_the_version(replica: Document) -> None:
     (container,) = replica["containers"]
 
     assert container["image"].rpartition(":")[2] == __version__
 
 
-def test_probes_ask_what_is_answered(replica: Document) -> None:
+def test_probe_paths_are_answered(replica: Document) -> None:
     (container,) = replica["containers"]
     described = json.loads(OPENAPI.read_text())["paths"]
     asked = {kind: container[f"{kind}Probe"]["httpGet"] for kind in PROBES}
@@ -136,7 +136,7 @@ def test_probes_ask_what_is_answered(replica: Document) -> None:
     assert {probe["port"] for probe in asked.values()} <= ports_of(replica)
 
 
-def test_what_is_slow_is_taken_out_before_it_is_restarted(pod: Document) -> None:
+def test_readiness_fails_before_liveness(pod: Document) -> None:
     (container,) = pod["containers"]
     ready, live = (
         container[kind]["periodSeconds"] * container[kind]["failureThreshold"]
@@ -146,7 +146,7 @@ def test_what_is_slow_is_taken_out_before_it_is_restarted(pod: Document) -> None
     assert ready < live
 
 
-def test_settings_are_settings_and_in_their_bounds(objects: Objects, settings: Settings) -> None:
+def test_environment_of_pods_is_valid_settings(objects: Objects, settings: Settings) -> None:
     given = objects.settings()
     named = {name for name in given if name.startswith("POSREF_")}
 
@@ -154,7 +154,9 @@ def test_settings_are_settings_and_in_their_bounds(objects: Objects, settings: S
     assert str(settings.drain_seconds) == given["POSREF_DRAIN_SECONDS"]
 
 
-def test_a_replica_has_the_time_that_it_takes_to_end(replica: Document, settings: Settings) -> None:
+def test_grace_period_of_replicas_covers_drain_and_shutdown(
+    replica: Document, settings: Settings
+) -> None:
     (container,) = replica["containers"]
     waits = container["lifecycle"]["preStop"]["sleep"]["seconds"]
 
@@ -162,9 +164,7 @@ def test_a_replica_has_the_time_that_it_takes_to_end(replica: Document, settings
     assert ends_within < replica["terminationGracePeriodSeconds"]
 
 
-def test_a_replica_has_the_memory_and_the_cores_that_its_settings_allow(
-    replica: Document, settings: Settings
-) -> None:
+def test_replica_limits_match_its_settings(replica: Document, settings: Settings) -> None:
     (container,) = replica["containers"]
     limits = container["resources"]["limits"]
 
@@ -173,9 +173,7 @@ def test_a_replica_has_the_memory_and_the_cores_that_its_settings_allow(
     assert settings.workers * (settings.threads + 1) <= int(limits["cpu"])
 
 
-def test_keys_are_read_from_a_secret_that_may_be_missing(
-    objects: Objects, replica: Document
-) -> None:
+def test_api_keys_come_from_an_optional_secret(objects: Objects, replica: Document) -> None:
     (container,) = replica["containers"]
     (keys,) = [given for given in container["env"] if given["name"] == "POSREF_API_KEYS"]
 
@@ -183,9 +181,7 @@ def test_keys_are_read_from_a_secret_that_may_be_missing(
     assert not objects.of("Secret")
 
 
-def test_the_edge_has_every_file_that_its_configuration_includes(
-    objects: Objects, edge: Document
-) -> None:
+def test_edge_mounts_every_included_file(objects: Objects, edge: Document) -> None:
     (container,) = edge["containers"]
     maps = {volume["name"]: volume.get("configMap") for volume in edge["volumes"]}
     mounted = {
@@ -201,13 +197,13 @@ def test_the_edge_has_every_file_that_its_configuration_includes(
     assert all(fnmatch.filter(mounted, name) for name in included)
 
 
-def test_the_edge_is_that_of_compose(edge: Document) -> None:
+def test_edge_configuration_is_that_of_compose(edge: Document) -> None:
     (container,) = edge["containers"]
 
     assert container["image"] == EDGE_IMAGE
 
 
-def test_the_edge_is_given_room_for_all_that_it_keeps(objects: Objects, edge: Document) -> None:
+def test_edge_volume_is_larger_than_its_cache(objects: Objects, edge: Document) -> None:
     (volume,) = [found["emptyDir"] for found in edge["volumes"] if "emptyDir" in found]
     (container,) = edge["containers"]
     rules = objects.texts()["cache.conf"]
@@ -218,7 +214,7 @@ def test_the_edge_is_given_room_for_all_that_it_keeps(objects: Objects, edge: Do
     assert bytes_of(volume["sizeLimit"]) < bytes_of(limit)
 
 
-def test_the_edge_has_the_time_that_it_takes_to_end(objects: Objects, edge: Document) -> None:
+def test_grace_period_of_the_edge_covers_its_shutdown(objects: Objects, edge: Document) -> None:
     (container,) = edge["containers"]
     waits = container["lifecycle"]["preStop"]["sleep"]["seconds"]
     (rest,) = re.findall(r"worker_shutdown_timeout (\d+)s;", objects.texts()["nginx.conf"])
@@ -226,7 +222,7 @@ def test_the_edge_has_the_time_that_it_takes_to_end(objects: Objects, edge: Docu
     assert waits + int(rest) < edge["terminationGracePeriodSeconds"]
 
 
-def test_the_edge_is_asked_for_its_own_health(objects: Objects, edge: Document) -> None:
+def test_edge_probes_use_its_own_health_check(objects: Objects, edge: Document) -> None:
     (container,) = edge["containers"]
     paths = {container[f"{kind}Probe"]["httpGet"]["path"] for kind in PROBES}
 

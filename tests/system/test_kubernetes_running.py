@@ -87,14 +87,14 @@ def assert_it_has_no_rights(container: Container, user: int) -> None:
     assert status["Seccomp"] == "2"
 
 
-def test_it_serves_with_every_right_taken_away(replica: Container, tmp_path: Path) -> None:
+def test_container_serves_without_capabilities(replica: Container, tmp_path: Path) -> None:
     replica.curl("--fail", "--output", str(tmp_path / "table.npy"), TABLE)
 
     assert np.load(tmp_path / "table.npy").shape == (2, 2)
     assert_it_has_no_rights(replica, 10001)
 
 
-def test_it_can_write_nowhere_but_to_its_own_folder(replica: Container) -> None:
+def test_pod_can_write_only_to_its_own_folder(replica: Container) -> None:
     places = " ".join(READ_ONLY)
     attempts = (
         f"for place in {places}; do touch $place/file 2>&1; done; touch $TMPDIR/file; echo $?"
@@ -107,14 +107,12 @@ def test_it_can_write_nowhere_but_to_its_own_folder(replica: Container) -> None:
     assert own == "0"
 
 
-def test_it_draws_where_nothing_but_memory_can_be_written(replica: Container) -> None:
+def test_pictures_need_no_writable_disk(replica: Container) -> None:
     assert replica.curl(*STATUS, PICTURE) == "200 "
     assert "matplotlib" not in replica.log().lower()
 
 
-def test_its_memory_is_enough_for_all_that_its_settings_let_it_hold(
-    replica: Container, tmp_path: Path
-) -> None:
+def test_pod_memory_covers_all_limits_of_its_settings(replica: Container, tmp_path: Path) -> None:
     body = tmp_path / "body.npy"
     np.save(body, np.ones(SENT_SHAPE, np.float32))
     sending = ["--request", "POST", "--header", "Content-Type: application/x-npy"]
@@ -130,7 +128,7 @@ def test_its_memory_is_enough_for_all_that_its_settings_let_it_hold(
     assert replica.state()["Pid"] == process, "it was killed and started anew"
 
 
-def test_it_ends_with_code_0_in_the_time_that_it_is_given(
+def test_pod_exits_with_code_0_within_its_grace_period(
     replica: Container, objects: Objects
 ) -> None:
     replica.stop(grace_of(objects, "posref"))
@@ -141,14 +139,14 @@ def test_it_ends_with_code_0_in_the_time_that_it_is_given(
 
 
 @pytest.mark.usefixtures("addresses")
-def test_the_edge_finds_the_replica_by_name_and_keeps_what_it_answers(edge: Container) -> None:
+def test_edge_resolves_replicas_and_caches_their_answers(edge: Container) -> None:
     first, second = (edge.curl(*CACHE, f"{URL}/rope.npy?head_dim=4&seq_len=2") for _ in range(2))
 
     assert (first, second) == ("200 MISS", "200 HIT")
     assert_it_has_no_rights(edge, 101)
 
 
-def test_limits_of_the_edge_are_those_of_a_client_behind_the_ingress(
+def test_edge_limits_apply_per_client_behind_the_ingress(
     edge: Container, replica: Container, addresses: Addresses
 ) -> None:
     forwarded = ["--header", "X-Forwarded-For: 192.0.2.7"]
@@ -161,7 +159,7 @@ def test_limits_of_the_edge_are_those_of_a_client_behind_the_ingress(
 
 
 @pytest.mark.usefixtures("addresses")
-def test_the_edge_is_healthy_and_answers_what_it_keeps_when_all_replicas_are_gone(
+def test_edge_without_replicas_is_healthy_and_serves_its_cache(
     edge: Container, replica: Container, objects: Objects
 ) -> None:
     edge.curl("--fail", *STATUS, KEPT_AT_THE_EDGE)
@@ -175,9 +173,7 @@ def test_the_edge_is_healthy_and_answers_what_it_keeps_when_all_replicas_are_gon
 
 
 @pytest.mark.usefixtures("addresses")
-def test_the_edge_ends_with_code_0_in_the_time_that_it_is_given(
-    edge: Container, objects: Objects
-) -> None:
+def test_edge_exits_with_code_0_within_its_grace_period(edge: Container, objects: Objects) -> None:
     edge.stop(grace_of(objects, "posref-edge"))
 
     assert edge.state()["ExitCode"] == 0

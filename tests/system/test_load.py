@@ -35,7 +35,7 @@ def loaded(request: pytest.FixtureRequest) -> Iterator[Loaded]:
         yield Loaded(server, run(Measured(server.port, server.process.pid), plan))
 
 
-def test_every_answer_is_right_or_a_deliberate_refusal(loaded: Loaded) -> None:
+def test_every_answer_under_load_is_correct_or_a_refusal(loaded: Loaded) -> None:
     tally = loaded.outcome.tally
 
     assert not loaded.outcome.trouble, tally.examples
@@ -43,27 +43,27 @@ def test_every_answer_is_right_or_a_deliberate_refusal(loaded: Loaded) -> None:
     assert tally.refused == 0 or loaded.outcome.plan == HASTY
 
 
-def test_answers_of_every_kind_are_held_against_known_bytes(loaded: Loaded) -> None:
+def test_answers_under_load_are_compared_with_known_bytes(loaded: Loaded) -> None:
     tally = loaded.outcome.tally
 
     assert all(tally.compared[kind] for kind in KINDS)
     assert not tally.samples
 
 
-def test_single_warm_answers_are_right_meanwhile(loaded: Loaded) -> None:
+def test_single_warm_answers_are_correct_under_load(loaded: Loaded) -> None:
     during = loaded.outcome.during
 
     assert during.probes
     assert not during.trouble
 
 
-def test_memory_grows_by_little_more_than_what_is_kept(loaded: Loaded) -> None:
+def test_memory_grows_by_little_more_than_the_cache(loaded: Loaded) -> None:
     held = summary.memory(loaded.outcome)
 
     assert held.most - held.idle <= GROWTH_BYTES
 
 
-def test_nothing_waits_and_nothing_is_held_when_all_have_left(loaded: Loaded) -> None:
+def test_no_work_or_memory_is_held_after_the_load(loaded: Loaded) -> None:
     count = loaded.server.count
 
     wait_until("nothing waits", lambda: count("posref_waiting_work") == 0)
@@ -72,11 +72,11 @@ def test_nothing_waits_and_nothing_is_held_when_all_have_left(loaded: Loaded) ->
     wait_until("no connection is left", lambda: count("posref_connections") <= 1)
 
 
-def test_the_server_ends_when_told_to(loaded: Loaded) -> None:
+def test_server_exits_after_the_load(loaded: Loaded) -> None:
     assert loaded.server.end() == 0
 
 
-def test_more_than_may_wait_are_refused_and_told_when_to_come_again() -> None:
+def test_requests_beyond_the_queue_get_503_with_retry_after() -> None:
     plan = Plan(connections=200, seconds=3, think_seconds=0.0, unloaded_seconds=1)
 
     with running(cache_bytes=CACHE_BYTES, max_waiting=4) as server:

@@ -29,7 +29,7 @@ def download(server: Server, table_bytes: int) -> None:
     assert int(written) == 128 + table_bytes
 
 
-def test_a_stream_of_gibibytes_takes_hardly_any_memory(server: Server) -> None:
+def test_streaming_gibibytes_takes_constant_memory(server: Server) -> None:
     before = server.memory_bytes("VmRSS")
     server.forget_peak()
 

@@ -31,7 +31,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "usr" / "bin"
 
 
-def test_the_configuration_and_the_alerts_are_right(programs: Path) -> None:
+def test_promtool_accepts_configuration_and_alerts(programs: Path) -> None:
     told = run(programs / "promtool", "check", "config", DEPLOY / "prometheus" / "prometheus.yml")
 
     assert "rules found" in told
@@ -89,7 +89,7 @@ def watching(server: Server, programs: Path, folder: Path) -> Iterator[Prometheu
             process.terminate()
 
 
-def test_every_panel_of_the_dashboard_has_something_to_show(programs: Path, tmp_path: Path) -> None:
+def test_every_panel_of_the_dashboard_has_data(programs: Path, tmp_path: Path) -> None:
     with running(workers=2) as server, watching(server, programs, tmp_path) as prometheus:
         targets = [NPY, "/encoding?seq_len=2&d_model=2", "/nowhere"]
 

@@ -42,7 +42,7 @@ def sent(server: Server) -> int:
     return server.count("posref_answer_body_bytes_total", path="/encoding.{extension}")
 
 
-def test_numpy_reads_a_few_rows_in_the_middle_of_four_tebibytes(
+def test_numpy_memmap_reads_rows_of_a_table_of_four_tebibytes(
     server: Server, remote: HTTPFileSystem, tmp_path: Path
 ) -> None:
     with opened(remote, server.url(TABLE)) as file:
@@ -58,7 +58,7 @@ def test_numpy_reads_a_few_rows_in_the_middle_of_four_tebibytes(
     np.testing.assert_array_equal(rows, np.load(posref_get(same, tmp_path / "rows.npy")))
 
 
-def test_only_what_is_read_is_sent(server: Server, remote: HTTPFileSystem) -> None:
+def test_only_the_blocks_read_are_sent(server: Server, remote: HTTPFileSystem) -> None:
     before = sent(server)
 
     with opened(remote, server.url(TABLE)) as file:
@@ -70,7 +70,7 @@ def test_only_what_is_read_is_sent(server: Server, remote: HTTPFileSystem) -> No
     assert 1005 <= sent(server) - before <= 2 * AHEAD_BYTES
 
 
-def test_a_tensor_is_found_and_read_by_the_header_of_its_file(
+def test_safetensors_header_locates_its_tensor(
     server: Server, remote: HTTPFileSystem, tmp_path: Path
 ) -> None:
     def rows(file: BinaryIO, first: int) -> bytes:

@@ -49,7 +49,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
 @pytest.mark.parametrize(
     ("page", "step"), STEPS, ids=[f"{page} {step.command[:60]}" for page, step in STEPS]
 )
-def test_a_command_prints_what_its_page_says(
+def test_documented_command_prints_the_documented_output(
     page: str, step: Step, port: int, folders: Mapping[str, Path]
 ) -> None:
     binaries = Path(sys.executable).parent

@@ -74,9 +74,7 @@ def sent_in_parts(server: Server) -> int:
     return server.count("posref_answer_body_bytes_total", status="206")
 
 
-def test_a_download_that_broke_off_is_resumed_to_the_file_that_posref_get_writes(
-    resumed: Path, tmp_path: Path
-) -> None:
+def test_resumed_download_equals_the_file_of_posref_get(resumed: Path, tmp_path: Path) -> None:
     written = posref_get(TABLE, tmp_path / "table.npy")
 
     with resumed.open("rb") as fetched, written.open("rb") as made:
@@ -84,7 +82,7 @@ def test_a_download_that_broke_off_is_resumed_to_the_file_that_posref_get_writes
         assert file_digest(fetched, "sha256").digest() == file_digest(made, "sha256").digest()
 
 
-def test_sha256sum_checks_the_file_under_the_name_that_curl_gave_it(resumed: Path) -> None:
+def test_sha256sum_verifies_the_downloaded_file(resumed: Path) -> None:
     done = subprocess.run(
         ["sha256sum", "--check", "--strict", f"{resumed.name}.sha256"],
         cwd=resumed.parent,
@@ -96,7 +94,7 @@ def test_sha256sum_checks_the_file_under_the_name_that_curl_gave_it(resumed: Pat
     assert (done.returncode, done.stdout) == (0, f"{resumed.name}: OK\n")
 
 
-def test_parts_beyond_a_tebibyte_are_the_same_bytes_from_every_process(server: Server) -> None:
+def test_ranges_beyond_a_tebibyte_are_equal_in_every_process(server: Server) -> None:
     expected = [server.range(HUGE, *part) for part in PARTS]
     assert [len(part) for part in expected] == [last - first + 1 for first, last in PARTS]
 
@@ -110,7 +108,7 @@ def test_parts_beyond_a_tebibyte_are_the_same_bytes_from_every_process(server: S
         assert [warm.range(HUGE, *part) for part in PARTS] == expected
 
 
-def test_head_describes_a_table_of_2_to_the_53_rows_and_makes_none_of_it(server: Server) -> None:
+def test_head_of_a_table_of_2_to_the_53_rows_computes_nothing(server: Server) -> None:
     before = server.cpu_seconds()
 
     head = run(*CURL, "--head", server.url(f"/encoding.npy?seq_len={2**53}&d_model=64"))

@@ -40,7 +40,7 @@ def asked(server: Server, document: Path, *words: str) -> str:
     return run(SCHEMATHESIS, *command, environment={"PYTHONPATH": str(ROOT)})
 
 
-def test_every_operation_answers_as_it_is_documented_to(server: Server) -> None:
+def test_every_operation_answers_as_documented(server: Server) -> None:
     told = asked(server, DOCUMENT, f"--max-examples={EXAMPLES_OF_AN_OPERATION}")
 
     operations = re.search(r"Selected: (\d+)/(\d+)\n\s+Tested: (\d+)", told)
@@ -68,7 +68,7 @@ def spoiled_document() -> dict[str, Any]:
     return {**document, "paths": paths}
 
 
-def test_an_answer_that_is_not_as_documented_is_found(server: Server, tmp_path: Path) -> None:
+def test_undocumented_answer_is_detected(server: Server, tmp_path: Path) -> None:
     document = tmp_path / "openapi.json"
     document.write_text(json.dumps(spoiled_document()))
 

@@ -52,14 +52,16 @@ def ready(port: int) -> int:
     ).returncode
 
 
-def test_sigterm_ends_it_promptly_with_code_0(server: subprocess.Popen[bytes], port: int) -> None:
+def test_sigterm_exits_promptly_with_code_0(server: subprocess.Popen[bytes], port: int) -> None:
     server.send_signal(signal.SIGTERM)
 
     assert server.wait(PROMPT_SECONDS) == 0
     assert not answers(port)
 
 
-def test_ready_tells_whether_it_serves(server: subprocess.Popen[bytes], port: int) -> None:
+def test_ready_command_reports_whether_the_server_is_ready(
+    server: subprocess.Popen[bytes], port: int
+) -> None:
     assert ready(port) == 0
 
     server.send_signal(signal.SIGTERM)

@@ -60,7 +60,7 @@ def assert_same(through: httpx.Response, direct: httpx.Response) -> None:
 
 
 @pytest.mark.parametrize("part", PARTS.values(), ids=PARTS)
-def test_a_part_is_that_of_posref_and_the_next_time_is_not_asked_for(
+def test_range_is_cached_with_the_bytes_of_posref(
     server: Server, edge: Edge, part: tuple[int, int]
 ) -> None:
     spelled = f"bytes={part[0]}-{part[1]}"
@@ -76,7 +76,7 @@ def test_a_part_is_that_of_posref_and_the_next_time_is_not_asked_for(
     assert asked(server) == before
 
 
-def test_another_part_of_a_kept_slice_is_not_asked_for(server: Server, edge: Edge) -> None:
+def test_other_range_of_a_cached_slice_is_a_hit(server: Server, edge: Edge) -> None:
     first = 2**38
     edge.get(HUGE, Range=f"bytes={first + 5}-{first + 9}")
     before = asked(server)
@@ -89,13 +89,11 @@ def test_another_part_of_a_kept_slice_is_not_asked_for(server: Server, edge: Edg
 
 
 @pytest.mark.parametrize("spelled", ["bytes=-1", "bytes=-1500000", f"bytes={HUGE_BYTES - 3}-"])
-def test_the_end_can_be_asked_for_without_knowing_where_it_is(
-    server: Server, edge: Edge, spelled: str
-) -> None:
+def test_suffix_range_passes_the_slice_cache(server: Server, edge: Edge, spelled: str) -> None:
     assert_same(edge.get(HUGE, Range=spelled), server.get(HUGE, Range=spelled))
 
 
-def test_a_part_of_the_bytes_that_the_client_knows_is_that_part(server: Server, edge: Edge) -> None:
+def test_if_range_with_the_current_tag_gets_the_range(server: Server, edge: Edge) -> None:
     tag = server.request("HEAD", HUGE).headers["ETag"]
     asks = {"Range": f"bytes={2**40}-{2**40 + 9}", "If-Range": tag}
 
@@ -105,7 +103,7 @@ def test_a_part_of_the_bytes_that_the_client_knows_is_that_part(server: Server, 
     assert through.status_code == httpx.codes.PARTIAL_CONTENT
 
 
-def test_a_part_of_other_bytes_is_answered_with_the_whole(server: Server, edge: Edge) -> None:
+def test_if_range_with_another_tag_gets_the_whole(server: Server, edge: Edge) -> None:
     asks = {"Range": "bytes=5-9", "If-Range": '"of-other-bytes"'}
     small = "/encoding.npy?seq_len=2000&d_model=512"
 
@@ -115,7 +113,7 @@ def test_a_part_of_other_bytes_is_answered_with_the_whole(server: Server, edge: 
     assert through.status_code == httpx.codes.OK
 
 
-def test_bytes_that_the_client_has_are_not_sent_again(server: Server, edge: Edge) -> None:
+def test_if_none_match_with_the_current_tag_gets_304(server: Server, edge: Edge) -> None:
     tag = server.request("HEAD", LARGE).headers["ETag"]
 
     assert edge.get(LARGE, If_None_Match=tag).status_code == httpx.codes.NOT_MODIFIED
@@ -125,20 +123,20 @@ def test_head_describes_the_whole_table(server: Server, edge: Edge) -> None:
     assert_same(edge.head(HUGE), server.request("HEAD", HUGE))
 
 
-def test_a_part_that_does_not_exist_is_refused(server: Server, edge: Edge) -> None:
+def test_range_past_the_end_is_refused(server: Server, edge: Edge) -> None:
     asks = f"bytes={HUGE_BYTES}-"
 
     assert edge.get(HUGE, Range=asks).status_code == server.get(HUGE, Range=asks).status_code
 
 
-def test_a_table_larger_than_the_cache_passes_through_whole(server: Server, edge: Edge) -> None:
+def test_table_larger_than_the_slice_cache_passes_whole(server: Server, edge: Edge) -> None:
     through = digest_of(edge.url(LARGE))
 
     assert through == digest_of(server.url(LARGE))
     assert through[0] == LARGE_BYTES > 2 * CACHE_BYTES
 
 
-def test_the_cache_stays_within_its_bound(edge: Edge) -> None:
+def test_slice_cache_stays_within_its_bound(edge: Edge) -> None:
     for block in range(0, 3 * CACHE_BYTES, 8 * MIB):
         edge.get(HUGE, Range=f"bytes={2**37 + block}-{2**37 + block + 8 * MIB - 1}")
 

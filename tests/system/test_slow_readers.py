@@ -56,7 +56,7 @@ def is_at_rest(server: Server) -> bool:
     return server.cpu_seconds() - before < 0.1
 
 
-def test_they_hold_a_block_each(server: Server) -> None:
+def test_slow_reader_holds_one_block(server: Server) -> None:
     before = server.memory_bytes("VmRSS")
     server.forget_peak()
 
@@ -71,9 +71,7 @@ def test_they_hold_a_block_each(server: Server) -> None:
     [(1023, READERS * 2 * MIB), (2**13 - 1, GROWTH_BYTES)],
     ids=["sent whole", "sent in pieces"],
 )
-def test_they_hold_no_more_of_tables_that_were_kept_and_forgotten(
-    rows: int, held_bytes: int
-) -> None:
+def test_slow_reader_of_an_evicted_table_holds_one_block(rows: int, held_bytes: int) -> None:
     kept = f"/encoding.npy?seq_len={rows}&d_model=512"
     with running(cache_bytes=KEPT_BYTES) as server:
         before = server.memory_bytes("VmRSS")
@@ -85,14 +83,14 @@ def test_they_hold_no_more_of_tables_that_were_kept_and_forgotten(
         assert grown <= held_bytes + 2 * KEPT_BYTES
 
 
-def test_others_are_answered_meanwhile(server: Server) -> None:
+def test_slow_readers_delay_no_other_client(server: Server) -> None:
     with slow_readers(server):
         assert len(server.get(SMALL).content) == 192
         assert len(server.range(HUGE, 2**50, 2**50 + 99_999)) == 100_000
         assert server.get("/readyz").status_code == httpx.codes.OK
 
 
-def test_they_go_on_where_they_stopped(server: Server) -> None:
+def test_slow_reader_continues_with_the_right_bytes(server: Server) -> None:
     with slow_readers(server) as readers:
         reader = readers[READERS // 2]
         received = bytearray()
@@ -103,7 +101,7 @@ def test_they_go_on_where_they_stopped(server: Server) -> None:
     assert bytes(received) in whole
 
 
-def test_their_leaving_ends_the_work_for_them(server: Server) -> None:
+def test_disconnect_of_slow_readers_ends_their_work(server: Server) -> None:
     with slow_readers(server):
         pass
 
@@ -112,7 +110,7 @@ def test_their_leaving_ends_the_work_for_them(server: Server) -> None:
     assert server.end() == 0
 
 
-def test_the_leaving_of_those_who_asked_for_more_ends_the_work_too(server: Server) -> None:
+def test_disconnect_with_pipelined_requests_ends_the_work(server: Server) -> None:
     with slow_readers(server) as readers:
         for number, reader in enumerate(readers):
             reader.sendall(_request(SMALL.removesuffix("&base=100"), number))
@@ -122,6 +120,6 @@ def test_the_leaving_of_those_who_asked_for_more_ends_the_work_too(server: Serve
     assert "Traceback" not in server.log.read_text()
 
 
-def test_they_do_not_keep_the_server_from_ending(server: Server) -> None:
+def test_slow_readers_do_not_delay_shutdown(server: Server) -> None:
     with slow_readers(server):
         assert server.end() == 0

@@ -50,7 +50,7 @@ def kept(server: Server) -> int:
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("accepting", ["", "Accept: */*", "Accept-Encoding: gzip"])
-def test_cold_roundabout_and_straight_answers_are_the_same_but_for_date_and_name(
+def test_fast_path_answers_equal_those_of_the_application(
     connection: Connection, target: str, accepting: str
 ) -> None:
     spelling = [target.replace("seq_len=", f"start={len(accepting)}&seq_len=")]
@@ -68,7 +68,7 @@ def test_cold_roundabout_and_straight_answers_are_the_same_but_for_date_and_name
         assert (names.count("date"), names.count("x-request-id")) == (1, 1)
 
 
-def test_pipelined_requests_are_answered_in_order_and_whole(
+def test_pipelined_requests_are_answered_in_order(
     connection: Connection, bodies: dict[str, bytes]
 ) -> None:
     cold = [f"/encoding.npy?start=77&seq_len={rows}&d_model=512" for rows in (600, 20_000)]
@@ -89,7 +89,7 @@ def test_pipelined_requests_are_answered_in_order_and_whole(
             assert answer.body == bodies[target]
 
 
-def test_requests_may_come_in_pieces(connection: Connection, bodies: dict[str, bytes]) -> None:
+def test_requests_may_arrive_in_pieces(connection: Connection, bodies: dict[str, bytes]) -> None:
     text = spelled(SMALL) * 2 + POST + spelled(MIDDLE)
     for first in range(0, len(text), 7):
         connection.send(text[first : first + 7])
@@ -100,7 +100,7 @@ def test_requests_may_come_in_pieces(connection: Connection, bodies: dict[str, b
     assert answers[3] == bodies[MIDDLE]
 
 
-def test_more_requests_than_are_read_at_once_are_all_answered(
+def test_more_pipelined_requests_than_one_read_are_all_answered(
     connection: Connection, bodies: dict[str, bytes]
 ) -> None:
     count = 300
@@ -109,7 +109,7 @@ def test_more_requests_than_are_read_at_once_are_all_answered(
     assert all(connection.answer().body == bodies[MIDDLE] for _ in range(count))
 
 
-def test_a_connection_is_kept_for_the_next_request(
+def test_connection_is_kept_alive(
     server: Server, connection: Connection, bodies: dict[str, bytes]
 ) -> None:
     before = kept(server)
@@ -125,7 +125,7 @@ def test_a_connection_is_kept_for_the_next_request(
     [spelled(SMALL, "Connection: close"), spelled(SMALL, version="1.0")],
     ids=["Connection: close", "HTTP/1.0"],
 )
-def test_a_client_that_wants_no_other_answer_is_told_that_it_is_the_last(
+def test_connection_close_is_confirmed(
     connection: Connection, bodies: dict[str, bytes], request_: bytes
 ) -> None:
     answer = connection.ask(request_)
@@ -136,7 +136,7 @@ def test_a_client_that_wants_no_other_answer_is_told_that_it_is_the_last(
 
 
 @pytest.mark.parametrize("accepting", ["Accept: */*", "Accept-Encoding: gzip"])
-def test_a_client_of_http_1_0_is_told_the_length_of_text_that_is_made_while_it_is_sent(
+def test_http_1_0_answer_of_streamed_text_has_a_content_length(
     server: Server, connection: Connection, accepting: str
 ) -> None:
     streamed = connection.ask(spelled(STREAMED, accepting))
@@ -150,9 +150,7 @@ def test_a_client_of_http_1_0_is_told_the_length_of_text_that_is_made_while_it_i
         assert old.is_closed()
 
 
-def test_a_client_that_expects_to_be_told_to_go_on_is_answered_whole(
-    connection: Connection, bodies: dict[str, bytes]
-) -> None:
+def test_expect_100_continue_is_answered(connection: Connection, bodies: dict[str, bytes]) -> None:
     answer = connection.ask(spelled(SMALL, "Expect: 100-continue"))
 
     assert (answer.status, answer.body) == (OK, bodies[SMALL])
@@ -167,7 +165,7 @@ def test_a_client_that_expects_to_be_told_to_go_on_is_answered_whole(
     ],
     ids=["of known length", "in chunks"],
 )
-def test_the_body_of_a_get_is_not_taken_for_the_next_request(
+def test_body_of_a_get_is_not_parsed_as_a_request(
     connection: Connection, bodies: dict[str, bytes], body: bytes
 ) -> None:
     connection.send(spelled(SMALL)[:-2] + body, spelled(MIDDLE))
@@ -176,7 +174,7 @@ def test_the_body_of_a_get_is_not_taken_for_the_next_request(
     assert connection.answer().body == bodies[MIDDLE]
 
 
-def test_an_accept_header_on_two_lines_is_one_list(connection: Connection) -> None:
+def test_accept_on_two_header_lines_is_one_list(connection: Connection) -> None:
     accepting = ("Accept: text/csv;q=0.5", "Accept: application/x-npy")
     answers = [connection.ask(spelled(BY_ACCEPT, *accepting)) for _ in range(3)]
 
@@ -184,7 +182,7 @@ def test_an_accept_header_on_two_lines_is_one_list(connection: Connection) -> No
     assert answers[0].body == answers[1].body == answers[2].body
 
 
-def test_head_and_parts_of_what_is_kept_are_not_the_whole(
+def test_head_and_ranges_of_cached_answers_on_the_fast_path(
     connection: Connection, bodies: dict[str, bytes]
 ) -> None:
     connection.send(spelled(SMALL, method="HEAD"))
@@ -196,7 +194,7 @@ def test_head_and_parts_of_what_is_kept_are_not_the_whole(
     assert connection.ask(spelled(SMALL)).body == bodies[SMALL]
 
 
-def test_answers_from_what_is_kept_are_counted_with_their_bytes(
+def test_cached_answers_are_counted_with_their_bytes(
     server: Server, connection: Connection, bodies: dict[str, bytes]
 ) -> None:
     labels = {"path": "/encoding.{extension}", "status": "200", "source": "kept"}
@@ -211,7 +209,7 @@ def test_answers_from_what_is_kept_are_counted_with_their_bytes(
     assert len(bodies[MIDDLE]) > 100 * KIB
 
 
-def test_a_server_with_warm_connections_open_ends_when_told_to() -> None:
+def test_server_with_idle_connections_exits_on_sigterm() -> None:
     with running() as server, connected(server.port) as one, connected(server.port) as other:
         for connection in (one, one, other, other):
             assert connection.ask(spelled(SMALL)).status == OK
@@ -221,7 +219,7 @@ def test_a_server_with_warm_connections_open_ends_when_told_to() -> None:
         assert other.is_closed()
 
 
-def test_an_idle_connection_is_closed_after_the_time_that_is_set() -> None:
+def test_idle_connection_is_closed_after_keep_alive_seconds() -> None:
     with running(keep_alive_seconds=KEEP_ALIVE_SECONDS) as server:
         with connected(server.port) as connection:
             for _ in range(3):
@@ -230,7 +228,7 @@ def test_an_idle_connection_is_closed_after_the_time_that_is_set() -> None:
         assert server.get("/readyz").status_code == httpx.codes.OK
 
 
-def test_an_answer_after_a_straight_one_may_take_longer_than_idleness_may() -> None:
+def test_slow_answer_after_a_cached_one_is_not_cut_by_the_idle_timeout() -> None:
     streamed = "/encoding.npy?seq_len=40000&d_model=512"
     with running(keep_alive_seconds=KEEP_ALIVE_SECONDS) as server, connected(server.port) as slow:
         assert slow.ask(spelled(SMALL)).status == OK
