@@ -14,7 +14,7 @@ from starlette.types import Scope
 from service.delivery.negotiation import list_header
 from service.errors import PreconditionFailed, RangeNotSatisfiable, shortened
 from service.formats.format import Format
-from service.formats.json_text import dumped
+from service.formats.json_text import parameter_text
 from service.numerics.document import Document, ParameterValue
 
 _SINGLE = re.compile(r"bytes=[ \t]*([0-9]*)-([0-9]*)[ \t]*", re.ASCII | re.IGNORECASE)
@@ -110,7 +110,7 @@ def _dumped(parameters: Mapping[str, ParameterValue]) -> str:
     """Spell parameters as ``json.dumps`` does, long lists by parts."""
     if not any(isinstance(value, tuple) for value in parameters.values()):
         return json.dumps(dict(parameters))
-    each = (f"{json.dumps(name)}: {dumped(value)}" for name, value in parameters.items())
+    each = (f"{json.dumps(name)}: {parameter_text(value)}" for name, value in parameters.items())
     return f"{{{', '.join(each)}}}"
 
 

@@ -1,7 +1,7 @@
 """Pictures drawn by matplotlib, which takes more than half a second to import.
 
-What somebody has set for matplotlib changes nothing, and neither does the machine: its default
-style, the fonts it brings along, no display, no date. No pyplot: its state would be shared.
+The result does not depend on the machine or on its matplotlib settings: default style, bundled
+fonts, no display, no date. pyplot is not used: its state would be shared by threads.
 """
 
 import io
@@ -15,10 +15,10 @@ from typing import TypeAlias
 
 import numpy as np
 
-from service.formats.png import Axis, Numbers, Picture, spelled
+from service.formats.png import AxisLabels, Numbers, Picture, number_text
 from service.numerics.phase import Float64s
 
-# It would say on stderr that its list of fonts takes a moment, and where it can be kept.
+# Otherwise it warns on stderr while it builds its font list.
 logging.getLogger("matplotlib").setLevel(logging.ERROR)
 
 import matplotlib as mpl  # noqa: E402
@@ -29,7 +29,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator  # noqa: 
 from PIL import Image  # noqa: E402
 
 mpl.rcdefaults()
-# A line of very many points is too much for Agg unless it comes in portions.
+# Agg cannot draw a line of very many points unless it is split.
 mpl.rcParams["agg.path.chunksize"] = 10_000
 
 Masked: TypeAlias = "np.ma.MaskedArray[tuple[int, ...], np.dtype[np.float64]]"
@@ -40,23 +40,23 @@ WIDTH, HEIGHT = 1000, 600
 _DPI = 100
 _SMALL, _MEDIUM = 7, 9
 _BOTTOM, _TOP = 0.11, 0.87
-# What a digit of small letters takes of the width.
+# The share of the width that a small digit takes.
 _DIGIT = 0.0068
 _TITLE_LETTERS, _TITLE_LINES = 125, 3
 _NO_COLOUR = "0.55"
-# Dots for elements, down and across, and how many an element takes that is not smoothed.
-_ROOM, _SHARP_DOTS = (456, 780), 3
+# Pixels of the plot, down and across, and those of an element that is not smoothed.
+_PLOT_PIXELS, _SHARP_PIXELS = (456, 780), 3
 _MAX_TICKS = 11
 _MAX_LEGEND_ROWS = 30
 _MAX_DISTINCT_COLOURS = 10
 _MAX_MARKED_POINTS = 256
 
-_one_at_a_time = Lock()
+_lock = Lock()
 
 
 def draw(picture: Picture) -> bytes:
-    """Draw a picture as PNG; matplotlib is not made for several threads at once."""
-    with _one_at_a_time:
+    """Draw a picture as PNG; a lock, since matplotlib is not thread-safe."""
+    with _lock:
         figure = Figure(figsize=(WIDTH / _DPI, HEIGHT / _DPI), dpi=_DPI)
         canvas = FigureCanvasAgg(figure)
         lines = textwrap.wrap(
@@ -72,25 +72,25 @@ def draw(picture: Picture) -> bytes:
 
 
 def _encoded(canvas: FigureCanvasAgg) -> bytes:
-    """Write PNG with nothing but the dots in it.
+    """Encode the pixels as PNG without metadata.
 
-    Without the opacity that matplotlib would add, and with runs of dots for all redundancy, it
-    takes a third of the time and fewer bytes.
+    Without an alpha channel, and with run-length encoding as the only compression, it takes a third
+    of the time and fewer bytes.
     """
-    dots = np.asarray(canvas.buffer_rgba())[..., :3]  # type: ignore[no-untyped-call]
+    pixels = np.asarray(canvas.buffer_rgba())[..., :3]  # type: ignore[no-untyped-call]
     file = io.BytesIO()
-    Image.fromarray(dots).save(file, "PNG", compress_type=zlib.Z_RLE)
+    Image.fromarray(pixels).save(file, "PNG", compress_type=zlib.Z_RLE)
     return file.getvalue()
 
 
 def _draw_colours(figure: Figure, picture: Picture) -> None:
-    """Draw a cell for each element, in two colours that are pale at 0 where there are signs."""
-    left = 0.05 + _DIGIT * max(len(spelled(end)) for end in picture.down.ends)
+    """Draw a cell for each element, in a diverging colour map where there are negative values."""
+    left = 0.05 + _DIGIT * max(len(number_text(end)) for end in picture.down.ends)
     axes = figure.add_axes((left, _BOTTOM, 0.85 - left, _TOP - _BOTTOM))
     values = np.ma.masked_invalid(picture.values)
     low, high = _limits(values)
     colours = mpl.colormaps["RdBu" if low < 0 else "viridis"].with_extremes(bad=_NO_COLOUR)
-    # The last part of an axis may be shorter: what is past its end is cut off.
+    # The last part of an axis may be shorter: the limits below cut off the rest.
     bottom, right = (
         count * length - 0.5 for count, length in zip(values.shape, picture.parts, strict=True)
     )
@@ -115,12 +115,14 @@ def _draw_colours(figure: Figure, picture: Picture) -> None:
 
 
 def _sharpened(values: Masked) -> Masked:
-    """Repeat elements along an axis with room for them, where the other one has none.
+    """Repeat elements along an axis that has room for it, where the other has none.
 
-    matplotlib smooths both axes if there are less than three dots to an element of either.
+    matplotlib smooths both axes if an element has fewer than three pixels along either.
     """
-    rows, columns = (max(1, dots // count) for dots, count in zip(_ROOM, values.shape, strict=True))
-    if min(rows, columns) >= _SHARP_DOTS:
+    rows, columns = (
+        max(1, pixels // count) for pixels, count in zip(_PLOT_PIXELS, values.shape, strict=True)
+    )
+    if min(rows, columns) >= _SHARP_PIXELS:
         return values
     repeated: Masked = values.repeat(rows, axis=0).repeat(columns, axis=1)
     return repeated
@@ -132,7 +134,7 @@ def _number_of_place(numbers: Numbers, place: float) -> float | None:
 
 
 def _limits(values: Masked) -> tuple[float, float]:
-    """Give the values at the ends of the colours, as far from 0 as each other where signs are."""
+    """Return the ends of the colour map, symmetric where there are negative values."""
     if not values.count():
         return 0.0, 1.0
     low, high = float(values.min()), float(values.max())
@@ -145,7 +147,7 @@ def _draw_curves(figure: Figure, picture: Picture) -> None:
     is_by_row = picture.curves == "rows"
     each, along = (picture.down, picture.across)[:: 1 if is_by_row else -1]
     curves = picture.values if is_by_row else picture.values.T
-    names = [f"{each.name} {spelled(number)}" for number in each.numbers.tolist()]
+    names = [f"{each.name} {number_text(number)}" for number in each.numbers.tolist()]
     columns = -(-len(names) // _MAX_LEGEND_ROWS)
     right = max(0.3, 0.97 - columns * (0.04 + _DIGIT * max(map(len, names))))
     axes = figure.add_axes((0.07, _BOTTOM, right - 0.07, _TOP - _BOTTOM))
@@ -167,14 +169,14 @@ def _draw_curves(figure: Figure, picture: Picture) -> None:
 
 
 def _colours(count: int) -> list[tuple[float, ...] | str]:
-    """Give colours that are told apart, or for many curves those that show their order."""
+    """Return distinct colours, or for many curves a sequence that shows their order."""
     if count <= _MAX_DISTINCT_COLOURS:
         return [f"C{index}" for index in range(count)]
     return [tuple(colour) for colour in mpl.colormaps["viridis"](np.linspace(0.0, 0.95, count))]
 
 
 def _places(numbers: Numbers) -> Float64s:
-    """Give how far each number is from the least: float64 tells far numbers not apart."""
+    """Return the distance of each number from the least: float64 cannot distinguish far numbers."""
     if numbers.dtype.kind == "f":
         return np.asarray(numbers - numbers.min())
     distances = numbers.view(np.uint64) - numbers.min().view(np.uint64)
@@ -183,27 +185,27 @@ def _places(numbers: Numbers) -> Float64s:
 
 def _number(
     side: XAxis | YAxis,
-    axis: Axis,
+    axis: AxisLabels,
     places: Float64s,
     number_at: Callable[[float], float | None],
     *,
     whole: bool,
 ) -> None:
-    """Write the name of an axis, and the numbers at some of its places, or between them as well.
+    """Label an axis, and write the numbers of some of its places, or between them as well.
 
     Args:
-        side: where to write.
-        axis: the numbers.
-        places: where each of them is along the side.
-        number_at: gives the number at a place, or None where none is to be written.
-        whole: whether there are numbers at whole places only.
+        side: the axis of the figure.
+        axis: its name and numbers.
+        places: the place of each number along the side.
+        number_at: returns the number at a place, or None for none.
+        whole: whether only whole places have numbers.
     """
 
     def written(place: float, _: int | None) -> str:
         number = number_at(place)
-        return "" if number is None else spelled(number)
+        return "" if number is None else number_text(number)
 
-    longest = max(len(spelled(end)) for end in axis.ends)
+    longest = max(len(number_text(end)) for end in axis.ends)
     room = int(0.8 / _DIGIT / longest) if side.axis_name == "x" else _MAX_TICKS
     ticks = max(2, min(_MAX_TICKS, room))
     if places.min() == places.max():

@@ -1,9 +1,10 @@
-"""Arrays as they are received: shapes that can be trusted, integers of every type as one.
+"""What a format is: a name, the documents it can hold, and a way from a document to a body.
 
-What every format is: a name, and a way from a document to a body.
+A format declares as data what it can hold, so that the formats of a document are found without
+running any of them. Arrays of request bodies are checked here, too, whichever format they came in.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
@@ -11,8 +12,105 @@ import numpy as np
 
 from service.errors import InvalidBody, shortened
 from service.numerics.document import Document
-from service.numerics.dtypes import INT64, Elements
-from service.numerics.tables import StoredTable
+from service.numerics.dtypes import COMPLEX_DTYPES, INDEX_DTYPES, INT64, REAL_DTYPES, Elements
+from service.numerics.tables import StoredTable, Table, overflows, size
+
+Block: TypeAlias = bytes | memoryview
+
+BLOCK_BYTES = 512 * 1024
+
+REAL_AND_INTEGER = frozenset({*REAL_DTYPES, *INDEX_DTYPES})
+EVERY_DTYPE = REAL_AND_INTEGER | {dtype.name for dtype in COMPLEX_DTYPES}
+
+
+class Body(Protocol):
+    """The bytes of a response, computed block by block."""
+
+    @property
+    def length_bytes(self) -> int | None:
+        """The number of bytes, or None where it is not known before they are computed."""
+
+    @property
+    def limit_bytes(self) -> int:
+        """An upper bound of the number of bytes."""
+
+    def blocks(self, start: int = 0, stop: int | None = None) -> Iterator[Block]:
+        """Compute the bytes from start to stop in blocks of about BLOCK_BYTES.
+
+        Only a body of known length has parts; others are computed whole.
+        """
+
+
+@dataclass(frozen=True, kw_only=True)
+class Format:
+    """One way to write documents.
+
+    Attributes:
+        extension: the end of a URL that selects it, without the dot.
+        media_type: its name in Accept and Content-Type.
+        name: its name in problems.
+        body: describes the bytes of a document that the format can hold.
+        is_text: whether it writes numbers as text, which a content coding makes shorter.
+        is_drawn: whether a library draws it: in one long step, to bytes that may change.
+        version: whatever else changes the bytes: the version of an encoder, or empty.
+        has_several_arrays: whether it holds more than one array.
+        dtypes: the names of the element types it holds.
+        ranks: the numbers of axes it holds; any unless given.
+        has_infinity: whether it holds numbers that overflow their element type.
+        has_nan: whether it holds NaN and infinity of an array that a client sent.
+        max_elements, max_curve_elements: limits of a table, and of one drawn as curves.
+    """
+
+    extension: str
+    media_type: str
+    name: str
+    body: Callable[[Document], Body]
+    is_text: bool = False
+    is_drawn: bool = False
+    version: str = ""
+    has_several_arrays: bool = False
+    dtypes: frozenset[str] = EVERY_DTYPE
+    ranks: tuple[int, ...] | None = None
+    has_infinity: bool = True
+    has_nan: bool = True
+    max_elements: int | None = None
+    max_curve_elements: int | None = None
+
+    def refusal(self, document: Document) -> str | None:
+        """Return why the format cannot hold a document, or None."""
+        tables = document.arrays.values()
+        if len(tables) > 1 and not self.has_several_arrays:
+            hint = f": add part={'|'.join(document.arrays)}" if document.has_parts else ""
+            return f"it holds one array and these are {len(tables)}{hint}"
+        reasons = (self._refusal_of_table(table, document) for table in tables)
+        return next(filter(None, reasons), None)
+
+    def _refusal_of_table(self, table: Table, document: Document) -> str | None:
+        if table.dtype.name not in self.dtypes:
+            is_complex = table.dtype in COMPLEX_DTYPES
+            return f"{self.name} has no {'complex numbers' if is_complex else table.dtype.name}"
+        if not self.has_infinity and overflows(table):
+            rule = f"numbers may be too large for {table.dtype.name}"
+            return f"{rule}, and {self.name} has no infinity"
+        if not self.has_nan and isinstance(table, StoredTable) and not table.is_finite:
+            return f"{self.name} has no NaN and no infinity"
+        if self.ranks is not None and len(table.shape) not in self.ranks:
+            axes = f": {', '.join(document.axes)}" if document.axes else ""
+            ranks = " or ".join(map(str, self.ranks))
+            rule = f"it holds arrays of {ranks} axes, and this one has {len(table.shape)}{axes}"
+            return rule + _ways_to_fewer_axes(document, len(table.shape))
+        limit = self.max_elements if document.curves is None else self.max_curve_elements
+        if limit is not None and size(table) > limit:
+            return f"it shows up to {limit} elements, and these are {size(table)}: request fewer"
+        return None
+
+
+def _ways_to_fewer_axes(document: Document, rank: int) -> str:
+    """Return how to request the table with two axes, or nothing where there are none."""
+    ways = [document.removable[axis] for axis in document.axes if axis in document.removable]
+    excess = rank - 2
+    return f"; {' and '.join(ways[:excess])}" if 0 < excess <= len(ways) else ""
+
 
 MAX_RANK = 8
 _MAX_LENGTH = 2**63 - 1
@@ -20,17 +118,17 @@ _MAX_LENGTH = 2**63 - 1
 MAX_INTEGERS = 2**23
 
 INTEGER_STORAGES = ("|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8")
-"""How integers and truth values may be stored."""
+"""The NumPy types of integers and booleans that are read."""
 
 
 @dataclass(frozen=True)
 class Input:
-    """What a request body holds.
+    """The content of a request body.
 
     Attributes:
         arrays: arrays by name, of real types, of complex ones, or of int64.
-        parameters: what stands beside them, by name; only JSON has any.
-        is_named: whether the names are the sender's: a format for one array has none.
+        parameters: what else a JSON body has, by name.
+        is_named: whether the client named the arrays; a format for one array has no names.
         integer_types: the names of the types that integers were sent in, by array.
         is_text: whether its numbers were text: that has no type, and they are float64 here.
     """
@@ -42,10 +140,22 @@ class Input:
     is_text: bool = False
 
 
-def check_shape(name: str, shape: tuple[object, ...]) -> None:
-    """Refuse the shape of an array sent here unless it has axes and elements.
+@dataclass(frozen=True, kw_only=True)
+class ReadableFormat(Format):
+    """A format that request bodies may come in, too.
 
-    Whatever passes is as many elements as its product says, which may still be more than came.
+    Attributes:
+        read: reads a body, trusting nothing; raises InvalidBody. It also takes the names of the
+            arrays there may be, which a JSON object has among other things.
+    """
+
+    read: Callable[[bytes, Sequence[str]], Input]
+
+
+def check_shape(name: str, shape: tuple[object, ...]) -> None:
+    """Refuse the shape of a received array unless it has axes and elements.
+
+    A shape that passes may still promise more elements than the body has.
     """
     if not 1 <= len(shape) <= MAX_RANK:
         raise InvalidBody(f"{shortened(name)} has {len(shape)} axes: 1 to {MAX_RANK} are possible")
@@ -57,7 +167,7 @@ def check_shape(name: str, shape: tuple[object, ...]) -> None:
 
 
 def integers(name: str, elements: Elements) -> StoredTable:
-    """Hold elements of any of INTEGER_STORAGES as int64, no more than fit into 64 MiB."""
+    """Convert elements of any of INTEGER_STORAGES to int64, at most 64 MiB of them."""
     if elements.size > MAX_INTEGERS:
         raise InvalidBody(
             f"{shortened(name)} has {elements.size} integers: at most {MAX_INTEGERS} are possible"
@@ -65,85 +175,3 @@ def integers(name: str, elements: Elements) -> StoredTable:
     if elements.dtype.str == "<u8" and (elements > np.uint64(2**63 - 1)).any():
         raise InvalidBody(f"{shortened(name)} holds integers beyond 2^63 - 1")
     return StoredTable(elements.astype(np.int64), INT64)
-
-
-Block: TypeAlias = bytes | memoryview
-
-
-class Body(Protocol):
-    """The bytes of an answer, known by their number and made when asked for."""
-
-    @property
-    def length_bytes(self) -> int | None:
-        """How many bytes there are, or None where only making them tells."""
-
-    @property
-    def limit_bytes(self) -> int:
-        """A number of bytes that the body does not exceed."""
-
-    def blocks(self, start: int = 0, stop: int | None = None) -> Iterator[Block]:
-        """Make the bytes from start to stop in blocks of about BLOCK_BYTES.
-
-        Only a body of known length can be entered in the middle or left early.
-        """
-
-
-BLOCK_BYTES = 512 * 1024
-
-
-class Format(Protocol):
-    """One way to write documents."""
-
-    @property
-    def extension(self) -> str:
-        """What a URL ends with to ask for it, without the dot."""
-
-    @property
-    def media_type(self) -> str:
-        """Its name in Accept and Content-Type."""
-
-    @property
-    def is_text(self) -> bool:
-        """Whether it spells numbers out, which a content coding makes shorter."""
-
-    @property
-    def is_drawn(self) -> bool:
-        """Whether a library draws it: in one long step, to bytes that no promise is made of."""
-
-    @property
-    def version(self) -> str:
-        """Whatever changes the bytes beside the document: the version of an encoder, or empty."""
-
-    def refusal(self, document: Document) -> str | None:
-        """Tell why the document cannot be written this way, or None."""
-
-    def body(self, document: Document) -> Body:
-        """Describe the bytes of a document that is not refused."""
-
-
-class ReadableFormat(Format, Protocol):
-    """A format that request bodies may come in, too."""
-
-    def read(self, body: bytes, names: Sequence[str]) -> Input:
-        """Read arrays, trusting nothing; raises InvalidBody.
-
-        Args:
-            body: the bytes.
-            names: of the arrays there may be, where they stand among other things.
-        """
-
-
-def several_arrays(document: Document) -> str | None:
-    """Tell how to get a document with several arrays in a format for one."""
-    if len(document.arrays) == 1:
-        return None
-    hint = f": add part={'|'.join(document.arrays)}" if document.has_parts else ""
-    return f"it holds one array and these are {len(document.arrays)}{hint}"
-
-
-def fewer_axes(document: Document) -> str:
-    """Tell how to get a table with two axes in place of one with more, where there is a way."""
-    (table,) = document.arrays.values()
-    ways = [document.removable[axis] for axis in document.axes if axis in document.removable]
-    excess = len(table.shape) - 2
-    return f": {' and '.join(ways[:excess])}" if 0 < excess <= len(ways) else ""

@@ -1,6 +1,6 @@
-"""Numbers as text: the shortest decimal that parses back to the element.
+"""``json``: a flat object, metadata first, whose numbers parse back to the elements.
 
-``json``: a flat object, metadata first, in which every number parses back to the element.
+Every number is the shortest decimal that parses back to its element.
 """
 
 import json
@@ -17,15 +17,22 @@ import numpy as np
 import orjson
 
 from service.errors import InvalidBody, shortened
-from service.formats.format import Block, Input, check_shape, integers
+from service.formats.format import (
+    REAL_AND_INTEGER,
+    Block,
+    Input,
+    ReadableFormat,
+    check_shape,
+    integers,
+)
 from service.numerics.document import Document, ParameterValue
 from service.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT32, INT64, decimal_view
-from service.numerics.tables import StoredTable, Table, overflows, size
+from service.numerics.tables import StoredTable, Table, size
 
 ENCODER = f"orjson {orjson.__version__}"
-"""What spells the numbers: another version may spell some another way."""
+"""The library that writes the numbers: another version may write some in another way."""
 
-# Longest spelling of an element with the comma after it: -1.17549435e-38 and its like.
+# The longest decimal of an element with the comma after it: -1.17549435e-38, for example.
 _ELEMENT_BYTES = {
     FLOAT16.name: 16,
     BFLOAT16.name: 16,
@@ -34,42 +41,32 @@ _ELEMENT_BYTES = {
     INT32.name: 12,
     INT64.name: 21,
 }
-# orjson holds the interpreter while it works: a block takes it about a millisecond.
+# orjson holds the interpreter while it works, for about a millisecond a block.
 _BLOCK_ELEMENTS = 16384
 _LISTED = 4096
 
 
-def no_spelling(document: Document, name: str) -> str | None:
-    """Tell why numbers of a document cannot be spelled in a format of a name, or None."""
-    stored = (table for table in document.arrays.values() if isinstance(table, StoredTable))
-    if any(table.dtype.name not in _ELEMENT_BYTES for table in document.arrays.values()):
-        return f"complex numbers have no {name}"
-    if not all(table.is_finite for table in stored):
-        return f"{name} has no NaN and no infinity"
-    return None
-
-
-def spelled_limit_bytes(table: Table) -> int:
-    """Give the bytes of a table with every element at its longest."""
+def text_limit_bytes(table: Table) -> int:
+    """Return the bytes of a table's numbers if every element had its longest decimal."""
     return size(table) * _ELEMENT_BYTES[table.dtype.name]
 
 
-def elements_of_block(table: Table) -> int:
-    """Give how many elements to spell at a time, so that the interpreter is free in between."""
+def block_elements(table: Table) -> int:
+    """Return how many elements to write at a time, so that other threads run in between."""
     return max(1, _BLOCK_ELEMENTS // table.work_per_element)
 
 
-def spelled(table: Table, start: int, shape: tuple[int, ...]) -> bytes:
-    """Spell the flat elements from start on as nested lists of a shape."""
+def nested_lists(table: Table, start: int, shape: tuple[int, ...]) -> bytes:
+    """Write the flat elements from start on as nested lists of a shape."""
     stop = start + prod(shape)
     elements = decimal_view(table.read(start, stop), table.dtype).reshape(shape)
     return orjson.dumps(np.ascontiguousarray(elements), option=orjson.OPT_SERIALIZE_NUMPY)
 
 
-def dumped(value: ParameterValue) -> str:
-    """Spell a parameter as ``json.dumps`` does, a long list by parts.
+def parameter_text(value: ParameterValue) -> str:
+    """Write a parameter as ``json.dumps`` does, a long list in parts.
 
-    That holds the interpreter, too: for a third of a second where there are a million numbers.
+    ``json.dumps`` holds the interpreter: for a third of a second where there are a million numbers.
     """
     if not isinstance(value, tuple):
         return json.dumps(value)
@@ -80,59 +77,30 @@ def dumped(value: ParameterValue) -> str:
 _LARGEST = sys.float_info.max
 
 
-@dataclass(frozen=True)
-class JsonFormat:
-    """One object: kind, parameters, shape, dtype, data."""
-
-    extension: str = "json"
-    media_type: str = "application/json"
-    is_text: bool = True
-    is_drawn: bool = False
-    version: str = ENCODER
-
-    def refusal(self, document: Document) -> str | None:
-        """Refuse what JSON has no numbers for: null is for what is infinite by its formula."""
-        too_large = [t.dtype.name for t in document.arrays.values() if overflows(t)]
-        if too_large:
-            return f"numbers of it may be too large for {too_large[0]}, and JSON has no infinity"
-        return no_spelling(document, "JSON")
-
-    def body(self, document: Document) -> "JsonBody":
-        """Write the object."""
-        return JsonBody(document)
-
-    def read(self, body: bytes, names: Sequence[str]) -> Input:
-        """Read ``{"x": [[…]], …}``: numbers as float64, booleans, and the rest as parameters."""
-        content = read_object(body)
-        arrays = {name: _array(name, content.pop(name)) for name in names if name in content}
-        return Input(arrays, content, is_text=True)
-
-
 @dataclass(frozen=True, eq=False)
 class JsonBody:
-    """The bytes of a document as JSON."""
+    """The bytes of a document as one object: kind, parameters, shape, dtype, data."""
 
     document: Document
 
     @property
     def length_bytes(self) -> int | None:
-        """Unknown until written: numbers differ in length."""
+
         return None
 
     @cached_property
     def limit_bytes(self) -> int:
-        """As if every element had the longest spelling there is."""
+        """The bytes if every element had its longest decimal."""
         elements = sum(
-            spelled_limit_bytes(table) + 3 * _brackets(table.shape)
+            text_limit_bytes(table) + 3 * _brackets(table.shape)
             for table in self.document.arrays.values()
         )
         names = sum(len(orjson.dumps(name)) + 2 for name in self.document.arrays)
         return len(self._head()) + names + elements + 4
 
     def blocks(self, start: int = 0, stop: int | None = None) -> Iterator[Block]:
-        """Write the whole of it, in blocks."""
         if start != 0 or stop is not None:
-            raise ValueError("a JSON body is only made whole")
+            raise ValueError("a JSON body is only computed whole")
         yield self._head()
         arrays = self.document.arrays
         if len(arrays) == 1:
@@ -165,24 +133,24 @@ class JsonBody:
 
 
 def _brackets(shape: tuple[int, ...]) -> int:
-    """Count the lists that a nested list of this shape is made of."""
+    """Count the lists in a nested list of this shape."""
     return sum(prod(shape[:axis]) for axis in range(len(shape)))
 
 
 def _nested(table: Table, shape: tuple[int, ...], offset: int) -> Iterator[bytes]:
     """Write the elements from offset on as nested lists of a shape, a block of items at a time."""
     if not shape:
-        yield spelled(table, offset, (1,))[1:-1]
+        yield nested_lists(table, offset, (1,))[1:-1]
         return
     items, *inner = shape
     item_size = prod(inner)
     yield b"["
-    block_elements = elements_of_block(table)
-    if not inner or item_size <= block_elements:
-        step = max(1, block_elements // item_size)
+    step_elements = block_elements(table)
+    if not inner or item_size <= step_elements:
+        step = max(1, step_elements // item_size)
         for first in range(0, items, step):
             last = min(first + step, items)
-            text = spelled(table, offset + first * item_size, (last - first, *inner))
+            text = nested_lists(table, offset + first * item_size, (last - first, *inner))
             yield (b"," if first else b"") + text[1:-1]
     else:
         for index in range(items):
@@ -190,6 +158,24 @@ def _nested(table: Table, shape: tuple[int, ...], offset: int) -> Iterator[bytes
                 yield b","
             yield from _nested(table, tuple(inner), offset + index * item_size)
     yield b"]"
+
+
+def _float(text: str) -> float:
+    return float(text)
+
+
+def _int(text: str) -> int:
+    return int(text)
+
+
+# While the decoder of long bodies calls Python functions, other threads can run between numbers;
+# with its own it holds the interpreter until the end.
+_YIELDING: Mapping[str, Any] = MappingProxyType({"parse_float": _float, "parse_int": _int})
+_LONG_BYTES = 64 * 1024
+
+# Without numbers the decoder does not yield: 4 MB of empty lists would stop other threads for most
+# of a second.
+_MAX_LISTS = 2**17
 
 
 def read_object(body: bytes) -> dict[str, Any]:
@@ -202,42 +188,25 @@ def read_object(body: bytes) -> dict[str, Any]:
     try:
         content = json.loads(
             body.decode("utf-8"),
-            object_pairs_hook=_unrepeated,
-            parse_constant=_no_constant,
+            object_pairs_hook=_without_repeats,
+            parse_constant=_refuse_constant,
             **(_YIELDING if len(body) > _LONG_BYTES else {}),
         )
-        has_half_a_pair = _has_half_a_pair(body, content)
+        has_lone_surrogate = _has_lone_surrogate(body, content)
     except UnicodeDecodeError as error:
         raise InvalidBody("the body is not UTF-8") from error
     except RecursionError as error:
         raise InvalidBody("the JSON is nested too deeply") from error
     except ValueError as error:
         raise InvalidBody(f"the body is not JSON: {error}") from error
-    if has_half_a_pair:
-        raise InvalidBody("the body has an escape that is half of a surrogate pair")
+    if has_lone_surrogate:
+        raise InvalidBody("the body has an escape that is one half of a surrogate pair")
     if not isinstance(content, dict):
         raise InvalidBody("the body must be a JSON object")
     return content
 
 
-def _float(text: str) -> float:
-    return float(text)
-
-
-def _int(text: str) -> int:
-    return int(text)
-
-
-# Functions of Python's let other threads go on between two numbers; its own do not until the end.
-_YIELDING: Mapping[str, Any] = MappingProxyType({"parse_float": _float, "parse_int": _int})
-_LONG_BYTES = 64 * 1024
-
-# Only what has a number in it is read in pieces between which other threads run: 4 MB of empty
-# lists would stop them for most of a second.
-_MAX_LISTS = 2**17
-
-
-def _has_half_a_pair(body: bytes, content: Any) -> bool:
+def _has_lone_surrogate(body: bytes, content: Any) -> bool:
     if b"\\ud" not in body.lower():
         return False
     try:
@@ -247,7 +216,7 @@ def _has_half_a_pair(body: bytes, content: Any) -> bool:
     return False
 
 
-def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     content: dict[str, Any] = {}
     for name, value in pairs:
         if name in content:
@@ -256,7 +225,7 @@ def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return content
 
 
-def _no_constant(name: str) -> Any:
+def _refuse_constant(name: str) -> Any:
     raise InvalidBody(f"{name} is not JSON: only npy and safetensors have it", value=name)
 
 
@@ -264,12 +233,19 @@ def _pointer(name: str) -> str:
     return "/" + name.replace("~", "~0").replace("/", "~1")
 
 
-def _array(name: str, value: Any) -> StoredTable:
+def _read(body: bytes, names: Sequence[str]) -> Input:
+    """Read ``{"x": [[…]], …}``: numbers as float64, booleans, and the rest as parameters."""
+    content = read_object(body)
+    arrays = {name: _read_array(name, content.pop(name)) for name in names if name in content}
+    return Input(arrays, content, is_text=True)
+
+
+def _read_array(name: str, value: Any) -> StoredTable:
     shape, leaves = [], [value]
     while leaves and isinstance(leaves[0], list):
         lengths = {len(item) if isinstance(item, list) else -1 for item in leaves}
         if len(lengths) > 1:
-            raise InvalidBody(f"{name} must be lists of numbers, all of a length", f"/{name}")
+            raise InvalidBody(f"{name} must be lists of numbers of one length", f"/{name}")
         shape.append(lengths.pop())
         leaves = list(chain.from_iterable(leaves))
     check_shape(name, tuple(shape))
@@ -283,4 +259,17 @@ def _array(name: str, value: Any) -> StoredTable:
     return StoredTable(np.array(leaves, dtype=np.float64).reshape(shape), FLOAT64)
 
 
-JSON = JsonFormat()
+JSON = ReadableFormat(
+    extension="json",
+    media_type="application/json",
+    name="JSON",
+    body=JsonBody,
+    read=_read,
+    is_text=True,
+    version=ENCODER,
+    has_several_arrays=True,
+    dtypes=REAL_AND_INTEGER,
+    # null stands for what is infinite by its formula, not for what exceeds its type.
+    has_infinity=False,
+    has_nan=False,
+)

@@ -1,19 +1,26 @@
 """``npy``: NumPy's own file format, version 1.0, always little-endian and in C order.
 
 Format: numpy.lib.format, NumPy 2.4. Written with a header of 128 bytes for up to three axes.
-Read here, too: NumPy evaluates the header as Python's literals, which warn of what a sender wrote.
+The header of a request is parsed here: NumPy evaluates it as Python literals, which may emit
+warnings that a client controls.
 """
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from service.errors import InvalidBody, shortened
-from service.formats.format import INTEGER_STORAGES, Input, check_shape, integers, several_arrays
+from service.formats.format import (
+    EVERY_DTYPE,
+    INTEGER_STORAGES,
+    Input,
+    ReadableFormat,
+    check_shape,
+    integers,
+)
 from service.formats.raw import BinaryBody
 from service.numerics.document import Document
 from service.numerics.dtypes import BFLOAT16, COMPLEX64, COMPLEX128, FLOAT16, FLOAT32, FLOAT64
@@ -38,47 +45,32 @@ _LENGTH = re.compile(r"[ \t\r\n]*(-?(?:0|[1-9][0-9]*))L?[ \t\r\n]*", re.ASCII)
 _MAX_DIGITS = 20
 _DESCR = re.compile(r"[<>=|]?(?:\?|[biufc][0-9]{0,2})|bool|(?:u?int|float)[0-9]{1,2}", re.ASCII)
 
-# What an array is called that comes without a name.
-_ALONE = "the array"
+# The name in problems of an array that has none.
+_UNNAMED = "the array"
 
 
-@dataclass(frozen=True)
-class NpyFormat:
-    """One array with its shape and type."""
+def _write(document: Document) -> BinaryBody:
+    (table,) = document.arrays.values()
+    return BinaryBody((_header(table), table))
 
-    extension: str = "npy"
-    media_type: str = "application/x-npy"
-    is_text: bool = False
-    is_drawn: bool = False
-    version: str = ""
 
-    def refusal(self, document: Document) -> str | None:
-        """Refuse several arrays, and bfloat16, which NumPy has no type for."""
-        if any(table.dtype is BFLOAT16 for table in document.arrays.values()):
-            return "NumPy has no bfloat16"
-        return several_arrays(document)
-
-    def body(self, document: Document) -> BinaryBody:
-        """Write header and elements."""
-        (table,) = document.arrays.values()
-        return BinaryBody((_header(table), table))
-
-    def read(self, body: bytes, names: Sequence[str]) -> Input:  # noqa: ARG002
-        """Read one array of numbers of types that tables have; nothing in it is ever unpickled."""
-        shape, fortran_order, storage, offset = _read_header(body)
-        count = prod(shape)
-        expected, received = count * storage.itemsize, len(body) - offset
-        if expected != received:
-            raise InvalidBody(
-                f"the header says {expected} bytes of elements (shape {shape}, {storage.name}), "
-                f"and {received} follow it"
-            )
-        flat = np.frombuffer(body, dtype=storage, count=count, offset=offset)
-        elements = np.ascontiguousarray(flat.reshape(shape, order="F" if fortran_order else "C"))
-        if storage.str in INTEGER_STORAGES:
-            types = {_ALONE: storage.name}
-            return Input({_ALONE: integers(_ALONE, elements)}, is_named=False, integer_types=types)
-        return Input({_ALONE: StoredTable(elements, _READABLE[storage.str])}, is_named=False)
+def _read(body: bytes, names: Sequence[str]) -> Input:  # noqa: ARG001
+    """Read one array of a type that tables have; nothing in it is ever unpickled."""
+    shape, fortran_order, storage, offset = _read_header(body)
+    count = prod(shape)
+    expected, received = count * storage.itemsize, len(body) - offset
+    if expected != received:
+        raise InvalidBody(
+            f"the header says {expected} bytes of elements (shape {shape}, {storage.name}), "
+            f"and {received} follow it"
+        )
+    flat = np.frombuffer(body, dtype=storage, count=count, offset=offset)
+    elements = np.ascontiguousarray(flat.reshape(shape, order="F" if fortran_order else "C"))
+    if storage.str in INTEGER_STORAGES:
+        types = {_UNNAMED: storage.name}
+        arrays = {_UNNAMED: integers(_UNNAMED, elements)}
+        return Input(arrays, is_named=False, integer_types=types)
+    return Input({_UNNAMED: StoredTable(elements, _READABLE[storage.str])}, is_named=False)
 
 
 def _header(table: Table) -> bytes:
@@ -97,12 +89,12 @@ def _read_header(body: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any], int
     if fortran_order not in {"True", "False"} or shape is None:
         raise _unreadable(text)
     storage = _storage(members["descr"])
-    check_shape(_ALONE, shape)
+    check_shape(_UNNAMED, shape)
     return shape, fortran_order == "True", storage, offset
 
 
 def _header_text(body: bytes) -> tuple[str, int]:
-    """Find the header, and where the elements start."""
+    """Return the header, and the offset of the elements."""
     version = body[len(_MAGIC) : len(_MAGIC) + 2]
     if not body.startswith(_MAGIC) or len(version) < 2:
         raise InvalidBody("not a readable npy header: the body is no npy file")
@@ -119,7 +111,7 @@ def _header_text(body: bytes) -> tuple[str, int]:
 
 
 def _members(text: str) -> dict[str, str]:
-    """Take a header apart: every key that there must be, once, and what stands after it."""
+    """Parse a header: every required key, once, and the text of its value."""
     dictionary = _DICTIONARY.fullmatch(text)
     if dictionary is None:
         raise _unreadable(text)
@@ -141,7 +133,7 @@ def _unreadable(text: str) -> InvalidBody:
 
 
 def _shape(text: str) -> tuple[int, ...] | None:
-    """Read a tuple, or give None where it is none; no length is worked on before it is checked."""
+    """Parse a tuple, or return None; a length is checked before it is converted."""
     if text[0] != "(" or (text.count(",") == 0 and text[1:-1].strip()):
         return None
     *others, last = text[1:-1].split(",")
@@ -153,7 +145,7 @@ def _shape(text: str) -> tuple[int, ...] | None:
 
 
 def _storage(text: str) -> np.dtype[Any]:
-    """Find the type of the elements by its name; raises InvalidBody unless it is read here."""
+    """Return the type of the elements by its name; raises InvalidBody unless it is supported."""
     descr = text[1:-1] if text[0] in "'\"" else text
     if descr.lstrip("<>=|")[:1] == "O":
         raise InvalidBody("an array of Python objects is a pickle, and none is ever opened here")
@@ -172,4 +164,11 @@ def _storage(text: str) -> np.dtype[Any]:
     return storage
 
 
-NPY = NpyFormat()
+NPY = ReadableFormat(
+    extension="npy",
+    media_type="application/x-npy",
+    name="NumPy",
+    body=_write,
+    read=_read,
+    dtypes=EVERY_DTYPE - {BFLOAT16.name},
+)

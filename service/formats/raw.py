@@ -1,7 +1,4 @@
-"""Bodies whose length is known and whose bytes can be made from any place on.
-
-``bin``: the elements alone, little-endian, in C order.
-"""
+"""``bin``: the elements alone, little-endian, in C order; and the body of every binary format."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,29 +6,26 @@ from functools import cached_property
 
 import numpy as np
 
-from service.formats.format import BLOCK_BYTES, Block, several_arrays
+from service.formats.format import BLOCK_BYTES, Block, Format
 from service.numerics.document import Document
 from service.numerics.tables import Table, size_bytes
 
 
 @dataclass(frozen=True, eq=False)
 class BinaryBody:
-    """Bytes and tables, one after the other."""
+    """Bytes and tables, one after the other; any range of them can be computed."""
 
     parts: tuple[bytes | Table, ...]
 
     @cached_property
     def length_bytes(self) -> int:
-        """Sum of the parts' lengths."""
         return sum(_length(part) for part in self.parts)
 
     @property
     def limit_bytes(self) -> int:
-        """The length itself."""
         return self.length_bytes
 
     def blocks(self, start: int = 0, stop: int | None = None) -> Iterator[Block]:
-        """Make the bytes from start to stop, in blocks of bounded work."""
         end = self.length_bytes if stop is None else stop
         offset = 0
         for part in self.parts:
@@ -60,23 +54,8 @@ def _part_blocks(part: bytes | Table, start: int, stop: int) -> Iterator[Block]:
         start = end
 
 
-@dataclass(frozen=True)
-class RawFormat:
-    """The bytes of one array."""
-
-    extension: str = "bin"
-    media_type: str = "application/octet-stream"
-    is_text: bool = False
-    is_drawn: bool = False
-    version: str = ""
-
-    def refusal(self, document: Document) -> str | None:
-        """Refuse several arrays: nothing would tell one from the next."""
-        return several_arrays(document)
-
-    def body(self, document: Document) -> BinaryBody:
-        """Write the array."""
-        return BinaryBody(tuple(document.arrays.values()))
+def _write(document: Document) -> BinaryBody:
+    return BinaryBody(tuple(document.arrays.values()))
 
 
-RAW = RawFormat()
+RAW = Format(extension="bin", media_type="application/octet-stream", name="bin", body=_write)

@@ -1,4 +1,4 @@
-"""``safetensors``: tensors by name, with everything that fixes their numbers in the metadata.
+"""``safetensors``: tensors by name, with the parameters of their numbers in the metadata.
 
 Format: safetensors 0.8. The header is written here, with its keys sorted: the library writes
 metadata in another order from run to run.
@@ -6,27 +6,23 @@ metadata in another order from run to run.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError, deserialize
 
 from service.errors import InvalidBody, shortened
-from service.formats.format import INTEGER_STORAGES, Input, check_shape, integers
-from service.formats.json_text import dumped
+from service.formats.format import INTEGER_STORAGES, Input, ReadableFormat, check_shape, integers
+from service.formats.json_text import parameter_text
 from service.formats.raw import BinaryBody
 from service.numerics.document import Document, ParameterValue
 from service.numerics.dtypes import BFLOAT16, COMPLEX64, FLOAT16, FLOAT32, FLOAT64, INT32, INT64
 from service.numerics.tables import StoredTable, Table, size_bytes
 
 _CODES = {
-    FLOAT64.name: "F64",
-    FLOAT32.name: "F32",
-    FLOAT16.name: "F16",
+    **{dtype.name: f"F{8 * dtype.itemsize_bytes}" for dtype in (FLOAT64, FLOAT32, FLOAT16)},
     BFLOAT16.name: "BF16",
-    INT32.name: "I32",
-    INT64.name: "I64",
+    **{dtype.name: f"I{8 * dtype.itemsize_bytes}" for dtype in (INT32, INT64)},
 }
 _READABLE = {
     **{_CODES[dtype.name]: dtype for dtype in (FLOAT64, FLOAT32, FLOAT16, BFLOAT16)},
@@ -43,50 +39,32 @@ _ALIGNMENT_BYTES = 8
 MAX_TENSORS = 1024
 
 
-@dataclass(frozen=True)
-class SafetensorsFormat:
-    """Any number of arrays by name, bfloat16 among them."""
-
-    extension: str = "safetensors"
-    media_type: str = "application/vnd.safetensors"
-    is_text: bool = False
-    is_drawn: bool = False
-    version: str = ""
-
-    def refusal(self, document: Document) -> str | None:
-        """Refuse the types that the format has no code for."""
-        for table in document.arrays.values():
-            if table.dtype.name not in _CODES:
-                return f"it has no {table.dtype.name} that its readers agree on"
-        return None
-
-    def body(self, document: Document) -> BinaryBody:
-        """Write the header, then the tensors, those of the widest elements first."""
-        tables = sorted(
-            document.arrays.items(), key=lambda item: (-item[1].dtype.itemsize_bytes, item[0])
-        )
-        return BinaryBody((_header(document, tables), *(table for _, table in tables)))
-
-    def read(self, body: bytes, names: Sequence[str]) -> Input:  # noqa: ARG002
-        """Read every tensor under the name that the file gives it."""
-        try:
-            tensors = deserialize(body)  # type: ignore[no-untyped-call]
-        except SafetensorError as error:
-            raise InvalidBody(f"not a safetensors file: {shortened(str(error))}") from error
-        if not 1 <= len(tensors) <= MAX_TENSORS:
-            raise InvalidBody(
-                f"the file holds {len(tensors)} tensors: 1 to {MAX_TENSORS} are possible"
-            )
-        arrays: dict[str, StoredTable] = {}
-        integer_types: dict[str, str] = {}
-        for name, tensor in sorted(tensors):
-            arrays[name] = _received(name, tensor)
-            if tensor["dtype"] in _INTEGERS:
-                integer_types[name] = np.dtype(_INTEGERS[tensor["dtype"]]).name
-        return Input(arrays, integer_types=integer_types)
+def _write(document: Document) -> BinaryBody:
+    """Write the header, then the tensors, those of the widest elements first."""
+    tables = sorted(
+        document.arrays.items(), key=lambda item: (-item[1].dtype.itemsize_bytes, item[0])
+    )
+    return BinaryBody((_header(document, tables), *(table for _, table in tables)))
 
 
-def _received(name: str, tensor: Mapping[str, Any]) -> StoredTable:
+def _read(body: bytes, names: Sequence[str]) -> Input:  # noqa: ARG001
+    """Read every tensor under its name in the file."""
+    try:
+        tensors = deserialize(body)  # type: ignore[no-untyped-call]
+    except SafetensorError as error:
+        raise InvalidBody(f"not a safetensors file: {shortened(str(error))}") from error
+    if not 1 <= len(tensors) <= MAX_TENSORS:
+        raise InvalidBody(f"the file holds {len(tensors)} tensors: 1 to {MAX_TENSORS} are possible")
+    arrays: dict[str, StoredTable] = {}
+    integer_types: dict[str, str] = {}
+    for name, tensor in sorted(tensors):
+        arrays[name] = _read_tensor(name, tensor)
+        if tensor["dtype"] in _INTEGERS:
+            integer_types[name] = np.dtype(_INTEGERS[tensor["dtype"]]).name
+    return Input(arrays, integer_types=integer_types)
+
+
+def _read_tensor(name: str, tensor: Mapping[str, Any]) -> StoredTable:
     code, shape = tensor["dtype"], tuple(tensor["shape"])
     if code not in {*_READABLE, *_INTEGERS}:
         raise InvalidBody(
@@ -123,7 +101,16 @@ def _header(document: Document, tables: list[tuple[str, Table]]) -> bytes:
 
 
 def _text(value: ParameterValue) -> str:
-    return value if isinstance(value, str) else dumped(value)
+    return value if isinstance(value, str) else parameter_text(value)
 
 
-SAFETENSORS = SafetensorsFormat()
+SAFETENSORS = ReadableFormat(
+    extension="safetensors",
+    media_type="application/vnd.safetensors",
+    name="safetensors",
+    body=_write,
+    read=_read,
+    has_several_arrays=True,
+    # Readers do not agree on a code for complex numbers.
+    dtypes=frozenset(_CODES),
+)

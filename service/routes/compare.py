@@ -33,7 +33,8 @@ from service.delivery.resources import Examination
 from service.encodings.fields import Parameters, Reals
 from service.errors import Fault, InvalidBody, InvalidParameters, shortened
 from service.formats.format import Input
-from service.formats.png import Numbers, numbers
+from service.formats.png import Numbers
+from service.formats.png import axis_numbers
 from service.grammar import Real
 from service.numerics.document import Document
 from service.numerics.dtypes import COMPLEX_DTYPES, FLOAT64, INT32, INT64, REAL_DTYPES, round_into
@@ -257,7 +258,7 @@ def compared(
     rows = next((i for i, axis in enumerate(names) if axis != "head"), 0)
     region = alignment.region
     found = compare(overlay, tolerance, rows, _columns(names, rows))
-    places = numbers(names[rows], alignment.table_shape[rows], document, region[rows])
+    places = axis_numbers(names[rows], alignment.table_shape[rows], document, region[rows])
     is_integer = table.dtype in {INT32, INT64}
     return Compared(
         Reported(found, alignment, names, places, is_integer),

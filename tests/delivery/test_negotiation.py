@@ -215,7 +215,7 @@ def test_what_no_format_satisfies_is_not_acceptable_and_says_what_exists() -> No
             "NumPy has no bfloat16; these formats can: json, safetensors, bin, csv, png",
         ),
         (NARROW, None, "application/x-npy", "NumPy has no bfloat16"),
-        (COMPLEX, "json", None, "complex numbers have no JSON; these formats can: npy, bin"),
+        (COMPLEX, "json", None, "JSON has no complex numbers; these formats can: npy, bin"),
     ],
 )
 def test_a_format_that_cannot_hold_the_table_says_which_can(

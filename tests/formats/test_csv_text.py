@@ -1,7 +1,6 @@
 """``csv``: rows of numbers that parse back, in blocks that do not show."""
 
 import io
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +8,7 @@ import pytest
 from service.formats import json_text as numbers
 from service.formats.csv_text import CSV
 from service.numerics.document import Document
-from service.numerics.dtypes import BFLOAT16, COMPLEX64, FLOAT32, FLOAT64
+from service.numerics.dtypes import BFLOAT16, FLOAT64
 from service.numerics.tables import StoredTable
 
 
@@ -67,49 +66,8 @@ def test_an_infinite_wavelength_is_inf() -> None:
     assert np.loadtxt(io.BytesIO(text)).tolist() == [6.25, np.inf]
 
 
-@pytest.mark.parametrize(
-    ("arrays", "why"),
-    [
-        ({"x": StoredTable(np.zeros((1, 2, 3)), FLOAT64)}, "this array has 3 axes"),
-        ({"x": StoredTable(np.zeros((1, 2), "<c8"), COMPLEX64)}, "complex numbers have no CSV"),
-        ({name: StoredTable(np.zeros((1, 2), "<f4"), FLOAT32) for name in "ab"}, "these are 2"),
-        ({"x": StoredTable(np.full((1, 1), np.nan), FLOAT64, is_finite=False)}, "CSV has no NaN"),
-    ],
-)
-def test_what_has_more_axes_or_no_decimals_is_refused(
-    arrays: dict[str, StoredTable], why: str
-) -> None:
-    refusal = CSV.refusal(Document("encoding", {}, arrays, has_parts=True))
-
-    assert refusal is not None
-    assert why in refusal
-
-
-def test_more_axes_than_two_are_refused_with_the_way_around_them() -> None:
-    table = StoredTable(np.zeros((1, 2, 3)), FLOAT64)
-    named = Document("encoding", {}, {"encoding": table}, axes=("batch", "query", "key"))
-    ways = {"batch": "leave out batch", "other": "add other=0"}
-
-    refusals = [CSV.refusal(replace(named, removable=known)) for known in (ways, {})]
-
-    assert (refusals[0] or "").endswith("this array has 3 axes: leave out batch")
-    assert (refusals[1] or "").endswith("this array has 3 axes")
-
-
-def test_no_way_is_shown_that_leads_nowhere() -> None:
-    axes = ("batch", "head", "query", "key")
-    described = Document("x", {}, {"x": StoredTable(np.zeros((1,) * 4), FLOAT64)}, axes=axes)
-    ways = {"head": "add head=0", "batch": "leave out batch"}
-
-    one = CSV.refusal(replace(described, removable={"head": "add head=0"}))
-    both = CSV.refusal(replace(described, removable=ways))
-
-    assert (one or "").endswith("this array has 4 axes")
-    assert (both or "").endswith("this array has 4 axes: leave out batch and add head=0")
-
-
 def test_it_is_only_made_whole() -> None:
-    with pytest.raises(ValueError, match="only made whole"):
+    with pytest.raises(ValueError, match="only computed whole"):
         next(CSV.body(document([[1.0]])).blocks(1))
 
 

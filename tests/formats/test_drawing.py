@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from service.formats.drawing import HEIGHT, WIDTH, draw
-from service.formats.png import Axis, Picture
+from service.formats.png import AxisLabels, Picture
 from service.numerics.document import Curves
 
 
@@ -22,7 +22,13 @@ def pictured(
 ) -> Picture:
     rows, columns = (np.arange(length, dtype=np.int64) for length in values.shape)
     return Picture(
-        title, Axis("row", first + rows), Axis("column", columns), values, "x", (1, 1), curves
+        title,
+        AxisLabels("row", first + rows),
+        AxisLabels("column", columns),
+        values,
+        "x",
+        (1, 1),
+        curves,
     )
 
 
@@ -90,7 +96,9 @@ def test_whatever_the_values_are_there_are_curves(values: NDArray[np.float64]) -
 def test_a_short_last_part_takes_its_share_of_room() -> None:
     numbers = np.arange(5, dtype=np.int64)
     values = np.array([[0.0, 0.0, 1.0]])
-    picture = Picture("", Axis("a", numbers[:1]), Axis("b", numbers), values, "x", (1, 2))
+    picture = Picture(
+        "", AxisLabels("a", numbers[:1]), AxisLabels("b", numbers), values, "x", (1, 2)
+    )
 
     shown = dots(picture)[300]
 
@@ -153,10 +161,10 @@ SCRIPT = """
 import hashlib, sys
 import numpy as np
 from service.formats.drawing import draw
-from service.formats.picture import Axis, Picture
+from service.formats.png import AxisLabels, Picture
 numbers = np.arange(4)
 values = np.sin(np.arange(16.0)).reshape(4, 4)
-axes = Axis("a", numbers), Axis("b", numbers)
+axes = AxisLabels("a", numbers), AxisLabels("b", numbers)
 for curves in (None, "rows"):
     body = draw(Picture("title", *axes, values, "x", (1, 1), curves))
     print(hashlib.sha256(body).hexdigest())

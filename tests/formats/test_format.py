@@ -1,11 +1,135 @@
-"""Arrays as they are received."""
+"""What each format holds, and arrays of request bodies."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from service.errors import InvalidBody
+from service.formats import FORMATS
 from service.formats.format import INTEGER_STORAGES, MAX_RANK, check_shape, integers
-from service.numerics.dtypes import INT64
+from service.formats.png import MAX_CURVE_ELEMENTS, MAX_ELEMENTS
+from service.numerics.document import Curves, Document
+from service.numerics.dtypes import BFLOAT16, COMPLEX64, FLOAT32, FLOAT64, INT64, DType, Elements
+from service.numerics.tables import StoredTable, Table
+
+
+class Undrawn:
+    """A table of any shape and type that is never read."""
+
+    work_per_element = 1
+    overflows = False
+
+    def __init__(self, *shape: int, dtype: DType = FLOAT64, overflows: bool = False) -> None:
+        self.shape = shape
+        self.dtype = dtype
+        self.overflows = overflows
+
+    def read(self, start: int, stop: int) -> Elements:
+        raise AssertionError((start, stop))
+
+
+NAN = StoredTable(np.full((1, 1), np.nan), FLOAT64, is_finite=False)
+MATRIX, VECTOR, CUBE = Undrawn(2, 3), Undrawn(4), Undrawn(1, 4, 4)
+COMPLEX, BITS = Undrawn(2, 2, dtype=COMPLEX64), Undrawn(2, 2, dtype=BFLOAT16)
+OVERFLOWING = Undrawn(2, 2, dtype=FLOAT32, overflows=True)
+
+
+def document(table: Table, axes: tuple[str, ...] = (), curves: Curves | None = None) -> Document:
+    return Document("encoding", {}, {"encoding": table}, axes=axes, curves=curves)
+
+
+@pytest.mark.parametrize(
+    ("extension", "table", "reason"),
+    [
+        ("json", COMPLEX, "JSON has no complex numbers"),
+        ("json", NAN, "JSON has no NaN and no infinity"),
+        ("json", OVERFLOWING, "numbers may be too large for float32, and JSON has no infinity"),
+        ("npy", BITS, "NumPy has no bfloat16"),
+        ("safetensors", COMPLEX, "safetensors has no complex numbers"),
+        ("csv", COMPLEX, "CSV has no complex numbers"),
+        ("csv", NAN, "CSV has no NaN and no infinity"),
+        ("csv", CUBE, "it holds arrays of 0 or 1 or 2 axes, and this one has 3"),
+        ("png", COMPLEX, "PNG has no complex numbers"),
+        ("png", VECTOR, "it holds arrays of 2 axes, and this one has 1"),
+        ("png", CUBE, "it holds arrays of 2 axes, and this one has 3"),
+        ("png", Undrawn(2**40, 2**20), f"it shows up to {MAX_ELEMENTS} elements"),
+        ("png", Undrawn(1, MAX_ELEMENTS + 1), f"these are {MAX_ELEMENTS + 1}: request fewer"),
+    ],
+)
+def test_a_table_that_a_format_cannot_hold_is_refused_with_the_reason(
+    extension: str, table: Table, reason: str
+) -> None:
+    assert reason in (FORMATS[extension].refusal(document(table)) or "")
+
+
+@pytest.mark.parametrize(
+    ("table", "extensions"),
+    [
+        (MATRIX, "json npy safetensors bin csv png"),
+        (VECTOR, "json npy safetensors bin csv"),
+        (CUBE, "json npy safetensors bin"),
+        (BITS, "json safetensors bin csv png"),
+        (COMPLEX, "npy bin"),
+        (OVERFLOWING, "npy safetensors bin csv png"),
+        (NAN, "npy safetensors bin png"),
+        (Undrawn(2**11, 2**11), "json npy safetensors bin csv png"),
+    ],
+)
+def test_every_other_table_is_held(table: Table, extensions: str) -> None:
+    held = [name for name, form in FORMATS.items() if form.refusal(document(table)) is None]
+
+    assert held == extensions.split()
+
+
+def test_curves_have_a_lower_limit_of_elements() -> None:
+    png = FORMATS["png"]
+    most, too_many = Undrawn(1, MAX_CURVE_ELEMENTS), Undrawn(2, MAX_CURVE_ELEMENTS)
+
+    assert png.refusal(document(most, curves="rows")) is None
+    assert f"up to {MAX_CURVE_ELEMENTS}" in (png.refusal(document(too_many, curves="rows")) or "")
+
+
+@pytest.mark.parametrize("extension", ["npy", "bin", "csv", "png"])
+def test_several_arrays_are_refused_with_the_parameter_that_selects_one(extension: str) -> None:
+    several = Document("rope", {}, {"cos": MATRIX, "sin": MATRIX}, has_parts=True)
+    form = FORMATS[extension]
+
+    assert (form.refusal(several) or "").endswith("these are 2: add part=cos|sin")
+    assert (form.refusal(replace(several, has_parts=False)) or "").endswith("these are 2")
+    assert FORMATS["safetensors"].refusal(several) is None
+
+
+HEADS, BATCHES = ("head", "query", "key"), ("batch", "head", "query", "key")
+ONE_HEAD = {"head": "add head=0", "other": "add other=0"}
+
+
+@pytest.mark.parametrize(
+    ("axes", "removable", "end"),
+    [
+        (HEADS, {}, "one has 3: head, query, key"),
+        (
+            ("head", "query", "key"),
+            {"head": "add head=0", "other": "add other=0"},
+            "key; add head=0",
+        ),
+        (
+            ("batch", "head", "query", "key"),
+            {"head": "add head=0"},
+            "one has 4: batch, head, query, key",
+        ),
+        (BATCHES, {**ONE_HEAD, "batch": "leave out batch"}, "key; leave out batch and add head=0"),
+        (("head",), ONE_HEAD, "one has 1: head"),
+    ],
+)
+def test_the_way_to_two_axes_is_named_where_two_remain(
+    axes: tuple[str, ...], removable: dict[str, str], end: str
+) -> None:
+    described = document(Undrawn(*range(2, 2 + len(axes))), axes)
+
+    refusal = FORMATS["png"].refusal(replace(described, removable=removable))
+
+    assert (refusal or "").endswith(end)
 
 
 @pytest.mark.parametrize("shape", [(1,), (3, 2), (1,) * MAX_RANK, (2**60, 2**60)])

@@ -11,7 +11,7 @@ from service.errors import InvalidBody
 from service.formats.format import INTEGER_STORAGES
 from service.formats.npy import NPY
 from service.numerics.document import Document
-from service.numerics.dtypes import BFLOAT16, FLOAT32, FLOAT64, INT64
+from service.numerics.dtypes import FLOAT32, FLOAT64, INT64
 from service.numerics.tables import StoredTable
 
 
@@ -33,16 +33,6 @@ def test_the_bytes_are_those_that_numpy_saves(shape: tuple[int, ...]) -> None:
 
     assert saved(elements) == body
     assert len(body) - elements.nbytes == 128
-
-
-def test_bfloat16_and_several_arrays_are_refused() -> None:
-    bits = StoredTable(np.zeros((2, 2), dtype="<u2"), BFLOAT16)
-    table = StoredTable(np.zeros((2, 2)), FLOAT64)
-
-    assert "bfloat16" in (NPY.refusal(Document("rope", {}, {"rope": bits})) or "")
-    arrays = {"cos": table, "sin": table}
-    assert "part=cos|sin" in (NPY.refusal(Document("rope", {}, arrays, has_parts=True)) or "")
-    assert "part" not in (NPY.refusal(Document("rope-apply", {}, arrays)) or "part")
 
 
 def alone(body: bytes) -> StoredTable:

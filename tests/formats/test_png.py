@@ -7,7 +7,6 @@ What places along an axis are numbered by.
 
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,19 +15,16 @@ from numpy.typing import NDArray
 
 from service.formats import png
 from service.formats.png import (
-    MAX_CURVE_ELEMENTS,
-    MAX_ELEMENTS,
     PNG,
     Picture,
-    numbers,
+    axis_numbers,
+    number_text,
     picture,
     plain,
-    spelled,
 )
 from service.numerics.document import Curves, Document, ParameterValue
 from service.numerics.dtypes import (
     BFLOAT16,
-    COMPLEX64,
     FLOAT16,
     FLOAT32,
     FLOAT64,
@@ -74,57 +70,6 @@ def shown(table: Table, monkeypatch: pytest.MonkeyPatch, curves: Curves | None =
     assert b"".join(PNG.body(document(table, curves=curves)).blocks()) == b"picture"
     (picture,) = pictures
     return picture
-
-
-@pytest.mark.parametrize(
-    ("table", "curves", "rule"),
-    [
-        (Counting(4), None, "two axes, and this array has 1"),
-        (Counting(1, 4, 4), None, "two axes, and this array has 3"),
-        (Counting(1, MAX_ELEMENTS + 1), None, f"up to {MAX_ELEMENTS} elements"),
-        (Counting(2**40, 2**20), None, f"these are {2**60}: ask for less"),
-        (Counting(2, MAX_CURVE_ELEMENTS), "rows", f"up to {MAX_CURVE_ELEMENTS} elements"),
-        (StoredTable(np.zeros((2, 2), "<c8"), COMPLEX64), None, "complex numbers have no colours"),
-    ],
-)
-def test_what_cannot_be_seen_is_refused_with_the_rule(
-    table: Table, curves: Curves | None, rule: str
-) -> None:
-    refusal = PNG.refusal(document(table, curves=curves))
-
-    assert refusal is not None
-    assert rule in refusal
-
-
-def test_more_axes_than_two_are_refused_by_their_names() -> None:
-    refusal = PNG.refusal(document(Counting(2, 3, 4), ("head", "query", "key")))
-
-    assert refusal is not None
-    assert refusal.endswith("this array has 3: head, query, key")
-
-
-def test_the_way_around_an_axis_is_shown_where_it_leads_to_two() -> None:
-    axes, ways = ("head", "query", "key"), {"head": "add head=0", "query": "add query=0"}
-    three = replace(document(Counting(2, 3, 4), axes), removable=ways)
-    one = replace(document(Counting(2), axes[:1]), removable=ways)
-
-    assert (PNG.refusal(three) or "").endswith("3: head, query, key: add head=0")
-    assert (PNG.refusal(one) or "").endswith("1: head")
-
-
-def test_several_arrays_are_refused_with_how_to_ask_for_one() -> None:
-    tables = {"cos": Counting(2, 2), "sin": Counting(2, 2)}
-
-    refusal = PNG.refusal(Document("rope", {}, tables, has_parts=True))
-
-    assert refusal is not None
-    assert refusal.endswith("add part=cos|sin")
-
-
-def test_the_largest_tables_are_held() -> None:
-    assert PNG.refusal(document(Counting(2**11, 2**11))) is None
-    assert PNG.refusal(document(Counting(1, MAX_ELEMENTS))) is None
-    assert PNG.refusal(document(Counting(1, MAX_CURVE_ELEMENTS), curves="rows")) is None
 
 
 @pytest.mark.parametrize(
@@ -212,7 +157,7 @@ def test_a_picture_is_no_longer_than_its_limit(values: NDArray[np.float64]) -> N
 
 
 def test_a_picture_is_only_made_whole() -> None:
-    with pytest.raises(ValueError, match="only made whole"):
+    with pytest.raises(ValueError, match="only drawn whole"):
         list(PNG.body(document(Counting(2, 2))).blocks(1))
 
 
@@ -302,9 +247,9 @@ def test_names_from_anywhere_are_written_in_letters_that_every_font_has() -> Non
 
 
 def test_whole_numbers_are_spelled_to_their_last_digit() -> None:
-    assert spelled(2**62 - 1) == "4611686018427387903"
-    assert spelled(0.5) == "0.5"
-    assert spelled(1e-7) == "1e-07"
+    assert number_text(2**62 - 1) == "4611686018427387903"
+    assert number_text(0.5) == "0.5"
+    assert number_text(1e-7) == "1e-07"
 
 
 @pytest.mark.parametrize(
@@ -327,12 +272,12 @@ def test_places_are_numbered_as_the_document_says(
     (table,) = document.arrays.values()
     count = table.shape[document.axes.index(axis)]
 
-    assert numbers(axis, count, document).tolist() == expected
-    assert numbers(axis, count, document, 2).tolist() == expected[:2]
+    assert axis_numbers(axis, count, document).tolist() == expected
+    assert axis_numbers(axis, count, document, 2).tolist() == expected[:2]
 
 
 def test_the_first_of_very_many_are_numbered_at_once() -> None:
     document = document_of("/encoding?positions=3:9000000000:2&d_model=4")
     (table,) = document.arrays.values()
 
-    assert numbers("position", table.shape[0], document, 3).tolist() == [3, 5, 7]
+    assert axis_numbers("position", table.shape[0], document, 3).tolist() == [3, 5, 7]

@@ -28,10 +28,6 @@ def test_the_body_is_the_elements_little_endian_in_c_order() -> None:
     assert TABLE.elements.tobytes() == b"".join(body.blocks())
 
 
-def test_several_arrays_are_refused() -> None:
-    assert RAW.refusal(Document("rope", {}, {"cos": TABLE, "sin": TABLE})) is not None
-
-
 def body_of(extension: str, dtype: str, rows: int, pack: str = "flat") -> BinaryBody:
     document = rope(
         turns=AlongSequence(Default(6, 10000.0), Positions.contiguous(-5, rows)),

@@ -80,12 +80,6 @@ def test_complex_numbers_are_read() -> None:
     assert table.elements.tolist() == sent.tolist()
 
 
-def test_complex_numbers_are_refused() -> None:
-    table = StoredTable(np.zeros((1, 1), dtype="<c8"), COMPLEX64)
-
-    assert SAFETENSORS.refusal(Document("rope", {}, {"rope": table})) is not None
-
-
 def test_what_the_library_wrote_is_read() -> None:
     raw = safetensors.numpy.save(
         {
