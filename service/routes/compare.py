@@ -33,8 +33,7 @@ from service.delivery.resources import Examination
 from service.encodings.fields import Parameters, Reals
 from service.errors import Fault, InvalidBody, InvalidParameters, shortened
 from service.formats.format import Input
-from service.formats.png import Numbers
-from service.formats.png import axis_numbers
+from service.formats.png import Numbers, axis_numbers
 from service.grammar import Real
 from service.numerics.document import Document
 from service.numerics.dtypes import COMPLEX_DTYPES, FLOAT64, INT32, INT64, REAL_DTYPES, round_into
