@@ -7,16 +7,17 @@ from functools import cache, partial
 from fastapi import FastAPI
 
 from service import __version__
-from service.delivery.endpoints import add_examination, add_posted, add_report, add_resource
+from service.delivery.handler import add_endpoint
 from service.delivery.middleware import Authorized, CorsMiddleware, ErrorMiddleware
-from service.delivery.openapi.operations import report_schemas, served_document, with_examples
+from service.delivery.openapi.operations import complete_document
 from service.delivery.problems import add_problem_handlers
 from service.delivery.respond import STATE, Delivery
 from service.delivery.response_cache import ResponseCacheMiddleware
 from service.delivery.telemetry.log import LineWriter
 from service.delivery.telemetry.metrics import TelemetryMiddleware, WorkerSlot, sharing
-from service.routes import COMPOSITIONS, EXAMINATIONS, NAMED, REPORTS, RESOURCES, TRANSFORMS
+from service.routes import ENDPOINTS
 from service.routes.pages import add_pages
+from service.routes.table_urls import NAMED
 from service.settings import Settings, load_settings
 
 
@@ -53,22 +54,11 @@ def create_app(
         lifespan=lifespan,
     )
     app.state.delivery = delivery
-    for resource in RESOURCES:
-        add_resource(app, resource, delivery)
-    for transform in TRANSFORMS:
-        add_posted(app, transform, delivery)
-    for composition in COMPOSITIONS:
-        add_posted(app, composition, delivery)
-    for report in REPORTS:
-        add_report(app, report, delivery)
-    for examination in EXAMINATIONS:
-        add_examination(app, examination, delivery)
+    for endpoint in ENDPOINTS:
+        add_endpoint(app, endpoint, delivery)
     add_pages(app, delivery.metrics, delivery.readiness)
-    generate = app.openapi
-    describe = partial(served_document, generate, report_schemas((*REPORTS, *EXAMINATIONS)))
-    document = cache(lambda: with_examples(describe(), EXAMINATIONS))
+    document = cache(partial(complete_document, app.openapi, ENDPOINTS))
     app.openapi = document  # type: ignore[method-assign]
-
     add_problem_handlers(app, NAMED)
     app.add_middleware(ErrorMiddleware)
     app.add_middleware(ResponseCacheMiddleware, answers=delivery.answers)

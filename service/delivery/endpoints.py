@@ -1,354 +1,335 @@
-"""Request bodies: bounded while they arrive, read by their media type.
+"""Endpoints: parameters and inputs in, a document or a report out.
 
-Resources and transforms as endpoints of an application: every method, every spelling.
+An endpoint names its parameters and its inputs, which say what a request sends beside them. Its
+``answer`` is a function of both. A document is sent in any format that can hold it, a report as
+JSON. Routes and OpenAPI follow from the endpoint.
 """
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from dataclasses import replace
-from functools import partial
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from fastapi import FastAPI
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
-
-from service.delivery.negotiation import RepresentationRequest
-from service.delivery.openapi.operations import (
-    examination_operation,
-    get_operation,
-    post_operation,
-    posted_operation,
-    report_operation,
-)
-from service.delivery.parameters import NoParameters, given_twice, parse_query, read_parameters
-from service.delivery.resources import (
-    Composition,
-    Examination,
-    Report,
-    Resource,
-    Transform,
-    report_answer,
-)
-from service.delivery.respond import Delivery, Plan
-from service.delivery.workers import SHORT_WORK, Held, cancel_on_disconnect
-from service.errors import BodyTooLarge, InvalidParameters, UnsupportedMediaType, shortened
-from service.formats.format import Input, ReadableFormat
+from service.delivery.parameters import similar
+from service.delivery.workers import SHORT_WORK
+from service.encodings.family import Choice, ComposedFamily, Family, InputArray, TableFamily
+from service.encodings.fields import Parameters
+from service.errors import Fault, InvalidBody, shortened
+from service.formats.format import MAX_RANK, Input, ReadableFormat
 from service.formats.json_text import JSON, read_object
 from service.formats.npy import NPY
 from service.formats.safetensors_file import SAFETENSORS
-from service.numerics.tables import size_bytes
-from service.settings import Settings
+from service.numerics.document import Document
+from service.numerics.tables import FREQUENCY_WORK, StoredTable, size, size_bytes
 
 READABLE_FORMATS: Mapping[str, ReadableFormat] = MappingProxyType(
     {form.media_type: form for form in (NPY, SAFETENSORS, JSON)}
 )
 """The formats that arrays are read from, by media type."""
 
+LONG_WORK = SHORT_WORK + 1
+"""The cost of work whose length is unknown before it is done."""
 
-# How many times the work of a sine it is to read a byte of a list of numbers.
-_TEXT_WORK = 16
-
-# How many bytes of memory it takes to read a byte of such a list, measured for "0.1,": its text as
-# a string, each number as an object in a list, and as an element of an array.
-_TEXT_WEIGHT = 12
-
-# The most that is copied at once on the event loop.
-_SEGMENT_BYTES = 2**20
+# Names that are less alike may belong to unrelated arrays.
+_NAME_SIMILARITY = 0.85
+_FLOAT64_BYTES = 8
+_VECTORS = [[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]]
 
 
-def format_of_body(request: Request) -> ReadableFormat:
-    """Find the format that a request says its arrays are in."""
-    return _said_format(request, READABLE_FORMATS)
-
-
-def require_json(request: Request) -> None:
-    """Refuse parameters that are not said to be JSON."""
-    _said_format(request, {JSON.media_type: JSON})
-
-
-def _said_format(request: Request, known: Mapping[str, ReadableFormat]) -> ReadableFormat:
-    coding = request.headers.get("content-encoding", "identity")
-    if coding.strip().lower() != "identity":
-        raise UnsupportedMediaType(
-            f"the body is said to be {shortened(coding)}-coded: send it as it is, uncoded"
-        )
-    sent = request.headers.get("content-type", "")
-    form = known.get(sent.partition(";")[0].strip().lower())
-    if form is None:
-        raise UnsupportedMediaType(
-            f"the body is said to be {shortened(sent) or 'nothing (no Content-Type)'}: "
-            f"send {' or '.join(known)}"
-        )
-    return form
-
-
-def reading_work(length_bytes: int, *, is_text: bool) -> int:
-    """Count what reading a query or a body takes, in sines: a byte of text is the work of many."""
-    return length_bytes * (_TEXT_WORK if is_text else 1)
-
-
-class ReceivedBody:
-    """A body that has come, in segments: to put megabytes together takes a thread.
+class Inputs(ABC):
+    """What a request sends beside parameters.
 
     Attributes:
-        held: counts the memory that it takes.
-        length_bytes: how long it is so far.
+        formats: the formats of the body, by media type.
+        has_parameters: whether the body may hold parameters.
     """
 
-    def __init__(self, held: Held) -> None:
-        self.held = held
-        self.length_bytes = 0
-        self._segments: list[bytes] = []
-        self._newest = bytearray()
+    formats: Mapping[str, ReadableFormat] = MappingProxyType({JSON.media_type: JSON})
+    has_parameters = True
 
-    def add(self, chunk: bytes) -> None:
-        """Add what has come; however little that is, it takes no room but its own."""
-        self.length_bytes += len(chunk)
-        self._newest += chunk
-        if len(self._newest) >= _SEGMENT_BYTES:
-            self._segments.append(bytes(self._newest))
-            self._newest.clear()
+    @abstractmethod
+    def read(self, form: ReadableFormat, body: bytes) -> tuple[Mapping[str, Any], Any]:
+        """Return the parameters in a body, and its other content; raises InvalidBody."""
 
-    def take(self) -> bytes:
-        """Give the whole, once, and hold it no more."""
-        segments, self._segments = [*self._segments, bytes(self._newest)], []
-        self._newest = bytearray()
-        return b"".join(segments)
+    @abstractmethod
+    def arguments(self, parameters: Parameters, content: Any) -> tuple[Any, ...]:
+        """Return what ``answer`` takes after the parameters; raises PosrefError."""
+
+    @abstractmethod
+    def cost(self, content: Any) -> int:
+        """Return the work of the answer, in sines, without that of the body of a document."""
+
+    @abstractmethod
+    def held_bytes(self, content: Any) -> int:
+        """Return the memory that the content takes until its answer has been sent."""
 
 
-async def receive_body(
-    request: Request, form: ReadableFormat, settings: Settings, held: Held
-) -> ReceivedBody:
-    """Collect a body, giving up as soon as it is known to be too long.
+class NoInput(Inputs):
+    """A request of parameters alone: GET by query, POST by JSON object."""
 
-    Args:
-        request: what it comes with.
-        form: the format that it is in.
-        settings: how long it may be.
-        held: counts the memory that it takes, before it comes where its length is announced.
+    def read(self, form: ReadableFormat, body: bytes) -> tuple[Mapping[str, Any], Any]:  # noqa: ARG002
+        return read_object(body), None
 
-    Raises:
-        BodyTooLarge: it is past the limit of its format.
-        Overloaded: there is no room for it beside other bodies.
+    def arguments(self, parameters: Parameters, content: Any) -> tuple[Any, ...]:  # noqa: ARG002
+        return ()
+
+    def cost(self, content: Any) -> int:  # noqa: ARG002
+        return 0
+
+    def held_bytes(self, content: Any) -> int:  # noqa: ARG002
+        return 0
+
+
+@dataclass(frozen=True)
+class JsonObject(Inputs):
+    """A JSON object that is itself the subject of a report; parameters are in the query.
+
+    Attributes:
+        example: such an object.
     """
-    if form is JSON:
-        limit, name = settings.max_json_body_bytes, "POSREF_MAX_JSON_BODY_BYTES"
+
+    example: Mapping[str, Any]
+    has_parameters = False
+
+    def read(self, form: ReadableFormat, body: bytes) -> tuple[Mapping[str, Any], Any]:  # noqa: ARG002
+        return {}, read_object(body)
+
+    def arguments(self, parameters: Parameters, content: Any) -> tuple[Any, ...]:  # noqa: ARG002
+        return (content,)
+
+    def cost(self, content: Any) -> int:  # noqa: ARG002
+        return LONG_WORK
+
+    def held_bytes(self, content: Any) -> int:  # noqa: ARG002
+        return 0
+
+
+class ArrayInputs(Inputs):
+    """Base of inputs that are arrays, in any format that is read.
+
+    Attributes:
+        names: the keys of a JSON object that hold arrays; its others hold parameters.
+    """
+
+    names: tuple[str, ...]
+    formats = READABLE_FORMATS
+
+    def read(self, form: ReadableFormat, body: bytes) -> tuple[Mapping[str, Any], Any]:
+        content = form.read(body, self.names)
+        self.check(content)
+        return content.parameters, content
+
+    def check(self, content: Input) -> None:
+        """Raise InvalidBody where no parameters make these arrays possible."""
+
+    def cost(self, content: Input) -> int:
+        return sum(map(size, content.arrays.values()))
+
+    def held_bytes(self, content: Input) -> int:
+        return sum(map(size_bytes, content.arrays.values()))
+
+
+class EveryArray(ArrayInputs):
+    """Every array of a body, each of shape (…, positions, channels)."""
+
+    names = ("x",)
+    described = InputArray(
+        "x", "vectors, positions and channels last", tuple(range(2, MAX_RANK + 1)), _VECTORS
+    )
+
+    def check(self, content: Input) -> None:
+        if not content.arrays:
+            raise InvalidBody('an array is missing: send {"x": […]}', "/x")
+
+    def arguments(self, parameters: Parameters, content: Input) -> tuple[Any, ...]:
+        """Return the arrays by name; one without a name is x."""
+        if content.is_named:
+            return (content.arrays,)
+        return (dict(zip(self.names, content.arrays.values(), strict=True)),)
+
+    def cost(self, content: Input) -> int:
+        """Return the work: a sine an element, and the frequencies of the pairs of channels."""
+        return sum(size(x) + FREQUENCY_WORK * (x.shape[-1] // 2) for x in content.arrays.values())
+
+
+@dataclass(frozen=True)
+class ReportedArrays(ArrayInputs):
+    """Arrays that a report is made about, with or without names.
+
+    Attributes:
+        names: the names that a JSON object may give them.
+        example: a JSON object of arrays.
+        copies: the number of copies, as float64, that the report makes of the arrays.
+    """
+
+    names: tuple[str, ...]
+    example: Mapping[str, Any]
+    copies: int = 4
+
+    def arguments(self, parameters: Parameters, content: Input) -> tuple[Any, ...]:
+        if not content.arrays:
+            raise InvalidBody(f"an array is missing: send {' or '.join(self.names)}")
+        return (content,)
+
+    def cost(self, content: Input) -> int:  # noqa: ARG002
+        return LONG_WORK
+
+    def held_bytes(self, content: Input) -> int:
+        """Return the memory of the arrays and of the copies that are made of them."""
+        elements = sum(map(size, content.arrays.values()))
+        return super().held_bytes(content) + self.copies * _FLOAT64_BYTES * elements
+
+
+@dataclass(frozen=True)
+class NamedArrays(ArrayInputs):
+    """Arrays that each have a role.
+
+    Attributes:
+        inputs: the arrays.
+        choice: the parameter that names an array sent without a name, where there are several.
+    """
+
+    inputs: Sequence[InputArray]
+    choice: Choice | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The names of the arrays and their aliases."""
+        return tuple(name for known in self.inputs for name in (known.name, *known.aliases))
+
+    @property
+    def unnamed(self) -> InputArray | None:
+        """The array that one without a name is, where it can be no other."""
+        certain = [known for known in self.inputs if known.is_required] or self.inputs
+        return certain[0] if len(certain) == 1 else None
+
+    def check(self, content: Input) -> None:
+        if not content.is_named and self.unnamed is None and self.choice is None:
+            names = ", ".join(known.name for known in self.inputs)
+            rule = f"a body in npy is one array without a name, and there are {names}"
+            raise InvalidBody(f"{rule}: send safetensors or JSON, which name them")
+        if content.is_named and not self._is_single(content):
+            faults = [*self._unknown(content.arrays), *self._missing(content.arrays)]
+            if faults:
+                raise InvalidBody.at(*faults)
+
+    def arguments(self, parameters: Parameters, content: Input) -> tuple[Any, ...]:
+        """Return the arrays by name, each with its expected rank and element type."""
+        arrays = self._by_name(parameters, content)
+        checked = {
+            known.name: known.checked(arrays[known.name])
+            for known in self.inputs
+            if known.name in arrays
+        }
+        return (checked,)
+
+    def _is_single(self, content: Input) -> bool:
+        """Whether one array is possible and one is sent: its name does not matter."""
+        return len(self.inputs) == len(content.arrays) == 1
+
+    def _by_name(self, parameters: Parameters, content: Input) -> Mapping[str, StoredTable]:
+        if content.is_named and not self._is_single(content):
+            if self.choice is not None:
+                self.choice.check(parameters, content.arrays)
+            return content.arrays
+        (array,) = content.arrays.values()
+        if self.unnamed is not None:
+            return {self.unnamed.name: array}
+        assert self.choice is not None
+        name = self.choice.name(parameters)
+        if name is None:
+            raise self.choice.missing()
+        return {name: array}
+
+    def _unknown(self, arrays: Mapping[str, StoredTable]) -> list[Fault]:
+        names = [known.name for known in self.inputs]
+        faults = []
+        for name in arrays:
+            if name not in names:
+                match = self._nearest(name)
+                hint = f"did you mean {match}?" if match else f"rename it to {' or '.join(names)}"
+                detail = f"{shortened(name)} is no array here; {hint}"
+                faults.append(Fault("", shortened(name), detail, in_body=True))
+        return faults
+
+    def _nearest(self, name: str) -> str | None:
+        """Return the array that a name is an alias or a misspelling of, if that is certain."""
+        for known in self.inputs:
+            if name in known.aliases:
+                return known.name
+        names = [known.name for known in self.inputs]
+        return next(iter(similar(name, names, _NAME_SIMILARITY)), None)
+
+    def _missing(self, arrays: Mapping[str, StoredTable]) -> list[Fault]:
+        required = [known for known in self.inputs if known.is_required]
+        missing = [
+            f"{known.name} is missing: {known.description}"
+            for known in required
+            if known.name not in arrays
+        ]
+        names = {known.name for known in self.inputs}
+        if not required and not any(name in names or self._nearest(name) for name in arrays):
+            ways = "; or ".join(f"{known.name}: {known.description}" for known in self.inputs)
+            missing = [f"an array is missing: send {ways}"]
+        return [Fault("", None, detail, in_body=True) for detail in missing]
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """What can be requested at a path.
+
+    Attributes:
+        path: the path, without an extension.
+        operation: the stem of the operationIds: ``get`` + operation, ``post`` + operation.
+        summary: one line for the API's documentation.
+        parameters: the model of the parameters.
+        inputs: what a request sends beside parameters; without any there is GET, too.
+        answer: returns the document or the report of parameters and inputs; raises PosrefError.
+        example: a query that works, with the example of the inputs.
+        report: the schema of the report; None where the answer is a document.
+        says: what the report is.
+    """
+
+    path: str
+    operation: str
+    summary: str
+    parameters: type[Parameters]
+    inputs: Inputs
+    answer: Callable[..., Document | Mapping[str, Any]]
+    example: str = ""
+    report: Mapping[str, Any] | None = None
+    says: str = ""
+
+    @property
+    def has_get(self) -> bool:
+        """Whether the answer has a URL."""
+        return isinstance(self.inputs, NoInput)
+
+
+def endpoint_of(family: type[Family]) -> Endpoint:
+    """Return the endpoint of a family."""
+    inputs: Inputs
+    if issubclass(family, TableFamily):
+        inputs = NoInput()
+    elif issubclass(family, ComposedFamily):
+        inputs = NamedArrays(family.inputs, family.choice)
     else:
-        limit, name = settings.max_body_bytes, "POSREF_MAX_BODY_BYTES"
-    too_large = BodyTooLarge(f"the body is longer than {limit} bytes ({name})")
-    announced = request.headers.get("content-length", "0")
-    if not announced.isascii() or not announced.isdigit() or int(announced) > limit:
-        raise too_large
-    weight = _TEXT_WEIGHT if form.is_text else 1
-    held.grow(int(announced) * weight)
-    body = ReceivedBody(held)
-    async for chunk in request.stream():
-        body.add(chunk)
-        if body.length_bytes > limit:
-            raise too_large
-        held.grow(body.length_bytes * weight)
-    return body
+        inputs = EveryArray()
+    answer = family.resolve  # type: ignore[attr-defined]
+    return Endpoint(
+        family.path, family.operation, family.summary, family, inputs, answer, family.example
+    )
 
 
-async def answer_body(
-    request: Request,
-    form: ReadableFormat,
-    delivery: Delivery,
-    answered: Callable[[ReceivedBody], Coroutine[Any, Any, Response]],
-) -> Response:
-    """Receive a body and answer it; it is counted as held until its answer has gone.
-
-    Args:
-        request: what it comes with.
-        form: the format that it is in.
-        delivery: where it is counted, and its limits.
-        answered: makes the answer.
-    """
-    held = Held(delivery.gate)
-    try:
-        body = await receive_body(request, form, delivery.settings, held)
-        answer = await cancel_on_disconnect(request.receive, answered(body))
-    except BaseException:
-        held.release()
-        raise
-    return _Releasing(answer, held)
+def table_document(endpoint: Endpoint, parameters: Parameters) -> Document:
+    """Return the document of an endpoint without inputs; raises InvalidParameters."""
+    document = endpoint.answer(parameters)
+    assert isinstance(document, Document)
+    return document
 
 
-class _Releasing(Response):
-    """An answer that gives back what was held for it."""
-
-    def __init__(self, answer: Response, held: Held) -> None:
-        self.background = None
-        self._answer = answer
-        self._held = held
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the answer."""
-        try:
-            await self._answer(scope, receive, send)
-        finally:
-            self._held.release()
-
-
-Endpoint = Callable[[Request], Awaitable[Response]]
-
-EXTENSION = ".{extension}"
-
-# Reading a longer one keeps the event loop for more than some milliseconds.
-_SHORT_QUERY_BYTES = 4096
-
-
-def add_resource(app: FastAPI, resource: Resource, delivery: Delivery) -> None:
-    """Serve a resource: GET and HEAD by query, POST by JSON object, with and without extension."""
-
-    async def get(request: Request) -> Response:
-        def planned() -> Plan:
-            wanted = RepresentationRequest.by(request)
-            parameters = read_parameters(resource.parameters, _query(request))
-            wanted = replace(wanted, revision=parameters.revision)
-            return delivery.plan(request.scope, resource.resolve(parameters), wanted)
-
-        query: bytes = request.scope["query_string"]
-        if len(query) <= _SHORT_QUERY_BYTES:
-            return await cancel_on_disconnect(
-                request.receive, delivery.answer(request.scope, planned())
-            )
-
-        async def answered() -> Response:
-            plan = await delivery.workers.run(planned, reading_work(len(query), is_text=True))
-            return await delivery.answer(request.scope, plan)
-
-        return await cancel_on_disconnect(request.receive, answered())
-
-    async def post(request: Request) -> Response:
-        wanted, query = RepresentationRequest.by(request), _query(request)
-        require_json(request)
-
-        def planned(body: ReceivedBody) -> Plan:
-            values = _merged(query, read_object(body.take()))
-            parameters = read_parameters(resource.parameters, values)
-            document = resource.resolve(parameters)
-            return delivery.plan_uncached(document, replace(wanted, revision=parameters.revision))
-
-        async def answered(body: ReceivedBody) -> Response:
-            work = reading_work(body.length_bytes, is_text=True)
-            plan = await delivery.workers.run(partial(planned, body), work)
-            return await delivery.answer_uncached(plan)
-
-        return await answer_body(request, JSON, delivery, answered)
-
-    for suffix in ("", EXTENSION):
-        path = resource.path + suffix
-        app.add_api_route(path, get, methods=["GET"], **get_operation(resource, suffix))
-        app.add_api_route(path, get, methods=["HEAD"], include_in_schema=False)
-        app.add_api_route(path, post, methods=["POST"], **post_operation(resource, suffix))
-
-
-def add_posted(app: FastAPI, posted: Transform | Composition, delivery: Delivery) -> None:
-    """Serve what is made of arrays: POST of them, with and without extension."""
-
-    async def post(request: Request) -> Response:
-        wanted, query = RepresentationRequest.by(request), _query(request)
-        form = format_of_body(request)
-
-        def planned(content: Input) -> Plan:
-            parameters = read_parameters(posted.parameters, _merged(query, content.parameters))
-            document = posted.resolve(parameters, content)
-            return delivery.plan_uncached(document, replace(wanted, default=form))
-
-        def begun(body: ReceivedBody) -> tuple[Plan | Callable[[], Plan], int]:
-            """Read the body, and go on unless what is in it shows that it takes long.
-
-            Returns:
-                Also the bytes of its arrays, which may be more than have come.
-            """
-            content = form.read(body.take(), posted.names)
-            posted.check(content)
-            rest = partial(planned, content)
-            is_short = posted.work(content.arrays) <= SHORT_WORK
-            return rest() if is_short else rest, sum(map(size_bytes, content.arrays.values()))
-
-        async def answered(body: ReceivedBody) -> Response:
-            work = reading_work(body.length_bytes, is_text=form.is_text)
-            plan, array_bytes = await delivery.workers.run(partial(begun, body), work)
-            body.held.grow(array_bytes)
-            if not isinstance(plan, Plan):
-                plan = await delivery.workers.run(plan, SHORT_WORK + 1)
-            return await delivery.answer_uncached(plan)
-
-        return await answer_body(request, form, delivery, answered)
-
-    for suffix in ("", EXTENSION):
-        path = posted.path + suffix
-        app.add_api_route(path, post, methods=["POST"], **posted_operation(posted, suffix))
-
-
-def add_report(app: FastAPI, report: Report, delivery: Delivery) -> None:
-    """Serve a report: POST of a JSON object."""
-
-    async def post(request: Request) -> Response:
-        parameters = read_parameters(report.parameters, _query(request))
-        require_json(request)
-
-        def reported(body: ReceivedBody) -> Response:
-            return report_answer(report.report(parameters, read_object(body.take())))
-
-        async def answered(body: ReceivedBody) -> Response:
-            # Numbers of high precision are made on the way, however short the object.
-            return await delivery.workers.run(partial(reported, body), SHORT_WORK + 1)
-
-        return await answer_body(request, JSON, delivery, answered)
-
-    app.add_api_route(report.path, post, methods=["POST"], **report_operation(report))
-
-
-def add_examination(app: FastAPI, examination: Examination, delivery: Delivery) -> None:
-    """Serve an examination: POST of arrays."""
-
-    async def post(request: Request) -> Response:
-        query, form = _query(request), format_of_body(request)
-
-        def begun(body: ReceivedBody) -> tuple[Callable[[], Response], int]:
-            content = form.read(body.take(), examination.names)
-            parameters = read_parameters(examination.parameters, _merged(query, content.parameters))
-            examination.check(content)
-            arrays = content.arrays
-            held_bytes = sum(map(size_bytes, arrays.values())) + examination.copied_bytes(arrays)
-            return lambda: report_answer(examination.examine(parameters, content)), held_bytes
-
-        async def answered(body: ReceivedBody) -> Response:
-            work = reading_work(body.length_bytes, is_text=form.is_text)
-            examined, held_bytes = await delivery.workers.run(partial(begun, body), work)
-            body.held.grow(held_bytes)
-            return await delivery.workers.run(examined, SHORT_WORK + 1)
-
-        return await answer_body(request, form, delivery, answered)
-
-    documentation = examination_operation(examination)
-    app.add_api_route(examination.path, post, methods=["POST"], **documentation)
-
-
-def add_page(app: FastAPI, path: str, page: Endpoint, **documentation: Any) -> None:
-    """Serve a page that takes no parameters, by GET and HEAD."""
-
-    async def get(request: Request) -> Response:
-        read_parameters(NoParameters, _query(request))
-        return await page(request)
-
-    app.add_api_route(path, get, methods=["GET"], **documentation)
-    app.add_api_route(path, get, methods=["HEAD"], include_in_schema=False)
-
-
-def _query(request: Request) -> dict[str, str]:
-    return parse_query(request.scope["query_string"])
-
-
-def _merged(query: Mapping[str, str], content: Mapping[str, Any]) -> dict[str, Any]:
-    """Join the parameters of the query and of the body; none may be in both."""
-    for name in query:
-        if name in content:
-            places = ", in the query and in the body"
-            raise InvalidParameters(given_twice(name, query[name], places))
-    return {**query, **content}
+def revision_of(parameters: Parameters) -> int | None:
+    """Return the revision that a request expects of a kind of table, None for any."""
+    revision: int | None = getattr(parameters, "revision", None)
+    return revision

@@ -316,7 +316,7 @@ class RepresentationRequest:
     takes_chunks: bool = True
 
     @classmethod
-    def by(cls, request: Request) -> "RepresentationRequest":
+    def of(cls, request: Request) -> "RepresentationRequest":
         """Read a request."""
         extension, is_digest = read_extension(request.path_params.get("extension"))
         return cls(

@@ -5,7 +5,7 @@ docstring has the sections Formula, Source, Bound and Trap. Routes, operationIds
 canonical parameters, OpenAPI, documentation and contract tests follow from ``Family.registered``.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from inspect import get_annotations
 from typing import Any, ClassVar, Self
@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import Field
 
 from service.encodings.fields import Parameters
-from service.errors import Fault, InvalidBody, InvalidParameters
+from service.errors import Fault, InvalidBody, InvalidParameters, shortened
 from service.grammar import Integer
 from service.numerics.document import Curves, Document, ParameterValue
 from service.numerics.dtypes import (
@@ -272,6 +272,10 @@ class TransformFamily(Family):
         """
         raise NotImplementedError
 
+    def resolve(self, arrays: Mapping[str, StoredTable]) -> Document:
+        """Return the document of all arrays, transformed."""
+        return transformed(self.kind(), self.apply, arrays)
+
 
 _BASES = frozenset({Family, TableFamily, ComposedFamily, TransformFamily})
 
@@ -289,3 +293,38 @@ def selected(document: Document, parameters: Parameters) -> Document:
         rule = f"there is no {part} here: part is one of {', '.join(document.arrays)}"
         raise InvalidParameters(Fault("part", part, rule))
     return document.part(part)
+
+
+def transformed(
+    kind: str,
+    apply: Callable[[StoredTable], tuple[StoredTable, Mapping[str, ParameterValue]]],
+    arrays: Mapping[str, StoredTable],
+) -> Document:
+    """Return the document of transformed arrays, with the parameters that all have in common.
+
+    Raises:
+        InvalidBody: an array cannot be transformed; the error names it.
+    """
+    results = {}
+    for name, array in arrays.items():
+        try:
+            results[name] = apply(_vectors(array))
+        except InvalidBody as error:
+            raise InvalidBody(f"{shortened(name)}: {error.detail}") from error
+    first, *others = [parameters for _, parameters in results.values()]
+    common = {
+        name: value
+        for name, value in first.items()
+        if all(name in other and other[name] == value for other in others)
+    }
+    return Document(kind, common, {name: table for name, (table, _) in results.items()})
+
+
+def _vectors(array: StoredTable) -> StoredTable:
+    if array.dtype is INT64:
+        raise InvalidBody("elements are integers or booleans: send floating-point numbers")
+    if array.dtype in COMPLEX_DTYPES:
+        raise InvalidBody("elements are complex numbers: send floating-point numbers")
+    if len(array.shape) < 2:
+        raise InvalidBody("it has 1 axis, and must have two at least, positions and channels last")
+    return array

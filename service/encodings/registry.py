@@ -1,18 +1,10 @@
 """What there is to ask for by a URL, and what arrays and objects are sent to."""
 
-from collections.abc import Mapping
 from importlib import import_module
 from pkgutil import iter_modules
 
-from service.delivery.resources import (
-    Composition,
-    Report,
-    Resource,
-    Transform,
-    composition_of,
-    resource_of,
-    transform_of,
-)
+from service.delivery.endpoints import Endpoint
+from service.delivery.resources import composition_of, resource_of, transform_of
 from service.encodings import absolute, grid, rotary
 from service.encodings import relative as relative_package
 from service.encodings.absolute import fourier as encoding_fourier
@@ -21,7 +13,6 @@ from service.encodings.absolute import sinusoidal as encoding_curves
 from service.encodings.absolute import timesteps as encoding_timesteps
 from service.encodings.absolute import tokens as encoding_tokens
 from service.encodings.family import ComposedFamily, Family, TableFamily, TransformFamily
-from service.encodings.fields import choices
 from service.encodings.grid import grid_conventions as encoding_grid
 from service.encodings.grid import mask as encoding_mask
 from service.encodings.relative import alibi as relative_alibi
@@ -39,7 +30,6 @@ from service.encodings.relative import windows as relative_coordinates
 from service.encodings.relative import windows as relative_swin
 from service.encodings.rotary import axial, rope
 from service.encodings.rotary import rope as permutation
-from service.routes import rope_config
 
 for _package in (absolute, grid, rotary, relative_package):
     for _module in iter_modules(_package.__path__):
@@ -48,7 +38,7 @@ for _package in (absolute, grid, rotary, relative_package):
 FAMILIES: tuple[type[Family], ...] = tuple(Family.registered)
 """Every family, in the order of the packages, of their modules, and of the classes there."""
 
-RESOURCES: tuple[Resource, ...] = (
+RESOURCES: tuple[Endpoint, ...] = (
     encoding.ENCODING,
     encoding.FREQUENCIES,
     encoding_curves.CURVES,
@@ -75,12 +65,12 @@ RESOURCES: tuple[Resource, ...] = (
     relative_conformer.CONFORMER,
     *(resource_of(family) for family in FAMILIES if issubclass(family, TableFamily)),
 )
-TRANSFORMS: tuple[Transform, ...] = (
+TRANSFORMS: tuple[Endpoint, ...] = (
     encoding.APPLY,
     rope.APPLY,
     *(transform_of(family) for family in FAMILIES if issubclass(family, TransformFamily)),
 )
-COMPOSITIONS: tuple[Composition, ...] = (
+COMPOSITIONS: tuple[Endpoint, ...] = (
     encoding_tokens.TOKENS,
     encoding_mask.MASK,
     relative_t5.T5_BIAS,
@@ -93,17 +83,3 @@ COMPOSITIONS: tuple[Composition, ...] = (
     encoding_fourier.BOXES,
     *(composition_of(family) for family in FAMILIES if issubclass(family, ComposedFamily)),
 )
-REPORTS: tuple[Report, ...] = (rope_config.CONFIG,)
-
-NAMED: Mapping[str, str] = {
-    name: f"{resource.path}?convention={name}"
-    for resource in reversed(RESOURCES)
-    for name in choices(resource.parameters, "convention")
-}
-"""Where each convention is, the first of its resources if there are several."""
-
-POSTED: tuple[Transform | Composition | Report, ...] = (*TRANSFORMS, *COMPOSITIONS, *REPORTS)
-"""What something has to be sent to."""
-
-EXAMINED = ("/compare", "/identify", "/diagnose")
-"""Where arrays are examined, which are compared with tables of the resources above."""

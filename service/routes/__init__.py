@@ -1,13 +1,13 @@
-"""What there is to ask for, thin: parameters in, documents or what is said about arrays out."""
+"""All endpoints: those of families, and the reports about configs and arrays."""
 
-from service.delivery.resources import Examination
-from service.encodings.registry import COMPOSITIONS, NAMED, REPORTS, RESOURCES, TRANSFORMS
-from service.routes import compare, diagnose, identify
+from service.delivery.endpoints import Endpoint
+from service.encodings.registry import COMPOSITIONS, RESOURCES, TRANSFORMS
+from service.routes.compare import COMPARE
+from service.routes.diagnose import DIAGNOSE
+from service.routes.identify import IDENTIFY
+from service.routes.rope_config import CONFIG
 
-EXAMINATIONS: tuple[Examination, ...] = (
-    compare.COMPARE,
-    identify.IDENTIFY,
-    diagnose.DIAGNOSE,
-)
+REPORTS = (CONFIG, COMPARE, IDENTIFY, DIAGNOSE)
+ENDPOINTS: tuple[Endpoint, ...] = (*RESOURCES, *TRANSFORMS, *COMPOSITIONS, *REPORTS)
 
-__all__ = ["COMPOSITIONS", "EXAMINATIONS", "NAMED", "REPORTS", "RESOURCES", "TRANSFORMS"]
+__all__ = ["COMPOSITIONS", "ENDPOINTS", "REPORTS", "RESOURCES", "TRANSFORMS"]

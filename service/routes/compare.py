@@ -29,7 +29,7 @@ from service.analysis.comparison import (
     narrower,
     scale_of,
 )
-from service.delivery.resources import Examination
+from service.delivery.endpoints import Endpoint, ReportedArrays
 from service.encodings.fields import Parameters, Reals
 from service.errors import Fault, InvalidBody, InvalidParameters, shortened
 from service.formats.format import Input
@@ -585,18 +585,20 @@ def _of_packs(names: tuple[str, ...]) -> str:
     return "; with pack=half, interleaved or compact it has cos and sin" * (names == ("rope",))
 
 
-COMPARE = Examination(
+COMPARE = Endpoint(
     path="/compare",
     operation="Compare",
     summary="Where arrays differ from a table of this server",
     parameters=CompareParameters,
-    names=("x", "cos", "sin", "frequency", "wavelength", "inv_freq", "attention_factor"),
-    examine=_examine,
+    answer=_examine,
     says="Where the arrays differ",
-    schema=COMPARE_SCHEMA,
-    example={
-        "to": "/encoding?seq_len=2&d_model=4",
-        "x": [[0.0, 1.0, 0.0, 1.0], [0.84147098, 0.54030231, 0.00999983, 0.99995]],
-    },
-    copies=2,
+    report=COMPARE_SCHEMA,
+    inputs=ReportedArrays(
+        names=("x", "cos", "sin", "frequency", "wavelength", "inv_freq", "attention_factor"),
+        example={
+            "x": [[0.0, 1.0, 0.0, 1.0], [0.84147098, 0.54030231, 0.00999983, 0.99995]],
+        },
+        copies=2,
+    ),
+    example="to=/encoding?seq_len=2%26d_model=4",
 )

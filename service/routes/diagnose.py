@@ -29,8 +29,8 @@ from service.analysis.identification import arithmetic
 from service.analysis.identification.ranking import are_alike
 from service.analysis.identification.search import identify
 from service.analysis.identification.verification import Verdict
+from service.delivery.endpoints import Endpoint, ReportedArrays
 from service.delivery.parameters import parse_query, read_parameters
-from service.delivery.resources import Examination
 from service.encodings.fields import Parameters
 from service.encodings.rotary import packs as rotary
 from service.encodings.rotary.angles import AlongSequence, RotaryAngles
@@ -325,7 +325,7 @@ def _applied(parameters: ApplyParameters, x: StoredTable) -> RotaryAngles:
     """Give the angles of a rotation; raises what the rotation itself of one head would."""
     *_, rows, head_dim = x.shape
     one = x.elements.reshape(-1, rows, head_dim)[0]
-    APPLY.apply(parameters, StoredTable(one, x.dtype))
+    APPLY.answer(parameters, {"x": StoredTable(one, x.dtype)})
     return parameters.turns(head_dim, lambda: parameters.positions_of(rows))
 
 
@@ -637,18 +637,20 @@ def _leaving(leaving: Leaving) -> dict[str, Any]:
     }
 
 
-DIAGNOSE = Examination(
+DIAGNOSE = Endpoint(
     path="/diagnose",
     operation="Diagnose",
     summary="The shortest known mistakes that make what somebody has of what it should be",
     parameters=DiagnoseParameters,
-    names=_NAMES,
-    examine=_examine,
+    answer=_examine,
     says="What was done, what to do about it, and whether that explains every element",
-    schema=DIAGNOSIS,
-    example={
-        "to": "/encoding?seq_len=2&d_model=4",
-        "have": [[0.0, 0.0, 1.0, 1.0], [0.84147098, 0.00999983, 0.54030231, 0.99995]],
-    },
-    copies=16,
+    report=DIAGNOSIS,
+    inputs=ReportedArrays(
+        names=_NAMES,
+        example={
+            "have": [[0.0, 0.0, 1.0, 1.0], [0.84147098, 0.00999983, 0.54030231, 0.99995]],
+        },
+        copies=16,
+    ),
+    example="to=/encoding?seq_len=2%26d_model=4",
 )

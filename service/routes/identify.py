@@ -14,7 +14,7 @@ from pydantic import Field
 from service.analysis.array import MAX_ELEMENTS, IdentifyInput, Sample
 from service.analysis.identification.search import Identified, identify
 from service.analysis.identification.verification import FirstMismatch, Verdict
-from service.delivery.resources import Examination
+from service.delivery.endpoints import Endpoint, ReportedArrays
 from service.encodings.fields import Parameters, RealDType, RealPositionList, impossible
 from service.errors import InvalidBody, shortened
 from service.formats.format import Input
@@ -329,15 +329,17 @@ def _position(place: float | tuple[float, ...] | None) -> Any:
     return int(place) if place is not None and place.is_integer() else place
 
 
-IDENTIFY = Examination(
+IDENTIFY = Endpoint(
     path="/identify",
     operation="Identify",
     summary="What an array is, and the URL that gives it here",
     parameters=IdentifyParameters,
-    names=("x", "cos", "sin", "freqs_cos", "freqs_sin", "cos_cached", "sin_cached"),
-    examine=_examine,
+    answer=_examine,
     says="What the array is",
-    schema=IDENTIFY_SCHEMA,
-    example={"x": [[0, 1, 0, 1], [0.84147096, 0.5403023, 0.009999833, 0.99995]]},
-    copies=6,
+    report=IDENTIFY_SCHEMA,
+    inputs=ReportedArrays(
+        names=("x", "cos", "sin", "freqs_cos", "freqs_sin", "cos_cached", "sin_cached"),
+        example={"x": [[0, 1, 0, 1], [0.84147096, 0.5403023, 0.009999833, 0.99995]]},
+        copies=6,
+    ),
 )

@@ -12,25 +12,20 @@ from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 
 from service import TABLE_REVISION, __version__
-from service.delivery.endpoints import add_page
+from service.delivery.handler import add_page
 from service.delivery.negotiation import list_header, media_quality, raw
 from service.delivery.openapi.operations import page_operation
 from service.delivery.problems import HTML_MEDIA_TYPE as HTML
 from service.delivery.problems import html_headers
-from service.delivery.resources import Composition, Examination, Report, Transform
 from service.delivery.respond import Readiness
 from service.delivery.responses import Answer
 from service.delivery.telemetry.metrics import Metrics
 from service.errors import NotReady
 from service.formats import FORMATS
-from service.routes import COMPOSITIONS, EXAMINATIONS, REPORTS, RESOURCES, TRANSFORMS
+from service.routes import ENDPOINTS
 
-_POSTED: tuple[Transform | Composition | Report | Examination, ...] = (
-    *TRANSFORMS,
-    *COMPOSITIONS,
-    *REPORTS,
-    *EXAMINATIONS,
-)
+_TABLES = [endpoint for endpoint in ENDPOINTS if endpoint.has_get]
+_POSTED = [endpoint for endpoint in ENDPOINTS if not endpoint.has_get]
 _JSON = "application/json"
 _TEXT = "text/plain; charset=utf-8"
 _ASSETS = "/docs/assets"
@@ -108,7 +103,7 @@ def _directory() -> dict[str, object]:
             "method": "GET",
             "title": resource.summary,
         }
-        for resource in RESOURCES
+        for resource in _TABLES
     ]
     links += [
         {"href": posted.path, "rel": "item", "method": "POST", "title": posted.summary}
@@ -133,7 +128,7 @@ def _home_page() -> str:
     rows = "\n".join(
         f'<li><a href="{escape(f"{resource.path}?{resource.example}")}">'
         f"<code>{resource.path}</code></a> {escape(resource.summary)}</li>"
-        for resource in RESOURCES
+        for resource in _TABLES
     )
     posts = "\n".join(
         f"<li><code>POST {posted.path}</code> {escape(posted.summary)}</li>" for posted in _POSTED

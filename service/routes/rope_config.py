@@ -9,8 +9,8 @@ from urllib.parse import urlencode
 
 from pydantic import Field
 
+from service.delivery.endpoints import Endpoint, JsonObject, table_document
 from service.delivery.parameters import read_parameters
-from service.delivery.resources import Report
 from service.delivery.responses import MAX_TABLE_BYTES
 from service.encodings.fields import Parameters
 from service.encodings.rotary.rope import FREQUENCIES, ROPE, FrequenciesParameters
@@ -243,7 +243,7 @@ def _check(values: Mapping[str, ResolvedValue], faults: dict[Fault, None]) -> No
     query = _query(values)
     for resource, asked in ((FREQUENCIES, _of_frequencies(query)), (ROPE, query)):
         try:
-            document = resource.resolve(read_parameters(resource.parameters, asked))
+            document = table_document(resource, read_parameters(resource.parameters, asked))
             if sum(map(size_bytes, document.arrays.values())) > MAX_TABLE_BYTES:
                 raise InvalidParameters(Fault(_LENGTH, None, f"{_LENGTH} has no room in a file"))
         except InvalidParameters as error:
@@ -287,26 +287,28 @@ def _at(fault: Fault, values: Mapping[str, ResolvedValue]) -> Fault:
     return Fault(found.pointer, fault.value, fault.detail, in_body=True)
 
 
-CONFIG = Report(
+CONFIG = Endpoint(
     path="/rope/config",
     operation="RopeConfig",
     summary="The rotary settings of a model, from its config.json, and the URLs of its tables",
     parameters=ConfigParameters,
-    report=_report,
+    answer=_report,
     says="The rotary settings of the model",
-    schema=ROPE_CONFIG,
-    example={
-        "model_type": "llama",
-        "hidden_size": 4096,
-        "num_attention_heads": 32,
-        "max_position_embeddings": 131072,
-        "rope_theta": 500000.0,
-        "rope_scaling": {
-            "rope_type": "llama3",
-            "factor": 8.0,
-            "low_freq_factor": 1.0,
-            "high_freq_factor": 4.0,
-            "original_max_position_embeddings": 8192,
-        },
-    },
+    report=ROPE_CONFIG,
+    inputs=JsonObject(
+        {
+            "model_type": "llama",
+            "hidden_size": 4096,
+            "num_attention_heads": 32,
+            "max_position_embeddings": 131072,
+            "rope_theta": 500000.0,
+            "rope_scaling": {
+                "rope_type": "llama3",
+                "factor": 8.0,
+                "low_freq_factor": 1.0,
+                "high_freq_factor": 4.0,
+                "original_max_position_embeddings": 8192,
+            },
+        }
+    ),
 )

@@ -7,19 +7,28 @@ from dataclasses import dataclass
 from urllib.parse import SplitResult, urlencode, urlsplit
 
 from service.analysis.array import TableRequest
+from service.delivery.endpoints import Endpoint, revision_of, table_document
 from service.delivery.negotiation import RepresentationRequest, read_extension
 from service.delivery.parameters import parse_query, read_parameters
 from service.delivery.problems import unknown_path
-from service.delivery.resources import Resource
 from service.delivery.responses import check_revision
-from service.encodings.fields import ArrayParameters
-from service.encodings.registry import EXAMINED, NAMED, POSTED, RESOURCES
+from service.encodings.fields import Parameters, choices
+from service.encodings.registry import COMPOSITIONS, RESOURCES, TRANSFORMS
 from service.errors import Fault, InvalidBody, InvalidParameters, NotFound, PosrefError, shortened
 from service.grammar import to_query
 from service.numerics.document import Document
 
 _OF_PATH = {resource.path: resource for resource in RESOURCES}
-_POSTED = {*EXAMINED, *(posted.path for posted in POSTED)}
+_REPORTS = ("/rope/config", "/compare", "/identify", "/diagnose")
+_POSTED = {*_REPORTS, *(posted.path for posted in (*TRANSFORMS, *COMPOSITIONS))}
+
+NAMED: Mapping[str, str] = {
+    name: f"{resource.path}?convention={name}"
+    for resource in reversed(RESOURCES)
+    for name in choices(resource.parameters, "convention")
+}
+"""The URL of each convention: that of its first table."""
+
 # Some of them are dropped where a URL is split.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
@@ -34,14 +43,14 @@ class TableUrl:
         wanted: the representation that is asked for.
     """
 
-    resource: Resource
-    parameters: ArrayParameters
+    resource: Endpoint
+    parameters: Parameters
     wanted: RepresentationRequest
 
     @property
     def document(self) -> Document:
         """Make the document; raises InvalidParameters where they are impossible together."""
-        return self.resource.resolve(self.parameters)
+        return table_document(self.resource, self.parameters)
 
     @property
     def canonical(self) -> str:
@@ -78,7 +87,7 @@ def read_url(url: str) -> TableUrl:
     return TableUrl(
         resource,
         parameters,
-        RepresentationRequest(extension, is_digest, revision=parameters.revision),
+        RepresentationRequest(extension, is_digest, revision=revision_of(parameters)),
     )
 
 
@@ -90,7 +99,7 @@ def document_of(url: str) -> Document:
     """
     asked = read_url(url)
     document = asked.document
-    check_revision(document, asked.parameters.revision)
+    check_revision(document, revision_of(asked.parameters))
     return document
 
 
@@ -171,7 +180,7 @@ def tables(call: TableRequest) -> Document:
         InvalidParameters: there is none.
     """
     resource = _OF_PATH[f"/{call.resource}"]
-    return resource.resolve(read_parameters(resource.parameters, call.parameters))
+    return table_document(resource, read_parameters(resource.parameters, call.parameters))
 
 
 def url_of(call: TableRequest) -> str:

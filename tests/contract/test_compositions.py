@@ -11,7 +11,7 @@ import safetensors.numpy
 from httpx import Response
 from numpy.typing import NDArray
 
-from service.delivery.resources import Composition
+from service.delivery.endpoints import Endpoint, NamedArrays
 from service.encodings.family import InputArray
 from service.formats import FORMATS
 from service.routes import COMPOSITIONS
@@ -23,18 +23,23 @@ SENDABLE = ("json", "npy", "safetensors")
 EVERY = pytest.mark.parametrize("composition", COMPOSITIONS, ids=lambda known: known.path)
 
 
+def arrays_of(composition: Endpoint) -> NamedArrays:
+    assert isinstance(composition.inputs, NamedArrays)
+    return composition.inputs
+
+
 def array_of(known: InputArray) -> NDArray[Any]:
     return np.array(known.example, dtype=np.int64 if known.is_integer else np.float64)
 
 
-def example(composition: Composition) -> dict[str, NDArray[Any]]:
+def example(composition: Endpoint) -> dict[str, NDArray[Any]]:
     """Give what has to be sent, and the first array where nothing has to."""
-    required = [known for known in composition.inputs if known.is_required]
-    return {known.name: array_of(known) for known in required or composition.inputs[:1]}
+    required = [known for known in arrays_of(composition).inputs if known.is_required]
+    return {known.name: array_of(known) for known in required or arrays_of(composition).inputs[:1]}
 
 
 def sent(
-    client: Client, composition: Composition, arrays: Arrays, extension: str = "", form: str = ""
+    client: Client, composition: Endpoint, arrays: Arrays, extension: str = "", form: str = ""
 ) -> Response:
     """Send arrays with the example's parameters, as safetensors unless another format is named."""
     url = f"{composition.path}{extension}?{composition.example}"
@@ -49,9 +54,9 @@ def sent(
     return client.post(url, content=body, headers={"Content-Type": media_type})
 
 
-def forms(composition: Composition) -> list[str]:
+def forms(composition: Endpoint) -> list[str]:
     """List the formats that what has to be sent fits into."""
-    alone = composition.alone
+    alone = arrays_of(composition).unnamed
     fits_npy = alone is not None and list(example(composition)) == [alone.name]
     return [form for form in SENDABLE if form != "npy" or fits_npy]
 
@@ -88,8 +93,8 @@ def refused_at(answer: Response, pointer: str) -> str:
     return str(content["detail"])
 
 
-def known_by(composition: Composition, name: str) -> InputArray:
-    return next(known for known in composition.inputs if known.name == name)
+def known_by(composition: Endpoint, name: str) -> InputArray:
+    return next(known for known in arrays_of(composition).inputs if known.name == name)
 
 
 def read(answer: Response, extension: str, like: NDArray[Any]) -> NDArray[Any]:
@@ -107,7 +112,7 @@ def read(answer: Response, extension: str, like: NDArray[Any]) -> NDArray[Any]:
 @EVERY
 @pytest.mark.parametrize("extension", [name for name in FORMATS if name != "png"])
 def test_every_request_format_gives_the_same_answer(
-    client: Client, composition: Composition, extension: str
+    client: Client, composition: Endpoint, extension: str
 ) -> None:
     arrays = example(composition)
 
@@ -123,7 +128,7 @@ def test_every_request_format_gives_the_same_answer(
 
 
 @EVERY
-def test_every_response_format_has_the_same_array(client: Client, composition: Composition) -> None:
+def test_every_response_format_has_the_same_array(client: Client, composition: Endpoint) -> None:
     arrays = example(composition)
     found = safetensors.numpy.load(sent(client, composition, arrays, ".safetensors").content)
     if len(found) > 1:
@@ -146,7 +151,7 @@ def test_every_response_format_has_the_same_array(client: Client, composition: C
 
 @EVERY_SENT
 def test_answer_has_the_format_of_the_request_and_is_not_stored(
-    client: Client, composition: Composition, form: str
+    client: Client, composition: Endpoint, form: str
 ) -> None:
     arrays = example(composition)
 
@@ -165,7 +170,7 @@ def test_answer_has_the_format_of_the_request_and_is_not_stored(
 
 
 @EVERY
-def test_answer_of_one_array_names_its_axes(client: Client, composition: Composition) -> None:
+def test_answer_of_one_array_names_its_axes(client: Client, composition: Endpoint) -> None:
     answer = sent(client, composition, example(composition), ".json")
 
     content = answer.json()
@@ -177,30 +182,28 @@ def test_answer_of_one_array_names_its_axes(client: Client, composition: Composi
 
 
 @EVERY
-def test_npy_is_refused_where_the_array_needs_a_name(
-    client: Client, composition: Composition
-) -> None:
-    if composition.alone is not None:
+def test_npy_is_refused_where_the_array_needs_a_name(client: Client, composition: Endpoint) -> None:
+    if arrays_of(composition).unnamed is not None:
         return
-    known = composition.inputs[0]
+    known = arrays_of(composition).inputs[0]
 
     answer = sent(client, composition, {known.name: array_of(known)}, form="npy")
 
     assert answer.status_code == 422
     assert "safetensors" in answer.json()["detail"]
-    for each in composition.inputs:
+    for each in arrays_of(composition).inputs:
         assert each.name in answer.json()["detail"]
 
 
 @EVERY
-def test_names_of_arrays_and_parameters_differ(composition: Composition) -> None:
-    assert not set(composition.names) & set(composition.parameters.model_fields)
-    assert len(set(composition.names)) == len(composition.names)
+def test_names_of_arrays_and_parameters_differ(composition: Endpoint) -> None:
+    assert not set(arrays_of(composition).names) & set(composition.parameters.model_fields)
+    assert len(set(arrays_of(composition).names)) == len(arrays_of(composition).names)
 
 
 @EVERY
-def test_unknown_arrays_are_named(client: Client, composition: Composition) -> None:
-    name = composition.names[0]
+def test_unknown_arrays_are_named(client: Client, composition: Endpoint) -> None:
+    name = arrays_of(composition).names[0]
     arrays = {**example(composition), f"{name}x": np.ones((1, 1)), "\u2603" * 200: np.ones(1)}
 
     content = problem(sent(client, composition, arrays), 422, "invalid-body")
@@ -210,7 +213,7 @@ def test_unknown_arrays_are_named(client: Client, composition: Composition) -> N
 
 
 @EVERY_TAKEN
-def test_missing_arrays_are_named(client: Client, composition: Composition, name: str) -> None:
+def test_missing_arrays_are_named(client: Client, composition: Endpoint, name: str) -> None:
     arrays = example(composition)
     del arrays[name]
 
@@ -227,7 +230,7 @@ def test_missing_arrays_are_named(client: Client, composition: Composition, name
 @EVERY_TAKEN
 @pytest.mark.parametrize("axes", range(9))
 def test_wrong_number_of_axes_is_refused(
-    client: Client, composition: Composition, name: str, axes: int
+    client: Client, composition: Endpoint, name: str, axes: int
 ) -> None:
     known, arrays = known_by(composition, name), example(composition)
     if axes in known.ranks:
@@ -242,7 +245,7 @@ def test_wrong_number_of_axes_is_refused(
 @EVERY_TAKEN
 @pytest.mark.parametrize("dtype", ["<i8", "<i4", "|b1", "<c8"])
 def test_wrong_element_type_is_refused(
-    client: Client, composition: Composition, name: str, dtype: str
+    client: Client, composition: Endpoint, name: str, dtype: str
 ) -> None:
     known, arrays = known_by(composition, name), example(composition)
     if known.is_integer and dtype != "<c8":
@@ -256,7 +259,7 @@ def test_wrong_element_type_is_refused(
 
 @EVERY_TAKEN
 def test_integers_may_have_any_numeric_type(
-    client: Client, composition: Composition, name: str
+    client: Client, composition: Endpoint, name: str
 ) -> None:
     arrays = example(composition)
     if not known_by(composition, name).is_integer:
@@ -275,7 +278,7 @@ def test_integers_may_have_any_numeric_type(
 @EVERY_TAKEN
 @pytest.mark.parametrize("value", ["1", None, True, [], {}, [[1], 2], [[1, 2], [3]], [[]]])
 def test_json_values_that_are_no_arrays_are_refused(
-    client: Client, composition: Composition, name: str, value: object
+    client: Client, composition: Endpoint, name: str, value: object
 ) -> None:
     body = {known: array.tolist() for known, array in example(composition).items()}
 
@@ -288,7 +291,7 @@ def test_json_values_that_are_no_arrays_are_refused(
 @EVERY
 @pytest.mark.parametrize("name", ["zzz", "revision", "part"])
 def test_unknown_parameters_in_query_or_body_are_named(
-    client: Client, composition: Composition, name: str
+    client: Client, composition: Endpoint, name: str
 ) -> None:
     body = {known: array.tolist() for known, array in example(composition).items()}
     url = f"{composition.path}?{composition.example}"
@@ -302,7 +305,7 @@ def test_unknown_parameters_in_query_or_body_are_named(
 
 
 @EVERY
-def test_repeated_parameter_is_refused(client: Client, composition: Composition) -> None:
+def test_repeated_parameter_is_refused(client: Client, composition: Endpoint) -> None:
     fields = [field.split("=") for field in composition.example.split("&") if field]
     body = {known: array.tolist() for known, array in example(composition).items()}
     for name, value in fields:
@@ -319,7 +322,7 @@ def test_repeated_parameter_is_refused(client: Client, composition: Composition)
 @EVERY
 @pytest.mark.parametrize("media_type", [None, "text/plain", "application/octet-stream", "a;b,c"])
 def test_unsupported_media_type_is_refused(
-    client: Client, composition: Composition, media_type: str | None
+    client: Client, composition: Endpoint, media_type: str | None
 ) -> None:
     headers = {} if media_type is None else {"Content-Type": media_type}
 
@@ -332,7 +335,7 @@ def test_unsupported_media_type_is_refused(
 @pytest.mark.parametrize("form", SENDABLE)
 @pytest.mark.parametrize("body", [b"", b"{", b"\x93NUMPY", b"\0" * 64, b'{"zzz": 1}'])
 def test_malformed_body_is_refused(
-    client: Client, composition: Composition, form: str, body: bytes
+    client: Client, composition: Endpoint, form: str, body: bytes
 ) -> None:
     headers = {"Content-Type": FORMATS[form].media_type}
 
@@ -345,7 +348,7 @@ def test_malformed_body_is_refused(
 @pytest.mark.parametrize("extension", ["", ".npy"])
 @pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE"])
 def test_only_post_is_allowed(
-    client: Client, composition: Composition, extension: str, method: str
+    client: Client, composition: Endpoint, extension: str, method: str
 ) -> None:
     answer = client.request(method, f"{composition.path}{extension}?{composition.example}")
 
@@ -357,7 +360,7 @@ def test_only_post_is_allowed(
 @EVERY
 @pytest.mark.parametrize("extension", ["pickle", "np", "npy.sha512"])
 def test_unknown_extension_is_not_found(
-    client: Client, composition: Composition, extension: str
+    client: Client, composition: Endpoint, extension: str
 ) -> None:
     problem(sent(client, composition, example(composition), f".{extension}"), 404, "not-found")
 
@@ -369,7 +372,7 @@ INTEGER_ENDS = [0, 1, -1, 2**31, -(2**31), 2**53 + 1, 2**62 + 1, -(2**63), 2**63
 @EVERY_TAKEN
 @pytest.mark.parametrize("dtype", ["<f2", "<f4", "<f8"])
 def test_extreme_numbers_are_answered_or_refused(
-    client: Client, composition: Composition, name: str, dtype: str
+    client: Client, composition: Endpoint, name: str, dtype: str
 ) -> None:
     arrays = example(composition)
     if known_by(composition, name).is_integer:
@@ -387,9 +390,7 @@ def test_extreme_numbers_are_answered_or_refused(
 
 
 @EVERY_TAKEN
-def test_any_shape_is_answered_or_refused(
-    client: Client, composition: Composition, name: str
-) -> None:
+def test_any_shape_is_answered_or_refused(client: Client, composition: Endpoint, name: str) -> None:
     arrays = example(composition)
     shape = arrays[name].shape
     for axis in range(len(shape)):

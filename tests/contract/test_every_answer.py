@@ -11,8 +11,8 @@ import safetensors
 from httpx import Response
 from PIL import Image
 
+from service.delivery.endpoints import Endpoint, table_document
 from service.delivery.parameters import parse_query, read_parameters
-from service.delivery.resources import Resource
 from service.formats import FORMATS
 from service.routes import RESOURCES
 from tests.client import Client
@@ -27,15 +27,15 @@ TEXT = {"json", "csv"}
 UNCOUNTED = {*TEXT, "png"}
 
 
-def example(resource: Resource) -> str:
+def example(resource: Endpoint) -> str:
     """Return a query of a resource whose answer is one array."""
     return resource.example + SINGLE.get(resource.path, "")
 
 
-def is_possible(resource: Resource, extension: str) -> bool:
+def is_possible(resource: Endpoint, extension: str) -> bool:
     """Return whether a format can hold the example; only pictures of vectors are impossible."""
     values = parse_query(example(resource).encode())
-    document = resource.resolve(read_parameters(resource.parameters, values))
+    document = table_document(resource, read_parameters(resource.parameters, values))
     refusal = FORMATS[extension].refusal(document)
     assert refusal is None or (extension == "png" and len(document.shape or ()) == 1), refusal
     return refusal is None
@@ -264,7 +264,7 @@ def test_range_has_its_bytes(client: Client, url: str, extension: str) -> None:
 
 
 @pytest.mark.parametrize("resource", RESOURCES, ids=lambda resource: resource.path)
-def test_post_has_the_body_of_get(client: Client, resource: Resource) -> None:
+def test_post_has_the_body_of_get(client: Client, resource: Endpoint) -> None:
     path, example = resource.path, resource.example
     parameters = dict(field.split("=") for field in example.split("&"))
 
@@ -277,7 +277,7 @@ def spelled(value: object) -> str:
 
 
 @pytest.mark.parametrize("resource", RESOURCES, ids=lambda resource: resource.path)
-def test_parameters_of_an_answer_reproduce_it(client: Client, resource: Resource) -> None:
+def test_parameters_of_an_answer_reproduce_it(client: Client, resource: Endpoint) -> None:
     path, example = resource.path, resource.example
     answer = client.get(f"{path}?{example}")
 

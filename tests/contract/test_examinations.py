@@ -14,11 +14,11 @@ from hypothesis import strategies as some
 from jsonschema import Draft202012Validator
 from numpy.typing import NDArray
 
-from service.delivery.resources import Examination
-from service.routes import EXAMINATIONS
+from service.delivery.endpoints import Endpoint, ReportedArrays
+from service.routes import REPORTS
 from tests.client import Client
 
-EVERY = pytest.mark.parametrize("examination", EXAMINATIONS, ids=lambda known: known.path)
+EVERY = pytest.mark.parametrize("examination", REPORTS[1:], ids=lambda known: known.path)
 FUZZED = settings(max_examples=40, derandomize=True, deadline=None, database=None)
 
 TABLES = (
@@ -34,6 +34,11 @@ PARTS = ("/encoding", ".npy", ".sha256", "?", "&", "=", "%", "#", "//", "..", "\
 # As safetensors, the first seven.
 TYPES = ("<f8", "<f4", "<f2", "<i8", "<u8", "|b1", "<c8", "<c16", ">f4", "<U1")
 SPECIAL = (0.0, -0.0, 1.0, -1.0, 5e-324, 1e-310, 65504.0, 1e30, 1.7e308, np.inf, -np.inf, np.nan)
+
+
+def names_of(examination: Endpoint) -> tuple[str, ...]:
+    assert isinstance(examination.inputs, ReportedArrays)
+    return examination.inputs.names
 
 
 def urls() -> some.SearchStrategy[str]:
@@ -76,7 +81,7 @@ def values() -> some.SearchStrategy[Any]:
     return leaves | rows | some.lists(leaves, max_size=3) | some.lists(rows, max_size=3)
 
 
-def validators(client: Client, examination: Examination) -> Mapping[int, Draft202012Validator]:
+def validators(client: Client, examination: Endpoint) -> Mapping[int, Draft202012Validator]:
     document = client.get("/openapi.json").json()
     found = {}
     for status, answer in document["paths"][examination.path]["post"]["responses"].items():
@@ -101,10 +106,12 @@ def hold(answer: Response, known: Mapping[int, Draft202012Validator]) -> None:
 
 
 @EVERY
-def test_any_array_is_answered_by_the_schema(client: Client, examination: Examination) -> None:
+def test_any_array_is_answered_by_the_schema(client: Client, examination: Endpoint) -> None:
     known = validators(client, examination)
     has_to = "to" in examination.parameters.model_fields
-    names = some.lists(some.sampled_from(examination.names), min_size=1, max_size=2, unique=True)
+    names = some.lists(
+        some.sampled_from(names_of(examination)), min_size=1, max_size=2, unique=True
+    )
 
     @FUZZED
     @given(array=arrays(), to=some.sampled_from(TABLES), names=names)
@@ -122,11 +129,9 @@ def test_any_array_is_answered_by_the_schema(client: Client, examination: Examin
 
 
 @EVERY
-def test_any_json_object_is_answered_by_the_schema(
-    client: Client, examination: Examination
-) -> None:
+def test_any_json_object_is_answered_by_the_schema(client: Client, examination: Endpoint) -> None:
     known = validators(client, examination)
-    names = some.sampled_from([*examination.names, *examination.parameters.model_fields, "?"])
+    names = some.sampled_from([*names_of(examination), *examination.parameters.model_fields, "?"])
 
     @FUZZED
     @given(content=some.dictionaries(names, values(), max_size=4))
@@ -137,7 +142,7 @@ def test_any_json_object_is_answered_by_the_schema(
 
 
 @EVERY
-def test_any_table_url_is_answered_by_the_schema(client: Client, examination: Examination) -> None:
+def test_any_table_url_is_answered_by_the_schema(client: Client, examination: Endpoint) -> None:
     if "to" not in examination.parameters.model_fields:
         return
     known = validators(client, examination)
@@ -148,16 +153,14 @@ def test_any_table_url_is_answered_by_the_schema(client: Client, examination: Ex
     def examined(to: str) -> None:
         answer = client.post(examination.path, params={"to": to}, content=body, headers=headers)
         hold(answer, known)
-        content = {"to": to, examination.names[0]: [[1.0, 0.0]]}
+        content = {"to": to, names_of(examination)[0]: [[1.0, 0.0]]}
         hold(client.post(examination.path, json=content), known)
 
     examined()
 
 
 @EVERY
-def test_damaged_bodies_are_answered_by_the_schema(
-    client: Client, examination: Examination
-) -> None:
+def test_damaged_bodies_are_answered_by_the_schema(client: Client, examination: Endpoint) -> None:
     known = validators(client, examination)
     whole = npy(np.ones((2, 4), np.float32)), tensors(np.ones((2, 4)), "x"), b'{"x": [[1, 2]]}'
     media_types = "application/x-npy", "application/vnd.safetensors", "application/json"

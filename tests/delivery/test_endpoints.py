@@ -1,652 +1,505 @@
-"""Endpoints: every spelling of a request, and the strictness of all of them.
+"""Resources and transforms.
 
-Request bodies, through HTTP: each bad one answered by the right problem.
+Documents made of arrays that are sent: what each array may be, and what is said otherwise.
+
+Reports: answers about a JSON object.
+
+Examinations: what is said about arrays.
 """
 
-import asyncio
 import io
-import pickle
-import threading
-import tracemalloc
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import contextmanager
-from decimal import Decimal
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import safetensors.numpy
-from numpy.typing import NDArray
+from fastapi import FastAPI
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import Field
 
 from service.app import create_app
-from service.delivery import respond
-from service.delivery.endpoints import ReceivedBody, reading_work
-from service.delivery.negotiation import RepresentationRequest
-from service.delivery.responses import Representation, represent
-from service.delivery.workers import SHORT_WORK, Gate, Held, Workers
-from service.formats import FORMATS
+from service.delivery.endpoints import add_examination
+from service.delivery.parameters import NoParameters
+from service.delivery.resources import Composition, Examination, Transform, report_answer
+from service.encodings.family import Choice, InputArray
+from service.encodings.fields import Parameters
+from service.encodings.rotary.rope import ROPE
+from service.errors import InvalidBody, InvalidParameters
+from service.formats.format import Input
 from service.numerics.document import Document
-from service.numerics.phase import FixedPointFrequencies, fixed_point
-from service.routes import COMPOSITIONS, RESOURCES, TRANSFORMS
-from service.settings import Settings, default_settings
+from service.numerics.dtypes import BFLOAT16, COMPLEX64, FLOAT16, FLOAT32, FLOAT64, INT64, DType
+from service.numerics.tables import StoredTable
+from service.settings import default_settings
 from tests.client import Client, client_of
-from tests.exchange import Exchange
-
-PATHS = [
-    *(resource.path for resource in RESOURCES),
-    *(transform.path for transform in TRANSFORMS),
-    *(composition.path for composition in COMPOSITIONS),
-]
 
 
-def test_a_long_list_is_posted(client: Client) -> None:
-    positions = list(range(0, 6000, 3))
-
-    posted = client.post("/encoding", json={"positions": positions, "d_model": 2})
-    asked = client.get("/encoding?positions=0:6000:3&d_model=2")
-
-    assert posted.json() == asked.json()
-
-
-def test_a_posted_parameter_may_be_in_the_query_but_not_in_both(client: Client) -> None:
-    apart = client.post("/encoding?d_model=2", json={"seq_len": 1})
-    twice = client.post("/encoding?d_model=2", json={"seq_len": 1, "d_model": 2})
-
-    assert apart.status_code == 200
-    assert twice.json()["errors"][0]["detail"] == (
-        "d_model is given twice, in the query and in the body"
+def test_a_part_becomes_a_parameter() -> None:
+    parameters = ROPE.parameters.model_validate(
+        {"head_dim": 4, "seq_len": 2, "pack": "half", "part": "sin"}
     )
 
+    document = ROPE.resolve(parameters)
 
-@pytest.mark.parametrize("path", PATHS)
-def test_a_format_that_does_not_exist_is_not_found(client: Client, path: str) -> None:
-    answer = client.post(f"{path}.pickle", json={})
-
-    assert answer.status_code == 404
-    assert answer.json()["detail"] == (
-        "There is no format pickle; there are json, npy, safetensors, bin, csv, png, "
-        "and .sha256 after each"
-    )
+    assert list(document.arrays) == ["sin"]
+    assert document.parameters["part"] == "sin"
 
 
-@pytest.mark.parametrize("path", [resource.path for resource in RESOURCES])
-@pytest.mark.parametrize(
-    ("query", "value"),
-    [
-        ("zzz=1", "1"),
-        ("dtype=float32&dtype=float64", "float64"),
-        ("base=NaN", "NaN"),
-        ("base=1e400", "1e400"),
-        ("d_model=1_000", "1_000"),
-        ("d_model=%205", " 5"),
-        ("d_model=5.0", "5.0"),
-        ("seq_len=%ff", "%ff"),
-    ],
+def test_there_is_no_part_of_one_array() -> None:
+    parameters = ROPE.parameters.model_validate({"head_dim": 4, "seq_len": 2, "part": "sin"})
+
+    with pytest.raises(InvalidParameters, match="only one"):
+        ROPE.resolve(parameters)
+
+
+TRANSFORM = Transform(
+    path="/none",
+    operation="None",
+    summary="",
+    parameters=NoParameters,
+    kind="rope-apply",
+    apply=lambda _, x: (x, {"start": 0, "seq_len": x.shape[0]}),
+    example="",
 )
-def test_a_malformed_query_is_a_problem_on_every_resource(
-    client: Client, path: str, query: str, value: str
-) -> None:
-    answer = client.get(f"{path}?{query}")
-
-    assert answer.status_code == 422
-    assert answer.headers["Content-Type"] == "application/problem+json"
-    assert value in [error["value"] for error in answer.json()["errors"]]
 
 
-@pytest.mark.parametrize("path", [transform.path for transform in TRANSFORMS])
-@pytest.mark.parametrize("query", ["zzz=1", "start=1&start=1", "start=5.0", "start=%ff"])
-def test_a_malformed_query_is_a_problem_on_every_transform(
-    client: Client, path: str, query: str
-) -> None:
-    answer = client.post(f"{path}?{query}", json={"x": [[1.0, 2.0]]})
-
-    assert answer.status_code == 422
-    assert answer.json()["errors"][0]["detail"]
-
-
-NO_REALS = "x: elements are integers or booleans: send floating-point numbers"
-
-
-@pytest.mark.parametrize("path", [transform.path for transform in TRANSFORMS])
 @pytest.mark.parametrize(
     ("array", "rule"),
     [
-        (np.ones((2, 4), "<i8"), NO_REALS),
-        (np.ones((2, 4), "|b1"), NO_REALS),
-        (np.ones(4), "x: it has 1 axis, and must have two at least, positions and channels last"),
+        (StoredTable(np.ones((2, 2), "<i8"), INT64), "q: elements are integers"),
+        (StoredTable(np.ones((2, 2), "<c8"), COMPLEX64), "q: elements are complex numbers"),
+        (StoredTable(np.ones(2), FLOAT64), "q: it has 1 axis, and must have two at least"),
     ],
 )
-@pytest.mark.parametrize("form", ["npy", "safetensors"])
-def test_transforms_take_real_vectors_only(
-    client: Client, path: str, array: NDArray[Any], rule: str, form: str
-) -> None:
-    body, stream = safetensors.numpy.save({"x": array}), io.BytesIO()
-    if form == "npy":
-        np.save(stream, array)
-        body = stream.getvalue()
+def test_only_real_numbers_in_vectors_are_transformed(array: StoredTable, rule: str) -> None:
+    right = StoredTable(np.ones((2, 2)), FLOAT64)
 
-    answer = client.post(path, content=body, headers={"Content-Type": FORMATS[form].media_type})
-
-    assert (answer.status_code, answer.json()["type"]) == (422, "urn:posref:problem:invalid-body")
-    assert answer.json()["detail"] == rule
+    with pytest.raises(InvalidBody, match=rule):
+        TRANSFORM.resolve(NoParameters(), Input({"k": right, "q": array}))
 
 
-@pytest.mark.parametrize("path", [transform.path for transform in TRANSFORMS])
-def test_one_axis_of_json_is_no_vector_either(client: Client, path: str) -> None:
-    answer = client.post(path, json={"x": [1, 2, 3, 4]})
+def test_an_answer_is_described_by_what_its_arrays_have_in_common() -> None:
+    shapes = {"q": (1, 2), "k": (3, 2)}
+    arrays = {name: StoredTable(np.zeros(shape), FLOAT64) for name, shape in shapes.items()}
 
-    assert answer.status_code == 422
-    assert "x: it has 1 axis" in answer.json()["detail"]
+    document = TRANSFORM.resolve(NoParameters(), Input(arrays))
 
-
-def test_what_no_format_satisfies_is_not_acceptable(client: Client) -> None:
-    answer = client.get("/encoding?seq_len=1&d_model=2", accept="image/webp")
-
-    assert answer.status_code == 406
-    assert "application/x-npy" in answer.json()["detail"]
+    assert document.parameters == {"start": 0}
+    assert {name: table.shape for name, table in document.arrays.items()} == shapes
 
 
-def test_bfloat16_as_npy_is_a_problem_that_names_the_formats_that_can(client: Client) -> None:
-    answer = client.get("/encoding.npy?seq_len=1&d_model=2&dtype=bfloat16")
+def test_an_array_without_a_name_is_x() -> None:
+    array = StoredTable(np.ones((2, 2)), FLOAT64)
 
-    assert answer.status_code == 422
-    assert "json, safetensors, bin" in answer.json()["detail"]
+    document = TRANSFORM.resolve(NoParameters(), Input({"the array": array}, is_named=False))
 
-
-def threads_of_plans(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Note on which thread each answer is planned."""
-    threads: list[str] = []
-
-    def noted(document: Document, wanted: RepresentationRequest) -> Representation:
-        threads.append(threading.current_thread().name)
-        return represent(document, wanted)
-
-    monkeypatch.setattr(respond, "represent", noted)
-    return threads
+    assert document.arrays == {"x": array}
 
 
-def test_a_long_query_is_read_on_a_thread_and_a_short_one_is_not(
-    client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    threads, short = threads_of_plans(monkeypatch), "/encoding?d_model=2&positions=0,2,5"
-    repeated = f"{short}{',3' * 3000}"
-    longest = f"{short}{',3' * 15000}"
+def test_a_body_without_an_array_is_refused() -> None:
+    TRANSFORM.check(Input({"q": StoredTable(np.ones((2, 2)), FLOAT64)}))
+    with pytest.raises(InvalidBody, match=r'send \{"x": \[…\]\}') as caught:
+        TRANSFORM.check(Input({}))
+    assert caught.value.faults[0].where == "/x"
 
-    answers = [client.get(url) for url in (short, repeated, longest)]
 
-    assert [answer.status_code for answer in answers] == [200] * 3
-    assert [name.rpartition("_")[0] for name in threads] == ["", "posref-short", "posref-long"]
-    wrong = client.get(f"{repeated},x")
-    assert (wrong.status_code, wrong.json()["errors"][0]["parameter"]) == (422, "positions")
+BIAS = InputArray("bias", "the bias of each bucket, (buckets, heads)", (1, 2), [[0.5]])
+BUCKETS = InputArray("buckets", "a bucket for each pair", (2,), [[0]], is_integer=True)
+MASK = replace(BUCKETS, name="mask", description="1 where there is padding", is_required=False)
+
+
+def stored(elements: object, dtype: DType = FLOAT64) -> StoredTable:
+    return StoredTable(np.array(elements, dtype=dtype.storage), dtype)
+
+
+def made(_: Parameters, arrays: Mapping[str, StoredTable]) -> Document:
+    return Document("relative-t5-bias", {}, arrays)
+
+
+COMPOSITION = Composition(
+    path="/none",
+    operation="None",
+    summary="",
+    parameters=NoParameters,
+    inputs=(BIAS, BUCKETS, MASK),
+    document=made,
+    example="",
+)
+RIGHT = {"bias": stored([[0.5]]), "buckets": stored([[0]], INT64)}
+
+
+def resolved(
+    composition: Composition = COMPOSITION,
+    parameters: Parameters | None = None,
+    is_named: bool = True,
+    /,
+    **arrays: StoredTable,
+) -> Document:
+    content = Input(arrays, is_named=is_named)
+    composition.check(content)
+    return composition.resolve(parameters or NoParameters(), content)
+
+
+def refused(
+    composition: Composition = COMPOSITION,
+    is_named: bool = True,
+    /,
+    **arrays: StoredTable,
+) -> InvalidBody:
+    with pytest.raises(InvalidBody) as caught:
+        resolved(composition, None, is_named, **arrays)
+    return caught.value
+
+
+ONE = stored([[0.5]])
+
+
+def test_an_array_without_a_name_is_the_one_that_is_required() -> None:
+    weighed = replace(COMPOSITION, inputs=(MASK, BIAS))
+    single = replace(COMPOSITION, inputs=(replace(BIAS, is_required=False),))
+
+    for composition in (weighed, single):
+        assert resolved(composition, None, False, array=ONE).arrays == {"bias": ONE}
+
+
+def test_an_array_without_a_name_that_could_be_several_is_refused() -> None:
+    optional = replace(COMPOSITION, inputs=(replace(BIAS, is_required=False), MASK))
+
+    assert refused(COMPOSITION, False, array=ONE).detail == (
+        "a body in npy is one array without a name, and there are bias, buckets, mask: "
+        "send safetensors or JSON, which name them"
+    )
+    assert "there are bias, mask:" in refused(optional, False, array=ONE).detail
+
+
+class KindParameters(NoParameters):
+    """Parameters that say what an array is."""
+
+    kind: str | None = None
+
+
+CHOSEN = replace(
+    COMPOSITION,
+    parameters=KindParameters,
+    inputs=(replace(BIAS, is_required=False), MASK),
+    choice=Choice("kind", {"numbers": "bias", "truth": "mask"}),
+)
+
+
+def test_a_parameter_may_say_what_an_array_without_a_name_is() -> None:
+    mask = stored([[1]], INT64)
+    numbers, truth = KindParameters(kind="numbers"), KindParameters(kind="truth")
+
+    assert resolved(CHOSEN, numbers, False, array=ONE).arrays == {"bias": ONE}
+    assert resolved(CHOSEN, truth, False, array=mask).arrays == {"mask": mask}
+    assert resolved(CHOSEN, truth, mask=mask).arrays == {"mask": mask}
+    assert resolved(CHOSEN, KindParameters(), mask=mask).arrays == {"mask": mask}
+    with pytest.raises(InvalidParameters, match=r"needs kind=numbers \(bias\) or kind=truth"):
+        resolved(CHOSEN, KindParameters(), False, array=ONE)
+    with pytest.raises(InvalidParameters, match="kind=numbers goes with bias, and that is not"):
+        resolved(CHOSEN, numbers, mask=mask)
+
+
+def test_where_there_is_one_array_its_name_is_of_no_matter() -> None:
+    single = replace(COMPOSITION, inputs=(BIAS,))
+
+    assert resolved(single, **{"decoder.block.0.weight": ONE}).arrays == {"bias": ONE}
+    assert [fault.detail for fault in refused(single, one=ONE, two=ONE).faults] == [
+        "one is no array here; rename it to bias",
+        "two is no array here; rename it to bias",
+        "bias is missing: the bias of each bucket, (buckets, heads)",
+    ]
+
+
+def test_names_that_others_have_are_understood_and_not_taken() -> None:
+    inputs = (replace(BIAS, is_required=False), replace(MASK, aliases=("padding", "bias_mask")))
+    composition = replace(COMPOSITION, inputs=inputs)
+
+    assert composition.names == ("bias", "mask", "padding", "bias_mask")
+    for alias in inputs[1].aliases:
+        error = refused(composition, **{alias: stored([[1]], INT64)})
+        assert error.detail == f"{alias} is no array here; did you mean mask?"
+
+
+def test_what_could_be_either_is_never_guessed() -> None:
+    composition = replace(COMPOSITION, inputs=(replace(BIAS, is_required=False), MASK))
+    described = (
+        "an array is missing: send bias: the bias of each bucket, (buckets, heads); "
+        "or mask: 1 where there is padding"
+    )
+
+    assert refused(composition).detail == described
+    assert refused(composition, bass_mask=ONE).detail == (
+        f"bass_mask is no array here; rename it to bias or mask; {described}"
+    )
+
+
+def test_arrays_reach_the_document_by_name_and_what_is_optional_may_be_left_out() -> None:
+    mask = stored([[1]], INT64)
+
+    assert list(resolved(**RIGHT).arrays) == ["bias", "buckets"]
+    assert resolved(mask=mask, **RIGHT).arrays == {**RIGHT, "mask": mask}
+
+
+@pytest.mark.parametrize("dtype", [FLOAT64, FLOAT32, FLOAT16])
+def test_real_numbers_arrive_in_the_type_they_were_sent_in(dtype: DType) -> None:
+    sent = stored([1.5, -0.0], dtype)
+
+    assert BIAS.checked(sent) is sent
+
+
+def test_integers_arrive_as_int64_whatever_they_were_sent_in() -> None:
+    sent = [stored([[3, -2]], dtype) for dtype in (INT64, FLOAT64, FLOAT32, FLOAT16)]
+    sent.append(StoredTable(np.array([[0x4040, 0xC000]], dtype="<u2"), BFLOAT16))
+
+    for table in sent:
+        taken = BUCKETS.checked(table)
+        assert taken.dtype is INT64
+        assert taken.elements.dtype == np.dtype("<i8")
+        assert taken.elements.tolist() == [[3, -2]]
 
 
 @pytest.mark.parametrize(
-    ("path", "body"),
+    "value",
+    [0.5, -1e-300, 1 - 2.0**-53, np.nan, np.inf, -np.inf, 2.0**53, -(2.0**53), 2.0**63, 1e308],
+)
+def test_what_is_no_integer_for_certain_is_none(value: float) -> None:
+    error = refused(bias=RIGHT["bias"], buckets=stored([[0.0, value]]))
+
+    assert error.detail.startswith("buckets must hold integers")
+    assert error.faults[0].where == "/buckets"
+
+
+def test_a_signalling_nan_is_no_integer_and_no_warning() -> None:
+    for bits, storage, dtype in (
+        (0x7FF0000000000001, "<f8", FLOAT64),
+        (0x7F800001, "<f4", FLOAT32),
+    ):
+        elements = np.array([[bits]], dtype=storage.replace("f", "u")).view(storage)
+        with pytest.raises(InvalidBody, match="must hold integers"):
+            BUCKETS.checked(StoredTable(elements, dtype))
+
+
+@given(st.integers(-(2**53) + 1, 2**53 - 1))
+def test_every_integer_below_2_to_53_is_read_of_a_float(value: int) -> None:
+    assert BUCKETS.checked(stored([[float(value)]])).elements.tolist() == [[value]]
+
+
+@given(st.floats(allow_nan=True, allow_infinity=True))
+def test_a_float_is_read_as_the_integer_it_is_or_not_at_all(value: float) -> None:
+    try:
+        taken = BUCKETS.checked(stored([[value]])).elements.item()
+    except InvalidBody:
+        assert not abs(value) < 2**53 or value != int(value)
+    else:
+        assert taken == value
+
+
+def test_integers_where_real_numbers_are_wanted_are_refused() -> None:
+    error = refused(bias=stored([[1]], INT64), buckets=RIGHT["buckets"])
+
+    assert error.detail == (
+        "bias holds integers or booleans, and must hold floating-point numbers: it is the bias of "
+        "each bucket, (buckets, heads)"
+    )
+    assert error.faults[0].where == "/bias"
+
+
+@pytest.mark.parametrize(
+    ("arrays", "detail"),
     [
-        ("/encoding", {"d_model": 2, "positions": [0.5, 2]}),
-        ("/rope/apply", {"x": [[1.0, 2.0]]}),
-        ("/encoding/tokens", {"input_ids": [[5]], "convention": "fairseq", "d_model": 4}),
+        ({"bias": stored([[[0.5]]])}, "bias has 3 axes, and must have 1 or 2: "),
+        ({"buckets": stored([0], INT64)}, "buckets has 1 axes, and must have 2: "),
+        ({"mask": stored([1], INT64)}, "mask has 1 axes, and must have 2: "),
     ],
 )
-def test_answers_to_posts_are_planned_on_threads_without_a_tag(
-    client: Client, monkeypatch: pytest.MonkeyPatch, path: str, body: dict[str, object]
+def test_a_rank_that_is_not_possible_is_refused_where_it_is(
+    arrays: dict[str, StoredTable], detail: str
 ) -> None:
-    threads = threads_of_plans(monkeypatch)
-    monkeypatch.delattr("service.delivery.responses.entity_tag")
+    error = refused(**{**RIGHT, **arrays})
 
-    answers = [client.post(f"{path}.{form}", json=body) for form in ("json", "safetensors")]
-
-    assert [answer.status_code for answer in answers] == [200, 200]
-    assert {name.partition("_")[0] for name in threads} == {"posref-short"}
+    assert error.detail.startswith(detail)
+    (name,) = arrays
+    assert error.faults[0].where == f"/{name}"
 
 
-def costs_of_work(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Note what all work is said to take."""
-    costs: list[int] = []
-    run = Workers.run
+def test_what_is_unknown_and_what_is_missing_is_said_at_once() -> None:
+    error = refused(buckts=RIGHT["buckets"], zzz=RIGHT["bias"])
 
-    async def noted(workers: Workers, work: Callable[[], Any], cost: int) -> Any:
-        costs.append(cost)
-        return await run(workers, work, cost)
-
-    monkeypatch.setattr(Workers, "run", noted)
-    return costs
-
-
-WIDE_ROW = np.zeros((1, 65_000), "<f2")
+    assert [(fault.where, fault.value, fault.detail) for fault in error.faults] == [
+        ("", "buckts", "buckts is no array here; did you mean buckets?"),
+        ("", "zzz", "zzz is no array here; rename it to bias or buckets or mask"),
+        ("", None, "bias is missing: the bias of each bucket, (buckets, heads)"),
+        ("", None, "buckets is missing: a bucket for each pair"),
+    ]
+    assert all(fault.in_body for fault in error.faults)
 
 
-@pytest.mark.parametrize(
-    ("method", "url", "sent"),
-    [
-        ("GET", "/encoding.npy?d_model=65536&seq_len=1", None),
-        ("GET", "/encoding.npy?d_model=65536&positions=0.5", None),
-        (
-            "GET",
-            "/encoding/grid.npy?convention=perceiver&width=3&num_bands=2000&max_resolution=7",
-            None,
-        ),
-        ("GET", "/encoding/frequencies.safetensors?d_model=65536", None),
-        ("GET", "/relative/alibi/slopes.npy?num_heads=65535", None),
-        ("GET", "/relative/sandwich.npy?head_dim=65536&num_heads=1&query_len=1&head=0", None),
-        (
-            "POST",
-            "/encoding/tokens.npy?part=encoding&convention=fairseq&d_model=65536",
-            {"input_ids": np.array([[5]])},
-        ),
-        (
-            "POST",
-            "/encoding/fourier.bin?log=false",
-            {"x": np.arange(1.0, 4097), "weight": 10.0 ** np.arange(16)},
-        ),
-        ("POST", "/encoding/boxes.bin?embed_dim=8192", {"boxes": np.ones((1, 4))}),
-        ("POST", "/encoding/apply", {"x": WIDE_ROW}),
-        ("POST", "/rope/apply", {"x": WIDE_ROW}),
-    ],
-)
-def test_the_short_lane_evaluates_no_thousands_of_frequencies(
-    monkeypatch: pytest.MonkeyPatch, method: str, url: str, sent: dict[str, NDArray[Any]] | None
-) -> None:
-    seen, costs = [], costs_of_work(monkeypatch)
+def test_many_unknown_arrays_and_long_names_make_no_long_error() -> None:
+    error = refused(**{f"{index}" * 500: RIGHT["bias"] for index in range(100)})
 
-    def noted(frequencies: Sequence[Decimal]) -> FixedPointFrequencies:
-        if len(frequencies) > 1024:
-            seen.append(threading.current_thread().name.rpartition("_")[0])
-        return fixed_point(frequencies)
-
-    for module in ("factors", "real_positions", "random_fourier"):
-        monkeypatch.setattr(f"service.tables.{module}.fixed_point", noted)
-    body = {} if sent is None else {"content": safetensors.numpy.save(sent)}
-    headers = {"Content-Type": FORMATS["safetensors"].media_type}
-    with client_of(create_app(default_settings())) as fresh:
-        answer = fresh.request(method, url, headers=headers, **body)
-
-    assert answer.status_code == 200
-    assert max(costs) > SHORT_WORK
-    assert set(seen) <= {"posref-long"}
+    assert len(error.faults) == 10
+    assert "and 92 more" in error.detail
+    assert len(error.detail) < 3000
 
 
-@pytest.mark.parametrize(
-    "url", ["/encoding.npy?d_model=1024&seq_len=8", "/rope.npy?head_dim=256&seq_len=8&pack=concat"]
-)
-def test_new_tables_of_the_widths_of_models_are_short_work(
-    monkeypatch: pytest.MonkeyPatch, url: str
-) -> None:
-    costs = costs_of_work(monkeypatch)
-    with client_of(create_app(default_settings())) as fresh:
-        assert fresh.get(url).status_code == 200
+def test_the_document_is_only_made_of_what_was_taken() -> None:
+    seen: list[Mapping[str, Any]] = []
 
-    assert max(costs) <= SHORT_WORK
+    def kept(_: Parameters, arrays: Mapping[str, StoredTable]) -> Document:
+        seen.append(arrays)
+        return made(_, arrays)
 
+    composition = replace(COMPOSITION, document=kept)
+    with pytest.raises(InvalidBody):
+        resolved(composition, **{**RIGHT, "buckets": stored([[0.5]])})
+    resolved(composition, **{**RIGHT, "buckets": stored([[2.0]])})
 
-NPY = "application/x-npy"
-
-
-def saved(array: Any, **options: Any) -> bytes:
-    stream = io.BytesIO()
-    np.save(stream, array, **options)
-    return stream.getvalue()
+    (arrays,) = seen
+    assert arrays["buckets"].elements.tolist() == [[2]]
 
 
-GOOD = saved(np.ones((2, 4), dtype=np.float32))
+class PartParameters(NoParameters):
+    """Parameters of several arrays, of which one may be asked for."""
+
+    part: str | None = None
+
+    def chosen_part(self) -> str | None:
+        return self.part
 
 
-@pytest.mark.parametrize("path", ["/rope/apply", "/encoding/apply"])
-@pytest.mark.parametrize(
-    ("body", "media_type", "status", "problem"),
-    [
-        (GOOD[:-3], NPY, 422, "invalid-body"),
-        (GOOD + b"more", NPY, 422, "invalid-body"),
-        (b"", NPY, 422, "invalid-body"),
-        (pickle.dumps(np.ones((2, 4))), NPY, 422, "invalid-body"),
-        (saved(np.array([[{}]]), allow_pickle=True), NPY, 422, "invalid-body"),
-        (saved(np.ones((2, 4), dtype=">f8")), NPY, 422, "invalid-body"),
-        (saved(np.ones((2, 4), dtype=np.int32)), NPY, 422, "invalid-body"),
-        (saved(np.ones(4)), NPY, 422, "invalid-body"),
-        (saved(np.float64(1.0)), NPY, 422, "invalid-body"),
-        (saved(np.ones((1,) * 8 + (4,))), NPY, 422, "invalid-body"),
-        (saved(np.ones((0, 4))), NPY, 422, "invalid-body"),
-        (saved(np.ones((4, 0))), NPY, 422, "invalid-body"),
-        (GOOD, "application/vnd.safetensors", 422, "invalid-body"),
-        (GOOD, "application/json", 422, "invalid-body"),
-        (b'{"x": [[1, 2]]', "application/json", 422, "invalid-body"),
-        (b'{"x": [[1, 2]], "x": [[1, 2]]}', "application/json", 422, "invalid-body"),
-        (b'{"x": [[1, 2]], "strat": 1}', "application/json", 422, "invalid-parameters"),
-        (b'{"x": [[1, 2]], "start": 5.0}', "application/json", 422, "invalid-parameters"),
-        (b'{"x": [[1, 2]], "positions": [1, 2]}', "application/json", 422, "invalid-body"),
-        (GOOD, "text/plain", 415, "unsupported-media-type"),
-        (GOOD, "application/octet-stream", 415, "unsupported-media-type"),
-        (GOOD, None, 415, "unsupported-media-type"),
-    ],
-    ids=range(22),
-)
-def test_a_bad_body_is_answered_by_the_right_problem(
-    client: Client, path: str, body: bytes, media_type: str | None, status: int, problem: str
-) -> None:
-    headers = {"Content-Type": media_type} if media_type else {}
+def test_one_of_several_arrays_that_are_made_may_be_asked_for_alone() -> None:
+    parts = replace(
+        COMPOSITION,
+        document=lambda known, arrays: replace(made(known, arrays), has_parts=True),
+    )
 
-    answer = client.post(path, content=body, headers=headers)
+    assert list(resolved(parts, PartParameters(), **RIGHT).arrays) == ["bias", "buckets"]
+    alone = resolved(parts, PartParameters(part="buckets"), **RIGHT)
+    assert (list(alone.arrays), alone.parameters) == (["buckets"], {"part": "buckets"})
+    with pytest.raises(InvalidParameters, match="part is one of bias, buckets"):
+        resolved(parts, PartParameters(part="mask"), **RIGHT)
 
-    assert answer.status_code == status, answer.text
-    assert answer.json()["type"] == f"urn:posref:problem:{problem}"
+
+def test_a_report_is_json_that_is_not_cached() -> None:
+    answer = report_answer({"layout": "half", "layers": (0, 1)})
+
+    assert answer.payload == b'{"layout":"half","layers":[0,1]}'
+    assert answer.headers["Content-Type"] == "application/json"
     assert answer.headers["Cache-Control"] == "no-store"
 
 
-def test_a_media_type_may_have_parameters_and_any_case(client: Client) -> None:
-    answer = client.post(
-        "/rope/apply",
-        content=b'{"x": [[1, 2]]}',
-        headers={"Content-Type": "Application/JSON; charset=utf-8"},
-    )
-
-    assert answer.status_code == 200
+class TimesParameters(Parameters):
+    times: int = Field(default=1, description="What sums are multiplied by.")
 
 
-def test_fortran_order_is_the_same_array(client: Client) -> None:
-    x = np.random.default_rng(0).standard_normal((3, 4))
-    headers = {"Content-Type": NPY}
+def _examine(parameters: TimesParameters, content: Input) -> Mapping[str, Any]:
+    sums = {
+        name: parameters.times * float(np.abs(array.elements).sum())
+        for name, array in content.arrays.items()
+    }
+    return {"sums": sums, "named": content.is_named, "types": sorted(content.integer_types)}
 
-    c_order = client.post("/rope/apply", content=saved(x), headers=headers)
-    fortran_order = client.post("/rope/apply", content=saved(np.asfortranarray(x)), headers=headers)
 
-    assert b"'fortran_order': True" in saved(np.asfortranarray(x))
-    assert c_order.content == fortran_order.content
+SUMS = Examination(
+    path="/sums",
+    operation="Sums",
+    summary="Sums of arrays",
+    parameters=TimesParameters,
+    names=("x", "y"),
+    examine=_examine,
+    says="The sums",
+    schema={"type": "object"},
+    example={"x": [1.0], "times": 2},
+)
+
+
+@pytest.fixture(scope="module")
+def sums() -> Iterator[Client]:
+    app: FastAPI = create_app(default_settings())
+    add_examination(app, SUMS, app.state.delivery)
+    with client_of(app) as client:
+        yield client
+
+
+def npy(array: Any) -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, array)
+    return stream.getvalue()
+
+
+def test_arrays_are_examined_in_every_format_that_is_read(sums: Client) -> None:
+    array = np.array([1.5, -2.0], "<f4")
+    binary = {"application/x-npy": npy(array)}
+    binary["application/vnd.safetensors"] = safetensors.numpy.save({"x": array})
+    for media_type, body in binary.items():
+        answer = sums.post("/sums?times=2", content=body, headers={"Content-Type": media_type})
+        assert list(answer.json()["sums"].values()) == [7.0]
+        assert answer.json()["named"] == (media_type != "application/x-npy")
+    answer = sums.post("/sums", json={"x": [1.5, -2], "y": [[1]], "times": 2})
+
+    assert answer.json()["sums"] == {"x": 7.0, "y": 2.0}
+
+
+def test_complex_numbers_reach_an_examination(sums: Client) -> None:
+    for dtype in ("<c8", "<c16"):
+        body = npy(np.array([3 + 4j], dtype))
+        answer = sums.post("/sums", content=body, headers={"Content-Type": "application/x-npy"})
+        assert list(answer.json()["sums"].values()) == [5.0]
+
+
+def test_a_report_is_never_kept(sums: Client) -> None:
+    answer = sums.post("/sums", json={"x": [1.0]})
+
+    assert answer.headers["Cache-Control"] == "no-store"
+    assert answer.headers["Content-Type"] == "application/json"
 
 
 @pytest.mark.parametrize(
-    ("media_type", "limits", "setting"),
+    ("query", "content", "name", "rule"),
     [
-        (NPY, {"max_body_bytes": 100}, "POSREF_MAX_BODY_BYTES"),
-        ("application/json", {"max_json_body_bytes": 100}, "POSREF_MAX_JSON_BODY_BYTES"),
+        ("", {"times": 2}, "invalid-body", "an array is missing: send x or y"),
+        ("?times=2", {"x": [1.0], "times": 2}, "invalid-parameters", "given twice"),
+        ("?time=2", {"x": [1.0]}, "invalid-parameters", "did you mean times?"),
+        ("", {"x": [1.0], "z": 2}, "invalid-parameters", "z is not a parameter here"),
+        ("", {"x": [[1.0], 2]}, "invalid-body", "all of a length"),
     ],
 )
-@pytest.mark.parametrize("announced", [True, False])
-def test_a_body_past_the_limit_is_refused_by_the_name_of_its_setting(
-    media_type: str, limits: dict[str, int], setting: str, announced: bool
+def test_what_is_wrong_is_named(
+    sums: Client, query: str, content: Any, name: str, rule: str
 ) -> None:
-    async def chunks() -> AsyncIterator[bytes]:
-        for _ in range(11):
-            yield b" " * 10
-
-    content = b" " * 101 if announced else chunks()
-    with client_of(create_app(Settings(**limits))) as limited:  # type: ignore[arg-type]
-        answer = limited.post("/rope/apply", content=content, headers={"Content-Type": media_type})
-
-    assert answer.status_code == 413
-    assert answer.json()["type"] == "urn:posref:problem:body-too-large"
-    assert setting in answer.json()["detail"]
-
-
-def test_parameters_are_posted_as_json_only(client: Client) -> None:
-    answer = client.post("/encoding", content=GOOD, headers={"Content-Type": NPY})
-
-    assert answer.status_code == 415
-    assert answer.json()["detail"].endswith("send application/json")
-
-
-@pytest.mark.parametrize("body", [b'{"\\ud800": 1}', b'{"layout": "\\ud800", "d_model": 2}'])
-def test_half_of_a_surrogate_pair_is_a_problem(client: Client, body: bytes) -> None:
-    answer = client.post("/encoding", content=body, headers={"Content-Type": "application/json"})
-
-    assert (answer.status_code, answer.json()["title"]) == (422, "Invalid body")
-
-
-def test_a_coded_body_is_a_problem(client: Client) -> None:
-    headers = {"Content-Type": NPY, "Content-Encoding": "gzip"}
-
-    answer = client.post("/rope/apply", content=GOOD, headers=headers)
-
-    assert answer.status_code == 415
-    assert "gzip" in answer.json()["detail"]
-
-
-def test_a_name_of_megabytes_is_answered_briefly(client: Client) -> None:
-    answer = client.post("/encoding", json={"x" * 4_000_000: 1})
+    answer = sums.post(f"/sums{query}", json=content)
 
     assert answer.status_code == 422
-    assert len(answer.content) < 2000
+    assert answer.json()["type"].endswith(name)
+    assert rule in answer.json()["detail"]
 
 
-def test_a_long_name_given_twice_is_answered_briefly(client: Client) -> None:
-    name = "a" * 30_000
-    headers = {"Content-Type": "application/json"}
+def test_other_media_types_are_refused(sums: Client) -> None:
+    answer = sums.post("/sums", content=b"1,2", headers={"Content-Type": "text/csv"})
 
-    answers = [
-        client.get(f"/encoding?{name}=1&{name}=2"),
-        client.post("/encoding", content=f'{{"{name}": 1, "{name}": 2}}', headers=headers),
-        client.post(f"/encoding?{name}=1", content=f'{{"{name}": 2}}', headers=headers),
-    ]
-
-    for answer in answers:
-        assert (answer.status_code, len(answer.content) < 2000) == (422, True)
-        assert "given twice" in answer.json()["detail"]
+    assert answer.status_code == 415
 
 
-@pytest.mark.parametrize("text", ['{"layout": %s, "d_model": 2}', '{"\\ud83d\\ude00": %s}'])
-def test_nesting_is_a_problem_at_whatever_depth(client: Client, text: str) -> None:
-    for depth in range(900, 1000):
-        body = text % ("[" * depth + "]" * depth)
-        answer = client.post(
-            "/encoding", content=body, headers={"Content-Type": "application/json"}
-        )
-        assert answer.status_code == 422
+def test_nothing_is_held_after_an_answer(sums: Client) -> None:
+    sums.post("/sums", json={"x": [1.0] * 1000})
+
+    assert sums.app.state.delivery.gate.held_body_bytes == 0
 
 
-def test_a_byte_of_text_is_more_work_than_one_of_an_array() -> None:
-    assert reading_work(3, is_text=True) == 48
-    assert reading_work(3, is_text=False) == 3
+def test_the_copies_that_are_made_are_counted() -> None:
+    arrays = {"x": StoredTable(np.ones((4, 4), "<f4"), FLOAT32)}
+
+    assert SUMS.copied_bytes(arrays) == 16 * 8 * SUMS.copies
 
 
-JSON_TYPE = {"Content-Type": "application/json"}
-NPY_TYPE = {"Content-Type": NPY}
-APPLY = "/rope/apply"
+def test_examinations_a_body_without_an_array_is_refused() -> None:
+    with pytest.raises(InvalidBody, match="an array is missing"):
+        SUMS.check(Input({}, {"times": 2}))
 
 
-@contextmanager
-def held_by(**limits: int) -> Iterator[tuple[Client, Gate]]:
-    """Drive an application with limits, which holds no body before and after."""
-    settings = default_settings().model_copy(update=limits)
-    with client_of(create_app(settings)) as client:
-        gate: Gate = client.app.state.delivery.gate
-        yield client, gate
-        assert gate.held_body_bytes == 0
-
-
-def announced(body: bytes, **headers: str) -> dict[str, str]:
-    return {"Content-Length": str(len(body)), **headers}
-
-
-async def turns_of_the_loop() -> None:
-    for _ in range(20):
-        await asyncio.sleep(0)
-
-
-@pytest.mark.parametrize(
-    ("media_type", "weight"),
-    [(NPY, 1), ("application/json", 12), ("application/vnd.safetensors", 1)],
-)
-def test_a_body_is_counted_as_soon_as_it_is_announced_by_what_reading_it_takes(
-    media_type: str, weight: int
-) -> None:
-    async def scenario(client: Client, gate: Gate) -> None:
-        headers = {"Content-Length": "1000", "Content-Type": media_type}
-        exchange = Exchange(client.app, "POST", APPLY, headers=headers)
-        running = asyncio.ensure_future(exchange.run())
-        await turns_of_the_loop()
-
-        assert gate.held_body_bytes == 1000 * weight
-        exchange.leave()
-        await running
-        assert exchange.status == 0
-
-    with held_by() as (client, gate):
-        client.run(scenario(client, gate))
-
-
-def test_a_body_of_no_announced_length_is_counted_as_it_comes() -> None:
-    async def scenario(client: Client, gate: Gate) -> None:
-        exchange = Exchange(client.app, "POST", APPLY, headers=NPY_TYPE)
-        running = asyncio.ensure_future(exchange.run())
-        for came_bytes in (10, 20, 30):
-            exchange.give(bytes(10))
-            await turns_of_the_loop()
-            assert gate.held_body_bytes == came_bytes
-        exchange.leave()
-        await running
-
-    with held_by() as (client, gate):
-        client.run(scenario(client, gate))
-
-
-@pytest.mark.parametrize("is_announced", [True, False])
-def test_a_body_is_refused_where_others_leave_it_no_room(is_announced: bool) -> None:
-    async def scenario(client: Client, gate: Gate) -> None:
-        headers = announced(GOOD, **NPY_TYPE)
-        first = Exchange(client.app, "POST", APPLY, headers=headers)
-        running = asyncio.ensure_future(first.run())
-        await turns_of_the_loop()
-
-        chunks = [] if is_announced else [GOOD[:-1]]
-        second = Exchange(client.app, "POST", APPLY, chunks, headers if is_announced else NPY_TYPE)
-        await second.run()
-        assert (second.status, second.json()["title"]) == (503, "Overloaded")
-        assert "POSREF_MAX_HELD_BODY_BYTES" in second.json()["detail"]
-        assert int(second.headers["retry-after"]) >= 1
-        assert gate.refusals["bodies"] == 1
-
-        first.give(GOOD, more=False)
-        await running
-        assert first.status == 200
-        again = Exchange(client.app, "POST", APPLY, [GOOD], headers)
-        again.end()
-        assert (await again.run()).body == first.body
-
-    with held_by(max_held_body_bytes=len(GOOD) + 10) as (client, gate):
-        client.run(scenario(client, gate))
-
-
-def test_a_body_beyond_all_room_is_read_where_nothing_else_is_held() -> None:
-    with held_by(max_held_body_bytes=1) as (client, gate):
-        assert client.post(APPLY, content=GOOD, headers=NPY_TYPE).status_code == 200
-        assert gate.refusals["bodies"] == 0
-
-
-def test_a_body_is_held_until_its_answer_has_gone() -> None:
-    async def scenario(client: Client, gate: Gate) -> None:
-        exchange = Exchange(client.app, "POST", APPLY, [GOOD], announced(GOOD, **NPY_TYPE))
-        exchange.end()
-        exchange.may_send.clear()
-        running = asyncio.ensure_future(exchange.run())
-        await exchange.is_answered.wait()
-
-        assert (exchange.status, gate.held_body_bytes) == (0, len(GOOD))
-        exchange.may_send.set()
-        await running
-        assert (exchange.status, gate.held_body_bytes) == (200, 0)
-
-    with held_by() as (client, gate):
-        client.run(scenario(client, gate))
-
-
-@pytest.mark.parametrize(
-    ("content", "headers", "status"),
-    [
-        (b"x", NPY_TYPE, 422),
-        (b"{", JSON_TYPE, 422),
-        (b" " * 5000, JSON_TYPE, 413),
-        (b" " * 5000, NPY_TYPE, 413),
-        (GOOD, {"Content-Type": "text/plain"}, 415),
-        (GOOD, NPY_TYPE, 200),
-    ],
-)
-@pytest.mark.parametrize("path", [APPLY, "/encoding", "/rope/config", "/encoding/tokens"])
-def test_whatever_is_answered_nothing_stays_held(
-    path: str, content: bytes, headers: dict[str, str], status: int
-) -> None:
-    async def chunks() -> AsyncIterator[bytes]:
-        for start in range(0, len(content), 100):
-            yield content[start : start + 100]
-
-    with held_by(max_body_bytes=4096, max_json_body_bytes=4096) as (client, gate):
-        for body in (content, chunks()):
-            answer = client.post(path, content=body, headers=headers)
-            assert path != APPLY or answer.status_code == status
-            assert gate.held_body_bytes == 0
-
-
-def test_arrays_that_are_held_as_more_than_has_come_are_counted_as_that() -> None:
-    bytes_of_one = safetensors.numpy.save({"input_ids": np.ones((1, 1000), "|i1")})
-    path = "/encoding/tokens?convention=fairseq&d_model=4"
-    headers = announced(bytes_of_one, **{"Content-Type": "application/vnd.safetensors"})
-
-    async def scenario(client: Client, gate: Gate) -> None:
-        exchange = Exchange(client.app, "POST", path, [bytes_of_one], headers)
-        exchange.end()
-        exchange.may_send.clear()
-        running = asyncio.ensure_future(exchange.run())
-        await exchange.is_answered.wait()
-        assert gate.held_body_bytes == 8000
-
-        exchange.may_send.set()
-        await running
-        assert exchange.status == 200
-
-        other = Held(gate)
-        other.grow(1000)
-        again = Exchange(client.app, "POST", path, [bytes_of_one], headers)
-        again.end()
-        assert (await again.run()).status == 503
-        other.release()
-
-    with held_by(max_held_body_bytes=8000) as (client, gate):
-        client.run(scenario(client, gate))
-
-
-def test_a_failure_of_our_own_leaves_nothing_held(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> None:
-        raise ArithmeticError
-
-    monkeypatch.setattr("service.delivery.respond.represent", fail)
-    with held_by() as (client, _):
-        assert client.post(APPLY, content=GOOD, headers=NPY_TYPE).status_code == 500
-
-
-def test_a_client_that_leaves_amid_the_answer_leaves_nothing_held() -> None:
-    long = saved(np.ones((2**16, 8)))
-
-    async def scenario(client: Client) -> None:
-        exchange = Exchange(client.app, "POST", APPLY, [long], announced(long, **NPY_TYPE))
-        exchange.end()
-        exchange.may_send.clear()
-        running = asyncio.ensure_future(exchange.run())
-        await exchange.is_answered.wait()
-        exchange.leave()
-        exchange.may_send.set()
-        await running
-        assert (exchange.status, len(exchange.body) < len(long)) == (200, True)
-
-    with held_by() as (client, _):
-        client.run(scenario(client))
-
-
-def test_little_chunks_take_no_more_room_than_large_ones() -> None:
-    body = ReceivedBody(Held(Gate(default_settings())))
-    tracemalloc.start()
-    for _ in range(2**18):
-        body.add(b"12345678")
-    held_bytes, _ = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-
-    assert body.length_bytes == 2**21
-    assert held_bytes < 1.5 * 2**21
-    assert body.take() == b"12345678" * 2**18
-
-
-def test_a_body_that_was_taken_is_held_no_more() -> None:
-    body = ReceivedBody(Held(Gate(default_settings())))
-    for _ in range(3):
-        body.add(bytes(2**20))
-    body.add(b"body")
-
-    assert body.take() == bytes(3 * 2**20) + b"body"
-    assert body.take() == b""
+def test_the_report_can_be_written_as_json(sums: Client) -> None:
+    assert json.loads(sums.post("/sums", json=dict(SUMS.example)).content)["sums"] == {"x": 2.0}

@@ -302,7 +302,7 @@ def test_extension_and_headers_are_read() -> None:
         "headers": [(b"accept", b"a/b"), (b"accept-encoding", b"gzip")],
     }
 
-    wanted = RepresentationRequest.by(Request(scope))
+    wanted = RepresentationRequest.of(Request(scope))
 
     assert (wanted.extension, wanted.is_digest) == ("npy", True)
     assert (wanted.accept, wanted.accept_encoding) == ("a/b", "gzip")
@@ -312,4 +312,4 @@ def test_extension_and_headers_are_read() -> None:
 def test_nothing_said_is_nothing_wanted() -> None:
     scope = {"type": "http", "http_version": "1.1", "path_params": {}, "headers": []}
 
-    assert RepresentationRequest.by(Request(scope)) == RepresentationRequest()
+    assert RepresentationRequest.of(Request(scope)) == RepresentationRequest()

@@ -1,17 +1,21 @@
-"""The documentation of endpoints, made from what they are held to.
-
-The documentation of endpoints that arrays are sent to.
-
-The documentation of examinations: arrays in any format that is read, a report as JSON.
-
-The documentation of endpoints beside the tables: pages, and reports about an object.
-"""
+"""The OpenAPI document: what FastAPI is told about each endpoint, and the finished document."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from service.delivery import problems
+from service.delivery.endpoints import (
+    Endpoint,
+    EveryArray,
+    JsonObject,
+    NamedArrays,
+    NoInput,
+    ReportedArrays,
+)
 from service.delivery.negotiation import DIGEST_SUFFIX
 from service.delivery.openapi.components import (
     COMPONENTS,
@@ -30,27 +34,24 @@ from service.delivery.openapi.components import (
     shared_references,
     shared_responses,
 )
-from service.delivery.parameters import Model, parse_query, read_parameters
-from service.delivery.problems import ProblemType
-from service.delivery.resources import Composition, Examination, Report, Resource, Transform
+from service.delivery.parameters import parse_query, read_parameters
 from service.encodings.family import InputArray
 from service.encodings.fields import Parameters
-from service.errors import PosrefError
 from service.formats import FORMATS
-from service.formats.format import MAX_RANK
 from service.formats.json_text import JSON
-from service.grammar import to_query
 from service.numerics.document import Document
 from service.numerics.positions import Positions
 
-BINARY = {"type": "string", "format": "binary"}
+_BINARY = {"type": "string", "format": "binary"}
 _TEXT = {"type": "string"}
-_CHECKSUM = {
-    "type": "string",
-    "description": "The line of a digest, as sha256sum --check reads it.",
-    "pattern": "^[0-9a-f]{64}  [0-9a-z_]+[.][a-z]+\n$",
-}
-_QUERY_PROBLEMS = (
+_BODY_PROBLEMS = (
+    problems.INVALID_PARAMETERS,
+    problems.INVALID_BODY,
+    problems.BODY_TOO_LARGE,
+    problems.UNSUPPORTED_MEDIA_TYPE,
+    problems.INTERNAL_ERROR,
+)
+_DOCUMENT_PROBLEMS = (
     problems.INVALID_PARAMETERS,
     problems.UNSUPPORTED_BY_FORMAT,
     problems.NOT_ACCEPTABLE,
@@ -58,264 +59,273 @@ _QUERY_PROBLEMS = (
     problems.INTERNAL_ERROR,
 )
 _GET_PROBLEMS = (
-    *_QUERY_PROBLEMS,
+    *_DOCUMENT_PROBLEMS,
     problems.REVISION_RETIRED,
     problems.PRECONDITION_FAILED,
     problems.RANGE_NOT_SATISFIABLE,
 )
-POST_PROBLEMS = (
-    *_QUERY_PROBLEMS,
-    problems.INVALID_BODY,
-    problems.BODY_TOO_LARGE,
-    problems.UNSUPPORTED_MEDIA_TYPE,
-)
-
-
-def get_operation(resource: Resource, suffix: str) -> Json:
-    """Document a GET."""
-    query, _, document = _exampled(resource)
-    return operation(
-        f"get{resource.operation}",
-        resource.summary,
-        suffix,
-        {
-            "tags": [tag_of(resource.path)],
-            "parameters": _held_to_revision(
-                query_parameters(resource.parameters, query), document.revision
-            )
-            + path_parameters(suffix, document)
-            + [_RANGE],
-            "responses": {
-                "200": documents(written(document), suffix, OF_WHOLE),
-                "206": _PART,
-                "304": _NOT_MODIFIED,
-            }
-            | problems_of(_GET_PROBLEMS, suffix),
-        },
-    )
-
-
-def _held_to_revision(parameters: list[Json], current: int) -> list[Json]:
-    """Say of the parameter revision which is the current one."""
-    for parameter in parameters:
-        if parameter["name"] == "revision":
-            parameter["schema"]["maximum"] = current
-    return parameters
-
+_POST_PROBLEMS = (*_DOCUMENT_PROBLEMS, *_BODY_PROBLEMS[1:4])
+_PAGE_PROBLEMS = (problems.INVALID_PARAMETERS, problems.INTERNAL_ERROR)
 
 _RANGE = {
     "name": "Range",
     "in": "header",
     "required": False,
-    "description": "One range of bytes of a binary format; what is none is passed over.",
+    "description": "One range of bytes of a binary format; a malformed range is ignored.",
     "schema": {"type": "string", "examples": ["bytes=128-1151"]},
 }
 _PART = {
-    "description": "The bytes that Range asks for, or the first of them.",
+    "description": "The requested range, or its first bytes.",
     "headers": OF_PART,
     "content": {
-        form.media_type: {"schema": BINARY}
+        form.media_type: {"schema": _BINARY}
         for form in FORMATS.values()
         if not (form.is_text or form.is_drawn)
     },
 }
 _NOT_MODIFIED = {
-    "description": "What the client has, by If-None-Match, is what there is.",
+    "description": "The client has this representation already (If-None-Match).",
     "headers": OF_NOT_MODIFIED,
 }
-
-
-def post_operation(resource: Resource, suffix: str) -> Json:
-    """Document a POST of parameters."""
-    _, typed, document = _exampled(resource)
-    schema = object_schema(resource.parameters)
-    schema["properties"]["revision"]["maximum"] = document.revision
-    content = {"schema": schema, "example": typed}
-    return operation(
-        f"post{resource.operation}",
-        f"{resource.summary}, parameters in the body",
-        suffix,
-        {
-            "tags": [tag_of(resource.path)],
-            "parameters": path_parameters(suffix, document),
-            "requestBody": {"required": True, "content": {JSON.media_type: content}},
-            "responses": {"200": documents(written(document), suffix, OF_POSTED)}
-            | problems_of(POST_PROBLEMS, suffix, OF_JSON_BODIES),
-        },
-    )
-
-
-def _exampled(resource: Resource) -> tuple[dict[str, str], Json, Document]:
-    """Give the example of a resource: as a query, as values of their types, and its document."""
-    query = parse_query(resource.example.encode())
-    parameters = read_example(resource.parameters, resource.example)
-    return query, typed(parameters), resource.resolve(parameters)
-
-
-def read_example(model: type[Model], example: str) -> Model:
-    """Read the example query of something that is documented."""
-    return read_parameters(model, parse_query(example.encode()))
-
-
-def typed(parameters: Parameters) -> Json:
-    """Give parameters that were set as JSON values; positions as their text."""
-    return {
-        name: str(value) if isinstance(value, Positions) else value
-        for name, value in parameters
-        if name in parameters.model_fields_set
-    }
-
-
-def tag_of(path: str) -> str:
-    """Name the group of a path."""
-    return path.split("/")[1]
-
-
-def operation(name: str, summary: str, suffix: str, extra: Json) -> Json:
-    """Say what a framework documents an endpoint by; any may meet the problems that all share."""
-    extra["responses"] = dict(sorted((extra["responses"] | shared_references()).items()))
-    return {
-        "operation_id": name + ("As" if suffix else ""),
-        "summary": summary + (", in a format of choice" if suffix else ""),
-        "openapi_extra": extra,
-        "response_description": extra["responses"]["200"]["description"],
-    }
-
-
-def written(document: Document) -> Any:
-    """Give the JSON of an example."""
-    return json.loads(b"".join(JSON.body(document).blocks()))
-
-
-def documents(example: Any, suffix: str, headers: Json) -> Json:
-    """Document an answer that holds arrays, or where there is an extension their digest."""
-    formats: Json = {
-        form.media_type: {"schema": _TEXT if form.is_text else BINARY} for form in FORMATS.values()
-    }
-    formats[JSON.media_type] = {
-        "schema": {"$ref": "#/components/schemas/Document"},
-        "example": example,
-    }
-    if suffix:
-        formats["text/plain"] = {"schema": _CHECKSUM}
-    return {"description": "The arrays", "headers": headers, "content": formats}
-
-
-def problems_of(
-    listed: tuple[ProblemType, ...],
-    suffix: str,
-    examples: Mapping[ProblemType, PosrefError] | None = None,
-) -> Json:
-    """Document problems; an extension may be none that exists."""
-    return problem_responses((*listed, problems.NOT_FOUND) if suffix else listed, examples)
-
-
-def path_parameters(suffix: str, document: Document) -> list[Json]:
-    """Document the extension, where the path has one."""
-    if not suffix:
-        return []
-    return [
-        {
-            "name": "extension",
-            "in": "path",
-            "required": True,
-            "description": f"The format of the answer, or of what {DIGEST_SUFFIX} digests.",
-            "schema": {
-                "type": "string",
-                "enum": [name + end for end in ("", DIGEST_SUFFIX) for name in FORMATS],
-            },
-            "example": _possible_extension(document),
-        }
-    ]
-
-
-def _possible_extension(document: Document) -> str:
-    """Name a format that can hold the example, npy if it can."""
-    forms = (FORMATS["npy"], *FORMATS.values())
-    return next(form.extension for form in forms if form.refusal(document) is None)
-
-
-def served_document(generate: Callable[[], Json], schemas: Mapping[str, Any]) -> Json:
-    """Complete the document that the framework generates with the components it refers to.
-
-    Args:
-        generate: makes the document.
-        schemas: further components, by name.
-    """
-    document = generate()
-    components = document.setdefault("components", {})
-    components.setdefault("schemas", {}).update({**COMPONENTS, **schemas})
-    components["responses"] = shared_responses()
-    components["headers"] = HEADER_COMPONENTS
-    components["securitySchemes"] = {"key": _KEY}
-    document["security"] = [{}, {"key": []}]
-    return document
-
-
+_CHECKSUM = {
+    "type": "string",
+    "description": "The SHA-256 of the file, as a line for sha256sum --check.",
+    "pattern": "^[0-9a-f]{64}  [0-9a-z_]+[.][a-z]+\n$",
+}
 _KEY = {
     "type": "http",
     "scheme": "bearer",
-    "description": "One of POSREF_API_KEYS, where the server has any; the probes need none.",
+    "description": "One of POSREF_API_KEYS, if the server has any; /livez and /readyz need none.",
 }
 
-
-_VECTORS = [[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]]
-_OF_VECTORS = InputArray(
-    "x", "vectors, positions and channels last", tuple(range(2, MAX_RANK + 1)), _VECTORS
-)
+_REALS = "float16, float32 or float64, in safetensors bfloat16, too"
+_INTEGERS = "integers of any type, booleans, or real numbers that are integers"
+_ANY_TYPE = "float16, float32, float64, complex64, complex128 or integers of any type"
 
 
-def posted_operation(posted: Transform | Composition, suffix: str) -> Json:
-    """Document a POST of arrays.
+@dataclass(frozen=True)
+class _Example:
+    """An endpoint with its example query and body."""
 
-    The parameters of the example are those of the query, where a body in any format has them.
-    """
-    described, required, sent = _arrays(posted)
-    parameters = read_example(posted.parameters, posted.example)
-    received = JSON.read(json.dumps(sent).encode(), posted.names)
-    document = posted.resolve(parameters, received)
-    schema = object_schema(posted.parameters)
-    schema["properties"] = described | schema["properties"]
-    schema["required"] = required
-    content: Json = {
-        JSON.media_type: {"schema": schema, "example": sent},
-        **{
-            FORMATS[name].media_type: {"schema": {**BINARY, "description": held}}
-            for name, held in _held(posted).items()
-        },
-    }
-    return operation(
-        f"post{posted.operation}",
-        posted.summary,
-        suffix,
-        {
-            "tags": [tag_of(posted.path)],
-            "parameters": query_parameters(posted.parameters, parse_query(posted.example.encode()))
-            + path_parameters(suffix, document),
-            "requestBody": {"required": True, "content": content},
-            "responses": {"200": documents(written(document), suffix, OF_POSTED)}
-            | problems_of(POST_PROBLEMS, suffix),
-        },
+    endpoint: Endpoint
+
+    @cached_property
+    def query(self) -> dict[str, str]:
+        return parse_query(self.endpoint.example.encode())
+
+    @cached_property
+    def parameters(self) -> Parameters:
+        return read_parameters(self.endpoint.parameters, self.query)
+
+    @cached_property
+    def body(self) -> Json:
+        """The JSON object that is posted, with a query except where there is no other input."""
+        inputs = self.endpoint.inputs
+        if isinstance(inputs, NamedArrays):
+            required = [known for known in inputs.inputs if known.is_required]
+            return {known.name: known.example for known in required or inputs.inputs[:1]}
+        if isinstance(inputs, EveryArray):
+            return {"x": inputs.described.example}
+        if isinstance(inputs, JsonObject | ReportedArrays):
+            return dict(inputs.example)
+        return {
+            name: str(value) if isinstance(value, Positions) else value
+            for name, value in self.parameters
+            if name in self.parameters.model_fields_set
+        }
+
+    @cached_property
+    def answer(self) -> Any:
+        inputs = self.endpoint.inputs
+        if isinstance(inputs, NoInput):
+            return self.endpoint.answer(self.parameters)
+        _, content = inputs.read(JSON, json.dumps(self.body).encode())
+        arguments = inputs.arguments(self.parameters, content)
+        return self.endpoint.answer(self.parameters, *arguments)
+
+
+def get_operation(endpoint: Endpoint) -> Json:
+    """Return FastAPI's documentation of a GET."""
+    example = _Example(endpoint)
+    parameters = query_parameters(endpoint.parameters, example.query)
+    for parameter in parameters:
+        if parameter["name"] == "revision":
+            parameter["schema"]["maximum"] = example.answer.revision
+    responses = {"200": _documents(example, OF_WHOLE), "206": _PART, "304": _NOT_MODIFIED}
+    return _operation(
+        f"get{endpoint.operation}",
+        endpoint.summary,
+        _tag(endpoint),
+        responses | problem_responses(_GET_PROBLEMS),
+        parameters=[*parameters, _RANGE],
     )
 
 
-def _arrays(posted: Transform | Composition) -> tuple[Json, list[str], dict[str, Any]]:
-    """Give the schema of each array, the names of those that have to be there, and an example."""
-    if isinstance(posted, Transform):
-        return {"x": lists(_OF_VECTORS)}, ["x"], {"x": _VECTORS}
-    described: Json = {known.name: lists(known) for known in posted.inputs}
-    required = [known.name for known in posted.inputs if known.is_required]
-    sent = {known.name: known.example for known in posted.inputs if known.name in required}
-    first = posted.inputs[0]
-    return described, required, sent or {first.name: first.example}
+def post_operation(endpoint: Endpoint) -> Json:
+    """Return FastAPI's documentation of a POST.
+
+    Where arrays are sent, the query has the parameters of the example: it may have them whatever
+    the format of the arrays.
+    """
+    example, is_table = _Example(endpoint), isinstance(endpoint.inputs, NoInput)
+    is_json_only = isinstance(endpoint.inputs, NoInput | JsonObject)
+    is_report = endpoint.report is not None
+    response = _report(endpoint) if is_report else _documents(example, OF_POSTED)
+    listed = problem_responses(
+        _BODY_PROBLEMS if is_report else _POST_PROBLEMS, OF_JSON_BODIES if is_json_only else {}
+    )
+    return _operation(
+        f"post{endpoint.operation}",
+        endpoint.summary + (", parameters in the body" if is_table else ""),
+        _tag(endpoint),
+        {"200": response} | listed,
+        parameters=[] if is_table else query_parameters(endpoint.parameters, example.query),
+        requestBody={"required": True, "content": _body(example)},
+    )
 
 
-def lists(known: InputArray) -> Json:
-    """Give the schema of an array: lists in lists, as deep as it has axes."""
+def with_extension(endpoint: Endpoint, plain: Json) -> Json:
+    """Return the documentation of an operation at its path with an extension."""
+    described = deepcopy(plain)
+    described["operation_id"] += "As"
+    described["summary"] += ", in a format of choice"
+    extra = described["openapi_extra"]
+    place = len(extra["parameters"]) - (_RANGE in extra["parameters"])
+    extra["parameters"].insert(place, _extension(_Example(endpoint).answer))
+    extra["responses"]["200"]["content"]["text/plain"] = {"schema": _CHECKSUM}
+    responses = extra["responses"] | problem_responses((problems.NOT_FOUND,))
+    extra["responses"] = dict(sorted(responses.items()))
+    return described
+
+
+def _extension(document: Document) -> Json:
+    forms = (FORMATS["npy"], *FORMATS.values())
+    possible = next(form for form in forms if form.refusal(document) is None)
+    return {
+        "name": "extension",
+        "in": "path",
+        "required": True,
+        "description": f"The format of the answer; with {DIGEST_SUFFIX}, its checksum alone.",
+        "schema": {
+            "type": "string",
+            "enum": [name + end for end in ("", DIGEST_SUFFIX) for name in FORMATS],
+        },
+        "example": possible.extension,
+    }
+
+
+def page_operation(name: str, summary: str, media_type: str, schema: Mapping[str, Any]) -> Json:
+    """Return FastAPI's documentation of a page that takes no parameters."""
+    content = {media_type: {"schema": dict(schema)}}
+    shown = {"description": "Successful", "headers": OF_PAGE, "content": content}
+    return _operation(name, summary, "pages", {"200": shown} | problem_responses(_PAGE_PROBLEMS))
+
+
+def _operation(name: str, summary: str, tag: str, responses: Json, **extra: Any) -> Json:
+    """Return the arguments that FastAPI takes; every operation shares some problems."""
+    listed = dict(sorted((responses | shared_references()).items()))
+    return {
+        "operation_id": name,
+        "summary": summary,
+        "openapi_extra": {"tags": [tag], **extra, "responses": listed},
+        "response_description": responses["200"]["description"],
+    }
+
+
+def _tag(endpoint: Endpoint) -> str:
+    return endpoint.path.split("/")[1]
+
+
+def _documents(example: _Example, headers: Json) -> Json:
+    """Describe an answer of arrays."""
+    content: Json = {
+        form.media_type: {"schema": _TEXT if form.is_text else _BINARY} for form in FORMATS.values()
+    }
+    content[JSON.media_type] = {
+        "schema": {"$ref": "#/components/schemas/Document"},
+        "example": json.loads(b"".join(JSON.body(example.answer).blocks())),
+    }
+    return {"description": "The arrays", "headers": headers, "content": content}
+
+
+def _report(endpoint: Endpoint) -> Json:
+    """Describe an answer that is a report."""
+    name = endpoint.operation
+    shown = {
+        "schema": {"$ref": f"#/components/schemas/{name}"},
+        "examples": {"report": {"$ref": f"#/components/examples/{name}"}},
+    }
+    return {
+        "description": endpoint.says,
+        "headers": NEVER_KEPT,
+        "content": {JSON.media_type: shown},
+    }
+
+
+def _body(example: _Example) -> Json:
+    """Describe the body of a POST in every format that it may have."""
+    endpoint = example.endpoint
+    inputs = endpoint.inputs
+    if isinstance(inputs, JsonObject):
+        return {JSON.media_type: {"schema": {"type": "object"}, "example": example.body}}
+    schema = object_schema(endpoint.parameters)
+    files: dict[str, str] = {}
+    if isinstance(inputs, NoInput):
+        schema["properties"]["revision"]["maximum"] = example.answer.revision
+    elif isinstance(inputs, ReportedArrays):
+        schema.pop("required", None)
+        known = [
+            InputArray(name, "An array of numbers, as deep as it has axes.", (1, 2, 3, 4), None)
+            for name in inputs.names
+        ]
+        schema["properties"] = {each.name: _lists(each) for each in known} | schema["properties"]
+        files = {
+            "safetensors": f"Arrays by name ({', '.join(inputs.names)}): {_ANY_TYPE}.",
+            "npy": f"One array: {_ANY_TYPE}.",
+        }
+    else:
+        known = list(inputs.inputs) if isinstance(inputs, NamedArrays) else [EveryArray.described]
+        schema["required"] = [each.name for each in known if each.is_required]
+        schema["properties"] = {each.name: _lists(each) for each in known} | schema["properties"]
+        files = _files(inputs) if isinstance(inputs, NamedArrays) else _FILES_OF_VECTORS
+    return {
+        JSON.media_type: {"schema": schema, "example": example.body},
+        **{
+            FORMATS[name].media_type: {"schema": {**_BINARY, "description": description}}
+            for name, description in files.items()
+        },
+    }
+
+
+_FILES_OF_VECTORS = {
+    "npy": f"An array of vectors, positions and channels last: {_REALS}.",
+    "safetensors": f"Such arrays; each is answered under its name: {_REALS}.",
+}
+
+
+def _files(inputs: NamedArrays) -> dict[str, str]:
+    """Describe the content of binary files; npy holds one array without a name."""
+    arrays = "; ".join(map(_described, inputs.inputs))
+    files = {"safetensors": f"Tensors by name. {arrays}."}
+    if len(inputs.inputs) == 1:
+        files["safetensors"] = f"A tensor, under any name. {arrays}."
+    if inputs.unnamed is not None:
+        files["npy"] = f"One array. {_described(inputs.unnamed)}."
+    elif inputs.choice is not None:
+        files["npy"] = f"One array; {inputs.choice.parameter} says which. {arrays}."
+    return files
+
+
+def _described(known: InputArray) -> str:
+    return f"{known.name}: {known.description} ({_INTEGERS if known.is_integer else _REALS})"
+
+
+def _lists(known: InputArray) -> Json:
+    """Return the schema of an array: nested lists, as deep as it has axes."""
     leaves = ["integer", "boolean"] if known.is_integer else ["number"]
     kinds = [_nested(rank, leaf) for rank in known.ranks for leaf in leaves]
-    said = kinds[0] if len(kinds) == 1 else {"type": "array", "anyOf": kinds}
-    return {**said, "description": known.description}
+    schema = kinds[0] if len(kinds) == 1 else {"type": "array", "anyOf": kinds}
+    return {**schema, "description": known.description}
 
 
 def _nested(rank: int, leaf: str) -> Json:
@@ -325,160 +335,21 @@ def _nested(rank: int, leaf: str) -> Json:
     return schema
 
 
-_REALS = "float16, float32 or float64, in safetensors bfloat16, too"
-_INTEGERS = "integers of any type, booleans, or real numbers that are integers"
-_OF_TRANSFORMS = {
-    "npy": f"An array of vectors, positions and channels last: {_REALS}.",
-    "safetensors": f"Such arrays, each of which is answered under its name: {_REALS}.",
-}
+def complete_document(generate: Callable[[], Json], endpoints: Iterable[Endpoint]) -> Json:
+    """Return the document that FastAPI generates with the components that it refers to.
 
-
-def _held(posted: Transform | Composition) -> dict[str, str]:
-    """Say by binary format what its files hold; npy has one array, which is left without a name."""
-    if isinstance(posted, Transform):
-        return _OF_TRANSFORMS
-    arrays = "; ".join(map(_described, posted.inputs))
-    alone = posted.alone
-    held = {"safetensors": f"Tensors by name. {arrays}."}
-    if len(posted.inputs) == 1:
-        held["safetensors"] = f"A tensor, under any name. {arrays}."
-    if alone is not None:
-        held["npy"] = f"One array. {_described(alone)}."
-    elif posted.choice is not None:
-        held["npy"] = f"One array, of which {posted.choice.parameter} says what it is. {arrays}."
-    return held
-
-
-def _described(known: InputArray) -> str:
-    return f"{known.name}: {known.description} ({_INTEGERS if known.is_integer else _REALS})"
-
-
-_PROBLEMS = (
-    problems.INVALID_PARAMETERS,
-    problems.INVALID_BODY,
-    problems.BODY_TOO_LARGE,
-    problems.UNSUPPORTED_MEDIA_TYPE,
-    problems.INTERNAL_ERROR,
-)
-_RANKS = (1, 2, 3, 4)
-_TYPES = "float16, float32, float64, complex64, complex128 or integers of any type"
-
-
-def examination_operation(examination: Examination) -> Json:
-    """Document a POST of arrays that something is said about.
-
-    The parameters of the example are those of the query, where a body in any format has them.
+    The examples of reports have null members, which FastAPI would leave out.
     """
-    names, example = examination.names, dict(examination.example)
-    sent = {name: example.pop(name) for name in names if name in example}
-    schema = object_schema(examination.parameters)
-    schema["properties"] = {name: _array(name) for name in names} | schema["properties"]
-    schema.pop("required", None)
-    described = ", ".join(names)
-    content: Json = {
-        JSON.media_type: {"schema": schema, "example": sent},
-        FORMATS["safetensors"].media_type: {
-            "schema": {**BINARY, "description": f"Arrays by name ({described}): {_TYPES}."}
-        },
-        FORMATS["npy"].media_type: {"schema": {**BINARY, "description": f"One array: {_TYPES}."}},
+    reports = {each.operation: each for each in endpoints if each.report is not None}
+    document = generate()
+    components = document.setdefault("components", {})
+    schemas = {name: dict(each.report or {}) for name, each in reports.items()}
+    components.setdefault("schemas", {}).update(COMPONENTS | schemas)
+    components["responses"] = shared_responses()
+    components["headers"] = HEADER_COMPONENTS
+    components["securitySchemes"] = {"key": _KEY}
+    components["examples"] = {
+        name: {"value": _Example(each).answer} for name, each in reports.items()
     }
-    said = {
-        "schema": {"$ref": f"#/components/schemas/{examination.operation}"},
-        "examples": {"report": {"$ref": f"#/components/examples/{examination.operation}"}},
-    }
-    query = {name: to_query(value) for name, value in example.items()}
-    return operation(
-        f"post{examination.operation}",
-        examination.summary,
-        "",
-        {
-            "tags": [tag_of(examination.path)],
-            "parameters": query_parameters(examination.parameters, query),
-            "requestBody": {"required": True, "content": content},
-            "responses": {
-                "200": {
-                    "description": examination.says,
-                    "headers": NEVER_KEPT,
-                    "content": {JSON.media_type: said},
-                }
-            }
-            | problem_responses(_PROBLEMS),
-        },
-    )
-
-
-def with_examples(document: Json, examinations: Iterable[Examination]) -> Json:
-    """Complete a document with the reports that it refers to.
-
-    They have members that are null, which the framework leaves out of what it generates.
-    """
-    examples = {known.operation: {"value": _report(known)} for known in examinations}
-    document["components"]["examples"] = examples
+    document["security"] = [{}, {"key": []}]
     return document
-
-
-def _array(name: str) -> Any:
-    return lists(InputArray(name, "An array of numbers, as deep as it has axes.", _RANKS, None))
-
-
-def _report(examination: Examination) -> Any:
-    """Examine the example."""
-    content = JSON.read(json.dumps(examination.example).encode(), examination.names)
-    parameters = read_parameters(examination.parameters, content.parameters)
-    return dict(examination.examine(parameters, content))
-
-
-_REPORT_PROBLEMS = (
-    problems.INVALID_PARAMETERS,
-    problems.INVALID_BODY,
-    problems.BODY_TOO_LARGE,
-    problems.UNSUPPORTED_MEDIA_TYPE,
-    problems.INTERNAL_ERROR,
-)
-_PAGE_PROBLEMS = (problems.INVALID_PARAMETERS, problems.INTERNAL_ERROR)
-
-
-def page_operation(name: str, summary: str, media_type: str, schema: Mapping[str, Any]) -> Json:
-    """Document a page that takes no parameters."""
-    content = {media_type: {"schema": dict(schema)}}
-    shown = {"description": "Successful", "headers": OF_PAGE, "content": content}
-    extra: Json = {
-        "tags": ["pages"],
-        "responses": {"200": shown} | problem_responses(_PAGE_PROBLEMS),
-    }
-    return operation(name, summary, "", extra)
-
-
-def report_operation(report: Report) -> Json:
-    """Document a POST of an object that something is said about."""
-    example = report.report(report.parameters(), report.example)
-    schema = {"$ref": f"#/components/schemas/{report.operation}"}
-    said = {"schema": schema, "example": example}
-    return operation(
-        f"post{report.operation}",
-        report.summary,
-        "",
-        {
-            "tags": [tag_of(report.path)],
-            "parameters": query_parameters(report.parameters, {}),
-            "requestBody": {
-                "required": True,
-                "content": {
-                    JSON.media_type: {"schema": {"type": "object"}, "example": report.example}
-                },
-            },
-            "responses": {
-                "200": {
-                    "description": report.says,
-                    "headers": NEVER_KEPT,
-                    "content": {JSON.media_type: said},
-                }
-            }
-            | problem_responses(_REPORT_PROBLEMS, OF_JSON_BODIES),
-        },
-    )
-
-
-def report_schemas(reports: Iterable[Report | Examination]) -> Json:
-    """Give the schemas that the documentation of reports and examinations refers to, by name."""
-    return {report.operation: dict(report.schema) for report in reports}

@@ -434,7 +434,7 @@ def test_a_failure_bears_it_too(fresh: Client, monkeypatch: pytest.MonkeyPatch) 
     def fail(*_: object) -> None:
         raise ArithmeticError
 
-    monkeypatch.setattr("service.delivery.endpoints.parse_query", fail)
+    monkeypatch.setattr("service.delivery.handler.parse_query", fail)
 
     answer = fresh.get(NPY, x_request_id="mine-1")
 

@@ -1,0 +1,652 @@
+"""Endpoints: every spelling of a request, and the strictness of all of them.
+
+Request bodies, through HTTP: each bad one answered by the right problem.
+"""
+
+import asyncio
+import io
+import pickle
+import threading
+import tracemalloc
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pytest
+import safetensors.numpy
+from numpy.typing import NDArray
+
+from service.app import create_app
+from service.delivery import respond
+from service.delivery.handler import ReceivedBody, reading_work
+from service.delivery.negotiation import RepresentationRequest
+from service.delivery.responses import Representation, represent
+from service.delivery.workers import SHORT_WORK, Gate, Held, Workers
+from service.formats import FORMATS
+from service.numerics.document import Document
+from service.numerics.phase import FixedPointFrequencies, fixed_point
+from service.routes import COMPOSITIONS, RESOURCES, TRANSFORMS
+from service.settings import Settings, default_settings
+from tests.client import Client, client_of
+from tests.exchange import Exchange
+
+PATHS = [
+    *(resource.path for resource in RESOURCES),
+    *(transform.path for transform in TRANSFORMS),
+    *(composition.path for composition in COMPOSITIONS),
+]
+
+
+def test_a_long_list_is_posted(client: Client) -> None:
+    positions = list(range(0, 6000, 3))
+
+    posted = client.post("/encoding", json={"positions": positions, "d_model": 2})
+    asked = client.get("/encoding?positions=0:6000:3&d_model=2")
+
+    assert posted.json() == asked.json()
+
+
+def test_a_posted_parameter_may_be_in_the_query_but_not_in_both(client: Client) -> None:
+    apart = client.post("/encoding?d_model=2", json={"seq_len": 1})
+    twice = client.post("/encoding?d_model=2", json={"seq_len": 1, "d_model": 2})
+
+    assert apart.status_code == 200
+    assert twice.json()["errors"][0]["detail"] == (
+        "d_model is given twice, in the query and in the body"
+    )
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_format_that_does_not_exist_is_not_found(client: Client, path: str) -> None:
+    answer = client.post(f"{path}.pickle", json={})
+
+    assert answer.status_code == 404
+    assert answer.json()["detail"] == (
+        "There is no format pickle; there are json, npy, safetensors, bin, csv, png, "
+        "and .sha256 after each"
+    )
+
+
+@pytest.mark.parametrize("path", [resource.path for resource in RESOURCES])
+@pytest.mark.parametrize(
+    ("query", "value"),
+    [
+        ("zzz=1", "1"),
+        ("dtype=float32&dtype=float64", "float64"),
+        ("base=NaN", "NaN"),
+        ("base=1e400", "1e400"),
+        ("d_model=1_000", "1_000"),
+        ("d_model=%205", " 5"),
+        ("d_model=5.0", "5.0"),
+        ("seq_len=%ff", "%ff"),
+    ],
+)
+def test_a_malformed_query_is_a_problem_on_every_resource(
+    client: Client, path: str, query: str, value: str
+) -> None:
+    answer = client.get(f"{path}?{query}")
+
+    assert answer.status_code == 422
+    assert answer.headers["Content-Type"] == "application/problem+json"
+    assert value in [error["value"] for error in answer.json()["errors"]]
+
+
+@pytest.mark.parametrize("path", [transform.path for transform in TRANSFORMS])
+@pytest.mark.parametrize("query", ["zzz=1", "start=1&start=1", "start=5.0", "start=%ff"])
+def test_a_malformed_query_is_a_problem_on_every_transform(
+    client: Client, path: str, query: str
+) -> None:
+    answer = client.post(f"{path}?{query}", json={"x": [[1.0, 2.0]]})
+
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["detail"]
+
+
+NO_REALS = "x: elements are integers or booleans: send floating-point numbers"
+
+
+@pytest.mark.parametrize("path", [transform.path for transform in TRANSFORMS])
+@pytest.mark.parametrize(
+    ("array", "rule"),
+    [
+        (np.ones((2, 4), "<i8"), NO_REALS),
+        (np.ones((2, 4), "|b1"), NO_REALS),
+        (np.ones(4), "x: it has 1 axis, and must have two at least, positions and channels last"),
+    ],
+)
+@pytest.mark.parametrize("form", ["npy", "safetensors"])
+def test_transforms_take_real_vectors_only(
+    client: Client, path: str, array: NDArray[Any], rule: str, form: str
+) -> None:
+    body, stream = safetensors.numpy.save({"x": array}), io.BytesIO()
+    if form == "npy":
+        np.save(stream, array)
+        body = stream.getvalue()
+
+    answer = client.post(path, content=body, headers={"Content-Type": FORMATS[form].media_type})
+
+    assert (answer.status_code, answer.json()["type"]) == (422, "urn:posref:problem:invalid-body")
+    assert answer.json()["detail"] == rule
+
+
+@pytest.mark.parametrize("path", [transform.path for transform in TRANSFORMS])
+def test_one_axis_of_json_is_no_vector_either(client: Client, path: str) -> None:
+    answer = client.post(path, json={"x": [1, 2, 3, 4]})
+
+    assert answer.status_code == 422
+    assert "x: it has 1 axis" in answer.json()["detail"]
+
+
+def test_what_no_format_satisfies_is_not_acceptable(client: Client) -> None:
+    answer = client.get("/encoding?seq_len=1&d_model=2", accept="image/webp")
+
+    assert answer.status_code == 406
+    assert "application/x-npy" in answer.json()["detail"]
+
+
+def test_bfloat16_as_npy_is_a_problem_that_names_the_formats_that_can(client: Client) -> None:
+    answer = client.get("/encoding.npy?seq_len=1&d_model=2&dtype=bfloat16")
+
+    assert answer.status_code == 422
+    assert "json, safetensors, bin" in answer.json()["detail"]
+
+
+def threads_of_plans(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Note on which thread each answer is planned."""
+    threads: list[str] = []
+
+    def noted(document: Document, wanted: RepresentationRequest) -> Representation:
+        threads.append(threading.current_thread().name)
+        return represent(document, wanted)
+
+    monkeypatch.setattr(respond, "represent", noted)
+    return threads
+
+
+def test_a_long_query_is_read_on_a_thread_and_a_short_one_is_not(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads, short = threads_of_plans(monkeypatch), "/encoding?d_model=2&positions=0,2,5"
+    repeated = f"{short}{',3' * 3000}"
+    longest = f"{short}{',3' * 15000}"
+
+    answers = [client.get(url) for url in (short, repeated, longest)]
+
+    assert [answer.status_code for answer in answers] == [200] * 3
+    assert [name.rpartition("_")[0] for name in threads] == ["", "posref-short", "posref-long"]
+    wrong = client.get(f"{repeated},x")
+    assert (wrong.status_code, wrong.json()["errors"][0]["parameter"]) == (422, "positions")
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/encoding", {"d_model": 2, "positions": [0.5, 2]}),
+        ("/rope/apply", {"x": [[1.0, 2.0]]}),
+        ("/encoding/tokens", {"input_ids": [[5]], "convention": "fairseq", "d_model": 4}),
+    ],
+)
+def test_answers_to_posts_are_planned_on_threads_without_a_tag(
+    client: Client, monkeypatch: pytest.MonkeyPatch, path: str, body: dict[str, object]
+) -> None:
+    threads = threads_of_plans(monkeypatch)
+    monkeypatch.delattr("service.delivery.responses.entity_tag")
+
+    answers = [client.post(f"{path}.{form}", json=body) for form in ("json", "safetensors")]
+
+    assert [answer.status_code for answer in answers] == [200, 200]
+    assert {name.partition("_")[0] for name in threads} == {"posref-short"}
+
+
+def costs_of_work(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Note what all work is said to take."""
+    costs: list[int] = []
+    run = Workers.run
+
+    async def noted(workers: Workers, work: Callable[[], Any], cost: int) -> Any:
+        costs.append(cost)
+        return await run(workers, work, cost)
+
+    monkeypatch.setattr(Workers, "run", noted)
+    return costs
+
+
+WIDE_ROW = np.zeros((1, 65_000), "<f2")
+
+
+@pytest.mark.parametrize(
+    ("method", "url", "sent"),
+    [
+        ("GET", "/encoding.npy?d_model=65536&seq_len=1", None),
+        ("GET", "/encoding.npy?d_model=65536&positions=0.5", None),
+        (
+            "GET",
+            "/encoding/grid.npy?convention=perceiver&width=3&num_bands=2000&max_resolution=7",
+            None,
+        ),
+        ("GET", "/encoding/frequencies.safetensors?d_model=65536", None),
+        ("GET", "/relative/alibi/slopes.npy?num_heads=65535", None),
+        ("GET", "/relative/sandwich.npy?head_dim=65536&num_heads=1&query_len=1&head=0", None),
+        (
+            "POST",
+            "/encoding/tokens.npy?part=encoding&convention=fairseq&d_model=65536",
+            {"input_ids": np.array([[5]])},
+        ),
+        (
+            "POST",
+            "/encoding/fourier.bin?log=false",
+            {"x": np.arange(1.0, 4097), "weight": 10.0 ** np.arange(16)},
+        ),
+        ("POST", "/encoding/boxes.bin?embed_dim=8192", {"boxes": np.ones((1, 4))}),
+        ("POST", "/encoding/apply", {"x": WIDE_ROW}),
+        ("POST", "/rope/apply", {"x": WIDE_ROW}),
+    ],
+)
+def test_the_short_lane_evaluates_no_thousands_of_frequencies(
+    monkeypatch: pytest.MonkeyPatch, method: str, url: str, sent: dict[str, NDArray[Any]] | None
+) -> None:
+    seen, costs = [], costs_of_work(monkeypatch)
+
+    def noted(frequencies: Sequence[Decimal]) -> FixedPointFrequencies:
+        if len(frequencies) > 1024:
+            seen.append(threading.current_thread().name.rpartition("_")[0])
+        return fixed_point(frequencies)
+
+    for module in ("factors", "real_positions", "random_fourier"):
+        monkeypatch.setattr(f"service.tables.{module}.fixed_point", noted)
+    body = {} if sent is None else {"content": safetensors.numpy.save(sent)}
+    headers = {"Content-Type": FORMATS["safetensors"].media_type}
+    with client_of(create_app(default_settings())) as fresh:
+        answer = fresh.request(method, url, headers=headers, **body)
+
+    assert answer.status_code == 200
+    assert max(costs) > SHORT_WORK
+    assert set(seen) <= {"posref-long"}
+
+
+@pytest.mark.parametrize(
+    "url", ["/encoding.npy?d_model=1024&seq_len=8", "/rope.npy?head_dim=256&seq_len=8&pack=concat"]
+)
+def test_new_tables_of_the_widths_of_models_are_short_work(
+    monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    costs = costs_of_work(monkeypatch)
+    with client_of(create_app(default_settings())) as fresh:
+        assert fresh.get(url).status_code == 200
+
+    assert max(costs) <= SHORT_WORK
+
+
+NPY = "application/x-npy"
+
+
+def saved(array: Any, **options: Any) -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, array, **options)
+    return stream.getvalue()
+
+
+GOOD = saved(np.ones((2, 4), dtype=np.float32))
+
+
+@pytest.mark.parametrize("path", ["/rope/apply", "/encoding/apply"])
+@pytest.mark.parametrize(
+    ("body", "media_type", "status", "problem"),
+    [
+        (GOOD[:-3], NPY, 422, "invalid-body"),
+        (GOOD + b"more", NPY, 422, "invalid-body"),
+        (b"", NPY, 422, "invalid-body"),
+        (pickle.dumps(np.ones((2, 4))), NPY, 422, "invalid-body"),
+        (saved(np.array([[{}]]), allow_pickle=True), NPY, 422, "invalid-body"),
+        (saved(np.ones((2, 4), dtype=">f8")), NPY, 422, "invalid-body"),
+        (saved(np.ones((2, 4), dtype=np.int32)), NPY, 422, "invalid-body"),
+        (saved(np.ones(4)), NPY, 422, "invalid-body"),
+        (saved(np.float64(1.0)), NPY, 422, "invalid-body"),
+        (saved(np.ones((1,) * 8 + (4,))), NPY, 422, "invalid-body"),
+        (saved(np.ones((0, 4))), NPY, 422, "invalid-body"),
+        (saved(np.ones((4, 0))), NPY, 422, "invalid-body"),
+        (GOOD, "application/vnd.safetensors", 422, "invalid-body"),
+        (GOOD, "application/json", 422, "invalid-body"),
+        (b'{"x": [[1, 2]]', "application/json", 422, "invalid-body"),
+        (b'{"x": [[1, 2]], "x": [[1, 2]]}', "application/json", 422, "invalid-body"),
+        (b'{"x": [[1, 2]], "strat": 1}', "application/json", 422, "invalid-parameters"),
+        (b'{"x": [[1, 2]], "start": 5.0}', "application/json", 422, "invalid-parameters"),
+        (b'{"x": [[1, 2]], "positions": [1, 2]}', "application/json", 422, "invalid-body"),
+        (GOOD, "text/plain", 415, "unsupported-media-type"),
+        (GOOD, "application/octet-stream", 415, "unsupported-media-type"),
+        (GOOD, None, 415, "unsupported-media-type"),
+    ],
+    ids=range(22),
+)
+def test_a_bad_body_is_answered_by_the_right_problem(
+    client: Client, path: str, body: bytes, media_type: str | None, status: int, problem: str
+) -> None:
+    headers = {"Content-Type": media_type} if media_type else {}
+
+    answer = client.post(path, content=body, headers=headers)
+
+    assert answer.status_code == status, answer.text
+    assert answer.json()["type"] == f"urn:posref:problem:{problem}"
+    assert answer.headers["Cache-Control"] == "no-store"
+
+
+def test_a_media_type_may_have_parameters_and_any_case(client: Client) -> None:
+    answer = client.post(
+        "/rope/apply",
+        content=b'{"x": [[1, 2]]}',
+        headers={"Content-Type": "Application/JSON; charset=utf-8"},
+    )
+
+    assert answer.status_code == 200
+
+
+def test_fortran_order_is_the_same_array(client: Client) -> None:
+    x = np.random.default_rng(0).standard_normal((3, 4))
+    headers = {"Content-Type": NPY}
+
+    c_order = client.post("/rope/apply", content=saved(x), headers=headers)
+    fortran_order = client.post("/rope/apply", content=saved(np.asfortranarray(x)), headers=headers)
+
+    assert b"'fortran_order': True" in saved(np.asfortranarray(x))
+    assert c_order.content == fortran_order.content
+
+
+@pytest.mark.parametrize(
+    ("media_type", "limits", "setting"),
+    [
+        (NPY, {"max_body_bytes": 100}, "POSREF_MAX_BODY_BYTES"),
+        ("application/json", {"max_json_body_bytes": 100}, "POSREF_MAX_JSON_BODY_BYTES"),
+    ],
+)
+@pytest.mark.parametrize("announced", [True, False])
+def test_a_body_past_the_limit_is_refused_by_the_name_of_its_setting(
+    media_type: str, limits: dict[str, int], setting: str, announced: bool
+) -> None:
+    async def chunks() -> AsyncIterator[bytes]:
+        for _ in range(11):
+            yield b" " * 10
+
+    content = b" " * 101 if announced else chunks()
+    with client_of(create_app(Settings(**limits))) as limited:  # type: ignore[arg-type]
+        answer = limited.post("/rope/apply", content=content, headers={"Content-Type": media_type})
+
+    assert answer.status_code == 413
+    assert answer.json()["type"] == "urn:posref:problem:body-too-large"
+    assert setting in answer.json()["detail"]
+
+
+def test_parameters_are_posted_as_json_only(client: Client) -> None:
+    answer = client.post("/encoding", content=GOOD, headers={"Content-Type": NPY})
+
+    assert answer.status_code == 415
+    assert answer.json()["detail"].endswith("send application/json")
+
+
+@pytest.mark.parametrize("body", [b'{"\\ud800": 1}', b'{"layout": "\\ud800", "d_model": 2}'])
+def test_half_of_a_surrogate_pair_is_a_problem(client: Client, body: bytes) -> None:
+    answer = client.post("/encoding", content=body, headers={"Content-Type": "application/json"})
+
+    assert (answer.status_code, answer.json()["title"]) == (422, "Invalid body")
+
+
+def test_a_coded_body_is_a_problem(client: Client) -> None:
+    headers = {"Content-Type": NPY, "Content-Encoding": "gzip"}
+
+    answer = client.post("/rope/apply", content=GOOD, headers=headers)
+
+    assert answer.status_code == 415
+    assert "gzip" in answer.json()["detail"]
+
+
+def test_a_name_of_megabytes_is_answered_briefly(client: Client) -> None:
+    answer = client.post("/encoding", json={"x" * 4_000_000: 1})
+
+    assert answer.status_code == 422
+    assert len(answer.content) < 2000
+
+
+def test_a_long_name_given_twice_is_answered_briefly(client: Client) -> None:
+    name = "a" * 30_000
+    headers = {"Content-Type": "application/json"}
+
+    answers = [
+        client.get(f"/encoding?{name}=1&{name}=2"),
+        client.post("/encoding", content=f'{{"{name}": 1, "{name}": 2}}', headers=headers),
+        client.post(f"/encoding?{name}=1", content=f'{{"{name}": 2}}', headers=headers),
+    ]
+
+    for answer in answers:
+        assert (answer.status_code, len(answer.content) < 2000) == (422, True)
+        assert "given twice" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("text", ['{"layout": %s, "d_model": 2}', '{"\\ud83d\\ude00": %s}'])
+def test_nesting_is_a_problem_at_whatever_depth(client: Client, text: str) -> None:
+    for depth in range(900, 1000):
+        body = text % ("[" * depth + "]" * depth)
+        answer = client.post(
+            "/encoding", content=body, headers={"Content-Type": "application/json"}
+        )
+        assert answer.status_code == 422
+
+
+def test_a_byte_of_text_is_more_work_than_one_of_an_array() -> None:
+    assert reading_work(3, is_text=True) == 48
+    assert reading_work(3, is_text=False) == 3
+
+
+JSON_TYPE = {"Content-Type": "application/json"}
+NPY_TYPE = {"Content-Type": NPY}
+APPLY = "/rope/apply"
+
+
+@contextmanager
+def held_by(**limits: int) -> Iterator[tuple[Client, Gate]]:
+    """Drive an application with limits, which holds no body before and after."""
+    settings = default_settings().model_copy(update=limits)
+    with client_of(create_app(settings)) as client:
+        gate: Gate = client.app.state.delivery.gate
+        yield client, gate
+        assert gate.held_body_bytes == 0
+
+
+def announced(body: bytes, **headers: str) -> dict[str, str]:
+    return {"Content-Length": str(len(body)), **headers}
+
+
+async def turns_of_the_loop() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize(
+    ("media_type", "weight"),
+    [(NPY, 1), ("application/json", 12), ("application/vnd.safetensors", 1)],
+)
+def test_a_body_is_counted_as_soon_as_it_is_announced_by_what_reading_it_takes(
+    media_type: str, weight: int
+) -> None:
+    async def scenario(client: Client, gate: Gate) -> None:
+        headers = {"Content-Length": "1000", "Content-Type": media_type}
+        exchange = Exchange(client.app, "POST", APPLY, headers=headers)
+        running = asyncio.ensure_future(exchange.run())
+        await turns_of_the_loop()
+
+        assert gate.held_body_bytes == 1000 * weight
+        exchange.leave()
+        await running
+        assert exchange.status == 0
+
+    with held_by() as (client, gate):
+        client.run(scenario(client, gate))
+
+
+def test_a_body_of_no_announced_length_is_counted_as_it_comes() -> None:
+    async def scenario(client: Client, gate: Gate) -> None:
+        exchange = Exchange(client.app, "POST", APPLY, headers=NPY_TYPE)
+        running = asyncio.ensure_future(exchange.run())
+        for came_bytes in (10, 20, 30):
+            exchange.give(bytes(10))
+            await turns_of_the_loop()
+            assert gate.held_body_bytes == came_bytes
+        exchange.leave()
+        await running
+
+    with held_by() as (client, gate):
+        client.run(scenario(client, gate))
+
+
+@pytest.mark.parametrize("is_announced", [True, False])
+def test_a_body_is_refused_where_others_leave_it_no_room(is_announced: bool) -> None:
+    async def scenario(client: Client, gate: Gate) -> None:
+        headers = announced(GOOD, **NPY_TYPE)
+        first = Exchange(client.app, "POST", APPLY, headers=headers)
+        running = asyncio.ensure_future(first.run())
+        await turns_of_the_loop()
+
+        chunks = [] if is_announced else [GOOD[:-1]]
+        second = Exchange(client.app, "POST", APPLY, chunks, headers if is_announced else NPY_TYPE)
+        await second.run()
+        assert (second.status, second.json()["title"]) == (503, "Overloaded")
+        assert "POSREF_MAX_HELD_BODY_BYTES" in second.json()["detail"]
+        assert int(second.headers["retry-after"]) >= 1
+        assert gate.refusals["bodies"] == 1
+
+        first.give(GOOD, more=False)
+        await running
+        assert first.status == 200
+        again = Exchange(client.app, "POST", APPLY, [GOOD], headers)
+        again.end()
+        assert (await again.run()).body == first.body
+
+    with held_by(max_held_body_bytes=len(GOOD) + 10) as (client, gate):
+        client.run(scenario(client, gate))
+
+
+def test_a_body_beyond_all_room_is_read_where_nothing_else_is_held() -> None:
+    with held_by(max_held_body_bytes=1) as (client, gate):
+        assert client.post(APPLY, content=GOOD, headers=NPY_TYPE).status_code == 200
+        assert gate.refusals["bodies"] == 0
+
+
+def test_a_body_is_held_until_its_answer_has_gone() -> None:
+    async def scenario(client: Client, gate: Gate) -> None:
+        exchange = Exchange(client.app, "POST", APPLY, [GOOD], announced(GOOD, **NPY_TYPE))
+        exchange.end()
+        exchange.may_send.clear()
+        running = asyncio.ensure_future(exchange.run())
+        await exchange.is_answered.wait()
+
+        assert (exchange.status, gate.held_body_bytes) == (0, len(GOOD))
+        exchange.may_send.set()
+        await running
+        assert (exchange.status, gate.held_body_bytes) == (200, 0)
+
+    with held_by() as (client, gate):
+        client.run(scenario(client, gate))
+
+
+@pytest.mark.parametrize(
+    ("content", "headers", "status"),
+    [
+        (b"x", NPY_TYPE, 422),
+        (b"{", JSON_TYPE, 422),
+        (b" " * 5000, JSON_TYPE, 413),
+        (b" " * 5000, NPY_TYPE, 413),
+        (GOOD, {"Content-Type": "text/plain"}, 415),
+        (GOOD, NPY_TYPE, 200),
+    ],
+)
+@pytest.mark.parametrize("path", [APPLY, "/encoding", "/rope/config", "/encoding/tokens"])
+def test_whatever_is_answered_nothing_stays_held(
+    path: str, content: bytes, headers: dict[str, str], status: int
+) -> None:
+    async def chunks() -> AsyncIterator[bytes]:
+        for start in range(0, len(content), 100):
+            yield content[start : start + 100]
+
+    with held_by(max_body_bytes=4096, max_json_body_bytes=4096) as (client, gate):
+        for body in (content, chunks()):
+            answer = client.post(path, content=body, headers=headers)
+            assert path != APPLY or answer.status_code == status
+            assert gate.held_body_bytes == 0
+
+
+def test_arrays_that_are_held_as_more_than_has_come_are_counted_as_that() -> None:
+    bytes_of_one = safetensors.numpy.save({"input_ids": np.ones((1, 1000), "|i1")})
+    path = "/encoding/tokens?convention=fairseq&d_model=4"
+    headers = announced(bytes_of_one, **{"Content-Type": "application/vnd.safetensors"})
+
+    async def scenario(client: Client, gate: Gate) -> None:
+        exchange = Exchange(client.app, "POST", path, [bytes_of_one], headers)
+        exchange.end()
+        exchange.may_send.clear()
+        running = asyncio.ensure_future(exchange.run())
+        await exchange.is_answered.wait()
+        assert gate.held_body_bytes == 8000
+
+        exchange.may_send.set()
+        await running
+        assert exchange.status == 200
+
+        other = Held(gate)
+        other.grow(1000)
+        again = Exchange(client.app, "POST", path, [bytes_of_one], headers)
+        again.end()
+        assert (await again.run()).status == 503
+        other.release()
+
+    with held_by(max_held_body_bytes=8000) as (client, gate):
+        client.run(scenario(client, gate))
+
+
+def test_a_failure_of_our_own_leaves_nothing_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise ArithmeticError
+
+    monkeypatch.setattr("service.delivery.respond.represent", fail)
+    with held_by() as (client, _):
+        assert client.post(APPLY, content=GOOD, headers=NPY_TYPE).status_code == 500
+
+
+def test_a_client_that_leaves_amid_the_answer_leaves_nothing_held() -> None:
+    long = saved(np.ones((2**16, 8)))
+
+    async def scenario(client: Client) -> None:
+        exchange = Exchange(client.app, "POST", APPLY, [long], announced(long, **NPY_TYPE))
+        exchange.end()
+        exchange.may_send.clear()
+        running = asyncio.ensure_future(exchange.run())
+        await exchange.is_answered.wait()
+        exchange.leave()
+        exchange.may_send.set()
+        await running
+        assert (exchange.status, len(exchange.body) < len(long)) == (200, True)
+
+    with held_by() as (client, _):
+        client.run(scenario(client))
+
+
+def test_little_chunks_take_no_more_room_than_large_ones() -> None:
+    body = ReceivedBody(Held(Gate(default_settings())))
+    tracemalloc.start()
+    for _ in range(2**18):
+        body.add(b"12345678")
+    held_bytes, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert body.length_bytes == 2**21
+    assert held_bytes < 1.5 * 2**21
+    assert body.take() == b"12345678" * 2**18
+
+
+def test_a_body_that_was_taken_is_held_no_more() -> None:
+    body = ReceivedBody(Held(Gate(default_settings())))
+    for _ in range(3):
+        body.add(bytes(2**20))
+    body.add(b"body")
+
+    assert body.take() == bytes(3 * 2**20) + b"body"
+    assert body.take() == b""
