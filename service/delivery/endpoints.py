@@ -142,7 +142,7 @@ class EveryArray(ArrayInputs):
         if not content.arrays:
             raise InvalidBody('an array is missing: send {"x": […]}', "/x")
 
-    def arguments(self, parameters: Parameters, content: Input) -> tuple[Any, ...]:
+    def arguments(self, parameters: Parameters, content: Input) -> tuple[Any, ...]:  # noqa: ARG002
         """Return the arrays by name; one without a name is x."""
         if content.is_named:
             return (content.arrays,)
@@ -167,7 +167,7 @@ class ReportedArrays(ArrayInputs):
     example: Mapping[str, Any]
     copies: int = 4
 
-    def arguments(self, parameters: Parameters, content: Input) -> tuple[Any, ...]:
+    def arguments(self, parameters: Parameters, content: Input) -> tuple[Any, ...]:  # noqa: ARG002
         if not content.arrays:
             raise InvalidBody(f"an array is missing: send {' or '.join(self.names)}")
         return (content,)

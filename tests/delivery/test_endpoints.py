@@ -8,7 +8,6 @@ Examinations: what is said about arrays.
 """
 
 import io
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -22,48 +21,21 @@ from hypothesis import strategies as st
 from pydantic import Field
 
 from service.app import create_app
-from service.delivery.endpoints import add_examination
+from service.delivery.endpoints import Endpoint, EveryArray, NamedArrays, ReportedArrays
+from service.delivery.handler import add_endpoint, report_response
 from service.delivery.parameters import NoParameters
-from service.delivery.resources import Composition, Examination, Transform, report_answer
-from service.encodings.family import Choice, InputArray
+from service.encodings.family import Choice, InputArray, transformed
 from service.encodings.fields import Parameters
-from service.encodings.rotary.rope import ROPE
 from service.errors import InvalidBody, InvalidParameters
 from service.formats.format import Input
-from service.numerics.document import Document
 from service.numerics.dtypes import BFLOAT16, COMPLEX64, FLOAT16, FLOAT32, FLOAT64, INT64, DType
 from service.numerics.tables import StoredTable
 from service.settings import default_settings
 from tests.client import Client, client_of
 
 
-def test_a_part_becomes_a_parameter() -> None:
-    parameters = ROPE.parameters.model_validate(
-        {"head_dim": 4, "seq_len": 2, "pack": "half", "part": "sin"}
-    )
-
-    document = ROPE.resolve(parameters)
-
-    assert list(document.arrays) == ["sin"]
-    assert document.parameters["part"] == "sin"
-
-
-def test_there_is_no_part_of_one_array() -> None:
-    parameters = ROPE.parameters.model_validate({"head_dim": 4, "seq_len": 2, "part": "sin"})
-
-    with pytest.raises(InvalidParameters, match="only one"):
-        ROPE.resolve(parameters)
-
-
-TRANSFORM = Transform(
-    path="/none",
-    operation="None",
-    summary="",
-    parameters=NoParameters,
-    kind="rope-apply",
-    apply=lambda _, x: (x, {"start": 0, "seq_len": x.shape[0]}),
-    example="",
-)
+def identity(x: StoredTable) -> tuple[StoredTable, Mapping[str, Any]]:
+    return x, {"start": 0, "seq_len": x.shape[0]}
 
 
 @pytest.mark.parametrize(
@@ -78,14 +50,14 @@ def test_only_real_numbers_in_vectors_are_transformed(array: StoredTable, rule: 
     right = StoredTable(np.ones((2, 2)), FLOAT64)
 
     with pytest.raises(InvalidBody, match=rule):
-        TRANSFORM.resolve(NoParameters(), Input({"k": right, "q": array}))
+        transformed("none", identity, {"k": right, "q": array})
 
 
 def test_an_answer_is_described_by_what_its_arrays_have_in_common() -> None:
     shapes = {"q": (1, 2), "k": (3, 2)}
     arrays = {name: StoredTable(np.zeros(shape), FLOAT64) for name, shape in shapes.items()}
 
-    document = TRANSFORM.resolve(NoParameters(), Input(arrays))
+    document = transformed("rope-apply", identity, arrays)
 
     assert document.parameters == {"start": 0}
     assert {name: table.shape for name, table in document.arrays.items()} == shapes
@@ -94,15 +66,15 @@ def test_an_answer_is_described_by_what_its_arrays_have_in_common() -> None:
 def test_an_array_without_a_name_is_x() -> None:
     array = StoredTable(np.ones((2, 2)), FLOAT64)
 
-    document = TRANSFORM.resolve(NoParameters(), Input({"the array": array}, is_named=False))
+    content = Input({"the array": array}, is_named=False)
 
-    assert document.arrays == {"x": array}
+    assert EveryArray().arguments(NoParameters(), content) == ({"x": array},)
 
 
 def test_a_body_without_an_array_is_refused() -> None:
-    TRANSFORM.check(Input({"q": StoredTable(np.ones((2, 2)), FLOAT64)}))
+    EveryArray().check(Input({"q": StoredTable(np.ones((2, 2)), FLOAT64)}))
     with pytest.raises(InvalidBody, match=r'send \{"x": \[…\]\}') as caught:
-        TRANSFORM.check(Input({}))
+        EveryArray().check(Input({}))
     assert caught.value.faults[0].where == "/x"
 
 
@@ -115,42 +87,29 @@ def stored(elements: object, dtype: DType = FLOAT64) -> StoredTable:
     return StoredTable(np.array(elements, dtype=dtype.storage), dtype)
 
 
-def made(_: Parameters, arrays: Mapping[str, StoredTable]) -> Document:
-    return Document("relative-t5-bias", {}, arrays)
-
-
-COMPOSITION = Composition(
-    path="/none",
-    operation="None",
-    summary="",
-    parameters=NoParameters,
-    inputs=(BIAS, BUCKETS, MASK),
-    document=made,
-    example="",
-)
+ARRAYS = NamedArrays((BIAS, BUCKETS, MASK))
 RIGHT = {"bias": stored([[0.5]]), "buckets": stored([[0]], INT64)}
 
 
 def resolved(
-    composition: Composition = COMPOSITION,
+    inputs: NamedArrays = ARRAYS,
     parameters: Parameters | None = None,
     is_named: bool = True,
     /,
     **arrays: StoredTable,
-) -> Document:
+) -> Mapping[str, StoredTable]:
     content = Input(arrays, is_named=is_named)
-    composition.check(content)
-    return composition.resolve(parameters or NoParameters(), content)
+    inputs.check(content)
+    checked: Mapping[str, StoredTable]
+    (checked,) = inputs.arguments(parameters or NoParameters(), content)
+    return checked
 
 
 def refused(
-    composition: Composition = COMPOSITION,
-    is_named: bool = True,
-    /,
-    **arrays: StoredTable,
+    inputs: NamedArrays = ARRAYS, is_named: bool = True, /, **arrays: StoredTable
 ) -> InvalidBody:
     with pytest.raises(InvalidBody) as caught:
-        resolved(composition, None, is_named, **arrays)
+        resolved(inputs, None, is_named, **arrays)
     return caught.value
 
 
@@ -158,17 +117,17 @@ ONE = stored([[0.5]])
 
 
 def test_an_array_without_a_name_is_the_one_that_is_required() -> None:
-    weighed = replace(COMPOSITION, inputs=(MASK, BIAS))
-    single = replace(COMPOSITION, inputs=(replace(BIAS, is_required=False),))
+    weighed = replace(ARRAYS, inputs=(MASK, BIAS))
+    single = replace(ARRAYS, inputs=(replace(BIAS, is_required=False),))
 
-    for composition in (weighed, single):
-        assert resolved(composition, None, False, array=ONE).arrays == {"bias": ONE}
+    for inputs in (weighed, single):
+        assert resolved(inputs, None, False, array=ONE) == {"bias": ONE}
 
 
 def test_an_array_without_a_name_that_could_be_several_is_refused() -> None:
-    optional = replace(COMPOSITION, inputs=(replace(BIAS, is_required=False), MASK))
+    optional = replace(ARRAYS, inputs=(replace(BIAS, is_required=False), MASK))
 
-    assert refused(COMPOSITION, False, array=ONE).detail == (
+    assert refused(ARRAYS, False, array=ONE).detail == (
         "a body in npy is one array without a name, and there are bias, buckets, mask: "
         "send safetensors or JSON, which name them"
     )
@@ -182,8 +141,7 @@ class KindParameters(NoParameters):
 
 
 CHOSEN = replace(
-    COMPOSITION,
-    parameters=KindParameters,
+    ARRAYS,
     inputs=(replace(BIAS, is_required=False), MASK),
     choice=Choice("kind", {"numbers": "bias", "truth": "mask"}),
 )
@@ -193,10 +151,10 @@ def test_a_parameter_may_say_what_an_array_without_a_name_is() -> None:
     mask = stored([[1]], INT64)
     numbers, truth = KindParameters(kind="numbers"), KindParameters(kind="truth")
 
-    assert resolved(CHOSEN, numbers, False, array=ONE).arrays == {"bias": ONE}
-    assert resolved(CHOSEN, truth, False, array=mask).arrays == {"mask": mask}
-    assert resolved(CHOSEN, truth, mask=mask).arrays == {"mask": mask}
-    assert resolved(CHOSEN, KindParameters(), mask=mask).arrays == {"mask": mask}
+    assert resolved(CHOSEN, numbers, False, array=ONE) == {"bias": ONE}
+    assert resolved(CHOSEN, truth, False, array=mask) == {"mask": mask}
+    assert resolved(CHOSEN, truth, mask=mask) == {"mask": mask}
+    assert resolved(CHOSEN, KindParameters(), mask=mask) == {"mask": mask}
     with pytest.raises(InvalidParameters, match=r"needs kind=numbers \(bias\) or kind=truth"):
         resolved(CHOSEN, KindParameters(), False, array=ONE)
     with pytest.raises(InvalidParameters, match="kind=numbers goes with bias, and that is not"):
@@ -204,9 +162,9 @@ def test_a_parameter_may_say_what_an_array_without_a_name_is() -> None:
 
 
 def test_where_there_is_one_array_its_name_is_of_no_matter() -> None:
-    single = replace(COMPOSITION, inputs=(BIAS,))
+    single = replace(ARRAYS, inputs=(BIAS,))
 
-    assert resolved(single, **{"decoder.block.0.weight": ONE}).arrays == {"bias": ONE}
+    assert resolved(single, **{"decoder.block.0.weight": ONE}) == {"bias": ONE}
     assert [fault.detail for fault in refused(single, one=ONE, two=ONE).faults] == [
         "one is no array here; rename it to bias",
         "two is no array here; rename it to bias",
@@ -215,24 +173,24 @@ def test_where_there_is_one_array_its_name_is_of_no_matter() -> None:
 
 
 def test_names_that_others_have_are_understood_and_not_taken() -> None:
-    inputs = (replace(BIAS, is_required=False), replace(MASK, aliases=("padding", "bias_mask")))
-    composition = replace(COMPOSITION, inputs=inputs)
+    aliased = replace(MASK, aliases=("padding", "bias_mask"))
+    inputs = NamedArrays((replace(BIAS, is_required=False), aliased))
 
-    assert composition.names == ("bias", "mask", "padding", "bias_mask")
-    for alias in inputs[1].aliases:
-        error = refused(composition, **{alias: stored([[1]], INT64)})
+    assert inputs.names == ("bias", "mask", "padding", "bias_mask")
+    for alias in aliased.aliases:
+        error = refused(inputs, **{alias: stored([[1]], INT64)})
         assert error.detail == f"{alias} is no array here; did you mean mask?"
 
 
 def test_what_could_be_either_is_never_guessed() -> None:
-    composition = replace(COMPOSITION, inputs=(replace(BIAS, is_required=False), MASK))
+    inputs = replace(ARRAYS, inputs=(replace(BIAS, is_required=False), MASK))
     described = (
         "an array is missing: send bias: the bias of each bucket, (buckets, heads); "
         "or mask: 1 where there is padding"
     )
 
-    assert refused(composition).detail == described
-    assert refused(composition, bass_mask=ONE).detail == (
+    assert refused(inputs).detail == described
+    assert refused(inputs, bass_mask=ONE).detail == (
         f"bass_mask is no array here; rename it to bias or mask; {described}"
     )
 
@@ -240,8 +198,8 @@ def test_what_could_be_either_is_never_guessed() -> None:
 def test_arrays_reach_the_document_by_name_and_what_is_optional_may_be_left_out() -> None:
     mask = stored([[1]], INT64)
 
-    assert list(resolved(**RIGHT).arrays) == ["bias", "buckets"]
-    assert resolved(mask=mask, **RIGHT).arrays == {**RIGHT, "mask": mask}
+    assert list(resolved(**RIGHT)) == ["bias", "buckets"]
+    assert resolved(mask=mask, **RIGHT) == {**RIGHT, "mask": mask}
 
 
 @pytest.mark.parametrize("dtype", [FLOAT64, FLOAT32, FLOAT16])
@@ -346,46 +304,8 @@ def test_many_unknown_arrays_and_long_names_make_no_long_error() -> None:
     assert len(error.detail) < 3000
 
 
-def test_the_document_is_only_made_of_what_was_taken() -> None:
-    seen: list[Mapping[str, Any]] = []
-
-    def kept(_: Parameters, arrays: Mapping[str, StoredTable]) -> Document:
-        seen.append(arrays)
-        return made(_, arrays)
-
-    composition = replace(COMPOSITION, document=kept)
-    with pytest.raises(InvalidBody):
-        resolved(composition, **{**RIGHT, "buckets": stored([[0.5]])})
-    resolved(composition, **{**RIGHT, "buckets": stored([[2.0]])})
-
-    (arrays,) = seen
-    assert arrays["buckets"].elements.tolist() == [[2]]
-
-
-class PartParameters(NoParameters):
-    """Parameters of several arrays, of which one may be asked for."""
-
-    part: str | None = None
-
-    def chosen_part(self) -> str | None:
-        return self.part
-
-
-def test_one_of_several_arrays_that_are_made_may_be_asked_for_alone() -> None:
-    parts = replace(
-        COMPOSITION,
-        document=lambda known, arrays: replace(made(known, arrays), has_parts=True),
-    )
-
-    assert list(resolved(parts, PartParameters(), **RIGHT).arrays) == ["bias", "buckets"]
-    alone = resolved(parts, PartParameters(part="buckets"), **RIGHT)
-    assert (list(alone.arrays), alone.parameters) == (["buckets"], {"part": "buckets"})
-    with pytest.raises(InvalidParameters, match="part is one of bias, buckets"):
-        resolved(parts, PartParameters(part="mask"), **RIGHT)
-
-
 def test_a_report_is_json_that_is_not_cached() -> None:
-    answer = report_answer({"layout": "half", "layers": (0, 1)})
+    answer = report_response({"layout": "half", "layers": (0, 1)})
 
     assert answer.payload == b'{"layout":"half","layers":[0,1]}'
     assert answer.headers["Content-Type"] == "application/json"
@@ -404,23 +324,23 @@ def _examine(parameters: TimesParameters, content: Input) -> Mapping[str, Any]:
     return {"sums": sums, "named": content.is_named, "types": sorted(content.integer_types)}
 
 
-SUMS = Examination(
+SUMS = Endpoint(
     path="/sums",
     operation="Sums",
     summary="Sums of arrays",
     parameters=TimesParameters,
-    names=("x", "y"),
-    examine=_examine,
+    inputs=ReportedArrays(("x", "y"), {"x": [1.0]}),
+    answer=_examine,
+    example="times=2",
+    report={"type": "object"},
     says="The sums",
-    schema={"type": "object"},
-    example={"x": [1.0], "times": 2},
 )
 
 
 @pytest.fixture(scope="module")
 def sums() -> Iterator[Client]:
     app: FastAPI = create_app(default_settings())
-    add_examination(app, SUMS, app.state.delivery)
+    add_endpoint(app, SUMS, app.state.delivery)
     with client_of(app) as client:
         yield client
 
@@ -490,16 +410,7 @@ def test_nothing_is_held_after_an_answer(sums: Client) -> None:
     assert sums.app.state.delivery.gate.held_body_bytes == 0
 
 
-def test_the_copies_that_are_made_are_counted() -> None:
+def test_the_copies_of_a_report_are_counted() -> None:
     arrays = {"x": StoredTable(np.ones((4, 4), "<f4"), FLOAT32)}
 
-    assert SUMS.copied_bytes(arrays) == 16 * 8 * SUMS.copies
-
-
-def test_examinations_a_body_without_an_array_is_refused() -> None:
-    with pytest.raises(InvalidBody, match="an array is missing"):
-        SUMS.check(Input({}, {"times": 2}))
-
-
-def test_the_report_can_be_written_as_json(sums: Client) -> None:
-    assert json.loads(sums.post("/sums", json=dict(SUMS.example)).content)["sums"] == {"x": 2.0}
+    assert ReportedArrays((), {}, copies=3).held_bytes(Input(arrays)) == 16 * 4 + 3 * 16 * 8

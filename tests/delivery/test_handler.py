@@ -25,6 +25,7 @@ from service.delivery.negotiation import RepresentationRequest
 from service.delivery.responses import Representation, represent
 from service.delivery.workers import SHORT_WORK, Gate, Held, Workers
 from service.formats import FORMATS
+from service.numerics import phasors
 from service.numerics.document import Document
 from service.numerics.phase import FixedPointFrequencies, fixed_point
 from service.routes import COMPOSITIONS, RESOURCES, TRANSFORMS
@@ -254,8 +255,7 @@ def test_the_short_lane_evaluates_no_thousands_of_frequencies(
             seen.append(threading.current_thread().name.rpartition("_")[0])
         return fixed_point(frequencies)
 
-    for module in ("factors", "real_positions", "random_fourier"):
-        monkeypatch.setattr(f"service.tables.{module}.fixed_point", noted)
+    monkeypatch.setattr(phasors, "fixed_point", noted)
     body = {} if sent is None else {"content": safetensors.numpy.save(sent)}
     headers = {"Content-Type": FORMATS["safetensors"].media_type}
     with client_of(create_app(default_settings())) as fresh:

@@ -3,6 +3,8 @@
 Whether requests are welcome.
 """
 
+from urllib.parse import urlencode
+
 import pytest
 
 from service.app import create_app
@@ -10,6 +12,7 @@ from service.delivery import respond
 from service.delivery.conditional import Span
 from service.delivery.respond import Readiness
 from service.delivery.responses import Representation
+from service.encodings.relative.sandwich import Sandwich
 from service.formats import FORMATS
 from service.formats.format import Block
 from service.formats.png import Picture
@@ -212,11 +215,12 @@ def test_only_the_current_revision_is_served(client: Client, revision: str, stat
 
 
 def test_a_retired_revision_is_gone(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("service.delivery.responses.TABLE_REVISION", {"encoding": 2})
+    monkeypatch.setattr(Sandwich, "revision_of_bytes", 2)
+    query = {"num_heads": 1, "head_dim": 2, "query_len": 2, "revision": 1}
 
     answers = [
-        client.get("/encoding.npy?seq_len=7&d_model=3&revision=1"),
-        client.post("/encoding", json={"seq_len": 1, "d_model": 1, "revision": 1}),
+        client.get(f"/relative/sandwich.npy?{urlencode(query)}"),
+        client.post("/relative/sandwich", json=query),
     ]
 
     for answer in answers:

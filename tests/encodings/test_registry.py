@@ -1,14 +1,9 @@
 """What there is to ask for by a URL."""
 
-from service.encodings.registry import NAMED, POSTED, RESOURCES
+from service.routes import ENDPOINTS
 
 
 def test_every_path_is_there_once() -> None:
-    paths = [known.path for known in (*RESOURCES, *POSTED)]
+    paths = [known.path for known in ENDPOINTS]
 
     assert len(paths) == len(set(paths))
-
-
-def test_the_name_of_a_convention_leads_to_the_first_resource_that_has_it() -> None:
-    assert NAMED["bloom"] == "/relative/alibi?convention=bloom"
-    assert NAMED["vaswani"] == "/encoding?convention=vaswani"

@@ -19,6 +19,7 @@ import pytest
 import safetensors.numpy
 
 from service.analysis.comparison import Overlay, Tolerance, alignments, compare
+from service.delivery.endpoints import table_document
 from service.delivery.parameters import parse_query, read_parameters
 from service.encodings.registry import RESOURCES
 from service.errors import InvalidBody
@@ -63,8 +64,8 @@ def refused(client: Client, url: str, body: bytes, headers: dict[str, str] | Non
 @pytest.mark.parametrize("resource", RESOURCES, ids=lambda known: known.path)
 def test_every_table_equals_itself_in_every_format(client: Client, resource: Any) -> None:
     url = f"{resource.path}?{resource.example}"
-    document = resource.resolve(
-        read_parameters(resource.parameters, parse_query(resource.example.encode()))
+    document = table_document(
+        resource, read_parameters(resource.parameters, parse_query(resource.example.encode()))
     )
     arrays = {
         name: each.read(0, size(each)).reshape(each.shape or (1,))

@@ -8,7 +8,7 @@ import pytest
 
 from service import TABLE_REVISION
 from service.app import create_app
-from service.routes import COMPOSITIONS, EXAMINATIONS, TRANSFORMS
+from service.routes import COMPOSITIONS, REPORTS, TRANSFORMS
 from service.settings import default_settings
 from tests.client import Client, client_of
 
@@ -37,7 +37,7 @@ def test_home_links_to_everything_that_is_posted(client: Client) -> None:
     posted = {link["href"] for link in links if link["method"] == "POST"}
     assert {known.path for known in COMPOSITIONS} < posted
     assert {known.path for known in TRANSFORMS} < posted
-    assert {known.path for known in EXAMINATIONS} < posted
+    assert {known.path for known in REPORTS} < posted
 
 
 def test_home_is_a_page_for_a_browser(client: Client) -> None:

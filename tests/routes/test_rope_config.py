@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.app import create_app
+from service.delivery.endpoints import JsonObject
 from service.encodings.rotary.rules import taken_by
 from service.errors import InvalidBody
 from service.models.keys import RULE, RULE_TYPE_ALIASES, RULE_TYPES, TOP
@@ -444,7 +445,7 @@ BARE = [{"model_type": name, "hidden_size": 64, "num_attention_heads": 1} for na
 
 
 def said_of(config: dict[str, Any], **query: Any) -> Any:
-    return json.loads(json.dumps(CONFIG.report(CONFIG.parameters(**query), config)))
+    return json.loads(json.dumps(CONFIG.answer(CONFIG.parameters(**query), config)))
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model["name"])
@@ -464,7 +465,8 @@ def test_what_is_said_of_every_type_keeps_to_the_schema() -> None:
 
 
 def test_the_schema_can_be_broken() -> None:
-    said = said_of(dict(CONFIG.example))
+    assert isinstance(CONFIG.inputs, JsonObject)
+    said = said_of(dict(CONFIG.inputs.example))
 
     for broken in ({**said, "layout": "halved"}, {**said, "rope": {"default": {}}}):
         with pytest.raises(jsonschema.ValidationError):

@@ -3,12 +3,14 @@
 import pytest
 
 from service.analysis.array import TableRequest
+from service.delivery.endpoints import Endpoint
 from service.delivery.parameters import parse_query
-from service.encodings.registry import EXAMINED, RESOURCES
+from service.encodings.registry import RESOURCES
 from service.errors import InvalidParameters, NotFound
 from service.numerics.tables import size
-from service.routes import EXAMINATIONS
+from service.routes import REPORTS
 from service.routes.table_urls import (
+    NAMED,
     document_at,
     document_of,
     misnamed_array_hint,
@@ -47,8 +49,15 @@ def test_a_url_without_parameters_ends_with_its_path() -> None:
     assert url_of(TableRequest("rope/apply", {})) == "/rope/apply"
 
 
-def test_every_examination_is_known_to_be_posted() -> None:
-    assert {known.path for known in EXAMINATIONS} == set(EXAMINED)
+@pytest.mark.parametrize("report", REPORTS, ids=lambda known: known.path)
+def test_the_url_of_a_report_names_no_table(report: Endpoint) -> None:
+    with pytest.raises(NotFound, match="POSTed"):
+        read_url(report.path)
+
+
+def test_a_convention_leads_to_the_first_table_that_has_it() -> None:
+    assert NAMED["bloom"] == "/relative/alibi?convention=bloom"
+    assert NAMED["vaswani"] == "/encoding?convention=vaswani"
 
 
 def test_a_format_and_a_host_are_passed_over() -> None:

@@ -22,27 +22,29 @@ from schemathesis.core.parameters import ParameterLocation
 from schemathesis.openapi.checks import RejectedPositiveData
 
 from service import grammar
+from service.delivery.endpoints import ArrayInputs
 from service.delivery.openapi.components import object_schema
 from service.delivery.parameters import parse_query, read_parameters
-from service.delivery.resources import Composition, Examination, Report, Resource, Transform
 from service.encodings.fields import Parameters
 from service.errors import InvalidParameters
-from service.routes import COMPOSITIONS, EXAMINATIONS, REPORTS, RESOURCES, TRANSFORMS
+from service.routes import ENDPOINTS
 
 JSON = "application/json"
 Case: TypeAlias = schemathesis.Case[Any]
 
-Read: TypeAlias = Transform | Composition | Report | Examination
-READ_BODIES: tuple[Read, ...] = (*TRANSFORMS, *COMPOSITIONS, *REPORTS, *EXAMINATIONS)
-EVERYTHING: tuple[Resource | Read, ...] = (*RESOURCES, *READ_BODIES)
-MODELS: dict[str, type[Parameters]] = {each.path: each.parameters for each in EVERYTHING}
+MODELS: dict[str, type[Parameters]] = {each.path: each.parameters for each in ENDPOINTS}
 
 ELEMENTS = st.sampled_from(["<f2", "<f4", "<f8", "<i4", "<i8", "<c8", "|b1"])
 TABLES = ELEMENTS.flatmap(
     lambda stored: arrays(stored, array_shapes(max_dims=3, min_side=1, max_side=6))
 )
 NAMES = sorted(
-    {name for each in READ_BODIES if not isinstance(each, Report) for name in each.names}
+    {
+        name
+        for each in ENDPOINTS
+        if isinstance(each.inputs, ArrayInputs)
+        for name in each.inputs.names
+    }
 )
 
 
@@ -123,7 +125,7 @@ def _always(_: Case, __: Response) -> bool:
 
 
 def _is_of_bodies(case: Case, _: Response) -> bool:
-    return _path(case) in {each.path for each in READ_BODIES}
+    return _path(case) in {each.path for each in ENDPOINTS if not each.has_get}
 
 
 def _is_read(case: Case, response: Response) -> bool:

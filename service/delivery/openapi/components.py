@@ -268,7 +268,7 @@ _EXAMPLES: Mapping[ProblemType, errors.PosrefError] = {
         "the body is longer than 67108864 bytes (POSREF_MAX_BODY_BYTES)"
     ),
     problems.UNSUPPORTED_MEDIA_TYPE: errors.UnsupportedMediaType(
-        "the body is said to be text/plain: send application/x-npy or "
+        "Content-Type is text/plain: send application/x-npy or "
         "application/vnd.safetensors or application/json"
     ),
     problems.INTERNAL_ERROR: problems.FAILURE,
@@ -298,7 +298,7 @@ OF_JSON_BODIES: Mapping[ProblemType, errors.PosrefError] = {
         "the body is longer than 4194304 bytes (POSREF_MAX_JSON_BODY_BYTES)"
     ),
     problems.UNSUPPORTED_MEDIA_TYPE: errors.UnsupportedMediaType(
-        "the body is said to be text/plain: send application/json"
+        "Content-Type is text/plain: send application/json"
     ),
 }
 """What is said where a body can only be a JSON object."""

@@ -18,21 +18,16 @@ import pytest
 from pydantic import Field
 
 from service import TABLE_REVISION
-from service.delivery.openapi.operations import (
-    page_operation,
-    posted_operation,
-    report_operation,
-    report_schemas,
-)
+from service.delivery.endpoints import Endpoint, EveryArray, NamedArrays, ReportedArrays
+from service.delivery.openapi.operations import page_operation, post_operation, with_extension
 from service.delivery.problems import PROBLEM_TYPES
-from service.delivery.resources import Composition, Examination, Resource, Transform
 from service.encodings.family import Choice, InputArray
 from service.encodings.fields import Parameters
 from service.formats import FORMATS
 from service.grammar import Integer
 from service.numerics.document import Document
 from service.numerics.tables import StoredTable
-from service.routes import COMPOSITIONS, EXAMINATIONS, RESOURCES, TRANSFORMS
+from service.routes import COMPOSITIONS, REPORTS, RESOURCES, TRANSFORMS
 from service.routes.rope_config import CONFIG
 from tests.client import Client
 
@@ -53,10 +48,9 @@ def test_everything_is_documented_under_a_name_of_our_own(
             assert {f"{verb}{resource.operation}", f"{verb}{resource.operation}As"} <= set(
                 operations
             )
-    posted = [each.operation for each in TRANSFORMS] + [each.operation for each in COMPOSITIONS]
-    for name in posted:
-        assert {f"post{name}", f"post{name}As"} <= set(operations)
-    assert {f"post{each.operation}" for each in EXAMINATIONS} <= set(operations)
+    for posted in (*TRANSFORMS, *COMPOSITIONS):
+        assert {f"post{posted.operation}", f"post{posted.operation}As"} <= set(operations)
+    assert {f"post{each.operation}" for each in REPORTS} <= set(operations)
 
 
 def test_every_parameter_has_description_type_and_example(operations: dict[str, Any]) -> None:
@@ -184,15 +178,10 @@ def test_every_error_has_an_example(client: Client, operations: dict[str, Any]) 
 def test_posted_examples_are_answered_as_documented(
     client: Client, operations: dict[str, Any]
 ) -> None:
-    everything: list[Resource | Transform | Composition] = [
-        *RESOURCES,
-        *TRANSFORMS,
-        *COMPOSITIONS,
-    ]
-    for described in everything:
+    for described in (*RESOURCES, *TRANSFORMS, *COMPOSITIONS):
         operation = operations[f"post{described.operation}"]
         body = operation["requestBody"]["content"]["application/json"]["example"]
-        query = "" if isinstance(described, Resource) else f"?{described.example}"
+        query = "" if described.has_get else f"?{described.example}"
         answer = client.post(described.path + query, json=body)
         assert answer.status_code == 200, answer.text
         expected = operation["responses"]["200"]["content"]["application/json"]["example"]
@@ -209,10 +198,6 @@ class FactorParameters(Parameters):
     shift: Integer = Field(default=0, description="A shift.", examples=[1])
 
 
-def applied(parameters: FactorParameters, x: StoredTable) -> tuple[StoredTable, Mapping[str, Any]]:
-    return StoredTable(x.elements * parameters.factor, x.dtype), {"factor": parameters.factor}
-
-
 class KindParameters(FactorParameters):
     """Parameters that say what an array is."""
 
@@ -221,43 +206,39 @@ class KindParameters(FactorParameters):
     )
 
 
-def document(parameters: FactorParameters, arrays: Mapping[str, StoredTable]) -> Document:
-    product, described = applied(parameters, arrays["weight"])
-    return Document("relative-t5-bias", described, {"bias": product})
+def product(parameters: FactorParameters, arrays: Mapping[str, StoredTable]) -> Document:
+    (x, *_) = arrays.values()
+    scaled = StoredTable(x.elements * parameters.factor, x.dtype)
+    return Document("relative-t5-bias", {"factor": parameters.factor}, {"bias": scaled})
 
 
 WEIGHT = InputArray("weight", "the learned table, (buckets, heads)", (2,), [[0.5, 1.5]])
 MASK = InputArray("mask", "1 where there is padding", (1,), [1], is_integer=True, is_required=False)
-COMPOSITION = Composition(
+NAMED = Endpoint(
     path="/relative/none",
     operation="None",
     summary="Products",
     parameters=FactorParameters,
-    inputs=(WEIGHT, MASK),
-    document=document,
+    inputs=NamedArrays((WEIGHT, MASK)),
+    answer=product,
     example="factor=3",
 )
-TRANSFORM = Transform(
-    path="/relative/none",
-    operation="None",
-    summary="Products",
-    parameters=FactorParameters,
-    kind="rope-apply",
-    apply=applied,
-    example="factor=3",
-)
+EVERY_ARRAY = replace(NAMED, inputs=EveryArray())
+
+
+def with_inputs(*inputs: InputArray, choice: Choice | None = None) -> Endpoint:
+    return replace(NAMED, inputs=NamedArrays(inputs, choice))
 
 
 def content(operation: Mapping[str, Any]) -> Any:
     return operation["requestBody"]["content"]["application/json"]
 
 
-@pytest.mark.parametrize("posted", [COMPOSITION, TRANSFORM], ids=["composition", "transform"])
+@pytest.mark.parametrize("posted", [NAMED, EVERY_ARRAY], ids=["composition", "transform"])
 @pytest.mark.parametrize("suffix", ["", ".{extension}"])
-def test_every_way_to_send_and_to_be_answered_is_documented(
-    posted: Transform | Composition, suffix: str
-) -> None:
-    operation = posted_operation(posted, suffix)
+def test_every_way_to_send_and_to_be_answered_is_documented(posted: Endpoint, suffix: str) -> None:
+    operation = post_operation(posted)
+    operation = with_extension(posted, operation) if suffix else operation
     extra = operation["openapi_extra"]
 
     assert operation["operation_id"] == f"postNone{'As' if suffix else ''}"
@@ -273,7 +254,7 @@ def test_every_way_to_send_and_to_be_answered_is_documented(
 
 
 def test_arrays_stand_beside_the_parameters_and_optional_ones_are_not_required() -> None:
-    described = content(posted_operation(COMPOSITION, "")["openapi_extra"])
+    described = content(post_operation(NAMED)["openapi_extra"])
 
     schema = described["schema"]
     assert list(schema["properties"]) == ["weight", "mask", "factor", "shift"]
@@ -283,11 +264,11 @@ def test_arrays_stand_beside_the_parameters_and_optional_ones_are_not_required()
     jsonschema.validate(described["example"], schema)
 
 
-@pytest.mark.parametrize("posted", [COMPOSITION, TRANSFORM], ids=["composition", "transform"])
+@pytest.mark.parametrize("posted", [NAMED, EVERY_ARRAY], ids=["composition", "transform"])
 def test_the_example_has_its_parameters_in_the_query_where_every_format_has_them(
-    posted: Transform | Composition,
+    posted: Endpoint,
 ) -> None:
-    parameters = posted_operation(posted, "")["openapi_extra"]["parameters"]
+    parameters = post_operation(posted)["openapi_extra"]["parameters"]
 
     by_name = {parameter["name"]: parameter for parameter in parameters}
     assert (by_name["factor"]["example"], by_name["factor"]["required"]) == ("3", True)
@@ -295,7 +276,7 @@ def test_the_example_has_its_parameters_in_the_query_where_every_format_has_them
 
 
 def test_an_array_is_lists_in_lists_as_deep_as_it_has_axes() -> None:
-    schema = content(posted_operation(COMPOSITION, "")["openapi_extra"])["schema"]["properties"]
+    schema = content(post_operation(NAMED)["openapi_extra"])["schema"]["properties"]
     weight, mask = map(jsonschema.Draft202012Validator, (schema["weight"], schema["mask"]))
 
     assert weight.is_valid([[0.5, 1], [2, 3]])
@@ -306,7 +287,7 @@ def test_an_array_is_lists_in_lists_as_deep_as_it_has_axes() -> None:
 
 
 def test_vectors_are_lists_in_lists_at_least() -> None:
-    schema = content(posted_operation(TRANSFORM, "")["openapi_extra"])["schema"]["properties"]
+    schema = content(post_operation(EVERY_ARRAY)["openapi_extra"])["schema"]["properties"]
     x = jsonschema.Draft202012Validator(schema["x"])
 
     assert all(map(x.is_valid, ([[1, 2]], [[[1, 2]], [[3, 4]]])))
@@ -314,7 +295,7 @@ def test_vectors_are_lists_in_lists_at_least() -> None:
 
 
 def test_a_transform_takes_x() -> None:
-    described = content(posted_operation(TRANSFORM, "")["openapi_extra"])
+    described = content(post_operation(EVERY_ARRAY)["openapi_extra"])
 
     assert described["schema"]["required"] == ["x"]
     assert np.array(described["example"]["x"]).ndim == 2
@@ -322,24 +303,24 @@ def test_a_transform_takes_x() -> None:
 
 
 def test_the_example_of_an_answer_is_what_is_made_of_the_example() -> None:
-    responses = posted_operation(COMPOSITION, "")["openapi_extra"]["responses"]
+    responses = post_operation(NAMED)["openapi_extra"]["responses"]
 
     answer = responses["200"]["content"]["application/json"]["example"]
     assert (answer["kind"], answer["data"]) == ("relative-t5-bias", [[1.5, 4.5]])
 
 
 def test_where_no_array_is_required_the_first_is_the_example() -> None:
-    optional = replace(COMPOSITION, inputs=(replace(WEIGHT, is_required=False), MASK))
+    optional = with_inputs(replace(WEIGHT, is_required=False), MASK)
 
-    described = content(posted_operation(optional, "")["openapi_extra"])
+    described = content(post_operation(optional)["openapi_extra"])
 
     assert described["example"] == {"weight": [[0.5, 1.5]]}
     assert described["schema"]["required"] == []
 
 
-def held(posted: Transform | Composition) -> dict[str, str]:
+def held(posted: Endpoint) -> dict[str, str]:
     """Give what binary files are said to hold, by format."""
-    content = posted_operation(posted, "")["openapi_extra"]["requestBody"]["content"]
+    content = post_operation(posted)["openapi_extra"]["requestBody"]["content"]
     binary = {name: FORMATS[name].media_type for name in ("npy", "safetensors")}
     return {
         name: content[media_type]["schema"]["description"]
@@ -356,113 +337,68 @@ def test_what_a_file_holds_is_documented() -> None:
     weight = f"weight: the learned table, (buckets, heads) {REALS}"
     mask = f"mask: 1 where there is padding {TRUTHS}"
 
-    assert held(COMPOSITION) == {
+    assert held(NAMED) == {
         "npy": f"One array. {weight}.",
         "safetensors": f"Tensors by name. {weight}; {mask}.",
     }
-    assert held(replace(COMPOSITION, inputs=(WEIGHT,))) == {
+    assert held(with_inputs(WEIGHT)) == {
         "npy": f"One array. {weight}.",
         "safetensors": f"A tensor, under any name. {weight}.",
     }
-    assert "each of which is answered under its name" in held(TRANSFORM)["safetensors"]
+    assert "each is answered under its name" in held(EVERY_ARRAY)["safetensors"]
 
 
 def test_npy_is_only_documented_where_it_is_known_which_array_it_holds() -> None:
-    several = replace(COMPOSITION, inputs=(WEIGHT, replace(MASK, is_required=True)))
-    optional = replace(COMPOSITION, inputs=(replace(WEIGHT, is_required=False), MASK))
+    several = with_inputs(WEIGHT, replace(MASK, is_required=True))
+    optional = with_inputs(replace(WEIGHT, is_required=False), MASK)
     choice = Choice("kind", {"real": "weight", "truth": "mask"})
-    chosen = replace(optional, parameters=KindParameters, choice=choice)
+    chosen = replace(
+        with_inputs(replace(WEIGHT, is_required=False), MASK, choice=choice),
+        parameters=KindParameters,
+    )
 
     assert list(held(several)) == list(held(optional)) == ["safetensors"]
-    assert held(chosen)["npy"].startswith("One array, of which kind says what it is. weight: ")
+    assert held(chosen)["npy"].startswith("One array; kind says which. weight: ")
 
 
-EVERY = pytest.mark.parametrize("examination", EXAMINATIONS, ids=lambda known: known.path)
+EVERY = pytest.mark.parametrize("report", REPORTS, ids=lambda known: known.path)
 
 
-def documented(client: Client, examination: Examination) -> Any:
-    return client.get("/openapi.json").json()["paths"][examination.path]["post"]
+def documented(client: Client, report: Endpoint) -> Any:
+    return client.get("/openapi.json").json()["paths"][report.path]["post"]
 
 
-@EVERY
-def test_every_format_of_arrays_is_documented(client: Client, examination: Examination) -> None:
-    content = documented(client, examination)["requestBody"]["content"]
+@pytest.mark.parametrize("report", REPORTS[1:], ids=lambda known: known.path)
+def test_every_format_of_arrays_is_documented(client: Client, report: Endpoint) -> None:
+    content = documented(client, report)["requestBody"]["content"]
 
-    assert set(content) == {
-        "application/json",
-        "application/vnd.safetensors",
-        "application/x-npy",
-    }
-    for name in examination.names:
+    assert set(content) == READABLE
+    assert isinstance(report.inputs, ReportedArrays)
+    for name in report.inputs.names:
         assert name in content["application/json"]["schema"]["properties"]
         assert name in content["application/vnd.safetensors"]["schema"]["description"]
 
 
 @EVERY
-def test_the_example_is_answered_as_documented(client: Client, examination: Examination) -> None:
-    said = documented(client, examination)["responses"]["200"]["content"]["application/json"]
-    named = said["examples"]["report"]["$ref"].rpartition("/")[2]
-    examples = client.get("/openapi.json").json()["components"]["examples"]
-
-    answer = client.post(examination.path, json=dict(examination.example))
-
-    assert answer.json() == examples[named]["value"]
-
-
-@EVERY
-def test_the_answer_is_what_the_schema_says(client: Client, examination: Examination) -> None:
-    answer = client.post(examination.path, json=dict(examination.example))
-
-    name = examination.operation
-    assert client.get("/openapi.json").json()["components"]["schemas"][name] == examination.schema
-    jsonschema.validate(answer.json(), dict(examination.schema))
-
-
-@EVERY
-def test_the_example_of_the_body_holds_arrays_only(
-    client: Client, examination: Examination
+def test_the_example_of_a_report_is_answered_as_documented(
+    client: Client, report: Endpoint
 ) -> None:
-    operation = documented(client, examination)
-    body = operation["requestBody"]["content"]["application/json"]
+    operation = documented(client, report)
+    response = operation["responses"]["200"]["content"]["application/json"]
+    components = client.get("/openapi.json").json()["components"]
+    sent = operation["requestBody"]["content"]["application/json"]
+    jsonschema.validate(sent["example"], sent["schema"])
 
-    jsonschema.validate(body["example"], body["schema"])
-    assert set(body["example"]) <= set(examination.names)
+    answer = client.post(f"{report.path}?{report.example}", json=sent["example"])
 
-
-def openapi_pages_documented() -> Any:
-    return report_operation(CONFIG)["openapi_extra"]
-
-
-def test_a_report_is_documented_with_an_object_and_what_is_said_about_it() -> None:
-    sent = openapi_pages_documented()["requestBody"]["content"]["application/json"]["example"]
-    said = openapi_pages_documented()["responses"]["200"]["content"]["application/json"]["example"]
-    entry = said["rope"]["default"]
-
-    assert (sent["model_type"], sent["rope_scaling"]["rope_type"]) == ("llama", "llama3")
-    assert (said["model_type"], said["layout"], said["warnings"]) == ("llama", "half", [])
-    assert (entry["head_dim"], entry["rope_theta"], entry["factor"]) == (128, 500000.0, 8.0)
-    assert entry["origin"]["factor"] == "/rope_scaling/factor"
-    assert entry["file"].startswith("/rope.npy?head_dim=128&rope_theta=500000&rope_type=llama3&")
-    assert [parameter["name"] for parameter in openapi_pages_documented()["parameters"]] == [
-        "context_length"
-    ]
+    assert response["examples"]["report"]["$ref"] == f"#/components/examples/{report.operation}"
+    assert response["schema"]["$ref"] == f"#/components/schemas/{report.operation}"
+    assert answer.json() == components["examples"][report.operation]["value"]
+    jsonschema.validate(answer.json(), components["schemas"][report.operation])
 
 
-def test_a_report_s_answer_is_a_component_that_its_example_keeps_to(client: Client) -> None:
-    said = openapi_pages_documented()["responses"]["200"]
-    content = said["content"]["application/json"]
-    schemas = client.get("/openapi.json").json()["components"]["schemas"]
-
-    assert said["description"] == "The rotary settings of the model"
-    assert content["schema"] == {"$ref": "#/components/schemas/RopeConfig"}
-    assert schemas["RopeConfig"]["required"][:2] == ["model_type", "layout"]
-    assert {"Problem", "Document"} <= schemas.keys()
-    jsonschema.validate(content["example"], schemas["RopeConfig"])
-    assert report_schemas([CONFIG]) == {"RopeConfig": schemas["RopeConfig"]}
-
-
-def test_problems_of_a_report_speak_of_json_alone() -> None:
-    responses = openapi_pages_documented()["responses"]
+def test_problems_of_json_bodies_do_not_mention_other_formats(client: Client) -> None:
+    responses = documented(client, CONFIG)["responses"]
     details = [
         example["value"]["detail"]
         for status in ("413", "415")
@@ -470,7 +406,7 @@ def test_problems_of_a_report_speak_of_json_alone() -> None:
     ]
 
     assert details[0].endswith("(POSREF_MAX_JSON_BODY_BYTES)")
-    assert details[1] == "the body is said to be text/plain: send application/json"
+    assert details[1] == "Content-Type is text/plain: send application/json"
 
 
 def test_a_page_is_documented_with_its_problems() -> None:

@@ -383,7 +383,7 @@ DISTANCES = Resource(
 @pytest.fixture(scope="module")
 def asked() -> Iterator[Client]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("service.app.RESOURCES", (DISTANCES,))
+        patch.setattr("service.app.ENDPOINTS", (DISTANCES,))
         app = create_app(default_settings())
     with client_of(app) as client:
         yield client
