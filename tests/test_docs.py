@@ -132,15 +132,9 @@ def test_every_parameter_of_rotary_tables_is_documented() -> None:
                 assert re.search(rf"\b{name}\b", text), (resource.path, name)
 
 
-<<<<<<< HEAD
-@pytest.mark.parametrize("examination", EXAMINATIONS, ids=lambda examination: examination.path)
-def test_every_examination_is_documented_with_parameters_and_outcomes(
-    examination: Examination,
-=======
 @pytest.mark.parametrize("examination", REPORTS[1:], ids=lambda examination: examination.path)
-def test_every_question_is_documented_with_its_parameters_and_what_it_answers(
+def test_every_examination_is_documented_with_parameters_and_outcomes(
     examination: Endpoint,
->>>>>>> f258a57 (Describe every endpoint in one way, and answer it by one handler: tests)
 ) -> None:
     text = (ROOT / "docs/http.md").read_text()
     _, _, passage = text.partition("\n## Questions about an array\n")
