@@ -385,7 +385,7 @@ def test_a_report_is_never_kept(sums: Client) -> None:
         ("?times=2", {"x": [1.0], "times": 2}, "invalid-parameters", "given twice"),
         ("?time=2", {"x": [1.0]}, "invalid-parameters", "did you mean times?"),
         ("", {"x": [1.0], "z": 2}, "invalid-parameters", "z is not a parameter here"),
-        ("", {"x": [[1.0], 2]}, "invalid-body", "all of a length"),
+        ("", {"x": [[1.0], 2]}, "invalid-body", "of one length"),
     ],
 )
 def test_what_is_wrong_is_named(
