@@ -20,7 +20,7 @@ Our exception hierarchy:
   + Unavailable
     - Overloaded
     - NotReady
-  + Unread
+  + RequestNotParsed
     - MalformedRequest
     - HeadersTooLarge
     - URLTooLong

@@ -2,6 +2,7 @@
 
 import pytest
 
+from service.encodings.relative.sandwich import Sandwich
 from service.errors import InvalidParameters, NotFound, RevisionRetired
 from service.local import find_body
 from tests.client import Client
@@ -44,7 +45,7 @@ def test_local_errors_are_those_of_the_server(url: str, error: type[Exception], 
 
 
 def test_retired_revision_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("service.delivery.responses.TABLE_REVISION", {"encoding": 3})
+    monkeypatch.setattr(Sandwich, "revision_of_bytes", 3)
 
     with pytest.raises(RevisionRetired, match="the current one is 3"):
-        find_body("/encoding?seq_len=1&d_model=1&revision=2")
+        find_body("/relative/sandwich?query_len=1&num_heads=1&head_dim=4&revision=2")

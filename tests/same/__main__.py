@@ -2,19 +2,19 @@
 
     python -m tests.same                     compare with the record
     python -m tests.same --record            write the record
-    python -m tests.same --show /livez       print the answers to requests whose labels hold this
     python -m tests.same --against DIR       print how the answers of a checkout differ from these
 
 --only SUBSTRING chooses requests by their labels for each of them.
 """
 
 import argparse
+import json
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from difflib import unified_diff
+from itertools import islice
 from pathlib import Path
 
 import orjson
@@ -31,24 +31,21 @@ from same import answers
 answers.main()
 """
 _PARTS = ("status", "headers", "body")
+_PROCESSES = 2
 _SHOWN_LABELS = 40
 _SHOWN_LINES = 60
 
 
-def answers_of(root: Path, only: str, workers: int) -> dict[str, Answer]:
-    """Give the answers of a tree by label, sorted.
-
-    Raises:
-        SystemExit: if the tree fails to answer.
-    """
-    with ThreadPoolExecutor(workers) as threads:
-        shares = threads.map(lambda share: _share(root, share, workers, only), range(workers))
+def answers_of(root: Path, only: str) -> dict[str, Answer]:
+    """Return the answers of a tree by label, sorted; exit if it fails."""
+    with ThreadPoolExecutor(_PROCESSES) as threads:
+        shares = threads.map(lambda share: _share(root, share, only), range(_PROCESSES))
         found = {answer.label: answer for share in shares for answer in share}
     return dict(sorted(found.items()))
 
 
-def _share(root: Path, share: int, shares: int, only: str) -> list[Answer]:
-    arguments = [str(root), str(ROOT / "tests"), str(share), str(shares), only]
+def _share(root: Path, share: int, only: str) -> list[Answer]:
+    arguments = [str(root), str(ROOT / "tests"), str(share), str(_PROCESSES), only]
     run = subprocess.run(
         [sys.executable, "-B", "-P", "-c", _CHILD, *arguments],
         cwd=root,
@@ -56,18 +53,18 @@ def _share(root: Path, share: int, shares: int, only: str) -> list[Answer]:
         check=False,
     )
     if run.returncode:
-        raise SystemExit(f"same: the answers of {root} could not be made")
+        raise SystemExit(f"same: {root} failed")
     return [Answer(**orjson.loads(line)) for line in run.stdout.splitlines()]
 
 
 def compare(
     recorded: Mapping[str, str], current: Mapping[str, str], *, is_whole: bool
 ) -> dict[str, str]:
-    """Say of each label that differs which parts do.
+    """Return the parts that differ, by label.
 
     Args:
         recorded, current: a status and two hashes, by label.
-        is_whole: whether what is recorded must be there.
+        is_whole: whether every recorded label must be in ``current``.
     """
     differing: dict[str, str] = {}
     for label in sorted({*current, *(recorded if is_whole else ())}):
@@ -76,24 +73,14 @@ def compare(
             differing[label] = "not recorded" if old is None else "no longer answered"
         elif old != new:
             pairs = zip(_PARTS, old.split(), new.split(), strict=True)
-            differing[label] = ", ".join(
-                f"{part} {before} → {after}" if part == "status" else part
-                for part, before, after in pairs
-                if before != after
-            )
+            differing[label] = ", ".join(part for part, *values in pairs if values[0] != values[1])
     return differing
 
 
 def _difference(label: str, theirs: Answer | None, ours: Answer | None) -> Iterator[str]:
-    """Give the lines in which two answers differ, the first of them."""
-    lines = list(
-        unified_diff(
-            _lines(theirs), _lines(ours), f"before: {label}", f"now: {label}", n=3, lineterm=""
-        )
-    )
-    yield from lines[:_SHOWN_LINES]
-    if len(lines) > _SHOWN_LINES:
-        yield f"… {len(lines) - _SHOWN_LINES} more lines"
+    """Yield the first lines of the difference between two answers."""
+    names = f"before: {label}", f"now: {label}"
+    yield from islice(unified_diff(_lines(theirs), _lines(ours), *names, lineterm=""), _SHOWN_LINES)
 
 
 def _lines(answer: Answer | None) -> Sequence[str]:
@@ -102,42 +89,26 @@ def _lines(answer: Answer | None) -> Sequence[str]:
     return [str(answer.status), *answer.headers.splitlines(), "", *answer.body.splitlines()]
 
 
-def _counts(labels: Sequence[str]) -> Iterator[str]:
-    """Count labels by path, without extensions."""
-    paths = Counter(label.split()[1].partition("?")[0].partition(".")[0] for label in labels)
-    for path, count in sorted(paths.items()):
-        yield f"{count:6} {path}"
-
-
 def main() -> int:
-    """Do what the arguments say, and give the exit status: 1 if answers differ."""
+    """Run the command, and return the exit status: 1 if answers differ."""
     parser = argparse.ArgumentParser(prog="python -m tests.same", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     action = parser.add_mutually_exclusive_group()
     action.add_argument("--record", action="store_true", help="write the record")
-    action.add_argument("--show", metavar="SUBSTRING", help="print answers")
     action.add_argument("--against", metavar="DIR", type=Path, help="a checkout to compare with")
     parser.add_argument("--only", metavar="SUBSTRING", default="", help="a part of the labels")
-    parser.add_argument("--workers", metavar="N", type=int, default=2, help="processes")
     given = parser.parse_args()
-    ours = answers_of(ROOT, given.show or given.only, given.workers)
+    ours = answers_of(ROOT, given.only)
     if not ours:
         parser.error("no label of a request holds that")
-    if given.show:
-        for answer in ours.values():
-            _say(f"== {answer.label}", *_lines(answer), "")
-        return 0
     current = {label: answer.record for label, answer in ours.items()}
     if given.record:
         kept = {} if not given.only else orjson.loads(RECORD.read_bytes())
-        lines = [
-            f"{_quoted(label)}: {_quoted(said)}" for label, said in sorted((kept | current).items())
-        ]
-        RECORD.write_text("{\n" + ",\n".join(lines) + "\n}\n")
-        _say(f"same: {len(lines)} answers recorded")
+        RECORD.write_text(json.dumps(kept | current, indent=0, sort_keys=True) + "\n")
+        _say(f"same: {len(kept | current)} answers recorded")
         return 0
     if given.against:
-        theirs = answers_of(given.against.resolve(), given.only, given.workers)
+        theirs = answers_of(given.against.resolve(), given.only)
         recorded = {label: answer.record for label, answer in theirs.items()}
     else:
         theirs = {}
@@ -153,12 +124,8 @@ def main() -> int:
             _say(*_difference(label, theirs.get(label), ours.get(label)))
     if len(differing) > _SHOWN_LABELS:
         _say(f"… {len(differing) - _SHOWN_LABELS} more")
-    _say(*_counts(list(differing)), f"same: {len(current)} answers, {len(differing)} differ")
+    _say(f"same: {len(current)} answers, {len(differing)} differ")
     return 1
-
-
-def _quoted(text: str) -> str:
-    return orjson.dumps(text).decode()
 
 
 def _say(*lines: str) -> None:

@@ -1,4 +1,4 @@
-"""Requests as they are listed, and what an application of the current directory answers them."""
+"""The listed requests, and the answers of the application in the current directory."""
 
 import asyncio
 import sys
@@ -22,7 +22,7 @@ REQUESTS = Path(__file__).parents[1] / "data" / "same_requests.json"
 _SECRET = frozenset({"api_keys"})
 _HASH_DIGITS = 12
 _LABEL_CHARACTERS = 84
-_LONGEST_SHOWN = 200_000
+_MAX_SHOWN_LENGTH = 200_000
 
 
 @dataclass(frozen=True)
@@ -30,12 +30,12 @@ class Request:
     """A request.
 
     Attributes:
-        method, url: path and query, as they are sent.
-        headers: all of them but for Host, Content-Length and X-Request-Id.
+        url: path and query.
+        headers: all but Host, Content-Length and X-Request-Id.
         text: the body, if it is text.
         base64: the body, if it is not.
         body_of: a URL whose answer is the body.
-        settings: of the application, where they are not the defaults.
+        settings: of the application, if not the defaults.
     """
 
     method: str
@@ -48,7 +48,7 @@ class Request:
 
     @property
     def label(self) -> str:
-        """Name it among all: a digest tells apart those whose URLs are the same."""
+        """A unique name: the start of the URL and a digest of the request."""
         content = orjson.dumps(asdict(self), option=orjson.OPT_SORT_KEYS)
         return f"{self.method} {self.url[:_LABEL_CHARACTERS]} #{sha256(content).hexdigest()[:8]}"
 
@@ -59,12 +59,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Answer:
-    """What of an answer is compared.
-
-    Attributes:
-        label: of the request.
-        status, headers, body: without what is masked.
-    """
+    """The answer to the request with a label, as it is compared."""
 
     label: str
     status: int
@@ -73,32 +68,18 @@ class Answer:
 
     @property
     def record(self) -> str:
-        """Give the status and the hashes of headers and body, with spaces between."""
+        """The status and the hashes of headers and body, separated by spaces."""
         return f"{self.status} {_hash(self.headers)} {_hash(self.body)}"
 
 
-def read_requests(path: Path = REQUESTS) -> list[Request]:
-    """Read the requests, in their order."""
-    return [Request(**entry) for entry in orjson.loads(path.read_bytes())]
-
-
-def write_requests(requests: list[Request], path: Path = REQUESTS) -> None:
-    """Write requests, a line each, without the fields that are empty."""
-    entries = [
-        orjson.dumps({name: value for name, value in asdict(request).items() if value})
-        for request in requests
-    ]
-    path.write_bytes(b"[\n" + b",\n".join(entries) + b"\n]\n")
-
-
 def main() -> None:
-    """Write the answers to a share of the requests, a JSON line each, to the standard output.
+    """Write the answers to a share of the requests to standard output, one JSON object a line.
 
-    Called in a process of its own, with the root of the tree whose service answers, the number of
-    the share, the number of shares, and a part of the labels that are asked for.
+    Arguments: the root of the tree, the share, the number of shares, a substring of the labels.
     """
     root, share, shares, only = sys.argv[1:]
-    chosen = [request for request in read_requests() if only in request.label]
+    requests = [Request(**entry) for entry in orjson.loads(REQUESTS.read_bytes())]
+    chosen = [request for request in requests if only in request.label]
     asyncio.run(_write(Path(root), chosen[int(share) :: int(shares)]))
 
 
@@ -110,7 +91,7 @@ async def _write(root: Path, requests: list[Request]) -> None:
 
 
 class Applications(AsyncExitStack):
-    """Applications of a tree, one for each set of settings, each made when first asked for."""
+    """The applications of a tree, one for each set of settings, created on first use."""
 
     def __init__(self, root: Path) -> None:
         super().__init__()
@@ -121,7 +102,7 @@ class Applications(AsyncExitStack):
         self._clients: dict[bytes, httpx.AsyncClient] = {}
 
     async def answers(self, request: Request) -> AsyncIterator[Answer]:
-        """Give the answer to a request; of the OpenAPI document, each part as one."""
+        """Yield the answer to a request, and each part of the OpenAPI document as an answer."""
         response = await self._sent(request)
         content = response.content
         pairs = response.headers.multi_items()
@@ -129,7 +110,7 @@ class Applications(AsyncExitStack):
             for pointer, part in documented(content).items():
                 yield Answer(f"{request.label} {pointer}", response.status_code, "", part)
         headers, body = masked(request.path, pairs, content)
-        if len(body) > _LONGEST_SHOWN:
+        if len(body) > _MAX_SHOWN_LENGTH:
             body = f"{len(body)} characters, SHA-256 {sha256(body.encode()).hexdigest()}"
         yield Answer(request.label, response.status_code, headers, body)
 
@@ -150,10 +131,10 @@ class Applications(AsyncExitStack):
     async def _client(self, settings: Mapping[str, Any]) -> httpx.AsyncClient:
         key = orjson.dumps(settings, option=orjson.OPT_SORT_KEYS)
         if key not in self._clients:
-            self._clients[key] = await self._made(settings)
+            self._clients[key] = await self._create(settings)
         return self._clients[key]
 
-    async def _made(self, settings: Mapping[str, Any]) -> httpx.AsyncClient:
+    async def _create(self, settings: Mapping[str, Any]) -> httpx.AsyncClient:
         from service.app import create_app  # noqa: PLC0415
         from service.settings import default_settings  # noqa: PLC0415
 

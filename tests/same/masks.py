@@ -1,9 +1,9 @@
-"""What of an answer is compared: everything but prose, pictures, and what differs by the hour."""
+"""The parts of an answer that are compared: not prose, pictures, dates and request ids."""
 
 import re
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
-from html.parser import HTMLParser
+from html import unescape
 from typing import Any
 
 import orjson
@@ -25,17 +25,12 @@ _OF_BYTES = frozenset(
 )
 _OF_CODED_BYTES = _OF_BYTES - {"etag"}
 
+_LINK = re.compile(r"<(\w+) (?:[^>]* )?(href|src)=\"?([^\"> ]*)")
 _POINTER = re.compile(r"/[^\s,;()·]+")
 
 
 def masked(path: str, headers: Iterable[tuple[str, str]], body: bytes) -> tuple[str, str]:
-    """Give the headers and the body of an answer as the text that is compared.
-
-    Args:
-        path: what was asked for, without its query.
-        headers: as they came.
-        body: as it came, decoded where it was compressed.
-    """
+    """Return the headers and the decoded body of an answer as the text that is compared."""
     pairs = [(name.lower(), value) for name, value in headers]
     known = dict(pairs)
     text, dropped = _body(path, known, body)
@@ -46,7 +41,7 @@ def masked(path: str, headers: Iterable[tuple[str, str]], body: bytes) -> tuple[
 
 
 def documented(body: bytes) -> dict[str, str]:
-    """Give each part of an OpenAPI document by its JSON pointer, without prose and examples."""
+    """Return the parts of an OpenAPI document by JSON pointer, without prose and examples."""
     document = orjson.loads(body)
     parts: dict[str, Any] = {}
     for name, section in document.items():
@@ -60,7 +55,7 @@ def documented(body: bytes) -> dict[str, str]:
 
 
 def _body(path: str, headers: Mapping[str, str], body: bytes) -> tuple[str, frozenset[str]]:
-    """Give a body as text, and the headers that say what is not compared."""
+    """Return a body as text, and the names of the headers that depend on masked bytes."""
     media_type = headers.get("content-type", "").partition(";")[0]
     is_problem = media_type == "application/problem+json"
     is_report = is_problem or (media_type == "application/json" and path in {*_PAGES, *_REPORTS})
@@ -75,10 +70,10 @@ def _body(path: str, headers: Mapping[str, str], body: bytes) -> tuple[str, froz
     if not body or media_type == "image/png":
         text = body.decode()
     elif is_report:
-        unworded = _unworded(orjson.loads(body))
-        text = _json(_rounded(unworded) if path in _ROUNDED else unworded)
+        text = _json(_without_prose(orjson.loads(body), rounded=path in _ROUNDED))
     elif media_type == "text/html":
-        text = "\n".join(_links(body.decode()))
+        links = _LINK.findall(body.decode())
+        text = "\n".join(f"{tag} {name}={unescape(value)}" for tag, name, value in links)
     elif path == "/metrics":
         types = [line for line in body.decode().splitlines() if line.startswith("# TYPE ")]
         text = "\n".join(sorted(types))
@@ -93,63 +88,37 @@ def _json(content: Any) -> str:
     return orjson.dumps(content, option=orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2).decode()
 
 
-def _unworded(content: Any, key: str = "") -> Any:
-    """Give a document without its prose; of the origin of a value, the pointers are kept."""
+def _without_prose(content: Any, key: str = "", *, rounded: bool = False) -> Any:
+    """Return a report without prose, its floats rounded if asked; of an origin, the pointers."""
+    if isinstance(content, dict) and key == "origin":
+        return {name: _pointers(text) for name, text in content.items()}
     if isinstance(content, dict):
         return {
-            name: {of: _pointers(said) for of, said in value.items()}
-            if name == "origin" and isinstance(value, dict)
-            else _unworded(value, name)
-            for name, value in content.items()
+            name: _without_prose(value, name, rounded=rounded) for name, value in content.items()
         }
     if isinstance(content, list):
-        if key == "errors":
-            # Their order depends on that of a set, which differs from process to process.
-            return sorted(map(_unworded, content), key=_json)
-        return [
-            MASK if key in _LISTED_PROSE and isinstance(item, str) else _unworded(item)
-            for item in content
-        ]
+        of_items = "sentence" if key in _LISTED_PROSE else ""
+        items = [_without_prose(item, of_items, rounded=rounded) for item in content]
+        # The order of errors depends on that of a set, which differs between processes.
+        return sorted(items, key=_json) if key == "errors" else items
+    if rounded and isinstance(content, float):
+        return float(f"{content:.{_DIGITS}g}")
     return MASK if key in _PROSE and isinstance(content, str) else content
 
 
-def _pointers(said: str) -> str:
-    kind, colon, _ = said.partition(":")
-    pointers = " ".join(_POINTER.findall(said))
-    return f"{kind}: {pointers}" if colon else pointers or said
+def _pointers(origin: str) -> str:
+    kind, colon, _ = origin.partition(":")
+    pointers = " ".join(_POINTER.findall(origin))
+    return f"{kind}: {pointers}" if colon else pointers or origin
 
 
 def _undescribed(content: Any, key: str = "") -> Any:
+    """Return a part of an OpenAPI document without prose, examples and order of parameters."""
+    if key in _EXAMPLES or (key in _PROSE and isinstance(content, str)):
+        return MASK
     if isinstance(content, dict):
-        return {
-            name: MASK
-            if (name in _PROSE and isinstance(value, str)) or name in _EXAMPLES
-            else _undescribed(value, name)
-            for name, value in content.items()
-        }
+        return {name: _undescribed(value, name) for name, value in content.items()}
     if isinstance(content, list):
         items = [_undescribed(item) for item in content]
         return sorted(items, key=_json) if key in _UNORDERED else items
     return content
-
-
-def _rounded(content: Any) -> Any:
-    if isinstance(content, dict):
-        return {name: _rounded(value) for name, value in content.items()}
-    if isinstance(content, list):
-        return [_rounded(item) for item in content]
-    return float(f"{content:.{_DIGITS}g}") if isinstance(content, float) else content
-
-
-def _links(page: str) -> list[str]:
-    """List what a page links to, in order."""
-    found: list[str] = []
-
-    class Links(HTMLParser):
-        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-            found.extend(
-                f"{tag} {name}={value}" for name, value in attrs if name in {"href", "src"}
-            )
-
-    Links().feed(page)
-    return found
