@@ -14,7 +14,7 @@ from service.delivery.endpoints import Endpoint, NamedArrays
 from service.delivery.problems import PROBLEM_TYPES
 from service.encodings.rotary.axial import CONVENTIONS
 from service.encodings.rotary.packs import CONSUMERS, PACKS
-from service.encodings.rotary.rules import RopeType
+from service.encodings.rotary.rules import ROPE_TYPES
 from service.formats import FORMATS
 from service.routes import COMPOSITIONS, REPORTS, RESOURCES, TRANSFORMS
 from service.settings import Settings
@@ -96,9 +96,8 @@ def test_every_resource_pack_and_format_is_documented() -> None:
         assert f"\n## `POST {transform.path}`\n" in text
     for report in REPORTS[:1]:
         assert f"\n## `{report.path}`\n" in text
-    rules = get_args(RopeType)
     conventions = [name.removeprefix("rotary_embedding_torch") or name for name in CONVENTIONS]
-    for name in [*PACKS, *CONSUMERS, *rules, *FORMATS]:
+    for name in [*PACKS, *CONSUMERS, *ROPE_TYPES, *FORMATS]:
         assert f"`{name}`" in text
     for name in conventions:
         assert f"{name}`" in text.replace("…", "")

@@ -10,13 +10,13 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import Any
 
+from service.encodings.rotary.rules import yarn_mscale
 from service.errors import shortened
 from service.models.keys import TOP
 from service.models.layers import Layers
 from service.models.lookup import KeyPlace, ReadingReport, ResolvedValue, did_you_mean
 from service.models.model_types import NoRope, TextModel
 from service.models.rotary_settings import Rule
-from service.numerics.frequencies import yarn_mscale
 from service.numerics.phase import exact_context
 
 _OF_PARAMS_JSON = ("dim", "n_heads", "n_layers")

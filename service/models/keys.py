@@ -13,6 +13,7 @@ from math import isfinite
 from types import MappingProxyType
 from typing import Any
 
+from service.encodings.rotary.rules import ROPE_TYPES, RULES
 from service.numerics.limits import MAX_CHANNELS, MAX_MSCALE
 
 MAX_COUNT = 2**53
@@ -232,33 +233,54 @@ TOP: Mapping[str, Key] = MappingProxyType(
 )
 """What is looked for at the top of a config."""
 
-RULE: Mapping[str, Key] = MappingProxyType(
+_READERS: Mapping[type, Callable[[Any], Any]] = MappingProxyType(
+    {float: real, int: count, bool: flag, tuple[float, ...]: reals}
+)
+_RULE_ALIASES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "factor": ("scaling_factor",),
+        "original_max_position_embeddings": (
+            "original_max_seq_len",
+            "original_max_position_embedding",
+        ),
+        "attention_factor": ("attn_factor",),
+    }
+)
+# The attention factor is computed of these before the bounds of all keys are checked.
+_RULE_READERS = MappingProxyType({"mscale": mscale, "mscale_all_dim": mscale})
+
+OF_EVERY_RULE: Mapping[str, Key] = MappingProxyType(
     {
         "rope_type": Key(name, ("type",)),
         "rope_theta": Key(real, ("rope_base", "base")),
         "partial_rotary_factor": Key(share),
         "rotary_dim": Key(channels, ("rope_dim",)),
-        "factor": Key(real, ("scaling_factor",)),
-        "original_max_position_embeddings": Key(
-            count, ("original_max_seq_len", "original_max_position_embedding")
-        ),
-        "alpha": Key(real),
-        "mixed_b": Key(real),
-        "beta_fast": Key(real),
-        "beta_slow": Key(real),
-        "truncate": Key(flag),
-        "mscale": Key(mscale),
-        "mscale_all_dim": Key(mscale),
-        "attention_factor": Key(real, ("attn_factor",)),
-        "short_factor": Key(reals),
-        "long_factor": Key(reals),
-        "short_mscale": Key(real),
-        "long_mscale": Key(real),
-        "low_freq_factor": Key(real),
-        "high_freq_factor": Key(real),
         "mrope_section": Key(sizes, ("xdrope_section",)),
         "mrope_interleaved": Key(flag),
         "llama_4_scaling_beta": Key(real),
+    }
+)
+"""Keys that go with any frequency rule."""
+
+RULE_TYPES: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        name: frozenset(
+            key for rule in RULES if rule.rope_type == name for key in rule.config_keys()
+        )
+        for name in ROPE_TYPES
+    }
+)
+"""The frequency rules, each with the keys that it reads beside those of every rule."""
+
+RULE: Mapping[str, Key] = MappingProxyType(
+    {
+        **OF_EVERY_RULE,
+        **{
+            key: Key(_RULE_READERS.get(key, _READERS[kind]), _RULE_ALIASES.get(key, ()))
+            for rule in RULES
+            for key, kind in rule.config_keys().items()
+            if key not in OF_EVERY_RULE
+        },
     }
 )
 """What is looked for among the parameters of a frequency rule."""
@@ -286,55 +308,6 @@ LLAMA4_OF_MISTRAL: Mapping[str, Key] = MappingProxyType(
     }
 )
 """What is looked for under ``llama_4_scaling`` in Mistral's params.json."""
-
-RULE_TYPES: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "default": (),
-        "linear": ("factor",),
-        "dynamic": ("factor", "alpha"),
-        "ntk": ("factor", "mixed_b"),
-        "yarn": (
-            "factor",
-            "original_max_position_embeddings",
-            "beta_fast",
-            "beta_slow",
-            "truncate",
-            "mscale",
-            "mscale_all_dim",
-            "attention_factor",
-        ),
-        "longrope": (
-            "factor",
-            "original_max_position_embeddings",
-            "short_factor",
-            "long_factor",
-            "short_mscale",
-            "long_mscale",
-            "attention_factor",
-        ),
-        "llama3": (
-            "factor",
-            "original_max_position_embeddings",
-            "low_freq_factor",
-            "high_freq_factor",
-        ),
-        "proportional": ("factor",),
-    }
-)
-"""The frequency rules, each with the keys that it reads beside those of every rule."""
-
-EVERY_RULE = frozenset(
-    {
-        "rope_type",
-        "rope_theta",
-        "partial_rotary_factor",
-        "rotary_dim",
-        "mrope_section",
-        "mrope_interleaved",
-        "llama_4_scaling_beta",
-    }
-)
-"""Keys that say something beside any rule."""
 
 RULE_TYPE_ALIASES: Mapping[str, str] = MappingProxyType(
     {

@@ -9,9 +9,10 @@ from decimal import Decimal
 from itertools import islice
 from types import MappingProxyType
 
+from service.encodings.rotary.rules import yarn_mscale
 from service.errors import shortened
 from service.models.blocks import EVERY_LAYER, MAX_LABELS, Blocks, ConfigBlock
-from service.models.keys import EVERY_RULE, MAX_COUNT, RULE_SPELLINGS, RULE_TYPES
+from service.models.keys import MAX_COUNT, OF_EVERY_RULE, RULE_SPELLINGS, RULE_TYPES
 from service.models.layers import Layers, split_by_layer, which_have
 from service.models.lookup import ReadingReport, ResolvedValue, did_you_mean
 from service.models.model_types import TextModel
@@ -27,7 +28,6 @@ from service.models.rotary_settings import (
     rotary_dim_of,
     share_of,
 )
-from service.numerics.frequencies import yarn_mscale
 from service.numerics.limits import MAX_CHANNELS, MAX_LENGTH
 from service.numerics.phase import exact_context
 
@@ -47,7 +47,7 @@ def build(rule: Rule) -> None:
 def _caution_of_unknown(rule: Rule, rope_type: str) -> None:
     if rule.block.is_default:
         return
-    known = EVERY_RULE | set(RULE_TYPES[rope_type])
+    known = OF_EVERY_RULE.keys() | RULE_TYPES[rope_type]
     place = rule.block.place
     unknown = [
         key

@@ -14,9 +14,10 @@ from service.delivery.parameters import read_parameters
 from service.delivery.responses import MAX_TABLE_BYTES
 from service.encodings.fields import Parameters
 from service.encodings.rotary.rope import FREQUENCIES, ROPE, FrequenciesParameters
+from service.encodings.rotary.rules import RULE_KEYS
 from service.errors import Fault, InvalidBody, InvalidParameters
 from service.grammar import Integer, to_query
-from service.models.keys import RULE_TYPES
+from service.models.keys import RULE, RULE_TYPES
 from service.models.lookup import MEANINGS, ResolvedValue
 from service.models.resolve import Resolved, resolve
 from service.models.rule_entries import Entry
@@ -30,6 +31,12 @@ _URL: Json = {"type": "string", "format": "uri-reference"}
 _NUMBER: Json = {"type": "number"}
 _COUNT: Json = {"type": "integer", "minimum": 1}
 _NUMBERS: Json = {"type": "array", "items": _NUMBER}
+_OF_TYPE: dict[type, Json] = {
+    float: _NUMBER,
+    int: _COUNT,
+    bool: {"type": "boolean"},
+    tuple[float, ...]: _NUMBERS,
+}
 _LAYERS: Json = {"type": "array", "items": {"type": "integer", "minimum": 0}}
 _LAYOUTS = ["half", "interleaved"]
 
@@ -54,31 +61,15 @@ _RULE: Json = {
     "rope_theta": _NUMBER,
     "rope_type": {"type": "string", "enum": [*RULE_TYPES]},
     "max_position_embeddings": _COUNT,
-    "original_max_position_embeddings": _COUNT,
     "context_length": _COUNT,
+    "mrope_section": {"type": "array", "items": {"type": "integer"}},
+    "mrope_interleaved": {"type": "boolean"},
+    "partial_rotary_factor": _NUMBER,
+    **{name: _OF_TYPE[kind.__origin__] for name, kind in RULE_KEYS.items() if name in RULE},
     "attention_factor": {
         **_NUMBER,
         "description": "What every cosine and sine is multiplied by.",
     },
-    **dict.fromkeys(("short_factor", "long_factor"), _NUMBERS),
-    "mrope_section": {"type": "array", "items": {"type": "integer"}},
-    "mrope_interleaved": {"type": "boolean"},
-    "truncate": {"type": "boolean"},
-    **dict.fromkeys(
-        (
-            "factor",
-            "alpha",
-            "mixed_b",
-            "beta_fast",
-            "beta_slow",
-            "mscale",
-            "mscale_all_dim",
-            "low_freq_factor",
-            "high_freq_factor",
-            "partial_rotary_factor",
-        ),
-        _NUMBER,
-    ),
 }
 
 _URLS: Json = {"frequencies": _URL, "table": _URL, "file": _URL}

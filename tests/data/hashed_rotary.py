@@ -13,13 +13,13 @@ from service.encodings.rotary.rules import (
     Default,
     Dynamic,
     DynamicAlpha,
-    Given,
+    GivenFrequencies,
     Linear,
     Llama3,
     LongRope,
     Ntk,
     Proportional,
-    RotaryRule,
+    RotaryFrequencies,
     Yarn,
 )
 from service.numerics.dtypes import FLOAT32, FLOAT64, INDEX_DTYPES, REAL_DTYPES
@@ -53,13 +53,13 @@ def _rotary_tables() -> Iterator[tuple[str, Table]]:
     turns = AlongSequence(ROTARY, SEQUENCE)
     document = rotary.rope(turns=turns, pack="complex", dtype=FLOAT32)
     yield from named("rope", "complex, 500 positions", document.arrays)
-    plain: dict[str, RotaryRule] = {"theta 5e5": Default(128, 5e5), "inv_freq": _given()}
+    plain: dict[str, RotaryFrequencies] = {"theta 5e5": Default(128, 5e5), "inv_freq": _given()}
     for name, rule in plain.items():
         document = rotary.rope(turns=AlongSequence(rule, scattered()), pack="half", dtype=FLOAT32)
         yield from named("rope", f"half, {name}, scattered", document.arrays)
 
 
-def _rules() -> dict[str, RotaryRule]:
+def _rules() -> dict[str, RotaryFrequencies]:
     factors = tuple(1 + index / 8 for index in range(32))
     return {
         "freq_factors": Default(64, 10000.0, factors),
@@ -127,5 +127,5 @@ def _axial_tables() -> Iterator[tuple[str, Table]]:
         yield from named("rope-permutation", "5 and 3 heads", document.arrays)
 
 
-def _given() -> Given:
-    return Given(tuple((WEYL_STEP * index % 2**53) * 2.0**-53 for index in range(1, 49)))
+def _given() -> GivenFrequencies:
+    return GivenFrequencies(tuple((WEYL_STEP * index % 2**53) * 2.0**-53 for index in range(1, 49)))

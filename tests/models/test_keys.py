@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from service.models import keys as values
-from service.models.keys import EVERY_RULE, RULE, RULE_TYPE_ALIASES, RULE_TYPES
+from service.models.keys import OF_EVERY_RULE, RULE, RULE_TYPE_ALIASES, RULE_TYPES
 
 
 def test_every_key_of_a_rule_is_looked_for() -> None:
-    assert EVERY_RULE.union(*RULE_TYPES.values()) == set(RULE)
+    assert frozenset(OF_EVERY_RULE).union(*RULE_TYPES.values()) == set(RULE)
 
 
 def test_aliases_of_rules_name_rules_and_are_none() -> None:

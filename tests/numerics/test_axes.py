@@ -226,7 +226,7 @@ def test_frequencies_below_every_float32_are_zero() -> None:
 
 
 def test_geometric_frequencies_are_the_float32_nearest_to_them() -> None:
-    check_rounded(scaling.default(Decimal(10000), 128, 64))
+    check_rounded(scaling.geometric_series(Decimal(10000), 128, 64))
 
 
 def engine_angle(position: int, frequency: float) -> Fraction:
@@ -324,7 +324,7 @@ def test_the_bound_holds_for_every_position_up_to_the_farthest(
 @pytest.mark.parametrize("farthest", [512, 4095, 131071])
 @pytest.mark.parametrize("base", [10000, 500000])
 def test_the_bound_is_not_ten_times_what_is_seen(farthest: int, base: int) -> None:
-    frequencies = scaling.default(Decimal(base), 128, 64)
+    frequencies = scaling.geometric_series(Decimal(base), 128, 64)
 
     seen = max(distances(frequencies, list(range(farthest - 50, farthest + 1))))
 
@@ -332,7 +332,7 @@ def test_the_bound_is_not_ten_times_what_is_seen(farthest: int, base: int) -> No
 
 
 def test_the_bound_has_all_its_digits_in_a_bare_thread() -> None:
-    frequencies = scaling.default(Decimal(10**9), 128, 64)[-1:]
+    frequencies = scaling.geometric_series(Decimal(10**9), 128, 64)[-1:]
 
     with ThreadPoolExecutor(1) as pool:
         in_thread = pool.submit(float32_distance, frequencies, 2**24 + 1).result()

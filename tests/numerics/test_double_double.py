@@ -405,7 +405,7 @@ def test_products_of_small_integers_are_exact() -> None:
 
 
 def test_opposite_positions_have_opposite_products_to_the_bit() -> None:
-    factors = scaling.default(Decimal(10000), 64, 32)
+    factors = scaling.geometric_series(Decimal(10000), 64, 32)
     positions = np.array([1, 63, 2**40 + 7, MAX_POSITION], dtype=np.int64)
 
     assert (
@@ -415,7 +415,7 @@ def test_opposite_positions_have_opposite_products_to_the_bit() -> None:
 
 
 def test_products_are_the_same_in_a_bare_thread() -> None:
-    factors = scaling.default(Decimal(10000), 64, 32)
+    factors = scaling.geometric_series(Decimal(10000), 64, 32)
     positions = np.array([3, 2**61 + 1], dtype=np.int64)
 
     with ThreadPoolExecutor(1) as pool:

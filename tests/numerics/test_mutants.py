@@ -7,22 +7,24 @@ import numpy as np
 import pytest
 from hypothesis import Phase, given, settings
 
+from service.encodings.rotary import rules
+from service.encodings.rotary.rules import Yarn
 from service.lru import ByteBoundedLRU
 from service.numerics import axes as float32_angle
 from service.numerics import dtypes
-from service.numerics import frequencies as scaling
 from service.numerics import phase as angle
 from service.numerics import phasors as factors
 from service.numerics import phasors as phasor
 from service.numerics.axes import Float32s
+from service.numerics.frequencies import Decimals
 from service.numerics.phase import FixedPointFrequencies, Float64s, Int64s
 from service.numerics.phasors import BLOCK_LENGTH, BlockSpan
 from service.numerics.positions import Positions
 from service.numerics.tables import size
 from tests.encodings.absolute import test_sinusoidal
+from tests.encodings.rotary import test_rules
 from tests.numerics import test_axes as test_float32_angle
-from tests.numerics import test_dtypes
-from tests.numerics import test_frequencies as test_scaling
+from tests.numerics import test_dtypes, test_frequencies
 from tests.numerics import test_phase as test_angle
 from tests.numerics import test_phasors as test_phasor
 
@@ -139,39 +141,32 @@ def test_rules_of_28_digits_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(angle, "exact_context", lambda: Context(prec=28))
 
     for promise in (
-        test_scaling.test_default_keeps_its_digits_over_the_widest_head,
-        test_scaling.test_every_rule_has_all_its_digits_in_a_bare_thread,
+        test_frequencies.test_a_geometric_series_keeps_its_digits_over_the_widest_head,
+        test_rules.test_every_rule_has_all_its_digits_in_a_worker_thread,
     ):
         with pytest.raises(AssertionError):
             promise()
 
 
 def test_a_rule_in_the_context_of_its_thread_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    def careless(frequencies: scaling.Decimals, factor: Decimal) -> scaling.Decimals:
-        return [frequency / factor for frequency in frequencies]
-
-    monkeypatch.setattr(scaling, "linear", careless)
+    monkeypatch.setattr(rules, "divided", rules.divided.__wrapped__)
 
     with pytest.raises(AssertionError):
-        test_scaling.test_every_rule_has_all_its_digits_in_a_bare_thread()
+        test_rules.test_every_rule_has_all_its_digits_in_a_worker_thread()
 
 
-def test_a_ramp_that_is_rounded_unasked_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_range_that_is_always_rounded_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """As engines do that know no truncate."""
-    plain = scaling.yarn_range
+    plain = Yarn.range_used
 
-    def rounded(
-        base: Decimal, dim: int, length: int, betas: tuple[Decimal, Decimal], *, truncate: bool
-    ) -> scaling.YarnRange:
-        found = plain(base, dim, length, betas, truncate=truncate)
-        low, high = found.used
-        outwards = low.to_integral_value(ROUND_FLOOR), high.to_integral_value(ROUND_CEILING)
-        return scaling.YarnRange(found.raw, outwards)
+    def rounded(rule: Yarn) -> Decimals:
+        low, high = plain(rule)
+        return [low.to_integral_value(ROUND_FLOOR), high.to_integral_value(ROUND_CEILING)]
 
-    monkeypatch.setattr(scaling, "yarn_range", rounded)
+    monkeypatch.setattr(Yarn, "range_used", rounded)
 
     with pytest.raises(AssertionError):
-        test_scaling.test_published_ranges_of_yarn()
+        test_rules.test_published_ranges_of_yarn()
 
 
 def test_float32_angles_computed_in_float64_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:

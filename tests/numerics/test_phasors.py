@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.encodings.rotary.rules import Given
+from service.encodings.rotary.rules import GivenFrequencies
 from service.lru import ByteBoundedLRU
 from service.numerics import phasors as factors
 from service.numerics import phasors as phasor
@@ -112,8 +112,8 @@ def test_the_last_positions_are_reached() -> None:
 def test_a_frequency_of_zero_turns_nothing() -> None:
     positions = np.array([-3, 0, 2**60], dtype=np.int64)
 
-    assert component(Given((0.0,)), "cos", positions).tolist() == [[1.0], [1.0], [1.0]]
-    assert not np.signbit(component(Given((0.0,)), "sin", positions)).any()
+    assert component(GivenFrequencies((0.0,)), "cos", positions).tolist() == [[1.0], [1.0], [1.0]]
+    assert not np.signbit(component(GivenFrequencies((0.0,)), "sin", positions)).any()
 
 
 @pytest.mark.parametrize("start", [-100, 0, 2**40 + 3])

@@ -17,12 +17,12 @@ from service.analysis.round_numbers import round_numbers
 from service.encodings.rotary.rules import (
     Default,
     DynamicAlpha,
-    Given,
+    GivenFrequencies,
     Linear,
     LongRope,
     Ntk,
     Proportional,
-    RotaryRule,
+    RotaryFrequencies,
 )
 from service.numerics.document import ParameterValue
 from service.numerics.limits import MAX_ATTENTION_FACTOR, MAX_BASE, MAX_FACTOR, MIN_FACTOR
@@ -63,7 +63,7 @@ class MeasuredFrequencies:
         """Tell whether cosines and sines are multiplied by anything but 1."""
         return self.scale is not None and abs(self.scale - 1) > self.scale_error
 
-    def agrees(self, rule: RotaryRule) -> bool:
+    def agrees(self, rule: RotaryFrequencies) -> bool:
         """Tell whether a rule gives these frequencies and this scale, within their errors."""
         exact = frequencies(rule)
         if self.scale is not None:
@@ -87,12 +87,12 @@ class RuleMatch:
         says: what in the frequencies speaks for it.
     """
 
-    rule: RotaryRule
+    rule: RotaryFrequencies
     parameters: Parameters
     says: tuple[str, ...]
 
 
-def frequencies(rule: RotaryRule) -> Float64s:
+def frequencies(rule: RotaryFrequencies) -> Float64s:
     """Give the frequencies of a rule, each the float64 nearest to it."""
     return np.array([float(frequency) for frequency in rule.exact()])
 
@@ -333,7 +333,7 @@ def given_rule(measured: MeasuredFrequencies) -> Iterator[RuleMatch]:
         return
     ends = f"from {max(omega):.6g} to {min(omega):.6g}"
     told = (f"{measured.count} frequencies {ends} follow no known rule: they are as measured",)
-    yield RuleMatch(Given(omega, scale), parameters, told)
+    yield RuleMatch(GivenFrequencies(omega, scale), parameters, told)
 
 
 def _plain(numbers: Float64s, shares: Float64s) -> tuple[float, ...]:

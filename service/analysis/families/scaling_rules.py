@@ -26,8 +26,7 @@ from service.analysis.families.frequency_lists import (
     listed_rules,
 )
 from service.analysis.round_numbers import round_numbers
-from service.encodings.rotary.rules import Llama3, Yarn
-from service.numerics import frequencies as scaling
+from service.encodings.rotary.rules import Llama3, Yarn, yarn_attention_factor, yarn_mscale
 from service.numerics.document import ParameterValue
 from service.numerics.phase import Float64s
 
@@ -194,7 +193,7 @@ def _attention(
     measured: MeasuredFrequencies, factor: float
 ) -> Iterator[tuple[float, dict[str, ParameterValue]]]:
     """Give what the measured scale may be, and how that is said."""
-    own = float(scaling.yarn_mscale(Decimal(factor)))
+    own = float(yarn_mscale(Decimal(factor)))
     if measured.scale is None:
         yield own, {}
         return
@@ -208,7 +207,7 @@ def _attention(
         off = error * measured.scale * (slope * whole + 1) / slope
         for part in round_numbers(mscale, off / max(mscale, off), 1):
             if round(part, 3) == part:
-                exact = scaling.yarn_attention_factor(*map(Decimal, (factor, part, whole)))
+                exact = yarn_attention_factor(*map(Decimal, (factor, part, whole)))
                 yield float(exact), {"mscale": part, "mscale_all_dim": whole}
     for number in round_numbers(measured.scale, error, 2):
         yield number, {"attention_factor": number}

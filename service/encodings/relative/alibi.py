@@ -147,7 +147,7 @@ class SlopeRule:
     def _series(self, heads: int, count: int) -> list[Decimal]:
         """Evaluate the first slopes of a series for a number of heads."""
         base = exact_context().power(Decimal(2), Decimal(self.bias_max))
-        return scaling.default(base, 2 * heads, count + 1)[1:]
+        return scaling.geometric_series(base, 2 * heads, count + 1)[1:]
 
 
 @lru_cache(maxsize=64)

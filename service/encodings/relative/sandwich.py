@@ -102,5 +102,5 @@ class HalfFrequencies:
     def exact(self) -> Decimals:
         """Evaluate them."""
         context = exact_context()
-        whole = scaling.default(Decimal(self.base), self.head_dim, self.count + 1)[1:]
+        whole = scaling.geometric_series(Decimal(self.base), self.head_dim, self.count + 1)[1:]
         return [context.divide(frequency, Decimal(2)) for frequency in whole]

@@ -26,7 +26,7 @@ from pydantic import Field
 
 from service.encodings.fields import Integers, Parameters, PositionList, impossible
 from service.encodings.grid.grids import Picked, Tokens
-from service.encodings.rotary.rules import RotaryRule, RuleParameters
+from service.encodings.rotary.rules import RotaryFrequencies, RuleParameters
 from service.errors import Fault, InvalidParameters
 from service.grammar import Boolean, Integer, Real, to_query
 from service.lru import ByteBoundedLRU
@@ -213,7 +213,7 @@ class AlongSequence(RotaryAngles):
         xpos: what else multiplies sines and cosines.
     """
 
-    rule: RotaryRule
+    rule: RotaryFrequencies
     positions: Positions
     rounding: AngleRounding = "exact"
     xpos: XPos | None = None
@@ -299,7 +299,7 @@ class MultimodalTurns(RotaryAngles):
         rounding: of the angles.
     """
 
-    rule: RotaryRule
+    rule: RotaryFrequencies
     section: tuple[int, ...]
     interleaved: bool
     tokens: Tokens
@@ -478,7 +478,7 @@ class TurnParameters(AxisParameters, RuleParameters):
         if faults:
             raise InvalidParameters(*faults)
 
-    def _along_sequence(self, rule: RotaryRule, positions: Positions) -> RotaryAngles:
+    def _along_sequence(self, rule: RotaryFrequencies, positions: Positions) -> RotaryAngles:
         if self.xpos is None:
             return AlongSequence(rule, positions, self.angle)
         if self.angle != "exact":
@@ -501,7 +501,7 @@ class TurnParameters(AxisParameters, RuleParameters):
             raise impossible("mrope_section", section, rule)
 
     def _along_axes(
-        self, rule: RotaryRule, section: tuple[int, ...], sequence: Sequence
+        self, rule: RotaryFrequencies, section: tuple[int, ...], sequence: Sequence
     ) -> MultimodalTurns:
         tokens = self._tokens() or Tokens.of_sequence(sequence(), AXES)
         return MultimodalTurns(rule, section, self.mrope_interleaved or False, tokens, self.angle)

@@ -39,7 +39,7 @@ from service.encodings.rotary.angles import (
     rounding_parameters,
 )
 from service.encodings.rotary.packs import PackParameters
-from service.encodings.rotary.rules import Given, check_frequencies
+from service.encodings.rotary.rules import GivenFrequencies, check_frequencies
 from service.errors import Fault, InvalidParameters
 from service.grammar import Boolean, Integer, Real, to_query
 from service.numerics.axes import AngleRounding, Axis, RowPositions
@@ -507,7 +507,7 @@ def _given(inv_freq: tuple[float, ...], width: int) -> FrequencyRule:
         rule = f"inv_freq must have {width // 2} numbers, one for each pair of an axis"
         raise impossible("inv_freq", len(inv_freq), f"{rule}, and has {len(inv_freq)}")
     check_frequencies(inv_freq)
-    return Given(inv_freq)
+    return GivenFrequencies(inv_freq)
 
 
 def _series(

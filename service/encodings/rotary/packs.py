@@ -20,7 +20,7 @@ from pydantic import Field
 
 from service.encodings.fields import ArrayParameters, RealDType, dtype_field, impossible
 from service.encodings.rotary.angles import RotaryAngles
-from service.encodings.rotary.rules import RotaryRule
+from service.encodings.rotary.rules import RotaryFrequencies
 from service.grammar import Boolean
 from service.numerics.document import Document
 from service.numerics.dtypes import (
@@ -262,7 +262,7 @@ def _axes(shape: tuple[int, ...], pairs: int, row: str) -> tuple[str, ...]:
     return row, "pair" if shape[1] == pairs else "channel"
 
 
-def frequencies(rule: RotaryRule) -> Document:
+def frequencies(rule: RotaryFrequencies) -> Document:
     """Describe the frequencies of a rule and the numbers on the way to them, all float64.
 
     ``inv_freq`` (r/2,) in radians per position; ``wavelength`` 2π/ω (r/2,) in positions, infinite
@@ -274,7 +274,7 @@ def frequencies(rule: RotaryRule) -> Document:
         "wavelength": DecimalTable((rule.count,), lambda: wavelengths(rule.exact())),
         "attention_factor": DecimalTable((), lambda: [Decimal(rule.scale)]),
     }
-    arrays |= rule.beside()
+    arrays |= rule.intermediates()
     return Document("rope-frequencies", rule.parameters(), arrays, has_parts=True)
 
 

@@ -17,7 +17,7 @@ each head: what conversions of Llama from Meta's to transformers' weights do by 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 from pydantic import Field
@@ -33,10 +33,11 @@ from service.encodings.rotary import packs as rotary
 from service.encodings.rotary.angles import RotaryAngles, TurnParameters
 from service.encodings.rotary.packs import PackParameters
 from service.encodings.rotary.rules import (
+    INTERMEDIATES,
+    RotaryOffset,
     RuleParameters,
     WidthParameters,
-    paired,
-    rotary_offset_field,
+    even_channels,
 )
 from service.errors import InvalidBody
 from service.grammar import Boolean, Integer
@@ -158,23 +159,20 @@ class Rotation:
         return slice(0, 2 * pairs, 2), slice(1, 2 * pairs, 2)
 
 
+if TYPE_CHECKING:
+    FrequencyArray: TypeAlias = str
+else:
+    FrequencyArray: TypeAlias = Literal[
+        ("inv_freq", "wavelength", "attention_factor", *INTERMEDIATES)
+    ]
+
+
 class FrequenciesParameters(ArrayParameters, RuleParameters):
     """Parameters of the frequencies of a rotary embedding."""
 
-    part: (
-        Literal[
-            "inv_freq",
-            "wavelength",
-            "attention_factor",
-            "effective_base",
-            "ramp",
-            "range_raw",
-            "range_used",
-            "rescale_factor",
-            "smooth_factor",
-        ]
-        | None
-    ) = Field(default=None, description="Answer one of the arrays alone.", examples=["inv_freq"])
+    part: FrequencyArray | None = Field(
+        default=None, description="Answer one of the arrays alone.", examples=["inv_freq"]
+    )
 
     def chosen_part(self) -> str | None:
         """Name the one array that is wanted alone."""
@@ -199,7 +197,7 @@ class ApplyParameters(StartParameters, TurnParameters):
         "transformers reads interleaved pairs and writes half ones.",
         examples=["half"],
     )
-    rotary_offset: Integer = rotary_offset_field()
+    rotary_offset: RotaryOffset = 0
     inverse: Boolean = Field(
         default=False,
         description="Turn the other way, which undoes it where nothing is scaled.",
@@ -380,7 +378,7 @@ _MAX_INT32_ROWS = 2**31
 class PermutationParameters(ArrayParameters, WidthParameters):
     """Parameters of an index vector of weights."""
 
-    rotary_offset: Integer = rotary_offset_field()
+    rotary_offset: RotaryOffset = 0
     layout: Literal["interleaved", "half"] = Field(
         default="interleaved",
         description="Layout of the weights there are: interleaved, as Meta's, or half, as those of "
@@ -438,7 +436,7 @@ def _order(parameters: PermutationParameters) -> HeadOrder:
     named = parameters.rotary_dim or parameters.partial_rotary_factor
     if named is None:
         origin = ("rotary_offset", offset) if offset else ("head_dim", head_dim)
-        rotary_dim = paired(*origin, head_dim - offset)
+        rotary_dim = even_channels(*origin, head_dim - offset)
     else:
         rotary_dim = parameters.turning_channels(head_dim)
     assert rotary_dim is not None

@@ -1,31 +1,48 @@
-"""What every rotary rule is: frequencies, what multiplies their cosines, and its own spelling.
+"""Rotary rules: how fast each pair of channels turns, by the keys of published configs.
 
-Rotary rules by ``rope_type``: what fixes the frequencies, by the keys of published configs.
+A rule is one class: its fields are its keys, with bounds and descriptions, ``exact()`` is its
+formula, ``check()`` refuses impossible combinations. From ``RULES`` follow the values of
+``rope_type``, the query parameters, the refusal of keys of other rules, the keys that
+``service.models`` looks for, and the schema of ``/rope/config``.
 
-What a rule makes of its keys, the functions of ``scaling`` do.
+Notation: r is rotary_dim, b is rope_theta, k = 0 … r/2 − 1 numbers the pairs of channels, ω_k =
+b^(−2k/r), f is factor, O is original_max_position_embeddings, L is context_length. In sources,
+"transformers" is 5.23.0 and its ``modeling_rope_utils``, "vLLM" is 0.33.0 and its
+``layers/rotary_embedding``. Every frequency is evaluated in decimal arithmetic of
+PRECISION_DIGITS digits, from the exact values of binary64 keys.
 
-From the keys that a request names to a rotary rule: which are required, taken, left out.
-
-Parameters that say how many channels of a head turn.
-
-Parameters that say how fast each pair of rotary channels turns, by their published names.
+This module is long because all rules stand in it side by side, with the query model that is made
+of them.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
-from decimal import Decimal
-from types import MappingProxyType
-from typing import Any, ClassVar, Literal, Protocol, TypeAlias
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from functools import cache
+from types import UnionType
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    Self,
+    TypeAlias,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
-from pydantic import Field
+from pydantic import create_model
 
-from service.encodings.fields import Parameters, Reals, impossible
+from service.encodings.fields import Parameters, Reals, about, impossible
 from service.errors import Fault, InvalidParameters
 from service.grammar import Boolean, Integer, Real, to_query
-from service.numerics import frequencies as scaling
 from service.numerics.document import ParameterValue
-from service.numerics.frequencies import Decimals, FrequencyRule
+from service.numerics.frequencies import Decimals, geometric_series
 from service.numerics.limits import (
     MAX_ATTENTION_FACTOR,
     MAX_BASE,
@@ -37,459 +54,715 @@ from service.numerics.limits import (
     MAX_SCALED_BASE,
     MIN_FACTOR,
 )
-from service.numerics.phase import MAX_FREQUENCY, MIN_FREQUENCY, exact_context, is_valid_frequency
+from service.numerics.phase import (
+    MAX_FREQUENCY,
+    MIN_FREQUENCY,
+    TWO_PI,
+    exact_arithmetic,
+    is_valid_frequency,
+)
 from service.numerics.tables import DecimalTable
 
+Keys: TypeAlias = Mapping[str, Any]
 
-class RotaryRule(FrequencyRule, Protocol):
-    """Frequencies of the channels that turn, and what fixes them."""
+DEFAULT_ROPE_THETA = 10000.0
+
+_LENGTH = "max_position_embeddings"
+_ORIGINAL = "original_max_position_embeddings"
+_ZERO, _ONE = Decimal(0), Decimal(1)
+_YARN_SLOPE = Decimal("0.1")
+
+
+def _factor(description: str, example: float, most: float = MAX_FACTOR) -> Any:
+    return about(description, example, ge=MIN_FACTOR, le=most)
+
+
+def _length(description: str, example: int) -> Any:
+    return about(description, example, ge=1, le=MAX_LENGTH)
+
+
+def _list(description: str) -> Any:
+    return about(description, "1,1.5,2,4", max_length=MAX_CHANNELS // 2)
+
+
+# Keys that several rules have.
+Factor = Annotated[
+    Real,
+    _factor(
+        "By how much a model is stretched. For yarn and longrope "
+        "max_position_embeddings/original_max_position_embeddings unless given.",
+        8,
+    ),
+]
+OriginalLength = Annotated[
+    Integer, _length("Longest sequence that the model was first trained with.", 8192)
+]
+ContextLength = Annotated[
+    Integer,
+    _length(
+        "For dynamic and longrope: the length that the model runs at; the original length unless "
+        "given. It is never taken from seq_len.",
+        16384,
+    ),
+]
+AttentionFactor = Annotated[
+    Real,
+    about(
+        "For yarn, longrope and inv_freq: multiplies cosines and sines; by the rule's own formula "
+        "unless given.",
+        1,
+        ge=MIN_FACTOR,
+        le=MAX_ATTENTION_FACTOR,
+    ),
+]
+_SHARE = about(
+    "In place of rotary_dim: its share of head_dim, cut to an integer. With "
+    "rope_type=proportional the share of the pairs that turn, in heads that are all rotary.",
+    0.5,
+    gt=0,
+    le=1,
+)
+Share = Annotated[Real, _SHARE]
+FreqFactors = Annotated[Reals, _list("For default and linear: divides each frequency, as in ggml.")]
+
+
+class RotaryFrequencies(ABC):
+    """Frequencies of the channels that turn; hashable, as every FrequencyRule."""
 
     @property
-    def scale(self) -> float:
-        """The attention factor: what cosines and sines are multiplied by."""
-
-    def beside(self) -> Mapping[str, DecimalTable]:
-        """Give the numbers met on the way to the frequencies, by name."""
-
-    def parameters(self) -> dict[str, ParameterValue]:
-        """Spell the rule as canonical parameters; what it leaves to a default is spelled, too."""
-
-
-@dataclass(frozen=True)
-class NamedRule(ABC):
-    """Base of the rules that a ``rope_type`` names; their fields are keys of published configs.
-
-    Attributes:
-        rotary_dim: channels that turn, r, an even number.
-        rope_theta: base of the frequencies.
-    """
-
-    rope_type: ClassVar[str]
-
-    rotary_dim: int
-    rope_theta: float
-
-    @property
+    @abstractmethod
     def count(self) -> int:
-        """How many frequencies there are."""
-        return self.rotary_dim // 2
+        """The number of frequencies: r/2."""
 
     @property
     def scale(self) -> float:
-        """The attention factor: what cosines and sines are multiplied by."""
+        """The attention factor, which multiplies cosines and sines."""
         return 1.0
 
     @abstractmethod
     def exact(self) -> Decimals:
-        """Evaluate the frequencies, in radians per position."""
+        """Return the frequencies, in radians per position."""
 
-    def beside(self) -> Mapping[str, DecimalTable]:
-        """Give the numbers met on the way to the frequencies, by name."""
+    def intermediates(self) -> Mapping[str, DecimalTable]:
+        """Return the numbers on the way to the frequencies, by name."""
         return {}
 
+    @abstractmethod
     def parameters(self) -> dict[str, ParameterValue]:
-        """Spell the rule as canonical parameters; what it leaves to a default is spelled, too."""
-        spelled: dict[str, ParameterValue] = {
-            "rotary_dim": self.rotary_dim,
-            "rope_type": self.rope_type,
-            "rope_theta": self.rope_theta,
-        }
-        own = (field.name for field in fields(self) if field.name not in spelled)
-        values = {name: getattr(self, name) for name in own}
-        return spelled | {name: value for name, value in values.items() if value not in {None, ()}}
-
-    def _unscaled(self) -> Decimals:
-        return scaling.default(Decimal(self.rope_theta), self.rotary_dim, self.count)
+        """Return the canonical parameters, defaults included."""
 
 
 @dataclass(frozen=True)
-class Given:
-    """Frequencies given outright: an engine's own inv_freq, as the binary64 numbers they are.
-
-    Attributes:
-        inv_freq: r/2 of them.
-        attention_factor: what multiplies cosines and sines.
-    """
+class GivenFrequencies(RotaryFrequencies):
+    """Frequencies given outright: an engine's own inv_freq, as the binary64 numbers they are."""
 
     inv_freq: tuple[float, ...]
     attention_factor: float = 1.0
 
     @property
     def count(self) -> int:
-        """How many frequencies there are."""
         return len(self.inv_freq)
 
     @property
     def scale(self) -> float:
-        """The attention factor."""
         return self.attention_factor
 
     def exact(self) -> Decimals:
-        """Give them as decimals, exactly."""
         return [Decimal(frequency) for frequency in self.inv_freq]
 
-    def beside(self) -> Mapping[str, DecimalTable]:
-        """Give nothing: there was no way to them."""
-        return {}
-
     def parameters(self) -> dict[str, ParameterValue]:
-        """Spell them."""
         given: dict[str, ParameterValue] = {"rotary_dim": 2 * self.count, "inv_freq": self.inv_freq}
         is_scaled = self.attention_factor != 1.0
         return given | ({"attention_factor": self.attention_factor} if is_scaled else {})
 
 
 @dataclass(frozen=True)
-class Default(NamedRule):
-    """Frequencies b^(−2k/r), each divided by a factor of its own where freq_factors has any."""
+class RotaryRule(RotaryFrequencies):
+    """Base of the rules that a ``rope_type`` names; the fields of a rule are its keys.
 
-    rope_type = "default"
+    Attributes:
+        rope_type: the name of the rule.
+        variant: the key that chooses this rule among those of its rope_type.
+        derived: required keys that ``complete`` finds where they are not given.
+        other_keys: keys, by name, that only ``complete`` reads: they are no canonical parameters.
+        intermediate_names: what ``intermediates`` may return.
+        is_whole_head: whether all channels of a head are in pairs.
+        not_in_configs: keys that are parameters of a table, and that no config has.
+        only_in_configs: numbers in configs that are no parameters of a table, by key.
+        rotary_dim: channels that turn, r, an even number.
+        rope_theta: base of the frequencies, b.
+    """
 
-    freq_factors: tuple[float, ...] = ()
+    registered: ClassVar[list[type["RotaryRule"]]] = []
 
-    def exact(self) -> Decimals:
-        """Evaluate the frequencies, in radians per position."""
-        return _divided(self._unscaled(), self.freq_factors)
+    rope_type: ClassVar[str]
+    variant: ClassVar[str | None] = None
+    derived: ClassVar[tuple[str, ...]] = ()
+    other_keys: ClassVar[Mapping[str, Any]] = {}
+    intermediate_names: ClassVar[tuple[str, ...]] = ()
+    is_whole_head: ClassVar[bool] = False
+    not_in_configs: ClassVar[tuple[str, ...]] = ()
+    only_in_configs: ClassVar[tuple[str, ...]] = ()
+
+    rotary_dim: int
+    rope_theta: float
+
+    def __init_subclass__(
+        cls, *, name: str | None = None, variant: str | None = None, **options: Any
+    ) -> None:
+        """Register a class that has a name; one without is a base of others."""
+        super().__init_subclass__(**options)
+        if name is not None:
+            cls.rope_type = name
+            cls.variant = variant
+            RotaryRule.registered.append(cls)
+
+    @classmethod
+    @cache
+    def key_types(cls) -> Mapping[str, Any]:
+        """Return the annotated type of each key of this rule, by name; derived keys come last."""
+        hints = get_type_hints(cls, include_extras=True)
+        names = [field.name for field in fields(cls) if field.name not in _BASE_FIELDS]
+        own = {name: _required(hints[name]) for name in names}
+        chosen = {name: kind for name, kind in own.items() if name not in cls.derived}
+        return {**chosen, **cls.other_keys, **own}
+
+    @classmethod
+    def config_keys(cls) -> dict[str, Any]:
+        """Return the type of the values of each key of this rule in configs, by name."""
+        others = {*cls.not_in_configs, _LENGTH}
+        own = {
+            name: kind.__origin__ for name, kind in cls.key_types().items() if name not in others
+        }
+        return own | dict.fromkeys(cls.only_in_configs, float)
+
+    @classmethod
+    def complete(cls, keys: Keys) -> Keys:
+        """Add the keys that follow from others; all required ones are there.
+
+        Raises:
+            InvalidParameters: a key is missing, or impossible here.
+        """
+        return keys
+
+    @classmethod
+    def from_keys(cls, rotary_dim: int, rope_theta: float, keys: Keys) -> Self:
+        """Return the rule that keys describe; raises InvalidParameters."""
+        for field in fields(cls):
+            is_required = field.default is MISSING and field.name not in cls.derived
+            if is_required and field.name not in _BASE_FIELDS and field.name not in keys:
+                explained = f"{field.name} is required with rope_type={cls.rope_type}"
+                raise impossible(field.name, None, explained)
+        known = {field.name for field in fields(cls)}
+        values = {name: value for name, value in cls.complete(keys).items() if name in known}
+        rule = cls(rotary_dim, rope_theta, **values)
+        rule.check()
+        return rule
+
+    def check(self) -> None:
+        """Refuse impossible combinations of keys; raises InvalidParameters."""
+        if self.rope_theta > MAX_SCALED_BASE:
+            rule = f"rope_theta must be at most {MAX_SCALED_BASE:g} where frequencies are scaled"
+            raise impossible("rope_theta", self.rope_theta, rule)
+        for name in self.key_types():
+            values = getattr(self, name, None)
+            if values and isinstance(values, tuple):
+                self._check_list(name, values)
+
+    def _check_list(self, name: str, factors: tuple[float, ...]) -> None:
+        if len(factors) != self.count:
+            rule = f"{name} must have {self.count} numbers, one for each pair of rotary channels"
+            raise impossible(name, len(factors), f"{rule}, and has {len(factors)}")
+        for factor in factors:
+            if not MIN_FACTOR <= factor <= MAX_FACTOR:
+                rule = f"{name} must be numbers from {MIN_FACTOR:g} to {MAX_FACTOR:g}"
+                raise impossible(name, factor, rule)
+
+    @property
+    def count(self) -> int:
+        return self.rotary_dim // 2
+
+    def parameters(self) -> dict[str, ParameterValue]:
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        named = {"rotary_dim": self.rotary_dim, "rope_type": self.rope_type, **values}
+        return {name: value for name, value in named.items() if value not in {None, ()}}
+
+    def unscaled(self) -> Decimals:
+        """Return ω_k = b^(−2k/r): "RoFormer" (Su et al. 2021), §3.2.2."""
+        return geometric_series(Decimal(self.rope_theta), self.rotary_dim, self.count)
+
+
+_BASE_FIELDS = ("rotary_dim", "rope_theta")
+
+
+def _required(hint: Any) -> Any:
+    """Return a type without None."""
+    if get_origin(hint) not in {Union, UnionType}:
+        return hint
+    (required,) = (kind for kind in get_args(hint) if kind is not type(None))
+    return required
 
 
 @dataclass(frozen=True)
-class Linear(NamedRule):
-    """Position interpolation: every frequency divided by one factor."""
+class Default(RotaryRule, name="default"):
+    """The frequencies of the base, each divided by a factor of its own where there are any.
 
-    rope_type = "linear"
+    Formula: ω_k, or ω_k/F_k with F = freq_factors.
+    Source: "RoFormer" (Su et al. 2021), §3.2.2; ``freq_factors`` of ggml (``rope_custom``).
+    """
 
-    factor: float
-    freq_factors: tuple[float, ...] = ()
+    not_in_configs: ClassVar[tuple[str, ...]] = ("freq_factors",)
+
+    freq_factors: FreqFactors = ()
+
+    def check(self) -> None:
+        if self.freq_factors:
+            super().check()
 
     def exact(self) -> Decimals:
-        """Evaluate the frequencies, in radians per position."""
-        frequencies = _divided(self._unscaled(), self.freq_factors)
-        return scaling.linear(frequencies, Decimal(self.factor))
+        return divided(self.unscaled(), self.freq_factors)
 
 
 @dataclass(frozen=True)
-class _Rescaled(NamedRule):
-    """Base of the rules that only change the base."""
+class Linear(RotaryRule, name="linear"):
+    """Position interpolation: every frequency divided by one factor.
+
+    Formula: ω_k/f, or ω_k/(F_k·f) with F = freq_factors.
+    Source: "Extending Context Window of Large Language Models via Positional Interpolation" (Chen
+        et al. 2023), §3.2; transformers ``_compute_linear_scaling_rope_parameters``.
+    """
+
+    not_in_configs: ClassVar[tuple[str, ...]] = ("freq_factors",)
+
+    factor: Factor
+    freq_factors: FreqFactors = ()
 
     def exact(self) -> Decimals:
-        """Evaluate the frequencies, in radians per position."""
-        return scaling.default(self._base(), self.rotary_dim, self.count)
+        return divided(divided(self.unscaled(), self.freq_factors), self.factor)
 
-    def beside(self) -> Mapping[str, DecimalTable]:
-        """Give the base after scaling."""
-        return {"effective_base": DecimalTable((), lambda: [self._base()])}
 
-    def _base(self) -> Decimal:
-        return scaling.rescaled_base(Decimal(self.rope_theta), self._alpha(), self.rotary_dim)
+@dataclass(frozen=True)
+class RescaledBase(RotaryRule):
+    """Base of the rules that change the base alone.
+
+    Formula: B^(−2k/r) with B = b·α^(r/(r − 2)): the last frequency is ω/α.
+    Source: NTK-aware scaling (bloc97 2023) as in "YaRN" (Peng et al. 2023), §3.1.
+    """
+
+    intermediate_names: ClassVar[tuple[str, ...]] = ("effective_base",)
+
+    def check(self) -> None:
+        super().check()
+        if self.rotary_dim == 2:
+            rule = f"rope_type={self.rope_type} rescales by r/(r - 2): it needs r above 2"
+            raise impossible("rope_type", self.rope_type, rule)
+
+    def exact(self) -> Decimals:
+        return geometric_series(self.base(), self.rotary_dim, self.count)
+
+    def intermediates(self) -> Mapping[str, DecimalTable]:
+        return {"effective_base": DecimalTable((), lambda: [self.base()])}
+
+    @exact_arithmetic
+    def base(self) -> Decimal:
+        """Return B."""
+        exponent = Decimal(self.rotary_dim) / (self.rotary_dim - 2)
+        return Decimal(self.rope_theta) * self.base_scale() ** exponent
 
     @abstractmethod
-    def _alpha(self) -> Decimal:
-        """Give what the base is rescaled by."""
+    def base_scale(self) -> Decimal:
+        """Return α."""
 
 
 @dataclass(frozen=True)
-class Dynamic(_Rescaled):
-    """NTK scaling by the length that the model runs at."""
+class Dynamic(RescaledBase, name="dynamic"):
+    """Dynamic NTK scaling by the length that the model runs at.
 
-    rope_type = "dynamic"
+    Formula: as RescaledBase with α = f·max(L, O)/O − (f − 1), which is 1 up to O.
+    Source: "YaRN" (Peng et al. 2023), §3.3; transformers ``_compute_dynamic_ntk_parameters``.
+    Trap: the base grows with every longer sequence, and engines differ on which length it is.
+    """
 
-    factor: float
-    original_max_position_embeddings: int
-    context_length: int
+    derived: ClassVar[tuple[str, ...]] = (_ORIGINAL, "context_length")
+    other_keys: ClassVar[Mapping[str, Any]] = {
+        _LENGTH: Annotated[
+            Integer,
+            _length(
+                "Longest sequence of the model; also the length of a table, unless that is given.",
+                131072,
+            ),
+        ]
+    }
+    # A config gives the original length as max_position_embeddings.
+    not_in_configs: ClassVar[tuple[str, ...]] = (_ORIGINAL, "context_length")
 
-    def _alpha(self) -> Decimal:
-        original = self.original_max_position_embeddings
-        return scaling.dynamic_alpha(Decimal(self.factor), self.context_length, original)
+    factor: Factor
+    original_max_position_embeddings: OriginalLength
+    context_length: ContextLength
+
+    @classmethod
+    def complete(cls, keys: Keys) -> Keys:
+        """Run at the original length, which is the longest sequence unless given."""
+        original = keys.get(_ORIGINAL, keys.get(_LENGTH))
+        if original is None:
+            rule = f"{_LENGTH} is required with rope_type={cls.rope_type}"
+            raise impossible(_LENGTH, None, rule)
+        return {_ORIGINAL: original, "context_length": original, **keys}
+
+    @exact_arithmetic
+    def base_scale(self) -> Decimal:
+        factor, original = Decimal(self.factor), self.original_max_position_embeddings
+        return factor * max(self.context_length, original) / original - (factor - 1)
 
 
 @dataclass(frozen=True)
-class DynamicAlpha(_Rescaled):
-    """NTK scaling by a fixed alpha, whatever the length."""
+class DynamicAlpha(RescaledBase, name="dynamic", variant="alpha"):
+    """NTK scaling by a fixed alpha, whatever the length.
 
-    rope_type = "dynamic"
+    Formula: as RescaledBase with α = alpha.
+    Source: transformers ``compute_ntk_alpha_rope_parameters`` (HunYuan).
+    """
 
-    alpha: float
+    alpha: Annotated[Real, _factor("For dynamic, in place of factor: a fixed NTK scaling.", 1000)]
 
-    def _alpha(self) -> Decimal:
+    def base_scale(self) -> Decimal:
         return Decimal(self.alpha)
 
 
 @dataclass(frozen=True)
-class Ntk(NamedRule):
-    """NTK scaling by a fixed factor, shared by all frequencies or mixed by mixed_b."""
+class Ntk(RotaryRule, name="ntk"):
+    """NTK scaling by a fixed factor, shared by all frequencies or mixed by mixed_b.
 
-    rope_type = "ntk"
+    Formula: (b·f)^(−2k/r)/f^(2/r); with mixed_b, ω_k/exp(a·(k + 1)^mixed_b) with a =
+        ln f/(r/2)^mixed_b.
+    Source: Su 2023, kexue.fm 9706 ("NTK-RoPE-mixed" with mixed_b); vLLM
+        ``NTKScalingRotaryEmbedding``.
+    """
 
-    factor: float
-    mixed_b: float | None = None
+    intermediate_names: ClassVar[tuple[str, ...]] = ("effective_base",)
 
+    factor: Factor
+    mixed_b: (
+        Annotated[
+            Real, _factor("For ntk: how the scaling is mixed over the frequencies.", 0.625, 16)
+        ]
+        | None
+    ) = None
+
+    def check(self) -> None:
+        super().check()
+        if self.mixed_b is not None and self.rotary_dim > MAX_MIXED_CHANNELS:
+            rule = f"mixed_b is for at most {MAX_MIXED_CHANNELS} rotary channels"
+            raise impossible("mixed_b", self.mixed_b, rule)
+
+    @exact_arithmetic
     def exact(self) -> Decimals:
-        """Evaluate the frequencies, in radians per position."""
-        theta, factor = Decimal(self.rope_theta), Decimal(self.factor)
-        if self.mixed_b is None:
-            return scaling.ntk(theta, self.rotary_dim, factor)
-        return scaling.ntk_mixed(theta, self.rotary_dim, factor, Decimal(self.mixed_b))
+        if self.mixed_b is not None:
+            return divided(self.unscaled(), self._mixed_factors(Decimal(self.mixed_b)))
+        share = Decimal(self.factor) ** (Decimal(2) / self.rotary_dim)
+        return divided(geometric_series(self._base(), self.rotary_dim, self.count), share)
 
-    def beside(self) -> Mapping[str, DecimalTable]:
-        """Give the base after scaling, where it is scaled."""
+    def intermediates(self) -> Mapping[str, DecimalTable]:
         if self.mixed_b is not None:
             return {}
-        base = exact_context().multiply(Decimal(self.rope_theta), Decimal(self.factor))
-        return {"effective_base": DecimalTable((), lambda: [base])}
+        return {"effective_base": DecimalTable((), lambda: [self._base()])}
+
+    @exact_arithmetic
+    def _base(self) -> Decimal:
+        return Decimal(self.rope_theta) * Decimal(self.factor)
+
+    @exact_arithmetic
+    def _mixed_factors(self, mixed_b: Decimal) -> Decimals:
+        a = Decimal(self.factor).ln() / Decimal(self.count) ** mixed_b
+        return [(a * Decimal(k) ** mixed_b).exp() for k in range(1, self.count + 1)]
 
 
 @dataclass(frozen=True)
-class Yarn(NamedRule):
-    """YaRN: slow frequencies divided, fast ones kept, a ramp between."""
+class Yarn(RotaryRule, name="yarn"):
+    """YaRN: slow frequencies divided, fast ones kept, a ramp between.
 
-    rope_type = "yarn"
+    Formula: (1 − γ_k)·ω_k + γ_k·ω_k/f with γ_k = (k − low)/(high − low), clipped to 0 … 1; high is
+        0.001 more where both are equal. low and high are the pairs r·ln(O/(2πβ))/(2·ln b) for β =
+        beta_fast and beta_slow, rounded down and up if truncate, then clipped to 0 … r − 1. The
+        attention factor is g(f, mscale)/g(f, mscale_all_dim) if neither is 0, else g(f, 1), with
+        g(f, m) = 0.1·m·ln f + 1, and 1 for f up to 1.
+    Source: "YaRN" (Peng et al. 2023), §3.2 and §3.4; transformers ``_compute_yarn_parameters``.
+    Trap: gpt-oss has truncate false; mscale without mscale_all_dim counts for nothing here, and
+        multiplies the attention factor in DeepSeek's own code.
+    """
 
-    factor: float
-    original_max_position_embeddings: int
-    attention_factor: float
-    beta_fast: float = 32.0
-    beta_slow: float = 1.0
-    truncate: bool = True
+    derived: ClassVar[tuple[str, ...]] = ("factor", "attention_factor")
+    other_keys: ClassVar[Mapping[str, Any]] = {
+        "mscale": Annotated[
+            Real,
+            about(
+                "For yarn, with mscale_all_dim: the attention factor follows from both.",
+                1,
+                ge=0,
+                le=MAX_MSCALE,
+            ),
+        ],
+        "mscale_all_dim": Annotated[Real, about("For yarn, with mscale.", 1, ge=0, le=MAX_MSCALE)],
+    }
+    intermediate_names: ClassVar[tuple[str, ...]] = ("ramp", "range_raw", "range_used")
+
+    factor: Factor
+    original_max_position_embeddings: OriginalLength
+    attention_factor: AttentionFactor
+    beta_fast: Annotated[
+        Real,
+        _factor(
+            "For yarn: pairs that turn more often than this over the original length are kept; 32 "
+            "unless given.",
+            32,
+        ),
+    ] = 32.0
+    beta_slow: Annotated[
+        Real,
+        _factor(
+            "For yarn: pairs that turn less often than this are divided by factor; 1 unless given.",
+            1,
+        ),
+    ] = 1.0
+    truncate: Annotated[
+        Boolean,
+        about(
+            "For yarn: whether the range between the two is rounded; true unless given.",
+            example=False,
+        ),
+    ] = True
+
+    @classmethod
+    def complete(cls, keys: Keys) -> Keys:
+        """Add the factor by lengths, and the attention factor by the formula."""
+        factor = _stretch(cls.rope_type, keys)
+        mscale, all_dim = (Decimal(keys.get(name, 0)) for name in ("mscale", "mscale_all_dim"))
+        attention = yarn_attention_factor(Decimal(factor), mscale, all_dim)
+        return {"factor": factor, "attention_factor": float(attention), **keys}
+
+    def check(self) -> None:
+        super().check()
+        if self.rope_theta == 1:
+            rule = "rope_theta must be more than 1 with rope_type=yarn"
+            raise impossible("rope_theta", self.rope_theta, rule)
+        if self.beta_fast < self.beta_slow:
+            rule = f"beta_fast must be at least beta_slow, {self.beta_slow:g}"
+            raise impossible("beta_fast", self.beta_fast, rule)
 
     @property
     def scale(self) -> float:
-        """The attention factor."""
         return self.attention_factor
 
     def exact(self) -> Decimals:
-        """Evaluate the frequencies, in radians per position."""
-        return scaling.yarn(self._unscaled(), self._ramp(), Decimal(self.factor))
+        unscaled = self.unscaled()
+        return blended(divided(unscaled, self.factor), unscaled, self.ramp())
 
-    def beside(self) -> Mapping[str, DecimalTable]:
-        """Give the ramp, 1 where a frequency is divided, and the pairs between which it rises."""
+    def intermediates(self) -> Mapping[str, DecimalTable]:
         return {
-            "ramp": DecimalTable((self.count,), self._ramp),
-            "range_raw": DecimalTable((2,), lambda: self._range().raw),
-            "range_used": DecimalTable((2,), lambda: self._range().used),
+            "ramp": DecimalTable((self.count,), self.ramp),
+            "range_raw": DecimalTable((2,), self.range_raw),
+            "range_used": DecimalTable((2,), self.range_used),
         }
 
-    def _ramp(self) -> Decimals:
-        return scaling.yarn_ramp(self._range().used, self.count)
+    @exact_arithmetic
+    def ramp(self) -> Decimals:
+        """Return γ_k: 0 where a frequency is kept, 1 where it is divided."""
+        low, high = self.range_used()
+        width = high - low or Decimal("0.001")
+        return [clipped((k - low) / width) for k in range(self.count)]
 
-    def _range(self) -> scaling.YarnRange:
-        return scaling.yarn_range(
-            Decimal(self.rope_theta),
-            self.rotary_dim,
-            self.original_max_position_embeddings,
-            (Decimal(self.beta_fast), Decimal(self.beta_slow)),
-            truncate=self.truncate,
-        )
+    @exact_arithmetic
+    def range_raw(self) -> Decimals:
+        """Return the pairs that turn beta_fast and beta_slow times over the original length."""
+        length, twice_ln = self.original_max_position_embeddings, 2 * Decimal(self.rope_theta).ln()
+        turns = [length / (Decimal(beta) * TWO_PI) for beta in (self.beta_fast, self.beta_slow)]
+        return [self.rotary_dim * turned.ln() / twice_ln for turned in turns]
+
+    def range_used(self) -> Decimals:
+        """Return low and high."""
+        low, high = self.range_raw()
+        if self.truncate:
+            low = low.to_integral_value(ROUND_FLOOR)
+            high = high.to_integral_value(ROUND_CEILING)
+        return [max(low, _ZERO), min(high, Decimal(self.rotary_dim - 1))]
 
 
 @dataclass(frozen=True)
-class LongRope(NamedRule):
-    """LongRoPE: each frequency divided by its factor of the list for the length it runs at."""
+class LongRope(RotaryRule, name="longrope"):
+    """LongRoPE: each frequency divided by its factor of the list for the length it runs at.
 
-    rope_type = "longrope"
+    Formula: ω_k/F_k with F = short_factor up to L = O, long_factor beyond. The attention factor
+        is √(1 + ln f/ln O), and 1 for f up to 1.
+    Source: "LongRoPE" (Ding et al. 2024), §3, as Phi-3 has it; transformers
+        ``_compute_longrope_parameters``.
+    """
 
-    original_max_position_embeddings: int
-    context_length: int
-    attention_factor: float
-    short_factor: tuple[float, ...]
-    long_factor: tuple[float, ...]
+    derived: ClassVar[tuple[str, ...]] = ("context_length", "attention_factor")
+    other_keys: ClassVar[Mapping[str, Any]] = {"factor": Factor}
+    intermediate_names: ClassVar[tuple[str, ...]] = ("rescale_factor",)
+    not_in_configs: ClassVar[tuple[str, ...]] = ("context_length",)
+    only_in_configs: ClassVar[tuple[str, ...]] = ("short_mscale", "long_mscale")
+
+    original_max_position_embeddings: OriginalLength
+    context_length: ContextLength
+    attention_factor: AttentionFactor
+    short_factor: Annotated[
+        Reals, _list("For longrope: divides each frequency, up to the original length.")
+    ]
+    long_factor: Annotated[Reals, _list("For longrope: divides each frequency past that length.")]
+
+    @classmethod
+    def complete(cls, keys: Keys) -> Keys:
+        """Run at the original length; add the attention factor by the formula."""
+        original = keys[_ORIGINAL]
+        if original == 1:
+            rule = f"{_ORIGINAL} must be more than 1 with rope_type=longrope"
+            raise impossible(_ORIGINAL, original, rule)
+        completed = {"context_length": original, **keys}
+        if "attention_factor" in keys:
+            return completed
+        factor = Decimal(_stretch(cls.rope_type, keys))
+        attention = longrope_attention_factor(factor, original)
+        return {**completed, "attention_factor": float(attention)}
 
     @property
     def scale(self) -> float:
-        """The attention factor."""
         return self.attention_factor
 
     def exact(self) -> Decimals:
-        """Evaluate the frequencies, in radians per position."""
-        return scaling.divided(self._unscaled(), self._factors())
+        return divided(self.unscaled(), self.factors())
 
-    def beside(self) -> Mapping[str, DecimalTable]:
-        """Give the factors that hold."""
-        return {"rescale_factor": DecimalTable((self.count,), self._factors)}
+    def intermediates(self) -> Mapping[str, DecimalTable]:
+        return {"rescale_factor": DecimalTable((self.count,), self.factors)}
 
-    def _factors(self) -> Decimals:
+    def factors(self) -> Decimals:
+        """Return F."""
         is_long = self.context_length > self.original_max_position_embeddings
         return list(map(Decimal, self.long_factor if is_long else self.short_factor))
 
 
 @dataclass(frozen=True)
-class Llama3(NamedRule):
-    """Llama 3: long wavelengths divided, short ones kept, smoothed between."""
+class Llama3(RotaryRule, name="llama3"):
+    """Llama 3: long wavelengths divided, short ones kept, smoothed between.
 
-    rope_type = "llama3"
-
-    factor: float
-    low_freq_factor: float
-    high_freq_factor: float
-    original_max_position_embeddings: int
-
-    def exact(self) -> Decimals:
-        """Evaluate the frequencies, in radians per position."""
-        return scaling.llama3(self._unscaled(), self._smooth(), Decimal(self.factor))
-
-    def beside(self) -> Mapping[str, DecimalTable]:
-        """Give the smooth factors, 1 where a frequency is kept."""
-        return {"smooth_factor": DecimalTable((self.count,), self._smooth)}
-
-    def _smooth(self) -> Decimals:
-        low, high = Decimal(self.low_freq_factor), Decimal(self.high_freq_factor)
-        length = self.original_max_position_embeddings
-        return scaling.llama3_smooth(self._unscaled(), length, low, high)
-
-
-@dataclass(frozen=True)
-class Proportional(NamedRule):
-    """Gemma 4: all channels in pairs across the head, of which only the first turn."""
-
-    rope_type = "proportional"
-
-    partial_rotary_factor: float = 1.0
-    factor: float = 1.0
-
-    def exact(self) -> Decimals:
-        """Evaluate the frequencies, in radians per position."""
-        turning = int(self.partial_rotary_factor * self.rotary_dim // 2)
-        theta, factor = Decimal(self.rope_theta), Decimal(self.factor)
-        return scaling.proportional(theta, self.rotary_dim, turning, factor)
-
-
-def _divided(frequencies: Decimals, factors: tuple[float, ...]) -> Decimals:
-    return scaling.divided(frequencies, list(map(Decimal, factors))) if factors else frequencies
-
-
-Keys: TypeAlias = Mapping[str, Any]
-
-_LENGTH = "max_position_embeddings"
-_ORIGINAL = "original_max_position_embeddings"
-
-SHARED = frozenset({_LENGTH, "partial_rotary_factor"})
-"""Keys that mean something whatever the rule: how long a table is, how much of a head turns."""
-
-
-@dataclass(frozen=True)
-class _Maker:
-    """How a rule is made.
-
-    Attributes:
-        make: of rotary_dim, rope_theta and keys.
-        required: the keys without which it cannot be.
-        optional: the others that it takes.
+    Formula: (1 − t_k)·ω_k/f + t_k·ω_k with t_k = (O·ω_k/2π − low)/(high − low), clipped to 0 … 1,
+        low = low_freq_factor, high = high_freq_factor. Where both are equal t_k is 1 for
+        wavelengths below O/low, else 0.
+    Source: "The Llama 3 Herd of Models" (2024); transformers ``_compute_llama3_parameters``; vLLM
+        ``Llama3RotaryEmbedding`` where low and high are equal.
     """
 
-    make: Callable[[int, float, Keys], RotaryRule]
-    required: tuple[str, ...] = ()
-    optional: tuple[str, ...] = ()
+    intermediate_names: ClassVar[tuple[str, ...]] = ("smooth_factor",)
+
+    factor: Factor
+    low_freq_factor: Annotated[
+        Real,
+        _factor(
+            "For llama3: pairs that turn less often than this over the original length are "
+            "divided by factor.",
+            1,
+        ),
+    ]
+    high_freq_factor: Annotated[
+        Real, _factor("For llama3: pairs that turn more often than this are kept.", 4)
+    ]
+    original_max_position_embeddings: OriginalLength
+
+    def check(self) -> None:
+        super().check()
+        if self.high_freq_factor < self.low_freq_factor:
+            rule = f"high_freq_factor must be at least low_freq_factor, {self.low_freq_factor:g}"
+            raise impossible("high_freq_factor", self.high_freq_factor, rule)
+
+    def exact(self) -> Decimals:
+        unscaled = self.unscaled()
+        return blended(unscaled, divided(unscaled, self.factor), self.smooth())
+
+    def intermediates(self) -> Mapping[str, DecimalTable]:
+        return {"smooth_factor": DecimalTable((self.count,), self.smooth)}
+
+    @exact_arithmetic
+    def smooth(self) -> Decimals:
+        """Return t_k: 1 where a frequency is kept, 0 where it is divided."""
+        low, high = Decimal(self.low_freq_factor), Decimal(self.high_freq_factor)
+        width = high - low
+        smooth = []
+        for frequency in self.unscaled():
+            above = self.original_max_position_embeddings * frequency / TWO_PI - low
+            smooth.append(clipped(above / width if width else Decimal(above > 0)))
+        return smooth
 
 
-def taken_by(rope_type: str, keys: Keys) -> frozenset[str]:
-    """Name the keys that a rule takes."""
-    maker = _maker(rope_type, keys)
-    return SHARED.union(maker.required, maker.optional)
+@dataclass(frozen=True)
+class Proportional(RotaryRule, name="proportional"):
+    """Gemma 4: all channels in pairs across the head, of which only the first turn.
+
+    Formula: ω_k/f for k below ⌊partial_rotary_factor·r/2⌋, then 0; r is head_dim.
+    Source: transformers ``_compute_proportional_rope_parameters``.
+    """
+
+    is_whole_head: ClassVar[bool] = True
+
+    partial_rotary_factor: Share = 1.0
+    factor: Factor = 1.0
+
+    def exact(self) -> Decimals:
+        turning = int(self.partial_rotary_factor * self.rotary_dim // 2)
+        moving = geometric_series(Decimal(self.rope_theta), self.rotary_dim, turning)
+        return divided(moving, self.factor) + [_ZERO] * (self.count - turning)
 
 
-def chosen_by(rope_type: str, keys: Keys) -> str:
-    """Name what chose a rule: its type, or the key that makes it another of that type."""
-    return "alpha" if _maker(rope_type, keys) is _ALPHA else f"rope_type={rope_type}"
+@exact_arithmetic
+def divided(
+    frequencies: Decimals, factors: float | Decimal | Sequence[float | Decimal]
+) -> Decimals:
+    """Divide frequencies by one factor, or each by its own; by none if the list is empty."""
+    if isinstance(factors, int | float | Decimal):
+        return [frequency / Decimal(factors) for frequency in frequencies]
+    if not factors:
+        return frequencies
+    return [w / Decimal(factor) for w, factor in zip(frequencies, factors, strict=True)]
 
 
-def make_rule(rope_type: str, rotary_dim: int, rope_theta: float, keys: Keys) -> RotaryRule:
-    """Make a rule of the keys that it takes; raises InvalidParameters for what cannot be."""
-    maker = _maker(rope_type, keys)
-    for name in maker.required:
-        if name not in keys:
-            raise impossible(name, None, f"{name} is required with rope_type={rope_type}")
-    if (rope_type != "default" or "freq_factors" in keys) and rope_theta > MAX_SCALED_BASE:
-        rule = f"rope_theta must be at most {MAX_SCALED_BASE:g} where frequencies are scaled"
-        raise impossible("rope_theta", rope_theta, rule)
-    return maker.make(rotary_dim, rope_theta, keys)
+def clipped(value: Decimal) -> Decimal:
+    """Clip a value to 0 … 1."""
+    return min(max(value, _ZERO), _ONE)
 
 
-def _maker(rope_type: str, keys: Keys) -> _Maker:
-    return _ALPHA if rope_type == "dynamic" and "alpha" in keys else _MAKERS[rope_type]
+@exact_arithmetic
+def blended(ones: Decimals, others: Decimals, shares: Decimals) -> Decimals:
+    """Return share·one + (1 − share)·other for each of them."""
+    return [
+        share * one + (1 - share) * other
+        for one, other, share in zip(ones, others, shares, strict=True)
+    ]
 
 
-def _default(dim: int, theta: float, keys: Keys) -> RotaryRule:
-    return Default(dim, theta, _list_of("freq_factors", dim, keys))
+@exact_arithmetic
+def yarn_mscale(factor: Decimal, mscale: Decimal = _ONE, slope: Decimal = _YARN_SLOPE) -> Decimal:
+    """Return g(f, m) = slope·m·ln f + 1, and 1 for f up to 1.
+
+    "YaRN" (Peng et al. 2023), §3.4, with a slope of 0.1 and m = 1; transformers ``get_mscale``.
+    """
+    return _ONE if factor <= 1 else slope * mscale * factor.ln() + 1
 
 
-def _linear(dim: int, theta: float, keys: Keys) -> RotaryRule:
-    return Linear(dim, theta, keys["factor"], _list_of("freq_factors", dim, keys))
+@exact_arithmetic
+def yarn_attention_factor(factor: Decimal, mscale: Decimal, mscale_all_dim: Decimal) -> Decimal:
+    """Return the attention factor of YaRN: g(f, mscale)/g(f, mscale_all_dim), or g(f, 1)."""
+    if not (mscale and mscale_all_dim):
+        return yarn_mscale(factor)
+    return yarn_mscale(factor, mscale) / yarn_mscale(factor, mscale_all_dim)
 
 
-def _dynamic(dim: int, theta: float, keys: Keys) -> RotaryRule:
-    _check_rescalable("dynamic", dim)
-    original = keys.get(_ORIGINAL, keys.get(_LENGTH))
-    if original is None:
-        raise impossible(_LENGTH, None, f"{_LENGTH} is required with rope_type=dynamic")
-    return Dynamic(dim, theta, keys["factor"], original, keys.get("context_length", original))
-
-
-def _dynamic_alpha(dim: int, theta: float, keys: Keys) -> RotaryRule:
-    _check_rescalable("dynamic", dim)
-    return DynamicAlpha(dim, theta, keys["alpha"])
-
-
-def _check_rescalable(rope_type: str, dim: int) -> None:
-    if dim == 2:
-        rule = f"rope_type={rope_type} rescales by r/(r - 2): it needs more than 2 rotary channels"
-        raise impossible("rope_type", rope_type, rule)
-
-
-def _ntk(dim: int, theta: float, keys: Keys) -> RotaryRule:
-    mixed_b = keys.get("mixed_b")
-    if mixed_b is not None and dim > MAX_MIXED_CHANNELS:
-        rule = f"mixed_b is for at most {MAX_MIXED_CHANNELS} rotary channels"
-        raise impossible("mixed_b", mixed_b, rule)
-    return Ntk(dim, theta, keys["factor"], mixed_b)
-
-
-def _yarn(dim: int, theta: float, keys: Keys) -> RotaryRule:
-    if theta == 1:
-        raise impossible("rope_theta", theta, "rope_theta must be more than 1 with rope_type=yarn")
-    factor = _stretch("yarn", keys)
-    fast, slow = keys.get("beta_fast", Yarn.beta_fast), keys.get("beta_slow", Yarn.beta_slow)
-    if fast < slow:
-        rule = f"beta_fast must be at least beta_slow, {slow:g}"
-        raise impossible("beta_fast", fast, rule)
-    return Yarn(
-        dim,
-        theta,
-        factor,
-        keys[_ORIGINAL],
-        keys.get("attention_factor") or _yarn_attention_factor(factor, keys),
-        fast,
-        slow,
-        keys.get("truncate", Yarn.truncate),
-    )
-
-
-def _yarn_attention_factor(factor: float, keys: Keys) -> float:
-    mscales = (Decimal(keys.get(name, 0)) for name in ("mscale", "mscale_all_dim"))
-    return float(scaling.yarn_attention_factor(Decimal(factor), *mscales))
-
-
-def _longrope(dim: int, theta: float, keys: Keys) -> RotaryRule:
-    original = keys[_ORIGINAL]
-    if original == 1:
-        rule = f"{_ORIGINAL} must be more than 1 with rope_type=longrope"
-        raise impossible(_ORIGINAL, original, rule)
-    return LongRope(
-        dim,
-        theta,
-        original,
-        keys.get("context_length", original),
-        keys.get("attention_factor") or _longrope_attention_factor(original, keys),
-        _list_of("short_factor", dim, keys),
-        _list_of("long_factor", dim, keys),
-    )
-
-
-def _longrope_attention_factor(original: int, keys: Keys) -> float:
-    factor = Decimal(_stretch("longrope", keys))
-    return float(scaling.longrope_attention_factor(factor, original))
+@exact_arithmetic
+def longrope_attention_factor(factor: Decimal, length: int) -> Decimal:
+    """Return the attention factor of LongRoPE, for an original length above 1."""
+    return _ONE if factor <= 1 else (1 + factor.ln() / Decimal(length).ln()).sqrt()
 
 
 def _stretch(rope_type: str, keys: Keys) -> float:
-    """Give the factor, or how much longer the model is than it was, as transformers does."""
+    """Return the factor, or max_position_embeddings by the original length, as transformers."""
     if "factor" in keys:
         return float(keys["factor"])
     if _LENGTH not in keys:
@@ -503,295 +776,191 @@ def _stretch(rope_type: str, keys: Keys) -> float:
     return factor
 
 
-def _llama3(dim: int, theta: float, keys: Keys) -> RotaryRule:
-    low, high = keys["low_freq_factor"], keys["high_freq_factor"]
-    if high < low:
-        rule = f"high_freq_factor must be at least low_freq_factor, {low:g}"
-        raise impossible("high_freq_factor", high, rule)
-    return Llama3(dim, theta, keys["factor"], low, high, keys[_ORIGINAL])
+RULES: tuple[type[RotaryRule], ...] = tuple(RotaryRule.registered)
+"""Every rule, in the order of definition."""
+
+ROPE_TYPES = tuple(dict.fromkeys(rule.rope_type for rule in RULES))
+
+SHARED = (_LENGTH, "partial_rotary_factor")
+"""Keys that go with every rule: the length of a table, and the share of a head that turns."""
+
+_OTHERS_FIRST: tuple[type[RotaryRule], ...] = (*RULES[1:], Default)
+RULE_KEYS: Mapping[str, Any] = {
+    name: kind
+    for rule in _OTHERS_FIRST
+    for name, kind in rule.key_types().items()
+    if name != "partial_rotary_factor" and (rule is Default or name not in Default.key_types())
+}
+"""The annotated type of each key of a rule; those of the default rule, which others share, last."""
+
+INTERMEDIATES = tuple(dict.fromkeys(name for rule in RULES for name in rule.intermediate_names))
 
 
-def _proportional(dim: int, theta: float, keys: Keys) -> RotaryRule:
-    share = keys.get("partial_rotary_factor", Proportional.partial_rotary_factor)
-    return Proportional(dim, theta, share, keys.get("factor", Proportional.factor))
-
-
-def _list_of(name: str, dim: int, keys: Keys) -> tuple[float, ...]:
-    factors: tuple[float, ...] = keys.get(name, ())
-    if factors and len(factors) != dim // 2:
-        rule = f"{name} must have {dim // 2} numbers, one for each pair of rotary channels"
-        raise impossible(name, len(factors), f"{rule}, and has {len(factors)}")
-    for factor in factors:
-        if not MIN_FACTOR <= factor <= MAX_FACTOR:
-            rule = f"{name} must be numbers from {MIN_FACTOR:g} to {MAX_FACTOR:g}"
-            raise impossible(name, factor, rule)
-    return factors
-
-
-_MAKERS: Mapping[str, _Maker] = MappingProxyType(
-    {
-        "default": _Maker(_default, optional=("freq_factors",)),
-        "linear": _Maker(_linear, required=("factor",), optional=("freq_factors",)),
-        "dynamic": _Maker(_dynamic, required=("factor",), optional=(_ORIGINAL, "context_length")),
-        "ntk": _Maker(_ntk, required=("factor",), optional=("mixed_b",)),
-        "yarn": _Maker(
-            _yarn,
-            required=(_ORIGINAL,),
-            optional=(
-                "factor",
-                "attention_factor",
-                "beta_fast",
-                "beta_slow",
-                "mscale",
-                "mscale_all_dim",
-                "truncate",
-            ),
-        ),
-        "longrope": _Maker(
-            _longrope,
-            required=(_ORIGINAL, "short_factor", "long_factor"),
-            optional=("factor", "attention_factor", "context_length"),
-        ),
-        "llama3": _Maker(
-            _llama3, required=("factor", "low_freq_factor", "high_freq_factor", _ORIGINAL)
-        ),
-        "proportional": _Maker(_proportional, optional=("factor",)),
-    }
-)
-_ALPHA = _Maker(_dynamic_alpha, required=("alpha",))
-
-TAKEN = SHARED.union(*((*maker.required, *maker.optional) for maker in (*_MAKERS.values(), _ALPHA)))
-"""Every key that some rule takes."""
+def rule_of(rope_type: str, keys: Keys) -> type[RotaryRule]:
+    """Return the rule of a rope_type; a key such as alpha chooses another one of that type."""
+    rules = [rule for rule in RULES if rule.rope_type == rope_type]
+    return next((rule for rule in rules if rule.variant in keys), rules[0])
 
 
 class WidthParameters(Parameters):
-    """Parameters that say how wide a head is, and how much of it turns."""
+    """The width of a head, and how much of it turns."""
 
-    head_dim: Integer | None = Field(
-        default=None,
-        ge=1,
-        le=MAX_CHANNELS,
-        description="Channels of a head; required unless rotary_dim or inv_freq is given.",
-        examples=[128],
-    )
-    rotary_dim: Integer | None = Field(
-        default=None,
-        ge=2,
-        le=MAX_CHANNELS,
-        multiple_of=2,
-        description="Channels that turn, the first ones of a head; all unless given.",
-        examples=[64],
-    )
-    partial_rotary_factor: Real | None = Field(
-        default=None,
-        gt=0,
-        le=1,
-        description="In place of rotary_dim: its share of head_dim, cut to an integer. With "
-        "rope_type=proportional the share of the pairs that turn, in heads that are all rotary.",
-        examples=[0.5],
-    )
+    head_dim: Annotated[
+        Integer | None,
+        about(
+            "Channels of a head; required unless rotary_dim or inv_freq is given.",
+            128,
+            ge=1,
+            le=MAX_CHANNELS,
+        ),
+    ] = None
+    rotary_dim: Annotated[
+        Integer | None,
+        about(
+            "Channels that turn, the first ones of a head; all unless given.",
+            64,
+            ge=2,
+            le=MAX_CHANNELS,
+            multiple_of=2,
+        ),
+    ] = None
+    partial_rotary_factor: Annotated[Real | None, _SHARE] = None
 
     def turning_channels(self, head_dim: int | None) -> int | None:
-        """Give how many channels turn, an even number; None where nothing says it.
+        """Return the number of channels that turn, even; None where no parameter gives it.
 
         Args:
             head_dim: channels of a head, if they are known.
         """
-        if self.partial_rotary_factor is not None:
-            return self._share_of(head_dim, self.partial_rotary_factor)
-        if self.rotary_dim is None:
-            return paired("head_dim", head_dim, head_dim)
-        if head_dim is not None and self.rotary_dim > head_dim:
-            rule = f"rotary_dim must be at most head_dim, {head_dim}"
-            raise impossible("rotary_dim", self.rotary_dim, rule)
-        return self.rotary_dim
-
-    def _share_of(self, head_dim: int | None, factor: float) -> int | None:
+        factor = self.partial_rotary_factor
+        if factor is None:
+            if self.rotary_dim is None:
+                return even_channels("head_dim", head_dim, head_dim)
+            if head_dim is not None and self.rotary_dim > head_dim:
+                rule = f"rotary_dim must be at most head_dim, {head_dim}"
+                raise impossible("rotary_dim", self.rotary_dim, rule)
+            return self.rotary_dim
         if self.rotary_dim is not None:
             rule = "partial_rotary_factor does not go with rotary_dim"
             raise impossible("partial_rotary_factor", factor, rule)
         if head_dim is None:
             rule = "head_dim is required with partial_rotary_factor"
             raise impossible("head_dim", None, rule)
-        return paired("partial_rotary_factor", factor, int(head_dim * factor))
+        return even_channels("partial_rotary_factor", factor, int(head_dim * factor))
 
 
-def paired(origin: str, value: object, rotary_dim: int | None) -> int | None:
-    """Refuse a number of channels that do not go in pairs, naming the parameter it came from."""
+def even_channels(origin: str, value: object, rotary_dim: int | None) -> int | None:
+    """Refuse a number of channels that do not go in pairs; the error names its origin."""
     if rotary_dim is not None and (rotary_dim % 2 or rotary_dim < 2):
         rule = f"channels turn in pairs: {origin} gives {rotary_dim}, not an even number from 2 on"
         raise impossible(origin, value, rule)
     return rotary_dim
 
 
-def rotary_offset_field() -> int:
-    """Make the field of the channels of a head before the first that turns."""
-    field: int = Field(
-        default=0,
-        ge=0,
-        le=MAX_CHANNELS,
-        description="Channels of a head before the first that turns.",
-        examples=[0],
-    )
-    return field
-
-
-DEFAULT_ROPE_THETA = 10000.0
-
-RopeType: TypeAlias = Literal[
-    "default", "linear", "dynamic", "ntk", "yarn", "longrope", "llama3", "proportional"
+RotaryOffset = Annotated[
+    Integer, about("Channels of a head before the first that turns.", 0, ge=0, le=MAX_CHANNELS)
 ]
 
+Model = TypeVar("Model", bound=Parameters)
 
-def _positive(
-    description: str, example: float, *, least: float = MIN_FACTOR, most: float = MAX_FACTOR
-) -> Any:
-    return Field(default=None, ge=least, le=most, description=description, examples=[example])
-
-
-def _length(description: str, example: int) -> Any:
-    return Field(default=None, ge=1, le=MAX_LENGTH, description=description, examples=[example])
+if TYPE_CHECKING:
+    RopeType: TypeAlias = str
+else:
+    RopeType: TypeAlias = Literal[ROPE_TYPES]
 
 
-def _factors(description: str) -> Any:
-    return Field(
-        default=None,
-        max_length=MAX_CHANNELS // 2,
-        description=description,
-        examples=["1,1.5,2,4"],
+def with_rule_keys(model: type[Model]) -> type[Model]:
+    """Add the keys of all rules to a model, each optional."""
+    annotated: Any = Annotated
+    added: Any = {}
+    for name, kind in RULE_KEYS.items():
+        *others, field = kind.__metadata__
+        key_type = annotated[(kind.__origin__, *others)] if others else kind.__origin__
+        added[name] = (annotated[key_type | None, field], None)
+    made: type[Model] = create_model(
+        model.__name__, __base__=model, __doc__=model.__doc__, __module__=model.__module__, **added
     )
+    return made
 
 
-class RuleParameters(WidthParameters):
-    """Parameters that say how fast each pair of channels turns."""
+@with_rule_keys
+class RuleKeyParameters(WidthParameters):
+    """A rule and its keys."""
 
-    rope_theta: Real | None = Field(
-        default=None,
-        ge=1,
-        le=MAX_BASE,
-        description="Base of the frequencies rope_theta^(-2k/rotary_dim); 10000 unless given.",
-        examples=[10000],
-    )
-    rope_type: RopeType | None = Field(
-        default=None,
-        description="Rule of the frequencies; default unless given.",
-        examples=["yarn"],
-    )
-    factor: Real | None = _positive(
-        "By how much a model is stretched. For yarn and longrope "
-        "max_position_embeddings/original_max_position_embeddings unless given.",
-        8,
-    )
-    max_position_embeddings: Integer | None = _length(
-        "Longest sequence of the model; also the length of a table, unless that is given.", 131072
-    )
-    original_max_position_embeddings: Integer | None = _length(
-        "Longest sequence that the model was first trained with.", 8192
-    )
-    context_length: Integer | None = _length(
-        "For dynamic and longrope: the length that the model runs at; the original one unless "
-        "given. It is never taken from seq_len.",
-        16384,
-    )
-    alpha: Real | None = _positive("For dynamic, in place of factor: a fixed NTK scaling.", 1000)
-    mixed_b: Real | None = _positive(
-        "For ntk: how the scaling is mixed over the frequencies.", 0.625, most=16
-    )
-    beta_fast: Real | None = _positive(
-        "For yarn: pairs that turn more often than this over the original length are kept; 32 "
-        "unless given.",
-        32,
-    )
-    beta_slow: Real | None = _positive(
-        "For yarn: pairs that turn less often than this are divided by factor; 1 unless given.", 1
-    )
-    truncate: Boolean | None = Field(
-        default=None,
-        description="For yarn: whether the range between the two is rounded; true unless given.",
-        examples=[False],
-    )
-    mscale: Real | None = Field(
-        default=None,
-        ge=0,
-        le=MAX_MSCALE,
-        description="For yarn, with mscale_all_dim: what the attention factor is made of.",
-        examples=[1],
-    )
-    mscale_all_dim: Real | None = Field(
-        default=None, ge=0, le=MAX_MSCALE, description="For yarn, with mscale.", examples=[1]
-    )
-    attention_factor: Real | None = Field(
-        default=None,
-        ge=MIN_FACTOR,
-        le=MAX_ATTENTION_FACTOR,
-        description="For yarn, longrope and inv_freq: what cosines and sines are multiplied by; "
-        "by the rule's own formula unless given.",
-        examples=[1],
-    )
-    short_factor: Reals | None = _factors(
-        "For longrope: divides each frequency, up to the original length."
-    )
-    long_factor: Reals | None = _factors("For longrope: divides each frequency past that length.")
-    low_freq_factor: Real | None = _positive(
-        "For llama3: pairs that turn less often than this over the original length are divided by "
-        "factor.",
-        1,
-    )
-    high_freq_factor: Real | None = _positive(
-        "For llama3: pairs that turn more often than this are kept.", 4
-    )
-    freq_factors: Reals | None = _factors(
-        "For default and linear: divides each frequency, as in ggml."
-    )
-    inv_freq: Reals | None = Field(
-        default=None,
-        max_length=MAX_CHANNELS // 2,
-        description="The frequencies outright, in place of rope_theta and rope_type.",
-        examples=["1,0.1,0.01,0.001"],
-    )
+    rope_theta: Annotated[
+        Real | None,
+        about(
+            "Base of the frequencies rope_theta^(-2k/rotary_dim); 10000 unless given.",
+            10000,
+            ge=1,
+            le=MAX_BASE,
+        ),
+    ] = None
+    rope_type: Annotated[
+        RopeType | None, about("Rule of the frequencies; default unless given.", "yarn")
+    ] = None
+    if TYPE_CHECKING:
+        max_position_embeddings: Integer | None = None
 
-    def rule(self, head_dim: int | None) -> RotaryRule:
-        """Give the frequencies, for heads of a known width or of that which is asked for."""
+
+class RuleParameters(RuleKeyParameters):
+    """How fast each pair of channels turns."""
+
+    inv_freq: Annotated[
+        Reals | None,
+        about(
+            "The frequencies outright, in place of rope_theta and rope_type.",
+            "1,0.1,0.01,0.001",
+            max_length=MAX_CHANNELS // 2,
+        ),
+    ] = None
+
+    def rule(self, head_dim: int | None) -> RotaryFrequencies:
+        """Return the frequencies for heads of a width; raises InvalidParameters.
+
+        Args:
+            head_dim: channels of a head, if they are known.
+        """
+        keys = self._keys()
         if self.inv_freq is not None:
             self._check_given(self.inv_freq, head_dim)
-            return Given(self.inv_freq, self.attention_factor or 1.0)
-        rope_type, keys = self.rope_type or "default", self._keys()
-        if rope_type == "proportional":
+            return GivenFrequencies(self.inv_freq, keys.get("attention_factor", 1.0))
+        rule = rule_of(self.rope_type or Default.rope_type, keys)
+        if rule.is_whole_head:
             rotary_dim = self._whole_head(head_dim)
         else:
             rotary_dim = self.turning_channels(head_dim)
         if rotary_dim is None:
-            rule = "head_dim is required, unless rotary_dim or inv_freq is given"
-            raise impossible("head_dim", None, rule)
-        self._refuse(taken_by(rope_type, keys), chosen_by(rope_type, keys))
-        return make_rule(rope_type, rotary_dim, self.rope_theta or DEFAULT_ROPE_THETA, keys)
-
-    def _whole_head(self, head_dim: int | None) -> int | None:
-        """Give the channels of a head, all of which are in pairs whatever share of them turns."""
-        if head_dim is None:
-            return self.rotary_dim
-        if self.rotary_dim not in {None, head_dim}:
-            rule = "with rope_type=proportional all of a head is rotary: leave rotary_dim out"
-            raise impossible("rotary_dim", self.rotary_dim, rule)
-        return paired("head_dim", head_dim, head_dim)
-
-    def _keys(self) -> Mapping[str, Any]:
-        """Give the keys that were set and that some rules take."""
-        return {name: value for name, value in self if name in TAKEN and value is not None}
-
-    def _refuse(self, taken: frozenset[str], chooser: str) -> None:
+            explained = "head_dim is required, unless rotary_dim or inv_freq is given"
+            raise impossible("head_dim", None, explained)
+        chooser = rule.variant or f"rope_type={rule.rope_type}"
         faults = [
             Fault(name, to_query(value), f"{name} does not go with {chooser}")
-            for name, value in self._keys().items()
-            if name not in taken
+            for name, value in keys.items()
+            if name not in SHARED and name not in rule.key_types()
         ]
         if faults:
             raise InvalidParameters(*faults)
+        return rule.from_keys(rotary_dim, self.rope_theta or DEFAULT_ROPE_THETA, keys)
+
+    def _whole_head(self, head_dim: int | None) -> int | None:
+        """Return the channels of a head, all of which are in pairs."""
+        if head_dim is None:
+            return self.rotary_dim
+        if self.rotary_dim not in {None, head_dim}:
+            rule = f"with rope_type={self.rope_type} all of a head is rotary: leave rotary_dim out"
+            raise impossible("rotary_dim", self.rotary_dim, rule)
+        return even_channels("head_dim", head_dim, head_dim)
+
+    def _keys(self) -> Keys:
+        """Return the keys of rules that were given."""
+        names = ("partial_rotary_factor", *RULE_KEYS)
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
 
     def _check_given(self, inv_freq: tuple[float, ...], head_dim: int | None) -> None:
-        beside = {"rope_theta": self.rope_theta, "rope_type": self.rope_type, **self._keys()}
-        for name, value in beside.items():
-            if value is not None and name not in SHARED | {"attention_factor"}:
+        others = {"rope_theta": self.rope_theta, "rope_type": self.rope_type, **self._keys()}
+        for name, value in others.items():
+            if value is not None and name not in {*SHARED, "attention_factor"}:
                 raise impossible(name, value, f"{name} does not go with inv_freq")
         check_frequencies(inv_freq)
         turning = 2 * len(inv_freq)
@@ -806,7 +975,7 @@ class RuleParameters(WidthParameters):
 
 
 def check_frequencies(inv_freq: tuple[float, ...]) -> None:
-    """Refuse frequencies that phases are not exact for."""
+    """Refuse frequencies for which phases are not exact."""
     for frequency in inv_freq:
         if not is_valid_frequency(frequency):
             rule = f"inv_freq must be 0 or from {MIN_FREQUENCY:g} to {MAX_FREQUENCY:g}"

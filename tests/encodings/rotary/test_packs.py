@@ -29,7 +29,13 @@ from service.encodings.rotary.packs import (
     PackParameters,
     pack_of,
 )
-from service.encodings.rotary.rules import Default, Given, Proportional, RotaryRule, Yarn
+from service.encodings.rotary.rules import (
+    Default,
+    GivenFrequencies,
+    Proportional,
+    RotaryFrequencies,
+    Yarn,
+)
 from service.numerics.axes import AngleRounding
 from service.numerics.dtypes import FLOAT32, FLOAT64, REAL_DTYPES, DType, to_float64
 from service.numerics.phase import MAX_POSITION
@@ -151,7 +157,7 @@ def test_complex_numbers_are_of_two_such_parts(dtype: str, expected: str) -> Non
 
 
 @pytest.mark.parametrize("rule", [Default(2, 10000.0), Default(6, 10000.0)])
-def test_the_description_of_a_packing_begins_with_its_shape(rule: RotaryRule) -> None:
+def test_the_description_of_a_packing_begins_with_its_shape(rule: RotaryFrequencies) -> None:
     turns = AlongSequence(rule, Positions.contiguous(0, 7))
     lengths = {"S": 7, "r/2": rule.count, "r": 2 * rule.count, "2r": 4 * rule.count, "2": 2}
     for name, pack in PACKS.items():
@@ -220,7 +226,7 @@ def test_given_frequencies_are_taken_as_they_are() -> None:
         float(value) for value in (10000.0 ** (-np.arange(0, 8, 2) / 8)).astype(np.float32)
     )
     document = rotary.rope(
-        turns=AlongSequence(Given(float32_frequencies), Positions.contiguous(131071, 1)),
+        turns=AlongSequence(GivenFrequencies(float32_frequencies), Positions.contiguous(131071, 1)),
         pack="concat",
         dtype=FLOAT64,
     )
@@ -261,8 +267,12 @@ def test_a_batch_is_a_leading_axis_and_says_so() -> None:
 
 
 @pytest.mark.parametrize("dtype", sorted(REAL_DTYPES))
-@pytest.mark.parametrize("rule", [RULE, Given((1.0, 0.001), 1e-6), Given((0.3,), 1e4)])
-def test_the_error_bound_holds_for_the_elements_as_they_are(dtype: str, rule: RotaryRule) -> None:
+@pytest.mark.parametrize(
+    "rule", [RULE, GivenFrequencies((1.0, 0.001), 1e-6), GivenFrequencies((0.3,), 1e4)]
+)
+def test_the_error_bound_holds_for_the_elements_as_they_are(
+    dtype: str, rule: RotaryFrequencies
+) -> None:
     """Rounding to the element type is within it, not only that of the angles."""
     chosen = REAL_DTYPES[dtype]
     for start in (0, 1, 4095, 131071):

@@ -1,254 +1,469 @@
-"""Rotary rules by ``rope_type``: what their keys make of frequencies, and how they are spelled.
-
-What every rotary rule is, and frequencies that are given outright.
-
-From keys to rotary rules: which are required, which are refused, which regime holds.
-
-The keys of published configs in URLs: their bounds, and numbers whatever they are.
-
-How many channels of a head turn.
-"""
+"""Rotary rules: their formulas against an independent evaluation, and their keys in requests."""
 
 import json
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
 from decimal import Decimal
-from typing import Any, get_args
+from fractions import Fraction
+from typing import Any, ClassVar
 from urllib.parse import urlencode
 
 import httpx
+import mpmath
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from service.encodings.rotary.rules import (
     DEFAULT_ROPE_THETA,
+    INTERMEDIATES,
+    ROPE_TYPES,
+    RULE_KEYS,
+    RULES,
     SHARED,
-    TAKEN,
     Default,
     Dynamic,
     DynamicAlpha,
-    Given,
+    GivenFrequencies,
     Linear,
     Llama3,
     LongRope,
-    NamedRule,
     Ntk,
     Proportional,
-    RopeType,
+    RotaryFrequencies,
     RotaryRule,
     RuleParameters,
     WidthParameters,
     Yarn,
-    make_rule,
-    paired,
-    taken_by,
+    longrope_attention_factor,
+    rule_of,
+    yarn_attention_factor,
+    yarn_mscale,
 )
 from service.errors import InvalidParameters
-from service.numerics import frequencies as scaling
 from service.numerics.dtypes import FLOAT64, REAL_DTYPES, all_finite
 from service.numerics.frequencies import Decimals
 from service.numerics.limits import MAX_FACTOR, MIN_FACTOR
-from service.numerics.phase import MAX_POSITION, Float64s
-from service.numerics.tables import DecimalTable, size
+from service.numerics.phase import MAX_POSITION, PRECISION_DIGITS
+from service.numerics.tables import size
 from tests.client import Client
+from tests.exact import frequency
 
-FACTORS = (1.0, 1.5, 2.0, 4.0)
-LONG = (8.0, 8.5, 9.0, 10.0)
-ROPE_TYPES = {
-    "default": Default(8, 10000.0),
-    "default, freq_factors": Default(8, 10000.0, FACTORS),
-    "linear": Linear(8, 10000.0, 2.5),
-    "linear, freq_factors": Linear(8, 10000.0, 2.5, FACTORS),
-    "dynamic": Dynamic(8, 10000.0, 2.0, 2048, 5000),
-    "dynamic, alpha": DynamicAlpha(8, 10000.0, 1000.0),
-    "ntk": Ntk(8, 10000.0, 8.0),
-    "ntk, mixed": Ntk(8, 10000.0, 8.0, 0.625),
-    "yarn": Yarn(8, 10000.0, 32.0, 4096, 1.25),
-    "yarn, not truncated": Yarn(8, 10000.0, 32.0, 4096, 1.25, truncate=False),
-    "longrope": LongRope(8, 10000.0, 4096, 4096, 1.19, FACTORS, LONG),
-    "longrope, long": LongRope(8, 10000.0, 4096, 4097, 1.19, FACTORS, LONG),
-    "llama3": Llama3(8, 500000.0, 8.0, 1.0, 4.0, 8192),
-    "proportional": Proportional(8, 1e6, 0.5),
+ORIGINAL, LONGEST = "original_max_position_embeddings", "max_position_embeddings"
+FOUR, LONG = (1.0, 1.5, 2.0, 4.0), (8.0, 9.0, 10.0, 11.0)
+LISTS = {"short_factor": FOUR, "long_factor": LONG}
+LLAMA3 = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, ORIGINAL: 8192}
+LONGROPE = {ORIGINAL: 4096, **LISTS}
+DEEPSEEK = {"factor": 40.0, ORIGINAL: 4096, "mscale": 1.0, "mscale_all_dim": 1.0}
+
+# Keys of a request by rope_type, and the rule that they make of 8 channels.
+CASES: dict[str, tuple[dict[str, Any], RotaryRule]] = {
+    "default": ({}, Default(8, 1e4)),
+    "default, freq_factors": ({"freq_factors": FOUR}, Default(8, 1e4, FOUR)),
+    "linear": ({"factor": 2.5}, Linear(8, 1e4, 2.5)),
+    "linear, freq_factors": ({"factor": 2.5, "freq_factors": FOUR}, Linear(8, 1e4, 2.5, FOUR)),
+    "dynamic": ({"factor": 2.0, LONGEST: 2048}, Dynamic(8, 1e4, 2.0, 2048, 2048)),
+    "dynamic, original": (
+        {"factor": 2.0, LONGEST: 9000, ORIGINAL: 2048, "context_length": 5000},
+        Dynamic(8, 1e4, 2.0, 2048, 5000),
+    ),
+    "dynamic, alpha": ({"alpha": 1000.0}, DynamicAlpha(8, 1e4, 1000.0)),
+    "ntk": ({"factor": 8.0}, Ntk(8, 1e4, 8.0)),
+    "ntk, mixed": ({"factor": 8.0, "mixed_b": 0.625}, Ntk(8, 1e4, 8.0, 0.625)),
+    "yarn": ({"factor": 32.0, ORIGINAL: 4096}, Yarn(8, 1e4, 32.0, 4096, 1.3465735902799727)),
+    "yarn, by lengths": (
+        {LONGEST: 131072, ORIGINAL: 4096, "truncate": False},
+        Yarn(8, 1e4, 32.0, 4096, 1.3465735902799727, truncate=False),
+    ),
+    "yarn, mscale": ({**DEEPSEEK, "beta_slow": 2.0}, Yarn(8, 1e4, 40.0, 4096, 1.0, beta_slow=2.0)),
+    "yarn, attention_factor": (
+        {**DEEPSEEK, "attention_factor": 1.5},
+        Yarn(8, 1e4, 40.0, 4096, 1.5, beta_fast=32.0, beta_slow=1.0, truncate=True),
+    ),
+    "longrope": (
+        {**LONGROPE, LONGEST: 131072},
+        LongRope(8, 1e4, 4096, 4096, 1.1902380714238083, FOUR, LONG),
+    ),
+    "longrope, long": (
+        {**LONGROPE, "factor": 32.0, LONGEST: 4096, "context_length": 4097},
+        LongRope(8, 1e4, 4096, 4097, 1.1902380714238083, FOUR, LONG),
+    ),
+    "longrope, attention_factor": (
+        {**LONGROPE, "attention_factor": 1.25},
+        LongRope(8, 1e4, 4096, 4096, 1.25, FOUR, LONG),
+    ),
+    "llama3": (LLAMA3, Llama3(8, 1e4, 8.0, 1.0, 4.0, 8192)),
+    "proportional": ({"partial_rotary_factor": 0.25}, Proportional(8, 1e4, 0.25)),
+    "proportional, factor": ({"factor": 2.0}, Proportional(8, 1e4, 1.0, 2.0)),
 }
-EVERY_RULE = pytest.mark.parametrize("rule", ROPE_TYPES.values(), ids=ROPE_TYPES)
-UNSCALED = scaling.default(Decimal(10000), 8, 4)
-EIGHT, THIRTY_TWO = Decimal(8), Decimal(32)
+EVERY_CASE = pytest.mark.parametrize("name", CASES)
 
 
-def values(table: DecimalTable) -> Float64s:
-    return table.read(0, size(table)).astype(float).reshape(table.shape)
-
-
-@EVERY_RULE
-def test_a_rule_has_as_many_frequencies_as_it_says(rule: RotaryRule) -> None:
-    frequencies = rule.exact()
-
-    assert len(frequencies) == rule.count == 4
-    assert all(frequency >= 0 for frequency in frequencies)
-
-
-@EVERY_RULE
-def test_equal_keys_make_equal_rules_with_equal_hashes(rule: NamedRule) -> None:
-    again = type(rule)(**{field.name: getattr(rule, field.name) for field in fields(rule)})
-
-    assert rule == again
-    assert hash(rule) == hash(again)
-    assert rule.parameters() == again.parameters()
-
-
-def test_rules_that_differ_are_spelled_differently() -> None:
-    spellings = {str(rule.parameters()) for rule in ROPE_TYPES.values()}
-
-    assert len(spellings) == len(ROPE_TYPES) == len(set(ROPE_TYPES.values()))
-
-
-@pytest.mark.parametrize("name", ROPE_TYPES)
-def test_a_rule_is_spelled_under_its_own_type_with_every_key_that_it_has(name: str) -> None:
-    rule = ROPE_TYPES[name]
-    spelled = rule.parameters()
-
-    assert list(spelled)[:3] == ["rotary_dim", "rope_type", "rope_theta"]
-    assert spelled["rope_type"] == name.partition(",")[0]
-    held = {field.name: getattr(rule, field.name) for field in fields(rule)}
-    assert {key: held[key] for key in spelled if key != "rope_type"} == {
-        key: value for key, value in held.items() if value is not None and value != ()
-    }
-
-
-def test_what_is_left_to_a_default_is_spelled_too() -> None:
-    assert Yarn(8, 10000.0, 32.0, 4096, 1.25) == Yarn(
-        8, 10000.0, 32.0, 4096, 1.25, beta_fast=32.0, beta_slow=1.0, truncate=True
+def query_of(name: str, **changes: Any) -> str:
+    """Return the query of a case with some keys changed; None leaves a key out."""
+    keys = {"head_dim": 8, "rope_type": name.partition(",")[0], **CASES[name][0], **changes}
+    return urlencode(
+        {
+            key: ",".join(map(str, value)) if isinstance(value, tuple) else str(value).lower()
+            for key, value in keys.items()
+            if value is not None
+        },
+        safe=",",
     )
-    assert Yarn(8, 10000.0, 32.0, 4096, 1.25).parameters()["truncate"] is True
-    assert Proportional(8, 1e6).parameters()["factor"] == 1.0
 
 
-@EVERY_RULE
-def test_what_is_beside_the_frequencies_is_as_long_as_its_shape(rule: RotaryRule) -> None:
-    for table in rule.beside().values():
-        assert table.dtype is FLOAT64
-        assert len(table.exact()) == size(table)
+def errors(answer: httpx.Response) -> list[str]:
+    assert answer.status_code == 422, answer.text
+    return [error["parameter"] for error in answer.json()["errors"]]
+
+
+# Formulas.
+
+BASES = st.floats(0.0, 250.0).map(lambda exponent: 10.0**exponent)
+FACTORS = st.floats(-9.0, 9.0).map(lambda exponent: 10.0**exponent)
+DIMS = st.integers(1, 40).map(lambda pairs: 2 * pairs)
+WIDE = st.integers(2, 40).map(lambda pairs: 2 * pairs)
+LENGTHS = st.integers(1, 62).flatmap(lambda bits: st.integers(1, 2**bits))
+CANCELLING = "1e-50"
+
+
+def exact(value: Decimal) -> Any:
+    return mpmath.mpf(str(value))
+
+
+def check(got: Sequence[Decimal], expected: Sequence[Any], relative: str = "1e-70") -> None:
+    assert len(got) == len(expected)
+    for ours, theirs in zip(got, expected, strict=True):
+        assert abs(exact(ours) - theirs) <= mpmath.mpf(relative) * abs(theirs)
+
+
+def powers(base: Any, dim: int, count: int | None = None) -> list[Any]:
+    return [frequency(base, dim, k) for k in range(dim // 2 if count is None else count)]
+
+
+def clipped(value: Any) -> Any:
+    return min(max(value, mpmath.mpf(0)), mpmath.mpf(1))
+
+
+def intermediate(rule: RotaryRule, name: str) -> Decimals:
+    return list(rule.intermediates()[name].exact())
+
+
+@given(BASES, DIMS, FACTORS)
+def test_linear_divides_every_frequency_by_the_factor(base: float, dim: int, factor: float) -> None:
+    check(Default(dim, base).exact(), powers(base, dim))
+    check(Linear(dim, base, factor).exact(), [w / mpmath.mpf(factor) for w in powers(base, dim)])
+
+
+@given(BASES, st.lists(FACTORS, min_size=1, max_size=8), FACTORS)
+def test_lists_of_factors_divide_frequencies_one_by_one(
+    base: float, factors: list[float], factor: float
+) -> None:
+    dim, each = 2 * len(factors), tuple(factors)
+    divided = [w / mpmath.mpf(f) for w, f in zip(powers(base, dim), each, strict=True)]
+
+    check(Default(dim, base, each).exact(), divided)
+    check(Linear(dim, base, factor, each).exact(), [w / mpmath.mpf(factor) for w in divided])
+    for length, lists in ((4096, (each, (1.0,))), (4097, ((1.0,), each))):
+        rule = LongRope(dim, base, 4096, length, 1.0, *lists)
+        check(rule.exact(), divided)
+        assert intermediate(rule, "rescale_factor") == list(map(Decimal, each))
+
+
+@given(BASES, WIDE, FACTORS)
+def test_a_rescaled_base_divides_the_last_frequency_by_alpha(
+    base: float, dim: int, alpha: float
+) -> None:
+    rule = DynamicAlpha(dim, base, alpha)
+
+    (rescaled,) = intermediate(rule, "effective_base")
+    exponent = mpmath.mpf(dim) / (dim - 2)
+    check([rescaled], [mpmath.mpf(base) * mpmath.mpf(alpha) ** exponent])
+    check(rule.exact(), powers(exact(rescaled), dim))
+    check(rule.exact()[-1:], [powers(base, dim)[-1] / mpmath.mpf(alpha)])
+
+
+@given(FACTORS, LENGTHS, LENGTHS)
+def test_dynamic_up_to_the_original_length_is_default(
+    factor: float, length: int, original: int
+) -> None:
+    rule = Dynamic(8, 1e4, factor, original, length)
+
+    expected = 1 + Fraction(factor) * (Fraction(max(length, original), original) - 1)
+    assert abs(Fraction(rule.base_scale()) - expected) <= Fraction(1, 10**65) * expected
+    if length <= original:
+        assert rule.exact() == Default(8, 1e4).exact()
+
+
+@given(BASES, DIMS, FACTORS)
+def test_ntk_scales_the_base_and_then_every_frequency(base: float, dim: int, factor: float) -> None:
+    got = Ntk(dim, base, factor).exact()
+
+    f = mpmath.mpf(factor)
+    check(got, [w / f ** (mpmath.mpf(2) / dim) for w in powers(mpmath.mpf(base) * f, dim)])
+    check(got[-1:], [powers(base, dim)[-1] / f])
+
+
+@given(BASES, DIMS, FACTORS, st.floats(0.01, 16.0))
+def test_mixed_ntk_divides_the_last_frequency_by_the_factor(
+    base: float, dim: int, factor: float, mixed_b: float
+) -> None:
+    got = Ntk(dim, base, factor, mixed_b).exact()
+
+    pairs, b, f = dim // 2, mpmath.mpf(mixed_b), mpmath.mpf(factor)
+    a, plain = mpmath.log(f) / mpmath.mpf(pairs) ** b, powers(base, dim)
+    check(got, [w / mpmath.exp(a * mpmath.mpf(k + 1) ** b) for k, w in enumerate(plain)])
+    check(got[-1:], [plain[-1] / f])
+
+
+def raw_range(rule: Yarn) -> list[Any]:
+    betas = map(mpmath.mpf, (rule.beta_fast, rule.beta_slow))
+    turns = [rule.original_max_position_embeddings / (2 * mpmath.pi * beta) for beta in betas]
+    below = 2 * mpmath.log(mpmath.mpf(rule.rope_theta))
+    return [rule.rotary_dim * mpmath.log(t) / below for t in turns]
+
+
+@given(
+    base=st.floats(1.001, 1e9),
+    dim=DIMS,
+    length=LENGTHS,
+    factor=FACTORS,
+    slow=st.floats(1e-3, 1e3),
+    ratio=st.floats(1.0, 1e3),
+    truncate=st.booleans(),
+)
+def test_yarn_blends_over_the_pairs_that_turn_so_often(
+    base: float, dim: int, length: int, factor: float, slow: float, ratio: float, truncate: bool
+) -> None:
+    rule = Yarn(dim, base, factor, length, 1.0, slow * ratio, slow, truncate)
+    raw = raw_range(rule)
+    assume(all(abs(pair - mpmath.nint(pair)) > mpmath.mpf("1e-40") for pair in raw))
+
+    check(rule.range_raw(), raw, CANCELLING)
+    low, high = (mpmath.floor(raw[0]), mpmath.ceil(raw[1])) if truncate else raw
+    low, high = max(low, mpmath.mpf(0)), min(high, mpmath.mpf(dim - 1))
+    check(rule.range_used(), [low, high], CANCELLING)
+    width = high - low or mpmath.mpf("0.001")
+    ramp = [clipped((k - low) / width) for k in range(dim // 2)]
+    for ours, gamma in zip(rule.ramp(), ramp, strict=True):
+        assert abs(exact(ours) - gamma) <= mpmath.mpf("1e-45")
+    used, f = map(exact, rule.ramp()), mpmath.mpf(factor)
+    blended = [(1 - g) * w + g * w / f for g, w in zip(used, powers(base, dim), strict=True)]
+    check(rule.exact(), blended, "1e-60")
 
 
 @pytest.mark.parametrize(
-    ("name", "shapes"),
-    [
-        ("default", {}),
-        ("linear", {}),
-        ("dynamic", {"effective_base": ()}),
-        ("dynamic, alpha", {"effective_base": ()}),
-        ("ntk", {"effective_base": ()}),
-        ("ntk, mixed", {}),
-        ("yarn", {"ramp": (4,), "range_raw": (2,), "range_used": (2,)}),
-        ("longrope", {"rescale_factor": (4,)}),
-        ("llama3", {"smooth_factor": (4,)}),
-        ("proportional", {}),
-    ],
+    ("used", "pairs", "expected"),
+    [((2, 2), 5, [0, 0, 0, 1, 1]), ((200, 127), 4, [1] * 4), ((0, -3), 4, [0] * 4)],
+    ids=["ends are equal: a step", "begins past the last pair", "ends before the first pair"],
 )
-def test_the_numbers_met_on_the_way_are_named(name: str, shapes: dict[str, tuple[int]]) -> None:
-    beside = ROPE_TYPES[name].beside()
+def test_a_ramp_is_clipped_to_0_and_1(
+    monkeypatch: pytest.MonkeyPatch, used: tuple[int, int], pairs: int, expected: list[int]
+) -> None:
+    monkeypatch.setattr(Yarn, "range_used", lambda _: list(map(Decimal, used)))
 
-    assert {key: table.shape for key, table in beside.items()} == shapes
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("default", UNSCALED),
-        ("default, freq_factors", scaling.divided(UNSCALED, list(map(Decimal, FACTORS)))),
-        ("linear", scaling.linear(UNSCALED, Decimal("2.5"))),
-        ("ntk", scaling.ntk(Decimal(10000), 8, EIGHT)),
-        ("ntk, mixed", scaling.ntk_mixed(Decimal(10000), 8, EIGHT, Decimal("0.625"))),
-        ("longrope", scaling.divided(UNSCALED, list(map(Decimal, FACTORS)))),
-        ("longrope, long", scaling.divided(UNSCALED, list(map(Decimal, LONG)))),
-        ("proportional", scaling.proportional(Decimal(1000000), 8, 2, Decimal(1))),
-    ],
-)
-def test_a_rule_is_the_formula_of_its_keys(name: str, expected: Decimals) -> None:
-    assert ROPE_TYPES[name].exact() == expected
+    assert Yarn(2 * pairs, 1e4, 8.0, 4096, 1.0).ramp() == expected
 
 
-def test_freq_factors_and_a_factor_divide_together() -> None:
-    for ours, plain, factor in zip(
-        ROPE_TYPES["linear, freq_factors"].exact(), UNSCALED, FACTORS, strict=True
-    ):
-        assert abs(ours * Decimal("2.5") * Decimal(factor) - plain) < Decimal("1e-25")
+@pytest.mark.parametrize("truncate", [True, False])
+def test_a_base_close_to_one_gives_a_range_of_any_size(truncate: bool) -> None:
+    rule = Yarn(65536, 1.0 + 2.0**-52, 8.0, 2**62, 1.0, truncate=truncate)
+
+    check(rule.range_raw(), raw_range(rule), "1e-55")
+    assert rule.range_raw()[0] > 10**20
+    assert rule.range_used()[1] == 65535
+    assert {*rule.ramp()} == {1}
 
 
-def test_the_effective_base_is_the_base_that_the_frequencies_have() -> None:
-    for name in ("dynamic", "dynamic, alpha"):
-        rule = ROPE_TYPES[name]
-        (base,) = rule.beside()["effective_base"].exact()
+def test_published_ranges_of_yarn() -> None:
+    """gpt-oss-120b is the one whose range is not rounded."""
+    cases = {
+        (1e6, 128, 16384, True): ((20.3849609879223, 36.439894090001296), (20.0, 37.0)),
+        (1e8, 128, 8192, True): ((12.880480775629875, 24.921680602189124), (12.0, 25.0)),
+        (1e4, 64, 4096, True): ((10.472240810318027, 22.513440636877274), (10.0, 23.0)),
+        (150000.0, 64, 4096, False): ((8.092779115512402, 17.398024501588555),) * 2,
+    }
+    for (base, dim, length, truncate), (raw, used) in cases.items():
+        rule = Yarn(dim, base, 8.0, length, 1.0, truncate=truncate)
 
-        assert scaling.default(base, 8, 4) == rule.exact()
-        assert base > 10000
-
-
-def test_dynamic_up_to_its_original_length_is_default() -> None:
-    """The base of internlm2_5-7b-chat at twice its length is that of its 60-digit evaluation."""
-    for length in (1, 2047, 2048):
-        assert Dynamic(8, 10000.0, 2.0, 2048, length).exact() == UNSCALED
-    assert Dynamic(8, 10000.0, 2.0, 2048, 2049).exact() != UNSCALED
-
-    far = Dynamic(128, 1e6, 2.0, 32768, 65536).beside()["effective_base"]
-    assert float(values(far)) == 3052773.67488067
+        assert tuple(map(float, rule.range_raw())) == raw
+        assert tuple(map(float, rule.range_used())) == used
 
 
-def test_yarn_blends_by_the_ramp_that_is_beside_it() -> None:
-    for name in ("yarn", "yarn, not truncated"):
-        rule = ROPE_TYPES[name]
-        ramp = list(rule.beside()["ramp"].exact())
-
-        assert rule.exact() == scaling.yarn(UNSCALED, ramp, THIRTY_TWO)
-        low, high = rule.beside()["range_used"].exact()
-        assert scaling.yarn_ramp((low, high), 4) == ramp
+def mscale_of(factor: float, mscale: float) -> Any:
+    one = mpmath.mpf(1)
+    return one if factor <= 1 else mpmath.mpf(mscale) * mpmath.log(factor) / 10 + 1
 
 
-def test_a_range_is_used_as_it_is_where_truncate_is_false() -> None:
-    rounded, plain = (ROPE_TYPES[name].beside() for name in ("yarn", "yarn, not truncated"))
+@given(FACTORS, st.floats(0.0, 1000.0), st.floats(0.0, 1000.0))
+def test_the_attention_factor_of_yarn_needs_both_mscales(
+    factor: float, mscale: float, all_dim: float
+) -> None:
+    f, own, other = map(Decimal, (factor, mscale, all_dim))
 
-    assert values(plain["range_raw"]).tolist() == values(rounded["range_raw"]).tolist()
-    assert values(plain["range_used"]).tolist() == values(plain["range_raw"]).tolist()
-    assert values(rounded["range_used"]).tolist() == [1.0, 3.0]
-
-
-def test_llama3_smooths_by_what_is_beside_it() -> None:
-    rule = ROPE_TYPES["llama3"]
-    smooth = list(rule.beside()["smooth_factor"].exact())
-
-    unscaled = scaling.default(Decimal(500000), 8, 4)
-    assert rule.exact() == scaling.llama3(unscaled, smooth, EIGHT)
+    check([yarn_mscale(f, own)], [mscale_of(factor, mscale)])
+    both = mscale_of(factor, mscale) / mscale_of(factor, all_dim)
+    expected = both if mscale and all_dim else mscale_of(factor, 1.0)
+    check([yarn_attention_factor(f, own, other)], [expected])
 
 
-def test_longrope_divides_by_the_factors_that_hold_at_its_length() -> None:
-    short, long = (ROPE_TYPES[name].beside() for name in ("longrope", "longrope, long"))
+@given(FACTORS, st.integers(2, 2**62))
+def test_the_attention_factor_of_longrope_is_a_root_of_logarithms(
+    factor: float, length: int
+) -> None:
+    share = mpmath.log(factor) / mpmath.log(length) if factor > 1 else mpmath.mpf(0)
 
-    assert values(short["rescale_factor"]).tolist() == list(FACTORS)
-    assert values(long["rescale_factor"]).tolist() == list(LONG)
+    check([longrope_attention_factor(Decimal(factor), length)], [mpmath.sqrt(1 + share)])
 
 
-@pytest.mark.parametrize(
-    ("name", "scale"), [("yarn", 1.25), ("longrope", 1.19), ("llama3", 1.0), ("default", 1.0)]
-)
-def test_the_scale_is_the_attention_factor(name: str, scale: float) -> None:
-    assert ROPE_TYPES[name].scale == scale
+@given(BASES, DIMS, LENGTHS, FACTORS, st.floats(1e-3, 1e3), st.floats(1.001, 100.0))
+def test_llama3_smooths_between_its_two_wavelengths(
+    base: float, dim: int, length: int, factor: float, low: float, ratio: float
+) -> None:
+    high = low * ratio
+    rule, f = Llama3(dim, base, factor, low, high, length), mpmath.mpf(factor)
+
+    expected = []
+    for w in powers(base, dim):
+        turns = length * w / (2 * mpmath.pi)
+        t = clipped((turns - mpmath.mpf(low)) / (mpmath.mpf(high) - mpmath.mpf(low)))
+        expected.append((1 - t) * w / f + t * w)
+    check(rule.exact(), expected, CANCELLING)
+
+
+def test_llama3_keeps_short_wavelengths_and_divides_long_ones() -> None:
+    """The formula of the release, branch by branch, for Llama-3.1-8B."""
+    got, unscaled = Llama3(128, 5e5, 8.0, 1.0, 4.0, 8192).exact(), Default(128, 5e5).exact()
+
+    for ours, plain in zip(got, unscaled, strict=True):
+        wavelength = 2 * mpmath.pi / exact(plain)
+        if wavelength < mpmath.mpf(8192) / 4:
+            assert ours == plain
+        elif wavelength > 8192:
+            check([ours], [exact(plain) / 8])
+        else:
+            assert plain / 8 < ours < plain
+
+
+def test_llama3_with_equal_ends_smooths_nothing() -> None:
+    smooth = intermediate(Llama3(128, 5e5, 8.0, 2.0, 2.0, 8192), "smooth_factor")
+
+    assert set(smooth) == {0, 1}
+    for plain, share in zip(Default(128, 5e5).exact(), smooth, strict=True):
+        assert share == (2 * mpmath.pi / exact(plain) < 4096)
+
+
+@given(BASES, DIMS, st.floats(0.0, 1.0), FACTORS)
+def test_proportional_turns_the_first_pairs_of_a_whole_head(
+    base: float, dim: int, share: float, factor: float
+) -> None:
+    got, turning = Proportional(dim, base, share, factor).exact(), int(share * dim // 2)
+
+    check(got[:turning], [w / mpmath.mpf(factor) for w in powers(base, dim, turning)])
+    assert got[turning:] == [0] * (dim // 2 - turning)
 
 
 @pytest.mark.parametrize(
     ("share", "turning"), [(1.0, 4), (0.5, 2), (0.4, 1), (0.25, 1), (0.2, 0), (1e-9, 0)]
 )
-def test_a_proportional_share_is_of_pairs_and_cut(share: float, turning: int) -> None:
-    frequencies = Proportional(8, 1e6, share).exact()
+def test_a_proportional_share_of_pairs_is_rounded_down(share: float, turning: int) -> None:
+    assert sum(frequency > 0 for frequency in Proportional(8, 1e6, share).exact()) == turning
 
-    assert [frequency > 0 for frequency in frequencies] == [True] * turning + [False] * (
-        4 - turning
+
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        (
+            Linear(128, 1e4, 8.0),
+            {0: 0.125, 1: 0.10824554042000817, 32: 0.00125, 63: 1.4434774808618228e-05},
+        ),
+        (
+            Dynamic(128, 1e6, 2.0, 32768, 65536),
+            {1: 0.7919114945129184, 32: 0.0005723381508381237, 63: 4.136459202505732e-07},
+        ),
+        (Proportional(512, 1e6, 0.25), {0: 1.0, 1: 0.9474635256553754, 128: 0.0, 255: 0.0}),
+        (
+            Llama3(128, 5e5, 8.0, 1.0, 4.0, 8192),
+            {1: 0.8146172338565447, 32: 0.0005248461609929547, 63: 3.068925988914511e-07},
+        ),
+    ],
+    ids=["LLaMA-2-7B-32K", "internlm2_5-7b-chat at 65536", "gemma-4", "Llama-3.1-8B"],
+)
+def test_published_frequencies(rule: RotaryRule, expected: dict[int, float]) -> None:
+    got = rule.exact()
+
+    assert {k: float(got[k]) for k in expected} == expected
+    if isinstance(rule, Dynamic):
+        assert float(rule.base()) == 3052773.67488067
+
+
+def evaluations() -> Iterator[Decimals]:
+    """Evaluate every formula with numbers that do not end."""
+    rules = (
+        Default(64, 5e5),
+        Linear(64, 5e5, 3.0),
+        Dynamic(64, 1e6, 3.0, 7, 9),
+        DynamicAlpha(64, 1e6, 3.0),
+        Ntk(64, 1e6, 3.0),
+        Ntk(64, 1e6, 3.0, 0.625),
+        Yarn(64, 150000.0, 3.0, 4096, 1.0, truncate=False),
+        Llama3(64, 5e5, 3.0, 1.0, 4.0, 8192),
+        Proportional(64, 1e6, 0.25, 3.0),
     )
+    for rule in rules:
+        yield rule.exact()
+        for name in rule.intermediates():
+            yield intermediate(rule, name)
+    yield [yarn_attention_factor(Decimal(32), Decimal("0.7"), Decimal(1))]
+    yield [longrope_attention_factor(Decimal(3), 7)]
+
+
+def test_every_rule_has_all_its_digits_in_a_worker_thread() -> None:
+    """A worker thread starts with a decimal context of 28 digits."""
+    with ThreadPoolExecutor(1) as pool:
+        in_thread = pool.submit(lambda: list(evaluations())).result()
+
+    assert in_thread == list(evaluations())
+    for numbers in in_thread:
+        digits = max(len(number.as_tuple().digits) for number in numbers)
+        # The base of Ntk is a product of two short numbers.
+        assert digits >= PRECISION_DIGITS - 2 or numbers == [Decimal(3_000_000)]
+
+
+# Rules as values.
+
+
+@EVERY_CASE
+def test_equal_keys_make_equal_rules_with_equal_hashes(name: str) -> None:
+    _, rule = CASES[name]
+    again = type(rule)(**{field.name: getattr(rule, field.name) for field in fields(rule)})
+
+    assert (rule, hash(rule), rule.parameters()) == (again, hash(again), again.parameters())
+    assert len(rule.exact()) == rule.count == 4
+
+
+def test_different_rules_have_different_canonical_parameters() -> None:
+    rules = {rule for _, rule in CASES.values()}
+
+    assert len({str(rule.parameters()) for rule in rules}) == len(rules) == len(CASES)
+
+
+@EVERY_CASE
+def test_canonical_parameters_are_the_fields_of_a_rule(name: str) -> None:
+    _, rule = CASES[name]
+    canonical = rule.parameters()
+
+    assert list(canonical)[:3] == ["rotary_dim", "rope_type", "rope_theta"]
+    assert canonical.pop("rope_type") == name.partition(",")[0]
+    values = {field.name: getattr(rule, field.name) for field in fields(rule)}
+    assert canonical == {key: v for key, v in values.items() if v is not None and v != ()}
 
 
 @dataclass(frozen=True)
-class Halved(NamedRule):
-    rope_type = "halved"
+class Halved(RotaryRule):
+    rope_type: ClassVar[str] = "halved"
 
     truncate: bool = False
     zero: float = 0.0
@@ -257,261 +472,127 @@ class Halved(NamedRule):
     listed: tuple[float, ...] = (1.0, 2.0)
 
     def exact(self) -> Decimals:
-        return [frequency / 2 for frequency in self._unscaled()]
+        return [frequency / 2 for frequency in self.unscaled()]
 
 
-def test_a_rule_spells_all_that_fixes_it_and_nothing_that_is_not_there() -> None:
-    """False and 0 are something."""
-    assert list(Halved(8, 10000.0).parameters().items()) == [
-        ("rotary_dim", 8),
-        ("rope_type", "halved"),
-        ("rope_theta", 10000.0),
+def test_false_and_zero_are_canonical_parameters_and_none_is_not() -> None:
+    rule = Halved(8, 10000.0)
+
+    assert list(rule.parameters().items())[3:] == [
         ("truncate", False),
         ("zero", 0.0),
         ("listed", (1.0, 2.0)),
     ]
+    assert (rule.count, rule.scale, dict(rule.intermediates())) == (4, 1.0, {})
+    assert Halved not in RULES
 
 
-def test_a_rule_that_says_no_more_scales_nothing_and_has_nothing_beside() -> None:
-    rule = Halved(8, 10000.0)
+@EVERY_CASE
+def test_intermediates_are_those_that_the_class_names(name: str) -> None:
+    _, rule = CASES[name]
+    tables = rule.intermediates()
 
-    assert (rule.count, rule.scale, dict(rule.beside())) == (4, 1.0, {})
-    assert rule.exact()[0] == Decimal("0.5")
+    assert set(tables) == (set() if name == "ntk, mixed" else {*rule.intermediate_names})
+    for table in tables.values():
+        assert table.dtype is FLOAT64
+        assert len(table.exact()) == size(table)
 
 
 def test_given_frequencies_are_the_binary_numbers_that_they_are() -> None:
-    tenth = 0.1
-    rule = Given((tenth, 0.0, 3.0))
+    rule = GivenFrequencies((0.1, 0.0, 3.0))
 
-    assert rule.exact() == [Decimal(tenth), Decimal(0), Decimal(3)]
+    assert rule.exact()[1:] == [Decimal(0), Decimal(3)]
     assert str(rule.exact()[0]).startswith("0.1000000000000000055511151231257827")
-    assert (rule.count, rule.scale, dict(rule.beside())) == (3, 1.0, {})
+    assert (rule.count, rule.scale, dict(rule.intermediates())) == (3, 1.0, {})
 
 
-def test_given_frequencies_are_spelled_with_their_factor_if_they_have_one() -> None:
+def test_given_frequencies_have_an_attention_factor_that_is_canonical_unless_1() -> None:
     plain = {"rotary_dim": 4, "inv_freq": (1.0, 0.5)}
 
-    assert Given((1.0, 0.5)).parameters() == plain
-    assert Given((1.0, 0.5), 1.0).parameters() == plain
-    scaled = Given((1.0, 0.5), 1.25)
-    assert scaled.parameters() == {**plain, "attention_factor": 1.25}
-    assert scaled.scale == 1.25
+    assert GivenFrequencies((1.0, 0.5), 1.0).parameters() == plain
+    scaled: RotaryFrequencies = GivenFrequencies((1.0, 0.5), 1.25)
+    assert (scaled.parameters(), scaled.scale) == ({**plain, "attention_factor": 1.25}, 1.25)
 
 
-ORIGINAL, LONGEST = "original_max_position_embeddings", "max_position_embeddings"
-FOUR, ROPE_RULES_LONG = (1.0, 1.5, 2.0, 4.0), (8.0, 9.0, 10.0, 11.0)
-LISTS = {"short_factor": FOUR, "long_factor": ROPE_RULES_LONG}
-LLAMA3 = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, ORIGINAL: 8192}
-LONGROPE = {ORIGINAL: 4096, **LISTS}
-
-RULES: dict[str, tuple[str, dict[str, Any], RotaryRule]] = {
-    "default": ("default", {}, Default(8, 1e4)),
-    "freq_factors": ("default", {"freq_factors": FOUR}, Default(8, 1e4, FOUR)),
-    "linear": ("linear", {"factor": 2.0}, Linear(8, 1e4, 2.0)),
-    "linear, freq_factors": (
-        "linear",
-        {"factor": 2.0, "freq_factors": FOUR},
-        Linear(8, 1e4, 2.0, FOUR),
-    ),
-    "dynamic": ("dynamic", {"factor": 2.0, LONGEST: 2048}, Dynamic(8, 1e4, 2.0, 2048, 2048)),
-    "dynamic, original": (
-        "dynamic",
-        {"factor": 2.0, LONGEST: 9000, ORIGINAL: 2048, "context_length": 5000},
-        Dynamic(8, 1e4, 2.0, 2048, 5000),
-    ),
-    "dynamic, alpha": ("dynamic", {"alpha": 1000.0}, DynamicAlpha(8, 1e4, 1000.0)),
-    "ntk": ("ntk", {"factor": 8.0}, Ntk(8, 1e4, 8.0)),
-    "ntk, mixed": ("ntk", {"factor": 8.0, "mixed_b": 0.625}, Ntk(8, 1e4, 8.0, 0.625)),
-    "yarn": (
-        "yarn",
-        {"factor": 32.0, ORIGINAL: 4096},
-        Yarn(8, 1e4, 32.0, 4096, 1.3465735902799727),
-    ),
-    "yarn, by lengths": (
-        "yarn",
-        {LONGEST: 131072, ORIGINAL: 4096, "truncate": False},
-        Yarn(8, 1e4, 32.0, 4096, 1.3465735902799727, truncate=False),
-    ),
-    "yarn, mscale": (
-        "yarn",
-        {"factor": 40.0, ORIGINAL: 4096, "mscale": 1.0, "mscale_all_dim": 1.0, "beta_slow": 2.0},
-        Yarn(8, 1e4, 40.0, 4096, 1.0, beta_slow=2.0),
-    ),
-    "yarn, attention_factor": (
-        "yarn",
-        {
-            "factor": 40.0,
-            ORIGINAL: 4096,
-            "mscale": 1.0,
-            "mscale_all_dim": 1.0,
-            "attention_factor": 1.5,
-        },
-        Yarn(8, 1e4, 40.0, 4096, 1.5),
-    ),
-    "longrope": (
-        "longrope",
-        {**LONGROPE, LONGEST: 131072},
-        LongRope(8, 1e4, 4096, 4096, 1.1902380714238083, FOUR, ROPE_RULES_LONG),
-    ),
-    "longrope, factor": (
-        "longrope",
-        {**LONGROPE, "factor": 32.0, LONGEST: 4096, "context_length": 4097},
-        LongRope(8, 1e4, 4096, 4097, 1.1902380714238083, FOUR, ROPE_RULES_LONG),
-    ),
-    "longrope, attention_factor": (
-        "longrope",
-        {**LONGROPE, "attention_factor": 1.25},
-        LongRope(8, 1e4, 4096, 4096, 1.25, FOUR, ROPE_RULES_LONG),
-    ),
-    "llama3": ("llama3", LLAMA3, Llama3(8, 1e4, 8.0, 1.0, 4.0, 8192)),
-    "proportional": (
-        "proportional",
-        {"partial_rotary_factor": 0.25},
-        Proportional(8, 1e4, 0.25),
-    ),
-    "proportional, factor": ("proportional", {"factor": 2.0}, Proportional(8, 1e4, 1.0, 2.0)),
-}
-REQUIRED = {
-    "linear": {"factor"},
-    "dynamic": {"factor", LONGEST},
-    "dynamic, alpha": {"alpha"},
-    "ntk": {"factor"},
-    "yarn": {"factor", ORIGINAL},
-    "longrope, attention_factor": {ORIGINAL, *LISTS},
-    "llama3": set(LLAMA3),
-}
-ROPE_RULES_EVERY_RULE = pytest.mark.parametrize("name", RULES)
+# Keys in requests.
 
 
-def spelled(rope_type: str, keys: dict[str, Any]) -> str:
-    lists = {
-        key: ",".join(map(str, value)) if isinstance(value, tuple) else str(value).lower()
-        for key, value in keys.items()
-    }
-    return urlencode({"head_dim": 8, "rope_type": rope_type, **lists}, safe=",")
+@EVERY_CASE
+def test_every_rule_is_served_by_url_and_by_json(client: Client, name: str) -> None:
+    """The canonical parameters of the answer give the same answer."""
+    keys, rule = CASES[name]
+    url = f"/rope/frequencies?{query_of(name)}"
 
-
-@ROPE_RULES_EVERY_RULE
-def test_keys_make_the_rule_that_they_name(name: str) -> None:
-    rope_type, keys, expected = RULES[name]
-
-    assert make_rule(rope_type, 8, 1e4, keys) == expected
-
-
-@ROPE_RULES_EVERY_RULE
-def test_every_rule_is_asked_for_by_url_and_by_json(client: Client, name: str) -> None:
-    """The answer is spelled in full, and asks for itself again."""
-    rope_type, keys, expected = RULES[name]
-
-    answer = client.get(f"/rope/frequencies?{spelled(rope_type, keys)}")
-    posted = client.post("/rope/frequencies", json={"head_dim": 8, "rope_type": rope_type, **keys})
+    answer = client.get(url)
+    posted = client.post(
+        "/rope/frequencies", json={"head_dim": 8, "rope_type": rule.rope_type, **keys}
+    )
 
     assert answer.status_code == 200, answer.text
     content = answer.json()
     assert posted.content == answer.content
-    assert content["parameters"] == json.loads(json.dumps(expected.parameters()))
-    assert content["data"]["inv_freq"] == [float(exact) for exact in expected.exact()]
-    assert content["data"]["attention_factor"] == expected.scale
-    assert list(content["data"])[3:] == list(expected.beside())
-    again = client.post("/rope/frequencies", json=content["parameters"])
-    assert again.content == answer.content
+    assert content["parameters"] == json.loads(json.dumps(rule.parameters()))
+    assert content["data"]["inv_freq"] == [float(exact) for exact in rule.exact()]
+    assert content["data"]["attention_factor"] == rule.scale
+    assert list(content["data"])[3:] == list(rule.intermediates())
+    assert client.post("/rope/frequencies", json=content["parameters"]).content == answer.content
+    for part, values in content["data"].items():
+        assert client.get(f"{url}&part={part}").json()["data"] == values, part
 
 
 @pytest.mark.parametrize(
-    ("name", "key"), [(name, key) for name, keys in REQUIRED.items() for key in sorted(keys)]
+    ("name", "key"),
+    [
+        ("linear", "factor"),
+        ("dynamic", "factor"),
+        ("dynamic", LONGEST),
+        ("ntk", "factor"),
+        ("yarn", "factor"),
+        ("yarn", ORIGINAL),
+        *(("longrope, attention_factor", key) for key in LONGROPE),
+        *(("llama3", key) for key in LLAMA3),
+    ],
 )
-def test_a_key_that_is_missing_is_named(client: Client, name: str, key: str) -> None:
-    rope_type, keys, _ = RULES[name]
-    others = {other: value for other, value in keys.items() if other != key}
-    # Without alpha it is the other kind of dynamic.
-    named = "factor" if key == "alpha" else key
+def test_the_refusal_of_a_missing_key_names_it(client: Client, name: str, key: str) -> None:
+    answer = client.get(f"/rope/frequencies?{query_of(name, **{key: None})}")
 
-    answer = client.get(f"/rope/frequencies?{spelled(rope_type, others)}")
-
-    assert answer.status_code == 422
+    assert errors(answer) == [key]
     (fault,) = answer.json()["errors"]
-    assert (fault["parameter"], fault["value"]) == (named, None)
-    assert f"{named} is required with rope_type={rope_type}" in fault["detail"]
+    assert fault["value"] is None
+    assert f"{key} is required with rope_type={name.partition(',')[0]}" in fault["detail"]
 
 
-SOME_VALUE = {
-    **dict.fromkeys(TAKEN, 2.0),
+SOME_VALUE: dict[str, Any] = {
+    **dict.fromkeys(RULE_KEYS, 2.0),
     "context_length": 5000,
     ORIGINAL: 4096,
-    LONGEST: 8192,
-    "partial_rotary_factor": 1.0,
     "truncate": True,
-    "short_factor": FOUR,
-    "long_factor": FOUR,
-    "freq_factors": FOUR,
+    **dict.fromkeys(("short_factor", "long_factor", "freq_factors"), FOUR),
 }
 
 
-@ROPE_RULES_EVERY_RULE
-def test_keys_that_do_not_go_with_a_rule_are_refused_by_name(client: Client, name: str) -> None:
-    rope_type, keys, _ = RULES[name]
-    # With alpha, dynamic is of another kind.
-    strange = TAKEN - taken_by(rope_type, keys) - {"alpha"} | (
-        {"alpha"} if rope_type != "dynamic" else set()
-    )
-    assert strange
-
-    for key in strange:
-        answer = client.get(f"/rope?{spelled(rope_type, {**keys, key: SOME_VALUE[key]})}&seq_len=1")
-
-        assert answer.status_code == 422
-        (fault,) = answer.json()["errors"]
-        assert fault["parameter"] == key
-        chooser = "alpha" if "alpha" in keys else f"rope_type={rope_type}"
-        assert fault["detail"] == f"{key} does not go with {chooser}"
-
-
-@ROPE_RULES_EVERY_RULE
-def test_every_rule_takes_its_keys_and_those_that_all_take(name: str) -> None:
-    rope_type, keys, _ = RULES[name]
-
-    taken = taken_by(rope_type, keys)
-
-    assert SHARED | set(keys) <= taken <= TAKEN
-
-
-@pytest.mark.parametrize("rope_type", ["dynamic", "longrope"])
-def test_the_length_that_holds_is_the_one_asked_for_or_the_original(
-    client: Client, rope_type: str
-) -> None:
-    """It is never taken from seq_len, and the answer says which it is."""
-    keys = {"factor": 2.0, ORIGINAL: 4096, **(LISTS if rope_type == "longrope" else {})}
-    url = f"/rope?{spelled(rope_type, keys)}"
-
-    plain = client.get(f"{url}&seq_len=3").json()
-    longer_table = client.get(f"{url}&positions=0,1,5000").json()
-    at_original = client.get(f"{url}&seq_len=3&context_length=4096").json()
-    past = client.get(f"{url}&seq_len=3&context_length=4097").json()
-
-    lengths = [
-        answer["parameters"]["context_length"]
-        for answer in (plain, longer_table, at_original, past)
+@EVERY_CASE
+def test_keys_of_other_rules_are_refused_by_name(client: Client, name: str) -> None:
+    keys, rule = CASES[name]
+    chooser = "alpha" if "alpha" in keys else f"rope_type={rule.rope_type}"
+    # alpha chooses the other rule of its rope_type.
+    others = [
+        key
+        for key in RULE_KEYS
+        if key not in {*rule.key_types(), *SHARED}
+        and (key != "alpha" or rule.rope_type != "dynamic")
     ]
-    assert lengths == [4096, 4096, 4096, 4097]
-    assert plain["data"] == at_original["data"]
-    assert longer_table["data"][:2] == plain["data"][:2]
-    assert past["data"] != plain["data"]
+    assert others
+    assert {*keys} <= {*rule.key_types(), *SHARED}
 
-
-def test_longrope_takes_its_short_factors_up_to_the_original_length(client: Client) -> None:
-    keys = {**LONGROPE, LONGEST: 131072}
-    url = f"/rope/frequencies?{spelled('longrope', keys)}&part=rescale_factor"
-
-    lists = [
-        client.get(f"{url}&context_length={length}").json()["data"]
-        for length in (1, 4096, 4097, 131072)
-    ]
-
-    assert lists == [[*FOUR], [*FOUR], [*ROPE_RULES_LONG], [*ROPE_RULES_LONG]]
+    for key in others:
+        answer = client.get(f"/rope?{query_of(name, **{key: SOME_VALUE[key]})}&seq_len=1")
+        assert errors(answer) == [key]
+        assert answer.json()["errors"][0]["detail"] == f"{key} does not go with {chooser}"
 
 
 @pytest.mark.parametrize(
-    ("rope_type", "change", "named"),
+    ("name", "changes", "parameter"),
     [
         ("yarn", {"rope_theta": 1.0}, "rope_theta"),
         ("yarn", {"beta_fast": 1.0, "beta_slow": 2.0}, "beta_fast"),
@@ -528,73 +609,68 @@ def test_longrope_takes_its_short_factors_up_to_the_original_length(client: Clie
         ("default", {"freq_factors": (1.0, 1.0, 1e-10, 1.0)}, "freq_factors"),
         ("llama3", {"low_freq_factor": 5.0}, "high_freq_factor"),
         ("dynamic", {"head_dim": 2}, "rope_type"),
+        ("dynamic, alpha", {"head_dim": 2}, "rope_type"),
+        ("ntk, mixed", {"head_dim": 65536}, "mixed_b"),
         ("linear", {"rope_theta": 1e251}, "rope_theta"),
-        ("default", {"rope_theta": 1e251, "freq_factors": FOUR}, "rope_theta"),
+        ("proportional", {"rope_theta": 1e300}, "rope_theta"),
+        ("default, freq_factors", {"rope_theta": 1e251}, "rope_theta"),
+        ("proportional", {"rotary_dim": 4}, "rotary_dim"),
     ],
 )
-def test_what_cannot_be_is_refused_by_name(
-    client: Client, rope_type: str, change: dict[str, Any], named: str
+def test_the_refusal_of_impossible_keys_names_one(
+    client: Client, name: str, changes: dict[str, Any], parameter: str
 ) -> None:
-    plain: dict[str, dict[str, Any]] = {
-        "longrope": {**LONGROPE, "factor": 2.0},
-        "llama3": LLAMA3,
-        "yarn": {"factor": 8.0, ORIGINAL: 4096},
-        "dynamic": {"factor": 8.0, LONGEST: 4096},
-        "linear": {"factor": 8.0},
-        "default": {},
+    answer = client.get(f"/rope/frequencies?{query_of(name, **changes)}")
+
+    assert errors(answer) == [parameter]
+
+
+def test_keys_at_their_limits_are_served(client: Client) -> None:
+    yarn = {"factor": 8.0, "beta_fast": 1.0, "truncate": False}
+    urls = {
+        query_of("default", rope_theta=1e300): ("inv_freq", None),
+        query_of("proportional", rotary_dim=8): ("inv_freq", None),
+        query_of("llama3", high_freq_factor=1.0): ("smooth_factor", [1.0] * 4),
+        query_of("yarn", **yarn): ("ramp", [0.0, 0.0, 0.0, 1.0]),
+        query_of("default", freq_factors=(MIN_FACTOR,) * 4): ("inv_freq", None),
+        query_of("default", freq_factors=(MAX_FACTOR,) * 4): ("inv_freq", None),
     }
-    changed = {**plain[rope_type], **change}
-    keys = {key: value for key, value in changed.items() if value is not None}
-
-    answer = client.get(f"/rope/frequencies?{spelled(rope_type, keys)}")
-
-    assert answer.status_code == 422
-    assert [error["parameter"] for error in answer.json()["errors"]] == [named]
+    for query, (part, expected) in urls.items():
+        answer = client.get(f"/rope/frequencies?{query}&part={part}")
+        assert answer.status_code == 200, answer.text
+        assert expected is None or answer.json()["data"] == expected
 
 
-def test_a_base_past_the_scaled_ones_is_right_for_default_alone() -> None:
-    assert make_rule("default", 8, 1e300, {}) == Default(8, 1e300)
-    with pytest.raises(InvalidParameters):
-        make_rule("proportional", 8, 1e300, {})
+@pytest.mark.parametrize("name", ["dynamic, original", "longrope"])
+def test_the_context_length_is_the_original_length_unless_given(client: Client, name: str) -> None:
+    """It is never taken from the length of the table."""
+    url = f"/rope?{query_of(name, **{ORIGINAL: 4096, 'context_length': None})}"
 
+    plain, longer, at_original, past = (
+        client.get(f"{url}&{rows}").json()
+        for rows in (
+            "seq_len=3",
+            "positions=0,1,5000",
+            "seq_len=3&context_length=4096",
+            "seq_len=3&context_length=4097",
+        )
+    )
 
-def test_equal_ends_are_possible(client: Client) -> None:
-    """Of llama3 and of the range of yarn; warnings of them are another matter."""
-    llama3 = spelled("llama3", {**LLAMA3, "high_freq_factor": 1.0})
-    yarn = spelled("yarn", {"factor": 8.0, ORIGINAL: 4096, "beta_fast": 1.0, "truncate": False})
-
-    smooth = client.get(f"/rope/frequencies?{llama3}&part=smooth_factor").json()["data"]
-    ramp = client.get(f"/rope/frequencies?{yarn}&part=ramp").json()["data"]
-
-    assert smooth == [1.0, 1.0, 1.0, 1.0]
-    assert ramp == [0.0, 0.0, 0.0, 1.0]
-
-
-def test_bounds_of_factors_are_those_of_the_lists() -> None:
-    for bound in (MIN_FACTOR, MAX_FACTOR):
-        keys = {"freq_factors": (bound,) * 4}
-        assert make_rule("default", 8, 1e4, keys) == Default(8, 1e4, (bound,) * 4)
-
-
-@pytest.mark.parametrize("name", RULES)
-def test_every_number_on_the_way_may_be_asked_for_alone(client: Client, name: str) -> None:
-    rope_type, keys, _ = RULES[name]
-    url = f"/rope/frequencies?{spelled(rope_type, keys)}"
-
-    every = client.get(url).json()["data"]
-
-    assert set(every) >= {"inv_freq", "wavelength", "attention_factor"}
-    for part, values in every.items():
-        alone = client.get(f"{url}&part={part}").json()
-        assert alone["data"] == values, part
+    every = (plain, longer, at_original, past)
+    lengths = [answer["parameters"]["context_length"] for answer in every]
+    assert lengths == [4096, 4096, 4096, 4097]
+    assert plain["data"] == at_original["data"]
+    assert longer["data"][:2] == plain["data"][:2]
+    assert past["data"] != plain["data"]
 
 
 BOUNDS = {
     "head_dim": (1, 65536),
     "rotary_dim": (2, 65536),
     "rope_theta": (1, 1e300),
-    "factor": (1e-9, 1e9),
     "max_position_embeddings": (1, 2**62),
+    "partial_rotary_factor": (None, 1),
+    "factor": (1e-9, 1e9),
     "original_max_position_embeddings": (1, 2**62),
     "context_length": (1, 2**62),
     "alpha": (1e-9, 1e9),
@@ -606,17 +682,11 @@ BOUNDS = {
     "attention_factor": (1e-9, 10000),
     "low_freq_factor": (1e-9, 1e9),
     "high_freq_factor": (1e-9, 1e9),
-    "partial_rotary_factor": (None, 1),
 }
 
 
-def errors(answer: httpx.Response) -> list[str]:
-    assert answer.status_code == 422, answer.text
-    return [error["parameter"] for error in answer.json()["errors"]]
-
-
 @pytest.mark.parametrize("name", BOUNDS)
-def test_numbers_past_their_bounds_are_refused(client: Client, name: str) -> None:
+def test_numbers_outside_their_bounds_are_refused(client: Client, name: str) -> None:
     least, most = BOUNDS[name]
     outside = {-1, 0, most * 2, *([] if least is None else [least / 2 if least < 1 else least - 1])}
     for value in outside - {least}:
@@ -626,17 +696,28 @@ def test_numbers_past_their_bounds_are_refused(client: Client, name: str) -> Non
 
 
 @pytest.mark.parametrize("value", ["nan", "inf", "-inf", "1e999", "0x10", "1_0", "", " 1"])
-def test_only_numbers_are_numbers(client: Client, value: str) -> None:
+def test_only_decimal_numbers_are_accepted(client: Client, value: str) -> None:
     for name in ("factor", "rope_theta", "mscale", "short_factor"):
         answer = client.get("/rope/frequencies?" + urlencode({"head_dim": 8, name: value}))
         assert errors(answer) == [name]
 
 
-def test_every_bound_that_is_named_is_that_of_a_key() -> None:
+def test_the_parameters_are_the_keys_of_all_rules() -> None:
     lists = {"short_factor", "long_factor", "freq_factors", "truncate"}
 
-    assert TAKEN - lists == set(BOUNDS) - {"head_dim", "rotary_dim", "rope_theta"}
-    assert set(RuleParameters.model_fields) == set(BOUNDS) | lists | {"rope_type", "inv_freq"}
+    assert set(RuleParameters.model_fields) == {*BOUNDS, *lists, "rope_type", "inv_freq"}
+    assert {*RULE_KEYS, *SHARED} == {key for rule in RULES for key in rule.key_types()}
+    assert {rule.rope_type for _, rule in CASES.values()} == {*ROPE_TYPES}
+    assert {type(rule) for _, rule in CASES.values()} == {*RULES}
+    assert {name for rule in RULES for name in rule.intermediate_names} == {*INTERMEDIATES}
+    for name, field in RuleParameters.model_fields.items():
+        assert field.description, name
+        assert field.examples, name
+
+
+def test_alpha_chooses_the_other_dynamic_rule() -> None:
+    assert rule_of("dynamic", {"alpha": 2.0}) is DynamicAlpha
+    assert rule_of("dynamic", {"factor": 2.0}) is Dynamic
 
 
 @pytest.mark.parametrize(
@@ -653,7 +734,7 @@ def test_every_bound_that_is_named_is_that_of_a_key() -> None:
         ("inv_freq=1,0.5&head_dim=8&partial_rotary_factor=0.5", 4),
     ],
 )
-def test_as_many_channels_turn_as_the_parameters_say(
+def test_rotary_dim_follows_from_the_parameters(
     client: Client, query: str, rotary_dim: int
 ) -> None:
     content = client.get(f"/rope/frequencies?{query}").json()
@@ -663,7 +744,7 @@ def test_as_many_channels_turn_as_the_parameters_say(
 
 
 @pytest.mark.parametrize(
-    ("beside", "named"),
+    ("changes", "parameter"),
     [
         ({"factor": 2}, "factor"),
         ({"freq_factors": "1,2"}, "freq_factors"),
@@ -671,123 +752,82 @@ def test_as_many_channels_turn_as_the_parameters_say(
         ({"rope_type": "yarn"}, "rope_type"),
         ({"rotary_dim": 8}, "inv_freq"),
         ({"head_dim": 2}, "inv_freq"),
+        ({"inv_freq": "1,-0.5"}, "inv_freq"),
     ],
 )
-def test_frequencies_given_outright_leave_nothing_to_say(
-    client: Client, beside: dict[str, Any], named: str
+def test_inv_freq_goes_with_widths_and_an_attention_factor_alone(
+    client: Client, changes: dict[str, Any], parameter: str
 ) -> None:
-    query = urlencode({"inv_freq": "1,0.5", **beside})
+    query = urlencode({"inv_freq": "1,0.5", **changes})
 
-    assert errors(client.get(f"/rope/frequencies?{query}")) == [named]
-
-
-def test_frequencies_given_outright_may_have_an_attention_factor(client: Client) -> None:
+    assert errors(client.get(f"/rope/frequencies?{query}")) == [parameter]
     content = client.get("/rope.json?inv_freq=1,0&positions=0&attention_factor=1.25").json()
-
     assert content["parameters"]["attention_factor"] == 1.25
     assert content["data"] == [[[1.25, 0.0], [1.25, 0.0]]]
 
 
-def test_max_position_embeddings_is_the_length_where_nothing_else_says_it(client: Client) -> None:
+def test_max_position_embeddings_is_the_length_of_a_table_unless_given(client: Client) -> None:
     url = "/rope?head_dim=4&max_position_embeddings=5"
 
-    lengths = [client.get(url + more).json()["shape"][0] for more in ("", "&seq_len=2", "&start=7")]
-    listed = client.get(f"{url}&positions=1,2,3").json()
+    lengths = [
+        client.get(url + more).json()["shape"][0]
+        for more in ("", "&seq_len=2", "&start=7", "&positions=1,2,3")
+    ]
 
-    assert lengths == [5, 2, 5]
-    assert listed["parameters"]["positions" if "positions" in listed["parameters"] else "seq_len"]
-    assert listed["shape"][0] == 3
+    assert lengths == [5, 2, 5, 3]
     assert errors(client.get("/rope?head_dim=4")) == ["seq_len"]
     assert "max_position_embeddings" not in client.get(url).json()["parameters"]
 
 
-def test_freq_factors_divide_frequencies_one_by_one(client: Client) -> None:
-    url = "/rope/frequencies?head_dim=4&rope_theta=10000"
-
-    plain = client.get(url).json()["data"]["inv_freq"]
-    divided = client.get(f"{url}&freq_factors=2,0.5").json()
-
-    assert plain == [1.0, 0.01]
-    assert divided["data"]["inv_freq"] == [0.5, 0.02]
-    assert divided["parameters"]["freq_factors"] == [2.0, 0.5]
-
-
-def test_defaults_are_those_of_the_paper(client: Client) -> None:
-    spelled_out = f"/rope?head_dim=8&seq_len=2&rope_type=default&rope_theta={DEFAULT_ROPE_THETA:g}"
-
-    plain, named = client.get("/rope?head_dim=8&seq_len=2"), client.get(spelled_out)
-
-    assert plain.headers["ETag"] == named.headers["ETag"]
-
-
-def test_two_spellings_of_a_number_are_one_table(client: Client) -> None:
-    urls = [
-        f"/rope?head_dim=8&seq_len=2&rope_type=linear&factor={factor}&rope_theta={theta}"
-        for factor, theta in [("8", "1e4"), ("8.0", "10000"), ("0.8e1", "10000.000")]
+def test_defaults_and_equal_numbers_are_one_table(client: Client) -> None:
+    url = "/rope?head_dim=8&seq_len=2"
+    linear = f"{url}&rope_type=linear&factor="
+    groups = [
+        (url, f"{url}&rope_type=default&rope_theta={DEFAULT_ROPE_THETA:g}"),
+        [f"{linear}8&rope_theta=1e4", f"{linear}8.0&rope_theta=10000", f"{linear}0.8e1"],
     ]
+    for urls in groups:
+        assert len({client.get(each).headers["ETag"] for each in urls}) == 1
 
-    assert len({client.get(url).headers["ETag"] for url in urls}) == 1
+
+# Every number is finite at the bounds of every key, and anywhere between.
 
 
-# What follows holds at the bounds of every key, and anywhere between.
 def within(least: float, most: float) -> st.SearchStrategy[float]:
     low, high = np.log10(least), np.log10(most)
     anywhere = st.floats(low, high).map(lambda exponent: min(max(10.0**exponent, least), most))
     return st.one_of(st.sampled_from([least, most]), anywhere)
 
 
-LENGTHS = st.one_of(st.sampled_from([1, 2, 2**62]), st.integers(1, 2**62), st.integers(1, 10**6))
-ROPE_PARAMETERS_FACTORS = within(1e-9, 1e9)
-BASES = within(1.0, 1e250)
+TO_THE_BOUNDS = within(1e-9, 1e9)
+EVERY_LENGTH = st.one_of(
+    st.sampled_from([1, 2, 2**62]), st.integers(1, 2**62), st.integers(1, 10**6)
+)
+MSCALES = st.one_of(st.just(0.0), within(1e-9, 1000.0))
 KEYS: dict[str, st.SearchStrategy[Any]] = {
-    "factor": ROPE_PARAMETERS_FACTORS,
-    "alpha": ROPE_PARAMETERS_FACTORS,
+    **{name: TO_THE_BOUNDS for name, bounds in BOUNDS.items() if bounds == (1e-9, 1e9)},
+    **{name: EVERY_LENGTH for name, bounds in BOUNDS.items() if bounds == (1, 2**62)},
     "mixed_b": within(1e-9, 16.0),
-    "beta_fast": ROPE_PARAMETERS_FACTORS,
-    "beta_slow": ROPE_PARAMETERS_FACTORS,
     "truncate": st.booleans(),
-    "mscale": st.one_of(st.just(0.0), within(1e-9, 1000.0)),
-    "mscale_all_dim": st.one_of(st.just(0.0), within(1e-9, 1000.0)),
+    "mscale": MSCALES,
+    "mscale_all_dim": MSCALES,
     "attention_factor": within(1e-9, 10000.0),
-    "low_freq_factor": ROPE_PARAMETERS_FACTORS,
-    "high_freq_factor": ROPE_PARAMETERS_FACTORS,
     "partial_rotary_factor": within(1e-9, 1.0),
-    "original_max_position_embeddings": LENGTHS,
-    "max_position_embeddings": LENGTHS,
-    "context_length": LENGTHS,
 }
+BETAS = ["mscale", "mscale_all_dim", "truncate", "beta_fast", "beta_slow"]
 OF_TYPE: dict[str, list[str]] = {
     "default": ["freq_factors"],
     "linear": ["factor", "freq_factors"],
-    "dynamic": ["factor", "original_max_position_embeddings", "context_length"],
+    "dynamic": ["factor", ORIGINAL, "context_length"],
     "dynamic ": ["alpha"],
     "ntk": ["factor"],
     "ntk ": ["factor", "mixed_b"],
-    "yarn": ["factor", "original_max_position_embeddings"],
-    "yarn ": ["original_max_position_embeddings", "max_position_embeddings", "truncate"],
-    "yarn  ": [
-        "factor",
-        "original_max_position_embeddings",
-        "mscale",
-        "mscale_all_dim",
-        "truncate",
-        "beta_fast",
-        "beta_slow",
-    ],
-    "longrope": [
-        "original_max_position_embeddings",
-        "max_position_embeddings",
-        "context_length",
-        "short_factor",
-        "long_factor",
-    ],
-    "longrope ": [
-        "original_max_position_embeddings",
-        "attention_factor",
-        "short_factor",
-        "long_factor",
-    ],
-    "llama3": ["factor", "original_max_position_embeddings", "low_freq_factor", "high_freq_factor"],
+    "yarn": ["factor", ORIGINAL],
+    "yarn ": [ORIGINAL, LONGEST, "truncate"],
+    "yarn  ": ["factor", ORIGINAL, *BETAS],
+    "longrope": [ORIGINAL, LONGEST, "context_length", *LISTS],
+    "longrope ": [ORIGINAL, "attention_factor", *LISTS],
+    "llama3": ["factor", ORIGINAL, "low_freq_factor", "high_freq_factor"],
     "proportional": ["factor", "partial_rotary_factor"],
 }
 POSITIONS = st.lists(
@@ -805,33 +845,33 @@ POSITIONS = st.lists(
 def requests(draw: st.DrawFn) -> dict[str, Any]:
     kind = draw(st.sampled_from(sorted(OF_TYPE)))
     pairs = draw(st.integers(1, 5))
+    lists = st.lists(TO_THE_BOUNDS, min_size=pairs, max_size=pairs)
     keys: dict[str, Any] = {
         "head_dim": 2 * pairs,
         "rope_type": kind.strip(),
-        "rope_theta": draw(BASES),
+        "rope_theta": draw(within(1.0, 1e250)),
     }
-    for name in OF_TYPE[kind]:
-        lists = st.lists(ROPE_PARAMETERS_FACTORS, min_size=pairs, max_size=pairs)
-        keys[name] = draw(KEYS.get(name, lists))
-    if {"beta_fast", "beta_slow"} <= set(keys):
-        keys["beta_slow"], keys["beta_fast"] = sorted((keys["beta_slow"], keys["beta_fast"]))
-    if "high_freq_factor" in keys:
-        ends = sorted((keys["low_freq_factor"], keys["high_freq_factor"]))
-        keys["low_freq_factor"], keys["high_freq_factor"] = ends
+    keys |= {name: draw(KEYS.get(name, lists)) for name in OF_TYPE[kind]}
+    for low, high in (("beta_slow", "beta_fast"), ("low_freq_factor", "high_freq_factor")):
+        if low in keys:
+            keys[low], keys[high] = sorted((keys[low], keys[high]))
     return keys
 
 
 def check_refusal(answer: httpx.Response, keys: dict[str, Any]) -> None:
-    """Only what is known to be impossible at the bounds is refused."""
-    named = errors(answer)
+    """Accept the refusal of what is known to be impossible at the bounds, and no other."""
+    (parameter,) = errors(answer)
     possible = {
         "rope_theta": keys["rope_theta"] == 1 and keys["rope_type"] == "yarn",
         "rope_type": keys["head_dim"] == 2 and keys["rope_type"] == "dynamic",
-        "original_max_position_embeddings": keys.get("original_max_position_embeddings") == 1,
-        "max_position_embeddings": "factor" not in keys,
+        ORIGINAL: keys.get(ORIGINAL) == 1,
+        LONGEST: "factor" not in keys,
     }
-    assert len(named) == 1
-    assert possible[named[0]], answer.text
+    assert possible[parameter], answer.text
+
+
+def test_every_rope_type_is_drawn() -> None:
+    assert {kind.strip() for kind in OF_TYPE} == {*ROPE_TYPES}
 
 
 @settings(max_examples=300)
@@ -842,7 +882,7 @@ def check_refusal(answer: httpx.Response, keys: dict[str, Any]) -> None:
     angle=st.sampled_from(["exact", "float32"]),
     pack=st.sampled_from(["concat", "pair", "angle"]),
 )
-def test_no_table_has_a_number_that_is_none(
+def test_every_element_of_a_table_is_finite(
     client: Client, keys: dict[str, Any], positions: list[int], dtype: str, angle: str, pack: str
 ) -> None:
     if pack == "angle" and dtype == "float16":
@@ -862,7 +902,7 @@ def test_no_table_has_a_number_that_is_none(
 
 @settings(max_examples=200)
 @given(keys=requests())
-def test_no_frequency_is_a_number_that_is_none(client: Client, keys: dict[str, Any]) -> None:
+def test_every_frequency_and_intermediate_is_finite(client: Client, keys: dict[str, Any]) -> None:
     answer = client.post("/rope/frequencies.json", json=keys)
 
     if answer.status_code != 200:
@@ -874,9 +914,9 @@ def test_no_frequency_is_a_number_that_is_none(client: Client, keys: dict[str, A
 
     content = json.loads(answer.content, parse_constant=refuse)
     data = content["data"]
-    for frequency, wavelength in zip(data["inv_freq"], data["wavelength"], strict=True):
-        assert frequency >= 0
-        assert (wavelength is None) == (frequency == 0)
+    for frequency_, wavelength in zip(data["inv_freq"], data["wavelength"], strict=True):
+        assert frequency_ >= 0
+        assert (wavelength is None) == (frequency_ == 0)
     assert all(
         value is not None
         for name, values in data.items()
@@ -887,21 +927,11 @@ def test_no_frequency_is_a_number_that_is_none(client: Client, keys: dict[str, A
     assert again.content == answer.content
 
 
-def test_every_rope_type_is_tried() -> None:
-    assert {kind.strip() for kind in OF_TYPE} == set(get_args(RopeType))
-
-
-def test_proportional_heads_are_all_rotary(client: Client) -> None:
-    url = "/rope/frequencies?rope_type=proportional&partial_rotary_factor=0.5&head_dim=8"
-
-    faults = client.get(f"{url}&rotary_dim=4").json()["errors"]
-
-    assert [(fault["parameter"], fault["value"]) for fault in faults] == [("rotary_dim", "4")]
-    assert client.get(f"{url}&rotary_dim=8").json() == client.get(url).json()
+# Widths.
 
 
 @pytest.mark.parametrize(
-    ("named", "head_dim", "expected"),
+    ("widths", "head_dim", "expected"),
     [
         ({}, None, None),
         ({}, 128, 128),
@@ -911,14 +941,14 @@ def test_proportional_heads_are_all_rotary(client: Client) -> None:
         ({"partial_rotary_factor": 0.41}, 80, 32),
     ],
 )
-def test_the_channels_that_turn_are_those_named(
-    named: dict[str, float], head_dim: int | None, expected: int | None
+def test_turning_channels(
+    widths: dict[str, float], head_dim: int | None, expected: int | None
 ) -> None:
-    assert WidthParameters.model_validate(named).turning_channels(head_dim) == expected
+    assert WidthParameters.model_validate(widths).turning_channels(head_dim) == expected
 
 
 @pytest.mark.parametrize(
-    ("named", "head_dim", "parameter"),
+    ("widths", "head_dim", "parameter"),
     [
         ({}, 7, "head_dim"),
         ({"rotary_dim": 64}, 32, "rotary_dim"),
@@ -928,14 +958,10 @@ def test_the_channels_that_turn_are_those_named(
         ({"partial_rotary_factor": 0.01}, 10, "partial_rotary_factor"),
     ],
 )
-def test_channels_that_cannot_turn_name_what_they_came_from(
-    named: dict[str, float], head_dim: int | None, parameter: str
+def test_the_refusal_of_a_width_names_its_origin(
+    widths: dict[str, float], head_dim: int | None, parameter: str
 ) -> None:
     with pytest.raises(InvalidParameters) as caught:
-        WidthParameters.model_validate(named).turning_channels(head_dim)
+        WidthParameters.model_validate(widths).turning_channels(head_dim)
 
     assert [fault.where for fault in caught.value.faults] == [parameter]
-
-
-def test_nothing_is_said_of_channels_that_nobody_knows() -> None:
-    assert paired("head_dim", None, None) is None
