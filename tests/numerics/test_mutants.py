@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from inspect import unwrap
 
 import numpy as np
 import pytest
@@ -149,7 +150,7 @@ def test_rules_of_28_digits_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_rule_in_the_context_of_its_thread_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rules, "divided", rules.divided.__wrapped__)
+    monkeypatch.setattr(rules, "divided", unwrap(rules.divided))
 
     with pytest.raises(AssertionError):
         test_rules.test_every_rule_has_all_its_digits_in_a_worker_thread()
