@@ -1,26 +1,18 @@
-"""The sinusoids of libraries and models: one series of sines and cosines in many conventions.
+"""Published sinusoids: one series of sines and cosines in the conventions of libraries and models.
 
-A convention says how frequencies are spaced, in which order sines and cosines lie, what becomes of
-an odd number of channels, and what rows count. Sources name library, version and function.
-
-Sinusoidal encodings by convention: the same kernel, with frequencies and channels filled in.
-
-Conventions filled in: from what was asked for to frequencies and channels.
-
-Parameters of the conventions of absolute encodings, under the names of who has them.
+CONVENTIONS is the only list of them. A convention fixes how frequencies are spaced, in which order
+sines and cosines lie, what an odd number of channels ends with, and which row a position has. The
+names that requests may use, the documentation and the refusals follow from its entry. Sources name
+library, version and function.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from fractions import Fraction
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from pydantic import Field
-
-from service.encodings.fields import AbsoluteLayout, Parameters, impossible
-from service.encodings.grid.grids import GridAxis, pixels
+from service.encodings.fields import AbsoluteLayout, Parameters, about, impossible
 from service.encodings.grid.sincos import Along, ChannelBlock, GridTable
 from service.errors import Fault, InvalidParameters
 from service.grammar import Boolean, Integer, Real, to_query
@@ -42,10 +34,6 @@ from service.numerics.tables import RowTable, Table, setup_work
 
 Spacing: TypeAlias = Literal["paired", "ends", "guarded_ends", "bands"]
 Odd: TypeAlias = Literal["sine", "zero", "more", "fewer", "cut", "refused"]
-Layout: TypeAlias = Literal["interleaved", "concatenated"]
-
-_TIMESCALES = ("min_timescale", "max_timescale")
-_ROWS = ("offset", "padding_idx")
 
 
 @dataclass(frozen=True)
@@ -57,22 +45,21 @@ class SinusoidConvention:
         spacing: the exponent of frequency k of n: ``paired``, 2k/d, or ``ends``, k/(n − 1), from
             one end of the range to the other; ``guarded_ends`` has one frequency of 1 for n = 1.
             ``bands`` are no powers of a base, but evenly spaced.
-        layout: what comes unless another layout is asked for.
+        layout: the layout unless a request names another.
         odd: what an odd d_model has: one sine more, a channel of zeros at the end, one channel
             more or fewer, the even table above it without its last channel, or no table at all.
-        takes: parameters that it has beside base.
-        is_free: whether another layout may be asked for.
-        offset: what is added to positions unless given otherwise; None for what leads to the row
-            after that of padding.
-        skips_padding: whether tokens are numbered with padding left out of the count.
-        padding_idx: the row, counted with the offset, that is zero unless given otherwise.
-        scale: what the encoding is multiplied by unless given otherwise: the square root of this
-            over d_model; None for 1.
+        takes: the parameters it has beside base and layout.
+        is_free: whether a request may name another layout.
+        offset: added to positions by default; None for padding_idx + 1.
+        skips_padding: whether padding is left out of the count of tokens.
+        padding_idx: the row, offset included, that is zero by default.
+        scale: the default factor of the encoding is the square root of this over d_model; None
+            for 1.
     """
 
     source: str
     spacing: Spacing = "paired"
-    layout: Layout = "concatenated"
+    layout: AbsoluteLayout = "concatenated"
     odd: Odd = "refused"
     takes: tuple[str, ...] = ()
     is_free: bool = False
@@ -83,35 +70,46 @@ class SinusoidConvention:
 
     @property
     def has_bounds(self) -> bool:
-        """Tell whether its frequencies lie between two that may be given."""
+        """Whether its lowest and highest frequency are parameters."""
         return "max_freq" in self.takes
 
     @property
-    def has_base(self) -> bool:
-        """Tell whether its frequencies are powers of a base."""
-        return self.spacing != "bands" and not self.has_bounds
+    def parameters(self) -> frozenset[str]:
+        """The names of its parameters."""
+        has_base = self.spacing != "bands" and not self.has_bounds
+        return frozenset({*self.takes, "layout", *(("base",) if has_base else ())})
 
     def count(self, d_model: int) -> int:
-        """Count the frequencies of d_model channels."""
+        """Return the number of frequencies of d_model channels."""
         if self.odd in {"sine", "more", "cut"}:
             return -(-d_model // 2)
         return d_model // 2
 
     def width(self, d_model: int) -> int:
-        """Count the channels of the table that is asked for with d_model."""
+        """Return the number of channels of the table that is requested with d_model."""
         return d_model + {"more": 1, "fewer": -1}.get(self.odd, 0) * (d_model % 2)
 
     def zeros(self, d_model: int) -> int:
-        """Count the channels of zeros at the end."""
+        """Return the number of channels of zeros at the end."""
         return d_model % 2 if self.odd == "zero" else 0
 
     def span(self, d_model: int) -> int:
-        """Give s of the exponents 2k/s; 0 where the library divides by zero."""
+        """Return s of the exponents 2k/s; 0 where the library divides by zero."""
         if self.spacing == "paired":
             return d_model + d_model % 2 if self.odd == "cut" else d_model
         steps = self.count(d_model) - 1
         return 2 * (max(steps, 1) if self.spacing == "guarded_ends" else abs(steps))
 
+    def scale_of(self, d_model: int) -> float:
+        """Return the default factor of the encoding: the float64 nearest to it."""
+        if self.scale is None:
+            return 1.0
+        context = exact_context()
+        return float(context.sqrt(context.divide(Decimal(self.scale), Decimal(d_model))))
+
+
+_TIMESCALES = ("min_timescale", "max_timescale")
+_ROWS = ("offset", "padding_idx")
 
 CONVENTIONS: Mapping[str, SinusoidConvention] = MappingProxyType(
     {
@@ -209,99 +207,93 @@ ALIASES: Mapping[str, str] = MappingProxyType(
 """Libraries and models whose convention goes by another's name: keras-hub 0.32.0
 SinePositionEncoding, and classes of transformers 5.23.0."""
 
+NAMES = (*CONVENTIONS, *ALIASES)
+PADDED_NAMES = tuple(
+    name for name in NAMES if CONVENTIONS[ALIASES.get(name, name)].padding_idx is not None
+)
+"""The names of conventions with a row of padding."""
+
+# A type checker reads no computed Literal; pydantic does, for the enum and for refusals.
+if TYPE_CHECKING:
+    SinusoidName: TypeAlias = str
+    PaddedName: TypeAlias = str
+else:
+    SinusoidName = Literal[NAMES]
+    PaddedName = Literal[PADDED_NAMES]
+
+_PARAMETERS = frozenset().union(*(known.parameters for known in CONVENTIONS.values()))
+
 
 @dataclass(frozen=True, eq=False)
-class Recipe:
-    """A convention with its numbers filled in.
+class Sinusoids:
+    """The rows of a convention whose parameters are known.
 
     Attributes:
         rule: the frequencies.
-        channels: what a row holds.
-        of_frequencies: the canonical parameters that fix the frequencies.
-        of_channels: the others.
+        channels: the sines and cosines of a row.
+        canonical: the canonical parameters, positions left out.
         scale: multiplies sines and cosines.
-        offset: is added to positions before they turn; only to integers.
-        padding_idx: the position, offset included, whose row is zero; none unless given.
+        offset: added to positions, which are integers unless it is 0.
+        padding_idx: the position, offset included, whose row is zero.
     """
 
     rule: FrequencyRule
     channels: Channels
-    of_frequencies: Mapping[str, ParameterValue]
-    of_channels: Mapping[str, ParameterValue]
+    canonical: Mapping[str, ParameterValue]
     scale: float = 1.0
     offset: int = 0
     padding_idx: int | None = None
-
-    @property
-    def is_spread(self) -> bool:
-        """Tell whether rows have no positions but their place among all there are."""
-        return False
 
     @property
     def width(self) -> int:
         """Channels of a row."""
         return self.channels.width
 
-    def parameters(self) -> dict[str, ParameterValue]:
-        """Spell it as canonical parameters."""
-        return {**self.of_frequencies, **self.of_channels}
-
-    def rows(self, positions: AnyPositions) -> Mapping[str, ParameterValue]:
-        """Spell positions as canonical parameters."""
+    def canonical_rows(self, positions: AnyPositions) -> Mapping[str, ParameterValue]:
+        """Return the canonical parameters of the positions."""
         return positions.parameters()
 
     def table(self, positions: AnyPositions, dtype: DType, shape: tuple[int, ...]) -> Table:
-        """Describe the rows of positions, in any shape whose size is rows × channels."""
+        """Return the rows of positions, in any shape whose size is rows × channels."""
         if isinstance(positions, RealPositions):
             return RealPhasorTable(self.rule, self.channels, positions, dtype, shape, self.scale)
-        turning = positions.moved(self.offset)
-        table = PhasorTable(self.rule, self.channels, turning, dtype, shape, self.scale)
-        if self.padding_idx is None:
-            return table
-        return ZeroRow(table, turning, self.padding_idx)
+        rows = positions.moved(self.offset)
+        table = PhasorTable(self.rule, self.channels, rows, dtype, shape, self.scale)
+        return table if self.padding_idx is None else ZeroRow(table, rows, self.padding_idx)
 
 
 @dataclass(frozen=True, eq=False)
-class SpreadRecipe(Recipe):
-    """A convention whose n rows lie evenly from −1 to 1, whatever their number.
+class SpreadSinusoids(Sinusoids):
+    """Rows that have no positions: n of them lie evenly from −1 to 1.
 
     Attributes:
-        has_coordinates: whether each row begins with its place between the two.
+        has_coordinates: whether each row begins with its place between −1 and 1.
     """
 
     has_coordinates: bool = False
-
-    @property
-    def is_spread(self) -> bool:
-        """Tell that rows have no positions but their place among all there are."""
-        return True
 
     @property
     def width(self) -> int:
         """Channels of a row."""
         return self.channels.width + self.has_coordinates
 
-    def rows(self, positions: AnyPositions) -> Mapping[str, ParameterValue]:
-        """Spell how many there are."""
+    def canonical_rows(self, positions: AnyPositions) -> Mapping[str, ParameterValue]:
+        """Return the number of rows."""
         return {"seq_len": positions.count}
 
     def table(self, positions: AnyPositions, dtype: DType, shape: tuple[int, ...]) -> Table:
-        """Describe as many rows as there are positions, which are 0, 1, …."""
-        count = positions.count
-        places = pixels(count, Fraction(0))
-        unit = places.unit
-        axis = GridAxis(int(places.first / unit), int(places.step / unit), count, 1)
+        """Return as many rows as there are positions."""
         coordinate = ChannelBlock(("coordinate",), ("x",), int(self.has_coordinates))
         bands = [
             ChannelBlock((name,), ("x",), self.rule.count) for name in self.channels.components
         ]
-        along = {"x": Along(axis, unit, self.rule)}
+        along = {"x": Along.end_to_end(positions.count, 1, self.rule)}
         return GridTable(along, (coordinate, *bands), self.width, 0, dtype, shape)
 
 
 @dataclass(frozen=True, eq=False)
 class ZeroRow(RowTable):
-    """A table of positions in which the row of one of them is zero: that of padding.
+    """A table of positions in which the row of one of them, that of padding, is zero.
 
     Attributes:
         table: the other rows.
@@ -315,34 +307,31 @@ class ZeroRow(RowTable):
 
     @property
     def dtype(self) -> DType:  # type: ignore[override]
-        """The type of the other rows."""
         return self.table.dtype
 
     @property
     def work_per_element(self) -> int:
-        """As much as the other rows."""
         return self.table.work_per_element
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of the whole."""
         return self.table.shape
 
     @property
     def setup_work(self) -> int:
-        """That of the other rows."""
         return setup_work(self.table)
 
     @property
     def row_width(self) -> int:
-        """Channels in a row."""
         return self.table.row_width
 
     def fill(self, first: int, rows: Elements) -> None:
-        """Compute rows from the one numbered first on."""
         self.table.fill(first, rows)
         rows[self.positions.at(first, first + len(rows)) == self.zero] = 0
 
+
+# Slower ones, counted in the smallest fraction of a position there is, have no exact angle.
+_SLOWEST_OF_FRACTIONS = 1e-250
 
 _DEFAULTS: Mapping[str, float] = MappingProxyType(
     {
@@ -356,338 +345,283 @@ _DEFAULTS: Mapping[str, float] = MappingProxyType(
 
 
 @dataclass(frozen=True)
-class Ends:
+class FrequencyRange:
     """The two numbers that the frequencies of a convention lie between.
 
     Attributes:
-        least_name, greatest_name: the parameters that they are.
-        least, greatest: the numbers, the second of which may be the smaller one.
-        is_of_frequencies: whether they are those, not timescales (of which a base is one).
+        names: the parameters that they are.
+        least, greatest: their values; the second may be the smaller one.
     """
 
-    least_name: str
-    greatest_name: str
+    names: tuple[str, str]
     least: float
     greatest: float
-    is_of_frequencies: bool
 
     @property
     def frequencies(self) -> tuple[float, float]:
-        """Give the slowest frequency there may be, and the fastest."""
-        first, last = self.least, self.greatest
-        if not self.is_of_frequencies:
+        """The slowest frequency there may be, and the fastest."""
+        last = self.greatest
+        if self.names != ("min_freq", "max_freq"):
             last = self.least / self.greatest * self.least
-        return min(first, last), max(first, last)
-
-
-def ends(convention: SinusoidConvention, given: Mapping[str, Any]) -> Ends:
-    """Say what the frequencies of a convention lie between."""
-    names = "min_timescale", "max_timescale" if "max_timescale" in given else "base"
-    if convention.has_bounds:
-        names = "min_freq", "max_freq"
-    least, greatest = (given.get(name, _DEFAULTS[name]) for name in names)
-    return Ends(*names, least, greatest, convention.has_bounds)
-
-
-def recipe(name: str, d_model: int, given: Mapping[str, Any]) -> Recipe:
-    """Fill a convention in.
-
-    Args:
-        name: one of CONVENTIONS.
-        d_model: channels, as the library calls them; the table may have one more or less.
-        given: parameters that were given, none that the convention does not have.
-    """
-    convention = CONVENTIONS[name]
-    if convention.spacing == "bands":
-        return _spread(name, d_model, given)
-    rule, of_frequencies = _frequencies(convention, d_model, given)
-    layout = given.get("layout", convention.layout)
-    flip = next((flag for flag in ("cos_first", "flip_sin_to_cos") if flag in convention.takes), "")
-    is_flipped = given.get(flip, False)
-    scale = given.get("scale", _scale(convention, d_model))
-    padding_idx = given.get("padding_idx", convention.padding_idx)
-    first = padding_idx + 1 if convention.offset is None else convention.offset
-    rows = {"offset": given.get("offset", first), "padding_idx": padding_idx}
-    optional = {flip: is_flipped, "scale": scale, **rows}
-    return Recipe(
-        rule,
-        Channels(
-            ("cos", "sin") if is_flipped else ("sin", "cos"),
-            interleaved=layout == "interleaved",
-            width=convention.width(d_model),
-            zeros=convention.zeros(d_model),
-        ),
-        {"convention": name, "d_model": d_model, **of_frequencies},
-        {"layout": layout, **{key: optional[key] for key in convention.takes if key in optional}},
-        scale,
-        **rows,
-    )
-
-
-def _scale(convention: SinusoidConvention, d_model: int) -> float:
-    """Give what the encoding is multiplied by: the float64 nearest to it."""
-    if convention.scale is None:
-        return 1.0
-    context = exact_context()
-    return float(context.sqrt(context.divide(Decimal(convention.scale), Decimal(d_model))))
-
-
-def _frequencies(
-    convention: SinusoidConvention, d_model: int, given: Mapping[str, Any]
-) -> tuple[FrequencyRule, dict[str, ParameterValue]]:
-    """Give the frequencies, and the parameters that fix them."""
-    count, dim = max(convention.count(d_model), 1), max(convention.span(d_model), 1)
-    between = ends(convention, given)
-    least, greatest = between.least, between.greatest
-    if convention.has_bounds:
-        turns = given.get("full_turns", False)
-        rule = ScaledGeometric(greatest, least, greatest, dim, count, turns)
-        return rule, {"min_freq": least, "max_freq": greatest, "full_turns": turns}
-    if least == 1:
-        return Geometric(greatest, dim, count), {"base": greatest}
-    rule = ScaledGeometric(least, least, greatest, dim, count)
-    return rule, {"min_timescale": least, "max_timescale": greatest}
-
-
-def bands(d_model: int, *, concat_pos: bool, sine_only: bool) -> int:
-    """Count the bands of so many channels of Perceiver; 0 where no number of them fits."""
-    count, rest = divmod(d_model - concat_pos, 1 if sine_only else 2)
-    return 0 if rest else count
-
-
-def _spread(name: str, d_model: int, given: Mapping[str, Any]) -> SpreadRecipe:
-    has_coordinates, is_sine = given.get("concat_pos", True), given.get("sine_only", False)
-    count = bands(d_model, concat_pos=has_coordinates, sine_only=is_sine)
-    components: tuple[Component, ...] = ("sin",) if is_sine else ("sin", "cos")
-    return SpreadRecipe(
-        PixelBands(given["max_resolution"], count, is_linear=True),
-        Channels(components, interleaved=False, width=count * len(components)),
-        {
-            "convention": name,
-            "d_model": d_model,
-            "max_resolution": given["max_resolution"],
-            "concat_pos": has_coordinates,
-            "sine_only": is_sine,
-        },
-        {"layout": "concatenated"},
-        has_coordinates=has_coordinates,
-    )
-
-
-# Slower ones, counted in the smallest fraction of a position there is, have no exact angle.
-_SLOWEST_OF_FRACTIONS = 1e-250
-
-_WHOSE = "; ".join(f"{name} ({convention.source})" for name, convention in CONVENTIONS.items())
-_ALSO = ", ".join(f"{alias} ({name})" for alias, name in ALIASES.items())
+        return min(self.least, last), max(self.least, last)
 
 
 class FrequencyParameters(Parameters):
-    """Which convention's frequencies."""
+    """A convention, and the parameters that fix its frequencies."""
 
-    convention: Literal[
+    convention: SinusoidName = about(
+        "Published recipe: "
+        + "; ".join(f"{name} ({known.source})" for name, known in CONVENTIONS.items())
+        + ". The same by another name: "
+        + ", ".join(f"{alias} ({name})" for alias, name in ALIASES.items())
+        + ".",
         "vaswani",
-        "positional-encodings",
-        "tensor2tensor",
-        "tf-models",
-        "fairseq",
-        "m2m100",
-        "xglm",
-        "ddpm",
-        "whisper",
-        "marian",
-        "mae",
-        "diffusers",
-        "x-transformers",
-        "transformer-xl",
-        "mlx",
-        "perceiver",
-        "keras",
-        "xlm",
-        "distilbert",
-        "pegasus",
-        "roformer",
-        "speech-to-text",
-        "xlnet",
-    ] = Field(
         default="vaswani",
-        description=f"Published recipe: {_WHOSE}. The same by another name: {_ALSO}.",
-        examples=["vaswani"],
     )
-    base: Real | None = Field(
+    base: Real | None = about(
+        "Base n of the frequencies n^(-2i/d_model); 10000 unless given.",
+        10000,
         default=None,
         ge=1,
         le=MAX_BASE,
-        description="Base n of the frequencies n^(-2i/d_model); 10000 unless given.",
-        examples=[10000],
     )
-    min_timescale: Real | None = Field(
+    min_timescale: Real | None = about(
+        "What frequencies are multiplied by; 1 unless given (tensor2tensor).",
+        1,
         default=None,
         ge=MIN_FACTOR,
         le=MAX_FACTOR,
-        description="What frequencies are multiplied by; 1 unless given (tensor2tensor).",
-        examples=[1],
     )
-    max_timescale: Real | None = Field(
+    max_timescale: Real | None = about(
+        "The base, by the name it has where frequencies are timescales.",
+        10000,
         default=None,
         ge=MIN_FACTOR,
         le=MAX_SCALED_BASE,
-        description="The base, by the name it has where frequencies are timescales.",
-        examples=[10000],
     )
-    min_freq: Real | None = Field(
+    min_freq: Real | None = about(
+        "The lowest frequency; 0.0001 unless given (mlx).",
+        0.0001,
         default=None,
         ge=1 / MAX_SCALED_BASE,
         le=MAX_FACTOR,
-        description="The lowest frequency; 0.0001 unless given (mlx).",
-        examples=[0.0001],
     )
-    max_freq: Real | None = Field(
+    max_freq: Real | None = about(
+        "The highest frequency; 1 unless given (mlx).",
+        1,
         default=None,
         ge=MIN_FACTOR,
         le=MAX_FACTOR,
-        description="The highest frequency; 1 unless given (mlx).",
-        examples=[1],
     )
-    full_turns: Boolean | None = Field(
-        default=None, description="Whether frequencies count turns (mlx).", examples=[True]
-    )
-    max_resolution: Integer | None = Field(
+    full_turns: Boolean | None = about("Frequencies count turns (mlx).", True, default=None)
+    max_resolution: Integer | None = about(
+        "Twice the highest of the bands, which begin at 1; required (perceiver).",
+        224,
         default=None,
         ge=1,
         le=MAX_FACTOR,
-        description="Twice the highest of the bands, which begin at 1; required (perceiver).",
-        examples=[224],
     )
-    concat_pos: Boolean | None = Field(
+    concat_pos: Boolean | None = about(
+        "A row begins with its place from -1 to 1; true unless given (perceiver).",
+        False,
         default=None,
-        description="Whether a row begins with its place from -1 to 1; true unless given "
-        "(perceiver).",
-        examples=[False],
     )
-    sine_only: Boolean | None = Field(
-        default=None, description="Whether there are no cosines (perceiver).", examples=[True]
-    )
+    sine_only: Boolean | None = about("There are no cosines (perceiver).", True, default=None)
 
     @property
-    def recipe_name(self) -> str:
-        """Name the convention by the one name that it goes by here."""
+    def convention_name(self) -> str:
+        """The name of the convention that an alias stands for."""
         return ALIASES.get(self.convention, self.convention)
 
-    def recipe(self, d_model: int) -> Recipe:
-        """Fill the convention in; raises InvalidParameters for what it does not have."""
-        convention = CONVENTIONS[self.recipe_name]
-        given = self._given()
-        self._check_taken(convention, given)
-        self._check_ends(convention, given)
-        if convention.spacing == "bands":
-            self._check_bands(d_model)
-        else:
-            _check_d_model(self.convention, convention, d_model)
-        return recipe(self.recipe_name, d_model, given)
+    @property
+    def known_convention(self) -> SinusoidConvention:
+        """The entry of the convention."""
+        return CONVENTIONS[self.convention_name]
+
+    @property
+    def frequency_range(self) -> FrequencyRange:
+        """The numbers that the frequencies lie between; a base is a timescale."""
+        names = "min_timescale", "base" if self.max_timescale is None else "max_timescale"
+        if self.known_convention.has_bounds:
+            names = "min_freq", "max_freq"
+        values = (getattr(self, name) for name in names)
+        least, greatest = (
+            _DEFAULTS[name] if value is None else value
+            for name, value in zip(names, values, strict=True)
+        )
+        return FrequencyRange(names, least, greatest)
+
+    def frequencies(self, d_model: int) -> tuple[FrequencyRule, dict[str, ParameterValue]]:
+        """Return the frequencies, and the canonical parameters that fix them.
+
+        Raises:
+            InvalidParameters: the convention does not have a parameter, or no such table.
+        """
+        self._check_names()
+        self._check_range()
+        known, parameters = self.known_convention, self.frequency_range
+        canonical = {"convention": self.convention_name, "d_model": d_model}
+        least, greatest = parameters.least, parameters.greatest
+        if known.spacing == "bands":
+            return self._bands(d_model, canonical)
+        _check_d_model(self.convention, known, d_model)
+        count, dim = max(known.count(d_model), 1), max(known.span(d_model), 1)
+        if known.has_bounds:
+            turns = bool(self.full_turns)
+            rule = ScaledGeometric(greatest, least, greatest, dim, count, turns)
+            return rule, {**canonical, "min_freq": least, "max_freq": greatest, "full_turns": turns}
+        if least == 1:
+            return Geometric(greatest, dim, count), {**canonical, "base": greatest}
+        rule = ScaledGeometric(least, least, greatest, dim, count)
+        return rule, {**canonical, "min_timescale": least, "max_timescale": greatest}
 
     def check_slowest(self) -> None:
         """Refuse frequencies that are too slow for fractions of a position."""
-        given = self._given()
-        between = ends(CONVENTIONS[self.recipe_name], given)
-        if between.frequencies[0] < _SLOWEST_OF_FRACTIONS:
-            names = (between.greatest_name, between.least_name)
-            name = next(name for name in names if name in given)
+        parameters = self.frequency_range
+        if parameters.frequencies[0] < _SLOWEST_OF_FRACTIONS:
             rule = f"frequencies below {_SLOWEST_OF_FRACTIONS:g} go with whole positions only"
-            raise impossible(name, given[name], rule)
+            raise self._impossible(*reversed(parameters.names), rule=rule)
 
-    def _given(self) -> Mapping[str, Any]:
-        named = ((name, getattr(self, name, None)) for name in _NAMES)
-        return {name: value for name, value in named if value is not None}
+    def _bands(
+        self, d_model: int, canonical: Mapping[str, ParameterValue]
+    ) -> tuple[PixelBands, dict[str, ParameterValue]]:
+        """Return the bands of Perceiver."""
+        if self.max_resolution is None:
+            rule = f"max_resolution is required with convention={self.convention}"
+            raise impossible("max_resolution", None, rule)
+        has_coordinates, is_sine = self.concat_pos is not False, bool(self.sine_only)
+        count, rest = divmod(d_model - has_coordinates, 1 if is_sine else 2)
+        if rest or not count:
+            channels = ("" if is_sine else "2·") + "num_bands" + (" + 1" * has_coordinates)
+            rule = f"convention={self.convention} has {channels} channels here, of one band or more"
+            raise impossible("d_model", d_model, rule)
+        return PixelBands(self.max_resolution, count, is_linear=True), {
+            **canonical,
+            "max_resolution": self.max_resolution,
+            "concat_pos": has_coordinates,
+            "sine_only": is_sine,
+        }
 
-    def _check_taken(self, convention: SinusoidConvention, given: Mapping[str, Any]) -> None:
-        known = {*convention.takes, *(("base",) if convention.has_base else ()), "layout"}
+    def _check_names(self) -> None:
+        known = self.known_convention
+        fields = (name for name in type(self).model_fields if name in _PARAMETERS)
+        given = {name: getattr(self, name) for name in fields if getattr(self, name) is not None}
         faults = [
             Fault(name, to_query(value), f"{name} does not go with convention={self.convention}")
             for name, value in given.items()
-            if name not in known
+            if name not in known.parameters
         ]
-        layout = given.get("layout", convention.layout)
-        if layout != convention.layout and not (
-            convention.is_free and self.convention in CONVENTIONS
-        ):
-            rule = f"convention={self.convention} is {convention.layout}"
+        layout = given.get("layout", known.layout)
+        if layout != known.layout and not (known.is_free and self.convention in CONVENTIONS):
+            rule = f"convention={self.convention} is {known.layout}"
             faults.append(Fault("layout", layout, rule))
         if faults:
             raise InvalidParameters(*faults)
 
-    def _check_bands(self, d_model: int) -> None:
-        if self.max_resolution is None:
-            rule = f"max_resolution is required with convention={self.convention}"
-            raise impossible("max_resolution", None, rule)
-        has_coordinates = self.concat_pos is not False
-        if not bands(d_model, concat_pos=has_coordinates, sine_only=bool(self.sine_only)):
-            made = ("" if self.sine_only else "2·") + "num_bands" + (" + 1" * has_coordinates)
-            rule = f"convention={self.convention} has {made} channels here, of one band or more"
-            raise impossible("d_model", d_model, rule)
-
-    def _check_ends(self, convention: SinusoidConvention, given: Mapping[str, Any]) -> None:
-        if "base" in given and "max_timescale" in given:
+    def _check_range(self) -> None:
+        if self.base is not None and self.max_timescale is not None:
             rule = "base and max_timescale are the same: give one of them"
             raise impossible("base", self.base, rule)
-        between = ends(convention, given)
-        name = between.greatest_name if between.greatest_name in given else between.least_name
-        if between.frequencies[1] > MAX_FREQUENCY:
+        parameters = self.frequency_range
+        least_name, greatest_name = parameters.names
+        if parameters.frequencies[1] > MAX_FREQUENCY:
             rule = f"frequencies must stay below {MAX_FREQUENCY:g}"
-            raise impossible(name, given[name], rule)
-        if between.least != 1 and between.greatest > MAX_SCALED_BASE:
-            rule = f"{name} must be at most {MAX_SCALED_BASE:g} beside {between.least_name}"
-            raise impossible(name, given[name], rule)
+            raise self._impossible(greatest_name, least_name, rule=rule)
+        if parameters.least != 1 and parameters.greatest > MAX_SCALED_BASE:
+            rule = f"{greatest_name} must be at most {MAX_SCALED_BASE:g} beside {least_name}"
+            raise impossible(greatest_name, parameters.greatest, rule)
+
+    def _impossible(self, *names: str, rule: str) -> InvalidParameters:
+        """Return the refusal of the first of several parameters that is given."""
+        name = next(name for name in names if getattr(self, name) is not None)
+        return impossible(name, getattr(self, name), rule)
+
+
+def _check_d_model(name: str, known: SinusoidConvention, d_model: int) -> None:
+    if known.odd == "refused" and d_model % 2:
+        raise impossible("d_model", d_model, f"convention={name} has an even d_model only")
+    if known.width(d_model) < 1:
+        raise impossible("d_model", d_model, f"convention={name} has no channels for it")
+    if known.span(d_model) == 0:
+        rule = f"convention={name} divides by zero for so few channels: it takes 4 and more"
+        raise impossible("d_model", d_model, rule)
 
 
 class ConventionParameters(FrequencyParameters):
-    """Which convention, with everything that it lets one choose."""
+    """A convention, and every parameter that one of them has."""
 
-    layout: AbsoluteLayout | None = Field(
+    layout: AbsoluteLayout | None = about(
+        "Sine and cosine in turn, or all sines and then all cosines; only vaswani leaves it open, "
+        "and is interleaved unless told.",
+        "interleaved",
         default=None,
-        description="Sine and cosine in turn, or all sines and then all cosines; only vaswani "
-        "leaves it open, and is interleaved unless told.",
-        examples=["interleaved"],
     )
-    cos_first: Boolean | None = Field(
-        default=None, description="Whether cosines come before sines (mlx).", examples=[True]
+    cos_first: Boolean | None = about("Cosines come before sines (mlx).", True, default=None)
+    flip_sin_to_cos: Boolean | None = about(
+        "The same by another name (diffusers).", True, default=None
     )
-    flip_sin_to_cos: Boolean | None = Field(
-        default=None, description="The same by another name (diffusers).", examples=[True]
-    )
-    scale: Real | None = Field(
+    scale: Real | None = about(
+        "What sines and cosines are multiplied by; √(2/d_model) (mlx) or 1/√d_model "
+        "(x-transformers) unless given.",
+        1,
         default=None,
         ge=MIN_FACTOR,
         le=MAX_ATTENTION_FACTOR,
-        description="What sines and cosines are multiplied by; √(2/d_model) (mlx) or 1/√d_model "
-        "(x-transformers) unless given.",
-        examples=[1],
     )
-    offset: Integer | None = Field(
+    offset: Integer | None = about(
+        "What is added to a position to find its row; 0 (fairseq), padding_idx + 1 (m2m100) or 2 "
+        "(xglm) unless given.",
+        2,
         default=None,
         ge=-MAX_POSITION,
         le=MAX_POSITION,
-        description="What is added to a position to find its row; 0 (fairseq), padding_idx + 1 "
-        "(m2m100) or 2 (xglm) unless given.",
-        examples=[2],
     )
-    padding_idx: Integer | None = Field(
+    padding_idx: Integer | None = about(
+        "The row that is zero, counted with the offset; 1 unless given (fairseq, m2m100, xglm).",
+        1,
         default=None,
         ge=-MAX_POSITION,
         le=MAX_POSITION,
-        description="The row that is zero, counted with the offset; 1 unless given (fairseq, "
-        "m2m100, xglm).",
-        examples=[1],
     )
 
+    def sinusoids(self, d_model: int) -> Sinusoids:
+        """Return the rows of d_model channels, as the library counts them.
 
-_NAMES = (*(name for name in ConventionParameters.model_fields if name != "convention"),)
+        Raises:
+            InvalidParameters: the convention does not have a parameter, or no such table.
+        """
+        rule, canonical = self.frequencies(d_model)
+        known = self.known_convention
+        if known.spacing == "bands":
+            components: tuple[Component, ...] = ("sin",) if self.sine_only else ("sin", "cos")
+            width = rule.count * len(components)
+            channels = Channels(components, interleaved=False, width=width)
+            canonical["layout"] = known.layout
+            has_coordinates = self.concat_pos is not False
+            return SpreadSinusoids(rule, channels, canonical, has_coordinates=has_coordinates)
+        layout = self.layout or known.layout
+        is_flipped = bool(self.cos_first or self.flip_sin_to_cos)
+        channels = Channels(
+            ("cos", "sin") if is_flipped else ("sin", "cos"),
+            interleaved=layout == "interleaved",
+            width=known.width(d_model),
+            zeros=known.zeros(d_model),
+        )
+        scale = known.scale_of(d_model) if self.scale is None else self.scale
+        padding_idx = known.padding_idx if self.padding_idx is None else self.padding_idx
+        offset = self._offset(known, padding_idx)
+        values = {
+            "cos_first": is_flipped,
+            "flip_sin_to_cos": is_flipped,
+            "scale": scale,
+            "offset": offset,
+            "padding_idx": padding_idx,
+        }
+        canonical["layout"] = layout
+        canonical |= {name: values[name] for name in known.takes if name in values}
+        return Sinusoids(rule, channels, canonical, scale, offset, padding_idx)
 
-
-def _check_d_model(name: str, convention: SinusoidConvention, d_model: int) -> None:
-    if convention.odd == "refused" and d_model % 2:
-        raise impossible("d_model", d_model, f"convention={name} has an even d_model only")
-    if convention.width(d_model) < 1:
-        raise impossible("d_model", d_model, f"convention={name} has no channels for it")
-    if convention.span(d_model) == 0:
-        rule = f"convention={name} divides by zero for so few channels: it takes 4 and more"
-        raise impossible("d_model", d_model, rule)
+    def _offset(self, known: SinusoidConvention, padding_idx: int | None) -> int:
+        if self.offset is not None:
+            return self.offset
+        return (padding_idx or 0) + 1 if known.offset is None else known.offset

@@ -1,33 +1,16 @@
-"""Random Fourier features: sines and cosines of 2π·W·x or 2π·W·ln x for weights W.
-
-"Fourier Features Let Networks Learn High Frequency Functions in Low Dimensional Domains" (Tancik
-et al. 2020); diffusers 0.42.1 ``GaussianFourierProjection``, for noise levels and their logarithms.
-
-The products are exact however many turns they make: numbers go into frequencies of 128 bits, and
-weights are integers of a few units. A sine or cosine is within 0.9·2^-53, and a sine within
-3.5·2^-53 of its own size where the angle is below an eighth of a turn, before it is rounded once to
-its element type.
-
-Fourier features of boxes: sines and cosines of each coordinate times growing frequencies.
-
-"GLIGEN" (Li et al. 2023); diffusers 0.42.1 ``get_fourier_embeds_from_boundingbox``. Every value is
-within 5·2^-53 of the formula before it is rounded once to its element type.
-
-``/encoding/fourier`` and ``/encoding/boxes``: Fourier features of numbers that are sent.
-"""
+"""Fourier features of numbers that are sent: under random weights, and of the corners of boxes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
-from pydantic import Field
 
-from service.delivery.resources import Composition
-from service.encodings.family import InputArray
-from service.encodings.fields import Parameters, RealDType, dtype_field
+from service.encodings.family import ComposedFamily, InputArray
+from service.encodings.fields import RealDType, about, dtype_field
 from service.errors import InvalidBody
 from service.grammar import Boolean, Integer, Real, to_query
 from service.numerics import frequencies as scaling
@@ -58,7 +41,7 @@ MAX_NUMBERS = 4096
 """Distinct numbers: the logarithm of one takes as long as a dozen frequencies."""
 
 MAX_NUMBER = 1e17
-"""How large numbers may be, so that 2π times as much is in the range of phases."""
+"""The largest number of which 2π times is in the range of phases."""
 
 _LOGARITHM_WORK = 2**12
 
@@ -66,29 +49,129 @@ _LOGARITHM_WORK = 2**12
 _ARRAYS = 6
 
 
-def gaussian(
-    *, weight: Float64s, x: Float64s, log: bool, flip_sin_to_cos: bool, dtype: DType
-) -> Document:
-    """Describe the features of numbers x (rows,) under weights (E,): a table (rows, 2E).
+class RandomFourierFeatures(ComposedFamily, path="/encoding/fourier"):
+    """Sines and cosines of numbers under random weights, (rows, 2·weights).
 
-    Args:
-        weight: already multiplied by the scale that the library has for them; none out of range.
-        x: at most MAX_NUMBERS different ones, none out of range or beyond MAX_NUMBER; of their
-            logarithms, any that are finite and positive.
-        log: whether the logarithm of x is multiplied.
-        flip_sin_to_cos: whether the cosines come first.
-        dtype: a real element type.
+    Formula: sin(2π·w·ln x) and then cos(2π·w·ln x), or of 2π·w·x where log=false; the cosines
+        first where flipped. Products are exact however many turns they make: numbers go into
+        frequencies of 128 bits, and weights are integers of a few units.
+    Source: "Fourier Features Let Networks Learn High Frequency Functions in Low Dimensional
+        Domains" (Tancik et al. 2020); diffusers 0.42.1 ``GaussianFourierProjection``, for noise
+        levels and their logarithms.
+    Bound: 0.9u, u = 2^-53, before the one rounding to the element type; a sine is within 3.5u of
+        its own size where the angle is below an eighth of a turn.
+    Trap: the logarithm is on by default, and weights are those of a checkpoint, scale included.
     """
-    numbers, row = np.unique(x, return_inverse=True)
-    table = GaussianTable(numbers, log, row, weight, flip_sin_to_cos, dtype)
-    parameters = {"log": log, "flip_sin_to_cos": flip_sin_to_cos}
-    return Document(
-        "encoding-fourier",
-        parameters,
-        {"fourier": table},
-        axes=("row", "channel"),
-        states_axes=True,
+
+    operation: ClassVar[str] = "EncodingFourier"
+    summary: ClassVar[str] = (
+        "Random Fourier features of numbers: sines and cosines of 2π·weight·ln x"
     )
+    example: ClassVar[str] = "log=true"
+    inputs: ClassVar[tuple[InputArray, ...]] = (
+        InputArray("x", "numbers, noise levels for instance", ranks=(1,), example=[0.5, 1.0, 80.0]),
+        InputArray(
+            "weight",
+            "random weights, already multiplied by their scale",
+            ranks=(1,),
+            example=[0.25, -1.5],
+        ),
+    )
+
+    log: Boolean = about("Multiply the logarithm of each number.", True, default=True)
+    flip_sin_to_cos: Boolean = about("Put the cosines first.", False, default=False)
+    dtype: RealDType = dtype_field()
+
+    def document(self, arrays: Mapping[str, StoredTable]) -> Document:
+        weight, x = _exact(arrays, "weight"), self._numbers(arrays)
+        if len(weight) > MAX_CHANNELS // 2:
+            rule = (
+                f"weight has {len(weight)} elements, and at most {MAX_CHANNELS // 2} are possible"
+            )
+            raise InvalidBody(rule, "/weight")
+        numbers, row = np.unique(x, return_inverse=True)
+        dtype = REAL_DTYPES[self.dtype]
+        table = GaussianTable(numbers, self.log, row, weight, self.flip_sin_to_cos, dtype)
+        axes = ("row", "channel")
+        return self.describe({"fourier": table}, self.canonical(), axes=axes, states_axes=True)
+
+    def _numbers(self, arrays: Mapping[str, StoredTable]) -> Float64s:
+        """Return the numbers; raises InvalidBody unless each has exact products."""
+        if self.log:
+            x = to_float64(arrays["x"].elements, arrays["x"].dtype)
+            is_wrong = ~((x > 0) & (x < np.inf))
+            rule = "must be positive and finite where log=true"
+        else:
+            x = _exact(arrays, "x")
+            is_wrong, rule = np.abs(x) > MAX_NUMBER, f"must be at most {MAX_NUMBER:g} in size"
+        if is_wrong.any():
+            value = float(x[is_wrong.argmax()])
+            raise InvalidBody(f"elements of x {rule}, and {value:g} is not", "/x", to_query(value))
+        distinct = len(np.unique(x))
+        if distinct > MAX_NUMBERS:
+            rule = f"x has {distinct} different elements, and at most {MAX_NUMBERS} are possible"
+            raise InvalidBody(f"{rule}: send it in parts", "/x")
+        return x
+
+
+class BoxFourierFeatures(ComposedFamily, path="/encoding/boxes"):
+    """Sines and cosines of the coordinates of boxes (…, 4), of shape (…, 8·embed_dim).
+
+    Formula: for k = 0 … embed_dim − 1, sin(c·ω_k) of the four coordinates c, then cos(c·ω_k),
+        ω_k = temperature^(k/embed_dim).
+    Source: "GLIGEN" (Li et al. 2023); diffusers 0.42.1 ``get_fourier_embeds_from_boundingbox``.
+    Bound: 5·2^-53 before the one rounding to the element type.
+    Trap: the frequency is the slowest axis of the channels, and the coordinate the fastest.
+    """
+
+    operation: ClassVar[str] = "EncodingBoxes"
+    summary: ClassVar[str] = "Fourier features of boxes"
+    example: ClassVar[str] = "embed_dim=2"
+    inputs: ClassVar[tuple[InputArray, ...]] = (
+        InputArray(
+            "boxes",
+            "boxes of four coordinates each, the last axis, by box and batch where there are "
+            "such axes",
+            ranks=(1, 2, 3),
+            example=[[0.125, 0.25, 0.5, 0.75]],
+        ),
+    )
+
+    embed_dim: Integer = about(
+        "Frequencies of a coordinate; a box has eight times as many channels.",
+        8,
+        ge=1,
+        le=MAX_CHANNELS // 8,
+    )
+    temperature: Real = about(
+        "Base of the frequencies temperature^(k/embed_dim).",
+        100,
+        default=100.0,
+        ge=1,
+        le=MAX_FACTOR,
+    )
+    dtype: RealDType = dtype_field()
+
+    def document(self, arrays: Mapping[str, StoredTable]) -> Document:
+        boxes = _exact(arrays, "boxes")
+        if boxes.shape[-1] != 4:
+            rule = f"boxes has {boxes.shape[-1]} coordinates each, and must have 4"
+            raise InvalidBody(rule, "/boxes")
+        rule_of_boxes = BoxFrequencies(self.temperature, self.embed_dim)
+        table = BoxTable(rule_of_boxes, boxes, REAL_DTYPES[self.dtype])
+        axes = ("batch", "box", "channel")[-boxes.ndim :]
+        return self.describe({"boxes": table}, self.canonical(), axes=axes, states_axes=True)
+
+
+def _exact(arrays: Mapping[str, StoredTable], name: str) -> Float64s:
+    """Return the float64 values of an array; raises InvalidBody for one without exact angles."""
+    values = to_float64(arrays[name].elements, arrays[name].dtype)
+    out = first_out_of_range(values.reshape(-1))
+    if out is not None:
+        rule = f"must lie within ±2^62, and be 0 or {MIN_REAL_POSITION:g} at least in size"
+        detail = f"elements of {name} {rule}, and {out:g} is not"
+        raise InvalidBody(detail, f"/{name}", to_query(out))
+    return values
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,12 +185,12 @@ class _Weights:
 
 @dataclass(frozen=True, eq=False)
 class GaussianTable(RowTable):
-    """Sines and cosines of whole and broken turns, number times weight of them.
+    """Sines and cosines of 2π·number·weight.
 
     Attributes:
-        numbers: the different ones.
+        numbers: the distinct ones.
         is_log: whether their logarithms are multiplied.
-        row: which of them each row is of.
+        row: the index into numbers of each row.
         weight: one for each pair of channels.
         is_flipped: whether the cosines come first.
         dtype: a real element type.
@@ -122,12 +205,11 @@ class GaussianTable(RowTable):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Rows by channels."""
         return len(self.row), 2 * len(self.weight)
 
     @property
     def work_per_element(self) -> int:
-        """As much as two sines: nothing is shared between rows."""
+        """Two sines: nothing is shared between rows."""
         return 2
 
     @property
@@ -138,18 +220,16 @@ class GaussianTable(RowTable):
 
     @property
     def row_width(self) -> int:
-        """Channels in a row."""
         return 2 * len(self.weight)
 
     def fill(self, first: int, rows: Elements) -> None:
-        """Compute rows from the one numbered first on."""
         count = len(self.weight)
         for part in row_steps(len(rows), _ARRAYS * count):
             number = self.row[first + part.start : first + part.stop]
             sine, cosine = np.empty((len(number), count)), np.empty((len(number), count))
             for weights in self._units:
-                found = sin_cos(weights.frequencies.part(number), weights.integers)
-                sine[:, weights.places], cosine[:, weights.places] = found[0].T, found[1].T
+                both = sin_cos(weights.frequencies.part(number), weights.integers)
+                sine[:, weights.places], cosine[:, weights.places] = both[0].T, both[1].T
             # Frequencies are those of magnitudes: a negative angle keeps its last bits, too.
             sine *= self._signs[number, np.newaxis]
             halves = (cosine, sine + 0.0) if self.is_flipped else (sine + 0.0, cosine)
@@ -161,7 +241,7 @@ class GaussianTable(RowTable):
 
     @cached_property
     def _exact(self) -> Decimals:
-        """Give the numbers, or their logarithms; each for itself, so that other threads go on."""
+        """The numbers or their logarithms, one at a time, so that other threads run between."""
         context = exact_context()
         exact = [Decimal(number) for number in self.numbers.tolist()]
         return [context.ln(number) for number in exact] if self.is_log else exact
@@ -178,14 +258,11 @@ class GaussianTable(RowTable):
 
 
 def _radians(numbers: Sequence[Decimal], exponent: int) -> Decimals:
-    """Give 2π·2^exponent times the size of each number."""
+    """Return 2π·2^exponent times the size of each number."""
     context = exact_context()
     unit = Fraction(2) ** exponent
     per_number = context.divide(context.multiply(TWO_PI, unit.numerator), unit.denominator)
     return [context.multiply(number.copy_abs(), per_number) for number in numbers]
-
-
-# Arrays of a row's width that one step goes through.
 
 
 @dataclass(frozen=True)
@@ -201,24 +278,6 @@ class BoxFrequencies:
         logarithm = context.ln(Decimal(self.temperature))
         ratio = context.exp(context.divide(logarithm, Decimal(self.count)))
         return scaling.powers(ratio, self.count)
-
-
-_AXES = ("batch", "box", "channel")
-
-
-def embedded(*, boxes: Float64s, embed_dim: int, temperature: float, dtype: DType) -> Document:
-    """Describe the features of boxes (…, 4): a table (…, 8·embed_dim).
-
-    Args:
-        boxes: coordinates, none out of range, with up to two axes before the four of them.
-        embed_dim: frequencies of each coordinate.
-        temperature: the frequency that would come after the last.
-        dtype: a real element type.
-    """
-    table = BoxTable(BoxFrequencies(temperature, embed_dim), boxes, dtype)
-    parameters = {"embed_dim": embed_dim, "temperature": temperature}
-    axes = _AXES[-boxes.ndim :]
-    return Document("encoding-boxes", parameters, {"boxes": table}, axes=axes, states_axes=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,26 +304,22 @@ class BoxTable(RowTable):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """That of the boxes, with channels in place of coordinates."""
         return *self.boxes.shape[:-1], self.row_width
 
     @property
     def work_per_element(self) -> int:
-        """As much as that of real positions, and putting them in order."""
+        """Two sines, and as much again for putting them in order."""
         return 4
 
     @property
     def setup_work(self) -> int:
-        """That of real positions."""
         return self._pairs.setup_work
 
     @property
     def row_width(self) -> int:
-        """Channels of a box."""
         return 8 * self.rule.count
 
     def fill(self, first: int, rows: Elements) -> None:
-        """Compute rows from the one numbered first on."""
         for part in row_steps(len(rows), _ARRAYS * self.row_width):
             start, stop = first + part.start, first + part.stop
             by_coordinate = self._pairs.read(start * self.row_width, stop * self.row_width)
@@ -278,126 +333,3 @@ class BoxTable(RowTable):
         channels = Channels(("sin", "cos"), interleaved=True, width=width)
         shape = len(values.values), width
         return RealPhasorTable(self.rule, channels, values, FLOAT64, shape)
-
-
-class FourierParameters(Parameters):
-    """Parameters of random Fourier features."""
-
-    log: Boolean = Field(
-        default=True, description="Multiply the logarithm of each number.", examples=[True]
-    )
-    flip_sin_to_cos: Boolean = Field(
-        default=False, description="Put the cosines first.", examples=[False]
-    )
-    dtype: RealDType = dtype_field()
-
-
-class BoxesParameters(Parameters):
-    """Parameters of the features of boxes."""
-
-    embed_dim: Integer = Field(
-        ge=1,
-        le=MAX_CHANNELS // 8,
-        description="Frequencies of a coordinate; a box has eight times as many channels.",
-        examples=[8],
-    )
-    temperature: Real = Field(
-        default=100.0,
-        ge=1,
-        le=MAX_FACTOR,
-        description="Base of the frequencies temperature^(k/embed_dim).",
-        examples=[100],
-    )
-    dtype: RealDType = dtype_field()
-
-
-def _fourier(parameters: FourierParameters, arrays: Mapping[str, StoredTable]) -> Document:
-    weight, x = _exact(arrays, "weight"), _numbers(arrays, log=parameters.log)
-    if len(weight) > MAX_CHANNELS // 2:
-        rule = f"weight has {len(weight)} elements, and at most {MAX_CHANNELS // 2} are possible"
-        raise InvalidBody(rule, "/weight")
-    return gaussian(
-        weight=weight,
-        x=x,
-        log=parameters.log,
-        flip_sin_to_cos=parameters.flip_sin_to_cos,
-        dtype=REAL_DTYPES[parameters.dtype],
-    )
-
-
-def _numbers(arrays: Mapping[str, StoredTable], *, log: bool) -> Float64s:
-    """Give the numbers; raises InvalidBody unless each, or its logarithm, has exact products."""
-    x = to_float64(arrays["x"].elements, arrays["x"].dtype) if log else _exact(arrays, "x")
-    if log:
-        wrong = ~((x > 0) & (x < np.inf))
-        rule = "must be positive and finite where log=true"
-    else:
-        wrong, rule = np.abs(x) > MAX_NUMBER, f"must be at most {MAX_NUMBER:g} in size"
-    if wrong.any():
-        value = float(x[wrong.argmax()])
-        raise InvalidBody(f"elements of x {rule}, and {value:g} is not", "/x", to_query(value))
-    distinct = len(np.unique(x))
-    if distinct > MAX_NUMBERS:
-        rule = f"x has {distinct} different elements, and at most {MAX_NUMBERS} are possible"
-        raise InvalidBody(f"{rule}: send it in parts", "/x")
-    return x
-
-
-def _exact(arrays: Mapping[str, StoredTable], name: str) -> Float64s:
-    """Give the float64 values of an array; raises InvalidBody for one without exact angles."""
-    values = to_float64(arrays[name].elements, arrays[name].dtype)
-    out = first_out_of_range(values.reshape(-1))
-    if out is not None:
-        rule = f"must lie within ±2^62, and be 0 or {MIN_REAL_POSITION:g} at least in size"
-        detail = f"elements of {name} {rule}, and {out:g} is not"
-        raise InvalidBody(detail, f"/{name}", to_query(out))
-    return values
-
-
-def _boxes(parameters: BoxesParameters, arrays: Mapping[str, StoredTable]) -> Document:
-    coordinates = _exact(arrays, "boxes")
-    if coordinates.shape[-1] != 4:
-        rule = f"boxes has {coordinates.shape[-1]} coordinates each, and must have 4"
-        raise InvalidBody(rule, "/boxes")
-    return embedded(
-        boxes=coordinates,
-        embed_dim=parameters.embed_dim,
-        temperature=parameters.temperature,
-        dtype=REAL_DTYPES[parameters.dtype],
-    )
-
-
-FOURIER = Composition(
-    path="/encoding/fourier",
-    operation="EncodingFourier",
-    summary="Random Fourier features of numbers: sines and cosines of 2π·weight·ln x",
-    parameters=FourierParameters,
-    inputs=(
-        InputArray("x", "numbers, noise levels for instance", ranks=(1,), example=[0.5, 1.0, 80.0]),
-        InputArray(
-            "weight",
-            "random weights, already multiplied by their scale",
-            ranks=(1,),
-            example=[0.25, -1.5],
-        ),
-    ),
-    document=_fourier,
-    example="log=true",
-)
-BOXES = Composition(
-    path="/encoding/boxes",
-    operation="EncodingBoxes",
-    summary="Fourier features of boxes",
-    parameters=BoxesParameters,
-    inputs=(
-        InputArray(
-            "boxes",
-            "boxes of four coordinates each, the last axis, by box and batch where there are "
-            "such axes",
-            ranks=(1, 2, 3),
-            example=[[0.125, 0.25, 0.5, 0.75]],
-        ),
-    ),
-    document=_boxes,
-    example="embed_dim=2",
-)

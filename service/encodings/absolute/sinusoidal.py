@@ -1,48 +1,47 @@
-"""The sinusoidal encoding of "Attention Is All You Need" (Vaswani et al. 2017), §3.5.
+"""Sinusoidal encodings of positions: the table, its frequencies, its curves, its sum with others.
+
+The table is that of "Attention Is All You Need" (Vaswani et al. 2017), §3.5,
 
     PE(pos, 2i) = sin(pos · base^(−2i/d_model))     PE(pos, 2i+1) = cos(pos · base^(−2i/d_model))
 
-and of all who have it with other frequencies or in another order. Every value is within 5·2^-53 of
-its formula before it is rounded once to its element type; within 6·2^-53 times its scale where a
-convention has one.
-
-``/encoding``: the sinusoidal table, its frequencies, and embeddings with it added.
-
-Some rows, or some columns, of an encoding: the curves it is known by.
-
-``/encoding/curves``: chosen dimensions over positions, or chosen positions over dimensions.
+or that of a library whose frequencies or whose order of channels differ (``conventions``).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod, sqrt
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator
 
-from service.delivery.resources import Resource, Transform
-from service.encodings.absolute.conventions import ConventionParameters, FrequencyParameters, Recipe
-from service.encodings.absolute.timesteps import TimestepsParameters
+from service.encodings.absolute.conventions import (
+    ConventionParameters,
+    FrequencyParameters,
+    Sinusoids,
+    SpreadSinusoids,
+)
+from service.encodings.absolute.timesteps import TimestepEmbedding
+from service.encodings.family import TableFamily, TransformFamily
 from service.encodings.fields import (
-    ArrayParameters,
     PositionList,
     RealDType,
     RealPositionParameters,
     StartParameters,
+    about,
     d_model_field,
     dtype_field,
     impossible,
 )
-from service.encodings.grid.grid_conventions import GridParameters
+from service.encodings.grid.grid_encoding import GridEncoding
 from service.errors import Fault, InvalidBody, InvalidParameters, shortened
 from service.grammar import Boolean, Integer, to_query
 from service.numerics.document import Document, ParameterValue
-from service.numerics.dtypes import FLOAT64, REAL_DTYPES, DType, Elements, round_results, to_float64
+from service.numerics.dtypes import FLOAT64, DType, Elements, round_results, to_float64
 from service.numerics.frequencies import Geometric, wavelengths
 from service.numerics.limits import MAX_CHANNELS
-from service.numerics.phase import MAX_POSITION, Float64s, Int64s
+from service.numerics.phase import MAX_POSITION, Int64s
 from service.numerics.positions import Positions
 from service.numerics.real_positions import AnyPositions, RealPositions
 from service.numerics.tables import (
@@ -54,176 +53,60 @@ from service.numerics.tables import (
     setup_work,
 )
 
-# Arrays of float64 that a sum goes through.
-_ARRAYS = 8
-
 
 def geometric(d_model: int, base: float) -> Geometric:
-    """Name the frequencies of the encoding; an odd d_model ends with a sine of its own."""
+    """Return the frequencies of the encoding; an odd d_model ends with a sine of its own."""
     return Geometric(base, d_model, -(-d_model // 2))
 
 
-def encoding(*, recipe: Recipe, positions: AnyPositions, batch: bool, dtype: DType) -> Document:
-    """Describe the table of positions by channels.
-
-    Args:
-        recipe: frequencies, channels and what else a convention fixes.
-        positions: one for each row.
-        batch: whether the shape is (1, rows, channels) instead of (rows, channels).
-        dtype: a real element type.
-    """
-    parameters: dict[str, ParameterValue] = {
-        **recipe.parameters(),
-        **recipe.rows(positions),
-        "batch": batch,
-    }
-    shape = (*((1,) if batch else ()), positions.count, recipe.width)
-    axes = (*(("batch",) if batch else ()), "position", "channel")
-    table = recipe.table(positions, dtype, shape)
-    return Document("encoding", parameters, {"encoding": table}, axes=axes)
-
-
-def frequencies(*, recipe: Recipe) -> Document:
-    """Describe the frequency of each pair of channels and its wavelength 2π/ω.
-
-    Both are float64 arrays with a number for each, the nearest to the formula; the wavelength of
-    the paper's ω_i is 2π·base^(2i/d_model).
-    """
-    rule = recipe.rule
-    arrays = {
-        "frequency": DecimalTable((rule.count,), rule.exact),
-        "wavelength": DecimalTable((rule.count,), lambda: wavelengths(rule.exact())),
-    }
-    return Document("encoding-frequencies", recipe.of_frequencies, arrays, has_parts=True)
-
-
-@dataclass(frozen=True)
-class Sum:
-    """The addition of the encoding to embeddings: x + P, or √d_model·x + P.
-
-    Computed in float64 and rounded once to x's type. The error before that rounding is below
-    5·2^-53, that of P, or 6·2^-53 of its scale where it has one, plus 2^-53 of the sum's size for
-    its rounding, and with the factor 2·2^-53 of the size of √d_model·x for those of the root and
-    the product. NaN and infinity pass through; what is too large for the type becomes infinite.
-    """
-
-    recipe: Recipe
-    positions: Positions
-    scale_embeddings: bool
-
-    def parameters(self) -> dict[str, ParameterValue]:
-        """Spell what is added."""
-        return {
-            **self.recipe.parameters(),
-            **self.recipe.rows(self.positions),
-            "scale_embeddings": self.scale_embeddings,
-        }
-
-    def of(self, x: StoredTable) -> StoredTable:
-        """Add to x, of shape (…, L, d_model)."""
-        *leading, rows, d_model = x.shape
-        source = x.elements.reshape(prod(leading), rows, d_model)
-        result = np.empty_like(source)
-        is_finite = True
-        table = self.recipe.table(self.positions, FLOAT64, (rows, d_model))
-        for part in row_steps(rows, _ARRAYS * d_model):
-            encoded = table.read(part.start * d_model, part.stop * d_model).reshape(-1, d_model)
-            for group in row_steps(len(source), _ARRAYS * encoded.size):
-                with np.errstate(over="ignore", invalid="ignore"):
-                    total = self._scaled(to_float64(source[group, part], x.dtype)) + encoded
-                is_finite &= round_results(total, result[group, part], x.dtype)
-        return StoredTable(result.reshape(x.shape), x.dtype, is_finite)
-
-    def _scaled(self, embeddings: Float64s) -> Float64s:
-        return embeddings * sqrt(self.recipe.width) if self.scale_embeddings else embeddings
-
-
-class RowsParameters(RealPositionParameters, ConventionParameters):
-    """Parameters of rows of the sinusoidal table."""
+class SinusoidRows(RealPositionParameters, ConventionParameters, TableFamily):
+    """The rows of positions in a sinusoidal table, as a matrix of positions by channels."""
 
     related: ClassVar = {
-        "/encoding/grid": GridParameters,
-        "/encoding/timesteps": TimestepsParameters,
+        "/encoding/grid": GridEncoding,
+        "/encoding/timesteps": TimestepEmbedding,
     }
 
     d_model: Integer = d_model_field()
     dtype: RealDType = dtype_field()
 
+    @cached_property
+    def rows(self) -> Sinusoids:
+        """The convention with its parameters."""
+        return self.sinusoids(self.d_model)
 
-class EncodingParameters(RowsParameters):
-    """Parameters of the sinusoidal table."""
-
-    batch: Boolean = Field(
-        default=False, description="Add a leading axis of length 1.", examples=[False]
-    )
-
-    def removable_axes(self) -> Mapping[str, str]:
-        """Say how to be rid of the batch."""
-        return {"batch": "leave out batch"}
-
-
-class FrequenciesParameters(ArrayParameters, FrequencyParameters):
-    """Parameters of the frequencies."""
-
-    d_model: Integer = d_model_field()
-    part: Literal["frequency", "wavelength"] | None = Field(
-        default=None,
-        description="Answer one of the two arrays alone.",
-        examples=["wavelength"],
-    )
-
-    def chosen_part(self) -> str | None:
-        """Name the one of the two arrays that is wanted alone."""
-        return self.part
-
-
-class ApplyParameters(StartParameters, ConventionParameters):
-    """Parameters of an addition to embeddings."""
-
-    scale_embeddings: Boolean = Field(
-        default=False,
-        description="Multiply the embeddings by the square root of d_model first.",
-        examples=[False],
-    )
-
-
-def _encoding(parameters: EncodingParameters) -> Document:
-    return encoded_rows(parameters, batch=parameters.batch)
-
-
-def encoded_rows(parameters: RowsParameters, *, batch: bool = False) -> Document:
-    """Describe rows of the sinusoidal table, with a leading axis where they are a batch."""
-    recipe = parameters.recipe(parameters.d_model)
-    return encoding(
-        recipe=recipe,
-        positions=_turning(parameters, recipe),
-        batch=batch,
-        dtype=REAL_DTYPES[parameters.dtype],
-    )
-
-
-def _turning(parameters: RowsParameters, recipe: Recipe) -> AnyPositions:
-    """Give the positions, which must be such as the recipe can turn."""
-    positions = parameters.resolved_positions()
-    if recipe.is_spread:
-        _check_counted(parameters)
-    if isinstance(positions, RealPositions):
-        if recipe.padding_idx is not None:
-            rule = f"convention={parameters.convention} looks rows up, at whole positions only"
-            raise impossible("positions", positions.values, rule)
-        parameters.check_slowest()
+    @cached_property
+    def row_positions(self) -> AnyPositions:
+        """The position of each row; raises InvalidParameters for those without a row."""
+        positions = self.resolved_positions()
+        if isinstance(self.rows, SpreadSinusoids):
+            _check_no_positions(self)
+        if isinstance(positions, RealPositions):
+            if self.rows.padding_idx is not None:
+                rule = f"convention={self.convention} looks rows up, at whole positions only"
+                raise impossible("positions", positions.values, rule)
+            self.check_slowest()
+        else:
+            _check_offset(self.rows, positions)
         return positions
-    if positions.moved(recipe.offset).farthest > MAX_POSITION:
-        raise impossible("offset", recipe.offset, "offset moves positions beyond 2^62")
-    return positions
+
+    def canonical(self) -> dict[str, ParameterValue]:
+        return {**self.rows.canonical, **self.rows.canonical_rows(self.row_positions)}
+
+    def table(self) -> Table:
+        shape = self.row_positions.count, self.rows.width
+        return self.rows.table(self.row_positions, self.element_type, shape)
 
 
-def _check_counted(parameters: RowsParameters | ApplyParameters) -> None:
-    """Refuse positions where rows are spread evenly, however many there are."""
+def _check_no_positions(parameters: "SinusoidRows | SinusoidSum") -> None:
+    """Refuse positions where rows are spread evenly from −1 to 1."""
     given = {"positions": parameters.positions, "start": parameters.start or None}
-    which = f"convention={parameters.convention}"
     faults = [
-        Fault(name, shortened(to_query(value)), f"{name} does not go with {which}")
+        Fault(
+            name,
+            shortened(to_query(value)),
+            f"{name} does not go with convention={parameters.convention}",
+        )
         for name, value in given.items()
         if value is not None
     ]
@@ -231,88 +114,211 @@ def _check_counted(parameters: RowsParameters | ApplyParameters) -> None:
         raise InvalidParameters(*faults)
 
 
-def _frequencies(parameters: FrequenciesParameters) -> Document:
-    recipe = parameters.recipe(parameters.d_model)
-    if recipe.channels.zeros == recipe.width:
-        raise impossible("d_model", parameters.d_model, "one channel of zeros has no frequency")
-    return frequencies(recipe=recipe)
+def _check_offset(rows: Sinusoids, positions: Positions) -> None:
+    if positions.moved(rows.offset).farthest > MAX_POSITION:
+        raise impossible("offset", rows.offset, "offset moves positions beyond 2^62")
 
 
-def _apply(parameters: ApplyParameters, x: StoredTable) -> tuple[StoredTable, Mapping[str, Any]]:
-    if x.shape[-1] > MAX_CHANNELS:
-        rule = f"it has {x.shape[-1]} channels, and at most {MAX_CHANNELS} are possible"
-        raise InvalidBody(rule)
-    recipe = parameters.recipe(x.shape[-1])
-    if recipe.width != x.shape[-1]:
-        raise InvalidBody(
-            f"convention={parameters.convention} has {recipe.width} channels for the "
-            f"{x.shape[-1]} there are"
-        )
-    if recipe.is_spread:
-        _check_counted(parameters)
-    positions = parameters.positions_of(x.shape[-2])
-    if positions.moved(recipe.offset).farthest > MAX_POSITION:
-        raise impossible("offset", recipe.offset, "offset moves positions beyond 2^62")
-    sum_ = Sum(recipe, positions, parameters.scale_embeddings)
-    return sum_.of(x), sum_.parameters()
+class SinusoidalEncoding(SinusoidRows, path="/encoding"):
+    """The sinusoidal table of positions by channels.
+
+    Formula: sin(pos·ω_k) and cos(pos·ω_k), ω_k = base^(−2k/d_model) unless a convention has other
+        frequencies, times its scale where it has one.
+    Source: Vaswani et al. 2017, §3.5; the source of each convention stands in its entry.
+    Bound: 5u, u = 2^-53, before the one rounding to the element type; 6u times the scale. Below an
+        angle of 1, 8u of the value's own size.
+    Trap: the exponent is 2k/d_model, where k numbers pairs of channels, not channels.
+    """
+
+    operation: ClassVar[str] = "Encoding"
+    summary: ClassVar[str] = "The sinusoidal table of positions by channels"
+    example: ClassVar[str] = "seq_len=4&d_model=4&base=100"
+    array: ClassVar[str] = "encoding"
+    states_axes: ClassVar[bool] = False
+
+    batch: Boolean = about("Add a leading axis of length 1.", False, default=False)
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        return (*(("batch",) if self.batch else ()), "position", "channel")
+
+    def removable_axes(self) -> Mapping[str, str]:
+        return {"batch": "leave out batch"}
+
+    def canonical(self) -> dict[str, ParameterValue]:
+        return {**super().canonical(), "batch": self.batch}
+
+    def table(self) -> Table:
+        shape = self.row_positions.count, self.rows.width
+        batched = (1, *shape) if self.batch else shape
+        return self.rows.table(self.row_positions, self.element_type, batched)
 
 
-ENCODING = Resource(
-    path="/encoding",
-    operation="Encoding",
-    summary="The sinusoidal table of positions by channels",
-    parameters=EncodingParameters,
-    document=_encoding,
-    example="seq_len=4&d_model=4&base=100",
-)
-FREQUENCIES = Resource(
-    path="/encoding/frequencies",
-    operation="EncodingFrequencies",
-    summary="Frequency and wavelength of each pair of channels",
-    parameters=FrequenciesParameters,
-    document=_frequencies,
-    example="d_model=4&base=100",
-)
-APPLY = Transform(
-    path="/encoding/apply",
-    operation="EncodingApply",
-    summary="Embeddings with the sinusoidal table added: X + P",
-    parameters=ApplyParameters,
-    kind="encoding-apply",
-    apply=_apply,
-    example="start=3",
-)
+class SinusoidalFrequencies(FrequencyParameters, TableFamily, path="/encoding/frequencies"):
+    """The frequency of each pair of channels and its wavelength.
+
+    Formula: ω_k of the convention, and 2π/ω_k; of the paper, base^(−2k/d_model) and
+        2π·base^(2k/d_model).
+    Source: that of /encoding.
+    Bound: each is the float64 nearest to the formula.
+    Trap: a wavelength is a number of positions, and no frequency in turns.
+    """
+
+    operation: ClassVar[str] = "EncodingFrequencies"
+    summary: ClassVar[str] = "Frequency and wavelength of each pair of channels"
+    example: ClassVar[str] = "d_model=4&base=100"
+
+    d_model: Integer = d_model_field()
+    part: Literal["frequency", "wavelength"] | None = about(
+        "Answer one of the two arrays alone.", "wavelength", default=None
+    )
+
+    def document(self) -> Document:
+        rule, canonical = self.frequencies(self.d_model)
+        known = self.known_convention
+        if known.zeros(self.d_model) == known.width(self.d_model):
+            raise impossible("d_model", self.d_model, "one channel of zeros has no frequency")
+        arrays = {
+            "frequency": DecimalTable((rule.count,), rule.exact),
+            "wavelength": DecimalTable((rule.count,), lambda: wavelengths(rule.exact())),
+        }
+        return self.describe(arrays, canonical, has_parts=True)
+
+
+# Arrays of float64 that a sum goes through.
+_ARRAYS = 8
+
+
+class SinusoidSum(StartParameters, ConventionParameters, TransformFamily, path="/encoding/apply"):
+    """The sum of embeddings and the sinusoidal table.
+
+    Formula: x + P, or √d_model·x + P, in float64, rounded once to the type of x. NaN and infinity
+        pass through; what exceeds the type becomes infinite.
+    Source: Vaswani et al. 2017, §3.4 and §3.5.
+    Bound: that of P (/encoding), plus u of the size of the sum for its rounding, u = 2^-53; with
+        the factor 2u of the size of √d_model·x for those of the root and the product.
+    Trap: models that multiply embeddings by √d_model do so before the sum, not after it.
+    """
+
+    operation: ClassVar[str] = "EncodingApply"
+    summary: ClassVar[str] = "Embeddings with the sinusoidal table added: X + P"
+    example: ClassVar[str] = "start=3"
+
+    scale_embeddings: Boolean = about(
+        "Multiply the embeddings by the square root of d_model first.", False, default=False
+    )
+
+    def apply(self, x: StoredTable) -> tuple[StoredTable, Mapping[str, ParameterValue]]:
+        *leading, count, width = x.shape
+        if width > MAX_CHANNELS:
+            rule = f"it has {width} channels, and at most {MAX_CHANNELS} are possible"
+            raise InvalidBody(rule)
+        rows = self.sinusoids(width)
+        if rows.width != width:
+            raise InvalidBody(
+                f"convention={self.convention} has {rows.width} channels for the {width} there are"
+            )
+        if isinstance(rows, SpreadSinusoids):
+            _check_no_positions(self)
+        positions = self.positions_of(count)
+        _check_offset(rows, positions)
+        table = rows.table(positions, FLOAT64, (count, width))
+        total = self._added(x.elements.reshape(prod(leading), count, width), x.dtype, table)
+        return replace(total, elements=total.elements.reshape(x.shape)), {
+            **rows.canonical,
+            **rows.canonical_rows(positions),
+            "scale_embeddings": self.scale_embeddings,
+        }
+
+    def _added(self, embeddings: Elements, dtype: DType, table: Table) -> StoredTable:
+        """Add a table to embeddings (n, positions, channels)."""
+        _, rows, width = embeddings.shape
+        factor = sqrt(width) if self.scale_embeddings else 1.0
+        result = np.empty_like(embeddings)
+        is_finite = True
+        for part in row_steps(rows, _ARRAYS * width):
+            encoded = table.read(part.start * width, part.stop * width).reshape(-1, width)
+            for group in row_steps(len(embeddings), _ARRAYS * encoded.size):
+                with np.errstate(over="ignore", invalid="ignore"):
+                    total = to_float64(embeddings[group, part], dtype) * factor + encoded
+                is_finite &= round_results(total, result[group, part], dtype)
+        return StoredTable(result, dtype, is_finite)
 
 
 MAX_CURVES = 64
 """Curves that are shown together."""
 
 
-def curves(encoding: Document, dimensions: Positions | None) -> Document:
-    """Describe curves of an encoding, with the numbers and the error of its table.
+def _bounded_list(value: Any) -> Any:
+    """Refuse a list of more dimensions than are shown before its items are parsed."""
+    items = value.count(",") + 1 if isinstance(value, str) else 0
+    items = len(value) if isinstance(value, list) else items
+    if items > MAX_CURVES:
+        raise ValueError(f"names {items} curves or more, and at most {MAX_CURVES} are shown")
+    return value
 
-    Args:
-        encoding: a document of one table of positions by channels, without a leading axis.
-        dimensions: the channels that are a curve over the positions each, shape (positions,
-            dimensions); without them each position is a curve over all channels.
+
+class SinusoidCurves(SinusoidRows, path="/encoding/curves"):
+    """Chosen channels as curves over the positions, or positions as curves over the channels.
+
+    Formula, Source, Bound, Trap: those of /encoding, whose numbers these are.
     """
-    (table,) = encoding.arrays.values()
-    parameters = {name: value for name, value in encoding.parameters.items() if name != "batch"}
-    axes = ("position", "dimension")
-    if dimensions is None:
-        arrays = {"curves": table}
-        return Document(
-            "encoding-curves", parameters, arrays, axes=axes, states_axes=True, curves="rows"
-        )
-    parameters["dimensions"] = str(dimensions)
-    return Document(
-        "encoding-curves",
-        parameters,
-        {"curves": ColumnsTable(table, dimensions)},
-        axes=axes,
-        states_axes=True,
-        curves="columns",
+
+    operation: ClassVar[str] = "EncodingCurves"
+    summary: ClassVar[str] = (
+        "Chosen dimensions over positions, or positions over dimensions; curves as png"
     )
+    example: ClassVar[str] = "seq_len=8&d_model=8&dimensions=4,5,6,7"
+    array: ClassVar[str] = "curves"
+
+    dimensions: Annotated[PositionList, BeforeValidator(_bounded_list)] | None = about(
+        "Channels that are a curve over the positions each, integers from 0 on and half-open "
+        "ranges; without them, each position is a curve over all channels. At most "
+        f"{MAX_CURVES} curves.",
+        "4,5,6,7",
+        default=None,
+    )
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        return ("position", "dimension")
+
+    def canonical(self) -> dict[str, ParameterValue]:
+        if self.dimensions is None:
+            return super().canonical()
+        return {**super().canonical(), "dimensions": str(self.dimensions)}
+
+    def table(self) -> Table:
+        matrix = super().table()
+        if self.dimensions is None:
+            self._check_few_positions()
+            return matrix
+        self._check_dimensions(self.dimensions)
+        return ColumnsTable(matrix, self.dimensions)
+
+    def document(self) -> Document:
+        curves: Literal["rows", "columns"] = "rows" if self.dimensions is None else "columns"
+        return replace(super().document(), curves=curves)
+
+    def _check_few_positions(self) -> None:
+        if self.row_positions.count <= MAX_CURVES:
+            return
+        rule = f"each position is a curve, and at most {MAX_CURVES} are shown: name dimensions"
+        positions = self.positions
+        if positions is None:
+            raise impossible("seq_len", self.seq_len, rule)
+        listed = positions.values if isinstance(positions, RealPositions) else positions
+        raise impossible("positions", listed, rule)
+
+    def _check_dimensions(self, dimensions: Positions) -> None:
+        width = self.rows.width
+        if dimensions.count > MAX_CURVES:
+            rule = f"dimensions names {dimensions.count} curves, and at most {MAX_CURVES} are shown"
+            raise impossible("dimensions", str(dimensions), rule)
+        ends = [end for run in dimensions.runs for end in (run.first, run.last)]
+        if min(ends) < 0 or max(ends) >= width:
+            rule = f"dimensions are counted from 0, and here they end with {width - 1}"
+            raise impossible("dimensions", str(dimensions), rule)
 
 
 @dataclass(frozen=True, eq=False)
@@ -329,31 +335,26 @@ class ColumnsTable(RowTable):
 
     @property
     def dtype(self) -> DType:  # type: ignore[override]
-        """That of the matrix."""
         return self.table.dtype
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """As many rows as the matrix has, and the columns chosen."""
         return self.table.shape[0], self.row_width
 
     @property
     def work_per_element(self) -> int:
-        """Its share of a whole row, which is read for it."""
+        """The share of an element in a whole row, which is read for it."""
         return -(-self.table.work_per_element * self.table.shape[1] // self.row_width)
 
     @property
     def setup_work(self) -> int:
-        """That of the matrix."""
         return setup_work(self.table)
 
     @property
     def row_width(self) -> int:
-        """Columns chosen."""
         return self.columns.count
 
     def fill(self, first: int, rows: Elements) -> None:
-        """Pick the elements of rows from the one numbered first on."""
         width = self.table.shape[1]
         for part in row_steps(len(rows), width):
             start, stop = (first + edge for edge in (part.start, part.stop))
@@ -363,62 +364,3 @@ class ColumnsTable(RowTable):
     @cached_property
     def _numbers(self) -> Int64s:
         return self.columns.at(0, self.columns.count)
-
-
-def _few(value: Any) -> Any:
-    """Refuse a list of more dimensions than are shown before it is read."""
-    items = value.count(",") + 1 if isinstance(value, str) else 0
-    items = len(value) if isinstance(value, list) else items
-    if items > MAX_CURVES:
-        raise ValueError(f"names {items} curves or more, and at most {MAX_CURVES} are shown")
-    return value
-
-
-class CurvesParameters(RowsParameters):
-    """Parameters of curves of an encoding."""
-
-    dimensions: Annotated[PositionList, BeforeValidator(_few)] | None = Field(
-        default=None,
-        description="Channels that are a curve over the positions each, integers from 0 on and "
-        "half-open ranges; without them, each position is a curve over all channels. At most "
-        f"{MAX_CURVES} curves.",
-        examples=["4,5,6,7"],
-    )
-
-
-def _curves(parameters: CurvesParameters) -> Document:
-    table = encoded_rows(parameters)
-    assert table.shape is not None
-    rows, width = table.shape
-    dimensions = parameters.dimensions
-    if dimensions is None:
-        if rows > MAX_CURVES:
-            raise _too_many_positions(parameters)
-        return curves(table, None)
-    if dimensions.count > MAX_CURVES:
-        rule = f"dimensions names {dimensions.count} curves, and at most {MAX_CURVES} are shown"
-        raise impossible("dimensions", str(dimensions), rule)
-    ends = [end for run in dimensions.runs for end in (run.first, run.last)]
-    if min(ends) < 0 or max(ends) >= width:
-        rule = f"dimensions are counted from 0, and here they end with {width - 1}"
-        raise impossible("dimensions", str(dimensions), rule)
-    return curves(table, dimensions)
-
-
-def _too_many_positions(parameters: CurvesParameters) -> InvalidParameters:
-    rule = f"each position is a curve, and at most {MAX_CURVES} are shown: name dimensions"
-    positions = parameters.positions
-    if positions is None:
-        return impossible("seq_len", parameters.seq_len, rule)
-    listed = positions.values if isinstance(positions, RealPositions) else positions
-    return impossible("positions", listed, rule)
-
-
-CURVES = Resource(
-    path="/encoding/curves",
-    operation="EncodingCurves",
-    summary="Chosen dimensions over positions, or positions over dimensions; curves as png",
-    parameters=CurvesParameters,
-    document=_curves,
-    example="seq_len=8&d_model=8&dimensions=4,5,6,7",
-)

@@ -1,33 +1,18 @@
-"""DETR's sinusoids of images with padding: positions count the valid pixels of a column or a row.
-
-    y = valid pixels of the column down to this one      x = valid pixels of the row up to this one
-
-Channel i of the N of y, and then of x, holds sin(y·ω) where i is even and cos(y·ω) where it is odd,
-ω = base^(−2⌊i/2⌋/N). Normalized, y is divided by the count at the end of its column + 10^-6, x by
-that of its row, and multiplied by a scale, 2π unless given. facebookresearch/detr commit 29901c5
-``PositionEmbeddingSine``; transformers 5.23.0 ``DetrSinePositionEmbedding``.
-
-Error: the quotients are part of the frequency, in 80 digits, one for each count that a column or a
-row ends with, so that a value is one sine or cosine, within 0.9·2^-53 (angle.py).
-
-``POST /encoding/mask``: DETR's encoding of images with padding, from the mask of the padding.
-"""
+"""DETR's sinusoids of images with padding: positions count the valid pixels."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
-from pydantic import Field
 
-from service.delivery.resources import Composition
-from service.encodings.family import Choice, InputArray
-from service.encodings.fields import Parameters, RealDType, dtype_field, impossible
-from service.encodings.grid.sincos import normalized, normalized_unit
+from service.encodings.family import Choice, ComposedFamily, InputArray
+from service.encodings.fields import RealDType, about, dtype_field, impossible
+from service.encodings.grid.grid_conventions import normalized, normalized_unit
 from service.errors import InvalidBody
 from service.grammar import Boolean, Integer, Real
-from service.numerics.document import Document, ParameterValue
+from service.numerics.document import Document
 from service.numerics.dtypes import REAL_DTYPES, DType, Elements, round_into
 from service.numerics.frequencies import Geometric, ScaledFrequencies
 from service.numerics.limits import MAX_AXES_CHANNELS, MAX_FACTOR, MAX_SCALED_BASE, MIN_FACTOR
@@ -50,34 +35,126 @@ MAX_QUOTIENTS = 2**16
 """Frequencies over all counts that columns or rows end with: each is a number of 80 digits."""
 
 
-@dataclass(frozen=True)
-class DetrRule:
-    """How positions of DETR turn.
+_KINDS = {"padding": "padding_mask", "valid": "valid_mask"}
 
-    Attributes:
-        d_model: channels of both axes.
-        base: of the frequencies.
-        normalize: whether positions are divided by the last.
-        scale: what normalized ones are multiplied by; none for 2π.
+
+def _input(name: str, meaning: str, *aliases: str) -> InputArray:
+    return InputArray(
+        name=name,
+        description=f"the mask, 1 is {meaning}, (height, width) or (batch, height, width)",
+        ranks=(2, 3),
+        example=[[0, 0, 1], [0, 0, 1]],
+        is_integer=True,
+        is_required=False,
+        aliases=aliases,
+    )
+
+
+class MaskedGridEncoding(ComposedFamily, path="/encoding/mask"):
+    """DETR's sinusoids of images with padding, the channels first: (batch, d_model, h, w).
+
+    Formula: with y the valid pixels of the column down to this one, x those of the row, channel i
+        of the N = d_model/2 of y, and then of x, is sin(y·ω) where i is even and cos(y·ω) where it
+        is odd, ω = base^(−2⌊i/2⌋/N). Normalized, y is divided by the count at the end of its column
+        + 10^-6, x by that of its row, and multiplied by a scale, 2π by default.
+    Source: facebookresearch/detr commit 29901c5 ``PositionEmbeddingSine``; transformers 5.23.0
+        ``DetrSinePositionEmbedding``.
+    Bound: 0.9·2^-53 before the one rounding to the element type: the quotients are part of the
+        frequency, in 80 digits, one for each count that a column or a row ends with.
+    Trap: a mask of facebookresearch is 1 on padding, one of transformers (``pixel_mask``) 1 on
+        pixels.
     """
 
-    d_model: int
-    base: float
-    normalize: bool
-    scale: float | None
+    operation: ClassVar[str] = "EncodingMask"
+    summary: ClassVar[str] = (
+        "DETR's encoding of images with padding: positions count the valid pixels"
+    )
+    example: ClassVar[str] = "d_model=4&normalize=true"
+    inputs: ClassVar[tuple[InputArray, ...]] = (
+        _input("padding_mask", "padding (facebookresearch)"),
+        _input("valid_mask", "a pixel (transformers)", "pixel_mask"),
+    )
+    choice: ClassVar[Choice] = Choice("mask", _KINDS)
+
+    mask: Literal["padding", "valid"] | None = about(
+        "What 1 means in a mask without a name (npy): padding_mask or valid_mask.",
+        "padding",
+        default=None,
+    )
+    d_model: Integer = about(
+        "Channels of both axes: twice num_pos_feats, which is even.",
+        256,
+        ge=4,
+        le=MAX_AXES_CHANNELS,
+        multiple_of=4,
+    )
+    base: Real = about("Base of the frequencies.", 10000, default=10000.0, ge=1, le=MAX_SCALED_BASE)
+    normalize: Boolean = about(
+        "Divide positions by the last of their column or row + 10^-6, times scale.",
+        True,
+        default=False,
+    )
+    scale: Real | None = about(
+        "What normalized positions are multiplied by; 2π unless given.",
+        1,
+        default=None,
+        ge=MIN_FACTOR,
+        le=MAX_FACTOR,
+    )
+    dtype: RealDType = dtype_field()
 
     @property
     def frequencies(self) -> int:
-        """Frequencies of an axis."""
+        """The number of frequencies of an axis."""
         return self.d_model // 4
 
+    def document(self, arrays: Mapping[str, StoredTable]) -> Document:
+        if self.scale is not None and not self.normalize:
+            raise impossible("scale", self.scale, "scale goes with normalize=true")
+        valid = _valid(arrays)
+        (name,) = arrays
+        if self.quotients(valid) > MAX_QUOTIENTS:
+            rule = f"columns and rows end at too many different counts for d_model {self.d_model}"
+            raise InvalidBody(rule, f"/{name}")
+        kind = next(kind for kind, known in _KINDS.items() if known == name)
+        return self.describe(
+            {"encoding": MaskedGridTable(self, valid, REAL_DTYPES[self.dtype])},
+            {"mask": kind} | self.canonical(),
+            axes=("batch", "channel(sin|cos height + sin|cos width)", "height", "width"),
+            states_axes=True,
+        )
+
     def fixed(self, last: int) -> FixedPointFrequencies:
-        """Give the frequencies where the last count is this one."""
+        """Return the frequencies per count where the last count is this one."""
         series = Geometric(self.base, self.d_model // 2, self.frequencies)
         if not self.normalize:
             return fixed_point(series.exact())
         unit = normalized_unit(last, self.scale)
         return fixed_point(ScaledFrequencies(normalized(series, self.scale), unit).exact())
+
+    def quotients(self, valid: Int64s) -> int:
+        """Return how many numbers of 80 digits masks (B, h, w) take."""
+        if not self.normalize:
+            return self.frequencies
+        ends = [np.sort(valid.sum(axis=axis), axis=1) for axis in (1, 2)]
+        changes = sum(int(np.count_nonzero(np.diff(each, axis=1))) for each in ends)
+        return (changes + 2 * len(valid)) * self.frequencies
+
+
+def _valid(arrays: Mapping[str, StoredTable]) -> Int64s:
+    """Return 1 where a pixel is valid and 0 where it is padding, shape (B, h, w)."""
+    if len(arrays) != 1:
+        raise InvalidBody("send padding_mask or valid_mask, and not both")
+    ((name, table),) = arrays.items()
+    mask = np.asarray(table.elements, dtype=np.int64)
+    if mask.ndim == 2:
+        mask = mask[np.newaxis]
+    if not mask.size or len(mask) > MAX_MASKS or mask.size > MAX_PIXELS:
+        detail = f"{name} must have 1 to {MAX_PIXELS} pixels, and at most {MAX_MASKS} images"
+        raise InvalidBody(detail, f"/{name}")
+    if ((mask != 0) & (mask != 1)).any():
+        raise InvalidBody(f"{name} must hold 0 and 1, or false and true", f"/{name}")
+    return 1 - mask if name == "padding_mask" else mask
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,19 +162,19 @@ class Counts:
     """The counts along one axis of one mask.
 
     Attributes:
-        rule: how they turn.
+        rule: the parameters.
         pairs: each pair of a count and a last count that there is, the latter as one of lasts.
         lasts: the counts that columns or rows end with; only one where they make no difference.
         place: which pair each pixel has, shape (pixels,).
     """
 
-    rule: DetrRule
+    rule: MaskedGridEncoding
     pairs: tuple[Int64s, Int64s]
     lasts: tuple[int, ...]
     place: Int64s
 
     @classmethod
-    def of(cls, rule: DetrRule, valid: Int64s, axis: int) -> "Counts":
+    def of(cls, rule: MaskedGridEncoding, valid: Int64s, axis: int) -> "Counts":
         """Count the valid pixels of a mask (h, w) along an axis."""
         count = np.cumsum(valid, axis=axis)
         ends = count.take([-1], axis=axis) if rule.normalize else np.zeros((1, 1), np.int64)
@@ -127,7 +204,7 @@ class Counts:
 
     @cached_property
     def _rates(self) -> FixedPointFrequencies:
-        """Give all frequencies of the first of lasts, then those of the next."""
+        """All frequencies of the first of lasts, then those of the next."""
         each = [self.rule.fixed(last) for last in self.lasts]
         high, low, unit = (
             np.concatenate([getattr(one, name) for one in each]) for name in ("high", "low", "unit")
@@ -140,24 +217,23 @@ class MaskedGridTable:
     """The channels of masks, with the channels first: (B, d_model, h, w).
 
     Attributes:
-        rule: how positions turn.
+        rule: the parameters.
         valid: 1 where a pixel counts and 0 where it is padding, shape (B, h, w).
         dtype: a real element type.
     """
 
-    rule: DetrRule
+    rule: MaskedGridEncoding
     valid: Int64s
     dtype: DType
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
-        """Masks, channels, rows and columns."""
         masks, height, width = self.valid.shape
         return masks, self.rule.d_model, height, width
 
     @property
     def work_per_element(self) -> int:
-        """As much as two sines, where every pixel has counts of its own."""
+        """Two sines, where every pixel has counts of its own."""
         return 2
 
     @property
@@ -169,13 +245,12 @@ class MaskedGridTable:
 
     @cached_property
     def _counts(self) -> list[tuple[Counts, Counts]]:
-        """Count down and across each mask."""
+        """The counts down and across each mask."""
         return [
             (Counts.of(self.rule, mask, 0), Counts.of(self.rule, mask, 1)) for mask in self.valid
         ]
 
     def read(self, start: int, stop: int) -> Elements:
-        """Compute the flat elements start to stop."""
         elements = np.empty(stop - start, dtype=self.dtype.storage)
         done = start
         while done < stop:
@@ -186,7 +261,7 @@ class MaskedGridTable:
         return elements
 
     def _values(self, start: int, stop: int) -> tuple[Float64s, int]:
-        """Evaluate elements from start on, or a little before, and say where they begin."""
+        """Evaluate elements from start on or a little before: the values, and their first."""
         pixels = self.valid[0].size
         plane, first = divmod(start, pixels)
         line, channel = divmod(plane, self.shape[1] // 2)
@@ -195,121 +270,8 @@ class MaskedGridTable:
         together = STEP_ELEMENTS // (2 * pixels)
         if together:
             begin = (plane - is_cosine) * pixels
-            wanted = -(-(stop - begin) // (2 * pixels))
-            last = min(frequency + min(together, wanted), self.rule.frequencies)
+            needed = -(-(stop - begin) // (2 * pixels))
+            last = min(frequency + min(together, needed), self.rule.frequencies)
             return counts.values(range(frequency, last), range(pixels)).reshape(-1), begin
         part = range(first, min(first + STEP_ELEMENTS, pixels, first + stop - start))
         return counts.values(range(frequency, frequency + 1), part)[is_cosine], start
-
-
-def quotients(rule: DetrRule, valid: Int64s) -> int:
-    """Count the numbers of 80 digits that masks (B, h, w) take."""
-    if not rule.normalize:
-        return rule.frequencies
-    ends = [np.sort(valid.sum(axis=axis), axis=1) for axis in (1, 2)]
-    changes = sum(int(np.count_nonzero(np.diff(each, axis=1))) for each in ends)
-    return (changes + 2 * len(valid)) * rule.frequencies
-
-
-_KINDS = {"padding": "padding_mask", "valid": "valid_mask"}
-_AXES = ("batch", "channel(sin|cos height + sin|cos width)", "height", "width")
-
-
-class MaskParameters(Parameters):
-    """Parameters of DETR's encoding of images with padding."""
-
-    mask: Literal["padding", "valid"] | None = Field(
-        default=None,
-        description="What 1 means in a mask without a name (npy): padding_mask or valid_mask.",
-        examples=["padding"],
-    )
-    d_model: Integer = Field(
-        ge=4,
-        le=MAX_AXES_CHANNELS,
-        multiple_of=4,
-        description="Channels of both axes: twice num_pos_feats, which is even.",
-        examples=[256],
-    )
-    base: Real = Field(
-        default=10000.0,
-        ge=1,
-        le=MAX_SCALED_BASE,
-        description="Base of the frequencies.",
-        examples=[10000],
-    )
-    normalize: Boolean = Field(
-        default=False,
-        description="Divide positions by the last of their column or row + 10^-6, times scale.",
-        examples=[True],
-    )
-    scale: Real | None = Field(
-        default=None,
-        ge=MIN_FACTOR,
-        le=MAX_FACTOR,
-        description="What normalized positions are multiplied by; 2π unless given.",
-        examples=[1],
-    )
-    dtype: RealDType = dtype_field()
-
-
-def _mask(parameters: MaskParameters, arrays: Mapping[str, StoredTable]) -> Document:
-    if parameters.scale is not None and not parameters.normalize:
-        raise impossible("scale", parameters.scale, "scale goes with normalize=true")
-    rule = DetrRule(parameters.d_model, parameters.base, parameters.normalize, parameters.scale)
-    valid = _valid(arrays)
-    if quotients(rule, valid) > MAX_QUOTIENTS:
-        detail = f"columns and rows end at too many different counts for d_model {rule.d_model}"
-        raise InvalidBody(detail, f"/{next(iter(arrays))}")
-    described: dict[str, ParameterValue] = {
-        "mask": next(said for said, name in _KINDS.items() if name in arrays),
-        "d_model": rule.d_model,
-        "base": rule.base,
-        "normalize": rule.normalize,
-    }
-    if rule.scale is not None:
-        described["scale"] = rule.scale
-    table = MaskedGridTable(rule, valid, REAL_DTYPES[parameters.dtype])
-    return Document("encoding-mask", described, {"encoding": table}, axes=_AXES, states_axes=True)
-
-
-def _valid(arrays: Mapping[str, StoredTable]) -> Int64s:
-    """Give 1 where a pixel counts, whichever of the two masks was sent, shape (B, h, w)."""
-    if len(arrays) != 1:
-        raise InvalidBody("send padding_mask or valid_mask, and not both")
-    ((name, table),) = arrays.items()
-    mask = np.asarray(table.elements, dtype=np.int64)
-    if mask.ndim == 2:
-        mask = mask[np.newaxis]
-    if not mask.size or len(mask) > MAX_MASKS or mask.size > MAX_PIXELS:
-        detail = f"{name} must have 1 to {MAX_PIXELS} pixels, and at most {MAX_MASKS} images"
-        raise InvalidBody(detail, f"/{name}")
-    if ((mask != 0) & (mask != 1)).any():
-        raise InvalidBody(f"{name} must hold 0 and 1, or false and true", f"/{name}")
-    return 1 - mask if name == "padding_mask" else mask
-
-
-def _input(name: str, meaning: str, *aliases: str) -> InputArray:
-    return InputArray(
-        name=name,
-        description=f"the mask, 1 is {meaning}, (height, width) or (batch, height, width)",
-        ranks=(2, 3),
-        example=[[0, 0, 1], [0, 0, 1]],
-        is_integer=True,
-        is_required=False,
-        aliases=aliases,
-    )
-
-
-MASK = Composition(
-    path="/encoding/mask",
-    operation="EncodingMask",
-    summary="DETR's encoding of images with padding: positions count the valid pixels",
-    parameters=MaskParameters,
-    inputs=(
-        _input("padding_mask", "padding (facebookresearch)"),
-        _input("valid_mask", "a pixel (transformers)", "pixel_mask"),
-    ),
-    document=_mask,
-    example="d_model=4&normalize=true",
-    choice=Choice("mask", _KINDS),
-)

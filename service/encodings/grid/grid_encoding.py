@@ -1,0 +1,337 @@
+"""The sin-cos table of an image or a video, by the convention of a library."""
+
+from collections.abc import Iterator
+from functools import cached_property
+from math import prod
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
+
+from service.encodings.family import TableFamily
+from service.encodings.fields import Integers, RealDType, about, dtype_field, impossible
+from service.encodings.grid.grid_conventions import (
+    AXES,
+    CONVENTIONS,
+    Grid,
+    GridConvention,
+    convention_for,
+)
+from service.encodings.grid.sincos import ChannelBlock, ChannelsFirstTable, GridTable, Layout
+from service.errors import Fault, InvalidParameters
+from service.grammar import Boolean, Integer, Real, to_query
+from service.numerics.document import ParameterValue
+from service.numerics.limits import (
+    MAX_AXES_CHANNELS,
+    MAX_FACTOR,
+    MAX_LENGTH,
+    MAX_SCALED_BASE,
+    MIN_FACTOR,
+    MIN_SCALE,
+)
+from service.numerics.tables import Table
+
+# A type checker reads no computed Literal; pydantic does, for the enum and for refusals.
+if TYPE_CHECKING:
+    GridName: TypeAlias = str
+else:
+    GridName = Literal[tuple(CONVENTIONS)]
+
+_PARAMETERS = sorted(
+    {name for known in CONVENTIONS.values() for each in known for name in each.takes}
+)
+
+MIN_TIMESCALE, MAX_TIMESCALE = 1e-6, 1e6
+"""Of a nearest and a farthest: their frequencies stay in the range of phases."""
+
+_LENGTH = {"default": None, "ge": 1, "le": MAX_LENGTH}
+_SCALE = {"default": None, "ge": MIN_SCALE, "le": MAX_FACTOR}
+_TIMESCALE = {"default": None, "ge": MIN_TIMESCALE, "le": MAX_TIMESCALE}
+
+
+class GridEncoding(TableFamily, path="/encoding/grid"):
+    """The sin-cos table of an image or a video, by the convention of a library.
+
+    The axes of the answer say in words which of them runs faster: ``token(height*width)`` has the
+    columns run fastest, ``channel(sin width + cos width + …)`` one block of channels after the
+    other, and contents that alternate within a block have a stroke between.
+
+    Formula: sin(x·ω_k) and cos(x·ω_k) of the coordinate x along each axis; the frequencies, the
+        coordinates and the order of channels are those of the convention.
+    Source: that of each convention.
+    Bound: 3.9·2^-53 before the one rounding to the element type; a coordinate is the float64
+        nearest to it, and zeros are exact.
+    Trap: libraries disagree whether rows or columns come first, in the channels and in the tokens.
+    """
+
+    operation: ClassVar[str] = "EncodingGrid"
+    summary: ClassVar[str] = (
+        "The sin-cos table of an image or a video, by the convention of a library"
+    )
+    example: ClassVar[str] = "convention=mae&height=2&width=3&d_model=8"
+    array: ClassVar[str] = "encoding"
+
+    convention: GridName = about(
+        "Whose table it is: "
+        + "; ".join(
+            f"{name} ({', '.join(each.source for each in known)})"
+            for name, known in CONVENTIONS.items()
+        ),
+        "mae",
+    )
+    depth: Integer | None = about(
+        "Tokens along a third axis, of time or of depth, the slowest.", 4, **_LENGTH
+    )
+    height: Integer | None = about("Tokens along the second axis, from row to row.", 4, **_LENGTH)
+    width: Integer = about("Tokens along the last axis, in a row.", 6, ge=1, le=MAX_LENGTH)
+    d_model: Integer | None = about(
+        "Channels of all axes together; of perceiver and timm-fourier they follow from the bands.",
+        16,
+        default=None,
+        ge=1,
+        le=MAX_AXES_CHANNELS,
+    )
+    base: Real | None = about(
+        "Base of the frequencies; 10000 unless given.",
+        10000,
+        default=None,
+        ge=1,
+        le=MAX_SCALED_BASE,
+    )
+    cls_token: Boolean | None = about(
+        "mae and its kin: one row of zeros comes first.", True, default=None
+    )
+    extra_tokens: Integer | None = about(
+        "diffusers: so many rows of zeros come first, beside cls_token=true.",
+        2,
+        default=None,
+        ge=1,
+        le=MAX_AXES_CHANNELS,
+    )
+    interpolation_scale: Real | None = about(
+        "diffusers: what coordinates are divided by.", 2, **_SCALE
+    )
+    base_size: Real | None = about(
+        "diffusers: the length that both axes are stretched to; 16 unless given.",
+        16,
+        default=None,
+        ge=MIN_FACTOR,
+        le=MAX_FACTOR,
+    )
+    spatial_interpolation_scale: Real | None = about(
+        "diffusers with a depth: what coordinates of rows and columns are divided by.", 2, **_SCALE
+    )
+    temporal_interpolation_scale: Real | None = about(
+        "diffusers with a depth: what coordinates of time are divided by.", 2, **_SCALE
+    )
+    reverse_coord: Boolean | None = about(
+        "timm: the columns come first, in the channels and in the order of the tokens.",
+        True,
+        default=None,
+    )
+    interleave_sin_cos: Boolean | None = about(
+        "timm: sines and cosines of one axis, then those of the other.", True, default=None
+    )
+    normalize: Boolean | None = about(
+        "detr: positions are divided by the last one + 10^-6, times scale.", True, default=None
+    )
+    scale: Real | None = about(
+        "detr: what normalized positions are multiplied by; 2π unless given.",
+        1,
+        default=None,
+        ge=MIN_FACTOR,
+        le=MAX_FACTOR,
+    )
+    min_timescale: Real | None = about("tensor2tensor: the fastest frequency; 1.", 1, **_TIMESCALE)
+    max_timescale: Real | None = about(
+        "tensor2tensor: the slowest frequency is min_timescale squared over this; 10000.",
+        10000,
+        **_TIMESCALE,
+    )
+    num_bands: Integer | None = about(
+        "perceiver, timm-fourier: frequencies of each axis.",
+        4,
+        default=None,
+        ge=1,
+        le=MAX_AXES_CHANNELS,
+    )
+    max_resolution: Integers | None = about(
+        "perceiver, timm-fourier: twice the highest band of each axis, in the order of the axes; "
+        "one number for every axis, or one for all.",
+        "5,7",
+        default=None,
+        max_length=len(AXES),
+    )
+    concat_pos: Boolean | None = about(
+        "perceiver, timm-fourier: the coordinates themselves come first; true unless given.",
+        True,
+        default=None,
+    )
+    sine_only: Boolean | None = about("perceiver: no cosines.", True, default=None)
+    channels_first: Boolean | None = about(
+        "Channels before tokens; of detr true unless given, else false.", True, default=None
+    )
+    dtype: RealDType = dtype_field()
+
+    @cached_property
+    def grid(self) -> Grid:
+        """The lengths, the channels and the parameters; raises InvalidParameters."""
+        lengths, known = self._lengths, self._known
+        self._check_taken()
+        values = self._values()
+        d_model = self._channels(Grid(lengths, 0, values))
+        if d_model % known.multiple_of:
+            rule = f"d_model must be a multiple of {known.multiple_of} here"
+            raise impossible("d_model", d_model, rule)
+        if known.is_spread and d_model // (2 * len(lengths)) == 1:
+            rule = (
+                f"d_model {d_model} leaves one frequency for each axis, where the library divides "
+                "by zero: exponents are k/(n - 1)"
+            )
+            raise impossible("d_model", d_model, rule)
+        return Grid(lengths, d_model, values)
+
+    @cached_property
+    def layout(self) -> Layout:
+        """The axes and the channels."""
+        return self._known.layout(self.grid)
+
+    @property
+    def has_channels_first(self) -> bool:
+        """Whether the channels come before the tokens."""
+        return self._known.channels_first if self.channels_first is None else self.channels_first
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        layout, names = self.layout, list(self.layout.along)
+        tokens, flat = names[: layout.leading], names[layout.leading :]
+        if flat:
+            zeros = "0 + " if layout.zero_rows else ""
+            tokens.append(f"token({zeros}{'*'.join(flat)})")
+        channels = f"channel({_description(layout.blocks, self.grid.d_model)})"
+        return (channels, *tokens) if self.has_channels_first else (*tokens, channels)
+
+    def canonical(self) -> dict[str, ParameterValue]:
+        grid = self.grid
+        channels = {} if self._known.gives_channels else {"d_model": grid.d_model}
+        return {
+            "convention": self.convention,
+            **grid.lengths,
+            **channels,
+            **grid.values,
+            "channels_first": self.has_channels_first,
+        }
+
+    def table(self) -> Table:
+        layout, width = self.layout, self.grid.d_model
+        lengths = [along.tokens.length for along in layout.along.values()]
+        tokens, flat = lengths[: layout.leading], lengths[layout.leading :]
+        if flat:
+            tokens.append(layout.zero_rows + prod(flat))
+        dtype, shape = self.element_type, (*tokens, width)
+        table = GridTable(layout.along, layout.blocks, width, layout.zero_rows, dtype, shape)
+        if not self.has_channels_first:
+            return table
+        return ChannelsFirstTable(table, prod(tokens), (width, *tokens))
+
+    @cached_property
+    def _lengths(self) -> dict[str, int]:
+        given = {axis: getattr(self, axis) for axis in AXES}
+        if self.depth is not None and self.height is None:
+            raise impossible("height", None, "height is required beside depth")
+        lengths = {axis: length for axis, length in given.items() if length is not None}
+        if prod(lengths.values()) > MAX_LENGTH:
+            rule = "height, width and depth must make at most 2^62 tokens"
+            raise impossible("height", self.height, rule)
+        return lengths
+
+    @cached_property
+    def _known(self) -> GridConvention:
+        axes = len(self._lengths)
+        known = convention_for(self.convention, axes)
+        if known is None:
+            counts = sorted(n for each in CONVENTIONS[self.convention] for n in each.axes)
+            rule = (
+                f"convention={self.convention} has {' or '.join(map(str, counts))} axes, not "
+                f"{axes}: width is the first, height the second, depth the third"
+            )
+            name = "height" if axes < counts[0] else AXES[-axes]
+            raise impossible(name, getattr(self, name), rule)
+        return known
+
+    def _check_taken(self) -> None:
+        """Refuse parameters that the convention does not have; require those it needs."""
+        faults = [
+            *self._unused(),
+            *(
+                Fault(name, None, f"{name} is required by convention={self.convention}")
+                for name in self._known.required
+                if getattr(self, name) is None
+            ),
+        ]
+        if faults:
+            raise InvalidParameters(*faults)
+        if self.scale is not None and not self.normalize:
+            raise impossible("scale", self.scale, "scale goes with normalize=true")
+        if "extra_tokens" in self._known.takes:
+            self._check_extra_tokens()
+
+    def _unused(self) -> Iterator[Fault]:
+        for name in _PARAMETERS:
+            value = getattr(self, name)
+            if value is None or name in self._known.takes:
+                continue
+            rule = f"{name} does not go with convention={self.convention}"
+            of_others = any(name in known.takes for known in CONVENTIONS[self.convention])
+            axes = f" of {len(self._lengths)} axes" if of_others else ""
+            yield Fault(name, to_query(value), rule + axes)
+
+    def _check_extra_tokens(self) -> None:
+        """Refuse half of what diffusers adds rows for, since it then adds none."""
+        if bool(self.cls_token) != (self.extra_tokens is not None):
+            rule = "adds rows of zeros only for cls_token=true together with extra_tokens"
+            name = "cls_token" if self.cls_token else "extra_tokens"
+            raise impossible(name, getattr(self, name), f"convention={self.convention} {rule}")
+
+    def _values(self) -> dict[str, Any]:
+        """Return the convention's own parameters, those with defaults first."""
+        values: dict[str, Any] = dict(self._known.defaults)
+        given = {name: getattr(self, name) for name in sorted(self._known.takes)}
+        values |= {name: value for name, value in given.items() if value is not None}
+        if "max_resolution" in values:
+            values["max_resolution"] = self._resolutions(values["max_resolution"])
+        # A whole number of patches is an integer among canonical parameters.
+        if "base_size" in values and values["base_size"] == int(values["base_size"]):
+            values["base_size"] = int(values["base_size"])
+        return values
+
+    def _resolutions(self, given: tuple[int, ...]) -> tuple[int, ...]:
+        axes = len(self._lengths)
+        if len(given) not in {1, axes} or not all(1 <= each <= MAX_FACTOR for each in given):
+            rule = (
+                f"max_resolution must be one number, or {axes}, one for each axis, from 1 to 10^9"
+            )
+            raise impossible("max_resolution", given, rule)
+        return given * (axes // len(given))
+
+    def _channels(self, grid: Grid) -> int:
+        """Return d_model, or the channels that the bands make."""
+        if not self._known.gives_channels:
+            if self.d_model is None:
+                raise impossible("d_model", None, "d_model is required")
+            return self.d_model
+        channels = sum(block.width for block in self._known.layout(grid).blocks)
+        if channels > MAX_AXES_CHANNELS:
+            rule = f"num_bands makes {channels} channels, and there may be {MAX_AXES_CHANNELS}"
+            raise impossible("num_bands", self.num_bands, rule)
+        if self.d_model not in {None, channels}:
+            rule = f"d_model is {channels} here, as num_bands makes it: leave it out"
+            raise impossible("d_model", self.d_model, rule)
+        return channels
+
+
+def _description(blocks: tuple[ChannelBlock, ...], width: int) -> str:
+    """Return what the channels hold, up to where they are cut off."""
+    parts, first = [], 0
+    for block in blocks:
+        if first < width:
+            parts.append(str(block))
+        first += block.width
+    return " + ".join(parts)
