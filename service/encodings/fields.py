@@ -7,8 +7,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSche
 
 from service import grammar
 from service.errors import Fault, InvalidBody, InvalidParameters, shortened
-from service.grammar import Integer
-from service.numerics.limits import MAX_BASE, MAX_CHANNELS
+from service.grammar import Integer, Real
+from service.numerics.limits import MAX_BASE, MAX_CHANNELS, MAX_FACTOR, MIN_FACTOR
 from service.numerics.phase import MAX_POSITION
 from service.numerics.positions import Positions
 from service.numerics.real_positions import AnyPositions
@@ -64,6 +64,8 @@ RealPositionList = Annotated[
         }
     ),
 ]
+Factor = Annotated[Real, Field(ge=MIN_FACTOR, le=MAX_FACTOR)]
+Position = Annotated[Integer, Field(ge=-MAX_POSITION, le=MAX_POSITION)]
 RealDType: TypeAlias = Literal["float32", "float64", "float16", "bfloat16"]
 IndexDType: TypeAlias = Literal["int32", "int64"]
 AbsoluteLayout: TypeAlias = Literal["interleaved", "concatenated"]

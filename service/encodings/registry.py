@@ -7,14 +7,7 @@ from service.delivery.endpoints import Endpoint
 from service.delivery.resources import composition_of, resource_of, transform_of
 from service.encodings import absolute, grid, rotary
 from service.encodings import relative as relative_package
-from service.encodings.absolute import fourier as encoding_fourier
-from service.encodings.absolute import sinusoidal as encoding
-from service.encodings.absolute import sinusoidal as encoding_curves
-from service.encodings.absolute import timesteps as encoding_timesteps
-from service.encodings.absolute import tokens as encoding_tokens
 from service.encodings.family import ComposedFamily, Family, TableFamily, TransformFamily
-from service.encodings.grid import grid_conventions as encoding_grid
-from service.encodings.grid import mask as encoding_mask
 from service.encodings.relative import alibi as relative_alibi
 from service.encodings.relative import alibi as relative_alibi_bias
 from service.encodings.relative import buckets as relative_deberta
@@ -31,19 +24,21 @@ from service.encodings.relative import windows as relative_swin
 from service.encodings.rotary import axial, rope
 from service.encodings.rotary import rope as permutation
 
-for _package in (absolute, grid, rotary, relative_package):
-    for _module in iter_modules(_package.__path__):
-        import_module(f"{_package.__name__}.{_module.name}")
+_MODULES = [
+    f"{package.__name__}.{module.name}"
+    for package in (absolute, grid, rotary, relative_package)
+    for module in iter_modules(package.__path__)
+]
+for _module in _MODULES:
+    import_module(_module)
 
-FAMILIES: tuple[type[Family], ...] = tuple(Family.registered)
+FAMILIES: tuple[type[Family], ...] = tuple(
+    sorted(Family.registered, key=lambda family: _MODULES.index(family.__module__))
+)
 """Every family, in the order of the packages, of their modules, and of the classes there."""
 
 RESOURCES: tuple[Endpoint, ...] = (
-    encoding.ENCODING,
-    encoding.FREQUENCIES,
-    encoding_curves.CURVES,
-    encoding_grid.GRID,
-    encoding_timesteps.TIMESTEPS,
+    *(resource_of(family) for family in FAMILIES if issubclass(family, TableFamily)),
     rope.ROPE,
     rope.FREQUENCIES,
     axial.AXIAL,
@@ -63,23 +58,17 @@ RESOURCES: tuple[Endpoint, ...] = (
     relative_transformer_xl.TRANSFORMER_XL,
     relative_xlnet.XLNET,
     relative_conformer.CONFORMER,
-    *(resource_of(family) for family in FAMILIES if issubclass(family, TableFamily)),
 )
 TRANSFORMS: tuple[Endpoint, ...] = (
-    encoding.APPLY,
-    rope.APPLY,
     *(transform_of(family) for family in FAMILIES if issubclass(family, TransformFamily)),
+    rope.APPLY,
 )
 COMPOSITIONS: tuple[Endpoint, ...] = (
-    encoding_tokens.TOKENS,
-    encoding_mask.MASK,
+    *(composition_of(family) for family in FAMILIES if issubclass(family, ComposedFamily)),
     relative_t5.T5_BIAS,
     relative_shaw.EMBEDDINGS,
     relative_swin.BIAS,
     relative_alibi_bias.BIAS,
     relative_kerple.BIAS,
     relative_transformer_xl.SHIFT,
-    encoding_fourier.FOURIER,
-    encoding_fourier.BOXES,
-    *(composition_of(family) for family in FAMILIES if issubclass(family, ComposedFamily)),
 )

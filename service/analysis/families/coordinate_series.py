@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 
 from service.analysis.measure import Complexes, measure
 from service.analysis.round_numbers import round_numbers
-from service.encodings.grid.sincos import EPSILON, Layout
+from service.encodings.grid.grid_conventions import EPSILON
+from service.encodings.grid.sincos import Layout
 from service.numerics.document import ParameterValue
 from service.numerics.frequencies import Geometric, ScaledGeometric
 from service.numerics.phase import Float64s

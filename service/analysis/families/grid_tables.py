@@ -36,10 +36,11 @@ from service.analysis.families.coordinate_series import (
 from service.encodings.grid.grid_conventions import (
     AXES,
     CONVENTIONS,
+    Grid,
     GridConvention,
     convention_for,
 )
-from service.encodings.grid.sincos import Grid, Lane, Layout, lanes
+from service.encodings.grid.sincos import Lane, Layout, lanes
 from service.numerics.dtypes import FLOAT32, FLOAT64, REAL_DTYPES, DType, rounding_bound
 from service.numerics.phase import Float64s
 from service.numerics.phasors import Channels, Indices

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from service.analysis.array import Sample
 from service.analysis.measure import EARLY_ROWS, Complexes, GeometricSeries, fit_geometric, measure
 from service.analysis.precision import spacing
-from service.encodings.absolute.conventions import Layout
+from service.encodings.fields import AbsoluteLayout
 from service.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, DType, rounding_bound
 from service.numerics.phase import Float64s
 from service.numerics.phasors import Channels, Component
@@ -75,7 +75,7 @@ class View:
     """
 
     rows: Rows
-    layout: Layout
+    layout: AbsoluteLayout
     is_flipped: bool
     channels: Channels
     kept: NDArray[np.intp]
@@ -160,7 +160,7 @@ def views(rows: Rows) -> Iterator[View]:
     if not len(kept) or width < 2:
         return
     zeros = int(width % 2 == 1 and width > 2 and not rows.values[:, -1].any())
-    layouts: tuple[tuple[Layout, bool], ...] = (
+    layouts: tuple[tuple[AbsoluteLayout, bool], ...] = (
         ("interleaved", False),
         ("concatenated", False),
         ("concatenated", True),
@@ -172,7 +172,7 @@ def views(rows: Rows) -> Iterator[View]:
 
 
 def _view(
-    rows: Rows, kept: NDArray[np.intp], layout: Layout, zeros: int, *, is_flipped: bool
+    rows: Rows, kept: NDArray[np.intp], layout: AbsoluteLayout, zeros: int, *, is_flipped: bool
 ) -> View | None:
     components: tuple[Component, ...] = ("cos", "sin") if is_flipped else ("sin", "cos")
     width = rows.values.shape[1]

@@ -53,7 +53,8 @@ from service.analysis.families.wavelength_lists import propose_bands, propose_fr
 from service.analysis.measure import GeometricSeries
 from service.analysis.precision import dtype_parameters, spacing
 from service.analysis.round_numbers import round_numbers
-from service.encodings.absolute.conventions import ALIASES, Layout
+from service.encodings.absolute.conventions import ALIASES
+from service.encodings.fields import AbsoluteLayout
 from service.grammar import to_query
 from service.numerics.document import ParameterValue
 from service.numerics.dtypes import rounding_bound
@@ -156,7 +157,7 @@ def _requests(
         yield "xlnet", {"key_len": key_len, "attn_type": "uni", **clamp, **directions}
 
 
-_LAYOUTS: tuple[Layout, ...] = ("interleaved", "concatenated")
+_LAYOUTS: tuple[AbsoluteLayout, ...] = ("interleaved", "concatenated")
 _CHECKED_OFFSETS = 64
 
 # Σ cos(offset·ω_k) rises with the base as long as no angle is beyond half a turn: up to here.
@@ -183,7 +184,7 @@ def propose_operators(question: IdentifyInput) -> Iterator[Proposal]:
                 yield from _operators_of_view(sample, layout, view)
 
 
-def _turned(matrices: Float64s, layout: Layout, sample: Sample) -> Rows | None:
+def _turned(matrices: Float64s, layout: AbsoluteLayout, sample: Sample) -> Rows | None:
     """Give sines ‖ cosines of each matrix, if there is nothing else in it."""
     width = matrices.shape[1]
     channels = Channels(("sin", "cos"), layout == "interleaved", width)
@@ -200,7 +201,7 @@ def _turned(matrices: Float64s, layout: Layout, sample: Sample) -> Rows | None:
     return Rows(np.concatenate([sine, cosine], axis=1), grain)
 
 
-def _operators_of_view(sample: Sample, layout: Layout, view: View) -> Iterator[Proposal]:
+def _operators_of_view(sample: Sample, layout: AbsoluteLayout, view: View) -> Iterator[Proposal]:
     for course in courses(view):
         held = False
         for base in usable_bases(course.series, view.width if view.pairs > 1 else 0):

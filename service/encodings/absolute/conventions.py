@@ -10,9 +10,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from service.encodings.fields import AbsoluteLayout, Parameters, about, impossible
+from service.encodings.fields import (
+    AbsoluteLayout,
+    Factor,
+    Parameters,
+    Position,
+    about,
+    impossible,
+)
 from service.encodings.grid.sincos import Along, ChannelBlock, GridTable
 from service.errors import Fault, InvalidParameters
 from service.grammar import Boolean, Integer, Real, to_query
@@ -27,7 +34,7 @@ from service.numerics.limits import (
     MAX_SCALED_BASE,
     MIN_FACTOR,
 )
-from service.numerics.phase import MAX_FREQUENCY, MAX_POSITION, exact_context
+from service.numerics.phase import MAX_FREQUENCY, exact_context
 from service.numerics.phasors import Channels, Component, PhasorTable
 from service.numerics.real_positions import AnyPositions, RealPhasorTable, RealPositions
 from service.numerics.tables import RowTable, Table, setup_work
@@ -385,12 +392,8 @@ class FrequencyParameters(Parameters):
         ge=1,
         le=MAX_BASE,
     )
-    min_timescale: Real | None = about(
-        "What frequencies are multiplied by; 1 unless given (tensor2tensor).",
-        1,
-        default=None,
-        ge=MIN_FACTOR,
-        le=MAX_FACTOR,
+    min_timescale: Factor | None = about(
+        "What frequencies are multiplied by; 1 unless given (tensor2tensor).", 1, default=None
     )
     max_timescale: Real | None = about(
         "The base, by the name it has where frequencies are timescales.",
@@ -406,13 +409,7 @@ class FrequencyParameters(Parameters):
         ge=1 / MAX_SCALED_BASE,
         le=MAX_FACTOR,
     )
-    max_freq: Real | None = about(
-        "The highest frequency; 1 unless given (mlx).",
-        1,
-        default=None,
-        ge=MIN_FACTOR,
-        le=MAX_FACTOR,
-    )
+    max_freq: Factor | None = about("The highest frequency; 1 unless given (mlx).", 1, default=None)
     full_turns: Boolean | None = about("Frequencies count turns (mlx).", True, default=None)
     max_resolution: Integer | None = about(
         "Twice the highest of the bands, which begin at 1; required (perceiver).",
@@ -460,7 +457,10 @@ class FrequencyParameters(Parameters):
         self._check_names()
         self._check_range()
         known, parameters = self.known_convention, self.frequency_range
-        canonical = {"convention": self.convention_name, "d_model": d_model}
+        canonical: dict[str, ParameterValue] = {
+            "convention": self.convention_name,
+            "d_model": d_model,
+        }
         least, greatest = parameters.least, parameters.greatest
         if known.spacing == "bands":
             return self._bands(d_model, canonical)
@@ -568,20 +568,16 @@ class ConventionParameters(FrequencyParameters):
         ge=MIN_FACTOR,
         le=MAX_ATTENTION_FACTOR,
     )
-    offset: Integer | None = about(
+    offset: Position | None = about(
         "What is added to a position to find its row; 0 (fairseq), padding_idx + 1 (m2m100) or 2 "
         "(xglm) unless given.",
         2,
         default=None,
-        ge=-MAX_POSITION,
-        le=MAX_POSITION,
     )
-    padding_idx: Integer | None = about(
+    padding_idx: Position | None = about(
         "The row that is zero, counted with the offset; 1 unless given (fairseq, m2m100, xglm).",
         1,
         default=None,
-        ge=-MAX_POSITION,
-        le=MAX_POSITION,
     )
 
     def sinusoids(self, d_model: int) -> Sinusoids:
@@ -610,7 +606,7 @@ class ConventionParameters(FrequencyParameters):
         scale = known.scale_of(d_model) if self.scale is None else self.scale
         padding_idx = known.padding_idx if self.padding_idx is None else self.padding_idx
         offset = self._offset(known, padding_idx)
-        values = {
+        values: dict[str, Any] = {
             "cos_first": is_flipped,
             "flip_sin_to_cos": is_flipped,
             "scale": scale,

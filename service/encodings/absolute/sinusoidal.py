@@ -78,16 +78,16 @@ class SinusoidRows(RealPositionParameters, ConventionParameters, TableFamily):
     @cached_property
     def row_positions(self) -> AnyPositions:
         """The position of each row; raises InvalidParameters for those without a row."""
-        positions = self.resolved_positions()
-        if isinstance(self.rows, SpreadSinusoids):
+        rows, positions = self.rows, self.resolved_positions()
+        if isinstance(rows, SpreadSinusoids):
             _check_no_positions(self)
         if isinstance(positions, RealPositions):
-            if self.rows.padding_idx is not None:
+            if rows.padding_idx is not None:
                 rule = f"convention={self.convention} looks rows up, at whole positions only"
                 raise impossible("positions", positions.values, rule)
             self.check_slowest()
         else:
-            _check_offset(self.rows, positions)
+            _check_offset(rows, positions)
         return positions
 
     def canonical(self) -> dict[str, ParameterValue]:

@@ -6,7 +6,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 from service.encodings.family import TableFamily
-from service.encodings.fields import Integers, RealDType, about, dtype_field, impossible
+from service.encodings.fields import Factor, Integers, RealDType, about, dtype_field, impossible
 from service.encodings.grid.grid_conventions import (
     AXES,
     CONVENTIONS,
@@ -23,7 +23,6 @@ from service.numerics.limits import (
     MAX_FACTOR,
     MAX_LENGTH,
     MAX_SCALED_BASE,
-    MIN_FACTOR,
     MIN_SCALE,
 )
 from service.numerics.tables import Table
@@ -108,12 +107,8 @@ class GridEncoding(TableFamily, path="/encoding/grid"):
     interpolation_scale: Real | None = about(
         "diffusers: what coordinates are divided by.", 2, **_SCALE
     )
-    base_size: Real | None = about(
-        "diffusers: the length that both axes are stretched to; 16 unless given.",
-        16,
-        default=None,
-        ge=MIN_FACTOR,
-        le=MAX_FACTOR,
+    base_size: Factor | None = about(
+        "diffusers: the length that both axes are stretched to; 16 unless given.", 16, default=None
     )
     spatial_interpolation_scale: Real | None = about(
         "diffusers with a depth: what coordinates of rows and columns are divided by.", 2, **_SCALE
@@ -132,12 +127,8 @@ class GridEncoding(TableFamily, path="/encoding/grid"):
     normalize: Boolean | None = about(
         "detr: positions are divided by the last one + 10^-6, times scale.", True, default=None
     )
-    scale: Real | None = about(
-        "detr: what normalized positions are multiplied by; 2π unless given.",
-        1,
-        default=None,
-        ge=MIN_FACTOR,
-        le=MAX_FACTOR,
+    scale: Factor | None = about(
+        "detr: what normalized positions are multiplied by; 2π unless given.", 1, default=None
     )
     min_timescale: Real | None = about("tensor2tensor: the fastest frequency; 1.", 1, **_TIMESCALE)
     max_timescale: Real | None = about(

@@ -8,14 +8,14 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from service.encodings.family import Choice, ComposedFamily, InputArray
-from service.encodings.fields import RealDType, about, dtype_field, impossible
+from service.encodings.fields import Factor, RealDType, about, dtype_field, impossible
 from service.encodings.grid.grid_conventions import normalized, normalized_unit
 from service.errors import InvalidBody
 from service.grammar import Boolean, Integer, Real
 from service.numerics.document import Document
 from service.numerics.dtypes import REAL_DTYPES, DType, Elements, round_into
 from service.numerics.frequencies import Geometric, ScaledFrequencies
-from service.numerics.limits import MAX_AXES_CHANNELS, MAX_FACTOR, MAX_SCALED_BASE, MIN_FACTOR
+from service.numerics.limits import MAX_AXES_CHANNELS, MAX_SCALED_BASE
 from service.numerics.phase import (
     FixedPointFrequencies,
     Float64s,
@@ -94,12 +94,8 @@ class MaskedGridEncoding(ComposedFamily, path="/encoding/mask"):
         True,
         default=False,
     )
-    scale: Real | None = about(
-        "What normalized positions are multiplied by; 2π unless given.",
-        1,
-        default=None,
-        ge=MIN_FACTOR,
-        le=MAX_FACTOR,
+    scale: Factor | None = about(
+        "What normalized positions are multiplied by; 2π unless given.", 1, default=None
     )
     dtype: RealDType = dtype_field()
 
