@@ -13,10 +13,7 @@ from numpy.typing import NDArray
 
 from benchmarks.cases import BASE
 from benchmarks.figures import Measured, in_turns
-from service.encodings.absolute import sinusoidal
-from service.encodings.absolute.conventions import recipe
-from service.numerics.dtypes import FLOAT32
-from service.numerics.positions import Positions
+from service.encodings.absolute.sinusoidal import SinusoidalEncoding
 from service.numerics.tables import size
 
 Rows: TypeAlias = NDArray[np.float32]
@@ -28,13 +25,7 @@ CHECKED_ROWS = (4097, ROWS - 1)
 
 
 def posref(start: int, rows: int, width: int, base: float) -> Rows:
-    document = sinusoidal.encoding(
-        recipe=recipe("vaswani", width, {"base": base, "layout": "interleaved"}),
-        positions=Positions.contiguous(start, rows),
-        batch=False,
-        dtype=FLOAT32,
-    )
-    table = document.arrays["encoding"]
+    table = SinusoidalEncoding(d_model=width, base=base, start=start, seq_len=rows).table()
     return table.read(0, size(table)).reshape(rows, width)
 
 

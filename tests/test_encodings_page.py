@@ -2,12 +2,11 @@
 
 import re
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
 from service.encodings.absolute.conventions import ALIASES, CONVENTIONS
-from service.encodings.grid.grid_conventions import GridParameters
+from service.encodings.grid.grid_conventions import CONVENTIONS as GRIDS
 from service.routes import COMPOSITIONS, RESOURCES
 from tests.client import Client
 from tests.consoles import Step, steps_of
@@ -15,7 +14,6 @@ from tests.curl import sent
 
 PAGE = Path(__file__).parents[1] / "docs" / "encodings.md"
 ENTRIES = dict(re.findall(r"^### (.+)\n((?:(?!^##).*\n)*)", PAGE.read_text(), flags=re.MULTILINE))
-GRIDS = get_args(GridParameters.model_fields["convention"].annotation)
 
 
 def test_every_convention_and_family_has_an_entry() -> None:

@@ -121,8 +121,9 @@ class Family(Parameters):
 
     Attributes:
         path: the path of its URL, without an extension.
-        operation: the stem of its operationIds (``get`` + operation, ``post`` + operation).
-        summary: one line for the API's documentation.
+        operation: the stem of its operationIds (``get`` + operation, ``post`` + operation); the
+            words of the path unless given.
+        summary: one line for the API's documentation; the first of the docstring unless given.
         example: a query that works.
         revision_of_bytes: moves when, and only when, a byte of a table of this kind changes.
     """
@@ -140,6 +141,10 @@ class Family(Parameters):
         super().__init_subclass__(**options)
         if path is not None:
             cls.path = path
+            words = path.replace("-", "/").split("/")
+            cls.operation = vars(cls).get("operation", "".join(map(str.capitalize, words)))
+            first_line, *_ = (cls.__doc__ or "").split("\n\n")
+            cls.summary = vars(cls).get("summary", first_line.rstrip("."))
             Family.registered.append(cls)
 
     @classmethod

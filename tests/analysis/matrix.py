@@ -19,7 +19,7 @@ from service.analysis.array import IdentifyInput, Sample, TableRequest
 from service.analysis.identification.search import identify
 from service.encodings.absolute.conventions import CONVENTIONS
 from service.encodings.fields import choices
-from service.encodings.grid.grid_conventions import GridParameters
+from service.encodings.grid.grid_encoding import GridEncoding
 from service.encodings.rotary.axial import AxialParameters
 from service.encodings.rotary.packs import PACKS
 from service.errors import InvalidRequest
@@ -287,7 +287,7 @@ def _vectors() -> Iterator[Case]:
 
 
 def _grids() -> Iterator[Case]:
-    for convention in choices(GridParameters, "convention"):
+    for convention in choices(GridEncoding, "convention"):
         for given, (height, width), dtype in product(
             GRIDS[convention], ((4, 6), (6, 6), (14, 9)), DTYPES
         ):

@@ -2,12 +2,11 @@
 
 from collections.abc import Iterator
 
-from service.encodings.absolute import sinusoidal
-from service.encodings.absolute.conventions import recipe
+from service.encodings.absolute.sinusoidal import SinusoidalEncoding, SinusoidalFrequencies
 from service.numerics.dtypes import REAL_DTYPES
 from service.numerics.positions import Positions, Run
 from service.numerics.tables import Table
-from tests.data.hashed_samples import SEQUENCE, named, scattered
+from tests.data.hashed_samples import SEQUENCE, of_document, position_parameter, scattered
 
 ABSOLUTE_LAYOUTS = ("interleaved", "concatenated")
 
@@ -29,12 +28,9 @@ def tables() -> Iterator[tuple[str, Table]]:
     for name, (d_model, base, positions) in sequences.items():
         for layout in ABSOLUTE_LAYOUTS:
             for dtype in REAL_DTYPES.values():
-                document = sinusoidal.encoding(
-                    recipe=recipe("vaswani", d_model, {"base": base, "layout": layout}),
-                    positions=positions,
-                    batch=False,
-                    dtype=dtype,
+                given = {"d_model": d_model, "base": base, "layout": layout, "dtype": dtype.name}
+                encoding = SinusoidalEncoding.model_validate(
+                    {**given, "positions": position_parameter(positions)}
                 )
-                yield from named("encoding", f"{name}, {layout}", document.arrays)
-    document = sinusoidal.frequencies(recipe=recipe("vaswani", 512, {"base": 10000.0}))
-    yield from named("encoding-frequencies", "512 channels", document.arrays)
+                yield from of_document(f"{name}, {layout}", encoding.document())
+    yield from of_document("512 channels", SinusoidalFrequencies(d_model=512).document())

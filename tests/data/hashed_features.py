@@ -4,13 +4,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from service.encodings.absolute import fourier as boxes
-from service.encodings.absolute import fourier as random_fourier
-from service.encodings.absolute import timesteps
-from service.numerics.dtypes import REAL_DTYPES, DType
-from service.numerics.positions import Positions
-from service.numerics.real_positions import RealPositions
-from service.numerics.tables import Table
+from service.encodings.absolute.fourier import BoxFourierFeatures, RandomFourierFeatures
+from service.encodings.absolute.timesteps import TimestepEmbedding
+from service.numerics.dtypes import FLOAT64, REAL_DTYPES, DType
+from service.numerics.tables import StoredTable, Table
 from tests.data.hashed_samples import fractional, of_document
 
 
@@ -23,9 +20,9 @@ def tables() -> Iterator[tuple[str, Table]]:
 
 
 def _timesteps(dtype: DType) -> Iterator[tuple[str, Table]]:
-    every: dict[str, RealPositions | Positions] = {
-        "numbered": Positions.contiguous(0, 200),
-        "fractional": fractional(),
+    every = {
+        "numbered": {"num_timesteps": 200},
+        "fractional": {"timesteps": list(fractional().values)},
     }
     for name, steps in every.items():
         for d_model, flip, shift, scale, max_period in (
@@ -37,16 +34,19 @@ def _timesteps(dtype: DType) -> Iterator[tuple[str, Table]]:
             (9, False, 1.0, 0.0, 10000.0),
             (14, False, 1.0, 1.0, 0.001),
         ):
-            document = timesteps.timesteps(
-                steps=steps,
-                d_model=d_model,
-                flip_sin_to_cos=flip,
-                downscale_freq_shift=shift,
-                scale=scale,
-                max_period=max_period,
-                dtype=dtype,
+            embedding = TimestepEmbedding.model_validate(
+                {
+                    **steps,
+                    "d_model": d_model,
+                    "flip_sin_to_cos": flip,
+                    "downscale_freq_shift": shift,
+                    "scale": scale,
+                    "max_period": max_period,
+                    "dtype": dtype.name,
+                }
             )
-            yield from of_document(f"{name}, {d_model} channels, scale {scale}", document)
+            label = f"{name}, {d_model} channels, scale {scale}"
+            yield from of_document(label, embedding.document())
 
 
 def _fourier(dtype: DType) -> Iterator[tuple[str, Table]]:
@@ -57,16 +57,19 @@ def _fourier(dtype: DType) -> Iterator[tuple[str, Table]]:
     )
     for is_log, x in ((False, linear), (True, logarithmic)):
         for flip in (False, True):
-            document = random_fourier.gaussian(
-                weight=weight, x=x, log=is_log, flip_sin_to_cos=flip, dtype=dtype
+            features = RandomFourierFeatures.model_validate(
+                {"log": is_log, "flip_sin_to_cos": flip, "dtype": dtype.name}
             )
-            yield from of_document(f"logarithms {is_log}, flipped {flip}", document)
+            arrays = {"weight": StoredTable(weight, FLOAT64), "x": StoredTable(x, FLOAT64)}
+            label = f"logarithms {is_log}, flipped {flip}"
+            yield from of_document(label, features.document(arrays))
 
 
 def _boxes(dtype: DType) -> Iterator[tuple[str, Table]]:
     sent = np.array(fractional().values[:48]).reshape(2, 6, 4)
     for embed_dim, temperature in ((8, 100.0), (5, 2.5)):
-        document = boxes.embedded(
-            boxes=sent, embed_dim=embed_dim, temperature=temperature, dtype=dtype
+        features = BoxFourierFeatures.model_validate(
+            {"embed_dim": embed_dim, "temperature": temperature, "dtype": dtype.name}
         )
+        document = features.document({"boxes": StoredTable(sent, FLOAT64)})
         yield from of_document(f"{embed_dim} frequencies", document)

@@ -5,17 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from service.encodings.grid.grid_conventions import (
-    AXES,
-    CONVENTIONS,
-    GridConvention,
-    channels_of,
-    convention_for,
-    sincos_grid,
-)
-from service.encodings.grid.mask import DetrRule, MaskedGridTable
-from service.encodings.grid.sincos import Grid
-from service.numerics.dtypes import FLOAT64, REAL_DTYPES, DType
+from service.encodings.grid.grid_conventions import AXES, CONVENTIONS
+from service.encodings.grid.grid_encoding import GridEncoding
+from service.encodings.grid.mask import MaskedGridEncoding, MaskedGridTable
+from service.numerics.dtypes import REAL_DTYPES
 from service.numerics.tables import Table
 from tests.data.hashed_samples import WEYL_STEP, named, of_document
 
@@ -57,35 +50,28 @@ _CHOSEN: Mapping[str, tuple[str, int, int, Mapping[str, Any]]] = {
 def tables() -> Iterator[tuple[str, Table]]:
     """Give every convention of grids, every form of padding."""
     for name, known in CONVENTIONS.items():
-        for axes in (axes for convention in known for axes in convention.axes):
-            given: dict[str, Any] = {"num_bands": 6, "max_resolution": (56,) * axes}
-            yield from _grid(name, name, axes, _CHANNELS, given, FLOAT64)
+        for convention in known:
+            for axes in convention.axes:
+                bands = {"num_bands": 6, "max_resolution": (56,) * axes}
+                given = bands if convention.gives_channels else {}
+                yield from _grid(name, name, axes, _CHANNELS, given, "float64")
     for label, chosen in _CHOSEN.items():
-        for dtype in REAL_DTYPES.values():
+        for dtype in REAL_DTYPES:
             yield from _grid(label, *chosen, dtype)
     yield from _masked()
 
 
 def _grid(
-    label: str, name: str, axes: int, d_model: int, given: Mapping[str, Any], dtype: DType
+    label: str, name: str, axes: int, d_model: int, given: Mapping[str, Any], dtype: str
 ) -> Iterator[tuple[str, Table]]:
-    convention = convention_for(name, axes)
-    assert convention is not None
-    taken = {key: value for key, value in given.items() if key in convention.takes}
-    grid = _filled(convention, axes, d_model, {**convention.defaults, **taken})
-    for channels_first in (False, True):
-        document = sincos_grid(
-            grid, convention, name=name, channels_first=channels_first, dtype=dtype
-        )
-        order = "channels first" if channels_first else "channels last"
-        yield from of_document(f"{label}, {axes} axes, {order}", document)
-
-
-def _filled(convention: GridConvention, axes: int, d_model: int, values: Mapping[str, Any]) -> Grid:
     lengths = dict(zip(AXES[-axes:], _LENGTHS[-axes:], strict=True))
-    if convention.gives_channels:
-        d_model = channels_of(Grid(lengths, 0, values), convention)
-    return Grid(lengths, d_model, values)
+    channels = {} if "num_bands" in given else {"d_model": d_model}
+    for is_first, order in ((False, "channels last"), (True, "channels first")):
+        encoding = GridEncoding.model_validate(
+            {"convention": name, **lengths, **channels, **given}
+            | {"channels_first": is_first, "dtype": dtype}
+        )
+        yield from of_document(f"{label}, {axes} axes, {order}", encoding.document())
 
 
 def _masked() -> Iterator[tuple[str, Table]]:
@@ -95,9 +81,9 @@ def _masked() -> Iterator[tuple[str, Table]]:
     noise = (np.arange(9 * 11, dtype=np.uint64) * np.uint64(WEYL_STEP)) >> np.uint64(63)
     masks = {"rectangles": rectangles, "noise": noise.astype(np.int64).reshape(1, 9, 11)}
     rules = {
-        "counted": DetrRule(12, 10000.0, normalize=False, scale=None),
-        "normalized": DetrRule(12, 20.0, normalize=True, scale=None),
-        "scaled": DetrRule(12, 20.0, normalize=True, scale=1.5),
+        "counted": MaskedGridEncoding(d_model=12),
+        "normalized": MaskedGridEncoding(d_model=12, base=20.0, normalize=True),
+        "scaled": MaskedGridEncoding(d_model=12, base=20.0, normalize=True, scale=1.5),
     }
     for place, valid in masks.items():
         for name, rule in rules.items():

@@ -10,7 +10,7 @@ from service.encodings.relative.distance import QueryKey
 from service.numerics.document import Document
 from service.numerics.dtypes import DType, round_into
 from service.numerics.positions import Positions, Run
-from service.numerics.real_positions import RealPositions
+from service.numerics.real_positions import AnyPositions, RealPositions
 from service.numerics.tables import StoredTable, Table
 
 WEYL_STEP = 0x9E3779B97F4A7C15
@@ -29,6 +29,11 @@ PAIRS = {"near": NEAR, "far": FAR}
 def pair_parameters(pairs: QueryKey) -> dict[str, Any]:
     """Make the parameters of families of distances that name these queries and keys."""
     return {"query_positions": str(pairs.queries), "key_positions": str(pairs.keys)}
+
+
+def position_parameter(positions: AnyPositions) -> Any:
+    """Return positions as the parameter of a family."""
+    return list(positions.values) if isinstance(positions, RealPositions) else str(positions)
 
 
 def named(kind: str, name: str, arrays: Mapping[str, Table]) -> Iterator[tuple[str, Table]]:

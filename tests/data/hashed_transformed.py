@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 
-from service.encodings.absolute import sinusoidal
-from service.encodings.absolute.conventions import recipe
+from service.encodings.absolute.sinusoidal import SinusoidSum
 from service.encodings.rotary.angles import AlongSequence
 from service.encodings.rotary.rope import Rotation
 from service.numerics.dtypes import REAL_DTYPES
@@ -29,11 +28,9 @@ def tables() -> Iterator[tuple[str, Table]]:
         yield from named("rope-apply", "interleaved to half", {"x": mixed.of(x)})
         for layout in ABSOLUTE_LAYOUTS:
             for scale_embeddings in (False, True):
-                addition = sinusoidal.Sum(
-                    recipe=recipe("vaswani", 70, {"base": 10000.0, "layout": layout}),
-                    positions=Positions.contiguous(-50, 100),
-                    scale_embeddings=scale_embeddings,
+                addition = SinusoidSum.model_validate(
+                    {"start": -50, "layout": layout, "scale_embeddings": scale_embeddings}
                 )
                 name = f"{layout}, scaled {scale_embeddings}"
-                total = {"x": addition.of(x), "special values": addition.of(odd)}
+                total = {"x": addition.apply(x)[0], "special values": addition.apply(odd)[0]}
                 yield from named("encoding-apply", name, total)

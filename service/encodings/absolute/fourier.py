@@ -15,7 +15,7 @@ from service.errors import InvalidBody
 from service.grammar import Boolean, Integer, Real, to_query
 from service.numerics import frequencies as scaling
 from service.numerics.document import Document
-from service.numerics.dtypes import FLOAT64, REAL_DTYPES, DType, Elements, round_into, to_float64
+from service.numerics.dtypes import FLOAT64, DType, Elements, round_into, to_float64
 from service.numerics.frequencies import Decimals
 from service.numerics.limits import MAX_CHANNELS, MAX_FACTOR
 from service.numerics.phase import (
@@ -63,10 +63,6 @@ class RandomFourierFeatures(ComposedFamily, path="/encoding/fourier"):
     Trap: the logarithm is on by default, and weights are those of a checkpoint, scale included.
     """
 
-    operation: ClassVar[str] = "EncodingFourier"
-    summary: ClassVar[str] = (
-        "Random Fourier features of numbers: sines and cosines of 2π·weight·ln x"
-    )
     example: ClassVar[str] = "log=true"
     inputs: ClassVar[tuple[InputArray, ...]] = (
         InputArray("x", "numbers, noise levels for instance", ranks=(1,), example=[0.5, 1.0, 80.0]),
@@ -90,8 +86,9 @@ class RandomFourierFeatures(ComposedFamily, path="/encoding/fourier"):
             )
             raise InvalidBody(rule, "/weight")
         numbers, row = np.unique(x, return_inverse=True)
-        dtype = REAL_DTYPES[self.dtype]
-        table = GaussianTable(numbers, self.log, row, weight, self.flip_sin_to_cos, dtype)
+        table = GaussianTable(
+            numbers, self.log, row, weight, self.flip_sin_to_cos, self.element_type
+        )
         axes = ("row", "channel")
         return self.describe({"fourier": table}, self.canonical(), axes=axes, states_axes=True)
 
@@ -124,8 +121,6 @@ class BoxFourierFeatures(ComposedFamily, path="/encoding/boxes"):
     Trap: the frequency is the slowest axis of the channels, and the coordinate the fastest.
     """
 
-    operation: ClassVar[str] = "EncodingBoxes"
-    summary: ClassVar[str] = "Fourier features of boxes"
     example: ClassVar[str] = "embed_dim=2"
     inputs: ClassVar[tuple[InputArray, ...]] = (
         InputArray(
@@ -158,7 +153,7 @@ class BoxFourierFeatures(ComposedFamily, path="/encoding/boxes"):
             rule = f"boxes has {boxes.shape[-1]} coordinates each, and must have 4"
             raise InvalidBody(rule, "/boxes")
         rule_of_boxes = BoxFrequencies(self.temperature, self.embed_dim)
-        table = BoxTable(rule_of_boxes, boxes, REAL_DTYPES[self.dtype])
+        table = BoxTable(rule_of_boxes, boxes, self.element_type)
         axes = ("batch", "box", "channel")[-boxes.ndim :]
         return self.describe({"boxes": table}, self.canonical(), axes=axes, states_axes=True)
 

@@ -130,8 +130,6 @@ class SinusoidalEncoding(SinusoidRows, path="/encoding"):
     Trap: the exponent is 2k/d_model, where k numbers pairs of channels, not channels.
     """
 
-    operation: ClassVar[str] = "Encoding"
-    summary: ClassVar[str] = "The sinusoidal table of positions by channels"
     example: ClassVar[str] = "seq_len=4&d_model=4&base=100"
     array: ClassVar[str] = "encoding"
     states_axes: ClassVar[bool] = False
@@ -164,8 +162,6 @@ class SinusoidalFrequencies(FrequencyParameters, TableFamily, path="/encoding/fr
     Trap: a wavelength is a number of positions, and no frequency in turns.
     """
 
-    operation: ClassVar[str] = "EncodingFrequencies"
-    summary: ClassVar[str] = "Frequency and wavelength of each pair of channels"
     example: ClassVar[str] = "d_model=4&base=100"
 
     d_model: Integer = d_model_field()
@@ -200,8 +196,6 @@ class SinusoidSum(StartParameters, ConventionParameters, TransformFamily, path="
     Trap: models that multiply embeddings by √d_model do so before the sum, not after it.
     """
 
-    operation: ClassVar[str] = "EncodingApply"
-    summary: ClassVar[str] = "Embeddings with the sinusoidal table added: X + P"
     example: ClassVar[str] = "start=3"
 
     scale_embeddings: Boolean = about(
@@ -264,10 +258,6 @@ class SinusoidCurves(SinusoidRows, path="/encoding/curves"):
     Formula, Source, Bound, Trap: those of /encoding, whose numbers these are.
     """
 
-    operation: ClassVar[str] = "EncodingCurves"
-    summary: ClassVar[str] = (
-        "Chosen dimensions over positions, or positions over dimensions; curves as png"
-    )
     example: ClassVar[str] = "seq_len=8&d_model=8&dimensions=4,5,6,7"
     array: ClassVar[str] = "curves"
 

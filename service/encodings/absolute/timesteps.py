@@ -51,8 +51,6 @@ class TimestepEmbedding(TableFamily, path="/encoding/timesteps"):
         first and a shift of 0.
     """
 
-    operation: ClassVar[str] = "EncodingTimesteps"
-    summary: ClassVar[str] = "Embeddings of diffusion timesteps"
     example: ClassVar[str] = "timesteps=0,2.5,999&d_model=4&downscale_freq_shift=0"
     array: ClassVar[str] = "timesteps"
 

@@ -13,7 +13,7 @@ from service.errors import InvalidBody
 from service.grammar import Integer
 from service.numerics.axes import AxesTable, Axis
 from service.numerics.document import Document, ParameterValue
-from service.numerics.dtypes import INT64, REAL_DTYPES
+from service.numerics.dtypes import INT64
 from service.numerics.phase import MAX_POSITION, Int64s
 from service.numerics.tables import StoredTable, Table
 
@@ -32,10 +32,6 @@ class TokenEncoding(ConventionParameters, ComposedFamily, path="/encoding/tokens
     Trap: the first token has row padding_idx + 1, not 0, however much padding comes before it.
     """
 
-    operation: ClassVar[str] = "EncodingTokens"
-    summary: ClassVar[str] = (
-        "The rows of the sinusoidal table that tokens have, padding left out of the count"
-    )
     example: ClassVar[str] = "convention=fairseq&d_model=4"
     inputs: ClassVar[tuple[InputArray, ...]] = (
         InputArray(
@@ -96,8 +92,9 @@ class TokenEncoding(ConventionParameters, ComposedFamily, path="/encoding/tokens
         listed = ListedPositions(rows.reshape(-1))
         rule, shape = sinusoids.rule, (*rows.shape, sinusoids.width)
         axes = (Axis(rule, listed, tuple(range(rule.count))),)
-        dtype = REAL_DTYPES[self.dtype]
-        table = AxesTable(axes, "exact", sinusoids.channels, dtype, shape, sinusoids.scale)
+        table = AxesTable(
+            axes, "exact", sinusoids.channels, self.element_type, shape, sinusoids.scale
+        )
         tables = {"encoding": ZeroRow(table, listed, padding_idx), **tables}
         of_rows = {"offset", "padding_idx"}
         channels = {key: v for key, v in sinusoids.canonical.items() if key not in of_rows}

@@ -60,10 +60,6 @@ class GridEncoding(TableFamily, path="/encoding/grid"):
     Trap: libraries disagree whether rows or columns come first, in the channels and in the tokens.
     """
 
-    operation: ClassVar[str] = "EncodingGrid"
-    summary: ClassVar[str] = (
-        "The sin-cos table of an image or a video, by the convention of a library"
-    )
     example: ClassVar[str] = "convention=mae&height=2&width=3&d_model=8"
     array: ClassVar[str] = "encoding"
 

@@ -13,7 +13,7 @@ from service.encodings.grid.grid_conventions import normalized, normalized_unit
 from service.errors import InvalidBody
 from service.grammar import Boolean, Integer, Real
 from service.numerics.document import Document
-from service.numerics.dtypes import REAL_DTYPES, DType, Elements, round_into
+from service.numerics.dtypes import DType, Elements, round_into
 from service.numerics.frequencies import Geometric, ScaledFrequencies
 from service.numerics.limits import MAX_AXES_CHANNELS, MAX_SCALED_BASE
 from service.numerics.phase import (
@@ -65,10 +65,6 @@ class MaskedGridEncoding(ComposedFamily, path="/encoding/mask"):
         pixels.
     """
 
-    operation: ClassVar[str] = "EncodingMask"
-    summary: ClassVar[str] = (
-        "DETR's encoding of images with padding: positions count the valid pixels"
-    )
     example: ClassVar[str] = "d_model=4&normalize=true"
     inputs: ClassVar[tuple[InputArray, ...]] = (
         _input("padding_mask", "padding (facebookresearch)"),
@@ -114,7 +110,7 @@ class MaskedGridEncoding(ComposedFamily, path="/encoding/mask"):
             raise InvalidBody(rule, f"/{name}")
         kind = next(kind for kind, known in _KINDS.items() if known == name)
         return self.describe(
-            {"encoding": MaskedGridTable(self, valid, REAL_DTYPES[self.dtype])},
+            {"encoding": MaskedGridTable(self, valid, self.element_type)},
             {"mask": kind} | self.canonical(),
             axes=("batch", "channel(sin|cos height + sin|cos width)", "height", "width"),
             states_axes=True,

@@ -32,8 +32,6 @@ class Sandwich(DistanceBias, path="/relative/sandwich"):
     Trap: the frequency 1 (k = 0) is not among them, and heads are counted from 1.
     """
 
-    operation: ClassVar[str] = "RelativeSandwich"
-    summary: ClassVar[str] = "Sandwich's bias of every head, query and key"
     example: ClassVar[str] = "num_heads=4&head_dim=16&head=0&query_len=4"
 
     num_heads: Heads

@@ -26,16 +26,16 @@ from service.delivery.openapi.components import (
     shared_references,
     shared_responses,
 )
-from service.encodings.absolute.sinusoidal import EncodingParameters
+from service.encodings.absolute.sinusoidal import SinusoidalEncoding
 from tests.client import Client
 
 
 def test_a_list_is_text_in_a_query_and_text_or_one_or_a_list_in_a_body() -> None:
     in_query = {
         parameter["name"]: parameter["schema"]
-        for parameter in query_parameters(EncodingParameters, {})
+        for parameter in query_parameters(SinusoidalEncoding, {})
     }
-    in_body = object_schema(EncodingParameters)["properties"]
+    in_body = object_schema(SinusoidalEncoding)["properties"]
 
     assert in_query["positions"]["type"] == "string"
     assert in_body["positions"]["type"] == ["string", "number", "array"]
@@ -43,14 +43,14 @@ def test_a_list_is_text_in_a_query_and_text_or_one_or_a_list_in_a_body() -> None
 
 
 def test_only_parameters_of_the_example_have_one_to_fill_in() -> None:
-    documented = query_parameters(EncodingParameters, {"seq_len": "4"})
+    documented = query_parameters(SinusoidalEncoding, {"seq_len": "4"})
 
     assert [p["name"] for p in documented if "example" in p] == ["seq_len"]
     assert [p["name"] for p in documented if p["required"]] == ["d_model"]
 
 
 def test_nothing_may_be_null() -> None:
-    assert "null" not in str(object_schema(EncodingParameters))
+    assert "null" not in str(object_schema(SinusoidalEncoding))
 
 
 URL = "/encoding.npy?seq_len=2&d_model=2"

@@ -10,8 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from service.encodings.absolute import sinusoidal
-from service.encodings.absolute.conventions import recipe
 from service.encodings.relative import operator as relative
 from service.local import find_body
 from service.numerics.dtypes import FLOAT64, REAL_DTYPES, to_float64
@@ -40,13 +38,11 @@ def operator(d_model: int, base: float, offset: int, layout: str) -> NDArray[np.
 
 
 def encoded(d_model: int, base: float, position: int, layout: str) -> NDArray[np.float64]:
-    document = sinusoidal.encoding(
-        recipe=recipe("vaswani", d_model, {"base": base, "layout": layout}),
-        positions=Positions.contiguous(position, 1),
-        batch=False,
-        dtype=FLOAT64,
+    encoding = SinusoidalEncoding.model_validate(
+        {"d_model": d_model, "base": base, "layout": layout}
+        | {"start": position, "seq_len": 1, "dtype": "float64"}
     )
-    (row,) = whole(document.arrays["encoding"])
+    (row,) = whole(encoding.table())
     return np.asarray(row, dtype=np.float64)
 
 
