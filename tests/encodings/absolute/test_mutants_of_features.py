@@ -15,7 +15,8 @@ from service.encodings.absolute.fourier import BoxFrequencies, GaussianTable
 from service.encodings.absolute.timesteps import TimestepFrequencies
 from service.encodings.grid import mask as masked_grid
 from service.encodings.grid import sincos as sincos_grid
-from service.encodings.grid.sincos import Along, normalized_unit
+from service.encodings.grid.grid_conventions import normalized_unit
+from service.encodings.grid.sincos import Along
 from service.lru import ByteBoundedLRU
 from service.numerics import phasors as factors
 from service.numerics import real_positions

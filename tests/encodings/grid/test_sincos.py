@@ -1,11 +1,4 @@
-"""Rows of channels for the tokens of a grid.
-
-What each convention lays out in which order.
-
-Tables of grids with the channels before the tokens.
-
-Fourier features of grids.
-"""
+"""Tables of the tokens of a grid, and what each convention lays out in which order."""
 
 from fractions import Fraction
 from typing import Any
@@ -18,21 +11,23 @@ from mpmath import mpf
 from numpy.typing import NDArray
 
 from service.encodings.grid import sincos as module
-from service.encodings.grid.grid_conventions import convention_for
+from service.encodings.grid.grid_conventions import (
+    Grid,
+    convention_for,
+    normalized,
+    normalized_unit,
+    perceiver,
+    timm_fourier,
+)
 from service.encodings.grid.grids import GridAxis
 from service.encodings.grid.sincos import (
     Along,
     ChannelBlock,
     ChannelsFirstTable,
-    Grid,
     GridTable,
     Lane,
     Layout,
     lanes,
-    normalized,
-    normalized_unit,
-    perceiver,
-    timm_fourier,
 )
 from service.numerics import tables as table_module
 from service.numerics.dtypes import BFLOAT16, FLOAT64, REAL_DTYPES
@@ -95,7 +90,7 @@ def test_a_range_has_the_bytes_that_the_whole_has(one: int, other: int) -> None:
         assert (table.read(start, stop) == table.read(0, size(table))[start:stop]).all()
 
 
-def test_steps_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_steps_do_not_change_the_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = read(of_both())
 
     monkeypatch.setattr(table_module, "STEP_ELEMENTS", 3 * WIDTH)
@@ -140,7 +135,7 @@ def test_a_grid_may_have_any_number_of_tokens() -> None:
     assert table.read(token * 6, (token + 9) * 6).shape == (54,)
 
 
-def test_tokens_far_apart_on_an_axis_are_looked_at_one_by_one() -> None:
+def test_distinct_positions_of_tokens_across_a_row_end() -> None:
     # The last tokens of one row and the first of the next.
     across = Along(GridAxis(0, 1, 2**40, 1), Fraction(1), RULE)
 
@@ -201,7 +196,7 @@ def test_channels_and_tokens_have_their_order(
     assert layout.along["height"].tokens.inner == (3 if tokens[0] == "height" else 1)
 
 
-def test_timm_turns_the_grid_itself_around() -> None:
+def test_reverse_coord_of_timm_reverses_channels_and_tokens() -> None:
     layout = laid_out("timm", H_W, 16, reverse_coord=True, interleave_sin_cos=True)
 
     assert order(layout) == COLUMNS_FIRST
@@ -216,7 +211,7 @@ def test_a_video_gives_a_quarter_of_its_channels_to_time() -> None:
     assert layout.leading == 1
 
 
-def test_what_is_left_over_is_zeros_or_cut() -> None:
+def test_channels_beyond_the_blocks_are_zeros_or_cut() -> None:
     assert [block.width for block in laid_out("tensor2tensor", T_H_W, 15).blocks] == [2] * 6 + [3]
     assert [block.width for block in laid_out("tensor2tensor", T_H_W, 12).blocks] == [2] * 6
     assert [block.width for block in laid_out("positional-encodings", T_H_W, 7).blocks] == [4] * 3
@@ -248,24 +243,21 @@ def turned(dtype: str = "float32") -> ChannelsFirstTable:
     return ChannelsFirstTable(of_both(dtype), ROWS, (WIDTH, ROWS))
 
 
-def test_it_is_the_other_table_turned_to_the_last_bit() -> None:
+def test_channels_first_is_the_transpose_bit_for_bit() -> None:
     for dtype in ("float64", "bfloat16"):
         assert (read(turned(dtype)) == read(of_both(dtype)).T).all()
 
 
 @pytest.mark.parametrize("step_elements", [5, ROWS, 3 * ROWS, 2**17])
-def test_neither_ranges_nor_steps_show(monkeypatch: pytest.MonkeyPatch, step_elements: int) -> None:
+def test_ranges_and_steps_have_the_same_bytes(
+    monkeypatch: pytest.MonkeyPatch, step_elements: int
+) -> None:
     whole = read(turned()).reshape(-1)
 
     monkeypatch.setattr(module, "STEP_ELEMENTS", step_elements)
 
     for start, stop in [(0, 1), (3, 4), (21, 23), (40, 111), (0, WIDTH * ROWS), (307, 308)]:
         assert (turned().read(start, stop) == whole[start:stop]).all()
-
-
-def test_it_takes_what_the_other_takes() -> None:
-    assert turned().work_per_element == of_both().work_per_element
-    assert turned("bfloat16").dtype == of_both("bfloat16").dtype
 
 
 VALUES = {
@@ -280,7 +272,7 @@ def grid(**values: object) -> Grid:
     return Grid({"height": 1, "width": 4}, 0, VALUES | values)
 
 
-def test_perceiver_has_one_axis_after_the_other_and_timm_one_band() -> None:
+def test_perceiver_orders_by_axis_and_timm_by_band() -> None:
     both = ["sin height", "sin width", "cos height", "cos width"]
 
     assert [str(block) for block in perceiver(grid()).blocks] == ["height", "width", *both]
@@ -296,7 +288,7 @@ def test_coordinates_and_cosines_may_be_left_out() -> None:
     assert found == ["sin height|width", "cos height|width"]
 
 
-def test_tokens_lie_evenly_from_end_to_end_and_one_alone_at_the_beginning() -> None:
+def test_coordinates_are_even_from_minus_one_to_one_and_minus_one_alone() -> None:
     along = perceiver(grid()).along
 
     evenly = [-1, Fraction(-1, 3), Fraction(1, 3), 1]

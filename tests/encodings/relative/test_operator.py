@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from service.encodings.absolute.sinusoidal import SinusoidalEncoding
 from service.encodings.relative import operator as relative
 from service.local import find_body
 from service.numerics.dtypes import FLOAT64, REAL_DTYPES, to_float64
