@@ -1,6 +1,7 @@
 """Features of real numbers that are hashed: timesteps, random Fourier features, boxes."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,7 @@ def tables() -> Iterator[tuple[str, Table]]:
 
 
 def _timesteps(dtype: DType) -> Iterator[tuple[str, Table]]:
-    every = {
+    every: dict[str, dict[str, Any]] = {
         "numbered": {"num_timesteps": 200},
         "fractional": {"timesteps": list(fractional().values)},
     }
