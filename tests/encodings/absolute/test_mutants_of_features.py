@@ -171,7 +171,7 @@ def test_positions_of_float32_are_caught(monkeypatch: pytest.MonkeyPatch) -> Non
     def shortly(values: Float64s) -> tuple[Int64s, Int64s]:
         return exactly(values.astype(np.float32).astype(np.float64))
 
-    monkeypatch.setattr(real_positions, "counted", shortly)
+    monkeypatch.setattr(real_positions, "split_units", shortly)
 
     with pytest.raises(AssertionError):
         real_positions_are_exact()
