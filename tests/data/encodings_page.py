@@ -1,0 +1,163 @@
+"""Write docs/encodings.md from the classes of the families: ``python -m tests.data.encodings_page``.
+
+Every entry is a class: its docstring (summary, Formula, Source, Bound, Trap), the table of its
+parameters, the arrays that it is sent, its example and what a server answers to it.
+"""
+
+import inspect
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+from service.app import create_app
+from service.delivery.openapi.components import object_schema
+from service.encodings.family import ComposedFamily, Family, TableFamily, TransformFamily
+from service.encodings.fields import Parameters
+from service.encodings.registry import FAMILIES
+from service.grammar import to_query
+from tests.client import Client, client_of
+from tests.curl import sent
+
+PAGE = Path(__file__).parents[2] / "docs" / "encodings.md"
+INTRODUCTION = PAGE.with_name("encodings_introduction.md")
+SECTIONS = ("Formula", "Source", "Bound", "Trap")
+_BASES = {Family, TableFamily, ComposedFamily, TransformFamily, Parameters}
+
+
+def write_page() -> str:
+    """Return the page: an introduction written by hand, shared parameters, then every family."""
+    with client_of(create_app()) as client:
+        entries = [_entry(family, client) for family in FAMILIES]
+    shared = [_shared(mixin) for mixin in _mixins()]
+    return "\n".join([INTRODUCTION.read_text(), *shared, *entries])
+
+
+def heading_of(family: type[Family]) -> str:
+    """Return the heading of a family's entry: its path, with POST where arrays are sent to it."""
+    return f"`{family.path}`" if issubclass(family, TableFamily) else f"`POST {family.path}`"
+
+
+def sections_of(documented: type) -> dict[str, str]:
+    """Split a docstring into its summary (under the empty name) and its named sections."""
+    text = inspect.getdoc(documented) or ""
+    names = "|".join(SECTIONS)
+    parts = re.split(rf"^({names}): ", text, flags=re.MULTILINE)
+    found = {"": parts[0].strip()}
+    for name, body in zip(parts[1::2], parts[2::2], strict=True):
+        first, _, rest = body.partition("\n")
+        found[name] = f"{first}\n{dedent(rest)}".strip()
+    return found
+
+
+def _entry(family: type[Family], client: Client) -> str:
+    sections = sections_of(family)
+    lines = [f"## {heading_of(family)}", "", sections.pop(""), ""]
+    lines += [f"- **{name}**: {_indented(body)}" for name, body in sections.items()]
+    lines += ["", *_parameters(family)]
+    if issubclass(family, ComposedFamily):
+        lines += ["", "Arrays that are sent:", "", "| name | type | axes | description |"]
+        lines += ["| --- | --- | --- | --- |"]
+        lines += [
+            f"| `{array.name}`{'' if array.is_required else ' (optional)'} "
+            f"| {'integer' if array.is_integer else 'real'} "
+            f"| {' or '.join(map(str, array.ranks))} | {array.description} |"
+            for array in family.inputs
+        ]
+    command = _command(family)
+    lines += ["", "```console", f"$ {command}", sent(command, client).text, "```", ""]
+    return "\n".join(lines)
+
+
+def _indented(text: str) -> str:
+    return text.replace("\n", "\n  ")
+
+
+def _mixins() -> list[type[Parameters]]:
+    """Return the classes whose parameters several families share, each once."""
+    found: dict[type[Parameters], None] = {}
+    for family in FAMILIES:
+        found.update(dict.fromkeys(_mixins_of(family)))
+    return list(found)
+
+
+def _mixins_of(family: type[Family]) -> list[type[Parameters]]:
+    return [
+        base
+        for base in family.__mro__
+        if issubclass(base, Parameters)
+        and not issubclass(base, Family)
+        and base not in _BASES
+        and inspect.get_annotations(base).keys() & base.model_fields.keys()
+    ]
+
+
+def _title(mixin: type[Parameters]) -> str:
+    words = re.findall("[A-Z][a-z]*", mixin.__name__.removesuffix("Parameters"))
+    return "Parameters: " + " ".join(words).lower()
+
+
+def _shared(mixin: type[Parameters]) -> str:
+    rows = _rows(mixin, inspect.get_annotations(mixin))
+    return "\n".join([f"## {_title(mixin)}", "", inspect.getdoc(mixin) or "", "", *rows, ""])
+
+
+def _parameters(family: type[Family]) -> Iterator[str]:
+    mixins = _mixins_of(family)
+    shared = {name for mixin in mixins for name in inspect.get_annotations(mixin)}
+    own = [name for name in family.model_fields if name not in shared and name != "revision"]
+    yield from _rows(family, own)
+    if mixins:
+        yield ""
+        links = (f"[{_title(m)}](#{_title(m).replace(':', '').replace(' ', '-').lower()})" for m in mixins)
+        yield f"Shared: {', '.join(links)}."
+
+
+def _rows(model: type[Parameters], names: Any) -> Iterator[str]:
+    properties = object_schema(model)["properties"]
+    shown = [name for name in names if name in properties]
+    if not shown:
+        return
+    yield "| parameter | value | default | description |"
+    yield "| --- | --- | --- | --- |"
+    required = object_schema(model).get("required", ())
+    for name in shown:
+        schema = properties[name]
+        default = "required" if name in required else _default(schema)
+        yield f"| `{name}` | {_value(schema)} | {default} | {schema.get('description', '')} |"
+
+
+def _default(schema: dict[str, Any]) -> str:
+    return f"`{to_query(schema['default'])}`" if "default" in schema else ""
+
+
+def _value(schema: dict[str, Any]) -> str:
+    """Describe the values of a parameter: choices, or the type with its bounds."""
+    if "enum" in schema:
+        return ", ".join(f"`{choice}`" for choice in schema["enum"])
+    types = schema.get("type", "")
+    kind = "list" if isinstance(types, list) or types == "array" else types
+    low, high = schema.get("minimum"), schema.get("maximum")
+    bounds = [f"from {low:g}" if low is not None else "", f"to {high:g}" if high is not None else ""]
+    return " ".join(part for part in (kind, *bounds) if part)
+
+
+def _command(family: type[Family]) -> str:
+    url = f"http://127.0.0.1:8000{family.path}?{family.example}".removesuffix("?")
+    if issubclass(family, TableFamily):
+        return f"curl -s '{url}'"
+    return f"curl -s -H 'Content-Type: application/json' -d {shlex.quote(json.dumps(_body(family)))} '{url}'"
+
+
+def _body(family: type[Family]) -> dict[str, Any]:
+    if not issubclass(family, ComposedFamily):
+        return {"x": [[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]]}
+    required = {array.name: array.example for array in family.inputs if array.is_required}
+    return required or {family.inputs[0].name: family.inputs[0].example}
+
+
+if __name__ == "__main__":
+    PAGE.write_text(write_page())
