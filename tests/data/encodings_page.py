@@ -1,4 +1,6 @@
-"""Write docs/encodings.md from the classes of the families: ``python -m tests.data.encodings_page``.
+"""Write docs/encodings.md from the classes of the families.
+
+Run ``python -m tests.data.encodings_page``.
 
 Every entry is a class: its docstring (summary, Formula, Source, Bound, Trap), the table of its
 parameters, the arrays that it is sent, its example and what a server answers to it.
@@ -96,8 +98,8 @@ def _mixins_of(family: type[Family]) -> list[type[Parameters]]:
 
 
 def _title(mixin: type[Parameters]) -> str:
-    words = re.findall("[A-Z][a-z]*", mixin.__name__.removesuffix("Parameters"))
-    return "Parameters: " + " ".join(words).lower()
+    words = re.findall("[A-Z][a-z]*", mixin.__name__)
+    return " ".join(words).capitalize()
 
 
 def _shared(mixin: type[Parameters]) -> str:
@@ -112,8 +114,10 @@ def _parameters(family: type[Family]) -> Iterator[str]:
     yield from _rows(family, own)
     if mixins:
         yield ""
-        links = (f"[{_title(m)}](#{_title(m).replace(':', '').replace(' ', '-').lower()})" for m in mixins)
-        yield f"Shared: {', '.join(links)}."
+        links = (
+            f"[{_title(mixin)}](#{_title(mixin).replace(' ', '-').lower()})" for mixin in mixins
+        )
+        yield f"Further: {', '.join(links)}."
 
 
 def _rows(model: type[Parameters], names: Any) -> Iterator[str]:
@@ -127,7 +131,8 @@ def _rows(model: type[Parameters], names: Any) -> Iterator[str]:
     for name in shown:
         schema = properties[name]
         default = "required" if name in required else _default(schema)
-        yield f"| `{name}` | {_value(schema)} | {default} | {schema.get('description', '')} |"
+        description = schema.get("description", "").replace("|", r"\|")
+        yield f"| `{name}` | {_value(schema)} | {default} | {description} |"
 
 
 def _default(schema: dict[str, Any]) -> str:
@@ -140,9 +145,22 @@ def _value(schema: dict[str, Any]) -> str:
         return ", ".join(f"`{choice}`" for choice in schema["enum"])
     types = schema.get("type", "")
     kind = "list" if isinstance(types, list) or types == "array" else types
-    low, high = schema.get("minimum"), schema.get("maximum")
-    bounds = [f"from {low:g}" if low is not None else "", f"to {high:g}" if high is not None else ""]
-    return " ".join(part for part in (kind, *bounds) if part)
+    bounds = [
+        f"{word} {_number(schema[name])}"
+        for word, name in (("from", "minimum"), ("to", "maximum"))
+        if name in schema
+    ]
+    return " ".join((kind, *bounds))
+
+
+def _number(value: float) -> str:
+    """Format a bound; powers of two of positions and lengths are readable as such."""
+    size = abs(int(value)) if float(value).is_integer() else 0
+    for offset, words in ((0, ""), (1, " - 1")):
+        power = (size + offset).bit_length() - 1
+        if size >= 2**20 and size + offset == 2**power:
+            return f"{'-' if value < 0 else ''}2^{power}{words}"
+    return to_query(value)
 
 
 def _command(family: type[Family]) -> str:
