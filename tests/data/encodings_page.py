@@ -167,7 +167,8 @@ def _command(family: type[Family]) -> str:
     url = f"http://127.0.0.1:8000{family.path}?{family.example}".removesuffix("?")
     if issubclass(family, TableFamily):
         return f"curl -s '{url}'"
-    return f"curl -s -H 'Content-Type: application/json' -d {shlex.quote(json.dumps(_body(family)))} '{url}'"
+    body = shlex.quote(json.dumps(_body(family)))
+    return f"curl -s -H 'Content-Type: application/json' -d {body} '{url}'"
 
 
 def _body(family: type[Family]) -> dict[str, Any]:
