@@ -136,7 +136,7 @@ def test_every_examination_is_documented_with_parameters_and_outcomes(
     examination: Endpoint,
 ) -> None:
     text = (ROOT / "docs/http.md").read_text()
-    _, _, passage = text.partition("\n## Questions about an array\n")
+    _, _, passage = text.partition("\n## Reports about an array\n")
     passage, _, _ = passage.partition("\n## ")
 
     assert f"`POST {examination.path}`" in passage
