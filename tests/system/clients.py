@@ -1,4 +1,4 @@
-"""Clients that ask and ask again on connections that they keep, and what they saw."""
+"""Clients that send requests in a loop on their own connections, and a tally of the outcomes."""
 
 import asyncio
 from collections import Counter
@@ -16,38 +16,32 @@ _PAUSE_SECONDS = 0.01
 
 
 @dataclass(frozen=True)
-class Question:
-    """A request, and the only body that is right.
-
-    Attributes:
-        kind: what it is called in numbers.
-        request: its bytes.
-        expected: the body of the answer.
-    """
+class Request:
+    """A request of a kind, its bytes, and the body of the right answer (None: any)."""
 
     kind: str
-    request: bytes
-    expected: bytes
+    data: bytes
+    expected: bytes | None = None
 
 
-Questions = Iterator[Question]
+Requests = Iterator[Request]
 
 
 @dataclass
-class Seen:
-    """What clients saw, all of them together.
+class Outcome:
+    """The outcomes of all requests of a set of clients.
 
     Attributes:
-        whole: right answers, by kind.
-        refused: answers that are problems, by kind and status.
-        wrong: other answers, each with what was asked.
-        broken: own ports of connections that ended before an answer, and what was asked.
-        cut: the same, where a part of the answer had come.
-        closed: own ports of connections that ended while nothing was asked.
-        unconnected: attempts to connect that failed.
+        right: right answers, by kind.
+        refused: problem documents, by kind and status.
+        wrong: starts of the requests that got other answers.
+        broken: kinds of requests without an answer, by the client's port.
+        cut: kinds of requests with a part of an answer, by the client's port.
+        closed: ports of idle connections that the server closed.
+        unconnected: failed attempts to connect.
     """
 
-    whole: Counter[str] = field(default_factory=Counter)
+    right: Counter[str] = field(default_factory=Counter)
     refused: Counter[tuple[str, int]] = field(default_factory=Counter)
     wrong: list[bytes] = field(default_factory=list)
     broken: dict[int, str] = field(default_factory=dict)
@@ -56,57 +50,51 @@ class Seen:
     unconnected: int = 0
     longest_seconds: float = 0.0
 
-    def __str__(self) -> str:
-        """Say it in one line."""
-        whole = ", ".join(f"{number} {kind}" for kind, number in sorted(self.whole.items()))
-        refused = ", ".join(
-            f"{number} {kind} {status}" for (kind, status), number in sorted(self.refused.items())
-        )
-        broken, cut = (dict(Counter(each.values())) for each in (self.broken, self.cut))
-        return (
-            f"whole: {whole or 0}; refused: {refused or 0}; wrong: {len(self.wrong)}; "
-            f"broken unanswered: {broken or 0}; cut off: {cut or 0}; "
-            f"closed idle: {len(self.closed)}; connects refused: {self.unconnected}; "
-            f"longest: {self.longest_seconds:.2f} s"
-        )
+    @property
+    def failures(self) -> list[object]:
+        """Everything but right answers."""
+        parts = (self.refused, self.wrong, self.broken, self.cut, self.closed, self.unconnected)
+        return [part for part in parts if part]
 
     @property
     def ended_ports(self) -> set[int]:
-        """Own ports of all connections that the other side ended."""
+        """Client ports of all connections that the server ended."""
         return {*self.broken, *self.cut, *self.closed}
 
-    def asked_again(self, kinds: Sequence[str], times: int) -> Callable[[], bool]:
-        """Give what tells whether so many more answers of each kind have come."""
-        before = Counter(self.whole)
-        return lambda: all(self.whole[kind] - before[kind] >= times for kind in kinds)
+    def grows_by(self, kinds: Sequence[str], times: int) -> Callable[[], bool]:
+        """Return a condition: there are so many more right answers of each kind."""
+        before = Counter(self.right)
+        return lambda: all(self.right[kind] - before[kind] >= times for kind in kinds)
 
 
 class _Client:
-    """One client, and its connection."""
+    """A client and its connection."""
 
-    def __init__(self, port: int, questions: Questions, seen: Seen, *, is_kept: bool) -> None:
+    def __init__(
+        self, port: int, requests: Requests, outcome: Outcome, *, keep_alive: bool
+    ) -> None:
         self._port = port
-        self._questions = questions
-        self._seen = seen
-        self._is_kept = is_kept
+        self._requests = requests
+        self._outcome = outcome
+        self._keep_alive = keep_alive
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
         self._own_port = 0
 
     async def run(self, is_over: Event) -> None:
         while not is_over.is_set():
             try:
-                reader, writer = await self._connected()
+                reader, writer = await self._connect()
             except OSError:
-                self._seen.unconnected += 1
+                self._outcome.unconnected += 1
             else:
-                await self._ask(reader, writer, next(self._questions))
+                await self._send(reader, writer, next(self._requests))
             await asyncio.sleep(_PAUSE_SECONDS)
-        self._leave()
+        self._close()
 
-    async def _connected(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         if self._streams is not None and self._has_ended(self._streams[0]):
-            self._seen.closed.add(self._own_port)
-            self._leave()
+            self._outcome.closed.add(self._own_port)
+            self._close()
         if self._streams is None:
             self._streams = await asyncio.open_connection("127.0.0.1", self._port)
             self._own_port = self._streams[1].get_extra_info("sockname")[1]
@@ -115,23 +103,23 @@ class _Client:
     def _has_ended(self, reader: asyncio.StreamReader) -> bool:
         return reader.at_eof() or reader.exception() is not None
 
-    async def _ask(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, question: Question
+    async def _send(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: Request
     ) -> None:
         begun = asyncio.get_running_loop().time()
         received: list[bytes] = []
         try:
             async with asyncio.timeout(_PATIENCE_SECONDS):
-                writer.write(question.request)
+                writer.write(request.data)
                 await self._read(reader, received)
         except (OSError, EOFError, TimeoutError):
-            ended = self._seen.cut if received else self._seen.broken
-            ended[self._own_port] = question.kind
-            self._leave()
+            ended = self._outcome.cut if received else self._outcome.broken
+            ended[self._own_port] = request.kind
+            self._close()
         else:
-            self._note(question, received[0], b"".join(received[1:]))
+            self._record(request, received[0], b"".join(received[1:]))
         took = asyncio.get_running_loop().time() - begun
-        self._seen.longest_seconds = max(self._seen.longest_seconds, took)
+        self._outcome.longest_seconds = max(self._outcome.longest_seconds, took)
 
     async def _read(self, reader: asyncio.StreamReader, received: list[bytes]) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
@@ -144,18 +132,18 @@ class _Client:
             received.append(block)
             left -= len(block)
 
-    def _note(self, question: Question, head: bytes, body: bytes) -> None:
+    def _record(self, request: Request, head: bytes, body: bytes) -> None:
         status = int(head.split(maxsplit=2)[1])
-        if status < 300 and body == question.expected:
-            self._seen.whole[question.kind] += 1
+        if status < 300 and request.expected in {None, body}:
+            self._outcome.right[request.kind] += 1
         elif status >= 400 and b"urn:posref:problem:" in body:
-            self._seen.refused[question.kind, status] += 1
+            self._outcome.refused[request.kind, status] += 1
         else:
-            self._seen.wrong.append(question.request[:200])
-        if not self._is_kept or _header(head, b"connection") == b"close":
-            self._leave()
+            self._outcome.wrong.append(request.data[:200])
+        if not self._keep_alive or _header(head, b"connection") == b"close":
+            self._close()
 
-    def _leave(self) -> None:
+    def _close(self) -> None:
         streams, self._streams = self._streams, None
         if streams is not None:
             streams[1].close()
@@ -170,33 +158,31 @@ def _header(head: bytes, name: bytes) -> bytes:
 
 
 @contextmanager
-def asking(
+def running_clients(
     port: int,
-    questions: Sequence[Questions],
+    requests: Sequence[Requests],
     clients_each: int = CLIENTS_EACH,
     *,
-    kept: bool = True,
-) -> Iterator[Seen]:
-    """Let clients ask for as long as a context lasts; what is being answered then is read.
+    keep_alive: bool = True,
+) -> Iterator[Outcome]:
+    """Run clients during a context, each kind of endless requests shared by some of them.
 
-    Args:
-        port: whom they ask.
-        questions: what they ask, without end.
-        clients_each: how many share the questions of one kind.
-        kept: whether they keep their connections.
+    Requests that are under way at the end of the context are completed.
     """
-    seen, is_over = Seen(), Event()
+    outcome, is_over = Outcome(), Event()
     clients = [
-        _Client(port, each, seen, is_kept=kept) for each in questions for _ in range(clients_each)
+        _Client(port, each, outcome, keep_alive=keep_alive)
+        for each in requests
+        for _ in range(clients_each)
     ]
 
-    async def all_of_them() -> None:
+    async def run_all() -> None:
         await asyncio.gather(*(client.run(is_over) for client in clients))
 
-    thread = Thread(target=lambda: asyncio.run(all_of_them()))
+    thread = Thread(target=lambda: asyncio.run(run_all()))
     thread.start()
     try:
-        yield seen
+        yield outcome
     finally:
         is_over.set()
         thread.join()

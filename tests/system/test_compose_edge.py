@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
+from itertools import count, repeat
 from pathlib import Path
 from threading import Event
 
@@ -12,7 +13,8 @@ import httpx
 import pytest
 
 from tests.system import debian
-from tests.system.crowd import Caller, at_once, fetching, posting, under_load
+from tests.system.clients import Request, Requests, running_clients
+from tests.system.connection import spelled
 from tests.system.engine import Engine
 from tests.system.processes import free_port, run, wait_until
 from tests.system.servers import MIB
@@ -69,13 +71,22 @@ def test_edge_runs_without_capabilities(stack: Stack) -> None:
     assert settings["SecurityOpt"] == ["no-new-privileges:true"]
 
 
+async def concurrently(stack: Stack, target: str, clients: int) -> list[httpx.Response]:
+    """Send a request on each of many connections, which are open before."""
+    limits = httpx.Limits(max_connections=clients, max_keepalive_connections=clients)
+    async with httpx.AsyncClient(limits=limits, timeout=60, trust_env=False) as client:
+        for url in (stack.url("/edge/healthz"), stack.url(target)):
+            replies = await asyncio.gather(*(client.get(url) for _ in range(clients)))
+    return replies
+
+
 def test_thousand_concurrent_requests_build_a_table_once(stack: Stack) -> None:
     before = sum(stack.counts("posref_builds_total"))
 
-    replies = asyncio.run(at_once(stack.port, BINARY, 1000))
+    replies = asyncio.run(concurrently(stack, BINARY, 1000))
 
-    assert {reply.status for reply in replies} == {200}
-    assert len({reply.body for reply in replies}) == 1
+    assert {reply.status_code for reply in replies} == {200}
+    assert len({reply.content for reply in replies}) == 1
     assert sum(stack.counts("posref_builds_total")) - before == 1
     statuses = [reply.headers["x-cache"] for reply in replies]
     assert statuses.count("HIT") >= 900
@@ -107,7 +118,7 @@ def test_rolling_restart_fails_no_request(stack: Stack) -> None:
         for container in stack.containers():
             stack.restart(container)
 
-    answered = asyncio.run(answers_during(restart_all, stack))
+    answered = answers_during(restart_all, stack)
 
     assert answered > 100
 
@@ -118,26 +129,35 @@ def test_scaling_up_and_down_fails_no_request(stack: Stack) -> None:
             stack.compose("up", *DETACHED, "--no-recreate", POSREF_REPLICAS=replicas)
             assert len(stack.containers()) == int(replicas)
 
-    answered = asyncio.run(answers_during(scale, stack))
+    answered = answers_during(scale, stack)
 
     assert answered > 100
     wait_until("the replica that came is asked, too", lambda: min(spread(stack)) > 0)
 
 
-async def answers_during(disturb: Callable[[], None], stack: Stack) -> int:
-    """Disturb a stack that clients ask, none of which may notice; counts their answers."""
-    cold = "/encoding.npy?seq_len=9&d_model=64&start={client}{{:06}}"
-    kept = [BINARY, TEXT, *(cold.format(client=client) for client in (1, 2))]
-    callers = [
-        *((Caller(stack.port), fetching(pattern)) for pattern in kept),
-        (Caller(stack.port, is_kept=False), fetching("/rope?head_dim=8&seq_len={}")),
-        (Caller(stack.port), posting("/rope/apply", APPLY)),
-        (Caller(stack.port, is_kept=False), posting("/rope/apply", APPLY)),
-    ]
-    async with under_load(callers) as load:
-        await asyncio.to_thread(disturb)
-    assert load.failed() == []
-    return len(load.replies)
+def answers_during(disturb: Callable[[], None], stack: Stack) -> int:
+    """Disturb a stack under load, and return the number of answers, all of which must be right."""
+    new = "/encoding.npy?seq_len=9&d_model=64&start={client}{{:06}}"
+    cached = [BINARY, TEXT, *(new.format(client=client) for client in (1, 2))]
+    with (
+        running_clients(stack.port, [*map(gets, cached), posts()], 1) as kept,
+        running_clients(
+            stack.port, [gets("/rope?head_dim=8&seq_len={}"), posts()], 1, keep_alive=False
+        ) as unkept,
+    ):
+        disturb()
+    assert kept.failures == unkept.failures == []
+    return (kept.right + unkept.right).total()
+
+
+def gets(pattern: str) -> Requests:
+    """Request targets; ``{}`` in the pattern is a number that grows."""
+    return (Request("get", spelled(pattern.format(number))) for number in count(1))
+
+
+def posts() -> Requests:
+    headers = ("Content-Type: application/json", f"Content-Length: {len(APPLY)}")
+    return repeat(Request("post", spelled("/rope/apply", *headers, method="POST") + APPLY))
 
 
 def test_download_survives_a_rolling_restart(stack: Stack) -> None:
