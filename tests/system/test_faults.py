@@ -111,11 +111,14 @@ def test_killed_replica_breaks_only_running_answers(server: Server, tmp_path: Pa
 
 def test_hung_replica_delays_but_loses_no_answer(server: Server, tmp_path: Path) -> None:
     changes = {"proxy_read_timeout 30s": "proxy_read_timeout 5s"}
-    with running() as other, nginx.before([server, other], tmp_path, changes=changes) as edge:
-        with running_clients(edge.port, of_every_kind(server), 2) as outcome:
-            reach("all are answered", outcome.grows_by(KINDS, 4))
-            with held(other):
-                reach("all are answered meanwhile", outcome.grows_by(KINDS, 8))
+    with (
+        running() as other,
+        nginx.before([server, other], tmp_path, changes=changes) as edge,
+        running_clients(edge.port, of_every_kind(server), 2) as outcome,
+    ):
+        reach("all are answered", outcome.grows_by(KINDS, 4))
+        with held(other):
+            reach("all are answered meanwhile", outcome.grows_by(KINDS, 8))
 
     assert not [*outcome.wrong, *outcome.refused, *outcome.closed]
     assert len(outcome.ended_ports) <= len(KINDS) * 2
