@@ -19,10 +19,17 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from service.analysis.array import LARGEST, MAX_ELEMENTS, IdentifyInput, Sample, TableRequest
+from service.analysis.array import (
+    LARGEST,
+    MAX_ELEMENTS,
+    FirstMismatch,
+    IdentifyInput,
+    Sample,
+    TableRequest,
+)
 from service.analysis.diagnosis.explanation import ExpectedTable, diagnose
 from service.analysis.diagnosis.frequency_faults import variants
-from service.analysis.diagnosis.mistakes import Diagnosis, Leaving, Mistake
+from service.analysis.diagnosis.mistakes import Diagnosis, Mistake
 from service.analysis.diagnosis.rotation import diagnose_applied
 from service.analysis.diagnosis.waves import Narrowing
 from service.analysis.identification import arithmetic
@@ -398,7 +405,7 @@ def with_yours(
         have: the arrays.
         wanted: the table that it should be, where it has a URL.
     """
-    if diagnosis.verdict == "equal" or diagnosis.yours is not None:
+    if diagnosis.verdict == "equal" or diagnosis.matching_table is not None:
         return diagnosis
     best = _found(have)
     if best is None:
@@ -406,7 +413,7 @@ def with_yours(
     yours, beside = best.proposal.request, _beside(best)
     named = None if beside else yours
     if diagnosis.verdict == "diagnosed":
-        return replace(diagnosis, yours=named)
+        return replace(diagnosis, matching_table=named)
     mistakes = (*_another(yours, wanted), *beside)
     if not mistakes:
         return diagnosis
@@ -415,8 +422,8 @@ def with_yours(
         verdict="diagnosed",
         mistakes=mistakes,
         residual=best.max_absolute,
-        leaves_at=None,
-        yours=named,
+        first_mismatch=None,
+        matching_table=named,
     )
 
 
@@ -600,10 +607,10 @@ def _report(diagnosis: Diagnosis, call: TableRequest | None) -> Mapping[str, Any
     known: dict[str, Any] = {}
     if call is not None:
         known["correct"] = {"url": url_of(call)}
-    if diagnosis.yours is not None:
-        known["yours"] = {"url": url_of(diagnosis.yours)}
-    if diagnosis.leaves_at is not None:
-        known["leaves_at"] = _leaving(diagnosis.leaves_at)
+    if diagnosis.matching_table is not None:
+        known["yours"] = {"url": url_of(diagnosis.matching_table)}
+    if diagnosis.first_mismatch is not None:
+        known["leaves_at"] = _leaving(diagnosis.first_mismatch)
     return {
         "verdict": diagnosis.verdict,
         "mistakes": [_said(mistake) for mistake in diagnosis.mistakes],
@@ -622,18 +629,19 @@ def _said(mistake: Mistake) -> dict[str, Any]:
     }
 
 
-def _leaving(leaving: Leaving) -> dict[str, Any]:
-    position = {} if leaving.position is None else {"position": int(leaving.position)}
-    channel = {"channel": leaving.index[-1]} if len(leaving.index) > 1 else {}
+def _leaving(mismatch: FirstMismatch) -> dict[str, Any]:
+    position = mismatch.position
+    known = {"position": int(position)} if isinstance(position, float) else {}
+    channel = {"channel": mismatch.index[-1]} if len(mismatch.index) > 1 else {}
     return {
-        "array": leaving.array,
-        "index": list(leaving.index),
-        **position,
+        "array": mismatch.array,
+        "index": list(mismatch.index),
+        **known,
         **channel,
-        "have": leaving.have,
-        "want": leaving.want,
-        "error": abs(leaving.have - leaving.want),
-        "allowed": leaving.allowed,
+        "have": mismatch.value,
+        "want": mismatch.expected,
+        "error": mismatch.error,
+        "allowed": mismatch.allowed,
     }
 
 

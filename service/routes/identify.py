@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from service.analysis.array import MAX_ELEMENTS, IdentifyInput, Sample
-from service.analysis.identification.search import Identified, identify
-from service.analysis.identification.verification import FirstMismatch, Verdict
+from service.analysis.array import MAX_ELEMENTS, FirstMismatch, IdentifyInput, Sample
+from service.analysis.identification.search import Identification, identify
+from service.analysis.identification.verification import Verdict
 from service.delivery.endpoints import Endpoint, ReportedArrays
 from service.encodings.fields import Parameters, RealDType, RealPositionList, impossible
 from service.errors import InvalidBody, shortened
@@ -253,7 +253,7 @@ def _are_float32(numbers: Float64s) -> bool:
     return all(float(str(single)) == number for single, number in pairs)
 
 
-def _report(question: IdentifyInput, found: Identified) -> Json:
+def _report(question: IdentifyInput, found: Identification) -> Json:
     sample = question.sample
     report: Json = {
         "verdict": found.outcome,
@@ -266,8 +266,8 @@ def _report(question: IdentifyInput, found: Identified) -> Json:
         "nearest": None,
         "notes": list(found.notes),
     }
-    if found.nearest is not None and found.nearest.leaves_at is not None:
-        departure = _departure(found.nearest.leaves_at)
+    if found.nearest is not None and found.nearest.first_mismatch is not None:
+        departure = _departure(found.nearest.first_mismatch)
         agreeing = found.nearest.agreeing
         report["nearest"] = {
             **_table(found.nearest),
@@ -312,7 +312,7 @@ def _departure(departure: FirstMismatch) -> Json:
         "index": list(departure.index),
         "position": _position(departure.position),
         "channel": departure.channel,
-        "yours": _finite(departure.yours),
+        "yours": _finite(departure.value),
         "expected": _finite(departure.expected),
         "error": _finite(departure.error),
         "allowed": departure.allowed,

@@ -1,8 +1,8 @@
-"""Whether mistakes explain a table: what they make of the wanted one, element by element.
+"""Diagnose a table: the shortest list of known mistakes that turns the expected one into it.
 
-Mistakes in numbers of which nothing is known: a factor, and rows that are elsewhere.
-
-What was done to get one table in place of another: the shortest list of known mistakes.
+``diagnose`` tries lists of 0, 1, 2 and 3 mistakes. A list becomes a ``Hypothesis``: which part of
+the two tables is compared, in which order its rows and columns are, and which angles or which
+factor its numbers have. ``check`` computes what a hypothesis predicts and compares every element.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,24 +12,24 @@ from functools import cached_property
 import numpy as np
 
 from service.analysis.array import Sample, TableRequest
-from service.analysis.diagnosis.frequency_faults import turned
-from service.analysis.diagnosis.mistakes import MOST_MISTAKES, Diagnosis, Leaving, Mistake, Verdict
+from service.analysis.diagnosis.frequency_faults import angle_faults
+from service.analysis.diagnosis.mistakes import MOST_MISTAKES, Diagnosis, Mistake
 from service.analysis.diagnosis.structure import (
-    Extent,
     OrderFault,
-    Side,
-    cuts,
-    extents,
-    orders,
-    sides,
+    SizeFault,
+    TableView,
+    decimal_roundings,
+    order_faults,
+    size_faults,
+    table_views,
 )
 from service.analysis.diagnosis.waves import (
     LEAST_FACTOR,
     AngleFault,
     Waves,
+    error_weights,
     factor_mistake,
-    holding,
-    reach,
+    narrowest_dtype,
     waves_of,
 )
 from service.analysis.measure import EARLY_ROWS
@@ -38,28 +38,25 @@ from service.numerics.dtypes import FLOAT64, INT64, DType, rounding_bound
 from service.numerics.phase import Float64s
 from service.numerics.phasors import Indices
 
-_SAMPLED_ROWS = 64
-_FEWEST_SAMPLED_ROWS = 16
-_SAMPLED_ELEMENTS = 2**13
-_BLOCK_ELEMENTS = 2**18
-
 # Engines round a frequency, its product with a position and its sine to float32, each to 2^-24 of
 # it; what leads to a frequency (a power, a logarithm) may put some of its last places wrong. The
-# larger the angle, the more that matters: 4 · 2^-24 of it (more where ``reach`` says so), and as
+# larger the angle, the more that matters: 4 · 2^-24 of its weight (see ``error_weights``), and as
 # much for the last step.
-_ARITHMETIC = 2.0**-22
+_ARITHMETIC_ERROR = 2.0**-22
+
+_BLOCK_ELEMENTS = 2**18
 
 
 @dataclass(frozen=True, eq=False)
-class Subject:
-    """Two tables of rows and columns, the arrays of each side by side.
+class ArrayPair:
+    """The table that was sent and the expected one, the arrays of each side by side.
 
     Attributes:
-        have, want: what somebody has, and what it should be.
-        have_dtype, want_dtype: what they were rounded to.
-        waves: what is wanted, where that is waves.
-        blocks: how many arrays there are.
-        cut: how far numbers are from what they were before they were rounded to a few decimals.
+        have, want: rows and columns of both.
+        have_dtype, want_dtype: the types to which they were rounded.
+        waves: the expected table as waves, where it is made of any.
+        blocks: the number of arrays.
+        decimal_error: the largest error by rounding to a few decimals, 0 for none.
     """
 
     have: Float64s
@@ -68,157 +65,141 @@ class Subject:
     want_dtype: DType
     waves: Waves | None
     blocks: int
-    cut: float = 0.0
+    decimal_error: float = 0.0
 
-    def allowed(self, table: Float64s, angles: Float64s | None, scale: float) -> Float64s:
-        """Bound how far elements may be from computed ones, of waves of a scale."""
+    @property
+    def epsilon(self) -> float:
+        """The largest rounding error of a number of size 1."""
+        rounding = rounding_bound(self.have_dtype, 1.0) + rounding_bound(self.want_dtype, 1.0)
+        return rounding + self.decimal_error
+
+    def allowed(self, table: Float64s, weights: Float64s | None, scale: float) -> Float64s:
+        """Bound the error of predicted elements, with the error weights of their angles."""
         steps = spacing(table, self.have_dtype) + spacing(table, self.want_dtype)
-        if angles is None:
-            bound: Float64s = 2 * steps + self.cut
+        if weights is None:
+            bound: Float64s = 2 * steps + self.decimal_error
             return bound
-        return steps + _ARITHMETIC * (1 + angles) * scale + self.cut
+        return steps + _ARITHMETIC_ERROR * (1 + weights) * scale + self.decimal_error
 
 
 @dataclass(frozen=True, eq=False)
-class Suspect:
-    """A way that somebody may have come from what is wanted to what is there.
+class Hypothesis:
+    """A list of mistakes, and what it predicts.
 
     Attributes:
-        mistakes: what went wrong.
-        extent: what can be compared.
-        order: where what is wanted is.
-        waves: what is wanted of that extent.
-        turned: what was made of the waves; None where the numbers are taken as they are, times
-        factor: this, from the row
-        shift: this many further down.
+        mistakes: the list.
+        size: the part that is compared.
+        order: where the expected rows and columns are.
+        waves: the expected table of that part, where it is made of waves.
+        angles: the fault of its angles; where there is none, expected numbers are compared as
+            they are, times
+        factor: this, from row
+        shift: this on.
     """
 
     mistakes: tuple[Mistake, ...]
-    extent: Extent
+    size: SizeFault
     order: OrderFault
     waves: Waves | None = None
-    turned: AngleFault | None = None
+    angles: AngleFault | None = None
     factor: float = 1.0
     shift: int = 0
 
-    def expected(self, subject: Subject, rows: Indices) -> tuple[Float64s, Float64s | None]:
-        """Compute rows, and how much the angles of their elements count, where they have any."""
-        if self.turned is not None and self.waves is not None:
-            return self.turned.table(self.waves, rows)
-        wanted = subject.want[rows + self.shift][:, self.extent.want] * self.factor
-        if self.waves is None:
-            return wanted, None
-        angles = np.outer(self.waves.positions[rows], self.waves.omega)
-        return wanted, reach(angles, self.waves.omega)[:, self.waves.frequency]
-
-    def found(self, subject: Subject, rows: Indices) -> Float64s:
-        """Give the rows that somebody has, in the order that is wanted."""
-        return subject.have[self.order.rows[rows]][:, self.extent.have[self.order.columns]]
+    @property
+    def rows(self) -> int:
+        """The number of rows that can be compared."""
+        return self.size.rows - abs(self.shift)
 
     @property
     def scale(self) -> float:
-        """What the waves are multiplied by, as they would have been made."""
-        factor = self.factor if self.turned is None else self.turned.factor
+        """The predicted scale of the waves."""
+        factor = self.factor if self.angles is None else self.angles.factor
         return factor * (self.waves.scale if self.waves else 1.0)
 
-    @property
-    def rows(self) -> int:
-        """How many rows can be compared."""
-        return self.extent.rows - abs(self.shift)
+    def predicted(self, pair: ArrayPair, rows: Indices) -> tuple[Float64s, Float64s | None]:
+        """Compute rows, and the error weights of their angles, where they have any."""
+        if self.angles is not None and self.waves is not None:
+            return self.angles.table(self.waves, rows)
+        expected = pair.want[rows + self.shift][:, self.size.want] * self.factor
+        if self.waves is None:
+            return expected, None
+        angles = np.outer(self.waves.positions[rows], self.waves.omega)
+        return expected, error_weights(angles, self.waves.omega)[:, self.waves.frequency]
+
+    def sent(self, pair: ArrayPair, rows: Indices) -> Float64s:
+        """Return the rows that were sent, in the expected order."""
+        return pair.have[self.order.rows[rows]][:, self.size.have[self.order.columns]]
 
 
 @dataclass(frozen=True)
-class Match:
-    """How far a suspect explains what is there.
+class CheckResult:
+    """How well a hypothesis predicts the elements that were compared.
 
     Attributes:
-        share: of the elements, those that are explained.
-        residual: how far an element is from what is expected, at most.
-        allowed: how far the one that is farthest, for what it may, may be.
+        share: of the elements that it predicts.
+        residual: the largest distance of an element from its prediction.
+        allowed: the largest distance that was allowed.
         elements: how many were compared.
-        leaves: the first that is not explained: its row and its column in the wanted order, what
-            is there, what is expected, how far apart they may be.
+        first_mismatch: its row and column in the expected order, the number that was sent, the
+            predicted one, and how far they may be apart; None where all are predicted.
     """
 
     share: float
     residual: float
     allowed: float
     elements: int
-    leaves: tuple[int, int, float, float, float] | None
+    first_mismatch: tuple[int, int, float, float, float] | None
 
     @property
-    def is_whole(self) -> bool:
-        """Tell whether every element is explained."""
-        return self.leaves is None
+    def is_complete(self) -> bool:
+        return self.first_mismatch is None
 
 
-def sampled(count: int, width: int) -> Indices:
-    """Pick some of many rows of a width, the first and the last among them."""
+def check(pair: ArrayPair, hypothesis: Hypothesis, rows: Indices) -> CheckResult:
+    """Compare rows with what a hypothesis predicts."""
+    good, residual, allowed, elements = 0, 0.0, 0.0, 0
+    mismatch: tuple[int, int, float, float, float] | None = None
+    length = max(1, _BLOCK_ELEMENTS // len(hypothesis.size.want))
+    for start in range(0, len(rows), length):
+        block = rows[start : start + length]
+        predicted, weights = hypothesis.predicted(pair, block)
+        sent = hypothesis.sent(pair, block)
+        bound = pair.allowed(predicted, weights, hypothesis.scale)
+        error = np.abs(sent - predicted)
+        is_good = error <= bound
+        good += int(is_good.sum())
+        elements += sent.size
+        residual = max(residual, float(error.max()))
+        allowed = max(allowed, float(bound.max()))
+        if mismatch is None and not is_good.all():
+            row, column = divmod(int(np.argmin(is_good)), sent.shape[1])
+            value, expected, most = (
+                float(table[row, column]) for table in (sent, predicted, bound)
+            )
+            mismatch = (int(block[row]), column, value, expected, most)
+    return CheckResult(good / elements, residual, allowed, elements, mismatch)
+
+
+_SAMPLED_ROWS = 64
+_FEWEST_SAMPLED_ROWS = 16
+_SAMPLED_ELEMENTS = 2**13
+
+
+def sampled_rows(count: int, width: int) -> Indices:
+    """Pick some of many rows of a width, with the first and the last."""
     most = min(_SAMPLED_ROWS, max(_FEWEST_SAMPLED_ROWS, _SAMPLED_ELEMENTS // width))
     if count <= most:
         return np.arange(count)
     return np.linspace(0, count - 1, most).astype(np.intp)
 
 
-def check(subject: Subject, suspect: Suspect, rows: Indices) -> Match:
-    """Hold what a suspect would have made against rows of what is there."""
-    good, residual, allowed, elements = 0, 0.0, 0.0, 0
-    leaves: tuple[int, int, float, float, float] | None = None
-    for part in _blocks(rows, len(suspect.extent.want)):
-        expected, angles = suspect.expected(subject, part)
-        found = suspect.found(subject, part)
-        bound = subject.allowed(expected, angles, suspect.scale)
-        error = np.abs(found - expected)
-        is_good = error <= bound
-        good += int(is_good.sum())
-        elements += found.size
-        residual = max(residual, float(error.max()))
-        allowed = max(allowed, float(bound.max()))
-        if leaves is None and not is_good.all():
-            row, column = divmod(int(np.argmin(is_good)), found.shape[1])
-            here = (found[row, column], expected[row, column], bound[row, column])
-            leaves = (int(part[row]), column, *map(float, here))
-    return Match(good / elements, residual, allowed, elements, leaves)
-
-
-def _blocks(rows: Indices, width: int) -> Iterator[Indices]:
-    length = max(1, _BLOCK_ELEMENTS // width)
-    for start in range(0, len(rows), length):
-        yield rows[start : start + length]
-
-
-_SHIFTS = 64
-
-
-def of_values(subject: Subject, straight: Suspect, epsilon: float) -> Iterator[Suspect]:
-    """Give what may have been done to numbers of which nothing is known."""
-    rows = sampled(straight.rows, len(straight.extent.want))
-    wanted, _ = straight.expected(subject, rows)
-    found = straight.found(subject, rows)
-    factor = float((found * wanted).sum() / ((wanted * wanted).sum() or 1.0))
-    if factor >= LEAST_FACTOR and abs(factor - 1) > 4 * epsilon:
-        yield replace(straight, mistakes=(factor_mistake(factor),), factor=factor)
-    for shift in range(1, min(_SHIFTS, straight.rows - 1)):
-        moved = replace(straight, shift=shift)
-        if check(subject, moved, np.arange(2)).is_whole:
-            named = Mistake("position-offset", {"rows": shift})
-            yield replace(moved, mistakes=(named,))
-
-
-# What explains less than half of the elements explains nothing: no mistake is named then.
-_NEAR = 0.5
-# One mistake more explains some elements more of almost anything, as a row of noise; of one that
-# was made it explains more than one row of those that are looked at.
-_STEPS = 2**6
-
-
 @dataclass(frozen=True, eq=False)
 class ExpectedTable:
-    """What a table should be.
+    """A table that was expected.
 
     Attributes:
         arrays: one array, or those named ``cos`` and ``sin``.
-        dtype: what its numbers are rounded to by whoever makes it.
+        dtype: the type to which engines round its numbers.
         positions: of its rows, rising, where they are known.
         grid: height and width, where its rows are the places of a grid.
     """
@@ -229,192 +210,207 @@ class ExpectedTable:
     grid: tuple[int, int] | None = None
 
     @cached_property
-    def side(self) -> Side:
-        """The arrays as they are."""
-        return Side.of(self.arrays)
+    def view(self) -> TableView:
+        return TableView.of(self.arrays)
 
     @cached_property
     def table(self) -> Float64s:
-        """They as one table of rows and columns."""
-        return self.side.table()
+        return self.view.table()
 
     @cached_property
     def waves(self) -> Waves | None:
-        """They as waves, where they are such."""
-        is_pair = len(self.side.names) == 2
+        is_pair = len(self.view.names) == 2
         return waves_of(self.table, is_pair=is_pair, positions=self.positions)
 
 
+# A diagnosis names no mistakes that explain less than half of the elements.
+_LEAST_SHARE = 0.5
+# One mistake more explains a few elements more of almost anything, such as a row of noise; a real
+# one explains more than one of the sampled rows.
+_SHARE_STEPS = 2**6
+
+
 @dataclass(frozen=True, eq=False)
-class _Case:
-    side: Side
-    subject: Subject
-    suspect: Suspect
-    match: Match
+class _Attempt:
+    """A hypothesis that was checked.
+
+    Attributes:
+        variant: the mistake of settings that led to the expected table, and the request for it.
+    """
+
+    view: TableView
+    pair: ArrayPair
+    hypothesis: Hypothesis
+    result: CheckResult
+    variant: tuple[Mistake, TableRequest] | None = None
 
     @property
     def rank(self) -> tuple[int, int, float]:
-        """Say how near it is: how much it explains, by how few mistakes."""
-        share = self.match.share
-        return int(share * _STEPS), -len(self.suspect.mistakes), share
+        """How close it comes: by the share that it explains, then by the number of mistakes."""
+        share = self.result.share
+        return int(share * _SHARE_STEPS), -len(self.mistakes), share
+
+    @property
+    def mistakes(self) -> tuple[Mistake, ...]:
+        mistakes = self.hypothesis.mistakes
+        return mistakes if self.variant is None else (self.variant[0], *mistakes)
 
     def diagnosis(self) -> Diagnosis:
-        """Say what it explains."""
-        match, suspect = self.match, self.suspect
-        explained: Verdict = "diagnosed" if suspect.mistakes else "equal"
-        leaving: Leaving | None = None
-        if match.leaves is not None:
-            row, column, *numbers = match.leaves
-            place = (
-                int(suspect.order.rows[row]),
-                int(suspect.extent.have[suspect.order.columns[column]]),
-            )
-            leaving = self.side.leaving(place, *numbers)
-            if suspect.waves is not None:
-                leaving = replace(leaving, position=float(suspect.waves.positions[row]))
+        result, hypothesis = self.result, self.hypothesis
+        mismatch = None
+        if result.first_mismatch is not None:
+            row, column, *numbers = result.first_mismatch
+            order, columns = hypothesis.order, hypothesis.size.have
+            place = (int(order.rows[row]), int(columns[order.columns[column]]))
+            mismatch = self.view.mismatch(place, *numbers)
+            if hypothesis.waves is not None:
+                mismatch = replace(mismatch, position=float(hypothesis.waves.positions[row]))
+        is_whole_table = not (hypothesis.mistakes or mismatch)
         return Diagnosis(
-            "none" if leaving else explained,
-            suspect.mistakes,
-            match.residual,
-            match.elements,
-            match.allowed,
-            leaving,
+            "none" if mismatch else "diagnosed" if self.mistakes else "equal",
+            self.mistakes,
+            result.residual,
+            result.elements,
+            result.allowed,
+            mismatch,
+            self.variant[1] if self.variant and is_whole_table else None,
         )
 
 
 def diagnose(
     have: Mapping[str, Sample],
-    wanted: ExpectedTable,
-    others: Iterable[tuple[Mistake, TableRequest, ExpectedTable]] = (),
+    expected: ExpectedTable,
+    alternatives: Iterable[tuple[Mistake, TableRequest, ExpectedTable]] = (),
 ) -> Diagnosis | None:
-    """Find the shortest known mistakes that turn one table into another.
+    """Find the shortest list of known mistakes that turns one table into another.
 
     Args:
-        have: what somebody has: arrays of the names that are wanted.
-        wanted: what it should be.
-        others: tables that a mistake of settings makes of it.
+        have: the arrays that were sent, with the names of the expected ones.
+        expected: what they should be.
+        alternatives: tables that a mistake of settings makes of it.
 
     Returns:
-        The diagnosis, or None where the shapes have nothing to do with each other.
+        The diagnosis, or None where the shapes have nothing in common.
     """
     variants: list[tuple[Mistake, TableRequest, ExpectedTable]] = []
-    nearest: list[tuple[_Case, Mistake | None]] = []
-    for most in range(MOST_MISTAKES + 1):
-        if most == 1:
-            variants = list(others)
-        for mistake, call, other in variants if 1 <= most < MOST_MISTAKES else ():
-            varied = _search(have, other, most - 1)
-            if varied.best is not None:
-                yours = None if varied.best.suspect.mistakes else call
-                return _by_variant(varied.best.diagnosis(), mistake, yours)
-            nearest += [(varied.nearest, mistake)] if varied.nearest else []
-        found = _search(have, wanted, most)
-        if found.best is not None:
-            return found.best.diagnosis()
-        nearest += [(found.nearest, None)] if found.nearest else []
-    return _nearest(nearest) if nearest else None
+    closest: list[_Attempt] = []
+    for count in range(MOST_MISTAKES + 1):
+        if count == 1:
+            variants = list(alternatives)
+        for mistake, request, table in variants if 1 <= count < MOST_MISTAKES else ():
+            attempt = _closest(have, table, count - 1)
+            if attempt is not None:
+                attempt = replace(attempt, variant=(mistake, request))
+                if attempt.result.is_complete:
+                    return attempt.diagnosis()
+                closest.append(attempt)
+        attempt = _closest(have, expected, count)
+        if attempt is not None:
+            if attempt.result.is_complete:
+                return attempt.diagnosis()
+            closest.append(attempt)
+    return _incomplete_diagnosis(closest) if closest else None
 
 
-def _nearest(cases: list[tuple[_Case, Mistake | None]]) -> Diagnosis:
-    """Say what comes nearest, and where it is left; no mistake, where nothing comes near."""
-    case, mistake = max(cases, key=_nearness)
-    if case.match.share < _NEAR:
-        case, mistake = next((each for each in cases if each[1] is None), cases[0])
-    every = np.arange(case.suspect.rows)
-    found = replace(case, match=check(case.subject, case.suspect, every)).diagnosis()
-    named = () if mistake is None else (mistake,)
-    return replace(found, mistakes=(*named, *found.mistakes))
+def _incomplete_diagnosis(attempts: list[_Attempt]) -> Diagnosis:
+    """Return the closest attempt, compared as a whole; without mistakes where none is close."""
+    best = max(attempts, key=lambda each: each.rank)
+    if best.result.share < _LEAST_SHARE:
+        best = next((each for each in attempts if each.variant is None), attempts[0])
+    every = np.arange(best.hypothesis.rows)
+    return replace(best, result=check(best.pair, best.hypothesis, every)).diagnosis()
 
 
-def _nearness(each: tuple[_Case, Mistake | None]) -> tuple[int, int, float]:
-    (steps, fewest, share), mistake = each[0].rank, each[1]
-    return steps, fewest - (mistake is not None), share
-
-
-def _by_variant(found: Diagnosis, mistake: Mistake, yours: TableRequest | None) -> Diagnosis:
-    return replace(found, verdict="diagnosed", mistakes=(mistake, *found.mistakes), yours=yours)
-
-
-@dataclass(frozen=True, eq=False)
-class _Found:
-    best: _Case | None
-    nearest: _Case | None
-
-
-def _search(have: Mapping[str, Sample], wanted: ExpectedTable, most: int) -> _Found:
-    """Find the first list of just so many mistakes that explains every element."""
-    nearest: _Case | None = None
-    for side, subject, suspect in _suspects(have, wanted, most):
-        if len(suspect.mistakes) < most:
+def _closest(have: Mapping[str, Sample], expected: ExpectedTable, count: int) -> _Attempt | None:
+    """Return the first list of just so many mistakes that explains everything, or the closest."""
+    closest: _Attempt | None = None
+    for view, pair, hypothesis in _hypotheses(have, expected, count):
+        if len(hypothesis.mistakes) < count:
             continue
-        match = check(subject, suspect, sampled(suspect.rows, len(suspect.extent.want)))
-        if match.is_whole:
-            match = check(subject, suspect, np.arange(suspect.rows))
-        case = _Case(side, subject, suspect, match)
-        if match.is_whole:
-            return _Found(case, case)
-        if nearest is None or case.rank > nearest.rank:
-            nearest = case
-    return _Found(None, nearest)
+        rows = sampled_rows(hypothesis.rows, len(hypothesis.size.want))
+        result = check(pair, hypothesis, rows)
+        if result.is_complete:
+            result = check(pair, hypothesis, np.arange(hypothesis.rows))
+        attempt = _Attempt(view, pair, hypothesis, result)
+        if result.is_complete:
+            return attempt
+        if closest is None or attempt.rank > closest.rank:
+            closest = attempt
+    return closest
 
 
-def _suspects(
-    have: Mapping[str, Sample], wanted: ExpectedTable, most: int
-) -> Iterator[tuple[Side, Subject, Suspect]]:
-    should, table, waves = wanted.side, wanted.table, wanted.waves
-    blocks = len(should.names)
+def _hypotheses(
+    have: Mapping[str, Sample], expected: ExpectedTable, most: int
+) -> Iterator[tuple[TableView, ArrayPair, Hypothesis]]:
+    """Yield the hypotheses of at most so many mistakes."""
+    waves, blocks = expected.waves, len(expected.view.names)
     sent = next(iter(have.values())).element_dtype
-    for side in sides(have, should):
-        ours = side.table()
+    for view in table_views(have, expected.view):
+        table = view.table()
         dtype = FLOAT64 if sent is INT64 else sent
         if waves is not None:
-            dtype = holding(ours, dtype)
-        exact = Subject(ours, table, dtype, wanted.dtype, waves, blocks)
-        for cut, mistakes in cuts(ours):
-            subject, said = replace(exact, cut=cut), (*side.mistakes, *mistakes)
-            for suspect in _of_subject(subject, wanted.grid, said, most):
-                yield side, subject, suspect
+            dtype = narrowest_dtype(table, dtype)
+        exact = ArrayPair(table, expected.table, dtype, expected.dtype, waves, blocks)
+        for error, mistakes in decimal_roundings(table):
+            pair = replace(exact, decimal_error=error)
+            view_mistakes = (*view.mistakes, *mistakes)
+            for hypothesis in _of_pair(pair, expected.grid, view_mistakes, most):
+                yield view, pair, hypothesis
 
 
-def _of_subject(
-    subject: Subject, grid: tuple[int, int] | None, said: tuple[Mistake, ...], most: int
-) -> Iterator[Suspect]:
-    if len(said) > most:
+def _of_pair(
+    pair: ArrayPair, grid: tuple[int, int] | None, mistakes: tuple[Mistake, ...], most: int
+) -> Iterator[Hypothesis]:
+    if len(mistakes) > most:
         return
-    waves, blocks = subject.waves, subject.blocks
-    for extent in extents(subject.have, subject.want, blocks, waves):
-        every = orders(
-            extent.rows, len(extent.want), blocks, grid, is_interleaved=_is_interleaved(waves)
+    waves, blocks = pair.waves, pair.blocks
+    is_interleaved = waves is not None and bool(waves.frequency[0] == waves.frequency[1])
+    for size in size_faults(pair.have, pair.want, blocks, waves):
+        orders = order_faults(
+            size.rows, len(size.want), blocks, grid, is_interleaved=is_interleaved
         )
-        for order in every:
-            named = (*said, *extent.mistakes, *order.mistakes)
-            if len(named) > most:
-                continue
-            for suspect in _of_order(subject, extent, order, most - len(named)):
-                yield replace(suspect, mistakes=(*named, *suspect.mistakes))
+        for order in orders:
+            structural = (*mistakes, *size.mistakes, *order.mistakes)
+            if len(structural) <= most:
+                for hypothesis in _of_order(pair, size, order, most - len(structural)):
+                    yield replace(hypothesis, mistakes=(*structural, *hypothesis.mistakes))
 
 
-def _is_interleaved(waves: Waves | None) -> bool:
-    return waves is not None and bool(waves.frequency[0] == waves.frequency[1])
-
-
-def _of_order(subject: Subject, extent: Extent, order: OrderFault, most: int) -> Iterator[Suspect]:
-    """Give what may have been done to numbers in some order, by at most so many mistakes."""
-    waves = subject.waves.narrowed(extent.want, extent.rows) if subject.waves else None
-    straight = Suspect((), extent, order, waves)
-    epsilon = rounding_bound(subject.have_dtype, 1.0) + rounding_bound(subject.want_dtype, 1.0)
-    epsilon += subject.cut
-    if extent.turning is None:
-        yield straight
+def _of_order(
+    pair: ArrayPair, size: SizeFault, order: OrderFault, most: int
+) -> Iterator[Hypothesis]:
+    """Yield what at most so many mistakes make of the numbers in some order."""
+    waves = pair.waves.restricted(size.want, size.rows) if pair.waves else None
+    plain = Hypothesis((), size, order, waves)
+    if size.rotating is None:
+        yield plain
         if most == 0:
             return
     if waves is None:
-        yield from of_values(subject, straight, epsilon)
+        yield from numeric_faults(pair, plain)
         return
-    if extent.turning is not None:
-        waves = waves.of_width(extent.turning)
-        straight = replace(straight, waves=waves)
-    first = straight.found(subject, np.arange(min(EARLY_ROWS, extent.rows)))
-    for found in turned(waves, first, epsilon):
-        if len(found.mistakes) <= most:
-            yield replace(straight, mistakes=found.mistakes, turned=found)
+    if size.rotating is not None:
+        waves = waves.of_width(size.rotating)
+        plain = replace(plain, waves=waves)
+    first = plain.sent(pair, np.arange(min(EARLY_ROWS, size.rows)))
+    for fault in angle_faults(waves, first, pair.epsilon):
+        if len(fault.mistakes) <= most:
+            yield replace(plain, mistakes=fault.mistakes, angles=fault)
+
+
+_SHIFTS = 64
+
+
+def numeric_faults(pair: ArrayPair, plain: Hypothesis) -> Iterator[Hypothesis]:
+    """Yield mistakes in numbers that are no waves: a factor, or rows that are shifted."""
+    rows = sampled_rows(plain.rows, len(plain.size.want))
+    expected, _ = plain.predicted(pair, rows)
+    sent = plain.sent(pair, rows)
+    factor = float((sent * expected).sum() / ((expected * expected).sum() or 1.0))
+    if factor >= LEAST_FACTOR and abs(factor - 1) > 4 * pair.epsilon:
+        yield replace(plain, mistakes=(factor_mistake(factor),), factor=factor)
+    for shift in range(1, min(_SHIFTS, plain.rows - 1)):
+        shifted = replace(plain, shift=shift)
+        if check(pair, shifted, np.arange(2)).is_complete:
+            mistake = Mistake("position-offset", {"rows": shift})
+            yield replace(shifted, mistakes=(mistake,))

@@ -1,25 +1,27 @@
-"""Mistakes of frequencies: which known one makes measured frequencies of those that are wanted.
+"""Mistakes of frequencies: those that make measured frequencies of the expected ones.
 
-What somebody may have made in place of waves: measured, and named by known mistakes.
-
-Tables that one gets instead where a setting is not read, is another one, or goes elsewhere.
+``angle_faults`` measures a table that was sent against the expected waves, and yields the angle
+faults that known mistakes lead to and the measurement allows. ``variants`` yields the requests for
+tables that come out where a setting is ignored, wrong, or on another axis: they cannot be measured,
+only computed and compared.
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 
 from service.analysis.array import TableRequest
 from service.analysis.diagnosis.mistakes import MOST_MISTAKES, Mistake
 from service.analysis.diagnosis.waves import (
+    COMMON_BASES,
     LEAST_FACTOR,
     NARROWINGS,
     AngleFault,
     Waves,
     factor_mistake,
+    linear_mistake,
     offset_of,
-    slips,
+    tutorial_slips,
 )
 from service.analysis.measure import EARLY_ROWS, Complexes, fit_geometric, measure, round_bases
 from service.analysis.round_numbers import round_numbers
@@ -35,231 +37,195 @@ _FEWEST = 4
 
 
 def frequency_mistakes(waves: Waves, omega: Float64s, error: Float64s) -> Iterator[Frequencies]:
-    """Give known mistakes and the frequencies that they lead to, as far as measured ones fit.
+    """Yield mistakes and the frequencies that they lead to, where measured ones allow them.
 
     Args:
-        waves: what is wanted.
-        omega: what was measured, (K,), radians per position.
-        error: how far each may be from what is meant, (K,).
+        waves: the expected table.
+        omega: the measured frequencies, (K,), radians per position.
+        error: of each, (K,).
     """
-    wanted = waves.omega
-    yield (), wanted
-    yield (_SIGN,), -wanted
-    yield (_TWICE,), 2 * wanted
-    yield (_SIGN, _TWICE), -2 * wanted
-    yield (Mistake("not-rotated"),), np.zeros_like(wanted)
-    sign = -1.0 if float(omega.sum()) * float(wanted.sum()) < 0 else 1.0
-    signed = () if sign > 0 else (_SIGN,)
-    for mistakes, speeds in _unsigned(waves, np.abs(omega), error):
-        yield (*signed, *mistakes), sign * np.copysign(speeds, wanted)
+    expected = waves.omega
+    yield (), expected
+    yield (_SIGN,), -expected
+    yield (_TWICE,), 2 * expected
+    yield (_SIGN, _TWICE), -2 * expected
+    yield (Mistake("not-rotated"),), np.zeros_like(expected)
+    sign = -1.0 if float(omega.sum()) * float(expected.sum()) < 0 else 1.0
+    sign_mistakes = () if sign > 0 else (_SIGN,)
+    for mistakes, frequencies in _positive(waves, np.abs(omega), error):
+        yield (*sign_mistakes, *mistakes), sign * np.copysign(frequencies, expected)
 
 
-def _unsigned(waves: Waves, omega: Float64s, error: Float64s) -> Iterator[Frequencies]:
-    wanted = np.abs(waves.omega)
-    yield from _stretched(wanted, omega, error)
-    yield from _narrower(waves, omega, error)
-    if waves.base is None:
-        return
+def _positive(waves: Waves, omega: Float64s, error: Float64s) -> Iterator[Frequencies]:
+    yield from _scaled(np.abs(waves.omega), omega, error)
+    yield from _of_other_width(waves, omega, error)
     series = fit_geometric(omega, error)
+    if waves.base is None or series is None or len(omega) < 2:
+        return
     base, span = waves.base
     places = np.arange(len(omega))
-    if series is None or len(omega) < 2:
-        return
     for other in round_bases(series, span)[:2]:
         if other != base and other > 1:
-            said = Mistake("wrong-base", {"have": other, "want": base})
-            for mistakes, first in _firsts(series.first, series.first_error):
-                yield (said, *mistakes), first * float(other) ** (-2 * places / span)
+            mistake = Mistake("wrong-base", {"have": other, "want": base})
+            for mistakes, first in _first_frequencies(series.first, series.first_error):
+                yield (mistake, *mistakes), first * float(other) ** (-2 * places / span)
 
 
-def _firsts(first: float, error: float) -> Iterator[tuple[tuple[Mistake, ...], float]]:
+def _first_frequencies(first: float, error: float) -> Iterator[tuple[tuple[Mistake, ...], float]]:
     if abs(first - 1) <= max(error, 2.0**-7):
         yield (), 1.0
     elif abs(first - 2) <= max(2 * error, 2.0**-6):
         yield (_TWICE,), 2.0
     else:
-        for mistake, ratio in _ratios(first, error):
+        for mistake, ratio in _round_ratios(first, error):
             yield (mistake,), ratio
 
 
-def _stretched(wanted: Float64s, omega: Float64s, error: Float64s) -> Iterator[Frequencies]:
-    """Find one factor between all frequencies, by those that are known best."""
-    known = (wanted > 0) & (omega > 2 * error) & (omega < 1)
+def _scaled(expected: Float64s, omega: Float64s, error: Float64s) -> Iterator[Frequencies]:
+    """Find one factor between all frequencies, each with a weight by its error."""
+    known = (expected > 0) & (omega > 2 * error) & (omega < 1)
     if not known.any():
         return
     share = error[known] / omega[known]
-    ratios = omega[known] / wanted[known]
+    ratios = omega[known] / expected[known]
     ratio = float(np.average(ratios, weights=1 / share**2))
     spread = float(share.min()) + 2.0**-24
     if (np.abs(ratios / ratio - 1) > 4 * share + 4 * spread).any():
         return
-    for mistake, exact in _ratios(ratio, 4 * spread):
+    for mistake, exact in _round_ratios(ratio, 4 * spread):
         if exact != 1:
-            yield (_TWICE if exact == 2 else mistake,), exact * wanted
+            yield (mistake,), exact * expected
 
 
-def _ratios(ratio: float, error: float) -> Iterator[tuple[Mistake, float]]:
+def _round_ratios(ratio: float, error: float) -> Iterator[tuple[Mistake, float]]:
+    """Yield a ratio that is a round number, or 1 over one."""
     if ratio < 1:
         for factor in round_numbers(1 / ratio, error, 1):
-            values = {"ratio": 1 / factor, "factor": factor, "how": "divided"}
-            yield Mistake("linear-factor", values), 1 / factor
+            yield linear_mistake(1 / factor, factor), 1 / factor
     else:
         for factor in round_numbers(ratio, error, 1):
-            values = {"ratio": factor, "factor": factor, "how": "multiplied"}
-            yield Mistake("linear-factor", values), factor
+            yield linear_mistake(factor, factor), factor
 
 
-def _narrower(waves: Waves, omega: Float64s, error: Float64s) -> Iterator[Frequencies]:
-    """Find frequencies of fewer channels, those after them standing still."""
-    wanted = np.abs(waves.omega)
-    still = np.abs(omega) <= np.maximum(4 * error, 2.0**-30)
-    count = len(omega) - int(np.argmin(still[::-1])) if not still.all() else 0
+def _of_other_width(waves: Waves, omega: Float64s, error: Float64s) -> Iterator[Frequencies]:
+    """Find frequencies of fewer channels, the last ones 0, or that fall over another width."""
+    expected = np.abs(waves.omega)
+    is_zero = np.abs(omega) <= np.maximum(4 * error, 2.0**-30)
+    count = len(omega) - int(np.argmin(is_zero[::-1])) if not is_zero.all() else 0
     if 0 < count < len(omega):
-        said = Mistake("partial-width", {"have": 2 * count, "want": 2 * len(omega)})
-        places = np.arange(len(omega))
-        yield (said,), np.where(places < count, wanted, 0.0)
-        first = slice(0, count)
-        for mistakes, speeds in _stretched(wanted[first], omega[first], error[first]):
-            yield (said, *mistakes), np.pad(speeds, (0, len(omega) - count))
+        mistake = Mistake("partial-width", {"have": 2 * count, "want": 2 * len(omega)})
+
+        def padded(frequencies: Float64s) -> Float64s:
+            return np.pad(frequencies, (0, len(omega) - count))
+
+        yield (mistake,), padded(expected[:count])
+        for mistakes, frequencies in _scaled(expected[:count], omega[:count], error[:count]):
+            yield (mistake, *mistakes), padded(frequencies)
         if waves.base:
-            fewer = waves.base[0] ** (-2 * places / (2 * count))
-            yield (said,), np.where(places < count, fewer, 0.0)
-            yield from _narrower_base(waves, omega, error, count)
+            base, places = waves.base[0], np.arange(count)
+            yield (mistake,), padded(base ** (-2 * places / (2 * count)))
+            series = fit_geometric(omega[:count], error[:count]) if count > 1 else None
+            for other in round_bases(series, 2 * count)[:1] if series else ():
+                wrong_base = Mistake("wrong-base", {"have": other, "want": base})
+                yield (mistake, wrong_base), padded(float(other) ** (-places / count))
     if waves.base and len(omega) >= _FEWEST:
-        yield from _other_width(waves, omega, error)
+        yield from _of_other_span(waves.base, omega, error)
 
 
-def _narrower_base(
-    waves: Waves, omega: Float64s, error: Float64s, count: int
+def _of_other_span(
+    expected: tuple[float, int], omega: Float64s, error: Float64s
 ) -> Iterator[Frequencies]:
-    assert waves.base is not None
-    series = fit_geometric(omega[:count], error[:count]) if count > 1 else None
-    if series is None:
-        return
-    places = np.arange(len(omega))
-    said = Mistake("partial-width", {"have": 2 * count, "want": 2 * len(omega)})
-    for other in round_bases(series, 2 * count)[:1]:
-        base = Mistake("wrong-base", {"have": other, "want": waves.base[0]})
-        speeds = np.where(places < count, float(other) ** (-places / count), 0.0)
-        yield (said, base), speeds
-
-
-def _other_width(waves: Waves, omega: Float64s, error: Float64s) -> Iterator[Frequencies]:
-    """Find frequencies of the same base over another even number of channels."""
-    assert waves.base is not None
-    base, span = waves.base
+    """Find frequencies of the expected base over another even number of channels."""
+    base, span = expected
     series = fit_geometric(omega, error)
     if series is None or not 0 < series.ratio < 1:
         return
-    other = -2 * np.log(base) / np.log(series.ratio)
-    width = int(2 * round(other / 2))
-    if width != span and abs(width - other) <= 2.0**-6 and 2 <= width <= 8 * span:
-        places = np.arange(len(omega))
-        said = Mistake("partial-width", {"have": width, "want": span})
-        yield (said,), base ** (-2 * places / width)
+    measured = -2 * np.log(base) / np.log(series.ratio)
+    width = int(2 * round(measured / 2))
+    if width != span and abs(width - measured) <= 2.0**-6 and 2 <= width <= 8 * span:
+        mistake = Mistake("partial-width", {"have": width, "want": span})
+        yield (mistake,), base ** (-2 * np.arange(len(omega)) / width)
 
 
-def turned(waves: Waves, rows: Float64s, epsilon: float) -> Iterator[AngleFault]:
-    """Give what known mistakes make of waves, as far as rows speak for it.
+def angle_faults(waves: Waves, rows: Float64s, epsilon: float) -> Iterator[AngleFault]:
+    """Yield what known mistakes make of waves, where the rows that were sent allow it.
 
     Args:
-        waves: what is wanted.
-        rows: what somebody has, in the order that is wanted: the first of them, at most
-            EARLY_ROWS.
-        epsilon: by how much a number of size 1 may be off by rounding.
+        waves: the expected table.
+        rows: the first rows that were sent, in the expected order, at most EARLY_ROWS.
+        epsilon: the rounding error of a number of size 1.
     """
-    turns = waves.turns(rows)
-    norms = np.abs(turns)
+    phasors = waves.phasors(rows)
+    norms = np.abs(phasors)
     size = float(np.median(norms))
     if size < LEAST_FACTOR:
         return
-    scaled = _scaled(waves, size, epsilon)
-    yield from slips(waves, rows)
+    scale_mistakes, factor = _scale_fault(waves, size, epsilon)
+    yield from tutorial_slips(waves, rows)
     if float(np.median(np.abs(norms / size - 1))) > 8 * epsilon:
         return
-    plain = list(_speeds(waves, turns, epsilon))
-    for named, speeds, shift in plain:
-        for factor_named, factor in scaled:
-            mistakes = (*named, *factor_named)
-            found = AngleFault(mistakes, speeds, speeds, shift, None, factor)
-            if len(mistakes) <= MOST_MISTAKES:
-                yield found
-            for narrowing in NARROWINGS:
-                every = (*mistakes, *narrowing.mistakes)
-                if len(every) <= MOST_MISTAKES:
-                    yield replace(found, mistakes=every, narrowing=narrowing)
+    for mistakes, omega, shift in _shifted_frequencies(waves, phasors, epsilon):
+        fault = AngleFault((*mistakes, *scale_mistakes), omega, omega, shift, None, factor)
+        if len(fault.mistakes) <= MOST_MISTAKES:
+            yield fault
+        for narrowing in NARROWINGS:
+            if len(fault.mistakes) + len(narrowing.mistakes) <= MOST_MISTAKES:
+                yield fault.with_mistakes(*narrowing.mistakes, narrowing=narrowing)
 
 
-def _scaled(waves: Waves, size: float, epsilon: float) -> list[tuple[tuple[Mistake, ...], float]]:
-    """Name what numbers are multiplied by, beside what they should be."""
+def _scale_fault(waves: Waves, size: float, epsilon: float) -> tuple[tuple[Mistake, ...], float]:
+    """Name the factor of all numbers beside the scale of the waves."""
     ratio = size / waves.scale
     if abs(ratio - 1) <= 4 * epsilon:
-        return [((), 1.0)]
+        return (), 1.0
     if abs(size - 1) <= 4 * epsilon:
         values = {"ratio": 1 / waves.scale, "factor": waves.scale}
-        return [((Mistake("missing-factor", values),), 1 / waves.scale)]
-    return [((factor_mistake(ratio),), ratio)]
+        return (Mistake("missing-factor", values),), 1 / waves.scale
+    return (factor_mistake(ratio),), ratio
 
 
-def _speeds(
-    waves: Waves, turns: Complexes, epsilon: float
+def _shifted_frequencies(
+    waves: Waves, phasors: Complexes, epsilon: float
 ) -> Iterator[tuple[tuple[Mistake, ...], Float64s, float]]:
-    """Give frequencies and shifts that what was measured allows."""
-    early = turns[:EARLY_ROWS]
+    """Yield mistakes, frequencies and shifts of positions that the measurement allows."""
+    early = phasors[:EARLY_ROWS]
     positions = waves.positions[: len(early)]
     if len(early) < 2:
-        for named, speeds in frequency_mistakes(waves, waves.omega, waves.omega * 0.0):
-            yield from _shifts(named, speeds, np.angle(early[0]) - positions[0] * speeds)
+        for mistakes, omega in frequency_mistakes(waves, waves.omega, waves.omega * 0.0):
+            yield from _shifts(mistakes, omega, np.angle(early[0]) - positions[0] * omega)
         return
     measured = measure(early, positions)
     error = measured.omega_error + epsilon * np.abs(measured.omega)
-    # What was held in bfloat16 is off by 2^-9 of it at most.
+    # Frequencies that were stored in bfloat16 are off by 2^-9 of themselves at most.
     loose = np.maximum(error, 2.0**-8 * np.abs(measured.omega))
     tried: set[bytes] = set()
     for errors in (error, loose):
-        for named, speeds in frequency_mistakes(waves, measured.omega, errors):
-            if speeds.tobytes() in tried:
-                continue
-            tried.add(speeds.tobytes())
-            centre = positions.mean()
-            moved = measured.phase + centre * (measured.omega - speeds)
-            yield from _shifts(named, speeds, moved, measured.phase)
+        for mistakes, omega in frequency_mistakes(waves, measured.omega, errors):
+            if omega.tobytes() not in tried:
+                tried.add(omega.tobytes())
+                phase = measured.phase + positions.mean() * (measured.omega - omega)
+                yield from _shifts(mistakes, omega, phase, measured.phase)
 
 
 def _shifts(
-    named: tuple[Mistake, ...], speeds: Float64s, *phases: Float64s
+    mistakes: tuple[Mistake, ...], omega: Float64s, *phases: Float64s
 ) -> Iterator[tuple[tuple[Mistake, ...], Float64s, float]]:
-    yield named, speeds, 0.0
-    for shift in {offset_of(phase, speeds, 0.2) for phase in phases}:
+    yield mistakes, omega, 0.0
+    for shift in {offset_of(phase, omega, 0.2) for phase in phases}:
         if shift:
-            yield (*named, Mistake("position-offset", {"rows": int(shift)})), speeds, shift
+            yield (*mistakes, Mistake("position-offset", {"rows": int(shift)})), omega, shift
 
 
 Variant = tuple[Mistake, TableRequest]
 
-_BASES = (10000.0, 500000.0, 1000000.0)
-
-# What a rule of frequencies takes, beside its name.
+# The parameters of the scaling rules, beside rope_type.
 _RULE_KEYS = (
-    "factor",
-    "alpha",
-    "mixed_b",
-    "beta_fast",
-    "beta_slow",
-    "truncate",
-    "mscale",
-    "mscale_all_dim",
-    "attention_factor",
-    "short_factor",
-    "long_factor",
-    "low_freq_factor",
-    "high_freq_factor",
-    "freq_factors",
-    "original_max_position_embeddings",
-    "context_length",
+    *("factor", "alpha", "mixed_b", "beta_fast", "beta_slow", "truncate", "mscale"),
+    *("mscale_all_dim", "attention_factor", "short_factor", "long_factor", "low_freq_factor"),
+    *("high_freq_factor", "freq_factors", "original_max_position_embeddings", "context_length"),
 )
 
-# What a table has to have, or what a mistake of its own is named after.
+# Parameters that a table must have, or that a mistake of their own covers.
 _NEEDED = (
     *("d_model", "head_dim", "seq_len", "start", "positions", "dtype", "pack", "part", "batch"),
     *("rope_theta", "base", "rope_type", "inv_freq", "factor", "grid", "num_heads", "layout"),
@@ -270,82 +236,89 @@ _NEEDED = (
 )
 
 
-def variants(call: TableRequest) -> Iterator[Variant]:
-    """Give the tables that a mistake of settings makes of one; some of them there may not be."""
-    if call.resource.startswith("rope"):
-        yield from _rules(call)
-        yield from _widths(call)
-    yield from _exchanged(call)
-    for key in call.parameters:
+def variants(request: TableRequest) -> Iterator[Variant]:
+    """Yield the requests that a mistake of settings makes of one; not all have a table."""
+    if request.resource.startswith("rope"):
+        yield from _rule_variants(request)
+        yield from _width_variants(request)
+    yield from _axis_variants(request)
+    for key in request.parameters:
         if key not in _NEEDED and not key.startswith("positions_"):
-            said = {"keys": key, "rule": str(call.parameters.get("rope_type", call.resource))}
-            yield Mistake("config-key-ignored", said), _without(call, key)
+            rule = str(request.parameters.get("rope_type", request.resource))
+            mistake = Mistake("config-key-ignored", {"keys": key, "rule": rule})
+            yield mistake, _without(request, key)
 
 
-def _rules(call: TableRequest) -> Iterator[Variant]:
-    rule = str(call.parameters.get("rope_type", "default"))
-    keys = [key for key in _RULE_KEYS if key in call.parameters]
+def _rule_variants(request: TableRequest) -> Iterator[Variant]:
+    parameters = request.parameters
+    rule = str(parameters.get("rope_type", "default"))
+    if rule == "default":
+        return
+    keys = [key for key in _RULE_KEYS if key in parameters]
     if rule == "longrope":
-        yield from _lengths(call)
-    if rule != "default":
-        said = {"keys": ", ".join(["rope_type", *keys]), "rule": rule}
-        yield Mistake("config-key-ignored", said), _without(call, "rope_type", *keys)
-        if rule != "linear" and "factor" in keys:
-            plain = _without(call, *keys).with_parameters(
-                rope_type="linear", factor=call.parameters["factor"]
-            )
-            yield Mistake("wrong-rule", {"have": "linear", "want": rule}), plain
-        wanted = float(str(call.parameters.get("rope_theta", 10000)))
-        for base in _BASES:
-            if base != wanted:
-                values = {"have": base, "want": wanted}
-                yield Mistake("wrong-base", values), call.with_parameters(rope_theta=base)
+        yield from _length_variants(request)
+    values = {"keys": ", ".join(["rope_type", *keys]), "rule": rule}
+    yield Mistake("config-key-ignored", values), _without(request, "rope_type", *keys)
+    if rule != "linear" and "factor" in keys:
+        linear = _without(request, *keys).with_parameters(
+            rope_type="linear", factor=parameters["factor"]
+        )
+        yield Mistake("wrong-rule", {"have": "linear", "want": rule}), linear
+    expected = float(str(parameters.get("rope_theta", 10000)))
+    for base in COMMON_BASES:
+        if base != expected:
+            mistake = Mistake("wrong-base", {"have": base, "want": expected})
+            yield mistake, request.with_parameters(rope_theta=base)
 
 
-def _lengths(call: TableRequest) -> Iterator[Variant]:
-    """Run a model at a length that has the other list of factors."""
-    original = call.parameters.get("original_max_position_embeddings")
+def _length_variants(request: TableRequest) -> Iterator[Variant]:
+    """Change the context length to one that has the other list of factors."""
+    original = request.parameters.get("original_max_position_embeddings")
     if original is None:
         return
-    length, trained = int(str(call.parameters.get("context_length", original))), int(str(original))
-    short, long = {"have": "short_factor", "want": "long_factor"}, trained + 1
-    if length > trained:
-        yield Mistake("short-for-long-factors", short), call.with_parameters(context_length=trained)
+    trained = int(str(original))
+    if int(str(request.parameters.get("context_length", original))) > trained:
+        have, want, length = "short_factor", "long_factor", trained
     else:
-        other = {"have": "long_factor", "want": "short_factor"}
-        yield Mistake("short-for-long-factors", other), call.with_parameters(context_length=long)
+        have, want, length = "long_factor", "short_factor", trained + 1
+    mistake = Mistake("short-for-long-factors", {"have": have, "want": want})
+    yield mistake, request.with_parameters(context_length=length)
 
 
-def _widths(call: TableRequest) -> Iterator[Variant]:
-    given = [key for key in ("partial_rotary_factor", "rotary_dim") if key in call.parameters]
-    head_dim = call.parameters.get("head_dim")
+def _width_variants(request: TableRequest) -> Iterator[Variant]:
+    given = [key for key in ("partial_rotary_factor", "rotary_dim") if key in request.parameters]
+    head_dim = request.parameters.get("head_dim")
     if not given or head_dim is None:
         return
-    share = float(str(call.parameters.get("partial_rotary_factor", 1)))
-    turning = int(str(call.parameters.get("rotary_dim", int(share * int(str(head_dim))))))
-    values = {"have": int(str(head_dim)), "want": turning}
-    yield Mistake("partial-width", values), _without(call, *given)
+    width = int(str(head_dim))
+    share = float(str(request.parameters.get("partial_rotary_factor", 1)))
+    rotating = int(str(request.parameters.get("rotary_dim", int(share * width))))
+    mistake = Mistake("partial-width", {"have": width, "want": rotating})
+    yield mistake, _without(request, *given)
 
 
-def _exchanged(call: TableRequest) -> Iterator[Variant]:
-    """Exchange height and width."""
+def _axis_variants(request: TableRequest) -> Iterator[Variant]:
+    """Swap height and width."""
     swapped = Mistake("axes-swapped", {"first": "h", "second": "w"})
-    grid = call.parameters.get("grid")
+    grid = request.parameters.get("grid")
     if grid is not None:
-        sides = str(grid).split(",") if isinstance(grid, str) else list(map(str, _listed(grid)))
+        sides = _sides(grid)
         if len(sides) > 1 and sides[-1] != sides[-2]:
-            yield swapped, call.with_parameters(grid=",".join([*sides[:-2], sides[-1], sides[-2]]))
+            exchanged = ",".join([*sides[:-2], sides[-1], sides[-2]])
+            yield swapped, request.with_parameters(grid=exchanged)
     for first, second in (("positions_h", "positions_w"), ("height", "width")):
-        if {first, second} <= set(call.parameters):
-            height, width = (call.parameters[name] for name in (first, second))
+        if {first, second} <= set(request.parameters):
+            height, width = (request.parameters[name] for name in (first, second))
             if height != width:
-                yield swapped, call.with_parameters(**{first: width, second: height})
+                yield swapped, request.with_parameters(**{first: width, second: height})
 
 
-def _listed(value: ParameterValue) -> tuple[float, ...]:
-    return value if isinstance(value, tuple) else ()
+def _sides(grid: ParameterValue) -> list[str]:
+    if isinstance(grid, str):
+        return grid.split(",")
+    return [str(side) for side in grid] if isinstance(grid, tuple) else []
 
 
-def _without(call: TableRequest, *keys: str) -> TableRequest:
-    kept = {name: value for name, value in call.parameters.items() if name not in keys}
-    return TableRequest(call.resource, kept)
+def _without(request: TableRequest, *keys: str) -> TableRequest:
+    kept = {name: value for name, value in request.parameters.items() if name not in keys}
+    return TableRequest(request.resource, kept)

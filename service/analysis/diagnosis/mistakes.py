@@ -1,150 +1,255 @@
-"""The catalogue of known mistakes: what each is called, how it shows, what to do about it.
-
-What each mistake is, in one sentence without numbers: the list that documentation gives.
-"""
+"""Known mistakes: one entry each, with the sentence and the correction that a diagnosis reports."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
-from service.analysis.array import TableRequest
+from service.analysis.array import FirstMismatch, TableRequest
 
-Verdict: TypeAlias = Literal["equal", "diagnosed", "none"]
+DiagnosisVerdict: TypeAlias = Literal["equal", "diagnosed", "none"]
 
 MOST_MISTAKES = 3
-"""Of more together anything could be made: a list explains only while it is short."""
+"""A longer list of mistakes could explain anything."""
 
 
 @dataclass(frozen=True)
-class Wording:
-    """Say what a mistake is, and what to do about it; values stand in braces.
+class KnownMistake:
+    """The public text of a mistake; names of values stand in braces.
 
     Attributes:
-        sentence: what it is, and how it shows.
+        sentence: what is wrong, and how it shows.
         correction: what to do.
+        variants: other texts of the same mistake where it shows in another way, by the name that
+            ``Mistake.variant`` has then.
     """
 
     sentence: str
     correction: str
+    variants: Mapping[str, "KnownMistake"] = field(default_factory=dict)
 
 
-CATALOGUE: Mapping[str, Wording] = MappingProxyType(
+_ROTARY_DIM = "Set rotary_dim to {want}."
+_JOIN_HALVES = "Join the halves in the other order."
+
+CATALOGUE: Mapping[str, KnownMistake] = MappingProxyType(
     {
-        "layout-swapped": Wording(
-            "Channels lie {have}, and should lie {want}: every number is there, in another place.",
-            "Ask for {want}, or permute the channels; weights must be permuted the same way.",
+        "layout-swapped": KnownMistake(
+            'The channel order is "{have}" but should be "{want}"; the values themselves are '
+            "right.",
+            'Request the order "{want}", or permute the channels; permute the weights of queries '
+            "and keys in the same way.",
+            {
+                "rotation": KnownMistake(
+                    'Channels are paired as "{have}", {have_pairs}, but should be paired as '
+                    '"{want}", {want_pairs}.',
+                    'Rotate with the layout "{want}", or permute the rows of the query and key '
+                    "weights.",
+                )
+            },
         ),
-        "halves-swapped": Wording(
-            "The two halves of the channels have changed places, as in cosines before sines for "
-            "sines before cosines.",
-            "Join the halves in the other order.",
+        "layout-mixed": KnownMistake(
+            'Pairs are read as "{read}" and written as "{written}", so channels come out in '
+            "another order; scores of queries and keys that both have it are still right.",
+            "Write the pairs where the expected layout has them, or permute the channels of the "
+            "result.",
         ),
-        "sine-sign": Wording(
-            "The sines have the other sign, which turns the other way: the inverse. "
-            "Position 0 does not show it.",
-            "Take the minus out of the sines, or put it where it is missing.",
+        "table-layout-swapped": KnownMistake(
+            "Cosines and sines are laid out for {have} pairs but the pairs are {want}, so the two "
+            "channels of a pair rotate by different angles.",
+            "Lay out cosines and sines for {want} pairs.",
         ),
-        "inverse": Wording(
-            "The rotation goes the other way: by minus the angle, which undoes it.",
-            "Turn by the angle itself.",
+        "halves-swapped": KnownMistake(
+            "The two halves of the channels are swapped, for example cosines before sines.",
+            _JOIN_HALVES,
+            {
+                "rotation": KnownMistake(
+                    "The two halves of the channels are swapped: {how}.", _JOIN_HALVES
+                )
+            },
         ),
-        "rotated-twice": Wording(
-            "Every angle is twice what it should be: the rotation was done two times.",
-            "Rotate once: look for a second place that rotates, or a kernel that does it too.",
+        "sine-sign": KnownMistake(
+            "The sines have the wrong sign, which rotates the other way; position 0 does not show "
+            "it.",
+            "Remove the extra minus sign from the sines, or add the missing one.",
+            {
+                "rotation": KnownMistake(
+                    "This is not a rotation: {how}. Position 0 does not show it.",
+                    "Return (-x2, x1) from rotate_half: only the first channel of each pair gets "
+                    "a minus sign.",
+                )
+            },
         ),
-        "not-rotated": Wording(
-            "Nothing is rotated: the numbers are those of position 0 everywhere.",
-            "Rotate, by the position of each row.",
+        "inverse": KnownMistake(
+            "The rotation is by minus the angle, which is the inverse.",
+            "Rotate by the angle itself.",
         ),
-        "missing-factor": Wording(
-            "Every number is {ratio} of what it should be: a factor of {factor} is missing.",
+        "rotated-twice": KnownMistake(
+            "Every angle is twice what it should be: the rotation is applied two times.",
+            "Rotate once: look for a second call, or for a kernel that rotates as well.",
+        ),
+        "not-rotated": KnownMistake(
+            "Nothing is rotated: every row has the values of position 0.",
+            "Rotate each row by its own position.",
+        ),
+        "missing-factor": KnownMistake(
+            "Every number is {ratio} times what it should be: a factor of {factor} is missing.",
             "Multiply by {factor}: an attention factor, or the square root of the width.",
+            {
+                "xpos": KnownMistake(
+                    "The scale that grows or decays with the position is missing from cosines and "
+                    "sines.",
+                    "Multiply by it: xPos multiplies queries by it and divides keys by it.",
+                )
+            },
         ),
-        "extra-factor": Wording(
+        "extra-factor": KnownMistake(
             "Every number is {factor} times what it should be.",
-            "Leave the factor of {factor} out, or apply it once.",
+            "Remove the factor of {factor}, or apply it once.",
+            {
+                "twice": KnownMistake(
+                    "The factor multiplies cosines and sines twice.", "Apply it once."
+                )
+            },
         ),
-        "wrong-factor": Wording(
-            "Every number is {factor} times what it should be, which is no factor in common use.",
+        "wrong-factor": KnownMistake(
+            "Every number is {factor} times what it should be; no model in common use has such a "
+            "factor.",
             "Divide by {factor}.",
         ),
-        "wrong-base": Wording(
-            "The base is {have}, and should be {want}; position 0 does not show it.",
-            "Use the base {want}: a config names it rope_theta, rope_base or rotary_emb_base.",
+        "one-sided-factor": KnownMistake(
+            "The factor multiplies the {have} but not the {want}.",
+            "Multiply cosines and sines by the same factor.",
         ),
-        "tutorial-slip": Wording(
-            "The frequencies of the cosines are those of exponent (i + 1)/d in place of i/d.",
+        "wrong-base": KnownMistake(
+            "The base is {have} but should be {want}; position 0 does not show it.",
+            "Set the base to {want}: configs call it rope_theta, rope_base or rotary_emb_base.",
+        ),
+        "tutorial-slip": KnownMistake(
+            "Frequencies have the exponent {exponent} instead of i/d, a common slip in tutorials.",
             "Give the sine and the cosine of a pair the same frequency, base^(-2k/d).",
         ),
-        "linear-factor": Wording(
-            "Every frequency is {ratio} of what it should be: positions are {how} by {factor}.",
-            "Count positions as they should be: look for a factor that is applied twice or never.",
+        "linear-factor": KnownMistake(
+            "Every frequency is {ratio} times what it should be, as if positions were scaled.",
+            "Scale positions once: look for a factor that is applied twice or not at all.",
         ),
-        "config-key-ignored": Wording(
-            "The frequencies are those without {keys}: the rule {rule} was not applied.",
+        "config-key-ignored": KnownMistake(
+            "The rule {rule} was not applied: the frequencies are those without {keys}.",
             "Apply the rule {rule}, with {keys}.",
+            {
+                "rotation": KnownMistake(
+                    "The frequencies are those of base {have} alone: the scaling rule was not "
+                    "applied.",
+                    "Apply the scaling rule of the config to the base {have}.",
+                )
+            },
         ),
-        "wrong-rule": Wording(
-            "It follows another rule than it should: {have}, and should be {want}.",
+        "wrong-rule": KnownMistake(
+            "Frequencies or channels follow {have} but should follow {want}.",
             "Compute frequencies and channels as {want} does.",
+            {
+                "frequencies": KnownMistake(
+                    "The frequencies differ, first in pair {pair}: {have} radians per position "
+                    "instead of {want}.",
+                    "Compute the frequencies by the expected rule, with all of its keys.",
+                )
+            },
         ),
-        "another-table": Wording(
-            "It is another table: {have}, and should be {want}.",
-            "Make {want}.",
+        "another-table": KnownMistake(
+            "This is another table: {have} instead of {want}.",
+            "Compute {want}.",
         ),
-        "short-for-long-factors": Wording(
-            "The frequencies are divided by {have}, and should be by {want}.",
+        "short-for-long-factors": KnownMistake(
+            "The frequencies are divided by {have} but should be divided by {want}.",
             "Use {want} at this context length.",
         ),
-        "partial-width": Wording(
-            "{have} channels turn, and {want} should: rotary_dim is another.",
-            "Set rotary_dim to {want}.",
+        "partial-width": KnownMistake(
+            "{have} channels rotate but {want} should: rotary_dim is wrong.",
+            _ROTARY_DIM,
+            {
+                "rotation": KnownMistake(
+                    "{have} channels rotate but {want} should; frequencies are {frequencies}"
+                    "{rest}.",
+                    _ROTARY_DIM,
+                )
+            },
         ),
-        "truncated": Wording(
-            "It ends at {have} {axis} and should have {want}; what is beyond is {beyond}.",
-            "Make {want} {axis}.",
+        "rotary-offset": KnownMistake(
+            "The rotation starts at channel {have} of the head but should start at channel {want}.",
+            "Rotate the part of the head that starts at channel {want}.",
         ),
-        "longer": Wording(
-            "It goes on to {have} {axis}, and should have {want}.",
+        "rest-zeroed": KnownMistake(
+            "Channels that should pass through are zero.",
+            "Copy the channels beyond rotary_dim unchanged.",
+        ),
+        "truncated": KnownMistake(
+            "There are {have} {axis} but there should be {want}; the others are {beyond}.",
+            "Compute all {want} {axis}.",
+            {
+                "rotation": KnownMistake(
+                    "Rows from {have} on are {beyond}.",
+                    "Compute cosines and sines for all {want} rows.",
+                )
+            },
+        ),
+        "longer": KnownMistake(
+            "There are {have} {axis} but there should be {want}.",
             "Keep the first {want} {axis}.",
         ),
-        "position-offset": Wording(
-            "Row s holds what belongs to position s + ({rows}): positions are off by {rows}.",
-            "Subtract {rows} from the positions that are used.",
+        "position-offset": KnownMistake(
+            "Row s has the values of position s + ({rows}): positions are off by {rows}.",
+            "Subtract {rows} from the positions.",
         ),
-        "other-positions": Wording(
-            "Rows are those of the positions {have}, and should be of {want}.",
-            "Compute each row at its own position: look for what shuffles, repeats or skips rows.",
+        "other-positions": KnownMistake(
+            "The rows are those of positions {have} but should be those of {want}.",
+            "Compute each row at its own position: look for code that shuffles, repeats or skips "
+            "rows.",
         ),
-        "positions-reversed": Wording(
+        "positions-reversed": KnownMistake(
             "The rows are in reverse order: the last position comes first.",
             "Count positions upwards.",
         ),
-        "rounded-decimals": Wording(
-            "Numbers were rounded to {decimals} decimals, as where they are printed and read.",
-            "Send or keep them with all their digits: 9 for float32, 17 for float64.",
+        "positions-stuck": KnownMistake(
+            "Every row is rotated as position {position}: position ids do not advance.",
+            "Give each row its own position.",
         ),
-        "narrow-positions": Wording(
-            "Positions were counted in {dtype}, which holds every integer up to {exact} only: they "
-            "are rounded beyond.",
-            "Keep positions in float32 or as integers until angles are made.",
+        "rounded-decimals": KnownMistake(
+            "Numbers are rounded to {decimals} decimals, as if they had been printed and read "
+            "back.",
+            "Keep all digits: 9 for float32, 17 for float64.",
         ),
-        "narrow-frequencies": Wording(
-            "Frequencies were held in {dtype}: angles go wrong in proportion to the position.",
-            "Keep inv_freq in float32 or better; a model's .half() or .to() must not touch it.",
+        "narrow-positions": KnownMistake(
+            "Positions are stored in {dtype}, which has every integer only up to {exact}: larger "
+            "ones are rounded.",
+            "Keep positions in float32 or as integers until angles are computed.",
         ),
-        "narrow-angles": Wording(
-            "Angles were computed in {dtype}: what is large is rounded to whole steps.",
-            "Compute angles in float32 or better, and round sines and cosines last.",
+        "narrow-frequencies": KnownMistake(
+            "Frequencies are stored in {dtype}: the error of an angle grows with the position.",
+            "Keep inv_freq in float32 or wider; exclude it from a model's .half() or .to().",
         ),
-        "axes-swapped": Wording(
-            "The axes {first} and {second} have changed places.",
-            "Count {first} first; a square input hides the difference.",
+        "narrow-angles": KnownMistake(
+            "Angles are computed in {dtype}, which rounds large angles coarsely.",
+            "Compute angles in float32 or wider, and round only sines and cosines.",
         ),
-        "transposed": Wording(
-            "Rows and columns are exchanged: the axes come in the order {order}.",
-            "Transpose it back.",
+        "narrow-tables": KnownMistake(
+            "Cosines and sines are rounded to {dtype} before the multiplication.",
+            "Keep cosines and sines in float32 until the rotation is done.",
+        ),
+        "axes-swapped": KnownMistake(
+            "Two axes are swapped: {first} and {second}.",
+            "Swap them back; a square input hides the difference.",
+            {
+                "rotation": KnownMistake(
+                    "The rotation is along axis {have} but should be along axis {want}: heads "
+                    "were taken for positions.",
+                    "Pass (batch, heads, positions, channels), or name the axis that counts "
+                    "positions.",
+                )
+            },
+        ),
+        "transposed": KnownMistake(
+            "Rows and columns are swapped: the axes are in the order {order}.",
+            "Transpose the array back.",
         ),
     }
 )
@@ -152,34 +257,33 @@ CATALOGUE: Mapping[str, Wording] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Mistake:
-    """One thing that somebody did.
+    """A mistake that was made.
 
     Attributes:
-        name: what it is called in the catalogue.
+        name: in the catalogue.
         values: the numbers and names that go with it, of JSON types.
-        wording: what is said of it, where the catalogue has no such name.
+        variant: of the sentence and correction in the catalogue, where it is not the usual one.
     """
 
     name: str
     values: Mapping[str, Any] = field(default_factory=dict)
-    wording: Wording | None = None
+    variant: str | None = None
 
     @property
     def sentence(self) -> str:
-        """Say what it is and how it shows."""
-        return self._said.sentence.format(**self._spelled)
+        return self._known.sentence.format(**self._printed)
 
     @property
     def correction(self) -> str:
-        """Say what to do about it."""
-        return self._said.correction.format(**self._spelled)
+        return self._known.correction.format(**self._printed)
 
     @property
-    def _said(self) -> Wording:
-        return self.wording or CATALOGUE[self.name]
+    def _known(self) -> KnownMistake:
+        known = CATALOGUE[self.name]
+        return known.variants[self.variant] if self.variant else known
 
     @property
-    def _spelled(self) -> dict[str, Any]:
+    def _printed(self) -> dict[str, Any]:
         return {
             name: f"{value:.6g}" if isinstance(value, float) else value
             for name, value in self.values.items()
@@ -187,94 +291,24 @@ class Mistake:
 
 
 @dataclass(frozen=True)
-class Leaving:
-    """The first element that is not explained.
-
-    Attributes:
-        array: the name of the array that it is in.
-        index: where in that array, as it was sent.
-        have: what is there.
-        want: what would be there by the best explanation.
-        allowed: how far they may be apart.
-        position: that of its row, where rows have one.
-    """
-
-    array: str
-    index: tuple[int, ...]
-    have: float
-    want: float
-    allowed: float
-    position: float | None = None
-
-
-@dataclass(frozen=True)
 class Diagnosis:
-    """What was done to get one thing in place of another.
+    """The mistakes that turn the expected array into the one that was sent.
 
     Attributes:
         verdict: ``equal`` where there is no mistake, ``diagnosed`` where the mistakes explain every
             element, ``none`` where no list of known mistakes does.
-        mistakes: the shortest list that explains it, or the nearest for ``none``.
-        residual: how far elements are from what the mistakes make of what is wanted, at most.
+        mistakes: the shortest list that explains every element, or the closest one for ``none``.
+        residual: the largest distance of an element from what the mistakes predict.
         elements: how many were compared.
-        allowed: how far an element may be from it at most.
-        leaves_at: for ``none``, the first element that the nearest list does not explain.
-        correct: the table that it should be, where that is known.
-        yours: the table that it is, where there is such a one.
+        allowed: the largest distance that was allowed.
+        first_mismatch: for ``none``, the first element that the closest list does not explain.
+        matching_table: the table that the array is, where there is one.
     """
 
-    verdict: Verdict
+    verdict: DiagnosisVerdict
     mistakes: tuple[Mistake, ...] = ()
     residual: float = 0.0
     elements: int = 0
     allowed: float = 0.0
-    leaves_at: Leaving | None = None
-    correct: TableRequest | None = None
-    yours: TableRequest | None = None
-
-    @property
-    def is_explained(self) -> bool:
-        """Tell whether every element is explained."""
-        return self.verdict != "none"
-
-
-MEANINGS: Mapping[str, str] = MappingProxyType(
-    {
-        "layout-swapped": "Channels lie half for interleaved, or interleaved for half.",
-        "layout-mixed": "Pairs of channels are read in one layout and written in the other.",
-        "table-layout-swapped": "Cosines and sines lie in one layout, and pairs in the other.",
-        "halves-swapped": "The two halves of the channels have changed places.",
-        "sine-sign": "Sines have the other sign, all of them or those of one half.",
-        "inverse": "The rotation goes the other way.",
-        "rotated-twice": "Every angle is twice what it should be.",
-        "not-rotated": "Nothing is rotated: every row is as at position 0.",
-        "missing-factor": "Numbers are too small by a factor, such as an attention factor.",
-        "extra-factor": "Numbers are too large by a factor, such as one that is applied twice.",
-        "wrong-factor": "Numbers are multiplied by a factor that is not in use anywhere.",
-        "one-sided-factor": "A factor multiplies cosines or sines and not both.",
-        "wrong-base": "Frequencies are powers of another base.",
-        "tutorial-slip": "Exponents are those of a slip in tutorials, such as (i + 1)/d for i/d.",
-        "linear-factor": "Every frequency, or every position, is multiplied by one factor.",
-        "config-key-ignored": "A setting was not applied, as frequencies without their scaling.",
-        "wrong-rule": "Frequencies or channels follow another rule.",
-        "another-table": "It is another table.",
-        "short-for-long-factors": "The short list of factors is used for the long, or the reverse.",
-        "partial-width": "More or fewer channels turn than should: rotary_dim is another.",
-        "rotary-offset": "The channels that turn begin elsewhere in the head.",
-        "rest-zeroed": "Channels that should pass through are zero.",
-        "truncated": "Rows or channels beyond some length are missing, zero or not rotated.",
-        "longer": "There are more rows or channels than should be.",
-        "position-offset": "Positions are off by a whole number.",
-        "positions-reversed": "Rows are in reverse order.",
-        "positions-stuck": "Every row has the position of the same one.",
-        "other-positions": "Rows are those of other positions, as of shuffled or repeated ones.",
-        "rounded-decimals": "Numbers were rounded to a few decimals.",
-        "narrow-positions": "Positions were rounded to bfloat16 or float16.",
-        "narrow-frequencies": "Frequencies were rounded to bfloat16 or float16.",
-        "narrow-angles": "Angles were rounded to bfloat16 or float16.",
-        "narrow-tables": "Cosines and sines were rounded to a narrower type than the array.",
-        "axes-swapped": "Two axes have changed places, as height and width, or heads and rows.",
-        "transposed": "Rows and columns are exchanged.",
-    }
-)
-"""What each mistake is, by its name."""
+    first_mismatch: FirstMismatch | None = None
+    matching_table: TableRequest | None = None

@@ -1,6 +1,8 @@
-"""A table beside the array that it may be, row by row: the same rows of both, as numbers.
+"""Claims that an array is a table computed in some arithmetic, and the rows of both.
 
-Claims that an array was made in some arithmetic: what each says about rows, and how exactly.
+A claim predicts every number of an array from the table that is proposed, with the error that its
+arithmetic allows. ``angle_claims`` emulate how engines compute angles, ``computed_claims`` bound
+the roundings of tables that have none.
 """
 
 from collections.abc import Iterator, Mapping
@@ -9,7 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
-from service.analysis.array import AngleModel, IdentifyInput, Proposal, Sample
+from service.analysis.array import COMPONENT_DTYPES, AngleModel, IdentifyInput, Proposal, Sample
 from service.analysis.identification.arithmetic import (
     EMULATION_LOSS,
     EXACT,
@@ -27,33 +29,22 @@ from service.analysis.identification.arithmetic import (
 )
 from service.analysis.precision import rounded
 from service.numerics.document import Document
-from service.numerics.dtypes import (
-    COMPLEX64,
-    COMPLEX128,
-    FLOAT32,
-    FLOAT64,
-    INT32,
-    INT64,
-    DType,
-    rounding_bound,
-    to_float64,
-)
+from service.numerics.dtypes import INT32, INT64, DType, rounding_bound, to_float64
 from service.numerics.phase import Float64s
 from service.numerics.tables import Table
 
-_PARTS = {COMPLEX64: FLOAT32, COMPLEX128: FLOAT64}
 INTEGERS = (INT32, INT64)
 
 
 @dataclass(frozen=True, eq=False)
 class ArrayRows:
-    """The rows of an array in the order of the table that it may be.
+    """An array as the rows of the table that it may be.
 
     Attributes:
         sample: the array.
         values: its numbers, (rows, channels).
         is_transposed: whether the array has its axes in reverse order.
-        shape: the shape of the table without axes of length 1, complex numbers as two.
+        shape: that of the table without axes of length 1, complex numbers as two.
     """
 
     sample: Sample
@@ -67,13 +58,11 @@ class ArrayRows:
         values = sample.reals()
         if is_transposed:
             values = np.ascontiguousarray(values.T)
-        by_row = (
-            values.reshape(-1, values.shape[-1]) if count is None else values.reshape(count, -1)
-        )
-        return cls(sample, by_row, is_transposed, values.shape)
+        rows = values.reshape(-1, values.shape[-1]) if count is None else values.reshape(count, -1)
+        return cls(sample, rows, is_transposed, values.shape)
 
     def index(self, row: int, channel: int) -> tuple[int, ...]:
-        """Say where an element is in the array as it was sent."""
+        """Return the index of an element in the array as it was sent."""
         flat = row * self.values.shape[1] + channel
         place = [int(part) for part in np.unravel_index(flat, self.shape)]
         if self.is_transposed:
@@ -86,12 +75,12 @@ class ArrayRows:
 
 @dataclass(frozen=True, eq=False)
 class TableRows:
-    """The same rows of the table, computed when they are asked for.
+    """The rows of a table, computed when they are read.
 
     Attributes:
         table: the table.
         width: numbers in a row, two for each that is complex.
-        dtype: what they are rounded to: the type of the array's elements, or None.
+        dtype: the type to which they are rounded, or None.
     """
 
     table: Table
@@ -105,7 +94,7 @@ class TableRows:
         return np.concatenate(runs)
 
     def _run(self, first: int, stop: int) -> Float64s:
-        parts = _PARTS.get(self.table.dtype)
+        parts = COMPONENT_DTYPES.get(self.table.dtype)
         width = self.width // 2 if parts else self.width
         elements = self.table.read(first * width, stop * width)
         if self.table.dtype in INTEGERS:
@@ -116,48 +105,41 @@ class TableRows:
         return rounded(numbers, self.dtype)
 
 
-def matched(
-    document: Document, question: IdentifyInput, proposal: Proposal
+def matching_tables(
+    document: Document, inputs: IdentifyInput, proposal: Proposal
 ) -> dict[str, Table] | None:
-    """Pair the arrays of a question with those of a document, if their shapes are the same."""
-    arrays = dict(document.arrays)
-    if not question.is_pair and len(arrays) == 1:
-        arrays = dict(zip(question.arrays, arrays.values(), strict=True))
-    if arrays.keys() != question.arrays.keys():
+    """Pair the arrays that were sent with those of a document; None if shapes or kinds differ."""
+    tables = dict(document.arrays)
+    if not inputs.is_pair and len(tables) == 1:
+        tables = dict(zip(inputs.arrays, tables.values(), strict=True))
+    if tables.keys() != inputs.arrays.keys():
         return None
-    for name, sample in question.arrays.items():
-        if (arrays[name].dtype in _PARTS) != sample.is_complex:
+    for name, sample in inputs.arrays.items():
+        table, shape = tables[name], sample.values.shape
+        parts = (2,) if table.dtype in COMPONENT_DTYPES else ()
+        expected = tuple(length for length in (*table.shape, *parts) if length != 1) or (1,)
+        if bool(parts) != sample.is_complex:
             return None
-        if _shape(arrays[name]) != _sent(sample, is_transposed=proposal.is_transposed):
+        if expected != (shape[::-1] if proposal.is_transposed else shape):
             return None
-    return arrays
+    return tables
 
 
-def _shape(table: Table) -> tuple[int, ...]:
-    parts = (2,) if table.dtype in _PARTS else ()
-    return tuple(length for length in (*table.shape, *parts) if length != 1) or (1,)
-
-
-def _sent(sample: Sample, *, is_transposed: bool) -> tuple[int, ...]:
-    shape = sample.values.shape
-    return shape[::-1] if is_transposed else shape
-
-
-def channels_agree(proposal: Proposal, sizes: Mapping[str, int]) -> bool:
-    """Tell whether the angles of a proposal are those of arrays of these sizes."""
-    turning = proposal.angles
+def has_angles_of(proposal: Proposal, sizes: Mapping[str, int]) -> bool:
+    """Tell whether a proposal has angles for arrays of these sizes."""
+    angles = proposal.angles
     return (
-        turning is not None
-        and turning.channels.keys() == sizes.keys()
+        angles is not None
+        and angles.channels.keys() == sizes.keys()
         and all(
-            len(turning.coordinates) * turning.channels[name].width == count
+            len(angles.coordinates) * angles.channels[name].width == count
             for name, count in sizes.items()
         )
     )
 
 
-# Of the largest number, where each is a sum, or has a sine that is not told apart.
 SUMMED_ROUNDINGS = 16
+"""Roundings of the largest number, where each is a sum, or has a sine that is not known apart."""
 
 _LEAST_SHARE = 0.5
 
@@ -165,39 +147,37 @@ Predicted = tuple[Float64s, Float64s]
 
 
 class Claim(Protocol):
-    """What an arithmetic says an array holds."""
+    """What an arithmetic predicts for an array."""
 
     @property
-    def arithmetic(self) -> Arithmetic:
-        """The arithmetic that is claimed."""
+    def arithmetic(self) -> Arithmetic: ...
 
     def predict(self, name: str, rows: np.ndarray, exact: Float64s) -> Predicted:
-        """Give what rows of the array of a name hold, and how far each number may be from it.
+        """Return the predicted rows of an array, and the error allowed for each number.
 
         Args:
-            name: which array.
-            rows: which of its rows, (S,).
-            exact: what these rows of the table hold, (S, C).
+            name: of the array.
+            rows: the numbers of the rows, (S,).
+            exact: these rows of the table, (S, C).
         """
 
 
 @dataclass(frozen=True)
-class Exactly:
+class ExactClaim:
     """The claim that every number is that of the table."""
 
     arithmetic: Arithmetic = EXACT
 
     def predict(self, name: str, rows: np.ndarray, exact: Float64s) -> Predicted:  # noqa: ARG002
-        """Give the table itself, and no room beside it."""
         return exact, np.zeros_like(exact)
 
 
 @dataclass(eq=False)
 class EmulationClaim:
-    """The claim that an emulation gives every number, once it is rounded to the array's type.
+    """The claim that an emulation gives every number, rounded to the type of the array.
 
     Attributes:
-        emulation: what gives it.
+        emulation: of an engine.
         dtype: the type of the array's elements.
     """
 
@@ -207,12 +187,11 @@ class EmulationClaim:
 
     @property
     def arithmetic(self) -> Arithmetic:
-        """That of the emulation."""
         return self.emulation.arithmetic
 
     def predict(self, name: str, rows: np.ndarray, exact: Float64s) -> Predicted:
-        """Emulate rows; those that are zeros in the table, as that of padding, stay zeros."""
-        # Cosines and sines of the same rows are asked for one after the other.
+        """Emulate rows; those that are zero in the table, such as padding, stay zero."""
+        # Cosines and sines of the same rows are predicted one after the other.
         if self._last is None or self._last[0] is not rows:
             self._last = (rows, self.emulation.predict(rows))
         values, allowed = self._last[1][name]
@@ -222,14 +201,14 @@ class EmulationClaim:
 
 
 @dataclass(frozen=True, eq=False)
-class Computed:
+class RoundingClaim:
     """The claim that numbers without angles are within a few roundings of the exact ones.
 
     Attributes:
-        arithmetic: what it was computed in.
+        arithmetic: in which they were computed.
         wide: the table in float64, by the name of the array.
-        loss: how far numbers may be off, as a share of them.
-        peak_loss: the same as a share of the largest, by the name of the array.
+        loss: the relative error of a number.
+        peak_loss: an absolute error beside it, by the name of the array.
         dtype: the type of the array's elements.
     """
 
@@ -240,7 +219,6 @@ class Computed:
     dtype: DType
 
     def predict(self, name: str, rows: np.ndarray, exact: Float64s) -> Predicted:  # noqa: ARG002
-        """Give the rows of the table in float64, and the room that roundings need."""
         values = self.wide[name].read(rows)
         sizes = np.where(np.isfinite(values), np.abs(values), 0.0)
         room = self.loss * sizes + self.peak_loss[name]
@@ -249,57 +227,57 @@ class Computed:
 
 
 def half_spacing(values: Float64s, dtype: DType) -> Float64s:
-    """Bound by how much rounding to a type moves values: by half of a step, taken as a share."""
+    """Bound the error of rounding values to a type: half an ulp, taken relative to the value."""
     return np.abs(values) * rounding_bound(dtype, 1.0) + rounding_bound(dtype, 0.0)
 
 
-def turned_claims(
-    turning: AngleModel, rows: np.ndarray, have: Mapping[str, Float64s], dtype: DType
+def angle_claims(
+    model: AngleModel, rows: np.ndarray, have: Mapping[str, Float64s], dtype: DType
 ) -> Iterator[EmulationClaim]:
-    """List what an array of angles may have been computed in, the most exact first.
+    """Yield claims on an array of angles, the most exact arithmetic first.
 
     Args:
-        turning: the angles.
-        rows: the rows to measure the frequencies in, (S,).
-        have: what they hold, (S, C) by name.
+        model: the exact angles.
+        rows: the rows on which frequencies are measured, (S,).
+        have: the numbers of these rows, (S, C) by name.
         dtype: the type of the array's elements.
     """
-    yield EmulationClaim(exact_emulation(turning), dtype)
-    loosest = EmulationClaim(loosest_float32(turning), dtype)
-    # A few wrong numbers among right ones are to be told from right ones, not from nothing.
-    shares = [agrees(loosest, name, rows, held, held).mean() for name, held in have.items()]
+    yield EmulationClaim(exact_emulation(model), dtype)
+    loosest = EmulationClaim(loosest_float32(model), dtype)
+    # A few wrong numbers must stand out among right ones, not among other wrong ones.
+    shares = [agrees(loosest, name, rows, sent, sent).mean() for name, sent in have.items()]
     if min(shares) >= _LEAST_SHARE:
-        for emulation in float32_emulations(turning, rows, have, dtype):
+        for emulation in float32_emulations(model, rows, have, dtype):
             yield EmulationClaim(emulation, dtype)
     for narrow in (dtype,) if dtype in NARROW else NARROW:
-        for emulation in narrow_emulations(turning, rows, have, dtype, narrow):
+        for emulation in narrow_emulations(model, rows, have, dtype, narrow):
             yield EmulationClaim(emulation, dtype)
 
 
 def computed_claims(
     wide: Mapping[str, TableRows], peaks: Mapping[str, float], dtype: DType, roundings: int
-) -> Iterator[Computed]:
-    """List what an array without angles may have been computed in, the most exact first.
+) -> Iterator[RoundingClaim]:
+    """Yield claims on an array without angles, the most exact arithmetic first.
 
     Args:
         wide: the table in float64, by the name of the array.
         peaks: the largest number of each array, by name.
         dtype: the type of the array's elements.
-        roundings: by how many roundings of the largest number each may be off: none where each
-            is a power or a product of its own.
+        roundings: the error of each number in roundings of the largest; 0 where each is a power or
+            a product of its own.
     """
     share = roundings / SUMMED_ROUNDINGS
     double = {name: EMULATION_LOSS * share * peak for name, peak in peaks.items()}
-    yield Computed(FLOAT64_ARITHMETIC, wide, EMULATION_LOSS, double, dtype)
+    yield RoundingClaim(FLOAT64_ARITHMETIC, wide, EMULATION_LOSS, double, dtype)
     single = {name: FLOAT32_LOSS * share * peak for name, peak in peaks.items()}
     loss = FLOAT32_FREQUENCY_LOSS if roundings < SUMMED_ROUNDINGS else 0.0
-    yield Computed(FLOAT32_ARITHMETIC, wide, loss, single, dtype)
+    yield RoundingClaim(FLOAT32_ARITHMETIC, wide, loss, single, dtype)
 
 
 def agrees(
     claim: Claim, name: str, rows: np.ndarray, have: Float64s, exact: Float64s
 ) -> np.ndarray:
-    """Tell for each number of rows whether it is what a claim allows it to be, (S, C)."""
+    """Tell for each number of rows whether a claim allows it, (S, C)."""
     predicted, allowed = claim.predict(name, rows, exact)
     with np.errstate(invalid="ignore"):
         near = np.abs(have - predicted) <= allowed

@@ -1,4 +1,8 @@
-"""Which of several tables that give the same numbers comes first, and which say nothing new."""
+"""Rank the tables that an array matches: simple parameters and exact arithmetics first.
+
+Rounding makes tables of other parameters match as well. ``explains`` drops lists that were fitted
+to the array, ``ranked`` those that differ from a better one only in their real numbers.
+"""
 
 import re
 from collections.abc import Hashable, Iterable
@@ -9,6 +13,7 @@ import numpy as np
 from service.analysis.array import TableRequest, Tables
 from service.analysis.identification.arithmetic import FLOAT32_FREQUENCY_LOSS, FLOAT64_ARITHMETIC
 from service.analysis.identification.verification import Verdict
+from service.analysis.measure import USUAL_BASE
 from service.errors import InvalidParameters
 from service.numerics.dtypes import REAL_DTYPES, Elements, rounding_bound, to_float64
 from service.numerics.tables import size
@@ -19,18 +24,15 @@ _MOST_COMPARED = 2**16
 _SAME = 2.0**-40
 _LENGTHS = ("seq_len", "num_timesteps")
 
-# Of so many digits together some number is plain enough to have been written down.
-_PLAIN_DIGITS = 6
+# Parameters of so many digits together are as likely to be in a config as those of fewer.
+_SIMPLE_DIGITS = 6
 # A table that needs so many digits more to give the same numbers does so by chance.
 _CHANCE_DIGITS = 2
 
-# It says nothing of a table that it is spelled out for one resource and left out for another.
-_USUAL_BASE = 10000.0
-
-# Of the digits that a number of an array has, so many may be in one of a list.
+# A fitted list has numbers of as many digits as those of the array, up to this share of them.
 _MOST_FREE = 0.9
-# A number that is the only free one of so many elements is measured, and not made to fit: a cosine
-# and a sine in each of eight rows.
+# A list is measured, not fitted, where each of its numbers has so many elements: a cosine and a
+# sine in each of eight rows.
 _SERVED = 16
 
 _FRACTION = re.compile(r"\d+\.\d+")
@@ -38,11 +40,11 @@ _FARTHEST = 2
 
 
 def ranked(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
-    """Order what holds: the plainest parameters and the most exact arithmetic first.
+    """Sort verdicts that match, the simplest parameters and the most exact arithmetic first.
 
-    A table that is there already under another name is left out, and so is one that differs from
-    another in no more than the size of numbers: nobody wrote down the less plain ones. Where the
-    first gives every number of the array, what does not is another table that happens to be near.
+    A table that is there already under another name is dropped, and so is one that differs from a
+    better one only in its real numbers. Where the best explains the array in float64 or exactly,
+    those that do not are dropped: they are other tables nearby.
     """
     kept: list[Verdict] = []
     documents, forms = set(), set()
@@ -53,20 +55,20 @@ def ranked(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
             kept.append(verdict)
         documents.add(document)
         forms.add(form)
-    if kept and exactness(kept[0]) <= FLOAT64_ARITHMETIC.rank:
-        kept = [verdict for verdict in kept if exactness(verdict) <= FLOAT64_ARITHMETIC.rank]
+    if kept and is_exact(kept[0]):
+        kept = [verdict for verdict in kept if is_exact(verdict)]
     return tuple(kept)
 
 
 def explains(verdict: Verdict) -> bool:
-    """Tell whether a table says more of an array than lists of numbers that were made to fit it.
+    """Tell whether a table says more of an array than lists of numbers fitted to it.
 
-    A list with a number of as many digits as those of the array fits whatever array there is,
-    unless each of its numbers has to serve several elements.
+    A list with a number of as many digits as those of the array fits any array, unless each of its
+    numbers has several elements.
     """
     values = verdict.proposal.request.parameters.values()
     lists = [value for value in values if isinstance(value, tuple)]
-    digits = max((_significant(number) for each in lists for number in _of(each)), default=0)
+    digits = max((_digits(number) for each in lists for number in _reals(each)), default=0)
     tables = verdict.document.arrays.values()
     dtype = next(iter(tables)).dtype
     if not digits or dtype.name not in REAL_DTYPES:
@@ -74,116 +76,128 @@ def explains(verdict: Verdict) -> bool:
     if sum(map(size, tables)) >= _SERVED * max(map(len, lists)):
         return True
     loss = rounding_bound(dtype, 1.0)
-    if exactness(verdict) > FLOAT64_ARITHMETIC.rank:
+    if not is_exact(verdict):
         loss += FLOAT32_FREQUENCY_LOSS
     return digits <= _MOST_FREE * -log10(2 * loss)
 
 
-def exactness(verdict: Verdict) -> int:
-    """Give the rank of the most exact arithmetic that explains an array."""
-    return verdict.arithmetic[0].rank
+def is_exact(verdict: Verdict) -> bool:
+    """Tell whether an array matches exactly or in float64."""
+    return verdict.arithmetic[0].rank <= FLOAT64_ARITHMETIC.rank
 
 
 def is_rival(first: Verdict, other: Verdict) -> bool:
-    """Tell whether another table explains an array as well as the first, and about as plainly."""
-    if exactness(other) > exactness(first):
+    """Tell whether another table explains an array as well as the first, with similar digits."""
+    if other.arithmetic[0].rank > first.arithmetic[0].rank:
         return False
-    return _digits(other) <= _digits(first) + _CHANCE_DIGITS
+    return _all_digits(other) <= _all_digits(first) + _CHANCE_DIGITS
 
 
 def _order(verdict: Verdict) -> tuple[int, int, bool, int, int, int]:
-    call = verdict.proposal.request
-    spelled = sum(len(str(value)) for value in call.parameters.values())
-    digits = _digits(verdict)
-    rank = exactness(verdict) + max(0, digits - _PLAIN_DIGITS)
-    # As natural a name as another may need a plain number that the other does not.
-    detour = _detour(call)
-    digits += _CHANCE_DIGITS * (detour == _FARTHEST)
-    return rank, digits, verdict.proposal.is_transposed, detour, len(call.parameters), spelled
+    request = verdict.proposal.request
+    length = sum(len(str(value)) for value in request.parameters.values())
+    digits = _all_digits(verdict)
+    rank = verdict.arithmetic[0].rank + max(0, digits - _SIMPLE_DIGITS)
+    # A usual name may need a simple number that an unusual one does not.
+    distance = _distance_from_usual(request)
+    digits += _CHANCE_DIGITS * (distance == _FARTHEST)
+    return (
+        rank,
+        digits,
+        verdict.proposal.is_transposed,
+        distance,
+        len(request.parameters),
+        length,
+    )
 
 
-def _detour(call: TableRequest) -> int:
-    """Tell how far a name is from what a table of its layout is commonly called.
+def _distance_from_usual(request: TableRequest) -> int:
+    """Return how far a name is from what a table of its layout is usually called.
 
-    Cosines before sines are rotary tables, sines before cosines are encodings. Timesteps are any
-    rows of either, and nothing that speaks for them does not speak for the others.
+    Cosines before sines are rotary tables, sines before cosines are encodings. Timesteps may be
+    any rows of either, so nothing speaks for them alone.
     """
-    if call.resource == "encoding/timesteps":
+    if request.resource == "encoding/timesteps":
         return _FARTHEST
-    if call.resource == "encoding":
-        return int(call.parameters.get("flip_sin_to_cos") is True)
-    return int(call.resource == "rope" and str(call.parameters.get("pack")).startswith("sin"))
+    if request.resource == "encoding":
+        return int(request.parameters.get("flip_sin_to_cos") is True)
+    is_sine_first = str(request.parameters.get("pack")).startswith("sin")
+    return int(request.resource == "rope" and is_sine_first)
 
 
-def _digits(verdict: Verdict) -> int:
-    """Count the digits of all real parameters, but for those of the base that all have."""
+def _all_digits(verdict: Verdict) -> int:
+    """Count the digits of all real parameters but the usual base.
+
+    Some resources state that base, some leave it out as a default.
+    """
     values = verdict.proposal.request.parameters.values()
-    reals = {number for value in values if isinstance(value, tuple | str) for number in _of(value)}
-    singles = [value for value in values if isinstance(value, float) and value != _USUAL_BASE]
-    return sum(map(_significant, (*reals, *singles)))
+    reals = {
+        number for value in values if isinstance(value, tuple | str) for number in _reals(value)
+    }
+    singles = [value for value in values if isinstance(value, float) and value != USUAL_BASE]
+    return sum(map(_digits, (*reals, *singles)))
 
 
-def _of(numbers: tuple[object, ...] | str) -> Iterable[float]:
-    """Give the real numbers of a list, or the fractions among the positions that a text lists."""
+def _reals(numbers: tuple[object, ...] | str) -> Iterable[float]:
+    """Return the real numbers of a list, or the fractions among listed positions."""
     if isinstance(numbers, str):
         return (float(part) for part in _FRACTION.findall(numbers))
     return (number for number in numbers if isinstance(number, float))
 
 
-def _significant(number: float) -> int:
+def _digits(number: float) -> int:
     """Count the digits of a number without the zeros around them."""
-    digits = repr(abs(number)).partition("e")[0].replace(".", "").strip("0")
-    return len(digits)
+    return len(repr(abs(number)).partition("e")[0].replace(".", "").strip("0"))
 
 
 def _form(verdict: Verdict) -> Hashable:
-    """Give what a call says beside its real numbers."""
-    call = verdict.proposal.request
-    said = {
+    """Return the resource and the parameters other than real numbers."""
+    request = verdict.proposal.request
+    parameters = {
         (name, value)
-        for name, value in call.parameters.items()
+        for name, value in request.parameters.items()
         if not isinstance(value, float | tuple)
     }
-    return call.resource, verdict.proposal.is_transposed, frozenset(said)
+    return request.resource, verdict.proposal.is_transposed, frozenset(parameters)
 
 
 def are_alike(one: TableRequest, other: TableRequest, tables: Tables) -> bool:
-    """Tell whether two tables are one in float64, the rows that would follow as well."""
-    is_long = all(_length(call) for call in (one, other))
-    first, second = (_numbers(_longer(call) if is_long else call, tables) for call in (one, other))
+    """Tell whether two tables are equal in float64, with the rows that would follow."""
+    requests = one, other
+    if all(map(_length_parameter, requests)):
+        requests = _longer(one), _longer(other)
+    first, second = (_last_numbers(request, tables) for request in requests)
     if first is None or second is None or first.shape != second.shape:
         return False
-    # Parameters that mean the same number may be spelled as two neighbours of it.
+    # Parameters that mean the same number may be two neighbours of it.
     return bool(np.allclose(first, second, rtol=0, atol=_SAME * float(np.abs(first).max())))
 
 
-def _length(call: TableRequest) -> str | None:
-    """Name the parameter that says how many rows a table has."""
-    return next((name for name in _LENGTHS if isinstance(call.parameters.get(name), int)), None)
+def _length_parameter(request: TableRequest) -> str | None:
+    """Return the name of the parameter that is the number of rows."""
+    return next((name for name in _LENGTHS if isinstance(request.parameters.get(name), int)), None)
 
 
-def _longer(call: TableRequest) -> TableRequest:
-    name = _length(call) or ""
-    return call.with_parameters(**{name: int(str(call.parameters[name])) + _MORE_ROWS})
+def _longer(request: TableRequest) -> TableRequest:
+    name = _length_parameter(request) or ""
+    return request.with_parameters(**{name: int(str(request.parameters[name])) + _MORE_ROWS})
 
 
-def _numbers(call: TableRequest, tables: Tables) -> Elements | None:
+def _last_numbers(request: TableRequest, tables: Tables) -> Elements | None:
     """Compute the end of a table, in float64 where it has real numbers."""
-    for wanted in (call.with_parameters(dtype="float64"), call):
+    for each in (request.with_parameters(dtype="float64"), request):
         try:
-            document = tables(wanted)
+            document = tables(each)
         except InvalidParameters:
             continue
         ends = []
         for table in document.arrays.values():
             count = size(table)
             elements = table.read(max(0, count - _MOST_COMPARED), count)
-            real = table.dtype.name in REAL_DTYPES
-            ends.append(to_float64(elements, table.dtype) if real else _parts(elements))
+            if table.dtype.name in REAL_DTYPES:
+                elements = to_float64(elements, table.dtype)
+            elif elements.dtype == np.complex128:
+                elements = elements.view(np.float64)
+            ends.append(elements)
         return np.concatenate(ends)
     return None
-
-
-def _parts(elements: Elements) -> Elements:
-    """Give complex numbers as two each, and integers as they are."""
-    return elements.view(np.float64) if elements.dtype == np.complex128 else elements

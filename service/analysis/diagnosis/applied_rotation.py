@@ -1,0 +1,439 @@
+"""Model how queries or keys were rotated, rightly or not, and compare the model with the result.
+
+An ``Application`` of a rotation has two parts: the ``Wiring`` says which channels are pairs and
+what becomes of them, and ``RotationAngles`` how the cosines and sines differ from the expected
+ones, the ``Target``. ``Evidence`` holds the arrays before and after, predicts the result of an
+application, and bounds the rounding error of every element.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.analysis.diagnosis.mistakes import Mistake
+from service.analysis.measure import Complexes, measure
+from service.analysis.precision import rounded
+from service.numerics.dtypes import DType
+from service.numerics.phase import Float64s
+from service.numerics.phasors import Indices
+
+Layout: TypeAlias = Literal["interleaved", "half"]
+Form: TypeAlias = Literal["rotation", "no-minus", "both-minus", "own-minus-last", "own-minus-first"]
+Flags: TypeAlias = NDArray[np.bool_]
+
+LAYOUTS: tuple[Layout, Layout] = ("interleaved", "half")
+
+# The signs of the sine in the first and in the second channel of a pair, and whether it multiplies
+# the other channel of the pair or the channel itself.
+_FORMS: dict[Form, tuple[float, float, bool]] = {
+    "rotation": (-1.0, 1.0, True),
+    "no-minus": (1.0, 1.0, True),
+    "both-minus": (-1.0, -1.0, True),
+    "own-minus-last": (1.0, -1.0, False),
+    "own-minus-first": (-1.0, 1.0, False),
+}
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """What becomes of the channels of a head, whatever the angles.
+
+    With the cosines c and the sines n of a pair, "RoFormer" (Su et al. 2021) §3.2.2 turns (x0, x1)
+    into (x0·c − x1·n, x1·c + x0·n).
+
+    Attributes:
+        head_dim: channels of a head.
+        width: channels that rotate.
+        offset: channels before the first that rotates.
+        read: the layout of the pairs before.
+        written: their layout after.
+        form: ``rotation``, or the result of other signs of the sines, or of a sine that multiplies
+            the channel itself instead of its partner (halves in the wrong order).
+        is_tiled_otherwise: whether cosines and sines are laid out for the other layout:
+            f0,f0,f1,f1… for f0,f1,…,f0,f1,… or the reverse.
+        is_exchanged: whether the two channels of a pair are written in each other's place.
+        is_rest_zero: whether channels that do not rotate are zero instead of unchanged.
+    """
+
+    head_dim: int
+    width: int
+    offset: int = 0
+    read: Layout = "half"
+    written: Layout = "half"
+    form: Form = "rotation"
+    is_tiled_otherwise: bool = False
+    is_exchanged: bool = False
+    is_rest_zero: bool = False
+
+    @property
+    def count(self) -> int:
+        """The number of pairs that rotate."""
+        return self.width // 2
+
+    def apply(self, x: Float64s, cosine: Float64s, sine: Float64s) -> Float64s:
+        """Rotate x of shape (H, S, head_dim) by cosines and sines (S, count)."""
+        links = self.links
+        y = np.zeros_like(x) if self.is_rest_zero else x.copy()
+        y[..., links.place] = (
+            x[..., links.own] * cosine[:, links.frequency]
+            + x[..., links.other] * links.sign * sine[:, links.frequency]
+        )
+        return y
+
+    def sizes(self, x: Float64s) -> Float64s:
+        """Return |x0| + |x1| of the two channels that each channel is made of; |x| elsewhere."""
+        links, size = self.links, np.abs(x)
+        sums = size.copy()
+        sums[..., links.place] = size[..., links.own] + size[..., links.other]
+        return sums
+
+    def measure(self, x: Float64s, y: Float64s) -> tuple[Complexes, Float64s]:
+        """Find the cosines and sines that best make y of x, by least squares over heads.
+
+        Returns:
+            cosine + i·sine, (S, count), and the weight of each: the sum of the squares of what it
+            multiplied, 0 where it cannot be determined.
+        """
+        links = self.links
+        with_cosine = _by_pair(x[..., links.own], links.frequency)
+        with_sine = _by_pair(x[..., links.other] * links.sign, links.frequency)
+        result = _by_pair(y[..., links.place], links.frequency)
+        a, d = (with_cosine**2).sum(axis=(0, 3)), (with_sine**2).sum(axis=(0, 3))
+        b = (with_cosine * with_sine).sum(axis=(0, 3))
+        p, q = (with_cosine * result).sum(axis=(0, 3)), (with_sine * result).sum(axis=(0, 3))
+        determinant = a * d - b * b
+        is_known = determinant > 1e-9 * a * d
+        divisor = np.where(is_known, determinant, 1.0)
+        phasors = ((p * d - q * b) + 1j * (q * a - p * b)) / divisor
+        weights = np.where(is_known, divisor / (a + d + ~is_known), 0)
+        return np.where(is_known, phasors, 0.0), weights
+
+    @cached_property
+    def links(self) -> "Links":
+        first, second = _pair_channels(self.read, self.count, self.offset)
+        to_first, to_second = _pair_channels(self.written, self.count, self.offset)
+        first_sign, second_sign, is_crossed = _FORMS[self.form]
+        own = np.concatenate([first, second])
+        other = np.concatenate([second, first]) if is_crossed else own
+        straight = np.concatenate([to_first, to_second])
+        place = np.concatenate([to_second, to_first]) if self.is_exchanged else straight
+        sign = np.repeat([first_sign, second_sign], self.count)
+        channel = straight - self.offset
+        is_half = (self.written == "half") is not self.is_tiled_otherwise
+        return Links(own, other, sign, place, channel % self.count if is_half else channel // 2)
+
+
+@dataclass(frozen=True, eq=False)
+class Links:
+    """Where rotated channels come from: place = own·cosine + other·sign·sine of a frequency."""
+
+    own: Indices
+    other: Indices
+    sign: Float64s
+    place: Indices
+    frequency: Indices
+
+
+def _pair_channels(layout: Layout, count: int, offset: int) -> tuple[Indices, Indices]:
+    pair = np.arange(count)
+    if layout == "half":
+        return offset + pair, offset + pair + count
+    return offset + 2 * pair, offset + 2 * pair + 1
+
+
+def _by_pair(values: Float64s, frequency: Indices) -> Float64s:
+    """Arrange channels as (H, S, frequency, two)."""
+    order = np.argsort(frequency, kind="stable")
+    return values[..., order].reshape(*values.shape[:2], -1, 2)
+
+
+# Angles that deviate less than this per 64 rows are on a straight line.
+_STRAIGHT = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """The expected cosines and sines.
+
+    Attributes:
+        unit: e^(i·angle), (S, K).
+        size: their scale, (S, K).
+        positions: of the rows, (S,).
+        omega: radians per position, (K,); None where angles are not positions times frequencies.
+        omega_error: of each, (K,).
+    """
+
+    unit: Complexes
+    size: Float64s
+    positions: Float64s
+    omega: Float64s | None
+    omega_error: Float64s
+
+    @classmethod
+    def of(
+        cls,
+        cosine: Float64s,
+        sine: Float64s,
+        positions: Float64s | None = None,
+        omega: Float64s | None = None,
+    ) -> "Target":
+        """Read cosines and sines (S, K); measure positions and frequencies that are not given."""
+        phasors = cosine + 1j * sine
+        size = np.abs(phasors)
+        unit = np.divide(phasors, size, out=np.ones_like(phasors), where=size > 0)
+        places = np.arange(len(unit), dtype=np.float64) if positions is None else positions
+        if omega is not None:
+            return cls(unit, size, places, omega, np.zeros(len(omega)))
+        if len(unit) < 2 or not (np.diff(places) > 0).all():
+            return cls(unit, size, places, None, np.zeros(unit.shape[1]))
+        waves = measure(unit, places)
+        error = (waves.angle_error + 2.0**-52) / max(1.0, float(places[-1] - places[0]))
+        is_straight = bool((waves.angle_error < _STRAIGHT * max(1.0, len(unit) / 64)).all())
+        start = 0.0
+        if is_straight and positions is None:
+            phase = np.exp(1j * waves.phase)
+            start = steps_of(phase, np.ones(unit.shape[1]), waves.omega) or 0.0
+        return cls(unit, size, places + start, waves.omega if is_straight else None, error)
+
+    @property
+    def rows(self) -> int:
+        return len(self.unit)
+
+    def position(self, row: int) -> float | None:
+        """Return the position of a row, where it is known."""
+        return None if self.omega is None else float(self.positions[row])
+
+
+def steps_of(phasors: Complexes, weights: Float64s, omega: Float64s) -> float | None:
+    """Find the integer k for which phasors are e^(ikω), from the slowest frequency to the fastest.
+
+    Each frequency refines k; None where all are 0 or without weight. The slowest must not have
+    turned by more than half.
+    """
+    usable = (omega != 0) & (weights > 0)
+    if not usable.any():
+        return None
+    steps = 0.0
+    for k in sorted(np.flatnonzero(usable), key=lambda k: abs(float(omega[k]))):
+        steps += float(np.angle(phasors[k] * np.exp(-1j * steps * omega[k]))) / float(omega[k])
+    return float(np.round(steps))
+
+
+@dataclass(frozen=True, eq=False)
+class RotationAngles:
+    """How the cosines and sines of an application differ from the expected ones.
+
+    Attributes:
+        rows: for each row, the expected row that was used.
+        shift: added to positions, of all rows or of each.
+        omega: the frequencies that were used.
+        times: how often the angle was applied.
+        is_inverse: whether in the other direction.
+        is_exchanged: whether cosines stood for sines and sines for cosines.
+        powers: how often cosines, and sines, were multiplied by the expected scale.
+        factor: by which both were multiplied beside it.
+        dtype: the type to which they were rounded.
+        beyond: the first row that was treated otherwise, and whether it and later ones are
+            ``unrotated`` or ``zero``.
+    """
+
+    rows: Indices | None = None
+    shift: float | Float64s = 0.0
+    omega: Float64s | None = None
+    times: int = 1
+    is_inverse: bool = False
+    is_exchanged: bool = False
+    powers: tuple[int, int] = (1, 1)
+    factor: float = 1.0
+    dtype: DType | None = None
+    beyond: tuple[int, str] | None = None
+
+    def positions(self, target: Target, rows: Indices) -> Float64s:
+        """Return the positions at which rows were rotated."""
+        positions: Float64s = target.positions[self._source(rows)] + self._shift(rows)
+        return positions
+
+    def frequencies(self, target: Target) -> Float64s | None:
+        """Return the frequencies that were used; None where angles are made of none."""
+        return target.omega if self.omega is None else self.omega
+
+    def unit(self, target: Target, rows: Indices) -> Complexes:
+        """Return e^(i·angle) of rows, applied once and in the right direction."""
+        if self.omega is not None:
+            made: Complexes = np.exp(1j * np.outer(self.positions(target, rows), self.omega))
+            return made
+        unit = target.unit[self._source(rows)]
+        if target.omega is None or (isinstance(self.shift, float) and self.shift == 0):
+            return unit
+        shift = np.outer(np.broadcast_to(self._shift(rows), len(rows)), target.omega)
+        return unit * np.exp(1j * shift)
+
+    def cosines_and_sines(self, target: Target, rows: Indices) -> tuple[Float64s, Float64s]:
+        """Return what channels were multiplied with, (rows, K)."""
+        phasors = self.unit(target, rows) ** self.times
+        if self.is_inverse:
+            phasors = phasors.conj()
+        if self.is_exchanged:
+            phasors = 1j * phasors.conj()
+        size = self._size(target, rows, phasors.shape[1])
+        cosine = phasors.real * self.factor * size ** self.powers[0]
+        sine = phasors.imag * self.factor * size ** self.powers[1]
+        return rounded(cosine, self.dtype), rounded(sine, self.dtype)
+
+    def undone(self, phasors: Complexes, target: Target, rows: Indices) -> Complexes:
+        """Undo scale, exchange and direction in phasors that were measured."""
+        size = self._size(target, rows, phasors.shape[1])
+        cosine, sine = (
+            part / size**power
+            for part, power in zip((phasors.real, phasors.imag), self.powers, strict=True)
+        )
+        phasors = cosine + 1j * sine
+        if self.is_exchanged:
+            phasors = 1j * phasors.conj()
+        return phasors.conj() if self.is_inverse else phasors
+
+    def _source(self, rows: Indices) -> Indices:
+        return rows if self.rows is None else self.rows[rows]
+
+    def _shift(self, rows: Indices) -> float | Float64s:
+        return self.shift if isinstance(self.shift, float) else self.shift[rows]
+
+    def _size(self, target: Target, rows: Indices, count: int) -> Float64s:
+        size = target.size[self._source(rows)]
+        return size if size.shape[1] == count else size[:, :1]
+
+
+@dataclass(frozen=True, eq=False)
+class Application:
+    """A way in which an array may have been rotated.
+
+    Attributes:
+        wiring: of the channels.
+        angles: of the rotation.
+        mistakes: by which it differs from the expected rotation.
+        aspects: of it that they changed.
+    """
+
+    wiring: Wiring
+    angles: RotationAngles = field(default_factory=RotationAngles)
+    mistakes: tuple[Mistake, ...] = ()
+    aspects: tuple[str, ...] = ()
+
+    def with_wiring(self, aspect: str, mistake: Mistake, **changes: Any) -> "Application":
+        """Make a mistake that changes attributes of the wiring."""
+        wiring = replace(self.wiring, **changes)
+        return self._with_mistake(aspect, mistake, wiring, self.angles)
+
+    def with_angles(self, aspect: str, mistake: Mistake, **changes: Any) -> "Application":
+        """Make a mistake that changes attributes of the angles."""
+        angles = replace(self.angles, **changes)
+        return self._with_mistake(aspect, mistake, self.wiring, angles)
+
+    def _with_mistake(
+        self, aspect: str, mistake: Mistake, wiring: Wiring, angles: RotationAngles
+    ) -> "Application":
+        mistakes, aspects = (*self.mistakes, mistake), (*self.aspects, aspect)
+        return Application(wiring, angles, mistakes, aspects)
+
+
+# Roundings of cosine, sine, two products and their sum, each by half an ulp at most, of numbers
+# that |x0| + |x1| bounds: 2 for a product with its factor, 1 for the sum, and one to spare.
+_ROUNDINGS = 4
+# A frequency of float32 is some ulp off (a power, a division), and so is its product.
+_FLOAT32 = 2.0**-24
+_ANGLE_ROUNDINGS = 4
+
+_CHUNK_ELEMENTS = 2**20
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """An array before and after its rotation.
+
+    Attributes:
+        x: before, (H, S, head_dim).
+        y: after, in the same shape.
+        target: the expected cosines and sines.
+        roundoff: half an ulp of 1 in the type of the arrays.
+        least: what underflow may lose.
+    """
+
+    x: Float64s
+    y: Float64s
+    target: Target
+    roundoff: float
+    least: float = 0.0
+
+    def errors(
+        self, application: Application, heads: slice, rows: Indices
+    ) -> tuple[Float64s, Float64s, Float64s]:
+        """Return the predicted rows, the error of each element, and the error that is allowed."""
+        wiring, angles = application.wiring, application.angles
+        x, y = self.x[heads][:, rows], self.y[heads][:, rows]
+        cosine, sine = angles.cosines_and_sines(self.target, rows)
+        predicted = wiring.apply(x, cosine, sine)
+        bound = np.hypot(cosine, sine) * self._error_share(angles, rows)
+        if angles.dtype is not None:
+            bound += self._rounding_step(angles, rows, bound)
+        share = np.full((len(rows), wiring.head_dim), self.roundoff)
+        share[:, wiring.links.place] = bound[:, wiring.links.frequency]
+        if angles.beyond is not None:
+            is_beyond = rows >= angles.beyond[0]
+            predicted[:, is_beyond] = x[:, is_beyond] if angles.beyond[1] == "unrotated" else 0.0
+        allowed = wiring.sizes(x) * share + self.least
+        with np.errstate(invalid="ignore"):
+            return predicted, np.abs(y - predicted), allowed
+
+    def explained_shares(self, application: Application, heads: slice, rows: Indices) -> Float64s:
+        """Return the share of elements that an application explains, of each row."""
+        _, error, allowed = self.errors(application, heads, rows)
+        share: Float64s = (error <= allowed).mean(axis=(0, 2))
+        return share
+
+    def chunks(self) -> Iterator[Indices]:
+        """Yield all rows, some at a time to bound memory."""
+        size = max(1, _CHUNK_ELEMENTS // (self.x.shape[0] * self.x.shape[2]))
+        for start in range(0, self.target.rows, size):
+            yield np.arange(start, min(start + size, self.target.rows))
+
+    @cached_property
+    def untouched(self) -> tuple[Flags, Flags]:
+        """Tell which channels are the same after as before, and which are 0."""
+        is_kept = np.ones(self.x.shape[2], dtype=bool)
+        is_zero = is_kept.copy()
+        for rows in self.chunks():
+            x, y = self.x[:, rows], self.y[:, rows]
+            is_equal = np.abs(y - x) <= 2 * self.roundoff * np.abs(x)
+            # Rows of zeros do not show which channels pass through.
+            is_kept &= (is_equal | (y == 0).all(axis=2, keepdims=True)).all(axis=(0, 1))
+            is_zero &= (y == 0).all(axis=(0, 1))
+        return is_kept, is_zero
+
+    def _error_share(self, angles: RotationAngles, rows: Indices) -> Float64s:
+        """Bound the error of a rotated channel relative to its size, (rows, K)."""
+        target, omega = self.target, angles.frequencies(self.target)
+        positions = angles.positions(target, rows)
+        places = np.abs(positions)
+        pairs = target.unit.shape[1] if omega is None else len(omega)
+        pace = np.ones(pairs) if omega is None else np.abs(omega)
+        # Engines compute angles in float32 for half types.
+        angle_error = _ANGLE_ROUNDINGS * min(self.roundoff, _FLOAT32) * (places[:, None] * pace)
+        if len(target.omega_error) == pairs:
+            # A position that is not in the table is reached from its nearest row.
+            away = places + np.abs(positions - target.positions[rows])
+            angle_error = angle_error + away[:, None] * (target.omega_error + 2.0**-50 * pace)
+        share: Float64s = _ROUNDINGS * self.roundoff + np.minimum(angle_error, 2.0)
+        return max(1, angles.times) * share
+
+    def _rounding_step(self, angles: RotationAngles, rows: Indices, bound: Float64s) -> Float64s:
+        """Bound what rounding to a narrow type makes of an error: a whole step, or nothing."""
+        parts = replace(angles, dtype=None).cosines_and_sines(self.target, rows)
+        steps = [
+            rounded(part + bound, angles.dtype) - rounded(part - bound, angles.dtype)
+            for part in parts
+        ]
+        return np.maximum(*steps)
