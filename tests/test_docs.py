@@ -9,7 +9,7 @@ from annotated_types import Ge, Le
 from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
-from service.analysis.diagnosis.mistakes import MEANINGS
+from service.analysis.diagnosis.mistakes import CATALOGUE
 from service.delivery.endpoints import Endpoint, NamedArrays
 from service.delivery.problems import PROBLEM_TYPES
 from service.encodings.rotary.axial import CONVENTIONS
@@ -167,7 +167,8 @@ def test_examples_of_the_readme_are_those_of_the_repository() -> None:
 def test_every_mistake_code_is_documented() -> None:
     rows = (ROOT / "docs/debugging.md").read_text().splitlines()
 
-    assert {f"| `{name}` | {meaning} |" for name, meaning in MEANINGS.items()} <= {*rows}
+    sentences = {name: re.sub(r"{\w+}", "…", known.sentence) for name, known in CATALOGUE.items()}
+    assert {f"| `{name}` | {sentence} |" for name, sentence in sentences.items()} <= {*rows}
 
 
 def test_files_shown_by_a_page_are_extracted() -> None:

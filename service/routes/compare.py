@@ -184,7 +184,7 @@ class Reported:
 
 
 def _tolerance(tolerance: Tolerance) -> Json:
-    if tolerance.is_asked_for:
+    if tolerance.is_given:
         return {"atol": tolerance.atol or 0.0, "rtol": tolerance.rtol or 0.0}
     if tolerance.dtype is None:
         return {"atol": 0.0, "rtol": 0.0}

@@ -5,7 +5,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from service.analysis.array import AngleModel, IdentifyInput, Proposal, Sample, TableRequest
+from service.analysis.array import AngleModel, IdentifyInput, Proposal, Sample, TableRequest, Tables
+from service.analysis.identification.verification import Verdict, sample_match, verdict_of
 from service.analysis.precision import rounded
 from service.numerics.document import ParameterValue
 from service.numerics.dtypes import FLOAT32, DType, round_into
@@ -47,6 +48,12 @@ def proposal(rows: int, width: int, dtype: str = "float32", **parameters: float)
     }
     base = parameters.get("base", BASE)
     return Proposal(TableRequest("encoding", said), (), turning(rows, width, base))
+
+
+def verify(inputs: IdentifyInput, given: Proposal, tables: Tables) -> Verdict | None:
+    """Compare an array with a proposed table."""
+    match = sample_match(inputs, given, tables)
+    return None if match is None else verdict_of(match)
 
 
 def laid_out(angles: NDArray[np.floating]) -> Numbers:

@@ -21,10 +21,10 @@ from service.analysis.comparison import (
     Overlay,
     Spot,
     Tolerance,
-    Worst,
     absolute_errors,
     alignments,
     compare,
+    larger_spot,
     misfit,
     narrower,
     scale_of,
@@ -390,12 +390,12 @@ def test_some_ulp_are_allowed_and_no_finer_than_at_the_floor() -> None:
     assert Tolerance(None, None, FLOAT32).ulp(exact)[1] == 2.0**-25
 
 
-def test_what_is_asked_for_is_a_sum() -> None:
+def test_what_is_given_is_a_sum() -> None:
     exact = np.array([0.0, -2.0])
 
     assert Tolerance(0.5, None, FLOAT32).allowed(exact).tolist() == [0.5, 0.5]
     assert Tolerance(0.5, 0.25, FLOAT32).allowed(exact).tolist() == [0.5, 1.0]
-    assert Tolerance(0.0, None, FLOAT32).is_asked_for
+    assert Tolerance(0.0, None, FLOAT32).is_given
 
 
 def test_what_is_not_finite_is_never_within() -> None:
@@ -411,21 +411,14 @@ def test_integers_have_to_be_equal() -> None:
     assert Tolerance(None, None, None).allowed(np.array([5.0])).tolist() == [0.0]
 
 
-def test_the_largest_error_of_all_blocks_is_kept_and_the_first_of_equal_ones() -> None:
-    worst = Worst()
+def test_largest_error_is_kept_and_the_first_of_equal_ones() -> None:
+    spot = None
     for first, errors in ((0, [[0.0, 2.0]]), (1, [[1.0, 0.0]]), (2, [[2.0, 0.0]])):
         error = np.array(errors)
-        worst.take(ErrorBlock((first, 0), error + 1, np.ones((1, 2))), error)
+        spot = larger_spot(spot, ErrorBlock((first, 0), error + 1, np.ones((1, 2))), error)
 
-    assert worst.spot == Spot((0, 1), 2.0, 3.0, 1.0)
-
-
-def test_no_error_has_no_place() -> None:
-    worst = Worst()
-
-    worst.take(ErrorBlock((0,), np.ones(2), np.ones(2)), np.zeros(2))
-
-    assert worst.spot is None
+    assert spot == Spot((0, 1), 2.0, 3.0, 1.0)
+    assert larger_spot(None, ErrorBlock((0,), np.ones(2), np.ones(2)), np.zeros(2)) is None
 
 
 def test_a_place_is_counted_from_the_origin_of_its_block() -> None:

@@ -12,15 +12,15 @@ import pytest
 
 from service.analysis.array import Sample
 from service.analysis.diagnosis.explanation import (
+    ArrayPair,
     ExpectedTable,
-    Subject,
-    Suspect,
+    Hypothesis,
     check,
     diagnose,
-    sampled,
+    sampled_rows,
 )
 from service.analysis.diagnosis.mistakes import Diagnosis
-from service.analysis.diagnosis.structure import Extent, orders
+from service.analysis.diagnosis.structure import SizeFault, order_faults
 from service.analysis.diagnosis.waves import waves_of
 from service.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, DType
 from service.numerics.tables import StoredTable
@@ -55,7 +55,7 @@ def test_each_mistake_is_found_alone(name: str, dtype: DType) -> None:
                 assert diagnosis.verdict == "equal"
             else:
                 assert (diagnosis.verdict, names(diagnosis)) == ("diagnosed", [name])
-                assert diagnosis.leaves_at is None
+                assert diagnosis.first_mismatch is None
 
 
 @pytest.mark.parametrize("name", MISTAKES)
@@ -119,8 +119,8 @@ def test_noise_is_no_mistake() -> None:
 
     assert diagnosis is not None
     assert (diagnosis.verdict, diagnosis.mistakes) == ("none", ())
-    assert diagnosis.leaves_at is not None
-    assert diagnosis.leaves_at.index == (0, 0)
+    assert diagnosis.first_mismatch is not None
+    assert diagnosis.first_mismatch.index == (0, 0)
 
 
 @pytest.mark.parametrize("name", [None, "layout-swapped", "wrong-base", "sine-sign"])
@@ -135,9 +135,9 @@ def test_one_corrupted_row_is_where_it_leaves(name: str | None, row: int) -> Non
     assert diagnosis is not None
     assert diagnosis.verdict == "none"
     assert names(diagnosis) == ([name] if name else [])
-    assert diagnosis.leaves_at is not None
-    assert diagnosis.leaves_at.index[0] == row
-    assert diagnosis.leaves_at.position == 100 + row
+    assert diagnosis.first_mismatch is not None
+    assert diagnosis.first_mismatch.index[0] == row
+    assert diagnosis.first_mismatch.position == 100 + row
 
 
 @pytest.mark.parametrize("size", [1e-3, 1e-9, 1e-300])
@@ -240,22 +240,22 @@ TABLE = Made(200, 16, "interleaved").table()["table"]
 COLUMNS = np.arange(16)
 
 
-def suspect_of(rows: int = 200, *, is_of_waves: bool = True) -> Suspect:
+def suspect_of(rows: int = 200, *, is_of_waves: bool = True) -> Hypothesis:
     waves = waves_of(TABLE, is_pair=False, positions=None) if is_of_waves else None
-    order = next(orders(rows, 16, 1))
-    return Suspect((), Extent((), rows, COLUMNS, COLUMNS), order, waves)
+    order = next(order_faults(rows, 16, 1))
+    return Hypothesis((), SizeFault((), rows, COLUMNS, COLUMNS), order, waves)
 
 
-def subject_of(have: np.ndarray, dtype: object = FLOAT32) -> Subject:
+def subject_of(have: np.ndarray, dtype: object = FLOAT32) -> ArrayPair:
     waves = waves_of(TABLE, is_pair=False, positions=None)
-    return Subject(have, TABLE, dtype, FLOAT64, waves, 1)  # type: ignore[arg-type]
+    return ArrayPair(have, TABLE, dtype, FLOAT64, waves, 1)  # type: ignore[arg-type]
 
 
 def test_rounding_is_explained_in_the_type_that_did_it_and_in_no_wider_one() -> None:
     have, rows = narrowed(TABLE, BFLOAT16), np.arange(200)
 
-    assert check(subject_of(have, BFLOAT16), suspect_of(), rows).is_whole
-    assert not check(subject_of(have, FLOAT32), suspect_of(), rows).is_whole
+    assert check(subject_of(have, BFLOAT16), suspect_of(), rows).is_complete
+    assert not check(subject_of(have, FLOAT32), suspect_of(), rows).is_complete
 
 
 def test_angles_of_float32_are_explained_far_out_but_not_at_the_start() -> None:
@@ -263,10 +263,10 @@ def test_angles_of_float32_are_explained_far_out_but_not_at_the_start() -> None:
     late[199, 0] += 2e-5
     early[1, 0] += 2e-5
 
-    assert check(subject_of(late), suspect_of(), np.arange(200)).is_whole
+    assert check(subject_of(late), suspect_of(), np.arange(200)).is_complete
     match = check(subject_of(early), suspect_of(), np.arange(200))
-    assert match.leaves is not None
-    assert match.leaves[:2] == (1, 0)
+    assert match.first_mismatch is not None
+    assert match.first_mismatch[:2] == (1, 0)
     assert match.share == 1 - 1 / TABLE.size
 
 
@@ -276,8 +276,8 @@ def test_numbers_without_angles_have_no_more_room_far_out() -> None:
 
     match = check(subject_of(late), suspect_of(is_of_waves=False), np.arange(200))
 
-    assert match.leaves is not None
-    assert match.leaves[:2] == (199, 0)
+    assert match.first_mismatch is not None
+    assert match.first_mismatch[:2] == (199, 0)
 
 
 def test_a_shift_and_a_factor_are_applied() -> None:
@@ -285,22 +285,22 @@ def test_a_shift_and_a_factor_are_applied() -> None:
     have = np.vstack([3 * TABLE[5:], np.ones((5, 16))])
 
     assert suspect.rows == 195
-    assert check(subject_of(have, FLOAT64), suspect, np.arange(195)).is_whole
+    assert check(subject_of(have, FLOAT64), suspect, np.arange(195)).is_complete
 
 
 def test_few_rows_are_sampled_with_the_first_and_the_last() -> None:
-    assert sampled(10, 16).tolist() == list(range(10))
-    many = sampled(100_000, 16)
+    assert sampled_rows(10, 16).tolist() == list(range(10))
+    many = sampled_rows(100_000, 16)
     assert (len(many), many[0], many[-1]) == (64, 0, 99_999)
-    assert len(sampled(100_000, 4096)) == 16
+    assert len(sampled_rows(100_000, 4096)) == 16
 
 
 LEARNED = np.random.default_rng(0).standard_normal((40, 24)).astype(np.float32)
 
 
 def values_names(have: np.ndarray, want: np.ndarray) -> list[str]:
-    sides = [{"x": Sample.of(StoredTable(each, FLOAT32))} for each in (have, want)]
-    found = diagnose(sides[0], ExpectedTable(sides[1], FLOAT32))
+    table_views = [{"x": Sample.of(StoredTable(each, FLOAT32))} for each in (have, want)]
+    found = diagnose(table_views[0], ExpectedTable(table_views[1], FLOAT32))
     assert found is not None
     return [mistake.name for mistake in found.mistakes] if found.verdict == "diagnosed" else []
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from service.analysis.array import TableRequest
-from service.analysis.diagnosis.frequency_faults import frequency_mistakes, turned, variants
+from service.analysis.diagnosis.frequency_faults import angle_faults, frequency_mistakes, variants
 from service.analysis.diagnosis.waves import Waves, waves_of
 from service.numerics.phase import Float64s
 from tests.analysis.mistaken import Made
@@ -23,7 +23,7 @@ def found(made: Made) -> list[list[str]]:
     assert waves is not None
     return [
         [mistake.name for mistake in each.mistakes]
-        for each in turned(waves, made.table()["table"], EPSILON)
+        for each in angle_faults(waves, made.table()["table"], EPSILON)
         if np.abs(each.table(waves, slice(None))[0] - made.table()["table"]).max() < 1e-9
     ]
 
@@ -42,7 +42,7 @@ def test_zeros_say_nothing() -> None:
     waves = waves_of(RIGHT.table()["table"], is_pair=False, positions=None)
     assert waves is not None
 
-    assert list(turned(waves, np.zeros((40, 16)), EPSILON)) == []
+    assert list(angle_faults(waves, np.zeros((40, 16)), EPSILON)) == []
 
 
 PLACES = np.arange(8)

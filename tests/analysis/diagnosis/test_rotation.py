@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from service.analysis.diagnosis.applied_rotation import Application, Evidence, Target, Wiring
 from service.analysis.diagnosis.mistakes import Diagnosis, Mistake
-from service.analysis.diagnosis.rotation import diagnose_applied, search
-from service.analysis.diagnosis.rotation_evidence import Application, Evidence, Target, Wiring
+from service.analysis.diagnosis.rotation import ApplicationSearch, diagnose_applied
 from service.numerics.dtypes import REAL_DTYPES
 from tests.analysis.rotating import TYPES, Array, Engine
 
@@ -189,9 +189,9 @@ def test_noise_is_none(size: tuple[int, int, int, int, float], dtype: str) -> No
 
     diagnosis = diagnosed(x, drawn(x.shape, dtype, 1), want, dtype)
 
-    assert (diagnosis.verdict, diagnosis.is_explained) == ("none", False)
-    assert diagnosis.leaves_at is not None
-    assert diagnosis.leaves_at.index[:3] == (0, 0, 0)
+    assert diagnosis.verdict == "none"
+    assert diagnosis.first_mismatch is not None
+    assert diagnosis.first_mismatch.index[:3] == (0, 0, 0)
 
 
 @pytest.mark.parametrize("dtype", TYPES)
@@ -205,9 +205,9 @@ def test_a_corrupted_row_is_none_and_said_where(dtype: str, changes: dict[str, A
 
     assert diagnosis.verdict == "none"
     assert len(diagnosis.mistakes) == len(changes)
-    assert diagnosis.leaves_at is not None
-    assert diagnosis.leaves_at.index[:3] == (0, 3, 41)
-    assert diagnosis.leaves_at.position == 41
+    assert diagnosis.first_mismatch is not None
+    assert diagnosis.first_mismatch.index[:3] == (0, 3, 41)
+    assert diagnosis.first_mismatch.position == 41
 
 
 def test_a_corrupted_element_is_said_where() -> None:
@@ -218,9 +218,11 @@ def test_a_corrupted_element_is_said_where() -> None:
     diagnosis = diagnosed(x, rotated, want, "float32")
 
     assert diagnosis.verdict == "none"
-    assert diagnosis.leaves_at is not None
-    assert diagnosis.leaves_at.index == (0, 0, 500, 77)
-    assert diagnosis.leaves_at.have == pytest.approx(diagnosis.leaves_at.want + 0.01, abs=1e-4)
+    assert diagnosis.first_mismatch is not None
+    assert diagnosis.first_mismatch.index == (0, 0, 500, 77)
+    assert diagnosis.first_mismatch.value == pytest.approx(
+        diagnosis.first_mismatch.expected + 0.01, abs=1e-4
+    )
 
 
 def test_zeros_say_nothing_and_do_not_disturb() -> None:
@@ -344,44 +346,48 @@ def evidence(rows: int = 40, **changes: Any) -> Evidence:
     return Evidence(x.astype(float), y, Target.of(*want.tables(rows)), 2.0**-24)
 
 
+def shortest(seen: Evidence, starts: list[Application], most: int) -> Application:
+    return ApplicationSearch(seen).shortest(starts, most)
+
+
 def names(found: Application) -> list[str]:
     return [mistake.name for mistake in found.mistakes]
 
 
 def test_nothing_is_found_where_nothing_is_wrong() -> None:
-    assert search(evidence(), [RIGHT], 2) is RIGHT
+    assert shortest(evidence(), [RIGHT], 2) is RIGHT
 
 
 def test_the_first_start_that_is_right_is_given() -> None:
     other = Application(Wiring(32, 32, read="interleaved", written="interleaved"))
 
-    assert search(evidence(layout="interleaved"), [RIGHT, other], 2) is other
+    assert shortest(evidence(layout="interleaved"), [RIGHT, other], 2) is other
 
 
 def test_the_shortest_list_is_found() -> None:
-    one = search(evidence(base=100.0), [RIGHT], 2)
-    two = search(evidence(base=100.0, start=4), [RIGHT], 2)
+    one = shortest(evidence(base=100.0), [RIGHT], 2)
+    two = shortest(evidence(base=100.0, start=4), [RIGHT], 2)
 
     assert names(one) == ["wrong-base"]
     assert names(two) == ["wrong-base", "position-offset"]
 
 
 def test_no_more_mistakes_are_made_than_allowed() -> None:
-    found = search(evidence(base=100.0, start=4), [RIGHT], 1)
+    found = shortest(evidence(base=100.0, start=4), [RIGHT], 1)
 
     assert len(names(found)) <= 1
 
 
 def test_a_name_goes_before_frequencies_without_one() -> None:
-    twice = search(evidence(turns=2.0, base=100.0), [RIGHT], 2)
-    other = search(evidence(llama3=True), [RIGHT], 2)
+    twice = shortest(evidence(turns=2.0, base=100.0), [RIGHT], 2)
+    other = shortest(evidence(llama3=True), [RIGHT], 2)
 
     assert names(twice) == ["rotated-twice", "wrong-base"]
     assert names(other) == ["wrong-rule"]
 
 
 def test_frequencies_without_a_name_may_come_with_another_mistake() -> None:
-    assert names(search(evidence(llama3=True, start=4), [RIGHT], 2)) == [
+    assert names(shortest(evidence(llama3=True, start=4), [RIGHT], 2)) == [
         "wrong-rule",
         "position-offset",
     ]
@@ -391,10 +397,10 @@ def test_what_nothing_comes_near_to_is_compared_with_what_is_wanted() -> None:
     seen = evidence()
     seen.y[...] = np.random.default_rng(1).standard_normal(seen.y.shape)
 
-    assert search(seen, [RIGHT], 2) is RIGHT
+    assert shortest(seen, [RIGHT], 2) is RIGHT
 
 
 def test_mistakes_of_a_start_are_kept() -> None:
     start = Application(Wiring(32, 32), mistakes=(Mistake("axes-swapped"),))
 
-    assert names(search(evidence(turns=-1.0), [start], 1)) == ["axes-swapped", "inverse"]
+    assert names(shortest(evidence(turns=-1.0), [start], 1)) == ["axes-swapped", "inverse"]

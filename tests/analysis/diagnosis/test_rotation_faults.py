@@ -16,20 +16,25 @@ from typing import Any
 import numpy as np
 import pytest
 
-from service.analysis.diagnosis.rotation_evidence import Application, Evidence, Spin, Target, Wiring
+from service.analysis.diagnosis.applied_rotation import (
+    Application,
+    Evidence,
+    RotationAngles,
+    Target,
+    Wiring,
+)
 from service.analysis.diagnosis.rotation_faults import (
+    FrequencyEstimate,
     Gauge,
-    MeasuredRotation,
     angle_mistakes,
-    channel_mistakes,
     frequency_mistakes,
     length_mistakes,
     narrow_mistakes,
-    other_frequencies,
     position_mistakes,
     size_mistakes,
-    stuck_at,
+    unnamed_frequencies,
     width_mistakes,
+    wiring_mistakes,
 )
 from tests.analysis.rotating import Engine
 
@@ -37,9 +42,9 @@ PARTIAL = Application(Wiring(16, 8))
 
 
 def test_every_mistake_changes_something_of_its_own() -> None:
-    made = [*channel_mistakes(PARTIAL), *angle_mistakes(PARTIAL), *size_mistakes(PARTIAL, 1.2)]
+    made = [*wiring_mistakes(PARTIAL), *angle_mistakes(PARTIAL), *size_mistakes(PARTIAL, 1.2)]
 
-    assert all(one.wiring != PARTIAL.wiring or one.spin != PARTIAL.spin for one in made)
+    assert all(one.wiring != PARTIAL.wiring or one.angles != PARTIAL.angles for one in made)
     assert len({one.mistakes[0].sentence for one in made}) == len(made)
 
 
@@ -47,7 +52,7 @@ def test_other_layouts_are_those_that_are_not_wanted() -> None:
     mixed = Application(Wiring(16, 16, read="interleaved", written="half"))
 
     names = [
-        sorted(one.mistakes[0].name for one in channel_mistakes(start) if "layout" in one.aspects)
+        sorted(one.mistakes[0].name for one in wiring_mistakes(start) if "layout" in one.aspects)
         for start in (PARTIAL, mixed)
     ]
 
@@ -55,14 +60,14 @@ def test_other_layouts_are_those_that_are_not_wanted() -> None:
 
 
 def test_one_pair_has_one_layout() -> None:
-    made = channel_mistakes(Application(Wiring(2, 2)))
+    made = wiring_mistakes(Application(Wiring(2, 2)))
 
     assert not {one.aspects[0] for one in made} & {"layout", "tiling"}
 
 
 def test_only_channels_that_pass_through_can_be_zeroed() -> None:
     def aspects(wiring: Wiring) -> set[str]:
-        return {one.aspects[0] for one in channel_mistakes(Application(wiring))}
+        return {one.aspects[0] for one in wiring_mistakes(Application(wiring))}
 
     assert "rest" in aspects(Wiring(16, 8))
     assert "rest" not in aspects(Wiring(16, 16))
@@ -97,14 +102,18 @@ def test_no_part_is_tried_that_does_not_hold_all_that_moved() -> None:
 def test_a_wider_rotation_has_the_frequencies_of_its_width() -> None:
     (wide,) = made(Engine(8), Engine(16))
 
-    assert wide.spin.omega is not None
-    np.testing.assert_allclose(wide.spin.omega, Engine(16).frequencies(), rtol=1e-12)
+    assert wide.angles.omega is not None
+    np.testing.assert_allclose(wide.angles.omega, Engine(16).frequencies(), rtol=1e-12)
 
 
 def test_a_narrower_rotation_has_its_own_frequencies_or_the_first_of_those_wanted() -> None:
-    narrow = [one for one in made(Engine(16), Engine(8)) if one.wiring.turning == slice(0, 8)]
+    narrow = [
+        one
+        for one in made(Engine(16), Engine(8))
+        if (one.wiring.offset, one.wiring.width) == (0, 8)
+    ]
 
-    first, own = (one.spin.omega for one in narrow)
+    first, own = (one.angles.omega for one in narrow)
     assert first is not None
     assert own is not None
     np.testing.assert_allclose(first, Engine(16).frequencies()[:4], rtol=1e-12)
@@ -147,7 +156,7 @@ def test_one_of_the_ways_to_go_on_explains_every_row() -> None:
     for beyond in ("unrotated", "zero", "clamped", "wrapped"):
         seen = evidence(beyond=(37, beyond))
         explained = [
-            (seen.share_within(one, slice(None), np.arange(60)) == 1).all()
+            (seen.explained_shares(one, slice(None), np.arange(60)) == 1).all()
             for one in length_mistakes(LENGTHS_RIGHT, seen)
         ]
         assert sum(explained) == 1, beyond
@@ -181,7 +190,7 @@ def test_narrow_positions_are_rounded() -> None:
     wanted = target(300)
     narrow = list(position_mistakes(POSITIONS_RIGHT, wanted))[-1]
 
-    places = narrow.spin.positions(wanted, np.array([255, 256, 257, 258, 259]))
+    places = narrow.angles.positions(wanted, np.array([255, 256, 257, 258, 259]))
 
     np.testing.assert_array_equal(places, [255, 256, 256, 258, 260])
 
@@ -190,13 +199,19 @@ def test_one_row_cannot_be_in_reverse() -> None:
     assert names(1) == []
 
 
-def test_rows_can_be_stuck_at_any_position() -> None:
-    wanted = target(10, start=100)
-    for position in (0.0, 104.0):
-        stuck = stuck_at(POSITIONS_RIGHT, wanted, position)
+@pytest.mark.parametrize("start", [0, 100])
+def test_rows_can_be_stuck_at_a_position_between_rows(start: int) -> None:
+    measuring = gauge(start=start, positions="stuck")
 
-        np.testing.assert_array_equal(stuck.spin.positions(wanted, np.arange(10)), position)
-        assert stuck.mistakes[0].values == {"position": position}
+    (stuck,) = [
+        one
+        for one in measuring.mistakes(MEASURED_RIGHT)
+        if one.mistakes[0].name == "positions-stuck"
+    ]
+
+    positions = stuck.angles.positions(measuring.evidence.target, np.arange(10))
+    np.testing.assert_array_equal(positions, start + 5.0)
+    assert stuck.mistakes[0].values == {"position": start + 5.0}
 
 
 def test_narrow_frequencies_and_tables_are_in_either_half_type() -> None:
@@ -214,12 +229,12 @@ def test_narrow_frequencies_and_tables_are_in_either_half_type() -> None:
 FREQUENCIES_RIGHT = Application(Wiring(32, 32))
 
 
-def measured(rows: int = 64, **changes: Any) -> MeasuredRotation:
+def measured(rows: int = 64, **changes: Any) -> FrequencyEstimate:
     omega = Engine(32, **changes).frequencies()
-    return MeasuredRotation(omega, 1e-9 + 1e-7 * omega, 32, rows)
+    return FrequencyEstimate(omega, 1e-9 + 1e-7 * omega, 32, rows)
 
 
-def frequencies_made(want: Engine, have: MeasuredRotation) -> list[tuple[str, dict[str, Any]]]:
+def frequencies_made(want: Engine, have: FrequencyEstimate) -> list[tuple[str, dict[str, Any]]]:
     target = Target.of(*want.tables(64))
     return [
         (one.mistakes[0].name, dict(one.mistakes[0].values))
@@ -253,20 +268,20 @@ def test_frequencies_without_a_name_are_taken_from_four_rows_on() -> None:
     target = Target.of(*Engine(32).tables(64))
     have = measured(llama3=True)
 
-    (other,) = other_frequencies(FREQUENCIES_RIGHT, target, have)
+    (other,) = unnamed_frequencies(FREQUENCIES_RIGHT, target, have)
 
     assert other.mistakes[0].name == "wrong-rule"
     assert other.mistakes[0].values["pair"] > 0
-    assert other.spin.omega is not None
-    np.testing.assert_array_equal(other.spin.omega, have.omega)
-    assert not list(other_frequencies(FREQUENCIES_RIGHT, target, measured(rows=3, llama3=True)))
+    assert other.angles.omega is not None
+    np.testing.assert_array_equal(other.angles.omega, have.omega)
+    assert not list(unnamed_frequencies(FREQUENCIES_RIGHT, target, measured(rows=3, llama3=True)))
 
 
 def test_a_rotation_the_other_way_has_no_frequencies_of_its_own() -> None:
     target = Target.of(*Engine(32).tables(64))
-    backwards = MeasuredRotation(-Engine(32).frequencies(), np.full(16, 1e-9), 32, 64)
+    backwards = FrequencyEstimate(-Engine(32).frequencies(), np.full(16, 1e-9), 32, 64)
 
-    assert not list(other_frequencies(FREQUENCIES_RIGHT, target, backwards))
+    assert not list(unnamed_frequencies(FREQUENCIES_RIGHT, target, backwards))
 
 
 MEASURED_RIGHT = Application(Wiring(32, 32))
@@ -304,8 +319,8 @@ def test_what_is_right_measures_no_factor_and_no_frequencies() -> None:
 
 
 def test_numbers_are_measured_beside_another_mistake() -> None:
-    backwards = Application(MEASURED_RIGHT.wiring, Spin(is_inverse=True))
-    twice = Application(MEASURED_RIGHT.wiring, Spin(times=2))
+    backwards = Application(MEASURED_RIGHT.wiring, RotationAngles(is_inverse=True))
+    twice = Application(MEASURED_RIGHT.wiring, RotationAngles(times=2))
 
     base = {"have": 777.0, "want": 10000.0}
     assert ("wrong-base", base) in said(gauge(turns=-1.0, base=777.0), backwards)
@@ -322,15 +337,15 @@ def test_a_base_is_measured_on_rows_before_another_mistake_begins() -> None:
 def test_a_wiring_is_measured_once() -> None:
     measuring = gauge()
 
-    assert measuring.turned(Wiring(32, 32)) is measuring.turned(Wiring(32, 32))
+    assert measuring.estimate(Wiring(32, 32)) is measuring.estimate(Wiring(32, 32))
 
 
 def test_frequencies_without_a_name_are_measured() -> None:
-    (other, *_) = gauge(llama3=True).others(MEASURED_RIGHT)
+    (other, *_) = gauge(llama3=True).unnamed_mistakes(MEASURED_RIGHT)
 
     expected = Engine(32, llama3=True).frequencies()
-    assert other.spin.omega is not None
-    np.testing.assert_allclose(other.spin.omega, expected, atol=1e-7)
+    assert other.angles.omega is not None
+    np.testing.assert_allclose(other.angles.omega, expected, atol=1e-7)
 
 
 def test_zeros_measure_nothing() -> None:
@@ -339,4 +354,4 @@ def test_zeros_measure_nothing() -> None:
     measuring = Gauge(nothing, slice(0, 1), np.arange(9))
 
     assert said(measuring) == []
-    assert not list(measuring.others(MEASURED_RIGHT))
+    assert not list(measuring.unnamed_mistakes(MEASURED_RIGHT))

@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 
 from service.analysis.array import Sample
+from service.analysis.diagnosis.mistakes import Mistake
 from service.analysis.diagnosis.structure import (
-    Extent,
-    Side,
-    cuts,
+    SizeFault,
+    TableView,
+    decimal_roundings,
     decimals_of,
-    extents,
-    orders,
-    rounded,
-    sides,
+    order_faults,
+    size_faults,
+    table_views,
 )
 from service.analysis.diagnosis.waves import waves_of
 from service.numerics.dtypes import COMPLEX64, FLOAT32
@@ -29,12 +29,12 @@ from tests.analysis.mistaken import Made, stored
 TABLE = Made(20, 16, "concatenated").table()["table"]
 
 
-def of(have: np.ndarray) -> list[Extent]:
+def of(have: np.ndarray) -> list[SizeFault]:
     waves = waves_of(TABLE, is_pair=False, positions=None)
-    return list(extents(have, TABLE, 1, waves))
+    return list(size_faults(have, TABLE, 1, waves))
 
 
-def names(extent: Extent) -> list[str]:
+def names(extent: SizeFault) -> list[str]:
     return [mistake.name for mistake in extent.mistakes]
 
 
@@ -67,14 +67,14 @@ def test_fewer_pairs_may_be_cut_or_of_a_narrower_turn() -> None:
 
     assert [names(each) for each in (prefix, cut)] == [["truncated"], ["truncated"]]
     assert cut.want.tolist() == [0, 1, 2, 3, 8, 9, 10, 11]
-    assert (names(narrower), narrower.turning) == (["partial-width"], 8)
+    assert (names(narrower), narrower.rotating) == (["partial-width"], 8)
 
 
 WANTED = np.arange(6 * 8).reshape(6, 8)
 
 
 def undone(have: np.ndarray, grid: tuple[int, int] | None = None) -> list[list[str]]:
-    found = orders(len(have), 8, 1, grid)
+    found = order_faults(len(have), 8, 1, grid)
     return [
         [mistake.name for mistake in order.mistakes]
         for order in found
@@ -107,7 +107,7 @@ def test_a_grid_that_is_read_down_is_undone() -> None:
 
 def test_of_four_channels_the_exchange_is_named_after_what_is_wanted() -> None:
     for is_interleaved in (False, True):
-        found = list(orders(1, 4, 1, is_interleaved=is_interleaved))[1].mistakes
+        found = list(order_faults(1, 4, 1, is_interleaved=is_interleaved))[1].mistakes
 
         assert found[0].values["want"] == ("interleaved" if is_interleaved else "half")
 
@@ -115,7 +115,7 @@ def test_of_four_channels_the_exchange_is_named_after_what_is_wanted() -> None:
 def test_two_arrays_are_rearranged_each_for_itself() -> None:
     inner = np.concatenate([block + np.array([0, 4, 1, 5, 2, 6, 3, 7]) for block in (0, 8)])
 
-    assert any(np.array_equal(order.columns, np.argsort(inner)) for order in orders(1, 16, 2))
+    assert any(np.array_equal(order.columns, np.argsort(inner)) for order in order_faults(1, 16, 2))
 
 
 NUMBERS = np.sin(np.arange(1.0, 40.0))
@@ -139,24 +139,20 @@ def test_too_few_numbers_say_nothing(numbers: list[float]) -> None:
     assert decimals_of(np.array(numbers)) is None
 
 
-def test_the_mistake_says_how_many() -> None:
-    assert "4 decimals" in rounded(4).sentence
-
-
 def test_what_was_cut_may_be_off_by_half_of_the_last_decimal() -> None:
-    (cut, mistakes), (none, nothing) = cuts(np.round(NUMBERS, 3))
+    (cut, mistakes), (none, nothing) = decimal_roundings(np.round(NUMBERS, 3))
 
-    assert (cut, mistakes) == (0.0005, (rounded(3),))
+    assert (cut, mistakes) == (0.0005, (Mistake("rounded-decimals", {"decimals": 3}),))
     assert (none, nothing) == (0.0, ())
 
 
-def side_of(shape: tuple[int, ...], *names: str) -> Side:
+def side_of(shape: tuple[int, ...], *names: str) -> TableView:
     values = np.arange(np.prod(shape), dtype=np.float64).reshape(shape)
-    return Side.of({name: stored(values, FLOAT32) for name in names or ("a",)})
+    return TableView.of({name: stored(values, FLOAT32) for name in names or ("a",)})
 
 
 def sides_orders(have: tuple[int, ...], want: tuple[int, ...]) -> list[tuple[int, ...]]:
-    return [side.axes for side in sides(side_of(have).arrays, side_of(want))]
+    return [side.axes for side in table_views(side_of(have).arrays, side_of(want))]
 
 
 def test_arrays_stand_side_by_side_with_cosines_first() -> None:
@@ -164,7 +160,7 @@ def test_arrays_stand_side_by_side_with_cosines_first() -> None:
 
     assert side.names == ("cos", "sin")
     assert side.table().tolist() == [[0, 1, 2, 0, 1, 2], [3, 4, 5, 3, 4, 5]]
-    leaving = side.leaving((1, 4), 0.0, 0.0, 0.0)
+    leaving = side.mismatch((1, 4), 0.0, 0.0, 0.0)
     assert (leaving.array, leaving.index) == ("sin", (1, 1))
 
 
@@ -172,15 +168,15 @@ def test_pairs_and_grids_become_rows() -> None:
     assert side_of((5, 4, 2)).table().shape == (5, 8)
     assert side_of((5, 4, 6)).table().shape == (20, 6)
     assert side_of((7,)).table().shape == (1, 7)
-    assert side_of((5, 4, 2)).leaving((2, 5), 0, 0, 0).index == (2, 2, 1)
+    assert side_of((5, 4, 2)).mismatch((2, 5), 0, 0, 0).index == (2, 2, 1)
 
 
 def test_a_complex_number_is_one_element_of_what_was_sent() -> None:
     elements = np.ones((1, 3, 4), dtype="<c8")
-    side = Side.of({"a": Sample.of(StoredTable(elements, COMPLEX64))})
+    side = TableView.of({"a": Sample.of(StoredTable(elements, COMPLEX64))})
 
     assert side.table().shape == (3, 8)
-    assert side.leaving((2, 7), 0, 0, 0).index == (0, 2, 3)
+    assert side.mismatch((2, 7), 0, 0, 0).index == (0, 2, 3)
 
 
 def test_axes_are_tried_in_every_order_that_fits() -> None:
@@ -193,8 +189,8 @@ def test_axes_are_tried_in_every_order_that_fits() -> None:
 
 
 def test_an_exchange_of_leading_axes_is_no_transposition() -> None:
-    (side,) = sides(side_of((2, 3, 5)).arrays, side_of((3, 2, 5)))
+    (side,) = table_views(side_of((2, 3, 5)).arrays, side_of((3, 2, 5)))
 
     assert [mistake.name for mistake in side.mistakes] == ["axes-swapped"]
-    (side,) = sides(side_of((3, 5)).arrays, side_of((5, 3)))
+    (side,) = table_views(side_of((3, 5)).arrays, side_of((5, 3)))
     assert [mistake.name for mistake in side.mistakes] == ["transposed"]

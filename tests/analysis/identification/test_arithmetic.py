@@ -30,7 +30,7 @@ from service.analysis.identification.arithmetic import (
     narrow_frequencies,
     narrow_positions,
     narrow_throughout,
-    plainest,
+    without_looser,
 )
 from service.analysis.precision import rounded
 from service.numerics import dtypes
@@ -59,7 +59,7 @@ def test_a_narrow_arithmetic_says_what_is_rounded_to_which_type() -> None:
 
 
 def test_the_most_exact_that_explains_numbers_is_named_first() -> None:
-    assert plainest((FLOAT32_ARITHMETIC, EXACT, FLOAT64_ARITHMETIC)) == (
+    assert without_looser((FLOAT32_ARITHMETIC, EXACT, FLOAT64_ARITHMETIC)) == (
         EXACT,
         FLOAT64_ARITHMETIC,
         FLOAT32_ARITHMETIC,
@@ -67,8 +67,8 @@ def test_the_most_exact_that_explains_numbers_is_named_first() -> None:
 
 
 def test_bounds_that_whatever_is_more_exact_is_within_are_named_only_alone() -> None:
-    assert plainest((FLOAT32_STEPS, FLOAT32_ARITHMETIC)) == (FLOAT32_ARITHMETIC,)
-    assert plainest((FLOAT32_STEPS,)) == (FLOAT32_STEPS,)
+    assert without_looser((FLOAT32_STEPS, FLOAT32_ARITHMETIC)) == (FLOAT32_ARITHMETIC,)
+    assert without_looser((FLOAT32_STEPS,)) == (FLOAT32_STEPS,)
 
 
 ROWS = np.arange(2048)

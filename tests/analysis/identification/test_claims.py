@@ -10,14 +10,14 @@ from service.analysis.array import IdentifyInput, Proposal, Sample, TableRequest
 from service.analysis.identification.claims import (
     SUMMED_ROUNDINGS,
     ArrayRows,
-    Exactly,
+    ExactClaim,
     TableRows,
     agrees,
-    channels_agree,
+    angle_claims,
     computed_claims,
     half_spacing,
-    matched,
-    turned_claims,
+    has_angles_of,
+    matching_tables,
 )
 from service.numerics.dtypes import BFLOAT16, COMPLEX64, FLOAT32, FLOAT64
 from service.numerics.tables import StoredTable
@@ -31,7 +31,7 @@ def test_exactly_is_equal_and_nothing_else() -> None:
     exact = np.array([[1.0, -np.inf], [0.0, 3.0]])
     have = np.array([[1.0, -np.inf], [5e-324, np.nan]])
 
-    good = agrees(Exactly(), "x", np.arange(2), have, exact)
+    good = agrees(ExactClaim(), "x", np.arange(2), have, exact)
     assert (good == [[True, True], [False, False]]).all()
 
 
@@ -46,7 +46,7 @@ def test_rounding_moves_a_number_by_no_more_than_its_bound() -> None:
 def test_a_table_of_one_engine_bears_out_its_claim_and_not_a_more_exact_one() -> None:
     have = {"x": sample(in_float32(4096, 64)).reals()[::86]}
     rows = np.arange(4096)[::86]
-    claims = list(turned_claims(turning(4096, 64), rows, have, FLOAT32))
+    claims = list(angle_claims(turning(4096, 64), rows, have, FLOAT32))
     held = have["x"]
     good = [each.arithmetic.name for each in claims if agrees(each, "x", rows, held, held).all()]
 
@@ -56,7 +56,7 @@ def test_a_table_of_one_engine_bears_out_its_claim_and_not_a_more_exact_one() ->
 def test_rows_of_padding_stay_zeros() -> None:
     exact = in_float64(48, 8)
     exact[5] = 0
-    claim = next(turned_claims(turning(48, 8), ROWS, {"x": exact}, FLOAT64))
+    claim = next(angle_claims(turning(48, 8), ROWS, {"x": exact}, FLOAT64))
 
     assert agrees(claim, "x", ROWS, exact, exact).all()
     wrong = exact.copy()
@@ -117,25 +117,25 @@ def test_numbers_of_a_table_are_rounded_to_the_type_of_the_array() -> None:
 def test_an_array_is_matched_whatever_its_name_and_its_axes_of_1() -> None:
     asked = question(np.zeros((1, 6, 4)))
 
-    assert matched(tables(ENCODING.request), asked, ENCODING) is not None
+    assert matching_tables(tables(ENCODING.request), asked, ENCODING) is not None
 
 
 @pytest.mark.parametrize("shape", [(6, 5), (5, 4), (24,), (4, 6)])
 def test_an_array_of_another_shape_is_not_matched(shape: tuple[int, ...]) -> None:
-    assert matched(tables(ENCODING.request), question(np.zeros(shape)), ENCODING) is None
+    assert matching_tables(tables(ENCODING.request), question(np.zeros(shape)), ENCODING) is None
 
 
 def test_cosines_and_sines_are_matched_by_name() -> None:
     call = TableRequest("rope", {"head_dim": 8, "seq_len": 6, "pack": "half"})
     pair = IdentifyInput({name: sample(np.zeros((6, 8))) for name in ("cos", "sin")})
-    found = matched(tables(call), pair, Proposal(call, ()))
+    found = matching_tables(tables(call), pair, Proposal(call, ()))
 
     assert found is not None
     assert found.keys() == {"cos", "sin"}
-    assert matched(tables(ENCODING.request), pair, ENCODING) is None
+    assert matching_tables(tables(ENCODING.request), pair, ENCODING) is None
 
 
 def test_angles_of_other_arrays_are_told_from_theirs() -> None:
-    assert channels_agree(proposal(6, 4), {"x": 24})
-    assert not channels_agree(proposal(6, 4), {"x": 28})
-    assert not channels_agree(ENCODING, {"x": 24})
+    assert has_angles_of(proposal(6, 4), {"x": 24})
+    assert not has_angles_of(proposal(6, 4), {"x": 28})
+    assert not has_angles_of(ENCODING, {"x": 24})

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from service.analysis.array import IdentifyInput, Sample, TableRequest
-from service.analysis.identification.ranking import are_alike, exactness, is_rival, ranked
+from service.analysis.identification.ranking import are_alike, is_exact, is_rival, ranked
 from service.analysis.identification.search import identify
-from service.analysis.identification.verification import Verdict, verify
+from service.analysis.identification.verification import Verdict
 from service.numerics.dtypes import FLOAT64
 from service.numerics.tables import StoredTable, size
 from service.routes.table_urls import tables
-from tests.analysis.engines import in_float32, in_float64, proposal, question
+from tests.analysis.engines import in_float32, in_float64, proposal, question, verify
 
 
 def verdict(base: float | None = None, *, single: bool = False) -> Verdict:
@@ -18,14 +18,15 @@ def verdict(base: float | None = None, *, single: bool = False) -> Verdict:
     table = (in_float32 if single else in_float64)(6, 4, base or 10000.0)
     found = verify(question(table), given, tables)
     assert found is not None
-    assert found.holds
+    assert found.matches
     return found
 
 
 def test_exact_numbers_come_before_those_of_float32() -> None:
     single, exact = verdict(5000.0, single=True), verdict()
 
-    assert exactness(exact) < exactness(single)
+    assert is_exact(exact)
+    assert not is_exact(single)
     assert ranked([single, exact])[0] is exact
 
 
@@ -58,7 +59,7 @@ def test_tables_that_go_on_differently_are_not_alike() -> None:
         for given in ({}, {"base": 500.0})
     ]
 
-    assert all(each is not None and each.holds for each in held)
+    assert all(each is not None and each.matches for each in held)
     assert not are_alike(paper, slower, tables)
 
 

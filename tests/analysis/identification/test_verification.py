@@ -11,11 +11,10 @@ import pytest
 
 from service.analysis.array import AngleModel, IdentifyInput, Proposal, Sample, TableRequest
 from service.analysis.identification.verification import (
-    GLANCED_ROWS,
+    SAMPLED_ROWS,
     Verdict,
-    chosen_rows,
-    glance,
-    verify,
+    sample_match,
+    sampled_rows,
 )
 from service.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT32, INT64, DType
 from service.numerics.tables import StoredTable
@@ -36,7 +35,7 @@ ROWS, WIDTH = 600, 64
 def verdict(table: Numbers, dtype: DType = FLOAT32, **parameters: float) -> Verdict:
     rows, width = table.shape
     proposed = proposal(rows, width, dtype.name, **parameters)
-    found = verify(engines.question(table, dtype), proposed, tables)
+    found = engines.verify(engines.question(table, dtype), proposed, tables)
     assert found is not None
     return found
 
@@ -56,7 +55,7 @@ def test_the_arithmetic_of_a_table_is_named(
     found = verdict(engine(ROWS, WIDTH))
 
     assert found.arithmetic[0].name == name
-    assert found.leaves_at is None
+    assert found.first_mismatch is None
     assert found.agreeing == 1
 
 
@@ -92,10 +91,10 @@ def test_an_element_that_is_a_little_off_is_found() -> None:
     table[50, 40] += 2e-6
     found = verdict(table)
 
-    assert not found.holds
-    assert found.leaves_at is not None
-    assert (found.leaves_at.index, found.leaves_at.position) == ((50, 40), 50.0)
-    assert found.leaves_at.error > found.leaves_at.allowed
+    assert not found.matches
+    assert found.first_mismatch is not None
+    assert (found.first_mismatch.index, found.first_mismatch.position) == ((50, 40), 50.0)
+    assert found.first_mismatch.error > found.first_mismatch.allowed
     assert found.agreeing > 0.9999
 
 
@@ -104,9 +103,9 @@ def test_an_element_within_the_bounds_of_looser_arithmetic_is_found_all_the_same
     table[300, 20] += 8e-7
     found = verdict(table)
 
-    assert not found.holds
-    assert found.leaves_at is not None
-    assert found.leaves_at.index == (300, 20)
+    assert not found.matches
+    assert found.first_mismatch is not None
+    assert found.first_mismatch.index == (300, 20)
 
 
 def test_a_row_that_is_wrong_is_found() -> None:
@@ -114,27 +113,27 @@ def test_a_row_that_is_wrong_is_found() -> None:
     table[333] = np.random.default_rng(7).normal(size=WIDTH)
     found = verdict(table)
 
-    assert found.leaves_at is not None
-    assert found.leaves_at.row == 333
+    assert found.first_mismatch is not None
+    assert found.first_mismatch.index[0] == 333
 
 
 @pytest.mark.parametrize("base", [10001.0, 9999.0, 500000.0])
 def test_another_base_does_not_hold(base: float) -> None:
-    assert not verdict(in_float64(ROWS, WIDTH, base)).holds
-    assert verdict(in_float64(ROWS, WIDTH, base), base=base).holds
+    assert not verdict(in_float64(ROWS, WIDTH, base)).matches
+    assert verdict(in_float64(ROWS, WIDTH, base), base=base).matches
 
 
 def test_noise_and_a_learned_table_do_not_hold() -> None:
     noise = np.random.default_rng(3).normal(size=(ROWS, WIDTH))
 
-    assert not verdict(noise).holds
-    assert not verdict(in_float32(ROWS, WIDTH) + 0.001 * noise).holds
+    assert not verdict(noise).matches
+    assert not verdict(in_float32(ROWS, WIDTH) + 0.001 * noise).matches
 
 
 def test_numbers_as_near_as_a_narrow_type_brings_them_do_not_hold_in_a_wide_one() -> None:
     noise = np.random.default_rng(3).uniform(-1e-3, 1e-3, size=(ROWS, WIDTH))
 
-    assert not verdict(in_float64(ROWS, WIDTH) + noise).holds
+    assert not verdict(in_float64(ROWS, WIDTH) + noise).matches
 
 
 def test_reversed_axes_are_gone_through_in_the_order_of_the_table() -> None:
@@ -142,11 +141,11 @@ def test_reversed_axes_are_gone_through_in_the_order_of_the_table() -> None:
     table[50, 40] += 2e-6
     proposed = proposal(ROWS, WIDTH)
     turned = Proposal(proposed.request, (), proposed.angles, is_transposed=True)
-    found = verify(engines.question(table.T), turned, tables)
+    found = engines.verify(engines.question(table.T), turned, tables)
 
     assert found is not None
-    assert found.leaves_at is not None
-    assert found.leaves_at.index == (40, 50)
+    assert found.first_mismatch is not None
+    assert found.first_mismatch.index == (40, 50)
 
 
 @pytest.mark.parametrize("dtype", [INT32, INT64])
@@ -156,46 +155,46 @@ def test_integers_are_equal_or_not(dtype: DType) -> None:
     right = IdentifyInput({"x": Sample.of(StoredTable(values.astype(dtype.storage), dtype))})
     values[4, 5] += 1
     wrong = IdentifyInput({"x": Sample.of(StoredTable(values.astype(dtype.storage), dtype))})
-    held, left = (verify(each, Proposal(call, ()), tables) for each in (right, wrong))
+    held, left = (engines.verify(each, Proposal(call, ()), tables) for each in (right, wrong))
 
     assert held is not None
-    assert held.holds
+    assert held.matches
     assert held.max_ulp is None
     assert left is not None
-    assert left.leaves_at is not None
-    assert left.leaves_at.index == (4, 5)
+    assert left.first_mismatch is not None
+    assert left.first_mismatch.index == (4, 5)
 
 
 def test_infinities_agree_with_infinities_alone() -> None:
     call = TableRequest("relative/alibi", {"num_heads": 2, "query_len": 4, "masked": True})
     values = np.array(tables(call).arrays["bias"].read(0, 32)).reshape(2, 4, 4)
-    right = verify(engines.question(values), Proposal(call, ()), tables)
+    right = engines.verify(engines.question(values), Proposal(call, ()), tables)
     values[0, 3, 0] = -np.inf
-    wrong = verify(engines.question(values), Proposal(call, ()), tables)
+    wrong = engines.verify(engines.question(values), Proposal(call, ()), tables)
 
     assert right is not None
-    assert right.holds
+    assert right.matches
     assert wrong is not None
-    assert not wrong.holds
+    assert not wrong.matches
 
 
 def test_a_call_without_a_table_is_dropped() -> None:
     impossible = Proposal(TableRequest("encoding", {"seq_len": 4, "d_model": 0}), ())
 
-    assert verify(engines.question(in_float64(4, 4)), impossible, tables) is None
+    assert engines.verify(engines.question(in_float64(4, 4)), impossible, tables) is None
 
 
 def test_a_short_array_is_looked_at_whole_and_a_long_one_from_end_to_end() -> None:
-    assert (chosen_rows(5) == np.arange(5)).all()
-    rows = chosen_rows(100_000)
+    assert (sampled_rows(5) == np.arange(5)).all()
+    rows = sampled_rows(100_000)
 
     assert (rows[0], rows[-1]) == (0, 99_999)
-    assert len(rows) <= GLANCED_ROWS
+    assert len(rows) <= SAMPLED_ROWS
     assert (np.diff(rows) > 0).all()
 
 
 def test_claims_that_fail_at_once_are_left_out() -> None:
-    looked = glance(engines.question(in_float32(4096, 64)), proposal(4096, 64), tables)
+    looked = sample_match(engines.question(in_float32(4096, 64)), proposal(4096, 64), tables)
 
     assert looked is not None
     assert looked.agreeing == 1
@@ -205,7 +204,7 @@ def test_claims_that_fail_at_once_are_left_out() -> None:
 def test_the_claim_that_fails_least_is_kept_where_all_fail() -> None:
     table = in_float32(4096, 64)
     table[0, 0] = 0.5
-    looked = glance(engines.question(table), proposal(4096, 64), tables)
+    looked = sample_match(engines.question(table), proposal(4096, 64), tables)
 
     assert looked is not None
     assert 0.999 < looked.agreeing < 1
@@ -217,7 +216,7 @@ def test_angles_that_are_not_those_of_the_table_explain_nothing() -> None:
     assert proposed.angles is not None
     slower: AngleModel = replace(proposed.angles, omega=proposed.angles.omega / 2)
     doubled = np.arange(300)[:, None] * slower.omega
-    looked = glance(
+    looked = sample_match(
         engines.question(engines.laid_out(doubled)), replace(proposed, angles=slower), tables
     )
 
@@ -230,7 +229,7 @@ def test_the_one_array_may_have_any_name() -> None:
     assert proposed.angles is not None
     channels = {"encoding": proposed.angles.channels["x"]}
     named = replace(proposed, angles=replace(proposed.angles, channels=channels))
-    looked = glance(engines.question(in_float32(300, 16)), named, tables)
+    looked = sample_match(engines.question(in_float32(300, 16)), named, tables)
 
     assert looked is not None
     assert looked.agreeing == 1

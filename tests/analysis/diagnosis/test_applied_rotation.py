@@ -11,17 +11,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from service.analysis.diagnosis.mistakes import Mistake
-from service.analysis.diagnosis.rotation_evidence import (
+from service.analysis.diagnosis.applied_rotation import (
     Application,
     Evidence,
-    Spin,
+    RotationAngles,
     Target,
     Wiring,
-    ahead_of,
-    rounded,
+    steps_of,
 )
-from service.numerics.dtypes import BFLOAT16, FLOAT16
+from service.analysis.diagnosis.mistakes import Mistake
+from service.numerics.dtypes import BFLOAT16
 from tests.analysis.rotating import TYPES, Engine
 
 X = np.random.default_rng(0).standard_normal((3, 7, 12))
@@ -112,7 +111,7 @@ def test_the_share_that_is_explained_is_told_row_by_row() -> None:
     seen.y[0, 3, 0] += 1
     seen.y[:, 7] += 1
 
-    share = seen.share_within(RIGHT, slice(None), np.array([2, 3, 7]))
+    share = seen.explained_shares(RIGHT, slice(None), np.array([2, 3, 7]))
 
     np.testing.assert_array_equal(share, [1, 31 / 32, 0])
 
@@ -121,7 +120,7 @@ def test_not_a_number_is_not_explained() -> None:
     seen = evidence()
     seen.y[0, 0, 0] = np.nan
 
-    assert seen.share_within(RIGHT, slice(None), np.arange(1))[0] < 1
+    assert seen.explained_shares(RIGHT, slice(None), np.arange(1))[0] < 1
 
 
 def test_all_rows_are_looked_at_a_part_at_a_time() -> None:
@@ -144,7 +143,7 @@ def test_channels_that_nothing_was_done_to_are_told_even_beside_rows_of_zeros() 
 
 def test_a_narrow_table_may_be_off_by_a_whole_step_where_it_is_in_doubt() -> None:
     seen = evidence(rows=400, table_dtype="bfloat16")
-    narrow = Application(RIGHT.wiring, Spin(dtype=BFLOAT16))
+    narrow = Application(RIGHT.wiring, RotationAngles(dtype=BFLOAT16))
 
     _, error, allowed = seen.errors(narrow, slice(None), np.arange(400))
 
@@ -153,28 +152,28 @@ def test_a_narrow_table_may_be_off_by_a_whole_step_where_it_is_in_doubt() -> Non
 
 
 def test_mistakes_and_what_they_changed_are_kept_in_order() -> None:
-    first = RIGHT.with_mistake("times", Mistake("inverse"), spin=Spin(is_inverse=True))
-    both = first.with_mistake("width", Mistake("partial-width"), wiring=Wiring(16, 16))
+    first = RIGHT.with_angles("times", Mistake("inverse"), is_inverse=True)
+    both = first.with_wiring("width", Mistake("partial-width"), width=16)
 
     assert both.aspects == ("times", "width")
     assert [mistake.name for mistake in both.mistakes] == ["inverse", "partial-width"]
-    assert (both.spin.is_inverse, both.wiring.width) == (True, 16)
+    assert (both.angles.is_inverse, both.wiring.width) == (True, 16)
 
 
 WANT = Engine(16, factor=1.2)
 ROWS = np.arange(40)
 TARGET = Target.of(*WANT.tables(40))
-SPINS: dict[str, tuple[Spin, dict[str, Any]]] = {
-    "none": (Spin(), {}),
-    "inverse": (Spin(is_inverse=True), {"turns": -1.0}),
-    "twice": (Spin(times=2), {"turns": 2.0}),
-    "exchanged": (Spin(is_exchanged=True), {"is_swapped": True}),
-    "later": (Spin(ahead=3.0), {"start": 3}),
-    "reversed": (Spin(rows=ROWS[::-1]), {"positions": "reversed"}),
-    "base": (Spin(omega=Engine(16, base=500.0).frequencies()), {"base": 500.0}),
-    "no factor": (Spin(powers=(0, 0)), {"factor": 1.0}),
-    "one-sided": (Spin(powers=(1, 0)), {"sine_factor": 1.0}),
-    "factor": (Spin(factor=1.5), {"factor": 1.8}),
+SPINS: dict[str, tuple[RotationAngles, dict[str, Any]]] = {
+    "none": (RotationAngles(), {}),
+    "inverse": (RotationAngles(is_inverse=True), {"turns": -1.0}),
+    "twice": (RotationAngles(times=2), {"turns": 2.0}),
+    "exchanged": (RotationAngles(is_exchanged=True), {"is_swapped": True}),
+    "later": (RotationAngles(shift=3.0), {"start": 3}),
+    "reversed": (RotationAngles(rows=ROWS[::-1]), {"positions": "reversed"}),
+    "base": (RotationAngles(omega=Engine(16, base=500.0).frequencies()), {"base": 500.0}),
+    "no factor": (RotationAngles(powers=(0, 0)), {"factor": 1.0}),
+    "one-sided": (RotationAngles(powers=(1, 0)), {"sine_factor": 1.0}),
+    "factor": (RotationAngles(factor=1.5), {"factor": 1.8}),
 }
 
 
@@ -229,17 +228,10 @@ def test_a_number_of_steps_is_found_from_the_slowest_frequency_to_the_fastest(st
     omega = Engine(64).frequencies()
     noise = np.exp(1j * np.random.default_rng(0).uniform(-0.003, 0.003, 32))
 
-    found = ahead_of(np.exp(1j * steps * omega) * noise, np.ones(32), omega)
+    found = steps_of(np.exp(1j * steps * omega) * noise, np.ones(32), omega)
 
     assert found == steps
 
 
 def test_no_steps_are_found_without_anything_that_turns() -> None:
-    assert ahead_of(np.ones(3, complex), np.ones(3), np.zeros(3)) is None
-
-
-def test_numbers_are_rounded_to_narrow_types() -> None:
-    numbers = np.array([1.0, 257.0, 1e6])
-
-    np.testing.assert_array_equal(rounded(numbers, BFLOAT16)[:2], [1, 256])
-    np.testing.assert_array_equal(rounded(numbers, FLOAT16), [1, 257, np.inf])
+    assert steps_of(np.ones(3, complex), np.ones(3), np.zeros(3)) is None
