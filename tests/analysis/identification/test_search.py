@@ -181,7 +181,7 @@ def test_copies_of_a_table_are_looked_at_once() -> None:
 
     assert found.outcome == "identified"
     assert urls(found)[0] == "/encoding?seq_len=20&d_model=16"
-    assert any("axis 1 holds 3 copies" in note for note in found.notes)
+    assert any("axis 1 has 3 copies" in note for note in found.notes)
 
 
 def test_batches_that_differ_are_no_copies() -> None:
