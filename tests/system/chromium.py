@@ -1,4 +1,4 @@
-"""A real browser without a window: what it shows of a page, and what it says against it."""
+"""A headless browser: the content of a page, and its console errors."""
 
 import json
 import re
@@ -34,7 +34,7 @@ class Page:
     """A tab of the browser.
 
     Attributes:
-        complaints: what its console has shown since a page was opened.
+        complaints: console messages since the page was opened.
     """
 
     def __init__(self, tab: ClientConnection) -> None:
@@ -45,14 +45,14 @@ class Page:
             self._call(f"{domain}.enable")
 
     def open(self, url: str) -> None:
-        """Load a page anew, from nothing."""
+        """Load a page without any cache."""
         self._call("Page.navigate", url="about:blank")
         self.wait_for("location.href == 'about:blank' && document.readyState == 'complete'")
         self.complaints = []
         self._call("Page.navigate", url=url)
 
     def value(self, expression: str) -> Any:
-        """Give the value of an expression of JavaScript in the page."""
+        """Return the value of a JavaScript expression in the page."""
         made = self._call("Runtime.evaluate", expression=expression, returnByValue=True)
         return made["result"].get("value")
 
@@ -72,7 +72,7 @@ class Page:
 
 @contextmanager
 def opened(host: str) -> Iterator[Page]:
-    """Open an empty tab of a new browser, to which a name of a host is this machine."""
+    """Open an empty tab of a new browser, which resolves a host name to this machine."""
     debian.install(["chromium"])
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         words = ["chromium", *_FLAGS, f"--user-data-dir={folder}"]
@@ -86,7 +86,7 @@ def opened(host: str) -> Iterator[Page]:
 
 
 def _tab(process: "subprocess.Popen[str]") -> str:
-    """Find the address of the one tab of a browser that has started."""
+    """Return the debugging address of the only tab."""
     for line in process.stderr or ():
         found = re.search(r"listening on ws://([^/]+)", line)
         if found:

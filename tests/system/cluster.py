@@ -1,4 +1,4 @@
-"""What two pods have of a cluster: a network between them, and its names."""
+"""The parts of a cluster that two pods need: a network between them, and a DNS server."""
 
 import subprocess
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ _STOP_SECONDS = 30
 
 @dataclass(frozen=True)
 class Addresses:
-    """Where two pods find each other."""
+    """The network namespace of two pods."""
 
     replica: str = "10.99.0.1"
     edge: str = "10.99.0.2"
@@ -25,10 +25,10 @@ class Addresses:
 
 @contextmanager
 def joined(replica: Container, edge: Container, *, name: str, dns: str) -> Iterator[Addresses]:
-    """Let an edge find a replica by a name, which it asks a server of another name for."""
+    """Make a replica known to an edge by name, with a DNS server of the test."""
     debian.install(_PACKAGES)
     addresses = Addresses()
-    # It goes when the pods go.
+    # It ends with the pods.
     one, other = str(replica.network()), str(edge.network())
     run(*f"ip link add {_LINK} netns {one} type veth peer name {_LINK} netns {other}".split())
     for pod, address in ((replica, addresses.replica), (edge, addresses.edge)):
@@ -40,7 +40,7 @@ def joined(replica: Container, edge: Container, *, name: str, dns: str) -> Itera
 
 @contextmanager
 def _answering(pod: Container, names: dict[str, str]) -> Iterator[None]:
-    """Answer for names in the network of a pod, at the addresses that its resolver asks."""
+    """Answer DNS queries in the network of a pod, at the addresses of its resolver."""
     asked = _nameservers()
     for address in asked:
         run(*pod.beside("ip", "address", "add", address, "dev", "lo"))
@@ -59,7 +59,7 @@ def _answering(pod: Container, names: dict[str, str]) -> Iterator[None]:
 
 
 def _nameservers() -> list[str]:
-    """Name those that this machine asks: podman lets a pod without a network ask the same."""
+    """Return this machine's DNS servers; podman gives the same to a pod without a network."""
     lines = (line.split() for line in Path("/etc/resolv.conf").read_text().splitlines())
     found = {words[1] for words in lines if words[:1] == ["nameserver"]}
     return sorted(found - {"127.0.0.1", "::1"})

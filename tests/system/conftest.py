@@ -1,4 +1,4 @@
-"""What the system tests share."""
+"""Fixtures of the system tests."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ from tests.system.servers import Server, running
 
 @pytest.fixture(scope="session")
 def engine() -> Iterator[Engine]:
-    """Run a container engine, once for all tests."""
+    """Run a container engine for all tests."""
     with running_engine() as running:
         yield running
 
@@ -26,6 +26,6 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def edge(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Edge]:
-    """Run the edge in front of it."""
+    """Run the edge in front of the server."""
     with nginx.before([server], tmp_path_factory.mktemp("edge")) as edge:
         yield edge

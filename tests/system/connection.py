@@ -1,4 +1,4 @@
-"""One connection, byte by byte: what is sent goes out as it is, answers are read one by one."""
+"""A client connection with raw requests and exact answers."""
 
 import socket
 from collections.abc import Iterator
@@ -12,12 +12,12 @@ _BLOCK_BYTES = 2**20
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer that came whole.
+    """A complete answer.
 
     Attributes:
-        status: its first line.
-        headers: names in lower case and values, in the order in which they came.
-        body: what its length or its chunks said it was.
+        status: the status line.
+        headers: lower-case names and values in the order of arrival.
+        body: without the framing.
     """
 
     status: str
@@ -28,20 +28,20 @@ class Answer:
         return dict(self.headers).get(name)
 
     def lasting(self) -> list[tuple[str, str]]:
-        """Give the headers that are not of this one exchange alone, sorted."""
+        """Return the headers without Date and X-Request-Id, sorted."""
         own = {"date", "x-request-id"}
         return sorted(header for header in self.headers if header[0] not in own)
 
 
 class Connection:
-    """A client that does as it is told."""
+    """A client connection."""
 
     def __init__(self, connected: socket.socket, file: BinaryIO) -> None:
         self._socket = connected
         self._file = file
 
     def send(self, *requests: bytes) -> None:
-        """Send requests together, not waiting for an answer."""
+        """Send requests together without waiting for an answer."""
         self._socket.sendall(b"".join(requests))
 
     def ask(self, request: bytes) -> Answer:
@@ -59,18 +59,18 @@ class Connection:
         return replace(head, body=body)
 
     def head(self) -> Answer:
-        """Read the next answer, which has no body whatever its headers say."""
+        """Read the next answer of a request whose answer has no body."""
         return Answer(self._line(), list(self._headers()), b"")
 
     def received(self, length: int) -> int:
-        """Count what comes of a body, keeping none of it; less than its length if it ends."""
+        """Return how many of so many body bytes arrive, without keeping them."""
         left = length
         while left and (block := self._file.read(min(left, _BLOCK_BYTES))):
             left -= len(block)
         return length - left
 
     def is_closed(self) -> bool:
-        """Wait for the other side to close; nothing must come before it does."""
+        """Wait until the server closes the connection; further bytes are an error."""
         try:
             return self._file.read(1) == b""
         except ConnectionResetError:
@@ -95,7 +95,7 @@ class Connection:
 
 @contextmanager
 def connected(port: int) -> Iterator[Connection]:
-    """Connect to a port of this machine; a wait for longer than a minute fails."""
+    """Connect to a port of this machine, with a timeout of a minute."""
     with (
         socket.create_connection(("127.0.0.1", port), _PATIENCE_SECONDS) as opened,
         opened.makefile("rb") as file,
@@ -104,6 +104,6 @@ def connected(port: int) -> Iterator[Connection]:
 
 
 def spelled(target: str, *headers: str, method: str = "GET", version: str = "1.1") -> bytes:
-    """Spell a request without a body."""
+    """Return the bytes of a request without a body."""
     lines = [f"{method} {target} HTTP/{version}", "Host: posref.test", *headers, "", ""]
     return "\r\n".join(lines).encode()

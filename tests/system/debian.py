@@ -1,4 +1,4 @@
-"""Debian's packages, from whatever mirror this machine uses; its own APT configuration stays."""
+"""Debian packages from this machine's mirrors, without changing its APT configuration."""
 
 import hashlib
 import os
@@ -35,7 +35,7 @@ Pin-Priority: 50
 
 
 def install(packages: Sequence[str]) -> None:
-    """Install packages that are missing; NAME/SUITE where the machine's own is too old."""
+    """Install missing packages; NAME/SUITE selects a newer suite."""
     if all(_is_installed(package.partition("/")[0]) for package in packages):
         return
     if os.geteuid() != 0:
@@ -57,7 +57,7 @@ def install(packages: Sequence[str]) -> None:
 
 
 def bootstrapped(name: str, *options: str, suite: str = SUITE) -> Path:
-    """Make an archive of a system of packages, once for the same options."""
+    """Return an archive of a root file system with packages, built once for each set of options."""
     words = [
         *options,
         "--aptopt=Acquire::Check-Valid-Until false",
@@ -89,7 +89,7 @@ def _entry(base: str, suite: str) -> str:
 
 
 def _machine_sources() -> list[tuple[str, str]]:
-    """Give base address and suite of all that this machine gets Debian's packages from."""
+    """Return the base addresses and suites of this machine's Debian sources."""
     suites = f"{_codename()}(?:-updates|-security)?"
     pattern = re.compile(rf"^'(\S+)/dists/({suites})/main/binary-\S+/Packages", re.MULTILINE)
     found = pattern.findall(run("apt-get", "update", "--print-uris"))

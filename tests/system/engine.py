@@ -1,4 +1,4 @@
-"""A container engine of the tests' own: started by them, stopped by them, found by nobody else."""
+"""A private container engine for the tests."""
 
 import shutil
 import ssl
@@ -31,19 +31,19 @@ _STOP_SECONDS = 60
 
 @dataclass(frozen=True)
 class Engine:
-    """A running engine that has the base image of the Dockerfile."""
+    """A running engine with the base image of the Dockerfile."""
 
     environment: Mapping[str, str]
 
     def docker(self, *arguments: str | Path, **variables: str) -> str:
-        """Run a docker command and give what it printed."""
+        """Run a docker command and return its output."""
         environment = {**self.environment, **variables}
         return run("/usr/bin/docker", *arguments, environment=environment).strip()
 
 
 @contextmanager
 def running_engine() -> Iterator[Engine]:
-    """Install what an engine needs, run one, and leave the machine as it was."""
+    """Install and run an engine, and restore the machine afterwards."""
     debian.install(_PACKAGES)
     with ExitStack() as undo:
         folder = Path(tempfile.mkdtemp(prefix="posref-engine-"))
@@ -60,7 +60,7 @@ def running_engine() -> Iterator[Engine]:
 
 
 def import_edge(engine: Engine) -> None:
-    """Make what stands in for the image of the edge: an nginx of the same release."""
+    """Build a substitute for the image of the edge: an nginx of the same release."""
     engine.docker("import", '--change=CMD ["nginx"]', _edge_archive(), EDGE_IMAGE)
 
 
@@ -101,7 +101,7 @@ def _stop(daemon: subprocess.Popen[bytes], folder: Path) -> None:
 
 
 def _has_processes(folder: Path) -> bool:
-    """Tell whether any process was started with a name of the folder in its command."""
+    """Return whether the command line of any process has the folder's name."""
     for command in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):
             if str(folder).encode() in command.read_bytes():
@@ -111,7 +111,7 @@ def _has_processes(folder: Path) -> bool:
 
 @contextmanager
 def _network_kept() -> Iterator[None]:
-    """Put back what an engine changes in the machine's network."""
+    """Restore the machine's network settings that an engine changes."""
     had_bridge, forwarding = _BRIDGE.exists(), _IP_FORWARD.read_text()
     rules = [run("iptables-save", "--table", table) for table in ("filter", "nat")]
     try:
@@ -133,7 +133,7 @@ def _remove(folder: Path) -> None:
 
 
 def _base_archive() -> Path:
-    """Make what stands in for the base image, which no registry is asked for."""
+    """Build a substitute for the base image, without a registry."""
     machine_bundle = ssl.get_default_verify_paths().cafile or _CA_BUNDLE
     return debian.bootstrapped(
         "base.tar",
@@ -157,6 +157,6 @@ def _edge_archive() -> Path:
 
 
 def _base_changes() -> list[str]:
-    """Let pip inside trust whom this machine trusts; the real image needs none of it."""
+    """Make pip in the container trust this machine's certificates; the real image needs none."""
     changes = [f"ENV SSL_CERT_FILE={_CA_BUNDLE} PIP_CERT={_CA_BUNDLE}", 'CMD ["python3"]']
     return [f"--change={change}" for change in changes]

@@ -1,4 +1,4 @@
-"""Things that go wrong, made on purpose: processes that die or stand still, disks that are full."""
+"""Injected faults: killed and stopped processes, full disks."""
 
 import os
 import re
@@ -14,29 +14,29 @@ from tests.system.servers import KIB, ROOT, Server
 
 _END_SECONDS = 60
 
-# The other end of what is listened on.
+# A connected socket, seen from the other side.
 _NOBODY = 0
 
 
 def workers_of(server: Server) -> set[int]:
-    """Find the processes that a server of several has started to serve."""
+    """Return the worker processes of a server."""
     return {pid for pid in children_of(server.process.pid) if b"spawn_main" in _command(pid)}
 
 
 def children_of(pid: int) -> set[int]:
-    """Find the processes that a process has started."""
+    """Return the child processes of a process."""
     return set(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
 
 
 def _command(pid: int) -> bytes:
-    # It may end between being listed and being looked at.
+    # A process may end after it was listed.
     with suppress(FileNotFoundError, ProcessLookupError):
         return Path(f"/proc/{pid}/cmdline").read_bytes()
     return b""
 
 
 def clients_of(pid: int, port: int) -> set[int]:
-    """Find the ports of the clients whose connections to a port a process has taken."""
+    """Return the client ports of the connections that a process has accepted."""
     links = " ".join(_links(pid))
     sockets = set(re.findall(r"socket:\[(\d+)\]", links))
     rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
@@ -45,7 +45,7 @@ def clients_of(pid: int, port: int) -> set[int]:
 
 
 def _links(pid: int) -> Iterator[str]:
-    """Give what each file that a process has open is; files come and go meanwhile."""
+    """Yield the targets of a process's open file descriptors, which change meanwhile."""
     for link in Path(f"/proc/{pid}/fd").iterdir():
         with suppress(FileNotFoundError):
             yield str(link.readlink())
@@ -56,13 +56,13 @@ def _port(address: str) -> int:
 
 
 def memory_bytes(pids: set[int]) -> int:
-    """Sum what processes have of the machine's memory, what they share counted once."""
+    """Return the memory of processes together, with shared memory counted once (PSS)."""
     parts = "".join(Path(f"/proc/{pid}/smaps_rollup").read_text() for pid in pids)
     return sum(int(each) * KIB for each in re.findall(r"^Pss:\s*(\d+) kB", parts, re.MULTILINE))
 
 
 def killed(pid: int, port: int) -> set[int]:
-    """Kill a process; gives the ports of the clients whose connections ended with it."""
+    """Kill a process, and return the client ports of its connections."""
     os.kill(pid, signal.SIGSTOP)
     ports = clients_of(pid, port)
     os.kill(pid, signal.SIGKILL)
@@ -71,7 +71,7 @@ def killed(pid: int, port: int) -> set[int]:
 
 @contextmanager
 def held(server: Server) -> Iterator[None]:
-    """Let a server hang: its connections are taken, nothing is answered."""
+    """Stop a server (SIGSTOP): it accepts connections and answers nothing."""
     os.kill(server.process.pid, signal.SIGSTOP)
     try:
         yield
@@ -81,7 +81,7 @@ def held(server: Server) -> Iterator[None]:
 
 @contextmanager
 def come_back(server: Server) -> Iterator[None]:
-    """Start a server that has ended again, where it was."""
+    """Restart an ended server on its port."""
     with (
         tempfile.TemporaryFile() as log,
         subprocess.Popen(server.process.args, cwd=ROOT, stderr=log) as process,
@@ -96,7 +96,7 @@ def come_back(server: Server) -> Iterator[None]:
 
 @contextmanager
 def small_disk(folder: Path, size_bytes: int) -> Iterator[None]:
-    """Let a folder be a disk of its own, with little room."""
+    """Mount a small disk at a folder."""
     folder.mkdir(exist_ok=True)
     run("mount", "-t", "tmpfs", "-o", f"size={size_bytes}", "tmpfs", folder)
     try:
@@ -107,7 +107,7 @@ def small_disk(folder: Path, size_bytes: int) -> Iterator[None]:
 
 @contextmanager
 def filled(folder: Path) -> Iterator[None]:
-    """Take all the room that is left on the disk of a folder."""
+    """Fill the disk of a folder."""
     ballast = folder / "ballast"
     try:
         with suppress(OSError), ballast.open("wb", buffering=0) as file:

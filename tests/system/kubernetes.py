@@ -1,4 +1,4 @@
-"""The Kubernetes tree as kustomize renders it, and what its objects say of each other."""
+"""The objects of the Kubernetes tree, rendered by kustomize."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class Objects:
     documents: tuple[Document, ...]
 
     def of(self, kind: str) -> dict[str, Document]:
-        """Give the objects of a kind by their names."""
+        """Return the objects of a kind by name."""
         return {
             document["metadata"]["name"]: document
             for document in self.documents
@@ -32,7 +32,7 @@ class Objects:
         }
 
     def texts(self) -> dict[str, str]:
-        """Give the contents of all configurations by their keys."""
+        """Return the contents of all ConfigMaps by key."""
         return {
             key: text
             for configuration in self.of("ConfigMap").values()
@@ -40,14 +40,14 @@ class Objects:
         }
 
     def settings(self) -> dict[str, str]:
-        """Give the variables that are set for the servers."""
+        """Return the environment variables of the servers."""
         (container,) = pod_of(self.of("Deployment")["posref"])["containers"]
         (source,) = container["envFrom"]
         variables: dict[str, str] = self.of("ConfigMap")[source["configMapRef"]["name"]]["data"]
         return variables
 
     def selected(self, selector: Mapping[str, Any]) -> list[Document]:
-        """Give the pods that a selector of labels means."""
+        """Return the pods that match a label selector."""
         return [
             pod_of(deployment)
             for deployment in self.of("Deployment").values()
@@ -57,31 +57,31 @@ class Objects:
 
 @cache
 def rendered(folder: Path = TREE) -> Objects:
-    """Render a tree as `kubectl apply -k` does."""
+    """Render a tree like `kubectl apply -k`."""
     debian.install([f"kubectl/{debian.SUITE}"])
     text = run("kubectl", "kustomize", folder)
     return Objects(tuple(yaml.safe_load_all(text)))
 
 
 def pod_of(deployment: Document) -> Document:
-    """Give the specification of a deployment's pods."""
+    """Return the pod specification of a deployment."""
     specification: Document = deployment["spec"]["template"]["spec"]
     return specification
 
 
 def labels_of(deployment: Document) -> dict[str, str]:
-    """Give the labels of a deployment's pods."""
+    """Return the pod labels of a deployment."""
     labels: dict[str, str] = deployment["spec"]["template"]["metadata"]["labels"]
     return labels
 
 
 def ports_of(pod: Document) -> set[str]:
-    """Give the names of the ports of a pod."""
+    """Return the port names of a pod."""
     return {port["name"] for container in pod["containers"] for port in container["ports"]}
 
 
 def names_mentioned(node: Any, key: str) -> Iterator[tuple[str, bool]]:
-    """Find every object that is named under a key, and whether it may be missing."""
+    """Yield every object referenced under a key, and whether it is optional."""
     if isinstance(node, list):
         for item in node:
             yield from names_mentioned(item, key)
@@ -96,6 +96,6 @@ def names_mentioned(node: Any, key: str) -> Iterator[tuple[str, bool]]:
 
 
 def bytes_of(quantity: str) -> int:
-    """Read an amount of memory."""
+    """Return a memory quantity in bytes."""
     units = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
     return int(quantity[:-2]) * units[quantity[-2:]]

@@ -1,4 +1,4 @@
-"""The edge of deploy/, in front of any number of posref servers of this machine."""
+"""The edge of deploy/ in front of posref servers on this machine."""
 
 import os
 import pwd
@@ -46,9 +46,8 @@ class Edge:
     """A running nginx.
 
     Attributes:
-        process: its master.
-        port: where it listens.
-        folder: where its configuration, its logs and its cache are.
+        process: the master process.
+        folder: with configuration, logs and cache.
     """
 
     process: subprocess.Popen[bytes]
@@ -59,7 +58,7 @@ class Edge:
         return f"http://127.0.0.1:{self.port}{target}"
 
     def request(self, method: str, target: str, **headers: str) -> httpx.Response:
-        """Ask over a connection of its own, with just these headers."""
+        """GET on a new connection, with exactly these headers."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         return httpx.request(
             method, self.url(target), headers=named, timeout=_ANSWER_SECONDS, trust_env=False
@@ -72,20 +71,20 @@ class Edge:
         return self.request("HEAD", target)
 
     def kept_bytes(self) -> int:
-        """Count what the cache takes; files come and go meanwhile."""
+        """Return the size of the cache, whose files change meanwhile."""
         walked = os.fwalk(self.folder / "cache")
         return sum(entry for _, _, files, at in walked for entry in _sizes(files, at))
 
     def requests(self) -> str:
-        """Give the log of requests."""
+        """Return the access log."""
         return (self.folder / "access.log").read_text()
 
     def errors(self) -> str:
-        """Give the log of what went wrong."""
+        """Return the error log."""
         return (self.folder / "error.log").read_text()
 
     def end(self) -> None:
-        """End it at once, and every connection with it."""
+        """Kill it with all its connections."""
         self.process.terminate()
         self.process.wait(_STOP_SECONDS)
 
@@ -115,13 +114,13 @@ def before(
     max_size: str = "1g",
     changes: Mapping[str, str] | None = None,
 ) -> Iterator[Edge]:
-    """Run the edge in a folder until it is no longer wanted.
+    """Run the edge in a folder.
 
     Args:
         servers: the replicas, or their ports.
-        folder: an empty folder for all that it reads and writes.
-        max_size: about how much its cache keeps.
-        changes: words of limits.conf, and what they are to be instead.
+        folder: an empty folder for its files.
+        max_size: the approximate size of its cache.
+        changes: replacements in limits.conf.
     """
     port = free_port()
     ports = [server if isinstance(server, int) else server.port for server in servers]
@@ -132,7 +131,7 @@ def before(
 
 @contextmanager
 def behind_relay(server: Server, folder: Path, rule: str) -> Iterator[tuple[Edge, Edge]]:
-    """Run the edge, and between it and a server another nginx that follows a rule."""
+    """Run the edge with another nginx, which follows a rule, between it and a server."""
     relayed, kept = folder / "relay", folder / "edge"
     port = free_port()
     (relayed / "configuration").mkdir(parents=True)
@@ -163,12 +162,12 @@ def _running(folder: Path, port: int) -> Iterator[Edge]:
 
 
 def unseen(target: str) -> str:
-    """Spell a target as nobody has before."""
+    """Return a new URL of a target."""
     return f"{target}&start={next(_STARTS)}"
 
 
 def check(folder: Path) -> None:
-    """Let nginx read the configuration of compose but for what only newer ones know."""
+    """Return the configuration without directives that this nginx is too old for."""
     debian.install(["nginx"])
     _write_configuration(folder, free_port(), [free_port()], "1m", {})
     run(*_command(folder), "-t")
@@ -183,7 +182,7 @@ def _command(folder: Path) -> list[str]:
 def _write_configuration(
     folder: Path, port: int, ports: Sequence[int], max_size: str, changes: Mapping[str, str]
 ) -> None:
-    """Copy what compose mounts, but for where it listens, what it keeps and whom it asks."""
+    """Copy the mounted configuration with other ports, cache paths and upstreams."""
     configuration = folder / "configuration"
     listeners = configuration / "listeners"
     listeners.mkdir(parents=True)

@@ -21,7 +21,7 @@ _HOOKS = ("startupProbe", "livenessProbe", "readinessProbe")
 
 
 def faults_of(pod: Document) -> list[str]:
-    """Tell in what a pod's specification breaks the profile; nothing where it keeps it."""
+    """List the violations of the restricted profile in a pod specification."""
     containers = [
         container
         for key in ("containers", "initContainers", "ephemeralContainers")

@@ -1,4 +1,4 @@
-"""Pods of Kubernetes, run for real on this machine by podman, and never seen from outside of it."""
+"""Kubernetes pods, run by podman without any published port."""
 
 import json
 import shutil
@@ -17,7 +17,7 @@ from tests.system.kubernetes import Document, pod_of
 from tests.system.processes import run
 
 _PACKAGES = ("podman", "catatonit", "curl", "util-linux")
-# What podman would set by itself is more than a machine may allow.
+# podman's defaults may need more rights than the machine gives.
 _CONFIGURATION = """\
 [containers]
 default_ulimits = ["nofile=16384:16384", "nproc=4096:4096"]
@@ -29,74 +29,74 @@ events_logger = "none"
 
 @dataclass(frozen=True)
 class Container:
-    """The container of a running pod, whose network has nobody else in it."""
+    """The container of a running pod with a network of its own."""
 
     podman: "Podman"
     pod: str
     name: str
 
     def state(self) -> Mapping[str, Any]:
-        """Tell what has become of it."""
+        """Return the container's state."""
         return self.podman.state_of(f"{self.pod}-{self.name}")
 
     def status(self) -> dict[str, str]:
-        """Tell what the kernel says of its first process."""
+        """Return /proc/PID/status of its first process."""
         lines = Path(f"/proc/{self.state()['Pid']}/status").read_text().splitlines()
         return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
 
     def log(self) -> str:
-        """Give what it has written."""
+        """Return its output."""
         return self.podman.run("logs", f"{self.pod}-{self.name}")
 
     def execute(self, *command: str) -> str:
-        """Run a command in it, with its rights."""
+        """Run a command in the container, with its rights."""
         return self.podman.run("exec", f"{self.pod}-{self.name}", *command).strip()
 
     def stop(self, seconds: int) -> None:
-        """Tell it to end, and end it after some seconds."""
+        """Stop it, and kill it after some seconds."""
         self.podman.run("stop", f"--time={seconds}", f"{self.pod}-{self.name}")
 
     def start(self) -> None:
-        """Start it anew, in the same pod."""
+        """Restart it in the same pod."""
         self.podman.run("start", f"{self.pod}-{self.name}")
 
     def network(self) -> int:
-        """Give a process in the network of the pod, which stays as long as the pod does."""
+        """Return a process in the pod's network namespace that lives as long as the pod."""
         holder = self.podman.run("pod", "inspect", "--format={{.InfraContainerID}}", self.pod)
         pid: int = self.podman.state_of(holder.strip())["Pid"]
         return pid
 
     def beside(self, *command: str) -> list[str]:
-        """Give the words that run a command of this machine in the network of the pod."""
+        """Return the command prefix that runs a host command in the pod's network."""
         return ["nsenter", f"--net=/proc/{self.network()}/ns/net", *command]
 
     def curl(self, *arguments: str) -> str:
-        """Ask from where the pod is."""
+        """GET from the pod's network."""
         quiet = ["--silent", "--show-error", "--noproxy", "*"]
         return run(*self.beside("curl", *quiet, *arguments))
 
 
 @dataclass(frozen=True)
 class Podman:
-    """A podman with images, pods and state of its own, in a folder."""
+    """A podman with images, pods and state in a folder."""
 
     folder: Path
 
     def run(self, *arguments: str | Path) -> str:
-        """Run a podman command and give what it printed."""
+        """Run a podman command and return its output."""
         folders = [f"--{name}={self.folder / name}" for name in ("root", "runroot", "tmpdir")]
         environment = {"CONTAINERS_CONF": str(self.folder / "containers.conf")}
         return run("podman", *folders, *arguments, environment=environment)
 
     def state_of(self, container: str) -> Mapping[str, Any]:
-        """Tell what has become of a container."""
+        """Return the state of a container."""
         inspected = self.run("inspect", "--format={{json .State}}", container)
         state: Mapping[str, Any] = json.loads(inspected)
         return state
 
     @contextmanager
     def playing(self, deployment: Document, *others: Document) -> Iterator[Container]:
-        """Run one pod of a deployment, with what it refers to, and take it away again."""
+        """Run one pod of a deployment with the objects that it references, and remove it."""
         name = deployment["metadata"]["name"]
         (only,) = pod_of(deployment)["containers"]
         played = self.folder / f"{name}.yaml"
@@ -111,7 +111,7 @@ class Podman:
 
 @contextmanager
 def running_podman() -> Iterator[Podman]:
-    """Install podman, give it a folder of its own, and leave the machine as it was."""
+    """Install podman with a folder of its own, and restore the machine afterwards."""
     debian.install(_PACKAGES)
     folder = Path(tempfile.mkdtemp(prefix="posref-podman-"))
     podman = Podman(folder)
@@ -127,7 +127,7 @@ def running_podman() -> Iterator[Podman]:
 
 
 def _alone(deployment: Document) -> Document:
-    """Leave out ports, which podman would publish to this machine's network, and all but a pod."""
+    """Return the objects without published ports and all but one pod."""
     changed = deepcopy(deployment)
     changed["spec"]["replicas"] = 1
     for container in pod_of(changed)["containers"]:

@@ -1,4 +1,4 @@
-"""Commands that must succeed, and waiting for what takes its time."""
+"""Commands that must succeed, and waiting for conditions."""
 
 import os
 import shlex
@@ -16,7 +16,7 @@ _PAUSE_SECONDS = 0.1
 
 
 def run(*command: str | Path, environment: Mapping[str, str] | None = None, stdin: str = "") -> str:
-    """Run a command and give what it printed; where it fails, the test does, and says why."""
+    """Run a command and return its output; fail the test if it fails."""
     words = [str(word) for word in command]
     try:
         done = subprocess.run(
@@ -37,7 +37,7 @@ def run(*command: str | Path, environment: Mapping[str, str] | None = None, stdi
 
 
 def wait_until(what: str, is_so: Callable[[], bool], *, seconds: float = 30.0) -> None:
-    """Wait until something is so; where it never is, the test fails."""
+    """Wait until a condition holds, and fail the test if it never does."""
     deadline = time.monotonic() + seconds
     while not is_so():
         if time.monotonic() > deadline:
@@ -46,7 +46,7 @@ def wait_until(what: str, is_so: Callable[[], bool], *, seconds: float = 30.0) -
 
 
 def free_port() -> int:
-    """Find a port of this machine that nobody listens on."""
+    """Return a free port of this machine."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -1,7 +1,7 @@
-"""What schemathesis cannot know of this API: how to be right, and which refusals are meant.
+"""Hooks of schemathesis: they make requests valid more often, and recognize expected refusals.
 
-Every check stands. A failure is only dropped where a schema has no words for the rule that was
-applied, and the answer shows that it was that rule.
+Every check is enabled. A failure is suppressed only if a schema cannot express the violated rule,
+and the answer names that rule.
 """
 
 from collections.abc import Callable, Mapping
@@ -63,7 +63,7 @@ schemathesis.openapi.media_type(
 
 @schemathesis.hook
 def map_case(_: HookContext, case: Case) -> Case:
-    """Bring what is meant to be right nearer to being so, in ways that no schema can ask for."""
+    """Make generated requests more often valid than their schemas alone do."""
     if case.meta is None or not case.meta.generation.mode.is_positive:
         return case
     case.query = _possible(case.query, _examples_of_query(case))
@@ -73,9 +73,9 @@ def map_case(_: HookContext, case: Case) -> Case:
 
 
 def _possible(generated: Mapping[str, Any], example: Mapping[str, Any]) -> dict[str, Any]:
-    """Put some of what was generated in the place of an example, more often than all of it.
+    """Replace some parameters of an example by generated ones, more often than all of them.
 
-    Most sets of many parameters contain some that exclude each other.
+    Most large sets of parameters contain some that exclude each other.
     """
     values = {name: _spelled(value) for name, value in generated.items()}
     chance = Random(repr(sorted(values.items())))
@@ -86,9 +86,9 @@ def _possible(generated: Mapping[str, Any], example: Mapping[str, Any]) -> dict[
 
 
 def _spelled(value: Any) -> Any:
-    """Spell integers with digits only, which JSON Schema does not ask for, and lists of one length.
+    """Write integers without a decimal point, and make lists of equal lengths.
 
-    4.0 is an integer to it, and nowhere here.
+    JSON Schema takes 4.0 for an integer; the service does not.
     """
     if isinstance(value, float) and value.is_integer():
         return int(value)
@@ -111,7 +111,7 @@ def _content(case: Case) -> Any:
 
 @schemathesis.hook
 def filter_failure(_: HookContext, failure: Failure, case: Case, response: Response) -> bool:
-    """Keep a failure unless the answer is meant."""
+    """Suppress failures of expected refusals."""
     if isinstance(failure, RejectedPositiveData):
         name = response.json()["type"].rpartition(":")[2]
         return name not in MEANT or not MEANT[name](case, response)
@@ -129,9 +129,9 @@ def _is_of_bodies(case: Case, _: Response) -> bool:
 
 
 def _is_read(case: Case, response: Response) -> bool:
-    """Tell whether every parameter is right by itself, whatever they are together.
+    """Return whether every parameter is valid by itself, regardless of the others.
 
-    Text that is a list or a number may be out of bounds, for which its pattern has no words.
+    A list or a number may be out of bounds, which its pattern cannot express.
     """
     model = MODELS[_path(case)]
     query = parse_query(urlsplit(response.request.url or "").query.encode())
@@ -153,23 +153,23 @@ def _path(case: Case) -> str:
 
 
 MEANT: Mapping[str, Callable[[Case, Response], bool]] = {
-    # How much is sent at once is a setting; a table of any size may be described.
+    # The limit of an answer's size is a setting, not part of the schema.
     "answer-too-large": _always,
-    # Where a table ends is no part of the schema of a header.
+    # The end of a table is not part of a header's schema.
     "range-not-satisfiable": _always,
-    # Which formats can hold a table follows from its shape and type.
+    # The formats that can hold a table depend on its shape and type.
     "unsupported-by-format": _always,
-    # Arrays have to fit each other and the parameters, and a config has to be one of a model.
+    # Arrays must fit each other and the parameters, and a config must be that of a model.
     "invalid-body": _is_of_bodies,
-    # Parameters that are right by themselves may exclude or need each other.
+    # Valid parameters may exclude or require each other.
     "invalid-parameters": _is_read,
 }
 
 
 def _is_spelled_as_text(case: Case) -> bool:
-    """Tell whether nothing but numbers as text, as they are in a query, is wrong with a body.
+    """Return whether a body is only invalid by numbers that are text, as in a query.
 
-    They are read there, too; the documentation names the type to send.
+    The service accepts these; the schema has the documented type.
     """
     meta = case.meta
     negative = {place for place in ParameterLocation if meta and meta.is_negative_at(place)}
@@ -180,7 +180,7 @@ def _is_spelled_as_text(case: Case) -> bool:
 
 
 def _typed(value: Any) -> Any:
-    """Read what is text and spelled as a number or a truth value, wherever it stands."""
+    """Return a value with numbers and booleans in place of text that spells them."""
     if isinstance(value, dict):
         return {name: _typed(item) for name, item in value.items()}
     if isinstance(value, list):

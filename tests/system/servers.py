@@ -1,4 +1,4 @@
-"""A posref server as a process of its own: what it answers, counts and takes of the machine."""
+"""A posref server in a process of its own, its metrics and its memory."""
 
 import os
 import signal
@@ -25,7 +25,7 @@ _END_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Server:
-    """A server that answers on a port of this machine."""
+    """A server on a port of this machine."""
 
     process: subprocess.Popen[bytes]
     port: int
@@ -35,7 +35,7 @@ class Server:
         return f"http://127.0.0.1:{self.port}{target}"
 
     def request(self, method: str, target: str, **headers: str) -> httpx.Response:
-        """Ask over a connection of its own, with just these headers."""
+        """GET on a new connection, with exactly these headers."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         return httpx.request(
             method, self.url(target), headers=named, timeout=_ANSWER_SECONDS, trust_env=False
@@ -45,24 +45,24 @@ class Server:
         return self.request("GET", target, **headers)
 
     def range(self, target: str, first: int, last: int) -> bytes:
-        """Give some bytes, which must be answered as a part."""
+        """GET a range, which must be answered with 206."""
         answer = self.get(target, Range=f"bytes={first}-{last}")
         assert answer.status_code == httpx.codes.PARTIAL_CONTENT, answer.text
         assert answer.headers["Content-Range"].startswith(f"bytes {first}-{last}/")
         return answer.content
 
     def count(self, name: str, **labels: str) -> int:
-        """Sum those of the server's own counts that have a name and labels."""
+        """Return the sum of the server's metrics with a name and labels."""
         return counted(self.url(""), name, labels)
 
     def memory_bytes(self, line: str) -> int:
-        """Read a line of the process's status: VmRSS, or VmHWM for the peak of that."""
+        """Return a field of /proc/PID/status in bytes: VmRSS, or VmHWM for its peak."""
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         values = dict(entry.split(":", 1) for entry in status.splitlines())
         return int(values[line].removesuffix("kB")) * KIB
 
     def forget_peak(self) -> None:
-        """Let VmHWM start anew from what the process takes now."""
+        """Reset VmHWM to the current value."""
         Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")
 
     def cpu_seconds(self) -> float:
@@ -71,7 +71,7 @@ class Server:
         return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
     def end(self) -> int:
-        """Tell it to end; gives its exit code."""
+        """Send SIGTERM and return the exit code."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(_END_SECONDS)
 
@@ -85,7 +85,7 @@ class Server:
 
 
 def counted(url: str, name: str, labels: Mapping[str, str]) -> int:
-    """Sum those of the counts of a server that have a name and labels."""
+    """Return the sum of a server's metrics with a name and labels."""
     text = httpx.get(f"{url}/metrics", timeout=_ANSWER_SECONDS, trust_env=False).text
     samples = [each for family in text_string_to_metric_families(text) for each in family.samples]
     return sum(
@@ -97,7 +97,7 @@ def counted(url: str, name: str, labels: Mapping[str, str]) -> int:
 
 @contextmanager
 def running(**settings: int | str) -> Iterator[Server]:
-    """Run a server with its default settings but for these, POSREF_NAME by name."""
+    """Run a server with default settings but for these (POSREF_NAME by name)."""
     port = free_port()
     kept = {name: value for name, value in os.environ.items() if not name.startswith("POSREF_")}
     given = {f"POSREF_{name.upper()}": str(value) for name, value in settings.items()}
@@ -124,7 +124,7 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def posref_get(target: str, file: Path) -> Path:
-    """Write a table to a file without a server."""
+    """Write a table to a file with `posref get`."""
     words = [sys.executable, "-m", "service", "get", target, f"--output={file}"]
     subprocess.run(words, cwd=ROOT, check=True, timeout=600)
     return file

@@ -1,4 +1,4 @@
-"""Clients that are slow on purpose: to read what they asked for, or to say what they want."""
+"""Slow clients: readers that stop reading, and requests sent byte by byte."""
 
 import asyncio
 import socket
@@ -19,7 +19,7 @@ _HEADS_PER_ADDRESS = 100
 
 @contextmanager
 def slow_readers(port: int, target: str, number: int) -> Iterator[None]:
-    """Begin to read a table many times, from an address of their own, and stop reading."""
+    """Begin to read tables from an address of their own, and stop reading."""
     with ExitStack() as stack:
         readers = [stack.enter_context(socket.socket()) for _ in range(number)]
         for each, reader in enumerate(readers):
@@ -35,11 +35,11 @@ def slow_readers(port: int, target: str, number: int) -> Iterator[None]:
 
 @dataclass
 class SlowHeads:
-    """What became of heads that never end.
+    """The outcomes of request heads that never end.
 
     Attributes:
-        waiting: how many are being sent.
-        ends: how many were ended by the other side, by the first line of what it said.
+        waiting: the number of heads being sent.
+        ends: the number that the server ended, by the status line that it sent.
     """
 
     waiting: int = 0
@@ -52,7 +52,7 @@ class SlowHeads:
 
 @contextmanager
 def slow_heads(port: int, number: int) -> Iterator[SlowHeads]:
-    """Send heads of requests a byte at a time; who is ended begins anew."""
+    """Send request heads byte by byte, and begin again when refused."""
     heads, is_over = SlowHeads(), Event()
 
     async def all_of_them() -> None:

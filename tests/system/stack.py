@@ -1,4 +1,4 @@
-"""The compose stack with the edge and its replicas, in an engine of the tests' own."""
+"""The compose stack of edge and replicas in the tests' engine."""
 
 import json
 from collections.abc import Iterator
@@ -22,8 +22,7 @@ class Stack:
     """A running stack.
 
     Attributes:
-        engine: what runs it.
-        port: where the edge listens on this machine.
+        port: of the edge on this machine.
     """
 
     engine: Engine
@@ -40,26 +39,26 @@ class Stack:
         return f"http://127.0.0.1:{self.port}{target}"
 
     def get(self, target: str, **headers: str) -> httpx.Response:
-        """Ask the edge over a connection of its own."""
+        """GET from the edge on a new connection."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         return httpx.get(self.url(target), headers=named, timeout=_ANSWER_SECONDS, trust_env=False)
 
     def containers(self, service: str = "posref") -> list[str]:
-        """Give the containers of a service."""
+        """Return the containers of a service."""
         return self.compose("ps", "--quiet", service).split()
 
     def replica_urls(self) -> list[str]:
-        """Give where the replicas are asked without the edge."""
+        """Return the addresses of the replicas."""
         template = "--format={{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}"
         addresses = [self.engine.docker("inspect", template, each) for each in self.containers()]
         return [f"http://{address}:8000" for address in addresses]
 
     def counts(self, name: str, **labels: str) -> list[int]:
-        """Give a count of each replica."""
+        """Return a metric of each replica."""
         return [counted(url, name, labels) for url in self.replica_urls()]
 
     def restart(self, container: str) -> None:
-        """Restart a container, and wait until it is healthy again."""
+        """Restart a container and wait until it is healthy."""
         self.engine.docker("restart", container)
         wait_until("it is healthy again", lambda: self._is_healthy(container), seconds=300)
 
@@ -70,7 +69,7 @@ class Stack:
 
 @contextmanager
 def running_stack(engine: Engine) -> Iterator[Stack]:
-    """Bring the edge and three replicas up, and take everything down again."""
+    """Start the edge and three replicas, and remove everything afterwards."""
     import_edge(engine)
     stack = Stack(engine, free_port())
     try:

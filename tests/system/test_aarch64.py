@@ -1,4 +1,4 @@
-"""Same URL, same bytes: on another architecture, emulated."""
+"""Table hashes on emulated aarch64."""
 
 import json
 import re
@@ -41,7 +41,7 @@ def folder() -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def system(emulator: str, folder: Path) -> Path:  # noqa: ARG001
-    """Unpack a system that has Python; what makes it is installed together with the emulator."""
+    """Unpack a root file system with Python; its builder comes with the emulator."""
     archive = debian.bootstrapped(
         "aarch64.tar",
         "--arch=arm64",
@@ -58,7 +58,7 @@ def system(emulator: str, folder: Path) -> Path:  # noqa: ARG001
 
 @pytest.fixture(scope="module")
 def numpy(folder: Path) -> Path:
-    """Unpack NumPy as it is pinned, for the other architecture."""
+    """Unpack the pinned NumPy of the other architecture."""
     requirements = (ROOT / "requirements" / "runtime.txt").read_text()
     pinned = re.search(r"^numpy==.*(\n +--hash.*)*", requirements, re.MULTILINE)
     assert pinned

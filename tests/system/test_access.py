@@ -1,4 +1,4 @@
-"""Keys on a real server: what is kept is given to nobody without one, however it is asked for."""
+"""API keys on a real server, mostly for cached answers."""
 
 import json
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 def kept(server: Server) -> Answer:
-    """Ask for a table until it is kept."""
+    """Request a table until its answer is cached."""
     with connected(server.port) as connection:
         first, second = connection.ask(RIGHT), connection.ask(RIGHT)
     assert first.status == second.status == "HTTP/1.1 200 OK"

@@ -1,4 +1,4 @@
-"""The compose stack with the edge and three replicas, in a real engine."""
+"""The compose stack with the edge and three replicas."""
 
 import asyncio
 import json
@@ -40,7 +40,7 @@ def stack(engine: Engine) -> Iterator[Stack]:
 
 
 def spread(stack: Stack, requests: int = 30) -> list[int]:
-    """Ask for tables nobody has asked for; gives how many each replica answered."""
+    """Request new tables, and return the number built by each replica."""
     before = sum(stack.counts("posref_builds_total"))
     spread_from = before * 1000
     for number in range(requests):
@@ -175,7 +175,7 @@ def test_download_survives_a_rolling_restart(stack: Stack) -> None:
 
 
 def digest_of_parts(url: str, is_hurried: Event) -> str:
-    """Download part by part, slowly until there is a hurry; gives the digest of what came."""
+    """Download range by range, slowly until is_hurried, and return the digest."""
     digest = sha256()
     for first in range(0, LONG_BYTES, PART_BYTES):
         asked = {"Range": f"bytes={first}-{first + PART_BYTES - 1}"}

@@ -1,4 +1,4 @@
-"""The image as users build and run it, and the compose file, in a real engine."""
+"""The image and the compose file in a real engine."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""Counts and log of a real server of several processes, one of which is killed."""
+"""Metrics and log of a server with several processes, one of which is killed."""
 
 import http.client
 import json
@@ -19,7 +19,7 @@ REQUESTS = 200
 
 
 def asked(server: Server, target: str, **headers: str) -> str:
-    """Ask over a connection of its own; gives the name of the request."""
+    """GET on a new connection, and return the request id."""
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
     connection.request("GET", target, headers={k.replace("_", "-"): v for k, v in headers.items()})
     answer = connection.getresponse()
@@ -42,7 +42,7 @@ def test_counters_include_all_processes_and_survive_a_kill() -> None:
         wait_until("both answer", lambda: server.count("posref_workers") == 2)
         for _ in range(REQUESTS):
             asked(server, NPY)
-        # Each tells what the other has counted up to a second ago.
+        # Each process has the counts of the other with a delay of up to a second.
         wait_until("all are counted", lambda: answered(server) == REQUESTS)
         assert [answered(server) for _ in range(6)] == [REQUESTS] * 6
         assert 1 <= server.count("posref_builds_total") <= 2

@@ -1,4 +1,4 @@
-"""The documentation in a real browser: it shows everything, and its policy is kept."""
+"""The documentation page in a real browser."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""The end of a server: what is running is finished, or cut off when it takes too long."""
+"""Shutdown: running answers are finished, or cut off after a limit."""
 
 import hashlib
 import signal
@@ -19,7 +19,7 @@ ENDLESS = f"/encoding.npy?seq_len={2**28}&d_model=512"
 
 
 class Reader(Thread):
-    """Read a table at a leisurely pace."""
+    """Read a table slowly."""
 
     def __init__(self, url: str, pause_seconds: float) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ def test_running_request_is_cut_off_after_shutdown_seconds(workers: int) -> None
         reader = begun(Reader(server.url(ENDLESS), 0.05))
         server.process.send_signal(signal.SIGTERM)
 
-        # Sooner than it would be with the setting that holds by itself.
+        # Earlier than by the default setting.
         assert server.process.wait(20) == 0
         reader.join()
         assert isinstance(reader.error, httpx.RemoteProtocolError | httpx.ReadError)

@@ -1,4 +1,4 @@
-"""The edge of deploy/ in front of a real server: what it keeps, refuses and passes on."""
+"""The edge in front of a real server: caching, refusals, and passing on."""
 
 import json
 import re
@@ -38,7 +38,7 @@ def test_edge_caches_the_answer_of_posref(server: Server, edge: Edge, target: st
 def test_head_is_get_without_its_body(edge: Edge, target: str) -> None:
     whole, head = edge.get(target), edge.head(target)
 
-    # The digest is known where the whole is made.
+    # The digest is known once the whole body is.
     own = {"date", "x-cache", "x-request-id", "repr-digest"}
     assert head.content == b""
     assert {k: v for k, v in head.headers.items() if k not in own} == {

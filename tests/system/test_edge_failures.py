@@ -1,4 +1,4 @@
-"""The edge of deploy/ where something fails: replicas that end, hang or answer with an error."""
+"""The edge with replicas that end, hang or fail."""
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack

@@ -1,4 +1,4 @@
-"""Long answers through the edge: they cost it no memory, however long they are."""
+"""Memory of the edge while it sends long answers."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the edge of deploy/ refuses, and how it says so; what posref says passes as it is."""
+"""Refusals by the edge, and problems of posref that pass it."""
 
 import json
 from pathlib import Path
@@ -20,7 +20,7 @@ PRIVATE = "/encoding?seq_len=300&d_model=64"
 
 
 def problem(answer: httpx.Response) -> str:
-    """Give the name of a problem that is spelled as all of posref's are."""
+    """Return the name of a problem, and check the format of the document."""
     assert answer.headers["Content-Type"] == "application/problem+json"
     assert answer.headers["Cache-Control"] == "no-store"
     document = answer.json()

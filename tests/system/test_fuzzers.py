@@ -1,4 +1,4 @@
-"""The coverage-guided fuzzer runs every harness, and finds a fault that it is meant to find."""
+"""The coverage-guided fuzzer runs every harness and finds a planted fault."""
 
 import os
 import platform
@@ -24,7 +24,7 @@ pytestmark = [
     ),
 ]
 
-# No seed has a number that starts with a 7: the fuzzer has to come upon one.
+# No seed has a number that starts with a 7: the fuzzer has to find one.
 _FAULT = """
 import sys
 from pathlib import Path
@@ -39,7 +39,7 @@ fuzz("ranges", harness, Path(sys.argv[1]), sys.argv[2:])
 
 @pytest.fixture(scope="module")
 def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Install the fuzzer beside the environment, as it is pinned."""
+    """Install the pinned fuzzer beside the environment."""
     folder = tmp_path_factory.mktemp("packages")
     pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet")
     pinned = ROOT / "requirements" / "fuzz.txt"
@@ -48,7 +48,7 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def fuzzed(packages: Path, *arguments: str | Path) -> tuple[int, str]:
-    """Run a command with the fuzzer at hand: its exit code, and what it said."""
+    """Run a command with the fuzzer, and return its exit code and output."""
     path = os.pathsep.join(map(str, (ROOT, packages)))
     done = subprocess.run(
         [sys.executable, *map(str, arguments)],

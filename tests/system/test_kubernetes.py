@@ -1,4 +1,4 @@
-"""The Kubernetes tree: valid, and every name in it leads somewhere."""
+"""The Kubernetes tree is valid and its references resolve."""
 
 import re
 from copy import deepcopy
@@ -21,7 +21,7 @@ from tests.system.kubernetes import (
 
 pytestmark = pytest.mark.system
 
-# The oldest whose preStop can sleep without being told to.
+# The oldest version in which preStop can sleep by default.
 OLDEST = (1, 30)
 VERSIONS = [
     version

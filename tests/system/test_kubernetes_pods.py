@@ -1,4 +1,4 @@
-"""The pods of the Kubernetes tree: restricted, and with what their settings need."""
+"""The pods of the Kubernetes tree: security, resources and settings."""
 
 import fnmatch
 import json

@@ -1,4 +1,4 @@
-"""The pods of the Kubernetes tree, run for real."""
+"""The pods of the Kubernetes tree, run by podman."""
 
 import json
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 URL = "http://127.0.0.1:8000"
 TABLE = f"{URL}/encoding.npy?seq_len=2&d_model=2"
 PICTURE = f"{URL}/encoding.png?seq_len=2&d_model=2"
-# More than the settings of the pod let a replica hold: 320 MiB to keep, 512 MiB to work on.
+# More than the pod's settings allow: 320 MiB of cache, 512 MiB of working memory.
 KEPT = f"{URL}/encoding.npy?seq_len=[4096-4135]&d_model=512"
 SENT = f"{URL}/rope/apply?layout=half&start=[1-8]"
 SENT_SHAPE = (131_000, 128)

@@ -1,4 +1,4 @@
-"""A thousand connections that ask for everything at once: nothing breaks, and nothing is left."""
+"""A server under a load of a thousand connections."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,8 +17,8 @@ pytestmark = pytest.mark.system
 PAUSING = Plan(connections=1000, seconds=8, think_seconds=4.0, unloaded_seconds=1)
 HASTY = Plan(connections=1000, seconds=6, think_seconds=0.0, unloaded_seconds=1)
 CACHE_BYTES = 64 * MIB
-# Beside what is kept: a body of up to a MiB for each of the 256 that may wait, and for the answers
-# to them, blocks of answers under way, and what the allocator does not give back.
+# Beside the cache: a body of up to a MiB for each of 256 queued requests and for the answers
+# to them, blocks of running answers, and memory that the allocator does not return.
 GROWTH_BYTES = CACHE_BYTES + 640 * MIB
 
 
@@ -68,7 +68,7 @@ def test_no_work_or_memory_is_held_after_the_load(loaded: Loaded) -> None:
 
     wait_until("nothing waits", lambda: count("posref_waiting_work") == 0)
     wait_until("no body is held", lambda: count("posref_held_body_bytes") == 0)
-    # The one that is left is that which asks.
+    # The one that is left is that of this request.
     wait_until("no connection is left", lambda: count("posref_connections") <= 1)
 
 

@@ -1,4 +1,4 @@
-"""A table takes no memory, however long it is."""
+"""Memory of a server that streams a long table."""
 
 from collections.abc import Iterator
 
@@ -23,7 +23,7 @@ def server() -> Iterator[Server]:
 
 
 def download(server: Server, table_bytes: int) -> None:
-    """Stream a table to nowhere."""
+    """Read a table and discard it."""
     url = server.url(f"/encoding.npy?seq_len={table_bytes // 2048}&d_model=512")
     written = run(*CURL, "--output", "/dev/null", "--write-out", "%{size_download}", url)
     assert int(written) == 128 + table_bytes

@@ -1,4 +1,4 @@
-"""A real Prometheus: it takes the configuration, the alerts, the counts and every expression."""
+"""A real Prometheus with our configuration, alerts and dashboard."""
 
 import json
 import subprocess
@@ -22,7 +22,7 @@ NPY = "/encoding.npy?seq_len=4&d_model=4"
 
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Unpack Prometheus; installed, it would start by itself."""
+    """Unpack Prometheus; if installed it would start by itself."""
     folder = tmp_path_factory.mktemp("prometheus")
     run("apt-get", "--quiet", "update")
     run("sh", "-c", 'cd "$1" && apt-get --quiet download prometheus', "sh", str(folder))
@@ -55,7 +55,7 @@ class Prometheus:
             return False
 
     def ask(self, expression: str) -> list[Any]:
-        """Give what an expression is worth now, by labels."""
+        """Return the current value of an expression, by labels."""
         asked = {"query": expression}
         answer = httpx.get(f"{self.address}/api/v1/query", params=asked, trust_env=False).json()
         assert answer["status"] == "success", (expression, answer)
@@ -65,7 +65,7 @@ class Prometheus:
 
 @contextmanager
 def watching(server: Server, programs: Path, folder: Path) -> Iterator[Prometheus]:
-    """Run one that reads the counts of a server each second, by our configuration otherwise."""
+    """Run a Prometheus that scrapes a server every second, otherwise with our configuration."""
     settings = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())
     settings["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
     settings["rule_files"] = [str(DEPLOY / "prometheus" / "alerts.yml")]

@@ -1,4 +1,4 @@
-"""Tables of terabytes opened as files over HTTP by fsspec, and read where it is wanted."""
+"""Tables of terabytes, read in parts over HTTP by fsspec."""
 
 import json
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ AHEAD_BYTES = 64 * KIB
 
 @pytest.fixture(scope="module")
 def remote() -> Iterator[HTTPFileSystem]:
-    """Read files over HTTP, by a connection that is closed in the end."""
+    """Yield an fsspec file system whose connection is closed afterwards."""
     system = fsspec.filesystem("http", skip_instance_cache=True)
     yield system
     HTTPFileSystem.close_session(system.loop, system._session)

@@ -1,4 +1,4 @@
-"""The commands of the README and of the page on debugging, run as they are printed."""
+"""The console blocks of the README and the page on debugging, run as printed."""
 
 import os
 import signal
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.system
 
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
-    """Serve with the settings that the README has, on a port that is free."""
+    """Run a server with the README's settings on a free port."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         number: int = free.getsockname()[1]
@@ -38,7 +38,7 @@ def port() -> Iterator[int]:
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
-    """Keep what a command of a page writes for the next, and the files that the page shows."""
+    """Return a folder shared by all commands of a page, with the files that the page shows."""
     folders = {page: tmp_path_factory.mktemp(Path(page).stem) for page in PAGES}
     for page, folder in folders.items():
         for name, content in files_of(ROOT / page).items():

@@ -1,4 +1,4 @@
-"""Tables downloaded by curl: broken off and gone on with, checked, and taken in parts."""
+"""Downloads with curl: interrupted and resumed, verified, and in ranges."""
 
 import subprocess
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ HUGE = f"/encoding.npy?seq_len={2**40}&d_model=512"
 HUGE_BYTES = 128 + 2**40 * 512 * 4
 CURL = ("curl", "--disable", "--silent", "--show-error", "--fail", "--noproxy", "*")
 
-# Unaligned, across a block and a row, at the limits of 32-bit counts, and the very end.
+# Unaligned, across a block and a row, at the limits of 32-bit counts, and at the end.
 PARTS = [
     (2**40, 2**40 + 99_999),
     (2**40 + 3, 2**40 + 3),
@@ -39,7 +39,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def begun(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Break a download off in the middle; curl has named the file by Content-Disposition."""
+    """Interrupt a download in the middle, named by Content-Disposition."""
     folder = tmp_path_factory.mktemp("resumed")
     slowly = (*CURL, "--limit-rate", "16M", "--remote-name", "--remote-header-name")
     with subprocess.Popen([*slowly, server.url(TABLE)], cwd=folder) as curl:
@@ -53,7 +53,7 @@ def begun(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def resumed(server: Server, begun: Path) -> Path:
-    """Go on with a download that broke off, and fetch the digest to check it with."""
+    """Resume the download, and fetch its digest."""
     held = begun.stat().st_size
     assert 0 < held < TABLE_BYTES
     sent = sent_in_parts(server)

@@ -1,4 +1,4 @@
-"""The whole API, asked at random by what openapi.json says of it: every check of schemathesis."""
+"""schemathesis with all its checks on openapi.json."""
 
 import json
 import re
@@ -19,7 +19,7 @@ CONFIGURATION = ROOT / "tests/system/schemathesis.toml"
 DOCUMENT = ROOT / "openapi.json"
 EXAMPLES_OF_AN_OPERATION = 5
 
-# What may be asked for is endless; what is worked out is not.
+# Tables may be described without bound; computed ones are bounded.
 SHORT = {
     "max_response_bytes": 64 * KIB,
     "max_text_bytes": 64 * KIB,
@@ -34,7 +34,7 @@ def server() -> Iterator[Server]:
 
 
 def asked(server: Server, document: Path, *words: str) -> str:
-    """Ask what a document describes; the test fails unless every check of every answer holds."""
+    """Run schemathesis on a document, and fail if any check fails."""
     options = ["--checks=all", "--no-color", f"--url={server.url('')}", *words]
     command = [f"--config-file={CONFIGURATION}", "run", str(document), *options]
     return run(SCHEMATHESIS, *command, environment={"PYTHONPATH": str(ROOT)})
@@ -54,7 +54,7 @@ def test_every_operation_answers_as_documented(server: Server) -> None:
 
 
 def spoiled_document() -> dict[str, Any]:
-    """Describe two operations otherwise than they are, in a way for each check to find."""
+    """Misdescribe two operations, one way for each check."""
     document = json.loads(DOCUMENT.read_text())
     paths = {path: document["paths"][path] for path in ("/relative/dynamic", "/relative/conformer")}
     spoiled, without_type = (methods["get"] for methods in paths.values())

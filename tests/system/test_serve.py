@@ -1,4 +1,4 @@
-"""The server as a process: it says when it is ready, and ends with code 0 when told to."""
+"""The server as a process: readiness and exit codes."""
 
 import signal
 import subprocess

@@ -1,4 +1,4 @@
-"""A cache of slices in front: nginx keeps parts of tables that are far larger than its disk."""
+"""nginx with a slice cache in front of tables that are larger than its disk."""
 
 from collections.abc import Iterator
 from hashlib import sha256
@@ -19,7 +19,7 @@ HUGE_BYTES = 128 + 2**30 * 512 * 4
 LARGE = "/encoding.npy?seq_len=50000&d_model=512&revision=1"
 LARGE_BYTES = 128 + 50_000 * 512 * 4
 
-# Inside a slice, over the edge of two, one byte on each side of it, over three; far on; the end.
+# Inside a slice, across two, one byte on each side, across three; far on; the end.
 PARTS = {
     "the header": (0, 127),
     "inside a slice": (5 * MIB + 17, 5 * MIB + 40_000),
@@ -40,7 +40,7 @@ def edge(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[E
 
 
 def asked(server: Server) -> int:
-    """Count the answers that posref gave of tables."""
+    """Return the number of table answers of posref."""
     return server.count("posref_answers_total", path="/encoding.{extension}")
 
 

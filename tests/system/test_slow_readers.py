@@ -1,4 +1,4 @@
-"""Readers that take a little of a huge table and then wait: they cost a block each, and no work."""
+"""Clients that read a little of a huge table and stop: memory and work held for them."""
 
 import socket
 import time
@@ -31,7 +31,7 @@ def server() -> Iterator[Server]:
 
 @contextmanager
 def slow_readers(server: Server, target: str = HUGE) -> Iterator[list[socket.socket]]:
-    """Begin to read a table many times, each with a number of its own, and stop reading."""
+    """Begin to read tables with distinct URLs, and stop reading."""
     with ExitStack() as stack:
         readers = [stack.enter_context(socket.socket()) for _ in range(READERS)]
         for number, reader in enumerate(readers):
@@ -50,7 +50,7 @@ def _request(target: str, number: int) -> bytes:
 
 
 def is_at_rest(server: Server) -> bool:
-    """Tell whether it works for less than a tenth of a second."""
+    """Return whether it uses less than a tenth of a second of CPU."""
     before = server.cpu_seconds()
     time.sleep(1)
     return server.cpu_seconds() - before < 0.1

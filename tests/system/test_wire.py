@@ -1,4 +1,4 @@
-"""Answers that were given before go straight to the wire: nothing about them tells."""
+"""Cached answers on the fast path are indistinguishable from those of the application."""
 
 import time
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ POST = (
     + b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(PARAMETERS)
     + PARAMETERS
 )
-# Any request with it takes the way through the application, and is answered with the whole.
+# Requests with this header bypass the fast path, and get the whole answer.
 ROUNDABOUT = 'If-None-Match: "x"'
 
 
@@ -39,7 +39,7 @@ def connection(server: Server) -> Iterator[Connection]:
 
 @pytest.fixture(scope="module")
 def bodies(server: Server) -> dict[str, bytes]:
-    """Ask for every table once, which keeps it, spelled as it is here."""
+    """Request every table once, so that it is cached."""
     with connected(server.port) as connection:
         return {target: connection.ask(spelled(target)).body for target in TARGETS}
 
