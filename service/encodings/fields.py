@@ -120,6 +120,11 @@ def about(description: str, example: Any, **bounds: Any) -> Any:
     return Field(description=description, examples=[example], **bounds)
 
 
+def optional(description: str, example: Any, **bounds: Any) -> Any:
+    """Return the field of a parameter that is None unless given."""
+    return about(description, example, default=None, **bounds)
+
+
 def impossible(parameter: str, value: object, rule: str) -> InvalidParameters:
     """Make the error of a parameter that does not go with the others."""
     sent = None if value is None else shortened(grammar.to_query(value))

@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+
+from pydantic import Field
 
 from service.encodings.fields import (
     AbsoluteLayout,
@@ -19,6 +21,7 @@ from service.encodings.fields import (
     Position,
     about,
     impossible,
+    optional,
 )
 from service.encodings.grid.sincos import Along, ChannelBlock, GridTable
 from service.errors import Fault, InvalidParameters
@@ -373,6 +376,12 @@ class FrequencyRange:
         return min(self.least, last), max(self.least, last)
 
 
+_Base = Annotated[Real, Field(ge=1, le=MAX_BASE)]
+_Timescale = Annotated[Real, Field(ge=MIN_FACTOR, le=MAX_SCALED_BASE)]
+_LowFrequency = Annotated[Real, Field(ge=1 / MAX_SCALED_BASE, le=MAX_FACTOR)]
+_Resolution = Annotated[Integer, Field(ge=1, le=MAX_FACTOR)]
+
+
 class FrequencyParameters(Parameters):
     """A convention, and the parameters that fix its frequencies."""
 
@@ -385,45 +394,27 @@ class FrequencyParameters(Parameters):
         "vaswani",
         default="vaswani",
     )
-    base: Real | None = about(
-        "Base n of the frequencies n^(-2i/d_model); 10000 unless given.",
-        10000,
-        default=None,
-        ge=1,
-        le=MAX_BASE,
+    base: _Base | None = optional(
+        "Base n of the frequencies n^(-2i/d_model); 10000 unless given.", 10000
     )
-    min_timescale: Factor | None = about(
-        "What frequencies are multiplied by; 1 unless given (tensor2tensor).", 1, default=None
+    min_timescale: Factor | None = optional(
+        "What frequencies are multiplied by; 1 unless given (tensor2tensor).", 1
     )
-    max_timescale: Real | None = about(
-        "The base, by the name it has where frequencies are timescales.",
-        10000,
-        default=None,
-        ge=MIN_FACTOR,
-        le=MAX_SCALED_BASE,
+    max_timescale: _Timescale | None = optional(
+        "The base, by the name it has where frequencies are timescales.", 10000
     )
-    min_freq: Real | None = about(
-        "The lowest frequency; 0.0001 unless given (mlx).",
-        0.0001,
-        default=None,
-        ge=1 / MAX_SCALED_BASE,
-        le=MAX_FACTOR,
+    min_freq: _LowFrequency | None = optional(
+        "The lowest frequency; 0.0001 unless given (mlx).", 0.0001
     )
-    max_freq: Factor | None = about("The highest frequency; 1 unless given (mlx).", 1, default=None)
-    full_turns: Boolean | None = about("Frequencies count turns (mlx).", True, default=None)
-    max_resolution: Integer | None = about(
-        "Twice the highest of the bands, which begin at 1; required (perceiver).",
-        224,
-        default=None,
-        ge=1,
-        le=MAX_FACTOR,
+    max_freq: Factor | None = optional("The highest frequency; 1 unless given (mlx).", 1)
+    full_turns: Boolean | None = optional("Frequencies count turns (mlx).", True)
+    max_resolution: _Resolution | None = optional(
+        "Twice the highest of the bands, which begin at 1; required (perceiver).", 224
     )
-    concat_pos: Boolean | None = about(
-        "A row begins with its place from -1 to 1; true unless given (perceiver).",
-        False,
-        default=None,
+    concat_pos: Boolean | None = optional(
+        "A row begins with its place from -1 to 1; true unless given (perceiver).", False
     )
-    sine_only: Boolean | None = about("There are no cosines (perceiver).", True, default=None)
+    sine_only: Boolean | None = optional("There are no cosines (perceiver).", True)
 
     @property
     def convention_name(self) -> str:
@@ -550,34 +541,27 @@ def _check_d_model(name: str, known: SinusoidConvention, d_model: int) -> None:
 class ConventionParameters(FrequencyParameters):
     """A convention, and every parameter that one of them has."""
 
-    layout: AbsoluteLayout | None = about(
+    layout: AbsoluteLayout | None = optional(
         "Sine and cosine in turn, or all sines and then all cosines; only vaswani leaves it open, "
         "and is interleaved unless told.",
         "interleaved",
-        default=None,
     )
-    cos_first: Boolean | None = about("Cosines come before sines (mlx).", True, default=None)
-    flip_sin_to_cos: Boolean | None = about(
-        "The same by another name (diffusers).", True, default=None
-    )
-    scale: Real | None = about(
+    cos_first: Boolean | None = optional("Cosines come before sines (mlx).", True)
+    flip_sin_to_cos: Boolean | None = optional("The same by another name (diffusers).", True)
+    scale: Real | None = optional(
         "What sines and cosines are multiplied by; √(2/d_model) (mlx) or 1/√d_model "
         "(x-transformers) unless given.",
         1,
-        default=None,
         ge=MIN_FACTOR,
         le=MAX_ATTENTION_FACTOR,
     )
-    offset: Position | None = about(
+    offset: Position | None = optional(
         "What is added to a position to find its row; 0 (fairseq), padding_idx + 1 (m2m100) or 2 "
         "(xglm) unless given.",
         2,
-        default=None,
     )
-    padding_idx: Position | None = about(
-        "The row that is zero, counted with the offset; 1 unless given (fairseq, m2m100, xglm).",
-        1,
-        default=None,
+    padding_idx: Position | None = optional(
+        "The row that is zero, counted with the offset; 1 unless given (fairseq, m2m100, xglm).", 1
     )
 
     def sinusoids(self, d_model: int) -> Sinusoids:

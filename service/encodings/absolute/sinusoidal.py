@@ -33,6 +33,7 @@ from service.encodings.fields import (
     d_model_field,
     dtype_field,
     impossible,
+    optional,
 )
 from service.encodings.grid.grid_encoding import GridEncoding
 from service.errors import Fault, InvalidBody, InvalidParameters, shortened
@@ -62,10 +63,7 @@ def geometric(d_model: int, base: float) -> Geometric:
 class SinusoidRows(RealPositionParameters, ConventionParameters, TableFamily):
     """The rows of positions in a sinusoidal table, as a matrix of positions by channels."""
 
-    related: ClassVar = {
-        "/encoding/grid": GridEncoding,
-        "/encoding/timesteps": TimestepEmbedding,
-    }
+    related: ClassVar = {"/encoding/grid": GridEncoding, "/encoding/timesteps": TimestepEmbedding}
 
     d_model: Integer = d_model_field()
     dtype: RealDType = dtype_field()
@@ -165,8 +163,8 @@ class SinusoidalFrequencies(FrequencyParameters, TableFamily, path="/encoding/fr
     example: ClassVar[str] = "d_model=4&base=100"
 
     d_model: Integer = d_model_field()
-    part: Literal["frequency", "wavelength"] | None = about(
-        "Answer one of the two arrays alone.", "wavelength", default=None
+    part: Literal["frequency", "wavelength"] | None = optional(
+        "Answer one of the two arrays alone.", "wavelength"
     )
 
     def document(self) -> Document:
@@ -261,12 +259,11 @@ class SinusoidCurves(SinusoidRows, path="/encoding/curves"):
     example: ClassVar[str] = "seq_len=8&d_model=8&dimensions=4,5,6,7"
     array: ClassVar[str] = "curves"
 
-    dimensions: Annotated[PositionList, BeforeValidator(_bounded_list)] | None = about(
+    dimensions: Annotated[PositionList, BeforeValidator(_bounded_list)] | None = optional(
         "Channels that are a curve over the positions each, integers from 0 on and half-open "
         "ranges; without them, each position is a curve over all channels. At most "
         f"{MAX_CURVES} curves.",
         "4,5,6,7",
-        default=None,
     )
 
     @property

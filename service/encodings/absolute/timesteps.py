@@ -14,6 +14,7 @@ from service.encodings.fields import (
     d_model_field,
     dtype_field,
     impossible,
+    optional,
 )
 from service.grammar import Boolean, Integer, Real, to_query
 from service.numerics import frequencies as scaling
@@ -54,11 +55,11 @@ class TimestepEmbedding(TableFamily, path="/encoding/timesteps"):
     example: ClassVar[str] = "timesteps=0,2.5,999&d_model=4&downscale_freq_shift=0"
     array: ClassVar[str] = "timesteps"
 
-    timesteps: Reals | None = about(
-        "Timesteps, which may be fractions; or give num_timesteps.", "0,2.5,999", default=None
+    timesteps: Reals | None = optional(
+        "Timesteps, which may be fractions; or give num_timesteps.", "0,2.5,999"
     )
-    num_timesteps: Integer | None = about(
-        "All timesteps 0, 1, … of so many.", 1000, default=None, ge=1, le=MAX_LENGTH
+    num_timesteps: Integer | None = optional(
+        "All timesteps 0, 1, … of so many.", 1000, ge=1, le=MAX_LENGTH
     )
     d_model: Integer = d_model_field()
     flip_sin_to_cos: Boolean = about("Put the cosines first.", True, default=False)

@@ -8,7 +8,14 @@ import numpy as np
 
 from service.encodings.absolute.conventions import ConventionParameters, PaddedName, ZeroRow
 from service.encodings.family import ComposedFamily, InputArray
-from service.encodings.fields import RealDType, about, d_model_field, dtype_field, impossible
+from service.encodings.fields import (
+    RealDType,
+    about,
+    d_model_field,
+    dtype_field,
+    impossible,
+    optional,
+)
 from service.errors import InvalidBody
 from service.grammar import Integer
 from service.numerics.axes import AxesTable, Axis
@@ -58,15 +65,14 @@ class TokenEncoding(ConventionParameters, ComposedFamily, path="/encoding/tokens
         "fairseq",
     )
     d_model: Integer = d_model_field()
-    past: Integer | None = about(
+    past: Integer | None = optional(
         "Tokens before the first of input_ids: past_key_values_length; 0 unless given.",
         0,
-        default=None,
         ge=0,
         le=_MAX_PAST,
     )
-    part: Literal["encoding", "position_ids"] | None = about(
-        "Answer the rows, or their numbers, alone.", "encoding", default=None
+    part: Literal["encoding", "position_ids"] | None = optional(
+        "Answer the rows, or their numbers, alone.", "encoding"
     )
     dtype: RealDType = dtype_field()
 

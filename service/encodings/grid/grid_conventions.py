@@ -163,11 +163,7 @@ def mae(grid: Grid) -> Layout:
 
 
 @_convention(
-    "transformers",
-    "transformers 5.23.0 ViT-MAE, AIMv2, RT-DETR",
-    (2,),
-    _CLASS_TOKEN,
-    multiple_of=4,
+    "transformers", "transformers 5.23.0 ViT-MAE, AIMv2, RT-DETR", (2,), _CLASS_TOKEN, multiple_of=4
 )
 def transformers(grid: Grid) -> Layout:
     """Return the rows, then the columns: sines and cosines of each.
@@ -189,12 +185,7 @@ def moco(grid: Grid) -> Layout:
 
 
 @_convention(
-    "simple-vit",
-    "big_vision, vit-pytorch SimpleViT",
-    (2,),
-    _BASE,
-    multiple_of=4,
-    is_spread=True,
+    "simple-vit", "big_vision, vit-pytorch SimpleViT", (2,), _BASE, multiple_of=4, is_spread=True
 )
 def simple_vit(grid: Grid) -> Layout:
     """Return the columns, then the rows: sines and cosines, base^(−k/(n − 1)), n = d_model/4.

@@ -3,10 +3,20 @@
 from collections.abc import Iterator
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
+
+from pydantic import Field
 
 from service.encodings.family import TableFamily
-from service.encodings.fields import Factor, Integers, RealDType, about, dtype_field, impossible
+from service.encodings.fields import (
+    Factor,
+    Integers,
+    RealDType,
+    about,
+    dtype_field,
+    impossible,
+    optional,
+)
 from service.encodings.grid.grid_conventions import (
     AXES,
     CONVENTIONS,
@@ -40,9 +50,11 @@ _PARAMETERS = sorted(
 MIN_TIMESCALE, MAX_TIMESCALE = 1e-6, 1e6
 """Of a nearest and a farthest: their frequencies stay in the range of phases."""
 
-_LENGTH = {"default": None, "ge": 1, "le": MAX_LENGTH}
-_SCALE = {"default": None, "ge": MIN_SCALE, "le": MAX_FACTOR}
-_TIMESCALE = {"default": None, "ge": MIN_TIMESCALE, "le": MAX_TIMESCALE}
+_Length = Annotated[Integer, Field(ge=1, le=MAX_LENGTH)]
+_Count = Annotated[Integer, Field(ge=1, le=MAX_AXES_CHANNELS)]
+_Base = Annotated[Real, Field(ge=1, le=MAX_SCALED_BASE)]
+_Scale = Annotated[Real, Field(ge=MIN_SCALE, le=MAX_FACTOR)]
+_Timescale = Annotated[Real, Field(ge=MIN_TIMESCALE, le=MAX_TIMESCALE)]
 
 
 class GridEncoding(TableFamily, path="/encoding/grid"):
@@ -71,89 +83,59 @@ class GridEncoding(TableFamily, path="/encoding/grid"):
         ),
         "mae",
     )
-    depth: Integer | None = about(
-        "Tokens along a third axis, of time or of depth, the slowest.", 4, **_LENGTH
+    depth: _Length | None = optional(
+        "Tokens along a third axis, of time or of depth, the slowest.", 4
     )
-    height: Integer | None = about("Tokens along the second axis, from row to row.", 4, **_LENGTH)
-    width: Integer = about("Tokens along the last axis, in a row.", 6, ge=1, le=MAX_LENGTH)
-    d_model: Integer | None = about(
+    height: _Length | None = optional("Tokens along the second axis, from row to row.", 4)
+    width: _Length = about("Tokens along the last axis, in a row.", 6)
+    d_model: _Count | None = optional(
         "Channels of all axes together; of perceiver and timm-fourier they follow from the bands.",
         16,
-        default=None,
-        ge=1,
-        le=MAX_AXES_CHANNELS,
     )
-    base: Real | None = about(
-        "Base of the frequencies; 10000 unless given.",
-        10000,
-        default=None,
-        ge=1,
-        le=MAX_SCALED_BASE,
+    base: _Base | None = optional("Base of the frequencies; 10000 unless given.", 10000)
+    cls_token: Boolean | None = optional("mae and its kin: one row of zeros comes first.", True)
+    extra_tokens: _Count | None = optional(
+        "diffusers: so many rows of zeros come first, beside cls_token=true.", 2
     )
-    cls_token: Boolean | None = about(
-        "mae and its kin: one row of zeros comes first.", True, default=None
+    interpolation_scale: _Scale | None = optional("diffusers: what coordinates are divided by.", 2)
+    base_size: Factor | None = optional(
+        "diffusers: the length that both axes are stretched to; 16 unless given.", 16
     )
-    extra_tokens: Integer | None = about(
-        "diffusers: so many rows of zeros come first, beside cls_token=true.",
-        2,
-        default=None,
-        ge=1,
-        le=MAX_AXES_CHANNELS,
+    spatial_interpolation_scale: _Scale | None = optional(
+        "diffusers with a depth: what coordinates of rows and columns are divided by.", 2
     )
-    interpolation_scale: Real | None = about(
-        "diffusers: what coordinates are divided by.", 2, **_SCALE
+    temporal_interpolation_scale: _Scale | None = optional(
+        "diffusers with a depth: what coordinates of time are divided by.", 2
     )
-    base_size: Factor | None = about(
-        "diffusers: the length that both axes are stretched to; 16 unless given.", 16, default=None
+    reverse_coord: Boolean | None = optional(
+        "timm: the columns come first, in the channels and in the order of the tokens.", True
     )
-    spatial_interpolation_scale: Real | None = about(
-        "diffusers with a depth: what coordinates of rows and columns are divided by.", 2, **_SCALE
+    interleave_sin_cos: Boolean | None = optional(
+        "timm: sines and cosines of one axis, then those of the other.", True
     )
-    temporal_interpolation_scale: Real | None = about(
-        "diffusers with a depth: what coordinates of time are divided by.", 2, **_SCALE
+    normalize: Boolean | None = optional(
+        "detr: positions are divided by the last one + 10^-6, times scale.", True
     )
-    reverse_coord: Boolean | None = about(
-        "timm: the columns come first, in the channels and in the order of the tokens.",
-        True,
-        default=None,
+    scale: Factor | None = optional(
+        "detr: what normalized positions are multiplied by; 2π unless given.", 1
     )
-    interleave_sin_cos: Boolean | None = about(
-        "timm: sines and cosines of one axis, then those of the other.", True, default=None
+    min_timescale: _Timescale | None = optional("tensor2tensor: the fastest frequency; 1.", 1)
+    max_timescale: _Timescale | None = optional(
+        "tensor2tensor: the slowest frequency is min_timescale squared over this; 10000.", 10000
     )
-    normalize: Boolean | None = about(
-        "detr: positions are divided by the last one + 10^-6, times scale.", True, default=None
-    )
-    scale: Factor | None = about(
-        "detr: what normalized positions are multiplied by; 2π unless given.", 1, default=None
-    )
-    min_timescale: Real | None = about("tensor2tensor: the fastest frequency; 1.", 1, **_TIMESCALE)
-    max_timescale: Real | None = about(
-        "tensor2tensor: the slowest frequency is min_timescale squared over this; 10000.",
-        10000,
-        **_TIMESCALE,
-    )
-    num_bands: Integer | None = about(
-        "perceiver, timm-fourier: frequencies of each axis.",
-        4,
-        default=None,
-        ge=1,
-        le=MAX_AXES_CHANNELS,
-    )
-    max_resolution: Integers | None = about(
+    num_bands: _Count | None = optional("perceiver, timm-fourier: frequencies of each axis.", 4)
+    max_resolution: Integers | None = optional(
         "perceiver, timm-fourier: twice the highest band of each axis, in the order of the axes; "
         "one number for every axis, or one for all.",
         "5,7",
-        default=None,
         max_length=len(AXES),
     )
-    concat_pos: Boolean | None = about(
-        "perceiver, timm-fourier: the coordinates themselves come first; true unless given.",
-        True,
-        default=None,
+    concat_pos: Boolean | None = optional(
+        "perceiver, timm-fourier: the coordinates themselves come first; true unless given.", True
     )
-    sine_only: Boolean | None = about("perceiver: no cosines.", True, default=None)
-    channels_first: Boolean | None = about(
-        "Channels before tokens; of detr true unless given, else false.", True, default=None
+    sine_only: Boolean | None = optional("perceiver: no cosines.", True)
+    channels_first: Boolean | None = optional(
+        "Channels before tokens; of detr true unless given, else false.", True
     )
     dtype: RealDType = dtype_field()
 

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from service.encodings.family import Choice, ComposedFamily, InputArray
-from service.encodings.fields import Factor, RealDType, about, dtype_field, impossible
+from service.encodings.fields import Factor, RealDType, about, dtype_field, impossible, optional
 from service.encodings.grid.grid_conventions import normalized, normalized_unit
 from service.errors import InvalidBody
 from service.grammar import Boolean, Integer, Real
@@ -72,10 +72,8 @@ class MaskedGridEncoding(ComposedFamily, path="/encoding/mask"):
     )
     choice: ClassVar[Choice] = Choice("mask", _KINDS)
 
-    mask: Literal["padding", "valid"] | None = about(
-        "What 1 means in a mask without a name (npy): padding_mask or valid_mask.",
-        "padding",
-        default=None,
+    mask: Literal["padding", "valid"] | None = optional(
+        "What 1 means in a mask without a name (npy): padding_mask or valid_mask.", "padding"
     )
     d_model: Integer = about(
         "Channels of both axes: twice num_pos_feats, which is even.",
@@ -90,8 +88,8 @@ class MaskedGridEncoding(ComposedFamily, path="/encoding/mask"):
         True,
         default=False,
     )
-    scale: Factor | None = about(
-        "What normalized positions are multiplied by; 2π unless given.", 1, default=None
+    scale: Factor | None = optional(
+        "What normalized positions are multiplied by; 2π unless given.", 1
     )
     dtype: RealDType = dtype_field()
 

@@ -300,10 +300,7 @@ def test_position_0_has_the_row_after_padding_or_row_2(
     assert rows_of(name, 7, "0:40", padding_idx=padding_idx).tobytes() == fairseq.tobytes()
 
 
-@given(
-    st.lists(st.integers(-(2**61), 2**61), min_size=1, max_size=9),
-    st.integers(-(2**61), 2**61),
-)
+@given(st.lists(st.integers(-(2**61), 2**61), min_size=1, max_size=9), st.integers(-(2**61), 2**61))
 def test_an_offset_moves_every_position(positions: list[int], offset: int) -> None:
     moved = rows_of("fairseq", 6, positions, offset=offset, padding_idx=MAX_POSITION)
 

@@ -27,10 +27,7 @@ from tests.client import Client
 from tests.exact import UNIT
 
 SIZES = st.one_of(
-    st.floats(MIN_REAL_POSITION, 1.0),
-    st.floats(1.0, 1e6),
-    st.floats(1.0, MAX_NUMBER),
-    st.just(0.0),
+    st.floats(MIN_REAL_POSITION, 1.0), st.floats(1.0, 1e6), st.floats(1.0, MAX_NUMBER), st.just(0.0)
 )
 NUMBERS = st.tuples(SIZES, st.sampled_from([1.0, -1.0])).map(lambda pair: pair[0] * pair[1])
 
@@ -192,11 +189,7 @@ def test_each_frequency_has_the_sines_of_a_box_and_then_the_cosines(
 
 @pytest.mark.parametrize(
     ("shape", "axes"),
-    [
-        ((4,), ("channel",)),
-        ((3, 4), ("box", "channel")),
-        ((2, 3, 4), ("batch", "box", "channel")),
-    ],
+    [((4,), ("channel",)), ((3, 4), ("box", "channel")), ((2, 3, 4), ("batch", "box", "channel"))],
 )
 def test_axes_before_the_coordinates_stay(shape: tuple[int, ...], axes: tuple[str, ...]) -> None:
     sent = np.random.default_rng(0).random(shape)

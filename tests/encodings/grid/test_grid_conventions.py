@@ -34,10 +34,7 @@ def described(convention: str, *lengths: int, **given: Any) -> Document:
         (
             described("mae", 2, 3, d_model=8, cls_token=True),
             (7, 8),
-            (
-                "token(0 + height*width)",
-                "channel(sin width + cos width + sin height + cos height)",
-            ),
+            ("token(0 + height*width)", "channel(sin width + cos width + sin height + cos height)"),
         ),
         (
             described("moco-v3", 2, 3, d_model=8),

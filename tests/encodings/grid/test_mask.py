@@ -179,11 +179,7 @@ def test_a_mask_comes_as_any_kind_of_number_in_any_form(client: Client) -> None:
         )
         assert answer.json()["data"] == plain
     tensors = safetensors.numpy.save({"valid_mask": 1 - np.array(PADDING, dtype=np.uint8)})
-    answer = client.post(
-        f"{URL}.json?d_model=4",
-        content=tensors,
-        headers=TENSORS,
-    )
+    answer = client.post(f"{URL}.json?d_model=4", content=tensors, headers=TENSORS)
     assert answer.json()["data"] == plain
 
 

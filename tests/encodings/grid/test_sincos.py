@@ -260,12 +260,7 @@ def test_ranges_and_steps_have_the_same_bytes(
         assert (turned().read(start, stop) == whole[start:stop]).all()
 
 
-VALUES = {
-    "num_bands": 3,
-    "max_resolution": (8, 10),
-    "concat_pos": True,
-    "sine_only": False,
-}
+VALUES = {"num_bands": 3, "max_resolution": (8, 10), "concat_pos": True, "sine_only": False}
 
 
 def grid(**values: object) -> Grid:
