@@ -16,12 +16,8 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import BeforeValidator
 
-from service.encodings.absolute.conventions import (
-    ConventionParameters,
-    FrequencyParameters,
-    Sinusoids,
-    SpreadSinusoids,
-)
+from service.encodings.absolute.conventions import ConventionParameters, FrequencyParameters
+from service.encodings.absolute.sinusoids import Sinusoids, SpreadSinusoids
 from service.encodings.absolute.timesteps import TimestepEmbedding
 from service.encodings.family import TableFamily, TransformFamily
 from service.encodings.fields import (

@@ -6,7 +6,8 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from service.encodings.absolute.conventions import ConventionParameters, PaddedName, ZeroRow
+from service.encodings.absolute.conventions import ConventionParameters, PaddedName
+from service.encodings.absolute.sinusoids import ZeroRow
 from service.encodings.family import ComposedFamily, InputArray
 from service.encodings.fields import (
     RealDType,

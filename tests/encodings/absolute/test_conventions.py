@@ -17,9 +17,9 @@ from service.encodings.absolute.conventions import (
     CONVENTIONS,
     ConventionParameters,
     FrequencyParameters,
-    ZeroRow,
 )
 from service.encodings.absolute.sinusoidal import SinusoidalEncoding
+from service.encodings.absolute.sinusoids import ZeroRow
 from service.errors import InvalidParameters
 from service.grammar import to_query
 from service.numerics.dtypes import REAL_DTYPES, round_into
