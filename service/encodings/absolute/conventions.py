@@ -44,7 +44,7 @@ Odd: TypeAlias = Literal["sine", "zero", "more", "fewer", "cut", "refused"]
 
 @dataclass(frozen=True)
 class SinusoidConvention:
-    """How a library or a model makes an absolute encoding.
+    """The recipe by which a library or a model makes an absolute encoding.
 
     Attributes:
         source: library, version and name there.
@@ -76,7 +76,7 @@ class SinusoidConvention:
 
     @property
     def has_bounds(self) -> bool:
-        """Whether its lowest and highest frequency are parameters."""
+        """True where the lowest and the highest frequency are parameters."""
         return "max_freq" in self.takes
 
     @property

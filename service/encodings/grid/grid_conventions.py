@@ -27,12 +27,12 @@ AXES = ("depth", "height", "width")
 """The axes of a grid; one of fewer has the last."""
 
 EPSILON = Fraction(1, 10**6)
-"""What DETR adds to the last position before it divides by it."""
+"""The number that DETR adds to the last position before it divides by it."""
 
 
 @dataclass(frozen=True)
 class Grid:
-    """What a convention lays out.
+    """A grid that a convention lays out.
 
     Attributes:
         lengths: tokens along each axis, in the order of AXES.
@@ -47,7 +47,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class GridConvention:
-    """How a library makes the table of a grid.
+    """The recipe by which a library makes the table of a grid.
 
     Attributes:
         source: library and version.

@@ -164,7 +164,7 @@ class GridEncoding(TableFamily, path="/encoding/grid"):
 
     @property
     def has_channels_first(self) -> bool:
-        """Whether the channels come before the tokens."""
+        """True where the channels come before the tokens."""
         return self._known.channels_first if self.channels_first is None else self.channels_first
 
     @property

@@ -1,6 +1,4 @@
-"""Tokens of a grid, row by row, and the position of each along an axis.
-
-Coordinates along one axis of a grid, exactly: integers counted in a rational unit.
+"""Tokens of a grid: the position of each along an axis, and exact coordinates.
 
 Libraries place the n tokens of an axis at fractions: between two ends, at the centres of patches,
 scaled to another grid. Any of these is first + step·i with rational numbers, so that the position
@@ -29,7 +27,7 @@ class GridAxis:
     Attributes:
         first: position of the first token.
         step: from one to the next.
-        length: how many there are along the axis.
+        length: tokens along the axis.
         inner: tokens between one position and the next: the product of the axes that run faster.
     """
 
@@ -40,21 +38,20 @@ class GridAxis:
 
     @property
     def farthest(self) -> int:
-        """The largest magnitude of them."""
         return max(abs(self.first), abs(self.first + self.step * (self.length - 1)))
 
     def at(self, start: int, stop: int) -> Int64s:
-        """Give the positions of the tokens start to stop, shape (stop - start,)."""
+        """Return the positions of the tokens start to stop, shape (stop - start,)."""
         tokens = np.arange(start, stop, dtype=np.int64)
         return tokens // self.inner % self.length * self.step + self.first
 
     def in_blocks(self, size: int, width: int, *, is_column: bool) -> "BlockAxis":
-        """Give the same positions of tokens that come block by block, not row by row.
+        """Return the positions of the same tokens in the order of blocks, not of rows.
 
         Args:
             size: rows and columns of a block, which divides the axis.
             width: columns of the whole.
-            is_column: whether the axis is that of columns, the last one.
+            is_column: whether the axis is the last one.
         """
         block_tokens = size * size if is_column else size * width
         outer = GridAxis(self.first, self.step * size, self.length // size, block_tokens)
@@ -78,11 +75,10 @@ class BlockAxis:
 
     @property
     def farthest(self) -> int:
-        """A magnitude that none of them exceeds."""
+        """A bound of their magnitudes."""
         return self.outer.farthest + self.within.farthest
 
     def at(self, start: int, stop: int) -> Int64s:
-        """Give the positions of the tokens start to stop, shape (stop - start,)."""
         return self.outer.at(start, stop) + self.within.at(start, stop)
 
 
@@ -92,8 +88,8 @@ class Tokens:
 
     Attributes:
         axes: the positions, by the name of the axis.
-        rows: how many tokens there are.
-        spelled: the positions as canonical parameters.
+        rows: the number of tokens.
+        spelled: the canonical parameters of the positions.
     """
 
     axes: Mapping[str, RowPositions]
@@ -102,7 +98,7 @@ class Tokens:
 
     @classmethod
     def of_grid(cls, lengths: tuple[int, ...], names: Sequence[str]) -> "Tokens":
-        """Make the tokens of a grid with positions 0, 1, … along each axis, the last fastest."""
+        """Return the tokens of a grid with positions 0, 1, … along each axis, the last fastest."""
         axes = {
             name: GridAxis(0, 1, length, prod(lengths[index + 1 :]))
             for index, (name, length) in enumerate(zip(names, lengths, strict=True))
@@ -111,13 +107,13 @@ class Tokens:
 
     @classmethod
     def of_lists(cls, positions: Mapping[str, Positions]) -> "Tokens":
-        """Make tokens of their positions along each axis, all as many."""
+        """Return tokens with listed positions along each axis, all lists of one length."""
         spelled = {f"positions_{axis}": str(along) for axis, along in positions.items()}
         return cls(positions, next(iter(positions.values())).count, spelled)
 
     @classmethod
     def of_sequence(cls, positions: Positions, names: Sequence[str]) -> "Tokens":
-        """Make tokens of text: a token has one position along all axes."""
+        """Return the tokens of text, each with one position along all axes."""
         return cls(dict.fromkeys(names, positions), positions.count, positions.parameters())
 
 
@@ -127,7 +123,7 @@ class Picked:
 
     Attributes:
         rule: the rule.
-        places: which of its frequencies.
+        places: the indices of its frequencies.
     """
 
     rule: FrequencyRule
@@ -135,7 +131,6 @@ class Picked:
 
     @property
     def count(self) -> int:
-        """How many there are."""
         return len(self.places)
 
     def exact(self) -> Decimals:
@@ -146,7 +141,7 @@ class Picked:
 
 @lru_cache(maxsize=4)
 def _exact(rule: FrequencyRule) -> Decimals:
-    """Evaluate a rule once for all who pick some of its frequencies."""
+    """Evaluate a rule once for all that pick some of its frequencies."""
     return rule.exact()
 
 
@@ -157,7 +152,7 @@ class Coordinates:
     Attributes:
         first: that of token 0.
         step: from one token to the next.
-        length: how many tokens there are.
+        length: the number of tokens.
     """
 
     first: Fraction
@@ -166,18 +161,18 @@ class Coordinates:
 
     @property
     def unit(self) -> Fraction:
-        """The largest of which every coordinate is a whole number."""
+        """The largest unit of which every coordinate is a whole multiple."""
         return Fraction(1, lcm(self.first.denominator, self.step.denominator))
 
     @property
     def is_countable(self) -> bool:
-        """Tell whether those whole numbers, and the step, are within the positions there are."""
+        """True where coordinates and step, in that unit, are within MAX_POSITION."""
         last = self.first + self.step * (self.length - 1)
         return max(abs(self.first), abs(self.step), abs(last)) / self.unit <= MAX_POSITION
 
 
 def counted(length: int, offset: Fraction, reference: Fraction | None = None) -> Coordinates:
-    """Place token i at i + offset, or at (i + offset)·reference/length.
+    """Return the coordinates i + offset, or (i + offset)·reference/length.
 
     timm 1.0.31 ``build_fourier_pos_embed``, ref_feat_shape; EVA-02 ``VisionRotaryEmbeddingFast``.
     """
@@ -186,7 +181,7 @@ def counted(length: int, offset: Fraction, reference: Fraction | None = None) ->
 
 
 def spread(length: int, start: Fraction, stop: Fraction) -> Coordinates:
-    """Place n tokens evenly from start to stop·(n − 1)/n.
+    """Return n coordinates evenly from start to stop·(n − 1)/n.
 
     diffusers 0.42.1 ``get_2d_rotary_pos_embed`` and ``get_3d_rotary_pos_embed``: linspace.
     """
@@ -195,7 +190,7 @@ def spread(length: int, start: Fraction, stop: Fraction) -> Coordinates:
 
 
 def pixels(length: int, offset: Fraction) -> Coordinates:
-    """Place n tokens evenly from −1 to 1, and move all by the offset.
+    """Return n coordinates evenly from −1 to 1, all moved by the offset.
 
     rotary-embedding-torch 0.9.1 ``get_axial_freqs``, freqs_for="pixel"; timm 1.0.31, in_pixels.
     """
@@ -203,7 +198,7 @@ def pixels(length: int, offset: Fraction) -> Coordinates:
 
 
 def centred(length: int, offset: Fraction, side: int) -> Coordinates:
-    """Place token i at 2·(i + ½ + offset)/side − 1: the centres of patches within ±1.
+    """Return the coordinates 2·(i + ½ + offset)/side − 1: the centres of patches within ±1.
 
     DINOv3 ``RopePositionEmbedding``; the offset is that of timm 1.0.31 ``RotaryEmbeddingDinoV3``.
     """

@@ -125,20 +125,6 @@ def test_common_shapes_agree_with_the_formula_in_numpy(rows: int, width: int) ->
     assert np.abs(table[:, 1::2] - np.cos(angle)).max() < 1e-12
 
 
-def test_layouts_hold_the_same_values() -> None:
-    interleaved = read(7, 10000.0, [0, 5, 9], "interleaved", "float64")
-    concatenated = read(7, 10000.0, [0, 5, 9], "concatenated", "float64")
-
-    assert (interleaved[:, 0::2] == concatenated[:, :4]).all()
-    assert (interleaved[:, 1::2] == concatenated[:, 4:]).all()
-
-
-def test_an_odd_width_ends_with_a_sine() -> None:
-    rows = read(5, 10000.0, [3], "interleaved", "float64")
-
-    assert abs(rows[0, 4] - mpmath.sin(3 * frequency(10000.0, 5, 2))) <= 6 * UNIT
-
-
 def test_a_document_of_any_size_is_described_at_once() -> None:
     table = SinusoidalEncoding(d_model=2, seq_len=2**53, dtype="float64").table()
 
@@ -311,13 +297,6 @@ def test_embeddings_of_any_format_keep_their_type_and_shape(client: Client) -> N
     assert answer.headers["Content-Type"] == "application/x-npy"
 
 
-@pytest.mark.parametrize("positions", [f"{-(2**62)},{2**62}", f"{2**62},{-(2**62)}"])
-def test_the_farthest_positions_go_together(client: Client, positions: str) -> None:
-    rows = npy(client.get(f"/encoding.npy?positions={positions}&d_model=2&dtype=float64"))
-
-    assert rows[0, 0] == -rows[1, 0]
-
-
 def test_nan_is_refused_as_json_with_the_formats_that_hold_it(client: Client) -> None:
     stream = io.BytesIO()
     np.save(stream, np.array([[np.nan, 1.0], [np.inf, 2.0]]))
@@ -338,17 +317,6 @@ def test_canonical_fractions_are_a_list_of_numbers(client: Client) -> None:
     assert answer["shape"] == [3, 2]
 
 
-def test_a_fraction_with_ranges_is_refused(client: Client) -> None:
-    answer = client.get("/encoding?positions=0.5,3:7&d_model=2")
-
-    (fault,) = answer.json()["errors"]
-    assert (answer.status_code, fault["parameter"], fault["value"]) == (
-        *(422, "positions"),
-        "0.5,3:7",
-    )
-    assert "without ranges where some are fractions" in fault["detail"]
-
-
 @pytest.mark.parametrize(
     ("text", "length"), [("positions=0,0.5,7", 3), (f"positions={2**62},0.5", 2), ("seq_len=3", 3)]
 )
@@ -363,18 +331,6 @@ def test_head_states_the_length_and_ranges_are_parts(
     for first, last in [(0, 5), (127, 140), (len(whole.content) - 7, len(whole.content) - 1)]:
         part = client.get(url, Range=f"bytes={first}-{last}")
         assert (part.status_code, part.content) == (206, whole.content[first : last + 1])
-
-
-def test_rows_of_perceiver_lie_evenly_over_http(client: Client) -> None:
-    url = "/encoding.npy?convention=perceiver&d_model=7&max_resolution=8&dtype=float64&seq_len="
-    five, one = npy(client.get(f"{url}5")), npy(client.get(f"{url}1"))
-
-    assert five[:, 0].tolist() == [-1.0, -0.5, 0.0, 0.5, 1.0]
-    assert (
-        five[:, 1:4].round(12).tolist()
-        == np.sin(np.pi * np.array([1, 2.5, 4]) * five[:, :1]).round(12).tolist()
-    )
-    assert one[0].tolist() == five[0].tolist()
 
 
 def test_a_parameter_or_name_of_grids_is_hinted_at(client: Client) -> None:
