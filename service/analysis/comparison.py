@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from service.analysis.array import COMPONENT_DTYPES
 from service.analysis.precision import spacing
+from service.errors import Fault, InvalidBody, InvalidParameters
 from service.numerics.dtypes import (
     BFLOAT16,
     COMPLEX_DTYPES,
@@ -23,8 +24,10 @@ from service.numerics.dtypes import (
     FLOAT64,
     INT32,
     INT64,
+    REAL_DTYPES,
     DType,
     Elements,
+    round_into,
     to_float64,
 )
 from service.numerics.phase import Float64s
@@ -488,3 +491,70 @@ def _ratio(error: Float64s, unit: Float64s) -> Float64s:
     """Return errors in another unit, finite even where that is tiny."""
     with np.errstate(over="ignore"):
         return np.minimum(error / unit, _LARGEST)
+
+
+MAX_WORK = 2**29
+"""The most sines that are computed for a comparison: some seconds of a core."""
+
+# The numbers of vectors on these axes differ in size, and small ones matter as much: none is a
+# difference of others.
+_AXES_OF_MANY_SIZES = {(), ("head",)}
+
+
+def rounded_to(array: StoredTable, dtype: DType) -> StoredTable:
+    """Return float64 numbers rounded to a real type, and any other array as it is."""
+    if array.dtype is not FLOAT64 or dtype.name not in REAL_DTYPES:
+        return array
+    elements = np.empty(array.shape, dtype=dtype.storage)
+    with np.errstate(over="ignore"):
+        round_into(array.elements, elements, dtype)
+    return StoredTable(elements, dtype)
+
+
+def best_overlay(
+    array: StoredTable,
+    table: Table,
+    axes: tuple[str, ...],
+    tolerances: tuple[float | None, float | None],
+) -> tuple[Overlay, Tolerance]:
+    """Align an array with a table, in the order of axes that fits best.
+
+    The first order is taken unless another fits twice as well: among numbers that fit in no
+    order, a smaller difference is chance.
+
+    Args:
+        array: the array that was sent.
+        table: the table.
+        axes: the names of its axes, if it has any.
+        tolerances: atol and rtol, where they are given.
+
+    Raises:
+        InvalidBody: no order of axes aligns them.
+        InvalidParameters: the comparison takes too long.
+    """
+    if (array.dtype in COMPLEX_DTYPES) != (table.dtype in COMPLEX_DTYPES):
+        raise InvalidBody(
+            f"the array is {array.dtype.name} and the table {table.dtype.name}: "
+            "pack=complex in to names complex numbers, pack=pair their parts"
+        )
+    overlays = [
+        Overlay(array, table, each) for each in alignments(array.shape, table.shape or (1,))
+    ]
+    if not overlays:
+        raise InvalidBody(
+            f"the array has the shape {array.shape}, and the table {table.shape}: shapes may "
+            "differ by axes of length 1, by the order of axes, or along one axis"
+        )
+    work = overlays[0].work
+    if work > MAX_WORK:
+        rule = f"comparing with it takes {work} sines, and at most {MAX_WORK} are possible"
+        raise InvalidParameters(Fault("to", None, f"to is too large a table: {rule}"))
+    dtype = None if table.dtype in {INT32, INT64} else narrower(array.dtype, table.dtype)
+    has_many_sizes = dtype is None or axes in _AXES_OF_MANY_SIZES
+    tolerance = Tolerance(*tolerances, dtype, 0.0 if has_many_sizes else scale_of(overlays[0]))
+    if len(overlays) == 1:
+        return overlays[0], tolerance
+    misfits = [misfit(each, tolerance) for each in overlays]
+    least = min(misfits)
+    is_better = any(2 * mine < theirs for mine, theirs in zip(least, misfits[0], strict=True))
+    return overlays[misfits.index(least) if is_better else 0], tolerance

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from service.delivery.parameters import similar
+from service.delivery.reports import Report
 from service.delivery.workers import SHORT_WORK
 from service.encodings.family import Choice, ComposedFamily, Family, InputArray, TableFamily
 from service.encodings.fields import Parameters
@@ -287,8 +288,7 @@ class Endpoint:
         inputs: what a request sends beside parameters; without any there is GET, too.
         answer: returns the document or the report of parameters and inputs; raises PosrefError.
         example: a query that works, with the example of the inputs.
-        report: the schema of the report; None where the answer is a document.
-        says: what the report is.
+        report: the model of the report; None where the answer is a document.
     """
 
     path: str
@@ -296,10 +296,9 @@ class Endpoint:
     summary: str
     parameters: type[Parameters]
     inputs: Inputs
-    answer: Callable[..., Document | Mapping[str, Any]]
+    answer: Callable[..., Document | Report]
     example: str = ""
-    report: Mapping[str, Any] | None = None
-    says: str = ""
+    report: type[Report] | None = None
 
     @property
     def has_get(self) -> bool:

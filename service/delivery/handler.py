@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-import orjson
 from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import Response
@@ -20,6 +19,7 @@ from service.delivery.endpoints import Endpoint, revision_of, table_document
 from service.delivery.negotiation import RepresentationRequest, raw
 from service.delivery.openapi.operations import get_operation, post_operation, with_extension
 from service.delivery.parameters import NoParameters, given_twice, parse_query, read_parameters
+from service.delivery.reports import Report
 from service.delivery.respond import Delivery, Plan
 from service.delivery.responses import Answer
 from service.delivery.workers import SHORT_WORK, Held, cancel_on_disconnect
@@ -129,10 +129,10 @@ class Handler:
         return self.delivery.plan_uncached(answer, replace(representation, revision=revision))
 
 
-def report_response(report: Any) -> Answer:
+def report_response(report: Report) -> Answer:
     """Return the response with a report as JSON; it is never cached."""
     headers = {"Content-Type": JSON.media_type, "Cache-Control": "no-store"}
-    return Answer(200, raw(headers), orjson.dumps(report))
+    return Answer(200, raw(headers), report.json_bytes())
 
 
 def add_endpoint(app: FastAPI, endpoint: Endpoint, delivery: Delivery) -> None:

@@ -1,151 +1,126 @@
-"""The JSON schema of what ``/identify`` answers.
-
-``POST /identify``: what an array is that nobody knows any more.
-"""
+"""``POST /identify``: which tables an array is equal to, or which is the nearest."""
 
 from collections.abc import Mapping
-from dataclasses import replace
-from math import isfinite
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 
 from service.analysis.array import MAX_ELEMENTS, FirstMismatch, IdentifyInput, Sample
-from service.analysis.identification.search import Identification, identify
+from service.analysis.comparison import rounded_to
+from service.analysis.identification.search import identify
 from service.analysis.identification.verification import Verdict
 from service.delivery.endpoints import Endpoint, ReportedArrays
+from service.delivery.reports import Count, FiniteOrNull, Report
 from service.encodings.fields import Parameters, RealDType, RealPositionList, impossible
 from service.errors import InvalidBody, shortened
 from service.formats.format import Input
 from service.grammar import Integer
-from service.numerics.dtypes import FLOAT64, REAL_DTYPES, round_into
+from service.numerics.dtypes import FLOAT64, REAL_DTYPES
 from service.numerics.limits import MAX_CHANNELS
 from service.numerics.phase import MAX_POSITION, Float64s
 from service.numerics.tables import StoredTable, size
-from service.routes import table_urls as asked
+from service.routes import table_urls
 
-Json = dict[str, Any]
-
-_COUNT: Json = {"type": "integer", "minimum": 0}
-_INDEX: Json = {"type": "array", "items": _COUNT, "description": "In the array that was sent."}
-_POSITION: Json = {
-    "type": ["number", "array", "null"],
-    "items": {"type": "number"},
-    "description": "A position, or one on each axis; null where rows have none.",
-}
-_SENTENCES: Json = {"type": "array", "items": {"type": "string"}}
+Index = Annotated[list[Count], Field(description="In the array that was sent.")]
+Position = Annotated[
+    int | float | list[int | float] | None,
+    Field(description="A position, or one on each axis; null where rows have none."),
+    WithJsonSchema({"type": ["number", "array", "null"], "items": {"type": "number"}}),
+]
 
 
-def _object(properties: Json) -> Json:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
+class Residual(Report):
+    """The largest error of an array, and where it is."""
+
+    max_absolute: FiniteOrNull = Field(
+        description="The largest absolute error; null if not finite."
+    )
+    max_ulp: FiniteOrNull = Field(
+        description="The largest error in steps of the type; null for integers."
+    )
+    index: Index
+    position: Position
 
 
-def _number(description: str) -> Json:
-    return {"type": ["number", "null"], "description": f"{description}; null if not finite."}
+class IdentifiedTable(Report):
+    """A table, and how an array compares with it."""
+
+    url: str = Field(description="Path and query of the table here.")
+    kind: str
+    parameters: dict[str, Any] = Field(
+        description="Every parameter that fixes its numbers, in canonical form."
+    )
+    transposed: bool = Field(
+        description="Whether the array has the axes of the table in reverse order."
+    )
+    residual: Residual = Field(description="The largest error of the array, and where it is.")
+    support: list[str] = Field(description="The evidence in the array for this table.")
 
 
-_TABLE: Json = {
-    "url": {"type": "string", "description": "Path and query of the table here."},
-    "kind": {"type": "string"},
-    "parameters": {
-        "type": "object",
-        "description": "Every parameter that fixes its numbers, in canonical form.",
-    },
-    "transposed": {
-        "type": "boolean",
-        "description": "Whether the array has the axes of the table in reverse order.",
-    },
-    "residual": {
-        **_object(
-            {
-                "max_absolute": _number("The largest absolute error"),
-                "max_ulp": {
-                    "type": ["number", "null"],
-                    "description": "The largest error in steps of the type; null for integers.",
-                },
-                "index": _INDEX,
-                "position": _POSITION,
-            }
-        ),
-        "description": "How far the array is from the table at most, and where.",
-    },
-    "support": {**_SENTENCES, "description": "What in the array speaks for it."},
-}
-_ARITHMETIC = _object({"name": {"type": "string"}, "description": {"type": "string"}})
-_LEAVES_AT = _object(
-    {
-        "array": {"type": "string"},
-        "index": _INDEX,
-        "position": _POSITION,
-        "channel": _COUNT,
-        "yours": _number("The number there"),
-        "expected": _number("That of the table"),
-        "error": _number("How far they are apart"),
-        "allowed": {
-            "type": "number",
-            "description": "How far the arithmetic that explains most lets a number be off.",
-        },
-    }
-)
-_NEAREST = _object(
-    {
-        **_TABLE,
-        "agreeing": {"type": "number", "description": "The share of numbers that agree."},
-        "leaves_at": {**_LEAVES_AT, "description": "The first number that does not."},
-    }
-)
+class ArithmeticReport(Report):
+    """A float arithmetic."""
 
-IDENTIFY_SCHEMA: Json = _object(
-    {
-        "verdict": {
-            "enum": ["identified", "ambiguous", "none"],
-            "description": "ambiguous: several tables give these numbers, and would go on "
-            "differently.",
-        },
-        "array": _object(
-            {
-                "shape": {"type": "array", "items": _COUNT},
-                "dtype": {"type": "string"},
-                "names": {
-                    "type": ["array", "null"],
-                    "items": {"type": "string"},
-                    "description": "cos and sin where two arrays were sent.",
-                },
-            }
-        ),
-        "hypotheses": {
-            "type": "array",
-            "description": "The tables that give the whole array, the best first.",
-            "items": _object(
-                {
-                    **_TABLE,
-                    "arithmetic": {
-                        "type": "array",
-                        "items": _ARITHMETIC,
-                        "description": "What it may have been computed in: within its own error "
-                        "every number is explained.",
-                    },
-                }
-            ),
-        },
-        "nearest": {
-            **_NEAREST,
-            "type": ["object", "null"],
-            "description": "Where there are no hypotheses: the table nearest to the array.",
-        },
-        "notes": _SENTENCES,
-    }
-)
+    name: str
+    description: str
+
+
+class Hypothesis(IdentifiedTable):
+    """A table that reproduces the whole array."""
+
+    arithmetic: list[ArithmeticReport] = Field(
+        description="The arithmetics whose error explains every number."
+    )
+
+
+class MismatchReport(Report):
+    """A number that no arithmetic explains."""
+
+    array: str
+    index: Index
+    position: Position
+    channel: Count
+    yours: FiniteOrNull = Field(description="The number of the array; null if not finite.")
+    expected: FiniteOrNull = Field(description="That of the table; null if not finite.")
+    error: FiniteOrNull = Field(description="Their difference; null if not finite.")
+    allowed: float = Field(
+        description="The error that the arithmetic which explains most numbers may have."
+    )
+
+
+class NearestTable(IdentifiedTable):
+    """The closest table where none reproduces the array."""
+
+    agreeing: float = Field(description="The share of numbers that agree.")
+    leaves_at: MismatchReport = Field(description="The first number that does not agree.")
+
+
+class IdentifiedArray(Report):
+    """The array that was sent."""
+
+    shape: list[Count]
+    dtype: str
+    names: list[str] | None = Field(description="cos and sin where two arrays were sent.")
+
+
+class IdentifyReport(Report):
+    """What the array is."""
+
+    verdict: Literal["identified", "ambiguous", "none"] = Field(
+        description="ambiguous: several tables have these numbers, and differ further on."
+    )
+    array: IdentifiedArray
+    hypotheses: list[Hypothesis] = Field(
+        description="The tables that reproduce the whole array, the best first."
+    )
+    nearest: NearestTable | None = Field(
+        description="Where there are no hypotheses: the table nearest to the array."
+    )
+    notes: list[str]
 
 
 class IdentifyParameters(Parameters):
-    """What is known of an array."""
+    """Parameters of an identification."""
 
     d_model: Integer | None = Field(
         default=None,
@@ -177,11 +152,10 @@ class IdentifyParameters(Parameters):
 
     @classmethod
     def meant(cls, name: str, values: Mapping[str, Any]) -> str | None:
-        """Say what an array is called."""
-        return asked.misnamed_array_hint(values.get(name), "x, or cos and sin,")
+        return table_urls.misnamed_array_hint(values.get(name), "x, or cos and sin,")
 
     def places(self, rows: int) -> Float64s | None:
-        """Give the position of each row, where they are known."""
+        """Return the position of each row, None where they are unknown."""
         if self.positions is None:
             if self.start is None:
                 return None
@@ -198,17 +172,45 @@ class IdentifyParameters(Parameters):
         return places
 
 
-def _examine(parameters: IdentifyParameters, content: Input) -> Json:
+def identify_arrays(parameters: IdentifyParameters, content: Input) -> IdentifyReport:
+    """Return the report about the arrays of a body; raises PosrefError."""
     arrays = {name: _typed(parameters, array, content) for name, array in _named(content).items()}
     samples = {name: Sample.of(array) for name, array in arrays.items()}
     rows = next(iter(samples.values())).values
     places = parameters.places(rows.shape[0] if rows.ndim > 1 else 1)
     question = IdentifyInput(samples, parameters.d_model, places)
-    return _report(question, identify(question, asked.tables))
+    sample, outcome = question.sample, identify(question, table_urls.tables)
+    nearest = outcome.nearest
+    return IdentifyReport(
+        verdict=outcome.outcome,
+        array=IdentifiedArray(
+            shape=list(sample.shape),
+            dtype=sample.dtype.name,
+            names=list(question.arrays) if question.is_pair else None,
+        ),
+        hypotheses=[
+            Hypothesis(
+                **_identified(verdict),
+                arithmetic=[
+                    ArithmeticReport(name=each.name, description=each.description)
+                    for each in verdict.arithmetic
+                ],
+            )
+            for verdict in outcome.hypotheses
+        ],
+        nearest=None
+        if nearest is None or nearest.first_mismatch is None
+        else NearestTable(
+            **_identified(nearest),
+            agreeing=nearest.agreeing,
+            leaves_at=_mismatch(nearest.first_mismatch),
+        ),
+        notes=list(outcome.notes),
+    )
 
 
 def _named(content: Input) -> Mapping[str, StoredTable]:
-    """Give the one array, or the cosines and the sines that were sent."""
+    """Return the one array as x, or two as cos and sin."""
     count = sum(map(size, content.arrays.values()))
     if count > MAX_ELEMENTS:
         raise InvalidBody(f"there are {count} numbers: at most {MAX_ELEMENTS} are possible")
@@ -226,101 +228,61 @@ def _named(content: Input) -> Mapping[str, StoredTable]:
 
 
 def _part(name: str) -> str | None:
-    """Tell from a name whether an array holds cosines or sines; None where it does not say."""
-    said = [part for part in ("cos", "sin") if part in name.lower()]
-    return said[0] if len(said) == 1 else None
+    """Return the one of cos and sin that a name contains; None for neither and both."""
+    parts = [part for part in ("cos", "sin") if part in name.lower()]
+    return parts[0] if len(parts) == 1 else None
 
 
 def _typed(parameters: IdentifyParameters, array: StoredTable, content: Input) -> StoredTable:
-    """Give numbers that were sent as text the type that they had."""
+    """Round numbers that were sent as text to the type that they had before."""
     if not content.is_text or array.dtype is not FLOAT64:
         return array
     name = parameters.dtype
     if name is None:
         name = "float32" if _are_float32(array.elements) else "float64"
-    dtype = REAL_DTYPES[name]
-    elements = np.empty(array.shape, dtype=dtype.storage)
-    with np.errstate(over="ignore"):
-        round_into(array.elements, elements, dtype)
-    return replace(array, elements=elements, dtype=dtype)
+    return rounded_to(array, REAL_DTYPES[name])
 
 
 def _are_float32(numbers: Float64s) -> bool:
-    """Tell whether every number is what the float32 next to it is written as."""
+    """Return whether every number is the shortest decimal of a float32."""
     with np.errstate(over="ignore"):
         near = numbers.reshape(-1).astype(np.float32)
     pairs = zip(near, numbers.reshape(-1).tolist(), strict=True)
     return all(float(str(single)) == number for single, number in pairs)
 
 
-def _report(question: IdentifyInput, found: Identification) -> Json:
-    sample = question.sample
-    report: Json = {
-        "verdict": found.outcome,
-        "array": {
-            "shape": list(sample.shape),
-            "dtype": sample.dtype.name,
-            "names": list(question.arrays) if question.is_pair else None,
-        },
-        "hypotheses": [_hypothesis(verdict) for verdict in found.hypotheses],
-        "nearest": None,
-        "notes": list(found.notes),
-    }
-    if found.nearest is not None and found.nearest.first_mismatch is not None:
-        departure = _departure(found.nearest.first_mismatch)
-        agreeing = found.nearest.agreeing
-        report["nearest"] = {
-            **_table(found.nearest),
-            "agreeing": agreeing,
-            "leaves_at": departure,
-        }
-    return report
-
-
-def _hypothesis(verdict: Verdict) -> Json:
-    return {
-        **_table(verdict),
-        "arithmetic": [
-            {"name": each.name, "description": each.description} for each in verdict.arithmetic
-        ],
-    }
-
-
-def _table(verdict: Verdict) -> Json:
+def _identified(verdict: Verdict) -> dict[str, Any]:
+    """Return the fields of an IdentifiedTable."""
     proposal, document = verdict.proposal, verdict.document
     return {
-        "url": asked.url_of(proposal.request),
+        "url": table_urls.url_of(proposal.request),
         "kind": document.kind,
         "parameters": {
             name: list(value) if isinstance(value, tuple) else value
             for name, value in document.parameters.items()
         },
         "transposed": proposal.is_transposed,
-        "residual": {
-            "max_absolute": _finite(verdict.max_absolute),
-            "max_ulp": _finite(verdict.max_ulp),
-            "index": list(verdict.index),
-            "position": _position(verdict.position),
-        },
+        "residual": Residual(
+            max_absolute=verdict.max_absolute,
+            max_ulp=verdict.max_ulp,
+            index=list(verdict.index),
+            position=_position(verdict.position),
+        ),
         "support": list(proposal.support),
     }
 
 
-def _departure(departure: FirstMismatch) -> Json:
-    return {
-        "array": departure.array,
-        "index": list(departure.index),
-        "position": _position(departure.position),
-        "channel": departure.channel,
-        "yours": _finite(departure.value),
-        "expected": _finite(departure.expected),
-        "error": _finite(departure.error),
-        "allowed": departure.allowed,
-    }
-
-
-def _finite(number: float | None) -> float | None:
-    return number if number is not None and isfinite(number) else None
+def _mismatch(mismatch: FirstMismatch) -> MismatchReport:
+    return MismatchReport(
+        array=mismatch.array,
+        index=list(mismatch.index),
+        position=_position(mismatch.position),
+        channel=mismatch.channel,
+        yours=mismatch.value,
+        expected=mismatch.expected,
+        error=mismatch.error,
+        allowed=mismatch.allowed,
+    )
 
 
 def _position(place: float | tuple[float, ...] | None) -> Any:
@@ -334,12 +296,11 @@ IDENTIFY = Endpoint(
     operation="Identify",
     summary="What an array is, and the URL that gives it here",
     parameters=IdentifyParameters,
-    answer=_examine,
-    says="What the array is",
-    report=IDENTIFY_SCHEMA,
     inputs=ReportedArrays(
         names=("x", "cos", "sin", "freqs_cos", "freqs_sin", "cos_cached", "sin_cached"),
         example={"x": [[0, 1, 0, 1], [0.84147096, 0.5403023, 0.009999833, 0.99995]]},
         copies=6,
     ),
+    answer=identify_arrays,
+    report=IdentifyReport,
 )

@@ -1,16 +1,14 @@
-"""The JSON schema of what ``/rope/config`` answers.
+"""``POST /rope/config``: the rotary settings of a model, and the URLs of its tables."""
 
-``/rope/config``: the rotary settings of a model, and the URLs of its tables.
-"""
-
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from service.delivery.endpoints import Endpoint, JsonObject, table_document
 from service.delivery.parameters import read_parameters
+from service.delivery.reports import ABSENT, Count, Number, Report
 from service.delivery.responses import MAX_TABLE_BYTES
 from service.encodings.fields import Parameters
 from service.encodings.rotary.rope import FREQUENCIES, ROPE, FrequenciesParameters
@@ -19,152 +17,120 @@ from service.errors import Fault, InvalidBody, InvalidParameters
 from service.grammar import Integer, to_query
 from service.models.keys import RULE, RULE_TYPES
 from service.models.lookup import MEANINGS, ResolvedValue
-from service.models.resolve import Resolved, resolve
+from service.models.resolve import resolve
 from service.models.rule_entries import Entry
 from service.numerics.limits import MAX_LENGTH
 from service.numerics.tables import size_bytes
 
-Json = dict[str, Any]
+Layout = Literal["half", "interleaved"]
+Layers = list[Count]
+AtLeastOne = Annotated[int, Field(ge=1)]
+Url = Annotated[str, Field(json_schema_extra={"format": "uri-reference"})]
+RuleType = Annotated[str, Field(json_schema_extra={"enum": [*RULE_TYPES]})]
+Origins = dict[str, str]
 
-_TEXT: Json = {"type": "string"}
-_URL: Json = {"type": "string", "format": "uri-reference"}
-_NUMBER: Json = {"type": "number"}
-_COUNT: Json = {"type": "integer", "minimum": 1}
-_NUMBERS: Json = {"type": "array", "items": _NUMBER}
-_OF_TYPE: dict[type, Json] = {
-    float: _NUMBER,
-    int: _COUNT,
+_SCHEMA_OF_TYPE: dict[type, dict[str, Any]] = {
+    float: {"type": "number"},
+    int: {"type": "integer", "minimum": 1},
     bool: {"type": "boolean"},
-    tuple[float, ...]: _NUMBERS,
-}
-_LAYERS: Json = {"type": "array", "items": {"type": "integer", "minimum": 0}}
-_LAYOUTS = ["half", "interleaved"]
-
-
-def _object(properties: Json, *required: str, closed: bool = True) -> Json:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(required),
-        "additionalProperties": not closed,
-    }
-
-
-_RULE: Json = {
-    "head_dim": {**_COUNT, "description": "The channels of a head that rotary embeddings see."},
-    "rotary_dim": {**_COUNT, "description": "How many of them turn."},
-    "rotary_offset": {
-        "type": "integer",
-        "minimum": 0,
-        "description": "Channels before the first that turns; 0 unless it is there.",
-    },
-    "rope_theta": _NUMBER,
-    "rope_type": {"type": "string", "enum": [*RULE_TYPES]},
-    "max_position_embeddings": _COUNT,
-    "context_length": _COUNT,
-    "mrope_section": {"type": "array", "items": {"type": "integer"}},
-    "mrope_interleaved": {"type": "boolean"},
-    "partial_rotary_factor": _NUMBER,
-    **{name: _OF_TYPE[kind.__origin__] for name, kind in RULE_KEYS.items() if name in RULE},
-    "attention_factor": {
-        **_NUMBER,
-        "description": "What every cosine and sine is multiplied by.",
-    },
+    tuple[float, ...]: {"type": "array", "items": {"type": "number"}},
 }
 
-_URLS: Json = {"frequencies": _URL, "table": _URL, "file": _URL}
 
-_ENTRY = _object(
-    {
-        **_RULE,
-        **_URLS,
-        "layers": {
-            "description": "Which layers it is for, from 0; null where the config does not say.",
-            "anyOf": [{"const": "all"}, _LAYERS, {"type": "null"}],
-        },
-        "origin": {
-            "type": "object",
-            "description": "Where each value came from.",
-            "additionalProperties": _TEXT,
-        },
-        "regimes": {
-            "type": "array",
-            "items": _object({"context_length": _COUNT, **_URLS}, "context_length", *_URLS),
-        },
-    },
-    "head_dim",
-    "rotary_dim",
-    "rope_theta",
-    "rope_type",
-    "max_position_embeddings",
-    "attention_factor",
-    "layers",
-    "origin",
-    *_URLS,
-)
+class TableUrls(Report):
+    """The URLs of the tables of rotary settings."""
 
-_TEMPERATURE = _object(
-    {
-        "formula": _TEXT,
-        "layers": _LAYERS,
-        **dict.fromkeys(
-            (
-                "attn_scale",
-                "floor_scale",
-                "llama_4_scaling_beta",
-                "original_max_position_embeddings",
-            ),
-            _NUMBER,
-        ),
-    },
-    "formula",
-)
+    frequencies: Url
+    table: Url
+    file: Url
 
-_WARNING = _object(
-    {
-        "code": {
-            "type": "string",
-            "enum": [*MEANINGS],
-            "description": "\n".join(f"- {code}: {meaning}." for code, meaning in MEANINGS.items()),
-        },
-        "detail": _TEXT,
-        "pointer": {**_TEXT, "description": "A JSON pointer into the config."},
-    },
-    "code",
-    "detail",
-    "pointer",
-)
 
-ROPE_CONFIG: Json = {
-    "description": "The rotary settings of a model.",
-    **_object(
-        {
-            "model_type": {"type": ["string", "null"]},
-            "text_model_type": {"type": ["string", "null"]},
-            "layout": {"type": "string", "enum": [*_LAYOUTS, "none"]},
-            "writes": {"type": "string", "enum": _LAYOUTS},
-            "rope": {"type": "object", "additionalProperties": _ENTRY},
-            "attention": _object(
-                {
-                    "softmax_scale_multiplier": _NUMBER,
-                    "query_temperature": _TEMPERATURE,
-                    "origin": {"type": "object", "additionalProperties": _TEXT},
-                }
-            ),
-            "warnings": {"type": "array", "items": _WARNING},
-        },
-        "model_type",
-        "layout",
-        "rope",
-        "attention",
-        "warnings",
-    ),
-}
-"""What is said about a model."""
+class LengthRegime(TableUrls):
+    """The tables at a length from which on another frequency rule holds."""
+
+    context_length: AtLeastOne
+
+
+def _add_rule_keys(schema: dict[str, Any]) -> None:
+    """Add the keys that rotary rules have in configs."""
+    for name, kind in RULE_KEYS.items():
+        if name in RULE:
+            schema["properties"].setdefault(name, _SCHEMA_OF_TYPE[kind.__origin__])
+    schema["additionalProperties"] = False
+
+
+class RotarySettings(TableUrls):
+    """The rotary settings of some layers, with the keys of their frequency rule."""
+
+    model_config = ConfigDict(extra="allow", json_schema_extra=_add_rule_keys)
+
+    head_dim: AtLeastOne = Field(
+        description="The channels of a head that rotary embeddings apply to."
+    )
+    rotary_dim: AtLeastOne = Field(description="The number of them that are rotated.")
+    rotary_offset: Count = Field(
+        default=ABSENT, description="The channels before the first rotated one; 0 if absent."
+    )
+    rope_theta: Number
+    rope_type: RuleType
+    max_position_embeddings: AtLeastOne
+    context_length: AtLeastOne = ABSENT
+    attention_factor: Number = Field(description="The factor of every cosine and sine.")
+    mrope_section: list[int] = ABSENT
+    mrope_interleaved: bool = ABSENT
+    partial_rotary_factor: Number = ABSENT
+    layers: Literal["all"] | Layers | None = Field(
+        description="The layers that have these settings, from 0; null where the config does not "
+        "name them."
+    )
+    origin: Origins = Field(description="The source of each value.")
+    regimes: list[LengthRegime] = ABSENT
+
+
+class QueryTemperature(Report):
+    """The scaling of queries by their position."""
+
+    formula: str
+    layers: Layers = ABSENT
+    attn_scale: Number = ABSENT
+    floor_scale: Number = ABSENT
+    llama_4_scaling_beta: Number = ABSENT
+    original_max_position_embeddings: Number = ABSENT
+
+
+class AttentionReport(Report):
+    """The settings of attention that depend on positions."""
+
+    softmax_scale_multiplier: Number = ABSENT
+    query_temperature: QueryTemperature = ABSENT
+    origin: Origins = ABSENT
+
+
+class ConfigWarning(Report):
+    """A doubt about the settings."""
+
+    code: str = Field(
+        description="\n".join(f"- {code}: {meaning}." for code, meaning in MEANINGS.items()),
+        json_schema_extra={"enum": [*MEANINGS]},
+    )
+    detail: str
+    pointer: str = Field(description="A JSON pointer into the config.")
+
+
+class RopeConfigReport(Report):
+    """The rotary settings of the model."""
+
+    model_type: str | None
+    text_model_type: str | None = ABSENT
+    layout: Literal["half", "interleaved", "none"]
+    writes: Layout = ABSENT
+    rope: dict[str, RotarySettings]
+    attention: AttentionReport
+    warnings: list[ConfigWarning]
 
 
 _LENGTH = "max_position_embeddings"
-_OF_TABLES = ("mrope_section", "mrope_interleaved")
+_TABLE_ONLY = ("mrope_section", "mrope_interleaved")
 
 
 class ConfigParameters(Parameters):
@@ -174,108 +140,97 @@ class ConfigParameters(Parameters):
         default=None,
         ge=1,
         le=MAX_LENGTH,
-        description="The length that the model runs at, for frequency rules that depend on it "
-        "(dynamic, longrope); the original one unless given.",
+        description="The context length of the model in use, for frequency rules that depend on it "
+        "(dynamic, longrope); the original length unless given.",
         examples=[131072],
     )
 
 
-def _report(parameters: ConfigParameters, config: Mapping[str, Any]) -> Json:
-    resolved = resolve(config, parameters.context_length)
+def report_config(parameters: ConfigParameters, config: Mapping[str, Any]) -> RopeConfigReport:
+    """Return the report about a config; raises InvalidBody."""
+    resolved, length = resolve(config, parameters.context_length), parameters.context_length
     faults: dict[Fault, None] = {}
-    rope = {
-        entry.label: _entry(entry, parameters.context_length, faults) for entry in resolved.entries
-    }
+    for entry in resolved.entries:
+        for each in (length, *entry.lengths):
+            faults |= dict.fromkeys(_faults(entry.at(each)))
     if faults:
         raise InvalidBody.at(*faults)
-    return {
-        **_head(resolved),
-        "rope": rope,
-        "attention": resolved.attention,
-        "warnings": [
-            {"code": warning.code, "detail": warning.detail, "pointer": warning.pointer}
-            for warning in resolved.warnings
-        ],
-    }
-
-
-def _head(resolved: Resolved) -> Json:
-    head: Json = {"model_type": resolved.model_type}
+    optional: dict[str, Any] = {}
     if resolved.text_model_type != resolved.model_type:
-        head["text_model_type"] = resolved.text_model_type
-    head["layout"] = resolved.layout
-    return head | ({"writes": resolved.writes} if resolved.writes else {})
+        optional["text_model_type"] = resolved.text_model_type
+    if resolved.writes:
+        optional["writes"] = resolved.writes
+    return RopeConfigReport(
+        model_type=resolved.model_type,
+        layout=resolved.layout,
+        **optional,
+        rope={entry.label: _settings(entry, length) for entry in resolved.entries},
+        attention=AttentionReport(**resolved.attention),
+        warnings=[
+            ConfigWarning(code=each.code, detail=each.detail, pointer=each.pointer)
+            for each in resolved.warnings
+        ],
+    )
 
 
-def _entry(entry: Entry, context_length: int | None, faults: dict[Fault, None]) -> Json:
-    held = entry.at(context_length)
-    _check(held, faults)
-    regimes = []
-    for length in entry.lengths:
-        values = entry.at(length)
-        _check(values, faults)
-        regimes.append({"context_length": length, **_urls(values)})
-    beside = {"rotary_offset": entry.offset} if entry.offset else {}
-    shown = {name: found.value for name, found in {**held, **beside}.items()}
-    origin = {name: found.origin for name, found in {**held, **beside}.items()}
-    origin.setdefault("attention_factor", f"computed: by rope_type {shown['rope_type']}")
-    return {
-        **shown,
-        "attention_factor": None if faults else _attention_factor(held),
-        "layers": "all" if entry.every_layer else entry.layers,
-        "origin": origin,
-        **_urls(held),
-        **({"regimes": regimes} if regimes else {}),
-    }
+def _settings(entry: Entry, context_length: int | None) -> RotarySettings:
+    values = dict(entry.at(context_length))
+    urls, attention_factor = _urls(values), _attention_factor(values)
+    if entry.offset:
+        values["rotary_offset"] = entry.offset
+    origin = {name: each.origin for name, each in values.items()}
+    origin.setdefault("attention_factor", f"computed: by rope_type {values['rope_type'].value}")
+    settings = {name: each.value for name, each in values.items()}
+    settings["attention_factor"] = attention_factor
+    if entry.lengths:
+        settings["regimes"] = [
+            LengthRegime(context_length=each, **_urls(entry.at(each))) for each in entry.lengths
+        ]
+    layers = "all" if entry.every_layer else entry.layers
+    return RotarySettings(**settings, **urls, layers=layers, origin=origin)
 
 
-def _check(values: Mapping[str, ResolvedValue], faults: dict[Fault, None]) -> None:
-    """Note what frequencies and table cannot be made of as faults in the body."""
+def _faults(values: Mapping[str, ResolvedValue]) -> Iterator[Fault]:
+    """Yield the faults in the config that make frequencies or table impossible."""
     query = _query(values)
-    for resource, asked in ((FREQUENCIES, _of_frequencies(query)), (ROPE, query)):
+    for endpoint, parameters in ((FREQUENCIES, _frequency_query(query)), (ROPE, query)):
         try:
-            document = table_document(resource, read_parameters(resource.parameters, asked))
+            model = read_parameters(endpoint.parameters, parameters)
+            document = table_document(endpoint, model)
             if sum(map(size_bytes, document.arrays.values())) > MAX_TABLE_BYTES:
                 raise InvalidParameters(Fault(_LENGTH, None, f"{_LENGTH} has no room in a file"))
         except InvalidParameters as error:
-            faults |= dict.fromkeys(_at(fault, values) for fault in error.faults)
+            for fault in error.faults:
+                origin = values.get(fault.where or "", values["rope_type"])
+                yield Fault(origin.pointer, fault.value, fault.detail, in_body=True)
 
 
-def _urls(values: Mapping[str, ResolvedValue]) -> Json:
+def _urls(values: Mapping[str, ResolvedValue]) -> dict[str, str]:
+    """Return the fields of TableUrls."""
     query = {name: to_query(value) for name, value in _query(values).items()}
-    frequencies, table = (
-        f"{resource.path}?{urlencode(asked, safe=',')}"
-        for resource, asked in ((FREQUENCIES, _of_frequencies(query)), (ROPE, query))
-    )
+    text = urlencode(query, safe=",")
     return {
-        "frequencies": frequencies,
-        "table": table,
-        "file": table.replace(ROPE.path, f"{ROPE.path}.npy", 1),
+        "frequencies": f"{FREQUENCIES.path}?{urlencode(_frequency_query(query), safe=',')}",
+        "table": f"{ROPE.path}?{text}",
+        "file": f"{ROPE.path}.npy?{text}",
     }
 
 
-def _query(values: Mapping[str, ResolvedValue]) -> Json:
-    """Give values as parameters, but those that only repeat others."""
+def _query(values: Mapping[str, ResolvedValue]) -> dict[str, Any]:
+    """Return the parameters of the table, without a rotary_dim that repeats head_dim."""
     is_whole = values["rotary_dim"].value == values["head_dim"].value
     return {
-        name: found.value for name, found in values.items() if name != "rotary_dim" or not is_whole
+        name: each.value for name, each in values.items() if name != "rotary_dim" or not is_whole
     }
 
 
-def _of_frequencies(query: Json) -> Json:
-    return {name: value for name, value in query.items() if name not in _OF_TABLES}
+def _frequency_query(query: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in query.items() if name not in _TABLE_ONLY}
 
 
 def _attention_factor(values: Mapping[str, ResolvedValue]) -> float:
-    asked = _of_frequencies(_query(values))
-    parameters = read_parameters(FrequenciesParameters, asked)
+    parameters = read_parameters(FrequenciesParameters, _frequency_query(_query(values)))
     return parameters.rule(parameters.head_dim).scale
-
-
-def _at(fault: Fault, values: Mapping[str, ResolvedValue]) -> Fault:
-    """Point at where the value of a parameter came from."""
-    found = values.get(fault.where or "", values["rope_type"])
-    return Fault(found.pointer, fault.value, fault.detail, in_body=True)
 
 
 CONFIG = Endpoint(
@@ -283,9 +238,6 @@ CONFIG = Endpoint(
     operation="RopeConfig",
     summary="The rotary settings of a model, from its config.json, and the URLs of its tables",
     parameters=ConfigParameters,
-    answer=_report,
-    says="The rotary settings of the model",
-    report=ROPE_CONFIG,
     inputs=JsonObject(
         {
             "model_type": "llama",
@@ -302,4 +254,6 @@ CONFIG = Endpoint(
             },
         }
     ),
+    answer=report_config,
+    report=RopeConfigReport,
 )

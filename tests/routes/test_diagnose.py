@@ -28,10 +28,10 @@ from service.numerics.tables import StoredTable
 from service.routes.diagnose import (
     DIAGNOSIS,
     alternative_tables,
-    call_of,
-    positions_of,
-    sound,
-    wanted_of,
+    table_request,
+    row_positions,
+    finite_sample,
+    expected_table,
 )
 from tests.analysis.rotating import Array, Engine
 from tests.client import Client
@@ -464,7 +464,7 @@ def test_numbers_beyond_any_table_are_refused(client: Client) -> None:
 
 
 def test_an_array_of_numbers_is_read() -> None:
-    sample = sound("have", StoredTable(np.array([[1.0, -2.0]]), FLOAT64))
+    sample = finite_sample("have", StoredTable(np.array([[1.0, -2.0]]), FLOAT64))
 
     assert sample.values.tolist() == [1.0, -2.0]
 
@@ -479,7 +479,7 @@ def test_an_array_of_numbers_is_read() -> None:
 )
 def test_what_is_no_number_of_a_table_is_refused(number: float, rule: str) -> None:
     with pytest.raises(InvalidBody, match=rule.replace("^", r"\^")) as refused:
-        sound("have", StoredTable(np.array([1.0, number]), FLOAT64))
+        finite_sample("have", StoredTable(np.array([1.0, number]), FLOAT64))
 
     assert refused.value.faults[0].where == "/have"
 
@@ -488,7 +488,7 @@ def test_more_numbers_than_are_looked_into_are_refused() -> None:
     many = np.broadcast_to(np.zeros(1), (MAX_ELEMENTS + 1,))
 
     with pytest.raises(InvalidBody, match=f"at most {MAX_ELEMENTS} are possible"):
-        sound("x", StoredTable(many, FLOAT64))
+        finite_sample("x", StoredTable(many, FLOAT64))
 
 
 TO = "/encoding?seq_len=4&d_model=4"
@@ -509,46 +509,46 @@ def test_every_verdict_holds_to_the_schema(client: Client) -> None:
 
 
 def test_a_url_is_a_call() -> None:
-    call = call_of("https://host/relative/alibi.npy?num_heads=4&query_len=2")
+    call = table_request("https://host/relative/alibi.npy?num_heads=4&query_len=2")
 
     assert call.resource == "relative/alibi"
     assert call.parameters == {"num_heads": "4", "query_len": "2"}
 
 
 def test_a_table_is_read_more_exactly_than_it_is_rounded() -> None:
-    _, wanted = wanted_of("/encoding?seq_len=4&d_model=4&dtype=bfloat16", 16)
+    _, wanted = expected_table("/encoding?seq_len=4&d_model=4&dtype=bfloat16", 16)
 
     assert wanted.dtype is BFLOAT16
     assert wanted.table[1, 0] == np.sin(1.0)
 
 
 def test_complex_numbers_and_integers_are_read() -> None:
-    _, rotary = wanted_of("/rope?head_dim=4&seq_len=3&pack=complex", 16)
-    _, buckets = wanted_of("/relative/t5?query_len=3&key_len=3", 16)
+    _, rotary = expected_table("/rope?head_dim=4&seq_len=3&pack=complex", 16)
+    _, buckets = expected_table("/relative/t5?query_len=3&key_len=3", 16)
 
     assert (rotary.dtype, rotary.table.shape) == (FLOAT32, (3, 4))
     assert (buckets.dtype, buckets.table.shape) == (FLOAT64, (3, 3))
 
 
 def test_listed_positions_are_known() -> None:
-    assert positions_of(call_of("/encoding?positions=0,5,9:13:2")) is not None
-    _, wanted = wanted_of("/encoding?positions=0,5,9:13:2&d_model=8", 16)
+    assert row_positions(table_request("/encoding?positions=0,5,9:13:2")) is not None
+    _, wanted = expected_table("/encoding?positions=0,5,9:13:2&d_model=8", 16)
 
     assert wanted.waves is not None
     assert wanted.waves.positions.tolist() == [0, 5, 9, 11]
-    assert positions_of(call_of("/encoding?seq_len=3")) is None
-    assert positions_of(call_of("/encoding?positions=0.5,1.5")).tolist() == [0.5, 1.5]  # type: ignore[union-attr]
+    assert row_positions(table_request("/encoding?seq_len=3")) is None
+    assert row_positions(table_request("/encoding?positions=0.5,1.5")).tolist() == [0.5, 1.5]  # type: ignore[union-attr]
 
 
 def test_height_and_width_are_known() -> None:
     grid = "/encoding/grid?convention=mae&d_model=8&height=2&width=3"
 
-    assert wanted_of(grid, 48)[1].grid == (2, 3)
+    assert expected_table(grid, 48)[1].grid == (2, 3)
 
 
 def test_a_table_that_is_far_too_large_is_not_read() -> None:
     with pytest.raises(InvalidParameters, match="seq_len"):
-        wanted_of("/encoding?seq_len=1000000&d_model=512", 512)
+        expected_table("/encoding?seq_len=1000000&d_model=512", 512)
 
 
 def test_variants_that_there_are_not_are_passed_over() -> None:
@@ -557,14 +557,14 @@ def test_variants_that_there_are_not_are_passed_over() -> None:
         "&high_freq_factor=4&original_max_position_embeddings=32"
     )
 
-    names = [mistake.name for mistake, _, _ in alternative_tables(call_of(url))]
+    names = [mistake.name for mistake, _, _ in alternative_tables(table_request(url))]
 
     assert names[0] == "config-key-ignored"
     assert "wrong-base" in names
 
 
 def test_a_start_far_out_is_known_though_every_angle_has_gone_round() -> None:
-    positions = positions_of(call_of("/encoding?d_model=4&seq_len=4&start=100000"))
+    positions = row_positions(table_request("/encoding?d_model=4&seq_len=4&start=100000"))
 
     assert positions is not None
     assert positions.tolist() == [100000, 100001, 100002, 100003]

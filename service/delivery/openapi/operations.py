@@ -35,6 +35,7 @@ from service.delivery.openapi.components import (
     shared_responses,
 )
 from service.delivery.parameters import parse_query, read_parameters
+from service.delivery.reports import report_schema
 from service.encodings.family import InputArray
 from service.encodings.fields import Parameters
 from service.formats import FORMATS
@@ -250,13 +251,14 @@ def _documents(example: _Example, headers: Json) -> Json:
 
 def _report(endpoint: Endpoint) -> Json:
     """Describe an answer that is a report."""
-    name = endpoint.operation
+    assert endpoint.report is not None
+    name, description = endpoint.operation, endpoint.report.__doc__ or ""
     shown = {
         "schema": {"$ref": f"#/components/schemas/{name}"},
         "examples": {"report": {"$ref": f"#/components/examples/{name}"}},
     }
     return {
-        "description": endpoint.says,
+        "description": description.partition(".")[0],
         "headers": NEVER_KEPT,
         "content": {JSON.media_type: shown},
     }
@@ -343,13 +345,15 @@ def complete_document(generate: Callable[[], Json], endpoints: Iterable[Endpoint
     reports = {each.operation: each for each in endpoints if each.report is not None}
     document = generate()
     components = document.setdefault("components", {})
-    schemas = {name: dict(each.report or {}) for name, each in reports.items()}
+    schemas = {
+        each.operation: report_schema(each.report) for each in endpoints if each.report is not None
+    }
     components.setdefault("schemas", {}).update(COMPONENTS | schemas)
     components["responses"] = shared_responses()
     components["headers"] = HEADER_COMPONENTS
     components["securitySchemes"] = {"key": _KEY}
     components["examples"] = {
-        name: {"value": _Example(each).answer} for name, each in reports.items()
+        name: {"value": _Example(each).answer.content()} for name, each in reports.items()
     }
     document["security"] = [{}, {"key": []}]
     return document
