@@ -311,7 +311,7 @@ def _compared(
     is_same_type = array.shape == table.shape and (
         (sent_dtype or array.dtype.name) == table.dtype.name
     )
-    writer = _Writer(
+    writer = ReportWriter(
         comparison,
         alignment,
         axes,
@@ -343,7 +343,7 @@ def _column_axis(names: Iterable[str], rows: int) -> int | None:
 
 
 @dataclass(frozen=True, eq=False)
-class _Writer:
+class ReportWriter:
     """Writes the report of one comparison.
 
     Attributes:

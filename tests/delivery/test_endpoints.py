@@ -22,8 +22,9 @@ from pydantic import Field
 
 from service.app import create_app
 from service.delivery.endpoints import Endpoint, EveryArray, NamedArrays, ReportedArrays
-from service.delivery.handler import add_endpoint, report_response
+from service.delivery.handler import add_endpoint
 from service.delivery.parameters import NoParameters
+from service.delivery.reports import Report
 from service.encodings.family import Choice, InputArray, transformed
 from service.encodings.fields import Parameters
 from service.errors import InvalidBody, InvalidParameters
@@ -304,24 +305,24 @@ def test_many_unknown_arrays_and_long_names_make_no_long_error() -> None:
     assert len(error.detail) < 3000
 
 
-def test_a_report_is_json_that_is_not_cached() -> None:
-    answer = report_response({"layout": "half", "layers": (0, 1)})
-
-    assert answer.payload == b'{"layout":"half","layers":[0,1]}'
-    assert answer.headers["Content-Type"] == "application/json"
-    assert answer.headers["Cache-Control"] == "no-store"
-
-
 class TimesParameters(Parameters):
     times: int = Field(default=1, description="What sums are multiplied by.")
 
 
-def _examine(parameters: TimesParameters, content: Input) -> Mapping[str, Any]:
+class SumsReport(Report):
+    """The sums of the arrays."""
+
+    sums: dict[str, float]
+    named: bool
+    types: list[str]
+
+
+def _examine(parameters: TimesParameters, content: Input) -> SumsReport:
     sums = {
         name: parameters.times * float(np.abs(array.elements).sum())
         for name, array in content.arrays.items()
     }
-    return {"sums": sums, "named": content.is_named, "types": sorted(content.integer_types)}
+    return SumsReport(sums=sums, named=content.is_named, types=sorted(content.integer_types))
 
 
 SUMS = Endpoint(
@@ -332,8 +333,7 @@ SUMS = Endpoint(
     inputs=ReportedArrays(("x", "y"), {"x": [1.0]}),
     answer=_examine,
     example="times=2",
-    report={"type": "object"},
-    says="The sums",
+    report=SumsReport,
 )
 
 

@@ -21,14 +21,26 @@ import safetensors.numpy
 from service.analysis.comparison import Overlay, Tolerance, alignments, compare
 from service.delivery.endpoints import table_document
 from service.delivery.parameters import parse_query, read_parameters
+from service.delivery.reports import report_schema
 from service.encodings.registry import RESOURCES
 from service.errors import InvalidBody
-from service.numerics.dtypes import BFLOAT16, FLOAT32, FLOAT64, INT64, Elements
+from service.formats.format import Input
+from service.numerics.dtypes import BFLOAT16, FLOAT32, FLOAT64, Elements
 from service.numerics.tables import StoredTable, size
-from service.routes.compare import COMPARE_SCHEMA, MOST_RANGES, MOST_RUNS, Reported, compared
+from service.routes.compare import (
+    MOST_RANGES,
+    MOST_RUNS,
+    ArrayType,
+    BothSides,
+    CompareParameters,
+    CompareReport,
+    ReportWriter,
+    compare_arrays,
+)
 from service.routes.table_urls import document_of
 from tests.client import Client
 
+SCHEMA = report_schema(CompareReport)
 ROPE = "/rope?head_dim=128&seq_len=600"
 NPY = {"Content-Type": "application/x-npy"}
 SAFETENSORS = {"Content-Type": "application/vnd.safetensors"}
@@ -51,7 +63,7 @@ def compare_compared(client: Client, to: str, array: Any, extra: str = "") -> An
         f"/compare?to={quote(to, safe='')}{extra}", content=npy(array), headers=NPY
     )
     assert answer.status_code == 200, answer.text
-    jsonschema.validate(answer.json(), COMPARE_SCHEMA)
+    jsonschema.validate(answer.json(), SCHEMA)
     return answer.json()
 
 
@@ -76,7 +88,7 @@ def test_every_table_equals_itself_in_every_format(client: Client, resource: Any
     answer = client.post(f"/compare?to={quote(url, safe='')}", content=file, headers=SAFETENSORS)
     report = answer.json()
 
-    jsonschema.validate(report, COMPARE_SCHEMA)
+    jsonschema.validate(report, SCHEMA)
     assert (report["equal"], report["within"]) == (True, True)
     assert report["equal_bytes"] == all(each.shape for each in document.arrays.values())
     for name, array in arrays.items():
@@ -249,7 +261,7 @@ def test_several_arrays_go_by_their_names(client: Client) -> None:
     to = f"/compare?to={quote(url, safe='')}"
     report = client.post(to, content=file, headers=SAFETENSORS).json()
 
-    jsonschema.validate(report, COMPARE_SCHEMA)
+    jsonschema.validate(report, SCHEMA)
     assert report["arrays"]["cos"]["equal_bytes"]
     assert not report["arrays"]["sin"]["within"]
     assert not report["within"]
@@ -346,80 +358,61 @@ def test_a_lone_array_in_json_is_told_its_name(client: Client) -> None:
     assert "an array goes by the name of x" in answer.text
 
 
-NONE = (None, None)
+def compared(url: str, array: StoredTable, *, is_text: bool = False) -> Any:
+    content = Input({"x": array}, is_text=is_text)
+    return compare_arrays(CompareParameters(to=url), content).content()
+
+
+def elements_of(url: str) -> Elements:
+    return table(url).copy()
 
 
 def test_text_is_rounded_to_the_type_of_the_table() -> None:
-    document = document_of("/encoding?seq_len=9&d_model=8")
-    exact = document_of("/encoding?seq_len=9&d_model=8&dtype=float64").arrays["encoding"]
-    array = StoredTable(exact.read(0, 72).reshape(9, 8), FLOAT64)
+    url = "/encoding?seq_len=9&d_model=8"
+    array = StoredTable(elements_of(f"{url}&dtype=float64"), FLOAT64)
 
-    of_text = compared(document, "encoding", array, NONE, None)
-    of_numbers = compared(document, "encoding", array, NONE, "float64")
-
-    assert of_text.is_equal_bytes
-    assert not of_numbers.report.comparison.is_equal
+    assert compared(url, array, is_text=True)["equal"]
+    assert not compared(url, array)["equal"]
 
 
 @pytest.mark.parametrize(
-    ("url", "name", "floor"),
+    ("url", "floor"),
     [
-        ("/encoding?seq_len=99&d_model=8", "encoding", 1.0),
-        ("/rope/frequencies?head_dim=64&part=inv_freq", "inv_freq", 0.0),
-        ("/relative/alibi/slopes?num_heads=8", "slopes", 0.0),
+        ("/encoding?seq_len=99&d_model=8&dtype=float64", 1.0),
+        ("/rope/frequencies?head_dim=64&part=inv_freq", 0.0),
+        ("/relative/alibi/slopes?num_heads=8&dtype=float64", 0.0),
     ],
 )
-def test_numbers_of_many_sizes_are_compared_each_in_its_own_ulp(
-    url: str, name: str, floor: float
-) -> None:
-    document = document_of(url)
-    table = document.arrays[name]
-    elements: Elements = table.read(0, size(table)).reshape(table.shape)
+def test_numbers_of_vectors_are_compared_each_in_its_own_ulp(url: str, floor: float) -> None:
+    report = compared(url, StoredTable(elements_of(url), FLOAT64))
 
-    found = compared(document, name, StoredTable(elements, table.dtype), NONE, table.dtype.name)
-
-    assert found.report.comparison.tolerance.floor == pytest.approx(floor, abs=1e-3)
-    assert found.is_equal_bytes
+    assert report["tolerance"]["at_least_of"] == pytest.approx(floor, abs=1e-3)
+    assert report["equal_bytes"]
 
 
-def test_a_frequency_is_not_hidden_by_larger_ones() -> None:
-    document = document_of("/rope/frequencies?head_dim=64&part=inv_freq")
-    table = document.arrays["inv_freq"]
-    values = table.read(0, 32).copy()
+def test_an_error_of_the_smallest_frequency_is_found() -> None:
+    url = "/rope/frequencies?head_dim=64&part=inv_freq"
+    values = elements_of(url)
     values[31] *= 1 + 1e-9
 
-    found = compared(document, "inv_freq", StoredTable(values, FLOAT64), NONE, "float64")
-
-    assert not found.report.comparison.is_within
+    assert not compared(url, StoredTable(values, FLOAT64))["within"]
 
 
-def test_queries_are_the_positions_of_a_bias_with_heads() -> None:
-    document = document_of("/relative/alibi?num_heads=2&query_len=3&key_len=5&query_start=2")
-    table = document.arrays["bias"]
-    values = table.read(0, 30).reshape(table.shape).copy()
+def test_positions_of_a_bias_with_heads_are_its_queries() -> None:
+    url = "/relative/alibi?num_heads=2&query_len=3&key_len=5&query_start=2"
+    values = elements_of(url)
     values[1, 2, 4] += 1
 
-    found = compared(document, "bias", StoredTable(values, FLOAT32), NONE, "float32").report
+    report = compared(url, StoredTable(values, FLOAT32))
 
-    said = found.content()
-    assert (said["axes"]["position"], said["axes"]["channel"]) == ("query", "key")
-    assert said["first_beyond"]["position"] == 4
-    assert said["good_to"] == 3
-
-
-def test_integers_of_a_real_table_are_compared_as_numbers() -> None:
-    document = document_of("/relative/dynamic?seq_len=4")
-    table = document.arrays["distance"]
-    values = table.read(0, size(table)).reshape(table.shape).astype(np.int64)
-
-    assert compared(document, "distance", StoredTable(values, INT64), NONE, "int64").report
+    assert (report["axes"]["position"], report["axes"]["channel"]) == ("query", "key")
+    assert report["first_beyond"]["position"] == 4
+    assert report["good_to"] == 3
 
 
 def test_complex_and_real_numbers_are_not_compared() -> None:
-    document = document_of("/rope?head_dim=8&seq_len=5&pack=complex")
-
     with pytest.raises(InvalidBody, match="pack=complex"):
-        compared(document, "rope", StoredTable(np.zeros((5, 4)), FLOAT64), NONE, "float64")
+        compared("/rope?head_dim=8&seq_len=5&pack=complex", StoredTable(np.zeros((5, 4)), FLOAT64))
 
 
 @pytest.mark.parametrize(
@@ -434,30 +427,32 @@ def test_complex_and_real_numbers_are_not_compared() -> None:
         (lambda table: np.full_like(table, np.nan), None),
     ],
 )
-def test_axes_of_one_length_change_places_only_where_that_fits_clearly_better(
+def test_axes_of_equal_length_are_exchanged_only_where_that_fits_clearly_better(
     spoil: Callable[[Elements], Elements], order: list[int] | None
 ) -> None:
-    document = document_of("/encoding?seq_len=32&d_model=32&dtype=float64")
-    table = document.arrays["encoding"].read(0, 32 * 32).reshape(32, 32)
+    url = "/encoding?seq_len=32&d_model=32&dtype=float64"
 
-    found = compared(document, "encoding", StoredTable(spoil(table), FLOAT64), NONE, "float64")
+    report = compared(url, StoredTable(spoil(elements_of(url)), FLOAT64))
 
-    assert found.report.content()["axes"].get("order") == order
+    assert report["axes"].get("order") == order
 
 
-def reported(yours: Elements, theirs: Elements, first: int = 0, **asked: float) -> Reported:
-    way = alignments(yours.shape, theirs.shape)[0]
-    over = Overlay(StoredTable(yours, FLOAT64), StoredTable(theirs, FLOAT64), way)
-    tolerance = Tolerance(asked.get("atol"), asked.get("rtol"), FLOAT64, 1.0)
-    found = compare(over, tolerance, 0, 1)
-    positions = first + np.arange(way.region[0])
-    return Reported(found, way, ("position", "channel"), positions, is_integer=False)
+def reported(yours: Elements, theirs: Elements, first: int = 0, **tolerances: float) -> Any:
+    alignment = alignments(yours.shape, theirs.shape)[0]
+    overlay = Overlay(StoredTable(yours, FLOAT64), StoredTable(theirs, FLOAT64), alignment)
+    tolerance = Tolerance(tolerances.get("atol"), tolerances.get("rtol"), FLOAT64, 1.0)
+    positions = first + np.arange(alignment.region[0])
+    axes = ("position", "channel")
+    writer = ReportWriter(compare(overlay, tolerance, 0, 1), alignment, axes, positions, False)
+    kind = ArrayType(shape=[], dtype="float64")
+    types = BothSides[ArrayType](yours=kind, theirs=kind)
+    return writer.report(types, (0.5, 3.0, 100.0), is_equal_bytes=False).content()
 
 
 def bad_at(*rows: int, count: int = 1000) -> Any:
     yours = np.zeros((count, 4))
     yours[list(rows), 2] = 0.5
-    return reported(yours, np.zeros((count, 4)), first=100).content()
+    return reported(yours, np.zeros((count, 4)), first=100)
 
 
 def test_rows_before_the_first_error_are_good_and_counted_by_position() -> None:
@@ -503,7 +498,7 @@ def test_errors_that_grow_are_within_each_epsilon_up_to_another_position() -> No
     yours = np.repeat(np.arange(10.0)[:, None], 2, axis=1)
     report = reported(yours, np.zeros((10, 2)))
 
-    assert report.within((0.5, 3.0, 100.0)) == [
+    assert report["within_epsilon"] == [
         {"epsilon": 0.5, "good_to": 0},
         {"epsilon": 3.0, "good_to": 3},
         {"epsilon": 100.0, "good_to": 9},
@@ -513,7 +508,7 @@ def test_errors_that_grow_are_within_each_epsilon_up_to_another_position() -> No
 def test_what_is_no_number_is_a_word_and_its_error_null() -> None:
     yours = np.array([[np.nan, np.inf], [-np.inf, 1.0]])
 
-    said = reported(yours, np.ones((2, 2))).content()
+    said = reported(yours, np.ones((2, 2)))
 
     assert said["first_not_finite"]["yours"] == "NaN"
     assert said["first_not_finite"]["error"] is None
@@ -526,7 +521,7 @@ def test_an_index_is_that_of_the_array_which_was_sent() -> None:
     yours = np.zeros((5, 1, 3))
     yours[4, 0, 2] = 1.0
 
-    said = reported(yours, theirs).content()
+    said = reported(yours, theirs)
 
     assert said["largest"]["absolute"]["index"] == [4, 0, 2]
     assert (said["largest"]["absolute"]["position"], said["largest"]["absolute"]["channel"]) == (
@@ -539,24 +534,18 @@ def test_an_index_is_that_of_the_array_which_was_sent() -> None:
 
 def test_a_prefix_is_said_from_either_side() -> None:
     for mine, other, axis in (((2, 5), (3, 5), "position"), ((3, 7), (3, 5), "channel")):
-        prefix = reported(np.zeros(mine), np.zeros(other)).content()["axes"]["prefix"]
+        prefix = reported(np.zeros(mine), np.zeros(other))["axes"]["prefix"]
         assert (prefix["axis"], prefix["compared"]) == (
             axis,
             min(prefix["yours"], prefix["theirs"]),
         )
-    one_row = reported(np.zeros((4, 5)), np.zeros((1, 5))).content()["axes"]["prefix"]
+    one_row = reported(np.zeros((4, 5)), np.zeros((1, 5)))["axes"]["prefix"]
     assert one_row == {"axis": None, "yours": 4, "theirs": 1, "compared": 1}
 
 
 def test_the_tolerance_that_was_applied_is_said() -> None:
-    asked = reported(np.ones((2, 2)), np.zeros((2, 2)), atol=2.0).content()
+    asked = reported(np.ones((2, 2)), np.zeros((2, 2)), atol=2.0)
 
     assert asked["tolerance"] == {"atol": 2.0, "rtol": 0.0}
     assert asked["first_beyond"] is None
     assert bad_at()["tolerance"] == {"ulp": 4, "of": "float64", "at_least_of": 1.0}
-
-
-def test_the_schema_is_one_and_closed() -> None:
-    jsonschema.Draft202012Validator.check_schema(COMPARE_SCHEMA)
-
-    assert COMPARE_SCHEMA["additionalProperties"] is False

@@ -22,16 +22,17 @@ from jsonschema import Draft202012Validator
 from safetensors.numpy import save
 
 from service.analysis.array import MAX_ELEMENTS
+from service.delivery.reports import report_schema
 from service.errors import InvalidBody, InvalidParameters
 from service.numerics.dtypes import BFLOAT16, FLOAT32, FLOAT64
 from service.numerics.tables import StoredTable
-from service.routes.diagnose import (
-    DIAGNOSIS,
+from service.routes.diagnose import DiagnoseReport
+from service.routes.expected_tables import (
     alternative_tables,
-    table_request,
-    row_positions,
-    finite_sample,
     expected_table,
+    finite_sample,
+    row_positions,
+    table_request,
 )
 from tests.analysis.rotating import Array, Engine
 from tests.client import Client
@@ -496,8 +497,9 @@ RIGHT = [[0.0, 1.0, 0.0, 1.0], [0.8414709848, 0.5403023059, 0.0099998333, 0.9999
 
 
 def test_every_verdict_holds_to_the_schema(client: Client) -> None:
-    Draft202012Validator.check_schema(DIAGNOSIS)
-    validator = Draft202012Validator(DIAGNOSIS)
+    schema = report_schema(DiagnoseReport)
+    Draft202012Validator.check_schema(schema)
+    validator = Draft202012Validator(schema)
     wrong = [RIGHT[0], [0.1, 0.2, 0.3, 0.4]]
     verdicts = []
     for to, have in ((TO.replace("=4&", "=2&"), RIGHT), (TO, RIGHT), (TO, wrong)):
@@ -537,7 +539,9 @@ def test_listed_positions_are_known() -> None:
     assert wanted.waves is not None
     assert wanted.waves.positions.tolist() == [0, 5, 9, 11]
     assert row_positions(table_request("/encoding?seq_len=3")) is None
-    assert row_positions(table_request("/encoding?positions=0.5,1.5")).tolist() == [0.5, 1.5]  # type: ignore[union-attr]
+    fractions = row_positions(table_request("/encoding?positions=0.5,1.5"))
+    assert fractions is not None
+    assert fractions.tolist() == [0.5, 1.5]
 
 
 def test_height_and_width_are_known() -> None:

@@ -10,7 +10,8 @@ import jsonschema
 import numpy as np
 import pytest
 
-from service.routes.identify import IDENTIFY_SCHEMA
+from service.delivery.reports import report_schema
+from service.routes.identify import IdentifyReport
 from tests.client import Client
 
 ENCODING = "/encoding?seq_len=16&d_model=8"
@@ -157,7 +158,7 @@ def test_what_is_not_finite_is_said(client: Client) -> None:
     assert "first is at 1, 0" in report["notes"][0]
 
 
-VALIDATOR = jsonschema.Draft202012Validator(IDENTIFY_SCHEMA)
+VALIDATOR = jsonschema.Draft202012Validator(report_schema(IdentifyReport))
 
 
 @pytest.mark.parametrize(

@@ -16,11 +16,12 @@ from hypothesis import strategies as st
 
 from service.app import create_app
 from service.delivery.endpoints import JsonObject
+from service.delivery.reports import report_schema
 from service.errors import InvalidBody
 from service.models.keys import RULE, RULE_TYPE_ALIASES, RULE_TYPES, TOP
 from service.models.lookup import MEANINGS
 from service.models.model_types import model_types
-from service.routes.rope_config import CONFIG, ROPE_CONFIG
+from service.routes.rope_config import CONFIG, ConfigParameters, RopeConfigReport, report_config
 from service.settings import Settings
 from tests.client import Client, client_of
 from tests.models.settings import llama
@@ -437,18 +438,21 @@ def test_any_object_gives_tables_that_work_or_pointers(
 BARE = [{"model_type": name, "hidden_size": 64, "num_attention_heads": 1} for name in model_types()]
 
 
+SCHEMA = report_schema(RopeConfigReport)
+
+
 def said_of(config: dict[str, Any], **query: Any) -> Any:
-    return json.loads(json.dumps(CONFIG.answer(CONFIG.parameters(**query), config)))
+    return json.loads(report_config(ConfigParameters(**query), config).json_bytes())
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model["name"])
 def test_what_is_said_of_published_models_keeps_to_the_schema(model: dict[str, Any]) -> None:
-    jsonschema.validate(said_of(model["hf_config"]), ROPE_CONFIG)
-    jsonschema.validate(said_of(model["hf_config"], context_length=200_000), ROPE_CONFIG)
+    jsonschema.validate(said_of(model["hf_config"]), SCHEMA)
+    jsonschema.validate(said_of(model["hf_config"], context_length=200_000), SCHEMA)
 
 
 def test_what_is_said_of_every_type_keeps_to_the_schema() -> None:
-    validator = jsonschema.Draft202012Validator(ROPE_CONFIG)
+    validator = jsonschema.Draft202012Validator(SCHEMA)
     for config in BARE:
         try:
             said = said_of(config)
@@ -463,11 +467,11 @@ def test_the_schema_can_be_broken() -> None:
 
     for broken in ({**said, "layout": "halved"}, {**said, "rope": {"default": {}}}):
         with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate(broken, ROPE_CONFIG)
+            jsonschema.validate(broken, SCHEMA)
 
 
 def test_codes_of_warnings_are_an_enumeration_with_their_meanings() -> None:
-    code = ROPE_CONFIG["properties"]["warnings"]["items"]["properties"]["code"]
+    code = SCHEMA["properties"]["warnings"]["items"]["properties"]["code"]
 
     assert code["enum"] == list(MEANINGS)
     assert all(meaning in code["description"] for meaning in MEANINGS.values())
