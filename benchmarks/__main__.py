@@ -1,4 +1,4 @@
-"""The command line: measures, and prints what it found as Markdown."""
+"""The command line: runs the measurements and prints them as Markdown."""
 
 import argparse
 import signal
@@ -33,7 +33,7 @@ def main() -> int:
 
 
 def _exit(_signal: int, _frame: FrameType | None) -> NoReturn:
-    """Leave every context, once: what was started is stopped."""
+    """Close every context once, so that all processes are stopped."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise SystemExit(1)
 

@@ -1,4 +1,4 @@
-"""Whether a server answers with the right table: a fast wrong answer is not worth a number."""
+"""Checks that a server answers with the right table."""
 
 import io
 from pathlib import Path
@@ -17,7 +17,7 @@ _BLOCK_ROWS = 8192
 
 
 def check(instance: Running, case: Case) -> bytes:
-    """Hold an answer to status, length and numbers; gives its body."""
+    """Check status, length and numbers of an answer, and return its body."""
     url = instance.url(case)
     response = httpx.get(url, headers={"Accept-Encoding": "identity"}, trust_env=False)
     if response.status_code != httpx.codes.OK:
@@ -32,14 +32,14 @@ def check(instance: Running, case: Case) -> bytes:
 
 
 def check_file(path: Path, case: Case) -> None:
-    """Hold a .npy file, of any length, to length and numbers."""
+    """Check length and numbers of an .npy file of any length."""
     if path.stat().st_size != case.npy_bytes:
         raise BenchmarkFailed(f"{path} has {path.stat().st_size} bytes")
     _check_rows(np.load(path, mmap_mode="r", allow_pickle=False), case, str(path))
 
 
 def check_copy(url: str, path: Path) -> None:
-    """Hold an answer, of any length, to the bytes of a file."""
+    """Compare an answer of any length with the bytes of a file."""
     with path.open("rb") as file, httpx.stream("GET", url, trust_env=False) as response:
         same = all(chunk == file.read(len(chunk)) for chunk in response.iter_raw())
         if response.status_code != httpx.codes.OK or not same or file.read(1):

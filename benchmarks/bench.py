@@ -1,4 +1,4 @@
-"""One run: how much is measured, where its files are, and what several rows of a report need."""
+"""One run: its extent, its folder, and measurements shared by several rows of the report."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from benchmarks.cases import Case
 
 @dataclass(frozen=True)
 class Plan:
-    """How much is measured.
+    """The extent of a run.
 
     Attributes:
         rounds: of warm tables, everybody pinned.
@@ -34,7 +34,7 @@ QUICK = Plan(rounds=1, unpinned_rounds=1, seconds=1, turns=5, streamed_gibibytes
 
 @dataclass(frozen=True)
 class Bench:
-    """What is measured for several rows is measured once, when it is first asked for."""
+    """A run, which takes shared measurements once, on first use."""
 
     plan: Plan
     folder: Path

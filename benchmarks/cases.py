@@ -1,4 +1,4 @@
-"""The tables that servers are asked for."""
+"""The tables that are requested."""
 
 from dataclasses import dataclass
 
@@ -28,5 +28,5 @@ class Case:
 
     @property
     def npy_bytes(self) -> int:
-        """The length of the table as .npy: a header of 128 bytes, and four for each element."""
+        """The length of the .npy file: a header of 128 bytes and 4 for each element."""
         return 128 + 4 * self.seq_len * self.d_model

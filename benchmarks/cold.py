@@ -1,4 +1,4 @@
-"""Bytes per second of a large table that nobody ever asked for, streamed to curl."""
+"""Bytes per second of a large new table, streamed to curl."""
 
 import os
 from dataclasses import replace
@@ -14,7 +14,7 @@ CASE = Case(262144, 512)
 
 
 def measure(folder: Path, rounds: int) -> Measured:
-    """Give bytes per second, nobody pinned, of posref and of nginx with a file of as many bytes."""
+    """Return bytes per second of posref, and of nginx with a file of the same size, not pinned."""
     with running(POSREF, folder) as posref, running(NGINX, folder) as nginx:
         _make_file(posref, nginx, folder / CASE.file_name)
 
@@ -29,7 +29,7 @@ def measure(folder: Path, rounds: int) -> Measured:
 
 
 def _make_file(posref: Running, nginx: Running, path: Path) -> None:
-    """Make the file from posref's answer, check it, and have nginx send it once: it is warm."""
+    """Write posref's answer to a file, check it, and warm nginx's page cache."""
     download(posref.url(CASE), CASE.npy_bytes, path)
     check_file(path, CASE)
     with path.open("rb") as file:

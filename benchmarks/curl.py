@@ -1,4 +1,4 @@
-"""Downloads by curl: to a file or to nowhere, one that ends or several that go on."""
+"""Downloads with curl to a file or to /dev/null, once or continuously."""
 
 import subprocess
 import time
@@ -15,7 +15,7 @@ _FLOWING_BYTES = 2**24
 
 
 def download(url: str, expected_bytes: int, path: Path | None = None) -> float:
-    """Download a body of a known length to a file or to nowhere; gives the seconds it took."""
+    """Download a body of known length, and return the seconds it took."""
     said = subprocess.run(
         [*_command(url, path), "--write-out", "%{size_download} %{time_total}"],
         check=False,
@@ -33,7 +33,7 @@ def download(url: str, expected_bytes: int, path: Path | None = None) -> float:
 
 @contextmanager
 def downloading(urls: Sequence[str]) -> Iterator[Callable[[], int]]:
-    """Download to nowhere as long as the context lasts; gives what tells the bytes got so far.
+    """Download continuously during a context; yield a function that returns the bytes received.
 
     The context begins when each of them flows; telling raises if one has ended.
     """
@@ -57,7 +57,7 @@ def _command(url: str, path: Path | None) -> list[str]:
 
 
 def _written_bytes(process: subprocess.Popen[bytes]) -> int:
-    """Bytes that a process has written, to nowhere too: curl writes what it receives."""
+    """Return the bytes written by a process: curl writes all it receives."""
     if process.poll() is not None:
         raise BenchmarkFailed(f"{process.args!r} ended with {process.returncode}")
     counters = Path(f"/proc/{process.pid}/io").read_text(encoding="ascii").splitlines()

@@ -1,4 +1,4 @@
-"""What was measured: figures of posref and of a peer, one of each in every round."""
+"""Figures of posref and of a peer, one of each per round."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ Figure = TypeVar("Figure")
 
 @dataclass(frozen=True)
 class Measured:
-    """Attributes: posref's figures, those of the peer if there is one, and what else was seen."""
+    """Attributes: figures of posref, those of the peer if there is one, and notes."""
 
     ours: Sequence[float]
     peer: Sequence[float] = ()
@@ -23,7 +23,7 @@ class Measured:
 
 
 def in_turns(turns: Sequence[Callable[[int], Figure]], rounds: int) -> list[list[Figure]]:
-    """Take every turn once a round, every other round in the opposite order; figures by turn."""
+    """Run all turns in each round, in alternating order, and return the figures by turn."""
     figures: list[list[Figure]] = [[] for _ in turns]
     for number in range(rounds):
         order = range(len(turns)) if number % 2 == 0 else reversed(range(len(turns)))
@@ -33,5 +33,5 @@ def in_turns(turns: Sequence[Callable[[int], Figure]], rounds: int) -> list[list
 
 
 def spread(ratios: Sequence[float]) -> str:
-    """Write the median, and the lowest and the highest."""
+    """Format the median, the lowest and the highest."""
     return f"{median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"

@@ -1,4 +1,4 @@
-"""A table computed by posref's kernel, and by the formulas one would write with NumPy."""
+"""Tables computed by posref's kernel and by the plain NumPy formulas."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -67,7 +67,7 @@ CONTENDERS = (
 
 @dataclass(frozen=True)
 class Result:
-    """Of one contender: time in each turn, beside the baseline's, and error by first position."""
+    """The times of one contender and of the baseline by turn, and the errors by first position."""
 
     name: str
     seconds: Measured
@@ -88,8 +88,8 @@ def measure(repeats: int) -> list[Result]:
 
 
 def _seconds(contender: Contender, number: int) -> float:
-    # The first of two turns is not measured: it leaves the heap and the processor's caches as
-    # this contender does, not as the one before it did.
+    # The first of two turns is not measured: it sets heap and CPU caches to the state that this
+    # contender leaves, not the one before.
     bases = [BASE + 2 * number + turn if contender.new_frequencies else BASE for turn in (1, 2)]
     contender.table(0, ROWS, WIDTH, bases[0])
     before = time.perf_counter()

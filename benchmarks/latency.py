@@ -1,4 +1,4 @@
-"""How long a small warm answer takes while others stream huge tables, and while nobody does."""
+"""Latency of a small warm answer with and without clients that stream huge tables."""
 
 import time
 from contextlib import nullcontext
@@ -16,8 +16,8 @@ from benchmarks.wrk import load
 
 STREAMS = 4
 
-# As many as stream. One alone is answered in so little time, where nobody streams, that the ratio
-# says how the system's scheduler shares out cores; many wait for each other, streams or none.
+# As many as stream. A single idle client is answered so fast that the ratio would measure the
+# system's scheduler; many clients wait for each other with or without streams.
 CONNECTIONS = STREAMS
 SMALL = Case(4, 4)
 _HUGE_ROWS = 2**28
@@ -30,7 +30,7 @@ class _Turn:
 
 
 def measure(folder: Path, seconds: int, rounds: int) -> Measured:
-    """Give the p99, in seconds, under load and without, nobody pinned."""
+    """Return the p99 in seconds under load and without, not pinned."""
     turns = [partial(_turn, folder, seconds, streams) for streams in (STREAMS, 0)]
     loaded, unloaded = in_turns(turns, rounds)
     rate = median(turn.streamed_rate for turn in loaded)
@@ -42,7 +42,7 @@ def measure(folder: Path, seconds: int, rounds: int) -> Measured:
 
 
 def _turn(folder: Path, seconds: int, streams: int, _number: int) -> _Turn:
-    """Measure a server of its own: nothing is left to do from a turn before."""
+    """Measure a new server, without work left from an earlier turn."""
     with running(POSREF, folder) as posref:
         check(posref, SMALL)
         huge = [Case(_HUGE_ROWS, 512, base=BASE + number) for number in range(streams)]

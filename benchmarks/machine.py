@@ -1,4 +1,4 @@
-"""What the numbers were measured on, and where on it a process runs."""
+"""The machine of a run, and the cores of its processes."""
 
 import os
 import platform
@@ -32,14 +32,14 @@ def _cpu_model() -> str:
 
 
 def server_and_client_cores() -> tuple[int, int]:
-    """The cores that servers and the client run on: two, or twice the one there is."""
+    """The cores of servers and client: two, or the only one twice."""
     cores = sorted(os.sched_getaffinity(0))
     return cores[0], cores[1 % len(cores)]
 
 
 @contextmanager
 def pinned(core: int) -> Iterator[None]:
-    """Run on one core; processes started meanwhile stay there."""
+    """Run on one core, which child processes inherit."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {core})
     try:

@@ -1,4 +1,4 @@
-"""How much memory a server takes more while it streams a table larger than any memory."""
+"""Growth of a server's memory while it streams a table larger than any memory."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ _RESET_PEAK = "5"
 
 
 def measure(folder: Path, gibibytes: int) -> Measured:
-    """Give the growth, in bytes, from a server that has answered a small table to its peak."""
+    """Return the growth in bytes from after a small answer to the peak."""
     case = Case(gibibytes * 2**30 // (4 * _WIDTH), _WIDTH)
     with running(POSREF, folder) as posref:
         check(posref, _SMALL)
@@ -24,7 +24,7 @@ def measure(folder: Path, gibibytes: int) -> Measured:
 
 
 def _status_bytes(pid: int, name: str, *, reset_peak: bool = False) -> int:
-    """Sum a line of the status of a process and of all below it."""
+    """Return the sum of a /proc status line over a process and its descendants."""
     process = Path(f"/proc/{pid}")
     if reset_peak:
         (process / "clear_refs").write_text(_RESET_PEAK, encoding="ascii")

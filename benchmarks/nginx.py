@@ -1,13 +1,13 @@
-"""nginx as a static file server, set up for nothing else, in a folder of its own."""
+"""nginx as a static file server in a folder of its own."""
 
 import getpass
 from pathlib import Path
 
 from benchmarks.tools import find
 
-# Everything that nginx writes or opens is in the folder, so that it runs as anyone and beside any
-# other nginx. The rest is what its manual advises for many requests of few files: one worker, no
-# log, descriptors kept open, connections that are never closed for their number of requests.
+# All its files are in the folder, so that it runs as any user and beside any other nginx.
+# Otherwise as its manual advises for many requests of few files: one worker, no log, cached
+# descriptors, no limit of requests per connection.
 _CONFIGURATION = """\
 daemon off;
 user {user};
@@ -36,7 +36,7 @@ http {{
 
 
 def command(host: str, port: int, folder: Path, *, sendfile: bool) -> list[str]:
-    """Write the configuration of an nginx that serves the files of a folder; gives its command."""
+    """Write a configuration that serves the files of a folder, and return the command."""
     configuration = folder / f"nginx-{port}.conf"
     configuration.write_text(
         _CONFIGURATION.format(

@@ -1,4 +1,4 @@
-"""The service one would write without posref: FastAPI, and a cached table made with NumPy."""
+"""A typical service without posref: FastAPI and a cached NumPy table."""
 
 from functools import lru_cache
 from io import BytesIO

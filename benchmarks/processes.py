@@ -1,4 +1,4 @@
-"""Processes that a measurement needs: each is stopped, by its own id, whatever happens."""
+"""Child processes of a measurement, each of which is stopped by its id."""
 
 import os
 import subprocess
@@ -13,14 +13,14 @@ _STOP_SECONDS = 10.0
 
 
 class BenchmarkFailed(Exception):
-    """Something that has to work for numbers to mean anything does not."""
+    """A precondition of the measurement does not hold."""
 
 
 @contextmanager
 def started(
     command: Sequence[str], log: IO[bytes] | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a command while the context lasts, without anything that would set up posref."""
+    """Run a command during a context, without POSREF_* variables."""
     settings = {name: value for name, value in os.environ.items() if not _is_setting(name)}
     output = subprocess.DEVNULL if log is None else log
     process = subprocess.Popen(command, cwd=ROOT, env=settings, stdout=output, stderr=output)

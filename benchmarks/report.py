@@ -1,4 +1,4 @@
-"""What was measured, as Markdown."""
+"""The measurements as Markdown."""
 
 from collections.abc import Iterable, Sequence
 from statistics import median

@@ -1,4 +1,4 @@
-"""The servers that are measured, each one entry, and how one is run."""
+"""The measured servers, and how they are run."""
 
 import socket
 import subprocess
@@ -24,7 +24,7 @@ _START_SECONDS = 30.0
 
 @dataclass(frozen=True)
 class Server:
-    """One that can be started.
+    """A server that can be started.
 
     Attributes:
         name: what it is called in reports.
@@ -43,7 +43,7 @@ class Server:
 
 @dataclass(frozen=True)
 class Running:
-    """A server that answers; pid is that of the process that was started."""
+    """A running server; pid is that of the started process."""
 
     server: Server
     port: int
@@ -88,7 +88,7 @@ SERVERS = (POSREF, PEER, NGINX, NGINX_COPYING)
 
 @contextmanager
 def running(server: Server, folder: Path) -> Iterator[Running]:
-    """Run a server, on the cores of this process, with a folder; gives it as soon as it answers."""
+    """Run a server with a folder on the cores of this process, and yield it when it answers."""
     port = _free_port()
     with TemporaryFile() as log, started(server.command(port, folder), log) as process:
         instance = Running(server, port, process.pid)

@@ -1,4 +1,4 @@
-"""What is wanted of posref's speed: each row of the report is one entry."""
+"""The performance targets: one entry for each row of the report."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The programs that measure, and those that are measured: found, or installed where possible."""
+"""The external programs of the benchmarks: found, or installed where possible."""
 
 import os
 import re
@@ -16,7 +16,7 @@ _VERSION = re.compile(r"\d+(?:\.\d+)+")
 
 
 def find(program: str) -> str:
-    """Where a program is."""
+    """Return the path of a program."""
     found = shutil.which(program, path=_PATH)
     if found is None:
         raise BenchmarkFailed(
@@ -27,7 +27,7 @@ def find(program: str) -> str:
 
 
 def install_missing() -> None:
-    """Install what is missing, where that is possible; raises where something still is."""
+    """Install missing programs where possible; raise if one is still missing."""
     missing = [name for name in PACKAGES if shutil.which(name, path=_PATH) is None]
     if missing and shutil.which("apt-get") and os.geteuid() == 0:
         print(f"installing {', '.join(missing)}", file=sys.stderr)
@@ -43,7 +43,7 @@ def versions() -> str:
 
 
 def _version(program: str) -> str:
-    # wrk says its version on standard output, nginx on standard error; neither cares for the code.
+    # wrk prints its version to standard output, nginx to standard error; exit codes differ.
     command = [find(program), "--version" if program == "curl" else "-v"]
     said = subprocess.run(command, check=False, capture_output=True, text=True)
     found = _VERSION.search(said.stdout + said.stderr)

@@ -1,4 +1,4 @@
-"""The time of queries posted to be rotated, beside that of the same body sent back as it is."""
+"""Time of /rope/apply beside that of an echo endpoint with the same body."""
 
 import io
 import time
@@ -24,7 +24,7 @@ _TIMEOUT_SECONDS = 60.0
 
 
 def measure(folder: Path, rounds: int) -> Measured:
-    """Give seconds from the first byte sent to the last received, nobody pinned."""
+    """Return seconds from the first byte sent to the last received, not pinned."""
     queries = np.random.default_rng(1).standard_normal(SHAPE, dtype=np.float32)
     with running(POSREF, folder) as posref, running(PEER, folder) as peer:
         rotate = _Client(posref, "/rope/apply", queries)
@@ -36,7 +36,7 @@ def measure(folder: Path, rounds: int) -> Measured:
 
 
 class _Client:
-    """A connection that posts the same body again and again, and room for the answer."""
+    """A connection that posts the same body repeatedly, with a buffer for the answer."""
 
     def __init__(self, server: Running, path: str, queries: Queries) -> None:
         file = io.BytesIO()
@@ -71,7 +71,7 @@ class _Client:
 
 
 def _rotated(queries: Queries) -> Queries:
-    """Rotate pairs of neighbouring channels, by the formula, from position 0 on."""
+    """Rotate pairs of adjacent channels by the formula, from position 0 on."""
     *_, length, width = queries.shape
     angles = np.outer(np.arange(length), float(BASE) ** (-np.arange(0, width, 2) / width))
     cos, sin = np.cos(angles), np.sin(angles)

@@ -1,4 +1,4 @@
-"""Requests per second for warm tables, the servers taking turns on one core."""
+"""Requests per second for warm tables, with servers alternating on one core."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ _REMARKS = {
 
 @dataclass(frozen=True)
 class Result:
-    """Of one case, by the servers' names: bytes of a body, and the load of each round."""
+    """The result of a case: the body's length and the load of each round, by server."""
 
     body_bytes: Mapping[str, int]
     loads: Mapping[str, Sequence[Load]]
@@ -44,7 +44,7 @@ class Result:
         return [load.rate for load in self.loads[server.name]]
 
     def is_at_limit(self, server: Server) -> bool:
-        """Whether the client's core had no time left: the server might do more."""
+        """Whether the client's core was saturated, so that the server may be faster."""
         return median(load.client_share for load in self.loads[server.name]) > _LIMIT_SHARE
 
     def against(self, peer: Server) -> Measured:
@@ -75,7 +75,7 @@ def _measure_case(
 
 
 def _checked_bytes(servers: Sequence[Running], case: Case, folder: Path) -> list[int]:
-    """Check all answers; what posref answers is the file that its copies serve."""
+    """Check all answers; the file servers serve posref's answer."""
     posref, *peers = servers
     body = check(posref, case)
     (folder / case.file_name).write_bytes(body)

@@ -1,4 +1,4 @@
-"""Load by wrk: one thread that keeps a number of connections busy."""
+"""Load by wrk: one thread with a number of connections."""
 
 import os
 import re
@@ -16,7 +16,7 @@ _UNIT_SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0}
 
 @dataclass(frozen=True)
 class Load:
-    """What a server did, and what it cost.
+    """The result of a load and its costs.
 
     Attributes:
         rate: requests per second.

@@ -1,1 +1,1 @@
-"""A crowd of clients with mixed wishes: what it gets, how long it waits, what it costs."""
+"""Load by many clients with mixed requests: correctness, latency and cost."""

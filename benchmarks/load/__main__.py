@@ -1,4 +1,4 @@
-"""The command line: runs a server, loads it, prints what came of it as Markdown."""
+"""The command line: runs a server under load and prints the result as Markdown."""
 
 import argparse
 import json
@@ -79,7 +79,7 @@ def _run(plan: Plan, workers: int) -> Outcome:
 
 
 def _exit(_signal: int, _frame: FrameType | None) -> NoReturn:
-    """Leave every context, once: what was started is stopped."""
+    """Close every context once, so that all processes are stopped."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise SystemExit(1)
 

@@ -1,4 +1,4 @@
-"""Whether an answer is what was asked for."""
+"""Checks of answers under load."""
 
 import json
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ _TOLD_BYTES = 400
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer that came whole; the names of its headers are in lower case.
+    """A complete answer; header names are in lower case.
 
     Attributes:
         body_bytes: how long its body was.
@@ -29,7 +29,7 @@ class Answer:
 
 
 def is_looked_at(asked: Asked, status: int) -> bool:
-    """Tell whether more than the length of a body matters."""
+    """Return whether the body is checked, not only its length."""
     return (
         asked.body is not None
         or asked.sampled is not None
@@ -38,7 +38,7 @@ def is_looked_at(asked: Asked, status: int) -> bool:
 
 
 def check(asked: Asked, answer: Answer, tally: Tally) -> None:
-    """Count an answer, and what is wrong with it; a deliberate refusal is right."""
+    """Count an answer and its failures; an overload refusal is no failure."""
     tally.statuses[asked.kind, answer.status] += 1
     fault = _fault(asked, answer)
     if fault is not None:
@@ -64,7 +64,7 @@ def _fault(asked: Asked, answer: Answer) -> str | None:
 
 
 def _fault_of_refusal(answer: Answer) -> str | None:
-    """Hold a refusal to be one that is meant, and that says when to come again."""
+    """Check that a refusal is an overload problem with Retry-After."""
     is_problem = answer.headers.get(b"content-type") == _PROBLEM
     if not is_problem or json.loads(answer.body).get("type") != _OVERLOADED:
         return "503 that is not deliberate"

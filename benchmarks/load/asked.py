@@ -1,4 +1,4 @@
-"""What the clients ask for: warm, cold, parts, arrays to rotate; in an order made by a seed."""
+"""Requests of clients: warm and cold tables, ranges and rotations, in a seeded order."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -6,19 +6,19 @@ from dataclasses import dataclass, field
 
 WARM, COLD, RANGE, APPLY = KINDS = ("warm", "cold", "range", "apply")
 SHARES = (50, 20, 20, 10)
-"""How many requests of a hundred are of each kind."""
+"""Percentage of each kind of request."""
 
 KIB, MIB = 2**10, 2**20
 
 HUGE = "/encoding.npy?seq_len=1099511627776&d_model=512"
 HUGE_BYTES = 128 + 2**40 * 512 * 4
 
-# Bytes of a cold or partial answer are made again after the run, which takes as long once more.
+# Cold and partial answers are recomputed after the run, which takes as long again.
 _SAMPLED_SHARE = 1 / 20
 _POSITIONS = 2**61
 _LONGEST_PAUSE_SECONDS = 60.0
 
-# Each with what makes it one that nobody asked for before, and how many of a hundred it is.
+# Each with the parameter that makes a URL new, and its percentage.
 _COLD: Sequence[tuple[int, str, int | None]] = (
     (30, "/encoding.npy?seq_len=4&d_model=4&start={}", 128 + 4 * 4 * 4),
     (15, "/encoding.json?seq_len=8&d_model=16&start={}", None),
@@ -33,7 +33,7 @@ _COLD: Sequence[tuple[int, str, int | None]] = (
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Some bytes of what a URL names; ``stop`` is None where there is no end but its own."""
+    """Bytes of a URL; ``stop`` is None for the end."""
 
     target: str
     start: int = 0
@@ -62,18 +62,18 @@ class Asked:
 
 
 def get(target: str, *headers: str) -> bytes:
-    """Spell a request for what a URL names."""
+    """Return the bytes of a GET request."""
     return "\r\n".join([f"GET {target} HTTP/1.1", "Host: posref", *headers, "", ""]).encode()
 
 
 def post(target: str, media_type: str, body: bytes) -> bytes:
-    """Spell a request with a body."""
+    """Return the bytes of a POST request."""
     lines = [f"POST {target} HTTP/1.1", "Host: posref", f"Content-Type: {media_type}"]
     return "\r\n".join([*lines, f"Content-Length: {len(body)}", "", ""]).encode() + body
 
 
 class Mix:
-    """Requests without end.
+    """An endless series of requests.
 
     Args:
         known: requests whose answers are known, warm ones and such as are never kept.
@@ -92,12 +92,12 @@ class Mix:
         }
 
     def next(self) -> Asked:
-        """Make the next request."""
+        """Return the next request."""
         (kind,) = self._random.choices(KINDS, SHARES)
         return self._makers[kind]()
 
     def pause(self, mean_seconds: float) -> float:
-        """Make the next pause, such as people leave whom nothing holds together.
+        """Return the next pause: exponential, as for independent users.
 
         It is shorter than servers keep idle connections: whoever asks just then is turned away.
         """

@@ -1,4 +1,4 @@
-"""One client: asks, reads, has its answer checked, pauses, and asks again; with no task for it."""
+"""One client of the load: a callback protocol without a task, for low overhead."""
 
 import asyncio
 import time
@@ -33,11 +33,11 @@ class Client(asyncio.Protocol):
 
     @property
     def is_gone(self) -> bool:
-        """Whether it has left."""
+        """Whether it has finished after leave()."""
         return self._is_leaving and self._transport is None and self._connecting is None
 
     def begin(self) -> None:
-        """Come after a pause: nobody tells all clients to begin at once."""
+        """Start after a pause, so that clients do not start together."""
         self._pause_before(self.connect)
 
     def connect(self) -> None:
@@ -46,13 +46,13 @@ class Client(asyncio.Protocol):
             self._connecting = self._loop.create_task(self._connect())
 
     def leave(self) -> None:
-        """Ask for nothing more, and go when what was asked for is there."""
+        """Send no more requests, and close after the running answer."""
         self._is_leaving = True
         if self._transport is not None and self._asked is None:
             self._transport.close()
 
     def check(self) -> None:
-        """Give up an answer that does not come; to be called now and then."""
+        """Abort an answer that has timed out; called regularly."""
         if self._asked is not None and time.monotonic() - self._sent_at > _PATIENCE_SECONDS:
             self._give_up("timeout")
 
@@ -66,14 +66,14 @@ class Client(asyncio.Protocol):
             self._connecting = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Ask at once."""
+        """Send a request at once."""
         self._transport = transport
         self._is_last = False
         self._parser = httptools.HttpResponseParser(self)
         self._ask()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Begin anew, where that was not to be; an answer that was under way is lost."""
+        """Reconnect, and count an interrupted answer or an unannounced close as a failure."""
         self._transport = None
         if self._pause is not None:
             self._pause.cancel()
@@ -100,18 +100,18 @@ class Client(asyncio.Protocol):
         self._headers[name.lower()] = value
 
     def on_headers_complete(self) -> None:
-        """Find out what of the body matters."""
+        """Find out whether the body is checked."""
         assert self._asked is not None
         self._is_looked_at = is_looked_at(self._asked, self._parser.get_status_code())
 
     def on_body(self, body: bytes) -> None:
-        """Count bytes of a body, and keep them where they matter."""
+        """Count bytes of a body, and keep them if they are checked."""
         self._body_bytes += len(body)
         if self._is_looked_at:
             self._body.append(body)
 
     def on_message_complete(self) -> None:
-        """Have an answer checked that is whole, and go on."""
+        """Check a complete answer and continue."""
         asked, status = self._asked, self._parser.get_status_code()
         assert asked is not None
         assert self._transport is not None

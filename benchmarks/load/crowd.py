@@ -1,4 +1,4 @@
-"""Many clients in one process, which lets everything else go before."""
+"""Many clients in one process, which runs at low priority."""
 
 import asyncio
 import os
@@ -22,7 +22,7 @@ _START_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Share:
-    """The part of a crowd that one process is.
+    """The clients of one process.
 
     Attributes:
         known: requests whose answers are known.
@@ -37,20 +37,20 @@ class Share:
 
 
 def give_way(all_are_ready: Barrier) -> None:
-    """Prepare a process, and say that it is there."""
+    """Prepare a process, and report that it is ready."""
     os.nice(_NICENESS)
     all_are_ready.wait(_START_SECONDS)
 
 
 def ask(share: Share) -> Tally:
-    """Ask for as long as that is to be, and wait for what was asked for last."""
+    """Run the clients for the duration, and complete the last requests."""
     allow_files(share.connections + _OTHER_FILES)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(_ask(share))
 
 
 def allow_files(files: int) -> None:
-    """Let this process have so many files open, if it may."""
+    """Raise the limit of open files if possible."""
     least, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     if least < files:
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(files, most), most))

@@ -1,4 +1,4 @@
-"""Requests whose answers are known before a crowd asks: held to formulas, and then asked again."""
+"""Requests with answers known before the load: checked against formulas, then cached."""
 
 import io
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from benchmarks.processes import BenchmarkFailed
 from service.local import find_body
 
 SMALL, MIDDLE = PROBED = (Case(4, 4), Case(50, 512))
-"""The tables whose time is watched."""
+"""The tables whose latency is measured."""
 
 _TABLES = (*PROBED, Case(256, 512))
 _OTHERS = (
@@ -34,12 +34,12 @@ _TOLERANCE = 1e-5
 
 
 def table_target(case: Case) -> str:
-    """Name a table of the tested kind."""
+    """Return a table of the tested kind."""
     return f"/encoding.{case.extension}?{case.query}"
 
 
 def known_requests(port: int) -> list[Asked]:
-    """Ask for everything once, which keeps what is kept; raises BenchmarkFailed."""
+    """Request everything once, which fills the cache; raise BenchmarkFailed."""
     options = {"base_url": f"http://{HOST}:{port}", "timeout": 60.0, "trust_env": False}
     with httpx.Client(**options) as client:  # type: ignore[arg-type]
         targets = [*map(table_target, _TABLES), *_OTHERS]
@@ -67,7 +67,7 @@ def _rotating(client: httpx.Client, shape: Sequence[int]) -> Asked:
 
 
 def _rotated(queries: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Turn pairs of neighbouring channels, as complex numbers, from position 0 on."""
+    """Rotate pairs of adjacent channels as complex numbers, from position 0 on."""
     *_, positions, width = queries.shape
     angles = np.outer(np.arange(positions), float(BASE) ** (-np.arange(0, width, 2) / width))
     turned = queries.view(np.complex64) * np.exp(1j * angles)

@@ -1,4 +1,4 @@
-"""A run, drawn: memory, and what single warm answers took, over time."""
+"""A plot of a run: memory and latency of warm answers over time."""
 
 import io
 from pathlib import Path
@@ -28,7 +28,7 @@ _LEAST_MS = 0.1
 
 
 def draw(outcome: Outcome, path: Path) -> None:
-    """Write a picture as PNG, in few colours: it is kept among documents."""
+    """Write the plot as a PNG of few colours, for the documents."""
     figure = Figure(_INCHES, _DOTS_PER_INCH, layout="constrained")
     upper, lower = figure.subplots(2, 1, sharex=True)
     _draw_memory(upper, outcome)

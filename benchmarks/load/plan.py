@@ -1,10 +1,10 @@
-"""How much is asked, by how many, for how long."""
+"""The number of clients, the duration and the pauses of a run."""
 
 from dataclasses import dataclass
 
 HOST = "127.0.0.1"
 
-# What a server is to stand for minutes, on two cores that the clients share with it.
+# The load of minutes that a server must stand on two cores shared with the clients.
 CONNECTIONS = 1000
 SECONDS = 300
 THINK_SECONDS = 4.0

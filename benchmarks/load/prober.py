@@ -1,4 +1,4 @@
-"""How long single warm answers take, one after the other, with pauses, over one connection each."""
+"""Latency of single warm answers, requested in turn with pauses on one connection each."""
 
 import random
 import socket
@@ -33,7 +33,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Probe:
-    """One answer: when it was asked for, by the monotonic clock, and how long it took."""
+    """One answer: its start by the monotonic clock, and its duration."""
 
     target: str
     at: float
@@ -42,7 +42,7 @@ class Probe:
 
 @dataclass
 class Probed:
-    """Attributes: answers that were right, and what was wrong with the others."""
+    """Attributes: the right answers, and the failures of others."""
 
     probes: list[Probe] = field(default_factory=list)
     trouble: list[str] = field(default_factory=list)
@@ -52,7 +52,7 @@ class Probed:
 
 
 def probe(targets: Sequence[Target], seconds: float, seed: int) -> Probed:
-    """Ask for each in turn, for as long as that is to be."""
+    """Request each in turn for the duration."""
     chance, probed = random.Random(seed), Probed()
     connections = [_connected(target) for target in targets]
     end = time.monotonic() + seconds

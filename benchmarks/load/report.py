@@ -1,4 +1,4 @@
-"""A run, as Markdown."""
+"""A run as Markdown."""
 
 import os
 
@@ -10,7 +10,7 @@ from benchmarks.report import print_table
 
 
 def print_outcome(outcome: Outcome) -> None:
-    """Print what was asked, what came of it, and what it took."""
+    """Print the requests, the answers and the costs."""
     _print_plan(outcome)
     _print_answers(outcome)
     _print_warm(outcome)

@@ -1,4 +1,4 @@
-"""A run: a server probed alone, with a crowd, and alone again."""
+"""A run: a server probed alone, under load, and alone again."""
 
 import multiprocessing
 import time
@@ -16,14 +16,14 @@ from benchmarks.load.tally import Tally, together
 from benchmarks.load.watch import Watch, watching
 
 BESIDE = "beside: "
-"""What the names of answers of a server begin with that only the prober asks."""
+"""Prefix of the names of answers that only the prober requests."""
 
 _GRACE_SECONDS = 180.0
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run gave.
+    """The result of a run.
 
     Attributes:
         start: when the crowd came, in seconds of the monotonic clock.
@@ -46,7 +46,7 @@ class Outcome:
 
     @property
     def trouble(self) -> list[str]:
-        """Everything that must not be."""
+        """All failures."""
         counted = [f"{kind}: {what}: {n}" for (kind, what), n in self.tally.trouble.items()]
         probed = [*self.before.trouble, *self.during.trouble, *self.after.trouble]
         return counted + probed
@@ -54,7 +54,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Measured:
-    """Attributes: a server that the crowd asks, and one beside it that only the prober asks."""
+    """Attributes: a server under load, and one beside it for the prober only."""
 
     port: int
     pid: int
@@ -62,7 +62,7 @@ class Measured:
 
 
 def run(server: Measured, plan: Plan) -> Outcome:
-    """Measure a server; raises BenchmarkFailed where it answers wrongly before any load."""
+    """Measure a server; raise BenchmarkFailed if an answer is wrong before the load."""
     known = known_requests(server.port)
     targets = _targets("", server.port, known)
     if server.beside_port is not None:
@@ -82,7 +82,7 @@ def run(server: Measured, plan: Plan) -> Outcome:
 
 @contextmanager
 def _processes(generators: int) -> Iterator[tuple[Pool, Pool]]:
-    """Start a process that probes, and those of the crowd, which let it go before."""
+    """Start a prober and the low-priority processes of clients."""
     spawning = multiprocessing.get_context("spawn")
     ready = spawning.Barrier(generators + 1)
     with spawning.Pool(1) as one, spawning.Pool(generators, crowd.give_way, (ready,)) as many:

@@ -1,4 +1,4 @@
-"""The figures of a run, and whether they are as wanted."""
+"""The figures of a run and their limits."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -11,13 +11,13 @@ FIRST_MINUTE_SECONDS = 60
 MOST_GROWTH = 0.10
 MOST_P99_RATIO = 10.0
 
-# Seconds on either side of a moment whose memory is told.
+# Seconds around a moment over which its memory is averaged.
 _AROUND_SECONDS = 5
 
 
 @dataclass(frozen=True)
 class Times:
-    """Of so many answers, in milliseconds."""
+    """Latency of a number of answers, in milliseconds."""
 
     answers: int
     p50: float
@@ -34,7 +34,7 @@ class Times:
 
 @dataclass(frozen=True)
 class Warm:
-    """Times of one warm answer: before the crowd came, while it asked, and after it left."""
+    """Latency of a warm answer before, during and after the load."""
 
     before: Times
     during: Times
@@ -42,13 +42,13 @@ class Warm:
 
     @property
     def ratio(self) -> float:
-        """p99 with all ÷ p99 before."""
+        """p99 under load ÷ p99 before."""
         return self.during.p99 / self.before.p99
 
 
 @dataclass(frozen=True)
 class Memory:
-    """Resident bytes: before anything, about the end of the first minute, and at the end."""
+    """Resident bytes before, after about a minute, and at the end."""
 
     idle: float
     first_minute: float
@@ -57,12 +57,12 @@ class Memory:
 
     @property
     def growth(self) -> float:
-        """How much more at the end than after the first minute, as a share of that."""
+        """Growth from the first minute to the end, as a share of the former."""
         return self.end / self.first_minute - 1
 
 
 def warm_times(outcome: Outcome) -> dict[str, Warm]:
-    """Sum up what the prober saw, by what it asked for."""
+    """Summarize the prober's measurements by answer."""
     targets = dict.fromkeys(probe.target for probe in outcome.before.probes)
     phases = (outcome.before, outcome.during, outcome.after)
     return {
@@ -71,7 +71,7 @@ def warm_times(outcome: Outcome) -> dict[str, Warm]:
 
 
 def memory(outcome: Outcome) -> Memory:
-    """Sum up what the server took; of a short run, its first half is the first minute."""
+    """Summarize memory; the first half of a short run counts as its first minute."""
     watch, start, stop = outcome.watch, outcome.start, outcome.stop
     first = start + min(FIRST_MINUTE_SECONDS, outcome.plan.seconds / 2)
     return Memory(
@@ -83,7 +83,7 @@ def memory(outcome: Outcome) -> Memory:
 
 
 def failures(outcome: Outcome) -> list[str]:
-    """Name whatever is not as wanted; how long it takes and what, only of clients that pause."""
+    """List figures beyond their limits; latency and memory only for clients with pauses."""
     found = list(outcome.trouble)
     if not outcome.tally.answers:
         found.append("nothing was answered")
@@ -100,7 +100,7 @@ def _excesses(outcome: Outcome) -> Iterator[str]:
 
 
 def document(outcome: Outcome) -> dict[str, object]:
-    """Give all figures of a run, for a file of JSON."""
+    """Return all figures of a run for a JSON file."""
     tally, watch = outcome.tally, outcome.watch
     return {
         "plan": asdict(outcome.plan),
@@ -126,7 +126,7 @@ def document(outcome: Outcome) -> dict[str, object]:
 
 
 def p99_over_time(outcome: Outcome, target: str, window_seconds: int) -> list[tuple[float, float]]:
-    """Give the middle of each window, in seconds from the start, and the p99 in it, in seconds."""
+    """Return the middle of each window and its p99, both in seconds."""
     windows: dict[int, list[float]] = {}
     for phase in (outcome.before, outcome.during, outcome.after):
         for probe in phase.probes:

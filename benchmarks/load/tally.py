@@ -1,4 +1,4 @@
-"""What clients got: counts and times by kind, trouble, and samples to be held against the truth."""
+"""Counts and times by kind, failures, and samples to verify later."""
 
 from array import array
 from collections import Counter, defaultdict
@@ -46,17 +46,17 @@ class Tally:
         return sum(count for (_, status), count in self.statuses.items() if status == 503)
 
     def fail(self, kind: str, what: str, example: str = "") -> None:
-        """Count what must not be."""
+        """Count a failure."""
         self.trouble[kind, what] += 1
         if len(self.examples) < _EXAMPLES:
             self.examples.append(f"{kind}: {what}: {example}")
 
     def sample(self, kind: str, part: Part, body: bytes) -> None:
-        """Keep what a body is known by."""
+        """Return the digest of a body."""
         self.samples.append((kind, part, _digest([body])))
 
     def check_samples(self) -> None:
-        """Make the bytes of every sample anew, and count what differs."""
+        """Recompute the bytes of every sample, and count differences."""
         while self.samples:
             kind, part, digest = self.samples.pop()
             self.compared[kind] += 1
@@ -65,7 +65,7 @@ class Tally:
 
 
 def together(tallies: Sequence[Tally]) -> Tally:
-    """Add up what several processes counted."""
+    """Add the counts of several processes."""
     whole = Tally()
     for tally in tallies:
         whole.statuses += tally.statuses

@@ -1,4 +1,4 @@
-"""What a server takes of the machine and says about itself, second by second."""
+"""CPU, memory and metrics of a server, second by second."""
 
 import os
 import threading
@@ -24,7 +24,7 @@ _KIB = 1024
 
 @dataclass(frozen=True)
 class Seen:
-    """One second of a server and of all processes below it.
+    """One second of a server and its descendants.
 
     Attributes:
         at: seconds of the monotonic clock.
@@ -39,22 +39,22 @@ class Seen:
 
 @dataclass
 class Watch:
-    """Attributes: seconds, in order, and what the server itself stated, now and then."""
+    """Attributes: the seconds in order, and the server's metrics from time to time."""
 
     seen: list[Seen] = field(default_factory=list)
     stated: list[tuple[float, dict[str, float]]] = field(default_factory=list)
 
     def resident_bytes(self, start: float, stop: float) -> float:
-        """Give the median between two times."""
+        """Return the median between two times."""
         return median(each.resident_bytes for each in self.seen if start <= each.at <= stop)
 
     def cores(self, start: float, stop: float) -> float:
-        """Give the processor time taken between two times, as a share of a core's."""
+        """Return the CPU time between two times as a share of a core."""
         seen = [each for each in self.seen if start <= each.at <= stop]
         return (seen[-1].cpu_seconds - seen[0].cpu_seconds) / (seen[-1].at - seen[0].at)
 
     def filled_after(self, start: float) -> float | None:
-        """Give the seconds from a time until the cache held nine tenths of what it ever did."""
+        """Return the seconds from a time until the cache had nine tenths of its final size."""
         most = max((stated[CACHE_BYTES] for _, stated in self.stated), default=0.0)
         full = (at for at, stated in self.stated if stated[CACHE_BYTES] >= 0.9 * most)
         first = next(full, None)
@@ -63,7 +63,7 @@ class Watch:
 
 @contextmanager
 def watching(port: int, pid: int) -> Iterator[Watch]:
-    """Watch a server while the context lasts."""
+    """Watch a server during a context."""
     watch, is_over = Watch(), threading.Event()
     thread = threading.Thread(target=_watch, args=(watch, is_over, port, pid))
     thread.start()
@@ -75,7 +75,7 @@ def watching(port: int, pid: int) -> Iterator[Watch]:
 
 
 def look(pid: int) -> Seen:
-    """Read what a process, and all below it, take."""
+    """Read the usage of a process and its descendants."""
     processes = list(_tree(pid))
     return Seen(
         time.monotonic(), sum(map(_resident_bytes, processes)), sum(map(_cpu_seconds, processes))
@@ -83,7 +83,7 @@ def look(pid: int) -> Seen:
 
 
 def state(client: httpx.Client) -> dict[str, float]:
-    """Ask a server for its own numbers, each summed over its labels."""
+    """Return a server's metrics, each summed over its labels."""
     text = client.get("/metrics").raise_for_status().text
     stated = dict.fromkeys(WATCHED, 0.0)
     for family in text_string_to_metric_families(text):

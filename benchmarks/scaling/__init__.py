@@ -1,1 +1,1 @@
-"""What one core serves, what an edge and replicas add, and what follows from that for many."""
+"""The throughput of one core, the effect of edge and replicas, and a simulation of many."""

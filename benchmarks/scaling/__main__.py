@@ -1,4 +1,4 @@
-"""The command line: measures, simulates, and prints what it found as Markdown."""
+"""The command line: measures, simulates, and prints the results as Markdown."""
 
 import argparse
 import signal
@@ -17,7 +17,7 @@ from benchmarks.scaling import costs, many, replicas, report, upstreams
 
 @dataclass(frozen=True)
 class Plan:
-    """How much is measured.
+    """The extent of a run.
 
     Attributes:
         rounds: how often everything takes its turn.
@@ -67,7 +67,7 @@ def _report(plan: Plan, folder: Path) -> None:
 
 
 def _exit(_signal: int, _frame: FrameType | None) -> NoReturn:
-    """Leave every context, once: what was started is stopped."""
+    """Close every context once, so that all processes are stopped."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise SystemExit(1)
 

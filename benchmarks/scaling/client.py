@@ -1,4 +1,4 @@
-"""Load by wrk with a script, which says itself what it counted."""
+"""Load by wrk with a Lua script that prints its own counts."""
 
 import json
 import os
@@ -17,7 +17,7 @@ _MORE_SECONDS = 60
 
 @dataclass(frozen=True)
 class Load:
-    """What came of it.
+    """The result of a load.
 
     Attributes:
         requests: how many were answered.
@@ -41,7 +41,7 @@ class Load:
 
 
 def load(url: str, script: Path, seconds: int, connections: int = CONNECTIONS) -> Load:
-    """Ask over some connections for a time; raises where an answer is an error."""
+    """Send requests on some connections for a time; raise on an error answer."""
     options = ["-t1", f"-c{connections}", f"-d{seconds}s", "--timeout=30s", "--latency"]
     before = os.times()
     said = _said([find("wrk"), *options, "-s", str(script), url], seconds + _MORE_SECONDS)

@@ -1,4 +1,4 @@
-"""What one core serves, alone and behind the edge; what a request of each kind takes."""
+"""The throughput of one core, with and without the edge, and the cost of each kind of request."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -20,7 +20,7 @@ LATENCY_KINDS = (WARM_SMALL, WARM_TABLE, COLD_SMALL)
 
 @dataclass(frozen=True)
 class Cost:
-    """What a kind of request takes, as medians of the rounds.
+    """The cost of a kind of request, as medians of the rounds.
 
     Attributes:
         body_bytes: received for each, heads included.
@@ -60,7 +60,7 @@ def sites(folder: Path) -> Iterator[tuple[Site, Site]]:
 def measure(
     direct: Site, through: Site, seconds: int, rounds: int
 ) -> tuple[Mapping[str, Cost], Mapping[str, Sequence[float]]]:
-    """Give costs by kind, and times of one client by kind: directly, and through the edge."""
+    """Return costs by kind, and latencies of one client by kind, directly and through the edge."""
     _, client_core = server_and_client_cores()
     for site in (direct, through):
         for kind in KINDS:
@@ -96,7 +96,7 @@ def _cost(direct: Sequence[Turn], through: Sequence[Turn]) -> Cost:
 
 
 def _latencies(direct: Site, through: Site, rounds: int) -> Mapping[str, Sequence[float]]:
-    """Give the medians that one client at a time waits, in seconds."""
+    """Return the median latencies of one client at a time, in seconds."""
     pairs = [(kind, site) for kind in LATENCY_KINDS for site in (direct, through)]
     found = in_turns([partial(_wait, site, kind) for kind, site in pairs], rounds)
     medians = [median(waits) for waits in found]

@@ -1,4 +1,4 @@
-"""What many ask for: URLs of which few are asked for often and many seldom."""
+"""A demand of URLs with Zipf-distributed popularity."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +14,7 @@ Shares: TypeAlias = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Catalogue:
-    """URLs by how often they are asked for: Zipf's law.
+    """URLs by popularity: Zipf's law.
 
     Attributes:
         urls: how many there are.
@@ -34,14 +34,14 @@ class Catalogue:
 
     @cached_property
     def shares(self) -> Shares:
-        """The share of requests that each URL has, the most wanted first."""
+        """The share of requests of each URL, most popular first."""
         weights = np.arange(1, self.urls + 1, dtype=np.float64) ** -self.exponent
         found: Shares = weights / weights.sum()
         return found
 
     @cached_property
     def sizes(self) -> Numbers:
-        """The place in ``body_bytes`` of each URL's size."""
+        """The index in ``body_bytes`` of each URL's size."""
         chance = np.random.default_rng((self.seed, 1))
         found: Numbers = chance.choice(len(self.body_bytes), self.urls, p=self.size_shares)
         return found
@@ -53,11 +53,11 @@ class Catalogue:
         return found
 
     def spelled(self) -> list[str]:
-        """Spell every URL."""
+        """Return every URL."""
         return [self.target.replace("{}", str(number)) for number in range(self.urls)]
 
     def requests(self, number: int, stream: int = 0) -> Numbers:
-        """Draw URLs, independently of each other; streams differ."""
+        """Draw URLs independently; streams differ."""
         chance = np.random.default_rng((self.seed, 2, stream))
         drawn = np.searchsorted(np.cumsum(self.shares), chance.random(number))
         found: Numbers = np.minimum(drawn, self.urls - 1)
@@ -65,7 +65,7 @@ class Catalogue:
 
 
 def asked_before(catalogue: Catalogue, owned: Numbers, stream: int, shares: Shares) -> Numbers:
-    """Order URLs by when they were last asked for, the oldest first, after a long time.
+    """Order URLs by their last request, oldest first, in the steady state.
 
     Args:
         catalogue: what is asked for.
@@ -74,7 +74,7 @@ def asked_before(catalogue: Catalogue, owned: Numbers, stream: int, shares: Shar
         shares: how often each URL of the catalogue comes, in proportion.
     """
     chance = np.random.default_rng((catalogue.seed, 3, stream))
-    # Times since the last request are exponential where requests come independently.
+    # Times since the last request are exponential for independent requests.
     ages = chance.standard_exponential(len(owned)) / shares[owned]
     found: Numbers = owned[np.argsort(-ages)]
     return found

@@ -1,4 +1,4 @@
-"""The edge of deploy/, run here in front of servers of this machine."""
+"""The edge of deploy/ in front of servers on this machine."""
 
 import getpass
 import re
@@ -21,9 +21,9 @@ _DEPLOYED = ROOT / "deploy" / "edge"
 _OF_COMPOSE = {"plain.conf", "tls.conf"}
 _START_SECONDS = 30.0
 
-# One worker, as one core is measured; and one address may ask as often as it likes. With the
-# segments of 64 KiB that loopback has, and no network, tcp_nopush holds the last one of some
-# answers back for the 40 ms of a delayed acknowledgement.
+# One worker, since one core is measured, and no limits per address. With loopback's segments of
+# 64 KiB, tcp_nopush would delay the last segment of some answers by the 40 ms of a delayed
+# acknowledgement.
 _ALWAYS = {
     "tcp_nopush on;": "tcp_nopush off;",
     "worker_processes auto;": "worker_processes 1;",
@@ -53,7 +53,7 @@ def running(
     hashes: bool = True,
     keepalive: int = 64,
 ) -> Iterator[Edge]:
-    """Run the edge on the cores of this process; gives it as soon as it answers.
+    """Run the edge on the cores of this process, and yield it when it answers.
 
     Args:
         ports: those of the replicas.
@@ -85,7 +85,7 @@ def running(
 
 
 def free_port() -> int:
-    """Find a port that nobody listens on."""
+    """Return a free port."""
     with socket.socket() as listener:
         listener.bind((HOST, 0))
         port: int = listener.getsockname()[1]
@@ -93,7 +93,7 @@ def free_port() -> int:
 
 
 def _write(folder: Path, port: int, changes: Mapping[str, str]) -> None:
-    """Copy what is deployed, but for where it listens, whom it asks and what is changed."""
+    """Copy the deployed configuration with other ports, upstreams and changes."""
     (folder / "listeners").mkdir(parents=True)
     texts = [path for path in _DEPLOYED.glob("*.conf") if path.name not in _OF_COMPOSE]
     copies = [Path(shutil.copy(path, folder)) for path in texts]
@@ -106,7 +106,7 @@ def _write(folder: Path, port: int, changes: Mapping[str, str]) -> None:
 
 
 def _moved(text: str) -> str:
-    """Give the edge's own ports to nobody else, ask no name server, have room for more servers."""
+    """Reserve the edge's internal ports, use no DNS server, and make room for more servers."""
     text = re.sub(r"resolver [^;]+;", "", text)
     text = re.sub(r"zone (\w+) 512k;", r"zone \1 4m;", text)
     for own in set(re.findall(r"listen 127\.0\.0\.1:(\d+);", text)):

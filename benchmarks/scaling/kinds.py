@@ -1,4 +1,4 @@
-"""The kinds of requests that are measured, and what wrk is told to send for each."""
+"""The measured kinds of requests, and wrk's script for each."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,11 +28,11 @@ class Kind:
 
     @property
     def is_cold(self) -> bool:
-        """Whether no request is like one before it."""
+        """Whether every request differs from all before."""
         return "{}" in self.target or self.range_bytes > 0
 
     def numbered(self, number: int) -> str:
-        """Give the URL of one request."""
+        """Return the URL of one request."""
         return self.target.replace("{}", str(number))
 
 
@@ -100,7 +100,7 @@ end
 
 
 def script(kind: Kind, first: int, *, tag: str = "", body: Path | None = None) -> str:
-    """Write what wrk runs to send requests of a kind.
+    """Write the wrk script of a kind.
 
     Args:
         kind: which one.
@@ -109,7 +109,7 @@ def script(kind: Kind, first: int, *, tag: str = "", body: Path | None = None) -
         body: the file that is posted.
     """
     if kind.range_bytes:
-        # A slice of the edge for each, so that none is found there.
+        # Each in another slice of the edge, so that none is a hit.
         stride = max(kind.range_bytes, MIB)
         return _RANGING.format(first=first, stride=stride, length=kind.range_bytes) + _DONE
     if kind.is_posted:
@@ -120,5 +120,5 @@ def script(kind: Kind, first: int, *, tag: str = "", body: Path | None = None) -
 
 
 def trace_script(trace: Path) -> str:
-    """Write what wrk runs to ask for the URLs of a file, line by line."""
+    """Write a wrk script that requests the URLs of a file, line by line."""
     return _TRACING.format(trace=trace) + _DONE

@@ -1,4 +1,4 @@
-"""Any number of replicas, simulated from what was measured at one and two."""
+"""Simulation of any number of replicas from measurements of one and two."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -8,14 +8,14 @@ from benchmarks.scaling.simulation import HASH, IN_TURN, Scene, Seen, Service, s
 
 NUMBERS = (1, 2, 4, 16, 64, 256, 1024)
 BUSY = 0.6
-"""How busy one replica alone is, at the rate that each one is simulated with."""
+"""Utilization of a single replica at the rate simulated for each."""
 
 REPLICAS_OF_AN_EDGE = 8
 REPLICA_BYTES = 15 * 2**24
-"""What a posref keeps of bodies by default."""
+"""The default size of posref's cache of bodies."""
 
 EDGE_BYTES = 2**32
-"""What an edge of deploy/ keeps."""
+"""The cache size of an edge of deploy/."""
 
 _ENTRY_BYTES = 546
 
@@ -29,7 +29,7 @@ CATALOGUE = Catalogue(
 
 @dataclass(frozen=True)
 class Row:
-    """A scene and what came of it."""
+    """A scene and its result."""
 
     scene: Scene
     seen: Seen
@@ -38,7 +38,7 @@ class Row:
 def rows(
     service: Service, numbers: Sequence[int] = NUMBERS, catalogue: Catalogue = CATALOGUE
 ) -> Iterator[Row]:
-    """Simulate every number of replicas, without edges and with them, by hash and in turn."""
+    """Simulate every number of replicas without and with edges, by hash and round-robin."""
     rate = BUSY / simulate(Scene(1, HASH, REPLICA_BYTES), catalogue, service).cores
     for number in numbers:
         for edges in (0, -(-number // REPLICAS_OF_AN_EDGE)):

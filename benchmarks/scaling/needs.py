@@ -1,4 +1,4 @@
-"""What a number of requests per second takes of edges, replicas and lines, from measured costs."""
+"""The edges, replicas and bandwidth for a number of requests per second, from measured costs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ _BITS = 8
 
 @dataclass(frozen=True)
 class Part:
-    """A part of all requests.
+    """A share of all requests.
 
     Attributes:
         share: how large a part it is.
@@ -45,16 +45,16 @@ MIX: Sequence[Part] = (
     Part(0.15, UNCHANGED, None, "304 to a client that has the table"),
     Part(0.10, WARM_TEXT, COLD_TEXT, "50×512 .json"),
     Part(0.05, WARM_LARGE, COLD_LARGE, "512×512 .npy"),
-    # A part that the edge has is a short file like any other.
+    # A range that the edge has costs as much as any short file.
     Part(0.04, WARM_TABLE, RANGE, "64 KiB of a huge table"),
     Part(0.01, None, APPLY, "/rope/apply to 1 MiB"),
 )
-"""Made up: nobody has measured who asks for such tables."""
+"""An assumption: no measurements of real demand exist."""
 
 
 @dataclass(frozen=True)
 class Needs:
-    """What it takes.
+    """The resources for a demand.
 
     Attributes:
         edge_cores, posref_cores: cores that are busy all the time.
@@ -69,7 +69,7 @@ class Needs:
 
 
 def needs(costs: Mapping[str, Cost], rate: float, found: float, mix: Sequence[Part] = MIX) -> Needs:
-    """Sum up what requests take.
+    """Return the resources for a number of requests.
 
     Args:
         costs: by the name of the kind.
@@ -89,7 +89,7 @@ def needs(costs: Mapping[str, Cost], rate: float, found: float, mix: Sequence[Pa
 
 
 def _split(part: Part, found: float) -> list[tuple[Kind, bool, float]]:
-    """Give the kinds that a part costs, whether each is made, and its share of all requests."""
+    """Return the kinds of cost of a share, whether each is computed, and its share of requests."""
     share_found = 0.0 if part.found is None else 1.0 if part.made is None else found
     kinds = ((part.found, False, share_found), (part.made, True, 1 - share_found))
     return [(kind, made, part.share * share) for kind, made, share in kinds if kind]

@@ -1,4 +1,4 @@
-"""One replica and two: what each request takes, and whether the simulation tells what is seen."""
+"""One and two replicas: the cost of requests, and a test of the simulation."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -37,7 +37,7 @@ TRACED = Catalogue(
 )
 
 SIZES = ((WARM_SMALL, COLD_SMALL), (WARM_TABLE, COLD_TABLE), (WARM_LARGE, COLD_LARGE))
-"""Kept and new tables of three sizes."""
+"""Cached and new tables of three sizes."""
 
 DIRECT = "1 replica, asked directly"
 WORKERS = "1 posref with 2 workers, asked directly"
@@ -47,14 +47,14 @@ COMPARED = (DIRECT, WORKERS, BEHIND_ONE, BEHIND_TWO)
 
 KINDS = (*(kind for pair in SIZES for kind in pair), APPLY)
 _TRACE_REQUESTS = 400_000
-# What a posref keeps for a body beside its bytes, and how much of its cache is for bodies.
+# posref's overhead for a cached body, and the share of its cache for bodies.
 _ENTRY_BYTES = 512 + 34
 _BODIES_SHARE = 15 / 16
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Servers and what is in front of them.
+    """Servers and the edge in front of them.
 
     Attributes:
         site: how it is asked.
@@ -68,11 +68,11 @@ class Layout:
 
     @property
     def addresses(self) -> list[str]:
-        """Where the servers are, as the edge has them."""
+        """The addresses of the servers as the edge has them."""
         return [f"{HOST}:{server.port}" for server in self.servers]
 
     def counted(self, name: str) -> int:
-        """Sum a count of all servers."""
+        """Return the sum of a metric over all servers."""
         texts = [httpx.get(f"{each.origin}/metrics", trust_env=False).text for each in self.servers]
         families = [family for text in texts for family in text_string_to_metric_families(text)]
         samples = [sample for family in families for sample in family.samples]
@@ -81,7 +81,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class Traced:
-    """What a trace came to.
+    """The result of a trace.
 
     Attributes:
         requests: how many were answered.
@@ -100,7 +100,7 @@ class Traced:
 
 @contextmanager
 def layouts(folder: Path) -> Iterator[Mapping[str, Layout]]:
-    """Run what is compared: the first replica has one core, the second the other."""
+    """Run the compared layouts: the first replica on one core, the second on the other."""
     cores = server_and_client_cores()
     with ExitStack() as stack:
         start = partial(posref, folder, cache_bytes=CACHE_BYTES)
@@ -136,7 +136,7 @@ def layouts(folder: Path) -> Iterator[Mapping[str, Layout]]:
 def measure(
     run: Mapping[str, Layout], seconds: int, rounds: int
 ) -> Mapping[tuple[str, str], Sequence[Turn]]:
-    """Give the turns of the layouts that are compared, by their name and the kind's."""
+    """Return the turns of the compared layouts, by layout and kind."""
     pairs = [(name, kind) for kind in KINDS for name in COMPARED]
     turns = [partial(_turn, run[name].site, kind, seconds) for name, kind in pairs]
     found = in_turns(turns, rounds)
@@ -149,7 +149,7 @@ def trace(
     seconds: int,
     folder: Path,
 ) -> Mapping[str, Traced]:
-    """Ask each layout for the same URLs, and let the simulation tell what comes of it."""
+    """Send the same URLs to each layout, and simulate them."""
     numbers = count(1)
     return {
         name: _traced(layout, _like(layout, measured), seconds, folder, next(numbers))
@@ -171,13 +171,13 @@ def _scene(routing: str, addresses: Sequence[str], *, keeps: bool) -> Scene:
 
 
 def _like(layout: Layout, measured: Mapping[tuple[str, str], Sequence[Turn]]) -> Service:
-    """Take what tables of the traced size take from a layout with as many replicas."""
+    """Return the cost of tables of the traced size in a layout with as many replicas."""
     every = service(measured, BEHIND_ONE if len(layout.servers) == 1 else BEHIND_TWO)
     return Service(every.found[1:2], every.built[1:2])
 
 
 def service(measured: Mapping[tuple[str, str], Sequence[Turn]], name: str) -> Service:
-    """Give what tables of three sizes take of a posref in a layout."""
+    """Return the cost of tables of three sizes in a layout."""
     return Service(
         [middle(measured[name, kept.name], POSREF) for kept, _ in SIZES],
         [middle(measured[name, new.name], POSREF) for _, new in SIZES],
@@ -185,7 +185,7 @@ def service(measured: Mapping[tuple[str, str], Sequence[Turn]], name: str) -> Se
 
 
 def _traced(layout: Layout, service: Service, seconds: int, folder: Path, number: int) -> Traced:
-    """Ask for URLs that no layout before was asked for."""
+    """Request URLs that are new to all layouts."""
     assert layout.scene
     catalogue = replace(TRACED, target=TRACED.target.replace("{}", f"7{number}00000{{}}000"))
     spelled = catalogue.spelled()

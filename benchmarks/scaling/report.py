@@ -1,4 +1,4 @@
-"""What was measured and simulated, as Markdown."""
+"""Measurements and simulation as Markdown."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import isinf

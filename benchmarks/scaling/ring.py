@@ -1,4 +1,4 @@
-"""Which replica a URL leads to, as nginx's consistent hash has it."""
+"""nginx's consistent hash: the replica of a URL."""
 
 import zlib
 from collections.abc import Sequence
@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 Numbers: TypeAlias = NDArray[np.int64]
 
 POINTS = 160
-"""Places of each replica on the ring."""
+"""Points of each replica on the ring."""
 
 
 def replicas_of(urls: Sequence[str], servers: Sequence[str]) -> Numbers:
-    """Give the number of the server that each URL leads to.
+    """Return the index of each URL's server.
 
     Args:
         urls: what is hashed.
@@ -30,7 +30,7 @@ def replicas_of(urls: Sequence[str], servers: Sequence[str]) -> Numbers:
 
 
 def _places(server: str) -> list[int]:
-    """Place a server: each place is the CRC-32 of its address and of the place before."""
+    """Return a server's points: each is the CRC-32 of its address and the point before."""
     host, _, port = server.rpartition(":")
     base = zlib.crc32(f"{host}\0{port}".encode())
     places = [0]

@@ -1,4 +1,4 @@
-"""Requests through edges and replicas with caches: what is found, what is built, who waits."""
+"""Simulation of requests to edges and replicas with caches: hits, builds and waits."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ class Service:
 
 @dataclass(frozen=True)
 class Scene:
-    """What is simulated.
+    """The parameters of a simulation.
 
     Attributes:
         replicas: servers of one core each.
@@ -55,14 +55,14 @@ class Scene:
 
     @property
     def addresses(self) -> Sequence[str]:
-        """Where each replica is."""
+        """The address of each replica."""
         made_up = [f"10.0.{each // 250}.{each % 250 + 1}:8000" for each in range(self.replicas)]
         return self.servers or made_up
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What came of it.
+    """The result of a simulation.
 
     Attributes:
         edge_found: the share of requests that an edge answered.
@@ -85,7 +85,7 @@ class Seen:
 
 
 class Kept:
-    """URLs with bodies, up to a sum of bytes; what was used least recently is forgotten."""
+    """An LRU cache of URLs, bounded by the sum of body sizes."""
 
     def __init__(self, capacity_bytes: int, body_bytes: Numbers) -> None:
         self._urls: OrderedDict[int, int] = OrderedDict()
@@ -93,14 +93,14 @@ class Kept:
         self._left_bytes = capacity_bytes
 
     def fill(self, urls: Numbers) -> None:
-        """Put in what was asked for of late, the oldest first, as much as there is room for."""
+        """Insert recently requested URLs, given oldest first, as far as they fit."""
         newest = np.cumsum(self._body_bytes[urls[::-1]])
         number = int(np.searchsorted(newest, self._left_bytes, side="right"))
         for url in urls[len(urls) - number :].tolist():
             self.asks(url)
 
     def asks(self, url: int) -> bool:
-        """Tell whether a URL is kept; it is from now on."""
+        """Return whether a URL is cached, and insert it."""
         if url in self._urls:
             self._urls.move_to_end(url)
             return True
@@ -112,7 +112,7 @@ class Kept:
 
 
 def simulate(scene: Scene, catalogue: Catalogue, service: Service) -> Seen:
-    """Send requests through and give what was seen, the same each time."""
+    """Run the simulation, which is deterministic."""
     urls = catalogue.requests(scene.requests)
     reaching = _past_edges(scene, catalogue, urls)
     owner = replicas_of(catalogue.spelled(), scene.addresses)
@@ -133,15 +133,15 @@ def simulate(scene: Scene, catalogue: Catalogue, service: Service) -> Seen:
 
 
 def waits(arrivals: Shares, seconds: Shares) -> Shares:
-    """Give how long each waits and is served, where one is served after the other."""
-    # Lindley's recursion, solved: the wait is what work is left, above the least there ever was.
+    """Return the waiting and service time of each request in a FIFO queue."""
+    # Lindley's recursion, solved: the wait is the work left, above its minimum so far.
     left = np.concatenate([[0.0], np.cumsum(seconds)[:-1]]) - arrivals
     found: Shares = left - np.minimum.accumulate(left) + seconds
     return found
 
 
 def _past_edges(scene: Scene, catalogue: Catalogue, urls: Numbers) -> Numbers:
-    """Give the places of the requests that no edge answers."""
+    """Return the indices of the requests that miss at the edges."""
     if not scene.edges:
         return np.arange(len(urls))
     every = np.arange(catalogue.urls)
@@ -156,7 +156,7 @@ def _past_edges(scene: Scene, catalogue: Catalogue, urls: Numbers) -> Numbers:
 def _at_replicas(
     scene: Scene, catalogue: Catalogue, urls: Numbers, owner: Numbers
 ) -> tuple[np.ndarray[tuple[int], np.dtype[np.bool_]], Numbers]:
-    """Give whether each request finds its body, and at which replica."""
+    """Return whether each request is a hit, and its replica."""
     replica = owner[urls] if scene.routing == HASH else np.arange(len(urls)) % scene.replicas
     kept = [Kept(scene.replica_bytes, catalogue.url_bytes) for _ in range(scene.replicas)]
     if not scene.is_fresh:
@@ -166,7 +166,7 @@ def _at_replicas(
 
 
 def _fill(scene: Scene, catalogue: Catalogue, kept: Sequence[Kept], owner: Numbers) -> None:
-    """Let every replica keep what it does after a long time of what the edges do not answer."""
+    """Fill every replica's cache with its steady state behind the edges."""
     shares = _unanswered(scene, catalogue)
     order = np.argsort(owner, kind="stable")
     owned = np.split(order, np.searchsorted(owner[order], np.arange(1, scene.replicas)))
@@ -176,7 +176,7 @@ def _fill(scene: Scene, catalogue: Catalogue, kept: Sequence[Kept], owner: Numbe
 
 
 def _unanswered(scene: Scene, catalogue: Catalogue) -> Shares:
-    """Give how often each URL passes the edges, by Che's approximation of what they keep."""
+    """Return the miss rate of each URL at the edges, by Che's approximation."""
     if not scene.edges:
         return catalogue.shares
     sizes = catalogue.url_bytes
@@ -188,7 +188,7 @@ def _unanswered(scene: Scene, catalogue: Catalogue) -> Shares:
 
 
 def _solved(rising: Callable[[float], float], wanted: float) -> float:
-    """Find where a function that rises from 0 is as large as wanted; far out where it never is."""
+    """Solve f(x) = value for an increasing function with f(0) = 0; a large x if there is none."""
     low, high = 0.0, 1.0
     while rising(high) < wanted and high < 1e15:
         low, high = high, 2 * high

@@ -1,4 +1,4 @@
-"""Servers under load: what each request took of the processor, and how long it took."""
+"""Servers under load: CPU time and latency of each request."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,7 +18,7 @@ from benchmarks.scaling.client import CONNECTIONS, Load, load
 from benchmarks.scaling.kinds import Kind, script
 from service.local import find_body
 
-# More than are asked in any turn.
+# More than the requests of any turn.
 _STEP = 10**6
 _NUMBERS = count(1)
 _POSTED_SHAPE = (1, 32, 64, 128)
@@ -38,7 +38,7 @@ class Turn:
 
     @property
     def client_seconds(self) -> float:
-        """Processor time of the client for each request."""
+        """CPU time of the client for each request."""
         return self.load.client_seconds / self.load.requests
 
     @property
@@ -49,7 +49,7 @@ class Turn:
 
 @dataclass(frozen=True)
 class Site:
-    """What is asked, and whose processor time is counted.
+    """The URL under load, and the processes whose CPU time is counted.
 
     Attributes:
         origin: where requests are sent.
@@ -66,14 +66,14 @@ class Site:
         return self.run(self._scripted(kind), self.origin + kind.numbered(0), seconds, connections)
 
     def run(self, told: Path, url: str, seconds: int, connections: int = CONNECTIONS) -> Turn:
-        """Load it with what a script of wrk sends."""
+        """Load it with the requests of a wrk script."""
         before = self._cpu_seconds()
         done = load(url, told, seconds, connections)
         after = self._cpu_seconds()
         return Turn(done, {name: (after[name] - before[name]) / done.requests for name in before})
 
     def check(self, kind: Kind) -> None:
-        """Hold one answer of a kind to the bytes that this process makes."""
+        """Compare one answer of a kind with the bytes computed in this process."""
         if kind.is_posted:
             self._check_posted(kind)
             return
@@ -116,7 +116,7 @@ class Site:
 def posref(
     folder: Path, *, core: int | None = None, workers: int = 1, cache_bytes: int | None = None
 ) -> Iterator[servers.Running]:
-    """Run a posref with its default settings but for these, on one core or on any."""
+    """Run a posref with default settings but for these, on one core or on all."""
     settings = [] if cache_bytes is None else [f"POSREF_CACHE_BYTES={cache_bytes}"]
 
     def command(port: int, where: Path) -> list[str]:
@@ -130,7 +130,7 @@ def posref(
 
 @contextmanager
 def on(core: int | None) -> Iterator[None]:
-    """Run on a core, if one is named; what is started meanwhile stays there."""
+    """Run on a core, if given, which child processes inherit."""
     if core is None:
         yield
         return
@@ -139,5 +139,5 @@ def on(core: int | None) -> Iterator[None]:
 
 
 def middle(turns: Sequence[Turn], name: str) -> float:
-    """Give the median of the processor time that each request took."""
+    """Return the median CPU time of a request."""
     return median(turn.cpu_seconds[name] for turn in turns)

@@ -1,4 +1,4 @@
-"""Whether a request costs the edge more where it has more replicas to choose from."""
+"""The edge's cost of a request by the number of replicas."""
 
 import getpass
 import socket
@@ -22,7 +22,7 @@ from benchmarks.tools import find
 NUMBERS = (1, 16, 256, 1024)
 KEEPALIVES = (64, 2048)
 
-# What the edge asks stands for replicas: an answer of one length at every port, at little cost.
+# Cheap substitutes for replicas: an answer of constant length at every port.
 _STANDING_IN = """\
 daemon off;
 user {user};
@@ -50,7 +50,7 @@ _TRIES = 100
 
 
 def measure(folder: Path, seconds: int, rounds: int) -> Mapping[tuple[int, int], float]:
-    """Give the edge's processor time for a request that it passes on.
+    """Return the edge's CPU time for a request that it passes on.
 
     Returns:
         Seconds by the number of replicas and that of the connections that it keeps to them.
@@ -78,7 +78,7 @@ def _turn(site: Site, seconds: int, _number: int) -> Turn:
 
 @contextmanager
 def _standing_in(folder: Path, number: int) -> Iterator[Sequence[int]]:
-    """Answer on many ports in a row; gives them."""
+    """Answer on consecutive ports, and yield them."""
     ports = _free_ports(number)
     configuration = folder / "standing-in.conf"
     listens = "".join(f"listen {HOST}:{port};\n        " for port in ports)
