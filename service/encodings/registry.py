@@ -21,8 +21,6 @@ from service.encodings.relative import sines as relative_transformer_xl
 from service.encodings.relative import sines as relative_xlnet
 from service.encodings.relative import windows as relative_coordinates
 from service.encodings.relative import windows as relative_swin
-from service.encodings.rotary import axial, rope
-from service.encodings.rotary import rope as permutation
 
 _MODULES = [
     f"{package.__name__}.{module.name}"
@@ -39,10 +37,6 @@ FAMILIES: tuple[type[Family], ...] = tuple(
 
 RESOURCES: tuple[Endpoint, ...] = (
     *(resource_of(family) for family in FAMILIES if issubclass(family, TableFamily)),
-    rope.ROPE,
-    rope.FREQUENCIES,
-    axial.AXIAL,
-    permutation.PERMUTATION,
     relative.OPERATOR,
     relative.SIMILARITY,
     relative_t5.T5_BUCKETS,
@@ -61,7 +55,6 @@ RESOURCES: tuple[Endpoint, ...] = (
 )
 TRANSFORMS: tuple[Endpoint, ...] = (
     *(transform_of(family) for family in FAMILIES if issubclass(family, TransformFamily)),
-    rope.APPLY,
 )
 COMPOSITIONS: tuple[Endpoint, ...] = (
     *(composition_of(family) for family in FAMILIES if issubclass(family, ComposedFamily)),

@@ -14,9 +14,9 @@ from service.analysis.diagnosis.frequency_faults import variants
 from service.analysis.diagnosis.mistakes import Diagnosis, Mistake
 from service.analysis.diagnosis.rotation import diagnose_applied
 from service.delivery.parameters import parse_query, read_parameters
-from service.encodings.rotary import packs as rotary
-from service.encodings.rotary.angles import AlongSequence, RotaryAngles
-from service.encodings.rotary.rope import APPLY, ApplyParameters, RopeParameters
+from service.encodings.rotary.angles import RotaryAngles, SequenceAngles
+from service.encodings.rotary.packs import packed
+from service.encodings.rotary.rope import Rope, RopeApply
 from service.errors import Fault, InvalidBody, InvalidParameters, shortened
 from service.grammar import integer, integers, real_positions
 from service.numerics.document import Document
@@ -191,9 +191,9 @@ def diagnose_rotation(
     options: dict[str, Any] = {}
     if request.resource == "rope/apply":
         with pointing_at("to", url):
-            parameters = read_parameters(ApplyParameters, request.parameters)
-            angles = _rotation_angles(parameters, x)
-        document = rotary.rope(turns=angles, pack="compact", dtype=FLOAT64)
+            parameters = read_parameters(RopeApply, request.parameters)
+            angles = parameters.rotation(x.shape).angles
+        document = packed(angles, "compact", FLOAT64)
         sign = -1.0 if parameters.inverse else 1.0
         options = {
             **_angle_factors(angles, sign),
@@ -232,26 +232,16 @@ def _check_rotated(x: StoredTable, rotated: StoredTable) -> None:
         raise InvalidBody(rule, "/rotated")
 
 
-def _rotation_angles(parameters: ApplyParameters, x: StoredTable) -> RotaryAngles:
-    """Return the angles of a rotation; raises the error of rotating one head."""
-    *_, rows, head_dim = x.shape
-    one = x.elements.reshape(-1, rows, head_dim)[0]
-    APPLY.answer(parameters, {"x": StoredTable(one, x.dtype)})
-    return parameters.turns(head_dim, lambda: parameters.positions_of(rows))
-
-
 def _table_angles(request: TableRequest) -> RotaryAngles | None:
     """Return the angles of a table along one sequence, None for other tables."""
     if request.resource != "rope":
         return None
-    parameters = read_parameters(RopeParameters, request.parameters)
-    longest = parameters.max_position_embeddings
-    return parameters.turns(parameters.head_dim, lambda: parameters.resolved_positions(longest))
+    return read_parameters(Rope, request.parameters).rotary_angles()
 
 
 def _angle_factors(angles: RotaryAngles | None, sign: float) -> dict[str, Any]:
     """Return positions and frequencies, where the angles are their products."""
-    if not isinstance(angles, AlongSequence):
+    if not isinstance(angles, SequenceAngles):
         return {}
     positions = angles.positions.at(0, angles.rows).astype(np.float64)
     frequencies = np.array([float(frequency) for frequency in angles.rule.exact()])

@@ -6,12 +6,13 @@ from urllib.parse import urlencode
 
 from pydantic import ConfigDict, Field
 
-from service.delivery.endpoints import Endpoint, JsonObject, table_document
+from service.delivery.endpoints import Endpoint, JsonObject
 from service.delivery.parameters import read_parameters
 from service.delivery.reports import ABSENT, Count, Number, Report
 from service.delivery.responses import MAX_TABLE_BYTES
+from service.encodings.family import TableFamily
 from service.encodings.fields import Parameters
-from service.encodings.rotary.rope import FREQUENCIES, ROPE, FrequenciesParameters
+from service.encodings.rotary.rope import Rope, RopeFrequencies
 from service.encodings.rotary.rules import RULE_KEYS
 from service.errors import Fault, InvalidBody, InvalidParameters
 from service.grammar import Integer, to_query
@@ -193,10 +194,13 @@ def _settings(entry: Entry, context_length: int | None) -> RotarySettings:
 def _faults(values: Mapping[str, ResolvedValue]) -> Iterator[Fault]:
     """Yield the faults in the config that make frequencies or table impossible."""
     query = _query(values)
-    for endpoint, parameters in ((FREQUENCIES, _frequency_query(query)), (ROPE, query)):
+    families: tuple[tuple[type[TableFamily], dict[str, Any]], ...] = (
+        (RopeFrequencies, _frequency_query(query)),
+        (Rope, query),
+    )
+    for family, parameters in families:
         try:
-            model = read_parameters(endpoint.parameters, parameters)
-            document = table_document(endpoint, model)
+            document = read_parameters(family, parameters).resolve()
             if sum(map(size_bytes, document.arrays.values())) > MAX_TABLE_BYTES:
                 raise InvalidParameters(Fault(_LENGTH, None, f"{_LENGTH} has no room in a file"))
         except InvalidParameters as error:
@@ -210,9 +214,9 @@ def _urls(values: Mapping[str, ResolvedValue]) -> dict[str, str]:
     query = {name: to_query(value) for name, value in _query(values).items()}
     text = urlencode(query, safe=",")
     return {
-        "frequencies": f"{FREQUENCIES.path}?{urlencode(_frequency_query(query), safe=',')}",
-        "table": f"{ROPE.path}?{text}",
-        "file": f"{ROPE.path}.npy?{text}",
+        "frequencies": f"{RopeFrequencies.path}?{urlencode(_frequency_query(query), safe=',')}",
+        "table": f"{Rope.path}?{text}",
+        "file": f"{Rope.path}.npy?{text}",
     }
 
 
@@ -229,7 +233,7 @@ def _frequency_query(query: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _attention_factor(values: Mapping[str, ResolvedValue]) -> float:
-    parameters = read_parameters(FrequenciesParameters, _frequency_query(_query(values)))
+    parameters = read_parameters(RopeFrequencies, _frequency_query(_query(values)))
     return parameters.rule(parameters.head_dim).scale
 
 

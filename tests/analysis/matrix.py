@@ -20,7 +20,7 @@ from service.analysis.identification.search import identify
 from service.encodings.absolute.conventions import CONVENTIONS
 from service.encodings.fields import choices
 from service.encodings.grid.grid_encoding import GridEncoding
-from service.encodings.rotary.axial import AxialParameters
+from service.encodings.rotary.axial import Axial
 from service.encodings.rotary.packs import PACKS
 from service.errors import InvalidRequest
 from service.numerics.document import Document
@@ -296,7 +296,7 @@ def _grids() -> Iterator[Case]:
 
 
 def _axials() -> Iterator[Case]:
-    for convention in choices(AxialParameters, "convention"):
+    for convention in choices(Axial, "convention"):
         for pack, grid, dtype in product(("half", "pair", "concat"), ("4,6", "8,8"), DTYPES):
             given = {"convention": convention, "head_dim": 32, "grid": grid, "pack": pack}
             yield from _made(

@@ -4,11 +4,10 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from service.encodings.grid.grids import GridAxis, Tokens, centred, counted, pixels, spread
-from service.encodings.rotary import packs as rotary
-from service.encodings.rotary.angles import AXES, AlongSequence, MultimodalTurns, RotaryAngles, XPos
-from service.encodings.rotary.axial import AxialTurns, placed
-from service.encodings.rotary.packs import PACKS
-from service.encodings.rotary.rope import HeadOrder, permutation
+from service.encodings.rotary.angles import AXES, MropeAngles, RotaryAngles, SequenceAngles, XPos
+from service.encodings.rotary.axial import AxialAngles, placed
+from service.encodings.rotary.packs import PACKS, packed
+from service.encodings.rotary.rope import HeadOrder, PermutationTable, RopeFrequencies
 from service.encodings.rotary.rules import (
     Default,
     Dynamic,
@@ -47,15 +46,15 @@ def tables() -> Iterator[tuple[str, Table]]:
 def _rotary_tables() -> Iterator[tuple[str, Table]]:
     for dtype in REAL_DTYPES.values():
         for pack in PACKS:
-            turns = AlongSequence(ROTARY, SEQUENCE)
-            document = rotary.rope(turns=turns, pack=pack, dtype=dtype)
+            turns = SequenceAngles(ROTARY, SEQUENCE)
+            document = packed(angles=turns, pack=pack, dtype=dtype)
             yield from named("rope", pack, document.arrays)
-    turns = AlongSequence(ROTARY, SEQUENCE)
-    document = rotary.rope(turns=turns, pack="complex", dtype=FLOAT32)
+    turns = SequenceAngles(ROTARY, SEQUENCE)
+    document = packed(angles=turns, pack="complex", dtype=FLOAT32)
     yield from named("rope", "complex, 500 positions", document.arrays)
     plain: dict[str, RotaryFrequencies] = {"theta 5e5": Default(128, 5e5), "inv_freq": _given()}
     for name, rule in plain.items():
-        document = rotary.rope(turns=AlongSequence(rule, scattered()), pack="half", dtype=FLOAT32)
+        document = packed(angles=SequenceAngles(rule, scattered()), pack="half", dtype=FLOAT32)
         yield from named("rope", f"half, {name}, scattered", document.arrays)
 
 
@@ -77,9 +76,9 @@ def _rules() -> dict[str, RotaryFrequencies]:
 
 def _ruled_tables() -> Iterator[tuple[str, Table]]:
     for name, rule in _rules().items():
-        yield from named("rope-frequencies", name, rotary.frequencies(rule).arrays)
-        for turns in (AlongSequence(rule, SEQUENCE), AlongSequence(rule, scattered(), "float32")):
-            document = rotary.rope(turns=turns, pack="concat", dtype=FLOAT64)
+        yield from named("rope-frequencies", name, RopeFrequencies.of(rule).arrays)
+        for turns in (SequenceAngles(rule, SEQUENCE), SequenceAngles(rule, scattered(), "float32")):
+            document = packed(angles=turns, pack="concat", dtype=FLOAT64)
             yield from named("rope", f"concat, {name}, {turns.rounding}", document.arrays)
 
 
@@ -87,15 +86,15 @@ def _other_turns() -> Iterator[tuple[str, Table]]:
     grid = Tokens.of_grid((4, 5, 6), AXES)
     lists = Tokens.of_lists(dict.fromkeys(AXES, scattered()))
     every: dict[str, RotaryAngles] = {
-        "chunked": MultimodalTurns(ROTARY, (8, 12, 12), False, grid),
-        "interleaved": MultimodalTurns(ROTARY, (12, 10, 10), True, lists),
-        "interleaved float32": MultimodalTurns(ROTARY, (12, 10, 10), True, lists, "float32"),
-        "xpos": AlongSequence(ROTARY, SEQUENCE, "exact", XPos(64, 512.0, 250, inverse=False)),
-        "xpos key": AlongSequence(ROTARY, SEQUENCE, "exact", XPos(64, 512.0, 250, inverse=True)),
+        "chunked": MropeAngles(ROTARY, (8, 12, 12), False, grid),
+        "interleaved": MropeAngles(ROTARY, (12, 10, 10), True, lists),
+        "interleaved float32": MropeAngles(ROTARY, (12, 10, 10), True, lists, "float32"),
+        "xpos": SequenceAngles(ROTARY, SEQUENCE, "exact", XPos(64, 512.0, 250, inverse=False)),
+        "xpos key": SequenceAngles(ROTARY, SEQUENCE, "exact", XPos(64, 512.0, 250, inverse=True)),
     }
     for name, turns in every.items():
         for pack in ("compact", "angle"):
-            document = rotary.rope(turns=turns, pack=pack, dtype=FLOAT64)
+            document = packed(angles=turns, pack=pack, dtype=FLOAT64)
             yield from named("rope", f"{pack}, {name}", document.arrays)
 
 
@@ -117,14 +116,14 @@ def _axial_tables() -> Iterator[tuple[str, Table]]:
         positions = GridAxis(int(along.first / unit), int(along.step / unit), 5, 3)
         for name, rule in series.items():
             axes = placed([ScaledFrequencies(rule, unit)] * 2, [positions] * 2, "alternating")
-            turns = AxialTurns(axes, 15, {})
+            turns = AxialAngles(axes, 15, {})
             for pack in ("flat", "angle"):
-                document = rotary.rope(turns=turns, pack=pack, dtype=FLOAT64, kind="rope-axial")
+                document = packed(angles=turns, pack=pack, dtype=FLOAT64, kind="rope-axial")
                 yield from named("rope-axial", f"{pack}, {place}, {name}", document.arrays)
     for dtype in INDEX_DTYPES.values():
         order = HeadOrder(80, 32, 8, "half", "interleaved")
-        document = permutation(order=order, query_heads=5, key_heads=3, dtype=dtype)
-        yield from named("rope-permutation", "5 and 3 heads", document.arrays)
+        arrays = {name: PermutationTable(order, n, dtype) for name, n in (("q", 5), ("k", 3))}
+        yield from named("rope-permutation", "5 and 3 heads", arrays)
 
 
 def _given() -> GivenFrequencies:

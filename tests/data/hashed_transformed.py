@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from service.encodings.absolute.sinusoidal import SinusoidSum
-from service.encodings.rotary.angles import AlongSequence
+from service.encodings.rotary.angles import SequenceAngles
 from service.encodings.rotary.rope import Rotation
 from service.numerics.dtypes import REAL_DTYPES
 from service.numerics.positions import Positions
@@ -19,13 +19,13 @@ def tables() -> Iterator[tuple[str, Table]]:
         x, odd = pseudo_random((2, 3, 100, 70), dtype), special((100, 70), dtype)
         for layout in ("interleaved", "half"):
             for inverse in (False, True):
-                turns = AlongSequence(ROTARY, Positions.contiguous(10**9, 100))
+                turns = SequenceAngles(ROTARY, Positions.contiguous(10**9, 100))
                 rotation = Rotation(turns, layout, inverse)
                 name = f"{layout}, inverse {inverse}"
-                rotated = {"x": rotation.of(x), "special values": rotation.of(odd)}
+                rotated = {"x": rotation.rotated(x), "special values": rotation.rotated(odd)}
                 yield from named("rope-apply", name, rotated)
         mixed = Rotation(turns, "interleaved", inverse=False, output_layout="half", rotary_offset=6)
-        yield from named("rope-apply", "interleaved to half", {"x": mixed.of(x)})
+        yield from named("rope-apply", "interleaved to half", {"x": mixed.rotated(x)})
         for layout in ABSOLUTE_LAYOUTS:
             for scale_embeddings in (False, True):
                 addition = SinusoidSum.model_validate(

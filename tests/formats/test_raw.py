@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.encodings.rotary.angles import AlongSequence
-from service.encodings.rotary.packs import rope
+from service.encodings.rotary.angles import SequenceAngles
+from service.encodings.rotary.packs import packed
 from service.encodings.rotary.rules import Default
 from service.formats import FORMATS
 from service.formats import raw as binary_module
@@ -29,8 +29,8 @@ def test_the_body_is_the_elements_little_endian_in_c_order() -> None:
 
 
 def body_of(extension: str, dtype: str, rows: int, pack: str = "flat") -> BinaryBody:
-    document = rope(
-        turns=AlongSequence(Default(6, 10000.0), Positions.contiguous(-5, rows)),
+    document = packed(
+        angles=SequenceAngles(Default(6, 10000.0), Positions.contiguous(-5, rows)),
         pack=pack,
         dtype=REAL_DTYPES[dtype],
     )

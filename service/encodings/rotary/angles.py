@@ -1,17 +1,8 @@
-"""The growth of xPos: cosines and sines that fall off with the distance from a centre.
+"""The angles of a rotary table: along one sequence, along three axes (M-RoPE), with xPos.
 
-"A Length-Extrapolatable Transformer" (Sun et al. 2023), §3.3.
-
-What turns in each row of a rotary table, before it is packed.
-
-M-RoPE: one list of frequencies, each of which turns with one of the positions t, h and w.
-
-"Qwen2-VL" (Wang et al. 2024), §2.1; transformers 5.23.0 ``apply_multimodal_rotary_pos_emb`` of
-Qwen2-VL (chunked) and ``apply_interleaved_mrope`` of Qwen3-VL (interleaved).
-
-Parameters that say where tokens are along several axes: time, height and width.
-
-Parameters that say what turns with which position, and how angles are rounded.
+M-RoPE: "Qwen2-VL" (Wang et al. 2024), §2.1; transformers 5.23.0
+``apply_multimodal_rotary_pos_emb`` of Qwen2-VL (chunked) and ``apply_interleaved_mrope`` of
+Qwen3-VL (interleaved). xPos: "A Length-Extrapolatable Transformer" (Sun et al. 2023), §3.3.
 """
 
 from abc import ABC, abstractmethod
@@ -68,7 +59,7 @@ class XPos:
     inverse: bool
 
     def at(self, positions: Int64s) -> Float64s:
-        """Give the multipliers of positions (m,), shape (m, r/2)."""
+        """Return the multipliers of positions (m,), shape (m, r/2)."""
         rest = positions - np.int64(self.centre)
         if self.inverse:
             rest = -rest
@@ -83,7 +74,7 @@ class XPos:
         return total
 
     def peak(self, distance: int) -> float:
-        """Give a size that no multiplier of positions up to a distance from the centre exceeds."""
+        """Return an upper bound of the multipliers up to a distance from the centre."""
         power = distance / self.scale_base
         # The smallest ζ is 0.4/1.4; the rest makes up for the roundings of both.
         return 3.5 ** nextafter(power, inf) * (1 + 2.0**-48) if power < _MAX_POWER else inf
@@ -93,7 +84,7 @@ _kept: ByteBoundedLRU[tuple[int, float, int], Float64s] = ByteBoundedLRU(32 * 10
 
 
 def _factors(rotary_dim: int, scale_base: float, place: int) -> Float64s:
-    """Give the multipliers of the offsets d·64^place for d = −63 … 63, shape (127, r/2)."""
+    """Return the multipliers of the offsets d·64^place for d = −63 … 63, shape (127, r/2)."""
     key = rotary_dim, scale_base, place
     found = _kept.get(key)
     if found is None:
@@ -104,7 +95,7 @@ def _factors(rotary_dim: int, scale_base: float, place: int) -> Float64s:
 
 
 def _digit_factors(rotary_dim: int, scale_base: float, place: int) -> tuple[list[list[float]], ...]:
-    """Give those of the digits 1 … 63, and of −1 … −63."""
+    """Return the multipliers of the digits 1 … 63, and of −1 … −63."""
     context = exact_context()
     ahead = [_at_place(k, rotary_dim, scale_base, place) for k in range(rotary_dim // 2)]
     back: Decimals = [context.divide(Decimal(1), step) for step in ahead]
@@ -119,7 +110,7 @@ def _digit_factors(rotary_dim: int, scale_base: float, place: int) -> tuple[list
 
 
 def _at_place(k: int, rotary_dim: int, scale_base: float, place: int) -> Decimal:
-    """Give ζ_k^(64^place/scale_base)."""
+    """Return ζ_k^(64^place/scale_base)."""
     context = exact_context()
     zeta = context.divide(Decimal(10 * k + 2 * rotary_dim), Decimal(7 * rotary_dim))
     power = context.exp(context.divide(context.ln(zeta), Decimal(scale_base)))
@@ -140,41 +131,41 @@ class RotaryAngles(ABC):
     @property
     @abstractmethod
     def count(self) -> int:
-        """Frequencies in a row: half of the channels that turn."""
+        """The number of angles in a row: half of the channels that turn."""
 
     @property
     @abstractmethod
     def rows(self) -> int:
-        """Rows: one for each token."""
+        """The number of rows: one for each token."""
 
     @property
     @abstractmethod
     def scale(self) -> float:
-        """What multiplies sines and cosines: the attention factor."""
+        """The attention factor, which multiplies sines and cosines."""
 
     @property
     def peak(self) -> float:
-        """A size that sines and cosines do not exceed."""
+        """An upper bound of sines and cosines."""
         return self.scale
 
     @abstractmethod
     def parameters(self) -> dict[str, ParameterValue]:
-        """Spell what fixes them as canonical parameters."""
+        """Return the canonical parameters."""
 
     @abstractmethod
     def along(self) -> tuple[Axis, ...]:
-        """Say what turns with what."""
+        """Return the frequencies and positions of each axis."""
 
     def table(self, channels: Channels, dtype: DType, shape: tuple[int, ...]) -> Table:
-        """Describe their sines and cosines in a layout."""
+        """Return the table of sines and cosines in a layout of channels."""
         return AxesTable(self.along(), self.rounding, channels, dtype, shape, self.scale)
 
-    def angles(self, dtype: DType, shape: tuple[int, ...]) -> Table:
-        """Describe the angles, in radians."""
+    def angle_table(self, dtype: DType, shape: tuple[int, ...]) -> Table:
+        """Return the table of angles, in radians."""
         return AnglesTable(self.along(), self.rounding, dtype, shape)
 
     def distance(self) -> float | None:
-        """Bound how far sines and cosines are from the exact ones, where they are not those.
+        """Return the bound on the error of sines and cosines; None where angles are exact.
 
         They move by no more than their angle, nor by more than 2, times the scale; either is
         computed to within 6·2^-53 of its size.
@@ -184,14 +175,14 @@ class RotaryAngles(ABC):
         return nextafter((min(self._moved(), 2.0) + 12 * 2.0**-53) * self.scale, inf)
 
     def angle_distance(self) -> float | None:
-        """Bound how far angles are from the exact ones, where they are not those."""
+        """Return the bound on the error of angles; None where they are exact."""
         if self.rounding == "exact":
             return None
         return nextafter(self._moved(), inf)
 
     @property
     def reach(self) -> float:
-        """A size that angles do not exceed, rounded to float32 or not."""
+        """An upper bound of angles, rounded to float32 or not."""
         sizes = (max(axis.rule.exact()) * axis.positions.farthest for axis in self.along())
         return float(max(sizes)) * (1 + 2.0**-22)
 
@@ -203,8 +194,8 @@ class RotaryAngles(ABC):
 
 
 @dataclass(frozen=True)
-class AlongSequence(RotaryAngles):
-    """Every frequency turns with the one position of a row.
+class SequenceAngles(RotaryAngles):
+    """Angles by the one position of each row.
 
     Attributes:
         rule: the frequencies.
@@ -220,16 +211,13 @@ class AlongSequence(RotaryAngles):
 
     @property
     def count(self) -> int:
-        """Frequencies in a row."""
         return self.rule.count
 
     @property
     def rows(self) -> int:
-        """Rows: one for each position."""
         return self.positions.count
 
     def parameters(self) -> dict[str, ParameterValue]:
-        """Spell rule, positions and what was done to them."""
         spelled = {**self.rule.parameters(), **self.positions.parameters()}
         if self.xpos is not None:
             spelled["xpos"] = "key" if self.xpos.inverse else "query"
@@ -239,22 +227,18 @@ class AlongSequence(RotaryAngles):
 
     @property
     def scale(self) -> float:
-        """The attention factor."""
         return self.rule.scale
 
     @property
     def peak(self) -> float:
-        """A size that sines and cosines do not exceed."""
         if self.xpos is None:
             return self.scale
         return self.scale * self.xpos.peak(self.positions.farthest_from(self.xpos.centre))
 
     def along(self) -> tuple[Axis, ...]:
-        """Let every frequency turn with the one position."""
         return (Axis(self.rule, self.positions, tuple(range(self.count))),)
 
     def table(self, channels: Channels, dtype: DType, shape: tuple[int, ...]) -> Table:
-        """Describe sines and cosines in a layout."""
         if self.rounding == "exact" and self.xpos is None:
             return PhasorTable(self.rule, channels, self.positions, dtype, shape, self.scale)
         axes, scale = self.along(), self.scale
@@ -262,7 +246,7 @@ class AlongSequence(RotaryAngles):
 
 
 def rounding_parameters(rounding: AngleRounding) -> dict[str, ParameterValue]:
-    """Spell a rounding of angles, unless there is none."""
+    """Return the canonical parameter of a rounding; exact is none."""
     return {} if rounding == "exact" else {"angle": rounding}
 
 
@@ -270,7 +254,7 @@ AXES = ("t", "h", "w")
 
 
 def axis_of_frequency(count: int, section: tuple[int, ...], *, interleaved: bool) -> str:
-    """Name the axis of each frequency, one letter each.
+    """Return the axis of each frequency, a letter each.
 
     Chunked: the first section of frequencies turns with t, the next with h, the rest with w.
     Interleaved: frequency k with h where k mod 3 is 1 and k < 3·section[1], with w where k mod 3 is
@@ -288,8 +272,8 @@ def axis_of_frequency(count: int, section: tuple[int, ...], *, interleaved: bool
 
 
 @dataclass(frozen=True)
-class MultimodalTurns(RotaryAngles):
-    """Each frequency turns with one of three positions of a row.
+class MropeAngles(RotaryAngles):
+    """M-RoPE: angles by one of three positions of each row, chosen by frequency.
 
     Attributes:
         rule: the frequencies.
@@ -307,16 +291,13 @@ class MultimodalTurns(RotaryAngles):
 
     @property
     def count(self) -> int:
-        """Frequencies in a row."""
         return self.rule.count
 
     @property
     def rows(self) -> int:
-        """Rows: one for each token."""
         return self.tokens.rows
 
     def parameters(self) -> dict[str, ParameterValue]:
-        """Spell rule, sections and positions."""
         sections: dict[str, ParameterValue] = {
             "mrope_section": self.section,
             "mrope_interleaved": self.interleaved,
@@ -326,11 +307,9 @@ class MultimodalTurns(RotaryAngles):
 
     @property
     def scale(self) -> float:
-        """The attention factor."""
         return self.rule.scale
 
     def along(self) -> tuple[Axis, ...]:
-        """Let each frequency turn with the position of its axis."""
         named = axis_of_frequency(self.count, self.section, interleaved=self.interleaved)
         places = {axis: tuple(k for k, name in enumerate(named) if name == axis) for axis in AXES}
         return tuple(
@@ -350,17 +329,17 @@ def _along(axis: str) -> Any:
 
 
 class AxisParameters(Parameters):
-    """Parameters that list positions along axes."""
+    """Positions along time, height and width."""
 
     positions_t: PositionList | None = _along("t")
     positions_h: PositionList | None = _along("h")
     positions_w: PositionList | None = _along("w")
 
     def positions_by_axis(self, *, every: bool) -> dict[str, Positions]:
-        """Give the positions along each axis, all as many; none if none are listed.
+        """Return the listed positions along each axis, all of one length; none if none are listed.
 
         Args:
-            every: whether all axes are needed, and not only the last ones.
+            every: whether all axes are required, or only the last ones.
         """
         lists = {axis: getattr(self, f"positions_{axis}") for axis in AXES}
         given = {axis: positions for axis, positions in lists.items() if positions is not None}
@@ -379,14 +358,14 @@ class AxisParameters(Parameters):
 
 
 def check_grid(grid: tuple[int, ...]) -> None:
-    """Refuse a grid without tokens, or with more than can be counted."""
+    """Refuse a grid without tokens, or of more than MAX_LENGTH."""
     if min(grid) < 1 or prod(grid) > MAX_LENGTH:
         rule = "grid must be lengths from 1 on, of at most 2^62 tokens"
         raise impossible("grid", grid, rule)
 
 
 Sequence: TypeAlias = Callable[[], Positions]
-"""What makes the one sequence of positions, where there is only one."""
+"""Returns the positions of tables along one sequence."""
 
 _XPOS_SCALE_BASE = 512.0
 
@@ -395,14 +374,14 @@ _MAX_ROUNDED_CHANNELS = 1024
 
 
 def check_rounding(angle: AngleRounding, channels: int) -> None:
-    """Refuse to bound what rounding does to more frequencies than an engine ever has."""
+    """Refuse float32 angles of more frequencies than engines have: their bound is costly."""
     if angle == "float32" and channels > _MAX_ROUNDED_CHANNELS:
         rule = f"angle=float32 is for at most {_MAX_ROUNDED_CHANNELS} rotary channels"
         raise impossible("angle", angle, rule)
 
 
-class TurnParameters(AxisParameters, RuleParameters):
-    """Parameters of the angles by which channels turn."""
+class AngleParameters(AxisParameters, RuleParameters):
+    """The rule of the frequencies, positions along axes, rounding and xPos."""
 
     mrope_section: Integers | None = Field(
         default=None,
@@ -450,8 +429,8 @@ class TurnParameters(AxisParameters, RuleParameters):
         examples=[4],
     )
 
-    def turns(self, head_dim: int | None, sequence: Sequence) -> RotaryAngles:
-        """Give the angles, for heads of a known width or of that which is asked for."""
+    def angles(self, head_dim: int | None, sequence: Sequence) -> RotaryAngles:
+        """Return the angles for heads of a width, which may be unknown."""
         rule = self.rule(head_dim)
         check_rounding(self.angle, 2 * rule.count)
         if self.xpos is None:
@@ -480,7 +459,7 @@ class TurnParameters(AxisParameters, RuleParameters):
 
     def _along_sequence(self, rule: RotaryFrequencies, positions: Positions) -> RotaryAngles:
         if self.xpos is None:
-            return AlongSequence(rule, positions, self.angle)
+            return SequenceAngles(rule, positions, self.angle)
         if self.angle != "exact":
             raise impossible("angle", self.angle, "angle=float32 does not go with xpos")
         if 2 * rule.count > MAX_GROWN_CHANNELS:
@@ -489,11 +468,11 @@ class TurnParameters(AxisParameters, RuleParameters):
         centre = positions.count // 2 if self.xpos_centre is None else self.xpos_centre
         scale_base = self.xpos_scale_base or _XPOS_SCALE_BASE
         xpos = XPos(2 * rule.count, scale_base, centre, self.xpos == "key")
-        turns = AlongSequence(rule, positions, "exact", xpos)
-        if turns.peak > largest_finite(FLOAT64):
+        angles = SequenceAngles(rule, positions, "exact", xpos)
+        if angles.peak > largest_finite(FLOAT64):
             explained = "positions are so far from xpos_centre that no number is large enough"
             raise impossible("xpos_scale_base", self.xpos_scale_base, explained)
-        return turns
+        return angles
 
     def _check_section(self, section: tuple[int, ...], count: int) -> None:
         if min(section) < 0 or sum(section) != count:
@@ -502,12 +481,12 @@ class TurnParameters(AxisParameters, RuleParameters):
 
     def _along_axes(
         self, rule: RotaryFrequencies, section: tuple[int, ...], sequence: Sequence
-    ) -> MultimodalTurns:
+    ) -> MropeAngles:
         tokens = self._tokens() or Tokens.of_sequence(sequence(), AXES)
-        return MultimodalTurns(rule, section, self.mrope_interleaved or False, tokens, self.angle)
+        return MropeAngles(rule, section, self.mrope_interleaved or False, tokens, self.angle)
 
     def _tokens(self) -> Tokens | None:
-        """Give the positions along three axes, where they are said."""
+        """Return the positions along three axes, None if they are not given."""
         if self.grid is not None:
             self._refuse_beside("grid")
             check_grid(self.grid)
@@ -519,7 +498,7 @@ class TurnParameters(AxisParameters, RuleParameters):
         return Tokens.of_lists(given)
 
     def _refuse_beside(self, *chosen: str) -> None:
-        """Refuse every other way to say positions."""
+        """Refuse every other parameter of positions."""
         ways = ("seq_len", "start", "positions", "grid", *(f"positions_{axis}" for axis in AXES))
         faults = [
             Fault(name, to_query(value), f"{name} does not go with {chosen[0]}")

@@ -1,13 +1,10 @@
 """Axial rotary tables: tokens of images and videos, whose channels are shared out to axes.
 
-A convention says which axis comes first in the channels, how many frequencies each gets, in which
-order they lie, which series they are, and where on an axis the tokens are.
+A convention states the order of the axes in the channels, the frequencies of each and their order,
+and the coordinates of tokens on an axis. The class ``Axial`` stands last: its parameters, then how
+they become angles.
 
-Parameters of axial rotary tables, under the names of the libraries that make them.
-
-Which frequencies each axis of an axial rotary table has, by the parameters of a request.
-
-``/rope/axial``: rotary tables of images and videos, by the conventions of who makes them.
+This module is long because the conventions and the parameters that depend on them stand together.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,12 +12,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import prod
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from pydantic import Field
 
-from service.delivery.resources import Resource
 from service.encodings.fields import Integers, Reals, impossible
 from service.encodings.grid.grids import (
     Coordinates,
@@ -38,12 +34,12 @@ from service.encodings.rotary.angles import (
     check_rounding,
     rounding_parameters,
 )
-from service.encodings.rotary.packs import PackParameters
+from service.encodings.rotary.packs import PackedTable
 from service.encodings.rotary.rules import GivenFrequencies, check_frequencies
 from service.errors import Fault, InvalidParameters
 from service.grammar import Boolean, Integer, Real, to_query
 from service.numerics.axes import AngleRounding, Axis, RowPositions
-from service.numerics.document import Document, ParameterValue
+from service.numerics.document import ParameterValue
 from service.numerics.frequencies import (
     ConstantFrequencies,
     FrequencyRule,
@@ -102,7 +98,7 @@ class AxialConvention:
     repeats_frames: bool = False
 
     def widths(self, head_dim: int, axes: int) -> tuple[int, ...]:
-        """Give the channels of each axis, in the order of the channels."""
+        """Return the channels of each axis, in the order of the channels."""
         if self.share == "video":
             return head_dim // 4, head_dim // 8 * 3, head_dim // 8 * 3
         if self.share == "thirds":
@@ -182,49 +178,44 @@ CONVENTIONS: Mapping[str, AxialConvention] = MappingProxyType(
 
 
 @dataclass(frozen=True)
-class AxialTurns(RotaryAngles):
+class AxialAngles(RotaryAngles):
     """Frequencies shared out to the axes of a grid.
 
     Attributes:
-        axes: what turns with what.
-        tokens: how many there are.
-        spelled: canonical parameters.
+        axes: frequencies and positions of each axis.
+        tokens: their number.
+        canonical: the canonical parameters.
         rounding: of the angles.
     """
 
     axes: tuple[Axis, ...]
     tokens: int
-    spelled: Mapping[str, ParameterValue]
+    canonical: Mapping[str, ParameterValue]
     rounding: AngleRounding = "exact"
 
     @property
     def count(self) -> int:
-        """Frequencies in a row."""
         return sum(len(axis.places) for axis in self.axes)
 
     @property
     def rows(self) -> int:
-        """Rows: one for each token."""
         return self.tokens
 
     @property
     def scale(self) -> float:
-        """None: images have no attention factor."""
         return 1.0
 
     def parameters(self) -> dict[str, ParameterValue]:
-        """Spell convention and grid."""
-        return {**self.spelled, **rounding_parameters(self.rounding)}
+        return {**self.canonical, **rounding_parameters(self.rounding)}
 
     def along(self) -> tuple[Axis, ...]:
-        """Let each frequency turn with the position of its axis."""
         return self.axes
 
 
 def placed(
     rules: Sequence[FrequencyRule], positions: Sequence[RowPositions], placing: Placing
 ) -> tuple[Axis, ...]:
-    """Lay the frequencies of axes out in a row, in blocks or in turns."""
+    """Return the axes with the columns of their frequencies: in blocks, or alternating."""
     axes, first = [], 0
     for index, (rule, along) in enumerate(zip(rules, positions, strict=True)):
         places = range(first, first + rule.count)
@@ -236,7 +227,7 @@ def placed(
 
 
 def dealt(rope_theta: float, head_dim: int, axes: int) -> tuple[FrequencyRule, ...]:
-    """Deal the frequencies of one series over the whole head to axes in turn."""
+    """Return every axes-th frequency of one series over the whole head, for each axis."""
     count = head_dim // 2
     series = Geometric(rope_theta, head_dim, count)
     return tuple(Picked(series, tuple(range(axis, count, axes))) for axis in range(axes))
@@ -244,7 +235,7 @@ def dealt(rope_theta: float, head_dim: int, axes: int) -> tuple[FrequencyRule, .
 
 @dataclass(frozen=True)
 class WithClassToken:
-    """Positions of tokens, and 0 for one more: a class token, before or after them.
+    """Positions of tokens and of a class token before or after them, which is at 0.
 
     Attributes:
         positions: those of the other tokens.
@@ -258,7 +249,6 @@ class WithClassToken:
 
     @property
     def farthest(self) -> int:
-        """The largest magnitude of them."""
         return self.positions.farthest
 
     def at(self, start: int, stop: int) -> Int64s:
@@ -284,30 +274,71 @@ def _each(description: str, example: str) -> Any:
     )
 
 
-# What means the same as nothing.
-_AS_UNLESS_GIVEN = ("ij", "separate")
+# Values that are the default of their parameter.
+_DEFAULT_VALUES = ("ij", "separate")
 
 
-class AxialParameters(PackParameters, AxisParameters):
-    """Parameters of an axial rotary table."""
+def _given(inv_freq: tuple[float, ...], width: int) -> FrequencyRule:
+    if len(inv_freq) != width // 2:
+        rule = f"inv_freq must have {width // 2} numbers, one for each pair of an axis"
+        raise impossible("inv_freq", len(inv_freq), f"{rule}, and has {len(inv_freq)}")
+    check_frequencies(inv_freq)
+    return GivenFrequencies(inv_freq)
 
-    convention: Literal[
-        "qwen2_vl",
-        "pixtral",
-        "llama4",
-        "dinov3",
-        "timm",
-        "timm_pixels",
-        "rotary_embedding_torch",
-        "rotary_embedding_torch_pixel",
-        "rotary_embedding_torch_constant",
-        "diffusers_2d",
-        "lumina",
-        "cogvideox",
-        "allegro",
-        "flux",
-        "minimax_m3",
-    ] = Field(
+
+# Which parameters go with which places of tokens, and which series of frequencies.
+_OF_PLACES = {
+    "counted": ("grid_offset", "reference_grid"),
+    "spread": ("grid_start", "grid_stop"),
+    "pixels": ("grid_offset",),
+    "centred": ("grid_offset", "normalize_coords"),
+}
+
+_OF_SERIES = {
+    "geometric": ("rope_theta",),
+    "periods": ("rope_theta", "min_period", "max_period"),
+    "pixels": ("max_freq", "linear_bands"),
+    "ones": (),
+}
+
+
+@dataclass(frozen=True)
+class _Along:
+    """The positions of tokens along an axis, and the coordinate that position 1 stands for."""
+
+    positions: RowPositions
+    unit: Fraction
+
+
+def _check_positive(name: str, numbers: Sequence[float]) -> None:
+    if not all(MIN_SCALE <= number <= MAX_FACTOR for number in numbers):
+        rule = f"{name} must be numbers from {MIN_SCALE:g} to {MAX_FACTOR:g}"
+        raise impossible(name, numbers, rule)
+
+
+if TYPE_CHECKING:
+    ConventionName: TypeAlias = str
+else:
+    ConventionName: TypeAlias = Literal[tuple(CONVENTIONS)]
+
+
+class Axial(PackedTable, AxisParameters, path="/rope/axial"):
+    """Axial rotary tables, by the conventions of libraries and models.
+
+    Formula: cos(c·ω) and sin(c·ω) for the coordinate c of a token on the axis of each frequency.
+    Source: that of each convention.
+    Bound: every cosine and sine is within 4·2^-53 of the formula, rounded once to its element type.
+    Trap: libraries differ in the order of the axes, in coordinates, and in the series: name the
+        convention of the one that runs the model.
+    """
+
+    operation: ClassVar[str] = "RopeAxial"
+    summary: ClassVar[str] = (
+        "The rotary table of an image or a video, by the convention of a library or a model"
+    )
+    example: ClassVar[str] = "convention=qwen2_vl&head_dim=8&grid=2,3"
+
+    convention: ConventionName = Field(
         description="Whose table it is: "
         + "; ".join(f"{name} ({convention.source})" for name, convention in CONVENTIONS.items()),
         examples=["qwen2_vl"],
@@ -409,8 +440,13 @@ class AxialParameters(PackParameters, AxisParameters):
     )
 
     @property
+    def recipe(self) -> AxialConvention:
+        """What the convention states."""
+        return CONVENTIONS[self.convention]
+
+    @property
     def channels(self) -> int:
-        """How many channels turn, of all axes together."""
+        """The number of channels that turn, of all axes together."""
         if self.head_dim is not None:
             return self.head_dim
         if self.axes_dim is None:
@@ -418,21 +454,20 @@ class AxialParameters(PackParameters, AxisParameters):
         return sum(self.axes_dim)
 
     def canonical(self) -> dict[str, ParameterValue]:
-        """Spell what fixes the angles; what the convention gives is spelled, too."""
-        convention = CONVENTIONS[self.convention]
-        spelled: dict[str, ParameterValue] = {
+        """Return the parameters that fix the angles, with the defaults of the convention."""
+        canonical: dict[str, ParameterValue] = {
             "convention": self.convention,
             "head_dim": self.channels,
         }
         defaults: dict[str, ParameterValue] = {}
-        series = None if self.inv_freq is not None else convention.series
+        series = None if self.inv_freq is not None else self.recipe.series
         if series in {"geometric", "periods"} and self.min_period is None:
-            defaults["rope_theta"] = convention.rope_theta
+            defaults["rope_theta"] = self.recipe.rope_theta
         if series == "pixels":
-            defaults["max_freq"] = convention.max_freq
-            defaults["linear_bands"] = convention.linear_bands
-        if convention.offset and self.grid is not None:
-            defaults["grid_offset"] = (float(convention.offset),)
+            defaults["max_freq"] = self.recipe.max_freq
+            defaults["linear_bands"] = self.recipe.linear_bands
+        if self.recipe.offset and self.grid is not None:
+            defaults["grid_offset"] = (float(self.recipe.offset),)
         names = (
             "axes_dim",
             "grid",
@@ -456,265 +491,197 @@ class AxialParameters(PackParameters, AxisParameters):
         for name in names:
             value: Any = getattr(self, name)
             value = defaults.get(name) if value is None else value
-            if value not in {None, *_AS_UNLESS_GIVEN}:
-                spelled[name] = str(value) if name.startswith("positions") else value
-        return spelled
+            if value not in {None, *_DEFAULT_VALUES}:
+                canonical[name] = str(value) if name.startswith("positions") else value
+        return canonical
 
+    def frequency_rules(self, axes: int) -> Sequence[FrequencyRule]:
+        """Return the frequencies of each axis, in the order of the channels."""
+        head_dim = self.channels
+        theta = self.rope_theta or self.recipe.rope_theta
+        if self.recipe.placing == "dealt":
+            for name in ("axes_dim", "inv_freq"):
+                value = getattr(self, name)
+                if value is not None:
+                    rule = f"{name} does not go with convention={self.convention}"
+                    raise impossible(name, value, rule)
+            if head_dim < 2 * axes:
+                rule = f"head_dim must be at least {2 * axes}, a pair for each axis"
+                raise impossible("head_dim", head_dim, rule)
+            return dealt(theta, head_dim, axes)
+        widths = self._widths(axes)
+        if self.inv_freq is not None:
+            return [_given(self.inv_freq, width) for width in widths]
+        return [self._series(theta, width) for width in widths]
 
-def frequency_rules(
-    parameters: AxialParameters, convention: AxialConvention, axes: int
-) -> Sequence[FrequencyRule]:
-    """Give the frequencies of each axis, in the order of the channels."""
-    head_dim = parameters.channels
-    theta = parameters.rope_theta or convention.rope_theta
-    if convention.placing == "dealt":
-        for name in ("axes_dim", "inv_freq"):
-            value = getattr(parameters, name)
-            if value is not None:
-                rule = f"{name} does not go with convention={parameters.convention}"
-                raise impossible(name, value, rule)
-        if head_dim < 2 * axes:
-            rule = f"head_dim must be at least {2 * axes}, a pair for each axis"
-            raise impossible("head_dim", head_dim, rule)
-        return dealt(theta, head_dim, axes)
-    widths = _widths(parameters, convention, axes)
-    if parameters.inv_freq is not None:
-        return [_given(parameters.inv_freq, width) for width in widths]
-    return [_series(parameters, convention, theta, width) for width in widths]
-
-
-def _widths(parameters: AxialParameters, convention: AxialConvention, axes: int) -> tuple[int, ...]:
-    head_dim, widths = parameters.channels, parameters.axes_dim
-    if widths is None:
-        widths = convention.widths(head_dim, axes)
-        is_whole = convention.share == "thirds" or sum(widths) == head_dim
-        if not is_whole or any(width < 2 or width % 2 for width in widths):
-            rule = f"head_dim {head_dim} does not divide into channels of {axes} axes in pairs"
-            raise impossible("head_dim", head_dim, f"{rule} as {parameters.convention} has them")
+    def _widths(self, axes: int) -> tuple[int, ...]:
+        head_dim, widths = self.channels, self.axes_dim
+        if widths is None:
+            widths = self.recipe.widths(head_dim, axes)
+            is_whole = self.recipe.share == "thirds" or sum(widths) == head_dim
+            if not is_whole or any(width < 2 or width % 2 for width in widths):
+                rule = f"head_dim {head_dim} does not divide into channels of {axes} axes in pairs"
+                raise impossible("head_dim", head_dim, f"{rule} as {self.convention} has them")
+            return widths
+        is_even = all(width >= 2 and width % 2 == 0 for width in widths)
+        if len(widths) != axes or not is_even or sum(widths) != head_dim:
+            rule = (
+                f"axes_dim must be {axes} even numbers from 2 on with a sum of head_dim, {head_dim}"
+            )
+            raise impossible("axes_dim", widths, rule)
+        if self.recipe.placing == "alternating" and len(set(widths)) > 1:
+            rule = f"the axes of convention={self.convention} alternate: as many channels each"
+            raise impossible("axes_dim", widths, rule)
         return widths
-    is_even = all(width >= 2 and width % 2 == 0 for width in widths)
-    if len(widths) != axes or not is_even or sum(widths) != head_dim:
-        rule = f"axes_dim must be {axes} even numbers from 2 on with a sum of head_dim, {head_dim}"
-        raise impossible("axes_dim", widths, rule)
-    if convention.placing == "alternating" and len(set(widths)) > 1:
-        rule = f"the axes of convention={parameters.convention} alternate: as many channels each"
-        raise impossible("axes_dim", widths, rule)
-    return widths
 
+    def _series(self, theta: float, width: int) -> FrequencyRule:
+        """Return the frequencies of one axis, per coordinate."""
+        count = width // 2
+        if self.recipe.series == "geometric":
+            return Geometric(theta, width, count)
+        if self.recipe.series == "ones":
+            return ConstantFrequencies(count)
+        if self.recipe.series == "pixels":
+            is_linear = self.linear_bands
+            chosen = self.recipe.linear_bands if is_linear is None else is_linear
+            return PixelBands(self.max_freq or self.recipe.max_freq, count, chosen)
+        shortest, longest = self.min_period, self.max_period
+        if shortest is None and longest is None:
+            return PeriodFrequencies(1.0, theta, count, count)
+        rule = "min_period and max_period go together, in place of rope_theta"
+        if shortest is None or longest is None:
+            raise impossible("min_period" if shortest is None else "max_period", None, rule)
+        if self.rope_theta is not None:
+            raise impossible("rope_theta", self.rope_theta, rule)
+        return PeriodFrequencies(shortest, longest, count - 1, count)
 
-def _given(inv_freq: tuple[float, ...], width: int) -> FrequencyRule:
-    if len(inv_freq) != width // 2:
-        rule = f"inv_freq must have {width // 2} numbers, one for each pair of an axis"
-        raise impossible("inv_freq", len(inv_freq), f"{rule}, and has {len(inv_freq)}")
-    check_frequencies(inv_freq)
-    return GivenFrequencies(inv_freq)
+    def rotary_angles(self) -> RotaryAngles:
+        check_rounding(self.angle, self.channels)
+        self._refuse_others()
+        along, rows = self._from_grid() if self.grid else self._listed()
+        self._check_axes(len(along))
+        if self.angle == "float32" and any(a.unit != 1 for a in along):
+            rule = (
+                "angle=float32 is for whole coordinates: engines round others before they multiply"
+            )
+            raise impossible("angle", self.angle, rule)
+        if self.class_token is not None:
+            is_first = {"first": True, "last": False}[self.class_token]
+            along = [_Along(WithClassToken(a.positions, rows, is_first), a.unit) for a in along]
+            rows += 1
+        if self.recipe.is_reversed != (self.grid_indexing == "xy"):
+            # As meshgrid's indexing="xy" has it, which leaves a third axis where it is.
+            along = [*along[1::-1], *along[2:]]
+        rules = self.frequency_rules(len(along))
+        measured = [ScaledFrequencies(rule, a.unit) for rule, a in zip(rules, along, strict=True)]
+        axes = placed(measured, [a.positions for a in along], self.recipe.placing)
+        return AxialAngles(axes, rows, self.canonical(), self.angle)
 
+    def _refuse_others(self) -> None:
+        """Refuse parameters that do not go with the convention, positions or inv_freq."""
+        of_series = _OF_SERIES[self.recipe.series]
+        taken = {*_OF_PLACES[self.recipe.places], *of_series}
+        known = {name for names in (*_OF_PLACES.values(), *_OF_SERIES.values()) for name in names}
+        whose = dict.fromkeys(known - taken, f"convention={self.convention}")
+        if self.inv_freq is not None:
+            whose |= dict.fromkeys(of_series, "inv_freq")
+        if self.grid is not None:
+            whose |= {f"positions_{axis}": "grid" for axis in AXES[1:]}
+        else:
+            whose |= dict.fromkeys(
+                (*_OF_PLACES[self.recipe.places], "grid_indexing", "spatial_merge_size"),
+                "positions",
+            )
+        faults = [
+            Fault(name, to_query(value), f"{name} does not go with {other}")
+            for name, other in whose.items()
+            if (value := getattr(self, name)) is not None
+        ]
+        if faults:
+            raise InvalidParameters(*faults)
 
-def _series(
-    parameters: AxialParameters, convention: AxialConvention, theta: float, width: int
-) -> FrequencyRule:
-    """Give the frequencies of one axis, per coordinate."""
-    count = width // 2
-    if convention.series == "geometric":
-        return Geometric(theta, width, count)
-    if convention.series == "ones":
-        return ConstantFrequencies(count)
-    if convention.series == "pixels":
-        is_linear = parameters.linear_bands
-        chosen = convention.linear_bands if is_linear is None else is_linear
-        return PixelBands(parameters.max_freq or convention.max_freq, count, chosen)
-    shortest, longest = parameters.min_period, parameters.max_period
-    if shortest is None and longest is None:
-        return PeriodFrequencies(1.0, theta, count, count)
-    rule = "min_period and max_period go together, in place of rope_theta"
-    if shortest is None or longest is None:
-        raise impossible("min_period" if shortest is None else "max_period", None, rule)
-    if parameters.rope_theta is not None:
-        raise impossible("rope_theta", parameters.rope_theta, rule)
-    return PeriodFrequencies(shortest, longest, count - 1, count)
+    def _check_axes(self, axes: int) -> None:
+        if axes not in self.recipe.axes:
+            counts = " or ".join(map(str, sorted(self.recipe.axes)))
+            rule = f"convention={self.convention} has {counts} axes, not {axes}"
+            name = "grid" if self.grid else "positions_w"
+            raise impossible(name, getattr(self, name), rule)
 
+    def _listed(self) -> tuple[list[_Along], int]:
+        """Return the listed positions along each axis, and the number of tokens."""
+        given = self.positions_by_axis(every=False)
+        if not given:
+            raise impossible("grid", None, "grid is required, unless positions are given")
+        if self.recipe.places != "counted":
+            rule = f"positions do not go with convention={self.convention}: give a grid"
+            raise impossible("positions_w", given["w"], rule)
+        scales = self._each_axis("interpolation_scale", len(given), [1.0] * len(given))
+        along = [
+            _Along(each, 1 / scale) for each, scale in zip(given.values(), scales, strict=True)
+        ]
+        return along, given["w"].count
 
-# Which parameters go with which places of tokens, and which series of frequencies.
-_OF_PLACES = {
-    "counted": ("grid_offset", "reference_grid"),
-    "spread": ("grid_start", "grid_stop"),
-    "pixels": ("grid_offset",),
-    "centred": ("grid_offset", "normalize_coords"),
-}
-_OF_SERIES = {
-    "geometric": ("rope_theta",),
-    "periods": ("rope_theta", "min_period", "max_period"),
-    "pixels": ("max_freq", "linear_bands"),
-    "ones": (),
-}
+    def _from_grid(self) -> tuple[list[_Along], int]:
+        """Return the positions of the tokens of a grid along each axis, and their number."""
+        grid = self.grid or ()
+        check_grid(grid)
+        scales = self._each_axis("interpolation_scale", len(grid), [1.0] * len(grid))
+        along = []
+        for axis, coordinates in enumerate(self._coordinates(grid)):
+            unit = coordinates.unit
+            if not coordinates.is_countable or unit < MIN_UNIT:
+                raise self._coordinate_error()
+            first, step = int(coordinates.first / unit), int(coordinates.step / unit)
+            positions = GridAxis(first, step, grid[axis], prod(grid[axis + 1 :]))
+            along.append(_Along(self._in_blocks(positions, axis, grid), unit / scales[axis]))
+        if self.recipe.repeats_frames and len(grid) == 3:
+            along = along[1:]
+        return along, prod(grid)
 
+    def _in_blocks(self, positions: GridAxis, axis: int, grid: Sequence[int]) -> RowPositions:
+        """Return positions in the order of tokens: row by row, or in blocks of merged patches."""
+        size, columns = self.spatial_merge_size, len(grid) - 1
+        if size is None or axis < columns - 1:
+            return positions
+        if columns == 0 or positions.length % size:
+            rule = f"spatial_merge_size must divide the last two of grid, {to_query(grid)}"
+            raise impossible("spatial_merge_size", size, rule)
+        return positions.in_blocks(size, grid[-1], is_column=axis == columns)
 
-@dataclass(frozen=True)
-class _Along:
-    """The positions of tokens along an axis, and the coordinate that position 1 stands for."""
-
-    positions: RowPositions
-    unit: Fraction
-
-
-def _axial(parameters: AxialParameters) -> Document:
-    convention = CONVENTIONS[parameters.convention]
-    check_rounding(parameters.angle, parameters.channels)
-    _refuse_others(parameters, convention)
-    along, rows = (
-        _from_grid(parameters, convention) if parameters.grid else _given_parameters(parameters)
-    )
-    _check_axes(parameters, convention, len(along))
-    if parameters.angle == "float32" and any(a.unit != 1 for a in along):
-        rule = "angle=float32 is for whole coordinates: engines round others before they multiply"
-        raise impossible("angle", parameters.angle, rule)
-    if parameters.class_token is not None:
-        is_first = {"first": True, "last": False}[parameters.class_token]
-        along = [_Along(WithClassToken(a.positions, rows, is_first), a.unit) for a in along]
-        rows += 1
-    if convention.is_reversed != (parameters.grid_indexing == "xy"):
-        # As meshgrid's indexing="xy" has it, which leaves a third axis where it is.
-        along = [*along[1::-1], *along[2:]]
-    rules = frequency_rules(parameters, convention, len(along))
-    measured = [ScaledFrequencies(rule, a.unit) for rule, a in zip(rules, along, strict=True)]
-    axes = placed(measured, [a.positions for a in along], convention.placing)
-    turns = AxialTurns(axes, rows, parameters.canonical(), parameters.angle)
-    return parameters.packed("rope-axial", turns)
-
-
-def _refuse_others(parameters: AxialParameters, convention: AxialConvention) -> None:
-    """Refuse what means nothing in a convention, or beside positions."""
-    of_series = _OF_SERIES[convention.series]
-    taken = {*_OF_PLACES[convention.places], *of_series}
-    known = {name for names in (*_OF_PLACES.values(), *_OF_SERIES.values()) for name in names}
-    whose = dict.fromkeys(known - taken, f"convention={parameters.convention}")
-    if parameters.inv_freq is not None:
-        whose |= dict.fromkeys(of_series, "inv_freq")
-    if parameters.grid is not None:
-        whose |= {f"positions_{axis}": "grid" for axis in AXES[1:]}
-    else:
-        whose |= dict.fromkeys(
-            (*_OF_PLACES[convention.places], "grid_indexing", "spatial_merge_size"), "positions"
+    def _coordinate_error(self) -> InvalidParameters:
+        """Return the error of coordinates that are no multiples of a unit."""
+        names = _OF_PLACES[self.recipe.places]
+        given = [name for name in names if getattr(self, name) is not None] or ["grid"]
+        rule = "leads to coordinates with too many digits: give shorter numbers"
+        return InvalidParameters(
+            *(Fault(name, to_query(getattr(self, name)), f"{name} {rule}") for name in given)
         )
-    faults = [
-        Fault(name, to_query(value), f"{name} does not go with {other}")
-        for name, other in whose.items()
-        if (value := getattr(parameters, name)) is not None
-    ]
-    if faults:
-        raise InvalidParameters(*faults)
 
+    def _coordinates(self, grid: Sequence[int]) -> list[Coordinates]:
+        axes = len(grid)
+        if self.recipe.places == "spread":
+            starts = self._each_axis("grid_start", axes, [0.0] * axes)
+            stops = self._each_axis("grid_stop", axes, grid)
+            return [spread(*each) for each in zip(grid, starts, stops, strict=True)]
+        offsets = self._each_axis("grid_offset", axes, [self.recipe.offset] * axes)
+        if self.recipe.places == "pixels":
+            return [pixels(*each) for each in zip(grid, offsets, strict=True)]
+        if self.recipe.places == "centred":
+            sides = {"max": [max(grid)] * axes, "min": [min(grid)] * axes}
+            chosen = sides.get(self.normalize_coords or "separate", grid)
+            return [centred(*each) for each in zip(grid, offsets, chosen, strict=True)]
+        if self.reference_grid is None:
+            return [counted(*each) for each in zip(grid, offsets, strict=True)]
+        references = self._each_axis("reference_grid", axes, ())
+        return [counted(*each) for each in zip(grid, offsets, references, strict=True)]
 
-def _check_axes(parameters: AxialParameters, convention: AxialConvention, axes: int) -> None:
-    if axes not in convention.axes:
-        counts = " or ".join(map(str, sorted(convention.axes)))
-        rule = f"convention={parameters.convention} has {counts} axes, not {axes}"
-        name = "grid" if parameters.grid else "positions_w"
-        raise impossible(name, getattr(parameters, name), rule)
-
-
-def _given_parameters(parameters: AxialParameters) -> tuple[list[_Along], int]:
-    """Give the positions along each axis as they were listed."""
-    given = parameters.positions_by_axis(every=False)
-    if not given:
-        raise impossible("grid", None, "grid is required, unless positions are given")
-    if CONVENTIONS[parameters.convention].places != "counted":
-        rule = f"positions do not go with convention={parameters.convention}: give a grid"
-        raise impossible("positions_w", given["w"], rule)
-    scales = _each_axis(parameters, "interpolation_scale", len(given), [1.0] * len(given))
-    along = [_Along(each, 1 / scale) for each, scale in zip(given.values(), scales, strict=True)]
-    return along, given["w"].count
-
-
-def _from_grid(
-    parameters: AxialParameters, convention: AxialConvention
-) -> tuple[list[_Along], int]:
-    """Give the positions of the tokens of a grid."""
-    grid = parameters.grid or ()
-    check_grid(grid)
-    scales = _each_axis(parameters, "interpolation_scale", len(grid), [1.0] * len(grid))
-    along = []
-    for axis, coordinates in enumerate(_coordinates(parameters, convention, grid)):
-        unit = coordinates.unit
-        if not coordinates.is_countable or unit < MIN_UNIT:
-            raise _uncountable(parameters, convention)
-        first, step = int(coordinates.first / unit), int(coordinates.step / unit)
-        positions = GridAxis(first, step, grid[axis], prod(grid[axis + 1 :]))
-        along.append(_Along(_in_blocks(parameters, positions, axis, grid), unit / scales[axis]))
-    if convention.repeats_frames and len(grid) == 3:
-        along = along[1:]
-    return along, prod(grid)
-
-
-def _in_blocks(
-    parameters: AxialParameters, positions: GridAxis, axis: int, grid: Sequence[int]
-) -> RowPositions:
-    """Give the positions along an axis of tokens in the order that is asked for."""
-    size, columns = parameters.spatial_merge_size, len(grid) - 1
-    if size is None or axis < columns - 1:
-        return positions
-    if columns == 0 or positions.length % size:
-        rule = f"spatial_merge_size must divide the last two of grid, {to_query(grid)}"
-        raise impossible("spatial_merge_size", size, rule)
-    return positions.in_blocks(size, grid[-1], is_column=axis == columns)
-
-
-def _uncountable(parameters: AxialParameters, convention: AxialConvention) -> InvalidParameters:
-    """Make the error of what places tokens where no integer can count."""
-    names = _OF_PLACES[convention.places]
-    given = [name for name in names if getattr(parameters, name) is not None] or ["grid"]
-    rule = "leads to coordinates with too many digits: give shorter numbers"
-    return InvalidParameters(
-        *(Fault(name, to_query(getattr(parameters, name)), f"{name} {rule}") for name in given)
-    )
-
-
-def _coordinates(
-    parameters: AxialParameters, convention: AxialConvention, grid: Sequence[int]
-) -> list[Coordinates]:
-    axes = len(grid)
-    if convention.places == "spread":
-        starts = _each_axis(parameters, "grid_start", axes, [0.0] * axes)
-        stops = _each_axis(parameters, "grid_stop", axes, grid)
-        return [spread(*each) for each in zip(grid, starts, stops, strict=True)]
-    offsets = _each_axis(parameters, "grid_offset", axes, [convention.offset] * axes)
-    if convention.places == "pixels":
-        return [pixels(*each) for each in zip(grid, offsets, strict=True)]
-    if convention.places == "centred":
-        sides = {"max": [max(grid)] * axes, "min": [min(grid)] * axes}
-        chosen = sides.get(parameters.normalize_coords or "separate", grid)
-        return [centred(*each) for each in zip(grid, offsets, chosen, strict=True)]
-    if parameters.reference_grid is None:
-        return [counted(*each) for each in zip(grid, offsets, strict=True)]
-    references = _each_axis(parameters, "reference_grid", axes, ())
-    return [counted(*each) for each in zip(grid, offsets, references, strict=True)]
-
-
-def _each_axis(
-    parameters: AxialParameters, name: str, axes: int, default: Sequence[float]
-) -> list[Fraction]:
-    """Give a number for every axis, in the order of the grid."""
-    numbers = getattr(parameters, name)
-    if numbers is not None and len(numbers) not in {1, axes}:
-        rule = f"{name} must be one number, or {axes}, one for each axis"
-        raise impossible(name, numbers, rule)
-    if numbers is not None and name in {"interpolation_scale", "reference_grid"}:
-        _check_positive(name, numbers)
-    listed = default if numbers is None else numbers * (axes // len(numbers))
-    return [Fraction(number) for number in listed]
-
-
-def _check_positive(name: str, numbers: Sequence[float]) -> None:
-    if not all(MIN_SCALE <= number <= MAX_FACTOR for number in numbers):
-        rule = f"{name} must be numbers from {MIN_SCALE:g} to {MAX_FACTOR:g}"
-        raise impossible(name, numbers, rule)
-
-
-AXIAL = Resource(
-    path="/rope/axial",
-    operation="RopeAxial",
-    summary="The rotary table of an image or a video, by the convention of a library or a model",
-    parameters=AxialParameters,
-    document=_axial,
-    example="convention=qwen2_vl&head_dim=8&grid=2,3",
-)
+    def _each_axis(self, name: str, axes: int, default: Sequence[float]) -> list[Fraction]:
+        """Return a number for every axis, in the order of the grid."""
+        numbers = getattr(self, name)
+        if numbers is not None and len(numbers) not in {1, axes}:
+            rule = f"{name} must be one number, or {axes}, one for each axis"
+            raise impossible(name, numbers, rule)
+        if numbers is not None and name in {"interpolation_scale", "reference_grid"}:
+            _check_positive(name, numbers)
+        listed = default if numbers is None else numbers * (axes // len(numbers))
+        return [Fraction(number) for number in listed]

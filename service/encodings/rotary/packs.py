@@ -1,26 +1,14 @@
-"""The packings of cosines and sines that consumers of rotary tables expect.
-
-Rotary tables: the cosines and sines by which queries and keys are turned.
-
-"RoFormer" (Su et al. 2021), §3.2.2: a pair of channels turns by the angle position·ω. Every cosine
-and sine is within 4·2^-53 of the formula; times an attention factor it is within 6·2^-53 of that
-factor. Both are rounded once to their element type.
-
-Parameters that say how cosines and sines are laid out, for which consumer, in which type.
-"""
+"""The packings of cosines and sines that consumers of rotary tables expect."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal
 from math import inf, nextafter
 from types import MappingProxyType
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
-from pydantic import Field
-
-from service.encodings.fields import ArrayParameters, RealDType, dtype_field, impossible
+from service.encodings.family import TableFamily
+from service.encodings.fields import RealDType, about, dtype_field, impossible
 from service.encodings.rotary.angles import RotaryAngles
-from service.encodings.rotary.rules import RotaryFrequencies
 from service.grammar import Boolean
 from service.numerics.document import Document
 from service.numerics.dtypes import (
@@ -28,19 +16,17 @@ from service.numerics.dtypes import (
     COMPLEX128,
     FLOAT16,
     FLOAT64,
-    REAL_DTYPES,
     DType,
     Elements,
     rounding_bound,
 )
-from service.numerics.frequencies import wavelengths
 from service.numerics.phasors import Channels, Component
-from service.numerics.tables import DecimalTable, Table, setup_work
+from service.numerics.tables import Table, setup_work
 
 
 @dataclass(frozen=True)
 class Pack:
-    """Lay out cosines and sines the way a consumer expects.
+    """A layout of cosines and sines.
 
     Attributes:
         parts: for each array by name, the components a row holds.
@@ -59,49 +45,47 @@ class Pack:
     repeats: int = 1
 
     def tables(
-        self, turns: RotaryAngles, dtype: DType, leading: tuple[int, ...] = ()
+        self, angles: RotaryAngles, dtype: DType, leading: tuple[int, ...] = ()
     ) -> dict[str, Table]:
-        """Describe the arrays of this pack, below leading axes of length 1."""
+        """Return the arrays of this packing, below leading axes of length 1."""
         return {
-            name: self._table(turns, dtype, leading, components)
+            name: self._table(angles, dtype, leading, components)
             for name, components in self.parts.items()
         }
 
-    def error_bound(self, turns: RotaryAngles, dtype: DType) -> float | None:
-        """Bound how far elements are from the exact ones, where these are not meant."""
-        distance = turns.distance()
-        return distance and nextafter(distance + rounding_bound(dtype, turns.peak), inf)
+    def error_bound(self, angles: RotaryAngles, dtype: DType) -> float | None:
+        """Return the bound on the error of elements, None where each is the nearest number."""
+        distance = angles.distance()
+        return distance and nextafter(distance + rounding_bound(dtype, angles.peak), inf)
 
     def _table(
         self,
-        turns: RotaryAngles,
+        angles: RotaryAngles,
         dtype: DType,
         leading: tuple[int, ...],
         components: tuple[Component, ...],
     ) -> Table:
-        width = turns.count * len(components) * self.repeats
-        shape = (*leading, turns.rows, *((turns.count, 2) if self.paired else (width,)))
+        width = angles.count * len(components) * self.repeats
+        shape = (*leading, angles.rows, *((angles.count, 2) if self.paired else (width,)))
         channels = Channels(components, self.interleaved, width, self.repeats)
-        table = turns.table(channels, dtype, shape)
+        table = angles.table(channels, dtype, shape)
         return ComplexTable(table) if self.complex else table
 
 
 @dataclass(frozen=True)
 class AnglePack:
-    """Give the angles themselves, in radians."""
+    """The angles themselves, in radians."""
 
     description: str = "(S, r/2): the angles themselves, in radians"
 
     def tables(
-        self, turns: RotaryAngles, dtype: DType, leading: tuple[int, ...] = ()
+        self, angles: RotaryAngles, dtype: DType, leading: tuple[int, ...] = ()
     ) -> dict[str, Table]:
-        """Describe the one array of this pack, below leading axes of length 1."""
-        return {"rope": turns.angles(dtype, (*leading, turns.rows, turns.count))}
+        return {"rope": angles.angle_table(dtype, (*leading, angles.rows, angles.count))}
 
-    def error_bound(self, turns: RotaryAngles, dtype: DType) -> float | None:
-        """Bound how far elements are from the exact ones, where these are not meant."""
-        distance = turns.angle_distance()
-        return distance and nextafter(distance + rounding_bound(dtype, turns.reach), inf)
+    def error_bound(self, angles: RotaryAngles, dtype: DType) -> float | None:
+        distance = angles.angle_distance()
+        return distance and nextafter(distance + rounding_bound(dtype, angles.reach), inf)
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,26 +96,21 @@ class ComplexTable:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of the pairs without their axis of two."""
         return self.pairs.shape[:-1]
 
     @property
     def dtype(self) -> DType:
-        """The complex type of two such elements."""
         return COMPLEX128 if self.pairs.dtype is FLOAT64 else COMPLEX64
 
     @property
     def work_per_element(self) -> int:
-        """A cosine and a sine."""
         return 2 * self.pairs.work_per_element
 
     @property
     def setup_work(self) -> int:
-        """That of the pairs."""
         return setup_work(self.pairs)
 
     def read(self, start: int, stop: int) -> Elements:
-        """Compute the flat elements start to stop."""
         return self.pairs.read(2 * start, 2 * stop).view(self.dtype.storage)
 
 
@@ -230,92 +209,43 @@ share it, flash-attn 2.8.3, ONNX RotaryEmbedding-23, torchtune 0.6.1, ggml's cac
 
 
 def pack_of(name: str) -> str:
-    """Give the name of a pack, for that of a pack or of a consumer."""
+    """Return the name of a pack, from that of a pack or of a consumer."""
     return CONSUMERS.get(name, name)
 
 
-def rope(
-    *, turns: RotaryAngles, pack: str, dtype: DType, batch: bool = False, kind: str = "rope"
+def packed(
+    angles: RotaryAngles, pack: str, dtype: DType, *, batch: bool = False, kind: str = "rope"
 ) -> Document:
-    """Describe cosines and sines in a packing.
+    """Return the document of cosines and sines in a packing.
 
     Args:
-        turns: S rows of r/2 angles.
+        angles: S rows of r/2 angles.
         pack: a key of PACKS.
         dtype: a real element type; for the complex pack the type of the two parts.
         batch: whether there is a leading axis of 1.
         kind: the kind of the document.
     """
-    parameters = {**turns.parameters(), "pack": pack, **({"batch": True} if batch else {})}
-    tables = PACKS[pack].tables(turns, dtype, (1,) if batch else ())
-    bound = PACKS[pack].error_bound(turns, dtype)
+    parameters = {**angles.parameters(), "pack": pack, **({"batch": True} if batch else {})}
+    tables = PACKS[pack].tables(angles, dtype, (1,) if batch else ())
+    bound = PACKS[pack].error_bound(angles, dtype)
     shape = next(iter(tables.values())).shape
-    axes = _axes(shape[int(batch) :], turns.count, "token" if kind == "rope-axial" else "position")
+    axes = _axes(shape[int(batch) :], angles.count, "token" if kind == "rope-axial" else "position")
     named = (("batch",) if batch else ()) + axes
     return Document(kind, parameters, tables, len(tables) > 1, bound, axes=named)
 
 
 def _axes(shape: tuple[int, ...], pairs: int, row: str) -> tuple[str, ...]:
-    """Name what the axes of a packing count."""
+    """Return what the axes of a packing count."""
     if len(shape) == 3:
         return row, "pair", "component"
     return row, "pair" if shape[1] == pairs else "channel"
 
 
-def frequencies(rule: RotaryFrequencies) -> Document:
-    """Describe the frequencies of a rule and the numbers on the way to them, all float64.
+if TYPE_CHECKING:
+    PackName: TypeAlias = str
+else:
+    PackName: TypeAlias = Literal[(*PACKS, *CONSUMERS)]
 
-    ``inv_freq`` (r/2,) in radians per position; ``wavelength`` 2π/ω (r/2,) in positions, infinite
-    where a frequency is 0; ``attention_factor`` (), and what the rule has ``beside``. Each number
-    is the nearest to the formula.
-    """
-    arrays: dict[str, Table] = {
-        "inv_freq": DecimalTable((rule.count,), rule.exact),
-        "wavelength": DecimalTable((rule.count,), lambda: wavelengths(rule.exact())),
-        "attention_factor": DecimalTable((), lambda: [Decimal(rule.scale)]),
-    }
-    arrays |= rule.intermediates()
-    return Document("rope-frequencies", rule.parameters(), arrays, has_parts=True)
-
-
-PackName: TypeAlias = Literal[
-    "pair",
-    "complex",
-    "flat",
-    "concat",
-    "sin_concat",
-    "compact",
-    "half",
-    "interleaved",
-    "half_concat",
-    "sin_half_concat",
-    "sin_interleaved_concat",
-    "angle",
-    "transformers",
-    "cohere",
-    "diffusers",
-    "stable_audio",
-    "allegro",
-    "llama",
-    "llama4",
-    "lumina",
-    "gptj",
-    "vllm",
-    "sglang",
-    "flashinfer",
-    "flash_attn",
-    "onnx",
-    "onnxruntime",
-    "torchtune",
-    "torchtune_phi3",
-    "torchtune_qwen2",
-    "ggml",
-    "dinov3",
-    "timm_dinov3",
-    "timm_mrope",
-    "timm_cat",
-    "sam2",
-]
 _PACK_DESCRIPTION = (
     "How cosines and sines are laid out: "
     + "; ".join(f"{name} {pack.description}" for name, pack in PACKS.items())
@@ -324,35 +254,30 @@ _PACK_DESCRIPTION = (
 )
 
 
-class PackParameters(ArrayParameters):
-    """Parameters of the form of a rotary table."""
+class PackedTable(TableFamily):
+    """Base of the rotary tables, in any packing."""
 
-    pack: PackName = Field(default="pair", description=_PACK_DESCRIPTION, examples=["pair"])
-    part: Literal["cos", "sin"] | None = Field(
-        default=None,
-        description="Answer one of the two arrays of compact, half or interleaved alone.",
-        examples=["cos"],
-    )
-    batch: Boolean = Field(
-        default=False, description="Add a leading axis of length 1.", examples=[False]
-    )
+    pack: Annotated[PackName, about(_PACK_DESCRIPTION, "pair")] = "pair"
+    part: Annotated[
+        Literal["cos", "sin"] | None,
+        about("Answer one of the two arrays of compact, half or interleaved alone.", "cos"),
+    ] = None
+    batch: Annotated[Boolean, about("Add a leading axis of length 1.", example=False)] = False
     dtype: RealDType = dtype_field()
 
-    def chosen_part(self) -> str | None:
-        """Name the one of the two arrays that is wanted alone."""
-        return self.part
-
     def removable_axes(self) -> Mapping[str, str]:
-        """Say how to be rid of the batch."""
         return {"batch": "leave out batch"}
 
-    def packed(self, kind: str, turns: RotaryAngles) -> Document:
-        """Describe a table of a kind in this form."""
-        pack, dtype = pack_of(self.pack), REAL_DTYPES[self.dtype]
+    def rotary_angles(self) -> RotaryAngles:
+        """Return the angles; raises InvalidParameters for an impossible combination."""
+        raise NotImplementedError
+
+    def document(self) -> Document:
+        angles, pack, dtype = self.rotary_angles(), pack_of(self.pack), self.element_type
         if pack == "complex" and self.dtype not in {"float32", "float64"}:
             rule = "pack=complex needs dtype float32 (complex64) or float64 (complex128)"
             raise impossible("dtype", self.dtype, rule)
         if pack == "angle" and dtype is FLOAT16:
             rule = "pack=angle needs a dtype with room for angles, not float16"
             raise impossible("dtype", self.dtype, rule)
-        return rope(turns=turns, pack=pack, dtype=dtype, batch=self.batch, kind=kind)
+        return packed(angles, pack, dtype, batch=self.batch, kind=self.kind())

@@ -25,18 +25,18 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from service.encodings.grid.grids import Tokens
-from service.encodings.rotary import packs as rotary
 from service.encodings.rotary.angles import (
     AXES,
-    AlongSequence,
     AxisParameters,
-    MultimodalTurns,
+    MropeAngles,
     RotaryAngles,
+    SequenceAngles,
     XPos,
     axis_of_frequency,
     check_grid,
     rounding_parameters,
 )
+from service.encodings.rotary.packs import packed
 from service.encodings.rotary.rules import Default, GivenFrequencies, RotaryFrequencies, Yarn
 from service.errors import InvalidParameters
 from service.numerics.axes import AngleRounding, AxesTable, float32_distance
@@ -55,18 +55,18 @@ COMPACT = Channels(("cos", "sin"), interleaved=False, width=8)
 
 
 def test_there_is_a_row_for_each_position_and_a_frequency_for_each_pair() -> None:
-    turns = AlongSequence(RULE, POSITIONS)
+    turns = SequenceAngles(RULE, POSITIONS)
 
     assert (turns.rows, turns.count) == (10, 4)
-    assert turns.angles(FLOAT64, (10, 4)).shape == (10, 4)
+    assert turns.angle_table(FLOAT64, (10, 4)).shape == (10, 4)
 
 
 def test_only_what_is_not_usual_is_spelled() -> None:
     plain = {**RULE.parameters(), "start": -3, "seq_len": 10}
-    growing = AlongSequence(RULE, POSITIONS, "exact", XPos(8, 512.0, 5, inverse=True))
+    growing = SequenceAngles(RULE, POSITIONS, "exact", XPos(8, 512.0, 5, inverse=True))
 
-    assert AlongSequence(RULE, POSITIONS).parameters() == plain
-    rounded = AlongSequence(RULE, POSITIONS, "float32").parameters()
+    assert SequenceAngles(RULE, POSITIONS).parameters() == plain
+    rounded = SequenceAngles(RULE, POSITIONS, "float32").parameters()
     assert rounded == {**plain, "angle": "float32"}
     assert growing.parameters() == {
         **plain,
@@ -80,9 +80,9 @@ def test_only_what_is_not_usual_is_spelled() -> None:
 def test_only_plain_rows_come_from_phasors() -> None:
     xpos = XPos(8, 512.0, 5, inverse=False)
     tables = [
-        AlongSequence(RULE, POSITIONS),
-        AlongSequence(RULE, POSITIONS, "float32"),
-        AlongSequence(RULE, POSITIONS, "exact", xpos),
+        SequenceAngles(RULE, POSITIONS),
+        SequenceAngles(RULE, POSITIONS, "float32"),
+        SequenceAngles(RULE, POSITIONS, "exact", xpos),
     ]
 
     kinds = [type(turns.table(COMPACT, FLOAT64, (10, 8))) for turns in tables]
@@ -92,7 +92,7 @@ def test_only_plain_rows_come_from_phasors() -> None:
 
 def test_xpos_multiplies_cosines_and_sines_by_its_growth() -> None:
     xpos = XPos(8, 4.0, 2, inverse=False)
-    tables = (AlongSequence(SCALED, POSITIONS, "exact", growth) for growth in (None, xpos))
+    tables = (SequenceAngles(SCALED, POSITIONS, "exact", growth) for growth in (None, xpos))
 
     plain, grown = (
         turns.table(COMPACT, FLOAT64, (10, 8)).read(0, 80).reshape(10, 8) for turns in tables
@@ -105,16 +105,16 @@ def test_xpos_multiplies_cosines_and_sines_by_its_growth() -> None:
 @pytest.mark.parametrize("inverse", [False, True])
 def test_no_cosine_or_sine_exceeds_the_peak(inverse: bool) -> None:
     for xpos in (None, XPos(8, 4.0, 2, inverse)):
-        turns = AlongSequence(SCALED, POSITIONS, "exact", xpos)
+        turns = SequenceAngles(SCALED, POSITIONS, "exact", xpos)
         table = turns.table(COMPACT, FLOAT64, (10, 8))
 
         assert np.abs(table.read(0, size(table))).max() <= turns.peak * (1 + 1e-15)
-    assert AlongSequence(SCALED, POSITIONS).peak == 1.25
+    assert SequenceAngles(SCALED, POSITIONS).peak == 1.25
 
 
 def test_only_rounded_angles_are_at_a_distance() -> None:
-    assert AlongSequence(SCALED, POSITIONS).distance() is None
-    distance = AlongSequence(SCALED, POSITIONS, "float32").distance()
+    assert SequenceAngles(SCALED, POSITIONS).distance() is None
+    distance = SequenceAngles(SCALED, POSITIONS, "float32").distance()
 
     moved = float32_distance(SCALED.exact(), 6)
     assert distance is not None
@@ -126,7 +126,7 @@ def test_the_distance_is_that_of_what_is_moved_farthest() -> None:
 
     def distance(frequencies: list[Decimal], farthest: int, scale: float = 1.0) -> float:
         rule = GivenFrequencies(tuple(map(float, frequencies)), scale)
-        turns = AlongSequence(rule, Positions.contiguous(farthest, 1), "float32")
+        turns = SequenceAngles(rule, Positions.contiguous(farthest, 1), "float32")
         return turns.distance() or 0.0
 
     assert distance(near + far, 1000) == distance(far, 1000) > distance(near, 5)
@@ -135,12 +135,12 @@ def test_the_distance_is_that_of_what_is_moved_farthest() -> None:
 
 def test_angles_are_at_a_distance_that_has_no_limit() -> None:
     exact, rounded = (
-        AlongSequence(SCALED, Positions.contiguous(2**40 + 1, 1), rounding)
+        SequenceAngles(SCALED, Positions.contiguous(2**40 + 1, 1), rounding)
         for rounding in ("exact", "float32")
     )
 
     assert exact.angle_distance() is None
-    found, near = (turns.angles(FLOAT64, (1, 4)).read(0, 4) for turns in (rounded, exact))
+    found, near = (turns.angle_table(FLOAT64, (1, 4)).read(0, 4) for turns in (rounded, exact))
     moved = np.abs(found - near).max()
     assert 2 < moved <= (rounded.angle_distance() or 0) < 100 * moved
     assert np.abs(found).max() <= rounded.reach
@@ -149,8 +149,8 @@ def test_angles_are_at_a_distance_that_has_no_limit() -> None:
 def test_the_peak_of_xpos_is_that_of_the_distance_from_its_centre() -> None:
     far = Positions.contiguous(2**60, 3)
 
-    assert AlongSequence(SCALED, far, "exact", XPos(8, 512.0, 2**60, inverse=True)).peak < 1.3
-    assert AlongSequence(SCALED, far, "exact", XPos(8, 512.0, 0, inverse=True)).peak == np.inf
+    assert SequenceAngles(SCALED, far, "exact", XPos(8, 512.0, 2**60, inverse=True)).peak < 1.3
+    assert SequenceAngles(SCALED, far, "exact", XPos(8, 512.0, 0, inverse=True)).peak == np.inf
 
 
 MROPE_RULE = Default(16, 10000.0)
@@ -161,7 +161,7 @@ BOTH_KINDS = pytest.mark.parametrize("interleaved", [False, True])
 
 
 def read(turns: RotaryAngles, pack: str = "compact") -> dict[str, NDArray[Any]]:
-    document = rotary.rope(turns=turns, pack=pack, dtype=FLOAT64)
+    document = packed(angles=turns, pack=pack, dtype=FLOAT64)
     return {
         name: table.read(0, size(table)).reshape(table.shape)
         for name, table in document.arrays.items()
@@ -208,11 +208,11 @@ def test_each_frequency_is_that_of_the_sequence_of_its_axis(
     interleaved: bool, rounding: AngleRounding
 ) -> None:
     named = axis_of_frequency(8, SECTION, interleaved=interleaved)
-    ours = read(MultimodalTurns(MROPE_RULE, SECTION, interleaved, GRID, rounding))
+    ours = read(MropeAngles(MROPE_RULE, SECTION, interleaved, GRID, rounding))
     for place, axis in enumerate(named):
         along = GRID.axes[axis].at(0, GRID.rows).tolist()
         positions = Positions.of_runs(Run(position, 1, 1) for position in along)
-        plain = read(AlongSequence(MROPE_RULE, positions, rounding))
+        plain = read(SequenceAngles(MROPE_RULE, positions, rounding))
         for name in ("cos", "sin"):
             assert (ours[name][:, place] == plain[name][:, place]).all()
 
@@ -225,24 +225,24 @@ def test_text_is_the_plain_table_to_the_last_bit(
 ) -> None:
     tokens = Tokens.of_sequence(SCATTERED, AXES)
 
-    ours = read(MultimodalTurns(MROPE_RULE, SECTION, interleaved, tokens, rounding), pack)
+    ours = read(MropeAngles(MROPE_RULE, SECTION, interleaved, tokens, rounding), pack)
 
-    plain = read(AlongSequence(MROPE_RULE, SCATTERED, rounding), pack)
+    plain = read(SequenceAngles(MROPE_RULE, SCATTERED, rounding), pack)
     assert {name: values.tobytes() for name, values in ours.items()} == {
         name: values.tobytes() for name, values in plain.items()
     }
 
 
 def test_an_axis_without_frequencies_is_not_needed() -> None:
-    ours = read(MultimodalTurns(MROPE_RULE, (0, 8, 0), False, GRID))
+    ours = read(MropeAngles(MROPE_RULE, (0, 8, 0), False, GRID))
 
     rows = GRID.axes["h"].at(0, GRID.rows).tolist()
-    plain = read(AlongSequence(MROPE_RULE, Positions.of_runs(Run(row, 1, 1) for row in rows)))
+    plain = read(SequenceAngles(MROPE_RULE, Positions.of_runs(Run(row, 1, 1) for row in rows)))
     assert (ours["cos"] == plain["cos"]).all()
 
 
 def test_parameters_spell_rule_sections_and_positions() -> None:
-    turns = MultimodalTurns(MROPE_RULE, SECTION, True, GRID, "float32")
+    turns = MropeAngles(MROPE_RULE, SECTION, True, GRID, "float32")
 
     assert turns.parameters() == {
         **MROPE_RULE.parameters(),
@@ -256,7 +256,7 @@ def test_parameters_spell_rule_sections_and_positions() -> None:
 
 @pytest.mark.parametrize("rule", [MROPE_RULE, Yarn(16, 10000.0, 8.0, 4096, 1.25)])
 def test_the_attention_factor_multiplies_all(rule: RotaryFrequencies) -> None:
-    turns = MultimodalTurns(rule, SECTION, False, GRID)
+    turns = MropeAngles(rule, SECTION, False, GRID)
 
     cos = read(turns)["cos"]
 
@@ -268,12 +268,12 @@ def test_the_attention_factor_multiplies_all(rule: RotaryFrequencies) -> None:
 def test_the_distance_is_that_of_the_farthest_axis() -> None:
     far, near = Positions.contiguous(10**6, 2), Positions.contiguous(0, 2)
     tokens = Tokens.of_lists({"t": near, "h": near, "w": far})
-    of_far = MultimodalTurns(MROPE_RULE, (3, 2, 3), False, tokens, "float32")
-    of_near = MultimodalTurns(MROPE_RULE, (3, 5, 0), False, tokens, "float32")
+    of_far = MropeAngles(MROPE_RULE, (3, 2, 3), False, tokens, "float32")
+    of_near = MropeAngles(MROPE_RULE, (3, 5, 0), False, tokens, "float32")
 
-    assert MultimodalTurns(MROPE_RULE, (3, 2, 3), False, tokens).distance() is None
+    assert MropeAngles(MROPE_RULE, (3, 2, 3), False, tokens).distance() is None
     assert (of_far.distance() or 0) > 1000 * (of_near.distance() or 1)
-    exact = read(MultimodalTurns(MROPE_RULE, (3, 2, 3), False, tokens))
+    exact = read(MropeAngles(MROPE_RULE, (3, 2, 3), False, tokens))
     for name, values in read(of_far).items():
         assert np.abs(values - exact[name]).max() <= (of_far.distance() or 0)
 

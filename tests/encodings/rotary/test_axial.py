@@ -26,12 +26,11 @@ from service.delivery.parameters import read_parameters
 from service.encodings.grid.grids import GridAxis, Picked
 from service.encodings.rotary.axial import (
     CONVENTIONS,
-    AxialParameters,
-    AxialTurns,
+    Axial,
+    AxialAngles,
     Placing,
     WithClassToken,
     dealt,
-    frequency_rules,
     placed,
 )
 from service.errors import InvalidParameters
@@ -58,8 +57,8 @@ ACROSS = GridAxis(0, 1, WIDTH, 1)
 RULE = Geometric(10000.0, 8, 4)
 
 
-def turns(placing: Placing = "blocks", rounding: AngleRounding = "exact") -> AxialTurns:
-    return AxialTurns(placed([RULE, RULE], [DOWN, ACROSS], placing), ROWS, {}, rounding)
+def turns(placing: Placing = "blocks", rounding: AngleRounding = "exact") -> AxialAngles:
+    return AxialAngles(placed([RULE, RULE], [DOWN, ACROSS], placing), ROWS, {}, rounding)
 
 
 def whole(table: Table) -> NDArray[Any]:
@@ -67,7 +66,7 @@ def whole(table: Table) -> NDArray[Any]:
 
 
 def angles(placing: Placing, rounding: AngleRounding = "exact") -> NDArray[Any]:
-    return whole(turns(placing, rounding).angles(FLOAT64, (ROWS, 8)))
+    return whole(turns(placing, rounding).angle_table(FLOAT64, (ROWS, 8)))
 
 
 @pytest.mark.parametrize(
@@ -145,7 +144,7 @@ def test_any_range_has_the_bytes_of_the_whole(
     channels = Channels(("sin", "cos"), False, 32, repeats=2)
     both = [
         turns("alternating", rounding).table(channels, FLOAT32, (ROWS, 32)),
-        turns("alternating", rounding).angles(FLOAT32, (ROWS, 8)),
+        turns("alternating", rounding).angle_table(FLOAT32, (ROWS, 8)),
     ]
     for table in both:
         stop_here = min(stop, int(np.prod(table.shape)))
@@ -190,7 +189,7 @@ def test_float32_angles_keep_the_distance_they_state(
     rule = Geometric(base, 2 * count, count)
     along = Positions.contiguous(farthest - 1, 2)
     axes = placed([rule, rule], [along, Positions.contiguous(0, 2)], "blocks")
-    rounded = AxialTurns(axes, 2, {}, "float32")
+    rounded = AxialAngles(axes, 2, {}, "float32")
     bound = rounded.distance()
     assert bound is not None
     found = whole(rounded.table(Channels(("cos",), False, 2 * count), FLOAT64, (2, 2 * count)))
@@ -205,7 +204,7 @@ def test_the_distance_of_float32_angles_is_that_of_their_farthest_axis() -> None
 
     def distance(*along: Positions) -> float:
         axes = placed([RULE, RULE], along, "blocks")
-        stated = AxialTurns(axes, 2, {}, "float32").distance()
+        stated = AxialAngles(axes, 2, {}, "float32").distance()
         assert stated is not None
         return stated
 
@@ -822,12 +821,12 @@ def test_what_goes_together_gives_finite_numbers_and_asks_for_them_again(
 LEAST = {"convention": "qwen2_vl", "head_dim": "16"}
 
 
-def read(**values: Any) -> AxialParameters:
-    return read_parameters(AxialParameters, LEAST | values)
+def read(**values: Any) -> Axial:
+    return read_parameters(Axial, LEAST | values)
 
 
 def test_every_convention_can_be_asked_for_and_is_described() -> None:
-    field = AxialParameters.model_fields["convention"]
+    field = Axial.model_fields["convention"]
 
     assert get_args(field.annotation) == tuple(CONVENTIONS)
     assert field.description is not None
@@ -914,8 +913,8 @@ def test_values_on_their_bounds_are_taken(name: str, value: str) -> None:
 
 def rules(convention: str, head_dim: int, axes: int, **others: Any) -> list[FrequencyRule]:
     values = {"convention": convention, "head_dim": head_dim, **others}
-    parameters = AxialParameters.model_validate(values)
-    return list(frequency_rules(parameters, CONVENTIONS[convention], axes))
+    parameters = Axial.model_validate(values)
+    return list(parameters.frequency_rules(axes))
 
 
 WHOLE_HEAD = Geometric(10000.0, 16, 8)

@@ -17,18 +17,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from service.encodings.rotary import packs as rotary
-from service.encodings.rotary.angles import AlongSequence, RotaryAngles
+from service.encodings.rotary.angles import RotaryAngles, SequenceAngles
 from service.encodings.rotary.packs import (
     CONSUMERS,
     PACKS,
     AnglePack,
     ComplexTable,
     Pack,
+    PackedTable,
     PackName,
-    PackParameters,
     pack_of,
+    packed,
 )
+from service.encodings.rotary.rope import RopeFrequencies
 from service.encodings.rotary.rules import (
     Default,
     GivenFrequencies,
@@ -44,9 +45,9 @@ from service.numerics.tables import Table, size, work
 from tests.client import Client
 from tests.exact import UNIT, frequency
 
-TURNS = AlongSequence(Default(8, 10000.0), Positions.contiguous(3, 5))
-SCALED = AlongSequence(Yarn(8, 10000.0, 8.0, 4096, 1.25), Positions.contiguous(4095, 3))
-ROUNDED = AlongSequence(Proportional(12, 1e6, 0.5), Positions.contiguous(-2, 6), "float32")
+TURNS = SequenceAngles(Default(8, 10000.0), Positions.contiguous(3, 5))
+SCALED = SequenceAngles(Yarn(8, 10000.0, 8.0, 4096, 1.25), Positions.contiguous(4095, 3))
+ROUNDED = SequenceAngles(Proportional(12, 1e6, 0.5), Positions.contiguous(-2, 6), "float32")
 EVERY_TURNS = pytest.mark.parametrize("turns", [TURNS, SCALED, ROUNDED])
 EVERY_PACK = pytest.mark.parametrize("pack", PACKS)
 
@@ -158,7 +159,7 @@ def test_complex_numbers_are_of_two_such_parts(dtype: str, expected: str) -> Non
 
 @pytest.mark.parametrize("rule", [Default(2, 10000.0), Default(6, 10000.0)])
 def test_the_description_of_a_packing_begins_with_its_shape(rule: RotaryFrequencies) -> None:
-    turns = AlongSequence(rule, Positions.contiguous(0, 7))
+    turns = SequenceAngles(rule, Positions.contiguous(0, 7))
     lengths = {"S": 7, "r/2": rule.count, "r": 2 * rule.count, "2r": 4 * rule.count, "2": 2}
     for name, pack in PACKS.items():
         assert isinstance(pack, Pack | AnglePack)
@@ -189,9 +190,7 @@ RULE = Default(8, 10000.0)
 def rotary_arrays(
     pack: str, positions: Positions, dtype: str = "float64"
 ) -> dict[str, NDArray[np.generic]]:
-    document = rotary.rope(
-        turns=AlongSequence(RULE, positions), pack=pack, dtype=REAL_DTYPES[dtype]
-    )
+    document = packed(angles=SequenceAngles(RULE, positions), pack=pack, dtype=REAL_DTYPES[dtype])
     return {
         name: table.read(0, size(table)).reshape(table.shape)
         for name, table in document.arrays.items()
@@ -225,8 +224,10 @@ def test_given_frequencies_are_taken_as_they_are() -> None:
     float32_frequencies = tuple(
         float(value) for value in (10000.0 ** (-np.arange(0, 8, 2) / 8)).astype(np.float32)
     )
-    document = rotary.rope(
-        turns=AlongSequence(GivenFrequencies(float32_frequencies), Positions.contiguous(131071, 1)),
+    document = packed(
+        angles=SequenceAngles(
+            GivenFrequencies(float32_frequencies), Positions.contiguous(131071, 1)
+        ),
         pack="concat",
         dtype=FLOAT64,
     )
@@ -240,8 +241,8 @@ def test_given_frequencies_are_taken_as_they_are() -> None:
 
 def test_an_attention_factor_multiplies_within_six_units_of_it() -> None:
     rule = Yarn(8, 10000.0, 8.0, 4096, 1.3465735902799727)
-    turns = AlongSequence(rule, Positions.contiguous(4095, 2))
-    table = rotary.rope(turns=turns, pack="concat", dtype=FLOAT64).arrays["rope"]
+    turns = SequenceAngles(rule, Positions.contiguous(4095, 2))
+    table = packed(angles=turns, pack="concat", dtype=FLOAT64).arrays["rope"]
     values = table.read(0, 16).reshape(2, 8)
 
     for row, position in enumerate((4095, 4096)):
@@ -253,10 +254,10 @@ def test_an_attention_factor_multiplies_within_six_units_of_it() -> None:
 
 
 def test_a_batch_is_a_leading_axis_and_says_so() -> None:
-    turns = AlongSequence(RULE, Positions.contiguous(0, 3))
+    turns = SequenceAngles(RULE, Positions.contiguous(0, 3))
 
-    plain = rotary.rope(turns=turns, pack="half", dtype=FLOAT32)
-    batch = rotary.rope(turns=turns, pack="half", dtype=FLOAT32, batch=True)
+    plain = packed(angles=turns, pack="half", dtype=FLOAT32)
+    batch = packed(angles=turns, pack="half", dtype=FLOAT32, batch=True)
 
     assert (plain.shape, batch.shape) == ((3, 8), (1, 3, 8))
     assert batch.parameters == {**plain.parameters, "batch": True}
@@ -277,8 +278,8 @@ def test_the_error_bound_holds_for_the_elements_as_they_are(
     chosen = REAL_DTYPES[dtype]
     for start in (0, 1, 4095, 131071):
         positions = Positions.contiguous(start, 2)
-        document = rotary.rope(
-            turns=AlongSequence(rule, positions, "float32"), pack="concat", dtype=chosen
+        document = packed(
+            angles=SequenceAngles(rule, positions, "float32"), pack="concat", dtype=chosen
         )
         assert document.error_bound is not None
         table = document.arrays["rope"]
@@ -294,19 +295,19 @@ def test_the_error_bound_holds_for_the_elements_as_they_are(
 
 def test_only_rounded_angles_have_an_error_bound() -> None:
     exact, rounded = (
-        AlongSequence(RULE, Positions.contiguous(0, 3), rounding) for rounding in ROUNDINGS
+        SequenceAngles(RULE, Positions.contiguous(0, 3), rounding) for rounding in ROUNDINGS
     )
 
-    assert rotary.rope(turns=exact, pack="half", dtype=FLOAT32).error_bound is None
-    assert rotary.rope(turns=rounded, pack="half", dtype=FLOAT32).error_bound is not None
-    assert rotary.rope(turns=rounded, pack="angle", dtype=FLOAT64).error_bound is not None
-    assert rotary.rope(turns=exact, pack="angle", dtype=FLOAT64).error_bound is None
+    assert packed(angles=exact, pack="half", dtype=FLOAT32).error_bound is None
+    assert packed(angles=rounded, pack="half", dtype=FLOAT32).error_bound is not None
+    assert packed(angles=rounded, pack="angle", dtype=FLOAT64).error_bound is not None
+    assert packed(angles=exact, pack="angle", dtype=FLOAT64).error_bound is None
 
 
 def test_frequencies_are_the_numbers_nearest_to_the_formula() -> None:
     rule = Yarn(8, 10000.0, 8.0, 4096, 1.25)
 
-    document = rotary.frequencies(rule)
+    document = RopeFrequencies.of(rule)
 
     read = {name: table.read(0, size(table)).tolist() for name, table in document.arrays.items()}
     assert read["inv_freq"] == [float(exact) for exact in rule.exact()]
@@ -319,7 +320,7 @@ def test_frequencies_are_the_numbers_nearest_to_the_formula() -> None:
 
 
 def test_the_wavelength_of_what_does_not_turn_is_infinite() -> None:
-    document = rotary.frequencies(Proportional(8, 1e6, 0.5))
+    document = RopeFrequencies.of(Proportional(8, 1e6, 0.5))
 
     assert document.arrays["wavelength"].read(0, 4).tolist()[2:] == [np.inf, np.inf]
     assert document.arrays["inv_freq"].read(0, 4).tolist()[2:] == [0.0, 0.0]
@@ -341,7 +342,7 @@ def asked(client: Client, url: str, **parameters: object) -> httpx.Response:
 
 
 def test_every_pack_and_every_consumer_can_be_asked_for_and_is_described() -> None:
-    description = PackParameters.model_fields["pack"].description or ""
+    description = PackedTable.model_fields["pack"].description or ""
 
     assert list(get_args(PackName)) == [*PACKS, *CONSUMERS]
     for name, pack in PACKS.items():

@@ -22,9 +22,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from service.encodings.grid.grids import Tokens
-from service.encodings.rotary.angles import AXES, AlongSequence, MultimodalTurns, RotaryAngles, XPos
+from service.encodings.rotary.angles import AXES, MropeAngles, RotaryAngles, SequenceAngles, XPos
 from service.encodings.rotary.packs import CONSUMERS, PACKS
-from service.encodings.rotary.rope import HeadOrder, PermutationTable, Rotation, permutation
+from service.encodings.rotary.rope import HeadOrder, PermutationTable, RopePermutation, Rotation
 from service.encodings.rotary.rules import Default, Yarn
 from service.numerics import tables as table_module
 from service.numerics.dtypes import (
@@ -468,8 +468,8 @@ def rotated(
     rule: Default = RULE,
 ) -> NDArray[np.float64]:
     positions = Positions.contiguous(start, x.shape[-2])
-    rotation = Rotation(AlongSequence(rule, positions), layout, inverse)
-    return np.asarray(rotation.of(StoredTable(x, FLOAT64)).elements, dtype=np.float64)
+    rotation = Rotation(SequenceAngles(rule, positions), layout, inverse)
+    return np.asarray(rotation.rotated(StoredTable(x, FLOAT64)).elements, dtype=np.float64)
 
 
 @settings(max_examples=40)
@@ -547,9 +547,9 @@ def test_a_rotation_is_rounded_once_to_the_type_of_its_input(dtype: object) -> N
     narrow = np.empty((6, 8), dtype=chosen.storage)
     from_wide = np.empty((6, 8), dtype=chosen.storage)
     round_into(vectors(7, 6, 8), narrow, chosen)
-    rotation = Rotation(AlongSequence(RULE, Positions.contiguous(9, 6)), "half", inverse=False)
+    rotation = Rotation(SequenceAngles(RULE, Positions.contiguous(9, 6)), "half", inverse=False)
 
-    out = rotation.of(StoredTable(narrow, chosen)).elements
+    out = rotation.rotated(StoredTable(narrow, chosen)).elements
 
     round_into(rotated(to_float64(narrow, chosen), 9, layout="half"), from_wide, chosen)
     assert from_wide.tobytes() == out.tobytes()
@@ -558,10 +558,10 @@ def test_a_rotation_is_rounded_once_to_the_type_of_its_input(dtype: object) -> N
 def test_overflow_to_float16_gives_infinity() -> None:
     x = np.full((2, 8), 65000.0, dtype="<f2")
     rotation = Rotation(
-        AlongSequence(RULE, Positions.contiguous(0, 2)), "interleaved", inverse=True
+        SequenceAngles(RULE, Positions.contiguous(0, 2)), "interleaved", inverse=True
     )
 
-    out = rotation.of(StoredTable(x, FLOAT16)).elements
+    out = rotation.rotated(StoredTable(x, FLOAT16)).elements
 
     assert np.isinf(out[1]).any()
     assert not np.isnan(out).any()
@@ -597,8 +597,8 @@ def test_every_nan_of_a_rotation_is_the_same(dtype: DType) -> None:
     round_into(np.array([np.nan]), one_nan, dtype)
 
     out = (
-        Rotation(AlongSequence(RULE, Positions.contiguous(1, 1)), "half", inverse=False)
-        .of(StoredTable(x, dtype))
+        Rotation(SequenceAngles(RULE, Positions.contiguous(1, 1)), "half", inverse=False)
+        .rotated(StoredTable(x, dtype))
         .elements
     )
 
@@ -612,25 +612,25 @@ def test_a_rotation_tells_whether_its_result_is_finite(channel: int) -> None:
     """Channel 5 is past those that turn."""
     x = np.ones((3, 6))
     rotation = Rotation(
-        AlongSequence(Default(4, 10000.0), Positions.contiguous(0, 3)), "half", inverse=False
+        SequenceAngles(Default(4, 10000.0), Positions.contiguous(0, 3)), "half", inverse=False
     )
-    assert rotation.of(StoredTable(x, FLOAT64)).is_finite
+    assert rotation.rotated(StoredTable(x, FLOAT64)).is_finite
 
     x[1, channel] = np.inf
 
-    assert not rotation.of(StoredTable(x, FLOAT64)).is_finite
+    assert not rotation.rotated(StoredTable(x, FLOAT64)).is_finite
 
 
 @pytest.mark.parametrize("layout", ["interleaved", "half"])
 def test_steps_of_a_rotation_do_not_show(monkeypatch: pytest.MonkeyPatch, layout: str) -> None:
     x = StoredTable(np.random.default_rng(3).standard_normal((5, 300, 24)), FLOAT64)
     rotation = Rotation(
-        AlongSequence(Default(16, 10000.0), Positions.contiguous(-90, 300)), layout, False
+        SequenceAngles(Default(16, 10000.0), Positions.contiguous(-90, 300)), layout, False
     )
-    sent, expected = x.elements.copy(), rotation.of(x).elements.tobytes()
+    sent, expected = x.elements.copy(), rotation.rotated(x).elements.tobytes()
     monkeypatch.setattr(table_module, "STEP_ELEMENTS", 9000)
 
-    assert expected == rotation.of(x).elements.tobytes()
+    assert expected == rotation.rotated(x).elements.tobytes()
     assert (sent == x.elements).all()
 
 
@@ -647,11 +647,11 @@ def turned(
     offset: int = 0,
 ) -> NDArray[np.float64]:
     rotation = Rotation(turns, layout, inverse, output_layout, offset)
-    return np.asarray(rotation.of(StoredTable(x, FLOAT64)).elements, dtype=np.float64)
+    return np.asarray(rotation.rotated(StoredTable(x, FLOAT64)).elements, dtype=np.float64)
 
 
-def sequence(start: int, rows: int) -> AlongSequence:
-    return AlongSequence(RULE, Positions.contiguous(start, rows))
+def sequence(start: int, rows: int) -> SequenceAngles:
+    return SequenceAngles(RULE, Positions.contiguous(start, rows))
 
 
 def test_reading_pairs_and_writing_halves_is_turning_and_then_sorting() -> None:
@@ -718,9 +718,9 @@ def test_the_attention_factor_multiplies_what_is_turned() -> None:
         Yarn(8, 10000.0, 8.0, 4096, attention_factor) for attention_factor in (1.0, 1.25)
     )
 
-    out = turned(x, AlongSequence(scaled, positions), "half")
+    out = turned(x, SequenceAngles(scaled, positions), "half")
 
-    expected = 1.25 * turned(x, AlongSequence(plain, positions), "half")
+    expected = 1.25 * turned(x, SequenceAngles(plain, positions), "half")
     assert np.abs(out - expected).max() <= 32 * UNIT * np.abs(x).max()
 
 
@@ -728,7 +728,7 @@ def test_xpos_leaves_the_decay_of_the_difference_in_products() -> None:
     """Queries grow as keys shrink: the product of both at one position is that without xPos."""
     query, key, positions = vectors(14, 9, 8), vectors(15, 9, 8), Positions.contiguous(0, 9)
     of_query, of_key = (
-        AlongSequence(RULE, positions, "exact", XPos(8, 4.0, 4, inverse))
+        SequenceAngles(RULE, positions, "exact", XPos(8, 4.0, 4, inverse))
         for inverse in (False, True)
     )
 
@@ -743,14 +743,14 @@ def test_tokens_of_a_grid_are_turned_along_their_axes() -> None:
     x = vectors(16, 2, 5, 8)
     text = Tokens.of_sequence(Positions.contiguous(7, 5), AXES)
 
-    out = turned(x, MultimodalTurns(RULE, (1, 2, 1), True, text), "half")
+    out = turned(x, MropeAngles(RULE, (1, 2, 1), True, text), "half")
 
     assert (out == turned(x, sequence(7, 5), "half")).all()
 
 
 def test_float32_angles_turn_by_the_rounded_angle() -> None:
     x = np.tile([1.0, 0.0], 4)[np.newaxis]
-    rounded = AlongSequence(RULE, Positions.contiguous(131071, 1), "float32")
+    rounded = SequenceAngles(RULE, Positions.contiguous(131071, 1), "float32")
 
     out = turned(x, rounded, "interleaved")[0]
 
@@ -845,23 +845,17 @@ def test_a_vector_of_many_rows_is_read_from_where_it_is_asked() -> None:
     assert table.read(2**32 - 2, 2**32).tolist() == [2**32 - 3, 2**32 - 1]
 
 
-def test_grouped_heads_have_two_vectors_and_each_may_be_asked_for_alone() -> None:
-    order = HeadOrder(4, 4, 0, *HALF)
+def test_grouped_heads_have_two_vectors_and_each_is_served_alone() -> None:
+    grouped = {"head_dim": 4, "num_attention_heads": 4, "num_key_value_heads": 2}
 
-    document = permutation(order=order, query_heads=4, key_heads=2, dtype=INT32)
+    both = RopePermutation.model_validate(grouped).resolve()
+    key = RopePermutation.model_validate({**grouped, "part": "k"}).resolve()
+    alone = RopePermutation.model_validate({"head_dim": 4, "num_attention_heads": 4}).resolve()
 
-    assert {name: table.shape for name, table in document.arrays.items()} == {"q": (16,), "k": (8,)}
-    assert document.has_parts
-    assert document.part("k").arrays["k"].read(0, 8).tolist() == [0, 2, 1, 3, 4, 6, 5, 7]
-
-
-def test_other_heads_are_other_documents_and_one_number_of_them_is_one_vector() -> None:
-    order = HeadOrder(4, 4, 0, *HALF)
-
-    alone = permutation(order=order, query_heads=4, key_heads=None, dtype=INT32)
-    both = permutation(order=order, query_heads=4, key_heads=4, dtype=INT32)
-
-    assert (list(alone.arrays), alone.has_parts) == (["permutation"], False)
+    assert {name: table.shape for name, table in both.arrays.items()} == {"q": (16,), "k": (8,)}
+    assert (both.has_parts, alone.has_parts) == (True, False)
+    assert key.arrays["k"].read(0, 8).tolist() == [0, 2, 1, 3, 4, 6, 5, 7]
+    assert list(alone.arrays) == ["permutation"]
     assert alone.parameters != both.parameters
 
 
