@@ -22,8 +22,8 @@ from service.numerics.phase import exact_context
 _OF_PARAMS_JSON = ("dim", "n_heads", "n_layers")
 
 
-def layout_of(model: TextModel, log: ReadingReport) -> str:
-    """Give the layout; where nothing is known of the model type it is an assumption."""
+def layout_of(model: TextModel, report: ReadingReport) -> str:
+    """Return the layout; where nothing is known of the model type it is an assumption."""
     key = model.type.layout_key
     found = model.values.get(key) if key is not None else None
     if found is not None:
@@ -34,38 +34,38 @@ def layout_of(model: TextModel, log: ReadingReport) -> str:
     if all(model.place.has(name) for name in _OF_PARAMS_JSON):
         layout, reason = "interleaved", "weights beside a params.json of Meta or Mistral"
     detail = f"layout {layout} was assumed, that of {reason}"
-    log.caution("layout-assumed", detail, model.place.at("model_type"))
+    report.warn("layout-assumed", detail, model.place.at("model_type"))
     return layout
 
 
-def written_layout_of(model: TextModel, layout: str, log: ReadingReport) -> str | None:
-    """Give the layout of what is turned, if it is not the one that is read."""
+def written_layout_of(model: TextModel, layout: str, report: ReadingReport) -> str | None:
+    """Return the layout of what is turned, if it is not the one that is read."""
     writes = model.type.writes
     if writes is None or writes == layout:
         return None
     detail = f"{model.type.name} reads {layout} pairs and writes them {writes}: {model.type.source}"
-    log.caution("mixed-layout", detail, model.place.at("model_type"))
+    report.warn("mixed-layout", detail, model.place.at("model_type"))
     return writes
 
 
-def caution_of_turning(model: TextModel, log: ReadingReport) -> None:
+def warn_turning(model: TextModel, report: ReadingReport) -> None:
     """Warn of classes that turn the other way, other channels, or by more than the table says."""
     pointer = model.place.at("model_type")
     if model.type.inverse:
         detail = f"{model.type.name} turns by the negative angle: ask with inverse=true"
-        log.caution("turns-inversely", detail, pointer)
+        report.warn("turns-inversely", detail, pointer)
     if model.type.axes > 1:
         detail = f"{model.type.name} has these frequencies for each of {model.type.axes} axes"
-        log.caution("frequencies-per-axis", detail, pointer)
+        report.warn("frequencies-per-axis", detail, pointer)
     if model.type.last_channels:
         detail = f"{model.type.name} turns the last channels of a head: ask with rotary_offset"
-        log.caution("last-channels-turn", detail, pointer)
+        report.warn("last-channels-turn", detail, pointer)
     if model.type.not_in_config is not None:
         detail = f"{model.type.name}: {model.type.not_in_config}"
-        log.caution("table-incomplete", detail, pointer)
+        report.warn("table-incomplete", detail, pointer)
     for key, meaning in model.type.not_read.items():
         if model.place.content.get(key):
-            log.caution("key-not-read", f"{key} is not resolved: {meaning}", model.place.at(key))
+            report.warn("key-not-read", f"{key} is not resolved: {meaning}", model.place.at(key))
 
 
 _LLAMA4 = "1 + attn_scale·ln(1 + floor((position + 1)/floor_scale))"
@@ -73,7 +73,7 @@ _MINISTRAL3 = "1 + llama_4_scaling_beta·ln(1 + floor(position/original_max_posi
 
 
 def attention_of(model: TextModel, rules: Sequence[Rule], layers: Layers) -> dict[str, Any]:
-    """Give softmax_scale_multiplier and query_temperature, with their origins, where there are any.
+    """Return softmax_scale_multiplier and query_temperature, if any, with their origins.
 
     The first multiplies 1/√d of the softmax: (0.1·mscale_all_dim·ln factor + 1)², transformers
     5.23.0 ``DeepseekV3Attention``. The second multiplies queries: ``Llama4TextAttention``,
@@ -98,7 +98,7 @@ def _add_softmax(
         return
     if not model.is_known:
         detail = "classes such as DeepSeek's multiply the softmax scale where mscale_all_dim is set"
-        rule.caution("softmax-scale-unknown", detail, "mscale_all_dim")
+        rule.warn("softmax-scale-unknown", detail, "mscale_all_dim")
     if not model.type.attention.softmax_mscale:
         return
     mscale = yarn_mscale(Decimal(factor.value), Decimal(all_dim.value))
@@ -145,7 +145,7 @@ _BLOCKS = ("rope_scaling", "rope_parameters", "yarn", "rope_adjustments")
 _MAX_NAMED = 20
 
 
-def caution_of_unread(model: TextModel, log: ReadingReport, *, has_rope: bool) -> None:
+def warn_unread(model: TextModel, report: ReadingReport, *, has_rope: bool) -> None:
     """Warn of every key that sounds like a rotary setting and is not read."""
     known = _read_by(model) if has_rope else frozenset((*model.type.rope_if, *_BLOCKS))
     if not has_rope and model.type.no_rope is True:
@@ -160,10 +160,10 @@ def caution_of_unread(model: TextModel, log: ReadingReport, *, has_rope: bool) -
             detail = f"{shortened(key)} is not read{hint}"
             if not has_rope:
                 detail = f"{shortened(key)} asks for a rotary embedding that the class has not"
-            log.caution("unknown-rope-key", detail, place.at(key))
+            report.warn("unknown-rope-key", detail, place.at(key))
         if len(unread) > _MAX_NAMED:
             detail = f"{len(unread) - _MAX_NAMED} more keys are not read"
-            log.caution("unknown-rope-key", detail, place.pointer or place.at("model_type"))
+            report.warn("unknown-rope-key", detail, place.pointer or place.at("model_type"))
 
 
 def _sounding(place: KeyPlace, *, has_rope: bool) -> Iterator[str]:
@@ -178,7 +178,7 @@ def _sounding(place: KeyPlace, *, has_rope: bool) -> Iterator[str]:
 
 
 def _read_by(model: TextModel) -> frozenset[str]:
-    """Name every key that is read at the top of a config."""
+    """Return every key that is read at the top of a config."""
     kind = model.type
     blocks = (*_BLOCKS, *(("llama_4_scaling",) if model.place.has("yarn") else ()))
     no_rope = kind.no_rope if isinstance(kind.no_rope, NoRope) else NoRope()

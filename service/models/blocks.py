@@ -20,34 +20,34 @@ from service.models.lookup import (
 from service.models.model_types import ModelType, TextModel
 
 
-def foreign_block(model: TextModel, log: ReadingReport) -> Values | None:
+def foreign_block(model: TextModel, report: ReadingReport) -> Values | None:
     """Find the parameters of a rule in another program's spelling, if a config has them."""
     for read in (_mistral, _litgpt_llama3, _litgpt_linear, _gpt_oss, _meta):
-        found = read(model, log)
+        found = read(model, report)
         if found is not None:
             return found
     return None
 
 
-def _mistral(model: TextModel, log: ReadingReport) -> Values | None:
+def _mistral(model: TextModel, report: ReadingReport) -> Values | None:
     """Read ``yarn``: beta and alpha are β_fast and β_slow, without apply_scale the factor is 1."""
-    place = read_object(model.place, "yarn", log)
+    place = read_object(model.place, "yarn", report)
     if place is None:
         return None
-    tuned = read_object(model.place, "llama_4_scaling", log)
-    beside = read_values(tuned, LLAMA4_OF_MISTRAL, {}, log) if tuned else {}
-    values = {**beside, **read_values(place, YARN_OF_MISTRAL, {}, log)}
+    tuned = read_object(model.place, "llama_4_scaling", report)
+    beside = read_values(tuned, LLAMA4_OF_MISTRAL, {}, report) if tuned else {}
+    values = {**beside, **read_values(place, YARN_OF_MISTRAL, {}, report)}
     scale = values.pop("apply_scale", None)
     if scale is not None and not scale.value:
         values["attention_factor"] = scale.computed(1.0, f"{scale.pointer} is false")
     return {"rope_type": _implied("yarn", place.pointer), **values}
 
 
-def _litgpt_llama3(model: TextModel, log: ReadingReport) -> Values | None:
-    place = read_object(model.place, "rope_adjustments", log)
+def _litgpt_llama3(model: TextModel, report: ReadingReport) -> Values | None:
+    place = read_object(model.place, "rope_adjustments", report)
     if place is None:
         return None
-    values = read_values(place, RULE, {}, log)
+    values = read_values(place, RULE, {}, report)
     return {"rope_type": _implied("llama3", place.pointer), **values}
 
 
@@ -74,7 +74,7 @@ def _gpt_oss(model: TextModel, _: ReadingReport) -> Values | None:
     }
 
 
-def _meta(model: TextModel, log: ReadingReport) -> Values | None:
+def _meta(model: TextModel, report: ReadingReport) -> Values | None:
     """Read ``use_scaled_rope``, whose numbers are in Meta's code; a config may name two."""
     scaled = model.given("use_scaled_rope")
     if scaled is None or not scaled.value:
@@ -90,7 +90,7 @@ def _meta(model: TextModel, log: ReadingReport) -> Values | None:
             detail += f", {name} {number:g}"
         else:
             values[name] = _alias(found)
-    log.caution("scaled-rope-assumed", f"{detail} were taken, those of Llama 3.1", scaled.pointer)
+    report.warn("scaled-rope-assumed", f"{detail} were taken, those of Llama 3.1", scaled.pointer)
     values |= {
         name: ResolvedValue(number, "assumed", scaled.pointer) for name, number in assumed.items()
     }
@@ -140,41 +140,41 @@ class Blocks:
     without: frozenset[str] = frozenset()
 
 
-def find_blocks(model: TextModel, log: ReadingReport) -> Blocks:
+def find_blocks(model: TextModel, report: ReadingReport) -> Blocks:
     """Find the blocks of a config; logs faults of everything in them."""
     if "rope_parameters" in model.type.fixed:
-        _caution_of_unread(model, log)
+        _warn_unread(model, report)
         return Blocks((_default(EVERY_LAYER, model.type, model.place),))
-    given = _given(model.place, log)
+    given = _given(model.place, report)
     if given is not None and _is_nested(given, model):
-        return _nested(given, model, log)
+        return _nested(given, model, report)
     if given is None:
-        foreign = foreign_block(model, log)
+        foreign = foreign_block(model, report)
         if foreign is not None:
             pointer = foreign["rope_type"].pointer
             return Blocks((ConfigBlock(EVERY_LAYER, foreign, KeyPlace({}, pointer)),))
     labels = _labels(model.type) or (EVERY_LAYER,)
-    flat = None if given is None else read_values(given, RULE, {}, log)
+    flat = None if given is None else read_values(given, RULE, {}, report)
     blocks = tuple(_of_label(label, given, flat, model) for label in labels)
     for block in blocks:
-        _caution_of_default(block, model, log)
+        _warn_default(block, model, report)
     return Blocks(blocks)
 
 
-def _caution_of_unread(model: TextModel, log: ReadingReport) -> None:
+def _warn_unread(model: TextModel, report: ReadingReport) -> None:
     for name in ("rope_scaling", "rope_parameters"):
-        found = read_object(model.place, name, log)
+        found = read_object(model.place, name, report)
         if found is not None:
             detail = f"{model.type.name} does not read {found.pointer}: its frequencies are fixed"
-            log.caution("key-not-read", detail, found.pointer)
+            report.warn("key-not-read", detail, found.pointer)
 
 
-def _given(place: KeyPlace, log: ReadingReport) -> KeyPlace | None:
+def _given(place: KeyPlace, report: ReadingReport) -> KeyPlace | None:
     """Find the object that holds; transformers lets rope_scaling replace rope_parameters."""
-    scaling = read_object(place, "rope_scaling", log)
-    parameters = read_object(place, "rope_parameters", log)
+    scaling = read_object(place, "rope_scaling", report)
+    parameters = read_object(place, "rope_parameters", report)
     if scaling and parameters and _differ(scaling, parameters):
-        log.caution(
+        report.warn(
             "rope-scaling-and-rope-parameters-both",
             "rope_scaling and rope_parameters differ, and rope_scaling holds",
             parameters.pointer,
@@ -190,13 +190,13 @@ def _differ(one: KeyPlace, other: KeyPlace) -> bool:
 
 
 def _labels(kind: ModelType) -> tuple[str, ...]:
-    """Name the layer types that have rotary embeddings of their own in a class."""
+    """Return the layer types that have rotary embeddings of their own in a class."""
     nested = [label for label, own in kind.rope_parameters.items() if isinstance(own, Mapping)]
     return tuple(dict.fromkeys([*nested, *kind.rope_keys]))
 
 
 def _is_nested(given: KeyPlace, model: TextModel) -> bool:
-    """Tell whether an object holds parameters by layer type.
+    """Return whether an object holds parameters by layer type.
 
     It does where an object stands under the name of a layer type, or, unless it says a rope_type
     outright, under any name that is not one of a parameter.
@@ -210,51 +210,51 @@ def _is_nested(given: KeyPlace, model: TextModel) -> bool:
     return not given.has("rope_type", "type") and bool(objects or labels & content.keys())
 
 
-def _nested(given: KeyPlace, model: TextModel, log: ReadingReport) -> Blocks:
+def _nested(given: KeyPlace, model: TextModel, report: ReadingReport) -> Blocks:
     blocks: list[ConfigBlock] = []
     without: set[str] = set()
     if len(given.content) > MAX_LABELS:
-        log.fault(given.pointer, None, f"must be parameters of at most {MAX_LABELS} layer types")
+        report.fault(given.pointer, None, f"must be parameters of at most {MAX_LABELS} layer types")
         return Blocks(())
     known = _labels(model.type)
     for key, own in given.content.items():
         if isinstance(own, dict) and key not in RULE_SPELLINGS:
             place = KeyPlace(own, given.at(key))
-            values = read_values(place, RULE, {}, log)
+            values = read_values(place, RULE, {}, report)
             blocks.append(ConfigBlock(key, values, place, is_nested=True))
         elif own is None and key not in RULE_SPELLINGS:
             without.add(key)
         else:
             detail = f"{key} beside parameters by layer type is not read"
-            log.caution("unknown-rope-key", detail, given.at(key))
+            report.warn("unknown-rope-key", detail, given.at(key))
     missing = [label for label in known if label not in given.content]
     blocks += [_default(label, model.type, model.place) for label in missing]
     for block in blocks:
-        _caution_of_default(block, model, log)
+        _warn_default(block, model, report)
     return Blocks(tuple(blocks), frozenset(without))
 
 
 def _of_label(
     label: str, given: KeyPlace | None, flat: Values | None, model: TextModel
 ) -> ConfigBlock:
-    """Give a layer type the flat block of a config, where that applies, or else the class's own."""
+    """Return the block of a layer type: the flat one of the config, or the class's own."""
     if given is None or flat is None or label in model.type.unscaled:
         return _default(label, model.type, model.place)
     return ConfigBlock(label, flat, given)
 
 
-def _caution_of_default(block: ConfigBlock, model: TextModel, log: ReadingReport) -> None:
+def _warn_default(block: ConfigBlock, model: TextModel, report: ReadingReport) -> None:
     rope_type = block.values.get("rope_type")
     if block.is_default and rope_type is not None and rope_type.value != "default":
         layers = "all layers" if block.label == EVERY_LAYER else block.label
         detail = f"the rule of {layers} is not in the config: {rope_type.value}"
-        log.caution(
+        report.warn(
             "class-default-used", f"{detail} is the {model.type.origin}", block.place.pointer
         )
 
 
 def _default(label: str, kind: ModelType, place: KeyPlace) -> ConfigBlock:
-    """Give the class's own block, which may be empty."""
+    """Return the class's own block, which may be empty."""
     pointer = place.at("rope_parameters")
     own = kind.rope_parameters
     if label != EVERY_LAYER:

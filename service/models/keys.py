@@ -163,7 +163,7 @@ def _item(read: Any, index: int, item: Any) -> Any:
 
 
 def _is(value: Any, *kinds: type) -> bool:
-    """Tell whether a value is of exactly one of these types, so that true is no number."""
+    """Return whether a value is of exactly one of these types, so that true is no number."""
     return type(value) in kinds
 
 

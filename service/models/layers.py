@@ -35,7 +35,7 @@ class Layers:
     pointer: str
 
     def of(self, label: str | None) -> tuple[int, ...] | None:
-        """Give the layers of a type, or of every type, that have a rotary embedding.
+        """Return the layers of a type, or of every type, that have a rotary embedding.
 
         None where that cannot be told.
         """
@@ -50,26 +50,26 @@ class Layers:
 
 
 def find_layers(
-    model: TextModel, without: Collection[str], log: ReadingReport, *, typed: bool
+    model: TextModel, without: Collection[str], report: ReadingReport, *, typed: bool
 ) -> Layers:
     """Find the layers of a model.
 
     Args:
         model: whose layers.
         without: layer types that the config says to have no rotary embedding.
-        log: takes faults and warnings.
+        report: takes faults and warnings.
         typed: whether their types matter.
     """
     rules = model.type.no_rope if isinstance(model.type.no_rope, NoRope) else None
     by_type = set(without) | set(_types_without(model, rules))
-    types = _types(model, log) if typed or by_type else None
+    types = _types(model, report) if typed or by_type else None
     flags = _flags(model, rules)
-    count = _count(model, types, flags, log) if types or flags or rules else None
-    left_out = _left_out(model, rules, flags, count, log)
+    count = _count(model, types, flags, report) if types or flags or rules else None
+    left_out = _left_out(model, rules, flags, count, report)
     if types is not None:
         left_out |= {i for i, kind in enumerate(types.value) if kind in by_type}
     source = types or flags
-    _caution_of_count(model, source, log)
+    _warn_count(model, source, report)
     return Layers(
         types.value if types else None,
         count,
@@ -79,11 +79,11 @@ def find_layers(
     )
 
 
-def _caution_of_count(model: TextModel, listed: ResolvedValue | None, log: ReadingReport) -> None:
+def _warn_count(model: TextModel, listed: ResolvedValue | None, report: ReadingReport) -> None:
     count = model.given("num_hidden_layers")
     if listed is not None and count is not None and len(listed.value) != count.value:
         detail = f"{listed.pointer} names {len(listed.value)} layers, {count.pointer} {count.value}"
-        log.caution("layer-count-differs", detail, listed.pointer)
+        report.warn("layer-count-differs", detail, listed.pointer)
 
 
 def _types_without(model: TextModel, rules: NoRope | None) -> tuple[str, ...]:
@@ -92,24 +92,24 @@ def _types_without(model: TextModel, rules: NoRope | None) -> tuple[str, ...]:
     return rules.layer_types
 
 
-def _types(model: TextModel, log: ReadingReport) -> ResolvedValue | None:
-    """Give the type of each layer: as the config lists them, or by the pattern of the class."""
+def _types(model: TextModel, report: ReadingReport) -> ResolvedValue | None:
+    """Return the type of each layer: as the config lists them, or by the pattern of the class."""
     given = model.given("layer_types")
     if given is not None and given.value:
         return given
     pattern = model.type.layer_types
-    count = model.value("num_hidden_layers", log) if pattern else None
+    count = model.value("num_hidden_layers", report) if pattern else None
     if pattern is None or count is None:
         return None
     found, key = None, pattern.every_key
     if key is not None and isinstance(model.place.content.get(key), str):
-        letters = read_value(model.place, key, Key(values.letters), log)
+        letters = read_value(model.place, key, Key(values.letters), report)
         return letters and letters.computed(
             tuple(_LETTERS[letters.value[i % len(letters.value)]] for i in range(count.value)),
             f"{letters.origin}, repeated",
         )
     if key is not None:
-        found = read_value(model.place, key, Key(values.count), log)
+        found = read_value(model.place, key, Key(values.count), report)
     every = found.value if found else pattern.every
     which = "every layer" if every == 1 else f"one layer in {every}"
     formula = f"{which} is {pattern.at}, {(found or count).origin}"
@@ -117,18 +117,21 @@ def _types(model: TextModel, log: ReadingReport) -> ResolvedValue | None:
 
 
 def _flags(model: TextModel, rules: NoRope | None) -> ResolvedValue | None:
-    """Give the list of a config that holds 0 for each layer without; an empty one says nothing."""
+    """Return the list with 0 for each layer without a rotary embedding; None if it is empty."""
     found = model.values.get(rules.layers_key) if rules and rules.layers_key else None
     return found if found is not None and found.value else None
 
 
 def _count(
-    model: TextModel, types: ResolvedValue | None, flags: ResolvedValue | None, log: ReadingReport
+    model: TextModel,
+    types: ResolvedValue | None,
+    flags: ResolvedValue | None,
+    report: ReadingReport,
 ) -> int | None:
     for listed in (types, flags):
         if listed is not None:
             return len(listed.value)
-    count = model.value("num_hidden_layers", log)
+    count = model.value("num_hidden_layers", report)
     return count.value if count else None
 
 
@@ -137,20 +140,20 @@ def _left_out(
     rules: NoRope | None,
     flags: ResolvedValue | None,
     count: int | None,
-    log: ReadingReport,
+    report: ReadingReport,
 ) -> set[int]:
     if flags is not None:
         return {i for i, has_rope in enumerate(flags.value) if not has_rope}
     if rules is None or rules.every is None or count is None:
         return set()
     key = rules.every_key
-    found = read_value(model.place, key, Key(values.count), log) if key else None
+    found = read_value(model.place, key, Key(values.count), report) if key else None
     every = found.value if found else rules.every
     return {i for i in range(count) if (i + 1) % every == 0}
 
 
 def which_have(layers: Collection[int]) -> str:
-    """Name layers as a subject of a sentence, the first ones where they are many."""
+    """Return layers as a subject of a sentence, the first ones where they are many."""
     named = ", ".join(map(str, sorted(layers)[:_MAX_NAMED]))
     if len(layers) > _MAX_NAMED:
         named += f" … ({len(layers)} in all)"
@@ -163,9 +166,9 @@ _LISTS = {"rope_theta": THETA_BY_LAYER, "partial_rotary_factor": SHARE_BY_LAYER}
 
 
 def split_by_layer(
-    model: TextModel, blocks: Iterable[ConfigBlock], layers: Layers, log: ReadingReport
+    model: TextModel, blocks: Iterable[ConfigBlock], layers: Layers, report: ReadingReport
 ) -> Iterator[Group]:
-    """Give each block with the layers it is for, split where lists of the config tell them apart.
+    """Return each block with the layers it is for, split where lists of the config tell them apart.
 
     Layers are None where they are all, or not known. A class's block for a type of layers that a
     config has none of is left out.
@@ -175,11 +178,11 @@ def split_by_layer(
         if label is not None and not block.is_nested and _is_absent(model, label, layers):
             continue
         found = layers.of(label) if label or layers.without else None
-        yield from _by_scaling(model, block, found, log)
+        yield from _by_scaling(model, block, found, report)
 
 
 def _is_absent(model: TextModel, label: str, layers: Layers) -> bool:
-    """Tell whether all layers are of types that a class knows, and none of this one."""
+    """Return whether all layers are of types that a class knows, and none of this one."""
     pattern = model.type.layer_types
     if pattern is None or layers.types is None:
         return False
@@ -188,17 +191,17 @@ def _is_absent(model: TextModel, label: str, layers: Layers) -> bool:
 
 
 def _by_scaling(
-    model: TextModel, block: ConfigBlock, found: tuple[int, ...] | None, log: ReadingReport
+    model: TextModel, block: ConfigBlock, found: tuple[int, ...] | None, report: ReadingReport
 ) -> Iterator[Group]:
     """Split by the list of scaled layers (Molmo 2): the others have rope_type default."""
     key, count = model.type.scaling_layers_key, model.value("num_hidden_layers")
     scaled = model.values.get(key) if key is not None else None
     if scaled is None or count is None or not block.values or block.is_default:
-        yield from _by_lists(model, block, found, log)
+        yield from _by_lists(model, block, found, report)
         return
     every = found if found is not None else tuple(range(count.value))
     plain = {name: block.values[name] for name in ("rope_theta",) if name in block.values}
-    log.caution("per-layer-rope", "the layers listed are scaled, the others not", scaled.pointer)
+    report.warn("per-layer-rope", "the layers listed are scaled, the others not", scaled.pointer)
     listed = frozenset(scaled.value)
     yield replace(block, label="scaled"), tuple(i for i in every if i in listed)
     others = tuple(i for i in every if i not in listed)
@@ -206,7 +209,7 @@ def _by_scaling(
 
 
 def _by_lists(
-    model: TextModel, block: ConfigBlock, found: tuple[int, ...] | None, log: ReadingReport
+    model: TextModel, block: ConfigBlock, found: tuple[int, ...] | None, report: ReadingReport
 ) -> Iterator[Group]:
     """Split by lists of one value per layer; a base of 0 or null is no rotary embedding."""
     lists = {name: model.values[key] for name, key in _LISTS.items() if key in model.values}
@@ -218,23 +221,23 @@ def _by_lists(
     for listed in lists.values():
         if every and every[-1] >= len(listed.value):
             rule = f"has {len(listed.value)} items, and there are layers up to {every[-1]}"
-            log.fault(listed.pointer, None, rule)
+            report.fault(listed.pointer, None, rule)
             return
     groups: dict[tuple[float, ...], list[int]] = {}
     for layer in every:
         groups.setdefault(tuple(listed.value[layer] for listed in lists.values()), []).append(layer)
-    yield from _named(block, lists, groups, log)
+    yield from _named(block, lists, groups, report)
 
 
 def _named(
     block: ConfigBlock,
     lists: dict[str, ResolvedValue],
     groups: dict[tuple[float, ...], list[int]],
-    log: ReadingReport,
+    report: ReadingReport,
 ) -> Iterator[Group]:
     if len(groups) > MAX_LABELS:
         rule = f"must tell apart at most {MAX_LABELS} types of layers"
-        log.fault(next(iter(lists.values())).pointer, None, rule)
+        report.fault(next(iter(lists.values())).pointer, None, rule)
         return
     for numbers, within in groups.items():
         values = {
@@ -243,7 +246,7 @@ def _named(
         }
         if "rope_theta" in values and not values["rope_theta"].value:
             detail = f"{which_have(within)} no rotary embedding"
-            log.caution("nope-layers", detail, values["rope_theta"].pointer)
+            report.warn("nope-layers", detail, values["rope_theta"].pointer)
             continue
         label = block.label
         if len(groups) > 1:

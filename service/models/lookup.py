@@ -116,7 +116,7 @@ class ResolvedValue:
     pointer: str
 
     def computed(self, value: Any, formula: str) -> "ResolvedValue":
-        """Give a value that was made of this one."""
+        """Return a value that was made of this one."""
         return ResolvedValue(value, f"computed: {formula}", self.pointer)
 
 
@@ -135,7 +135,7 @@ class KeyPlace:
         return f"{self.pointer}/{key.replace('~', '~0').replace('/', '~1')}"
 
     def has(self, *keys: str) -> bool:
-        """Tell whether any of these members is there, and not null."""
+        """Return whether any of these members is there, and not null."""
         return any(self.content.get(key) is not None for key in keys)
 
 
@@ -152,7 +152,7 @@ class ReadingReport:
         sent = None if value is None else shortened(value)
         self.faults[Fault(pointer, sent, f"{shortened(name)} {rule}", in_body=True)] = None
 
-    def caution(self, code: str, detail: str, pointer: str) -> None:
+    def warn(self, code: str, detail: str, pointer: str) -> None:
         """Note a warning."""
         self.warnings[ConfigWarning(code, detail, pointer)] = None
 
@@ -163,7 +163,7 @@ class ReadingReport:
 
 
 def read_values(
-    place: KeyPlace, keys: Mapping[str, Key], names: Mapping[str, str], log: ReadingReport
+    place: KeyPlace, keys: Mapping[str, Key], names: Mapping[str, str], report: ReadingReport
 ) -> dict[str, ResolvedValue]:
     """Find each key under its canonical name, the class's own, then its aliases; null is nothing.
 
@@ -171,13 +171,13 @@ def read_values(
         place: the object to look in.
         keys: what to look for, by canonical name.
         names: the class's own names.
-        log: takes a fault for each value that is not what it must be.
+        report: takes a fault for each value that is not what it must be.
     """
     found: dict[str, ResolvedValue] = {}
     for name, key in keys.items():
         spelling = _spelling(place, (name, names.get(name, name), *key.aliases))
         if spelling is not None:
-            value = read_value(place, spelling, key, log)
+            value = read_value(place, spelling, key, report)
             if value is not None:
                 origin = value.pointer if spelling == name else f"alias {value.pointer}"
                 found[name] = ResolvedValue(value.value, origin, value.pointer)
@@ -188,7 +188,7 @@ def _spelling(place: KeyPlace, spellings: Iterable[str]) -> str | None:
     return next((spelling for spelling in spellings if place.has(spelling)), None)
 
 
-def read_value(place: KeyPlace, name: str, key: Key, log: ReadingReport) -> ResolvedValue | None:
+def read_value(place: KeyPlace, name: str, key: Key, report: ReadingReport) -> ResolvedValue | None:
     """Read a member that may be absent or null; logs a fault if it is not what it must be."""
     sent = place.content.get(name)
     if sent is None:
@@ -196,17 +196,17 @@ def read_value(place: KeyPlace, name: str, key: Key, log: ReadingReport) -> Reso
     try:
         return ResolvedValue(key.read(sent), place.at(name), place.at(name))
     except ValueError as error:
-        log.fault(place.at(name), sent, str(error))
+        report.fault(place.at(name), sent, str(error))
         return None
 
 
-def read_object(place: KeyPlace, name: str, log: ReadingReport) -> KeyPlace | None:
+def read_object(place: KeyPlace, name: str, report: ReadingReport) -> KeyPlace | None:
     """Find an object within; None if it is not there, or empty, and a fault if it is no object."""
     sent = place.content.get(name)
     if sent is None:
         return None
     if not isinstance(sent, dict):
-        log.fault(place.at(name), sent, "must be an object")
+        report.fault(place.at(name), sent, "must be an object")
         return None
     return KeyPlace(sent, place.at(name)) if sent else None
 

@@ -46,7 +46,7 @@ class LayerPattern:
     also: tuple[int, ...] = ()
 
     def of(self, layers: int, every: int) -> tuple[str, ...]:
-        """Name the type of each of so many layers."""
+        """Return the type of each of so many layers."""
         also = {index % layers for index in self.also}
         return tuple(
             self.at if (i + self.offset) % every == 0 or i in also else self.otherwise
@@ -152,7 +152,7 @@ class ModelType:
         return found
 
     def rope_parameters_of(self, label: str) -> Members:
-        """Give its parameters for the layers of one type; none where it has them for all alike."""
+        """Return its parameters for the layers of one type; empty where all layers share them."""
         found = self.rope_parameters.get(label)
         return found if isinstance(found, Mapping) else {}
 
@@ -222,66 +222,68 @@ class TextModel:
     unread: Values = field(default_factory=dict)
 
     def given(self, *names: str) -> ResolvedValue | None:
-        """Give the first of these values that the config says."""
+        """Return the first of these values that the config says."""
         return next((self.values[name] for name in names if name in self.values), None)
 
-    def default(self, name: str, log: ReadingReport | None = None) -> ResolvedValue | None:
-        """Give the class default of a value; where a log is given, that is a warning."""
+    def default(self, name: str, report: ReadingReport | None = None) -> ResolvedValue | None:
+        """Return the class default of a value; where a report is given, that is a warning."""
         value = self.type.defaults.get(name)
         if value is None:
             return None
         pointer = self.place.at(self.type.names.get(name, name))
-        if log is not None:
+        if report is not None:
             detail = f"{name} is not in the config: {value} is the {self.type.origin}"
-            log.caution("class-default-used", detail, pointer)
+            report.warn("class-default-used", detail, pointer)
         return ResolvedValue(value, self.type.origin, pointer)
 
-    def value(self, name: str, log: ReadingReport | None = None) -> ResolvedValue | None:
-        """Give a value of the config, or else the class default."""
-        return self.given(name) or self.default(name, log)
+    def value(self, name: str, report: ReadingReport | None = None) -> ResolvedValue | None:
+        """Return a value of the config, or else the class default."""
+        return self.given(name) or self.default(name, report)
 
-    def caution_of_unread(self, name: str, held: ResolvedValue, log: ReadingReport) -> None:
+    def warn_unread(self, name: str, held: ResolvedValue, report: ReadingReport) -> None:
         """Warn of a value that the class does not read, where it is not the one that holds."""
         said = self.unread.get(name)
         if said is not None and said.value != held.value:
             detail = f"{self.type.name} does not read {said.pointer}: {name} is {held.value}"
-            log.caution("key-not-read", detail, said.pointer)
+            report.warn("key-not-read", detail, said.pointer)
 
     def says(self, name: str) -> object:
-        """Give a member of the config as it is, or else the class default."""
+        """Return a member of the config as it is, or else the class default."""
         sent = self.place.content.get(name)
         return self.type.defaults.get(name) if sent is None else sent
 
 
-def find_text_model(config: Mapping[str, object], log: ReadingReport) -> TextModel:
+def find_text_model(config: Mapping[str, object], report: ReadingReport) -> TextModel:
     """Find the text model in a config; logs faults of everything at its top, and its type."""
     body = KeyPlace(config)
-    whole = read_value(body, "model_type", _MODEL_TYPE, log)
-    place, name = _descended(body, None, log)
+    whole = read_value(body, "model_type", _MODEL_TYPE, report)
+    place, name = _descended(body, None, report)
     known = None if name is None else model_types().get(name)
     if known is None:
-        _caution_of_type(name, place, log)
+        _warn_type(name, place, report)
     kind = known or _unknown(place, name)
     keys = _keys_of(kind)
     fixed = {name: keys.pop(name) for name in kind.fixed if name in keys}
-    by_layer = _by_layer(place, kind, keys, log)
-    inner = read_object(place, kind.inside, log) if kind.inside else None
-    inside = read_values(inner, keys, kind.names, log) if inner else {}
-    _caution_of_inside(inside, log)
-    read = {**inside, **read_values(place, keys, kind.names, log), **by_layer}
-    unread = read_values(place, fixed, kind.names, log)
+    by_layer = _by_layer(place, kind, keys, report)
+    inner = read_object(place, kind.inside, report) if kind.inside else None
+    inside = read_values(inner, keys, kind.names, report) if inner else {}
+    _warn_inside(inside, report)
+    read = {**inside, **read_values(place, keys, kind.names, report), **by_layer}
+    unread = read_values(place, fixed, kind.names, report)
     model_type = whole.value if whole else None
     return TextModel(place, kind, known is not None, model_type, read, unread)
 
 
-def _caution_of_inside(inside: Values, log: ReadingReport) -> None:
+def _warn_inside(inside: Values, report: ReadingReport) -> None:
     if "rope_theta" in inside:
         pointer = inside["rope_theta"].pointer
         detail = f"{pointer} holds; transformers 5.23.0 turns by rope_parameters alone"
-        log.caution("theta-not-everywhere", detail, pointer)
+        report.warn("theta-not-everywhere", detail, pointer)
 
 
-def _by_layer(place: KeyPlace, kind: ModelType, keys: dict[str, Key], log: ReadingReport) -> Values:
+def _by_layer(
+    place: KeyPlace, kind: ModelType, keys: dict[str, Key], report: ReadingReport
+) -> Values:
     """Read lists of one value per layer, which some classes have.
 
     A list of bases may stand in the place of one base, which then is looked for no more.
@@ -290,45 +292,45 @@ def _by_layer(place: KeyPlace, kind: ModelType, keys: dict[str, Key], log: Readi
     theta, share = kind.theta_by_layer_key, kind.partial_by_layer_key
     if theta is not None and isinstance(place.content.get(theta), list):
         keys.pop(theta, None)
-        found[THETA_BY_LAYER] = read_value(place, theta, Key(values.bases), log)
+        found[THETA_BY_LAYER] = read_value(place, theta, Key(values.bases), report)
     if share is not None:
-        found[SHARE_BY_LAYER] = read_value(place, share, Key(values.shares), log)
+        found[SHARE_BY_LAYER] = read_value(place, share, Key(values.shares), report)
     return {name: listed for name, listed in found.items() if listed is not None}
 
 
 def _descended(
-    place: KeyPlace, inherited: str | None, log: ReadingReport, depth: int = 0
+    place: KeyPlace, inherited: str | None, report: ReadingReport, depth: int = 0
 ) -> tuple[KeyPlace, str | None]:
     """Go down to the config of the text model, and name its type."""
-    said = read_value(place, "model_type", _MODEL_TYPE, log)
+    said = read_value(place, "model_type", _MODEL_TYPE, report)
     name = said.value if said else inherited
     kind = None if name is None else model_types().get(name)
-    inner = _inner(place, kind, log) if depth < _DEEPEST else None
+    inner = _inner(place, kind, report) if depth < _DEEPEST else None
     if inner is None:
         return place, _text_type(name)
-    return _descended(inner, kind.text_model_type if kind else None, log, depth + 1)
+    return _descended(inner, kind.text_model_type if kind else None, report, depth + 1)
 
 
 def _text_type(name: str | None) -> str | None:
-    """Name the type of the text model in a model type, however deep it is."""
+    """Return the type of the text model in a model type, however deep it is."""
     kind = None if name is None else model_types().get(name)
     if kind is None or kind.text_model_type is None:
         return name
     return _text_type(kind.text_model_type)
 
 
-def _inner(place: KeyPlace, kind: ModelType | None, log: ReadingReport) -> KeyPlace | None:
+def _inner(place: KeyPlace, kind: ModelType | None, report: ReadingReport) -> KeyPlace | None:
     """Find the config of the text model in that of a multimodal one."""
     if kind is not None and kind.text is not None:
         for name in kind.text.split("."):
-            found = read_object(place, name, log)
+            found = read_object(place, name, report)
             if found is None:
                 return None
             place = found
         return place
     if place.has(*_spellings("hidden_size"), *_spellings("head_dim")):
         return None
-    inner = (read_object(place, name, log) for name in TEXT_CONFIGS)
+    inner = (read_object(place, name, report) for name in TEXT_CONFIGS)
     return next((found for found in inner if found is not None), None)
 
 
@@ -337,15 +339,15 @@ def _spellings(name: str) -> Iterator[str]:
     yield from TOP[name].aliases
 
 
-def _caution_of_type(name: str | None, place: KeyPlace, log: ReadingReport) -> None:
+def _warn_type(name: str | None, place: KeyPlace, report: ReadingReport) -> None:
     pointer = place.at("model_type")
     if name is None:
         detail = "there is no model_type: layout and defaults are assumptions"
-        log.caution("model-type-missing", detail, pointer)
+        report.warn("model-type-missing", detail, pointer)
         return
     hint = did_you_mean(name, model_types(), cutoff=0.87)
     detail = f"nothing is known of model_type {shortened(name)}{hint}"
-    log.caution("model-type-unknown", detail, pointer)
+    report.warn("model-type-unknown", detail, pointer)
 
 
 _LOCAL_THETA = {"full_attention": {}, "sliding_attention": {"rope_theta": "rope_local_base_freq"}}

@@ -19,9 +19,9 @@ from typing import Any
 
 from service.models.attention import (
     attention_of,
-    caution_of_turning,
-    caution_of_unread,
     layout_of,
+    warn_turning,
+    warn_unread,
     written_layout_of,
 )
 from service.models.blocks import EVERY_LAYER, find_blocks
@@ -64,57 +64,57 @@ def resolve(config: Mapping[str, Any], context_length: int | None = None) -> Res
     Raises:
         InvalidBody: with a pointer to each value that is not what it must be, or is missing.
     """
-    log = ReadingReport()
-    model = find_text_model(config, log)
-    if _has_none(model, log):
-        caution_of_unread(model, log, has_rope=False)
-        log.check()
-        return _resolved(model, "none", log)
-    blocks = find_blocks(model, log)
-    log.check()
+    report = ReadingReport()
+    model = find_text_model(config, report)
+    if _has_none(model, report):
+        warn_unread(model, report, has_rope=False)
+        report.check()
+        return _resolved(model, "none", report)
+    blocks = find_blocks(model, report)
+    report.check()
     typed = any(block.label != EVERY_LAYER for block in blocks.blocks)
-    layers = find_layers(model, blocks.without, log, typed=typed)
-    log.check()
-    rules, entries = entries_of(model, blocks, layers, log)
-    log.check()
+    layers = find_layers(model, blocks.without, report, typed=typed)
+    report.check()
+    rules, entries = entries_of(model, blocks, layers, report)
+    report.check()
     if context_length is not None and not any(entry.lengths for entry in entries):
         detail = f"context_length={context_length} changes nothing: no rule depends on the length"
-        log.caution("context-length-unused", detail, model.place.at("rope_scaling"))
-    layout = layout_of(model, log)
-    written = written_layout_of(model, layout, log)
-    caution_of_turning(model, log)
-    caution_of_unread(model, log, has_rope=True)
+        report.warn("context-length-unused", detail, model.place.at("rope_scaling"))
+    layout = layout_of(model, report)
+    written = written_layout_of(model, layout, report)
+    warn_turning(model, report)
+    warn_unread(model, report, has_rope=True)
     attention = attention_of(model, rules, layers)
-    return _resolved(model, layout, log, writes=written, entries=entries, attention=attention)
+    return _resolved(model, layout, report, writes=written, entries=entries, attention=attention)
 
 
-def _resolved(model: TextModel, layout: str, log: ReadingReport, **beside: Any) -> Resolved:
+def _resolved(model: TextModel, layout: str, report: ReadingReport, **beside: Any) -> Resolved:
     name = model.type.name if model.is_known else model.model_type
-    return Resolved(model.model_type, name, layout, tuple(log.warnings), **beside)
+    return Resolved(model.model_type, name, layout, tuple(report.warnings), **beside)
 
 
-def _has_none(model: TextModel, log: ReadingReport) -> bool:
-    """Tell whether models of this type, or with this config, have no rotary embedding."""
+def _has_none(model: TextModel, report: ReadingReport) -> bool:
+    """Return whether models of this type, or with this config, have no rotary embedding."""
     pointer, instead = model.place.at("model_type"), model.type.instead
     for key, needed in model.type.rope_if.items():
         if model.says(key) != needed:
             pointer, instead = model.place.at(key), f"{key} other than {needed!r}"
             break
     else:
-        if _has_null_theta(model, log):
+        if _has_null_theta(model, report):
             pointer, instead = model.place.at("rope_theta"), "rope_theta is null"
         elif model.type.no_rope is not True:
             return False
     detail = f"{model.type.name} has no rotary embedding"
-    log.caution("no-rotary-embedding", f"{detail}: {instead}" if instead else detail, pointer)
+    report.warn("no-rotary-embedding", f"{detail}: {instead}" if instead else detail, pointer)
     return True
 
 
-def _has_null_theta(model: TextModel, log: ReadingReport) -> bool:
-    """Tell whether a config says that its base is null, where that means no rotary embedding."""
+def _has_null_theta(model: TextModel, report: ReadingReport) -> bool:
+    """Return whether a config says that its base is null, where that means no rotary embedding."""
     if not model.type.null_theta_is_none:
         return False
-    inner = (read_object(model.place, name, log) for name in ("rope_scaling", "rope_parameters"))
+    inner = (read_object(model.place, name, report) for name in ("rope_scaling", "rope_parameters"))
     block = next((place for place in inner if place is not None), model.place)
     content = block.content if "rope_theta" in block.content else model.place.content
     return "rope_theta" in content and content["rope_theta"] is None

@@ -30,7 +30,7 @@ class Rule:
         model: whose rule it is.
         block: where it is read.
         pairs: of channels that turn.
-        log: takes faults and warnings.
+        report: takes faults and warnings.
         parameters: what fixes its frequencies, by canonical name.
         lengths: where the frequencies depend on the length a model runs at, one of each regime.
         mscales: the attention factors of these, where a config says them outright.
@@ -39,7 +39,7 @@ class Rule:
     model: TextModel
     block: ConfigBlock
     pairs: int
-    log: ReadingReport
+    report: ReadingReport
     parameters: dict[str, ResolvedValue] = field(default_factory=dict)
     lengths: tuple[int, ...] = ()
     mscales: tuple[ResolvedValue, ...] = ()
@@ -58,23 +58,23 @@ class Rule:
         for name in missing:
             hint = did_you_mean(name, list(self.block.place.content)[:_MAX_COMPARED])
             rule = f"is required for {rope_type}{hint.replace('did you mean', 'is it')}"
-            self.log.fault(self.block.place.at(name), None, rule)
+            self.report.fault(self.block.place.at(name), None, rule)
         self.put(*names)
         return not missing
 
     def number(self, name: str, default: float = 0.0) -> float:
-        """Give a number of the block."""
+        """Return a number of the block."""
         found = self.block.values.get(name)
         return default if found is None else float(found.value)
 
-    def caution(self, code: str, detail: str, name: str) -> None:
+    def warn(self, code: str, detail: str, name: str) -> None:
         """Warn of something in the block."""
         found = self.block.values.get(name)
-        self.log.caution(code, detail, found.pointer if found else self.block.place.at(name))
+        self.report.warn(code, detail, found.pointer if found else self.block.place.at(name))
 
 
-def rope_type_of(block: ConfigBlock, log: ReadingReport) -> ResolvedValue:
-    """Give the canonical rope_type of a block; a fault if there is no such rule."""
+def rope_type_of(block: ConfigBlock, report: ReadingReport) -> ResolvedValue:
+    """Return the canonical rope_type of a block; a fault if there is no such rule."""
     found = block.values.get("rope_type")
     if found is None:
         return ResolvedValue(
@@ -83,12 +83,12 @@ def rope_type_of(block: ConfigBlock, log: ReadingReport) -> ResolvedValue:
     other = block.place.content.get("type", found.value)
     if other != found.value and found.pointer != block.place.at("type"):
         detail = f"rope_type {shortened(found.value)} holds, and type is {shortened(other)}"
-        log.caution("type-and-rope-type-disagree", detail, block.place.at("type"))
+        report.warn("type-and-rope-type-disagree", detail, block.place.at("type"))
     name = RULE_TYPE_ALIASES.get(found.value, found.value)
     if name == "yarn" and "short_factor" in block.values and "factor" not in block.values:
         name = "longrope"
     if name not in RULE_TYPES:
-        log.fault(found.pointer, found.value, _unknown_type(found.value))
+        report.fault(found.pointer, found.value, _unknown_type(found.value))
         return found.computed("default", "unknown")
     return (
         found
@@ -104,40 +104,40 @@ def _unknown_type(name: str) -> str:
     return f"{shortened(name)} is not known; there are {', '.join(RULE_TYPES)}"
 
 
-def head_dim_of(model: TextModel, label: str, log: ReadingReport) -> ResolvedValue | None:
-    """Give the width of the heads that rotary embeddings see; None, and a fault, if it is unknown.
+def head_dim_of(model: TextModel, label: str, report: ReadingReport) -> ResolvedValue | None:
+    """Return the width of the heads that rotary embeddings see; None and a fault if unknown.
 
     A config's own key wins over the class default, and that over hidden_size //
     num_attention_heads, as in transformers; an explicit null asks for the last.
     """
     if "head_dim" in model.type.fixed:
-        return _fixed(model, log)
+        return _fixed(model, report)
     own = model.type.head_dim_by_layer_type.get(label)
     if own is not None:
-        return _outright(model, own, log)
+        return _outright(model, own, report)
     if model.type.head_dim is not None:
-        return _outright(model, model.type.head_dim, log) or _share_of_hidden_size(model, log)
+        return _outright(model, model.type.head_dim, report) or _share_of_hidden_size(model, report)
     is_null = "head_dim" in model.place.content and not model.given("head_dim")
-    found = model.given("head_dim") if is_null else model.value("head_dim", log)
-    return found or _share_of_hidden_size(model, log)
+    found = model.given("head_dim") if is_null else model.value("head_dim", report)
+    return found or _share_of_hidden_size(model, report)
 
 
-def _fixed(model: TextModel, log: ReadingReport) -> ResolvedValue | None:
-    found = _share_of_hidden_size(model, log)
+def _fixed(model: TextModel, report: ReadingReport) -> ResolvedValue | None:
+    found = _share_of_hidden_size(model, report)
     if found is not None:
-        model.caution_of_unread("head_dim", found, log)
+        model.warn_unread("head_dim", found, report)
     return found
 
 
-def _outright(model: TextModel, key: str, log: ReadingReport) -> ResolvedValue | None:
-    return model.values.get(key) or model.default(key, log) or model.value("head_dim", log)
+def _outright(model: TextModel, key: str, report: ReadingReport) -> ResolvedValue | None:
+    return model.values.get(key) or model.default(key, report) or model.value("head_dim", report)
 
 
-def _share_of_hidden_size(model: TextModel, log: ReadingReport) -> ResolvedValue | None:
-    hidden, heads = model.value("hidden_size", log), model.value("num_attention_heads", log)
+def _share_of_hidden_size(model: TextModel, report: ReadingReport) -> ResolvedValue | None:
+    hidden, heads = model.value("hidden_size", report), model.value("num_attention_heads", report)
     if hidden is None or heads is None:
         rule = "is required, or hidden_size with num_attention_heads (or n_embd with n_head)"
-        log.fault(model.place.at("head_dim"), None, rule)
+        report.fault(model.place.at("head_dim"), None, rule)
         return None
     formula, times = f"{hidden.origin} // {heads.origin}", model.type.hidden_times
     if times > 1:
@@ -145,13 +145,13 @@ def _share_of_hidden_size(model: TextModel, log: ReadingReport) -> ResolvedValue
     pointer = model.place.at("head_dim")
     if not model.is_known:
         detail = f"head_dim is not in the config: {hidden.value} // {heads.value} was taken"
-        log.caution("head-dim-computed", detail, pointer)
+        report.warn("head-dim-computed", detail, pointer)
     if times * hidden.value % heads.value:
         detail = f"{heads.value} heads do not divide {times * hidden.value} channels"
-        log.caution("heads-do-not-divide", detail, heads.pointer)
+        report.warn("heads-do-not-divide", detail, heads.pointer)
     width = times * hidden.value // heads.value
     if not 1 <= width <= MAX_CHANNELS:
-        log.fault(hidden.pointer, hidden.value, f"// {heads.value} heads is no width of a head")
+        report.fault(hidden.pointer, hidden.value, f"// {heads.value} heads is no width of a head")
         return None
     return ResolvedValue(width, f"computed: {formula}", hidden.pointer)
 
@@ -161,10 +161,10 @@ def rotary_dim_of(
     block: ConfigBlock,
     rope_type: str,
     head_dim: ResolvedValue,
-    log: ReadingReport,
+    report: ReadingReport,
 ) -> ResolvedValue:
-    """Give the number of channels that turn with a position, or for ``proportional`` all."""
-    found = _rotary_dim_of(model, block, rope_type, head_dim, log)
+    """Return the number of channels that turn with a position, or for ``proportional`` all."""
+    found = _rotary_dim_of(model, block, rope_type, head_dim, report)
     if model.type.axes == 1:
         return found
     return found.computed(found.value // model.type.axes, f"{found.origin} // axes")
@@ -175,31 +175,31 @@ def _rotary_dim_of(
     block: ConfigBlock,
     rope_type: str,
     head_dim: ResolvedValue,
-    log: ReadingReport,
+    report: ReadingReport,
 ) -> ResolvedValue:
     key = model.type.rotary_dim
     if key is not None:
-        found = model.values.get(key) or model.default(key, log)
+        found = model.values.get(key) or model.default(key, report)
         if found is not None:
-            _caution_of_outright(model, block, found, head_dim, log)
+            _warn_outright(model, block, found, head_dim, report)
             return found
     if rope_type == "proportional":
         return head_dim
-    share, outright = share_of(model, block, log), _rotary_dim_given(model, block)
+    share, outright = share_of(model, block, report), _rotary_dim_given(model, block)
     if rope_type == "default" and model.type.partial == "ignored":
-        _caution_of_ignored(model, share, outright, head_dim, log)
+        _warn_ignored(model, share, outright, head_dim, report)
         return head_dim
     if share is None:
         return outright or head_dim
-    return _share_of(head_dim, share, outright, log)
+    return _share_of(head_dim, share, outright, report)
 
 
-def _caution_of_outright(
+def _warn_outright(
     model: TextModel,
     block: ConfigBlock,
     held: ResolvedValue,
     head_dim: ResolvedValue,
-    log: ReadingReport,
+    report: ReadingReport,
 ) -> None:
     """Warn of a share that says another number than the key that holds."""
     inside = None if block.is_default else block.values.get("partial_rotary_factor")
@@ -212,20 +212,20 @@ def _caution_of_outright(
             f"{held.origin} says {held.value} channels, which was taken, and partial_rotary_factor "
             f"{share.value!r} of {head_dim.value} is {turned}"
         )
-        log.caution("rotary-dim-and-factor-disagree", detail, share.pointer)
+        report.warn("rotary-dim-and-factor-disagree", detail, share.pointer)
 
 
-def share_of(model: TextModel, block: ConfigBlock, log: ReadingReport) -> ResolvedValue | None:
-    """Give partial_rotary_factor; a rotary_dim of the config wins over the class default."""
+def share_of(model: TextModel, block: ConfigBlock, report: ReadingReport) -> ResolvedValue | None:
+    """Return partial_rotary_factor; a rotary_dim of the config wins over the class default."""
     inside, top = block.values.get("partial_rotary_factor"), model.given("partial_rotary_factor")
     if block.is_default and inside and top and inside.value != top.value:
         detail = f"{inside.value} of the {inside.origin} holds, not {top.pointer}"
-        log.caution("key-not-read", detail, top.pointer)
+        report.warn("key-not-read", detail, top.pointer)
     given = inside or top
     if given is not None or _rotary_dim_given(model, block) is not None:
         return given
     whole = model.type.defaults.get("partial_rotary_factor", 1) == 1
-    return None if whole else model.default("partial_rotary_factor", log)
+    return None if whole else model.default("partial_rotary_factor", report)
 
 
 def _rotary_dim_given(model: TextModel, block: ConfigBlock) -> ResolvedValue | None:
@@ -236,7 +236,7 @@ def _share_of(
     head_dim: ResolvedValue,
     share: ResolvedValue,
     outright: ResolvedValue | None,
-    log: ReadingReport,
+    report: ReadingReport,
 ) -> ResolvedValue:
     rotary_dim = int(head_dim.value * share.value)
     if outright is not None and outright.value != rotary_dim:
@@ -244,18 +244,18 @@ def _share_of(
             f"partial_rotary_factor {share.value!r} of {head_dim.value} channels is {rotary_dim}, "
             f"which was taken, and {outright.origin} says {outright.value}"
         )
-        log.caution("rotary-dim-and-factor-disagree", detail, outright.pointer)
+        report.warn("rotary-dim-and-factor-disagree", detail, outright.pointer)
     if share.value == 1:
         return head_dim
     return share.computed(rotary_dim, f"head_dim · {share.origin}")
 
 
-def _caution_of_ignored(
+def _warn_ignored(
     model: TextModel,
     share: ResolvedValue | None,
     outright: ResolvedValue | None,
     head_dim: ResolvedValue,
-    log: ReadingReport,
+    report: ReadingReport,
 ) -> None:
     turned = outright.value if outright else head_dim.value
     if share is not None:
@@ -267,21 +267,21 @@ def _caution_of_ignored(
         f"the class of {model.type.name} turns all {head_dim.value} channels where rope_type is "
         f"default, and ignores {said.pointer}, by which it would be {turned}"
     )
-    log.caution("partial-rotary-ignored", detail, said.pointer)
+    report.warn("partial-rotary-ignored", detail, said.pointer)
 
 
 def longest_of(rule: Rule) -> ResolvedValue | None:
-    """Give max_position_embeddings; None, and a fault, if nothing says it."""
-    found = rule.model.value("max_position_embeddings", rule.log)
+    """Return max_position_embeddings; None, and a fault, if nothing says it."""
+    found = rule.model.value("max_position_embeddings", rule.report)
     if found is None:
         rope_type = rule.parameters["rope_type"].value
         pointer = rule.model.place.at("max_position_embeddings")
-        rule.log.fault(pointer, None, f"is required for {rope_type}")
+        rule.report.fault(pointer, None, f"is required for {rope_type}")
     return found
 
 
 def original_length_of(rule: Rule) -> ResolvedValue | None:
-    """Give the length a model was trained at first; None, and a fault, if nothing says it.
+    """Return the length a model was trained at first; None, and a fault, if nothing says it.
 
     As in transformers 5.23.0, that at the top wins over that of a flat block, and without any it is
     max_position_embeddings. What the config says wins over class defaults.
@@ -291,18 +291,18 @@ def original_length_of(rule: Rule) -> ResolvedValue | None:
     said = [inside, top] if rule.block.is_nested else [top, inside]
     given = [found for found in said if found is not None]
     if len(given) == 2 and given[0].value != given[1].value:
-        _caution_of_two(rule, given[0], given[1])
+        _warn_two(rule, given[0], given[1])
     if given:
         return given[0]
     other = rule.model.given("initial_context_length")
     if other is not None:
         return ResolvedValue(other.value, f"alias {other.pointer}", other.pointer)
-    return rule.model.default("original_max_position_embeddings", rule.log) or _assumed(rule)
+    return rule.model.default("original_max_position_embeddings", rule.report) or _assumed(rule)
 
 
-def _caution_of_two(rule: Rule, held: ResolvedValue, other: ResolvedValue) -> None:
+def _warn_two(rule: Rule, held: ResolvedValue, other: ResolvedValue) -> None:
     detail = f"{held.pointer} is {held.value} and holds; {other.pointer} is {other.value}"
-    rule.log.caution("original-length-in-two-places", detail, other.pointer)
+    rule.report.warn("original-length-in-two-places", detail, other.pointer)
 
 
 def _assumed(rule: Rule) -> ResolvedValue | None:
@@ -314,7 +314,7 @@ def _assumed(rule: Rule) -> ResolvedValue | None:
         "original_max_position_embeddings is not in the config: "
         f"max_position_embeddings, {longest.value}, was taken"
     )
-    rule.log.caution("original-length-assumed", detail, pointer)
+    rule.report.warn("original-length-assumed", detail, pointer)
     return ResolvedValue(longest.value, f"computed: {longest.origin}", pointer)
 
 
@@ -333,7 +333,7 @@ def put_lengths_and_factor(rule: Rule) -> bool:
     rule.parameters["factor"] = factor
     if "factor" in rule:
         longest = rule.model.value("max_position_embeddings")
-        _caution_of_implicit(rule, factor, original, longest)
+        _warn_implicit(rule, factor, original, longest)
     return True
 
 
@@ -344,7 +344,7 @@ def _implied(longest: ResolvedValue | None, original: ResolvedValue | None) -> R
     return longest.computed(longest.value / original.value, formula)
 
 
-def _caution_of_implicit(
+def _warn_implicit(
     rule: Rule, factor: ResolvedValue, original: ResolvedValue, longest: ResolvedValue | None
 ) -> None:
     is_assumed = original.origin.startswith("computed")
@@ -355,68 +355,70 @@ def _caution_of_implicit(
         f"factor is {factor.value!r} and holds; max_position_embeddings / "
         f"original_max_position_embeddings is {longest.value} / {original.value} = {implicit!r}"
     )
-    rule.log.caution("implicit-factor-differs", detail, factor.pointer)
+    rule.report.warn("implicit-factor-differs", detail, factor.pointer)
 
 
 ASSUMED = 10000.0
 
 
-def rope_theta_of(model: TextModel, block: ConfigBlock, log: ReadingReport) -> ResolvedValue:
-    """Give rope_theta: of the block, of the layer type's own key, of the top, of the class.
+def rope_theta_of(model: TextModel, block: ConfigBlock, report: ReadingReport) -> ResolvedValue:
+    """Return rope_theta: of the block, of the layer type's own key, of the top, of the class.
 
     At the top, rope_ratio says it as a multiple of 10000 (GLM). What the class would have is a
     warning, and so is 10000 where no class is known.
     """
     if "rope_theta" in model.type.fixed:
-        return _fixed_base(model, log)
+        return _fixed_base(model, report)
     inside = block.values.get("rope_theta")
     if inside is not None and not block.is_default:
         return inside
     own = model.type.rope_keys.get(block.label, {}).get("rope_theta")
-    given = model.given(own) if own is not None else _at_the_top(model, block, log)
+    given = model.given(own) if own is not None else _at_the_top(model, block, report)
     if given is not None:
         return given
-    return _class_default(model, block, log)
+    return _class_default(model, block, report)
 
 
-def _fixed_base(model: TextModel, log: ReadingReport) -> ResolvedValue:
-    """Give the base that a class has in its code."""
+def _fixed_base(model: TextModel, report: ReadingReport) -> ResolvedValue:
+    """Return the base that a class has in its code."""
     theta = float(model.type.defaults["rope_theta"])
     found = ResolvedValue(theta, model.type.origin, model.place.at("model_type"))
-    model.caution_of_unread("rope_theta", found, log)
+    model.warn_unread("rope_theta", found, report)
     return found
 
 
-def _class_default(model: TextModel, block: ConfigBlock, log: ReadingReport) -> ResolvedValue:
-    """Give the class default of a layer type, or of the model type, or 10000."""
+def _class_default(model: TextModel, block: ConfigBlock, report: ReadingReport) -> ResolvedValue:
+    """Return the class default of a layer type, or of the model type, or 10000."""
     pointer = model.place.at(model.type.names.get("rope_theta", "rope_theta"))
     nested = model.type.rope_parameters_of(block.label)
     value = nested.get("rope_theta", model.type.rope_parameters.get("rope_theta"))
     value = model.type.defaults.get("rope_theta", value) if not nested else value
     if value is None:
         detail = f"rope_theta is not in the config, and {ASSUMED:.0f} was taken"
-        log.caution("theta-assumed", detail, pointer)
+        report.warn("theta-assumed", detail, pointer)
         return ResolvedValue(ASSUMED, "assumed", pointer)
     what = "rope_theta" if block.label == EVERY_LAYER else f"rope_theta of {block.label}"
     detail = f"{what} is not in the config: {value} is the {model.type.origin}"
-    log.caution("class-default-used", detail, pointer)
+    report.warn("class-default-used", detail, pointer)
     if model.type.rope_theta_4_57 is not None:
         detail = f"rope_theta is {value} by default, and {model.type.rope_theta_4_57} in 4.57.1"
-        log.caution("theta-default-changed", detail, pointer)
+        report.warn("theta-default-changed", detail, pointer)
     return ResolvedValue(float(value), model.type.origin, pointer)
 
 
-def _at_the_top(model: TextModel, block: ConfigBlock, log: ReadingReport) -> ResolvedValue | None:
+def _at_the_top(
+    model: TextModel, block: ConfigBlock, report: ReadingReport
+) -> ResolvedValue | None:
     given = model.given("rope_theta")
     if given is None:
         ratio = model.given("rope_ratio")
         return ratio and ratio.computed(ASSUMED * ratio.value, f"10000 · {ratio.pointer}")
     if not block.is_default or not _differ_by_layer_type(model):
         if block.is_default:
-            _caution_of_default_elsewhere(model, block, given, log)
+            _warn_default_elsewhere(model, block, given, report)
         return given
     detail = f"rope_theta is not read by {model.type.name}, whose layer types have their own"
-    log.caution("unknown-rope-key", detail, given.pointer)
+    report.warn("unknown-rope-key", detail, given.pointer)
     return None
 
 
@@ -425,8 +427,8 @@ def _differ_by_layer_type(model: TextModel) -> bool:
     return len({own.get("rope_theta") for own in blocks if isinstance(own, dict)}) > 1
 
 
-def _caution_of_default_elsewhere(
-    model: TextModel, block: ConfigBlock, given: ResolvedValue, log: ReadingReport
+def _warn_default_elsewhere(
+    model: TextModel, block: ConfigBlock, given: ResolvedValue, report: ReadingReport
 ) -> None:
     kind, layers = model.type, block.label
     own: object = kind.rope_parameters_of(layers).get("rope_theta", given.value)
@@ -436,7 +438,7 @@ def _caution_of_default_elsewhere(
         return
     if own != given.value:
         detail = f"transformers 5.23.0 keeps {own} for {layers}, whatever {given.pointer} says"
-        log.caution("theta-not-everywhere", detail, given.pointer)
+        report.warn("theta-not-everywhere", detail, given.pointer)
 
 
 def put_sections(rule: Rule) -> None:
@@ -455,12 +457,12 @@ def put_sections(rule: Rule) -> None:
         detail = (
             f"mrope_section is not in the config: {kind.section} is the {rule.model.type.origin}"
         )
-        rule.log.caution("class-default-used", detail, section.pointer)
+        rule.report.warn("class-default-used", detail, section.pointer)
     if section is None:
         return
     if len(section.value) != 3 or (kind is not None and kind.arrangement is not None):
         detail = f"sections {', '.join(map(str, section.value))} are not of axes t, h and w in turn"
-        rule.caution("mrope-axes", detail, "mrope_section")
+        rule.warn("mrope-axes", detail, "mrope_section")
         return
     rule.parameters["mrope_section"] = section
     rule.parameters["mrope_interleaved"] = rule.block.values.get(

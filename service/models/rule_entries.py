@@ -36,15 +36,15 @@ _SLOPE_OF_TELECHAT = Decimal("0.07")
 
 
 def build(rule: Rule) -> None:
-    """Give a rule the parameters of its rope_type, with the warnings that they deserve."""
+    """Return a rule the parameters of its rope_type, with the warnings that they deserve."""
     rope_type = rule.parameters["rope_type"].value
-    _caution_of_unknown(rule, rope_type)
+    _warn_unknown(rule, rope_type)
     _BUILDERS[rope_type](rule)
     if "factor" in rule.parameters and rule.number("factor", 1) < 1:
-        rule.caution("factor-below-one", f"factor is {rule.number('factor')!r}", "factor")
+        rule.warn("factor-below-one", f"factor is {rule.number('factor')!r}", "factor")
 
 
-def _caution_of_unknown(rule: Rule, rope_type: str) -> None:
+def _warn_unknown(rule: Rule, rope_type: str) -> None:
     if rule.block.is_default:
         return
     known = OF_EVERY_RULE.keys() | RULE_TYPES[rope_type]
@@ -58,10 +58,10 @@ def _caution_of_unknown(rule: Rule, rope_type: str) -> None:
     for key in unknown[:_MAX_UNKNOWN]:
         hint = missing if key in RULE_SPELLINGS else did_you_mean(key, known)
         detail = f"{rope_type} has no use for {shortened(key)}{hint}"
-        rule.log.caution("unknown-rope-key", detail, place.at(key))
+        rule.report.warn("unknown-rope-key", detail, place.at(key))
     if len(unknown) > _MAX_UNKNOWN:
         detail = f"{rope_type} has no use for {len(unknown) - _MAX_UNKNOWN} more keys"
-        rule.log.caution("unknown-rope-key", detail, place.pointer)
+        rule.report.warn("unknown-rope-key", detail, place.pointer)
 
 
 def _default(_: Rule) -> None:
@@ -85,7 +85,7 @@ def _dynamic(rule: Rule) -> None:
     detail = (
         f"the base grows with the length beyond {longest.value}; each context_length has its own"
     )
-    rule.caution("dynamic-is-stateful", detail, "factor")
+    rule.warn("dynamic-is-stateful", detail, "factor")
 
 
 def _ntk(rule: Rule) -> None:
@@ -98,9 +98,9 @@ def _yarn(rule: Rule) -> None:
         return
     _put_unless_zero(rule, "beta_fast", "beta_slow")
     rule.put("truncate", "mscale", "mscale_all_dim", "attention_factor")
-    _caution_of_truncate(rule)
-    _caution_of_mscale(rule)
-    _caution_of_alias(rule)
+    _warn_truncate(rule)
+    _warn_mscale(rule)
+    _warn_alias(rule)
     if "attention_factor" not in rule:
         _put_attention_factor(rule)
 
@@ -112,14 +112,14 @@ def _put_unless_zero(rule: Rule, *names: str) -> None:
             rule.put(name)
         elif name in rule:
             detail = f"{name} is 0, which is read as if it were not given"
-            rule.caution("zero-ignored", detail, name)
+            rule.warn("zero-ignored", detail, name)
 
 
-def _caution_of_alias(rule: Rule) -> None:
+def _warn_alias(rule: Rule) -> None:
     found = rule.block.values.get("attention_factor")
     if found is not None and found.pointer.endswith("/attn_factor"):
         detail = "attn_factor holds, as in vLLM; transformers reads attention_factor alone"
-        rule.caution("attn-factor-alias", detail, "attention_factor")
+        rule.warn("attn-factor-alias", detail, "attention_factor")
 
 
 def _put_attention_factor(rule: Rule) -> None:
@@ -133,11 +133,11 @@ def _put_attention_factor(rule: Rule) -> None:
         value, formula = _of_telechat(rule)
         rule.parameters["attention_factor"] = said.computed(value, formula)
         detail = f"attention_factor is {formula}; that of YaRN has 0.1 for 0.07"
-        rule.caution("telechat-yarn", detail, "rope_type")
+        rule.warn("telechat-yarn", detail, "rope_type")
 
 
 def _of_telechat(rule: Rule) -> tuple[float, str]:
-    """Give (0.07·mscale·ln f + 1)/(0.07·mscale_all_dim·ln f + 1), or 0.07·ln f + 1 without both."""
+    """Return (0.07·mscale·ln f + 1)/(0.07·mscale_all_dim·ln f + 1); 0.07·ln f + 1 without both."""
     mscales = [Decimal(rule.number(name)) for name in ("mscale", "mscale_all_dim")]
     has_both = all(mscales)
     factor = Decimal(rule.parameters["factor"].value)
@@ -150,27 +150,27 @@ def _of_telechat(rule: Rule) -> tuple[float, str]:
     return value, formula if has_both else "0.07·ln factor + 1"
 
 
-def _caution_of_truncate(rule: Rule) -> None:
+def _warn_truncate(rule: Rule) -> None:
     if "truncate" not in rule or rule.block.values["truncate"].value:
         return
     detail = "ggml and mlx-lm 0.32 round the range of YaRN outwards, which truncate: false forbids"
-    rule.caution("truncate-not-representable", detail, "truncate")
+    rule.warn("truncate-not-representable", detail, "truncate")
     if rule.block.is_nested:
         detail = f"truncate: false of {rule.block.label} holds here; transformers 5.23.0 ignores it"
-        rule.caution("truncate-ignored-when-nested", detail, "truncate")
+        rule.warn("truncate-ignored-when-nested", detail, "truncate")
 
 
-def _caution_of_mscale(rule: Rule) -> None:
+def _warn_mscale(rule: Rule) -> None:
     mscale, all_dim = rule.number("mscale"), rule.number("mscale_all_dim")
     if "attention_factor" in rule and mscale and all_dim:
         detail = "attention_factor holds, not mscale and mscale_all_dim"
-        rule.caution("attention-factor-and-mscale", detail, "mscale")
+        rule.warn("attention-factor-and-mscale", detail, "mscale")
     elif "attention_factor" not in rule and mscale not in {0.0, 1.0} and not all_dim:
         detail = (
             f"mscale is {mscale!r} without mscale_all_dim: transformers takes 0.1·ln factor + 1 "
             "(as here), DeepSeek's own code and vLLM 0.1·mscale·ln factor + 1"
         )
-        rule.caution("deepseek-mscale-ambiguity", detail, "mscale")
+        rule.warn("deepseek-mscale-ambiguity", detail, "mscale")
 
 
 def _longrope(rule: Rule) -> None:
@@ -181,7 +181,7 @@ def _longrope(rule: Rule) -> None:
         found = rule.parameters[name]
         if len(found.value) != rule.pairs:
             detail = f"has {len(found.value)} factors, and {rule.pairs} pairs of channels turn"
-            rule.log.fault(found.pointer, found.value, detail)
+            rule.report.fault(found.pointer, found.value, detail)
     original = rule.parameters["original_max_position_embeddings"]
     longest = rule.model.value("max_position_embeddings")
     rule.lengths = (original.value, max(longest.value if longest else 0, original.value + 1))
@@ -191,7 +191,7 @@ def _longrope(rule: Rule) -> None:
         rule.mscales = tuple(rule.block.values[name] for name in names)
         rule.parameters["attention_factor"] = rule.mscales[0]
     detail = f"short_factor holds up to a length of {original.value}, long_factor beyond"
-    rule.caution("longrope-regimes", detail, "long_factor")
+    rule.warn("longrope-regimes", detail, "long_factor")
 
 
 def _llama3(rule: Rule) -> None:
@@ -202,11 +202,11 @@ def _llama3(rule: Rule) -> None:
     low = rule.number("low_freq_factor")
     if has_factors and low == rule.number("high_freq_factor"):
         detail = f"low_freq_factor and high_freq_factor are both {low!r}: nothing is smoothed"
-        rule.caution("low-equals-high-freq-factor", detail, "high_freq_factor")
+        rule.warn("low-equals-high-freq-factor", detail, "high_freq_factor")
 
 
 def _proportional(rule: Rule) -> None:
-    share = share_of(rule.model, rule.block, rule.log)
+    share = share_of(rule.model, rule.block, rule.report)
     if share is not None:
         rule.parameters["partial_rotary_factor"] = share
     rule.put("factor")
@@ -259,7 +259,7 @@ class Entry:
     offset: ResolvedValue | None = None
 
     def at(self, context_length: int | None) -> dict[str, ResolvedValue]:
-        """Give the values that hold at a length; without one, at the original."""
+        """Return the values that hold at a length; without one, at the original."""
         values = dict(self.values)
         if self.lengths:
             length = context_length or self.lengths[0]
@@ -273,45 +273,45 @@ class Entry:
 
 
 def entries_of(
-    model: TextModel, blocks: Blocks, layers: Layers, log: ReadingReport
+    model: TextModel, blocks: Blocks, layers: Layers, report: ReadingReport
 ) -> tuple[list[Rule], tuple[Entry, ...]]:
     """Resolve each block: the rules, and an entry of each."""
     rules: list[Rule] = []
     entries: list[Entry] = []
-    for block, found in split_by_layer(model, blocks.blocks, layers, log):
-        rule = _rule(model, block, log)
+    for block, found in split_by_layer(model, blocks.blocks, layers, report):
+        rule = _rule(model, block, report)
         if rule is not None:
             rules.append(rule)
-            entries.append(_entry(model, rule, found, layers, log))
+            entries.append(_entry(model, rule, found, layers, report))
         if len(entries) > MAX_LABELS:
             detail = f"comes to more than {MAX_LABELS} types of layers"
-            log.fault(rules[0].block.place.pointer, None, detail)
+            report.fault(rules[0].block.place.pointer, None, detail)
             return rules, ()
-    _check_lists(rules, log)
+    _check_lists(rules, report)
     if len(entries) > 1:
         labels = ", ".join(entry.label for entry in entries)
         pointer = blocks.blocks[0].place.pointer.rpartition("/")[0] or model.place.pointer
-        log.caution("per-layer-rope", f"these have a table each: {labels}", pointer)
-    _caution_of_nope(blocks, layers, log)
-    _caution_of_uncovered(blocks, layers, log)
+        report.warn("per-layer-rope", f"these have a table each: {labels}", pointer)
+    _warn_nope(blocks, layers, report)
+    _warn_uncovered(blocks, layers, report)
     return rules, tuple(entries)
 
 
-def _check_lists(rules: Sequence[Rule], log: ReadingReport) -> None:
+def _check_lists(rules: Sequence[Rule], report: ReadingReport) -> None:
     lists = (found.value for rule in rules for found in rule.parameters.values())
     numbers = sum(len(listed) for listed in lists if isinstance(listed, tuple))
     if numbers > MAX_NUMBERS:
         detail = f"comes to lists of {numbers} numbers for {len(rules)} types of layers: at most "
-        log.fault(rules[0].block.place.pointer, None, f"{detail}{MAX_NUMBERS} are read")
+        report.fault(rules[0].block.place.pointer, None, f"{detail}{MAX_NUMBERS} are read")
 
 
-def _rule(model: TextModel, block: ConfigBlock, log: ReadingReport) -> Rule | None:
-    rope_type, head_dim = rope_type_of(block, log), head_dim_of(model, block.label, log)
-    rope_theta = rope_theta_of(model, block, log)
+def _rule(model: TextModel, block: ConfigBlock, report: ReadingReport) -> Rule | None:
+    rope_type, head_dim = rope_type_of(block, report), head_dim_of(model, block.label, report)
+    rope_theta = rope_theta_of(model, block, report)
     if head_dim is None:
         return None
-    rotary_dim = rotary_dim_of(model, block, rope_type.value, head_dim, log)
-    rule = Rule(model, block, rotary_dim.value // 2, log)
+    rotary_dim = rotary_dim_of(model, block, rope_type.value, head_dim, report)
+    rule = Rule(model, block, rotary_dim.value // 2, report)
     rule.parameters = {
         "head_dim": head_dim,
         "rotary_dim": rotary_dim,
@@ -324,7 +324,11 @@ def _rule(model: TextModel, block: ConfigBlock, log: ReadingReport) -> Rule | No
 
 
 def _entry(
-    model: TextModel, rule: Rule, found: tuple[int, ...] | None, layers: Layers, log: ReadingReport
+    model: TextModel,
+    rule: Rule,
+    found: tuple[int, ...] | None,
+    layers: Layers,
+    report: ReadingReport,
 ) -> Entry:
     label = rule.block.label
     every_layer = label == EVERY_LAYER and not layers.without and found is None
@@ -333,7 +337,7 @@ def _entry(
         others = [kind for kind in islice(types, _MAX_COMPARED) if kind != label]
         hint = did_you_mean(label, others) if len(label) <= _MAX_LABEL_LENGTH else ""
         detail = f"the config does not say which layers {label} is for{hint}"
-        log.caution("layers-unknown", detail, model.place.at("layer_types"))
+        report.warn("layers-unknown", detail, model.place.at("layer_types"))
     return Entry(
         label,
         found,
@@ -341,7 +345,7 @@ def _entry(
         rule.parameters,
         rule.lengths,
         rule.mscales,
-        _length(model, rule, log),
+        _length(model, rule, report),
         _offset(rule) if model.type.last_channels else None,
     )
 
@@ -352,9 +356,9 @@ def _offset(rule: Rule) -> ResolvedValue:
     return head_dim.computed(offset, "head_dim - rotary_dim: the last channels of a head turn")
 
 
-def _length(model: TextModel, rule: Rule, log: ReadingReport) -> ResolvedValue:
-    """Give max_position_embeddings, or else the length that the rule stretches to, or a guess."""
-    said = model.value("max_position_embeddings", log)
+def _length(model: TextModel, rule: Rule, report: ReadingReport) -> ResolvedValue:
+    """Return max_position_embeddings, or else the length that the rule stretches to, or a guess."""
+    said = model.value("max_position_embeddings", report)
     if said is not None:
         return said
     pointer = model.place.at("max_position_embeddings")
@@ -365,26 +369,26 @@ def _length(model: TextModel, rule: Rule, log: ReadingReport) -> ResolvedValue:
         length = int(min(original.value * factor.value, MAX_COUNT))
         formula = f"computed: {original.origin} · {factor.origin}"
     detail = f"max_position_embeddings is not in the config: the table's URL is for {length} rows"
-    log.caution("max-length-assumed", detail, pointer)
+    report.warn("max-length-assumed", detail, pointer)
     return ResolvedValue(length, formula, pointer)
 
 
 def _types_of(model: TextModel) -> tuple[str, ...]:
-    """Name the layer types that a class knows."""
+    """Return the layer types that a class knows."""
     pattern = model.type.layer_types
     return (pattern.at, pattern.otherwise) if pattern else ()
 
 
-def _caution_of_nope(blocks: Blocks, layers: Layers, log: ReadingReport) -> None:
+def _warn_nope(blocks: Blocks, layers: Layers, report: ReadingReport) -> None:
     if not layers.without and not blocks.without:
         return
     which = which_have(layers.without)
     if not layers.without:
         which = f"layers of type {', '.join(sorted(blocks.without))} have"
-    log.caution("nope-layers", f"{which} no rotary embedding ({layers.origin})", layers.pointer)
+    report.warn("nope-layers", f"{which} no rotary embedding ({layers.origin})", layers.pointer)
 
 
-def _caution_of_uncovered(blocks: Blocks, layers: Layers, log: ReadingReport) -> None:
+def _warn_uncovered(blocks: Blocks, layers: Layers, report: ReadingReport) -> None:
     """Warn of layers of a type that no block is for."""
     labels = {block.label for block in blocks.blocks}
     types = layers.types or ()
@@ -397,4 +401,4 @@ def _caution_of_uncovered(blocks: Blocks, layers: Layers, log: ReadingReport) ->
         kind = types[uncovered[0]]
         hint = did_you_mean(kind, labels)
         detail = f"{which_have(uncovered)} none of these: type {shortened(kind)}{hint}"
-        log.caution("layers-without-rule", detail, layers.pointer)
+        report.warn("layers-without-rule", detail, layers.pointer)

@@ -43,13 +43,13 @@ def test_the_canonical_name_comes_first_then_the_class_s_own(
 
 
 def test_faults_of_several_places_are_one_problem() -> None:
-    log = ReadingReport()
-    read_values(KeyPlace({"rope_theta": "x"}), KEYS, {}, log)
-    read_object(KeyPlace({"a/b": 5}), "a/b", log)
-    read_object(KeyPlace({"a/b": 5}), "a/b", log)
+    report = ReadingReport()
+    read_values(KeyPlace({"rope_theta": "x"}), KEYS, {}, report)
+    read_object(KeyPlace({"a/b": 5}), "a/b", report)
+    read_object(KeyPlace({"a/b": 5}), "a/b", report)
 
     with pytest.raises(InvalidBody) as raised:
-        log.check()
+        report.check()
     assert [(fault.where, fault.detail) for fault in raised.value.faults] == [
         ("/rope_theta", "rope_theta must be a number, not text"),
         ("/a~1b", "a/b must be an object"),
@@ -73,13 +73,13 @@ def test_only_what_is_near_is_asked_for() -> None:
 
 
 def test_what_is_noted_twice_is_said_once_however_much_there_is() -> None:
-    log = ReadingReport()
+    report = ReadingReport()
     for _ in range(2):
         for i in range(10_000):
-            log.fault(f"/{i}", None, "is required")
-            log.caution("unknown-rope-key", "x", f"/{i}")
+            report.fault(f"/{i}", None, "is required")
+            report.warn("unknown-rope-key", "x", f"/{i}")
 
-    assert (len(log.faults), len(log.warnings)) == (10_000, 10_000)
+    assert (len(report.faults), len(report.warnings)) == (10_000, 10_000)
 
 
 DOCUMENT = (Path(__file__).parents[2] / "docs/configs.md").read_text()
