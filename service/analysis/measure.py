@@ -5,7 +5,7 @@ in every layout that fits their width, ``measure`` measures how phasors turn fro
 ``fit_geometric`` and ``round_bases`` say which base the frequencies are powers of.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import inf
 
@@ -309,3 +309,13 @@ def base_of_series(series: GeometricSeries, span: int) -> float:
         return float(series.ratio ** (-span / 2))
     except OverflowError:
         return inf
+
+
+def solve_falling(
+    function: Callable[[float], float], value: float, low: float, high: float, halvings: int
+) -> float:
+    """Find by bisection where a falling function has a value: at an end if it has it nowhere."""
+    for _ in range(halvings):
+        middle = (low + high) / 2
+        low, high = (middle, high) if function(middle) > value else (low, middle)
+    return (low + high) / 2

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from service.analysis.array import IdentifyInput, Proposal, Sample, TableRequest
-from service.analysis.families import rotary_tables as rotary
-from service.analysis.families.frequency_lists import MeasuredFrequencies
+from service.analysis.families.series_rules import MeasuredFrequencies
+from service.analysis.identification.search import SINE_FAMILIES
 from service.numerics.phase import Float64s
 from service.numerics.tables import StoredTable, size
 from service.routes.table_urls import document_of, tables
@@ -31,7 +31,7 @@ def asked(url: str, positions: Float64s | None = None, only: str | None = None) 
 
 def proposed(question: IdentifyInput) -> list[Proposal]:
     """Give everything that the rotary families propose."""
-    return [proposal for family in rotary.FAMILIES for proposal in family(question)]
+    return [proposal for family in SINE_FAMILIES[:4] for proposal in family(question)]
 
 
 def gives(call: TableRequest, question: IdentifyInput) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from service.analysis.array import IdentifyInput, Proposal, Sample, TableRequest
-from service.analysis.families.sinusoid_rows import View, seen
+from service.analysis.families.sinusoid_rows import LayoutView, layout_views
 from service.analysis.families.sinusoid_tables import propose_sinusoids
 from service.numerics.document import ParameterValue
 from service.numerics.dtypes import FLOAT32, FLOAT64
@@ -47,10 +47,10 @@ def equal_urls(sample: Sample, error: float = 0.0) -> list[str]:
     ]
 
 
-def view_of(sample: Sample, layout: str = "concatenated") -> View:
+def view_of(sample: Sample, layout: str = "concatenated") -> LayoutView:
     """Read rows in a layout, sines first."""
-    return next(_of(seen(sample), layout))
+    return next(_of(layout_views(sample), layout))
 
 
-def _of(views: Iterator[View], layout: str) -> Iterator[View]:
+def _of(views: Iterator[LayoutView], layout: str) -> Iterator[LayoutView]:
     return (view for view in views if view.layout == layout and not view.is_flipped)

@@ -1,8 +1,8 @@
-"""Matrices of integers that a rule gives for distances: read as strips, held to the rule.
+"""Propose tables of integers: T5's and DeBERTa's buckets, Shaw's clipped distances, Swin, weights.
 
-Matrices of T5's buckets and of DeBERTa's: their sizes from where numbers begin to repeat.
-
-Indices: Shaw's clipped distances, Swin's relative positions, permutations of rotary weights.
+Matrices of queries and keys are read as strips of distances. The sizes of a rule follow from where
+numbers begin to repeat, and the rule must then give every number. Windows of Swin and permutations
+of rotary weights are read by where their numbers jump.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,6 +21,8 @@ from service.analysis.families.bias_strips import (
     strip_of,
     strips,
 )
+from service.analysis.families.requests import unless_default
+from service.analysis.measure import spread_indices
 from service.analysis.round_numbers import round_integers
 from service.encodings.relative.buckets import (
     BucketRule,
@@ -35,7 +37,7 @@ from service.numerics.document import ParameterValue
 from service.numerics.phase import Float64s, Int64s
 
 _ONE_HEAD = range(1)
-_MOST = 8
+_MAX_PROPOSALS = 8
 _TRIED_ROWS = 32
 # Fewer different numbers are of any rule: a mask, a sign.
 _FEWEST_NUMBERS = 3
@@ -49,9 +51,9 @@ class IndexMatch:
 
     Attributes:
         rule: gives the number of each distance.
-        parameters: what names it, queries and keys apart.
+        parameters: those of the rule, without queries and keys.
         zero: the place of distance 0 in the strip, or outside of it.
-        support: what speaks for it.
+        support: sentences on the evidence.
     """
 
     rule: BucketRule
@@ -59,33 +61,56 @@ class IndexMatch:
     zero: int
     support: tuple[str, ...]
 
+    def gives(self, strip: Strip) -> bool:
+        """Tell whether the rule gives all numbers of a strip."""
+        expected = self.rule.values(strip.distances(self.zero), _ONE_HEAD)
+        return bool(np.array_equal(expected, strip.values[0]))
+
 
 Reader: TypeAlias = Callable[[Strip], Iterator[IndexMatch]]
 """Finds the rules of a kind that a strip may follow, the plainest first."""
 
 
-def propose_rules(question: IdentifyInput, resource: str, read: Reader) -> Iterator[Proposal]:
+def propose_rules(request: IdentifyInput, resource: str, read: Reader) -> Iterator[Proposal]:
     """Propose the tables of integers that follow from what a reader finds.
 
-    Rows that are a choice of those of a larger table are read one alone, and looked for by it.
+    Rows that are a choice of those of a larger table are located by one that is read alone.
     """
-    numbers = single_integer_array(question, (1, 2))
+    numbers = single_integer_array(request, (1, 2))
     if numbers is None or numbers.size < 2:
         return
     whole = list(strips(numbers))
     if whole:
-        yield from islice(_of_strips(whole, resource, read), _MOST)
+        yield from islice(_of_strips(whole, resource, read), _MAX_PROPOSALS)
     elif numbers.ndim == 2:
-        yield from islice(_of_rows(numbers, resource, read), _MOST)
+        yield from islice(_of_rows(numbers, resource, read), _MAX_PROPOSALS)
         if len(numbers) >= _FEWEST_ROWS:
-            yield from islice(_of_most_rows(numbers, resource, read), _MOST)
+            yield from islice(_of_most_rows(numbers, resource, read), _MAX_PROPOSALS)
+
+
+def _of_strips(
+    whole: list[Strip], resource: str, read: Reader, left_out: tuple[int, int] = (0, 0)
+) -> Iterator[Proposal]:
+    """Propose tables of strips, and of so many queries before and after theirs."""
+    for strip in whole:
+        if len(np.unique(strip.values)) < _FEWEST_NUMBERS:
+            continue
+        evidence = f"a number depends on key - query alone, in {strip.queries} rows of {strip.keys}"
+        if 1 in {strip.queries, strip.keys}:
+            evidence = f"{strip.values.shape[1]} neighbouring distances"
+        for match in read(strip):
+            if match.gives(strip):
+                queries, keys = strip.places(match.zero)
+                every = np.arange(queries[0] - left_out[0], queries[-1] + 1 + left_out[1])
+                parameters = {**match.parameters, **query_key_parameters(every, keys)}
+                yield Proposal(TableRequest(resource, parameters), (evidence, *match.support))
 
 
 def _of_most_rows(numbers: Int64s, resource: str, read: Reader) -> Iterator[Proposal]:
-    """Propose tables of which a row has gone wrong: none will do, and one is the nearest.
+    """Propose tables that all rows but one agree with, which are near, if not the array's.
 
     Distances at the ends are in the first or in the last row alone: where that is the wrong one,
-    the others say the rule.
+    the others give the rule.
     """
     near = strip_of(numbers[np.newaxis], wrong_rows=1)
     if near is not None:
@@ -96,87 +121,61 @@ def _of_most_rows(numbers: Int64s, resource: str, read: Reader) -> Iterator[Prop
             yield from _of_strips([near], resource, read, left_out)
 
 
-def _of_strips(
-    whole: list[Strip], resource: str, read: Reader, left_out: tuple[int, int] = (0, 0)
-) -> Iterator[Proposal]:
-    """Propose tables of strips, and of so many queries before and after theirs."""
-    for strip in whole:
-        if len(np.unique(strip.values)) < _FEWEST_NUMBERS:
-            continue
-        for found in read(strip):
-            if _holds(found, strip):
-                queries, keys = strip.places(found.zero)
-                every = np.arange(queries[0] - left_out[0], queries[-1] + 1 + left_out[1])
-                places = query_key_parameters(every, keys)
-                call = TableRequest(resource, {**found.parameters, **places})
-                yield Proposal(call, (_of_distance(strip), *found.support))
-
-
 def _of_rows(numbers: Int64s, resource: str, read: Reader) -> Iterator[Proposal]:
-    for sign, rows in ((1, numbers), (-1, numbers.T)):
+    for kind, sign, rows in (("row", 1, numbers), ("column", -1, numbers.T)):
         columns = np.arange(rows.shape[1], dtype=np.int64)
         lengths = (1, len(columns)) if sign == 1 else (len(columns), 1)
-        for telling in _telling(rows):
-            strip = Strip(telling[np.newaxis, ::sign], *lengths)
-            for found in read(strip):
-                places = _row_places(found, strip, rows, sign)
-                if places is None:
-                    continue
-                both = (places, columns) if sign == 1 else (columns, places)
-                call = TableRequest(resource, {**found.parameters, **query_key_parameters(*both)})
-                kind = "row" if sign == 1 else "column"
-                said = f"every {kind} is a part of what the rule of the fullest one says"
-                yield Proposal(call, (said, *found.support))
+        evidence = f"every {kind} is a part of what the rule of the fullest one gives"
+        for row in _fullest_rows(rows):
+            strip = Strip(row[np.newaxis, ::sign], *lengths)
+            for match in read(strip):
+                places = _row_places(match, strip, rows, sign)
+                if places is not None:
+                    both = (places, columns) if sign == 1 else (columns, places)
+                    parameters = {**match.parameters, **query_key_parameters(*both)}
+                    yield Proposal(TableRequest(resource, parameters), (evidence, *match.support))
 
 
-def _telling(rows: Int64s) -> Int64s:
+def _fullest_rows(rows: Int64s) -> Int64s:
     """Choose the row with the most numbers, and that with the largest, to be read alone."""
-    some = rows[np.unique(np.linspace(0, len(rows) - 1, _TRIED_ROWS, dtype=np.int64))]
+    some = rows[spread_indices(len(rows), _TRIED_ROWS)]
     fullest = int(np.argmax([len(np.unique(row)) for row in some]))
     largest = int(np.abs(some).max(axis=1).argmax())
     return some[[fullest] if fullest == largest else [fullest, largest]]
 
 
-def _row_places(found: IndexMatch, strip: Strip, rows: Int64s, sign: int) -> Int64s | None:
-    if not _holds(found, strip):
+def _row_places(match: IndexMatch, strip: Strip, rows: Int64s, sign: int) -> Int64s | None:
+    if not match.gives(strip):
         return None
-    return aligned(rows, lambda distances: found.rule.values(distances, _ONE_HEAD), sign)
+    return aligned(rows, lambda distances: match.rule.values(distances, _ONE_HEAD), sign)
 
 
-def _holds(found: IndexMatch, strip: Strip) -> bool:
-    expected = found.rule.values(strip.distances(found.zero), _ONE_HEAD)
-    return bool(np.array_equal(expected, strip.values[0]))
-
-
-def _of_distance(strip: Strip) -> str:
-    if 1 in {strip.queries, strip.keys}:
-        return f"{strip.values.shape[1]} neighbouring distances"
-    return f"a number depends on key - query alone, in {strip.queries} rows of {strip.keys}"
-
+# Buckets.
 
 _T5_BUCKETS, _T5_DISTANCE = 32, 128
 _DEBERTA_BUCKETS, _DEBERTA_POSITION = 256, 512
 
 # Smaller numbers than these are matrices of other things: masks and signs.
 _LEAST_LARGEST = 3
-_MOST_DISTANCES = 3
-_MOST_SIZES = 6
-_MOST_EDGES = 4096
+_MAX_DISTANCES = 3
+_MAX_SIZES = 6
+_MAX_EDGES = 4096
 # Rows of other queries may be so much farther away.
 _REACH = 2**13
 _FARTHEST = 2**30
 # Ends of ranges are known as well as powers in float64 are.
 _SLACK = 1e-9
+_LARGEST_LOGARITHM = 20.0
 
 
-def t5(question: IdentifyInput) -> Iterator[Proposal]:
+def propose_t5(request: IdentifyInput) -> Iterator[Proposal]:
     """Propose matrices and vectors of T5's buckets."""
-    return propose_rules(question, "relative/t5", _t5_rules)
+    return propose_rules(request, "relative/t5", _t5_rules)
 
 
-def deberta(question: IdentifyInput) -> Iterator[Proposal]:
+def propose_deberta(request: IdentifyInput) -> Iterator[Proposal]:
     """Propose matrices and vectors of DeBERTa's buckets, and of distances without buckets."""
-    return propose_rules(question, "relative/deberta", _deberta_rules)
+    return propose_rules(request, "relative/deberta", _deberta_rules)
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,72 +191,15 @@ class _Side:
         is_other = self.buckets != self.lengths
         return int(self.lengths[is_other].min()) if is_other.any() else None
 
+    def beyond(self, single: int, least: int) -> tuple[Float64s, Int64s] | None:
+        """Return ln(length/single) and bucket - single of the lengths from one on.
 
-def _t5_rules(strip: Strip) -> Iterator[IndexMatch]:
-    numbers = strip.values[0].astype(np.int64)
-    if numbers.min() < 0 or not _LEAST_LARGEST <= numbers.max() <= _FARTHEST:
-        return
-    zero = _t5_zero(numbers)
-    if zero is None:
-        return
-    distances = strip.distances(zero)
-    behind, ahead = distances < 0, numbers[distances > 0]
-    sides = [_Side(-distances[behind], numbers[behind])]
-    of_direction = None
-    if len(ahead) and ahead.any():
-        of_direction = int(ahead[0]) - int(distances[distances > 0][0])
-        sides.append(_Side(distances[distances > 0], ahead - of_direction))
-    side = _Side(*(np.concatenate(parts) for parts in zip(*map(_parts, sides), strict=True)))
-    if min(strip.queries, strip.keys) == 1 and side.first_shared is None:
-        return
-    for count in _directions(side, of_direction):
-        for distance in _max_distances(side, count):
-            for is_both in _both(of_direction, has_ahead=len(ahead) > 0):
-                yield _t5_found(T5Buckets(count * (1 + is_both), distance, is_both), zero)
-
-
-def _parts(side: _Side) -> tuple[Int64s, Int64s]:
-    return side.lengths, side.buckets
-
-
-def _t5_zero(numbers: Int64s) -> int | None:
-    """Find the place of distance 0: the first 0, or as far behind the least as that is large."""
-    zeros = np.flatnonzero(numbers == 0)
-    if len(zeros):
-        return int(zeros[0])
-    nearest = len(numbers) - 1 - int(np.argmin(numbers[::-1]))
-    return nearest + int(numbers[nearest])
-
-
-def _both(of_direction: int | None, *, has_ahead: bool) -> tuple[bool, ...]:
-    """Tell whether buckets are for both directions; there is no telling without keys ahead."""
-    if of_direction is not None:
-        return (True,)
-    return (False,) if has_ahead else (False, True)
-
-
-def _directions(side: _Side, said: int | None) -> Iterator[int]:
-    """Give how many buckets a direction may have, the plainest first."""
-    if said is not None:
-        if said >= 2:
-            yield said
-        return
-    top, shared = int(side.buckets.max(initial=0)), side.first_shared
-    if shared is None:
-        # All have a bucket of their own: half of the buckets, or more than there are distances.
-        count = max(_T5_BUCKETS, 1 << (2 * int(side.lengths.max())).bit_length())
-        yield count
-        return
-    every = [
-        count
-        for single in range(min(shared, _MOST_EDGES) - 1, _fewest_single(shared) - 1, -1)
-        for count in (2 * single, 2 * single + 1)
-        if count > max(top, 1)
-    ]
-    # Where the last bucket is seen, it says how many there are.
-    yield from sorted(every, key=lambda count: (count != top + 1, count.bit_count(), -count))[
-        :_MOST_SIZES
-    ]
+        None where shorter lengths are not their own buckets.
+        """
+        is_far = self.lengths >= least
+        if not np.array_equal(self.buckets[~is_far], self.lengths[~is_far]):
+            return None
+        return np.log(self.lengths[is_far] / single), self.buckets[is_far] - single
 
 
 def _fewest_single(shared: int) -> int:
@@ -269,51 +211,101 @@ def _fewest_single(shared: int) -> int:
     return max(1, shared - 4 * isqrt(shared) - 8)
 
 
+def _t5_rules(strip: Strip) -> Iterator[IndexMatch]:
+    numbers = strip.values[0].astype(np.int64)
+    if numbers.min() < 0 or not _LEAST_LARGEST <= numbers.max() <= _FARTHEST:
+        return
+    zeros = np.flatnonzero(numbers == 0)
+    # Distance 0 is at the first 0, or as far behind the least number as that is large.
+    nearest = len(numbers) - 1 - int(np.argmin(numbers[::-1]))
+    zero = int(zeros[0]) if len(zeros) else nearest + int(numbers[nearest])
+    distances = strip.distances(zero)
+    is_behind, is_ahead = distances < 0, distances > 0
+    lengths, buckets = [-distances[is_behind]], [numbers[is_behind]]
+    of_direction, ahead = None, numbers[is_ahead]
+    if ahead.any():
+        of_direction = int(ahead[0]) - int(distances[is_ahead][0])
+        lengths.append(distances[is_ahead])
+        buckets.append(ahead - of_direction)
+    side = _Side(np.concatenate(lengths), np.concatenate(buckets))
+    if min(strip.queries, strip.keys) == 1 and side.first_shared is None:
+        return
+    # Without keys ahead buckets may be for one direction or for both.
+    directions: tuple[bool, ...] = (False,) if len(ahead) else (False, True)
+    if of_direction is not None:
+        directions = (True,)
+    for count in _bucket_counts(side, of_direction):
+        for distance in _max_distances(side, count):
+            for is_both in directions:
+                yield _t5_match(T5Buckets(count * (1 + is_both), distance, is_both), zero)
+
+
+def _bucket_counts(side: _Side, known: int | None) -> Iterator[int]:
+    """Yield how many buckets a direction may have, the plainest first."""
+    if known is not None:
+        if known >= 2:
+            yield known
+        return
+    top, shared = int(side.buckets.max(initial=0)), side.first_shared
+    if shared is None:
+        # All have a bucket of their own: half of the buckets, or more than there are distances.
+        yield max(_T5_BUCKETS, 1 << (2 * int(side.lengths.max())).bit_length())
+        return
+    counts = [
+        count
+        for single in range(min(shared, _MAX_EDGES) - 1, _fewest_single(shared) - 1, -1)
+        for count in (2 * single, 2 * single + 1)
+        if count > max(top, 1)
+    ]
+    # The number of the last bucket, where it occurs, gives the count.
+    counts.sort(key=lambda count: (count != top + 1, count.bit_count(), -count))
+    yield from counts[:_MAX_SIZES]
+
+
 def _max_distances(side: _Side, count: int) -> Iterator[int]:
-    """Give the plainest of the largest distances for which buckets of a direction are these.
+    """Yield the plainest of the largest distances for which buckets of a direction are these.
 
     h + j is the bucket of m for (D/h)^j ≤ (m/h)^(n-h) < (D/h)^(j+1), the last but for the bound
     above: each m bounds D from both sides.
     """
     single = count // 2
-    is_far = side.lengths >= single
-    if not np.array_equal(side.buckets[~is_far], side.lengths[~is_far]):
+    shared = count - single
+    beyond = side.beyond(single, single)
+    if beyond is None or (beyond[1] < 0).any() or (beyond[1] >= shared).any():
         return
-    shared, step = count - single, side.buckets[is_far] - single
-    if (step < 0).any() or (step >= shared).any():
-        return
-    ratio = np.log(side.lengths[is_far] / single)
-    most = _least_of(ratio[step > 0] * shared / step[step > 0])
+    ratio, step = beyond
     inner = step < shared - 1
     least = (ratio[inner] * shared / (step[inner] + 1)).max(initial=0.0)
+    most = (ratio[step > 0] * shared / step[step > 0]).min(initial=_LARGEST_LOGARITHM)
     low = max(single + 1, floor(single * np.exp(least) * (1 - _SLACK)))
-    high = min(_FARTHEST, floor(single * np.exp(min(most, 20.0)) * (1 + _SLACK)))
-    yield from round_integers(low, high, _T5_DISTANCE, _MOST_DISTANCES)
+    high = min(_FARTHEST, floor(single * np.exp(most) * (1 + _SLACK)))
+    yield from round_integers(low, high, _T5_DISTANCE, _MAX_DISTANCES)
 
 
-def _least_of(bounds: Float64s) -> float:
-    return float(bounds.min(initial=20.0))
-
-
-def _t5_found(rule: T5Buckets, zero: int) -> IndexMatch:
-    parameters = rule.parameters()
-    if rule.num_buckets == _T5_BUCKETS:
-        del parameters["num_buckets"]
-    if rule.max_distance == _T5_DISTANCE:
-        del parameters["max_distance"]
-    if rule.bidirectional:
-        del parameters["bidirectional"]
-    where = (
-        "keys after the query have buckets of their own"
-        if rule.bidirectional
-        else ("keys after the query share bucket 0")
+def _t5_match(rule: T5Buckets, zero: int) -> IndexMatch:
+    parameters = _without_defaults(
+        rule.parameters(),
+        num_buckets=_T5_BUCKETS,
+        max_distance=_T5_DISTANCE,
+        bidirectional=True,
     )
-    said = (
+    ahead = "have buckets of their own" if rule.bidirectional else "share bucket 0"
+    support = (
         f"{rule.single} lengths have a bucket of their own, of {rule.of_direction} in a direction",
         f"farther ones share buckets as with max_distance={rule.max_distance}",
-        where,
+        f"keys after the query {ahead}",
     )
-    return IndexMatch(rule, parameters, zero, said)
+    return IndexMatch(rule, parameters, zero, support)
+
+
+def _without_defaults(
+    parameters: dict[str, ParameterValue], **defaults: ParameterValue
+) -> dict[str, ParameterValue]:
+    return {
+        name: value
+        for name, value in parameters.items()
+        if name not in defaults or value != defaults[name]
+    }
 
 
 def _deberta_rules(strip: Strip) -> Iterator[IndexMatch]:
@@ -325,129 +317,135 @@ def _deberta_rules(strip: Strip) -> Iterator[IndexMatch]:
     nearest = int(np.argmin(np.abs(numbers)))
     zero = nearest + int(numbers[nearest])
     distances = strip.distances(zero)
-    has_sign = -np.sign(distances) * np.abs(numbers)
-    if not np.array_equal(has_sign, numbers):
+    if not np.array_equal(-np.sign(distances) * np.abs(numbers), numbers):
         return
     side = _Side(np.abs(distances), np.abs(numbers))
-    shared = side.first_shared
+    farthest, shared = int(side.lengths.max()), side.first_shared
     if shared is None:
         if min(strip.queries, strip.keys) > 1:
-            yield from _without_repeats(int(side.lengths.max()), zero)
+            yield from _unshared(farthest, zero)
         return
-    mids = range(max(2, _fewest_single(shared)), min(shared, _MOST_EDGES))
-    sizes = [(mid, position) for mid in mids for position in _positions(side, mid)]
+    mids = range(max(2, _fewest_single(shared)), min(shared, _MAX_EDGES))
+    sizes = [(mid, position) for mid in mids for position in _max_positions(side, mid)]
     sizes.sort(key=_oddity)
-    for mid, position in sizes[:_MOST_SIZES]:
-        rule = DebertaBuckets(2 * mid, position, int(side.lengths.max()) + _REACH)
-        if rule.edge_count() <= _MOST_EDGES:
-            yield _deberta_found(rule, zero)
+    for mid, position in sizes[:_MAX_SIZES]:
+        rule = DebertaBuckets(2 * mid, position, farthest + _REACH)
+        if rule.edge_count() <= _MAX_EDGES:
+            parameters = _without_defaults(
+                rule.parameters(), bucket_size=_DEBERTA_BUCKETS, max_position=_DEBERTA_POSITION
+            )
+            support = (
+                f"distances up to {mid} are their own buckets, negative after the query",
+                f"farther ones share buckets as with max_position={position}",
+            )
+            yield IndexMatch(rule, parameters, zero, support)
 
 
-def _without_repeats(farthest: int, zero: int) -> Iterator[IndexMatch]:
-    said = ("a number is query - key",)
-    yield IndexMatch(Unbucketed(), {"bucket_size": -1}, zero, said)
+def _unshared(farthest: int, zero: int) -> Iterator[IndexMatch]:
+    support = ("a number is query - key",)
+    yield IndexMatch(Unbucketed(), {"bucket_size": -1}, zero, support)
     if farthest <= _DEBERTA_BUCKETS // 2:
-        rule: BucketRule = DebertaBuckets(_DEBERTA_BUCKETS, _DEBERTA_POSITION, farthest)
-        yield IndexMatch(rule, {}, zero, said)
+        rule = DebertaBuckets(_DEBERTA_BUCKETS, _DEBERTA_POSITION, farthest)
+        yield IndexMatch(rule, {}, zero, support)
 
 
-def _positions(side: _Side, mid: int) -> Iterator[int]:
-    """Give the plainest max_position for which buckets around so many are these.
+def _max_positions(side: _Side, mid: int) -> Iterator[int]:
+    """Yield the plainest max_position for which buckets around so many are these.
 
     With P = max_position - 1, mid + j is the bucket of m for
     (P/mid)^(j-1) < (m/mid)^(mid-1) ≤ (P/mid)^j.
     """
-    is_far = side.lengths > mid
-    if not np.array_equal(side.buckets[~is_far], side.lengths[~is_far]):
+    beyond = side.beyond(mid, mid + 1)
+    if beyond is None or (beyond[1] < 1).any():
         return
-    step = side.buckets[is_far] - mid
-    if (step < 1).any():
-        return
-    power = np.log(side.lengths[is_far] / mid) * (mid - 1)
+    power, step = beyond[0] * (mid - 1), beyond[1]
     least = (power / step).max(initial=0.0)
-    most = _least_of(power[step > 1] / (step[step > 1] - 1))
+    most = (power[step > 1] / (step[step > 1] - 1)).min(initial=_LARGEST_LOGARITHM)
     low = max(mid + 1, ceil(mid * np.exp(least) * (1 - _SLACK)))
-    high = min(_FARTHEST, ceil(mid * np.exp(min(most, 20.0)) * (1 + _SLACK)))
-    yield from round_integers(low + 1, high + 1, _DEBERTA_POSITION, _MOST_DISTANCES)
+    high = min(_FARTHEST, ceil(mid * np.exp(most) * (1 + _SLACK)))
+    yield from round_integers(low + 1, high + 1, _DEBERTA_POSITION, _MAX_DISTANCES)
 
 
 def _oddity(size: tuple[int, int]) -> tuple[bool, int, int]:
-    """Order sizes by how odd a choice they are."""
+    """Order sizes: the default, few binary digits, many buckets."""
     mid, position = size
     is_default = 2 * mid == _DEBERTA_BUCKETS and position == _DEBERTA_POSITION
     return not is_default, mid.bit_count() + position.bit_count(), -mid
 
 
-def _deberta_found(rule: DebertaBuckets, zero: int) -> IndexMatch:
-    parameters = rule.parameters()
-    if rule.bucket_size == _DEBERTA_BUCKETS:
-        del parameters["bucket_size"]
-    if rule.max_position == _DEBERTA_POSITION:
-        del parameters["max_position"]
-    said = (
-        f"distances up to {rule.mid} are their own buckets, negative after the query",
-        f"farther ones share buckets as with max_position={rule.max_position}",
-    )
-    return IndexMatch(rule, parameters, zero, said)
+# Clipped distances.
 
 
-# Of fewer tokens, a wrong one is too many.
-_FEWEST_TOKENS = 4
-
-
-def shaw(question: IdentifyInput) -> Iterator[Proposal]:
+def propose_shaw(request: IdentifyInput) -> Iterator[Proposal]:
     """Propose matrices of clipped distances."""
-    return propose_rules(question, "relative/shaw", _shaw_rules)
+    return propose_rules(request, "relative/shaw", _shaw_rules)
 
 
 def _shaw_rules(strip: Strip) -> Iterator[IndexMatch]:
     numbers = strip.values[0].astype(np.int64)
-    repeats = np.flatnonzero(np.diff(numbers) == 0)
+    steps = np.diff(numbers)
+    repeats = np.flatnonzero(steps == 0)
     is_line = min(strip.queries, strip.keys) == 1
-    if not np.isin(np.diff(numbers), (0, 1)).all() or numbers[-1] < 2:
-        return
-    if is_line and not len(repeats):
+    if not np.isin(steps, (0, 1)).all() or numbers[-1] < 2 or (is_line and not len(repeats)):
         return
     # Where both ends are clipped the middle is 0; otherwise queries and keys begin or end together.
     middle = np.flatnonzero(2 * numbers == numbers[-1]).tolist()
     together = [strip.queries - 1, strip.keys - 1]
     is_clipped = len(repeats) > 1 and repeats[0] == 0 and repeats[-1] == len(numbers) - 2
-    places = [*middle, *together] if is_clipped else [*together, *middle]
-    for zero in dict.fromkeys(places):
+    for zero in dict.fromkeys([*middle, *together] if is_clipped else [*together, *middle]):
         if 0 <= zero < len(numbers) and numbers[zero] > 0:
             clipped = int(numbers[zero])
-            said = f"numbers rise with key - query by one, and are {clipped} at distance 0"
-            yield IndexMatch(Clipped(clipped), {"max_relative_position": clipped}, zero, (said,))
+            support = f"numbers rise with key - query by one, and are {clipped} at distance 0"
+            parameters: dict[str, ParameterValue] = {"max_relative_position": clipped}
+            yield IndexMatch(Clipped(clipped), parameters, zero, (support,))
 
 
-def swin(question: IdentifyInput) -> Iterator[Proposal]:
+# Windows.
+
+# Of fewer tokens, a wrong one is too many.
+_FEWEST_TOKENS = 4
+
+
+def propose_swin(request: IdentifyInput) -> Iterator[Proposal]:
     """Propose the relative positions of the tokens of a window, a row of which may be wrong."""
-    numbers = single_integer_array(question, (2,))
+    numbers = single_integer_array(request, (2,))
     if numbers is None or numbers.shape[0] != numbers.shape[1]:
         return
     for has_token in (False, True):
         inner = numbers[has_token:, has_token:]
         # From the last token back, numbers fall as they rise from the first on: one of both ends
         # is right if one row is wrong.
-        for height, width in dict.fromkeys((*_sides(inner), *_sides(-inner[::-1, ::-1]))):
+        for height, width in dict.fromkeys(
+            (*_window_sides(inner), *_window_sides(-inner[::-1, ::-1]))
+        ):
             window = Window(height, width, has_token)
-            if _is_of_window(numbers, window):
-                yield _swin_proposal(window)
+            if not _is_of_window(numbers, window):
+                continue
+            parameters: dict[str, ParameterValue] = {
+                "window_size": (height, width),
+                **unless_default("class_token", has_token, default=False),
+            }
+            support = (
+                f"by one along {width} tokens, by {2 * width - 1} from row to row",
+                f"the number of a token and itself is the middle of {window.between_tokens}",
+            )
+            yield Proposal(TableRequest("relative/swin", parameters), support)
 
 
 def _is_of_window(numbers: Int64s, window: Window) -> bool:
     """Tell by some rows whether all rows but one may be those of a window."""
     tokens = window.tokens
-    every, some = range(tokens), {0, 1, window.width, window.width + 1, tokens // 2, tokens - 1}
-    rows = [row for row in sorted(some) if row < tokens]
+    some = {0, 1, window.width, window.width + 1, tokens // 2, tokens - 1}
     right = [
-        np.array_equal(window.numbers(range(row, row + 1), every)[0], numbers[row]) for row in rows
+        np.array_equal(window.numbers(range(row, row + 1), range(tokens))[0], numbers[row])
+        for row in sorted(some)
+        if row < tokens
     ]
-    return sum(right) >= (len(rows) if tokens < _FEWEST_TOKENS else len(rows) - 1)
+    return right.count(False) <= (0 if tokens < _FEWEST_TOKENS else 1)
 
 
-def _sides(numbers: Int64s) -> Iterator[tuple[int, int]]:
-    """Give the sides of windows: a row of it ends where numbers rise by more than one."""
+def _window_sides(numbers: Int64s) -> Iterator[tuple[int, int]]:
+    """Yield the sides of windows: a row of it ends where numbers rise by more than one."""
     tokens = len(numbers)
     rising = numbers[:, 0] - numbers[0, 0]
     jumps = np.flatnonzero(rising != np.arange(tokens))
@@ -462,20 +460,12 @@ def _sides(numbers: Int64s) -> Iterator[tuple[int, int]]:
     yield tokens, 1
 
 
-def _swin_proposal(window: Window) -> Proposal:
-    parameters: dict[str, ParameterValue] = {"window_size": (window.height, window.width)}
-    if window.class_token:
-        parameters["class_token"] = True
-    said = (
-        f"by one along {window.width} tokens, by {2 * window.width - 1} from row to row",
-        f"the number of a token and itself is the middle of {window.between_tokens}",
-    )
-    return Proposal(TableRequest("relative/swin", parameters), said)
+# Rotary weights.
 
 
-def permutations(question: IdentifyInput) -> Iterator[Proposal]:
+def propose_permutation(request: IdentifyInput) -> Iterator[Proposal]:
     """Propose the order of weights in the other rotary layout."""
-    order = single_integer_array(question, (1,))
+    order = single_integer_array(request, (1,))
     if order is None or len(order) < 4:
         return
     if not np.array_equal(np.sort(order), np.arange(len(order))):
@@ -488,34 +478,30 @@ def permutations(question: IdentifyInput) -> Iterator[Proposal]:
     offset, rotary_dim = int(moved[0]) - 1, int(moved[-1] - moved[0]) + 3
     if offset < 0 or offset + rotary_dim > head_dim or rotary_dim % 2:
         return
+    heads = len(order) // head_dim
     for layout, output in (("interleaved", "half"), ("half", "interleaved")):
         rule = HeadOrder(head_dim, rotary_dim, offset, layout, output)
-        if np.array_equal(rule.sources(np.arange(head_dim)), order[:head_dim]):
-            yield _permutation_proposal(rule, len(order) // head_dim)
+        if not np.array_equal(rule.sources(np.arange(head_dim)), order[:head_dim]):
+            continue
+        parameters: dict[str, ParameterValue] = {
+            "head_dim": head_dim,
+            **unless_default("rotary_dim", rotary_dim, head_dim - offset),
+            **unless_default("rotary_offset", offset, 0),
+            **unless_default("layout", layout, "interleaved"),
+            **unless_default("num_attention_heads", heads, 1),
+        }
+        support = (
+            f"the same order within each of {heads} heads of {head_dim} channels",
+            f"{rotary_dim} channels go from {layout} to {output}",
+        )
+        yield Proposal(TableRequest("rope/permutation", parameters), support)
 
 
 def _period(order: Int64s) -> int:
-    """Give after how many channels the next head does the same."""
+    """Return after how many channels the next head does the same."""
     for period in range(4, len(order) // 2 + 1):
         if len(order) % period == 0:
             heads = order.reshape(-1, period) - np.arange(0, len(order), period)[:, np.newaxis]
             if (heads == heads[0]).all():
                 return period
     return len(order)
-
-
-def _permutation_proposal(rule: HeadOrder, heads: int) -> Proposal:
-    parameters: dict[str, ParameterValue] = {"head_dim": rule.head_dim}
-    if rule.rotary_dim < rule.head_dim - rule.rotary_offset:
-        parameters["rotary_dim"] = rule.rotary_dim
-    if rule.rotary_offset:
-        parameters["rotary_offset"] = rule.rotary_offset
-    if rule.layout != "interleaved":
-        parameters["layout"] = rule.layout
-    if heads > 1:
-        parameters["num_attention_heads"] = heads
-    said = (
-        f"the same order within each of {heads} heads of {rule.head_dim} channels",
-        f"{rule.rotary_dim} channels go from {rule.layout} to {rule.output_layout}",
-    )
-    return Proposal(TableRequest("rope/permutation", parameters), said)

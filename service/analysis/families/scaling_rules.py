@@ -1,37 +1,45 @@
-"""YaRN among measured frequencies: its factor, its ramp, and the lengths and betas behind it.
+"""Find the rotary rules that give measured frequencies, with their parameters.
 
-Rotary rules that keep fast frequencies, divide slow ones, and blend those between.
-
-From frequencies to the rotary rules that give them, with their parameters.
+A rule with fewer numbers of its own is tried before one with more: a geometric series; YaRN and
+Llama 3, which keep fast frequencies, divide slow ones, and blend those between; a list of factors;
+the frequencies themselves.
 """
 
 from collections.abc import Iterator
-from dataclasses import astuple, dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
 from itertools import islice
-from math import exp, inf, log
+from math import ceil, exp, log, log2, sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 
-from service.analysis.families.frequency_lists import (
+from service.analysis.families.requests import unless_default
+from service.analysis.families.series_rules import (
+    USUAL_BASES,
     MeasuredFrequencies,
-    Parameters,
     RuleMatch,
-    between,
-    even_rules,
-    factors_of,
     given_rule,
-    kept_bases,
     listed_rules,
+    series_rules,
+    unscaled,
 )
+from service.analysis.measure import fit_geometric, fit_line, round_bases, weighted_mean
 from service.analysis.round_numbers import round_numbers
 from service.encodings.rotary.rules import Llama3, Yarn, yarn_attention_factor, yarn_mscale
 from service.numerics.document import ParameterValue
+from service.numerics.limits import MAX_BASE
 from service.numerics.phase import Float64s
 
-_FAST, _SLOW = Yarn.beta_fast, Yarn.beta_slow
+_MAX_RULES = 8
+
+# Rounding of frequencies beside the measured error: none; a few units in the last place of
+# float32; half a unit of float16; half a unit of bfloat16.
+_ROUNDINGS = (0.0, 2.0**-21, 2.0**-11, 2.0**-8)
+_NARROW = 2.0**-12
+_MAX_BASES = 2
 _TWO_PI = 2 * np.pi
+
+_FAST, _SLOW = Yarn.beta_fast, Yarn.beta_slow
 
 # A factor nearer to 1 divides nothing by more than rounding does.
 _LEAST_FACTOR = 1.001
@@ -42,91 +50,101 @@ _LONGEST = 40.0
 # The mscale_all_dim of published models.
 _ALL_DIMS = (1.0, 0.707, 0.8)
 
+# low_freq_factor of all Llama 3 models, and their usual high_freq_factor.
+_LOW, _HIGH = 1.0, 4.0
 
-@dataclass(frozen=True)
-class _Shape:
-    """What fixes the frequencies: the keys of a config, by their meaning."""
+# No measured length is known better than this.
+_LEAST_SHARE = 1e-9
 
-    base: float
-    factor: float
-    length: int
-    fast: float
-    truncate: bool
+
+def find_rules(measured: MeasuredFrequencies) -> Iterator[RuleMatch]:
+    """Yield the rules that give frequencies and a scale within their errors, the plainest first.
+
+    Lists of factors are tried only where frequencies rounded to float32 follow no other rule.
+    """
+    for share in _ROUNDINGS:
+        rounded = replace(measured, error=measured.error + np.abs(measured.omega) * share)
+        matches: list[RuleMatch] = []
+        for rules in (series_rules, blended_rules):
+            agreeing = (match for match in rules(rounded) if rounded.agrees(match.rule))
+            matches = matches or list(islice(agreeing, _MAX_RULES))
+        yield from matches
+        if matches and share < _NARROW:
+            return
+        if matches:
+            break
+    yield from listed_rules(measured)
+    yield from given_rule(measured)
+
+
+def blended_rules(measured: MeasuredFrequencies) -> Iterator[RuleMatch]:
+    """Yield the YaRN and Llama 3 rules that may give frequencies."""
+    if measured.count < 2:
+        return
+    for base in kept_bases(measured):
+        yield from yarn_rules(measured, base)
+        if not measured.is_scaled:
+            yield from _llama3(measured, base)
 
 
 def yarn_rules(measured: MeasuredFrequencies, base: float) -> Iterator[RuleMatch]:
-    """Find the YaRN rules of a base that give frequencies.
+    """Yield the YaRN rules of a base that may give frequencies.
 
-    The share 1 − γ·(1 − 1/f) of each frequency that is left has a γ that rises with k in a
+    The share 1 − γ·(1 − 1/f) that is left of each frequency has a γ that rises with k in a
     straight line from 0 to 1.
     """
     if base <= 1:
         return
-    unscaled = measured.unscaled(base)
-    share, error = measured.omega / unscaled, measured.error / unscaled
-    for factor in _factors(measured, share, error):
-        ramp = (1 - share) / (1 - 1 / factor)
-        off = error / (1 - 1 / factor)
-        for low, high, truncate, slack in _ranges(ramp, off):
-            ends = _over_betas(base, measured.count, (low, high), None if truncate else slack)
-            for length, fast in _lengths(*ends):
-                shape = _Shape(base, factor, length, fast, truncate)
-                yield from _named(measured, shape)
+    share, error = measured.shares(base)
+    for factor in _yarn_factors(measured, share, error):
+        ramp, ramp_error = (1 - share) / (1 - 1 / factor), error / (1 - 1 / factor)
+        for low, high, slack in _ramp_ends(ramp, ramp_error):
+            fast, slow = _lengths_over_betas(base, measured.count, (low, high), slack)
+            for length, beta_fast in _yarn_lengths(fast, slow):
+                yield from _yarn(measured, base, factor, length, beta_fast, truncate=slack is None)
 
 
-def _factors(measured: MeasuredFrequencies, share: Float64s, error: Float64s) -> Iterator[float]:
-    """Give factors: what slow frequencies are divided by, or what the attention factor says."""
-    given = list(factors_of(share, error))
+def _yarn_factors(
+    measured: MeasuredFrequencies, share: Float64s, error: Float64s
+) -> Iterator[float]:
+    """Yield factors by which slow frequencies are divided, or that the attention factor gives."""
+    factors = list(factors_of(share, error))
     if measured.is_scaled and measured.scale is not None and measured.scale > 1:
-        said = exp(min(10 * (measured.scale - 1), 20))
-        off = 10 * measured.scale * max(measured.scale_error, 1e-9)
-        given += list(round_numbers(said, off, 1))
-    yield from dict.fromkeys(factor for factor in given if factor > _LEAST_FACTOR)
+        of_attention = exp(min(10 * (measured.scale - 1), 20))
+        relative = 10 * measured.scale * max(measured.scale_error, 1e-9)
+        factors += round_numbers(of_attention, relative, 1)
+    yield from dict.fromkeys(factor for factor in factors if factor > _LEAST_FACTOR)
 
 
-def _ranges(ramp: Float64s, off: Float64s) -> Iterator[tuple[float, float, bool, float]]:
-    """Give where a ramp begins and ends, whether that is rounded, and how far it may be off."""
+def _ramp_ends(ramp: Float64s, error: Float64s) -> Iterator[tuple[float, float, float | None]]:
+    """Yield where a ramp begins and ends, and its error; None where the ends are rounded."""
     places = np.arange(len(ramp), dtype=np.float64)
-    known = off < 0.2
-    kept = known & (np.abs(ramp) <= 2 * off)
-    gone = known & (np.abs(ramp - 1) <= 2 * off)
-    inner = known & ~kept & ~gone
+    known = error < 0.2
+    kept = known & (np.abs(ramp) <= 2 * error)
+    divided = known & (np.abs(ramp - 1) <= 2 * error)
+    inner = known & ~kept & ~divided
     if not kept.any() or (ramp[inner] < 0).any() or (ramp[inner] > 1).any():
         return
-    first = float(places[kept].max())
-    last = float(places[gone].min()) if gone.any() else inf
-    if not inner.any():
-        if last < inf:
-            yield first, last, True, 0.0
+    if int(inner.sum()) < 2:
+        if divided.any():
+            yield float(places[kept].max()), float(places[divided].min()), None
         return
-    if int(inner.sum()) == 1:
-        if last < inf:
-            yield first, last, True, 0.0
+    line = fit_line(places[inner], ramp[inner], error[inner])
+    if line.slope <= 0:
         return
-    weights = (off[inner].min() / off[inner]) ** 2
-    total = weights.sum()
-    middle = weights @ places[inner] / total
-    height = weights @ ramp[inner] / total
-    leverage = weights * (places[inner] - middle)
-    spread = leverage @ (places[inner] - middle)
-    slope = leverage @ ramp[inner] / spread
-    if slope <= 0:
-        return
-    slope_error = np.abs(leverage) @ off[inner] / spread
-    height_error = weights @ off[inner] / total
-    low, high = middle - height / slope, middle + (1 - height) / slope
-    reach = max(middle - low, high - middle)
-    slack = float((height_error + reach * slope_error) / slope) * 2 + 1e-9
-    whole = float(round(low)), float(round(high))
-    if abs(low - whole[0]) <= slack and abs(high - whole[1]) <= slack and whole[0] >= 0:
-        yield *whole, True, 0.0
-    yield float(low), float(high), False, slack
+    low, high = (line.middle + (end - line.height) / line.slope for end in (0, 1))
+    reach = max(line.middle - low, high - line.middle)
+    slack = (line.height_error + reach * line.slope_error) / line.slope * 2 + 1e-9
+    first, last = float(round(low)), float(round(high))
+    if abs(low - first) <= slack and abs(high - last) <= slack and first >= 0:
+        yield first, last, None
+    yield low, high, slack
 
 
-def _over_betas(
+def _lengths_over_betas(
     base: float, count: int, ends: tuple[float, float], slack: float | None
 ) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Give what O/β_fast and O/β_slow lie between, for the ends of a ramp.
+    """Return the ranges of O/β_fast and O/β_slow for the ends of a ramp.
 
     The ends are the pairs r·ln(O/(2πβ))/(2·ln b), rounded outwards where there is no slack.
     """
@@ -142,120 +160,98 @@ def _over_betas(
     return fast, (over_beta(high - slack), over_beta(high + slack))
 
 
-def _lengths(fast: tuple[float, float], slow: tuple[float, float]) -> Iterator[tuple[int, float]]:
-    """Give lengths and β_fast with which a ramp has its ends, the usual one first.
+def _yarn_lengths(
+    fast: tuple[float, float], slow: tuple[float, float]
+) -> Iterator[tuple[int, float]]:
+    """Yield lengths and β_fast of which a ramp has its ends, the usual β_fast first.
 
-    β_slow is 1: the ends fix no more than the ratios of the three.
+    β_slow is 1: the ends determine no more than the ratios of the three.
     """
     shared = max(fast[0] * _FAST, slow[0] * _SLOW), min(fast[1] * _FAST, slow[1] * _SLOW)
     if shared[0] <= shared[1]:
-        for length in _whole(*shared):
-            yield length, _FAST
+        yield from ((length, _FAST) for length in _plain_integers(*shared))
         return
-    for length in _whole(*slow):
+    if fast[1] == 0:
+        return
+    for length in _plain_integers(*slow):
         most = length / fast[0] if fast[0] else 2 * length / fast[1]
         for beta in between(length / fast[1], most, 1):
             if beta >= _SLOW:
                 yield length, beta
 
 
-def _whole(low: float, high: float) -> Iterator[int]:
-    """Give plain whole numbers between two."""
+def _plain_integers(low: float, high: float) -> Iterator[int]:
     for number in between(low, high, 3):
         if number == round(number) and number >= 1:
             yield round(number)
 
 
-def _named(measured: MeasuredFrequencies, shape: _Shape) -> Iterator[RuleMatch]:
-    base, factor, length, fast, truncate = astuple(shape)
+def _yarn(
+    measured: MeasuredFrequencies,
+    base: float,
+    factor: float,
+    length: int,
+    beta_fast: float,
+    *,
+    truncate: bool,
+) -> Iterator[RuleMatch]:
     width = 2 * measured.count
     parameters: dict[str, ParameterValue] = {
         "rope_type": "yarn",
         "rope_theta": base,
         "factor": factor,
         "original_max_position_embeddings": length,
+        **unless_default("beta_fast", beta_fast, _FAST),
+        **unless_default("truncate", truncate, default=True),
     }
-    if fast != _FAST:
-        parameters["beta_fast"] = fast
-    if not truncate:
-        parameters["truncate"] = False
-    kept = f"fast frequencies fall as {base:.8g}^(-2k/{width}), slow ones are 1/{factor:g} of that"
-    told = (
-        f"{kept}, with a straight line along k between",
-        "other lengths and betas with the same ends of that line give the same numbers",
+    blend = (
+        f"fast frequencies fall as {base:.8g}^(-2k/{width}), slow ones are 1/{factor:g} of that, "
+        "and between them the share falls in a straight line along k"
     )
-    for attention, said in _attention(measured, factor):
-        rule = Yarn(width, base, factor, length, attention, fast, _SLOW, truncate)
-        yield RuleMatch(rule, {**parameters, **said}, told)
+    same = "other lengths and betas with the same ends of that line give the same numbers"
+    for attention, named in _yarn_attention(measured, factor):
+        rule = Yarn(width, base, factor, length, attention, beta_fast, _SLOW, truncate)
+        yield RuleMatch(rule, {**parameters, **named}, (blend, same))
 
 
-def _attention(
+def _yarn_attention(
     measured: MeasuredFrequencies, factor: float
 ) -> Iterator[tuple[float, dict[str, ParameterValue]]]:
-    """Give what the measured scale may be, and how that is said."""
+    """Yield attention factors that the measured scale may be, with their parameters."""
     own = float(yarn_mscale(Decimal(factor)))
-    if measured.scale is None:
-        yield own, {}
-        return
     error = 2 * measured.scale_error
-    if abs(own / measured.scale - 1) <= error:
+    if measured.scale is None or abs(own / measured.scale - 1) <= error:
         yield own, {}
         return
-    for whole in _ALL_DIMS:
-        slope = own - 1
-        mscale = (measured.scale * (slope * whole + 1) - 1) / slope
-        off = error * measured.scale * (slope * whole + 1) / slope
-        for part in round_numbers(mscale, off / max(mscale, off), 1):
+    slope = own - 1
+    for all_dim in _ALL_DIMS:
+        below = slope * all_dim + 1
+        mscale = (measured.scale * below - 1) / slope
+        mscale_error = error * measured.scale * below / slope
+        for part in round_numbers(mscale, mscale_error / max(mscale, mscale_error), 1):
             if round(part, 3) == part:
-                exact = yarn_attention_factor(*map(Decimal, (factor, part, whole)))
-                yield float(exact), {"mscale": part, "mscale_all_dim": whole}
+                exact = yarn_attention_factor(*map(Decimal, (factor, part, all_dim)))
+                yield float(exact), {"mscale": part, "mscale_all_dim": all_dim}
     for number in round_numbers(measured.scale, error, 2):
         yield number, {"attention_factor": number}
 
 
-_LOW, _HIGH = 1.0, 4.0
-
-# No measured length is known better than this.
-_LEAST_SHARE = 1e-9
-
-
-def blended_rules(measured: MeasuredFrequencies) -> Iterator[RuleMatch]:
-    """Find the YaRN and Llama 3 rules that give frequencies."""
-    if measured.count < 2:
-        return
-    for base in kept_bases(measured):
-        yield from yarn_rules(measured, base)
-        if not measured.is_scaled:
-            yield from _llama3(measured, base)
-
-
 def _llama3(measured: MeasuredFrequencies, base: float) -> Iterator[RuleMatch]:
-    unscaled = measured.unscaled(base)
-    share, error = measured.omega / unscaled, measured.error / unscaled
+    """Find O and high of the smooth factor (O·ω/2π − low)/(high − low); low is 1 in all models.
+
+    The factor depends on O/(high − low) and low/(high − low) alone.
+    """
+    width, turns = 2 * measured.count, unscaled(base, measured.count) / _TWO_PI
+    share, error = measured.shares(base)
     for factor in factors_of(share, error):
         kept = 1 - 1 / factor
-        smooth, off = (share - 1 / factor) / kept, error / kept
-        yield from _smoothed(unscaled, smooth, off, base, factor)
-
-
-def _smoothed(
-    unscaled: Float64s, smooth: Float64s, off: Float64s, base: float, factor: float
-) -> Iterator[RuleMatch]:
-    """Find O, low and high of t = (O·ω/2π − low)/(high − low); low is 1, as it is in all models.
-
-    t depends on O/(high − low) and low/(high − low) alone.
-    """
-    width = 2 * len(unscaled)
-    turns = unscaled / (2 * np.pi)
-    inner = (smooth > 2 * off) & (smooth < 1 - 2 * off) & (off < 0.2)
-    told = (
-        f"frequencies are kept, or divided by {factor:g}; between, a blend rises with them",
-        "of original_max_position_embeddings, low_freq_factor and high_freq_factor ratios count",
-    )
-    for high, lengths in _blended_lengths(turns, smooth, off, inner):
-        for length in lengths:
+        support = (
+            f"frequencies are kept, or divided by {factor:g}; between, a blend rises with them",
+            "the frequencies determine only ratios of the length, low and high_freq_factor",
+        )
+        for high, length in _llama3_lengths(turns, (share - 1 / factor) / kept, error / kept):
             rule = Llama3(width, base, factor, _LOW, high, round(length))
-            parameters: Parameters = {
+            parameters: dict[str, ParameterValue] = {
                 "rope_type": "llama3",
                 "rope_theta": base,
                 "factor": factor,
@@ -263,72 +259,104 @@ def _smoothed(
                 "high_freq_factor": high,
                 "original_max_position_embeddings": round(length),
             }
-            yield RuleMatch(rule, parameters, told)
+            yield RuleMatch(rule, parameters, support)
 
 
-def _blended_lengths(
-    turns: Float64s, smooth: Float64s, off: Float64s, inner: NDArray[np.bool_]
-) -> Iterator[tuple[float, tuple[float, ...]]]:
+def _llama3_lengths(
+    turns: Float64s, smooth: Float64s, error: Float64s
+) -> Iterator[tuple[float, float]]:
+    """Yield high_freq_factor and lengths.
+
+    Args:
+        turns: of each frequency, per position.
+        smooth: the smooth factor of each frequency.
+        error: how far off that may be.
+    """
+    inner = (smooth > 2 * error) & (smooth < 1 - 2 * error) & (error < 0.2)
     if not inner.any():
         is_fast = smooth > 0.5
         if is_fast.any() and not is_fast.all():
             slowest, fastest = turns[is_fast].min(), turns[~is_fast].max()
-            yield _HIGH, between(_HIGH / slowest, _LOW / fastest)
+            yield from ((_HIGH, length) for length in between(_HIGH / slowest, _LOW / fastest))
         return
-    weights = (turns[inner] / off[inner]) ** 2
-    lengths = (smooth[inner] * (_HIGH - _LOW) + _LOW) / turns[inner]
-    length = float(weights @ lengths / weights.sum())
-    error = float(weights @ ((_HIGH - _LOW) * off[inner] / turns[inner]) / weights.sum())
-    yield _HIGH, _plain_lengths(length, 2 * error / length)
-    if inner.sum() < 2:
+    turns, smooth, error = turns[inner], smooth[inner], error[inner]
+    length, length_error = weighted_mean(
+        (smooth * (_HIGH - _LOW) + _LOW) / turns, (_HIGH - _LOW) * error / turns
+    )
+    yield from ((_HIGH, each) for each in _plain_lengths(length, 2 * length_error / length))
+    if len(turns) < 2:
         return
-    design = np.stack([turns[inner], -np.ones(int(inner.sum()))], axis=1) / off[inner, np.newaxis]
-    (steep, offset), *_ = np.linalg.lstsq(design, smooth[inner] / off[inner], rcond=None)
+    design = np.stack([turns, -np.ones(len(turns))], axis=1) / error[:, np.newaxis]
+    (steep, offset), *_ = np.linalg.lstsq(design, smooth / error, rcond=None)
     if offset <= 0 or steep <= 0:
         return
     spread = np.abs(np.linalg.pinv(design)).sum(axis=1)
+    share = float(2 * (spread[0] / steep + spread[1] / offset))
     for high in round_numbers(float(1 + 1 / offset), float(2 * spread[1] / offset), 2):
-        relative = float(2 * (spread[0] / steep + spread[1] / offset))
         if high > _LOW and high != _HIGH:
-            yield high, _plain_lengths(float(steep * (high - _LOW)), relative)
+            lengths = _plain_lengths(float(steep * (high - _LOW)), share)
+            yield from ((high, each) for each in lengths)
 
 
 def _plain_lengths(length: float, share: float) -> tuple[float, ...]:
-    """Give lengths that were plainly written down near a measured one: powers of two first."""
+    """Return plain lengths near a measured one: a power of two first."""
     share = min(share, 0.5) + _LEAST_SHARE
     return between(length * (1 - share), length * (1 + share))
 
 
-_MOST = 8
+def kept_bases(measured: MeasuredFrequencies) -> tuple[float, ...]:
+    """Return bases of the first frequencies, which a blending rule leaves unscaled.
 
-# What frequencies may be off beside what was measured: nothing; a few units of the last place of
-# float32; half a unit of the last place of float16, and of bfloat16.
-_ARITHMETICS = (0.0, 2.0**-21, 2.0**-11, 2.0**-8)
-_NARROW = 2.0**-12
-
-
-def find_rules(measured: MeasuredFrequencies) -> Iterator[RuleMatch]:
-    """Find the rules that give frequencies and a scale within their errors, the plainest first.
-
-    A rule with fewer numbers of its own comes before one with more: a series, then a blend of two,
-    then a list of factors, which is looked for only where frequencies rounded to float32 are
-    neither; the frequencies themselves come last.
+    The longest run of first frequencies that is a series from 1 on is taken. Where it is too
+    short, the last frequencies are, which such a rule divides alike.
     """
-    for arithmetic in _ARITHMETICS:
-        error = measured.error + np.abs(measured.omega) * arithmetic
-        rounded = replace(measured, error=error)
-        for kind in (even_rules, blended_rules):
-            found = list(islice(_holding(rounded, kind(rounded)), _MOST))
-            yield from found
-            if found and arithmetic < _NARROW:
-                return
-            if found:
-                break
-        if found:
+    count, omega, error = measured.count, measured.omega, measured.error
+    for kept in sorted({count * eighths // 8 for eighths in range(1, 8)}, reverse=True):
+        if kept < 2:
             break
-    yield from listed_rules(measured)
-    yield from given_rule(measured)
+        series = fit_geometric(omega[:kept], error[:kept])
+        if series and abs(series.first - 1) <= 2 * series.first_error:
+            return round_bases(series, 2 * count)[:_MAX_BASES]
+    last = slice(-max(2, count // 2), None)
+    tail = fit_geometric(omega[last], error[last])
+    of_tail = round_bases(tail, 2 * count)[:1] if tail and tail.ratio < 1 else ()
+    return (*of_tail, *(base for base in USUAL_BASES[:3] if base not in of_tail))
 
 
-def _holding(measured: MeasuredFrequencies, found: Iterator[RuleMatch]) -> Iterator[RuleMatch]:
-    return (each for each in found if measured.agrees(each.rule))
+def last_share(share: Float64s, error: Float64s) -> tuple[float, float] | None:
+    """Return the share of the unscaled that the last frequencies are, and its error.
+
+    None where the last ones are lost in their errors.
+    """
+    known = error < 0.25 * np.abs(share)
+    if not known.any():
+        return None
+    # A share is known no better than to the spacing of float64.
+    share, error = share[known], np.maximum(error[known], np.spacing(np.abs(share[known])))
+    different = np.flatnonzero(np.abs(share - share[-1]) > error + error[-1])
+    first = int(different[-1]) + 1 if len(different) else 0
+    return weighted_mean(share[first:], error[first:])
+
+
+def factors_of(share: Float64s, error: Float64s) -> Iterator[float]:
+    """Yield plain factors above 1 that the last frequencies may be divided by."""
+    last = last_share(share, error)
+    if last is None or last[0] <= 0:
+        return
+    mean, mean_error = last
+    for factor in round_numbers(1 / mean, 1.5 * mean_error / mean, 2):
+        if factor > 1:
+            yield factor
+
+
+def between(low: float, high: float, most: int = 2) -> tuple[float, ...]:
+    """Return plain numbers of a range, a power of two first."""
+    if not high <= MAX_BASE:
+        return ()
+    if not low > 0:
+        return tuple(round_numbers(high / 2, 0.5, most)) if high > 0 else ()
+    middle = sqrt(low) * sqrt(high)
+    power = 2.0 ** ceil(log2(low))
+    plain = round_numbers(middle, min(1 - low / middle, high / middle - 1), 3)
+    powers = (power,) if low <= power <= high else ()
+    return tuple(dict.fromkeys((*powers, *plain)))[:most]

@@ -1,58 +1,59 @@
-"""Sinusoids of relative positions: rows that descend, as those of Transformer-XL and its kin.
+"""Propose tables of sines and cosines of positions: the absolute encoding and what is made of it.
 
-Shift operators of the sinusoidal encoding, and similarities of its positions.
-
-Embeddings of diffusion timesteps: rows of any times, with a spacing of their own.
-
-Sinusoidal families: the absolute encoding in every convention, and what is made of it.
+These are ``/encoding`` in every convention, ``/encoding/timesteps`` with a spacing of its own,
+``/relative/transformer-xl``, ``xlnet`` and ``conformer``, whose rows descend, the shift operators
+of ``/relative``, the sums of ``/relative/similarity``, and the lists of ``/encoding/frequencies``.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from math import exp
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from service.analysis.array import (
-    AngleModel,
     IdentifyInput,
     Proposal,
     ProposalFamily,
     Sample,
     TableRequest,
+    single_finite_array,
 )
 from service.analysis.families.published_sinusoids import (
-    Candidate,
+    ConventionCandidate,
     Parameters,
-    Positioned,
+    PositionedRows,
     candidates,
     falling,
-    fewest,
     listed_numbers,
+    plainest,
     positions_of,
     rows_support,
     series_support,
     spelled_positions,
     usable_bases,
 )
+from service.analysis.families.requests import one_axis_angles, unless_default
 from service.analysis.families.sinusoid_rows import (
     ENGINE_ERROR,
-    Course,
-    Rows,
-    View,
-    courses,
+    LayoutView,
+    OrientedRows,
+    RowSeries,
     grain_of,
+    layout_views,
     locate,
-    seen,
-    uneven_course,
+    row_series,
+    uneven_series,
     views,
 )
-from service.analysis.families.wavelength_lists import propose_bands, propose_frequencies
-from service.analysis.measure import GeometricSeries
+from service.analysis.families.wavelength_lists import propose_bands, propose_encoding_frequencies
+from service.analysis.measure import USUAL_BASE, GeometricSeries, solve_falling
 from service.analysis.precision import dtype_parameters, spacing
-from service.analysis.round_numbers import round_numbers
+from service.analysis.round_numbers import round_number, round_numbers
 from service.encodings.absolute.conventions import ALIASES
 from service.encodings.fields import AbsoluteLayout
 from service.grammar import to_query
@@ -63,225 +64,150 @@ from service.numerics.phase import Float64s
 from service.numerics.phasors import Channels
 from service.numerics.positions import Positions
 
-_USUAL_BASE = 10000.0
+_MAX_PROPOSALS = 24
+_FEW_DIGITS = 6
+
+# A table with a list of so many positions more is left out beside one with a few parameters.
+_MUCH_LONGER = 32
 
 
-def propose_relative(question: IdentifyInput) -> Iterator[Proposal]:
-    """Propose ``/relative/transformer-xl``, ``xlnet`` and ``conformer`` where rows descend."""
-    sample = question.sample
-    if question.is_pair:
-        return
-    if sample.values.ndim == 3 and sample.values.shape[1] == 2:
-        forward = replace(sample, values=sample.values[:, 0])
-        yield from _of(question, forward, has_directions=True)
-        return
-    yield from _of(question, sample, has_directions=False)
+def propose_sinusoids(request: IdentifyInput) -> Iterator[Proposal]:
+    """Propose all kinds of tables of sines and cosines of positions, the plainest first.
+
+    Plain tables have few parameters, and numbers of few digits in them.
+    """
+    found = [(_cost(each.request), each) for family in _FAMILIES for each in family(request)]
+    least = min((cost for cost, _ in found), default=0)
+    for cost, proposal in sorted(found, key=lambda each: each[0])[:_MAX_PROPOSALS]:
+        if cost <= least + _MUCH_LONGER:
+            yield proposal
 
 
-def _of(question: IdentifyInput, sample: Sample, *, has_directions: bool) -> Iterator[Proposal]:
-    for view in seen(sample):
-        is_plain = view.scale == 1 and not view.is_flipped and view.width % 2 == 0
-        if is_plain and view.is_whole and not view.rows.is_transposed:
-            yield from _of_view(question, view, has_directions=has_directions)
+def _cost(call: TableRequest) -> int:
+    cost = len(call.parameters)
+    for value in call.parameters.values():
+        if isinstance(value, float):
+            cost += max(0, len(to_query(value)) - _FEW_DIGITS)
+        elif isinstance(value, str):
+            cost += value.count(",")
+    return cost
 
 
-def _of_view(question: IdentifyInput, view: View, *, has_directions: bool) -> Iterator[Proposal]:
-    even = next(courses(view))
-    if even.is_even and even.sign > 0:
-        return
-    series = uneven_course(view)
-    for d_model in (view.width, view.width - 1):
-        for base in usable_bases(series.series, d_model if view.pairs > 1 else 0):
-            omega = falling(base, d_model, view.pairs)
-            positioned = positions_of(view, series, omega) if _descends(view, omega) else None
-            if positioned is None or not positioned.is_whole:
-                continue
-            support = (
-                view.evenness,
-                series_support(series.series, view.pairs, base, d_model),
-                rows_support(positioned),
-                f"rows descend from {positioned.values[0]:g} to {positioned.values[-1]:g}",
-            )
-            turning = None if has_directions else _turning(question, view, positioned, omega)
-            based: Parameters = {"base": base} if base != _USUAL_BASE else {}
-            requests = _requests(view, positioned.values, d_model, has_directions=has_directions)
-            for resource, said in requests:
-                parameters = {
-                    "d_model": d_model,
-                    **said,
-                    **based,
-                    **dtype_parameters(question.sample),
-                }
-                yield Proposal(TableRequest(f"relative/{resource}", parameters), support, turning)
+Proposer: TypeAlias = Callable[[IdentifyInput, LayoutView, RowSeries], Iterator[Proposal]]
 
 
-def _descends(view: View, omega: Float64s) -> bool:
-    """Tell by the first row, one in the middle and the last whether rows may descend."""
-    turns, errors = view.part(np.unique([0, len(view.kept) // 2, len(view.kept) - 1]))
-    found = locate(np.angle(turns), errors, omega)
-    return found is not None and bool((np.diff(found.rounded()) <= 0).all())
-
-
-def _turning(
-    question: IdentifyInput, view: View, positioned: Positioned, omega: Float64s
-) -> AngleModel:
-    name = next(iter(question.arrays))
-    channels: Channels = view.channels
-    return AngleModel(positioned.values[:, np.newaxis], (0,) * len(omega), omega, {name: channels})
-
-
-def _requests(
-    view: View, positions: Float64s, d_model: int, *, has_directions: bool
-) -> Iterator[tuple[str, Parameters]]:
-    """Give the requests whose rows descend so."""
-    steps = np.diff(positions)
-    highest, lowest = int(positions[0]), int(positions[-1])
-    middle = np.flatnonzero(steps)
-    above = int(middle[0]) if len(middle) else 0
-    below = len(steps) - 1 - int(middle[-1]) if len(middle) else 0
-    if (steps[above : len(steps) - below] != -1).any() or (len(steps) and not len(middle)):
-        return
-    if view.layout == "interleaved":
-        if not (above or below or has_directions) and highest == -lowest and d_model % 2 == 0:
-            yield "conformer", {"seq_len": highest + 1}
-        return
-    clamp: dict[str, ParameterValue] = {"clamp_len": highest} if above or below else {}
-    if lowest == 0 and not below and not has_directions:
-        yield "transformer-xl", {"key_len": len(positions), **clamp}
-    key_len, last = highest + above, lowest - below
-    if key_len < 1 or last > 0 or (below and lowest != -highest):
-        return
-    directions: Parameters = {"bi_data": True} if has_directions else {}
-    yield "xlnet", {"key_len": key_len, "query_len": 1 - last, **clamp, **directions}
-    if last == 0:
-        yield "xlnet", {"key_len": key_len, "attn_type": "uni", **clamp, **directions}
-
-
-_LAYOUTS: tuple[AbsoluteLayout, ...] = ("interleaved", "concatenated")
-_CHECKED_OFFSETS = 64
-
-# Σ cos(offset·ω_k) rises with the base as long as no angle is beyond half a turn: up to here.
-_FARTHEST_RISING = 3
-
-# Logarithms of bases, which end at 1e300, and how often their range is halved: to float64's end.
-_LARGEST_LOGARITHM, _HALVINGS = 690.0, 64
-
-
-def propose_operators(question: IdentifyInput) -> Iterator[Proposal]:
-    """Propose ``/relative``: matrices that turn each plane of a sine and a cosine."""
-    sample = question.sample
-    if question.is_pair or sample.is_complex or not sample.is_finite:
-        return
-    matrices = sample.reals()
-    if matrices.ndim == 2:
-        matrices = matrices[np.newaxis]
-    if matrices.ndim != 3 or matrices.shape[1] != matrices.shape[2] or matrices.shape[1] % 2:
-        return
-    for layout in _LAYOUTS:
-        rows = _turned(matrices, layout, sample)
-        for view in views(rows) if rows is not None else ():
-            if view.layout == "concatenated" and view.scale == 1 and not view.is_flipped:
-                yield from _operators_of_view(sample, layout, view)
-
-
-def _turned(matrices: Float64s, layout: AbsoluteLayout, sample: Sample) -> Rows | None:
-    """Give sines ‖ cosines of each matrix, if there is nothing else in it."""
-    width = matrices.shape[1]
-    channels = Channels(("sin", "cos"), layout == "interleaved", width)
-    frequency, is_sine = channels.indices()
-    to_sine = np.flatnonzero(is_sine)[np.argsort(frequency[is_sine])]
-    to_cosine = np.flatnonzero(~is_sine)[np.argsort(frequency[~is_sine])]
-    sine, cosine = matrices[:, to_sine, to_cosine], matrices[:, to_sine, to_sine]
-    again = np.zeros_like(matrices)
-    again[:, to_sine, to_sine] = again[:, to_cosine, to_cosine] = cosine
-    again[:, to_sine, to_cosine], again[:, to_cosine, to_sine] = sine, -sine
-    grain = grain_of(matrices, sample.element_dtype)
-    if np.abs(again - matrices).max() > 4 * rounding_bound(grain, 1.0) + ENGINE_ERROR:
-        return None
-    return Rows(np.concatenate([sine, cosine], axis=1), grain)
-
-
-def _operators_of_view(sample: Sample, layout: AbsoluteLayout, view: View) -> Iterator[Proposal]:
-    for course in courses(view):
-        held = False
-        for base in usable_bases(course.series, view.width if view.pairs > 1 else 0):
-            positioned = positions_of(view, course, falling(base, view.width, view.pairs))
-            if positioned is None or not positioned.is_whole:
-                continue
-            held = True
-            offsets = Positions.of_runs(map(int, positioned.values.tolist()))
-            is_one = sample.values.ndim == 2
-            parameters: Parameters = {
-                "d_model": view.width,
-                **({"offset": offsets.runs[0].first} if is_one else {"offsets": str(offsets)}),
-                **({"layout": layout} if layout != "interleaved" else {}),
-                **({"base": base} if base != _USUAL_BASE else {}),
-                **dtype_parameters(sample),
-            }
-            support = (
-                f"each matrix turns {view.pairs} planes of a sine and a cosine, and nothing else",
-                series_support(course.series, view.pairs, base, view.width),
-                rows_support(positioned).replace("position", "offset").replace("row", "matrix"),
-            )
-            yield Proposal(TableRequest("relative", parameters), support)
-        if held:
+def _of_first_series(
+    request: IdentifyInput, view: LayoutView, propose: Proposer
+) -> Iterator[Proposal]:
+    """Yield the proposals of the first way that angles may run of which there are any."""
+    for rows in row_series(view, request.positions):
+        is_found = False
+        for proposal in propose(request, view, rows):
+            is_found = True
+            yield proposal
+        if is_found:
             return
 
 
-def propose_similarity(question: IdentifyInput) -> Iterator[Proposal]:
-    """Propose ``/relative/similarity``: sums of cosines about the offset 0, where they are d/2."""
-    sample = question.sample
-    if question.is_pair or sample.is_complex or not sample.is_finite or sample.values.ndim != 1:
+def _channels(request: IdentifyInput, view: LayoutView) -> dict[str, Channels]:
+    return {next(iter(request.arrays)): view.channels}
+
+
+# The absolute encoding.
+
+
+def propose_encoding(request: IdentifyInput) -> Iterator[Proposal]:
+    """Propose ``/encoding`` in every convention that the rows of an array may have."""
+    if request.is_pair:
         return
-    sums = sample.reals()
-    middle = int(sums.argmax())
-    if not sums[middle] <= MAX_CHANNELS // 2:
-        return
-    count = round(sums[middle])
-    distance = min(_FARTHEST_RISING, max(middle, len(sums) - 1 - middle))
-    beside = middle + distance if middle + distance < len(sums) else middle - distance
-    if count < 1 or len(sums) < 2 or abs(sums[middle] - count) > ENGINE_ERROR * count:
-        return
-    offsets = np.arange(len(sums)) - middle
-    allowed = count * ENGINE_ERROR * (2 + np.abs(offsets)) + 2 * spacing(sums, sample.element_dtype)
-    for base in _bases(count, distance, float(sums[beside]), float(allowed[beside])):
-        early = np.argsort(np.abs(offsets), kind="stable")[:_CHECKED_OFFSETS]
-        exact = np.cos(np.outer(offsets[early], falling(base, 2 * count, count))).sum(axis=1)
-        if (np.abs(exact - sums[early]) > allowed[early]).any():
+    every = (
+        proposal
+        for view in layout_views(request.sample)
+        for proposal in _of_first_series(request, view, _encodings)
+    )
+    yield from islice(every, _MAX_PROPOSALS)
+
+
+def _encodings(request: IdentifyInput, view: LayoutView, rows: RowSeries) -> Iterator[Proposal]:
+    located: dict[bytes, PositionedRows | None] = {}
+    for candidate in candidates(view, rows, request.d_model):
+        omega = candidate.frequencies.omega
+        key = omega[: view.pairs].tobytes()
+        if key not in located:
+            located[key] = positions_of(view, rows, omega)
+        positioned = located[key]
+        if positioned is None:
             continue
-        parameters: Parameters = {
-            "d_model": 2 * count,
-            "offsets": str(Positions.contiguous(-middle, len(sums))),
-            **({"base": base} if base != _USUAL_BASE else {}),
-            **dtype_parameters(sample),
-        }
-        support = (
-            f"the largest number is {count}, as at the offset 0 of {2 * count} channels",
-            f"the sum at an offset of {distance} gives base {base:.9g}",
-        )
-        yield Proposal(TableRequest("relative/similarity", parameters), support)
+        for padding, values, offset in _paddings(candidate, view, positioned):
+            where = spelled_positions(values)
+            if where is None:
+                continue
+            dtype = dtype_parameters(request.sample)
+            parameters = {**where, **candidate.parameters, **padding, **dtype}
+            yield Proposal(
+                TableRequest("encoding", parameters),
+                tuple(_support(view, rows, candidate, positioned, offset)),
+                one_axis_angles(values + offset, omega, _channels(request, view), view.scale),
+                view.rows.is_transposed,
+            )
 
 
-def _bases(count: int, offset: int, measured: float, error: float) -> list[float]:
-    """Give plain bases b for which Σ cos(offset·b^(−k/count)) is a sum that was measured."""
-    if count == 1:
-        return [_USUAL_BASE]
-    low, high, shares = 0.0, _LARGEST_LOGARITHM, np.arange(count) / count
-    for _ in range(_HALVINGS):
-        half = (low + high) / 2
-        total = float(np.cos(offset * np.exp(-half * shares)).sum())
-        low, high = (half, high) if total < measured else (low, half)
-    angles = offset * np.exp(-low * shares)
-    slope = float((np.sin(angles) * angles * shares).sum())
-    known = 2 * error / max(slope, error)
-    return fewest(round_numbers(exp(low), known), known)
+def _paddings(
+    candidate: ConventionCandidate, view: LayoutView, positioned: PositionedRows
+) -> Iterator[tuple[Parameters, Float64s, int]]:
+    """Yield the parameters of padding, the positions of the request, and the offset of angles."""
+    blank, convention = view.rows.blank, candidate.convention
+    usual = convention.padding_idx
+    if usual is None:
+        if not blank.any():
+            yield {}, positioned.values, 0
+        return
+    if not positioned.is_whole:
+        return
+    for padding in _padding_indices(blank, positioned.values, usual):
+        values = np.where(blank, padding, positioned.values)
+        if ((values == padding) == blank).all():
+            offset = padding + 1 if convention.offset is None else convention.offset
+            yield unless_default("padding_idx", padding, usual), values - offset, offset
 
+
+def _padding_indices(blank: NDArray[np.bool_], values: Float64s, usual: int) -> list[int]:
+    """Return what the row of padding may be: the usual one, or the one among its neighbours."""
+    if not blank.any() or np.isnan(values[blank]).any():
+        return [usual]
+    own = int(values[blank][0])
+    is_inside = not (blank[0] or blank[-1])
+    return list(dict.fromkeys([own, usual] if is_inside else [usual, own]))
+
+
+def _support(
+    view: LayoutView,
+    rows: RowSeries,
+    candidate: ConventionCandidate,
+    positioned: PositionedRows,
+    offset: int,
+) -> Iterator[str]:
+    frequencies = candidate.frequencies
+    yield view.support
+    yield series_support(rows.series, len(frequencies.omega), frequencies.base, candidate.span)
+    if view.scale != 1:
+        yield f"sines and cosines are multiplied by {view.scale:.9g}"
+    yield rows_support(positioned, offset)
+    if view.rows.blank.any():
+        row = int(np.flatnonzero(view.rows.blank)[0])
+        yield f"row {row} is zero throughout, as that of padding"
+    aliases = [alias for alias, name in ALIASES.items() if name == candidate.name]
+    if aliases:
+        yield f"convention={candidate.name} is also known as {', '.join(aliases)}"
+
+
+# Timesteps.
 
 _USUAL_PERIOD, _USUAL_SHIFT = 10000.0, 1.0
 
 
 @dataclass(frozen=True, eq=False)
-class Spacing:
+class TimestepSpacing:
     """Frequencies exp(−ln(max_period)·k/(n − shift)) of n.
 
     Attributes:
@@ -297,91 +223,74 @@ class Spacing:
     span: float
 
 
-def propose_timesteps(question: IdentifyInput) -> Iterator[Proposal]:
+def propose_timesteps(request: IdentifyInput) -> Iterator[Proposal]:
     """Propose ``/encoding/timesteps``: sines and cosines apart, whatever the rows."""
-    if question.is_pair:
+    if request.is_pair:
         return
-    for view in seen(question.sample):
-        if _is_of_timesteps(view):
-            yield from _timesteps_of_view(question, view)
+    for view in layout_views(request.sample):
+        # An odd channel is one of zeros.
+        is_filled = view.width % 2 == view.channels.zeros
+        if view.layout == "concatenated" and view.scale == 1 and is_filled and view.is_whole:
+            yield from _of_first_series(request, view, _timesteps)
 
 
-def _is_of_timesteps(view: View) -> bool:
-    """Tell whether sines lie apart from cosines, and an odd channel is one of zeros."""
-    is_filled = view.width % 2 == view.channels.zeros
-    return view.layout == "concatenated" and view.scale == 1 and is_filled and view.is_whole
-
-
-def _timesteps_of_view(question: IdentifyInput, view: View) -> Iterator[Proposal]:
-    for course in courses(view, question.positions):
-        held = False
-        for found in spacings(course.series, view.pairs):
-            positioned = positions_of(view, course, found.omega)
-            if positioned is not None:
-                held = True
-                series = series_support(course.series, len(found.omega), found.base, found.span)
-                yield from _proposals(question, view, found, positioned, series)
-        if held:
-            return
-
-
-def _proposals(
-    question: IdentifyInput, view: View, spacing: Spacing, positioned: Positioned, series: str
-) -> Iterator[Proposal]:
-    products = "timesteps and scale are known as their products alone"
-    support = (view.evenness, series, rows_support(positioned), products)
-    flip: Parameters = {"flip_sin_to_cos": True} if view.is_flipped else {}
-    for said, scale in _steps(question, positioned):
-        parameters = {
-            **said,
-            "d_model": view.width,
-            **flip,
-            **spacing.parameters,
-            **dtype_parameters(question.sample),
-        }
-        turning = AngleModel(
-            positioned.values[:, np.newaxis] / scale,
-            (0,) * len(spacing.omega),
-            spacing.omega * scale,
-            {next(iter(question.arrays)): view.channels},
+def _timesteps(request: IdentifyInput, view: LayoutView, rows: RowSeries) -> Iterator[Proposal]:
+    for spaced in _spacings(rows.series, view.pairs):
+        positioned = positions_of(view, rows, spaced.omega)
+        if positioned is None:
+            continue
+        support = (
+            view.support,
+            series_support(rows.series, len(spaced.omega), spaced.base, spaced.span),
+            rows_support(positioned),
+            "only the products of timesteps and scale are determined",
         )
-        call = TableRequest("encoding/timesteps", parameters)
-        yield Proposal(call, support, turning, view.rows.is_transposed)
+        for steps, scale in _steps(request, positioned):
+            parameters = {
+                **steps,
+                "d_model": view.width,
+                **unless_default("flip_sin_to_cos", view.is_flipped, default=False),
+                **spaced.parameters,
+                **dtype_parameters(request.sample),
+            }
+            timesteps, omega = positioned.values / scale, spaced.omega * scale
+            angles = one_axis_angles(timesteps, omega, _channels(request, view))
+            call = TableRequest("encoding/timesteps", parameters)
+            yield Proposal(call, support, angles, view.rows.is_transposed)
 
 
-def spacings(series: GeometricSeries, count: int) -> Iterator[Spacing]:
-    """Give what max_period and downscale_freq_shift may be."""
-    found = False
+def _spacings(series: GeometricSeries, count: int) -> Iterator[TimestepSpacing]:
+    """Yield what max_period and downscale_freq_shift may be."""
+    is_usual = False
     for shift in (_USUAL_SHIFT, 0.0) if count > 1 else (_USUAL_SHIFT + 1,):
         span = int(2 * (count - shift))
         for period in usable_bases(series, span if count > 1 else 0):
-            found = found or period == _USUAL_PERIOD
-            said: dict[str, ParameterValue] = (
-                {"max_period": period} if period != _USUAL_PERIOD else {}
-            )
-            said |= {"downscale_freq_shift": shift} if shift != _USUAL_SHIFT else {}
-            yield Spacing(said, falling(period, span, count), period, span)
-    if found or not (np.isfinite(series.ratio_error) and series.ratio < 1):
+            is_usual = is_usual or period == _USUAL_PERIOD
+            parameters = {
+                **unless_default("max_period", period, _USUAL_PERIOD),
+                **unless_default("downscale_freq_shift", shift, _USUAL_SHIFT),
+            }
+            yield TimestepSpacing(parameters, falling(period, span, count), period, span)
+    if is_usual or not (np.isfinite(series.ratio_error) and series.ratio < 1):
         return
     half_span = float(np.log(_USUAL_PERIOD) / -np.log(series.ratio))
     error = abs(half_span * series.ratio_error / np.log(series.ratio))
     shift = count - half_span
-    plain = fewest(round_numbers(abs(shift), error / max(abs(shift), error)), error)
-    for number in plain:
-        shift = float(np.copysign(number, shift))
-        omega = np.exp(-np.log(_USUAL_PERIOD) * np.arange(count) / (count - shift))
-        yield Spacing({"downscale_freq_shift": shift}, omega, _USUAL_PERIOD, 2 * (count - shift))
+    for number in plainest(round_numbers(abs(shift), error / max(abs(shift), error)), error):
+        signed = float(np.copysign(number, shift))
+        omega = np.exp(-np.log(_USUAL_PERIOD) * np.arange(count) / (count - signed))
+        shifted: Parameters = {"downscale_freq_shift": signed}
+        yield TimestepSpacing(shifted, omega, _USUAL_PERIOD, 2 * (count - signed))
 
 
-def _steps(question: IdentifyInput, positioned: Positioned) -> Iterator[tuple[Parameters, float]]:
-    """Give how timesteps are said, and the scale that they are multiplied by."""
-    values, hint = positioned.values, question.positions
-    if hint is not None and len(hint) == len(values) and hint.any():
-        ratio = float(values @ hint / (hint @ hint))
-        if ratio != 1 and np.allclose(hint * ratio, values, rtol=2.0**-20, atol=0):
-            size = next(round_numbers(abs(ratio), 2.0**-20), abs(ratio))
-            scale = float(np.copysign(size, ratio))
-            listed = listed_numbers(hint)
+def _steps(request: IdentifyInput, rows: PositionedRows) -> Iterator[tuple[Parameters, float]]:
+    """Yield the parameters of timesteps, and the scale that they are multiplied by."""
+    values, known = rows.values, request.positions
+    if known is not None and len(known) == len(values) and known.any():
+        ratio = float(values @ known / (known @ known))
+        if ratio != 1 and np.allclose(known * ratio, values, rtol=2.0**-20, atol=0):
+            scale = float(np.copysign(round_number(abs(ratio), 2.0**-20), ratio))
+            listed = listed_numbers(known)
             if listed is not None:
                 yield {"timesteps": listed, "scale": scale}, scale
     if (values == np.arange(len(values))).all():
@@ -392,150 +301,225 @@ def _steps(question: IdentifyInput, positioned: Positioned) -> Iterator[tuple[Pa
         yield {"timesteps": listed}, 1.0
 
 
-_MOST = 24
-_FEW_DIGITS = 6
-
-# A list of so many positions more is nothing to say where a few parameters give the same rows.
-_MUCH_LONGER = 32
+# Rows that descend.
 
 
-def propose_encoding(question: IdentifyInput) -> Iterator[Proposal]:
-    """Propose ``/encoding`` in every convention that the rows of an array speak for."""
-    if question.is_pair:
+def propose_relative(request: IdentifyInput) -> Iterator[Proposal]:
+    """Propose ``/relative/transformer-xl``, ``xlnet`` and ``conformer`` where rows descend."""
+    sample = request.sample
+    if request.is_pair:
         return
-    found = (
-        proposal
-        for view in seen(question.sample)
-        for proposal in _sinusoids_of_view(question, view)
-    )
-    yield from islice(found, _MOST)
+    has_directions = sample.values.ndim == 3 and sample.values.shape[1] == 2
+    if has_directions:
+        sample = replace(sample, values=sample.values[:, 0])
+    for view in layout_views(sample):
+        is_plain = view.scale == 1 and not view.is_flipped and view.width % 2 == 0
+        if is_plain and view.is_whole and not view.rows.is_transposed:
+            yield from _descending(request, view, has_directions=has_directions)
 
 
-def _sinusoids_of_view(question: IdentifyInput, view: View) -> Iterator[Proposal]:
-    for course in courses(view, question.positions):
-        held = False
-        places: dict[bytes, Positioned | None] = {}
-        for candidate in candidates(view, course, question.d_model):
-            pairs = view.pairs
-            key = candidate.omega[:pairs].tobytes()
-            if key not in places:
-                places[key] = positions_of(view, course, candidate.omega)
-            positioned = places[key]
-            for proposal in _sinusoid_proposals(question, view, course, candidate, positioned):
-                held = True
-                yield proposal
-        if held:
-            return
-
-
-def _sinusoid_proposals(
-    question: IdentifyInput,
-    view: View,
-    course: Course,
-    candidate: Candidate,
-    positioned: Positioned | None,
+def _descending(
+    request: IdentifyInput, view: LayoutView, *, has_directions: bool
 ) -> Iterator[Proposal]:
-    if positioned is None:
+    first = next(row_series(view))
+    if first.is_even and first.sign > 0:
         return
-    for said, values, offset in _rows(candidate, view, positioned):
-        where = spelled_positions(values)
-        if where is None:
+    rows = uneven_series(view)
+    for d_model in (view.width, view.width - 1):
+        for base in usable_bases(rows.series, d_model if view.pairs > 1 else 0):
+            omega = falling(base, d_model, view.pairs)
+            positioned = positions_of(view, rows, omega) if _descends(view, omega) else None
+            if positioned is None or not positioned.is_whole:
+                continue
+            values = positioned.values
+            support = (
+                view.support,
+                series_support(rows.series, view.pairs, base, d_model),
+                rows_support(positioned),
+                f"rows descend from {values[0]:g} to {values[-1]:g}",
+            )
+            angles = None
+            if not has_directions:
+                angles = one_axis_angles(values, omega, _channels(request, view))
+            requests = _requests(view, values, d_model, has_directions=has_directions)
+            for resource, lengths in requests:
+                parameters = {
+                    "d_model": d_model,
+                    **lengths,
+                    **unless_default("base", base, USUAL_BASE),
+                    **dtype_parameters(request.sample),
+                }
+                yield Proposal(TableRequest(f"relative/{resource}", parameters), support, angles)
+
+
+def _descends(view: LayoutView, omega: Float64s) -> bool:
+    """Tell by the first row, one in the middle and the last whether rows may descend."""
+    turns, errors = view.turns(np.unique([0, len(view.filled) // 2, len(view.filled) - 1]))
+    located = locate(np.angle(turns), errors, omega)
+    return located is not None and bool((np.diff(located.rounded()) <= 0).all())
+
+
+def _requests(
+    view: LayoutView, positions: Float64s, d_model: int, *, has_directions: bool
+) -> Iterator[tuple[str, Parameters]]:
+    """Yield the resources whose rows descend so, and the parameters of their lengths."""
+    steps = np.diff(positions)
+    highest, lowest = int(positions[0]), int(positions[-1])
+    moving = np.flatnonzero(steps)
+    above = int(moving[0]) if len(moving) else 0
+    below = len(steps) - 1 - int(moving[-1]) if len(moving) else 0
+    if (steps[above : len(steps) - below] != -1).any() or (len(steps) and not len(moving)):
+        return
+    if view.layout == "interleaved":
+        if not (above or below or has_directions) and highest == -lowest and d_model % 2 == 0:
+            yield "conformer", {"seq_len": highest + 1}
+        return
+    clamp: dict[str, ParameterValue] = {"clamp_len": highest} if above or below else {}
+    if lowest == 0 and not below and not has_directions:
+        yield "transformer-xl", {"key_len": len(positions), **clamp}
+    key_len, last = highest + above, lowest - below
+    if key_len < 1 or last > 0 or (below and lowest != -highest):
+        return
+    directions = unless_default("bi_data", has_directions, default=False)
+    yield "xlnet", {"key_len": key_len, "query_len": 1 - last, **clamp, **directions}
+    if last == 0:
+        yield "xlnet", {"key_len": key_len, "attn_type": "uni", **clamp, **directions}
+
+
+# Shift operators.
+
+_LAYOUTS: tuple[AbsoluteLayout, ...] = ("interleaved", "concatenated")
+
+
+def propose_operators(request: IdentifyInput) -> Iterator[Proposal]:
+    """Propose ``/relative``: matrices that turn each plane of a sine and a cosine."""
+    matrices = single_finite_array(request, (2, 3))
+    if matrices is None:
+        return
+    if matrices.ndim == 2:
+        matrices = matrices[np.newaxis]
+    if matrices.shape[1] != matrices.shape[2] or matrices.shape[1] % 2:
+        return
+    for layout in _LAYOUTS:
+        rows = _operator_rows(matrices, layout, request.sample)
+        for view in views(rows) if rows is not None else ():
+            if view.layout == "concatenated" and view.scale == 1 and not view.is_flipped:
+                # Positions are those of rows, not of matrices.
+                alone = replace(request, positions=None)
+                yield from _of_first_series(alone, view, partial(_operators, layout))
+
+
+def _operator_rows(
+    matrices: Float64s, layout: AbsoluteLayout, sample: Sample
+) -> OrientedRows | None:
+    """Return sines ‖ cosines of each matrix, if there is nothing else in it."""
+    channels = Channels(("sin", "cos"), layout == "interleaved", matrices.shape[1])
+    frequency, is_sine = channels.indices()
+    to_sine = np.flatnonzero(is_sine)[np.argsort(frequency[is_sine])]
+    to_cosine = np.flatnonzero(~is_sine)[np.argsort(frequency[~is_sine])]
+    sine, cosine = matrices[:, to_sine, to_cosine], matrices[:, to_sine, to_sine]
+    again = np.zeros_like(matrices)
+    again[:, to_sine, to_sine] = again[:, to_cosine, to_cosine] = cosine
+    again[:, to_sine, to_cosine], again[:, to_cosine, to_sine] = sine, -sine
+    grain = grain_of(matrices, sample.element_dtype)
+    if np.abs(again - matrices).max() > 4 * rounding_bound(grain, 1.0) + ENGINE_ERROR:
+        return None
+    return OrientedRows(np.concatenate([sine, cosine], axis=1), grain)
+
+
+def _operators(
+    layout: AbsoluteLayout, request: IdentifyInput, view: LayoutView, rows: RowSeries
+) -> Iterator[Proposal]:
+    sample = request.sample
+    for base in usable_bases(rows.series, view.width if view.pairs > 1 else 0):
+        positioned = positions_of(view, rows, falling(base, view.width, view.pairs))
+        if positioned is None or not positioned.is_whole:
             continue
-        call = TableRequest(
-            "encoding",
-            {**where, **candidate.parameters, **said, **dtype_parameters(question.sample)},
+        offsets = Positions.of_runs(map(int, positioned.values.tolist()))
+        offset: Parameters = {"offsets": str(offsets)}
+        if sample.values.ndim == 2:
+            offset = {"offset": offsets.runs[0].first}
+        parameters = {
+            "d_model": view.width,
+            **offset,
+            **unless_default("layout", layout, "interleaved"),
+            **unless_default("base", base, USUAL_BASE),
+            **dtype_parameters(sample),
+        }
+        support = (
+            f"each matrix turns {view.pairs} planes of a sine and a cosine, and nothing else",
+            series_support(rows.series, view.pairs, base, view.width),
+            rows_support(positioned).replace("position", "offset").replace("row", "matrix"),
         )
-        turned = values + offset
-        yield Proposal(
-            call,
-            (view.evenness, *_support(view, course, candidate, positioned, offset)),
-            AngleModel(
-                turned[:, np.newaxis],
-                (0,) * len(candidate.omega),
-                candidate.omega,
-                {next(iter(question.arrays)): view.channels},
-                view.scale,
-            ),
-            view.rows.is_transposed,
+        yield Proposal(TableRequest("relative", parameters), support)
+
+
+# Similarities.
+
+_CHECKED_OFFSETS = 64
+
+# Σ cos(offset·ω_k) rises with the base as long as no angle is beyond half a turn: up to here.
+_FARTHEST_RISING = 3
+
+# Logarithms of bases, which end at 1e300, and how often their range is halved: to float64's end.
+_LARGEST_LOGARITHM, _HALVINGS = 690.0, 64
+
+
+def propose_similarity(request: IdentifyInput) -> Iterator[Proposal]:
+    """Propose ``/relative/similarity``: sums of cosines about the offset 0, where they are d/2."""
+    sums, sample = single_finite_array(request, (1,)), request.sample
+    if sums is None:
+        return
+    middle = int(sums.argmax())
+    if not sums[middle] <= MAX_CHANNELS // 2:
+        return
+    count = round(sums[middle])
+    distance = min(_FARTHEST_RISING, max(middle, len(sums) - 1 - middle))
+    beside = middle + distance if middle + distance < len(sums) else middle - distance
+    if count < 1 or len(sums) < 2 or abs(sums[middle] - count) > ENGINE_ERROR * count:
+        return
+    offsets = np.arange(len(sums)) - middle
+    allowed = count * ENGINE_ERROR * (2 + np.abs(offsets)) + 2 * spacing(sums, sample.element_dtype)
+    for base in _similarity_bases(count, distance, float(sums[beside]), float(allowed[beside])):
+        early = np.argsort(np.abs(offsets), kind="stable")[:_CHECKED_OFFSETS]
+        exact = np.cos(np.outer(offsets[early], falling(base, 2 * count, count))).sum(axis=1)
+        if (np.abs(exact - sums[early]) > allowed[early]).any():
+            continue
+        parameters = {
+            "d_model": 2 * count,
+            "offsets": str(Positions.contiguous(-middle, len(sums))),
+            **unless_default("base", base, USUAL_BASE),
+            **dtype_parameters(sample),
+        }
+        support = (
+            f"the largest number is {count}, as at the offset 0 of {2 * count} channels",
+            f"the sum at an offset of {distance} gives base {base:.9g}",
         )
+        yield Proposal(TableRequest("relative/similarity", parameters), support)
 
 
-def _rows(
-    candidate: Candidate, view: View, positioned: Positioned
-) -> Iterator[tuple[Parameters, Float64s, int]]:
-    """Give what is said of offset and padding, the positions that are asked for, and the offset."""
-    blank = view.rows.blank
-    usual = candidate.convention.padding_idx
-    if usual is None:
-        if not blank.any():
-            yield {}, positioned.values, 0
-        return
-    if not positioned.is_whole:
-        return
-    for padding in _paddings(blank, positioned.values, usual):
-        values = np.where(blank, padding, positioned.values)
-        if ((values == padding) == blank).all():
-            offset = candidate.convention.offset
-            offset = padding + 1 if offset is None else offset
-            said: Parameters = {} if padding == usual else {"padding_idx": padding}
-            yield said, values - offset, offset
+def _similarity_bases(count: int, offset: int, measured: float, error: float) -> list[float]:
+    """Return plain bases b for which Σ cos(offset·b^(−k/count)) is a measured sum."""
+    if count == 1:
+        return [USUAL_BASE]
+    shares = np.arange(count) / count
+
+    def negative_sum(logarithm: float) -> float:
+        return -float(np.cos(offset * np.exp(-logarithm * shares)).sum())
+
+    logarithm = solve_falling(negative_sum, -measured, 0.0, _LARGEST_LOGARITHM, _HALVINGS)
+    angles = offset * np.exp(-logarithm * shares)
+    slope = float((np.sin(angles) * angles * shares).sum())
+    relative = 2 * error / max(slope, error)
+    return plainest(round_numbers(exp(logarithm), relative), relative)
 
 
-def _paddings(blank: NDArray[np.bool_], values: Float64s, usual: int) -> list[int]:
-    """List what the row of padding may be: the one that is usual, or that among its neighbours."""
-    if not blank.any() or np.isnan(values[blank]).any():
-        return [usual]
-    own = int(values[blank][0])
-    is_inside = not (blank[0] or blank[-1])
-    return list(dict.fromkeys([own, usual] if is_inside else [usual, own]))
-
-
-def _support(
-    view: View, course: Course, candidate: Candidate, positioned: Positioned, offset: int
-) -> Iterator[str]:
-    yield series_support(course.series, len(candidate.omega), candidate.base, candidate.span)
-    if view.scale != 1:
-        yield f"sines and cosines are multiplied by {view.scale:.9g}"
-    yield rows_support(positioned, offset)
-    if view.rows.blank.any():
-        row = int(np.flatnonzero(view.rows.blank)[0])
-        yield f"row {row} is zero throughout, as that of padding"
-    alike = [alias for alias, name in ALIASES.items() if name == candidate.name]
-    if alike:
-        yield f"convention={candidate.name} goes by the name of {', '.join(alike)} as well"
-
-
-def propose_sinusoids(question: IdentifyInput) -> Iterator[Proposal]:
-    """Propose all kinds of tables of sines and cosines of positions, the plainest first.
-
-    It is plain to have few parameters, and numbers of few digits in them.
-    """
-    found = [
-        (_cost(proposal.request), proposal) for family in _KINDS for proposal in family(question)
-    ]
-    least = min((cost for cost, _ in found), default=0)
-    for cost, proposal in sorted(found, key=lambda each: each[0])[:_MOST]:
-        if cost <= least + _MUCH_LONGER:
-            yield proposal
-
-
-def _cost(call: TableRequest) -> int:
-    cost = len(call.parameters)
-    for value in call.parameters.values():
-        if isinstance(value, float):
-            cost += max(0, len(to_query(value)) - _FEW_DIGITS)
-        elif isinstance(value, str):
-            cost += value.count(",")
-    return cost
-
-
-_KINDS: tuple[ProposalFamily, ...] = (
+_FAMILIES: tuple[ProposalFamily, ...] = (
     propose_encoding,
     propose_bands,
     propose_timesteps,
     propose_relative,
-    propose_frequencies,
+    propose_encoding_frequencies,
     propose_operators,
     propose_similarity,
 )
-FAMILIES: tuple[ProposalFamily, ...] = (propose_sinusoids,)

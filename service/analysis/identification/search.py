@@ -12,17 +12,30 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from service.analysis.array import IdentifyInput, Proposal, ProposalFamily, Sample, Tables
-from service.analysis.families import (
-    axial_tables,
-    grid_tables,
-    index_matrices,
-    kernel_biases,
-    log_coordinates,
-    mrope_sections,
-    rotary_tables,
-    sinusoid_tables,
-    slope_biases,
+from service.analysis.families.axial_tables import propose_axial
+from service.analysis.families.grid_tables import propose_grid
+from service.analysis.families.index_matrices import (
+    propose_deberta,
+    propose_permutation,
+    propose_shaw,
+    propose_swin,
+    propose_t5,
 )
+from service.analysis.families.kernel_biases import propose_kerple, propose_sandwich
+from service.analysis.families.log_coordinates import (
+    propose_dynamic,
+    propose_fire,
+    propose_swin_v2,
+)
+from service.analysis.families.mrope_sections import propose_mrope
+from service.analysis.families.rotary_tables import (
+    propose_angles,
+    propose_inverse_frequencies,
+    propose_rotary_components,
+    propose_rotary_tables,
+)
+from service.analysis.families.sinusoid_tables import propose_sinusoids
+from service.analysis.families.slope_biases import propose_alibi, propose_slopes
 from service.analysis.identification.claims import INTEGERS
 from service.analysis.identification.ranking import are_alike, explains, is_exact, is_rival, ranked
 from service.analysis.identification.verification import (
@@ -38,27 +51,30 @@ from service.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, DType
 from service.numerics.limits import MAX_CHANNELS
 
 DISTANCE_FAMILIES: tuple[ProposalFamily, ...] = (
-    index_matrices.t5,
-    index_matrices.deberta,
-    index_matrices.shaw,
-    index_matrices.swin,
-    index_matrices.permutations,
-    slope_biases.slopes,
-    slope_biases.alibi,
-    kernel_biases.kerple,
-    kernel_biases.sandwich,
-    log_coordinates.fire,
-    log_coordinates.swin_v2,
-    log_coordinates.dynamic,
+    propose_t5,
+    propose_deberta,
+    propose_shaw,
+    propose_swin,
+    propose_permutation,
+    propose_slopes,
+    propose_alibi,
+    propose_kerple,
+    propose_sandwich,
+    propose_fire,
+    propose_swin_v2,
+    propose_dynamic,
 )
 """Integers and biases that depend on the distance of a query and a key."""
 
 SINE_FAMILIES: tuple[ProposalFamily, ...] = (
-    *rotary_tables.FAMILIES,
-    *sinusoid_tables.FAMILIES,
-    grid_tables.propose,
-    axial_tables.propose,
-    mrope_sections.propose,
+    propose_rotary_tables,
+    propose_rotary_components,
+    propose_inverse_frequencies,
+    propose_angles,
+    propose_sinusoids,
+    propose_grid,
+    propose_axial,
+    propose_mrope,
 )
 """Sines and cosines, and the frequencies and angles that they are made of."""
 

@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 
 from service.analysis.families.bias_strips import (
+    absolute_parameters,
     aligned,
     alike,
-    contiguous,
     line_strips,
-    positions_parameters,
     query_key_parameters,
     strip_of,
     strips,
@@ -26,7 +25,7 @@ def test_what_depends_on_distances_is_a_strip_of_them() -> None:
     assert strip is not None
     assert strip.values.tolist() == [[-2, -1, 0, 1, 2, 3, 4]]
     assert strip.distances(2).tolist() == strip.values[0].tolist()
-    assert strip.nearest(2) == 0
+    assert [each.tolist() for each in strip.places(2)] == [[0, 1, 2], [0, 1, 2, 3, 4]]
 
 
 def test_what_depends_on_more_than_distances_is_none() -> None:
@@ -139,13 +138,6 @@ def test_queries_and_keys_are_spelled_from_0_on(
 
 
 def test_positions_stay_where_they_matter() -> None:
-    spelled = positions_parameters(np.array([600, 601]), np.array([600, 601]))
+    spelled = absolute_parameters(np.array([600, 601]), np.array([600, 601]))
 
     assert spelled == {"query_start": 600, "query_len": 2, "key_start": 600, "key_len": 2}
-
-
-def test_the_first_key_is_as_far_after_the_first_query_as_said() -> None:
-    queries, keys = contiguous(-3, 2, 4)
-
-    assert queries.tolist() == [0, 1]
-    assert keys.tolist() == [-3, -2, -1, 0]

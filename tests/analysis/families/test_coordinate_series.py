@@ -5,15 +5,14 @@ import pytest
 
 from service.analysis.families.coordinate_series import (
     AxisTurns,
+    axis_series,
     axis_turns,
-    band_count,
-    common,
+    common_value,
     first_place,
-    geometric,
+    highest_bands,
     nearest,
-    pixel_bands,
+    signed_plain_numbers,
     sine_bands,
-    written,
 )
 from service.numerics.phase import Float64s
 
@@ -33,7 +32,7 @@ def turns_of(rates: Float64s, length: int, first: float = 0.0) -> AxisTurns:
 def test_rates_that_went_round_are_unwound(step: float, length: int) -> None:
     rates = step * 10000.0 ** (-np.arange(8) / 8)
 
-    series = geometric(turns_of(rates, length))
+    series = axis_series(turns_of(rates, length))
 
     assert series is not None
     assert series.first == pytest.approx(step, rel=1e-5)
@@ -41,7 +40,7 @@ def test_rates_that_went_round_are_unwound(step: float, length: int) -> None:
 
 
 def test_rates_that_fall_otherwise_are_no_series() -> None:
-    assert geometric(turns_of(np.array([1.0, 0.9, 0.1, 0.01, 0.002]), 8)) is None
+    assert axis_series(turns_of(np.array([1.0, 0.9, 0.1, 0.01, 0.002]), 8)) is None
 
 
 @pytest.mark.parametrize("first", [0.0, 1.0, -2.5, 37.0])
@@ -52,7 +51,7 @@ def test_the_first_token_is_found_past_full_turns(first: float) -> None:
     place = first_place(along.phases, rates, along.noise)
 
     assert place is not None
-    assert place.first == pytest.approx(first, abs=1e-5)
+    assert place[0] == pytest.approx(first, abs=1e-5)
 
 
 def test_phases_of_no_one_place_have_none() -> None:
@@ -72,21 +71,11 @@ def test_one_token_has_phases_and_no_rates() -> None:
 
 
 def test_measurements_of_one_number_are_the_most_exact_of_them() -> None:
-    assert common([(2.001, 1e-3), (2.00001, 1e-5)]) == (2.00001, 1e-5)
+    assert common_value([(2.001, 1e-3), (2.00001, 1e-5)]) == (2.00001, 1e-5)
 
 
-def test_measurements_of_different_numbers_have_nothing_in_common() -> None:
-    assert common([(2.0, 1e-5), (2.1, 1e-5)]) is None
-
-
-@pytest.mark.parametrize(
-    ("channels", "concat_pos", "sine_only", "count"),
-    [(18, True, False, 4), (16, False, False, 4), (10, True, True, 4), (17, True, False, None)],
-)
-def test_bands_follow_from_channels(
-    channels: int, concat_pos: bool, sine_only: bool, count: int | None
-) -> None:
-    assert band_count(channels, 2, concat_pos=concat_pos, sine_only=sine_only) == count
+def test_measurements_of_different_numbers_have_nothing_in_common_value() -> None:
+    assert common_value([(2.0, 1e-5), (2.1, 1e-5)]) is None
 
 
 def bands_of(highest: float, count: int, *, is_linear: bool) -> Float64s:
@@ -103,14 +92,14 @@ def test_the_highest_band_is_found(highest: int, is_linear: bool) -> None:
 
     assert along is not None
     # Bands that are whole turns farther apart look the same at so few tokens.
-    assert (highest, is_linear) in pixel_bands(along)
+    assert (highest, is_linear) in highest_bands(along)
 
 
 def test_other_rates_are_no_bands() -> None:
     along = axis_turns(np.exp(1j * np.outer(np.arange(6), [1.0, 0.1])), ROUNDING)
 
     assert along is not None
-    assert pixel_bands(along) == []
+    assert highest_bands(along) == []
 
 
 def test_sines_alone_say_their_highest_band() -> None:
@@ -120,7 +109,7 @@ def test_sines_alone_say_their_highest_band() -> None:
     along = sine_bands(sines, ROUNDING)
 
     assert along is not None
-    assert (64, True) in pixel_bands(along)
+    assert (64, True) in highest_bands(along)
 
 
 def test_other_sines_are_no_bands() -> None:
@@ -128,16 +117,16 @@ def test_other_sines_are_no_bands() -> None:
 
 
 def test_numbers_have_a_sign_or_are_0() -> None:
-    assert written(-2.00001, 1e-4)[0] == -2
-    assert written(1e-9, 1e-8) == [0]
+    assert signed_plain_numbers(-2.00001, 1e-4)[0] == -2
+    assert signed_plain_numbers(1e-9, 1e-8) == [0]
 
 
 def test_eighths_are_found_where_few_digits_miss_them() -> None:
-    assert 1.875 in written(1.8763, 2e-2)
+    assert 1.875 in signed_plain_numbers(1.8763, 2e-2)
 
 
 def test_what_nobody_would_write_down_is_left_out() -> None:
-    assert written(12.566370614359172, 1e-12) == []
+    assert signed_plain_numbers(12.566370614359172, 1e-12) == []
 
 
 def test_the_plainest_of_what_is_good_is_the_one() -> None:

@@ -7,15 +7,12 @@ from service.analysis.array import TableRequest
 from service.analysis.families.grid_tables import (
     ListedChannels,
     TokenRows,
-    axis_lines,
+    band_count,
     candidates,
     orientations,
-    propose,
-    some_of,
-    token_grids,
+    propose_grid,
 )
 from service.numerics.document import ParameterValue
-from service.numerics.phase import Float64s
 from tests.analysis.grid_asking import nearest, question_of
 
 TABLES = [
@@ -46,7 +43,7 @@ ROUNDINGS = {"float64": 2**-53, "float32": 2**-24, "float16": 2**-11, "bfloat16"
 def test_a_table_of_every_convention_is_found(table: str, size: str) -> None:
     question = question_of(f"/encoding/grid?{table}&{size}")
 
-    assert nearest(propose, question) <= 2**-23
+    assert nearest(propose_grid, question) <= 2**-23
 
 
 @pytest.mark.parametrize("dtype", ROUNDINGS)
@@ -54,7 +51,7 @@ def test_a_table_of_every_convention_is_found(table: str, size: str) -> None:
 def test_a_table_is_found_in_every_type(table: str, dtype: str) -> None:
     question = question_of(f"/encoding/grid?{table}&height=6&width=9&dtype={dtype}")
 
-    assert nearest(propose, question) <= 2 * ROUNDINGS[dtype]
+    assert nearest(propose_grid, question) <= 2 * ROUNDINGS[dtype]
 
 
 @pytest.mark.parametrize(
@@ -68,7 +65,7 @@ def test_a_table_is_found_in_every_type(table: str, dtype: str) -> None:
 def test_three_axes_are_found(table: str) -> None:
     question = question_of(f"/encoding/grid?{table}&depth=4&height=2&width=3")
 
-    assert nearest(propose, question) <= 2**-23
+    assert nearest(propose_grid, question) <= 2**-23
 
 
 def test_defaults_are_left_out() -> None:
@@ -80,13 +77,13 @@ def test_defaults_are_left_out() -> None:
         "width": 5,
         "d_model": 16,
     }
-    assert next(propose(question)).request == TableRequest("encoding/grid", expected)
+    assert next(propose_grid(question)).request == TableRequest("encoding/grid", expected)
 
 
 def test_two_conventions_with_the_same_numbers_are_both_named() -> None:
     question = question_of("/encoding/grid?convention=mae&height=16&width=16&d_model=16")
 
-    named = {proposal.request.parameters["convention"] for proposal in propose(question)}
+    named = {proposal.request.parameters["convention"] for proposal in propose_grid(question)}
     assert {"mae", "diffusers"} <= named
 
 
@@ -94,14 +91,14 @@ def test_a_corrupted_axis_is_of_no_convention() -> None:
     question = question_of("/encoding/grid?convention=mae&height=6&width=6&d_model=16")
     question.sample.values[:, 3] *= 0.5
 
-    assert list(propose(question)) == []
+    assert list(propose_grid(question)) == []
 
 
 @pytest.mark.parametrize("size", SIZES)
 def test_the_usual_resolution_goes_unsaid_where_it_gives_the_same_numbers(size: str) -> None:
     question = question_of(f"/encoding/grid?convention=timm-fourier&num_bands=8&{size}")
 
-    said = [proposal.request.parameters for proposal in propose(question)]
+    said = [proposal.request.parameters for proposal in propose_grid(question)]
 
     assert any("max_resolution" not in parameters for parameters in said)
 
@@ -167,46 +164,11 @@ def test_no_channel_is_blank() -> None:
     assert rows.all()
 
 
-ROUNDING = 2.0**-53
-
-
-def rows_of(*lengths: int) -> Float64s:
-    """Make rows of tokens with three channels for each axis."""
-    places = np.indices(lengths).reshape(len(lengths), -1)
-    return (
-        np.concatenate([np.sin(np.outer(each, [1.0, 0.3, 0.01])) for each in places])
-        .reshape(len(lengths), -1, 3)
-        .transpose(1, 0, 2)
-        .reshape(-1, 3 * len(lengths))
-    )
-
-
-@pytest.mark.parametrize("lengths", [(3, 5), (5, 3), (2, 2), (16, 16), (2, 3, 4), (4, 2, 2)])
-def test_lengths_follow_from_which_rows_repeat(lengths: tuple[int, ...]) -> None:
-    assert next(token_grids(rows_of(*lengths), ROUNDING)) == lengths
-
-
-def test_an_axis_of_one_token_may_be_anywhere() -> None:
-    found = list(token_grids(rows_of(1, 6), ROUNDING))
-
-    assert (1, 6) in found
-    assert (6, 1) in found
-
-
-def test_rows_that_do_not_repeat_are_no_grid() -> None:
-    assert list(token_grids(np.random.default_rng(0).random((24, 8)), ROUNDING)) == []
-
-
-def test_lines_are_the_rows_along_an_axis() -> None:
-    rows = rows_of(3, 5)
-    lines = axis_lines(rows, (3, 5), ROUNDING)
-
-    assert np.array_equal(lines.lines[0], rows[::5])
-    assert np.array_equal(lines.lines[1], rows[:5])
-    assert lines.only(0, range(3))
-    assert not lines.only(1, range(3))
-
-
-@pytest.mark.parametrize("turn", [2, 3, 4, 8])
-def test_some_channels_are_of_every_axis_that_takes_turns(turn: int) -> None:
-    assert set(some_of(256, 32) % turn) == set(range(turn))
+@pytest.mark.parametrize(
+    ("channels", "concat_pos", "sine_only", "count"),
+    [(18, True, False, 4), (16, False, False, 4), (10, True, True, 4), (17, True, False, None)],
+)
+def test_bands_follow_from_channels(
+    channels: int, concat_pos: bool, sine_only: bool, count: int | None
+) -> None:
+    assert band_count(channels, 2, concat_pos=concat_pos, sine_only=sine_only) == count

@@ -5,10 +5,16 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from service.analysis.families import index_matrices
-from service.analysis.families import index_matrices as bucket_matrices
 from service.analysis.families.bias_strips import Strip
-from service.analysis.families.index_matrices import IndexMatch, propose_rules
+from service.analysis.families.index_matrices import (
+    IndexMatch,
+    propose_deberta,
+    propose_permutation,
+    propose_rules,
+    propose_shaw,
+    propose_swin,
+    propose_t5,
+)
 from service.encodings.relative.buckets import Clipped
 from tests.analysis.asked_arrays import agreeing, proposed, question_of, served
 
@@ -34,7 +40,7 @@ PLACES = [
 def test_t5_is_found_by_where_buckets_are_shared(sizes: str, direction: str, places: str) -> None:
     question = served(f"/relative/t5?{sizes}{direction}{places}")
 
-    proposals = proposed(question, [bucket_matrices.t5])
+    proposals = proposed(question, [propose_t5])
 
     assert agreeing(question, proposals[:1], 0)
 
@@ -42,7 +48,7 @@ def test_t5_is_found_by_where_buckets_are_shared(sizes: str, direction: str, pla
 def test_where_every_bucket_is_seen_t5_has_its_own_sizes() -> None:
     question = served("/relative/t5?query_len=300&num_buckets=48&max_distance=256")
 
-    first = proposed(question, [bucket_matrices.t5])[0].request.parameters
+    first = proposed(question, [propose_t5])[0].request.parameters
 
     assert (first["num_buckets"], first["max_distance"]) == (48, 256)
 
@@ -50,7 +56,7 @@ def test_where_every_bucket_is_seen_t5_has_its_own_sizes() -> None:
 def test_with_no_later_key_both_directions_are_proposed() -> None:
     question = served("/relative/t5?query_start=199&query_len=1&key_len=200&bidirectional=false")
 
-    proposals = proposed(question, [bucket_matrices.t5])
+    proposals = proposed(question, [propose_t5])
 
     directions = {proposal.request.parameters.get("bidirectional", True) for proposal in proposals}
     assert directions == {True, False}
@@ -64,7 +70,7 @@ def test_with_no_later_key_both_directions_are_proposed() -> None:
 def test_deberta_is_found_by_where_buckets_are_shared(sizes: str, places: str) -> None:
     question = served(f"/relative/deberta?{sizes}{places}")
 
-    proposals = proposed(question, [bucket_matrices.deberta])
+    proposals = proposed(question, [propose_deberta])
 
     assert agreeing(question, proposals[:1], 0)
 
@@ -72,7 +78,7 @@ def test_deberta_is_found_by_where_buckets_are_shared(sizes: str, places: str) -
 def test_distances_without_buckets_are_also_those_of_buckets_that_none_shares() -> None:
     question = served("/relative/deberta?query_len=6&key_len=9&bucket_size=-1")
 
-    proposals = proposed(question, [bucket_matrices.deberta])
+    proposals = proposed(question, [propose_deberta])
 
     assert [proposal.request.parameters.get("bucket_size") for proposal in proposals] == [-1, None]
     assert len(agreeing(question, proposals, 0)) == 2
@@ -82,14 +88,14 @@ def test_signs_are_told_apart() -> None:
     question = served("/relative/deberta?query_len=300")
     turned = question_of(-question.sample.values)
 
-    assert not proposed(question, [bucket_matrices.t5])
-    calls = agreeing(turned, proposed(turned, [bucket_matrices.deberta]), 0)
+    assert not proposed(question, [propose_t5])
+    calls = agreeing(turned, proposed(turned, [propose_deberta]), 0)
     assert not any(call.parameters.get("query_len") == 300 for call in calls)
 
 
-@pytest.mark.parametrize("family", [bucket_matrices.t5, bucket_matrices.deberta])
+@pytest.mark.parametrize("family", [propose_t5, propose_deberta])
 def test_masks_and_ramps_are_no_buckets(family: object) -> None:
-    of = bucket_matrices.t5 if family is bucket_matrices.t5 else bucket_matrices.deberta
+    of = propose_t5 if family is propose_t5 else propose_deberta
 
     assert not proposed(question_of(np.tril(np.ones((8, 8), dtype=np.int64))), [of])
     assert not proposed(question_of(np.arange(12)), [of])
@@ -100,7 +106,7 @@ def test_with_one_wrong_row_the_others_say_what_is_nearest() -> None:
     numbers[17] = np.random.default_rng(0).integers(0, 32, 40)
     question = question_of(numbers)
 
-    proposals = proposed(question, [bucket_matrices.t5])
+    proposals = proposed(question, [propose_t5])
 
     assert proposals[0].request.parameters == {"query_len": 40}
     assert not agreeing(question, proposals, 0)
@@ -112,7 +118,7 @@ def test_numbers_that_are_no_buckets_are_let_alone_at_once(farthest: int) -> Non
 
     question = question_of(numbers.astype(np.int64))
 
-    assert not proposed(question, [bucket_matrices.t5, bucket_matrices.deberta])
+    assert not proposed(question, [propose_t5, propose_deberta])
 
 
 @pytest.mark.parametrize("clipped", [1, 3, 16, 100])
@@ -131,7 +137,7 @@ def test_numbers_that_are_no_buckets_are_let_alone_at_once(farthest: int) -> Non
 def test_clipped_distances_are_found_by_what_is_in_the_middle(clipped: int, places: str) -> None:
     question = served(f"/relative/shaw?max_relative_position={clipped}&{places}")
 
-    proposals = proposed(question, [index_matrices.shaw])
+    proposals = proposed(question, [propose_shaw])
 
     assert agreeing(question, proposals[:1], 0)
 
@@ -139,7 +145,7 @@ def test_clipped_distances_are_found_by_what_is_in_the_middle(clipped: int, plac
 def test_where_one_end_is_clipped_queries_are_taken_for_the_last() -> None:
     question = served("/relative/shaw?max_relative_position=4&query_start=7&query_len=3&key_len=10")
 
-    first = proposed(question, [index_matrices.shaw])[0].request.parameters
+    first = proposed(question, [propose_shaw])[0].request.parameters
 
     assert first["max_relative_position"] == 4
 
@@ -149,7 +155,7 @@ def test_where_one_end_is_clipped_queries_are_taken_for_the_last() -> None:
 def test_a_window_is_found_by_where_its_rows_end(window: str, token: str) -> None:
     question = served(f"/relative/swin?window_size={window}{token}")
 
-    (proposal,) = proposed(question, [index_matrices.swin])
+    (proposal,) = proposed(question, [propose_swin])
 
     assert agreeing(question, [proposal], 0)
     assert proposal.request.parameters["window_size"] == tuple(map(int, window.split(",")))
@@ -158,7 +164,7 @@ def test_a_window_is_found_by_where_its_rows_end(window: str, token: str) -> Non
 def test_a_window_of_one_row_is_also_one_of_one_column() -> None:
     question = served("/relative/swin?window_size=1,5")
 
-    calls = agreeing(question, proposed(question, [index_matrices.swin]), 0)
+    calls = agreeing(question, proposed(question, [propose_swin]), 0)
 
     assert [call.parameters["window_size"] for call in calls] == [(1, 5), (5, 1)]
 
@@ -177,7 +183,7 @@ def test_a_window_of_one_row_is_also_one_of_one_column() -> None:
 def test_an_order_of_weights_is_found_by_what_moves(widths: str, layout: str) -> None:
     question = served(f"/rope/permutation?{widths}&layout={layout}")
 
-    (proposal,) = proposed(question, [index_matrices.permutations])
+    (proposal,) = proposed(question, [propose_permutation])
 
     assert agreeing(question, [proposal], 0)
 
@@ -185,7 +191,7 @@ def test_an_order_of_weights_is_found_by_what_moves(widths: str, layout: str) ->
 def test_four_channels_are_in_the_same_order_both_ways() -> None:
     question = served("/rope/permutation?head_dim=4&num_attention_heads=3")
 
-    proposals = proposed(question, [index_matrices.permutations])
+    proposals = proposed(question, [propose_permutation])
 
     assert len(agreeing(question, proposals, 0)) == 2
 
@@ -205,7 +211,7 @@ def test_a_window_is_proposed_whichever_row_is_wrong(query: str, row: int) -> No
     numbers = question.sample.values.copy()
     numbers[row] = numbers[row][::-1] + 1
 
-    (near,) = proposed(question_of(numbers), [index_matrices.swin])
+    (near,) = proposed(question_of(numbers), [propose_swin])
 
     assert agreeing(question, [near], 0)
 
@@ -216,7 +222,7 @@ def test_clipped_distances_are_proposed_whichever_row_is_wrong(row: int) -> None
     numbers = question.sample.values.copy()
     numbers[row] = 5
 
-    near = proposed(question_of(numbers), [index_matrices.shaw])
+    near = proposed(question_of(numbers), [propose_shaw])
 
     assert agreeing(question, near, 0)
 

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from service.analysis.families.kernel_biases import (
-    Grown,
+    LengthKernel,
+    fit_logarithm,
+    fit_logarithm_of_power,
+    fit_power,
     inner_factor,
-    kerple,
-    logarithm,
-    logarithm_of_power,
-    power,
-    sandwich,
+    propose_kerple,
+    propose_sandwich,
     sides,
 )
 from tests.analysis.asked_arrays import SHARES, agreeing, proposed, served
@@ -44,7 +44,7 @@ from tests.analysis.asked_arrays import SHARES, agreeing, proposed, served
 def test_kernels_are_found_head_by_head(numbers: str, places: str, dtype: str) -> None:
     question = served(f"/relative/kerple?{numbers}&{places}&dtype={dtype}")
 
-    proposals = proposed(question, [kerple])
+    proposals = proposed(question, [propose_kerple])
 
     assert agreeing(question, proposals[:3], SHARES[dtype])
 
@@ -52,7 +52,7 @@ def test_kernels_are_found_head_by_head(numbers: str, places: str, dtype: str) -
 def test_plain_numbers_come_back_as_they_were() -> None:
     question = served("/relative/kerple?a=0.73,1.9&p=0.3,0.8&query_len=40")
 
-    first = proposed(question, [kerple])[0].request.parameters
+    first = proposed(question, [propose_kerple])[0].request.parameters
 
     assert first == {"a": (0.73, 1.9), "p": (0.3, 0.8), "query_len": 40}
 
@@ -60,7 +60,7 @@ def test_plain_numbers_come_back_as_they_were() -> None:
 def test_a_logarithm_is_one_of_a_power_of_1() -> None:
     question = served("/relative/kerple?a=0.73,1.9&p=0.3,0.8&query_len=40")
 
-    calls = agreeing(question, proposed(question, [kerple]), SHARES["float32"])
+    calls = agreeing(question, proposed(question, [propose_kerple]), SHARES["float32"])
 
     assert {call.parameters.get("convention", "log") for call in calls} == {"log", "nemo"}
 
@@ -68,14 +68,16 @@ def test_a_logarithm_is_one_of_a_power_of_1() -> None:
 def test_an_untrained_kernel_is_said_by_its_heads() -> None:
     question = served("/relative/kerple?convention=nemo&num_heads=8&query_len=20")
 
-    calls = [proposal.request.parameters for proposal in proposed(question, [kerple])]
+    calls = [proposal.request.parameters for proposal in proposed(question, [propose_kerple])]
 
     assert {"convention": "nemo", "num_heads": 8, "query_len": 20} in calls
 
 
 def test_slopes_are_no_kernel() -> None:
-    assert not proposed(served("/relative/alibi?num_heads=8&query_len=9"), [kerple])
-    assert not proposed(served("/relative/alibi?num_heads=8&query_len=9&form=symmetric"), [kerple])
+    assert not proposed(served("/relative/alibi?num_heads=8&query_len=9"), [propose_kerple])
+    assert not proposed(
+        served("/relative/alibi?num_heads=8&query_len=9&form=symmetric"), [propose_kerple]
+    )
 
 
 def falling(distances: np.ndarray) -> np.ndarray:
@@ -162,7 +164,7 @@ def test_a_straight_line_has_no_factor() -> None:
 def test_a_logarithm_is_fitted_through_the_rounding_of_sizes(inner: float) -> None:
     sizes = (0.7 * np.log1p(inner * LENGTHS)).astype(np.float32).astype(np.float64)
 
-    found = logarithm(LENGTHS, sizes)
+    found = fit_logarithm(LENGTHS, sizes)
 
     assert found is not None
     assert found.outer == pytest.approx(0.7, rel=1e-4)
@@ -171,7 +173,7 @@ def test_a_logarithm_is_fitted_through_the_rounding_of_sizes(inner: float) -> No
 
 
 def test_a_power_is_a_straight_line_of_logarithms() -> None:
-    found = power(LENGTHS, 0.4 * LENGTHS**1.7)
+    found = fit_power(LENGTHS, 0.4 * LENGTHS**1.7)
 
     assert found.outer == pytest.approx(0.4)
     assert found.exponent == pytest.approx(1.7)
@@ -181,14 +183,14 @@ def test_a_power_is_a_straight_line_of_logarithms() -> None:
 def test_three_numbers_are_fitted_together(inner: float, exponent: float) -> None:
     sizes = 0.3 * np.log1p(inner * LENGTHS**exponent)
 
-    found = logarithm_of_power(LENGTHS, sizes)
+    found = fit_logarithm_of_power(LENGTHS, sizes)
 
     assert found.error(LENGTHS, sizes) < 1e-9
     assert found.exponent == pytest.approx(exponent, rel=1e-6)
 
 
 def test_an_error_is_a_share_of_what_may_be_lost() -> None:
-    fit = Grown(2.0, 0.01, 1.0)
+    fit = LengthKernel(2.0, 0.01, 1.0)
     sizes = 2.0 * np.log((1 + (0.01 * LENGTHS).astype(np.float32)).astype(np.float64))
 
     assert fit.error(LENGTHS, sizes) < 2.0**-22
@@ -221,7 +223,7 @@ def test_an_error_is_a_share_of_what_may_be_lost() -> None:
 def test_frequencies_are_counted_by_near_distances(sizes: str, places: str, dtype: str) -> None:
     question = served(f"/relative/sandwich?{sizes}&{places}&dtype={dtype}")
 
-    proposals = proposed(question, [sandwich])
+    proposals = proposed(question, [propose_sandwich])
 
     assert agreeing(question, proposals[:4], SHARES[dtype])
 
@@ -229,7 +231,7 @@ def test_frequencies_are_counted_by_near_distances(sizes: str, places: str, dtyp
 def test_another_base_is_found_with_a_usual_number_of_channels() -> None:
     question = served("/relative/sandwich?num_heads=4&head_dim=64&base=500000&query_len=40")
 
-    calls = agreeing(question, proposed(question, [sandwich]), SHARES["float32"])
+    calls = agreeing(question, proposed(question, [propose_sandwich]), SHARES["float32"])
 
     assert calls[0].parameters["base"] == 500000
     assert calls[0].parameters["head_dim"] == 64
@@ -239,7 +241,7 @@ def test_the_usual_base_is_taken_where_it_will_do() -> None:
     # 10^8 and twice as many channels: the same first frequencies, and more that are nearly 0.
     question = served("/relative/sandwich?num_heads=4&head_dim=16&query_len=6")
 
-    calls = [proposal.request.parameters for proposal in proposed(question, [sandwich])]
+    calls = [proposal.request.parameters for proposal in proposed(question, [propose_sandwich])]
 
     assert calls[0] == {"num_heads": 4, "head_dim": 16, "query_len": 6}
     assert 1e8 not in {call.get("base") for call in calls}
@@ -250,4 +252,4 @@ def test_the_usual_base_is_taken_where_it_will_do() -> None:
     ["/relative/alibi?num_heads=8&query_len=9", "/relative/kerple?a=1,1&p=1,0.5&query_len=9"],
 )
 def test_other_kernels_are_no_sums_of_sines(url: str) -> None:
-    assert not proposed(served(url), [sandwich])
+    assert not proposed(served(url), [propose_sandwich])

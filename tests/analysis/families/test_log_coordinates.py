@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from service.analysis.families.log_coordinates import dynamic, fire, swin_v2
+from service.analysis.families.log_coordinates import propose_dynamic, propose_fire, propose_swin_v2
 from tests.analysis.asked_arrays import SHARES, agreeing, proposed, question_of, served
 
 
@@ -17,7 +17,7 @@ def test_coordinates_are_found_by_rows_and_what_divides_them(
 ) -> None:
     question = served(f"/relative/fire?{places}{numbers}&dtype={dtype}")
 
-    proposals = proposed(question, [fire])
+    proposals = proposed(question, [propose_fire])
 
     assert agreeing(question, proposals[:4], SHARES[dtype])
 
@@ -25,7 +25,7 @@ def test_coordinates_are_found_by_rows_and_what_divides_them(
 def test_queries_past_the_threshold_are_known_where_they_are() -> None:
     question = served("/relative/fire?query_start=600&query_len=30&key_start=560&key_len=80")
 
-    calls = agreeing(question, proposed(question, [fire]), SHARES["float32"])
+    calls = agreeing(question, proposed(question, [propose_fire]), SHARES["float32"])
 
     assert calls[0].parameters["query_start"] == 600
 
@@ -33,14 +33,14 @@ def test_queries_past_the_threshold_are_known_where_they_are() -> None:
 def test_learned_numbers_are_measured() -> None:
     question = served("/relative/fire?query_len=64&c=0.1234567&threshold=345.678&dtype=float64")
 
-    assert agreeing(question, proposed(question, [fire]), SHARES["float64"])
+    assert agreeing(question, proposed(question, [propose_fire]), SHARES["float64"])
 
 
 def test_other_rows_are_no_coordinates() -> None:
     lengths = np.abs(np.arange(9) - np.arange(9)[:, np.newaxis])
 
-    assert not proposed(question_of(np.sqrt(lengths)), [fire])
-    assert not proposed(question_of(lengths / 9), [fire])
+    assert not proposed(question_of(np.sqrt(lengths)), [propose_fire])
+    assert not proposed(question_of(lengths / 9), [propose_fire])
 
 
 @pytest.mark.parametrize("dtype", SHARES)
@@ -54,7 +54,7 @@ def test_windows_are_found_by_their_farthest_distances(
 ) -> None:
     question = served(f"/relative/swin-v2?window_size={window}{norm}{axis}&dtype={dtype}")
 
-    proposals = proposed(question, [swin_v2])
+    proposals = proposed(question, [propose_swin_v2])
 
     assert agreeing(question, proposals[:1], SHARES[dtype])
 
@@ -65,13 +65,15 @@ def test_windows_are_found_by_their_farthest_distances(
 def test_distances_of_a_sequence_are_found(count: int, log: str, dtype: str) -> None:
     question = served(f"/relative/dynamic?seq_len={count}{log}&dtype={dtype}")
 
-    (proposal,) = proposed(question, [dynamic])
+    (proposal,) = proposed(question, [propose_dynamic])
 
     assert agreeing(question, [proposal], SHARES[dtype])
 
 
 def test_other_ramps_are_no_distances() -> None:
-    assert not proposed(question_of(np.arange(7.0)), [dynamic])
-    assert not proposed(question_of(np.arange(-3.0, 3.0)), [dynamic])
-    assert not proposed(question_of(np.zeros((7, 5))), [swin_v2])
-    assert not proposed(question_of(np.add.outer(np.arange(7.0), np.arange(5.0))), [swin_v2])
+    assert not proposed(question_of(np.arange(7.0)), [propose_dynamic])
+    assert not proposed(question_of(np.arange(-3.0, 3.0)), [propose_dynamic])
+    assert not proposed(question_of(np.zeros((7, 5))), [propose_swin_v2])
+    assert not proposed(
+        question_of(np.add.outer(np.arange(7.0), np.arange(5.0))), [propose_swin_v2]
+    )

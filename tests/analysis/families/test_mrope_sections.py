@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from service.analysis.families.mrope_sections import grouped, orders, propose
+from service.analysis.families.mrope_sections import grouped, orders, propose_mrope
 from service.encodings.rotary.angles import AXES, axis_of_frequency
 from tests.analysis.grid_asking import nearest, question_of
 
@@ -26,18 +26,18 @@ SECTIONS = [
 def test_sections_base_and_positions_are_found(section: str, pack: str) -> None:
     question = question_of(f"/rope?{section}&{POSITIONS}&pack={pack}")
 
-    assert nearest(propose, question) <= 2**-23
+    assert nearest(propose_mrope, question) <= 2**-23
 
 
 @pytest.mark.parametrize("section", SECTIONS)
 def test_a_grid_is_said_as_one(section: str) -> None:
     question = question_of(f"/rope?{section}&grid=2,5,7")
 
-    proposal = next(propose(question))
+    proposal = next(propose_mrope(question))
 
     said: dict[str, object] = dict(proposal.request.parameters)
     assert said["grid"] == (2, 5, 7)
-    assert nearest(propose, question) <= 2**-23
+    assert nearest(propose_mrope, question) <= 2**-23
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
@@ -45,7 +45,7 @@ def test_a_grid_is_said_as_one(section: str) -> None:
 def test_sections_are_found_in_narrow_types(section: str, dtype: str) -> None:
     question = question_of(f"/rope?{section}&{POSITIONS}&dtype={dtype}")
 
-    assert nearest(propose, question) == 0
+    assert nearest(propose_mrope, question) == 0
 
 
 RULES: list[dict[str, object]] = [
@@ -66,20 +66,20 @@ def test_a_text_before_the_image_says_the_rule(rule: dict[str, object]) -> None:
         f"/rope?head_dim=64&mrope_section=16,8,8&{asked}&{POSITIONS}&dtype=float64"
     )
 
-    said = next(propose(question)).request.parameters
+    said = next(propose_mrope(question)).request.parameters
     assert rule.items() <= said.items()
     assert said["mrope_section"] == (16, 8, 8)
 
 
 def test_positions_of_one_axis_are_none_of_three() -> None:
-    assert list(propose(question_of("/rope?head_dim=64&seq_len=40"))) == []
+    assert list(propose_mrope(question_of("/rope?head_dim=64&seq_len=40"))) == []
 
 
 def test_a_row_of_another_table_leaves_no_positions() -> None:
     question = question_of(f"/rope?{SECTIONS[1]}&{POSITIONS}")
     question.sample.values[7] = question.sample.values[7][::-1].copy()
 
-    assert list(propose(question)) == []
+    assert list(propose_mrope(question)) == []
 
 
 _OMEGA = 10000.0 ** (-np.arange(32) / 32)

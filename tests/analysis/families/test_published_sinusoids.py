@@ -5,8 +5,8 @@ import pytest
 
 from service.analysis.array import Sample
 from service.analysis.families.published_sinusoids import (
-    Candidate,
-    Positioned,
+    ConventionCandidate,
+    PositionedRows,
     candidates,
     digits,
     falling,
@@ -17,15 +17,15 @@ from service.analysis.families.published_sinusoids import (
     spelled_positions,
     usable_bases,
 )
-from service.analysis.families.sinusoid_rows import courses
+from service.analysis.families.sinusoid_rows import row_series
 from service.analysis.measure import GeometricSeries
 from service.numerics.document import ParameterValue
 from tests.analysis.sinusoid_tables import sample_of, view_of
 
 
-def found(sample: Sample, layout: str = "concatenated") -> list[Candidate]:
+def found(sample: Sample, layout: str = "concatenated") -> list[ConventionCandidate]:
     view = view_of(sample, layout)
-    return candidates(view, next(courses(view)), None)
+    return candidates(view, next(row_series(view)), None)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_the_start_of_rows_is_found(start: int) -> None:
     sample = sample_of("encoding", start=start, seq_len=20, d_model=64, dtype="float64")
     view = view_of(sample, "interleaved")
 
-    found = positions_of(view, next(courses(view)), falling(10000.0, 64, 32))
+    found = positions_of(view, next(row_series(view)), falling(10000.0, 64, 32))
 
     assert found is not None
     assert found.values.tolist() == list(range(start, start + 20))
@@ -103,7 +103,7 @@ def test_the_start_of_rows_is_found(start: int) -> None:
 def test_frequencies_of_another_base_place_no_rows(base: float) -> None:
     view = view_of(sample_of("encoding", start=900, seq_len=20, d_model=64), "interleaved")
 
-    assert positions_of(view, next(courses(view)), falling(base, 64, 32)) is None
+    assert positions_of(view, next(row_series(view)), falling(base, 64, 32)) is None
 
 
 @pytest.mark.parametrize(
@@ -138,8 +138,8 @@ def test_support_says_base_span_and_how_well_they_are_known() -> None:
 
 
 def test_support_says_where_rows_are() -> None:
-    even = Positioned(np.array([3.0, 5.0]), 1e-8, 2.0)
-    uneven = Positioned(np.array([3.0, 50.0]), 1e-8, None)
+    even = PositionedRows(np.array([3.0, 5.0]), 1e-8, 2.0)
+    uneven = PositionedRows(np.array([3.0, 50.0]), 1e-8, None)
 
     assert rows_support(even, 2) == (
         "angles put the first row at position 5, each next one 2 on, within 1.0e-08 radians"

@@ -10,9 +10,9 @@ import pytest
 
 from service.analysis.array import IdentifyInput, Sample
 from service.analysis.families.rotary_tables import (
-    angles_outright,
-    components_located,
-    frequency_vectors,
+    located_components,
+    propose_angles,
+    propose_inverse_frequencies,
 )
 from service.encodings.rotary.packs import PACKS
 from service.numerics.dtypes import FLOAT32
@@ -99,10 +99,10 @@ _UNIT = 2.0**-24
 def test_one_component_says_rule_pack_and_start(part: str, pack: str, start: int) -> None:
     question = asked(f"/rope?head_dim=64&seq_len=300&start={start}&pack={pack}&part={part}")
 
-    packed, found = next(components_located(question, _UNIT))
+    packed, found = next(located_components(question, _UNIT))
 
     assert list(packed.channels) == [part]
-    assert found.found.parameters == {"rope_theta": 10000.0}
+    assert found.match.parameters == {"rope_theta": 10000.0}
     assert found.positions[0] == start
     assert rank(question) == 0
 
@@ -110,7 +110,7 @@ def test_one_component_says_rule_pack_and_start(part: str, pack: str, start: int
 def test_a_few_rows_say_too_little() -> None:
     question = asked("/rope?head_dim=64&seq_len=4&pack=half&part=cos")
 
-    assert not list(components_located(question, _UNIT))
+    assert not list(located_components(question, _UNIT))
 
 
 _INVERSE_FREQUENCIES_RULES = (
@@ -127,14 +127,16 @@ _INVERSE_FREQUENCIES_RULES = (
 def test_a_rule_is_found_by_its_frequencies(rule: str, part: str) -> None:
     question = asked(f"/rope/frequencies?head_dim=128&part={part}{rule}")
 
-    assert any(gives(proposal.request, question) for proposal in frequency_vectors(question))
+    assert any(
+        gives(proposal.request, question) for proposal in propose_inverse_frequencies(question)
+    )
 
 
 def test_frequencies_in_float32_keep_their_base() -> None:
     omega = (1 / 10000.0 ** (np.arange(32, dtype=np.float32) / 32)).astype(np.float32)
     question = IdentifyInput({"array": Sample.of(StoredTable(omega, FLOAT32))})
 
-    first = next(frequency_vectors(question))
+    first = next(propose_inverse_frequencies(question))
 
     assert first.request.parameters == {"head_dim": 64, "rope_theta": 10000.0, "part": "inv_freq"}
 
@@ -144,11 +146,11 @@ def test_frequencies_in_float32_keep_their_base() -> None:
 def test_angles_say_rule_and_start(rule: str, start: int) -> None:
     question = asked(f"/rope?head_dim=64&seq_len=20&start={start}&pack=angle{rule}&dtype=float64")
 
-    assert any(gives(proposal.request, question) for proposal in angles_outright(question))
+    assert any(gives(proposal.request, question) for proposal in propose_angles(question))
 
 
 def test_a_table_of_waves_is_neither() -> None:
     question = asked("/rope?head_dim=8&seq_len=9&pack=flat")
 
-    assert not list(frequency_vectors(question))
-    assert not list(angles_outright(question))
+    assert not list(propose_inverse_frequencies(question))
+    assert not list(propose_angles(question))

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 from service.analysis.array import IdentifyInput, Sample
+from service.analysis.families.requests import position_parameters
 from service.analysis.families.row_positions import (
     component_channels,
     evenly_located,
-    has_whole_positions,
-    is_of_numbers,
+    first_copies,
+    has_real_numbers,
+    has_rising_positions,
     packings,
-    pick,
-    positions_as_parameters,
     positions_of,
     rows_of,
     rules_of_first_rows,
@@ -45,7 +45,7 @@ def _turns(positions: list[int]) -> Complexes:
 def test_rows_that_follow_each_other_say_rule_and_start() -> None:
     first = next(evenly_located(_turns(list(range(7, 107))), _UNIT))
 
-    assert first.found.parameters == {"rope_theta": 10000.0}
+    assert first.match.parameters == {"rope_theta": 10000.0}
     assert first.positions.tolist() == list(range(7, 107))
 
 
@@ -57,7 +57,7 @@ def test_rows_far_out_in_float16_say_base_and_start() -> None:
     first = next(evenly_located(turns.astype(np.complex128), 2.0**-11))
 
     # The slowest pairs have one and the same numbers in all rows, which says nothing of their rate.
-    assert first.found.parameters == {"rope_theta": 500000.0}
+    assert first.match.parameters == {"rope_theta": 500000.0}
     assert first.positions.tolist() == list(range(100000, 100040))
 
 
@@ -70,7 +70,7 @@ def test_first_rows_say_the_rule_whatever_follows() -> None:
 def test_rows_three_apart_are_no_faster_rule() -> None:
     first = next(evenly_located(_turns(list(range(0, 300, 3))), _UNIT))
 
-    assert first.found.parameters == {"rope_theta": 10000.0}
+    assert first.match.parameters == {"rope_theta": 10000.0}
     assert first.positions.tolist() == list(range(0, 300, 3))
 
 
@@ -79,14 +79,14 @@ def test_known_positions_say_the_rule() -> None:
 
     first = next(evenly_located(_turns(known), _UNIT, np.array(known, dtype=np.float64)))
 
-    assert first.found.parameters == {"rope_theta": 10000.0}
+    assert first.match.parameters == {"rope_theta": 10000.0}
 
 
 def test_one_row_of_a_known_position_says_the_rule() -> None:
     found = evenly_located(_turns([100]), _UNIT, np.array([100.0]))
 
     first = next(found)
-    assert first.found.parameters == {"rope_theta": 10000.0}
+    assert first.match.parameters == {"rope_theta": 10000.0}
     assert first.positions.tolist() == [100]
 
 
@@ -96,7 +96,7 @@ def test_one_row_of_a_known_position_says_the_rule() -> None:
 def test_positions_of_scattered_rows_are_found(positions: list[int]) -> None:
     first = next(scattered(_turns(positions), _UNIT))
 
-    assert first.found.parameters == {"rope_theta": 10000.0}
+    assert first.match.parameters == {"rope_theta": 10000.0}
     assert first.positions.tolist() == positions
 
 
@@ -177,7 +177,7 @@ def test_of_copies_the_first_is_picked() -> None:
     laid_out = dict(component_channels(rows, _UNIT))
 
     assert laid_out.keys() == {"interleaved", "compact"}
-    assert pick(rows, laid_out["interleaved"]).tolist() == [[1.0, 2.0]]
+    assert first_copies(rows, laid_out["interleaved"]).tolist() == [[1.0, 2.0]]
 
 
 def _sample(dtype: DType, number: float = 1) -> Sample:
@@ -185,9 +185,9 @@ def _sample(dtype: DType, number: float = 1) -> Sample:
 
 
 def test_positions_are_spelled_as_shortly_as_possible() -> None:
-    assert positions_as_parameters(np.arange(5)) == {"seq_len": 5}
-    assert positions_as_parameters(np.arange(3, 8)) == {"start": 3, "seq_len": 5}
-    assert positions_as_parameters(np.array([0, 1, 2, 9])) == {"positions": "0:3,9"}
+    assert position_parameters(np.arange(5)) == {"seq_len": 5}
+    assert position_parameters(np.arange(3, 8)) == {"start": 3, "seq_len": 5}
+    assert position_parameters(np.array([0, 1, 2, 9])) == {"positions": "0:3,9"}
 
 
 def test_cosines_and_sines_are_rounded_by_half_a_step_below_1() -> None:
@@ -198,7 +198,7 @@ def test_cosines_and_sines_are_rounded_by_half_a_step_below_1() -> None:
 def test_positions_must_be_whole_and_rise_and_be_as_many_as_rows() -> None:
     def fits(*positions: float) -> bool:
         known = np.array(positions) if positions else None
-        return has_whole_positions(IdentifyInput({"array": _sample(FLOAT32)}, positions=known), 2)
+        return has_rising_positions(IdentifyInput({"array": _sample(FLOAT32)}, positions=known), 2)
 
     assert fits()
     assert fits(3, 9)
@@ -208,7 +208,7 @@ def test_positions_must_be_whole_and_rise_and_be_as_many_as_rows() -> None:
 
 
 def test_integers_zeros_and_infinities_are_no_waves() -> None:
-    assert is_of_numbers(_sample(FLOAT32))
-    assert not is_of_numbers(_sample(FLOAT32, 0))
-    assert not is_of_numbers(_sample(FLOAT32, np.inf))
-    assert not is_of_numbers(_sample(INT64))
+    assert has_real_numbers(_sample(FLOAT32))
+    assert not has_real_numbers(_sample(FLOAT32, 0))
+    assert not has_real_numbers(_sample(FLOAT32, np.inf))
+    assert not has_real_numbers(_sample(INT64))

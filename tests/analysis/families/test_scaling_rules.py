@@ -8,8 +8,16 @@ YaRN among frequencies.
 import numpy as np
 import pytest
 
-from service.analysis.families.frequency_lists import MeasuredFrequencies
-from service.analysis.families.scaling_rules import blended_rules, find_rules, yarn_rules
+from service.analysis.families.scaling_rules import (
+    between,
+    blended_rules,
+    factors_of,
+    find_rules,
+    kept_bases,
+    last_share,
+    yarn_rules,
+)
+from service.analysis.families.series_rules import MeasuredFrequencies, unscaled
 from tests.analysis.rotary_tables import asked, measured, named, proposed
 
 
@@ -145,3 +153,27 @@ def test_other_betas_are_found_where_the_usual_ones_do_not_hold() -> None:
 
 def test_frequencies_of_one_series_are_no_yarn() -> None:
     assert not named(yarn_rules(measured("/rope/frequencies?head_dim=64", scale=None), 10000.0))
+
+
+def test_fast_frequencies_that_are_kept_say_the_base() -> None:
+    omega = unscaled(500000.0, 64)
+    omega[40:] /= 8
+
+    assert kept_bases(MeasuredFrequencies(omega, omega * 1e-7))[0] == 500000.0
+
+
+def test_slow_frequencies_say_what_they_are_divided_by() -> None:
+    share = np.array([1.0, 0.9, 0.5, 0.125, 0.125, 0.125])
+
+    assert next(factors_of(share, np.full(6, 1e-6))) == 8.0
+    assert last_share(share, np.full(6, 1e-6)) == pytest.approx((0.125, 1e-6))
+
+
+def test_lost_frequencies_say_no_factor() -> None:
+    assert last_share(np.ones(3), np.ones(3)) is None
+    assert not list(factors_of(np.ones(3), np.ones(3)))
+
+
+def test_between_two_numbers_a_power_of_two_comes_first() -> None:
+    assert between(3900.0, 4300.0)[0] == 4096.0
+    assert between(9000.0, 11000.0)[0] == 10000.0

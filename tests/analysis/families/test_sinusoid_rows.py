@@ -5,13 +5,13 @@ import pytest
 
 from service.analysis.array import Sample
 from service.analysis.families.sinusoid_rows import (
-    climb,
-    courses,
+    layout_views,
     locate,
     locate_whole,
-    rows_of,
-    seen,
-    uneven_course,
+    oriented_rows,
+    row_series,
+    uneven_series,
+    unwrapped_series,
     views,
 )
 from service.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, DType
@@ -27,7 +27,7 @@ def test_numbers_of_a_narrow_type_are_known_after_they_were_widened(
 ) -> None:
     narrow = sample_of("encoding", seq_len=8, d_model=16, dtype=name)
 
-    rows = next(rows_of(sample_from(narrow.reals())))
+    rows = next(oriented_rows(sample_from(narrow.reals())))
 
     assert rows.grain is grain
 
@@ -36,7 +36,7 @@ def test_the_scale_of_rows_is_the_root_of_their_squares() -> None:
     view = view_of(sample_of("encoding", seq_len=8, d_model=32, convention="mlx"))
 
     assert view.scale == pytest.approx(0.25, rel=1e-6)
-    assert "cos² + sin² is 0.0625" in view.evenness
+    assert "cos² + sin² is 0.0625" in view.support
 
 
 def test_a_row_of_zeros_is_left_out_of_the_others() -> None:
@@ -44,7 +44,7 @@ def test_a_row_of_zeros_is_left_out_of_the_others() -> None:
 
     view = view_of(sample)
 
-    assert view.kept.tolist() == [0, 2, 3, 4]
+    assert view.filled.tolist() == [0, 2, 3, 4]
     assert (view.pairs, view.channels.zeros) == (3, 1)
 
 
@@ -53,8 +53,8 @@ def test_errors_of_angles_bound_what_rounding_does_to_them() -> None:
     narrow = sample_of("encoding", seq_len=40, d_model=16, dtype="bfloat16")
     every = slice(None)
 
-    turns, _ = view_of(exact, "interleaved").part(every)
-    rounded, errors = view_of(narrow, "interleaved").part(every)
+    turns, _ = view_of(exact, "interleaved").turns(every)
+    rounded, errors = view_of(narrow, "interleaved").turns(every)
 
     assert (np.abs(np.angle(rounded / turns)) <= errors).all()
     assert errors.max() < 2.0**-6
@@ -63,58 +63,58 @@ def test_errors_of_angles_bound_what_rounding_does_to_them() -> None:
 def test_noise_and_arrays_of_other_ranks_are_read_in_no_layout() -> None:
     noise = np.random.default_rng(7).normal(size=(16, 16))
 
-    assert not list(seen(sample_from(noise)))
-    assert not list(rows_of(sample_from(noise.reshape(4, 8, 8))))
-    assert not list(rows_of(Sample(np.full(4, np.nan), FLOAT64, (4,))))
+    assert not list(layout_views(sample_from(noise)))
+    assert not list(oriented_rows(sample_from(noise.reshape(4, 8, 8))))
+    assert not list(oriented_rows(Sample(np.full(4, np.nan), FLOAT64, (4,))))
 
 
 def test_columns_are_rows_as_well() -> None:
     turned = sample_of("encoding", seq_len=20, d_model=6).reals().T
 
-    assert [rows.is_transposed for rows in rows_of(sample_from(turned)) if list(views(rows))] == [
-        True
-    ]
+    assert [
+        rows.is_transposed for rows in oriented_rows(sample_from(turned)) if list(views(rows))
+    ] == [True]
 
 
 @pytest.mark.parametrize(("positions", "step"), [("0:40", 1), ("7:200:3", 3), ("5,100", 95)])
 def test_evenly_spaced_rows_give_frequencies_and_step(positions: str, step: int) -> None:
     view = view_of(sample_of("encoding", positions=positions, d_model=32), "interleaved")
 
-    course = next(courses(view))
+    rows = next(row_series(view))
 
-    assert (course.is_even, course.sign) == (True, 1)
-    assert course.series.first == pytest.approx(step, rel=1e-5)
-    assert course.series.ratio**-16 == pytest.approx(10000, rel=1e-4)
+    assert (rows.is_even, rows.sign) == (True, 1)
+    assert rows.series.first == pytest.approx(step, rel=1e-5)
+    assert rows.series.ratio**-16 == pytest.approx(10000, rel=1e-4)
 
 
 def test_rows_that_descend_turn_the_other_way() -> None:
     view = view_of(sample_of("relative/transformer-xl", key_len=20, d_model=16))
 
-    assert next(courses(view)).sign == -1
+    assert next(row_series(view)).sign == -1
 
 
 def test_a_spoilt_row_leaves_the_others_even() -> None:
     values = sample_of("encoding", seq_len=40, d_model=32).reals()
     values[3] = values[30]
 
-    course = next(courses(view_of(sample_from(values), "interleaved")))
+    rows = next(row_series(view_of(sample_from(values), "interleaved")))
 
-    assert course.window == slice(8, 24)
+    assert rows.window == slice(8, 24)
 
 
 def test_rows_in_no_order_give_the_ratio_one_by_one() -> None:
     view = view_of(sample_of("encoding", positions="0,3,100,17,2047", d_model=32), "interleaved")
 
-    course = uneven_course(view)
+    rows = uneven_series(view)
 
-    assert not course.is_even
-    assert course.series.ratio**-16 == pytest.approx(10000, rel=1e-5)
+    assert not rows.is_even
+    assert rows.series.ratio**-16 == pytest.approx(10000, rel=1e-5)
 
 
 def test_rows_that_say_nothing_have_no_ratio() -> None:
     view = view_of(sample_of("encoding", positions="0", d_model=8), "interleaved")
 
-    assert np.isinf(uneven_course(view).series.ratio_error)
+    assert np.isinf(uneven_series(view).series.ratio_error)
 
 
 def test_rows_whose_places_are_told_are_as_good_as_even_ones() -> None:
@@ -122,26 +122,26 @@ def test_rows_whose_places_are_told_are_as_good_as_even_ones() -> None:
     values = sample_of("encoding", positions="3,4,5,9,20,100", d_model=4)
     view = view_of(values, "interleaved")
 
-    course = next(courses(view, told))
+    rows = next(row_series(view, told))
 
-    assert course.is_even
-    assert (course.places == told).all()
-    assert course.series.first == pytest.approx(1, rel=1e-5)
-    assert course.series.ratio == pytest.approx(0.01, rel=1e-5)
+    assert rows.is_even
+    assert (rows.places == told).all()
+    assert rows.series.first == pytest.approx(1, rel=1e-5)
+    assert rows.series.ratio == pytest.approx(0.01, rel=1e-5)
 
 
 def test_places_that_do_not_rise_are_passed_over() -> None:
     view = view_of(sample_of("encoding", seq_len=6, d_model=32), "interleaved")
 
-    course = next(courses(view, np.array([5.0, 4, 3, 2, 1, 0])))
+    rows = next(row_series(view, np.array([5.0, 4, 3, 2, 1, 0])))
 
-    assert course.places.tolist() == [0, 1, 2, 3, 4, 5]
+    assert rows.places.tolist() == [0, 1, 2, 3, 4, 5]
 
 
 BASE = 10000.0
 
 
-def series(position: float, count: int) -> np.ndarray:
+def angles_of(position: float, count: int) -> np.ndarray:
     return position * BASE ** (-np.arange(count) / count)
 
 
@@ -151,23 +151,24 @@ def folded(angles: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("position", [1.0, 0.25, 37.0, 999.0, -250.0])
 def test_one_row_gives_the_ratio_of_its_frequencies(position: float) -> None:
-    climbed = climb(folded(series(position, 32)), np.full(32, 1e-9))
+    unwrapped = unwrapped_series(folded(angles_of(position, 32)), np.full(32, 1e-9))
 
-    assert climbed is not None
-    assert climbed.sign == np.sign(position)
-    assert climbed.series.first == pytest.approx(abs(position), rel=1e-4)
-    assert climbed.series.ratio**-32 == pytest.approx(BASE, rel=1e-4)
+    assert unwrapped is not None
+    series, sign = unwrapped
+    assert sign == np.sign(position)
+    assert series.first == pytest.approx(abs(position), rel=1e-4)
+    assert series.ratio**-32 == pytest.approx(BASE, rel=1e-4)
 
 
 def test_angles_that_are_no_series_are_told() -> None:
-    angles = series(5.0, 16)
+    angles = angles_of(5.0, 16)
     angles[8] *= 1.1
 
-    assert climb(folded(angles), np.full(16, 1e-9)) is None
+    assert unwrapped_series(folded(angles), np.full(16, 1e-9)) is None
 
 
 def test_a_slowest_angle_within_its_error_says_nothing() -> None:
-    assert climb(np.array([1e-3, 1e-4]), np.full(2, 1e-2)) is None
+    assert unwrapped_series(np.array([1e-3, 1e-4]), np.full(2, 1e-2)) is None
 
 
 OMEGA = 10000.0 ** (-np.arange(16) / 16)

@@ -330,7 +330,7 @@ def test_timesteps_are_read_off_their_angles(parameters: dict[str, ParameterValu
     found = list(propose_timesteps(IdentifyInput({"array": sample})))
 
     assert parameters in [dict(proposal.request.parameters) for proposal in found]
-    assert "their products alone" in " ".join(found[0].support)
+    assert "only the products" in " ".join(found[0].support)
 
 
 def test_times_that_are_known_give_the_scale() -> None:

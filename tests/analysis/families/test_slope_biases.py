@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from service.analysis.families.slope_biases import (
-    Form,
+    BiasForm,
     Multiples,
-    alibi,
     forms,
     lone_slope,
+    propose_alibi,
+    propose_slopes,
     slope_rules,
-    slopes,
 )
 from service.numerics.dtypes import REAL_DTYPES, largest_finite
 from tests.analysis.asked_arrays import agreeing, proposed, question_of, served
@@ -41,7 +41,7 @@ def test_biases_of_queries_and_keys_are_found(
 ) -> None:
     question = served(f"/relative/alibi?num_heads={heads}&{form}&{places}&dtype={dtype}")
 
-    proposals = proposed(question, [alibi])
+    proposals = proposed(question, [propose_alibi])
 
     assert agreeing(question, proposals[:4], SHARES[dtype])
 
@@ -53,7 +53,7 @@ def test_biases_of_keys_are_found(dtype: str, convention: str, keys: str) -> Non
     url = f"/relative/alibi?num_heads=12&convention={convention}&{keys}&dtype={dtype}"
     question = served(url)
 
-    proposals = proposed(question, [alibi])
+    proposals = proposed(question, [propose_alibi])
 
     form = {"bloom": "key", "mpt": "last-key"}[convention]
     assert proposals[0].request.parameters["form"] == form
@@ -63,7 +63,7 @@ def test_biases_of_keys_are_found(dtype: str, convention: str, keys: str) -> Non
 def test_the_last_row_of_a_decoder_is_of_every_form_that_gives_it() -> None:
     question = served("/relative/alibi?num_heads=8&query_start=20&query_len=1&key_len=21")
 
-    calls = agreeing(question, proposed(question, [alibi]), 0)
+    calls = agreeing(question, proposed(question, [propose_alibi]), 0)
 
     forms = {call.parameters.get("form", "linear") for call in calls}
     assert forms == {"linear", "symmetric", "last-key"}
@@ -74,7 +74,7 @@ def test_the_least_number_of_the_type_hides_keys_as_well() -> None:
     least = -largest_finite(REAL_DTYPES["float32"])
     question = question_of(np.where(np.isinf(values), least, values).astype(np.float32))
 
-    assert proposed(question, [alibi])[0].request.parameters["masked"] is True
+    assert proposed(question, [propose_alibi])[0].request.parameters["masked"] is True
 
 
 def test_with_one_wrong_row_the_others_say_what_is_nearest() -> None:
@@ -82,7 +82,7 @@ def test_with_one_wrong_row_the_others_say_what_is_nearest() -> None:
     values[:, 17] = np.arange(30)[::-1]
     question = question_of(values)
 
-    proposals = proposed(question, [alibi])
+    proposals = proposed(question, [propose_alibi])
 
     assert proposals[0].request.parameters == {"num_heads": 8, "query_len": 30, "dtype": "float64"}
     assert not agreeing(question, proposals, 0)
@@ -91,11 +91,11 @@ def test_with_one_wrong_row_the_others_say_what_is_nearest() -> None:
 def test_a_ramp_of_another_slope_is_no_bias() -> None:
     ramp = 0.3 * np.arange(12)
 
-    assert not proposed(question_of(ramp), [alibi])
-    assert not proposed(question_of(np.stack([ramp, 2 * ramp, 5 * ramp])), [alibi])
+    assert not proposed(question_of(ramp), [propose_alibi])
+    assert not proposed(question_of(np.stack([ramp, 2 * ramp, 5 * ramp])), [propose_alibi])
 
 
-def of_numbers(numbers: np.ndarray, hidden: np.ndarray | None = None) -> list[Form]:
+def of_numbers(numbers: np.ndarray, hidden: np.ndarray | None = None) -> list[BiasForm]:
     is_hidden = np.zeros(numbers.shape, dtype=np.bool_) if hidden is None else hidden
     return list(forms(Multiples(numbers.astype(np.float64), is_hidden, 2.0**-22)))
 
@@ -176,7 +176,7 @@ def test_slopes_are_found_by_where_their_series_ends(
     url = f"/relative/alibi/slopes?num_heads={heads}&alibi_bias_max={bias_max}"
     question = served(f"{url}&convention={convention}&dtype={dtype}")
 
-    proposals = proposed(question, [slopes])
+    proposals = proposed(question, [propose_slopes])
 
     assert agreeing(question, proposals, SHARES[dtype])
 
@@ -185,7 +185,7 @@ def test_slopes_are_found_by_where_their_series_ends(
 def test_both_conventions_are_named_where_they_are_the_same(heads: int, count: int) -> None:
     question = served(f"/relative/alibi/slopes?num_heads={heads}")
 
-    calls = agreeing(question, proposed(question, [slopes]), 2.0**-22)
+    calls = agreeing(question, proposed(question, [propose_slopes]), 2.0**-22)
 
     assert len(calls) == count
     assert "convention" not in calls[0].parameters
@@ -194,20 +194,20 @@ def test_both_conventions_are_named_where_they_are_the_same(heads: int, count: i
 def test_an_odd_end_of_many_slopes_is_measured() -> None:
     question = served("/relative/alibi/slopes?num_heads=12&alibi_bias_max=6.125")
 
-    (proposal, *_) = proposed(question, [slopes])
+    (proposal, *_) = proposed(question, [propose_slopes])
 
     assert proposal.request.parameters["alibi_bias_max"] == 6.125
 
 
 def test_one_number_is_a_slope_only_where_its_series_is_plain() -> None:
-    assert not proposed(question_of(np.array([0.123])), [slopes])
-    assert not proposed(question_of(np.array([2.0])), [slopes])
+    assert not proposed(question_of(np.array([0.123])), [propose_slopes])
+    assert not proposed(question_of(np.array([2.0])), [propose_slopes])
 
 
 def test_frequencies_that_start_at_1_are_no_slopes() -> None:
     frequencies = 10000.0 ** (-np.arange(64) / 64)
 
-    assert not proposed(question_of(frequencies), [slopes])
+    assert not proposed(question_of(frequencies), [propose_slopes])
 
 
 def test_slopes_are_known_by_their_ratios_alone() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from service.analysis.array import IdentifyInput
-from service.analysis.families.wavelength_lists import propose_bands, propose_frequencies
+from service.analysis.families.wavelength_lists import propose_bands, propose_encoding_frequencies
 from service.numerics.document import ParameterValue
 from tests.analysis.sinusoid_tables import sample_from, sample_of, values_of
 
@@ -29,7 +29,8 @@ def test_a_list_is_named_by_what_makes_it(part: str, parameters: dict[str, Param
     sample = sample_of("encoding/frequencies", **parameters, part=part)
 
     found = [
-        dict(each.request.parameters) for each in propose_frequencies(IdentifyInput({"a": sample}))
+        dict(each.request.parameters)
+        for each in propose_encoding_frequencies(IdentifyInput({"a": sample}))
     ]
 
     assert {**parameters, "part": part} in found
@@ -39,14 +40,17 @@ def test_numbers_that_are_no_series_are_no_frequencies() -> None:
     numbers = sample_of("encoding/frequencies", d_model=32, part="frequency").reals()
     numbers[5] *= 1.01
 
-    assert not list(propose_frequencies(IdentifyInput({"a": sample_from(numbers)})))
-    assert not list(propose_frequencies(IdentifyInput({"a": sample_from(-numbers)})))
+    assert not list(propose_encoding_frequencies(IdentifyInput({"a": sample_from(numbers)})))
+    assert not list(propose_encoding_frequencies(IdentifyInput({"a": sample_from(-numbers)})))
 
 
 def test_even_widths_of_all_conventions_come_before_odd_ones() -> None:
     sample = sample_of("encoding/frequencies", d_model=64, convention="whisper", part="frequency")
 
-    found = [each.request.parameters for each in propose_frequencies(IdentifyInput({"a": sample}))]
+    found = [
+        each.request.parameters
+        for each in propose_encoding_frequencies(IdentifyInput({"a": sample}))
+    ]
     widths = [each["d_model"] for each in found]
 
     assert widths == sorted(widths)

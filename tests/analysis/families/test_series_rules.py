@@ -8,17 +8,13 @@ Rules with a list of factors, and frequencies outright.
 import numpy as np
 import pytest
 
-from service.analysis.families.frequency_lists import (
+from service.analysis.families.series_rules import (
     MeasuredFrequencies,
-    between,
-    digits,
-    even_rules,
-    factors_of,
     frequencies,
     given_rule,
-    kept_bases,
-    last_share,
     listed_rules,
+    odd_digits,
+    series_rules,
     unscaled,
 )
 from service.encodings.rotary.rules import Default, Linear
@@ -46,33 +42,9 @@ def test_the_frequencies_of_a_rule_are_the_nearest_numbers() -> None:
     assert frequencies(Default(4, 10000.0)).tolist() == [1.0, 0.01]
 
 
-def test_fast_frequencies_that_are_kept_say_the_base() -> None:
-    omega = unscaled(500000.0, 64)
-    omega[40:] /= 8
-
-    assert kept_bases(MeasuredFrequencies(omega, omega * 1e-7))[0] == 500000.0
-
-
-def test_slow_frequencies_say_what_they_are_divided_by() -> None:
-    share = np.array([1.0, 0.9, 0.5, 0.125, 0.125, 0.125])
-
-    assert next(factors_of(share, np.full(6, 1e-6))) == 8.0
-    assert last_share(share, np.full(6, 1e-6)) == pytest.approx((0.125, 1e-6))
-
-
-def test_lost_frequencies_say_no_factor() -> None:
-    assert last_share(np.ones(3), np.ones(3)) is None
-    assert not list(factors_of(np.ones(3), np.ones(3)))
-
-
-def test_between_two_numbers_a_power_of_two_comes_first() -> None:
-    assert between(3900.0, 4300.0)[0] == 4096.0
-    assert between(9000.0, 11000.0)[0] == 10000.0
-
-
 @pytest.mark.parametrize("base", [10000.0, 500000.0, 1000042.0])
 def test_a_base_is_found(base: float) -> None:
-    found = named(even_rules(measured(f"/rope/frequencies?head_dim=64&rope_theta={base}", 1e-9)))
+    found = named(series_rules(measured(f"/rope/frequencies?head_dim=64&rope_theta={base}", 1e-9)))
 
     assert found[0] == {"rope_theta": base}
 
@@ -80,7 +52,7 @@ def test_a_base_is_found(base: float) -> None:
 def test_a_factor_is_found_where_all_frequencies_are_divided() -> None:
     url = "/rope/frequencies?head_dim=64&rope_type=linear&factor=2.5&rope_theta=1e6"
 
-    found = named(even_rules(measured(url)))
+    found = named(series_rules(measured(url)))
 
     assert found[0] == {"rope_type": "linear", "rope_theta": 1e6, "factor": 2.5}
 
@@ -88,7 +60,7 @@ def test_a_factor_is_found_where_all_frequencies_are_divided() -> None:
 def test_a_stretched_base_is_a_usual_one_with_an_alpha() -> None:
     url = "/rope/frequencies?head_dim=128&rope_type=dynamic&alpha=1000"
 
-    found = named(even_rules(measured(url)))
+    found = named(series_rules(measured(url)))
 
     assert {"rope_type": "dynamic", "rope_theta": 10000.0, "alpha": 1000.0} in found
 
@@ -96,7 +68,7 @@ def test_a_stretched_base_is_a_usual_one_with_an_alpha() -> None:
 def test_ntk_is_found_before_the_odd_factor_that_says_the_same() -> None:
     url = "/rope/frequencies?head_dim=64&rope_type=ntk&factor=8"
 
-    found = named(even_rules(measured(url)))
+    found = named(series_rules(measured(url)))
 
     assert found[0] == {"rope_type": "ntk", "rope_theta": 10000.0, "factor": 8.0}
 
@@ -104,7 +76,7 @@ def test_ntk_is_found_before_the_odd_factor_that_says_the_same() -> None:
 def test_frequencies_that_end_in_zeros_turn_a_share_of_a_head() -> None:
     url = "/rope/frequencies?head_dim=64&rope_type=proportional&partial_rotary_factor=0.25&factor=8"
 
-    found = named(even_rules(measured(url)))
+    found = named(series_rules(measured(url)))
 
     expected = {"rope_type": "proportional", "rope_theta": 10000.0, "factor": 8.0}
     assert found[0] == {**expected, "partial_rotary_factor": 0.25}
@@ -116,12 +88,12 @@ def test_a_bent_series_has_no_even_rule() -> None:
         "&original_max_position_embeddings=4096"
     )
 
-    assert not named(even_rules(measured(url)))
+    assert not named(series_rules(measured(url)))
 
 
 @pytest.mark.parametrize(("number", "count"), [(10000.0, 1), (8192.0, 1), (2.5, 2), (0.707, 3)])
 def test_digits_are_counted(number: float, count: int) -> None:
-    assert digits(number) == count
+    assert odd_digits(number) == count
 
 
 _FACTORS = "1,1.05,1.21,1.3,1.9,2.5,4.75,8"

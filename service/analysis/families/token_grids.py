@@ -1,0 +1,262 @@
+"""Find the grids whose tokens the rows of a table may be, and the order in which tokens come.
+
+Each channel of such a table changes along one axis: it is the same in runs of rows, and repeats
+after longer ones. Tokens of rotary tables may come in square blocks, with a class token before or
+after them, and once for each frame.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.analysis.measure import Complexes
+from service.encodings.grid.grids import GridAxis
+from service.numerics.document import ParameterValue
+from service.numerics.phase import Float64s
+
+_MAX_COLUMNS = 32
+
+# An engine computes an axis once and copies it, or computes the same twice: the last bits of a
+# product may differ where a loop is vectorized for all but its tail.
+_EQUAL_ROUNDINGS = 4
+
+
+@dataclass(frozen=True, eq=False)
+class AxisLines:
+    """The rows of a grid along each of its axes, where the other axes are at their first token.
+
+    Attributes:
+        lengths: tokens along each axis, the slowest first.
+        lines: for each axis its rows, (length, C).
+        depends: for each axis, whether a channel changes along it, (C,).
+    """
+
+    lengths: tuple[int, ...]
+    lines: tuple[Float64s, ...]
+    depends: tuple[NDArray[np.bool_], ...]
+
+    def only(self, axis: int, channels: Sequence[int] | NDArray[np.intp]) -> bool:
+        """Tell whether channels change along no axis but one."""
+        others = (depends for other, depends in enumerate(self.depends) if other != axis)
+        return not any(depends[channels].any() for depends in others)
+
+
+def axis_lines(rows: Float64s, lengths: tuple[int, ...], rounding: float) -> AxisLines:
+    """Take the rows (S, C) of a grid of known lengths apart into its axes."""
+    steps = [prod(lengths[axis + 1 :]) for axis in range(len(lengths))]
+    lines = tuple(rows[: length * step : step] for length, step in zip(lengths, steps, strict=True))
+    tolerance = _EQUAL_ROUNDINGS * rounding
+    return AxisLines(lengths, lines, tuple(np.ptp(line, axis=0) > tolerance for line in lines))
+
+
+def token_grids(rows: Float64s, rounding: float) -> Iterator[tuple[int, ...]]:
+    """Yield the lengths of grids of two or three axes that rows (S, C) may be the tokens of.
+
+    Args:
+        rows: the table, token by token.
+        rounding: half a unit in the last place of its numbers, at 1.
+    """
+    count, width = rows.shape
+    columns = rows[:, some_of(width, _MAX_COLUMNS)]
+    tolerance = _EQUAL_ROUNDINGS * rounding
+    varies = np.ptp(columns, axis=0) > tolerance
+    if count < 2 or not varies.any():
+        return
+    grids = list(_repeating_grids(columns[:, varies], tolerance))
+    yield from grids
+    if not varies.all():
+        for lengths in [(count,), *(each for each in grids if len(each) == 2)]:
+            for place in range(len(lengths), -1, -1):
+                yield (*lengths[:place], 1, *lengths[place:])
+        yield from ((1, 1, count), (count, 1, 1), (1, count, 1))
+
+
+def some_of(count: int, most: int) -> NDArray[np.intp]:
+    """Pick some of a number of channels, in no step in which axes may take turns."""
+    if count <= most:
+        return np.arange(count)
+    golden = np.arange(most) * 0.6180339887498949 % 1
+    return np.unique((golden * count).astype(np.intp))
+
+
+def _repeating_grids(columns: Float64s, tolerance: float) -> Iterator[tuple[int, ...]]:
+    """Yield three axes before two, as two of three that are in line pass."""
+    count = len(columns)
+    spans = [span for span in range(2, count) if count % span == 0]
+    steady = {span: _is_steady(columns, span, tolerance) for span in spans}
+    periodic = {span: _repeats(columns, span, tolerance) for span in spans}
+    for short, long in ((a, b) for a in spans for b in spans if a < b and b % a == 0):
+        middle = steady[short] & periodic[long]
+        if _are_kinds(steady[long], middle, periodic[short]):
+            yield count // long, long // short, short
+    for span in spans:
+        if _are_kinds(steady[span], periodic[span]):
+            yield count // span, span
+
+
+def _are_kinds(*kinds: NDArray[np.bool_]) -> bool:
+    """Tell whether every channel is of a kind, and some of each kind alone."""
+    number = np.sum(kinds, axis=0)
+    return bool((number > 0).all() and all((kind & (number == 1)).any() for kind in kinds))
+
+
+def _is_steady(columns: Float64s, span: int, tolerance: float) -> NDArray[np.bool_]:
+    runs = (columns[:span], columns[-span:])
+    steady: NDArray[np.bool_] = np.all([np.ptp(run, axis=0) <= tolerance for run in runs], axis=0)
+    return steady
+
+
+def _repeats(columns: Float64s, span: int, tolerance: float) -> NDArray[np.bool_]:
+    others = (columns[span : 2 * span], columns[-span:])
+    apart = [np.abs(other - columns[:span]).max(axis=0) <= tolerance for other in others]
+    repeats: NDArray[np.bool_] = np.all(apart, axis=0)
+    return repeats
+
+
+# Tokens of rotary tables.
+
+_FIRST, _LAST = "first", "last"
+_MERGES = (2, 3, 4)
+_EARLY_COLUMNS = 16
+
+
+@dataclass(frozen=True, eq=False)
+class AxialTokens:
+    """A grid, and the turns of the rows along each of its axes.
+
+    Attributes:
+        lengths: tokens along each axis, the slowest first.
+        rows: how many rows there are, with that of a class token.
+        count: frequencies.
+        lines: for each axis the turns where the others are at their first token, (length, K).
+        depends: for each axis, whether a frequency turns along it, (A, K).
+        class_token: where there is one more row that nothing turns.
+        merge: rows and columns of the blocks that tokens come in; 1 where they do not.
+        frames: how often the grid is repeated.
+    """
+
+    lengths: tuple[int, ...]
+    rows: int
+    count: int
+    lines: tuple[Complexes, ...]
+    depends: NDArray[np.bool_]
+    class_token: str | None
+    merge: int
+    frames: int = 1
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """The lengths, after the number of frames where there are several."""
+        return (self.frames, *self.lengths) if self.frames > 1 else self.lengths
+
+    def may_be(self, axis_of: NDArray[np.intp]) -> bool:
+        """Tell whether each frequency turns along no axis but its own."""
+        elsewhere = np.arange(len(self.lengths))[:, np.newaxis] != axis_of
+        return not bool((self.depends & elsewhere).any())
+
+    def block_widths(self, order: tuple[int, ...]) -> tuple[int, ...] | None:
+        """Return how many channels of each axis lie together; None where they do not."""
+        number = self.depends.sum(axis=0)
+        if (number > 1).any():
+            return None
+        # The slow ones of an axis may stand still in a narrow type: they follow its faster ones.
+        axis = np.where(number == 1, self.depends.argmax(axis=0), -1)
+        known = np.maximum.accumulate(np.where(axis >= 0, np.arange(self.count), 0))
+        axis = np.where(axis[known] >= 0, axis[known], order[0])
+        widths = tuple(2 * int((axis == each).sum()) for each in order)
+        expected = np.repeat(order, [width // 2 for width in widths])
+        return widths if min(widths) > 0 and np.array_equal(axis, expected) else None
+
+    def parameters(self) -> dict[str, ParameterValue]:
+        """Return the parameters of the tokens beside the grid."""
+        token: dict[str, ParameterValue] = (
+            {} if self.class_token is None else {"class_token": self.class_token}
+        )
+        return {**token, "spatial_merge_size": self.merge} if self.merge > 1 else token
+
+    def coordinates(self, axis: int, first: float, step: float) -> Float64s:
+        """Return the coordinate of each row along an axis, 0 for a class token."""
+        inner = prod(self.lengths[axis + 1 :])
+        places = GridAxis(0, 1, self.lengths[axis], inner).at(0, prod(self.lengths))
+        if self.merge > 1:
+            places = places[block_order(self.lengths, self.merge)]
+        along: Float64s = np.tile(first + step * places, self.frames)
+        if self.class_token is None:
+            return along
+        return np.insert(along, len(along) if self.class_token == _LAST else 0, 0.0)
+
+
+def block_order(lengths: tuple[int, ...], merge: int) -> NDArray[np.intp]:
+    """Return the row-by-row index of each token of a grid that comes in square blocks."""
+    *outer, height, width = lengths
+    tokens = np.arange(prod(lengths)).reshape(*outer, height // merge, merge, width // merge, merge)
+    return np.moveaxis(tokens, -3, -2).reshape(-1)
+
+
+def axial_tokens(turns: Complexes, rounding: float) -> Iterator[AxialTokens]:
+    """Yield the grids that rows of turns (S, K) may be the tokens of, the plainest first."""
+    is_still = np.abs(turns - 1).max(axis=1) <= 4 * rounding
+    yield from _grids(turns, rounding, None)
+    if is_still[0]:
+        yield from _grids(turns[1:], rounding, _FIRST)
+    if is_still[-1]:
+        yield from _grids(turns[:-1], rounding, _LAST)
+    frames = _count_frames(turns, rounding)
+    if frames > 1:
+        for tokens in _grids(turns[: len(turns) // frames], rounding, None):
+            yield replace(tokens, rows=len(turns), frames=frames)
+
+
+def _count_frames(turns: Complexes, rounding: float) -> int:
+    """Count how often the rows repeat those of a first part."""
+    count = len(turns)
+    for part in range(2, count // 2 + 1):
+        if count % part == 0 and np.abs(turns[part] - turns[0]).max() <= 4 * rounding:
+            repeated = turns.reshape(count // part, part, -1)
+            if np.abs(repeated - repeated[:1]).max() <= 4 * rounding:
+                return count // part
+    return 1
+
+
+def _grids(turns: Complexes, rounding: float, class_token: str | None) -> Iterator[AxialTokens]:
+    """Yield the grids of tokens row by row, and of tokens in blocks."""
+    parts = _parts(turns)
+    for lengths in dict.fromkeys(token_grids(parts, rounding)):
+        yield _taken_apart(parts, lengths, rounding, class_token, 1)
+    some = _parts(turns[:, some_of(turns.shape[1], _EARLY_COLUMNS)])
+    for merge in _MERGES:
+        if len(turns) % merge**2 or not _begins_with_block(some, merge, 4 * rounding):
+            continue
+        for width in range(merge, len(turns) // merge + 1, merge):
+            height, rest = divmod(len(turns), width)
+            if rest or height % merge:
+                continue
+            row_by_row = np.argsort(block_order((height, width), merge))
+            if (height, width) in set(token_grids(some[row_by_row], rounding)):
+                yield _taken_apart(parts[row_by_row], (height, width), rounding, class_token, merge)
+
+
+def _parts(turns: Complexes) -> Float64s:
+    return np.concatenate([turns.real, turns.imag], axis=1)
+
+
+def _taken_apart(
+    parts: Float64s, lengths: tuple[int, ...], rounding: float, class_token: str | None, merge: int
+) -> AxialTokens:
+    count = parts.shape[1] // 2
+    along = axis_lines(parts, lengths, rounding)
+    lines = tuple(line[:, :count] + 1j * line[:, count:] for line in along.lines)
+    depends = np.array([each[:count] | each[count:] for each in along.depends])
+    rows = len(parts) + (class_token is not None)
+    return AxialTokens(lengths, rows, count, lines, depends, class_token, merge)
+
+
+def _begins_with_block(columns: Float64s, merge: int, tolerance: float) -> bool:
+    """Tell whether each channel is the same in the rows or in the columns of the first block."""
+    block = columns[: merge**2].reshape(merge, merge, -1)
+    is_row = np.ptp(block, axis=1).max(axis=0) <= tolerance
+    is_column = np.ptp(block, axis=0).max(axis=0) <= tolerance
+    return bool((is_row | is_column).all() and is_row.any() and is_column.any())
