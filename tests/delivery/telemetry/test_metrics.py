@@ -422,34 +422,34 @@ def counted_fresh(writing: tuple[LineWriter, Logged]) -> Iterator[Client]:
         yield client
 
 
-def test_every_answer_bears_the_name_of_its_request(fresh: Client) -> None:
+def test_every_answer_bears_the_name_of_its_request(counted_fresh: Client) -> None:
     for url in (NPY, NPY, "/encoding?seq_len=4", "/nowhere", "/livez"):
-        assert fresh.get(url, x_request_id="mine-1").headers["X-Request-Id"] == "mine-1"
-        one, other = (fresh.get(url, x_request_id="no name").headers for _ in range(2))
+        assert counted_fresh.get(url, x_request_id="mine-1").headers["X-Request-Id"] == "mine-1"
+        one, other = (counted_fresh.get(url, x_request_id="no name").headers for _ in range(2))
         assert one["X-Request-Id"] != other["X-Request-Id"]
         assert "no name" not in one["X-Request-Id"]
 
 
-def test_a_failure_bears_it_too(fresh: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_bears_it_too(counted_fresh: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise ArithmeticError
 
     monkeypatch.setattr("service.delivery.handler.parse_query", fail)
 
-    answer = fresh.get(NPY, x_request_id="mine-1")
+    answer = counted_fresh.get(NPY, x_request_id="mine-1")
 
     assert (answer.status_code, answer.headers["X-Request-Id"]) == (500, "mine-1")
 
 
-def test_every_answer_is_a_line(fresh: Client, writing: tuple[LineWriter, Logged]) -> None:
-    fresh.get(NPY, x_request_id="one", x_forwarded_for="198.51.100.1")
-    fresh.get(NPY, range="bytes=0-9", authorization="Bearer hunter2-hunter2-hunter2")
-    fresh.head(NPY)
-    fresh.get(NPY, if_none_match="*")
-    fresh.get("/encoding?seq_len=4&secret=hunter2")
-    fresh.request("PUT", "/nowhere")
-    fresh.get("/livez")
-    fresh.get("/metrics")
+def test_every_answer_is_a_line(counted_fresh: Client, writing: tuple[LineWriter, Logged]) -> None:
+    counted_fresh.get(NPY, x_request_id="one", x_forwarded_for="198.51.100.1")
+    counted_fresh.get(NPY, range="bytes=0-9", authorization="Bearer hunter2-hunter2-hunter2")
+    counted_fresh.head(NPY)
+    counted_fresh.get(NPY, if_none_match="*")
+    counted_fresh.get("/encoding?seq_len=4&secret=hunter2")
+    counted_fresh.request("PUT", "/nowhere")
+    counted_fresh.get("/livez")
+    counted_fresh.get("/metrics")
 
     lines = writing[1]()
 
