@@ -7,7 +7,8 @@ import numpy as np
 
 from service.analysis.array import Sample
 from service.analysis.diagnosis.explanation import ExpectedTable
-from service.numerics.dtypes import BFLOAT16, FLOAT64, DType, round_into, to_float64
+from service.analysis.precision import rounded
+from service.numerics.dtypes import BFLOAT16, FLOAT64, DType, round_into
 from service.numerics.phase import Float64s
 from service.numerics.tables import StoredTable
 
@@ -16,12 +17,6 @@ def stored(values: Float64s, dtype: DType) -> Sample:
     elements = np.empty(values.shape, dtype=dtype.storage)
     round_into(values, elements, dtype)
     return Sample.of(StoredTable(elements, dtype))
-
-
-def narrowed(values: Float64s, dtype: DType) -> Float64s:
-    elements = np.empty(values.shape, dtype=dtype.storage)
-    round_into(values, elements, dtype)
-    return to_float64(elements, dtype)
 
 
 @dataclass(frozen=True)
@@ -54,11 +49,11 @@ class Made:
         if self.kept_pairs:
             omega[self.kept_pairs :] = late[self.kept_pairs :] = 0
         if self.frequency_dtype:
-            omega = narrowed(omega, self.frequency_dtype)
-            late = narrowed(late, self.frequency_dtype)
+            omega = rounded(omega, self.frequency_dtype)
+            late = rounded(late, self.frequency_dtype)
         positions: Float64s = np.arange(self.rows, dtype=np.float64) + self.start
         if self.position_dtype:
-            positions = narrowed(positions, self.position_dtype)
+            positions = rounded(positions, self.position_dtype)
         angles = self.turns * np.outer(positions, omega)
         others = self.turns * np.outer(positions, late)
         cosines = np.cos(others if self.is_slipped else angles) * self.factor

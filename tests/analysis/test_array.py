@@ -32,7 +32,7 @@ from service.numerics.tables import StoredTable
 from tests.analysis.asked_arrays import question_of
 
 
-def test_axes_of_length_one_are_left_out() -> None:
+def test_sample_drops_axes_of_length_1() -> None:
     sent = np.arange(6, dtype=np.float32).reshape(1, 3, 1, 2)
 
     sample = Sample.of(StoredTable(sent, FLOAT32))
@@ -42,11 +42,11 @@ def test_axes_of_length_one_are_left_out() -> None:
     assert sample.values.dtype == np.float64
 
 
-def test_one_number_is_an_array_of_one() -> None:
+def test_sample_of_one_number_has_one_axis() -> None:
     assert Sample.of(StoredTable(np.ones((1, 1)), FLOAT64)).values.shape == (1,)
 
 
-def test_complex_numbers_are_pairs() -> None:
+def test_sample_of_complex_numbers_has_an_axis_of_components() -> None:
     sent = np.array([[1 + 2j, 3 - 4j]], dtype=np.complex64)
 
     sample = Sample.of(StoredTable(sent, COMPLEX64))
@@ -56,13 +56,13 @@ def test_complex_numbers_are_pairs() -> None:
     assert sample.element_dtype is FLOAT32
 
 
-def test_bfloat16_is_read_from_its_bits() -> None:
+def test_sample_reads_bfloat16_from_its_bits() -> None:
     sent = np.array([0x3F80, 0xC000], dtype=np.uint16)
 
     assert Sample.of(StoredTable(sent, BFLOAT16)).values.tolist() == [1.0, -2.0]
 
 
-def test_integers_stay_integers_beyond_2_to_the_53() -> None:
+def test_integers_beyond_2_to_the_53_stay_exact() -> None:
     sent = np.array([2**62 + 1, -5])
 
     sample = Sample.of(StoredTable(sent, INT64))
@@ -73,7 +73,7 @@ def test_integers_stay_integers_beyond_2_to_the_53() -> None:
     assert sample.reals().dtype == np.float64
 
 
-def test_whole_numbers_are_integers_whatever_their_type() -> None:
+def test_whole_floats_are_integers() -> None:
     found = Sample.of(StoredTable(np.array([0.0, -3.0, 7.0]), FLOAT64)).integers()
 
     assert found is not None
@@ -81,17 +81,17 @@ def test_whole_numbers_are_integers_whatever_their_type() -> None:
 
 
 @pytest.mark.parametrize("number", [0.5, np.inf, np.nan, 1e300])
-def test_other_numbers_are_none(number: float) -> None:
+def test_fractions_and_huge_numbers_are_no_integers(number: float) -> None:
     assert Sample.of(StoredTable(np.array([1.0, number]), FLOAT64)).integers() is None
 
 
-def test_a_number_that_is_none_is_noticed() -> None:
+def test_sample_with_nan_is_not_finite() -> None:
     assert not Sample.of(StoredTable(np.array([1.0, np.nan]), FLOAT64)).is_finite
     assert Sample.of(StoredTable(np.array([1.0, 2.0]), FLOAT64)).is_finite
 
 
 @pytest.mark.parametrize("dtype", [FLOAT64, FLOAT32, FLOAT16], ids=lambda dtype: dtype.name)
-def test_spacing_is_that_of_numpy(dtype: DType) -> None:
+def test_spacing_equals_numpy(dtype: DType) -> None:
     numbers = np.array([0.0, 1e-7, 0.3, 0.5, 1.0, 1.5, 2.0, 3e4], dtype=dtype.storage)
 
     found = spacing(-numbers.astype(np.float64), dtype)
@@ -99,7 +99,7 @@ def test_spacing_is_that_of_numpy(dtype: DType) -> None:
     assert found.tolist() == np.spacing(numbers).astype(np.float64).tolist()
 
 
-def test_spacing_of_bfloat16_is_that_of_its_seven_bits() -> None:
+def test_spacing_of_bfloat16_is_the_distance_to_the_next_number() -> None:
     numbers = np.array([0.0, 0.3, 1.0, 1.5, -2.0, 3e38])
     narrow = numbers.astype(ml_dtypes.bfloat16)
     bits = np.abs(narrow).view(np.uint16)
@@ -110,7 +110,7 @@ def test_spacing_of_bfloat16_is_that_of_its_seven_bits() -> None:
     assert found[:-1].tolist() == (following - np.abs(narrow).astype(np.float64))[:-1].tolist()
 
 
-def test_every_real_type_has_a_spacing() -> None:
+def test_spacing_of_every_real_type_is_positive() -> None:
     for dtype in REAL_DTYPES.values():
         assert (spacing(np.array([0.0, 1.0]), dtype) > 0).all()
 
@@ -119,7 +119,7 @@ def sample(value: float) -> Sample:
     return Sample.of(StoredTable(np.full((2, 3), value, dtype=np.float32), FLOAT32))
 
 
-def test_one_array_is_the_sample_whatever_its_name() -> None:
+def test_single_array_of_any_name_is_the_sample() -> None:
     only = sample(1)
 
     question = IdentifyInput({"mine": only})
@@ -128,7 +128,7 @@ def test_one_array_is_the_sample_whatever_its_name() -> None:
     assert not question.is_pair
 
 
-def test_cosines_stand_for_a_pair() -> None:
+def test_sample_of_a_pair_is_the_cosines() -> None:
     cosines, sines = sample(1), sample(0)
 
     question = IdentifyInput({"sin": sines, "cos": cosines})
@@ -137,7 +137,7 @@ def test_cosines_stand_for_a_pair() -> None:
     assert question.is_pair
 
 
-def test_a_call_with_other_parameters_keeps_those_it_had() -> None:
+def test_with_parameters_returns_a_changed_copy() -> None:
     call = TableRequest("rope", {"head_dim": 8, "seq_len": 4})
 
     assert call.with_parameters(seq_len=2, pack="flat") == TableRequest(
@@ -146,7 +146,7 @@ def test_a_call_with_other_parameters_keeps_those_it_had() -> None:
     assert call.parameters == {"head_dim": 8, "seq_len": 4}
 
 
-def test_an_array_of_few_enough_axes_is_given() -> None:
+def test_single_array_has_an_allowed_number_of_axes() -> None:
     question = question_of(np.array([[1.0, 2.0], [3.0, -np.inf]]))
 
     assert single_real_array(question, (1,)) is None
@@ -156,7 +156,7 @@ def test_an_array_of_few_enough_axes_is_given() -> None:
     assert single_finite_array(question, (2,)) is None
 
 
-def test_lone_arrays_whole_numbers_are_integers_whatever_their_type() -> None:
+def test_single_integer_array_takes_whole_floats() -> None:
     whole = single_integer_array(question_of(np.array([1.0, 2.0])), (1,))
 
     assert whole is not None
@@ -164,7 +164,7 @@ def test_lone_arrays_whole_numbers_are_integers_whatever_their_type() -> None:
     assert single_integer_array(question_of(np.array([1.0, 2.5])), (1,)) is None
 
 
-def test_pairs_complex_numbers_and_nothing_are_passed_over() -> None:
+def test_pairs_complex_and_empty_arrays_are_no_single_array() -> None:
     sample = question_of(np.ones(3)).sample
     turns = Sample.of(StoredTable(np.ones(3, dtype="<c8"), COMPLEX64))
 

@@ -45,7 +45,7 @@ from service.numerics.tables import STEP_ELEMENTS, StoredTable, Table
 from service.routes.table_urls import document_of
 
 
-def test_the_same_shape_lies_as_it_is() -> None:
+def test_equal_shapes_have_one_alignment() -> None:
     (way,) = alignments((4, 6), (4, 6))
 
     assert way.is_whole
@@ -55,7 +55,7 @@ def test_the_same_shape_lies_as_it_is() -> None:
     assert way.index((3, 5)) == (3, 5)
 
 
-def test_axes_of_length_1_are_passed_over_wherever_they_are() -> None:
+def test_axes_of_length_1_are_squeezed_anywhere() -> None:
     (way,) = alignments((1, 4, 1, 6), (4, 6))
 
     assert way.is_squeezed
@@ -64,14 +64,14 @@ def test_axes_of_length_1_are_passed_over_wherever_they_are() -> None:
     assert alignments((1,), ())[0].region == ()
 
 
-def test_axes_in_another_order_are_found() -> None:
+def test_axes_in_another_order_are_aligned() -> None:
     (way,) = alignments((6, 4), (4, 6))
 
     assert way.is_reordered
     assert way.index((3, 5)) == (5, 3)
 
 
-def test_both_orders_of_a_square_are_given_its_own_first() -> None:
+def test_square_has_two_alignments_the_same_order_first() -> None:
     first, second = alignments((4, 4), (4, 4))
 
     assert (first.is_reordered, second.is_reordered) == (False, True)
@@ -90,7 +90,7 @@ def test_both_orders_of_a_square_are_given_its_own_first() -> None:
         ((2, 4, 6), (2, 4, 9), 2, (2, 4, 6)),
     ],
 )
-def test_one_may_be_a_prefix_of_the_other_along_one_axis(
+def test_array_and_table_may_differ_in_the_length_of_one_axis(
     shape: tuple[int, ...], table_shape: tuple[int, ...], prefix: int, region: tuple[int, ...]
 ) -> None:
     way = alignments(shape, table_shape)[0]
@@ -98,7 +98,7 @@ def test_one_may_be_a_prefix_of_the_other_along_one_axis(
     assert (way.prefix, way.region, way.is_whole) == (prefix, region, False)
 
 
-def test_a_table_of_one_row_is_a_prefix_of_more() -> None:
+def test_table_of_one_row_is_compared_with_the_first_of_more() -> None:
     (way,) = alignments((4, 6), (1, 6))
 
     assert (way.longer, way.region, way.is_whole) == (0, (1, 6), False)
@@ -109,13 +109,13 @@ def test_a_table_of_one_row_is_a_prefix_of_more() -> None:
     ("shape", "table_shape"),
     [((3, 5), (4, 6)), ((24,), (4, 6)), ((4, 6, 2), (4, 6, 2, 2, 2)), ((2, 3), (4, 5, 6))],
 )
-def test_other_shapes_do_not_lie_over_each_other(
+def test_other_shapes_have_no_alignment(
     shape: tuple[int, ...], table_shape: tuple[int, ...]
 ) -> None:
     assert alignments(shape, table_shape) == ()
 
 
-def test_many_equal_axes_have_a_bounded_number_of_orders() -> None:
+def test_number_of_alignments_is_bounded() -> None:
     assert 1 < len(alignments((2,) * 8, (2,) * 8)) <= 24
 
 
@@ -136,7 +136,7 @@ def compared(
     return compare(over, tolerance, 0, 1 if theirs.ndim > 1 else None)
 
 
-def test_equal_arrays_have_no_error() -> None:
+def test_equal_arrays_have_no_errors() -> None:
     found = compared(EXACT, EXACT)
 
     assert found.is_equal
@@ -146,7 +146,7 @@ def test_equal_arrays_have_no_error() -> None:
     assert found.good_rows.all()
 
 
-def test_an_error_is_found_where_it_is_whatever_block_it_is_in() -> None:
+def test_error_is_located_in_any_block() -> None:
     for row, column in ((0, 0), (255, 511), (256, 0), (599, 511), (400, 77)):
         yours = EXACT.copy()
         yours[row, column] += 0.125
@@ -162,7 +162,7 @@ def test_an_error_is_found_where_it_is_whatever_block_it_is_in() -> None:
         assert np.flatnonzero(~found.good_rows).tolist() == [row]
 
 
-def test_a_few_ulp_are_within_the_tolerance_and_more_are_not() -> None:
+def test_usual_tolerance_is_four_ulps() -> None:
     for ulps, is_within in ((1, True), (4, True), (5, False)):
         found = compared(EXACT + np.float32(ulps * ULP), EXACT)
 
@@ -172,7 +172,7 @@ def test_a_few_ulp_are_within_the_tolerance_and_more_are_not() -> None:
         assert abs(found.ulp.error - ulps) <= 0.5
 
 
-def test_each_measure_has_its_own_place() -> None:
+def test_absolute_relative_and_ulp_errors_have_their_own_places() -> None:
     theirs = np.array([[1.0, 1e-3, 0.0, 1000.0]])
     yours = theirs + np.array([[0.01, 0.005, 0.02, 0.1]])
 
@@ -187,14 +187,14 @@ def test_each_measure_has_its_own_place() -> None:
     assert found.ulp.place == (0, 2)
 
 
-def test_nan_equals_nothing_and_infinities_of_a_sign_are_equal() -> None:
+def test_nan_equals_nothing_and_infinities_of_one_sign_are_equal() -> None:
     yours = np.array([np.nan, np.inf, -np.inf, np.inf, 1.0, np.nan])
     theirs = np.array([np.nan, np.inf, -np.inf, -np.inf, np.inf, 0.0])
 
     assert absolute_errors(yours, theirs).tolist() == [np.inf, 0, 0, np.inf, np.inf, np.inf]
 
 
-def test_the_first_place_that_is_not_finite_is_named_and_no_largest_error() -> None:
+def test_infinite_errors_are_located_but_not_the_largest() -> None:
     yours = EXACT.copy()
     yours[300, 5], yours[400, 6] = np.nan, np.inf
     yours[500, 7] += 0.25
@@ -209,7 +209,7 @@ def test_the_first_place_that_is_not_finite_is_named_and_no_largest_error() -> N
     assert found.row_errors[300] == np.inf
 
 
-def test_a_zero_of_the_other_sign_is_equal() -> None:
+def test_zero_of_the_other_sign_is_equal_with_another_sign() -> None:
     found = compared(np.array([-0.0]), np.array([0.0]), FLOAT64)
 
     assert found.is_equal
@@ -217,7 +217,7 @@ def test_a_zero_of_the_other_sign_is_equal() -> None:
     assert compared(EXACT, EXACT).has_equal_signs
 
 
-def test_integers_are_equal_or_beyond_the_tolerance() -> None:
+def test_unequal_integers_are_beyond_the_tolerance() -> None:
     theirs = np.arange(12).reshape(3, 4)
     yours = theirs.copy()
     yours[2, 1] += 1
@@ -228,7 +228,7 @@ def test_integers_are_equal_or_beyond_the_tolerance() -> None:
     assert (found.first_beyond.place, found.ulp) == ((2, 1), None)
 
 
-def test_huge_numbers_have_errors_that_are_numbers() -> None:
+def test_relative_error_of_huge_numbers_is_finite() -> None:
     found = compared(np.array([1e308, 1.0]), np.array([-1e308, 5e-324]), FLOAT64)
 
     assert found.first_not_finite is not None
@@ -236,7 +236,7 @@ def test_huge_numbers_have_errors_that_are_numbers() -> None:
     assert np.isfinite(found.relative.error)
 
 
-def test_the_better_of_two_orders_of_axes_has_fewer_numbers_astray() -> None:
+def test_misfit_of_the_right_axis_order_is_zero() -> None:
     square = EXACT[:512]
     turned = StoredTable(np.ascontiguousarray(square.T), FLOAT32)
     own, other = (
@@ -249,7 +249,7 @@ def test_the_better_of_two_orders_of_axes_has_fewer_numbers_astray() -> None:
     assert misfit(own, tolerance) > (1000, 100.0)
 
 
-def test_what_is_not_finite_is_astray_and_adds_no_error() -> None:
+def test_misfit_counts_infinite_errors_and_sums_finite_ones() -> None:
     yours = np.full((64, 64), np.finfo(np.float64).max)
     yours[:32] = np.nan
     overlay = Overlay(
@@ -264,7 +264,7 @@ def test_what_is_not_finite_is_astray_and_adds_no_error() -> None:
     assert np.isfinite(total)
 
 
-def test_the_scale_is_that_of_the_numbers_and_no_more_than_1() -> None:
+def test_scale_is_the_size_of_the_numbers_and_at_most_1() -> None:
     for factor, expected in ((1e-3, 1e-3), (1.0, 1.0), (50.0, 1.0)):
         table = StoredTable(EXACT * factor, FLOAT64)
         over = Overlay(table, table, alignments(EXACT.shape, EXACT.shape)[0])
@@ -303,7 +303,7 @@ def together(over: Overlay) -> tuple[Elements, Elements]:
         ((1, 300, 1, 512), (0, 1, 2, 3), (1, 40, 1, 512)),
     ],
 )
-def test_blocks_are_all_of_both_once(
+def test_blocks_contain_every_element_once(
     shape: tuple[int, ...], order: tuple[int, ...], cut: tuple[int, ...]
 ) -> None:
     numbers = np.arange(float(prod(shape))).reshape(shape)
@@ -315,7 +315,7 @@ def test_blocks_are_all_of_both_once(
     assert yours.size == array.size
 
 
-def test_blocks_are_of_bounded_size() -> None:
+def test_blocks_have_a_bounded_size() -> None:
     table = document_of("/encoding?seq_len=1000000000&d_model=512").arrays["encoding"]
     over = overlay(np.zeros((1000, 512)), table)
 
@@ -326,14 +326,14 @@ def test_blocks_are_of_bounded_size() -> None:
     assert over.work < 2 * 1000 * 512 + 2**20
 
 
-def test_a_row_of_a_vast_table_is_little_work_and_columns_of_many_rows_are_much() -> None:
+def test_work_is_counted_in_whole_rows() -> None:
     table = document_of("/encoding?seq_len=10000000&d_model=4096").arrays["encoding"]
 
     assert overlay(np.zeros((1, 4096)), table).work < 2**21
     assert overlay(np.zeros((10_000_000, 1)), table).work > 2**35
 
 
-def test_a_part_of_an_endless_row_is_as_much_work_as_it_is_long() -> None:
+def test_work_of_a_very_long_row_is_its_compared_part() -> None:
     table = document_of("/relative/alibi?num_heads=1&head=0&query_len=1&key_len=9000000000").arrays[
         "bias"
     ]
@@ -341,7 +341,7 @@ def test_a_part_of_an_endless_row_is_as_much_work_as_it_is_long() -> None:
     assert overlay(np.zeros((1, 1_000_000)), table).work < 2_000_000
 
 
-def test_complex_numbers_are_read_as_their_parts() -> None:
+def test_complex_numbers_are_compared_by_component() -> None:
     table = document_of("/rope?head_dim=8&seq_len=4&pack=complex").arrays["rope"]
     elements = table.read(0, 16).reshape(4, 4)
 
@@ -353,7 +353,7 @@ def test_complex_numbers_are_read_as_their_parts() -> None:
 
 
 @pytest.mark.parametrize("shape", [(5,), (64, 64), (4096, 512), (3, 1000, 2)])
-def test_a_sample_is_the_same_places_of_both_spread_over_all(shape: tuple[int, ...]) -> None:
+def test_sample_has_the_same_places_of_both_spread_over_all(shape: tuple[int, ...]) -> None:
     numbers = np.arange(float(prod(shape))).reshape(shape)
 
     looks = list(overlay(numbers, StoredTable(numbers, FLOAT64)).sample())
@@ -375,14 +375,12 @@ def test_a_sample_is_the_same_places_of_both_spread_over_all(shape: tuple[int, .
         (INT64, INT32, None),
     ],
 )
-def test_the_type_of_fewer_bits_is_the_narrower(
-    dtype: DType, other: DType, expected: DType | None
-) -> None:
+def test_type_of_fewer_bits_is_narrower(dtype: DType, other: DType, expected: DType | None) -> None:
     assert narrower(dtype, other) is expected
     assert narrower(other, dtype) is expected
 
 
-def test_some_ulp_are_allowed_and_no_finer_than_at_the_floor() -> None:
+def test_usual_tolerance_has_the_ulps_of_the_floor_below_it() -> None:
     exact = np.array([0.0, 0.25, -1.0, 3.0])
     ulp = np.spacing(np.array([1.0, 1.0, 1.0, 3.0], "<f4")).astype(np.float64)
 
@@ -398,7 +396,7 @@ def test_what_is_given_is_a_sum() -> None:
     assert Tolerance(0.0, None, FLOAT32).is_given
 
 
-def test_what_is_not_finite_is_never_within() -> None:
+def test_infinite_error_always_exceeds_the_tolerance() -> None:
     exact = np.array([-np.inf, -np.inf, 1e308, 1.0])
     error = np.array([np.inf, 0.0, np.inf, 1.0])
 
@@ -407,7 +405,7 @@ def test_what_is_not_finite_is_never_within() -> None:
     assert exceeded.tolist() == [True, False, True, False]
 
 
-def test_integers_have_to_be_equal() -> None:
+def test_tolerance_of_integers_is_zero() -> None:
     assert Tolerance(None, None, None).allowed(np.array([5.0])).tolist() == [0.0]
 
 
@@ -421,7 +419,7 @@ def test_largest_error_is_kept_and_the_first_of_equal_ones() -> None:
     assert larger_spot(None, ErrorBlock((0,), np.ones(2), np.ones(2)), np.zeros(2)) is None
 
 
-def test_a_place_is_counted_from_the_origin_of_its_block() -> None:
+def test_spot_is_counted_from_the_origin_of_its_block() -> None:
     block = ErrorBlock((3, 0, 7), np.arange(4.0).reshape(1, 2, 2), np.zeros((1, 2, 2)))
 
     assert block.spot(3, block.yours).place == (3, 1, 8)

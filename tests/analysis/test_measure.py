@@ -44,27 +44,27 @@ def turns(places: np.ndarray, scale: float = 1.0) -> np.ndarray:
 
 
 @pytest.mark.parametrize("rows", [2, 3, 4, 5, 17, 512, 4096])
-def test_frequencies_are_measured_whatever_the_number_of_rows(rows: int) -> None:
+def test_frequencies_are_measured_from_any_number_of_rows(rows: int) -> None:
     waves = measure(turns(np.arange(rows)))
 
     assert np.allclose(waves.omega, OMEGA, rtol=1e-9, atol=0)
     assert waves.step == 1
 
 
-def test_phases_say_where_rows_begin() -> None:
+def test_phase_is_the_angle_at_place_0() -> None:
     waves = measure(turns(np.arange(100) + 7.0))
 
     assert np.allclose(np.exp(1j * waves.phase), np.exp(7j * OMEGA), atol=1e-12)
 
 
-def test_the_scale_is_measured() -> None:
+def test_scale_is_measured() -> None:
     waves = measure(turns(np.arange(50), scale=1.2772588722239782))
 
     assert waves.scale == pytest.approx(1.2772588722239782, rel=1e-14)
     assert waves.norm_error < 1e-14
 
 
-def test_places_may_be_anywhere() -> None:
+def test_places_need_not_be_evenly_spaced() -> None:
     places = np.array([-3.0, -2.0, 0.5, 4.0, 100.0, 1000.0])
 
     waves = measure(turns(places), places)
@@ -73,7 +73,7 @@ def test_places_may_be_anywhere() -> None:
     assert np.allclose(waves.phase, 0, atol=1e-9)
 
 
-def test_steps_too_wide_leave_frequencies_open_by_whole_turns() -> None:
+def test_wide_steps_leave_frequencies_known_modulo_whole_turns() -> None:
     waves = measure(turns(np.arange(0, 400, 8.0)), np.arange(0, 400, 8.0))
 
     assert waves.step == 8
@@ -82,7 +82,7 @@ def test_steps_too_wide_leave_frequencies_open_by_whole_turns() -> None:
 
 
 @pytest.mark.parametrize(("dtype", "unit"), [(np.float32, 2.0**-24), (np.float16, 2.0**-11)])
-def test_the_error_covers_what_narrow_types_lose(dtype: type, unit: float) -> None:
+def test_error_bounds_contain_the_rounding_of_narrow_types(dtype: type, unit: float) -> None:
     exact = turns(np.arange(300.0))
     rounded = exact.real.astype(dtype).astype(float) + 1j * exact.imag.astype(dtype).astype(float)
 
@@ -93,7 +93,7 @@ def test_the_error_covers_what_narrow_types_lose(dtype: type, unit: float) -> No
     assert (waves.angle_error < 4 * unit).all()
 
 
-def test_what_goes_wrong_far_out_does_not_touch_the_measure() -> None:
+def test_errors_in_late_rows_do_not_change_the_measurement() -> None:
     places = np.arange(2048.0)
     places[257:] = np.round(places[257:] / 8) * 8
 
@@ -102,7 +102,7 @@ def test_what_goes_wrong_far_out_does_not_touch_the_measure() -> None:
     assert np.allclose(waves.omega, OMEGA, rtol=1e-9, atol=0)
 
 
-def test_noise_is_no_wave() -> None:
+def test_noise_has_large_norm_and_angle_errors() -> None:
     noise = np.random.default_rng(0).normal(size=(64, 8, 2)).view(np.complex128)[..., 0]
 
     waves = measure(noise)
@@ -124,14 +124,14 @@ def _series(base: float, span: int, count: int, first: float = 1.0) -> np.ndarra
 
 @pytest.mark.parametrize("base", [10000.0, 500000.0, 1e6, 150000.0, 100.0])
 @pytest.mark.parametrize("width", [4, 64, 128, 512])
-def test_a_base_is_found_among_frequencies(base: float, width: int) -> None:
+def test_base_of_frequencies_is_found(base: float, width: int) -> None:
     omega = _series(base, width, width // 2).astype(np.float32).astype(np.float64)
     series = fit_geometric(omega, omega * 2.0**-23)
     assert series is not None
     assert round_bases(series, width)[0] == base
 
 
-def test_a_base_is_found_among_scaled_frequencies() -> None:
+def test_base_of_scaled_frequencies_is_found() -> None:
     omega = _series(10000, 64, 32, first=0.25)
     series = fit_geometric(omega, omega * 1e-9)
     assert series is not None
@@ -139,7 +139,7 @@ def test_a_base_is_found_among_scaled_frequencies() -> None:
     assert round_bases(series, 64)[0] == 10000
 
 
-def test_frequencies_lost_in_their_errors_change_nothing() -> None:
+def test_frequencies_smaller_than_their_errors_have_no_weight() -> None:
     omega = _series(10000, 128, 64)
     noise = 6e-5 * np.cos(np.arange(64) ** 2)
     series = fit_geometric(omega + noise, np.full(64, 6e-5))
@@ -147,7 +147,7 @@ def test_frequencies_lost_in_their_errors_change_nothing() -> None:
     assert round_bases(series, 128)[0] == 10000
 
 
-def test_the_errors_of_a_series_cover_what_is_meant() -> None:
+def test_error_bounds_of_a_series_contain_the_exact_one() -> None:
     omega = _series(10000, 128, 64)
     error = omega * 1e-4
     series = fit_geometric(omega + error * np.where(np.arange(64) < 32, 1, -1), error)
@@ -156,24 +156,24 @@ def test_the_errors_of_a_series_cover_what_is_meant() -> None:
     assert abs(series.ratio / 10000 ** (-1 / 64) - 1) <= series.ratio_error * 1.01
 
 
-def test_a_series_with_a_bend_is_none() -> None:
+def test_numbers_with_a_bend_are_no_geometric_series() -> None:
     omega = _series(10000, 128, 64)
     omega[40:] /= 8
     assert fit_geometric(omega, omega * 1e-6) is None
 
 
-def test_nothing_is_no_series() -> None:
+def test_zeros_are_no_geometric_series() -> None:
     assert fit_geometric(np.zeros(4), np.full(4, 1e-9)) is None
 
 
-def test_one_frequency_says_nothing_of_a_base() -> None:
+def test_single_frequency_has_the_usual_base() -> None:
     series = fit_geometric(np.ones(1), np.full(1, 1e-9))
     assert series is not None
     assert series.first == pytest.approx(1)
     assert round_bases(series, 2) == (10000,)
 
 
-def test_a_series_can_be_written_out() -> None:
+def test_series_lists_its_first_numbers() -> None:
     assert GeometricSeries(2.0, 0.5, 0.0, 0.0).at(3).tolist() == [2, 1, 0.5]
 
 
@@ -198,7 +198,7 @@ def rows_in(channels: Channels) -> np.ndarray:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_a_layout_is_where_norms_are_even_turns_go_forward_and_frequencies_are_fewest(
+def test_right_layout_has_equal_norms_positive_and_fewest_frequencies(
     layout: str,
 ) -> None:
     components, interleaved, repeats = LAYOUTS[layout]
@@ -216,7 +216,7 @@ def test_a_layout_is_where_norms_are_even_turns_go_forward_and_frequencies_are_f
 
 
 @pytest.mark.parametrize("layout", ["interleaved", "concatenated"])
-def test_a_sine_without_a_cosine_is_left_out(layout: str) -> None:
+def test_sine_without_a_cosine_is_left_out(layout: str) -> None:
     components, interleaved, repeats = LAYOUTS[layout]
     channels = Channels(components, interleaved, 15, repeats)
 
@@ -226,7 +226,7 @@ def test_a_sine_without_a_cosine_is_left_out(layout: str) -> None:
     assert np.allclose(reading.phasors, np.exp(1j * ANGLES[:, :7]))
 
 
-def test_channels_that_should_be_equal_and_are_not_are_noticed() -> None:
+def test_copy_error_is_the_difference_of_channels_that_should_be_equal() -> None:
     channels = Channels(("cos", "cos", "sin", "sin"), False, 32)
     rows = rows_in(channels)
     rows[3, 9] += 0.25
@@ -234,12 +234,12 @@ def test_channels_that_should_be_equal_and_are_not_are_noticed() -> None:
     assert read_layout("half_concat", channels, rows).copy_error == pytest.approx(0.25)
 
 
-def test_one_channel_has_no_layout() -> None:
+def test_single_channel_has_no_layout() -> None:
     assert not list(layout_readings(np.ones((5, 1))))
 
 
 @pytest.mark.parametrize("width", range(2, 13))
-def test_every_width_is_read(width: int) -> None:
+def test_every_width_from_2_has_layouts(width: int) -> None:
     for reading in layout_readings(np.ones((3, width))):
         assert reading.phasors.shape[0] == 3
         assert 1 <= reading.phasors.shape[1] <= width // 2
@@ -257,27 +257,27 @@ def test_every_width_is_read(width: int) -> None:
         (8.0000003, 1e-6, 8.0),
     ],
 )
-def test_the_plainest_comes_first(measured: float, error: float, first: float) -> None:
+def test_number_of_fewest_digits_comes_first(measured: float, error: float, first: float) -> None:
     assert next(round_numbers(measured, error)) == first
 
 
-def test_numbers_are_within_the_error_and_different() -> None:
+def test_round_numbers_are_within_the_error_and_different() -> None:
     found = list(round_numbers(9999.87, 3e-4))
 
     assert len(found) == len(set(found)) == 3
     assert all(abs(number - 9999.87) <= 3e-4 * 9999.87 for number in found)
 
 
-def test_a_power_of_two_is_plain() -> None:
+def test_power_of_two_is_a_round_number() -> None:
     assert 65536.0 in list(round_numbers(65535.2, 1e-4))
 
 
 @pytest.mark.parametrize("measured", [0.0, -1.0, float("inf"), float("nan")])
-def test_there_is_none_near_what_is_not_above_zero(measured: float) -> None:
+def test_only_positive_finite_numbers_have_round_numbers(measured: float) -> None:
     assert not list(round_numbers(measured, 0.1))
 
 
-def test_there_are_as_many_as_asked_for_at_most() -> None:
+def test_round_numbers_are_limited_in_number() -> None:
     assert len(list(round_numbers(3.14159, 1e-2, most=2))) == 2
 
 
@@ -291,11 +291,13 @@ def test_there_are_as_many_as_asked_for_at_most() -> None:
         (1000, 5000, [1024, 2048, 4096]),
     ],
 )
-def test_plain_integers_come_first(low: int, high: int, expected: list[int]) -> None:
+def test_powers_of_two_and_multiples_of_ten_come_first(
+    low: int, high: int, expected: list[int]
+) -> None:
     assert list(round_integers(low, high, 128, 3)) == expected
 
 
-def test_nothing_is_between_ends_that_have_crossed() -> None:
+def test_empty_range_has_no_round_integers() -> None:
     assert not list(round_integers(9, 8, 128, 3))
 
 
@@ -304,7 +306,7 @@ def sample_of(dtype: DType) -> Sample:
 
 
 @pytest.mark.parametrize("dtype", [FLOAT16, BFLOAT16, FLOAT32], ids=lambda dtype: dtype.name)
-def test_a_rounding_stays_within_its_bound_and_comes_near_it(dtype: DType) -> None:
+def test_rounding_share_is_a_tight_bound(dtype: DType) -> None:
     values = np.random.default_rng(0).uniform(1, 2, 1000)
     elements = np.empty(1000, dtype=dtype.storage)
     round_into(values, elements, dtype)
@@ -316,21 +318,21 @@ def test_a_rounding_stays_within_its_bound_and_comes_near_it(dtype: DType) -> No
 
 
 @pytest.mark.parametrize("dtype", [FLOAT16, BFLOAT16, FLOAT32], ids=lambda dtype: dtype.name)
-def test_a_share_has_room_for_a_few_roundings(dtype: DType) -> None:
+def test_error_share_is_four_roundings(dtype: DType) -> None:
     assert error_share(sample_of(dtype)) == 4 * rounding_share(sample_of(dtype))
 
 
-def test_float64_may_have_been_float32_before() -> None:
+def test_error_share_of_float64_is_that_of_float32() -> None:
     assert error_share(sample_of(FLOAT64)) == error_share(sample_of(FLOAT32))
 
 
-def test_complex_numbers_are_rounded_as_their_parts_are() -> None:
+def test_complex_types_count_as_their_components() -> None:
     assert rounding_share(sample_of(COMPLEX64)) == rounding_share(sample_of(FLOAT32))
     assert dtype_parameters(sample_of(COMPLEX128)) == {"dtype": "float64"}
     assert not dtype_parameters(sample_of(COMPLEX64))
 
 
-def test_only_a_type_that_is_no_default_is_asked_for() -> None:
+def test_dtype_parameter_is_left_out_for_float32_and_integers() -> None:
     assert dtype_parameters(sample_of(BFLOAT16)) == {"dtype": "bfloat16"}
     assert dtype_parameters(sample_of(FLOAT64)) == {"dtype": "float64"}
     assert not dtype_parameters(sample_of(FLOAT32))

@@ -1,9 +1,4 @@
-"""What becomes of channels, and by what they were turned.
-
-Whether an application explains an array, and by how much it may be off.
-
-The cosines and sines that were used, by how they differ from those wanted.
-"""
+"""The model of an applied rotation equals an engine that rotates in that way."""
 
 from dataclasses import replace
 from typing import Any
@@ -34,7 +29,7 @@ WIRINGS: dict[str, tuple[Wiring, dict[str, Any]]] = {
         Wiring(12, 8, read="interleaved"),
         {"layout": "interleaved", "written": "half"},
     ),
-    "elsewhere": (Wiring(12, 8, 4), {"offset": 4}),
+    "offset": (Wiring(12, 8, 4), {"offset": 4}),
     "no minus": (Wiring(12, 8, form="no-minus"), {"signs": (1, 1)}),
     "both minus": (Wiring(12, 8, form="both-minus"), {"signs": (-1, -1)}),
     "own": (Wiring(12, 8, form="own-minus-last"), {"is_own": True, "signs": (1, -1)}),
@@ -44,36 +39,29 @@ WIRINGS: dict[str, tuple[Wiring, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", WIRINGS)
-def test_channels_become_what_an_engine_makes_of_them(name: str) -> None:
-    wiring, changes = WIRINGS[name]
-    engine = Engine(8, **changes)
-
-    made = wiring.apply(X, *engine.tables(7))
-
-    np.testing.assert_array_equal(made, engine.rotate(X))
-
-
-@pytest.mark.parametrize("name", WIRINGS)
-def test_cosines_and_sines_are_measured_on_what_they_made(name: str) -> None:
-    wiring, changes = WIRINGS[name]
+@pytest.mark.parametrize(("wiring", "changes"), WIRINGS.values(), ids=WIRINGS)
+def test_wiring_rotates_as_an_engine_and_measures_its_cosines_and_sines(
+    wiring: Wiring, changes: dict[str, Any]
+) -> None:
     engine = Engine(8, **changes)
     cosine, sine = engine.tables(7)
+    rotated = engine.rotate(X)
 
-    turns, weights = wiring.measure(X, engine.rotate(X))
+    phasors, weights = wiring.measure(X, rotated)
 
-    np.testing.assert_allclose(turns, cosine + 1j * sine, atol=1e-13)
+    np.testing.assert_array_equal(wiring.apply(X, cosine, sine), rotated)
+    np.testing.assert_allclose(phasors, cosine + 1j * sine, atol=1e-13)
     assert (weights > 0).all()
 
 
-def test_zeros_measure_nothing() -> None:
-    turns, weights = Wiring(12, 8).measure(0 * X, 0 * X)
+def test_measurements_of_zeros_have_no_weight() -> None:
+    phasors, weights = Wiring(12, 8).measure(0 * X, 0 * X)
 
-    assert not turns.any()
+    assert not phasors.any()
     assert not weights.any()
 
 
-def test_sizes_are_those_of_both_channels_of_a_pair() -> None:
+def test_size_of_a_channel_is_the_sum_over_its_pair() -> None:
     x = np.arange(1.0, 7.0).reshape(1, 1, 6)
 
     half = Wiring(6, 4).sizes(x)
@@ -81,6 +69,81 @@ def test_sizes_are_those_of_both_channels_of_a_pair() -> None:
 
     np.testing.assert_array_equal(half, [[[4, 6, 4, 6, 5, 6]]])
     np.testing.assert_array_equal(interleaved, [[[1, 2, 7, 7, 11, 11]]])
+
+
+WANT = Engine(16, factor=1.2)
+ROWS = np.arange(40)
+TARGET = Target.of(*WANT.tables(40))
+ANGLES: dict[str, tuple[RotationAngles, dict[str, Any]]] = {
+    "none": (RotationAngles(), {}),
+    "inverse": (RotationAngles(is_inverse=True), {"turns": -1.0}),
+    "twice": (RotationAngles(times=2), {"turns": 2.0}),
+    "exchanged": (RotationAngles(is_exchanged=True), {"is_swapped": True}),
+    "later": (RotationAngles(shift=3.0), {"start": 3}),
+    "reversed": (RotationAngles(rows=ROWS[::-1]), {"positions": "reversed"}),
+    "base": (RotationAngles(omega=Engine(16, base=500.0).frequencies()), {"base": 500.0}),
+    "no factor": (RotationAngles(powers=(0, 0)), {"factor": 1.0}),
+    "one-sided": (RotationAngles(powers=(1, 0)), {"sine_factor": 1.0}),
+    "factor": (RotationAngles(factor=1.5), {"factor": 1.8}),
+}
+
+
+@pytest.mark.parametrize(("angles", "changes"), ANGLES.values(), ids=ANGLES)
+def test_cosines_and_sines_are_those_of_an_engine(
+    angles: RotationAngles, changes: dict[str, Any]
+) -> None:
+    computed = angles.cosines_and_sines(TARGET, ROWS)
+
+    for ours, theirs in zip(computed, WANT.with_changes(**changes).tables(40), strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-13)
+
+
+@pytest.mark.parametrize("name", [name for name in ANGLES if name != "twice"])
+def test_undone_phasors_are_the_unit_phasors(name: str) -> None:
+    angles, _ = ANGLES[name]
+    cosine, sine = replace(angles, factor=1.0).cosines_and_sines(TARGET, ROWS)
+
+    undone = angles.undone(cosine + 1j * sine, TARGET, ROWS)
+
+    np.testing.assert_allclose(undone, angles.unit(TARGET, ROWS), atol=1e-13)
+
+
+def test_frequencies_positions_and_scale_of_a_target_are_measured() -> None:
+    far = Target.of(*WANT.with_changes(start=900).tables(40))
+
+    assert far.omega is not None
+    np.testing.assert_allclose(far.omega, WANT.frequencies(), atol=1e-14)
+    np.testing.assert_array_equal(far.positions, ROWS + 900)
+    np.testing.assert_allclose(far.size, 1.2)
+    assert far.position(5) == 905
+
+
+def test_target_has_no_frequencies_where_angles_are_no_multiples_of_positions() -> None:
+    angles = np.random.default_rng(0).uniform(-3, 3, (20, 4))
+
+    target = Target.of(np.cos(angles), np.sin(angles))
+
+    assert target.omega is None
+    assert target.position(3) is None
+
+
+def test_target_of_one_row_has_only_frequencies_that_are_given() -> None:
+    tables = WANT.with_changes(start=9).tables(1)
+
+    assert Target.of(*tables).omega is None
+    assert Target.of(*tables, np.array([9.0]), WANT.frequencies()).position(0) == 9
+
+
+@pytest.mark.parametrize("steps", [1, -1, 77, -3000, 9000])
+def test_steps_are_found_from_noisy_phasors(steps: int) -> None:
+    omega = Engine(64).frequencies()
+    noise = np.exp(1j * np.random.default_rng(0).uniform(-0.003, 0.003, 32))
+
+    assert steps_of(np.exp(1j * steps * omega) * noise, np.ones(32), omega) == steps
+
+
+def test_steps_are_none_where_all_frequencies_are_zero() -> None:
+    assert steps_of(np.ones(3, complex), np.ones(3), np.zeros(3)) is None
 
 
 ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
@@ -97,33 +160,35 @@ def evidence(dtype: str = "float32", rows: int = 50, **changes: object) -> Evide
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-def test_what_is_right_is_within_what_is_allowed_but_not_far_within(dtype: str) -> None:
-    seen = evidence(dtype)
-
-    _, error, allowed = seen.errors(RIGHT, slice(None), np.arange(50))
+def test_error_bound_of_a_right_rotation_is_kept_and_tight(dtype: str) -> None:
+    _, error, allowed = evidence(dtype).errors(RIGHT, slice(None), np.arange(50))
 
     assert (error <= allowed).all()
     assert (error > allowed / 16).any()
 
 
-def test_the_share_that_is_explained_is_told_row_by_row() -> None:
+def test_error_bound_of_narrow_tables_has_a_step_only_where_rounding_is_in_doubt() -> None:
+    narrow = Application(RIGHT.wiring, RotationAngles(dtype=BFLOAT16))
+
+    seen = evidence(rows=400, table_dtype="bfloat16")
+    _, error, allowed = seen.errors(narrow, slice(None), np.arange(400))
+
+    assert (error <= allowed).all()
+    assert np.median(allowed) < 1e-4
+
+
+def test_explained_share_is_counted_for_each_row() -> None:
     seen = evidence()
     seen.y[0, 3, 0] += 1
     seen.y[:, 7] += 1
+    seen.y[0, 8, 0] = np.nan
 
-    share = seen.explained_shares(RIGHT, slice(None), np.array([2, 3, 7]))
+    share = seen.explained_shares(RIGHT, slice(None), np.array([2, 3, 7, 8]))
 
-    np.testing.assert_array_equal(share, [1, 31 / 32, 0])
-
-
-def test_not_a_number_is_not_explained() -> None:
-    seen = evidence()
-    seen.y[0, 0, 0] = np.nan
-
-    assert seen.explained_shares(RIGHT, slice(None), np.arange(1))[0] < 1
+    np.testing.assert_array_equal(share, [1, 31 / 32, 0, 31 / 32])
 
 
-def test_all_rows_are_looked_at_a_part_at_a_time() -> None:
+def test_chunks_are_all_rows_of_a_wide_array_once() -> None:
     target = Target.of(*Engine(8).tables(100))
     wide = Evidence(np.zeros((1000, 100, 16)), np.zeros((1000, 100, 16)), target, 2.0**-24)
 
@@ -133,7 +198,7 @@ def test_all_rows_are_looked_at_a_part_at_a_time() -> None:
     np.testing.assert_array_equal(np.concatenate(chunks), np.arange(100))
 
 
-def test_channels_that_nothing_was_done_to_are_told_even_beside_rows_of_zeros() -> None:
+def test_untouched_channels_are_found_beside_rows_of_zeros() -> None:
     kept, zero = evidence(offset=4, beyond=(30, "zero")).untouched
 
     np.testing.assert_array_equal(np.flatnonzero(kept), [0, 1, 2, 3, 12, 13, 14, 15])
@@ -141,97 +206,10 @@ def test_channels_that_nothing_was_done_to_are_told_even_beside_rows_of_zeros() 
     assert evidence(is_rest_zero=True).untouched[1][8:].all()
 
 
-def test_a_narrow_table_may_be_off_by_a_whole_step_where_it_is_in_doubt() -> None:
-    seen = evidence(rows=400, table_dtype="bfloat16")
-    narrow = Application(RIGHT.wiring, RotationAngles(dtype=BFLOAT16))
-
-    _, error, allowed = seen.errors(narrow, slice(None), np.arange(400))
-
-    assert (error <= allowed).all()
-    assert np.median(allowed) < 1e-4
-
-
-def test_mistakes_and_what_they_changed_are_kept_in_order() -> None:
+def test_mistakes_and_changed_aspects_keep_their_order() -> None:
     first = RIGHT.with_angles("times", Mistake("inverse"), is_inverse=True)
     both = first.with_wiring("width", Mistake("partial-width"), width=16)
 
     assert both.aspects == ("times", "width")
     assert [mistake.name for mistake in both.mistakes] == ["inverse", "partial-width"]
     assert (both.angles.is_inverse, both.wiring.width) == (True, 16)
-
-
-WANT = Engine(16, factor=1.2)
-ROWS = np.arange(40)
-TARGET = Target.of(*WANT.tables(40))
-SPINS: dict[str, tuple[RotationAngles, dict[str, Any]]] = {
-    "none": (RotationAngles(), {}),
-    "inverse": (RotationAngles(is_inverse=True), {"turns": -1.0}),
-    "twice": (RotationAngles(times=2), {"turns": 2.0}),
-    "exchanged": (RotationAngles(is_exchanged=True), {"is_swapped": True}),
-    "later": (RotationAngles(shift=3.0), {"start": 3}),
-    "reversed": (RotationAngles(rows=ROWS[::-1]), {"positions": "reversed"}),
-    "base": (RotationAngles(omega=Engine(16, base=500.0).frequencies()), {"base": 500.0}),
-    "no factor": (RotationAngles(powers=(0, 0)), {"factor": 1.0}),
-    "one-sided": (RotationAngles(powers=(1, 0)), {"sine_factor": 1.0}),
-    "factor": (RotationAngles(factor=1.5), {"factor": 1.8}),
-}
-
-
-@pytest.mark.parametrize("name", SPINS)
-def test_cosines_and_sines_are_those_of_an_engine_that_does_so(name: str) -> None:
-    spin, changes = SPINS[name]
-
-    made = spin.cosines_and_sines(TARGET, ROWS)
-
-    for ours, theirs in zip(made, WANT.with_changes(**changes).tables(40), strict=True):
-        np.testing.assert_allclose(ours, theirs, atol=1e-13)
-
-
-@pytest.mark.parametrize("name", [name for name in SPINS if name != "twice"])
-def test_what_was_done_is_undone(name: str) -> None:
-    spin, _ = SPINS[name]
-    cosine, sine = replace(spin, factor=1.0).cosines_and_sines(TARGET, ROWS)
-
-    undone = spin.undone(cosine + 1j * sine, TARGET, ROWS)
-
-    np.testing.assert_allclose(undone, spin.unit(TARGET, ROWS), atol=1e-13)
-
-
-def test_frequencies_and_positions_are_measured_on_the_table() -> None:
-    far = Target.of(*WANT.with_changes(start=900).tables(40))
-
-    assert far.omega is not None
-    np.testing.assert_allclose(far.omega, WANT.frequencies(), atol=1e-14)
-    np.testing.assert_array_equal(far.positions, ROWS + 900)
-    np.testing.assert_allclose(far.size, 1.2)
-    assert far.position(5) == 905
-
-
-def test_angles_that_are_no_multiples_of_positions_have_no_frequencies() -> None:
-    angles = np.random.default_rng(0).uniform(-3, 3, (20, 4))
-
-    target = Target.of(np.cos(angles), np.sin(angles))
-
-    assert target.omega is None
-    assert target.position(3) is None
-
-
-def test_one_row_alone_has_no_frequencies_unless_they_are_known() -> None:
-    tables = WANT.with_changes(start=9).tables(1)
-
-    assert Target.of(*tables).omega is None
-    assert Target.of(*tables, np.array([9.0]), WANT.frequencies()).position(0) == 9
-
-
-@pytest.mark.parametrize("steps", [1, -1, 77, -3000, 9000])
-def test_a_number_of_steps_is_found_from_the_slowest_frequency_to_the_fastest(steps: int) -> None:
-    omega = Engine(64).frequencies()
-    noise = np.exp(1j * np.random.default_rng(0).uniform(-0.003, 0.003, 32))
-
-    found = steps_of(np.exp(1j * steps * omega) * noise, np.ones(32), omega)
-
-    assert found == steps
-
-
-def test_no_steps_are_found_without_anything_that_turns() -> None:
-    assert steps_of(np.ones(3, complex), np.ones(3), np.zeros(3)) is None

@@ -1,9 +1,4 @@
-"""What is measured in rows says what may have been done to waves.
-
-Mistakes of frequencies, from measured ones.
-
-Tables that one gets where a setting is not read.
-"""
+"""Mistakes of frequencies, measured; and tables of settings that are ignored or wrong."""
 
 import numpy as np
 import pytest
@@ -18,53 +13,51 @@ RIGHT = Made(40, 16, "concat")
 EPSILON = 2.0**-24
 
 
-def found(made: Made) -> list[list[str]]:
+def wanted() -> Waves:
     waves = waves_of(RIGHT.table()["table"], is_pair=False, positions=None)
     assert waves is not None
-    return [
-        [mistake.name for mistake in each.mistakes]
-        for each in angle_faults(waves, made.table()["table"], EPSILON)
-        if np.abs(each.table(waves, slice(None))[0] - made.table()["table"]).max() < 1e-9
+    return waves
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        (RIGHT, []),
+        (
+            Made(40, 16, "concat", base=500000.0, start=3, factor=1.25),
+            ["extra-factor", "position-offset", "wrong-base"],
+        ),
+    ],
+)
+def test_angle_faults_are_measured_together(made: Made, expected: list[str]) -> None:
+    waves, table = wanted(), made.table()["table"]
+
+    fitting = [
+        sorted(mistake.name for mistake in each.mistakes)
+        for each in angle_faults(waves, table, EPSILON)
+        if np.abs(each.table(waves, slice(None))[0] - table).max() < 1e-9
     ]
 
-
-def test_several_things_are_measured_at_once() -> None:
-    made = Made(40, 16, "concat", base=500000.0, start=3, factor=1.25)
-
-    assert sorted(found(made)[0]) == ["extra-factor", "position-offset", "wrong-base"]
+    assert fitting[0] == expected
 
 
-def test_what_is_right_is_among_it() -> None:
-    assert [] in found(RIGHT)
-
-
-def test_zeros_say_nothing() -> None:
-    waves = waves_of(RIGHT.table()["table"], is_pair=False, positions=None)
-    assert waves is not None
-
-    assert list(angle_faults(waves, np.zeros((40, 16)), EPSILON)) == []
+def test_zeros_have_no_angle_fault() -> None:
+    assert list(angle_faults(wanted(), np.zeros((40, 16)), EPSILON)) == []
 
 
 PLACES = np.arange(8)
 
 
-def wanted() -> Waves:
-    waves = waves_of(Made(30, 16, "concat").table()["table"], is_pair=False, positions=None)
-    assert waves is not None
-    return waves
+def powers(base: float, channels: int = 16) -> Float64s:
+    return np.asarray(base ** (-2 * PLACES / channels))
 
 
 def explained(omega: Float64s) -> list[tuple[list[str], dict[str, object]]]:
-    error = np.full(8, 1e-9)
     return [
         ([mistake.name for mistake in mistakes], dict(mistakes[0].values) if mistakes else {})
-        for mistakes, speeds in frequency_mistakes(wanted(), omega, error)
-        if np.abs(speeds - omega).max() < 1e-12
+        for mistakes, frequencies in frequency_mistakes(wanted(), omega, np.full(8, 1e-9))
+        if np.abs(frequencies - omega).max() < 1e-12
     ]
-
-
-def powers(base: float, channels: int = 16) -> Float64s:
-    return np.asarray(base ** (-2 * PLACES / channels))
 
 
 @pytest.mark.parametrize(
@@ -86,22 +79,24 @@ def powers(base: float, channels: int = 16) -> Float64s:
     ],
     ids=str,
 )
-def test_frequencies_are_explained(omega: Float64s, names: list[str]) -> None:
+def test_mistakes_of_measured_frequencies_are_named(omega: Float64s, names: list[str]) -> None:
     assert names in [found for found, _ in explained(omega)]
 
 
-def test_both_bases_and_both_widths_are_given() -> None:
-    assert explained(powers(500000))[0][1] == {"have": 500000, "want": 10000}
-    narrow = explained(np.where(PLACES < 4, powers(10000, 8), 0))
+@pytest.mark.parametrize(
+    ("omega", "values"),
+    [
+        (powers(500000), {"have": 500000, "want": 10000}),
+        (np.where(PLACES < 4, powers(10000, 8), 0), {"have": 8, "want": 16}),
+        (powers(10000, 20), {"have": 20, "want": 16}),
+    ],
+    ids=["base", "fewer channels", "wider series"],
+)
+def test_values_of_the_first_mistake_are_measured(omega: Float64s, values: object) -> None:
+    assert explained(omega)[0][1] == values
 
-    assert narrow[0][1] == {"have": 8, "want": 16}
 
-
-def test_the_same_base_over_another_width_is_one() -> None:
-    assert (["partial-width"], {"have": 20, "want": 16}) in explained(powers(10000, 20))
-
-
-def test_other_frequencies_have_no_explanation() -> None:
+def test_other_frequencies_have_no_mistake() -> None:
     assert explained(np.array([1, 0.9, 0.5, 0.2, 0.19, 0.1, 0.01, 0.001])) == []
 
 
@@ -115,50 +110,60 @@ LLAMA3 = {
     "high_freq_factor": "4",
     "original_max_position_embeddings": "8192",
 }
+DEFAULT = {"head_dim": "128", "seq_len": "8", "rope_theta": "500000"}
+LONGROPE = {"rope_type": "longrope", "original_max_position_embeddings": "32"}
 
 
-def named(resource: str, **parameters: str) -> list[tuple[str, dict[str, object]]]:
+def named(resource: str, parameters: dict[str, str]) -> list[tuple[str, dict[str, object]]]:
     return [
-        (mistake.name, dict(call.parameters))
-        for mistake, call in variants(TableRequest(resource, parameters))
+        (mistake.name, dict(request.parameters))
+        for mistake, request in variants(TableRequest(resource, parameters))
     ]
 
 
-def test_a_rule_that_is_not_read_leaves_the_base_and_the_width() -> None:
-    name, parameters = named("rope", **LLAMA3)[0]
+@pytest.mark.parametrize(
+    ("resource", "parameters", "name", "changed"),
+    [
+        ("rope", LLAMA3, "config-key-ignored", DEFAULT),
+        (
+            "rope",
+            LLAMA3,
+            "config-key-ignored",
+            {key: value for key, value in LLAMA3.items() if key != "low_freq_factor"},
+        ),
+        ("rope", LONGROPE, "short-for-long-factors", {**LONGROPE, "context_length": 33}),
+        (
+            "rope",
+            {**LONGROPE, "context_length": "64"},
+            "short-for-long-factors",
+            {**LONGROPE, "context_length": 32},
+        ),
+        (
+            "rope",
+            {"head_dim": "64", "partial_rotary_factor": "0.5", "seq_len": "4"},
+            "partial-width",
+            {"head_dim": "64", "seq_len": "4"},
+        ),
+        ("rope/axial", {"grid": "2,3"}, "axes-swapped", {"grid": "3,2"}),
+        (
+            "encoding/grid",
+            {"height": "2", "width": "3"},
+            "axes-swapped",
+            {"height": "3", "width": "2"},
+        ),
+    ],
+    ids=str,
+)
+def test_variants_have_the_settings_of_a_mistake(
+    resource: str, parameters: dict[str, str], name: str, changed: dict[str, object]
+) -> None:
+    assert (name, changed) in named(resource, parameters)
 
-    assert name == "config-key-ignored"
-    assert parameters == {"head_dim": "128", "seq_len": "8", "rope_theta": "500000"}
 
-
-def test_the_default_has_no_rule_to_lose() -> None:
-    assert named("rope", head_dim="128", seq_len="8", rope_theta="500000") == []
-
-
-def test_one_key_may_be_passed_over() -> None:
-    found = named("rope", **LLAMA3)
-
-    assert any("low_freq_factor" not in kept and "rope_type" in kept for _, kept in found)
-
-
-def test_longrope_has_two_lists() -> None:
-    options = {"rope_type": "longrope", "original_max_position_embeddings": "32"}
-
-    assert ("short-for-long-factors", {**options, "context_length": 33}) in named("rope", **options)
-    long = {**options, "context_length": "64"}
-    assert ("short-for-long-factors", {**long, "context_length": 32}) in named("rope", **long)
-
-
-def test_height_and_width_are_exchanged_however_they_are_said() -> None:
-    assert named("rope/axial", grid="2,3") == [("axes-swapped", {"grid": "3,2"})]
-    assert named("rope/axial", grid="3,3") == []
-    assert named("encoding/grid", height="2", width="3") == [
-        ("axes-swapped", {"height": "3", "width": "2"})
-    ]
-
-
-def test_a_share_that_turns_may_be_passed_over() -> None:
-    (name, kept), *_ = named("rope", head_dim="64", partial_rotary_factor="0.5", seq_len="4")
-
-    assert name == "partial-width"
-    assert kept == {"head_dim": "64", "seq_len": "4"}
+@pytest.mark.parametrize(
+    ("resource", "parameters"), [("rope", DEFAULT), ("rope/axial", {"grid": "3,3"})]
+)
+def test_default_rule_and_square_grid_have_no_variants(
+    resource: str, parameters: dict[str, str]
+) -> None:
+    assert named(resource, parameters) == []

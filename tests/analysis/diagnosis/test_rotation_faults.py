@@ -1,16 +1,6 @@
-"""Mistakes in channels, angles and factors.
+"""Mistakes of applied rotations: which are tried, and the values that are measured."""
 
-Rotations of other channels than should turn.
-
-Rows beyond some length that were treated otherwise.
-
-Mistakes in positions, and in narrow types.
-
-Frequencies that were used in place of those wanted.
-
-Numbers that must be measured: factors, bases, shifts.
-"""
-
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -39,174 +29,253 @@ from service.analysis.diagnosis.rotation_faults import (
 from tests.analysis.rotating import Engine
 
 PARTIAL = Application(Wiring(16, 8))
+HALF = Application(Wiring(16, 16))
+RIGHT = Application(Wiring(32, 32))
+
+Named = tuple[str, dict[str, Any]]
 
 
-def test_every_mistake_changes_something_of_its_own() -> None:
-    made = [*wiring_mistakes(PARTIAL), *angle_mistakes(PARTIAL), *size_mistakes(PARTIAL, 1.2)]
+def named(applications: Iterable[Application]) -> list[Named]:
+    return [(one.mistakes[-1].name, dict(one.mistakes[-1].values)) for one in applications]
+
+
+def normal(shape: tuple[int, ...]) -> np.ndarray:
+    return np.random.default_rng(0).standard_normal(shape)
+
+
+def test_each_mistake_changes_the_application_and_has_its_own_sentence() -> None:
+    made = [
+        *wiring_mistakes(PARTIAL),
+        *angle_mistakes(PARTIAL),
+        *size_mistakes(PARTIAL, 1.2),
+    ]
 
     assert all(one.wiring != PARTIAL.wiring or one.angles != PARTIAL.angles for one in made)
     assert len({one.mistakes[0].sentence for one in made}) == len(made)
 
 
-def test_other_layouts_are_those_that_are_not_wanted() -> None:
-    mixed = Application(Wiring(16, 16, read="interleaved", written="half"))
+@pytest.mark.parametrize(
+    ("wiring", "layouts"),
+    [
+        (PARTIAL.wiring, ["layout-mixed", "layout-mixed", "layout-swapped"]),
+        (Wiring(16, 16, read="interleaved", written="half"), ["layout-mixed"] * 3),
+        (Wiring(2, 2), []),
+    ],
+)
+def test_every_other_layout_is_tried(wiring: Wiring, layouts: list[str]) -> None:
+    made = list(wiring_mistakes(Application(wiring)))
 
-    names = [
-        sorted(one.mistakes[0].name for one in wiring_mistakes(start) if "layout" in one.aspects)
-        for start in (PARTIAL, mixed)
-    ]
-
-    assert names == [["layout-mixed", "layout-mixed", "layout-swapped"], ["layout-mixed"] * 3]
-
-
-def test_one_pair_has_one_layout() -> None:
-    made = wiring_mistakes(Application(Wiring(2, 2)))
-
-    assert not {one.aspects[0] for one in made} & {"layout", "tiling"}
-
-
-def test_only_channels_that_pass_through_can_be_zeroed() -> None:
-    def aspects(wiring: Wiring) -> set[str]:
-        return {one.aspects[0] for one in wiring_mistakes(Application(wiring))}
-
-    assert "rest" in aspects(Wiring(16, 8))
-    assert "rest" not in aspects(Wiring(16, 16))
+    assert sorted(one.mistakes[0].name for one in made if "layout" in one.aspects) == layouts
+    assert ("tiling" in {one.aspects[0] for one in made}) == (wiring == PARTIAL.wiring)
+    assert ("rest" in {one.aspects[0] for one in made}) == (wiring == PARTIAL.wiring)
 
 
-def test_a_factor_of_one_cannot_be_missing() -> None:
-    assert not list(size_mistakes(PARTIAL, 1.0))
-
-
-def test_a_missing_factor_is_said_with_its_value_where_it_has_one() -> None:
+def test_missing_factor_has_its_value_where_it_is_one_number() -> None:
     known, *_ = size_mistakes(PARTIAL, 1.25)
     growing, *_ = size_mistakes(PARTIAL, None)
 
     assert known.mistakes[0].values == {"factor": 1.25, "ratio": 0.8}
     assert "xPos" in growing.mistakes[0].correction
+    assert not list(size_mistakes(PARTIAL, 1.0))
 
 
-RIGHT = Engine(8)
-
-
-def made(want: Engine, have: Engine) -> list[Application]:
-    x = np.random.default_rng(0).standard_normal((2, 20, 16))
+def widths(want: Engine, have: Engine) -> list[Application]:
+    x = normal((2, 20, 16))
     evidence = Evidence(x, have.rotate(x), Target.of(*want.tables(20)), 2.0**-53)
     return list(width_mistakes(Application(Wiring(16, want.width)), evidence))
 
 
-def test_no_part_is_tried_that_does_not_hold_all_that_moved() -> None:
-    assert made(Engine(16), Engine(16)) == []
-    assert {one.wiring.width for one in made(Engine(8), Engine(16))} == {16}
+def test_only_widths_that_contain_all_changed_channels_are_tried() -> None:
+    assert widths(Engine(16), Engine(16)) == []
+    assert {one.wiring.width for one in widths(Engine(8), Engine(16))} == {16}
 
 
-def test_a_wider_rotation_has_the_frequencies_of_its_width() -> None:
-    (wide,) = made(Engine(8), Engine(16))
-
-    assert wide.angles.omega is not None
-    np.testing.assert_allclose(wide.angles.omega, Engine(16).frequencies(), rtol=1e-12)
-
-
-def test_a_narrower_rotation_has_its_own_frequencies_or_the_first_of_those_wanted() -> None:
-    narrow = [
+def test_frequencies_of_another_width_are_its_own_or_the_first_expected_ones() -> None:
+    (wide,) = widths(Engine(8), Engine(16))
+    first, own = (
         one
-        for one in made(Engine(16), Engine(8))
+        for one in widths(Engine(16), Engine(8))
         if (one.wiring.offset, one.wiring.width) == (0, 8)
-    ]
+    )
 
-    first, own = (one.angles.omega for one in narrow)
-    assert first is not None
-    assert own is not None
-    np.testing.assert_allclose(first, Engine(16).frequencies()[:4], rtol=1e-12)
-    np.testing.assert_allclose(own, Engine(8).frequencies(), rtol=1e-12)
-
-
-def test_zeros_in_place_of_what_passes_through_are_seen() -> None:
-    zeroed = RIGHT.with_changes(is_rest_zero=True)
-
-    parts = {(one.wiring.width, one.wiring.is_rest_zero) for one in made(RIGHT, zeroed)}
-
-    assert (8, False) not in parts
-    assert (16, False) in parts
+    for application, expected in (
+        (wide, Engine(16).frequencies()),
+        (first, Engine(16).frequencies()[:4]),
+        (own, Engine(8).frequencies()),
+    ):
+        assert application.angles.omega is not None
+        np.testing.assert_allclose(application.angles.omega, expected, rtol=1e-12)
 
 
-def test_another_part_of_the_head_is_tried_where_that_one_moved() -> None:
-    (moved,) = [one for one in made(RIGHT, RIGHT.with_changes(offset=8)) if one.wiring.width == 8]
+def test_zeros_beside_the_rotated_channels_are_recognized() -> None:
+    zeroed = Engine(8, is_rest_zero=True)
+
+    tried = {(one.wiring.width, one.wiring.is_rest_zero) for one in widths(Engine(8), zeroed)}
+
+    assert (8, False) not in tried
+    assert (16, False) in tried
+
+
+def test_another_offset_is_tried_where_those_channels_changed() -> None:
+    (moved,) = [one for one in widths(Engine(8), Engine(8, offset=8)) if one.wiring.width == 8]
 
     assert moved.wiring.offset == 8
     assert moved.mistakes[0].values == {"have": 8, "want": 0}
 
 
-LENGTHS_RIGHT = Application(Wiring(16, 16))
+def long_evidence(**changes: Any) -> Evidence:
+    x = normal((1, 60, 16))
+    rotated = Engine(16, **changes).rotate(x)
+    return Evidence(x, rotated, Target.of(*Engine(16).tables(60)), 2.0**-53)
 
 
-def evidence(**changes: Any) -> Evidence:
-    want = Engine(16)
-    x = np.random.default_rng(0).standard_normal((1, 60, 16))
-    target = Target.of(*want.tables(60))
-    return Evidence(x, want.with_changes(**changes).rotate(x), target, 2.0**-53)
+@pytest.mark.parametrize("beyond", ["unrotated", "zero", "clamped", "wrapped"])
+def test_length_is_the_first_row_that_is_not_explained(beyond: str) -> None:
+    seen = long_evidence(beyond=(37, beyond))
+    made = list(length_mistakes(HALF, seen))
 
-
-def test_the_length_is_where_rows_are_no_longer_explained() -> None:
-    made = list(length_mistakes(LENGTHS_RIGHT, evidence(beyond=(37, "clamped"))))
+    explained = [
+        (seen.explained_shares(one, slice(None), np.arange(60)) == 1).all() for one in made
+    ]
 
     assert [one.mistakes[0].values["have"] for one in made] == [37] * 4
+    assert sum(explained) == 1
 
 
-def test_one_of_the_ways_to_go_on_explains_every_row() -> None:
-    for beyond in ("unrotated", "zero", "clamped", "wrapped"):
-        seen = evidence(beyond=(37, beyond))
-        explained = [
-            (seen.explained_shares(one, slice(None), np.arange(60)) == 1).all()
-            for one in length_mistakes(LENGTHS_RIGHT, seen)
-        ]
-        assert sum(explained) == 1, beyond
-
-
-def test_there_is_no_length_where_all_is_right_or_nothing_is() -> None:
-    assert not list(length_mistakes(LENGTHS_RIGHT, evidence()))
-    assert not list(length_mistakes(LENGTHS_RIGHT, evidence(layout="interleaved")))
-
-
-POSITIONS_RIGHT = Application(Wiring(16, 16))
+@pytest.mark.parametrize("changes", [{}, {"layout": "interleaved"}], ids=str)
+def test_no_length_is_tried_where_all_rows_or_none_are_explained(changes: dict[str, Any]) -> None:
+    assert not list(length_mistakes(HALF, long_evidence(**changes)))
 
 
 def target(rows: int, start: int = 0) -> Target:
     return Target.of(*Engine(16, start=start).tables(rows))
 
 
-def names(rows: int, start: int = 0) -> list[str]:
-    return [
-        made.mistakes[0].name for made in position_mistakes(POSITIONS_RIGHT, target(rows, start))
-    ]
+@pytest.mark.parametrize(("rows", "start", "count"), [(200, 0, 0), (300, 0, 1), (100, 3000, 2)])
+def test_narrow_positions_are_tried_for_types_that_round_them(
+    rows: int, start: int, count: int
+) -> None:
+    names = [name for name, _ in named(position_mistakes(HALF, target(rows, start)))]
 
-
-def test_positions_can_be_narrow_only_where_they_do_not_fit() -> None:
-    assert "narrow-positions" not in names(200)
-    assert names(300).count("narrow-positions") == 1
-    assert names(100, start=3000).count("narrow-positions") == 2
+    assert names.count("narrow-positions") == count
 
 
 def test_narrow_positions_are_rounded() -> None:
-    wanted = target(300)
-    narrow = list(position_mistakes(POSITIONS_RIGHT, wanted))[-1]
+    narrow = list(position_mistakes(HALF, target(300)))[-1]
 
-    places = narrow.angles.positions(wanted, np.array([255, 256, 257, 258, 259]))
+    positions = narrow.angles.positions(target(300), np.array([255, 256, 257, 258, 259]))
 
-    np.testing.assert_array_equal(places, [255, 256, 256, 258, 260])
+    np.testing.assert_array_equal(positions, [255, 256, 256, 258, 260])
 
 
-def test_one_row_cannot_be_in_reverse() -> None:
-    assert names(1) == []
+def test_single_row_has_no_mistake_of_positions() -> None:
+    assert not list(position_mistakes(HALF, target(1)))
+
+
+def test_narrow_frequencies_and_tables_are_tried_in_both_half_types() -> None:
+    assert sorted(
+        (name, values["dtype"]) for name, values in named(narrow_mistakes(HALF, target(10)))
+    ) == [
+        (name, dtype)
+        for name in ("narrow-frequencies", "narrow-tables")
+        for dtype in ("bfloat16", "float16")
+    ]
+
+
+def estimate(rows: int = 64, **changes: Any) -> FrequencyEstimate:
+    omega = Engine(32, **changes).frequencies()
+    return FrequencyEstimate(omega, 1e-9 + 1e-7 * omega, 32, rows)
+
+
+@pytest.mark.parametrize(
+    ("want", "have", "expected"),
+    [
+        ({}, {"base": 500000.0}, ("wrong-base", {"have": 500000.0, "want": 10000.0})),
+        ({}, {"linear": 4.0}, ("linear-factor", {"ratio": 0.25})),
+        ({}, {"linear": 3.0}, ("linear-factor", {"ratio": 1 / 3})),
+        ({"linear": 3.0}, {}, ("linear-factor", {"ratio": 3.0})),
+        ({"llama3": True}, {"base": 20000.0}, ("config-key-ignored", {"have": 20000.0})),
+    ],
+    ids=str,
+)
+def test_measured_frequencies_are_named(
+    want: dict[str, Any], have: dict[str, Any], expected: Named
+) -> None:
+    wanted = Target.of(*Engine(32, **want).tables(64))
+
+    assert expected in named(frequency_mistakes(RIGHT, wanted, estimate(**have)))
+    assert not list(frequency_mistakes(RIGHT, wanted, estimate(**want)))
+
+
+def test_unnamed_frequencies_are_the_measured_ones_of_four_rows_or_more() -> None:
+    wanted = Target.of(*Engine(32).tables(64))
+    have = estimate(llama3=True)
+    backwards = FrequencyEstimate(-Engine(32).frequencies(), np.full(16, 1e-9), 32, 64)
+
+    (other,) = unnamed_frequencies(RIGHT, wanted, have)
+
+    assert other.mistakes[0].name == "wrong-rule"
+    assert other.mistakes[0].values["pair"] > 0
+    assert other.angles.omega is have.omega
+    assert not list(unnamed_frequencies(RIGHT, wanted, estimate(rows=3, llama3=True)))
+    assert not list(unnamed_frequencies(RIGHT, wanted, backwards))
+
+
+def gauge(rows: int = 48, heads: int = 1, **changes: Any) -> Gauge:
+    want = Engine(32, factor=1.1)
+    x = normal((heads, rows, 32)).astype(np.float32)
+    y = want.with_changes(**changes).rotate(x)
+    evidence = Evidence(x.astype(float), y.astype(float), Target.of(*want.tables(rows)), 2.0**-24)
+    return Gauge(evidence, slice(0, 4), np.arange(rows))
+
+
+BASE = ("wrong-base", {"have": 777.0, "want": 10000.0})
+
+
+@pytest.mark.parametrize("heads", [1, 4])
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"factor": 1.65}, ("extra-factor", {"factor": 1.5})),
+        ({"factor": 0.55}, ("wrong-factor", {"factor": 0.5})),
+        ({"base": 777.0}, BASE),
+        ({"base": 777.0, "beyond": (20, "clamped")}, BASE),
+        ({"linear": 8.0}, ("linear-factor", {"ratio": 0.125})),
+        ({"start": -12}, ("position-offset", {"rows": -12})),
+        ({"positions": "stuck"}, ("positions-stuck", {"position": 5.0})),
+    ],
+    ids=str,
+)
+def test_gauge_measures_the_value_of_a_mistake(
+    heads: int, changes: dict[str, Any], expected: Named
+) -> None:
+    assert expected in named(gauge(heads=heads, **changes).mistakes(RIGHT))
+
+
+@pytest.mark.parametrize(
+    ("angles", "changes", "expected"),
+    [
+        (RotationAngles(is_inverse=True), {"turns": -1.0, "base": 777.0}, BASE),
+        (RotationAngles(times=2), {"turns": 2.0, "base": 777.0}, BASE),
+        (RotationAngles(times=2), {"turns": 2.0, "start": 3}, ("position-offset", {"rows": 3})),
+    ],
+)
+def test_gauge_measures_beside_another_mistake(
+    angles: RotationAngles, changes: dict[str, Any], expected: Named
+) -> None:
+    assert expected in named(gauge(**changes).mistakes(Application(RIGHT.wiring, angles)))
+
+
+def test_gauge_measures_no_factor_and_no_frequencies_of_a_right_rotation() -> None:
+    assert {name for name, _ in named(gauge().mistakes(RIGHT))} <= {"positions-stuck"}
 
 
 @pytest.mark.parametrize("start", [0, 100])
-def test_rows_can_be_stuck_at_a_position_between_rows(start: int) -> None:
+def test_rows_are_stuck_at_a_measured_position(start: int) -> None:
     measuring = gauge(start=start, positions="stuck")
 
     (stuck,) = [
-        one
-        for one in measuring.mistakes(MEASURED_RIGHT)
-        if one.mistakes[0].name == "positions-stuck"
+        one for one in measuring.mistakes(RIGHT) if one.mistakes[0].name == "positions-stuck"
     ]
 
     positions = stuck.angles.positions(measuring.evidence.target, np.arange(10))
@@ -214,144 +283,25 @@ def test_rows_can_be_stuck_at_a_position_between_rows(start: int) -> None:
     assert stuck.mistakes[0].values == {"position": start + 5.0}
 
 
-def test_narrow_frequencies_and_tables_are_in_either_half_type() -> None:
-    made = list(narrow_mistakes(POSITIONS_RIGHT, target(10)))
-
-    said = [(one.mistakes[0].name, one.mistakes[0].values["dtype"]) for one in made]
-    assert sorted(said) == [
-        ("narrow-frequencies", "bfloat16"),
-        ("narrow-frequencies", "float16"),
-        ("narrow-tables", "bfloat16"),
-        ("narrow-tables", "float16"),
-    ]
-
-
-FREQUENCIES_RIGHT = Application(Wiring(32, 32))
-
-
-def measured(rows: int = 64, **changes: Any) -> FrequencyEstimate:
-    omega = Engine(32, **changes).frequencies()
-    return FrequencyEstimate(omega, 1e-9 + 1e-7 * omega, 32, rows)
-
-
-def frequencies_made(want: Engine, have: FrequencyEstimate) -> list[tuple[str, dict[str, Any]]]:
-    target = Target.of(*want.tables(64))
-    return [
-        (one.mistakes[0].name, dict(one.mistakes[0].values))
-        for one in frequency_mistakes(FREQUENCIES_RIGHT, target, have)
-    ]
-
-
-def test_another_base_is_said_with_both() -> None:
-    said = frequencies_made(Engine(32), measured(base=500000.0))
-
-    assert ("wrong-base", {"have": 500000.0, "want": 10000.0}) in said
-
-
-def test_a_common_factor_is_a_plain_number_or_one_over_it() -> None:
-    assert ("linear-factor", {"ratio": 0.25}) in frequencies_made(Engine(32), measured(linear=4.0))
-    assert ("linear-factor", {"ratio": 3.0}) in frequencies_made(Engine(32, linear=3.0), measured())
-    assert ("linear-factor", {"ratio": 1 / 3}) in frequencies_made(Engine(32), measured(linear=3.0))
-
-
-def test_a_base_without_the_rule_that_is_wanted_is_said() -> None:
-    said = frequencies_made(Engine(32, llama3=True), measured(base=20000.0))
-
-    assert ("config-key-ignored", {"have": 20000.0}) in said
-
-
-def test_frequencies_that_are_right_are_no_mistake() -> None:
-    assert frequencies_made(Engine(32), measured()) == []
-
-
-def test_frequencies_without_a_name_are_taken_from_four_rows_on() -> None:
-    target = Target.of(*Engine(32).tables(64))
-    have = measured(llama3=True)
-
-    (other,) = unnamed_frequencies(FREQUENCIES_RIGHT, target, have)
-
-    assert other.mistakes[0].name == "wrong-rule"
-    assert other.mistakes[0].values["pair"] > 0
-    assert other.angles.omega is not None
-    np.testing.assert_array_equal(other.angles.omega, have.omega)
-    assert not list(unnamed_frequencies(FREQUENCIES_RIGHT, target, measured(rows=3, llama3=True)))
-
-
-def test_a_rotation_the_other_way_has_no_frequencies_of_its_own() -> None:
-    target = Target.of(*Engine(32).tables(64))
-    backwards = FrequencyEstimate(-Engine(32).frequencies(), np.full(16, 1e-9), 32, 64)
-
-    assert not list(unnamed_frequencies(FREQUENCIES_RIGHT, target, backwards))
-
-
-MEASURED_RIGHT = Application(Wiring(32, 32))
-
-
-def gauge(rows: int = 48, heads: int = 1, **changes: Any) -> Gauge:
-    want = Engine(32, factor=1.1)
-    x = np.random.default_rng(0).standard_normal((heads, rows, 32)).astype(np.float32)
-    y = want.with_changes(**changes).rotate(x)
-    target = Target.of(*want.tables(rows))
-    evidence = Evidence(x.astype(float), y.astype(float), target, 2.0**-24)
-    return Gauge(evidence, slice(0, 4), np.arange(rows))
-
-
-def said(measuring: Gauge, start: Application = MEASURED_RIGHT) -> list[tuple[str, dict[str, Any]]]:
-    return [
-        (made.mistakes[-1].name, dict(made.mistakes[-1].values))
-        for made in measuring.mistakes(start)
-    ]
-
-
-@pytest.mark.parametrize("heads", [1, 4])
-def test_each_number_is_measured(heads: int) -> None:
-    assert ("extra-factor", {"factor": 1.5}) in said(gauge(heads=heads, factor=1.65))
-    assert ("wrong-factor", {"factor": 0.5}) in said(gauge(heads=heads, factor=0.55))
-    base = {"have": 12345.0, "want": 10000.0}
-    assert ("wrong-base", base) in said(gauge(heads=heads, base=12345.0))
-    assert ("linear-factor", {"ratio": 0.125}) in said(gauge(heads=heads, linear=8.0))
-    assert ("position-offset", {"rows": -12}) in said(gauge(heads=heads, start=-12))
-    assert ("positions-stuck", {"position": 5.0}) in said(gauge(heads=heads, positions="stuck"))
-
-
-def test_what_is_right_measures_no_factor_and_no_frequencies() -> None:
-    assert {name for name, _ in said(gauge())} <= {"positions-stuck"}
-
-
-def test_numbers_are_measured_beside_another_mistake() -> None:
-    backwards = Application(MEASURED_RIGHT.wiring, RotationAngles(is_inverse=True))
-    twice = Application(MEASURED_RIGHT.wiring, RotationAngles(times=2))
-
-    base = {"have": 777.0, "want": 10000.0}
-    assert ("wrong-base", base) in said(gauge(turns=-1.0, base=777.0), backwards)
-    assert ("wrong-base", base) in said(gauge(turns=2.0, base=777.0), twice)
-    assert ("position-offset", {"rows": 3}) in said(gauge(turns=2.0, start=3), twice)
-
-
-def test_a_base_is_measured_on_rows_before_another_mistake_begins() -> None:
-    cut = said(gauge(base=777.0, beyond=(20, "clamped")))
-
-    assert ("wrong-base", {"have": 777.0, "want": 10000.0}) in cut
-
-
-def test_a_wiring_is_measured_once() -> None:
-    measuring = gauge()
-
-    assert measuring.estimate(Wiring(32, 32)) is measuring.estimate(Wiring(32, 32))
-
-
-def test_frequencies_without_a_name_are_measured() -> None:
-    (other, *_) = gauge(llama3=True).unnamed_mistakes(MEASURED_RIGHT)
+def test_gauge_measures_unnamed_frequencies() -> None:
+    (other, *_) = gauge(llama3=True).unnamed_mistakes(RIGHT)
 
     expected = Engine(32, llama3=True).frequencies()
     assert other.angles.omega is not None
     np.testing.assert_allclose(other.angles.omega, expected, atol=1e-7)
 
 
-def test_zeros_measure_nothing() -> None:
-    target = Target.of(*Engine(32).tables(9))
-    nothing = Evidence(np.zeros((1, 9, 32)), np.zeros((1, 9, 32)), target, 2.0**-24)
-    measuring = Gauge(nothing, slice(0, 1), np.arange(9))
+def test_gauge_measures_each_wiring_once() -> None:
+    measuring = gauge()
 
-    assert said(measuring) == []
-    assert not list(measuring.unnamed_mistakes(MEASURED_RIGHT))
+    assert measuring.estimate(Wiring(32, 32)) is measuring.estimate(Wiring(32, 32))
+
+
+@pytest.mark.parametrize("measure", [Gauge.mistakes, Gauge.unnamed_mistakes])
+def test_gauge_finds_nothing_in_zeros(
+    measure: Callable[[Gauge, Application], Iterable[Application]],
+) -> None:
+    zeros = np.zeros((1, 9, 32))
+    evidence = Evidence(zeros, zeros, Target.of(*Engine(32).tables(9)), 2.0**-24)
+
+    assert not list(measure(Gauge(evidence, slice(0, 1), np.arange(9)), RIGHT))

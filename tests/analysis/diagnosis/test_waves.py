@@ -1,9 +1,4 @@
-"""Waves that somebody made in place of others.
-
-What is wanted, read as waves.
-
-The tutorial_slips of tutorials, as loops write them.
-"""
+"""Tables are read as waves, and angle faults compute the tables of mistakes."""
 
 import numpy as np
 import pytest
@@ -22,63 +17,20 @@ from service.analysis.diagnosis.waves import (
     waves_of,
 )
 from service.analysis.precision import rounded
-from service.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
+from service.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, DType
 from tests.analysis.mistaken import FORMS, Made, had, stored
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_what_was_done_is_computed_in_the_form_that_is_wanted(form: str) -> None:
-    right = Made(300, 16, form)
-    side = TableView.of(had(right, FLOAT64))
-    waves = waves_of(side.table(), is_pair=len(side.names) == 2, positions=None)
-    assert waves is not None
-    made = Made(300, 16, form, start=2, sine=-1.0, factor=3.0, position_dtype=BFLOAT16)
-    turned = AngleFault(
-        (), -waves.omega, -waves.omega, 2.0, Narrowing(BFLOAT16, positions=True), 3.0
-    )
-
-    table, reaches = turned.table(waves, np.arange(300))
-
-    assert np.abs(table - TableView.of(had(made, FLOAT64)).table()).max() < 1e-12
-    assert reaches.max() == 300
-
-
-def test_each_narrowing_has_its_names() -> None:
-    names = [tuple(mistake.name for mistake in each.mistakes) for each in NARROWINGS]
-
-    assert set(names) == {
-        ("narrow-positions",),
-        ("narrow-frequencies",),
-        ("narrow-positions", "narrow-frequencies"),
-        ("narrow-angles",),
-    }
-
-
-def test_slow_frequencies_may_be_off_by_more_of_themselves() -> None:
-    angles, omega = np.array([[2.0, -2.0, 0.0]]), np.array([1.0, np.exp(-6.0), 0.0])
-
-    assert error_weights(angles, omega).tolist() == [[2, 8, 0]]
-
-
-def test_the_type_that_numbers_were_computed_in_shows_in_a_wider_one() -> None:
-    values = np.sin(np.arange(100.0))
-
-    assert narrowest_dtype(values, FLOAT64) is FLOAT64
-    for dtype in (FLOAT32, FLOAT16, BFLOAT16):
-        assert narrowest_dtype(rounded(values, dtype), FLOAT64) is dtype
-    assert narrowest_dtype(rounded(values, BFLOAT16), FLOAT16) is BFLOAT16
-
-
-def read(made: Made, dtype: object = FLOAT32) -> Waves:
-    side = TableView.of(had(made, dtype))  # type: ignore[arg-type]
-    waves = waves_of(side.table(), is_pair=len(side.names) == 2, positions=None)
+def read(made: Made, dtype: DType = FLOAT32) -> Waves:
+    view = TableView.of(had(made, dtype))
+    waves = waves_of(view.table(), is_pair=len(view.names) == 2, positions=None)
     assert waves is not None
     return waves
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("dtype", [FLOAT32, BFLOAT16], ids=lambda d: d.name)
-def test_base_and_start_are_read_from_every_form(form: str, dtype: object) -> None:
+@pytest.mark.parametrize("dtype", [FLOAT32, BFLOAT16], ids=lambda dtype: dtype.name)
+def test_base_and_first_position_are_read_from_every_layout(form: str, dtype: DType) -> None:
     waves = read(Made(40, 32, form, base=500000.0, start=9), dtype)
 
     assert waves.base == (500000.0, 32)
@@ -87,7 +39,7 @@ def test_base_and_start_are_read_from_every_form(form: str, dtype: object) -> No
     assert len(waves.omega) == 16
 
 
-def test_frequencies_of_no_base_are_measured_by_all_rows() -> None:
+def test_frequencies_without_a_base_are_measured_on_all_rows() -> None:
     omega = np.array([1.0, 0.7, 0.11, 0.013])
     angles = np.outer(np.arange(2000), omega)
     table = np.hstack([np.sin(angles), np.cos(angles)])
@@ -97,28 +49,28 @@ def test_frequencies_of_no_base_are_measured_by_all_rows() -> None:
     assert waves is not None
     assert waves.base is None
     assert waves.omega == pytest.approx(omega, abs=1e-14)
+    assert list(tutorial_slips(waves, table)) == []
 
 
-def test_noise_is_no_waves() -> None:
-    noise = np.random.default_rng(3).normal(size=(20, 8))
+@pytest.mark.parametrize("rows", [20, 1])
+def test_noise_has_no_waves(rows: int) -> None:
+    noise = np.random.default_rng(3).normal(size=(rows, 8))
 
     assert waves_of(noise, is_pair=False, positions=None) is None
-    assert waves_of(noise[:1], is_pair=False, positions=None) is None
 
 
-def test_listed_positions_are_taken_as_they_are() -> None:
+def test_given_positions_are_kept() -> None:
     positions = np.array([0.0, 1, 5, 6, 20])
     angles = np.outer(positions, 10000.0 ** (-np.arange(4) / 4))
+    table = np.hstack([np.sin(angles), np.cos(angles)])
 
-    waves = waves_of(
-        np.hstack([np.sin(angles), np.cos(angles)]), is_pair=False, positions=positions
-    )
+    waves = waves_of(table, is_pair=False, positions=positions)
 
     assert waves is not None
     assert waves.positions.tolist() == positions.tolist()
 
 
-def test_some_columns_are_kept_whole_or_not_at_all() -> None:
+def test_waves_are_restricted_to_whole_pairs() -> None:
     waves = read(Made(10, 16, "interleaved"))
 
     kept = waves.restricted(np.arange(8), 5)
@@ -128,75 +80,108 @@ def test_some_columns_are_kept_whole_or_not_at_all() -> None:
     assert waves.restricted(np.arange(7), 5) is None
 
 
-def test_frequencies_may_fall_over_other_channels() -> None:
+def test_frequencies_of_another_width_have_the_same_base() -> None:
     omega = read(Made(10, 16, "interleaved")).of_width(8).omega
 
     assert omega[1] == pytest.approx(10000 ** (-2 / 8))
 
 
-def test_an_offset_is_found_by_all_frequencies_together() -> None:
-    omega = 10000.0 ** (-np.arange(16) / 16)
+OMEGA = 10000.0 ** (-np.arange(16) / 16)
 
-    for rows in (0, 1, -7, 5000):
-        assert offset_of(np.angle(np.exp(1j * rows * omega)), omega) == rows
-    assert offset_of(np.arange(16.0) ** 2, omega) is None
+
+@pytest.mark.parametrize("rows", [0, 1, -7, 5000])
+def test_offset_is_found_from_all_angles_together(rows: int) -> None:
+    assert offset_of(np.angle(np.exp(1j * rows * OMEGA)), OMEGA) == rows
+    assert offset_of(np.arange(16.0) ** 2, OMEGA) is None
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_angle_fault_computes_the_table_of_its_mistakes(form: str) -> None:
+    waves = read(Made(300, 16, form), FLOAT64)
+    made = Made(300, 16, form, start=2, sine=-1.0, factor=3.0, position_dtype=BFLOAT16)
+    narrowing = Narrowing(BFLOAT16, positions=True)
+    fault = AngleFault((), -waves.omega, -waves.omega, 2.0, narrowing, 3.0)
+
+    table, weights = fault.table(waves, np.arange(300))
+
+    assert np.abs(table - TableView.of(had(made, FLOAT64)).table()).max() < 1e-12
+    assert weights.max() == 300
+
+
+def test_narrowings_are_of_positions_frequencies_both_or_angles() -> None:
+    assert {tuple(mistake.name for mistake in each.mistakes) for each in NARROWINGS} == {
+        ("narrow-positions",),
+        ("narrow-frequencies",),
+        ("narrow-positions", "narrow-frequencies"),
+        ("narrow-angles",),
+    }
+
+
+def test_overflow_of_a_narrow_type_is_its_largest_number() -> None:
+    waves = read(Made(20, 8, "interleaved"), FLOAT64)
+    fault = AngleFault((), waves.omega, waves.omega, 1e9, Narrowing(FLOAT16, positions=True))
+
+    assert np.isfinite(fault.table(waves, np.arange(20))[0]).all()
+
+
+def test_error_weights_grow_with_the_logarithm_of_the_frequency() -> None:
+    angles, omega = np.array([[2.0, -2.0, 0.0]]), np.array([1.0, np.exp(-6.0), 0.0])
+
+    assert error_weights(angles, omega).tolist() == [[2, 8, 0]]
+
+
+@pytest.mark.parametrize(
+    ("computed_in", "sent_in"),
+    [
+        (FLOAT64, FLOAT64),
+        (FLOAT32, FLOAT64),
+        (FLOAT16, FLOAT64),
+        (BFLOAT16, FLOAT64),
+        (BFLOAT16, FLOAT16),
+    ],
+    ids=lambda dtype: dtype.name,
+)
+def test_narrowest_type_of_numbers_is_found(computed_in: DType, sent_in: DType) -> None:
+    values = rounded(np.sin(np.arange(100.0)), computed_in)
+
+    assert narrowest_dtype(values, sent_in) is computed_in
 
 
 RIGHT = Made(20, 8, "interleaved").table()["table"]
 
 
-def loop(sine: str, cosine: str) -> np.ndarray:
-    table = np.zeros((20, 8))
-    for position in range(20):
-        for i in range(0, 8, 2):
-            exponents = {
-                "i/d": i / 8,
-                "(i + 1)/d": (i + 1) / 8,
-                "(i + 2)/d": (i + 2) / 8,
-                "2i/d": 2 * i / 8,
-                "2(i + 1)/d": 2 * (i + 1) / 8,
-            }
-            table[position, i] = np.sin(position / 10000 ** exponents[sine])
-            table[position, i + 1] = np.cos(position / 10000 ** exponents[cosine])
-    return table
+def slip_mistakes(
+    sines: np.ndarray, cosines: np.ndarray, start: int = 0
+) -> list[tuple[str, object]]:
+    """Diagnose an interleaved table whose sines and cosines have these exponents."""
+    angles = [np.outer(start + np.arange(20), 10000.0**-each) for each in (sines, cosines)]
+    table = np.stack([np.sin(angles[0]), np.cos(angles[1])], axis=-1).reshape(20, 8)
+    expected = ExpectedTable({"table": stored(RIGHT, FLOAT32)}, FLOAT32)
+    diagnosis = diagnose({"table": stored(table, FLOAT32)}, expected)
+    assert diagnosis is not None
+    return [(each.name, next(iter(each.values.values()))) for each in diagnosis.mistakes]
+
+
+CHANNEL = np.arange(0, 8, 2)
 
 
 @pytest.mark.parametrize(
-    ("sine", "cosine", "said"),
+    ("sines", "cosines", "exponent"),
     [
-        ("i/d", "(i + 1)/d", "(i + 1)/d"),
-        ("i/d", "(i + 2)/d", "(i + 2)/d"),
-        ("2i/d", "2(i + 1)/d", "2(i + 1)/d, and 2i/d for sines"),
+        (CHANNEL / 8, (CHANNEL + 1) / 8, "(i + 1)/d"),
+        (CHANNEL / 8, (CHANNEL + 2) / 8, "(i + 2)/d"),
+        (2 * CHANNEL / 8, 2 * (CHANNEL + 1) / 8, "2(i + 1)/d, and 2i/d for sines"),
     ],
 )
-def test_loops_of_tutorials_are_recognized(sine: str, cosine: str, said: str) -> None:
-    have = {"table": stored(loop(sine, cosine), FLOAT32)}
-
-    diagnosis = diagnose(have, ExpectedTable({"table": stored(RIGHT, FLOAT32)}, FLOAT32))
-
-    assert diagnosis is not None
-    (mistake,) = diagnosis.mistakes
-    assert (mistake.name, mistake.values["exponent"]) == ("tutorial-slip", said)
-
-
-def test_frequencies_without_a_base_have_no_exponent() -> None:
-    angles = np.outer(np.arange(20), [1.0, 0.7, 0.11, 0.013])
-    table = np.hstack([np.sin(angles), np.cos(angles)])
-    waves = waves_of(table, is_pair=False, positions=None)
-    assert waves is not None
-
-    assert list(tutorial_slips(waves, table)) == []
+def test_tutorial_slips_are_recognized(
+    sines: np.ndarray, cosines: np.ndarray, exponent: str
+) -> None:
+    assert slip_mistakes(sines, cosines) == [("tutorial-slip", exponent)]
 
 
 @pytest.mark.parametrize("start", [-3, 1, 40])
-def test_a_slip_is_found_where_counting_starts_elsewhere(start: int) -> None:
-    places, pairs = start + np.arange(20), np.arange(4)
-    sines = np.sin(np.outer(places, 10000.0 ** (-2 * pairs / 8)))
-    cosines = np.cos(np.outer(places, 10000.0 ** (-(2 * pairs + 1) / 8)))
-    have = {"table": stored(np.stack([sines, cosines], axis=-1).reshape(20, 8), FLOAT32)}
-
-    diagnosis = diagnose(have, ExpectedTable({"table": stored(RIGHT, FLOAT32)}, FLOAT32))
-
-    assert diagnosis is not None
-    assert [mistake.name for mistake in diagnosis.mistakes] == ["tutorial-slip", "position-offset"]
-    assert diagnosis.mistakes[1].values == {"rows": start}
+def test_tutorial_slip_is_found_beside_an_offset(start: int) -> None:
+    assert slip_mistakes(CHANNEL / 8, (CHANNEL + 1) / 8, start) == [
+        ("tutorial-slip", "(i + 1)/d"),
+        ("position-offset", start),
+    ]

@@ -45,7 +45,7 @@ from tests.analysis.engines import (
 )
 
 
-def test_each_arithmetic_ranks_behind_those_that_are_more_exact() -> None:
+def test_ranks_rise_from_exact_to_narrow_arithmetics() -> None:
     ranked = [EXACT, FLOAT64_ARITHMETIC, FLOAT32_ARITHMETIC, REPEATED, FLOAT32_STEPS]
     narrow = [narrow_positions, narrow_frequencies, narrow_angles, narrow_throughout]
     ranks = [each.rank for each in [*ranked, *(make("bfloat16") for make in narrow)]]
@@ -53,12 +53,12 @@ def test_each_arithmetic_ranks_behind_those_that_are_more_exact() -> None:
     assert ranks == sorted(set(ranks))
 
 
-def test_a_narrow_arithmetic_says_what_is_rounded_to_which_type() -> None:
+def test_narrow_arithmetic_names_its_type() -> None:
     assert narrow_positions("float16").name == "float16 positions"
     assert "float16" in narrow_positions("float16").description
 
 
-def test_the_most_exact_that_explains_numbers_is_named_first() -> None:
+def test_most_exact_arithmetic_comes_first() -> None:
     assert without_looser((FLOAT32_ARITHMETIC, EXACT, FLOAT64_ARITHMETIC)) == (
         EXACT,
         FLOAT64_ARITHMETIC,
@@ -66,7 +66,7 @@ def test_the_most_exact_that_explains_numbers_is_named_first() -> None:
     )
 
 
-def test_bounds_that_whatever_is_more_exact_is_within_are_named_only_alone() -> None:
+def test_float32_in_steps_is_dropped_beside_a_more_exact_arithmetic() -> None:
     assert without_looser((FLOAT32_STEPS, FLOAT32_ARITHMETIC)) == (FLOAT32_ARITHMETIC,)
     assert without_looser((FLOAT32_STEPS,)) == (FLOAT32_STEPS,)
 
@@ -74,19 +74,19 @@ def test_bounds_that_whatever_is_more_exact_is_within_are_named_only_alone() -> 
 ROWS = np.arange(2048)
 
 
-def test_rounding_to_no_type_leaves_numbers_alone() -> None:
+def test_rounding_to_no_type_returns_the_numbers() -> None:
     numbers = np.array([1 / 3, 1e300])
 
     assert rounded(numbers, None) is numbers
 
 
-def test_numbers_are_rounded_as_the_type_would_hold_them() -> None:
+def test_numbers_are_rounded_to_bfloat16() -> None:
     numbers = np.array([257.0, 258.0, 1 / 3])
 
     assert (rounded(numbers, dtypes.BFLOAT16) == [256, 258, 0.333984375]).all()
 
 
-def test_float32_products_are_those_of_an_engine_with_its_frequencies() -> None:
+def test_float32_emulation_equals_an_engine_with_its_frequencies() -> None:
     exponents = np.arange(0, 64, 2, dtype=np.float32) / np.float32(64)
     omega = (np.float32(1) / np.float32(10000) ** exponents).astype(np.float64)
     exact = turning(2048, 64)
@@ -99,7 +99,7 @@ def test_float32_products_are_those_of_an_engine_with_its_frequencies() -> None:
     assert np.abs(laid_out(ROWS[:, None] * exact.omega) - values).max() > 100 * allowed.max()
 
 
-def test_rounded_positions_stand_still_where_the_type_cannot_count() -> None:
+def test_narrow_positions_repeat_beyond_the_integers_of_the_type() -> None:
     arithmetic = narrow_positions("bfloat16")
     exact = turning(2048, 8)
     emulation = Emulation(arithmetic, exact, exact.omega, dtypes.BFLOAT16)
@@ -109,7 +109,7 @@ def test_rounded_positions_stand_still_where_the_type_cannot_count() -> None:
     assert (values[1] != values[2]).any()
 
 
-def test_repeated_multiplication_is_that_of_an_engine() -> None:
+def test_repeated_multiplication_equals_ggml() -> None:
     exact = turning(2048, 64)
     ratio = float(np.float32(10000) ** np.float32(-2 / 64))
     emulation = Repeated(REPEATED, exact, exact.omega, floor=2.0**-23, ratio=ratio)
@@ -118,7 +118,7 @@ def test_repeated_multiplication_is_that_of_an_engine() -> None:
     assert (np.abs(values - by_multiplication(2048, 64)) <= allowed).all()
 
 
-def test_no_angle_may_be_anything() -> None:
+def test_bound_of_an_angle_is_limited() -> None:
     exact = turning(2048, 8)
     emulation = Emulation(FLOAT32_ARITHMETIC, exact, exact.omega, share=1.0)
     _, allowed = emulation.predict(ROWS)["x"]
@@ -135,20 +135,20 @@ def names_of(dtype: DType, rows: int = 300) -> list[str]:
     return [emulation.arithmetic.name for emulation in emulations]
 
 
-def test_float64_is_emulated_with_exact_frequencies() -> None:
+def test_float64_emulation_has_exact_frequencies() -> None:
     values, allowed = exact_emulation(turning(300, 16)).predict(EMULATION_CANDIDATES_ROWS)["x"]
 
     assert (np.abs(values - in_float64(300, 16)) <= allowed).all()
     assert allowed.max() < 1e-11
 
 
-def test_the_loosest_bound_holds_whatever_float32_frequencies_there_are() -> None:
+def test_loosest_float32_bound_contains_an_engine() -> None:
     values, allowed = loosest_float32(turning(300, 16)).predict(EMULATION_CANDIDATES_ROWS)["x"]
 
     assert (np.abs(values - in_float32(300, 16)) <= allowed).all()
 
 
-def test_float32_is_emulated_plainly_and_by_repeated_multiplication() -> None:
+def test_float32_emulations_are_products_repeated_multiplication_and_steps() -> None:
     have = {"x": in_float32(300, 16)}
     emulations = float32_emulations(turning(300, 16), EMULATION_CANDIDATES_ROWS, have, FLOAT32)
 
@@ -159,17 +159,17 @@ def test_float32_is_emulated_plainly_and_by_repeated_multiplication() -> None:
     ]
 
 
-def test_positions_are_rounded_only_where_that_changes_some() -> None:
+def test_narrow_positions_are_emulated_only_where_rounding_changes_them() -> None:
     assert "bfloat16 positions" in names_of(FLOAT32, rows=300)
     assert "bfloat16 positions" not in names_of(FLOAT32, rows=200)
 
 
-def test_sines_are_rounded_only_in_an_array_of_that_type() -> None:
+def test_narrow_sines_are_emulated_only_in_an_array_of_that_type() -> None:
     assert "bfloat16 throughout" in names_of(BFLOAT16)
     assert "bfloat16 throughout" not in names_of(FLOAT32)
 
 
-def test_an_array_of_float64_is_not_explained_by_narrow_sines() -> None:
+def test_float64_array_has_no_narrow_emulation() -> None:
     assert not names_of(FLOAT64)
     have = {"x": in_float64(300, 16)}
     (float32,) = float32_emulations(turning(300, 16), EMULATION_CANDIDATES_ROWS, have, FLOAT64)
@@ -178,7 +178,7 @@ def test_an_array_of_float64_is_not_explained_by_narrow_sines() -> None:
     assert allowed.max() == pytest.approx(0, abs=1e-14)
 
 
-def test_coordinates_between_two_ends_have_the_rounding_of_the_ends() -> None:
+def test_interpolated_coordinates_have_the_rounding_error_of_their_ends() -> None:
     counted = turning(300, 16)
     between = replace(counted, coordinates=np.linspace(-1, 1, 300)[:, None])
     have = {"x": in_float32(300, 16)}
@@ -194,7 +194,7 @@ def test_coordinates_between_two_ends_have_the_rounding_of_the_ends() -> None:
     ("dtype", "start"),
     [(FLOAT32, 4096), (BFLOAT16, 16384), (FLOAT16, 16384)],
 )
-def test_float32_is_not_claimed_where_its_bounds_take_in_other_tables(
+def test_float32_is_not_emulated_where_its_bounds_contain_other_tables(
     dtype: DType, start: int
 ) -> None:
     counted, have = turning(300, 16), {"x": in_float32(300, 16)}
@@ -216,7 +216,7 @@ def test_float32_is_not_claimed_where_its_bounds_take_in_other_tables(
 EMULATION_FIT_ROWS = np.linspace(0, 4095, 48).astype(np.int64)
 
 
-def test_the_float32_frequencies_of_an_engine_are_found_to_the_bit() -> None:
+def test_fitted_frequencies_equal_those_of_an_engine_to_the_bit() -> None:
     table = in_float32(4096, 64)
     exponents = np.arange(0, 64, 2, dtype=np.float32) / np.float32(64)
     used = np.float32(1) / np.float32(10000) ** exponents
@@ -228,7 +228,7 @@ def test_the_float32_frequencies_of_an_engine_are_found_to_the_bit() -> None:
     assert (fitted[turns_enough] == used[turns_enough]).all()
 
 
-def test_a_row_that_is_wrong_does_not_move_them() -> None:
+def test_fitted_frequencies_ignore_a_wrong_row() -> None:
     table = by_exponentials(4096, 64)
     right = fitted_frequencies(
         turning(4096, 64), EMULATION_FIT_ROWS, {"x": table[EMULATION_FIT_ROWS]}
@@ -242,7 +242,7 @@ def test_a_row_that_is_wrong_does_not_move_them() -> None:
     assert (fitted[fast] == right[fast]).all()
 
 
-def test_frequencies_are_never_moved_farther_than_float32_may_bring_them() -> None:
+def test_fitted_frequencies_stay_within_the_float32_error() -> None:
     table = in_float32(4096, 64, base=10100.0)
     exact = turning(4096, 64)
     fitted = fitted_frequencies(exact, EMULATION_FIT_ROWS, {"x": table[EMULATION_FIT_ROWS]})
@@ -250,7 +250,7 @@ def test_frequencies_are_never_moved_farther_than_float32_may_bring_them() -> No
     assert np.abs(fitted / exact.omega - 1).max() < 40 * 2.0**-24
 
 
-def test_a_misfit_is_counted_where_its_frequency_is() -> None:
+def test_misfit_is_summed_by_frequency() -> None:
     exact = turning(4096, 8)
     angles = exact.coordinates[EMULATION_FIT_ROWS] * exact.omega
     table = np.empty((48, 8))

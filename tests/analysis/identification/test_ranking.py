@@ -22,26 +22,26 @@ def verdict(base: float | None = None, *, single: bool = False) -> Verdict:
     return found
 
 
-def test_exact_numbers_come_before_those_of_float32() -> None:
+def test_exact_match_ranks_before_a_float32_match() -> None:
     single, exact = verdict(5000.0, single=True), verdict()
 
     assert exact.arithmetic[0].rank < single.arithmetic[0].rank
     assert ranked([single, exact])[0] is exact
 
 
-def test_tables_that_differ_in_the_size_of_numbers_alone_are_one_hypothesis() -> None:
+def test_table_that_differs_only_in_a_less_round_base_is_dropped() -> None:
     plain, crooked = verdict(20000.0), verdict(20000.0625)
 
     assert ranked([crooked, plain]) == (plain,)
 
 
-def test_what_needs_many_digits_more_is_no_rival() -> None:
+def test_rival_has_similar_digits_and_arithmetic() -> None:
     assert is_rival(verdict(), verdict(500.0))
     assert not is_rival(verdict(), verdict(5000.25))
     assert not is_rival(verdict(), verdict(500.0, single=True))
 
 
-def test_two_names_of_a_table_are_alike() -> None:
+def test_requests_for_one_table_are_alike() -> None:
     paper = TableRequest("encoding", {"seq_len": 9, "d_model": 8})
     other = paper.with_parameters(convention="positional-encodings")
 
@@ -49,7 +49,7 @@ def test_two_names_of_a_table_are_alike() -> None:
     assert not are_alike(paper, paper.with_parameters(layout="concatenated"), tables)
 
 
-def test_tables_that_go_on_differently_are_not_alike() -> None:
+def test_tables_that_continue_differently_are_not_alike() -> None:
     paper = TableRequest("encoding", {"seq_len": 1, "d_model": 8})
     slower = paper.with_parameters(base=500.0)
     table = in_float64(1, 8)
@@ -69,7 +69,7 @@ def names(query: TableRequest) -> list[str]:
     return [verdict.proposal.request.resource for verdict in found.hypotheses]
 
 
-def test_cosines_first_are_rotary_and_sines_first_an_encoding_and_timesteps_come_last() -> None:
+def test_cosines_first_rank_as_rotary_sines_first_as_encoding_and_timesteps_last() -> None:
     rotary = TableRequest(
         "rope", {"head_dim": 16, "rope_theta": 10000.0, "seq_len": 20, "pack": "concat"}
     )
@@ -80,13 +80,13 @@ def test_cosines_first_are_rotary_and_sines_first_an_encoding_and_timesteps_come
     assert names(rotary)[-1] == names(sines)[-1] == "encoding/timesteps"
 
 
-def test_what_is_only_near_is_left_out_where_a_table_gives_every_number() -> None:
+def test_float32_matches_are_dropped_where_one_is_exact() -> None:
     exact, near = verdict(), verdict(5000.0, single=True)
 
     assert ranked([near, exact]) == (exact,)
 
 
-def test_a_list_that_was_made_to_fit_explains_nothing() -> None:
+def test_list_fitted_to_random_numbers_is_no_identification() -> None:
     rng = np.random.default_rng(3)
     numbers = np.sort(rng.random(24))[::-1].astype(np.float32).astype(np.float64)
 
@@ -94,7 +94,7 @@ def test_a_list_that_was_made_to_fit_explains_nothing() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_a_list_of_which_each_number_serves_many_elements_is_measured(dtype: str) -> None:
+def test_list_with_many_elements_per_number_is_identified(dtype: str) -> None:
     inv_freq = tuple(float(f"{0.9 / (1 + k * k):.5g}") for k in range(16))
     call = TableRequest(
         "rope", {"inv_freq": inv_freq, "seq_len": 40, "pack": "concat", "dtype": dtype}

@@ -64,7 +64,7 @@ def urls(found: Identification) -> list[str]:
 
 
 @pytest.mark.parametrize("name", ENGINES)
-def test_the_papers_encoding_is_identified_with_its_arithmetic(name: str) -> None:
+def test_encoding_of_the_paper_is_identified_with_its_arithmetic(name: str) -> None:
     found = identified(ENGINES[name](512, 64))
 
     assert found.outcome == "identified"
@@ -72,7 +72,7 @@ def test_the_papers_encoding_is_identified_with_its_arithmetic(name: str) -> Non
     assert found.hypotheses[0].arithmetic[0].name == name
 
 
-def test_two_names_of_one_table_are_one_answer() -> None:
+def test_several_names_of_one_table_are_identified() -> None:
     found = identified(in_float64(40, 16))
 
     assert found.outcome == "identified"
@@ -80,13 +80,13 @@ def test_two_names_of_one_table_are_one_answer() -> None:
     assert "names of one table" in found.notes[0]
 
 
-def test_another_base_is_measured() -> None:
+def test_unusual_base_is_measured() -> None:
     found = identified(in_float32(300, 32, base=12345.0))
 
     assert urls(found)[0] == "/encoding?seq_len=300&d_model=32&base=12345"
 
 
-def test_numbers_of_a_narrow_type_are_known_in_a_wide_one() -> None:
+def test_bfloat16_table_sent_as_float64_is_identified() -> None:
     narrow = sample(in_float64(64, 32), BFLOAT16).reals()
     found = identified(narrow, FLOAT64)
 
@@ -94,7 +94,7 @@ def test_numbers_of_a_narrow_type_are_known_in_a_wide_one() -> None:
     assert found.hypotheses[0].arithmetic[0].name == "exact"
 
 
-def test_an_array_with_its_axes_reversed_is_identified() -> None:
+def test_transposed_array_is_identified() -> None:
     found = identified(in_float32(64, 32).T)
 
     assert found.outcome == "identified"
@@ -102,7 +102,7 @@ def test_an_array_with_its_axes_reversed_is_identified() -> None:
     assert urls(found)[0] == "/encoding?seq_len=64&d_model=32"
 
 
-def test_positions_that_the_engine_could_not_count_are_named() -> None:
+def test_bfloat16_positions_are_named() -> None:
     found = identified(in_float32(600, 32, positions_in=BFLOAT16))
     names = [each.name for verdict in found.hypotheses for each in verdict.arithmetic]
 
@@ -111,7 +111,7 @@ def test_positions_that_the_engine_could_not_count_are_named() -> None:
 
 
 @pytest.mark.parametrize("row", [0, 100, 511])
-def test_one_wrong_row_is_none_and_said_where(row: int) -> None:
+def test_nearest_table_of_an_array_with_a_wrong_row_has_the_mismatch_there(row: int) -> None:
     table = in_float32(512, 64)
     table[row] = np.random.default_rng(5).normal(size=64)
     found = identified(table)
@@ -123,7 +123,7 @@ def test_one_wrong_row_is_none_and_said_where(row: int) -> None:
     assert url_of(found.nearest.proposal.request) == "/encoding?seq_len=512&d_model=64"
 
 
-def test_one_wrong_number_is_none_and_said_where() -> None:
+def test_nearest_table_of_an_array_with_a_wrong_number_has_the_mismatch_there() -> None:
     table = in_float32(512, 64)
     table[77, 41] += 3e-6
     found = identified(table)
@@ -135,27 +135,27 @@ def test_one_wrong_number_is_none_and_said_where() -> None:
 
 
 @pytest.mark.parametrize("shape", [(1, 8), (4, 4), (64, 32), (700, 16), (3, 5, 7), (128,)])
-def test_noise_is_none(shape: tuple[int, ...]) -> None:
+def test_noise_is_not_identified(shape: tuple[int, ...]) -> None:
     noise = np.random.default_rng(9).normal(size=shape)
 
     assert identified(noise).outcome == "none"
 
 
-def test_a_learned_table_is_none() -> None:
+def test_learned_table_is_not_identified() -> None:
     learned = in_float32(256, 32) + np.random.default_rng(2).normal(size=(256, 32)) * 0.02
 
     assert identified(learned).outcome == "none"
 
 
 @pytest.mark.parametrize("number", [0.0, 1.0, 0.5])
-def test_a_constant_is_nothing_in_particular(number: float) -> None:
+def test_constant_array_is_not_identified(number: float) -> None:
     found = identified(np.full((6, 8), number))
 
     assert found.outcome == "none"
     assert "the same" in found.notes[0]
 
 
-def test_a_number_that_is_none_is_named() -> None:
+def test_note_has_the_index_of_a_nan() -> None:
     table = in_float32(40, 16)
     table[7, 3] = np.nan
     found = identified(table)
@@ -175,7 +175,7 @@ def test_cosines_and_sines_are_identified_together() -> None:
     assert "pack=half" in urls(found)[0]
 
 
-def test_copies_of_a_table_are_looked_at_once() -> None:
+def test_copies_along_an_axis_are_identified_with_a_note() -> None:
     table = np.repeat(in_float32(20, 16)[:, None], 3, axis=1)
     found = identified(table)
 
@@ -184,7 +184,7 @@ def test_copies_of_a_table_are_looked_at_once() -> None:
     assert any("axis 1 has 3 copies" in note for note in found.notes)
 
 
-def test_batches_that_differ_are_no_copies() -> None:
+def test_batches_that_differ_are_not_identified() -> None:
     table = np.repeat(in_float32(20, 16)[:, None], 3, axis=1)
     table[7, 1, 4] += 0.5
 
@@ -201,7 +201,7 @@ POINTWISE = (
 
 
 @pytest.mark.parametrize("call", POINTWISE, ids=lambda call: call.resource)
-def test_a_number_a_little_off_is_never_part_of_the_table(call: TableRequest) -> None:
+def test_table_with_a_slightly_wrong_number_is_not_identified(call: TableRequest) -> None:
     (table,) = tables(call).arrays.values()
     numbers = table.read(0, size(table)).reshape(table.shape).astype(np.float64)
     assert call.resource in urls(identified(numbers))[0]
@@ -214,7 +214,7 @@ def test_a_number_a_little_off_is_never_part_of_the_table(call: TableRequest) ->
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_an_offset_far_out_is_not_named_for_rows_from_0(dtype: str) -> None:
+def test_rows_from_0_are_not_identified_with_a_distant_offset(dtype: str) -> None:
     call = TableRequest(
         "encoding", {"convention": "mlx", "d_model": 4, "seq_len": 64, "dtype": dtype}
     )
@@ -245,7 +245,7 @@ def the_same(asked: IdentifyInput) -> Iterator[Proposal]:
             yield proposal(rows, width, base=10000 + step * 1e-9)
 
 
-def test_only_so_many_tables_are_looked_at() -> None:
+def test_search_samples_a_limited_number_of_tables() -> None:
     asked = question(in_float32(ROWS, WIDTH))
     search = Search(asked, tables, [every_base])
     (found,) = search.matches(asked)
@@ -254,13 +254,13 @@ def test_only_so_many_tables_are_looked_at() -> None:
     assert len(search.near) == MAX_SAMPLED - 1
 
 
-def test_only_so_many_tables_are_read_whole() -> None:
+def test_search_verifies_a_limited_number_of_tables() -> None:
     asked = question(in_float32(ROWS, WIDTH))
 
     assert len(Search(asked, tables, [the_same]).matches(asked)) == MAX_VERIFIED
 
 
-def test_a_search_ends_when_what_it_may_read_is_read() -> None:
+def test_search_ends_when_the_budget_is_spent() -> None:
     asked = question(in_float32(ROWS, WIDTH))
     search = Search(asked, tables, [every_base])
     search.budget = ROWS * WIDTH * 5
@@ -269,7 +269,7 @@ def test_a_search_ends_when_what_it_may_read_is_read() -> None:
     assert len(search.near) < 5
 
 
-def test_the_beginning_of_a_long_array_says_what_the_whole_is() -> None:
+def test_long_array_is_found_by_its_first_rows() -> None:
     asked = question(in_float32(1000, WIDTH))
     widths = []
 
@@ -282,14 +282,14 @@ def test_the_beginning_of_a_long_array_says_what_the_whole_is() -> None:
     assert found.proposal.request.parameters["seq_len"] == 1000
 
 
-def test_an_array_with_its_axes_reversed_is_found() -> None:
+def test_transposed_array_is_found() -> None:
     asked = question(in_float32(ROWS, WIDTH).T)
     (found,) = Search(asked, tables, [every_base]).matches(asked, is_transposed=True)
 
     assert found.proposal.is_transposed
 
 
-def test_a_table_is_found_in_the_part_that_is_right() -> None:
+def test_closest_table_is_found_by_the_rows_that_are_right() -> None:
     table = in_float32(ROWS, WIDTH)
     table[30:] = 0.5
 
@@ -305,7 +305,7 @@ def test_a_table_is_found_in_the_part_that_is_right() -> None:
     assert best.proposal.request.parameters == proposal(ROWS, WIDTH).request.parameters
 
 
-def test_integers_are_not_asked_about_in_parts() -> None:
+def test_integers_are_not_searched_in_parts() -> None:
     asked = question(np.arange(4800.0).reshape(600, 8), INT64)
     lengths = []
 
@@ -319,7 +319,7 @@ def test_integers_are_not_asked_about_in_parts() -> None:
     assert lengths == [600]
 
 
-def test_what_all_but_a_few_numbers_agree_with_is_near() -> None:
+def test_search_is_near_where_most_numbers_agree() -> None:
     table = in_float32(ROWS, WIDTH)
     table[7, 3] += 0.5
     asked = question(table)
@@ -351,7 +351,7 @@ ODD_ARRAYS = {
 
 @pytest.mark.parametrize("name", ODD_ARRAYS)
 @pytest.mark.parametrize("dtype", [FLOAT32, FLOAT64])
-def test_no_family_fails_over_an_odd_array(name: str, dtype: DType) -> None:
+def test_families_accept_odd_arrays(name: str, dtype: DType) -> None:
     with np.errstate(over="ignore"):
         values = ODD_ARRAYS[name].astype(dtype.storage)
     question = IdentifyInput({"x": Sample.of(StoredTable(values, dtype))})
@@ -363,7 +363,7 @@ def test_no_family_fails_over_an_odd_array(name: str, dtype: DType) -> None:
 
 
 @pytest.mark.parametrize("shape", [(1,), (7,), (5, 5), (2, 3, 4), (1, 1)])
-def test_no_family_fails_over_integers(shape: tuple[int, ...]) -> None:
+def test_families_accept_integers(shape: tuple[int, ...]) -> None:
     values = RANDOM.integers(-(2**40), 2**40, size=shape)
     question = IdentifyInput({"x": Sample.of(StoredTable(values, INT64))})
 
@@ -372,7 +372,7 @@ def test_no_family_fails_over_integers(shape: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("shape", [(1,), (7,), (5, 4), (2, 3, 4)])
-def test_no_family_fails_over_complex_numbers(shape: tuple[int, ...]) -> None:
+def test_families_accept_complex_numbers(shape: tuple[int, ...]) -> None:
     values = (RANDOM.normal(size=shape) + 1j * RANDOM.normal(size=shape)).astype(np.complex64)
     question = IdentifyInput({"x": Sample.of(StoredTable(values, COMPLEX64))})
 
@@ -380,14 +380,14 @@ def test_no_family_fails_over_complex_numbers(shape: tuple[int, ...]) -> None:
         assert len(list(family(question))) < 100
 
 
-def test_an_array_that_is_wider_than_any_table_is_asked_about_at_no_cost() -> None:
+def test_array_wider_than_any_table_has_no_proposals() -> None:
     values = np.ones((2, 2**20 + 1), dtype=np.float32)
     question = IdentifyInput({"x": Sample.of(StoredTable(values, FLOAT32))})
 
     assert not [proposal for family in FAMILIES for proposal in family(question)]
 
 
-def test_two_axes_are_turned_round_and_more_are_not() -> None:
+def test_only_arrays_of_two_axes_are_transposed() -> None:
     turned = transposed(question(in_float64(5, 8)))
 
     assert turned is not None
@@ -395,7 +395,7 @@ def test_two_axes_are_turned_round_and_more_are_not() -> None:
     assert transposed(question(np.ones((2, 3, 4)))) is None
 
 
-def test_an_array_is_of_the_narrowest_type_that_holds_it() -> None:
+def test_array_is_narrowed_to_the_type_of_its_numbers() -> None:
     for narrow in (BFLOAT16, FLOAT16, FLOAT32):
         numbers = sample(in_float64(5, 8), narrow).reals()
         view = narrowed(question(numbers, FLOAT64))
@@ -405,7 +405,7 @@ def test_an_array_is_of_the_narrowest_type_that_holds_it() -> None:
     assert narrowed(question(in_float64(5, 8), FLOAT32)) is None
 
 
-def test_a_long_array_is_asked_about_by_its_first_rows() -> None:
+def test_head_of_a_long_array_is_256_rows() -> None:
     beginning = head(question(in_float64(2000, 8)))
 
     assert beginning is not None
@@ -413,7 +413,7 @@ def test_a_long_array_is_asked_about_by_its_first_rows() -> None:
     assert head(question(in_float64(400, 8))) is None
 
 
-def test_parts_of_an_array_come_with_their_rows_and_positions() -> None:
+def test_windows_have_their_first_row_and_positions() -> None:
     whole = IdentifyInput({"x": sample(in_float64(64, 8))}, positions=np.arange(64.0))
     parts = list(windows(whole))
 
@@ -428,7 +428,7 @@ def test_parts_of_an_array_come_with_their_rows_and_positions() -> None:
     assert all(part.positions is not None and part.positions[0] == first for part, first in parts)
 
 
-def test_parts_of_a_long_array_are_short_and_not_its_beginning() -> None:
+def test_windows_of_a_long_array_have_256_rows_and_exclude_the_head() -> None:
     parts = windows(question(in_float64(4096, 8)))
 
     assert [(part.sample.shape[0], first) for part, first in parts] == [
@@ -438,7 +438,7 @@ def test_parts_of_a_long_array_are_short_and_not_its_beginning() -> None:
     ]
 
 
-def test_what_some_rows_are_goes_on_over_all() -> None:
+def test_proposal_for_some_rows_is_extended_to_all() -> None:
     whole = extended(proposal(32, 8), 16, 64)
 
     assert whole is not None
@@ -448,7 +448,7 @@ def test_what_some_rows_are_goes_on_over_all() -> None:
     assert (whole.angles.coordinates[:, 0] == np.arange(-16, 48)).all()
 
 
-def test_one_of_several_copies_keeps_its_place() -> None:
+def test_first_copy_keeps_the_shape_of_the_other_axes() -> None:
     copied = np.repeat(in_float64(5, 8)[None, :, None], 3, axis=2)
     single = without_copies(question(copied))
 
@@ -500,7 +500,7 @@ def asked(case: Case) -> tuple[IdentifyInput, float]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
-def test_tables_of_libraries_are_among_what_is_proposed_first(case: Case) -> None:
+def test_grids_of_libraries_are_proposed(case: Case) -> None:
     question, atol = asked(case)
 
     assert min(nearest(family, question) for family in SINE_FAMILIES[-3:]) <= atol
@@ -515,13 +515,13 @@ def test_noise_is_no_grid(seed: int) -> None:
 
 
 @pytest.mark.parametrize("url", ["/encoding?seq_len=64&d_model=32", "/rope?seq_len=64&head_dim=32"])
-def test_a_sequence_is_no_grid(url: str) -> None:
+def test_sequence_is_no_grid(url: str) -> None:
     question = question_of(url)
 
     assert [each.request for family in SINE_FAMILIES[-3:] for each in family(question)] == []
 
 
-def test_a_proposal_with_angles_says_them_as_the_table_has_them() -> None:
+def test_angles_of_a_proposal_give_its_table() -> None:
     question = question_of("/rope/axial?convention=qwen2_vl&head_dim=16&grid=3,5&pack=concat")
     proposal = next(each for family in SINE_FAMILIES[-3:] for each in family(question))
     assert proposal.angles is not None
@@ -569,7 +569,9 @@ GOLDEN = {
 
 
 @pytest.mark.parametrize(("array", "atol"), GOLDEN.values(), ids=GOLDEN.keys())
-def test_what_libraries_computed_is_among_the_first_proposals(array: Array, atol: float) -> None:
+def test_biases_and_indices_of_libraries_are_among_the_first_proposals(
+    array: Array, atol: float
+) -> None:
     question = tables_question_of(array)
 
     proposals = proposed(question)
@@ -594,7 +596,7 @@ def test_what_libraries_computed_is_among_the_first_proposals(array: Array, atol
         "/relative/dynamic?seq_len=7&log_distance=true",
     ],
 )
-def test_every_resource_is_proposed_first_for_its_own_table(url: str) -> None:
+def test_first_proposal_for_a_table_is_its_own_resource(url: str) -> None:
     question = served(url)
 
     proposals = proposed(question)
@@ -605,7 +607,7 @@ def test_every_resource_is_proposed_first_for_its_own_table(url: str) -> None:
 
 @pytest.mark.parametrize("shape", [(7,), (64,), (9, 9), (40, 12), (4, 9, 9), (12, 5, 30)])
 @pytest.mark.parametrize("seed", range(3))
-def test_noise_is_no_table(shape: tuple[int, ...], seed: int) -> None:
+def test_noise_has_no_proposals(shape: tuple[int, ...], seed: int) -> None:
     noise = np.random.default_rng(seed).normal(size=shape)
 
     assert not proposed(tables_question_of(noise))
@@ -615,7 +617,7 @@ def test_noise_is_no_table(shape: tuple[int, ...], seed: int) -> None:
 
 @pytest.mark.parametrize("dtype", [FLOAT16, BFLOAT16], ids=lambda dtype: dtype.name)
 @pytest.mark.parametrize("shape", [(16,), (9, 9), (4, 9, 9)])
-def test_noise_of_few_bits_is_no_table(dtype: object, shape: tuple[int, ...]) -> None:
+def test_noise_of_half_types_has_no_proposals(dtype: object, shape: tuple[int, ...]) -> None:
     assert dtype in {FLOAT16, BFLOAT16}
     elements = np.empty(shape, dtype="<f2" if dtype is FLOAT16 else "<u2")
     of = FLOAT16 if dtype is FLOAT16 else BFLOAT16
@@ -625,13 +627,13 @@ def test_noise_of_few_bits_is_no_table(dtype: object, shape: tuple[int, ...]) ->
 
 
 @pytest.mark.parametrize("shape", [(12,), (9, 9), (40, 12)])
-def test_random_integers_are_no_table(shape: tuple[int, ...]) -> None:
+def test_random_integers_have_no_proposals(shape: tuple[int, ...]) -> None:
     numbers = np.random.default_rng(0).integers(0, 32, size=shape)
 
     assert not proposed(tables_question_of(numbers))
 
 
-def test_learned_biases_are_no_table() -> None:
+def test_learned_biases_have_no_proposals() -> None:
     buckets = served("/relative/t5?query_len=40").sample.integers()
     assert buckets is not None
     weight = np.random.default_rng(1).normal(size=(32, 4)).astype(np.float32)
@@ -641,14 +643,14 @@ def test_learned_biases_are_no_table() -> None:
 
 @pytest.mark.parametrize("value", [0.0, 1.0, -3.0, np.nan, np.inf])
 @pytest.mark.parametrize("shape", [(1,), (2,), (1, 5), (4, 4), (2, 3, 3), (0,)])
-def test_constant_and_tiny_arrays_raise_nothing(value: float, shape: tuple[int, ...]) -> None:
+def test_constant_and_tiny_arrays_have_few_proposals(value: float, shape: tuple[int, ...]) -> None:
     question = tables_question_of(np.full(shape, value))
 
     assert not agreeing(question, [], 0)
     assert len(proposed(question)) <= 4
 
 
-def test_a_pair_of_tables_is_none_of_these() -> None:
+def test_pair_of_arrays_has_no_distance_proposals() -> None:
     sample = served("/relative/t5?query_len=40").sample
 
     assert not proposed(IdentifyInput({"cos": sample, "sin": sample}))

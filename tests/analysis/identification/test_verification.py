@@ -49,9 +49,7 @@ def verdict(table: Numbers, dtype: DType = FLOAT32, **parameters: float) -> Verd
         (by_multiplication, "float32 by repeated multiplication"),
     ],
 )
-def test_the_arithmetic_of_a_table_is_named(
-    engine: Callable[[int, int], Numbers], name: str
-) -> None:
+def test_arithmetic_of_an_engine_is_named(engine: Callable[[int, int], Numbers], name: str) -> None:
     found = verdict(engine(ROWS, WIDTH))
 
     assert found.arithmetic[0].name == name
@@ -59,7 +57,7 @@ def test_the_arithmetic_of_a_table_is_named(
     assert found.agreeing == 1
 
 
-def test_float64_is_told_from_the_exact_table() -> None:
+def test_float64_table_is_not_called_exact() -> None:
     found = verdict(in_float64(ROWS, WIDTH), FLOAT64)
 
     assert found.arithmetic[0].name == "float64"
@@ -67,7 +65,7 @@ def test_float64_is_told_from_the_exact_table() -> None:
 
 
 @pytest.mark.parametrize("narrow", [BFLOAT16, FLOAT16])
-def test_narrow_positions_and_frequencies_are_told_apart(narrow: DType) -> None:
+def test_narrow_positions_and_narrow_frequencies_have_different_names(narrow: DType) -> None:
     positions = verdict(in_float32(3000, WIDTH, positions_in=narrow))
     frequencies = verdict(in_float32(3000, WIDTH, frequencies_in=narrow))
 
@@ -76,17 +74,17 @@ def test_narrow_positions_and_frequencies_are_told_apart(narrow: DType) -> None:
 
 
 @pytest.mark.parametrize("dtype", [BFLOAT16, FLOAT16])
-def test_a_float32_table_cast_to_a_narrow_type_holds(dtype: DType) -> None:
+def test_float32_table_cast_to_a_narrow_type_matches(dtype: DType) -> None:
     assert verdict(in_float32(2048, WIDTH), dtype).arithmetic[0].name in {"exact", "float32"}
 
 
-def test_a_short_table_is_explained_by_every_arithmetic_that_may_be() -> None:
+def test_short_table_matches_under_several_arithmetics() -> None:
     names = [each.name for each in verdict(in_float64(4, 4)).arithmetic]
 
     assert names[:3] == ["exact", "float64", "float32"]
 
 
-def test_an_element_that_is_a_little_off_is_found() -> None:
+def test_first_mismatch_is_a_slightly_wrong_element() -> None:
     table = in_float32(ROWS, WIDTH)
     table[50, 40] += 2e-6
     found = verdict(table)
@@ -98,7 +96,7 @@ def test_an_element_that_is_a_little_off_is_found() -> None:
     assert found.agreeing > 0.9999
 
 
-def test_an_element_within_the_bounds_of_looser_arithmetic_is_found_all_the_same() -> None:
+def test_wrong_element_within_the_bounds_of_a_looser_arithmetic_is_a_mismatch() -> None:
     table = in_float32(ROWS, WIDTH)
     table[300, 20] += 8e-7
     found = verdict(table)
@@ -108,7 +106,7 @@ def test_an_element_within_the_bounds_of_looser_arithmetic_is_found_all_the_same
     assert found.first_mismatch.index == (300, 20)
 
 
-def test_a_row_that_is_wrong_is_found() -> None:
+def test_first_mismatch_is_in_a_wrong_row() -> None:
     table = in_float32(ROWS, WIDTH)
     table[333] = np.random.default_rng(7).normal(size=WIDTH)
     found = verdict(table)
@@ -118,25 +116,25 @@ def test_a_row_that_is_wrong_is_found() -> None:
 
 
 @pytest.mark.parametrize("base", [10001.0, 9999.0, 500000.0])
-def test_another_base_does_not_hold(base: float) -> None:
+def test_table_of_another_base_does_not_match(base: float) -> None:
     assert not verdict(in_float64(ROWS, WIDTH, base)).matches
     assert verdict(in_float64(ROWS, WIDTH, base), base=base).matches
 
 
-def test_noise_and_a_learned_table_do_not_hold() -> None:
+def test_noise_and_a_learned_table_do_not_match() -> None:
     noise = np.random.default_rng(3).normal(size=(ROWS, WIDTH))
 
     assert not verdict(noise).matches
     assert not verdict(in_float32(ROWS, WIDTH) + 0.001 * noise).matches
 
 
-def test_numbers_as_near_as_a_narrow_type_brings_them_do_not_hold_in_a_wide_one() -> None:
+def test_noise_of_the_size_of_narrow_rounding_does_not_match_in_float32() -> None:
     noise = np.random.default_rng(3).uniform(-1e-3, 1e-3, size=(ROWS, WIDTH))
 
     assert not verdict(in_float64(ROWS, WIDTH) + noise).matches
 
 
-def test_reversed_axes_are_gone_through_in_the_order_of_the_table() -> None:
+def test_first_mismatch_of_reversed_axes_has_the_index_that_was_sent() -> None:
     table = in_float32(ROWS, WIDTH)
     table[50, 40] += 2e-6
     proposed = proposal(ROWS, WIDTH)
@@ -149,7 +147,7 @@ def test_reversed_axes_are_gone_through_in_the_order_of_the_table() -> None:
 
 
 @pytest.mark.parametrize("dtype", [INT32, INT64])
-def test_integers_are_equal_or_not(dtype: DType) -> None:
+def test_integers_match_only_if_equal(dtype: DType) -> None:
     call = TableRequest("relative/t5", {"query_len": 9})
     values = np.array(tables(call).arrays["bucket"].read(0, 81)).reshape(9, 9)
     right = IdentifyInput({"x": Sample.of(StoredTable(values.astype(dtype.storage), dtype))})
@@ -165,7 +163,7 @@ def test_integers_are_equal_or_not(dtype: DType) -> None:
     assert left.first_mismatch.index == (4, 5)
 
 
-def test_infinities_agree_with_infinities_alone() -> None:
+def test_infinities_match_only_infinities() -> None:
     call = TableRequest("relative/alibi", {"num_heads": 2, "query_len": 4, "masked": True})
     values = np.array(tables(call).arrays["bias"].read(0, 32)).reshape(2, 4, 4)
     right = engines.verify(engines.question(values), Proposal(call, ()), tables)
@@ -178,13 +176,13 @@ def test_infinities_agree_with_infinities_alone() -> None:
     assert not wrong.matches
 
 
-def test_a_call_without_a_table_is_dropped() -> None:
+def test_proposal_without_a_table_has_no_verdict() -> None:
     impossible = Proposal(TableRequest("encoding", {"seq_len": 4, "d_model": 0}), ())
 
     assert engines.verify(engines.question(in_float64(4, 4)), impossible, tables) is None
 
 
-def test_a_short_array_is_looked_at_whole_and_a_long_one_from_end_to_end() -> None:
+def test_sampled_rows_are_all_of_a_short_array_and_spread_over_a_long_one() -> None:
     assert (sampled_rows(5) == np.arange(5)).all()
     rows = sampled_rows(100_000)
 
@@ -193,7 +191,7 @@ def test_a_short_array_is_looked_at_whole_and_a_long_one_from_end_to_end() -> No
     assert (np.diff(rows) > 0).all()
 
 
-def test_claims_that_fail_at_once_are_left_out() -> None:
+def test_claims_that_fail_on_sampled_rows_are_dropped() -> None:
     looked = sample_match(engines.question(in_float32(4096, 64)), proposal(4096, 64), tables)
 
     assert looked is not None
@@ -201,7 +199,7 @@ def test_claims_that_fail_at_once_are_left_out() -> None:
     assert next(claim.arithmetic.name for claim in looked.claims) == "float32"
 
 
-def test_the_claim_that_fails_least_is_kept_where_all_fail() -> None:
+def test_best_claim_is_kept_where_all_fail() -> None:
     table = in_float32(4096, 64)
     table[0, 0] = 0.5
     looked = sample_match(engines.question(table), proposal(4096, 64), tables)
@@ -211,7 +209,7 @@ def test_the_claim_that_fails_least_is_kept_where_all_fail() -> None:
     assert len(looked.claims) == 1
 
 
-def test_angles_that_are_not_those_of_the_table_explain_nothing() -> None:
+def test_angles_of_another_table_are_no_claim() -> None:
     proposed = proposal(300, 16)
     assert proposed.angles is not None
     slower: AngleModel = replace(proposed.angles, omega=proposed.angles.omega / 2)
@@ -224,7 +222,7 @@ def test_angles_that_are_not_those_of_the_table_explain_nothing() -> None:
     assert looked.agreeing < 1
 
 
-def test_the_one_array_may_have_any_name() -> None:
+def test_single_array_matches_under_any_name() -> None:
     proposed = proposal(300, 16)
     assert proposed.angles is not None
     channels = {"encoding": proposed.angles.channels["x"]}
