@@ -1,4 +1,4 @@
-"""Arrays as somebody would send them, and what a family proposes for them."""
+"""Inputs of identification, and the proposals of families for them."""
 
 from collections.abc import Iterable, Sequence
 
@@ -12,14 +12,14 @@ from service.numerics.dtypes import FLOAT32, FLOAT64, INT64, DType, Elements
 from service.numerics.tables import StoredTable, size
 from service.routes.table_urls import document_of, tables
 
-# A few units in the last place: of the numbers that were found, and of the table.
+# A few ulps: of the measured parameters, and of the table.
 SHARES = {"float32": 2.0**-21, "float64": 2.0**-48, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 
 _OF_STORAGE = {"float32": FLOAT32, "float64": FLOAT64}
 
 
 def question_of(elements: Elements, dtype: DType | None = None) -> IdentifyInput:
-    """Ask about an array; integers are sent as int64."""
+    """Return the input for an array; integers are sent as int64."""
     if np.issubdtype(elements.dtype, np.integer) and dtype is None:
         elements, dtype = elements.astype("<i8"), INT64
     known = dtype or _OF_STORAGE[elements.dtype.name]
@@ -27,20 +27,20 @@ def question_of(elements: Elements, dtype: DType | None = None) -> IdentifyInput
 
 
 def table_of(document: Document) -> tuple[Elements, DType]:
-    """Read the one table of a document."""
+    """Read the single table of a document."""
     (table,) = document.arrays.values()
     return table.read(0, size(table)).reshape(table.shape), table.dtype
 
 
 def served(url: str) -> IdentifyInput:
-    """Ask about the table of a URL."""
+    """Return the input for the table of a URL."""
     elements, dtype = table_of(document_of(url))
     return question_of(elements, None if dtype.name.startswith("int") else dtype)
 
 
-def values_of(call: TableRequest) -> NDArray[np.float64] | NDArray[np.int64]:
-    """Give the numbers of a call's table, without axes of length 1."""
-    elements, dtype = table_of(tables(call))
+def values_of(request: TableRequest) -> NDArray[np.float64] | NDArray[np.int64]:
+    """Return the numbers of a table, without axes of length 1."""
+    elements, dtype = table_of(tables(request))
     known = INT64 if dtype.name.startswith("int") else dtype
     return Sample.of(
         StoredTable(elements.astype("<i8") if known is INT64 else elements, known)
@@ -50,14 +50,14 @@ def values_of(call: TableRequest) -> NDArray[np.float64] | NDArray[np.int64]:
 def proposed(
     question: IdentifyInput, families: Sequence[ProposalFamily] = DISTANCE_FAMILIES
 ) -> list[Proposal]:
-    """Give everything that families propose."""
+    """Return all proposals of families."""
     return [proposal for family in families for proposal in family(question)]
 
 
 def agreeing(
     question: IdentifyInput, proposals: Iterable[Proposal], share: float, error: float = 0.0
 ) -> list[TableRequest]:
-    """Give the calls whose tables are the array, but for a share of each number and an error."""
+    """Return the requests whose tables are the array within a relative and an absolute error."""
     wanted = question.sample.values
     found = []
     for proposal in proposals:

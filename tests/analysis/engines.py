@@ -1,4 +1,4 @@
-"""Sinusoids as engines make them, in several arithmetics, and the proposal that names them."""
+"""Sinusoids as engines compute them in several arithmetics, and their proposals."""
 
 from collections.abc import Callable
 
@@ -19,19 +19,18 @@ BASE = 10000.0
 
 
 def sample(values: NDArray[np.generic], dtype: DType = FLOAT32) -> Sample:
-    """Hold numbers in a type, as if they had been sent in it."""
+    """Return numbers as sent in a type."""
     elements = np.empty(values.shape, dtype=dtype.storage)
     round_into(values.astype(np.float64), elements, dtype)
     return Sample.of(StoredTable(elements, dtype))
 
 
 def question(values: NDArray[np.generic], dtype: DType = FLOAT32) -> IdentifyInput:
-    """Ask what numbers of a type are."""
     return IdentifyInput({"x": sample(values, dtype)})
 
 
 def turning(rows: int, width: int, base: float = BASE) -> AngleModel:
-    """Give the angles of the paper's encoding."""
+    """Return the angles of the paper's encoding."""
     omega = base ** (-np.arange(0, width, 2) / width)
     places = np.arange(rows, dtype=np.float64)[:, None]
     channels = {"x": Channels(("sin", "cos"), interleaved=True, width=width)}
@@ -39,15 +38,14 @@ def turning(rows: int, width: int, base: float = BASE) -> AngleModel:
 
 
 def proposal(rows: int, width: int, dtype: str = "float32", **parameters: float) -> Proposal:
-    """Propose the paper's encoding."""
-    said: dict[str, ParameterValue] = {
+    values: dict[str, ParameterValue] = {
         "seq_len": rows,
         "d_model": width,
         "dtype": dtype,
         **parameters,
     }
     base = parameters.get("base", BASE)
-    return Proposal(TableRequest("encoding", said), (), turning(rows, width, base))
+    return Proposal(TableRequest("encoding", values), (), turning(rows, width, base))
 
 
 def verify(inputs: IdentifyInput, given: Proposal, tables: Tables) -> Verdict | None:
@@ -57,14 +55,14 @@ def verify(inputs: IdentifyInput, given: Proposal, tables: Tables) -> Verdict | 
 
 
 def laid_out(angles: NDArray[np.floating]) -> Numbers:
-    """Put sines and cosines, of the angles' own type, in turn."""
+    """Interleave sines and cosines, computed in the type of the angles."""
     table = np.empty((angles.shape[0], 2 * angles.shape[1]))
     table[:, 0::2], table[:, 1::2] = np.sin(angles), np.cos(angles)
     return table
 
 
 def in_float64(rows: int, width: int, base: float = BASE) -> Numbers:
-    """Compute as NumPy does unless told otherwise."""
+    """Compute as NumPy does by default."""
     return laid_out(np.outer(np.arange(rows), 1 / base ** (np.arange(0, width, 2) / width)))
 
 

@@ -1,8 +1,8 @@
-"""Tables of every convention, pack and rule, to see which of them are identified.
+"""Tables of every convention, pack and rule, with the outcome of their identification.
 
     python -m tests.analysis.matrix [WORD…]
 
-prints how many of each group are; a word chooses the groups that it is in.
+prints the outcomes of each group; words choose the groups whose names have them.
 """
 
 import sys
@@ -199,40 +199,39 @@ AXIAL: Mapping[str, Given] = {
 
 @dataclass(frozen=True)
 class Case:
-    """A table, and what is told of it.
+    """A table of the matrix.
 
     Attributes:
-        group: what it is counted with.
-        call: the table.
+        group: in which it is counted.
+        request: the table.
     """
 
     group: str
-    call: TableRequest
+    request: TableRequest
 
     @property
     def hint(self) -> Any:
-        """The positions of rows that do not follow each other, as they are told."""
-        if "positions" not in self.call.parameters:
+        """The positions that are sent with the array, where they are not one apart."""
+        if "positions" not in self.request.parameters:
             return None
         return np.array([3.0, 4, 5, 9, *range(20, 60, 3), 100])
 
 
 def cases() -> Iterator[Case]:
-    """Give every table of the matrix."""
     return chain(_encodings(), _ropes(), _vectors(), _grids(), _axials(), _sections(), _relative())
 
 
 def _made(group: str, resource: str, *given: Given) -> Iterator[Case]:
-    """Give a case, unless there is no such table."""
+    """Yield a case, unless there is no such table."""
     joined = {name: value for part in given for name, value in part.items()}
-    call = TableRequest(
+    request = TableRequest(
         resource, {name: value for name, value in joined.items() if value is not None}
     )
     try:
-        tables(call)
+        tables(request)
     except InvalidRequest:
         return
-    yield Case(group, call)
+    yield Case(group, request)
 
 
 def _encodings() -> Iterator[Case]:
@@ -328,14 +327,14 @@ def _relative() -> Iterator[Case]:
 
 
 def asked(case: Case) -> tuple[IdentifyInput, Document]:
-    """Make the array of a case, and ask what it is."""
-    document = tables(case.call)
+    """Return the input of a case, and its document."""
+    document = tables(case.request)
     arrays = {name: _sent(table) for name, table in document.arrays.items()}
     return IdentifyInput(arrays, positions=case.hint), document
 
 
 def _sent(table: Table) -> Sample:
-    """Read a table as it is received: integers of every type are int64."""
+    """Read a table as it is sent: integers of every type are int64."""
     elements = table.read(0, size(table)).reshape(table.shape)
     if table.dtype.name in INDEX_DTYPES:
         return Sample.of(StoredTable(elements.astype("<i8"), INT64))
@@ -343,13 +342,13 @@ def _sent(table: Table) -> Sample:
 
 
 def outcome(case: Case) -> Outcome:
-    """Tell how a case comes out.
+    """Identify a case.
 
-    ``named``: the table itself, and nothing else; ``ambiguous``: it is among several that give the
-    same numbers; ``same``: others that do, and not it; ``wrong``: what is not the same numbers.
+    ``named``: only the table itself matches; ``ambiguous``: others with the same numbers match as
+    well; ``same``: only others with the same numbers match; ``wrong``: one with other numbers does.
     """
-    question, document = asked(case)
-    found = identify(question, tables)
+    inputs, document = asked(case)
+    found = identify(inputs, tables)
     if found.outcome == "none":
         return "none"
     documents = [tables(verdict.proposal.request) for verdict in found.hypotheses]
@@ -361,9 +360,9 @@ def outcome(case: Case) -> Outcome:
 
 
 def _is_same(one: Document, other: Document) -> bool:
-    """Tell whether two documents hold the same numbers, but for axes of length 1.
+    """Tell whether two documents have the same numbers, except for axes of length 1.
 
-    They may differ by what the rounding of a float64 parameter makes of the last place.
+    The last place may differ by the rounding of a float64 parameter.
     """
     for name, table in one.arrays.items():
         its = other.arrays.get(name) or next(iter(other.arrays.values()))
@@ -380,7 +379,7 @@ def _is_same(one: Document, other: Document) -> bool:
 
 
 def main(words: list[str]) -> None:
-    """Print the outcomes by group, and what was not named."""
+    """Print the outcomes by group, and the URLs that were not identified."""
     counts: dict[str, Counter[Outcome]] = {}
     seconds = 0.0
     for case in cases():
@@ -391,7 +390,7 @@ def main(words: list[str]) -> None:
         seconds += perf_counter() - begun
         counts.setdefault(case.group, Counter())[found] += 1
         if found in {"same", "wrong", "none"}:
-            print(f"  {found}: {url_of(case.call)}")  # noqa: T201
+            print(f"  {found}: {url_of(case.request)}")  # noqa: T201
     for group, counted in counts.items():
         print(f"{group}: {dict(counted)} of {counted.total()}")  # noqa: T201
     total = sum(counts.values(), Counter[Outcome]())

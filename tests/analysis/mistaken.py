@@ -1,4 +1,4 @@
-"""Tables with mistakes made on purpose, by NumPy alone."""
+"""Tables with mistakes, made with NumPy alone."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ def stored(values: Float64s, dtype: DType) -> Sample:
 
 @dataclass(frozen=True)
 class Made:
-    """How a table is made; what is left alone is right."""
+    """The parameters of a table; the defaults are right."""
 
     rows: int
     channels: int
@@ -101,7 +101,7 @@ FORMS = ("interleaved", "concatenated", "concat", "half")
 
 
 def mistaken(right: Made, names: Sequence[str]) -> Made:
-    """Make mistakes; those that go by size take half of what there is."""
+    """Make mistakes; a cut leaves half of the rows or channels."""
     for name in names:
         change = dict(MISTAKES[name])
         if name == "partial-width":

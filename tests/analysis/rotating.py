@@ -1,4 +1,4 @@
-"""An engine that rotates as engines do, and can be told to make each known mistake."""
+"""An engine that rotates queries and keys, with every known mistake as an option."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,7 +19,7 @@ TYPES: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Engine:
-    """How an engine rotates (..., S, head_dim); right unless told otherwise."""
+    """How an engine rotates (..., S, head_dim); the defaults are right."""
 
     width: int
     base: float = 10000.0

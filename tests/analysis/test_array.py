@@ -1,9 +1,4 @@
-"""Samples: what was sent, as numbers, whatever type it came in.
-
-Questions: one array, or cosines and sines that belong together.
-
-Calls: tables named the way that they are asked for.
-"""
+"""Samples, identification inputs and table requests."""
 
 import ml_dtypes
 import numpy as np

@@ -1,13 +1,4 @@
-"""How the axes of an array lie over those of a table.
-
-Two arrays, element by element.
-
-An array that lies over a table.
-
-How far two numbers may be apart.
-
-Where an error is the largest.
-"""
+"""Arrays are aligned with tables and compared element by element."""
 
 from math import prod
 

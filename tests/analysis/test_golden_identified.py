@@ -1,4 +1,4 @@
-"""Every table that a library made, in the golden data, is identified with its arithmetic."""
+"""Every table of a library in the golden data is identified with its arithmetic."""
 
 import json
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ DTYPES = {
 }
 DOUBLE = {"exact", "float64"}
 
-# What is no table of positions, or has numbers in it that nothing here can know; and why.
+# Outputs that are no positional table, or depend on weights or random numbers.
 _NO_TABLES = {
     ":y": "vectors that were rotated, or random numbers that were shifted",
     "q_out": "vectors that were rotated",
@@ -63,7 +63,7 @@ _FLOAT32_INSIDE = ("diffusers_sincos_2d", "diffusers_sincos_3d")
 
 
 def arrays_of(case: dict[str, Any]) -> Iterator[tuple[str, ...]]:
-    """Name the tables of a case, cosines and sines together."""
+    """Yield the names of the tables of a case, cosines and sines together."""
     outputs = [name for name, info in case["array_info"].items() if info["role"] == "output"]
     if {"cos", "sin"} <= set(outputs):
         yield ("cos", "sin")
@@ -96,7 +96,7 @@ def sampled(array: np.ndarray) -> Sample:
 
 
 @pytest.mark.parametrize("label", TABLES)
-def test_a_librarys_table_is_identified_with_its_arithmetic(label: str, arrays: Any) -> None:
+def test_table_of_a_library_is_identified_with_its_arithmetic(label: str, arrays: Any) -> None:
     case, names = TABLES[label]
     samples = [sampled(arrays[case["arrays"][name]]) for name in names]
     keys = names if len(names) > 1 else ("x",)

@@ -1,4 +1,4 @@
-"""Of every group of the matrix a table is identified."""
+"""A table of every group of the matrix is identified."""
 
 import pytest
 

@@ -1,11 +1,4 @@
-"""Waves: frequencies, phases and scale, measured from turns along rows.
-
-Geometric series of frequencies.
-
-Layouts: where cosines and sines lie, read off a row.
-
-Plain numbers: what somebody may have written down, near what was measured.
-"""
+"""Layouts, frequencies, geometric series, round numbers and rounding errors are measured."""
 
 import numpy as np
 import pytest

@@ -1,11 +1,4 @@
-"""The arithmetics that numbers are computed in, by name and by exactness.
-
-What engines make of angles, done again.
-
-Which emulations an array is held to.
-
-The frequencies that an engine used, read off its table.
-"""
+"""Emulations equal engines, and frequencies are fitted to the bit."""
 
 from dataclasses import replace
 

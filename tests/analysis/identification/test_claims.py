@@ -1,7 +1,4 @@
-"""What claims about an array's arithmetic say of its rows.
-
-The rows of an array beside those of a table.
-"""
+"""Claims bound the numbers of an arithmetic; rows of arrays and tables are paired."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Which hypothesis comes first."""
+"""Hypotheses are ranked by exactness and simplicity."""
 
 import numpy as np
 import pytest

@@ -1,7 +1,4 @@
-"""Whether an array is the table proposed: in its arithmetic, and nothing else is.
-
-A first look at proposals.
-"""
+"""Arrays match proposed tables under the arithmetic that computed them, and no others."""
 
 from collections.abc import Callable
 from dataclasses import replace
