@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from service.encodings.grid.sincos import Along, ChannelBlock, GridTable
+from service.encodings.grid.sincos import Along, ChannelBlock, GridTable, Layout
 from service.numerics.axes import AxesTable, RowPositions
 from service.numerics.document import ParameterValue
 from service.numerics.dtypes import DType, Elements
@@ -77,7 +77,7 @@ class SpreadSinusoids(Sinusoids):
             ChannelBlock((name,), ("x",), self.rule.count) for name in self.channels.components
         ]
         along = {"x": Along.end_to_end(positions.count, 1, self.rule)}
-        return GridTable(along, (coordinate, *bands), self.width, 0, dtype, shape)
+        return GridTable(Layout(along, (coordinate, *bands)), self.width, dtype, shape)
 
 
 @dataclass(frozen=True, eq=False)

@@ -194,8 +194,7 @@ class GridEncoding(TableFamily, path="/encoding/grid"):
         tokens, flat = lengths[: layout.leading], lengths[layout.leading :]
         if flat:
             tokens.append(layout.zero_rows + prod(flat))
-        dtype, shape = self.element_type, (*tokens, width)
-        table = GridTable(layout.along, layout.blocks, width, layout.zero_rows, dtype, shape)
+        table = GridTable(layout, width, self.element_type, (*tokens, width))
         if not self.has_channels_first:
             return table
         return ChannelsFirstTable(table, prod(tokens), (width, *tokens))

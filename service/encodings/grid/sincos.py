@@ -175,18 +175,14 @@ class GridTable(RowTable):
     """The rows of the tokens of a grid, after rows of zeros.
 
     Attributes:
-        along: the axes by name.
-        blocks: what a row holds; what is past its width is cut off.
+        layout: the axes and the channels; channels past the width are cut off.
         width: channels in a row.
-        zero_rows: how many rows of zeros come first.
         dtype: a real element type.
         shape: any whose size is rows × width.
     """
 
-    along: Mapping[str, Along]
-    blocks: tuple[ChannelBlock, ...]
+    layout: Layout
     width: int
-    zero_rows: int
     dtype: DType
     shape: tuple[int, ...]
 
@@ -197,7 +193,7 @@ class GridTable(RowTable):
 
     @property
     def setup_work(self) -> int:
-        return FREQUENCY_WORK * sum(along.rule.count for along in self.along.values())
+        return FREQUENCY_WORK * sum(along.rule.count for along in self.layout.along.values())
 
     @property
     def row_width(self) -> int:
@@ -205,7 +201,7 @@ class GridTable(RowTable):
 
     @cached_property
     def _lanes(self) -> tuple[Lane, ...]:
-        return tuple(lanes(self.blocks, self.width))
+        return tuple(lanes(self.layout.blocks, self.width))
 
     def fill(self, first: int, rows: Elements) -> None:
         for part in row_steps(len(rows), self.width):
@@ -214,11 +210,12 @@ class GridTable(RowTable):
     def part(self, start: int, stop: int, channels: range) -> Elements:
         """Compute consecutive channels of the rows start to stop."""
         every = np.zeros((stop - start, len(channels)), dtype=self.dtype.storage)
-        first, last = max(0, start - self.zero_rows), stop - self.zero_rows
+        zero_rows = self.layout.zero_rows
+        first, last = max(0, start - zero_rows), stop - zero_rows
         if first >= last:
             return every
         rows = every[first - last :]
-        for name, along in self.along.items():
+        for name, along in self.layout.along.items():
             positions, place = along.distinct(first, last)
             for lane in self._lanes:
                 chosen = lane.within(channels.start, channels.stop)

@@ -54,7 +54,8 @@ def read(table: Table) -> NDArray[Any]:
 def of_both(dtype: str = "float64") -> GridTable:
     shape = (ZEROS + 20, WIDTH)
     axes = {"h": DOWN, "w": ACROSS}
-    return GridTable(axes, BLOCKS, WIDTH, ZEROS, REAL_DTYPES[dtype], shape)
+    layout = Layout(axes, BLOCKS, zero_rows=ZEROS)
+    return GridTable(layout, WIDTH, REAL_DTYPES[dtype], shape)
 
 
 def exact_row(token: int) -> list[Any]:
@@ -110,7 +111,7 @@ def test_some_channels_alone_are_those_of_the_whole() -> None:
 @pytest.mark.parametrize("length", [9, 2**31, 2**60 + 1])
 def test_a_coordinate_is_the_float64_nearest_to_it(length: int) -> None:
     axis = Along(GridAxis(1 - length, 2, length, 1), Fraction(1, length - 1), RULE)
-    table = GridTable({"w": axis}, BLOCKS[:1], 1, 0, FLOAT64, (length, 1))
+    table = GridTable(Layout({"w": axis}, BLOCKS[:1]), 1, FLOAT64, (length, 1))
 
     for first in (0, length // 3, length - 3):
         found = table.part(first, first + 3, range(1))[:, 0].tolist()
@@ -123,8 +124,9 @@ def test_a_grid_may_have_any_number_of_tokens() -> None:
     down = Along(GridAxis(0, 1, rows, columns), Fraction(1), RULE)
     across = Along(GridAxis(0, 1, columns, 1), Fraction(1), RULE)
     blocks = (ChannelBlock(("sin",), ("h",), 3), ChannelBlock(("cos",), ("w",), 3))
-    table = GridTable({"h": down, "w": across}, blocks, 6, 1, BFLOAT16, (rows * columns + 1, 6))
-    exact = GridTable({"h": down, "w": across}, blocks, 6, 1, FLOAT64, table.shape)
+    layout = Layout({"h": down, "w": across}, blocks, zero_rows=1)
+    table = GridTable(layout, 6, BFLOAT16, (rows * columns + 1, 6))
+    exact = GridTable(layout, 6, FLOAT64, table.shape)
 
     token = 123_456_789 * columns + columns - 1
     row = exact.read((token + 1) * 6, (token + 2) * 6)
