@@ -100,9 +100,9 @@ def _as_text(schema: Json) -> Json:
 def object_schema(model: type[Parameters]) -> Json:
     """Document parameters of a JSON object."""
     schema = deepcopy(_schema(model))
-    schema["properties"] = {
-        name: _without_null(described) for name, described in schema["properties"].items()
-    }
+    # The revision, which few requests have, comes last.
+    names = sorted(schema["properties"], key=lambda name: name == "revision")
+    schema["properties"] = {name: _without_null(schema["properties"][name]) for name in names}
     for name in ("title", "description"):
         schema.pop(name, None)
     return schema
