@@ -24,7 +24,7 @@ from service.numerics.dtypes import (
     DType,
 )
 from service.numerics.tables import StoredTable
-from tests.analysis.asked_arrays import question_of
+from tests.analysis.samples import input_from
 
 
 def test_sample_drops_axes_of_length_1() -> None:
@@ -142,7 +142,7 @@ def test_with_parameters_returns_a_changed_copy() -> None:
 
 
 def test_single_array_has_an_allowed_number_of_axes() -> None:
-    question = question_of(np.array([[1.0, 2.0], [3.0, -np.inf]]))
+    question = input_from(np.array([[1.0, 2.0], [3.0, -np.inf]]))
 
     assert single_real_array(question, (1,)) is None
     values = single_real_array(question, (2,))
@@ -152,17 +152,17 @@ def test_single_array_has_an_allowed_number_of_axes() -> None:
 
 
 def test_single_integer_array_takes_whole_floats() -> None:
-    whole = single_integer_array(question_of(np.array([1.0, 2.0])), (1,))
+    whole = single_integer_array(input_from(np.array([1.0, 2.0])), (1,))
 
     assert whole is not None
     assert whole.dtype == np.int64
-    assert single_integer_array(question_of(np.array([1.0, 2.5])), (1,)) is None
+    assert single_integer_array(input_from(np.array([1.0, 2.5])), (1,)) is None
 
 
 def test_pairs_complex_and_empty_arrays_are_no_single_array() -> None:
-    sample = question_of(np.ones(3)).sample
+    sample = input_from(np.ones(3)).sample
     turns = Sample.of(StoredTable(np.ones(3, dtype="<c8"), COMPLEX64))
 
     assert single_real_array(IdentifyInput({"cos": sample, "sin": sample}), (1,)) is None
     assert single_real_array(IdentifyInput({"array": turns}), (1, 2)) is None
-    assert single_real_array(question_of(np.ones((0, 3))), (1, 2)) is None
+    assert single_real_array(input_from(np.ones((0, 3))), (1, 2)) is None

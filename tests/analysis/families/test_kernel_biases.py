@@ -13,44 +13,11 @@ from service.analysis.families.kernel_biases import (
     propose_sandwich,
     sides,
 )
-from tests.analysis.asked_arrays import SHARES, agreeing, proposed, served
-
-
-@pytest.mark.parametrize("dtype", SHARES)
-@pytest.mark.parametrize(
-    "places",
-    [
-        "query_len=8",
-        "query_len=64",
-        "query_len=3&query_start=6&key_len=9",
-        "query_len=1&query_start=20&key_len=21",
-        "query_len=16&causal=false",
-        "query_positions=3,9,30&key_len=40",
-        "query_positions=3,9,30&key_len=40&causal=false",
-        "query_len=4&query_start=5&key_len=20&causal=false",
-    ],
-)
-@pytest.mark.parametrize(
-    "numbers",
-    [
-        "a=1,0.5&p=2,1",
-        "a=0.73,1.9,0.02&p=0.3,0.8,1.7",
-        "a=0.8123456&p=0.3123456",
-        "convention=power&a=1.1,0.4,0.9&p=2,1.5,0.3",
-        "convention=nemo&num_heads=12",
-        "convention=nemo&a=0.5,0.7&b=0.3,0.2&p=1.3,0.6",
-    ],
-)
-def test_kernels_are_found_head_by_head(numbers: str, places: str, dtype: str) -> None:
-    question = served(f"/relative/kerple?{numbers}&{places}&dtype={dtype}")
-
-    proposals = proposed(question, [propose_kerple])
-
-    assert agreeing(question, proposals[:3], SHARES[dtype])
+from tests.analysis.samples import agreeing, input_of, proposed
 
 
 def test_plain_numbers_come_back_as_they_were() -> None:
-    question = served("/relative/kerple?a=0.73,1.9&p=0.3,0.8&query_len=40")
+    question = input_of("/relative/kerple?a=0.73,1.9&p=0.3,0.8&query_len=40")
 
     first = proposed(question, [propose_kerple])[0].request.parameters
 
@@ -58,15 +25,15 @@ def test_plain_numbers_come_back_as_they_were() -> None:
 
 
 def test_a_logarithm_is_one_of_a_power_of_1() -> None:
-    question = served("/relative/kerple?a=0.73,1.9&p=0.3,0.8&query_len=40")
+    question = input_of("/relative/kerple?a=0.73,1.9&p=0.3,0.8&query_len=40")
 
-    calls = agreeing(question, proposed(question, [propose_kerple]), SHARES["float32"])
+    calls = agreeing(question, proposed(question, [propose_kerple]), 2.0**-21)
 
     assert {call.parameters.get("convention", "log") for call in calls} == {"log", "nemo"}
 
 
 def test_an_untrained_kernel_is_said_by_its_heads() -> None:
-    question = served("/relative/kerple?convention=nemo&num_heads=8&query_len=20")
+    question = input_of("/relative/kerple?convention=nemo&num_heads=8&query_len=20")
 
     calls = [proposal.request.parameters for proposal in proposed(question, [propose_kerple])]
 
@@ -74,9 +41,9 @@ def test_an_untrained_kernel_is_said_by_its_heads() -> None:
 
 
 def test_slopes_are_no_kernel() -> None:
-    assert not proposed(served("/relative/alibi?num_heads=8&query_len=9"), [propose_kerple])
+    assert not proposed(input_of("/relative/alibi?num_heads=8&query_len=9"), [propose_kerple])
     assert not proposed(
-        served("/relative/alibi?num_heads=8&query_len=9&form=symmetric"), [propose_kerple]
+        input_of("/relative/alibi?num_heads=8&query_len=9&form=symmetric"), [propose_kerple]
     )
 
 
@@ -197,41 +164,10 @@ def test_an_error_is_a_share_of_what_may_be_lost() -> None:
     assert fit.error(LENGTHS, 1.001 * sizes) > 2.0**-22
 
 
-@pytest.mark.parametrize("dtype", SHARES)
-@pytest.mark.parametrize(
-    "places",
-    [
-        "query_len=8",
-        "query_len=64",
-        "query_len=3&query_start=6&key_len=9",
-        "query_len=1&query_start=20&key_len=21",
-        "query_len=16&causal=false",
-        "query_positions=3,9,30&key_len=40",
-        "query_positions=3,9,30&key_len=40&causal=false",
-    ],
-)
-@pytest.mark.parametrize(
-    "sizes",
-    [
-        "num_heads=4&head_dim=16",
-        "num_heads=12&head_dim=64",
-        "num_heads=12&head_dim=96",
-        "num_heads=8&head_dim=128",
-        "num_heads=8&head_dim=64&head=2",
-    ],
-)
-def test_frequencies_are_counted_by_near_distances(sizes: str, places: str, dtype: str) -> None:
-    question = served(f"/relative/sandwich?{sizes}&{places}&dtype={dtype}")
-
-    proposals = proposed(question, [propose_sandwich])
-
-    assert agreeing(question, proposals[:4], SHARES[dtype])
-
-
 def test_another_base_is_found_with_a_usual_number_of_channels() -> None:
-    question = served("/relative/sandwich?num_heads=4&head_dim=64&base=500000&query_len=40")
+    question = input_of("/relative/sandwich?num_heads=4&head_dim=64&base=500000&query_len=40")
 
-    calls = agreeing(question, proposed(question, [propose_sandwich]), SHARES["float32"])
+    calls = agreeing(question, proposed(question, [propose_sandwich]), 2.0**-21)
 
     assert calls[0].parameters["base"] == 500000
     assert calls[0].parameters["head_dim"] == 64
@@ -239,7 +175,7 @@ def test_another_base_is_found_with_a_usual_number_of_channels() -> None:
 
 def test_the_usual_base_is_taken_where_it_will_do() -> None:
     # 10^8 and twice as many channels: the same first frequencies, and more that are nearly 0.
-    question = served("/relative/sandwich?num_heads=4&head_dim=16&query_len=6")
+    question = input_of("/relative/sandwich?num_heads=4&head_dim=16&query_len=6")
 
     calls = [proposal.request.parameters for proposal in proposed(question, [propose_sandwich])]
 
@@ -252,4 +188,4 @@ def test_the_usual_base_is_taken_where_it_will_do() -> None:
     ["/relative/alibi?num_heads=8&query_len=9", "/relative/kerple?a=1,1&p=1,0.5&query_len=9"],
 )
 def test_other_kernels_are_no_sums_of_sines(url: str) -> None:
-    assert not proposed(served(url), [propose_sandwich])
+    assert not proposed(input_of(url), [propose_sandwich])

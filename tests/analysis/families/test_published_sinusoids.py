@@ -20,7 +20,8 @@ from service.analysis.families.published_sinusoids import (
 from service.analysis.families.sinusoid_rows import row_series
 from service.analysis.measure import GeometricSeries
 from service.numerics.document import ParameterValue
-from tests.analysis.sinusoid_tables import sample_of, view_of
+from tests.analysis.measured_rules import view_of
+from tests.analysis.samples import sample_of
 
 
 def found(sample: Sample, layout: str = "concatenated") -> list[ConventionCandidate]:

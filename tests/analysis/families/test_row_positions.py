@@ -30,7 +30,7 @@ from service.encodings.rotary.packs import PACKS
 from service.numerics.dtypes import BFLOAT16, FLOAT32, INT64, DType
 from service.numerics.phase import Float64s
 from service.numerics.tables import StoredTable
-from tests.analysis.rotary_tables import asked
+from tests.analysis.samples import input_of
 
 _UNIT = 2.0**-24
 _OMEGA = 10000.0 ** (-np.arange(32) / 32)
@@ -149,7 +149,7 @@ def test_frequencies_of_zero_say_nothing() -> None:
 
 @pytest.mark.parametrize("pack", [pack for pack in PACKS if pack != "angle"])
 def test_every_pack_is_read_as_itself(pack: str) -> None:
-    question = asked(f"/rope?head_dim=8&seq_len=5&start=2&pack={pack}")
+    question = input_of(f"/rope?head_dim=8&seq_len=5&start=2&pack={pack}")
     expected = np.exp(1j * np.outer(np.arange(2, 7), 10.0 ** -np.arange(4.0)))
 
     read = {each.pack: each.turns for each in packings(question, _UNIT)}
@@ -158,7 +158,7 @@ def test_every_pack_is_read_as_itself(pack: str) -> None:
 
 
 def test_what_repeats_its_channels_is_read_so_first() -> None:
-    first = next(packings(asked("/rope?head_dim=8&seq_len=5&pack=half_concat"), _UNIT))
+    first = next(packings(input_of("/rope?head_dim=8&seq_len=5&pack=half_concat"), _UNIT))
 
     assert first.turns.shape == (5, 4)
 

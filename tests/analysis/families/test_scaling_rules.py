@@ -18,7 +18,8 @@ from service.analysis.families.scaling_rules import (
     yarn_rules,
 )
 from service.analysis.families.series_rules import MeasuredFrequencies, unscaled
-from tests.analysis.rotary_tables import asked, measured, named, proposed
+from tests.analysis.measured_rules import measured, named
+from tests.analysis.samples import ROTARY_FAMILIES, input_of, proposed
 
 
 def test_a_series_comes_before_a_list_of_factors() -> None:
@@ -93,7 +94,7 @@ def test_a_length_is_a_power_of_two_where_the_frequencies_leave_room() -> None:
     url = "/rope?head_dim=64&rope_type=llama3&rope_theta=500000&factor=8&low_freq_factor=1"
     url += "&high_freq_factor=4&original_max_position_embeddings=8192&dtype=float16&seq_len=64"
 
-    first = proposed(asked(url))[0].request.parameters
+    first = proposed(input_of(url), ROTARY_FAMILIES)[0].request.parameters
 
     assert first["original_max_position_embeddings"] == 8192
 

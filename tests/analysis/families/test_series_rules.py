@@ -18,7 +18,7 @@ from service.analysis.families.series_rules import (
     unscaled,
 )
 from service.encodings.rotary.rules import Default, Linear
-from tests.analysis.rotary_tables import measured, named
+from tests.analysis.measured_rules import measured, named
 
 
 def test_frequencies_agree_with_their_own_rule_alone() -> None:

@@ -15,7 +15,8 @@ from service.analysis.families.sinusoid_rows import (
     views,
 )
 from service.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, DType
-from tests.analysis.sinusoid_tables import sample_from, sample_of, view_of
+from tests.analysis.measured_rules import view_of
+from tests.analysis.samples import sample_from, sample_of
 
 
 @pytest.mark.parametrize(

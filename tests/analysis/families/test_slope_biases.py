@@ -13,37 +13,9 @@ from service.analysis.families.slope_biases import (
     slope_rules,
 )
 from service.numerics.dtypes import REAL_DTYPES, largest_finite
-from tests.analysis.asked_arrays import agreeing, proposed, question_of, served
+from tests.analysis.samples import agreeing, input_from, input_of, proposed
 
 SHARES = {"float32": 2.0**-22, "float64": 2.0**-50, "float16": 2.0**-10, "bfloat16": 2.0**-7}
-PLACES = [
-    "query_len=5",
-    "query_len=64",
-    "query_len=4&key_len=9",
-    "query_len=3&query_start=6&key_len=9",
-    "query_len=1&query_start=20&key_len=21",
-    "query_len=5&key_start=30&key_len=8",
-    "query_positions=3,7,19&key_len=40",
-    "query_positions=3,7&key_positions=0,1,5,7,20",
-    "query_len=40&masked=true",
-    "query_len=40&head=1",
-    "query_len=40&head=1&masked=true",
-    "query_len=4&total_heads=40",
-]
-
-
-@pytest.mark.parametrize("dtype", SHARES)
-@pytest.mark.parametrize("heads", ["2", "8", "12", "32&alibi_bias_max=16"])
-@pytest.mark.parametrize("form", ["convention=original", "convention=paper", "form=symmetric"])
-@pytest.mark.parametrize("places", PLACES)
-def test_biases_of_queries_and_keys_are_found(
-    dtype: str, heads: str, form: str, places: str
-) -> None:
-    question = served(f"/relative/alibi?num_heads={heads}&{form}&{places}&dtype={dtype}")
-
-    proposals = proposed(question, [propose_alibi])
-
-    assert agreeing(question, proposals[:4], SHARES[dtype])
 
 
 @pytest.mark.parametrize("dtype", SHARES)
@@ -51,7 +23,7 @@ def test_biases_of_queries_and_keys_are_found(
 @pytest.mark.parametrize("keys", ["key_len=5", "key_len=300", "key_len=40&head=1"])
 def test_biases_of_keys_are_found(dtype: str, convention: str, keys: str) -> None:
     url = f"/relative/alibi?num_heads=12&convention={convention}&{keys}&dtype={dtype}"
-    question = served(url)
+    question = input_of(url)
 
     proposals = proposed(question, [propose_alibi])
 
@@ -61,7 +33,7 @@ def test_biases_of_keys_are_found(dtype: str, convention: str, keys: str) -> Non
 
 
 def test_the_last_row_of_a_decoder_is_of_every_form_that_gives_it() -> None:
-    question = served("/relative/alibi?num_heads=8&query_start=20&query_len=1&key_len=21")
+    question = input_of("/relative/alibi?num_heads=8&query_start=20&query_len=1&key_len=21")
 
     calls = agreeing(question, proposed(question, [propose_alibi]), 0)
 
@@ -70,17 +42,17 @@ def test_the_last_row_of_a_decoder_is_of_every_form_that_gives_it() -> None:
 
 
 def test_the_least_number_of_the_type_hides_keys_as_well() -> None:
-    values = served("/relative/alibi?num_heads=8&query_len=6&masked=true").sample.reals()
+    values = input_of("/relative/alibi?num_heads=8&query_len=6&masked=true").sample.reals()
     least = -largest_finite(REAL_DTYPES["float32"])
-    question = question_of(np.where(np.isinf(values), least, values).astype(np.float32))
+    question = input_from(np.where(np.isinf(values), least, values).astype(np.float32))
 
     assert proposed(question, [propose_alibi])[0].request.parameters["masked"] is True
 
 
 def test_with_one_wrong_row_the_others_say_what_is_nearest() -> None:
-    values = served("/relative/alibi?num_heads=8&query_len=30").sample.reals().copy()
+    values = input_of("/relative/alibi?num_heads=8&query_len=30").sample.reals().copy()
     values[:, 17] = np.arange(30)[::-1]
-    question = question_of(values)
+    question = input_from(values)
 
     proposals = proposed(question, [propose_alibi])
 
@@ -91,8 +63,8 @@ def test_with_one_wrong_row_the_others_say_what_is_nearest() -> None:
 def test_a_ramp_of_another_slope_is_no_bias() -> None:
     ramp = 0.3 * np.arange(12)
 
-    assert not proposed(question_of(ramp), [propose_alibi])
-    assert not proposed(question_of(np.stack([ramp, 2 * ramp, 5 * ramp])), [propose_alibi])
+    assert not proposed(input_from(ramp), [propose_alibi])
+    assert not proposed(input_from(np.stack([ramp, 2 * ramp, 5 * ramp])), [propose_alibi])
 
 
 def of_numbers(numbers: np.ndarray, hidden: np.ndarray | None = None) -> list[BiasForm]:
@@ -166,24 +138,9 @@ def test_numbers_far_from_integers_are_of_no_form() -> None:
     assert not of_numbers(np.random.default_rng(0).normal(size=(4, 4)))
 
 
-@pytest.mark.parametrize("dtype", SHARES)
-@pytest.mark.parametrize("convention", ["original", "paper"])
-@pytest.mark.parametrize("heads", [1, 2, 3, 8, 12, 16, 20, 32, 40, 112])
-@pytest.mark.parametrize("bias_max", ["8", "16"])
-def test_slopes_are_found_by_where_their_series_ends(
-    dtype: str, convention: str, heads: int, bias_max: str
-) -> None:
-    url = f"/relative/alibi/slopes?num_heads={heads}&alibi_bias_max={bias_max}"
-    question = served(f"{url}&convention={convention}&dtype={dtype}")
-
-    proposals = proposed(question, [propose_slopes])
-
-    assert agreeing(question, proposals, SHARES[dtype])
-
-
 @pytest.mark.parametrize(("heads", "count"), [(8, 2), (64, 2), (12, 1), (40, 1)])
 def test_both_conventions_are_named_where_they_are_the_same(heads: int, count: int) -> None:
-    question = served(f"/relative/alibi/slopes?num_heads={heads}")
+    question = input_of(f"/relative/alibi/slopes?num_heads={heads}")
 
     calls = agreeing(question, proposed(question, [propose_slopes]), 2.0**-22)
 
@@ -192,7 +149,7 @@ def test_both_conventions_are_named_where_they_are_the_same(heads: int, count: i
 
 
 def test_an_odd_end_of_many_slopes_is_measured() -> None:
-    question = served("/relative/alibi/slopes?num_heads=12&alibi_bias_max=6.125")
+    question = input_of("/relative/alibi/slopes?num_heads=12&alibi_bias_max=6.125")
 
     (proposal, *_) = proposed(question, [propose_slopes])
 
@@ -200,14 +157,14 @@ def test_an_odd_end_of_many_slopes_is_measured() -> None:
 
 
 def test_one_number_is_a_slope_only_where_its_series_is_plain() -> None:
-    assert not proposed(question_of(np.array([0.123])), [propose_slopes])
-    assert not proposed(question_of(np.array([2.0])), [propose_slopes])
+    assert not proposed(input_from(np.array([0.123])), [propose_slopes])
+    assert not proposed(input_from(np.array([2.0])), [propose_slopes])
 
 
 def test_frequencies_that_start_at_1_are_no_slopes() -> None:
     frequencies = 10000.0 ** (-np.arange(64) / 64)
 
-    assert not proposed(question_of(frequencies), [propose_slopes])
+    assert not proposed(input_from(frequencies), [propose_slopes])
 
 
 def test_slopes_are_known_by_their_ratios_alone() -> None:

@@ -14,7 +14,7 @@ from service.analysis.families.token_grids import (
 from service.analysis.measure import Complexes
 from service.encodings.rotary.packs import PACKS
 from service.numerics.phase import Float64s
-from tests.analysis.grid_asking import question_of
+from tests.analysis.samples import input_of
 
 ROUNDING = 2.0**-24
 TABLE = "/rope/axial?convention=qwen2_vl&head_dim=8&grid=3,5"
@@ -22,15 +22,15 @@ TABLE = "/rope/axial?convention=qwen2_vl&head_dim=8&grid=3,5"
 
 @pytest.mark.parametrize("pack", PACKS)
 def test_turns_are_the_same_whatever_the_pack(pack: str) -> None:
-    [expected] = packed_tables(question_of(f"{TABLE}&dtype=float64"))
+    [expected] = packed_tables(input_of(f"{TABLE}&dtype=float64"))
 
-    found = {each.pack: each.turns for each in packed_tables(question_of(f"{TABLE}&pack={pack}"))}
+    found = {each.pack: each.turns for each in packed_tables(input_of(f"{TABLE}&pack={pack}"))}
 
     assert np.abs(found[pack] - expected.turns).max() < 2**-20
 
 
 def test_channels_are_those_of_the_pack() -> None:
-    tables = {each.pack: each for each in packed_tables(question_of(f"{TABLE}&pack=half"))}
+    tables = {each.pack: each for each in packed_tables(input_of(f"{TABLE}&pack=half"))}
 
     assert {name: channels.width for name, channels in tables["half"].channels().items()} == {
         "cos": 8,
@@ -39,7 +39,7 @@ def test_channels_are_those_of_the_pack() -> None:
 
 
 def test_pairs_of_uneven_norms_are_in_no_pack() -> None:
-    question = question_of(f"{TABLE}&pack=concat")
+    question = input_of(f"{TABLE}&pack=concat")
     question.sample.values[:, 0] *= 0.5
 
     assert list(packed_tables(question)) == []
@@ -47,14 +47,14 @@ def test_pairs_of_uneven_norms_are_in_no_pack() -> None:
 
 @pytest.mark.parametrize("pack", PACKS)
 def test_some_frequencies_are_those_of_all(pack: str) -> None:
-    for table in packed_tables(question_of(f"{TABLE}&pack={pack}")):
+    for table in packed_tables(input_of(f"{TABLE}&pack={pack}")):
         assert table.count == table.turns.shape[1]
         assert np.array_equal(table.some([0, 2]), table.turns[:, [0, 2]])
 
 
 def turns_of(query: str) -> Complexes:
     """Compute the turns of a table."""
-    pairs = question_of(f"/rope/axial?{query}").sample.reals()
+    pairs = input_of(f"/rope/axial?{query}").sample.reals()
     return pairs[..., 0] + 1j * pairs[..., 1]
 
 

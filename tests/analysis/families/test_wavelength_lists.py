@@ -5,7 +5,7 @@ import pytest
 from service.analysis.array import IdentifyInput
 from service.analysis.families.wavelength_lists import propose_bands, propose_encoding_frequencies
 from service.numerics.document import ParameterValue
-from tests.analysis.sinusoid_tables import sample_from, sample_of, values_of
+from tests.analysis.samples import sample_from, sample_of
 
 
 @pytest.mark.parametrize("part", ["frequency", "wavelength"])
@@ -55,31 +55,6 @@ def test_even_widths_of_all_conventions_come_before_odd_ones() -> None:
 
     assert widths == sorted(widths)
     assert "whisper" in {each.get("convention") for each in found if each["d_model"] == 64}
-
-
-@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16"])
-@pytest.mark.parametrize(("rows", "resolution"), [(12, 64), (50, 50), (200, 224), (300, 101)])
-@pytest.mark.parametrize(
-    ("concat_pos", "sine_only", "d_model"),
-    [(True, False, 33), (False, False, 32), (False, True, 7), (True, True, 8)],
-)
-def test_bands_are_found_by_the_last_of_them(
-    rows: int, resolution: int, dtype: str, d_model: int, *, concat_pos: bool, sine_only: bool
-) -> None:
-    sample = sample_of(
-        "encoding",
-        seq_len=rows,
-        d_model=d_model,
-        convention="perceiver",
-        max_resolution=resolution,
-        concat_pos=concat_pos,
-        sine_only=sine_only,
-        dtype=dtype,
-    )
-
-    found = list(propose_bands(IdentifyInput({"array": sample})))
-
-    assert any((values_of(proposal) == sample.reals()).all() for proposal in found)
 
 
 def test_sinusoids_of_positions_are_no_bands() -> None:

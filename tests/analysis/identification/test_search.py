@@ -10,7 +10,6 @@ from service.analysis.identification.search import (
     FAMILIES,
     MAX_SAMPLED,
     MAX_VERIFIED,
-    SINE_FAMILIES,
     Identification,
     Search,
     extended,
@@ -31,8 +30,6 @@ from service.numerics.dtypes import (
 )
 from service.numerics.tables import StoredTable, size
 from service.routes.table_urls import tables, url_of
-from tests.analysis.asked_arrays import agreeing, proposed, served
-from tests.analysis.asked_arrays import question_of as tables_question_of
 from tests.analysis.engines import (
     ENGINES,
     Numbers,
@@ -42,7 +39,15 @@ from tests.analysis.engines import (
     question,
     sample,
 )
-from tests.analysis.grid_asking import distance, nearest, question_from, question_of
+from tests.analysis.samples import (
+    GRID_FAMILIES,
+    agreeing,
+    distance,
+    input_from,
+    input_of,
+    nearest,
+    proposed,
+)
 from tests.parity.golden import Array, Case, golden_folder, read_cases
 
 
@@ -427,7 +432,6 @@ def test_first_copy_keeps_the_shape_of_the_other_axes() -> None:
     assert without_copies(question(copied)) is None
 
 
-GRID_FAMILIES = SINE_FAMILIES[-3:]
 LIBRARIES = {
     "positional_encodings_2d",
     "positional_encodings_3d",
@@ -464,7 +468,7 @@ def asked(case: Case) -> tuple[IdentifyInput, float]:
     """Ask about what a library made."""
     names = case.outputs.keys() & {"out", "cos", "sin"}
     atol = max(case.atol[name] for name in names)
-    return question_from({name: case.outputs[name] for name in sorted(names)}), atol
+    return input_from({name: case.outputs[name] for name in sorted(names)}), atol
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
@@ -476,18 +480,18 @@ def test_grids_of_libraries_are_proposed(case: Case) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_noise_is_no_grid(seed: int) -> None:
-    noise = question_from({"out": np.random.default_rng(seed).standard_normal((48, 32))})
+    noise = input_from({"out": np.random.default_rng(seed).standard_normal((48, 32))})
 
     assert not proposed(noise, GRID_FAMILIES)
 
 
 @pytest.mark.parametrize("url", ["/encoding?seq_len=64&d_model=32", "/rope?seq_len=64&head_dim=32"])
 def test_sequence_is_no_grid(url: str) -> None:
-    assert not proposed(question_of(url), GRID_FAMILIES)
+    assert not proposed(input_of(url), GRID_FAMILIES)
 
 
 def test_angles_of_a_proposal_give_its_table() -> None:
-    question = question_of("/rope/axial?convention=qwen2_vl&head_dim=16&grid=3,5&pack=concat")
+    question = input_of("/rope/axial?convention=qwen2_vl&head_dim=16&grid=3,5&pack=concat")
     proposal = next(each for family in GRID_FAMILIES for each in family(question))
     assert proposal.angles is not None
     turning = proposal.angles
@@ -537,7 +541,7 @@ GOLDEN = {
 def test_biases_and_indices_of_libraries_are_among_the_first_proposals(
     array: Array, atol: float
 ) -> None:
-    question = tables_question_of(array)
+    question = input_from(array)
 
     proposals = proposed(question)
 
@@ -562,7 +566,7 @@ def test_biases_and_indices_of_libraries_are_among_the_first_proposals(
     ],
 )
 def test_first_proposal_for_a_table_is_its_own_resource(url: str) -> None:
-    question = served(url)
+    question = input_of(url)
 
     proposals = proposed(question)
 
@@ -576,33 +580,33 @@ def test_noise_has_no_proposals(shape: tuple[int, ...], seed: int) -> None:
     noise = np.random.default_rng(seed).normal(size=shape)
     integers = np.random.default_rng(seed).integers(0, 32, size=shape)
 
-    assert not proposed(tables_question_of(noise))
-    assert not proposed(tables_question_of(noise.astype(np.float32)))
-    assert not proposed(tables_question_of(np.abs(noise)))
+    assert not proposed(input_from(noise))
+    assert not proposed(input_from(noise.astype(np.float32)))
+    assert not proposed(input_from(np.abs(noise)))
     if len(shape) == 2:
-        assert not proposed(tables_question_of(integers))
+        assert not proposed(input_from(integers))
     for dtype in (FLOAT16, BFLOAT16):
         assert not proposed(question(noise, dtype))
 
 
 def test_learned_biases_have_no_proposals() -> None:
-    buckets = served("/relative/t5?query_len=40").sample.integers()
+    buckets = input_of("/relative/t5?query_len=40").sample.integers()
     assert buckets is not None
     weight = np.random.default_rng(1).normal(size=(32, 4)).astype(np.float32)
 
-    assert not proposed(tables_question_of(np.moveaxis(weight[buckets], 2, 0).copy()))
+    assert not proposed(input_from(np.moveaxis(weight[buckets], 2, 0).copy()))
 
 
 @pytest.mark.parametrize("value", [0.0, 1.0, -3.0, np.nan, np.inf])
 @pytest.mark.parametrize("shape", [(1,), (2,), (1, 5), (4, 4), (2, 3, 3), (0,)])
 def test_constant_and_tiny_arrays_have_few_proposals(value: float, shape: tuple[int, ...]) -> None:
-    question = tables_question_of(np.full(shape, value))
+    question = input_from(np.full(shape, value))
 
     assert not agreeing(question, [], 0)
     assert len(proposed(question)) <= 4
 
 
 def test_pair_of_arrays_has_no_distance_proposals() -> None:
-    sample = served("/relative/t5?query_len=40").sample
+    sample = input_of("/relative/t5?query_len=40").sample
 
     assert not proposed(IdentifyInput({"cos": sample, "sin": sample}))
