@@ -1,4 +1,4 @@
-""" """
+"""Axial rotary tables: shares of frequencies, bases and parameters of conventions."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-""" """
+"""Strips of distances, located rows, and parameters of queries and keys."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-""" """
+"""Series, places and bands along an axis, and the plain numbers they give."""
 
 import numpy as np
 import pytest

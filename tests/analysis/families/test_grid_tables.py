@@ -1,4 +1,4 @@
-""" """
+"""Tables of grids: orientations, conventions and listed channels."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-""" """
+"""Buckets, clipped distances, windows and permutations."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-""" """
+"""Kernels of the distance: sides, fits, KERPLE and Sandwich."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-""" """
+"""FIRE, Swin V2 and dynamic coordinates."""
 
 import numpy as np
 

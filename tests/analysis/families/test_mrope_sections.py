@@ -1,4 +1,4 @@
-"""Frequencies sorted by the positions that they turn with."""
+"""M-RoPE: groups of frequencies, sections and rules."""
 
 import numpy as np
 import pytest

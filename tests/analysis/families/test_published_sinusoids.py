@@ -1,4 +1,4 @@
-""" """
+"""Conventions of absolute encodings, and positions of their rows."""
 
 import numpy as np
 import pytest

@@ -1,9 +1,4 @@
-"""What is proposed for rotary tables.
-
-Cosines alone, or sines.
-
-Vectors of frequencies, and angles outright.
-"""
+"""Rotary tables, their components, frequencies and angles."""
 
 import numpy as np
 import pytest

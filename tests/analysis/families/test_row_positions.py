@@ -1,11 +1,4 @@
-"""Rules and positions of rows that turn.
-
-Where rows are, by their angles.
-
-How rotary tables lie in arrays.
-
-What an array itself says of a call.
-"""
+"""Packs, rules and positions of rotary rows."""
 
 import numpy as np
 import pytest

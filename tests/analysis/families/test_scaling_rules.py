@@ -1,9 +1,4 @@
-"""From frequencies to rules.
-
-Rules that keep fast frequencies and divide slow ones.
-
-YaRN among frequencies.
-"""
+"""YaRN, Llama 3, and the order in which rules are tried."""
 
 import numpy as np
 import pytest

@@ -1,9 +1,4 @@
-"""Frequencies that were measured.
-
-Rules whose frequencies are one series.
-
-Rules with a list of factors, and frequencies outright.
-"""
+"""Rules with one series, with a list of factors, and given frequencies."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-""" """
+"""Rows of sinusoids: layouts, series and places."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-""" """
+"""Absolute encodings, timesteps, operators and similarities."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-""" """
+"""ALiBi: slopes, biases and forms."""
 
 import numpy as np
 import pytest

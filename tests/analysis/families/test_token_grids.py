@@ -1,4 +1,4 @@
-""" """
+"""Grids of tokens, and packs of rotary tables."""
 
 import numpy as np
 import pytest

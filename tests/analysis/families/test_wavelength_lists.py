@@ -1,4 +1,4 @@
-""" """
+"""Lists of frequencies, and the bands of Perceiver."""
 
 import pytest
 
