@@ -29,11 +29,10 @@ from service.analysis.families.coordinate_series import (
     nearest,
     signed_plain_numbers,
 )
-from service.analysis.families.requests import pack_parameters, unless_default
+from service.analysis.families.requests import pack_parameters, table_proposal, unless_default
 from service.analysis.families.rotary_packs import PackedTable, packed_tables
 from service.analysis.families.token_grids import AxialTokens, axial_tokens
 from service.analysis.measure import USUAL_BASE, Complexes
-from service.analysis.precision import dtype_parameters
 from service.analysis.round_numbers import round_numbers
 from service.encodings.grid.grids import Coordinates, counted, spread
 from service.encodings.rotary.axial import CONVENTIONS, AxialConvention
@@ -86,14 +85,7 @@ class AxisShares:
 
 @dataclass(frozen=True, eq=False)
 class AxialFit:
-    """Parameters, and the axes that they give.
-
-    Attributes:
-        values: the parameters.
-        firsts: the coordinate of the first token of each axis.
-        steps: from one token to the next, for each axis.
-        omega: radians per coordinate of the frequencies of each axis.
-    """
+    """Parameters, and the first coordinate, the step and the frequencies of each axis by them."""
 
     values: Values
     firsts: Sequence[float]
@@ -158,10 +150,11 @@ def _of_tokens(
                     "grid": tokens.grid,
                     **values,
                     **pack_parameters(table.pack),
-                    **dtype_parameters(request.sample),
                 }
-                proposal = Proposal(
-                    TableRequest("rope/axial", parameters),
+                proposal = table_proposal(
+                    request,
+                    "rope/axial",
+                    parameters,
                     tuple(_support(shares, tokens)),
                     _angles(every[way], shares, table, tokens, axis_of),
                 )
@@ -416,15 +409,7 @@ _MOVED = frozenset(("timm", "lumina", "llama4", "rotary_embedding_torch"))
 
 @dataclass(frozen=True)
 class _AxisPlace:
-    """Where the tokens of an axis are.
-
-    Attributes:
-        length: how many there are.
-        step: between them.
-        step_error: as a share of the step.
-        first: the coordinate of the first.
-        first_error: how far off it may be.
-    """
+    """The coordinates of the tokens of an axis; step_error is relative, first_error absolute."""
 
     length: int
     step: float

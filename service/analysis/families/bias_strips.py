@@ -26,8 +26,8 @@ class Strip:
     Attributes:
         values: (heads, queries + keys - 1), for distances key - query that rise by one; those of
             the last query and the first key come first.
-        queries: how many there are.
-        keys: how many there are.
+        queries: the number of queries.
+        keys: the number of keys.
     """
 
     values: NDArray[np.float64] | NDArray[np.int64]

@@ -47,14 +47,7 @@ _FEWEST_ROWS = 4
 
 @dataclass(frozen=True, eq=False)
 class IndexMatch:
-    """A rule that a strip may follow.
-
-    Attributes:
-        rule: gives the number of each distance.
-        parameters: those of the rule, without queries and keys.
-        zero: the place of distance 0 in the strip, or outside of it.
-        support: sentences on the evidence.
-    """
+    """A rule that a strip may follow; zero is the place of distance 0, in the strip or outside."""
 
     rule: BucketRule
     parameters: dict[str, ParameterValue]

@@ -13,7 +13,7 @@ from math import exp, log
 
 import numpy as np
 
-from service.analysis.array import IdentifyInput, Proposal, TableRequest, single_finite_array
+from service.analysis.array import IdentifyInput, Proposal, single_finite_array
 from service.analysis.families.bias_strips import (
     CHECKED_ROWS,
     Strip,
@@ -22,10 +22,10 @@ from service.analysis.families.bias_strips import (
     query_key_parameters,
     strip_of,
 )
-from service.analysis.families.requests import unless_default
+from service.analysis.families.requests import table_proposal, unless_default
 from service.analysis.families.slope_biases import slope_rules
 from service.analysis.measure import USUAL_BASE, solve_falling, spread_indices
-from service.analysis.precision import dtype_parameters, error_share
+from service.analysis.precision import error_share
 from service.analysis.round_numbers import round_number, round_numbers
 from service.numerics.document import ParameterValue
 from service.numerics.phase import Float64s
@@ -275,8 +275,8 @@ def _kerples(values: Float64s, request: IdentifyInput) -> Iterator[Proposal]:
                 f"{count} heads, each by its own numbers",
             )
             for numbers in _kernel_parameters(convention, kernels, side, share):
-                parameters = {**numbers, **side.parameters, **dtype_parameters(request.sample)}
-                yield Proposal(TableRequest("relative/kerple", parameters), support)
+                parameters = {**numbers, **side.parameters}
+                yield table_proposal(request, "relative/kerple", parameters, support)
 
 
 def _fits(side: KernelSides, share: float) -> Iterator[tuple[str, Kernels]]:
@@ -406,8 +406,8 @@ def propose_sandwich(request: IdentifyInput) -> Iterator[Proposal]:
     )
     for side in sides(values, max(share, _LOST * _MAX_FREQUENCIES)):
         for numbers in islice(_sandwich_parameters(side, share), _MAX_SANDWICHES):
-            parameters = {**numbers, **side.parameters, **dtype_parameters(sample)}
-            yield Proposal(TableRequest("relative/sandwich", parameters), support)
+            parameters = {**numbers, **side.parameters}
+            yield table_proposal(request, "relative/sandwich", parameters, support)
 
 
 def _sandwich_parameters(side: KernelSides, share: float) -> Iterator[dict[str, ParameterValue]]:

@@ -11,12 +11,12 @@ from itertools import islice
 
 import numpy as np
 
-from service.analysis.array import IdentifyInput, Proposal, TableRequest, single_finite_array
+from service.analysis.array import IdentifyInput, Proposal, single_finite_array
 from service.analysis.families.bias_strips import absolute_parameters, alike
 from service.analysis.families.kernel_biases import fit_logarithm
-from service.analysis.families.requests import unless_default
+from service.analysis.families.requests import table_proposal, unless_default
 from service.analysis.measure import spread_indices
-from service.analysis.precision import dtype_parameters, error_share
+from service.analysis.precision import error_share
 from service.analysis.round_numbers import round_numbers
 from service.numerics.document import ParameterValue
 from service.numerics.phase import Float64s, Int64s
@@ -86,13 +86,12 @@ def propose_fire(request: IdentifyInput) -> Iterator[Proposal]:
             **unless_default("c", fit.c, _C),
             **unless_default("threshold", fit.threshold, _THRESHOLD),
             **absolute_parameters(queries, keys),
-            **dtype_parameters(sample),
         }
         support = (
             f"a row grows as ln(1 + {fit.c:.6g}·m) with the distance m",
             f"rows are divided as with a threshold of {fit.threshold:.6g}",
         )
-        yield Proposal(TableRequest("relative/fire", parameters), support)
+        yield table_proposal(request, "relative/fire", parameters, support)
 
 
 def _fire_rows(values: Float64s) -> _FireRows | None:
@@ -169,11 +168,10 @@ def propose_dynamic(request: IdentifyInput) -> Iterator[Proposal]:
             parameters = {
                 "seq_len": count,
                 **unless_default("log_distance", is_log, default=False),
-                **dtype_parameters(sample),
             }
             formula = "sign(d)·ln(1 + |d|)" if is_log else "d"
             support = f"numbers are {formula} for d from {1 - count} to {count - 1}"
-            yield Proposal(TableRequest("relative/dynamic", parameters), (support,))
+            yield table_proposal(request, "relative/dynamic", parameters, (support,))
 
 
 def propose_swin_v2(request: IdentifyInput) -> Iterator[Proposal]:
@@ -191,8 +189,7 @@ def propose_swin_v2(request: IdentifyInput) -> Iterator[Proposal]:
             by = window.get("pretrained_window_size", window["window_size"])
             formula = "sign(d)·log2(1 + |8d/(W - 1)|)/log2 8"
             support = f"coordinates are {formula} for windows W of {by}"
-        parameters = {**window, **alone, **dtype_parameters(sample)}
-        yield Proposal(TableRequest("relative/swin-v2", parameters), (support,))
+        yield table_proposal(request, "relative/swin-v2", {**window, **alone}, (support,))
 
 
 def _window_lines(values: Float64s) -> Iterator[tuple[str | None, Float64s, Float64s]]:

@@ -13,13 +13,12 @@ from typing import TypeAlias
 
 import numpy as np
 
-from service.analysis.array import AngleModel, IdentifyInput, Proposal, TableRequest
-from service.analysis.families.requests import pack_parameters, unless_default
+from service.analysis.array import AngleModel, IdentifyInput, Proposal
+from service.analysis.families.requests import pack_parameters, table_proposal, unless_default
 from service.analysis.families.rotary_packs import PackedTable, packed_tables
 from service.analysis.families.row_positions import rules_of_first_rows
 from service.analysis.families.series_rules import USUAL_BASES, RuleMatch, frequencies
 from service.analysis.measure import USUAL_BASE, wrap_angles
-from service.analysis.precision import dtype_parameters
 from service.analysis.round_numbers import round_numbers
 from service.encodings.grid.grids import Tokens
 from service.encodings.rotary.angles import AXES, axis_of_frequency
@@ -294,7 +293,6 @@ def _proposal(
         **unless_default("mrope_interleaved", order.interleaved, default=False),
         **_position_parameters(positions),
         **pack_parameters(table.pack),
-        **dtype_parameters(request.sample),
     }
     shares = ", ".join(map(str, order.section))
     support = f"{shares} of {count} frequencies turn with three sequences of whole positions"
@@ -304,7 +302,7 @@ def _proposal(
         axis_of = tuple(AXES.index(axis) for axis in order.axis_of)
         omega = frequencies(match.rule)
         angles = AngleModel(coordinates, axis_of, omega, channels, match.rule.scale)
-    return Proposal(TableRequest("rope", parameters), (*match.support, support), angles)
+    return table_proposal(request, "rope", parameters, (*match.support, support), angles)
 
 
 def _position_parameters(positions: dict[str, Int64s]) -> dict[str, ParameterValue]:

@@ -104,14 +104,7 @@ class ConventionFrequencies:
 
 @dataclass(frozen=True, eq=False)
 class ConventionCandidate:
-    """A convention with the numbers that rows may have in it.
-
-    Attributes:
-        name: of the convention.
-        parameters: of the request, positions left out.
-        frequencies: of the convention.
-        span: over how many channels they fall by the base.
-    """
+    """A convention, and its parameters without positions; span is that of the base, in channels."""
 
     name: str
     parameters: Parameters

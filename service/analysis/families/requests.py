@@ -4,11 +4,26 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from service.analysis.array import AngleModel
+from service.analysis.array import AngleModel, IdentifyInput, Proposal, TableRequest
+from service.analysis.precision import dtype_parameters
 from service.numerics.document import ParameterValue
 from service.numerics.phase import Float64s, Int64s
 from service.numerics.phasors import Channels
 from service.numerics.positions import Positions
+
+
+def table_proposal(
+    request: IdentifyInput,
+    resource: str,
+    parameters: Mapping[str, ParameterValue],
+    support: tuple[str, ...],
+    angles: AngleModel | None = None,
+    *,
+    is_transposed: bool = False,
+) -> Proposal:
+    """Propose a table in the element type of an array."""
+    every = {**parameters, **dtype_parameters(request.sample)}
+    return Proposal(TableRequest(resource, every), support, angles, is_transposed)
 
 
 def unless_default(

@@ -14,6 +14,7 @@ from service.analysis.families.requests import (
     one_axis_angles,
     pack_parameters,
     position_parameters,
+    table_proposal,
     unless_default,
 )
 from service.analysis.families.row_positions import (
@@ -33,7 +34,6 @@ from service.analysis.families.row_positions import (
 from service.analysis.families.scaling_rules import find_rules
 from service.analysis.families.series_rules import MeasuredFrequencies, RuleMatch, frequencies
 from service.analysis.measure import EARLY_ROWS, Complexes
-from service.analysis.precision import dtype_parameters
 from service.numerics.dtypes import FLOAT16
 from service.numerics.phase import Float64s, Int64s
 from service.numerics.phasors import Component
@@ -108,10 +108,9 @@ def _proposal(
         **position_parameters(positions),
         **pack_parameters(rows.pack),
         **({} if request.is_pair else unless_default("part", part, "rope")),
-        **dtype_parameters(request.sample),
     }
     angles = one_axis_angles(positions, located.omega, rows.channels, match.rule.scale)
-    return Proposal(TableRequest("rope", parameters), (support, *match.support), angles)
+    return table_proposal(request, "rope", parameters, (support, *match.support), angles)
 
 
 def _all_positions(request: IdentifyInput, rows: PackedRows, located: LocatedRows) -> Int64s:
@@ -280,10 +279,9 @@ def propose_angles(request: IdentifyInput) -> Iterator[Proposal]:
                 **match.parameters,
                 **position_parameters(positions.astype(np.int64)),
                 "pack": "angle",
-                **dtype_parameters(sample),
             }
             growth = "numbers grow in proportion to the position, as angles do"
-            yield Proposal(TableRequest("rope", parameters), (growth, *match.support))
+            yield table_proposal(request, "rope", parameters, (growth, *match.support))
 
 
 def _share(unit: float) -> float:

@@ -37,7 +37,7 @@ from service.analysis.families.published_sinusoids import (
     spelled_positions,
     usable_bases,
 )
-from service.analysis.families.requests import one_axis_angles, unless_default
+from service.analysis.families.requests import one_axis_angles, table_proposal, unless_default
 from service.analysis.families.sinusoid_rows import (
     ENGINE_ERROR,
     LayoutView,
@@ -52,7 +52,7 @@ from service.analysis.families.sinusoid_rows import (
 )
 from service.analysis.families.wavelength_lists import propose_bands, propose_encoding_frequencies
 from service.analysis.measure import USUAL_BASE, GeometricSeries, solve_falling
-from service.analysis.precision import dtype_parameters, spacing
+from service.analysis.precision import spacing
 from service.analysis.round_numbers import round_number, round_numbers
 from service.encodings.absolute.conventions import ALIASES
 from service.encodings.fields import AbsoluteLayout
@@ -142,13 +142,13 @@ def _encodings(request: IdentifyInput, view: LayoutView, rows: RowSeries) -> Ite
             where = spelled_positions(values)
             if where is None:
                 continue
-            dtype = dtype_parameters(request.sample)
-            parameters = {**where, **candidate.parameters, **padding, **dtype}
-            yield Proposal(
-                TableRequest("encoding", parameters),
+            yield table_proposal(
+                request,
+                "encoding",
+                {**where, **candidate.parameters, **padding},
                 tuple(_support(view, rows, candidate, positioned, offset)),
                 one_axis_angles(values + offset, omega, _channels(request, view), view.scale),
-                view.rows.is_transposed,
+                is_transposed=view.rows.is_transposed,
             )
 
 
@@ -251,12 +251,17 @@ def _timesteps(request: IdentifyInput, view: LayoutView, rows: RowSeries) -> Ite
                 "d_model": view.width,
                 **unless_default("flip_sin_to_cos", view.is_flipped, default=False),
                 **spaced.parameters,
-                **dtype_parameters(request.sample),
             }
             timesteps, omega = positioned.values / scale, spaced.omega * scale
             angles = one_axis_angles(timesteps, omega, _channels(request, view))
-            call = TableRequest("encoding/timesteps", parameters)
-            yield Proposal(call, support, angles, view.rows.is_transposed)
+            yield table_proposal(
+                request,
+                "encoding/timesteps",
+                parameters,
+                support,
+                angles,
+                is_transposed=view.rows.is_transposed,
+            )
 
 
 def _spacings(series: GeometricSeries, count: int) -> Iterator[TimestepSpacing]:
@@ -347,9 +352,8 @@ def _descending(
                     "d_model": d_model,
                     **lengths,
                     **unless_default("base", base, USUAL_BASE),
-                    **dtype_parameters(request.sample),
                 }
-                yield Proposal(TableRequest(f"relative/{resource}", parameters), support, angles)
+                yield table_proposal(request, f"relative/{resource}", parameters, support, angles)
 
 
 def _descends(view: LayoutView, omega: Float64s) -> bool:
@@ -444,14 +448,13 @@ def _operators(
             **offset,
             **unless_default("layout", layout, "interleaved"),
             **unless_default("base", base, USUAL_BASE),
-            **dtype_parameters(sample),
         }
         support = (
             f"each matrix turns {view.pairs} planes of a sine and a cosine, and nothing else",
             series_support(rows.series, view.pairs, base, view.width),
             rows_support(positioned).replace("position", "offset").replace("row", "matrix"),
         )
-        yield Proposal(TableRequest("relative", parameters), support)
+        yield table_proposal(request, "relative", parameters, support)
 
 
 # Similarities.
@@ -489,13 +492,12 @@ def propose_similarity(request: IdentifyInput) -> Iterator[Proposal]:
             "d_model": 2 * count,
             "offsets": str(Positions.contiguous(-middle, len(sums))),
             **unless_default("base", base, USUAL_BASE),
-            **dtype_parameters(sample),
         }
         support = (
             f"the largest number is {count}, as at the offset 0 of {2 * count} channels",
             f"the sum at an offset of {distance} gives base {base:.9g}",
         )
-        yield Proposal(TableRequest("relative/similarity", parameters), support)
+        yield table_proposal(request, "relative/similarity", parameters, support)
 
 
 def _similarity_bases(count: int, offset: int, measured: float, error: float) -> list[float]:

@@ -15,14 +15,13 @@ from numpy.typing import NDArray
 from service.analysis.array import (
     IdentifyInput,
     Proposal,
-    TableRequest,
     single_finite_array,
     single_real_array,
 )
 from service.analysis.families.bias_strips import CHECKED_ROWS, query_key_parameters
-from service.analysis.families.requests import unless_default
+from service.analysis.families.requests import table_proposal, unless_default
 from service.analysis.measure import spread_indices
-from service.analysis.precision import dtype_parameters, error_share
+from service.analysis.precision import error_share
 from service.analysis.round_numbers import round_numbers
 from service.encodings.relative.alibi import MAX_BIAS_MAX, SlopeRule
 from service.numerics.document import ParameterValue
@@ -47,8 +46,8 @@ def propose_slopes(request: IdentifyInput) -> Iterator[Proposal]:
     if values is None or not (values > 0).all():
         return
     for rule in slope_rules(values, error_share(sample), is_absolute=True):
-        parameters = {**_slope_parameters(rule), **dtype_parameters(sample)}
-        yield Proposal(TableRequest("relative/alibi/slopes", parameters), (_slope_support(rule),))
+        parameters, support = _slope_parameters(rule), (_slope_support(rule),)
+        yield table_proposal(request, "relative/alibi/slopes", parameters, support)
 
 
 def slope_rules(values: Float64s, share: float, *, is_absolute: bool) -> Iterator[SlopeRule]:
@@ -154,9 +153,9 @@ def _biases(values: Float64s, request: IdentifyInput) -> Iterator[Proposal]:
         every = _heads(block, first, share) if is_of_heads else _lone_head(first, hidden, share)
         for heads in every:
             for form in forms(Multiples(first / heads.slope, hidden, share)):
-                parameters = {**heads.parameters, **form.parameters, **dtype_parameters(sample)}
+                parameters = {**heads.parameters, **form.parameters}
                 support = (heads.support, f"biases are {form.support}")
-                yield Proposal(TableRequest("relative/alibi", parameters), support)
+                yield table_proposal(request, "relative/alibi", parameters, support)
 
 
 def _blocks(values: Float64s) -> Iterator[tuple[bool, Float64s]]:

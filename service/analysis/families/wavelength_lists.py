@@ -13,7 +13,7 @@ import numpy as np
 from service.analysis.array import IdentifyInput, Proposal, TableRequest, single_finite_array
 from service.analysis.families.coordinate_series import USUAL_RESOLUTIONS
 from service.analysis.families.published_sinusoids import frequencies_of, series_support
-from service.analysis.families.requests import one_axis_angles, unless_default
+from service.analysis.families.requests import one_axis_angles, table_proposal, unless_default
 from service.analysis.families.sinusoid_rows import (
     ENGINE_ERROR,
     ENGINE_SHARE,
@@ -21,7 +21,7 @@ from service.analysis.families.sinusoid_rows import (
     oriented_rows,
 )
 from service.analysis.measure import fit_geometric, spread_indices
-from service.analysis.precision import dtype_parameters, spacing
+from service.analysis.precision import spacing
 from service.encodings.absolute.conventions import CONVENTIONS, SinusoidConvention
 from service.numerics.dtypes import rounding_bound
 from service.numerics.limits import MAX_FACTOR
@@ -260,7 +260,6 @@ def _proposal(
         "max_resolution": resolution,
         **unless_default("concat_pos", reading.has_place, default=True),
         **unless_default("sine_only", reading.is_sine, default=False),
-        **dtype_parameters(request.sample),
     }
     support = (
         f"rows are those of {len(rows.values)} places from -1 to 1 within {misfit:.1e}",
@@ -271,4 +270,6 @@ def _proposal(
     if not reading.has_place:
         channels = {next(iter(request.arrays)): reading.channels}
         angles = one_axis_angles(reading.places, _bands(resolution, count), channels)
-    return Proposal(TableRequest("encoding", parameters), support, angles, rows.is_transposed)
+    return table_proposal(
+        request, "encoding", parameters, support, angles, is_transposed=rows.is_transposed
+    )
