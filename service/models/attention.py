@@ -1,9 +1,4 @@
-"""Which channels turn together, which way, and where they are put.
-
-What attention multiplies beside the table: the softmax, and queries by their position.
-
-Keys at the top of a config that sound like rotary settings, and that nothing reads.
-"""
+"""The layout of pairs, the factors of attention beside the table, and keys that nothing reads."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -23,7 +18,7 @@ _OF_PARAMS_JSON = ("dim", "n_heads", "n_layers")
 
 
 def layout_of(model: TextModel, report: ReadingReport) -> str:
-    """Return the layout; where nothing is known of the model type it is an assumption."""
+    """Return the layout of pairs, which is assumed for unknown model types."""
     key = model.type.layout_key
     found = model.values.get(key) if key is not None else None
     if found is not None:
@@ -33,13 +28,13 @@ def layout_of(model: TextModel, report: ReadingReport) -> str:
     layout, reason = "half", "most models in the layout of transformers"
     if all(model.place.has(name) for name in _OF_PARAMS_JSON):
         layout, reason = "interleaved", "weights beside a params.json of Meta or Mistral"
-    detail = f"layout {layout} was assumed, that of {reason}"
+    detail = f"layout {layout} is assumed, that of {reason}"
     report.warn("layout-assumed", detail, model.place.at("model_type"))
     return layout
 
 
 def written_layout_of(model: TextModel, layout: str, report: ReadingReport) -> str | None:
-    """Return the layout of what is turned, if it is not the one that is read."""
+    """Return the layout of the rotated channels, None if it is the one that is read."""
     writes = model.type.writes
     if writes is None or writes == layout:
         return None
@@ -49,16 +44,16 @@ def written_layout_of(model: TextModel, layout: str, report: ReadingReport) -> s
 
 
 def warn_turning(model: TextModel, report: ReadingReport) -> None:
-    """Warn of classes that turn the other way, other channels, or by more than the table says."""
+    """Warn of classes whose rotation differs from the table by sign, channels, axes or factors."""
     pointer = model.place.at("model_type")
     if model.type.inverse:
-        detail = f"{model.type.name} turns by the negative angle: ask with inverse=true"
+        detail = f"{model.type.name} rotates by the negative angle: set inverse=true"
         report.warn("turns-inversely", detail, pointer)
     if model.type.axes > 1:
         detail = f"{model.type.name} has these frequencies for each of {model.type.axes} axes"
         report.warn("frequencies-per-axis", detail, pointer)
     if model.type.last_channels:
-        detail = f"{model.type.name} turns the last channels of a head: ask with rotary_offset"
+        detail = f"{model.type.name} turns the last channels of a head: set rotary_offset"
         report.warn("last-channels-turn", detail, pointer)
     if model.type.not_in_config is not None:
         detail = f"{model.type.name}: {model.type.not_in_config}"
@@ -146,7 +141,7 @@ _MAX_NAMED = 20
 
 
 def warn_unread(model: TextModel, report: ReadingReport, *, has_rope: bool) -> None:
-    """Warn of every key that sounds like a rotary setting and is not read."""
+    """Warn of every key that looks like a rotary setting and is not read."""
     known = _read_by(model) if has_rope else frozenset((*model.type.rope_if, *_BLOCKS))
     if not has_rope and model.type.no_rope is True:
         known = frozenset()
@@ -159,7 +154,7 @@ def warn_unread(model: TextModel, report: ReadingReport, *, has_rope: bool) -> N
             hint = did_you_mean(key, known, cutoff=0.87) if has_rope else ""
             detail = f"{shortened(key)} is not read{hint}"
             if not has_rope:
-                detail = f"{shortened(key)} asks for a rotary embedding that the class has not"
+                detail = f"{shortened(key)} is for a rotary embedding, which the class lacks"
             report.warn("unknown-rope-key", detail, place.at(key))
         if len(unread) > _MAX_NAMED:
             detail = f"{len(unread) - _MAX_NAMED} more keys are not read"
@@ -167,9 +162,9 @@ def warn_unread(model: TextModel, report: ReadingReport, *, has_rope: bool) -> N
 
 
 def _sounding(place: KeyPlace, *, has_rope: bool) -> Iterator[str]:
-    """Find keys that sound like it, or say ``rotary``, and are not null, false, 0 or empty."""
+    """Yield keys whose name, or text, looks rotary and whose value is not null, 0 or empty."""
     for key, value in place.content.items():
-        # What only says that there is, or is not, a rotary embedding is known already.
+        # Keys that only enable or disable rotary embeddings are known already.
         if (has_rope and value is True) or (not has_rope and "alibi" in key.lower()):
             continue
         is_kind = not has_rope and "position" in key and isinstance(value, str)
@@ -178,7 +173,7 @@ def _sounding(place: KeyPlace, *, has_rope: bool) -> Iterator[str]:
 
 
 def _read_by(model: TextModel) -> frozenset[str]:
-    """Return every key that is read at the top of a config."""
+    """Return the names of the keys that are read at the top of a config."""
     kind = model.type
     blocks = (*_BLOCKS, *(("llama_4_scaling",) if model.place.has("yarn") else ()))
     no_rope = kind.no_rope if isinstance(kind.no_rope, NoRope) else NoRope()

@@ -1,8 +1,7 @@
-"""Frequency rules in the spellings of other programs, as keys at the top of their configs.
+"""The parameters of frequency rules in a config: one block, or one for each layer type.
 
-Mistral's params.json, OpenAI's gpt-oss, litgpt, Meta's params.json.
-
-The parameters of frequency rules as configs hold them: one block, or one for each layer type.
+Configs of other programs (Mistral's params.json, OpenAI's gpt-oss, litgpt, Meta's params.json) have
+them as keys at the top.
 """
 
 from collections.abc import Mapping
@@ -21,7 +20,7 @@ from service.models.model_types import ModelType, TextModel
 
 
 def foreign_block(model: TextModel, report: ReadingReport) -> Values | None:
-    """Find the parameters of a rule in another program's spelling, if a config has them."""
+    """Return the parameters of a rule in another program's spelling, None if there are none."""
     for read in (_mistral, _litgpt_llama3, _litgpt_linear, _gpt_oss, _meta):
         found = read(model, report)
         if found is not None:
@@ -90,7 +89,7 @@ def _meta(model: TextModel, report: ReadingReport) -> Values | None:
             detail += f", {name} {number:g}"
         else:
             values[name] = _alias(found)
-    report.warn("scaled-rope-assumed", f"{detail} were taken, those of Llama 3.1", scaled.pointer)
+    report.warn("scaled-rope-assumed", f"{detail} are used, those of Llama 3.1", scaled.pointer)
     values |= {
         name: ResolvedValue(number, "assumed", scaled.pointer) for name, number in assumed.items()
     }
@@ -117,8 +116,8 @@ class ConfigBlock:
         label: the layer type that it is for, or EVERY_LAYER.
         values: by canonical name.
         place: the object in the body that it is read from, or that could give it.
-        is_default: whether it is the class's own.
-        is_nested: whether it stands in the config under its layer type.
+        is_default: whether it is the default of the class.
+        is_nested: whether the config has it under its layer type.
     """
 
     label: str
@@ -133,7 +132,7 @@ class Blocks:
     """Every block of a config.
 
     Attributes:
-        without: the layer types that are said to have no rotary embedding.
+        without: the layer types without a rotary embedding.
     """
 
     blocks: tuple[ConfigBlock, ...]
@@ -141,7 +140,7 @@ class Blocks:
 
 
 def find_blocks(model: TextModel, report: ReadingReport) -> Blocks:
-    """Find the blocks of a config; logs faults of everything in them."""
+    """Return the blocks of a config, with a fault for each invalid value."""
     if "rope_parameters" in model.type.fixed:
         _warn_unread(model, report)
         return Blocks((_default(EVERY_LAYER, model.type, model.place),))
@@ -170,13 +169,13 @@ def _warn_unread(model: TextModel, report: ReadingReport) -> None:
 
 
 def _given(place: KeyPlace, report: ReadingReport) -> KeyPlace | None:
-    """Find the object that holds; transformers lets rope_scaling replace rope_parameters."""
+    """Return the object with the parameters; rope_scaling replaces rope_parameters."""
     scaling = read_object(place, "rope_scaling", report)
     parameters = read_object(place, "rope_parameters", report)
     if scaling and parameters and _differ(scaling, parameters):
         report.warn(
             "rope-scaling-and-rope-parameters-both",
-            "rope_scaling and rope_parameters differ, and rope_scaling holds",
+            "rope_scaling and rope_parameters differ; rope_scaling is used",
             parameters.pointer,
         )
     return scaling or parameters
@@ -196,10 +195,10 @@ def _labels(kind: ModelType) -> tuple[str, ...]:
 
 
 def _is_nested(given: KeyPlace, model: TextModel) -> bool:
-    """Return whether an object holds parameters by layer type.
+    """Return whether an object has parameters by layer type.
 
-    It does where an object stands under the name of a layer type, or, unless it says a rope_type
-    outright, under any name that is not one of a parameter.
+    It has where a member with the name of a layer type is an object or, unless it has a rope_type,
+    where any member is an object that is no parameter.
     """
     layer_types = model.given("layer_types")
     labels = {*_labels(model.type), *(layer_types.value if layer_types else ())}
@@ -254,7 +253,7 @@ def _warn_default(block: ConfigBlock, model: TextModel, report: ReadingReport) -
 
 
 def _default(label: str, kind: ModelType, place: KeyPlace) -> ConfigBlock:
-    """Return the class's own block, which may be empty."""
+    """Return the block of the class defaults, which may be empty."""
     pointer = place.at("rope_parameters")
     own = kind.rope_parameters
     if label != EVERY_LAYER:

@@ -1,10 +1,9 @@
-"""What values of a config must be: every function raises ValueError with the rule broken.
+"""The keys of configs: their names and aliases, and the readers of their values.
 
-Under which names configs hold the same thing, and what each must be.
-
-The canonical names are those of transformers 5.23.0 ``RopeParameters`` and ``PreTrainedConfig``.
-Aliases are those of remote-code models, of Meta's and Mistral's params.json, of gpt-oss's original
-config.json, of litgpt and of vLLM 0.33.0.
+A reader raises ValueError with the rule that a value breaks. The canonical names are those of
+transformers 5.23.0 ``RopeParameters`` and ``PreTrainedConfig``; the keys of frequency rules are
+those of ``encodings/rotary/rules``. Aliases are those of remote-code models, of Meta's and
+Mistral's params.json, of gpt-oss's original config.json, of litgpt and of vLLM 0.33.0.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,7 +20,7 @@ MAX_LAYERS = 4096
 
 
 def count(value: Any) -> int:
-    """Hold a value to an integer from 1 on; 4096.0 is one."""
+    """Read an integer from 1 on; 4096.0 is one."""
     if isinstance(value, float) and value.is_integer() and value <= MAX_COUNT:
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MAX_COUNT:
@@ -31,12 +30,12 @@ def count(value: Any) -> int:
 
 
 def channels(value: Any) -> int:
-    """Hold a value to a number of channels."""
+    """Read a number of channels."""
     return _at_most(MAX_CHANNELS, count(value))
 
 
 def layers(value: Any) -> int:
-    """Hold a value to a number of layers."""
+    """Read a number of layers."""
     return _at_most(MAX_LAYERS, count(value))
 
 
@@ -47,7 +46,7 @@ def _at_most(limit: int, value: int) -> int:
 
 
 def real(value: Any) -> float:
-    """Hold a value to a number within the range of binary64."""
+    """Read a number within the range of binary64."""
     if not _is(value, int, float):
         raise ValueError("must be a number" + (", not text" if isinstance(value, str) else ""))
     try:
@@ -60,7 +59,7 @@ def real(value: Any) -> float:
 
 
 def share(value: Any) -> float:
-    """Hold a value to a share of the whole."""
+    """Read a share of the whole."""
     number = real(value)
     if not 0 < number <= 1:
         raise ValueError("must be more than 0 and at most 1")
@@ -68,7 +67,7 @@ def share(value: Any) -> float:
 
 
 def mscale(value: Any) -> float:
-    """Hold a value to what an attention factor may be made of."""
+    """Read what an attention factor may be made of."""
     number = real(value)
     if not 0 <= number <= MAX_MSCALE:
         raise ValueError(f"must be from 0 to {MAX_MSCALE:g}")
@@ -76,21 +75,21 @@ def mscale(value: Any) -> float:
 
 
 def flag(value: Any) -> bool:
-    """Hold a value to true or false; a number is true unless it is 0."""
+    """Read true or false; a number is true unless it is 0."""
     if not _is(value, bool, int):
         raise ValueError("must be true or false")
     return bool(value)
 
 
 def name(value: Any) -> str:
-    """Hold a value to text."""
+    """Read text."""
     if not _is(value, str):
         raise ValueError("must be text")
     return str(value)
 
 
 def letters(value: Any) -> str:
-    """Hold a value to a pattern of layers: L for a sliding window, G for full attention."""
+    """Read a pattern of layers: L for a sliding window, G for full attention."""
     pattern = name(value)
     if not pattern or len(pattern) > MAX_LAYERS or set(pattern) - {"L", "G"}:
         raise ValueError("must be an integer, or the letters L and G, one for each layer")
@@ -98,19 +97,19 @@ def letters(value: Any) -> str:
 
 
 def reals(value: Any) -> tuple[float, ...]:
-    """Hold a value to a list of numbers, not empty."""
+    """Read a list of numbers, not empty."""
     items = _items(value, "numbers")
     return tuple(_item(real, index, item) for index, item in enumerate(items))
 
 
 def sizes(value: Any) -> tuple[int, ...]:
-    """Hold a value to a list of integers from 0 on, not empty."""
+    """Read a list of integers from 0 on, not empty."""
     items = _items(value, "integers")
     return tuple(item and _item(count, index, item) for index, item in enumerate(items))
 
 
 def indices(value: Any) -> tuple[int, ...]:
-    """Hold a value to a list of numbers of layers, counted from 0; it may be empty."""
+    """Read a list of numbers of layers, counted from 0; it may be empty."""
     items = _by_layer(value, "integers")
     if not all(type(item) is int for item in items):
         raise ValueError("must be a list of integers")
@@ -118,25 +117,25 @@ def indices(value: Any) -> tuple[int, ...]:
 
 
 def bases(value: Any) -> tuple[float, ...]:
-    """Hold a value to a list of numbers, one for each layer; null is 0."""
+    """Read a list of numbers, one for each layer; null is 0."""
     items = _by_layer(value, "numbers")
     return tuple(_item(real, index, item or 0) for index, item in enumerate(items))
 
 
 def shares(value: Any) -> tuple[float, ...]:
-    """Hold a value to a list of shares of the whole, one for each layer."""
+    """Read a list of shares of the whole, one for each layer."""
     items = _by_layer(value, "numbers")
     return tuple(_item(share, index, item) for index, item in enumerate(items))
 
 
 def flags(value: Any) -> tuple[bool, ...]:
-    """Hold a value to a list of 0 and 1, one for each layer; it may be empty."""
+    """Read a list of 0 and 1, one for each layer; it may be empty."""
     items = _by_layer(value, "0 and 1")
     return tuple(_item(flag, index, item) for index, item in enumerate(items))
 
 
 def names(value: Any) -> tuple[str, ...]:
-    """Hold a value to a list of texts, one for each layer; it may be empty."""
+    """Read a list of texts, one for each layer; it may be empty."""
     items = _by_layer(value, "texts")
     return tuple(_item(name, index, item) for index, item in enumerate(items))
 
@@ -163,16 +162,16 @@ def _item(read: Any, index: int, item: Any) -> Any:
 
 
 def _is(value: Any, *kinds: type) -> bool:
-    """Return whether a value is of exactly one of these types, so that true is no number."""
+    """Return whether a value is of exactly one of these types: true is no number."""
     return type(value) in kinds
 
 
 @dataclass(frozen=True)
 class Key:
-    """Something that a config says.
+    """A key of configs.
 
     Attributes:
-        read: makes its value of what is there; raises ValueError with the rule that is broken.
+        read: returns its value; raises ValueError with the rule that is broken.
         aliases: its other names, the most common first.
     """
 
@@ -231,7 +230,7 @@ TOP: Mapping[str, Key] = MappingProxyType(
         "floor_scale": Key(real),
     }
 )
-"""What is looked for at the top of a config."""
+"""The keys at the top of a config."""
 
 _READERS: Mapping[type, Callable[[Any], Any]] = MappingProxyType(
     {float: real, int: count, bool: flag, tuple[float, ...]: reals}
@@ -283,7 +282,7 @@ RULE: Mapping[str, Key] = MappingProxyType(
         },
     }
 )
-"""What is looked for among the parameters of a frequency rule."""
+"""The keys among the parameters of a frequency rule."""
 
 RULE_SPELLINGS: Mapping[str, str] = MappingProxyType(
     {spelling: name for name, key in RULE.items() for spelling in (name, *key.aliases)}
@@ -299,7 +298,7 @@ YARN_OF_MISTRAL: Mapping[str, Key] = MappingProxyType(
         "apply_scale": Key(flag),
     }
 )
-"""What is looked for under ``yarn`` in Mistral's params.json."""
+"""The keys under ``yarn`` in Mistral's params.json."""
 
 LLAMA4_OF_MISTRAL: Mapping[str, Key] = MappingProxyType(
     {
@@ -307,7 +306,7 @@ LLAMA4_OF_MISTRAL: Mapping[str, Key] = MappingProxyType(
         "original_max_position_embeddings": RULE["original_max_position_embeddings"],
     }
 )
-"""What is looked for under ``llama_4_scaling`` in Mistral's params.json."""
+"""The keys under ``llama_4_scaling`` in Mistral's params.json."""
 
 RULE_TYPE_ALIASES: Mapping[str, str] = MappingProxyType(
     {

@@ -1,7 +1,4 @@
-"""Which layers an entry is for, and which have no rotary embedding.
-
-Layers of one block that differ all the same: by lists of values, or of layers scaled.
-"""
+"""The layers that each block of parameters is for, and those without a rotary embedding."""
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -37,7 +34,7 @@ class Layers:
     def of(self, label: str | None) -> tuple[int, ...] | None:
         """Return the layers of a type, or of every type, that have a rotary embedding.
 
-        None where that cannot be told.
+        None where they are unknown.
         """
         if label is None:
             every = range(self.count or 0)
@@ -52,13 +49,13 @@ class Layers:
 def find_layers(
     model: TextModel, without: Collection[str], report: ReadingReport, *, typed: bool
 ) -> Layers:
-    """Find the layers of a model.
+    """Return the layers of a model.
 
     Args:
         model: whose layers.
-        without: layer types that the config says to have no rotary embedding.
+        without: layer types without a rotary embedding.
         report: takes faults and warnings.
-        typed: whether their types matter.
+        typed: whether the types of layers are needed.
     """
     rules = model.type.no_rope if isinstance(model.type.no_rope, NoRope) else None
     by_type = set(without) | set(_types_without(model, rules))
@@ -93,7 +90,7 @@ def _types_without(model: TextModel, rules: NoRope | None) -> tuple[str, ...]:
 
 
 def _types(model: TextModel, report: ReadingReport) -> ResolvedValue | None:
-    """Return the type of each layer: as the config lists them, or by the pattern of the class."""
+    """Return the type of each layer: the list of the config, or by the pattern of the class."""
     given = model.given("layer_types")
     if given is not None and given.value:
         return given
@@ -168,7 +165,7 @@ _LISTS = {"rope_theta": THETA_BY_LAYER, "partial_rotary_factor": SHARE_BY_LAYER}
 def split_by_layer(
     model: TextModel, blocks: Iterable[ConfigBlock], layers: Layers, report: ReadingReport
 ) -> Iterator[Group]:
-    """Return each block with the layers it is for, split where lists of the config tell them apart.
+    """Yield each block with its layers, split where lists of the config have several values.
 
     Layers are None where they are all, or not known. A class's block for a type of layers that a
     config has none of is left out.
@@ -201,7 +198,9 @@ def _by_scaling(
         return
     every = found if found is not None else tuple(range(count.value))
     plain = {name: block.values[name] for name in ("rope_theta",) if name in block.values}
-    report.warn("per-layer-rope", "the layers listed are scaled, the others not", scaled.pointer)
+    report.warn(
+        "per-layer-rope", "the listed layers are scaled, the others are not", scaled.pointer
+    )
     listed = frozenset(scaled.value)
     yield replace(block, label="scaled"), tuple(i for i in every if i in listed)
     others = tuple(i for i in every if i not in listed)

@@ -1,7 +1,4 @@
-"""What a caller should know about how a config was read: stable codes, and what each means.
-
-Values with where they came from, and what is wrong or worth a warning on the way.
-"""
+"""Values of a config with their origins, and the report of faults and warnings."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -14,82 +11,79 @@ from service.models.keys import Key
 
 MEANINGS: Mapping[str, str] = MappingProxyType(
     {
-        "attention-factor-and-mscale": "attention_factor is given and wins over mscale and "
-        "mscale_all_dim, which are given too",
-        "attn-factor-alias": "attn_factor is read as attention_factor, which not all engines do",
-        "class-default-used": "a value that is not in the config is the default of the model's "
-        "class",
-        "context-length-unused": "a context_length was asked for, and no frequency rule depends on "
-        "it",
-        "deepseek-mscale-ambiguity": "mscale without mscale_all_dim: transformers and DeepSeek's "
-        "own code derive other attention factors of it",
-        "dynamic-is-stateful": "the base grows with the length, and engines differ on which length "
-        "that is",
-        "factor-below-one": "a factor below 1 speeds frequencies up",
-        "frequencies-per-axis": "the table is that of one axis of several",
-        "head-dim-computed": "the width of a head of an unknown model type was computed",
-        "heads-do-not-divide": "hidden_size is no multiple of num_attention_heads, of which the "
-        "width of a head was computed",
+        "attention-factor-and-mscale": "attention_factor, mscale and mscale_all_dim are given; "
+        "attention_factor is used",
+        "attn-factor-alias": "attn_factor is read as attention_factor; some engines ignore it",
+        "class-default-used": "a value is missing from the config; the default of the model's "
+        "class is used",
+        "context-length-unused": "context_length is given, and no frequency rule depends on it",
+        "deepseek-mscale-ambiguity": "mscale is given without mscale_all_dim: transformers and "
+        "DeepSeek's own code compute different attention factors",
+        "dynamic-is-stateful": "the base grows with the sequence length, and engines disagree on "
+        "which length",
+        "factor-below-one": "a factor below 1 increases the frequencies",
+        "frequencies-per-axis": "the table is for one of several position axes",
+        "head-dim-computed": "the head_dim of an unknown model type is computed",
+        "heads-do-not-divide": "head_dim is computed, and num_attention_heads does not divide "
+        "hidden_size",
         "implicit-factor-differs": "factor is not max_position_embeddings / "
         "original_max_position_embeddings",
-        "key-not-read": "the model's class does not read a key, whatever it says",
+        "key-not-read": "the model's class ignores a key of the config",
         "last-channels-turn": "the last channels of a head turn, not the first",
-        "layer-count-differs": "a list by layer is not as long as num_hidden_layers",
-        "layers-unknown": "which layers an entry is for cannot be told",
-        "layers-without-rule": "some layers are of a type that no frequency rule is for",
-        "layout-assumed": "which channels turn together is not in the config, and was assumed",
-        "longrope-regimes": "one list of factors holds up to the original length, another beyond",
-        "low-equals-high-freq-factor": "nothing lies between the wavelengths kept and those "
-        "divided",
-        "max-length-assumed": "the config says no maximal length: the table's URL has a number of "
-        "rows of our own",
-        "mixed-layout": "the rotation reads one layout and writes the other",
-        "model-type-missing": "without a model_type, no class defaults are known",
+        "layer-count-differs": "the length of a list by layer is not num_hidden_layers",
+        "layers-unknown": "the config does not tell which layers an entry is for",
+        "layers-without-rule": "no frequency rule is given for some layers",
+        "layout-assumed": "the config does not name the layout of pairs; it is assumed",
+        "longrope-regimes": "short_factor is used up to the original length, long_factor beyond",
+        "low-equals-high-freq-factor": "low_freq_factor equals high_freq_factor: no frequency is "
+        "smoothed",
+        "max-length-assumed": "the config has no maximum length; the table's URL has an assumed "
+        "number of rows",
+        "mixed-layout": "the rotation reads pairs of one layout and writes the other",
+        "model-type-missing": "there is no model_type, so no class defaults are known",
         "model-type-unknown": "no class defaults are known for this model_type",
-        "mrope-axes": "sections for several position axes that the table's URL does not name",
+        "mrope-axes": "the sections are for position axes that the table's URL cannot name",
         "no-rotary-embedding": "models of this type have no rotary embedding",
         "nope-layers": "some layers have no rotary embedding",
-        "original-length-assumed": "original_max_position_embeddings is not in the config, and "
-        "max_position_embeddings was taken",
-        "original-length-in-two-places": "two original_max_position_embeddings differ",
-        "partial-rotary-ignored": "models of this class turn whole heads, whatever "
-        "partial_rotary_factor says",
-        "per-layer-rope": "layers of different types have rotary embeddings of their own",
-        "rope-scaling-and-rope-parameters-both": "rope_scaling is given and replaces "
-        "rope_parameters, which differs",
-        "rotary-dim-and-factor-disagree": "partial_rotary_factor and rotary_dim name different "
+        "original-length-assumed": "original_max_position_embeddings is missing; "
+        "max_position_embeddings is used",
+        "original-length-in-two-places": "two values of original_max_position_embeddings differ",
+        "partial-rotary-ignored": "models of this class turn whole heads and ignore "
+        "partial_rotary_factor",
+        "per-layer-rope": "layers of different types have different rotary embeddings",
+        "rope-scaling-and-rope-parameters-both": "rope_scaling and rope_parameters differ; "
+        "rope_scaling is used",
+        "rotary-dim-and-factor-disagree": "partial_rotary_factor and rotary_dim give different "
         "numbers of channels",
-        "scaled-rope-assumed": "use_scaled_rope names no numbers: those of Llama 3.1 were taken",
-        "softmax-scale-unknown": "whether a class of which nothing is known multiplies the scale "
-        "of the softmax by mscale_all_dim cannot be told",
-        "table-incomplete": "the angles depend on what no config says",
-        "telechat-yarn": "the attention factor of TeleChat3's YaRN is not that of YaRN",
-        "theta-assumed": "rope_theta is not in the config of an unknown model type, and 10000 was "
-        "taken",
-        "theta-default-changed": "the class default of rope_theta is another one in transformers "
-        "4.57.1",
-        "theta-not-everywhere": "transformers keeps a class default of rope_theta, for some layers "
+        "scaled-rope-assumed": "use_scaled_rope has no numbers; those of Llama 3.1 are used",
+        "softmax-scale-unknown": "whether this unknown class multiplies the softmax scale by "
+        "mscale_all_dim cannot be determined",
+        "table-incomplete": "the angles depend on values that no config has",
+        "telechat-yarn": "the attention factor of TeleChat3's YaRN differs from that of YaRN",
+        "theta-assumed": "rope_theta of an unknown model type is missing; 10000 is used",
+        "theta-default-changed": "the class default of rope_theta differs in transformers 4.57.1",
+        "theta-not-everywhere": "transformers uses a class default of rope_theta for some layers, "
         "or for all",
         "truncate-ignored-when-nested": "transformers 5.23.0 ignores truncate: false within "
         "parameters by layer type",
-        "truncate-not-representable": "some engines always round the range of YaRN outwards",
-        "turns-inversely": "models of this class turn by the negative angle",
-        "type-and-rope-type-disagree": "rope_type is given and wins over type, which differs",
-        "unknown-rope-key": "a key of rotary settings that nothing reads",
-        "zero-ignored": "a number that may not be 0 is 0, and was read as if it were not given",
+        "truncate-not-representable": "some engines always round the range of YaRN",
+        "turns-inversely": "models of this class rotate by the negative angle",
+        "type-and-rope-type-disagree": "rope_type and type differ; rope_type is used",
+        "unknown-rope-key": "nothing reads a key that looks like a rotary setting",
+        "zero-ignored": "a number that may not be 0 is 0; it counts as missing",
     }
 )
-"""Every code, with what it means."""
+"""The codes of warnings, each with its meaning."""
 
 
 @dataclass(frozen=True)
 class ConfigWarning:
-    """Something in a config, or missing from it, that can go wrong elsewhere.
+    """A doubt about a value of a config: assumed, ignored, or read differently elsewhere.
 
     Attributes:
         code: a key of MEANINGS.
-        detail: what it is about in this config.
-        pointer: a JSON pointer to where it is, or would be given.
+        detail: the warning for this config.
+        pointer: a JSON pointer to the value, or to where it would be.
     """
 
     code: str
@@ -103,11 +97,10 @@ class ConfigWarning:
 
 @dataclass(frozen=True)
 class ResolvedValue:
-    """A value.
+    """A value and its origin.
 
     Attributes:
-        origin: where it came from: a JSON pointer, "alias" and one, "class default of …" or
-            "computed: …".
+        origin: a JSON pointer, "alias" and a JSON pointer, "class default of …" or "computed: …".
         pointer: a JSON pointer to where it is in the body, or would be given.
     """
 
@@ -116,7 +109,7 @@ class ResolvedValue:
     pointer: str
 
     def computed(self, value: Any, formula: str) -> "ResolvedValue":
-        """Return a value that was made of this one."""
+        """Return a value computed from this one."""
         return ResolvedValue(value, f"computed: {formula}", self.pointer)
 
 
@@ -131,33 +124,33 @@ class KeyPlace:
     pointer: str = ""
 
     def at(self, key: str) -> str:
-        """Point at a member."""
+        """Return the JSON pointer to a member."""
         return f"{self.pointer}/{key.replace('~', '~0').replace('/', '~1')}"
 
     def has(self, *keys: str) -> bool:
-        """Return whether any of these members is there, and not null."""
+        """Return whether any of these members is present and not null."""
         return any(self.content.get(key) is not None for key in keys)
 
 
 @dataclass
 class ReadingReport:
-    """What was noticed while a config was read: each thing once, in the order it was noticed."""
+    """The faults and warnings of reading a config, each once, in the order of reading."""
 
     faults: dict[Fault, None] = field(default_factory=dict)
     warnings: dict[ConfigWarning, None] = field(default_factory=dict)
 
     def fault(self, pointer: str, value: object, rule: str) -> None:
-        """Note something that is wrong; the name of what it is about begins the detail."""
+        """Add a fault; its detail begins with the name of the key."""
         name = pointer.rpartition("/")[2].replace("~1", "/").replace("~0", "~") or "the body"
         sent = None if value is None else shortened(value)
         self.faults[Fault(pointer, sent, f"{shortened(name)} {rule}", in_body=True)] = None
 
     def warn(self, code: str, detail: str, pointer: str) -> None:
-        """Note a warning."""
+        """Add a warning."""
         self.warnings[ConfigWarning(code, detail, pointer)] = None
 
     def check(self) -> None:
-        """Raise InvalidBody with every fault there is."""
+        """Raise InvalidBody with all faults, if there are any."""
         if self.faults:
             raise InvalidBody.at(*self.faults)
 
@@ -165,13 +158,13 @@ class ReadingReport:
 def read_values(
     place: KeyPlace, keys: Mapping[str, Key], names: Mapping[str, str], report: ReadingReport
 ) -> dict[str, ResolvedValue]:
-    """Find each key under its canonical name, the class's own, then its aliases; null is nothing.
+    """Read each key under its canonical name, else the class's own, else an alias; skip nulls.
 
     Args:
         place: the object to look in.
         keys: what to look for, by canonical name.
         names: the class's own names.
-        report: takes a fault for each value that is not what it must be.
+        report: takes a fault for each invalid value.
     """
     found: dict[str, ResolvedValue] = {}
     for name, key in keys.items():
@@ -189,7 +182,7 @@ def _spelling(place: KeyPlace, spellings: Iterable[str]) -> str | None:
 
 
 def read_value(place: KeyPlace, name: str, key: Key, report: ReadingReport) -> ResolvedValue | None:
-    """Read a member that may be absent or null; logs a fault if it is not what it must be."""
+    """Read a member; None if it is absent or null, None and a fault if it is invalid."""
     sent = place.content.get(name)
     if sent is None:
         return None
@@ -201,7 +194,7 @@ def read_value(place: KeyPlace, name: str, key: Key, report: ReadingReport) -> R
 
 
 def read_object(place: KeyPlace, name: str, report: ReadingReport) -> KeyPlace | None:
-    """Find an object within; None if it is not there, or empty, and a fault if it is no object."""
+    """Return a nested object; None if absent or empty, None and a fault if it is no object."""
     sent = place.content.get(name)
     if sent is None:
         return None
@@ -212,6 +205,6 @@ def read_object(place: KeyPlace, name: str, report: ReadingReport) -> KeyPlace |
 
 
 def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.75) -> str:
-    """Ask whether the nearest word that is known was meant; nothing if none is near."""
+    """Return "; did you mean …?" with the nearest known word, or nothing."""
     near = get_close_matches(word[:64].lower(), known, n=1, cutoff=cutoff)
     return f"; did you mean {near[0]}?" if near else ""

@@ -1,7 +1,4 @@
-"""What is known of each model type: class defaults and layouts, read from model_types.toml.
-
-The text model of a config: where its config is, its type, and what is said at its top.
-"""
+"""Model types, read from model_types.toml, and the text model of a config."""
 
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -142,24 +139,24 @@ class ModelType:
 
     @property
     def origin(self) -> str:
-        """Say where its class defaults come from."""
+        """The origin of class defaults."""
         return f"class default of {self.name} ({self.source.partition(':')[0]})"
 
     @property
     def rope_parameters(self) -> Members:
-        """Its parameters of the frequency rule, or those by layer type, where it has them."""
+        """The default parameters of the frequency rule, or those by layer type."""
         found: Members = self.defaults.get("rope_parameters", {})
         return found
 
     def rope_parameters_of(self, label: str) -> Members:
-        """Return its parameters for the layers of one type; empty where all layers share them."""
+        """Return the default parameters of one layer type; empty where all layers share them."""
         found = self.rope_parameters.get(label)
         return found if isinstance(found, Mapping) else {}
 
 
 @cache
 def model_types() -> Mapping[str, ModelType]:
-    """Load every model type, once."""
+    """Return all model types, by name."""
     text = files("service.models").joinpath("model_types.toml").read_text(encoding="utf-8")
     tables = tomllib.loads(text)
     return MappingProxyType(
@@ -188,7 +185,7 @@ def _model_type(name: str, table: dict[str, Any]) -> ModelType:
 
 
 def _facts(kind: type[Facts], table: dict[str, Any]) -> Facts:
-    """Make facts of a table; its lists become tuples, and it must hold nothing unknown."""
+    """Return the facts in a table; lists become tuples, unknown keys are errors."""
     known = {known.name for known in fields(kind)}  # type: ignore[arg-type]
     unknown = table.keys() - known
     if unknown:
@@ -207,11 +204,11 @@ class TextModel:
 
     Attributes:
         place: its config.
-        type: what is known of its type; general assumptions if nothing is.
-        is_known: whether anything is.
-        model_type: the model_type of the whole config, if it says one.
-        values: what its config says at the top, by canonical name.
-        unread: what its config says there though its class does not read it.
+        type: the facts of its type; assumptions if it is unknown.
+        is_known: whether the type is known.
+        model_type: the model_type of the whole config, if there is one.
+        values: those at the top of its config, by canonical name.
+        unread: values there that its class does not read.
     """
 
     place: KeyPlace
@@ -222,11 +219,11 @@ class TextModel:
     unread: Values = field(default_factory=dict)
 
     def given(self, *names: str) -> ResolvedValue | None:
-        """Return the first of these values that the config says."""
+        """Return the first of these values that the config has."""
         return next((self.values[name] for name in names if name in self.values), None)
 
     def default(self, name: str, report: ReadingReport | None = None) -> ResolvedValue | None:
-        """Return the class default of a value; where a report is given, that is a warning."""
+        """Return the class default of a value; add a warning to the report, if there is one."""
         value = self.type.defaults.get(name)
         if value is None:
             return None
@@ -241,20 +238,20 @@ class TextModel:
         return self.given(name) or self.default(name, report)
 
     def warn_unread(self, name: str, held: ResolvedValue, report: ReadingReport) -> None:
-        """Warn of a value that the class does not read, where it is not the one that holds."""
+        """Warn of a value that the class ignores, where it differs from the one that is used."""
         said = self.unread.get(name)
         if said is not None and said.value != held.value:
             detail = f"{self.type.name} does not read {said.pointer}: {name} is {held.value}"
             report.warn("key-not-read", detail, said.pointer)
 
     def says(self, name: str) -> object:
-        """Return a member of the config as it is, or else the class default."""
+        """Return a member of the config unread, or else the class default."""
         sent = self.place.content.get(name)
         return self.type.defaults.get(name) if sent is None else sent
 
 
 def find_text_model(config: Mapping[str, object], report: ReadingReport) -> TextModel:
-    """Find the text model in a config; logs faults of everything at its top, and its type."""
+    """Return the text model of a config, with a fault for each invalid value at its top."""
     body = KeyPlace(config)
     whole = read_value(body, "model_type", _MODEL_TYPE, report)
     place, name = _descended(body, None, report)
@@ -277,7 +274,7 @@ def find_text_model(config: Mapping[str, object], report: ReadingReport) -> Text
 def _warn_inside(inside: Values, report: ReadingReport) -> None:
     if "rope_theta" in inside:
         pointer = inside["rope_theta"].pointer
-        detail = f"{pointer} holds; transformers 5.23.0 turns by rope_parameters alone"
+        detail = f"{pointer} is used; transformers 5.23.0 reads rope_parameters alone"
         report.warn("theta-not-everywhere", detail, pointer)
 
 
@@ -286,7 +283,7 @@ def _by_layer(
 ) -> Values:
     """Read lists of one value per layer, which some classes have.
 
-    A list of bases may stand in the place of one base, which then is looked for no more.
+    A list of bases may replace the one base, which is then not read.
     """
     found: dict[str, ResolvedValue | None] = {}
     theta, share = kind.theta_by_layer_key, kind.partial_by_layer_key
@@ -301,7 +298,7 @@ def _by_layer(
 def _descended(
     place: KeyPlace, inherited: str | None, report: ReadingReport, depth: int = 0
 ) -> tuple[KeyPlace, str | None]:
-    """Go down to the config of the text model, and name its type."""
+    """Return the config of the text model, and its type."""
     said = read_value(place, "model_type", _MODEL_TYPE, report)
     name = said.value if said else inherited
     kind = None if name is None else model_types().get(name)
@@ -312,7 +309,7 @@ def _descended(
 
 
 def _text_type(name: str | None) -> str | None:
-    """Return the type of the text model in a model type, however deep it is."""
+    """Return the type of the innermost text model of a model type."""
     kind = None if name is None else model_types().get(name)
     if kind is None or kind.text_model_type is None:
         return name
@@ -320,7 +317,7 @@ def _text_type(name: str | None) -> str | None:
 
 
 def _inner(place: KeyPlace, kind: ModelType | None, report: ReadingReport) -> KeyPlace | None:
-    """Find the config of the text model in that of a multimodal one."""
+    """Return the config of the text model in a multimodal config, None if there is none."""
     if kind is not None and kind.text is not None:
         for name in kind.text.split("."):
             found = read_object(place, name, report)
@@ -342,11 +339,11 @@ def _spellings(name: str) -> Iterator[str]:
 def _warn_type(name: str | None, place: KeyPlace, report: ReadingReport) -> None:
     pointer = place.at("model_type")
     if name is None:
-        detail = "there is no model_type: layout and defaults are assumptions"
+        detail = "there is no model_type: layout and defaults are assumed"
         report.warn("model-type-missing", detail, pointer)
         return
     hint = did_you_mean(name, model_types(), cutoff=0.87)
-    detail = f"nothing is known of model_type {shortened(name)}{hint}"
+    detail = f"unknown model_type {shortened(name)}{hint}"
     report.warn("model-type-unknown", detail, pointer)
 
 
@@ -358,7 +355,7 @@ _LOCAL_AND_GLOBAL_THETA = {
 
 
 def _unknown(place: KeyPlace, name: str | None) -> ModelType:
-    """Make the assumptions of a type of which nothing is known."""
+    """Return the assumed facts of an unknown type."""
     rope_keys: Mapping[str, Mapping[str, str]] = {}
     if place.has("rope_local_base_freq"):
         rope_keys = _LOCAL_THETA
@@ -376,7 +373,7 @@ def _unknown(place: KeyPlace, name: str | None) -> ModelType:
 
 
 def _keys_of(kind: ModelType) -> dict[str, Key]:
-    """Gather what is looked for in the config of a model type: of all, and its own."""
+    """Return the keys of the config of a model type: those of all types, and its own."""
     keys = dict(TOP)
     for key in (kind.head_dim, kind.rotary_dim, *kind.head_dim_by_layer_type.values()):
         if key is not None:

@@ -2,15 +2,14 @@
 
 The modules, in the order in which a config goes through them:
 
-* ``text``: the config of the text model in it, and its type (``model_types``);
-* ``blocks``, ``foreign``: the parameters of frequency rules, flat or by layer type;
-* ``layers``, ``groups``: which layers each is for;
-* ``entries``: what each comes to, by ``theta``, ``widths``, ``rules``, ``lengths``, ``sections``,
-  every value with its origin (``lookup``);
-* ``layout``, ``attention``: which channels turn together, what is multiplied beside the table;
-* ``unread``: what sounds like a rotary setting and is none.
+* ``model_types``: the config of the text model, its type, and the values at its top;
+* ``blocks``: the parameters of frequency rules, flat or by layer type, in any spelling;
+* ``layers``: the layers that each block is for;
+* ``rule_entries``: the resolved settings of each block, by ``rotary_settings``, with origins;
+* ``attention``: the layout of pairs, and what attention multiplies beside the table.
 
-``spellings`` has the names of keys, ``values`` what each must be, ``warnings`` every warning.
+``keys`` has the names of keys and the readers of their values, ``lookup`` values with origins and
+the report of faults and warnings.
 """
 
 from collections.abc import Mapping
@@ -36,13 +35,13 @@ class Resolved:
     """The rotary settings of a model.
 
     Attributes:
-        model_type: that of the whole config.
-        text_model_type: that of its text model.
-        layout: which channels turn together; ``none`` without a rotary embedding.
-        warnings: what was assumed, and what can go wrong elsewhere.
-        writes: the layout of what is turned, where that is another.
+        model_type: the type of the whole config.
+        text_model_type: the type of its text model.
+        layout: the channels that are pairs; ``none`` without a rotary embedding.
+        warnings: assumptions, and values that engines read differently.
+        writes: the layout of the rotated channels, where it is another.
         entries: the settings by layer type.
-        attention: what attention multiplies beside the table.
+        attention: the factors of attention beside the table.
     """
 
     model_type: str | None
@@ -59,10 +58,10 @@ def resolve(config: Mapping[str, Any], context_length: int | None = None) -> Res
 
     Args:
         config: its config.json, or params.json, in any spelling.
-        context_length: the length that it is asked for, if any: without use, it is a warning.
+        context_length: the length that the model runs at; a warning if no rule depends on it.
 
     Raises:
-        InvalidBody: with a pointer to each value that is not what it must be, or is missing.
+        InvalidBody: with a pointer to each invalid or missing value.
     """
     report = ReadingReport()
     model = find_text_model(config, report)
@@ -94,7 +93,7 @@ def _resolved(model: TextModel, layout: str, report: ReadingReport, **beside: An
 
 
 def _has_none(model: TextModel, report: ReadingReport) -> bool:
-    """Return whether models of this type, or with this config, have no rotary embedding."""
+    """Return whether the model has no rotary embedding, with a warning."""
     pointer, instead = model.place.at("model_type"), model.type.instead
     for key, needed in model.type.rope_if.items():
         if model.says(key) != needed:
@@ -111,7 +110,7 @@ def _has_none(model: TextModel, report: ReadingReport) -> bool:
 
 
 def _has_null_theta(model: TextModel, report: ReadingReport) -> bool:
-    """Return whether a config says that its base is null, where that means no rotary embedding."""
+    """Return whether the base is null, where that means no rotary embedding."""
     if not model.type.null_theta_is_none:
         return False
     inner = (read_object(model.place, name, report) for name in ("rope_scaling", "rope_parameters"))

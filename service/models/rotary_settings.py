@@ -1,12 +1,7 @@
-"""A frequency rule in the making, and which one it is.
+"""The settings that every frequency rule has: its type, widths, lengths, base and sections.
 
-How wide a head is, and how many of its channels turn.
-
-The lengths that a frequency rule goes by, and the factor between them.
-
-The base of the frequencies: where it is said, or what it is by default.
-
-Sections of the frequencies for several position axes (M-RoPE).
+Each function returns a value with its origin, from the block of the rule, the top of the config, or
+the class defaults, and reports what is missing or doubtful.
 """
 
 from dataclasses import dataclass, field
@@ -24,7 +19,7 @@ _MAX_COMPARED = 64
 
 @dataclass
 class Rule:
-    """A frequency rule in the making.
+    """A frequency rule while its settings are collected.
 
     Attributes:
         model: whose rule it is.
@@ -45,14 +40,14 @@ class Rule:
     mscales: tuple[ResolvedValue, ...] = ()
 
     def put(self, *names: str) -> None:
-        """Take what the block has of these."""
+        """Add the values that the block has."""
         self.parameters |= {name: self.block.values[name] for name in names if name in self}
 
     def __contains__(self, name: str) -> bool:
         return name in self.block.values
 
     def need(self, *names: str) -> bool:
-        """Take these; each that is missing is a fault."""
+        """Add values of the block; report a fault for each that is missing."""
         missing = [name for name in names if name not in self]
         rope_type = self.parameters["rope_type"].value
         for name in missing:
@@ -63,12 +58,12 @@ class Rule:
         return not missing
 
     def number(self, name: str, default: float = 0.0) -> float:
-        """Return a number of the block."""
+        """Return a number of the block, or the default."""
         found = self.block.values.get(name)
         return default if found is None else float(found.value)
 
     def warn(self, code: str, detail: str, name: str) -> None:
-        """Warn of something in the block."""
+        """Warn of a value of the block."""
         found = self.block.values.get(name)
         self.report.warn(code, detail, found.pointer if found else self.block.place.at(name))
 
@@ -82,7 +77,7 @@ def rope_type_of(block: ConfigBlock, report: ReadingReport) -> ResolvedValue:
         )
     other = block.place.content.get("type", found.value)
     if other != found.value and found.pointer != block.place.at("type"):
-        detail = f"rope_type {shortened(found.value)} holds, and type is {shortened(other)}"
+        detail = f"rope_type {shortened(found.value)} is used, and type is {shortened(other)}"
         report.warn("type-and-rope-type-disagree", detail, block.place.at("type"))
     name = RULE_TYPE_ALIASES.get(found.value, found.value)
     if name == "yarn" and "short_factor" in block.values and "factor" not in block.values:
@@ -144,7 +139,7 @@ def _share_of_hidden_size(model: TextModel, report: ReadingReport) -> ResolvedVa
         formula = f"{times} · {formula}"
     pointer = model.place.at("head_dim")
     if not model.is_known:
-        detail = f"head_dim is not in the config: {hidden.value} // {heads.value} was taken"
+        detail = f"head_dim is not in the config: {hidden.value} // {heads.value} is used"
         report.warn("head-dim-computed", detail, pointer)
     if times * hidden.value % heads.value:
         detail = f"{heads.value} heads do not divide {times * hidden.value} channels"
@@ -201,7 +196,7 @@ def _warn_outright(
     head_dim: ResolvedValue,
     report: ReadingReport,
 ) -> None:
-    """Warn of a share that says another number than the key that holds."""
+    """Warn of a partial_rotary_factor that contradicts the number of channels."""
     inside = None if block.is_default else block.values.get("partial_rotary_factor")
     share = inside or model.given("partial_rotary_factor")
     if share is None or model.type.head_dim is not None:
@@ -209,7 +204,7 @@ def _warn_outright(
     turned = int(head_dim.value * share.value)
     if turned != held.value:
         detail = (
-            f"{held.origin} says {held.value} channels, which was taken, and partial_rotary_factor "
+            f"{held.origin} is {held.value} channels, which is used; partial_rotary_factor "
             f"{share.value!r} of {head_dim.value} is {turned}"
         )
         report.warn("rotary-dim-and-factor-disagree", detail, share.pointer)
@@ -219,7 +214,7 @@ def share_of(model: TextModel, block: ConfigBlock, report: ReadingReport) -> Res
     """Return partial_rotary_factor; a rotary_dim of the config wins over the class default."""
     inside, top = block.values.get("partial_rotary_factor"), model.given("partial_rotary_factor")
     if block.is_default and inside and top and inside.value != top.value:
-        detail = f"{inside.value} of the {inside.origin} holds, not {top.pointer}"
+        detail = f"{inside.value} of the {inside.origin} is used, not {top.pointer}"
         report.warn("key-not-read", detail, top.pointer)
     given = inside or top
     if given is not None or _rotary_dim_given(model, block) is not None:
@@ -242,7 +237,7 @@ def _share_of(
     if outright is not None and outright.value != rotary_dim:
         detail = (
             f"partial_rotary_factor {share.value!r} of {head_dim.value} channels is {rotary_dim}, "
-            f"which was taken, and {outright.origin} says {outright.value}"
+            f"which is used; {outright.origin} is {outright.value}"
         )
         report.warn("rotary-dim-and-factor-disagree", detail, outright.pointer)
     if share.value == 1:
@@ -271,7 +266,7 @@ def _warn_ignored(
 
 
 def longest_of(rule: Rule) -> ResolvedValue | None:
-    """Return max_position_embeddings; None, and a fault, if nothing says it."""
+    """Return max_position_embeddings; None and a fault if it is unknown."""
     found = rule.model.value("max_position_embeddings", rule.report)
     if found is None:
         rope_type = rule.parameters["rope_type"].value
@@ -281,10 +276,10 @@ def longest_of(rule: Rule) -> ResolvedValue | None:
 
 
 def original_length_of(rule: Rule) -> ResolvedValue | None:
-    """Return the length a model was trained at first; None, and a fault, if nothing says it.
+    """Return the length that a model was first trained at; None and a fault if it is unknown.
 
     As in transformers 5.23.0, that at the top wins over that of a flat block, and without any it is
-    max_position_embeddings. What the config says wins over class defaults.
+    max_position_embeddings. Values of the config win over class defaults.
     """
     inside = rule.block.values.get("original_max_position_embeddings")
     top = rule.model.given("original_max_position_embeddings")
@@ -301,7 +296,7 @@ def original_length_of(rule: Rule) -> ResolvedValue | None:
 
 
 def _warn_two(rule: Rule, held: ResolvedValue, other: ResolvedValue) -> None:
-    detail = f"{held.pointer} is {held.value} and holds; {other.pointer} is {other.value}"
+    detail = f"{held.pointer} is {held.value} and is used; {other.pointer} is {other.value}"
     rule.report.warn("original-length-in-two-places", detail, other.pointer)
 
 
@@ -312,16 +307,16 @@ def _assumed(rule: Rule) -> ResolvedValue | None:
     pointer = rule.block.place.at("original_max_position_embeddings")
     detail = (
         "original_max_position_embeddings is not in the config: "
-        f"max_position_embeddings, {longest.value}, was taken"
+        f"max_position_embeddings, {longest.value}, is used"
     )
     rule.report.warn("original-length-assumed", detail, pointer)
     return ResolvedValue(longest.value, f"computed: {longest.origin}", pointer)
 
 
 def put_lengths_and_factor(rule: Rule) -> bool:
-    """Take the original length and the factor, which is max_position_embeddings of it unless given.
+    """Add the original length and the factor, max_position_embeddings / original unless given.
 
-    False, and a fault, if either is unknown.
+    Returns False, with a fault, if either is unknown.
     """
     original = original_length_of(rule)
     factor = rule.block.values.get("factor")
@@ -352,7 +347,7 @@ def _warn_implicit(
         return
     implicit = longest.value / original.value
     detail = (
-        f"factor is {factor.value!r} and holds; max_position_embeddings / "
+        f"factor is {factor.value!r} and is used; max_position_embeddings / "
         f"original_max_position_embeddings is {longest.value} / {original.value} = {implicit!r}"
     )
     rule.report.warn("implicit-factor-differs", detail, factor.pointer)
@@ -362,10 +357,10 @@ ASSUMED = 10000.0
 
 
 def rope_theta_of(model: TextModel, block: ConfigBlock, report: ReadingReport) -> ResolvedValue:
-    """Return rope_theta: of the block, of the layer type's own key, of the top, of the class.
+    """Return rope_theta: of the block, of the layer type's own key, of the top, or of the class.
 
-    At the top, rope_ratio says it as a multiple of 10000 (GLM). What the class would have is a
-    warning, and so is 10000 where no class is known.
+    At the top, rope_ratio is a multiple of 10000 (GLM). A class default is a warning, and so is
+    10000 where no class is known.
     """
     if "rope_theta" in model.type.fixed:
         return _fixed_base(model, report)
@@ -380,7 +375,7 @@ def rope_theta_of(model: TextModel, block: ConfigBlock, report: ReadingReport) -
 
 
 def _fixed_base(model: TextModel, report: ReadingReport) -> ResolvedValue:
-    """Return the base that a class has in its code."""
+    """Return the base that is fixed in the code of a class."""
     theta = float(model.type.defaults["rope_theta"])
     found = ResolvedValue(theta, model.type.origin, model.place.at("model_type"))
     model.warn_unread("rope_theta", found, report)
@@ -394,7 +389,7 @@ def _class_default(model: TextModel, block: ConfigBlock, report: ReadingReport) 
     value = nested.get("rope_theta", model.type.rope_parameters.get("rope_theta"))
     value = model.type.defaults.get("rope_theta", value) if not nested else value
     if value is None:
-        detail = f"rope_theta is not in the config, and {ASSUMED:.0f} was taken"
+        detail = f"rope_theta is not in the config, and {ASSUMED:.0f} is used"
         report.warn("theta-assumed", detail, pointer)
         return ResolvedValue(ASSUMED, "assumed", pointer)
     what = "rope_theta" if block.label == EVERY_LAYER else f"rope_theta of {block.label}"
@@ -442,7 +437,7 @@ def _warn_default_elsewhere(
 
 
 def put_sections(rule: Rule) -> None:
-    """Take mrope_section and mrope_interleaved, where a config or a class has them.
+    """Add mrope_section and mrope_interleaved, where a config or a class has them.
 
     Sections for other than three axes, or in an order of their own, are a warning, and left out:
     the table's URL then is that of text, where all axes have the same position.

@@ -1,7 +1,4 @@
-"""The parameters of each frequency rule, by its rope_type.
-
-Entries: what a block and its model come to, for the layers that it is for.
-"""
+"""The settings of each frequency rule by its rope_type, and the entries of the report."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -36,7 +33,7 @@ _SLOPE_OF_TELECHAT = Decimal("0.07")
 
 
 def build(rule: Rule) -> None:
-    """Return a rule the parameters of its rope_type, with the warnings that they deserve."""
+    """Add the parameters of the rope_type of a rule, with warnings."""
     rope_type = rule.parameters["rope_type"].value
     _warn_unknown(rule, rope_type)
     _BUILDERS[rope_type](rule)
@@ -57,15 +54,15 @@ def _warn_unknown(rule: Rule, rope_type: str) -> None:
     missing = "" if "rope_type" in rule else ": no rope_type is given"
     for key in unknown[:_MAX_UNKNOWN]:
         hint = missing if key in RULE_SPELLINGS else did_you_mean(key, known)
-        detail = f"{rope_type} has no use for {shortened(key)}{hint}"
+        detail = f"{rope_type} does not use {shortened(key)}{hint}"
         rule.report.warn("unknown-rope-key", detail, place.at(key))
     if len(unknown) > _MAX_UNKNOWN:
-        detail = f"{rope_type} has no use for {len(unknown) - _MAX_UNKNOWN} more keys"
+        detail = f"{rope_type} does not use {len(unknown) - _MAX_UNKNOWN} more keys"
         rule.report.warn("unknown-rope-key", detail, place.pointer)
 
 
 def _default(_: Rule) -> None:
-    """Take nothing more."""
+    """Add nothing: all rules have the base."""
 
 
 def _linear(rule: Rule) -> None:
@@ -82,9 +79,7 @@ def _dynamic(rule: Rule) -> None:
     rule.parameters["max_position_embeddings"] = longest
     grown = min(max(rule.number("factor") * longest.value, longest.value + 1), MAX_LENGTH)
     rule.lengths = (longest.value, int(grown))
-    detail = (
-        f"the base grows with the length beyond {longest.value}; each context_length has its own"
-    )
+    detail = f"the base grows with lengths beyond {longest.value}: it depends on context_length"
     rule.warn("dynamic-is-stateful", detail, "factor")
 
 
@@ -106,24 +101,24 @@ def _yarn(rule: Rule) -> None:
 
 
 def _put_unless_zero(rule: Rule, *names: str) -> None:
-    """Take what the block has of these; 0 is as good as absent, as in transformers."""
+    """Add values of the block that are not 0, which counts as absent, as in transformers."""
     for name in names:
         if rule.number(name):
             rule.put(name)
         elif name in rule:
-            detail = f"{name} is 0, which is read as if it were not given"
+            detail = f"{name} is 0, which counts as missing"
             rule.warn("zero-ignored", detail, name)
 
 
 def _warn_alias(rule: Rule) -> None:
     found = rule.block.values.get("attention_factor")
     if found is not None and found.pointer.endswith("/attn_factor"):
-        detail = "attn_factor holds, as in vLLM; transformers reads attention_factor alone"
+        detail = "attn_factor is used, as in vLLM; transformers reads attention_factor alone"
         rule.warn("attn-factor-alias", detail, "attention_factor")
 
 
 def _put_attention_factor(rule: Rule) -> None:
-    """Take the attention factor of a class, or of TeleChat3, where it is not that of YaRN."""
+    """Add the attention factor of a class, or of TeleChat3, where it is not that of YaRN."""
     own = rule.model.type.defaults.get("attention_factor")
     said = rule.block.values.get("rope_type")
     if own is not None:
@@ -156,14 +151,14 @@ def _warn_truncate(rule: Rule) -> None:
     detail = "ggml and mlx-lm 0.32 round the range of YaRN outwards, which truncate: false forbids"
     rule.warn("truncate-not-representable", detail, "truncate")
     if rule.block.is_nested:
-        detail = f"truncate: false of {rule.block.label} holds here; transformers 5.23.0 ignores it"
+        detail = f"truncate: false of {rule.block.label} is used; transformers 5.23.0 ignores it"
         rule.warn("truncate-ignored-when-nested", detail, "truncate")
 
 
 def _warn_mscale(rule: Rule) -> None:
     mscale, all_dim = rule.number("mscale"), rule.number("mscale_all_dim")
     if "attention_factor" in rule and mscale and all_dim:
-        detail = "attention_factor holds, not mscale and mscale_all_dim"
+        detail = "attention_factor is used, not mscale and mscale_all_dim"
         rule.warn("attention-factor-and-mscale", detail, "mscale")
     elif "attention_factor" not in rule and mscale not in {0.0, 1.0} and not all_dim:
         detail = (
@@ -190,7 +185,7 @@ def _longrope(rule: Rule) -> None:
     if all(name in rule for name in names):
         rule.mscales = tuple(rule.block.values[name] for name in names)
         rule.parameters["attention_factor"] = rule.mscales[0]
-    detail = f"short_factor holds up to a length of {original.value}, long_factor beyond"
+    detail = f"short_factor is used up to a length of {original.value}, long_factor beyond"
     rule.warn("longrope-regimes", detail, "long_factor")
 
 
@@ -241,11 +236,11 @@ class Entry:
     Attributes:
         label: the layer type, or ``default`` for all that have any.
         layers: their numbers; None if all, or if they are not known.
-        every_layer: whether it is all.
-        values: what the config or the class says, by canonical name.
+        every_layer: whether it is for all layers.
+        values: those of the config or the class, by canonical name.
         lengths: one context_length of each regime, the original first; empty if there is but one.
-        mscales: the attention factor of each regime, where a config says them outright.
-        length: max_position_embeddings, or what was assumed for it.
+        mscales: the attention factor of each regime, where a config gives them.
+        length: max_position_embeddings, or the assumed length.
         offset: channels of a head before the first that turns, where that is not the first.
     """
 
@@ -259,7 +254,7 @@ class Entry:
     offset: ResolvedValue | None = None
 
     def at(self, context_length: int | None) -> dict[str, ResolvedValue]:
-        """Return the values that hold at a length; without one, at the original."""
+        """Return the values at a context length, the original one unless given."""
         values = dict(self.values)
         if self.lengths:
             length = context_length or self.lengths[0]
@@ -275,7 +270,7 @@ class Entry:
 def entries_of(
     model: TextModel, blocks: Blocks, layers: Layers, report: ReadingReport
 ) -> tuple[list[Rule], tuple[Entry, ...]]:
-    """Resolve each block: the rules, and an entry of each."""
+    """Resolve each block to a rule and its entry."""
     rules: list[Rule] = []
     entries: list[Entry] = []
     for block, found in split_by_layer(model, blocks.blocks, layers, report):
@@ -291,7 +286,7 @@ def entries_of(
     if len(entries) > 1:
         labels = ", ".join(entry.label for entry in entries)
         pointer = blocks.blocks[0].place.pointer.rpartition("/")[0] or model.place.pointer
-        report.warn("per-layer-rope", f"these have a table each: {labels}", pointer)
+        report.warn("per-layer-rope", f"these have different tables: {labels}", pointer)
     _warn_nope(blocks, layers, report)
     _warn_uncovered(blocks, layers, report)
     return rules, tuple(entries)
@@ -357,7 +352,7 @@ def _offset(rule: Rule) -> ResolvedValue:
 
 
 def _length(model: TextModel, rule: Rule, report: ReadingReport) -> ResolvedValue:
-    """Return max_position_embeddings, or else the length that the rule stretches to, or a guess."""
+    """Return max_position_embeddings, else the original length · factor, else ASSUMED_LENGTH."""
     said = model.value("max_position_embeddings", report)
     if said is not None:
         return said
@@ -389,7 +384,7 @@ def _warn_nope(blocks: Blocks, layers: Layers, report: ReadingReport) -> None:
 
 
 def _warn_uncovered(blocks: Blocks, layers: Layers, report: ReadingReport) -> None:
-    """Warn of layers of a type that no block is for."""
+    """Warn of layers whose type has no block."""
     labels = {block.label for block in blocks.blocks}
     types = layers.types or ()
     if EVERY_LAYER in labels or not labels & set(types):

@@ -141,8 +141,8 @@ def test_a_key_that_a_rule_has_no_use_for_is_told_the_nearest_or_that_the_type_i
     said = resolve(llama(rope_scaling={"type": "linear", "factor": 2.0, "facter": 4.0})).warnings
     untyped = resolve(llama(rope_scaling={"factor": 4.0})).warnings
 
-    assert said[0].detail == "linear has no use for facter; did you mean factor?"
-    assert untyped[0].detail == "default has no use for factor: no rope_type is given"
+    assert said[0].detail == "linear does not use facter; did you mean factor?"
+    assert untyped[0].detail == "default does not use factor: no rope_type is given"
 
 
 def test_of_many_keys_without_use_the_first_are_named_and_the_others_counted() -> None:
@@ -150,7 +150,7 @@ def test_of_many_keys_without_use_the_first_are_named_and_the_others_counted() -
     warnings = resolve(llama(rope_scaling={"type": "linear", "factor": 2.0, **many})).warnings
 
     assert len(warnings) == 21
-    assert warnings[-1].detail == "linear has no use for 99980 more keys"
+    assert warnings[-1].detail == "linear does not use 99980 more keys"
 
 
 def test_the_original_length_holds_unless_another_is_asked_for() -> None:
