@@ -1,4 +1,4 @@
-"""A client that drives an application in this process, and runs its lifespan."""
+"""A client of an application in this process, with its lifespan."""
 
 import asyncio
 from collections.abc import Coroutine, Iterator
@@ -12,7 +12,7 @@ Result = TypeVar("Result")
 
 
 class Client:
-    """Send requests to an application, one after the other or many at once."""
+    """Send requests to an application, one by one or concurrently."""
 
     def __init__(self, app: FastAPI, runner: asyncio.Runner, http: httpx.AsyncClient) -> None:
         self.app = app
@@ -49,8 +49,8 @@ def client_of(app: FastAPI) -> Iterator[Client]:
         runner.run(lifespan.__aenter__())
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
         http = httpx.AsyncClient(transport=transport, base_url="http://posref.test")
-        # Nothing is said to the server that a test does not name, but for a name of all requests:
-        # so answers that are the same have the same headers.
+        # No headers but those of the test and a constant request id, so that equal answers have
+        # equal headers.
         del http.headers["Accept-Encoding"]
         http.headers["X-Request-Id"] = "of-a-test"
         try:

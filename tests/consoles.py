@@ -1,4 +1,4 @@
-"""Console blocks of documents: commands after ``$``, and what they print."""
+"""Console blocks of documents: commands after ``$``, and their output."""
 
 import re
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ class Step:
 
 
 def steps_of(document: Path) -> list[Step]:
-    """List the commands of a document in order, with the output that it prints for each."""
+    """List the commands of a document with their documented output."""
     blocks = re.findall(r"```console\n(.*?)```", document.read_text(), re.DOTALL)
     steps: list[Step] = []
     for block in blocks:
@@ -24,6 +24,6 @@ def steps_of(document: Path) -> list[Step]:
 
 
 def files_of(document: Path) -> dict[str, str]:
-    """Find the files that a document shows: blocks whose first line is a comment of their name."""
+    """Return the files shown by a document: blocks that begin with a comment of their name."""
     blocks = re.findall(r"```\w+\n# (\S+\.\w+)\n(.*?)```", document.read_text(), re.DOTALL)
     return dict(blocks)

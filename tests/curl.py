@@ -1,4 +1,4 @@
-"""Lines of curl, as documents show them, sent to an application in this process."""
+"""curl commands of documents, sent to an application in this process."""
 
 import shlex
 from urllib.parse import urlsplit
@@ -9,7 +9,7 @@ from tests.client import Client
 
 
 def sent(command: str, client: Client) -> httpx.Response:
-    """Send what a line of curl with -s, -o, -H and -d sends."""
+    """Send the request of a curl command with -s, -o, -H and -d."""
     program, *words = shlex.split(command)
     assert program == "curl"
     headers: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""An independent evaluation of the formulas, in 90-digit arithmetic, and of roundings."""
+"""Independent evaluation of formulas in 90 digits, and of roundings."""
 
 from fractions import Fraction
 from typing import Any
@@ -25,7 +25,7 @@ NARROW_TYPES = {"float32": (24, -149), "float16": (11, -24), "bfloat16": (8, -13
 
 
 def rounded(value: Fraction, dtype: str) -> Fraction:
-    """Round to nearest, ties to even, once; no overflow."""
+    """Round to nearest, ties to even, without overflow."""
     if value == 0:
         return value
     bits, least_exponent = NARROW_TYPES[dtype]

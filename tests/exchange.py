@@ -1,4 +1,4 @@
-"""One request to an application and its answer, message by message, by a client that may leave."""
+"""One ASGI exchange, message by message, with control over reading and disconnecting."""
 
 import asyncio
 import json
@@ -10,12 +10,12 @@ from starlette.types import ASGIApp, Message
 
 
 class Exchange:
-    """Send a request in chunks; take the answer as fast as is allowed.
+    """Send a request in chunks, and receive the answer as fast as allowed.
 
     Attributes:
-        messages: what has come of the answer.
-        is_answered: set once there is something to take.
-        may_send: cleared by a client that takes nothing more of it.
+        messages: of the answer so far.
+        is_answered: set with the first of them.
+        may_send: clear it to stop reading.
     """
 
     def __init__(
@@ -41,21 +41,21 @@ class Exchange:
         self._given.put_nowait({"type": "http.request", "body": chunk, "more_body": more})
 
     def end(self) -> None:
-        """Send no more."""
+        """End the body."""
         self.give(b"", more=False)
 
     def leave(self) -> None:
-        """Close the connection."""
+        """Disconnect."""
         self._given.put_nowait({"type": "http.disconnect"})
 
     async def run(self) -> "Exchange":
-        """Wait until the application is done with the request."""
+        """Run the application until it returns."""
         await self._app(self._scope, self._given.get, self._send)
         return self
 
     @property
     def status(self) -> int:
-        """The status code of the answer; 0 where none has come."""
+        """The status code of the answer; 0 before it."""
         return self.messages[0]["status"] if self.messages else 0
 
     @property
@@ -67,11 +67,11 @@ class Exchange:
 
     @property
     def body(self) -> bytes:
-        """What has come of the body."""
+        """The body received so far."""
         return b"".join(message.get("body", b"") for message in self.messages[1:])
 
     def json(self) -> Any:
-        """Read the body."""
+        """Parse the body."""
         return json.loads(self.body)
 
     async def _send(self, message: Message) -> None:

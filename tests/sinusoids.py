@@ -1,7 +1,6 @@
-"""The sinusoids of libraries, evaluated on their own in 90-digit arithmetic, library by library.
+"""Independent evaluation of the sinusoids of libraries, in 90 digits.
 
-Nothing here knows what the service calls its conventions' traits: each formula stands as its
-library has it.
+Each formula is written as in its library, without the service's terms.
 """
 
 from collections.abc import Mapping
@@ -30,11 +29,11 @@ WIDTHS: Mapping[str, tuple[int, ...]] = {
     "mlx": (0, 2, 0, 4, 0, 6, 0, 8, 0),
     "perceiver": (0, 0, 3, 0, 5, 0, 7, 0, 9),
 }
-"""Channels that each library gives for d_model = 1 … 9, run; 0 where it raises or gives none or
-NaN, and for perceiver where no number of bands makes so many channels."""
+"""Channels of each library for d_model = 1 … 9, as run; 0 where it raises or has none or NaN, and
+for perceiver where no number of bands has so many channels."""
 
 NEEDED: Mapping[str, Mapping[str, Any]] = {"perceiver": {"max_resolution": 224}}
-"""Parameters without which a convention has no table."""
+"""Required parameters of conventions."""
 
 _ENDS = ("tensor2tensor", "tf-models", "fairseq", "m2m100", "xglm", "ddpm", "whisper")
 _PADDED = ("tensor2tensor", "fairseq", "m2m100", "xglm", "ddpm")
@@ -43,7 +42,7 @@ _SCALED = {"mlx": 2, "x-transformers": 1}
 
 
 def tables(name: str) -> list[int]:
-    """Name the d_model up to 9 that a convention has tables for."""
+    """List the d_model up to 9 for which a convention has tables."""
     return [d_model for d_model, width in enumerate(WIDTHS[name], start=1) if width]
 
 
@@ -72,14 +71,14 @@ def rates(name: str, d_model: int, given: Mapping[str, Any]) -> list[Any]:
 
 
 def scale(name: str, d_model: int, given: Mapping[str, Any]) -> Any:
-    """Evaluate what sines and cosines are multiplied by."""
+    """Evaluate the factor of sines and cosines."""
     if "scale" in given:
         return mpmath.mpf(given["scale"])
     return mpmath.sqrt(mpmath.mpf(_SCALED[name]) / d_model) if name in _SCALED else mpmath.mpf(1)
 
 
 def row(name: str, d_model: int, position: Any, given: Mapping[str, Any]) -> list[tuple[Any, Any]]:
-    """Evaluate a row: the angle and the value of each channel, angle None where there is none."""
+    """Evaluate a row: angle and value of each channel, with angle None for constants."""
     if name in _FIRST_ROW:
         padding, first = given.get("padding_idx", 1), _FIRST_ROW[name]
         position = position + given.get("offset", padding + 1 if first is None else first)
@@ -103,9 +102,9 @@ def row(name: str, d_model: int, position: Any, given: Mapping[str, Any]) -> lis
 
 
 def check(found: list[float], name: str, d_model: int, position: Any, **given: Any) -> None:
-    """Hold a row in float64 to its formula: absolutely, and relatively where no angle is reduced.
+    """Check a float64 row: absolute error, and relative error where no angle is reduced.
 
-    Within 5·2^-53, and 6 relatively; within 6·2^-53 times a scale, and 8 relatively.
+    The bounds are 5·2^-53 and relatively 6·2^-53; with a scale 6·2^-53 times it, relatively 8·2^-53.
     """
     expected = row(name, d_model, position, given)
     is_scaled = name in _SCALED

@@ -1,4 +1,4 @@
-"""The application: its document, its layers, one build however many ask."""
+"""The application: OpenAPI document, layers, and one build for concurrent requests."""
 
 import json
 import threading

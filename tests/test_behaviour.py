@@ -1,4 +1,4 @@
-"""docs/behaviour.md: every promise is a sentence, and has tests that exist."""
+"""Every promise of docs/behaviour.md is one sentence with existing tests."""
 
 import ast
 import re

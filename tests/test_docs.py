@@ -1,4 +1,4 @@
-"""Documents: everything that there is, is in them."""
+"""The documents are complete."""
 
 import re
 from pathlib import Path
@@ -46,7 +46,7 @@ UNITS = {
     "max_connections": "connections",
     "max_waiting": "requests",
 }
-"""Of settings that are numbers and do not end with their unit."""
+"""The units of numeric settings whose names do not end with one."""
 
 
 def unit_of(name: str) -> str:
@@ -63,7 +63,7 @@ def default_of(field: FieldInfo) -> str:
 
 
 def bounds_of(field: FieldInfo) -> str:
-    """Say what a setting may be, by the rules that it is held to."""
+    """Describe the bounds of a setting."""
     if get_origin(field.annotation) is Literal:
         *others, last = get_args(field.annotation)
         return f"{', '.join(others)} or {last}"

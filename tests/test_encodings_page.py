@@ -1,4 +1,4 @@
-"""The page of encodings: everything that there is, is on it, and every line of it runs."""
+"""docs/encodings.md is complete, and its examples print the documented output."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The exception tree."""
+"""The exception hierarchy and its details."""
 
 import inspect
 import json

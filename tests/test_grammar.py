@@ -1,4 +1,4 @@
-"""The one grammar of values."""
+"""The grammar of values."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Tables without a server."""
+"""Tables computed without a server."""
 
 import pytest
 

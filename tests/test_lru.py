@@ -1,4 +1,4 @@
-"""The store that forgets."""
+"""The LRU cache."""
 
 from service.lru import ByteBoundedLRU
 

@@ -117,10 +117,7 @@ def test_broken_pipe_prints_no_traceback() -> None:
     )
 
     done = subprocess.run(
-        ["sh", "-c", command],
-        cwd=Path(__file__).parents[1],
-        check=True,
-        capture_output=True,
+        ["sh", "-c", command], cwd=Path(__file__).parents[1], check=True, capture_output=True
     )
 
     assert (len(done.stdout), done.stderr) == (20, b"")
@@ -160,7 +157,7 @@ def test_symbolic_link_is_followed(tmp_path: Path) -> None:
 
 def test_interrupted_get_leaves_no_file_and_prints_nothing(tmp_path: Path) -> None:
     file = tmp_path / "endless.csv"
-    # Whoever started the tests may have had them ignore it.
+    # The parent process may have made SIGINT ignored.
     ready = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
     program = f"{ready}from service.__main__ import main; sys.exit(main())"
     words = [

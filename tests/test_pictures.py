@@ -1,4 +1,4 @@
-"""The pictures of the documents are those that the service draws."""
+"""The pictures of the documents are those of the service."""
 
 import io
 

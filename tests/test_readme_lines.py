@@ -1,4 +1,4 @@
-"""The README's plain lines of curl print what it says; tests/system runs all of its commands."""
+"""Plain curl commands of the README; tests/system runs all its commands."""
 
 import re
 from pathlib import Path
@@ -11,7 +11,7 @@ from tests.curl import sent
 
 README = Path(__file__).parents[1] / "README.md"
 
-# No pipe, no file that is read or written, nothing but the body asked for.
+# No pipe, no file, only a body to print.
 _PLAIN = re.compile(r"curl -s (-H '[^']*' )?(-d '[^']*' )?'?http://[^|@]*")
 PLAIN = [step for step in steps_of(README) if _PLAIN.fullmatch(step.command)]
 

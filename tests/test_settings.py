@@ -1,4 +1,4 @@
-"""Settings: bounds that hold, and messages that name the variable."""
+"""Settings: bounds, and messages that name the variable."""
 
 import pytest
 from annotated_types import Ge, Le
@@ -21,7 +21,7 @@ def test_override_takes_precedence_over_the_variable(monkeypatch: pytest.MonkeyP
 
 
 def bounds_of(name: str) -> tuple[int | None, int | None]:
-    """Give the least and the greatest value of a setting that is a number."""
+    """Return the minimum and the maximum of a numeric setting."""
     rules = Settings.model_fields[name].metadata
     least = [rule.ge for rule in rules if isinstance(rule, Ge)]
     greatest = [rule.le for rule in rules if isinstance(rule, Le)]
@@ -35,7 +35,7 @@ NO_NUMBERS = ["many", "8_000", "80.0", "1e3", "", " 80", "+80", "0x50", "true", 
 
 
 def refusal(monkeypatch: pytest.MonkeyPatch, **settings: object) -> str:
-    """Give what is said where the start is stopped by settings that are wrong."""
+    """Return the message that stops the start with invalid settings."""
     for name, value in settings.items():
         monkeypatch.setenv(f"POSREF_{name.upper()}", str(value))
     with pytest.raises(InvalidSettings) as stopped:

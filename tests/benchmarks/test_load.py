@@ -1,4 +1,4 @@
-"""The crowd of the load finds fault with whatever is not right: it would be of no use otherwise."""
+"""The load's clients detect wrong answers."""
 
 import asyncio
 import json
@@ -93,7 +93,7 @@ async def until(is_so: Callable[[], bool]) -> None:
 
 
 async def first_trouble(*replies: bytes | None, think_seconds: float = 0.0) -> tuple[str, str]:
-    """Let a client ask a server that replies so, or resets, and closes; tells what it finds."""
+    """Return the tally of a client whose server replies so, or resets, and closes."""
     left = [*replies, b""]
     serving = set()
 
@@ -107,7 +107,7 @@ async def first_trouble(*replies: bytes | None, think_seconds: float = 0.0) -> t
             else:
                 writer.write(reply)
         except asyncio.IncompleteReadError:
-            # The client connects anew after trouble, and may leave before it asks.
+            # After a failure the client reconnects, and may leave before a request.
             assert tally.trouble
         finally:
             writer.close()

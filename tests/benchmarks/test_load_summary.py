@@ -1,4 +1,4 @@
-"""A run of the load fails where it is not as wanted."""
+"""A run of the load fails if a figure is beyond its limit."""
 
 from collections import Counter
 from dataclasses import replace
@@ -28,7 +28,7 @@ def probed(start: float, seconds: float, *targets: str) -> Probed:
 
 
 def watched(late_bytes: int) -> Watch:
-    """Watch a server that takes 400 MiB, and from the third minute on something else."""
+    """Return a record of 400 MiB, and of another size from the third minute on."""
     taken = [400 * MIB if at < 120 else late_bytes for at in range(-10, 310)]
     seen = [Seen(START + at, bytes_, 0.5 * at) for at, bytes_ in enumerate(taken, -10)]
     return Watch(seen, [(START + 5, dict.fromkeys(WATCHED, 1.0))])

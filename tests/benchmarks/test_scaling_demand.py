@@ -1,4 +1,4 @@
-"""What the simulation's clients ask for."""
+"""The demand of the simulation."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What is computed from costs for many requests per second."""
+"""Resources computed from costs and a request rate."""
 
 import pytest
 

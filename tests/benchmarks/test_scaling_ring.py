@@ -1,4 +1,4 @@
-"""The ring of consistent hashing that the simulation has."""
+"""The simulation's consistent hash ring."""
 
 import numpy as np
 import pytest

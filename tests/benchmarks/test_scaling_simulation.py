@@ -6,15 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.scaling.demand import Catalogue
-from benchmarks.scaling.simulation import (
-    HASH,
-    IN_TURN,
-    Kept,
-    Scene,
-    Service,
-    simulate,
-    waits,
-)
+from benchmarks.scaling.simulation import HASH, IN_TURN, Kept, Scene, Service, simulate, waits
 
 CATALOGUE = Catalogue(2000, 0.9, (1000,), (1.0,))
 SERVICE = Service((1e-4,), (2e-3,))

@@ -28,7 +28,7 @@ KINDS = {
 
 
 def paths() -> list[str]:
-    """List the paths of all routes, and one that has none."""
+    """List the paths of all routes, and one without a route."""
     routes = create_app(default_settings()).routes
     known = {route.path for route in routes if isinstance(route, Route)}
     return sorted(path.replace("{extension}", "npy") for path in known | {ASSET, "/nowhere"})

@@ -1,4 +1,4 @@
-"""Compression: of text only, by real q-values, once, under a tag of its own."""
+"""Compression: of text formats only, by q-values, built once, with entity tags of its own."""
 
 import gzip
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ def fresh() -> Iterator[Client]:
 
 
 def raw_body(client: Client, url: str, **headers: str) -> tuple[httpx.Response, bytes]:
-    """Get an answer and its bytes as they were sent."""
+    """Return an answer and its bytes before decompression."""
 
     async def sent() -> tuple[httpx.Response, bytes]:
         named = {name.replace("_", "-"): value for name, value in headers.items()}

@@ -1,4 +1,4 @@
-"""What holds for every document that is made of arrays that are sent."""
+"""The contract of every resource that is computed from request arrays."""
 
 import io
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ def array_of(known: InputArray) -> NDArray[Any]:
 
 
 def example(composition: Endpoint) -> dict[str, NDArray[Any]]:
-    """Give what has to be sent, and the first array where nothing has to."""
+    """Return the required arrays, or the first if none is required."""
     required = [known for known in arrays_of(composition).inputs if known.is_required]
     return {known.name: array_of(known) for known in required or arrays_of(composition).inputs[:1]}
 
@@ -41,7 +41,7 @@ def example(composition: Endpoint) -> dict[str, NDArray[Any]]:
 def sent(
     client: Client, composition: Endpoint, arrays: Arrays, extension: str = "", form: str = ""
 ) -> Response:
-    """Send arrays with the example's parameters, as safetensors unless another format is named."""
+    """POST arrays with the example's parameters, as safetensors by default."""
     url = f"{composition.path}{extension}?{composition.example}"
     if form == "json":
         return client.post(url, json={name: array.tolist() for name, array in arrays.items()})
@@ -55,7 +55,7 @@ def sent(
 
 
 def forms(composition: Endpoint) -> list[str]:
-    """List the formats that what has to be sent fits into."""
+    """List the request formats that can hold the required arrays."""
     alone = arrays_of(composition).unnamed
     fits_npy = alone is not None and list(example(composition)) == [alone.name]
     return [form for form in SENDABLE if form != "npy" or fits_npy]
@@ -72,7 +72,7 @@ EVERY_TAKEN = pytest.mark.parametrize(
 
 
 def problem(answer: Response, status: int, name: str) -> dict[str, Any]:
-    """Hold an answer to the shape of a problem document, and give it."""
+    """Check the form of a problem document, and return it."""
     assert answer.status_code == status, answer.text
     assert answer.headers["Content-Type"] == "application/problem+json"
     assert answer.headers["Cache-Control"] == "no-store"
@@ -87,7 +87,7 @@ def problem(answer: Response, status: int, name: str) -> dict[str, Any]:
 
 
 def refused_at(answer: Response, pointer: str) -> str:
-    """Hold an answer to the problem of an array that cannot be, and give what it says."""
+    """Check the problem of an invalid array, and return its detail."""
     content = problem(answer, 422, "invalid-body")
     assert [fault["pointer"] for fault in content["errors"]] == [pointer]
     return str(content["detail"])
@@ -98,7 +98,7 @@ def known_by(composition: Endpoint, name: str) -> InputArray:
 
 
 def read(answer: Response, extension: str, like: NDArray[Any]) -> NDArray[Any]:
-    """Read the one array of an answer, of a shape and a type that are known."""
+    """Return the only array of an answer, with the shape and type of another."""
     if extension == "npy":
         return np.asarray(np.load(io.BytesIO(answer.content), allow_pickle=False))
     if extension == "json":

@@ -1,4 +1,4 @@
-"""What holds for everything that is said about arrays that are sent."""
+"""The contract of every examination of request arrays."""
 
 import io
 import json
@@ -31,7 +31,7 @@ TABLES = (
     "/rope/apply",
 )
 PARTS = ("/encoding", ".npy", ".sha256", "?", "&", "=", "%", "#", "//", "..", "\0", "\n", " ", "é")
-# As safetensors, the first seven.
+# safetensors holds the first seven.
 TYPES = ("<f8", "<f4", "<f2", "<i8", "<u8", "|b1", "<c8", "<c16", ">f4", "<U1")
 SPECIAL = (0.0, -0.0, 1.0, -1.0, 5e-324, 1e-310, 65504.0, 1e30, 1.7e308, np.inf, -np.inf, np.nan)
 
@@ -69,7 +69,7 @@ def tensors(array: NDArray[Any], *names: str) -> bytes:
 
 
 def values() -> some.SearchStrategy[Any]:
-    """Give what may stand in a JSON object: lists of numbers, and what should not be there."""
+    """Generate JSON values: lists of numbers, and invalid ones."""
     leaves = (
         some.none()
         | some.booleans()
@@ -95,7 +95,7 @@ def validators(client: Client, examination: Endpoint) -> Mapping[int, Draft20201
 
 
 def hold(answer: Response, known: Mapping[int, Draft202012Validator]) -> None:
-    """Hold an answer to its schema, and to being JSON without NaN."""
+    """Check an answer against its schema and for NaN."""
     assert answer.status_code < 500, answer.text
     assert answer.headers["Cache-Control"] == "no-store"
     content = json.loads(answer.text, parse_constant=pytest.fail)

@@ -1,4 +1,4 @@
-"""More at once than is taken on: refused by name, in time; what is ready is answered all along."""
+"""Overload: refusals name the limit, and cached answers are still sent."""
 
 import asyncio
 import threading
@@ -23,7 +23,7 @@ PROBES = ["/livez", "/readyz", "/metrics"]
 SAFETENSORS = {"Content-Type": "application/vnd.safetensors"}
 X = safetensors.numpy.save({"x": np.ones((2, 4), "<f4")})
 
-# One of each kind of work: by lane, whether it is kept, by how it is asked for.
+# One request of each kind of work: by queue, cacheability and method.
 COLD = {
     "short": "/encoding.npy?seq_len=4&d_model=8",
     "long": "/encoding.npy?seq_len=3000&d_model=512",
@@ -42,7 +42,7 @@ POSTED: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 class Stuck:
-    """Keep every thread busy, and the lines before them full, until let go."""
+    """Occupy every thread, and fill the queues, until released."""
 
     def __init__(self, delivery: Delivery) -> None:
         self._workers = delivery.workers
@@ -93,7 +93,7 @@ def _blocks(work: Callable[[], None]) -> Iterator[bytes]:
 
 @contextmanager
 def served(**limits: float) -> Iterator[tuple[Client, Delivery, Stuck]]:
-    """Drive an application of one thread for long work, some answers of which are warm."""
+    """Run an application with one thread for long work and a warm cache."""
     settings = default_settings().model_copy(update={"threads": 1, **limits})
     with client_of(create_app(settings)) as client:
         assert client.get(WARM).status_code == 200
@@ -108,7 +108,7 @@ def served(**limits: float) -> Iterator[tuple[Client, Delivery, Stuck]]:
 
 @pytest.fixture
 def full() -> Iterator[tuple[Client, Delivery]]:
-    """Drive an application that can take on nothing more."""
+    """Run an application with full queues and full body memory."""
     with served(max_waiting=2, max_held_body_bytes=1) as (client, delivery, stuck):
         client.run(stuck.fill_lines())
         held = Held(delivery.gate)
@@ -126,9 +126,7 @@ def check_refused(answer: httpx.Response, setting: str) -> None:
     assert answer.headers["Cache-Control"] == "no-store"
 
 
-def test_probes_and_cached_answers_are_sent_during_overload(
-    full: tuple[Client, Delivery],
-) -> None:
+def test_probes_and_cached_answers_are_sent_during_overload(full: tuple[Client, Delivery]) -> None:
     client, _ = full
     for url in PROBES:
         assert client.get(url).status_code == 200
@@ -221,7 +219,7 @@ def test_disconnect_of_the_last_waiting_client_removes_its_work_from_the_queue(u
             await wait_for(lambda: sum(lines().values()) > 0)
             exchanges[0].leave()
             await running[0]
-            # Somebody else still waits.
+            # The other client still waits.
             await wait_for(lambda: sum(lines().values()) == 1)
 
             exchanges[1].leave()

@@ -1,4 +1,4 @@
-"""Any part of any table: the same bytes whether it is warm, cold, or of another application."""
+"""Ranges of tables: the same bytes from a warm cache, a cold one and without one."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -50,7 +50,7 @@ HUGE = [
 
 @pytest.fixture(scope="module")
 def streaming() -> Iterator[Client]:
-    """Drive an application that keeps nothing: every answer of it is made anew."""
+    """Run an application without a cache."""
     with client_of(create_app(Settings(cache_entry_bytes=0))) as client:
         yield client
 

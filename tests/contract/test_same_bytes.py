@@ -1,4 +1,4 @@
-"""Same URL, same bytes: whatever instructions the processor has."""
+"""The same URL has the same bytes at every SIMD level."""
 
 import json
 import os
@@ -16,7 +16,7 @@ HASHES = json.loads((DATA / "table_hashes.json").read_text())
 
 
 def instruction_sets() -> list[str]:
-    """Name what NumPy makes use of on this processor beyond its baseline, the oldest first."""
+    """List NumPy's optional SIMD extensions on this processor, oldest first."""
     found: list[str] = np.show_config(mode="dicts")["SIMD Extensions"].get("found", [])
     return found
 

@@ -1,4 +1,4 @@
-"""Mistakes that libraries of the field were found to make, and that are not made here."""
+"""Known mistakes of libraries that the service does not make."""
 
 import io
 from typing import Any

@@ -1,4 +1,4 @@
-"""The compose files: every setting reaches the service, and nothing else is open."""
+"""The compose files pass every setting and publish nothing else."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The dashboard and the alerts: every number they ask for is one that is counted."""
+"""The dashboard and the alerts use existing metrics and labels."""
 
 import json
 import re
@@ -21,7 +21,7 @@ SCRAPES: dict[str, Any] = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.ym
 PANELS: list[dict[str, Any]] = DASHBOARD["panels"]
 RULES: list[dict[str, Any]] = [rule for group in ALERTS["groups"] for rule in group["rules"]]
 
-# What Prometheus itself adds to every number, and counts of every scrape.
+# Labels added by Prometheus, and its metrics of each scrape.
 ADDED_LABELS = {"job", "instance"}
 ADDED_NAMES = {"up": ADDED_LABELS}
 
@@ -30,7 +30,7 @@ _NAME = re.compile(r"\b(?:posref|process|python)_\w+|\bup\b")
 
 
 def labels_by_name() -> dict[str, set[str]]:
-    """Every number that is counted, and what tells those of one name apart."""
+    """Return the labels of every metric, by name."""
     known = dict(ADDED_NAMES)
     for name, family in FAMILIES.items():
         for suffix in _SUFFIXES.get(family.kind, ("",)):
@@ -55,7 +55,7 @@ def variables() -> list[dict[str, Any]]:
 
 
 def wrong_in(expression: str) -> list[str]:
-    """Name the numbers and labels of an expression that there are not."""
+    """List unknown metrics and labels of an expression."""
     names = set(_NAME.findall(expression))
     wrong = sorted(names - set(KNOWN))
     labels = set().union(*(KNOWN.get(name, set()) for name in names))
@@ -99,7 +99,7 @@ def test_known_metrics_are_those_of_a_server(client: Client) -> None:
             shown.setdefault(sample.name, set()).update(sample.labels)
 
     known = {name: labels - ADDED_LABELS for name, labels in KNOWN.items()}
-    # What there is one of only while a process serves on a socket.
+    # These exist once, in a process that serves on a socket.
     missing = set(known) - set(shown) - set(ADDED_NAMES)
     assert missing <= {"posref_connections"}
     assert {name: shown[name] for name in shown if name in known} == {

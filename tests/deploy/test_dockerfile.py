@@ -1,4 +1,4 @@
-"""The Dockerfile: what a linter finds, and what its health check tells."""
+"""The Dockerfile: hadolint and the health check."""
 
 import json
 import re
@@ -35,7 +35,7 @@ def test_hadolint_detects_a_bad_dockerfile(tmp_path: Path) -> None:
 
 @contextmanager
 def answering(status: int) -> Iterator[int]:
-    """Answer every request with a status code; gives the port."""
+    """Answer every request with a status code, and yield the port."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -56,7 +56,7 @@ def answering(status: int) -> Iterator[int]:
 
 
 def healthy(port: int) -> bool:
-    """Run the command of the health check, with posref on a port."""
+    """Run the command of the health check with posref on a port."""
     text = DOCKERFILE.read_text().replace("\\\n", "")
     (command,) = re.findall(r"^HEALTHCHECK .*? CMD (\[.*\])$", text, re.MULTILINE)
     words = [sys.executable, *json.loads(command)[1:]]

@@ -1,4 +1,4 @@
-"""``python -m tests.fuzz``: names the parsers; with one of them and a folder, fuzzes it."""
+"""``python -m tests.fuzz``: lists the parsers; with a parser and a folder, fuzzes it."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""``Accept`` and ``Accept-Encoding``, held against a second reading of RFC 9110, §12.5."""
+"""``Accept`` and ``Accept-Encoding``, compared with a second implementation of RFC 9110, §12.5."""
 
 from fractions import Fraction
 
@@ -36,7 +36,7 @@ def _most(qualities: dict[str, float]) -> float:
 
 
 def _quality(listed: dict[str, Fraction], media_type: str) -> Fraction:
-    """Give what the most specific range that matches says."""
+    """Return the quality of the most specific range that matches."""
     family, _, _ = media_type.partition("/")
     said = [listed[known] for known in ("*/*", f"{family}/*", media_type) if known in listed]
     return said[-1] if said else Fraction(0)
@@ -65,7 +65,7 @@ def _named(listed: dict[str, Fraction], coding: str) -> Fraction | None:
 
 
 def _is_allowed(listed: dict[str, Fraction], coding: str) -> bool:
-    """Tell whether a coding is: as it is named, or as * says, or the body as it is by itself."""
+    """Return whether a coding is allowed by name, by * or, for identity, by default."""
     named = _named(listed, coding)
     if named is not None:
         return named > 0
@@ -73,7 +73,7 @@ def _is_allowed(listed: dict[str, Fraction], coding: str) -> bool:
 
 
 def _listed(text: str) -> dict[str, Fraction] | None:
-    """Read ranges and their weights, the last of each; None where the grammar has no such list.
+    """Parse ranges and their weights, the last of each; None if the grammar has no such list.
 
     A weight that is malformed leaves its range out. Quoted parameters are not read here.
     """
@@ -89,7 +89,7 @@ def _listed(text: str) -> dict[str, Fraction] | None:
             return None
         weight = _weight(weights[0][2:]) if weights else Fraction(1)
         if weight is not None:
-            # A range that is there again counts as it is there last.
+            # The last of equal ranges counts.
             ranges.pop(name, None)
             ranges[name] = weight
     return ranges
@@ -101,7 +101,7 @@ _LETTERS = " \t!#$%&'*+-./0123456789;=,^_`|~" + "".join(
 
 
 def _weight(text: str) -> Fraction | None:
-    """Read ``0`` or ``1`` with up to three decimals, as thousandths."""
+    """Parse ``0`` or ``1`` with up to three decimals."""
     whole, point, decimals = text.partition(".")
     if whole not in {"0", "1"} or len(decimals) > 3 or (decimals and not point):
         return None
@@ -142,7 +142,7 @@ _WEIGHTS = (
 
 
 def build(source: Source) -> bytes:
-    """Make a nearly right list of ranges with weights."""
+    """Build a nearly valid list of ranges with weights."""
     items = []
     for _ in range(source.integer(1, 5)):
         item = source.pick(_RANGES)

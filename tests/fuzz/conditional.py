@@ -1,4 +1,4 @@
-"""``If-Match``, ``If-None-Match`` and ``If-Range``, held against a reading of RFC 9110, §8.8.3."""
+"""``If-Match``, ``If-None-Match`` and ``If-Range``, compared with a reading of RFC 9110, §8.8.3."""
 
 from service.delivery.conditional import Preconditions, matches_any, matches_none
 from service.errors import PreconditionFailed, RangeNotSatisfiable
@@ -42,7 +42,7 @@ def _check_asked(text: str, tag: str, *, is_these: bool, is_news: bool) -> None:
 
 
 def _listed(text: str) -> list[str] | None:
-    """Read a list of tags letter by letter; None where it is none."""
+    """Parse a list of entity tags letter by letter; None if it is malformed."""
     if text.strip() == "*":
         return ["*"]
     tags: list[str] = []
@@ -72,7 +72,7 @@ _PARTS = (*_TAGS, '"other"', '"a,b"', '"W/"', "*", '"', "W/", "w/", '"\xe9"', "x
 
 
 def build(source: Source) -> bytes:
-    """Make a list of nearly right tags."""
+    """Build a nearly valid list of entity tags."""
     parts = [
         source.pick(_PARTS[:6] if not source.happens(8) else _PARTS)
         for _ in range(source.integer(1, 4))

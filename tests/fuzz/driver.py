@@ -1,4 +1,4 @@
-"""The coverage-guided fuzzer: it sees which lines of the service an input reaches."""
+"""The coverage-guided fuzzer (atheris)."""
 
 import importlib
 from collections.abc import Callable, Sequence
@@ -17,13 +17,13 @@ PARSERS = (
     "query",
     "positions",
 )
-"""The harnesses there are, each a module here."""
+"""The harnesses, each a module of this package."""
 
 _FIXED = ("-max_len=4096", "-len_control=10", "-timeout=10", "-rss_limit_mb=2048")
 
 
 def load(parser: str) -> Harness:
-    """Import a harness, and with it the service as the fuzzer watches it."""
+    """Import a harness and the service with coverage instrumentation."""
     atheris: Any = importlib.import_module("atheris")
     with atheris.instrument_imports(include=["service"]):
         harness: Harness = importlib.import_module(f"tests.fuzz.{parser}").HARNESS
@@ -31,7 +31,7 @@ def load(parser: str) -> Harness:
 
 
 def fuzz(parser: str, harness: Harness, corpus: Path, flags: Sequence[str]) -> None:
-    """Try inputs until the flags say that it is enough; ends the process, with 77 at a fault."""
+    """Fuzz until the limits in the flags; exits the process, with code 77 at a fault."""
     atheris: Any = importlib.import_module("atheris")
     corpus.mkdir(parents=True, exist_ok=True)
     for index, seed in enumerate(harness.seeds):

@@ -1,4 +1,4 @@
-"""What a harness is: a parser's promises as one function of any bytes, and bytes to begin with."""
+"""A harness: the promises of a parser as a function of any bytes, with seeds."""
 
 import tracemalloc
 import warnings
@@ -11,7 +11,7 @@ Choice = TypeVar("Choice")
 
 
 class Source:
-    """Choices, read off bytes from the front; where they have ended, the first of each."""
+    """Choices read from bytes; the first choice after their end."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -38,9 +38,9 @@ class Harness:
     """A parser and its promises.
 
     Attributes:
-        check: tries them on bytes, and tells whether the parser took these.
-        build: makes bytes that are nearly right.
-        seeds: bytes that are right, or were once read wrong.
+        check: fails if a promise does not hold for the bytes; returns whether they are accepted.
+        build: builds nearly valid bytes.
+        seeds: valid bytes, and bytes that were once misread.
         tokens: words of the format.
     """
 
@@ -50,19 +50,19 @@ class Harness:
     tokens: tuple[bytes, ...] = ()
 
     def run(self, data: bytes) -> bool:
-        """Try bytes as they are, or what is built of them, as the first of them says."""
+        """Check the bytes, or an input built from them, as the first byte selects."""
         is_built = bool(data) and data[0] % 2 == 1
         return self.check(self.build(Source(data[1:])) if is_built else data[1:])
 
 
 def as_sent(seed: bytes) -> bytes:
-    """Give the input of a harness that tries these bytes as they are."""
+    """Return the input of a harness that checks these bytes."""
     return b"\0" + seed
 
 
 @contextmanager
 def held_to(limit_bytes: int) -> Iterator[None]:
-    """Hold what runs inside to a number of bytes in Python's and NumPy's hands, and no warning."""
+    """Fail if the block allocates more bytes in Python and NumPy, or warns."""
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         tracemalloc.start()
@@ -71,6 +71,6 @@ def held_to(limit_bytes: int) -> Iterator[None]:
         finally:
             _, peak_bytes = tracemalloc.get_traced_memory()
             tracemalloc.stop()
-            # Also where something is refused.
+            # Refusals are checked too.
             assert peak_bytes <= limit_bytes, f"{peak_bytes} bytes: {limit_bytes} are plenty"
             assert not warned, f"warned: {warned[0].message}"

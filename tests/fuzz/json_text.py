@@ -1,4 +1,4 @@
-"""JSON bodies, held against another library's reader and nested lists read the plain way."""
+"""JSON bodies, compared with orjson and a plain reader of nested lists."""
 
 import re
 import sys
@@ -50,7 +50,7 @@ def _read_otherwise(body: bytes) -> Any:
 
 
 def _has_more(content: Any) -> bool:
-    """Tell whether there is a number too large for binary64, which the other library refuses."""
+    """Return whether a number is too large for binary64, which orjson refuses."""
     numbers = [value for value in _everything(content) if isinstance(value, int | float)]
     return any(abs(number) > _LARGEST for number in numbers)
 
@@ -69,7 +69,7 @@ def _check_as_nested(table: StoredTable, value: Any) -> None:
 
 
 def _nested(value: Any, depth: int = 0) -> tuple[tuple[int, ...], list[Any]] | None:
-    """Read nested lists: their shape and what is in them, or None where they have no shape."""
+    """Return shape and leaves of nested lists, or None if they have no shape."""
     if not isinstance(value, list):
         return (), [value]
     items = [_nested(item, depth + 1) for item in value] if depth < _MAX_RANK else []
@@ -110,7 +110,7 @@ _DEEP = 100
 
 
 def _must_be_read(body: bytes) -> bool:
-    """Tell whether this is an object of no repeated names, of arrays where arrays are meant."""
+    """Return whether this is an object with unique names and arrays where expected."""
     content = _read_otherwise(body)
     if not isinstance(content, dict) or _LONG_NUMBER.search(body) or _lists(body) > _DEEP:
         return False
@@ -129,7 +129,7 @@ def _names_said(body: bytes) -> int:
 
 
 def _members(content: Any) -> int:
-    """Count the names of all objects in what was read, of which one that is there twice is one."""
+    """Count the names of all objects, where repeated ones count once."""
     return sum(len(value) for value in _everything(content) if isinstance(value, dict))
 
 
@@ -176,7 +176,7 @@ _OBJECT_NAMES = ('"x"', '"mask"', '"q"', '"a/b~"', '"\\u0078"', '""', "x")
 
 
 def build(source: Source) -> bytes:
-    """Make an object of nearly right names and nested lists."""
+    """Build an object of nearly valid names and nested lists."""
     members = [
         source.pick(_OBJECT_NAMES) + ":" + _value(source) for _ in range(source.integer(1, 3))
     ]

@@ -1,4 +1,4 @@
-"""``npy``, held against NumPy's own reader."""
+"""``npy``, compared with NumPy's reader."""
 
 import io
 import warnings
@@ -48,7 +48,7 @@ def _check_as_numpy(table: StoredTable, expected: Elements) -> None:
 
 
 def _must_be_read(body: bytes) -> bool:
-    """Tell whether NumPy would have written this, and it is of a type and a shape that is read."""
+    """Return whether NumPy writes exactly this, and its type and shape are supported."""
     header = _numpys_header(body)
     if header is None:
         return False
@@ -65,7 +65,7 @@ def _must_be_read(body: bytes) -> bool:
 def _is_possible(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bool:
     if dtype.str not in {*_NUMBERS, *INTEGER_STORAGES} or not 1 <= len(shape) <= 8:
         return False
-    # NumPy takes True for a length.
+    # NumPy accepts True as a length.
     return all(type(length) is int and length > 0 for length in shape) and prod(shape) <= 2**23
 
 
@@ -114,7 +114,7 @@ _KEYS = ("descr", "fortran_order", "shape", "more")
 
 
 def build(source: Source) -> bytes:
-    """Make a header of nearly right parts, and nearly as many bytes as it says."""
+    """Build a header of nearly valid parts, and nearly as many bytes as it needs."""
     descr = source.pick(_DESCRS) if source.happens(4) else source.pick(_DESCRS[: len(_STORED)])
     lengths = [_length(source) for _ in range(source.integer(1, 3))]
     shape = f"({''.join(f'{length}, ' for length in lengths).rstrip()})"

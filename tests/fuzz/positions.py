@@ -1,4 +1,4 @@
-"""The grammar of values, held against the plainest expansion, and against JSON's numbers."""
+"""The grammar of values, compared with a plain expansion and with JSON numbers."""
 
 import json
 import re
@@ -44,7 +44,7 @@ def check(data: bytes) -> bool:
 
 
 def _check_value(text: str) -> bool:
-    """Hold values that have a type already to the same: they are read, or refused by ValueError."""
+    """Check that typed values are read, or refused by ValueError."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -58,7 +58,7 @@ def _check_value(text: str) -> bool:
 
 
 def _read(reader: Callable[[Any], Any], value: Any, limit_bytes: int) -> Any:
-    """Read a value, or give None where a ValueError says what is wrong, in few words."""
+    """Return a value that is read, or None after a short ValueError."""
     try:
         with held_to(limit_bytes):
             return reader(value)
@@ -87,7 +87,7 @@ def _is_integer(item: str) -> bool:
 
 
 def _json_number(text: str) -> float | None:
-    """Read what JSON has for a number, within the range of binary64, without a negative zero."""
+    """Return a JSON number in the range of binary64, with zero positive."""
     if len(text) > 800 or not text or text[-1] not in "0123456789" or text[0] not in "-0123456789":
         return None
     try:
@@ -98,7 +98,7 @@ def _json_number(text: str) -> float | None:
 
 
 def _ranges(text: str) -> list[range] | None:
-    """Read each item as Python's range; None where one is none."""
+    """Return each item as a range; None if one is malformed."""
     ranges: list[range] = []
     for item in text.split(","):
         parts = item.split(":")
@@ -184,7 +184,7 @@ _NUMBERS = (
 
 
 def build(source: Source) -> bytes:
-    """Make a nearly right list of numbers and ranges."""
+    """Build a nearly valid list of numbers and ranges."""
     items = [
         ":".join(_number(source) for _ in range(source.pick((1, 1, 2, 3, 4))))
         for _ in range(source.integer(1, 6))

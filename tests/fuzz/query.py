@@ -1,4 +1,4 @@
-"""Queries, held against a reading of them byte by byte."""
+"""Queries, compared with a byte-by-byte reading."""
 
 from service.delivery.parameters import parse_query
 from service.errors import InvalidParameters
@@ -25,7 +25,7 @@ def check(query: bytes) -> bool:
 
 
 def _pairs(query: bytes) -> list[tuple[str, str]] | None:
-    """Read names and values; None where a name is empty or there twice, or it is no text."""
+    """Return names and values; None if a name is empty or repeated, or the text is not UTF-8."""
     pairs: list[tuple[str, str]] = []
     for field in query.split(b"&"):
         if not field:
@@ -81,7 +81,7 @@ _PARTS = (
 
 
 def build(source: Source) -> bytes:
-    """Make a query of nearly right parts."""
+    """Build a query of nearly valid parts."""
     fields = []
     for _ in range(source.integer(1, 4)):
         name, value = (_part(source) + (_part(source) if source.happens(4) else b"") for _ in "ab")

@@ -1,11 +1,11 @@
-"""``Range``, held against a reading of it letter by letter."""
+"""``Range``, compared with a letter-by-letter reading."""
 
 from service.delivery.conditional import Span, requested_span
 from service.errors import RangeNotSatisfiable
 from tests.fuzz.harness import Harness, Source, held_to
 
 _READER_BYTES, _TIMES = 2**16, 16
-# No body is longer: which of two numbers past it is the larger is not told.
+# Longer than any body: larger numbers are not compared.
 _BEYOND_BYTES = 2**63
 _LENGTHS_BYTES = (1, 2, 100, 2**31, 2**63 - 1)
 
@@ -41,7 +41,7 @@ def _check_body(text: str, length_bytes: int) -> bool:
 
 
 def _bounds(text: str) -> tuple[int | None, int | None] | None:
-    """Read ``bytes=first-last``, or None where it is no single range."""
+    """Parse ``bytes=first-last``; None if it is not a single range."""
     unit, is_there, rest = text.partition("=")
     first, dash, last = rest.strip(" \t").partition("-")
     if unit.lower() != "bytes" or not is_there or not dash or not (first or last):
@@ -80,7 +80,7 @@ _UNITS = ("bytes", "BYTES", "Bytes", "bytes ", "rows", "")
 
 
 def build(source: Source) -> bytes:
-    """Make a nearly right header."""
+    """Build a nearly valid header."""
     unit = source.pick(_UNITS) if source.happens(8) else "bytes"
     ranges = [
         source.pick(_DIGITS)

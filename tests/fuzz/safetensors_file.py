@@ -1,4 +1,4 @@
-"""``safetensors``, held against a reading by hand and the library's own refusals."""
+"""``safetensors``, compared with a plain reading and the library's refusals."""
 
 import json
 from math import prod
@@ -66,7 +66,7 @@ def _check_as_described(table: StoredTable, described: dict[str, Any], data: byt
 
 
 def _must_be_read(body: bytes) -> bool:
-    """Tell whether the library reads this, and nothing in it is more than is read here."""
+    """Return whether the library reads this, and all of it is supported here."""
     try:
         tensors = deserialize(body)  # type: ignore[no-untyped-call]
     except SafetensorError:
@@ -89,7 +89,7 @@ _CODES = (*_STORAGES, "F8_E5M2", "F8_E4M3", "F4", "f32", "", None)
 
 
 def build(source: Source) -> bytes:
-    """Make a header of nearly right tensors, one after the other, and the bytes that it says."""
+    """Build a header of nearly valid consecutive tensors, and their bytes."""
     header: dict[str, Any] = {}
     end = 0
     for _ in range(source.integer(0 if source.happens(8) else 1, 3)):

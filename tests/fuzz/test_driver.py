@@ -1,4 +1,4 @@
-"""What the fuzzer is given beside a harness."""
+"""The fuzzer's command and input."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a harness is for: a fault in its parser is found."""
+"""Harnesses detect planted faults of their parsers."""
 
 import re
 import warnings

@@ -1,4 +1,4 @@
-"""Every harness on its own seeds, on what it builds and on any bytes at all."""
+"""Every harness on its seeds, on built inputs and on random bytes."""
 
 import random
 from collections.abc import Iterator
@@ -22,23 +22,14 @@ from tests.fuzz.harness import Harness, as_sent
 
 HARNESSES = {
     module.__name__.rpartition(".")[2]: module.HARNESS
-    for module in (
-        npy,
-        safetensors_file,
-        json_text,
-        ranges,
-        conditional,
-        accept,
-        query,
-        positions,
-    )
+    for module in (npy, safetensors_file, json_text, ranges, conditional, accept, query, positions)
 }
 each = pytest.mark.parametrize("harness", HARNESSES.values(), ids=HARNESSES.keys())
 _BUILT = 400
 
 
 def built() -> Iterator[bytes]:
-    """Give inputs of which a harness builds something, the same every time."""
+    """Yield a fixed series of inputs from which a harness builds others."""
     chance = random.Random(20_240_817)
     return (b"\1" + chance.randbytes(400) for _ in range(_BUILT))
 

@@ -1,4 +1,4 @@
-"""Whatever was read is written again, in every format that holds it, and reads back as it was."""
+"""Arrays that were read are written in every format that can hold them, and read again."""
 
 import csv
 import io
@@ -21,7 +21,7 @@ _MOST_ELEMENTS = 4096
 
 
 def check_written(arrays: Mapping[str, StoredTable]) -> None:
-    """Write arrays that were read, and compare what is read of that."""
+    """Write arrays, and compare them with what is read back."""
     if sum(map(size, arrays.values())) > _MOST_ELEMENTS:
         return
     document = Document("encoding", {}, arrays)
@@ -74,7 +74,7 @@ def _check_numbers(read: Elements, table: StoredTable) -> None:
 
 
 def _check_parts(document: Document, everything: bytes) -> None:
-    """Enter a body in the middle and leave it early."""
+    """Read a part from the middle of a body."""
     body = RAW.body(document)
     third = len(everything) // 3
     for start, stop in ((0, third), (third, 2 * third + 1), (third, len(everything))):

@@ -1,4 +1,4 @@
-"""Whatever mappings ask the service for, evaluated on its own in 45 digits."""
+"""Independent evaluation, in 45 digits, of the requests that mappings make."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -37,7 +37,7 @@ EVALUATIONS: Mapping[str, Evaluation] = MappingProxyType(
         "/encoding/timesteps": exact_sines.timesteps,
     }
 )
-"""How the answer of each path is evaluated; rotary ones are not among them."""
+"""The evaluation of each path, but for rotary ones."""
 
 COMPOSINGS: Mapping[str, Composing] = MappingProxyType(
     {
@@ -53,11 +53,11 @@ COMPOSINGS: Mapping[str, Composing] = MappingProxyType(
         "/encoding/boxes": exact_sines.boxes,
     }
 )
-"""How the answer to arrays is evaluated."""
+"""The evaluation of answers computed from arrays."""
 
 
 class Exact(ExactTurns):
-    """Answer what the service is asked for, with arrays of Truth."""
+    """Evaluate requests as arrays of Truth."""
 
     def tables(self, path: str, query: Query) -> Arrays:
         if path not in EVALUATIONS:

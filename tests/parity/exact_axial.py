@@ -1,4 +1,4 @@
-"""The angles of axial tables, evaluated on their own from what libraries say of them."""
+"""Independent evaluation of axial angles."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
@@ -15,7 +15,7 @@ mpf = mpmath.mpf
 
 
 def axial_angles(query: Query) -> list[Exacts]:
-    """Evaluate the angle of every frequency of every token of a grid, the last axis fastest."""
+    """Evaluate the angles of every token of a grid, the last axis fastest."""
     grid, name = list(query["grid"]), query["convention"]
     along = [_along(query, axis) for axis in range(len(grid))]
     order = list(range(len(grid)))
@@ -41,7 +41,7 @@ def _widths(query: Query) -> list[int]:
 
 
 def _of(query: Query, name: str, axis: int, default: Any) -> Any:
-    """Give what a query says of an axis, one number for each or one for all."""
+    """Return the value of a query for an axis: one number for each axis, or one for all."""
     said = query.get(name)
     if said is None:
         return mpf(default)
@@ -94,7 +94,7 @@ _COORDINATES: Mapping[str, Callable[[Query, int, int], Exacts]] = {
 
 
 def _rates(query: Query, width: int) -> Exacts:
-    """Evaluate the frequencies of an axis that has so many channels."""
+    """Evaluate the frequencies of an axis with so many channels."""
     name, count = query["convention"], width // 2
     if name == "dinov3":
         return _of_periods(query, count)

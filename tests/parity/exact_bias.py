@@ -1,4 +1,4 @@
-"""Biases and coordinates that are real numbers, evaluated on their own in 45 digits."""
+"""Independent evaluation of real biases and coordinates."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ from tests.parity.truth import Truth, truths
 mpf = mpmath.mpf
 
 _ONCE = 1.2 * UNIT
-"""What an answer that is rounded once may be off by, of its own size."""
+"""The relative error of an answer that is rounded once."""
 
 
 def _of_size(value: Any, relative: float = _ONCE) -> Truth:
@@ -32,7 +32,7 @@ def _places(query: Query, axis: str, default_len: int = 0) -> list[int]:
 def _blocks(
     query: Query, heads: Sequence[int], value: Callable[[int, int], Truth], name: str = "bias"
 ) -> Arrays:
-    """Evaluate a value of each head and each distance key − query, (heads, queries, keys)."""
+    """Evaluate a function of head and distance key − query as (heads, queries, keys)."""
     queries = _places(query, "query")
     keys = _places(query, "key", len(queries))
     found = [value(head, j - i) for head in heads for i in queries for j in keys]
@@ -69,7 +69,7 @@ def alibi_bias(query: Query, arrays: Arrays) -> Arrays:
 
 
 def _kept(mask: list[int]) -> list[int]:
-    """Number the keys that are kept; the others are at 0."""
+    """Number the keys that are not masked; the others are at 0."""
     return [sum(mask[: place + 1]) - 1 if is_kept else 0 for place, is_kept in enumerate(mask)]
 
 

@@ -1,4 +1,4 @@
-"""Sin-cos tables of grids, evaluated on their own from what libraries say of them."""
+"""Independent evaluation of sin-cos tables of grids."""
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
@@ -14,7 +14,7 @@ from tests.parity.truth import Truth, truths
 
 mpf = mpmath.mpf
 
-# A value for each channel of a token, of its index along each axis.
+# The values of a token's channels from its index along each axis.
 Row: TypeAlias = Callable[[Sequence[int]], list[Truth]]
 
 _SINE = 4 * UNIT
@@ -76,7 +76,7 @@ def _of(function: Callable[[Any], Any], angle: Any) -> Truth:
 
 
 def _apart(angles: Sequence[Any]) -> list[Truth]:
-    """Give the sines, then the cosines."""
+    """Return the sines, then the cosines."""
     return [_of(function, angle) for function in (mpmath.sin, mpmath.cos) for angle in angles]
 
 

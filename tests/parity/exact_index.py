@@ -1,4 +1,4 @@
-"""Numbers of relative positions, evaluated on their own in integers."""
+"""Independent evaluation of bucket and index numbers, in integers."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
@@ -21,7 +21,7 @@ def _positions(query: Query, axis: str, default_len: int | None = None) -> list[
 
 
 def _of_pairs(query: Query, number: Callable[[int], int]) -> Array:
-    """Evaluate a number of each distance key − query, shape (queries, keys)."""
+    """Evaluate a function of the distance key − query as (queries, keys)."""
     queries = _positions(query, "query")
     keys = _positions(query, "key", len(queries))
     found = [Truth(number(key - place), 0) for place in queries for key in keys]
@@ -39,7 +39,7 @@ def _t5_number(query: Query, num_buckets: int) -> Callable[[int], int]:
         after = of_direction if is_bidirectional and distance > 0 else 0
         if far < near:
             return after + far
-        # How many of the powers (most/near)^j, the 0th among them, are at most (far/near)^shared.
+        # The number of powers (most/near)^j, from j = 0, that are at most (far/near)^shared.
         powers = range(shared)
         found = bisect_right(powers, far**shared, key=lambda j: most**j * near ** (shared - j))
         return after + near + found - 1

@@ -1,4 +1,4 @@
-"""The answers to requests for sinusoids along one axis, evaluated on their own."""
+"""Independent evaluation of sinusoids along one axis."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -17,7 +17,7 @@ _INTERLEAVED = {"keras", "xlm", "positional-encodings"}
 
 
 def encoding(query: Query) -> Arrays:
-    """Evaluate ``GET /encoding`` for the conventions that mappings ask for."""
+    """Evaluate ``GET /encoding`` for the mapped conventions."""
     rows = [_row(query, position) for position in _positions(query)]
     flat = [number for row in rows for number in row]
     return {"encoding": truths(flat, len(rows), len(rows[0]))}

@@ -1,4 +1,4 @@
-"""Rotary frequencies by the keys of a request, evaluated on their own in 90 digits."""
+"""Independent evaluation of rotary frequencies in 90 digits."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
@@ -14,7 +14,7 @@ mpf = mpmath.mpf
 
 
 def rotary_dim(query: Keys) -> int:
-    """Say how many channels turn."""
+    """Return the number of rotary channels."""
     if "inv_freq" in query:
         return 2 * len(query["inv_freq"])
     if "rotary_dim" in query:
@@ -25,7 +25,7 @@ def rotary_dim(query: Keys) -> int:
 
 
 def frequencies(query: Keys) -> Exacts:
-    """Evaluate the frequencies that a request asks for."""
+    """Evaluate the frequencies of a request."""
     if "inv_freq" in query:
         return [mpf(float(value)) for value in query["inv_freq"]]
     dim, theta = rotary_dim(query), mpf(query.get("rope_theta", 10000.0))
@@ -35,7 +35,7 @@ def frequencies(query: Keys) -> Exacts:
 
 
 def attention_factor(query: Keys) -> Any:
-    """Evaluate what cosines and sines are multiplied by."""
+    """Evaluate the factor of cosines and sines."""
     if query.get("attention_factor"):
         return mpf(query["attention_factor"])
     if query.get("rope_type") == "yarn":

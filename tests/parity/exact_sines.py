@@ -1,4 +1,4 @@
-"""Sinusoids of relative positions, of timesteps and of what is sent, evaluated on their own."""
+"""Independent evaluation of relative sinusoids, timesteps, Fourier features and boxes."""
 
 from collections.abc import Iterable, Sequence
 from math import prod
@@ -85,7 +85,7 @@ def fourier(query: Query, arrays: Arrays) -> Arrays:
 
 
 def boxes(query: Query, arrays: Arrays) -> Arrays:
-    """For each frequency the sines of x0, y0, x1, y1, then their cosines."""
+    """Return for each frequency the sines of x0, y0, x1, y1, then their cosines."""
     count, sent = query["embed_dim"], arrays["boxes"]
     base = mpf(query.get("temperature", 100))
     found = [
@@ -99,7 +99,7 @@ def boxes(query: Query, arrays: Arrays) -> Arrays:
 
 
 def shift(query: Query, arrays: Arrays) -> Arrays:
-    """Count where each element was in the array with a column of zeros, or in the array itself."""
+    """Evaluate the relative shift by the index of each element in the padded or plain array."""
     x = arrays["x"]
     queries, columns = x.shape[:2]
     is_padded = query.get("convention", "transformer-xl") == "transformer-xl"

@@ -1,4 +1,4 @@
-"""The answers to requests for rotary tables and rotations, evaluated on their own in 45 digits."""
+"""Independent evaluation of rotary tables and rotations, in 45 digits."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
@@ -23,11 +23,11 @@ _ROUNDED_TO = {"bfloat16": 2.0**-8, "float16": 2.0**-11}
 
 
 Rows: TypeAlias = list[list[Any]]
-"""For each token, for each frequency: an angle, or what multiplies its cosine."""
+"""A number for each token and frequency: an angle, or the factor of its cosine."""
 
 
 class ExactTurns:
-    """Answer requests for rotary tables and rotations with arrays of Truth."""
+    """Evaluate requests for rotary tables and rotations as arrays of Truth."""
 
     def tables(self, path: str, query: Query) -> Arrays:
         with mpmath.workdps(_DIGITS):
@@ -102,7 +102,7 @@ def _mrope_axes(section: Sequence[int], is_interleaved: bool) -> list[int]:
 
 
 def _growth(query: Query, rows: int, count: int) -> Rows:
-    """Say what multiplies cosines and sines."""
+    """Return the factors of cosines and sines."""
     xpos, factor = query.get("xpos"), attention_factor(query)
     if xpos is None:
         return [[factor] * count] * rows

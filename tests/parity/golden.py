@@ -1,4 +1,4 @@
-"""Numbers that real libraries computed: cases of calls, what went in, and what came out.
+"""Cases of calls of real libraries with their inputs and outputs.
 
 A folder of them holds ``cases.json`` and ``arrays.npz``; POSREF_GOLDEN_DIR names another one than
 that of the tests, with other cases of the same families.
@@ -25,17 +25,12 @@ class Case:
     """One call of a library.
 
     Attributes:
-        id: names it among all.
         group: of families.
-        family: those that the same mapping answers.
-        library: whose call it is.
-        call: the call itself.
-        params: what the call was given, by the library's own names.
-        conventions: layout, order of axes, base of positions, what it was computed in.
-        inputs: the arrays that went in.
-        outputs: the arrays that came out.
-        atol: how far each output may be from the exact formula.
-        relative_error: how far each was, of its own size, where that was measured.
+        family: the cases with the same mapping.
+        params: of the call, by the library's names.
+        conventions: layout, order of axes, first position, precision; in words.
+        atol: tolerance of each output against the exact formula.
+        relative_error: the measured relative error of each output, where there is one.
     """
 
     id: str
@@ -52,7 +47,7 @@ class Case:
 
 
 def golden_folder() -> Path:
-    """Name the folder whose cases are run."""
+    """Return the folder of the cases."""
     return Path(os.environ.get("POSREF_GOLDEN_DIR") or _OWN)
 
 

@@ -1,4 +1,4 @@
-"""Published models in the arithmetic of their engine: transformers' own float32 frequencies."""
+"""Published models with transformers' own float32 frequencies."""
 
 import json
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ def frequencies() -> Iterator[Any]:
 
 
 def of_engine(measured: dict[str, Any]) -> tuple[Float32s, Float32s]:
-    """Do what the engine does: a float32 product, its cosine and sine, times the factor."""
+    """Compute as transformers does: a float32 product, its cosine and sine, times the factor."""
     inv_freq = np.array(measured["inv_freq"], dtype=np.float32)
     angles = np.array(POSITIONS, dtype=np.float32)[:, np.newaxis] * inv_freq
     factor = np.float32(measured["attention_factor"])

@@ -1,4 +1,4 @@
-"""Exact numbers to hold answers against."""
+"""Exact numbers with error bounds."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from tests.parity.golden import Array
 
 @dataclass(frozen=True)
 class Truth:
-    """An exact number, and how far an answer may be from it."""
+    """An exact number, and the error that an answer may have."""
 
     value: Any
     bound: float
@@ -21,7 +21,7 @@ class Truth:
 
 
 def truths(numbers: Sequence[Truth], *shape: int) -> Array:
-    """Put exact numbers into an array of a shape."""
+    """Return exact numbers as an array."""
     array = np.empty(len(numbers), dtype=object)
     array[:] = numbers
     return array.reshape(shape)

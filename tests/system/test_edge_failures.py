@@ -111,9 +111,7 @@ def test_hung_replica_times_out_at_the_edge(server: Server, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    "rule",
-    ["return 444", "return 503", "return 500"],
-    ids=["no answer", "overloaded", "failing"],
+    "rule", ["return 444", "return 503", "return 500"], ids=["no answer", "overloaded", "failing"]
 )
 def test_truncated_answer_has_only_bytes_of_the_table(
     server: Server, tmp_path: Path, rule: str

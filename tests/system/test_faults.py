@@ -46,12 +46,7 @@ def server() -> Iterator[Server]:
 
 
 def of_every_kind(server: Server) -> list[Requests]:
-    return [
-        cached_tables(server),
-        fresh_tables(server),
-        ranges(server),
-        rotations(server),
-    ]
+    return [cached_tables(server), fresh_tables(server), ranges(server), rotations(server)]
 
 
 def test_killed_worker_breaks_only_its_own_connections() -> None:

@@ -72,9 +72,7 @@ def test_documented_overlay_renders(tmp_path: Path) -> None:
     assert objects.settings()["POSREF_CACHE_BYTES"] == "536870912"
 
 
-def test_namespace_enforces_the_restricted_profile(
-    objects: Objects,
-) -> None:
+def test_namespace_enforces_the_restricted_profile(objects: Objects) -> None:
     ((name, namespace),) = objects.of("Namespace").items()
 
     assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"

@@ -12,15 +12,7 @@ from service import __version__
 from service.settings import Settings, load_settings
 from tests.system import pod_security
 from tests.system.engine import EDGE_IMAGE
-from tests.system.kubernetes import (
-    DEPLOY,
-    Document,
-    Objects,
-    bytes_of,
-    pod_of,
-    ports_of,
-    rendered,
-)
+from tests.system.kubernetes import DEPLOY, Document, Objects, bytes_of, pod_of, ports_of, rendered
 
 pytestmark = pytest.mark.system
 

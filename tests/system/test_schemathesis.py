@@ -20,11 +20,7 @@ DOCUMENT = ROOT / "openapi.json"
 EXAMPLES_OF_AN_OPERATION = 5
 
 # Tables may be described without bound; computed ones are bounded.
-SHORT = {
-    "max_response_bytes": 64 * KIB,
-    "max_text_bytes": 64 * KIB,
-    "max_digest_bytes": 64 * KIB,
-}
+SHORT = {"max_response_bytes": 64 * KIB, "max_text_bytes": 64 * KIB, "max_digest_bytes": 64 * KIB}
 
 
 @pytest.fixture(scope="module")

@@ -142,7 +142,5 @@ def test_slice_cache_stays_within_its_bound(edge: Edge) -> None:
 
     assert edge.kept_bytes() > 0
     wait_until(
-        "the cache is within its bound",
-        lambda: edge.kept_bytes() <= CACHE_BYTES,
-        seconds=120,
+        "the cache is within its bound", lambda: edge.kept_bytes() <= CACHE_BYTES, seconds=120
     )
