@@ -104,7 +104,7 @@ def row(name: str, d_model: int, position: Any, given: Mapping[str, Any]) -> lis
 def check(found: list[float], name: str, d_model: int, position: Any, **given: Any) -> None:
     """Check a float64 row: absolute error, and relative error where no angle is reduced.
 
-    The bounds are 5·2^-53 and relatively 6·2^-53; with a scale 6·2^-53 times it, relatively 8·2^-53.
+    The bounds are 5·2^-53, and relatively 6·2^-53; with a scale 6·2^-53 of it, and 8·2^-53.
     """
     expected = row(name, d_model, position, given)
     is_scaled = name in _SCALED
