@@ -1,6 +1,6 @@
-"""What is made of the bytes of a file: the same bytes compressed, or their digest.
+"""The body cache, and the bodies that are made from others: compressed ones and digests.
 
-Finished bodies, kept up to a number of bytes, each built once however many ask at once.
+Each body is built once, however many requests wait for it.
 """
 
 import asyncio
@@ -15,10 +15,10 @@ from service.delivery.telemetry.counters import Histogram
 from service.formats.format import Block, Body
 from service.lru import ByteBoundedLRU
 
-# What the packer is given at a time: some builds of zlib make other bytes of other portions.
+# Some builds of zlib make different bytes from different portions: portions have a fixed size.
 _PORTION_BYTES = 64 * 1024
 
-# Level 1 takes a sixth of the time of level 6 and makes tables of numbers a tenth longer.
+# Level 1 takes a sixth of the time of level 6, and its output is a tenth longer for tables.
 _GZIP_LEVEL = 1
 _GZIP_WINDOW = zlib.MAX_WBITS | 16
 
@@ -27,36 +27,36 @@ BodyTransform = Callable[[Iterable[Block]], Iterator[Block]]
 
 @dataclass(frozen=True)
 class DerivedBody:
-    """A body that another one is the source of.
+    """A body that is made from another one.
 
     Attributes:
-        source: that body.
-        derive: makes this one's blocks of that one's; some may be empty, so that whoever waits
-            for them can stop.
+        source: the other body.
+        transform: makes the blocks from those of the source; some may be empty, so that the
+            consumer can stop in between.
     """
 
     source: Body
-    derive: BodyTransform
+    transform: BodyTransform
 
     @property
     def length_bytes(self) -> int | None:
-        """Unknown until made."""
+        """None: only computing the body tells."""
         return None
 
     @property
     def limit_bytes(self) -> int:
-        """That of the source, which is what the work goes by."""
+        """The limit of the source, which determines the work."""
         return self.source.limit_bytes
 
     def blocks(self, start: int = 0, stop: int | None = None) -> Iterator[Block]:
-        """Make the whole of it, in blocks."""
+        """Yield the blocks of the whole body; raises ValueError for a part."""
         if start != 0 or stop is not None:
-            raise ValueError("a derived body is only made whole")
-        return self.derive(self.source.blocks())
+            raise ValueError("a derived body has no parts")
+        return self.transform(self.source.blocks())
 
 
 def gzipped(blocks: Iterable[Block]) -> Iterator[Block]:
-    """Compress blocks as one gzip member (RFC 1952) without a time in it."""
+    """Compress blocks as one gzip member (RFC 1952) without a modification time."""
     packer = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, _GZIP_WINDOW)
     for portion in _portions(blocks):
         yield packer.compress(portion)
@@ -64,7 +64,7 @@ def gzipped(blocks: Iterable[Block]) -> Iterator[Block]:
 
 
 def _portions(blocks: Iterable[Block]) -> Iterator[Block]:
-    """Cut the bytes of all blocks together into portions of one size, and a last one."""
+    """Yield the bytes of all blocks in portions of a fixed size, and the rest."""
     begun = b""
     for block in blocks:
         ready = memoryview(begun + block if begun else block)
@@ -76,7 +76,7 @@ def _portions(blocks: Iterable[Block]) -> Iterator[Block]:
 
 
 def checksum_line(blocks: Iterable[Block], file_name: str) -> Iterator[Block]:
-    """Write the SHA-256 of blocks the way that ``sha256sum --check`` reads it."""
+    """Yield the SHA-256 of blocks as a line for ``sha256sum --check``."""
     digest = sha256()
     for block in blocks:
         digest.update(block)
@@ -85,7 +85,7 @@ def checksum_line(blocks: Iterable[Block], file_name: str) -> Iterator[Block]:
 
 
 def repr_digest(body: bytes) -> str:
-    """Spell the digest of a body for a Repr-Digest header (RFC 9530)."""
+    """Return the value of Repr-Digest (RFC 9530) for a body."""
     return f"sha-256=:{b64encode(sha256(body).digest()).decode()}:"
 
 
@@ -94,26 +94,25 @@ _OVERHEAD_BYTES = 512
 
 @dataclass(frozen=True)
 class CachedBody:
-    """A body that is there, and its digest as Repr-Digest spells it."""
+    """A body, and the value of its Repr-Digest header."""
 
     body: bytes
     repr_digest: str
 
     @classmethod
     def of(cls, blocks: Iterable[Block]) -> "CachedBody":
-        """Put blocks together."""
         body = b"".join(blocks)
         return cls(body, repr_digest(body))
 
 
 class BodyCache:
-    """Keep bodies by entity tag; belongs to one event loop.
+    """Bodies by entity tag; belongs to one event loop.
 
     Attributes:
-        builds: how many bodies were begun to be built.
-        build_durations: how long those took that were.
-        hits: how many were found.
-        misses: how many had to be waited for.
+        builds: the number of builds that were started.
+        build_durations: the durations of those that succeeded.
+        hits: the number of bodies found.
+        misses: the number of bodies that had to be built or waited for.
     """
 
     def __init__(self, capacity_bytes: int) -> None:
@@ -126,42 +125,42 @@ class BodyCache:
 
     @property
     def size_bytes(self) -> int:
-        """What the bodies, their keys and the books on them take."""
+        """The memory of the bodies, their keys and their entries."""
         return self._bodies.size_bytes
 
     @property
     def capacity_bytes(self) -> int:
-        """What they may take."""
+        """The limit of that memory."""
         return self._bodies.capacity_bytes
 
     @property
     def evictions(self) -> int:
-        """How many bodies were forgotten to make room."""
+        """The number of bodies that were removed to make room."""
         return self._bodies.evictions
 
     def has_room_for(self, key: str, body_bytes: int) -> bool:
-        """Tell whether a body is kept at all once it is built."""
+        """Return whether the cache can keep a body of this length."""
         return _entry_bytes(key, body_bytes) <= self.capacity_bytes
 
     def find(self, key: str) -> CachedBody | None:
-        """Return the body of a key, if it is there."""
-        found = self._bodies.get(key)
-        self.hits += found is not None
-        return found
+        """Return the body of a key if it is cached, and count the hit."""
+        body = self._bodies.get(key)
+        self.hits += body is not None
+        return body
 
-    def peek(self, key: str) -> CachedBody | None:
-        """Return the body of a key, if it is there, for an answer that has found it before."""
+    def get_uncounted(self, key: str) -> CachedBody | None:
+        """Like ``find``, without counting a hit: for a response that has found it before."""
         return self._bodies.get(key)
 
     async def get(self, key: str, build: Callable[[], Awaitable[CachedBody]]) -> CachedBody:
-        """Return the body of a key, building it unless it is there or being built.
+        """Return the body of a key; build it unless it is cached or being built.
 
-        The build is nobody's own: a client that leaves does not take it away from the others. One
-        that fails fails for all who wait, and is tried again by the next.
+        The build does not belong to one request: cancelling a request leaves it running for the
+        others. A build that fails raises for all that wait, and the next request builds again.
         """
-        found = self.find(key)
-        if found is not None:
-            return found
+        cached = self.find(key)
+        if cached is not None:
+            return cached
         self.misses += 1
         task = self._building.get(key)
         if task is None:

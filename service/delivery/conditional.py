@@ -1,7 +1,4 @@
-"""Ranges of bytes, as pure functions (RFC 9110, §14).
-
-Entity tags, and what requests ask about them, as pure functions (RFC 9110, §8.8.3 and §13).
-"""
+"""Ranges, entity tags and preconditions (RFC 9110, §14, §8.8.3 and §13)."""
 
 import json
 import re
@@ -19,7 +16,7 @@ from service.numerics.document import Document, ParameterValue
 
 _SINGLE = re.compile(r"bytes=[ \t]*([0-9]*)-([0-9]*)[ \t]*", re.ASCII | re.IGNORECASE)
 
-# Beyond every byte there can be, and every number that is read digit by digit.
+# Past every byte that a body can have; longer digit strings are not parsed.
 _BEYOND_BYTES = 10**19
 _MAX_DIGITS = 19
 
@@ -33,30 +30,30 @@ class Span:
 
     @property
     def length_bytes(self) -> int:
-        """How many they are."""
+        """The number of bytes."""
         return self.stop - self.start
 
     def within(self, limit_bytes: int) -> "Span":
-        """Give as many of them, from the first on, as a limit allows."""
+        """Return the first bytes of the range, as many as a limit allows."""
         return Span(self.start, min(self.stop, self.start + limit_bytes))
 
     def content_range(self, length_bytes: int) -> str:
-        """Say where they are in a body of a length."""
+        """Return the value of Content-Range for a body of a length."""
         return f"bytes {self.start}-{self.stop - 1}/{length_bytes}"
 
 
 def requested_span(value: str | None, length_bytes: int) -> Span | None:
-    """Find the bytes that a Range header asks for; None where the whole body answers it.
+    """Return the range that a Range header requests, None for the whole body.
 
-    The whole body answers no header, one that is malformed or of another unit, and several ranges
-    at once: a recipient may always ignore the header.
+    The whole body answers a header that is missing or malformed, has another unit or several
+    ranges: a recipient may always ignore the header.
 
     Args:
         value: the header, or None.
         length_bytes: length of the whole body, at least 1.
 
     Raises:
-        RangeNotSatisfiable: none of the bytes asked for exist.
+        RangeNotSatisfiable: the range begins past the end.
     """
     match = None if value is None else _SINGLE.fullmatch(value.strip())
     if match is None or not (match[1] or match[2]):
@@ -75,7 +72,7 @@ def requested_span(value: str | None, length_bytes: int) -> Span | None:
 
 
 def _number(digits: str) -> int:
-    """Read digits; what is past any body is as good as its end."""
+    """Return a number of bytes; a number past any body becomes _BEYOND_BYTES."""
     significant = digits.lstrip("0") or "0"
     return int(significant) if len(significant) <= _MAX_DIGITS else _BEYOND_BYTES
 
@@ -84,15 +81,15 @@ _ENTITY_TAG = re.compile(r'(W/)?("[\x21\x23-\x7e\x80-\xff]*")')
 
 
 def entity_tag(document: Document, form: Format, variant: str = "") -> str:
-    """Name the bytes of a document in a format, without making one of them.
+    """Return the entity tag of a document in a format, without computing its bytes.
 
-    It is strong: spec, format and revision fix the bytes, and so does the encoder's version
-    where the format has one. That of a drawing is weak: another machine may draw it another way.
+    It is strong: parameters, format, revision and the version of the encoder fix the bytes. The
+    tag of a picture is weak: another machine may draw different bytes.
 
     Args:
-        document: what is written.
-        form: how.
-        variant: what is made of those bytes, as in ``sha256``, or nothing.
+        document: the document.
+        form: the format.
+        variant: the name of a transformation of the bytes, such as ``sha256``; empty for none.
     """
     arrays = [[name, table.shape, table.dtype.name] for name, table in document.arrays.items()]
     described = ", ".join(
@@ -107,7 +104,7 @@ def entity_tag(document: Document, form: Format, variant: str = "") -> str:
 
 
 def _dumped(parameters: Mapping[str, ParameterValue]) -> str:
-    """Spell parameters as ``json.dumps`` does, long lists by parts."""
+    """Return the text of ``json.dumps``, long lists part by part."""
     if not any(isinstance(value, tuple) for value in parameters.values()):
         return json.dumps(dict(parameters))
     each = (f"{json.dumps(name)}: {parameter_text(value)}" for name, value in parameters.items())
@@ -115,19 +112,19 @@ def _dumped(parameters: Mapping[str, ParameterValue]) -> str:
 
 
 def weak(tag: str) -> str:
-    """Make a tag of bytes that mean the same everywhere, but need not be the same."""
+    """Return the weak form of a tag: equivalent bytes, not always equal ones."""
     return f"W/{tag}"
 
 
 def matches_any(if_match: str | None, tag: str) -> bool:
-    """Tell whether these are the bytes to go on with: a strong tag of If-Match is this one."""
+    """Return whether a strong tag of If-Match is this one, or the header is absent or ``*``."""
     if if_match is None or if_match.strip() == "*":
         return True
     return any(not is_weak and match == tag for is_weak, match in _ENTITY_TAG.findall(if_match))
 
 
 def matches_none(if_none_match: str | None, tag: str) -> bool:
-    """Tell whether the client has not got these bytes: no tag of If-None-Match is this one."""
+    """Return whether no tag of If-None-Match is this one; tags are compared weakly."""
     if if_none_match is None:
         return True
     if if_none_match.strip() == "*":
@@ -138,7 +135,7 @@ def matches_none(if_none_match: str | None, tag: str) -> bool:
 
 @dataclass(frozen=True)
 class Preconditions:
-    """What a request says about bytes: those it has, those it goes on with, those it wants.
+    """The conditional headers and the range of a request.
 
     Attributes:
         method: GET or HEAD.
@@ -152,24 +149,23 @@ class Preconditions:
     range: str | None = None
 
     @classmethod
-    def by(cls, scope: Scope) -> "Preconditions":
-        """Read a request."""
+    def of(cls, scope: Scope) -> "Preconditions":
         names = (b"if-match", b"if-none-match", b"if-range", b"range")
         return cls(scope["method"], *(list_header(scope, name) for name in names))
 
     def is_known(self, tag: str) -> bool:
-        """Tell whether the client has the bytes of a tag; raises PreconditionFailed."""
+        """Return whether the client has the tag already; raises PreconditionFailed."""
         if not matches_any(self.if_match, tag):
             raise PreconditionFailed(
-                f"If-Match names other bytes than there are now: {shortened(self.if_match)}, "
-                f"and this is {tag}"
+                f"If-Match does not name the current tag: {shortened(self.if_match)}, "
+                f"the current one is {tag}"
             )
         return not matches_none(self.if_none_match, tag)
 
     def span(self, tag: str, length_bytes: int) -> Span | None:
-        """Find the part that is wanted of the bytes of a tag; None for all of them.
+        """Return the requested range, None for the whole body.
 
-        A client that holds a part of other bytes, or knows them by a date, gets the whole.
+        A client whose If-Range is another tag, or a date, gets the whole body.
         """
         if self.method != "GET" or self.if_range not in {None, tag}:
             return None

@@ -1,8 +1,6 @@
-"""Which format an answer comes in, as pure functions of extension, Accept and document.
+"""Content negotiation, and the headers that describe a document.
 
-Headers of requests and of documents, as pure functions.
-
-What a request says about its answer, beside which document it is.
+The extension of the URL chooses the format; without one, Accept does (RFC 9110, §12).
 """
 
 import re
@@ -28,17 +26,17 @@ DIGEST_SUFFIX = ".sha256"
 def choose_format(
     document: Document, extension: str | None, accept: str | None, default: Format
 ) -> Format:
-    """Choose how to write a document.
+    """Return the format of a response.
 
     Args:
-        document: what is to be written.
-        extension: that of the URL; it decides where there is one.
+        document: the document.
+        extension: the extension of the URL, which decides if there is one.
         accept: the Accept header, which decides otherwise.
-        default: the format that wins among equals.
+        default: the format that is preferred among equals.
 
     Raises:
-        UnsupportedByFormat: the format asked for cannot hold the document.
-        NotAcceptable: Accept names no format there is.
+        UnsupportedByFormat: the requested format cannot hold the document.
+        NotAcceptable: Accept allows no format.
     """
     if extension is not None:
         return _required_to_hold(document, FORMATS[extension])
@@ -57,7 +55,7 @@ def choose_format(
 
 
 def read_extension(text: str | None) -> tuple[str | None, bool]:
-    """Take the extension of a URL apart: that of a format, and whether its digest is meant."""
+    """Return the extension of a format, and whether its digest is requested."""
     if text is None:
         return None, False
     extension = text.removesuffix(DIGEST_SUFFIX)
@@ -67,7 +65,7 @@ def read_extension(text: str | None) -> tuple[str | None, bool]:
 
 
 def unknown_format(extension: str) -> NotFound:
-    """Make the error of a format that there is not."""
+    """Return the error of an unknown format."""
     there_are = f"{', '.join(FORMATS)}, and {DIGEST_SUFFIX} after each"
     near = nearest(extension, FORMATS)
     hint = f"did you mean {near}? There are" if near else "there are"
@@ -75,17 +73,17 @@ def unknown_format(extension: str) -> NotFound:
 
 
 def choose_coding(accept_encoding: str | None, codings: Sequence[str]) -> str | None:
-    """Choose how to compress a body (RFC 9110, §12.5.3); None to send it as it is.
+    """Return the content coding of a body (RFC 9110, §12.5.3), None for identity.
 
-    A coding has to be named to be preferred, and to rank no lower than the body as it is, which
-    ranks last unless it is named, too.
+    A coding is chosen if the header names it and ranks it no lower than identity, which ranks last
+    unless it is named.
 
     Args:
         accept_encoding: the header, or None.
-        codings: those possible here, the preferred first.
+        codings: the possible codings, the preferred first.
 
     Raises:
-        NotAcceptable: the body as it is is excluded, and so is every coding.
+        NotAcceptable: the header excludes identity and every coding.
     """
     if accept_encoding is None:
         return None
@@ -127,10 +125,10 @@ def _required_to_hold(document: Document, form: Format) -> Format:
 
 
 def best_format(accept: str | None, formats: Sequence[Format]) -> Format | None:
-    """Find the format that an Accept header ranks highest; the first of equals, None if none.
+    """Return the format that Accept ranks highest, the first of equals; None if it allows none.
 
-    A browser that opens a page names pictures, too: who wants a page as much as a picture gets
-    a picture only where Accept allows nothing else.
+    A browser that opens a page accepts pictures, too: where Accept ranks HTML as high as a
+    picture, the picture comes last.
     """
     qualities = [(_format_quality(accept, form), form) for form in formats]
     best = max((quality for quality, _ in qualities), default=0.0)
@@ -145,10 +143,10 @@ def _format_quality(accept: str | None, form: Format) -> float:
 
 
 def media_quality(accept: str | None, media_type: str) -> float:
-    """Give the q-value that an Accept header has for a media type (RFC 9110, §12.5.1).
+    """Return the q-value of a media type in an Accept header (RFC 9110, §12.5.1).
 
-    The most specific range that matches decides. Parameters other than q change nothing, a range
-    with a malformed q is passed over, and no header at all accepts anything.
+    The most specific matching range decides. Parameters other than q are ignored, and so is a
+    range with a malformed q. Without a header everything has the value 1.
     """
     if accept is None or not accept.strip():
         return 1.0
@@ -197,7 +195,7 @@ EXPOSED_HEADERS = (
     "WWW-Authenticate",
     "X-Request-Id",
 )
-"""What a script of another origin may read."""
+"""The response headers that a script of another origin may read."""
 
 OPEN_HEADERS: RawHeaders = [
     (b"access-control-allow-origin", b"*"),
@@ -205,27 +203,27 @@ OPEN_HEADERS: RawHeaders = [
     (b"cross-origin-resource-policy", b"cross-origin"),
     (b"x-content-type-options", b"nosniff"),
 ]
-"""What every answer has: pages of every origin may read and embed it, as what it says it is."""
+"""The headers of every response: any origin may read and embed it; no type is guessed."""
 
 _MAX_LINKED_QUERY_BYTES = 512
 _DAY_SECONDS, _YEAR_SECONDS = 86_400, 31_536_000
 
 
 def list_header(scope: Scope, name: bytes) -> str | None:
-    """Give the value of a request's header that is a list, on however many lines it came."""
+    """Return the value of a request header that is a list, its lines joined."""
     lines = [value for known, value in scope["headers"] if known == name]
     return b", ".join(lines).decode("latin-1") if lines else None
 
 
 def raw(headers: Mapping[str, str]) -> RawHeaders:
-    """Spell headers the way that servers take them."""
+    """Return headers in the form of ASGI."""
     return [
         (name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()
     ]
 
 
 def array_headers(document: Document) -> dict[str, str]:
-    """Say what the arrays are; several that differ are said in the body only."""
+    """Return the headers of the arrays; differing shapes and types are in the body only."""
     headers = {"Table-Revision": str(document.revision)}
     if document.shape is not None:
         headers["Array-Shape"] = ", ".join(map(str, document.shape))
@@ -239,9 +237,9 @@ def array_headers(document: Document) -> dict[str, str]:
 
 
 def cache_control(extension: str | None, revision: int | None) -> str:
-    """Say how long an answer may be kept: for good where the URL names the revision.
+    """Return Cache-Control: immutable where the URL names the revision.
 
-    Without an extension shared caches are shut out: they mishandle ``Vary: Accept``.
+    Without an extension the response is private: shared caches mishandle ``Vary: Accept``.
     """
     scope = "private" if extension is None else "public"
     if revision is None:
@@ -252,16 +250,16 @@ def cache_control(extension: str | None, revision: int | None) -> str:
 def place_headers(
     path: str, query: bytes, document: Document, form: Format, extension: str | None
 ) -> dict[str, str]:
-    """Say where this and the other representations are.
-
-    Args:
-        path: that of the URL as asked for.
-        query: the raw query.
-        document: what is answered.
-        form: the format it is answered in.
-        extension: the extension that path ends with, or None.
+    """Return Content-Location and Link, the URLs of this and the other representations.
 
     A long query is not repeated: proxies refuse large headers.
+
+    Args:
+        path: the path of the request.
+        query: its raw query.
+        document: the document.
+        form: the format of the response.
+        extension: the extension of the path, or None.
     """
     if len(query) > _MAX_LINKED_QUERY_BYTES:
         return {}
@@ -279,7 +277,7 @@ def place_headers(
 
 
 def vary_header(form: Format, extension: str | None) -> dict[str, str]:
-    """Name the request headers that chose an answer in a format."""
+    """Return Vary: the request headers that select a format and its coding."""
     varies = [
         *(["Accept"] if extension is None else []),
         *(["Accept-Encoding"] if extension is None or form.is_text else []),
@@ -288,7 +286,7 @@ def vary_header(form: Format, extension: str | None) -> dict[str, str]:
 
 
 def file_name(document: Document, form: Format, tag: str) -> str:
-    """Name the file that a document is saved as; different tables get different names."""
+    """Return the name of the file of a document; different tables have different names."""
     name = document.kind.replace("-", "_")
     shape = "x".join(map(str, document.shape)) + "_" if document.shape is not None else ""
     return f"{name}_{shape}{tag.removeprefix('W/')[1:9]}.{form.extension}"
@@ -296,15 +294,15 @@ def file_name(document: Document, form: Format, tag: str) -> str:
 
 @dataclass(frozen=True)
 class RepresentationRequest:
-    """The choice among the ways in which a document can be sent.
+    """The representation that a request asks for.
 
     Attributes:
-        extension: the format that the URL ends with, or None.
-        is_digest: whether the URL asks for the digest of that.
+        extension: the extension of the URL, or None.
+        is_digest: whether the URL names the digest of that format.
         accept, accept_encoding: the headers of that name, or None.
-        revision: the one that is expected of this kind of table, or None.
-        default: the format that wins among equals.
-        takes_chunks: whether a body may be sent whose length is not known before (HTTP/1.1).
+        revision: the expected revision of the kind of table, or None.
+        default: the format that is preferred among equals.
+        takes_chunks: whether a body without Content-Length can be sent (HTTP/1.1).
     """
 
     extension: str | None = None
@@ -317,7 +315,6 @@ class RepresentationRequest:
 
     @classmethod
     def of(cls, request: Request) -> "RepresentationRequest":
-        """Read a request."""
         extension, is_digest = read_extension(request.path_params.get("extension"))
         return cls(
             extension,

@@ -1,6 +1,6 @@
-"""Whether requests are welcome: until the process is told to end.
+"""From a document to a response: limits, cache, and the lane in which a body is computed.
 
-From a document to an answer: limits, cache, and how its body is made.
+``Delivery`` has everything that the responses of one process share.
 """
 
 from collections.abc import AsyncGenerator, Iterator, Mapping
@@ -13,7 +13,7 @@ from starlette.types import Scope
 from service.delivery.cache import BodyCache, CachedBody
 from service.delivery.conditional import Preconditions, Span
 from service.delivery.negotiation import RepresentationRequest, array_headers, raw
-from service.delivery.response_cache import FinishedAnswers
+from service.delivery.response_cache import ResponseCache
 from service.delivery.responses import (
     Answer,
     Representation,
@@ -31,51 +31,51 @@ from service.settings import Settings
 
 @dataclass
 class Readiness:
-    """What a process says to those who ask whether to send it requests.
+    """The answer of a process to readiness probes.
 
     Attributes:
-        is_draining: whether it is about to end; it answers, and asks for no more.
+        is_draining: whether the process is about to end; it still answers requests.
     """
 
     is_draining: bool = False
 
 
 STATE = "delivery"
-"""The name under which the lifespan hands what its answers share to the server."""
+"""The key of the delivery in the lifespan state, where the server finds it."""
 
 MAX_BUILD_WORK = 2**24
 MAX_HELD_BYTES = 4 * BLOCK_BYTES
-"""The longest body that is sent whole, so that a slow reader holds it though it is forgotten."""
+"""The longest body that is sent at once: a slow reader keeps it in memory after its eviction."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """An answer of which everything is known that takes no number of a table.
+    """A response before its body: nothing of the table has been computed.
 
     Attributes:
-        shown: what is sent.
-        prepared: the answer but for its body.
-        takes_chunks: whether the length of the body may be left open.
+        representation: the representation.
+        head: the response without its body.
+        takes_chunks: whether the client accepts a body without Content-Length.
     """
 
-    shown: Representation
-    prepared: ResponseHead
+    representation: Representation
+    head: ResponseHead
     takes_chunks: bool
 
 
 @dataclass(frozen=True)
 class Delivery:
-    """Everything that the answers of one process share."""
+    """Everything that the responses of one process share."""
 
     settings: Settings
     cache: BodyCache
-    answers: FinishedAnswers
+    answers: ResponseCache
     workers: Workers
     metrics: Metrics
     readiness: Readiness
     log: RequestLog
     gate: Gate
-    askers: WaitingClients
+    waiting_clients: WaitingClients
 
     @classmethod
     def of(
@@ -84,12 +84,12 @@ class Delivery:
         slot: WorkerSlot | None = None,
         writer: LineWriter | None = None,
     ) -> "Delivery":
-        """Share out what the settings allow: a sixteenth of the cache is for finished headers.
+        """Make the caches, lanes and counters; response headers get a sixteenth of the cache.
 
         Args:
             settings: the limits.
-            slot: the place of this process among those of a server that has several.
-            writer: where requests are logged, if anywhere.
+            slot: the number of this process among the workers of a server.
+            writer: writes the request log, if there is one.
         """
         headers_bytes = settings.cache_bytes // 16
         cache = BodyCache(settings.cache_bytes - headers_bytes)
@@ -102,89 +102,99 @@ class Delivery:
         metrics.watch("posref_held_body_bytes", lambda: gate.held_body_bytes)
         metrics.watch("posref_log_lines_dropped", lambda: writer.dropped if writer else 0)
         log = RequestLog(writer, settings)
-        answers = FinishedAnswers(headers_bytes, cache, metrics, log)
+        answers = ResponseCache(headers_bytes, cache, metrics, log)
         return cls(
             settings, cache, answers, workers, metrics, Readiness(), log, gate, WaitingClients()
         )
 
-    def plan(self, scope: Scope, document: Document, wanted: RepresentationRequest) -> Plan:
-        """Plan the answer to a GET or HEAD, in any thread; raises PosrefError."""
-        shown = represent(document, wanted)
-        headers = shown.headers(wanted, scope["path"], scope["query_string"])
-        has_ranges = shown.body.length_bytes is not None
+    def plan(self, scope: Scope, document: Document, request: RepresentationRequest) -> Plan:
+        """Plan the response to a GET or HEAD, in any thread; raises PosrefError."""
+        representation = represent(document, request)
+        headers = representation.headers(request, scope["path"], scope["query_string"])
+        has_ranges = representation.body.length_bytes is not None
         if not has_ranges:
-            # There is no part of it, either, that HEAD could describe.
-            check_answer_size(shown, self.settings)
+            # Without ranges HEAD has the limit of GET.
+            check_answer_size(representation, self.settings)
         ranges = {"Accept-Ranges": "bytes"} if has_ranges else {}
-        prepared = _prepared(shown, shown.tag, headers, {**shown.described(), **ranges})
-        return Plan(shown, prepared, wanted.takes_chunks)
+        head = _response_head(
+            representation,
+            representation.tag,
+            headers,
+            {**representation.content_headers(), **ranges},
+        )
+        return Plan(representation, head, request.takes_chunks)
 
     async def answer(self, scope: Scope, plan: Plan) -> Answer:
-        """Answer a GET or HEAD; only a GET that has to makes a byte of the document."""
-        shown, prepared, asked = plan.shown, plan.prepared, Preconditions.by(scope)
-        bare = prepared.bare(asked)
-        if bare is not None:
-            return bare
-        span = prepared.span(asked)
+        """Return the response to a GET or HEAD; only a GET without 304 computes the body."""
+        representation, head = plan.representation, plan.head
+        preconditions = Preconditions.of(scope)
+        bodiless = head.without_body(preconditions)
+        if bodiless is not None:
+            return bodiless
+        span = head.span(preconditions)
         if span is None:
-            check_answer_size(shown, self.settings)
+            check_answer_size(representation, self.settings)
         else:
             span = span.within(self.settings.max_response_bytes)
-        if not self._is_kept(shown):
-            return await self._made(plan, span)
-        built = await self._kept(shown)
-        if len(built.body) > MAX_HELD_BYTES:
-            part = span or Span(0, len(built.body))
-            return prepared.built(span, built, self._pieces(shown, part))
-        if len(built.body) <= self.settings.max_response_bytes:
-            self.answers.keep(scope, prepared, built)
-        return prepared.built(span, built)
+        if not self._is_cacheable(representation):
+            return await self._uncached(plan, span)
+        body = await self._cached_body(representation)
+        if len(body.body) > MAX_HELD_BYTES:
+            part = span or Span(0, len(body.body))
+            return head.cached(span, body, self._pieces(representation, part))
+        if len(body.body) <= self.settings.max_response_bytes:
+            self.answers.keep(scope, head, body)
+        return head.cached(span, body)
 
-    def plan_uncached(self, document: Document, wanted: RepresentationRequest) -> Plan:
-        """Plan the answer to a POST, by itself in the format that the request came in.
+    def plan_uncached(self, document: Document, request: RepresentationRequest) -> Plan:
+        """Plan the response to a POST, by default in the format of the request.
 
-        It names no tag: that of a list of a million positions takes a third of a second.
+        It has no tag: hashing a list of a million positions takes a third of a second.
         """
-        shown = represent(document, wanted)
-        check_answer_size(shown, self.settings, has_ranges=False)
+        representation = represent(document, request)
+        check_answer_size(representation, self.settings, has_ranges=False)
         headers = {
             "Cache-Control": "no-store",
             **array_headers(document),
-            **shown.vary(wanted),
+            **representation.vary(request),
         }
-        prepared = _prepared(shown, "", headers, shown.described())
-        return Plan(shown, prepared, wanted.takes_chunks)
+        head = _response_head(representation, "", headers, representation.content_headers())
+        return Plan(representation, head, request.takes_chunks)
 
     async def answer_uncached(self, plan: Plan) -> Answer:
-        """Answer a POST."""
-        return await self._made(plan, None)
+        """Return the response to a POST."""
+        return await self._uncached(plan, None)
 
-    async def _made(self, plan: Plan, span: Span | None) -> Answer:
-        """Make a body for one answer: all at once where that is short, or else while it is sent."""
-        shown, prepared = plan.shown, plan.prepared
-        blocks = shown.body.blocks(*((span.start, span.stop) if span else ()))
-        cost = shown.cost(span)
+    async def _uncached(self, plan: Plan, span: Span | None) -> Answer:
+        """Compute a body for one response: short ones at once, others while they are sent."""
+        representation, head = plan.representation, plan.head
+        blocks = representation.body.blocks(*((span.start, span.stop) if span else ()))
+        cost = representation.cost(span)
         if cost <= SHORT_WORK:
-            cost += shown.document.setup_work
-            return prepared.made(span, await self.workers.run(lambda: b"".join(blocks), cost))
-        is_drawn = shown.form.is_drawn
+            cost += representation.document.setup_work
+            return head.streamed(span, await self.workers.run(lambda: b"".join(blocks), cost))
+        is_drawn = representation.form.is_drawn
         first = await self.workers.begin(blocks, drawn=is_drawn)
-        if shown.length_bytes is not None or plan.takes_chunks:
-            return prepared.made(span, first, shown.length_bytes)
-        # It is made twice, to be counted and to be sent, and never held.
-        again = self.workers.iterate(shown.body.blocks(), drawn=is_drawn)
-        return prepared.made(span, again, counted=first)
+        if representation.length_bytes is not None or plan.takes_chunks:
+            return head.streamed(span, first, representation.length_bytes)
+        # It is computed twice, for Content-Length and to be sent, and never kept in memory.
+        again = self.workers.iterate(representation.body.blocks(), drawn=is_drawn)
+        return head.streamed(span, again, counted=first)
 
-    async def _pieces(self, shown: Representation, part: Span) -> AsyncGenerator[Block, None]:
-        """Give a part of a body piece by piece from the cache, and what is forgotten made anew.
+    async def _pieces(
+        self, representation: Representation, part: Span
+    ) -> AsyncGenerator[Block, None]:
+        """Yield a range of a body from the cache, and compute the rest after an eviction.
 
-        Nothing else of the body is held for a reader who is slow.
+        A slow reader keeps only its current piece in memory.
         """
         for start in range(part.start, part.stop, BLOCK_BYTES):
-            piece = self._found_piece(shown, Span(start, min(start + BLOCK_BYTES, part.stop)))
+            piece = self._cached_piece(
+                representation, Span(start, min(start + BLOCK_BYTES, part.stop))
+            )
             if piece is None:
-                blocks = _rest(shown.body, start, part.stop)
-                rest = self.workers.iterate(blocks, drawn=shown.form.is_drawn)
+                blocks = _rest(representation.body, start, part.stop)
+                rest = self.workers.iterate(blocks, drawn=representation.form.is_drawn)
                 async with aclosing(rest) as made:
                     async for block in made:
                         yield block
@@ -193,38 +203,42 @@ class Delivery:
             yield piece
             del piece
 
-    def _found_piece(self, shown: Representation, piece: Span) -> Block | None:
-        built = self.cache.peek(shown.tag)
-        return None if built is None else built.body[piece.start : piece.stop]
+    def _cached_piece(self, representation: Representation, piece: Span) -> Block | None:
+        body = self.cache.get_uncounted(representation.tag)
+        return None if body is None else body.body[piece.start : piece.stop]
 
-    async def _kept(self, shown: Representation) -> CachedBody:
-        build = partial(self.askers.make, shown.tag, partial(self._build, shown))
-        return await self.askers.wait(shown.tag, partial(self.cache.get, shown.tag, build))
-
-    def _is_kept(self, shown: Representation) -> bool:
-        """Tell whether a body is built whole and kept: long work stops with its client."""
-        limit_bytes = shown.file.limit_bytes
-        return (
-            limit_bytes <= self.settings.cache_entry_bytes
-            and self.cache.has_room_for(shown.tag, limit_bytes)
-            and shown.cost() <= MAX_BUILD_WORK
+    async def _cached_body(self, representation: Representation) -> CachedBody:
+        build = partial(
+            self.waiting_clients.make, representation.tag, partial(self._build, representation)
+        )
+        return await self.waiting_clients.wait(
+            representation.tag, partial(self.cache.get, representation.tag, build)
         )
 
-    async def _build(self, shown: Representation) -> CachedBody:
-        """Build a body; one that is made of another, of that one in the cache."""
-        cost, before = shown.cost(), shown.document.setup_work
-        if shown.derive is None:
-            blocks = shown.file.blocks()
+    def _is_cacheable(self, representation: Representation) -> bool:
+        """Return whether a body is computed whole and cached; longer work ends with its client."""
+        limit_bytes = representation.file.limit_bytes
+        return (
+            limit_bytes <= self.settings.cache_entry_bytes
+            and self.cache.has_room_for(representation.tag, limit_bytes)
+            and representation.cost() <= MAX_BUILD_WORK
+        )
+
+    async def _build(self, representation: Representation) -> CachedBody:
+        """Compute a body; a derived one from its source in the cache."""
+        cost, before = representation.cost(), representation.document.setup_work
+        if representation.transform is None:
+            blocks = representation.file.blocks()
         else:
-            file = await self._kept(shown.plain())
-            blocks, cost, before = shown.derive([file.body]), len(file.body), 0
+            file = await self._cached_body(representation.plain())
+            blocks, cost, before = representation.transform([file.body]), len(file.body), 0
         if cost <= SHORT_WORK:
             return await self.workers.run(partial(CachedBody.of, blocks), before + cost)
-        return await self.workers.collect(blocks, CachedBody.of, drawn=shown.form.is_drawn)
+        return await self.workers.collect(blocks, CachedBody.of, drawn=representation.form.is_drawn)
 
 
 def _rest(body: Body, start: int, stop: int) -> Iterator[Block]:
-    """Make a body from a place on; one that is only made whole is made to be passed over first."""
+    """Yield a body from start on; a body without parts is computed from its beginning."""
     if body.length_bytes is not None:
         yield from body.blocks(start, stop)
         return
@@ -234,7 +248,10 @@ def _rest(body: Body, start: int, stop: int) -> Iterator[Block]:
         passed_bytes += len(block)
 
 
-def _prepared(
-    shown: Representation, tag: str, headers: Mapping[str, str], described: Mapping[str, str]
+def _response_head(
+    representation: Representation,
+    tag: str,
+    headers: Mapping[str, str],
+    content_headers: Mapping[str, str],
 ) -> ResponseHead:
-    return ResponseHead(tag, raw(headers), raw(described), shown.body.length_bytes)
+    return ResponseHead(tag, raw(headers), raw(content_headers), representation.body.length_bytes)

@@ -1,7 +1,7 @@
-"""Finished answers, found by the request alone: what was answered once never meets the framework.
+"""Cached responses, found by the request alone, before the framework routes it.
 
-An entry holds headers and the tag of a body, not the body: that is in the cache of bodies, where
-all spellings of a table share it. An entry whose body has been forgotten finds nothing.
+An entry holds headers and the tag of a body. The body is in the body cache, which all spellings of
+a table share: an entry whose body has been evicted is a miss.
 """
 
 from dataclasses import dataclass
@@ -20,62 +20,62 @@ from service.errors import PosrefError
 from service.lru import ByteBoundedLRU
 
 RequestKey: TypeAlias = tuple[bytes, bytes | None, bytes | None]
-"""A request: its target, Accept and Accept-Encoding."""
+"""The target, Accept and Accept-Encoding of a request."""
 
 _OVERHEAD_BYTES = 1024
 
 
 @dataclass(frozen=True)
 class CachedResponse:
-    """An answer that was sent once.
+    """A response without its body.
 
     Attributes:
-        prepared: the answer but for its body.
-        head: headers of the whole answer as they go over the wire, without a date.
-        path: that of the route which gave it.
-        tally: what counts whole answers of that route and format.
-        told: what is logged of such an answer.
+        head: the response.
+        header_bytes: the headers of the whole response as they are sent, without Date.
+        path: the path of its route.
+        tally: the counter of whole responses of this route and format.
+        told: the log fields of such a response.
     """
 
-    prepared: ResponseHead
-    head: bytes
+    head: ResponseHead
+    header_bytes: bytes
     path: str
     tally: Tally
     told: LogFields | None
 
 
-class FinishedAnswers:
-    """Keep finished answers by the spelling of their request, up to a number of bytes."""
+class ResponseCache:
+    """Cached responses by request key, up to a number of bytes."""
 
     def __init__(
         self, capacity_bytes: int, cache: BodyCache, metrics: Metrics, log: RequestLog
     ) -> None:
-        self._answers: ByteBoundedLRU[RequestKey, CachedResponse] = ByteBoundedLRU(capacity_bytes)
+        self._responses: ByteBoundedLRU[RequestKey, CachedResponse] = ByteBoundedLRU(capacity_bytes)
         self._cache = cache
         self._metrics = metrics
         self._log = log
 
-    def find(self, spelling: RequestKey) -> tuple[CachedResponse, CachedBody] | None:
-        """Return the answer of a spelling and its body, if both are there."""
-        finished = self._answers.get(spelling)
-        built = None if finished is None else self._cache.find(finished.prepared.tag)
-        return None if finished is None or built is None else (finished, built)
+    def find(self, key: RequestKey) -> tuple[CachedResponse, CachedBody] | None:
+        """Return the response of a key and its body, if both are cached."""
+        response = self._responses.get(key)
+        body = None if response is None else self._cache.find(response.head.tag)
+        return None if response is None or body is None else (response, body)
 
-    def keep(self, scope: Scope, prepared: ResponseHead, built: CachedBody) -> None:
-        """Keep the answer to a request that was answered with the whole of a body."""
-        spelling = spelling_of(scope)
-        whole = [*prepared.built(None, built).raw_headers, *OPEN_HEADERS]
-        head = b"".join(b"%s: %s\r\n" % header for header in whole) + b"\r\n"
+    def keep(self, scope: Scope, head: ResponseHead, body: CachedBody) -> None:
+        """Keep the response to a request whose whole body is cached."""
+        key = request_key(scope)
+        headers = [*head.cached(None, body).raw_headers, *OPEN_HEADERS]
+        header_bytes = b"".join(b"%s: %s\r\n" % header for header in headers) + b"\r\n"
         path = path_of(scope)
-        tally = self._metrics.tally(path, HTTPStatus.OK, format_of(whole), is_warm=True)
-        told = self._log.told("GET", spelling[0], tally.labels, len(built.body))
-        size_bytes = 3 * len(head) + sum(len(part or b"") for part in spelling) + _OVERHEAD_BYTES
+        tally = self._metrics.tally(path, HTTPStatus.OK, format_of(headers), is_warm=True)
+        told = self._log.told("GET", key[0], tally.labels, len(body.body))
+        size_bytes = 3 * len(header_bytes) + sum(len(part or b"") for part in key) + _OVERHEAD_BYTES
         size_bytes += len(told[1]) if told else 0
-        self._answers.put(spelling, CachedResponse(prepared, head, path, tally, told), size_bytes)
+        self._responses.put(key, CachedResponse(head, header_bytes, path, tally, told), size_bytes)
 
 
-def spelling_of(scope: Scope) -> RequestKey:
-    """Give what the answer to a request may depend on, but for what it asks about bytes."""
+def request_key(scope: Scope) -> RequestKey:
+    """Return the cache key; Range and conditional headers are applied to the cached response."""
     query: bytes = scope["query_string"]
     path: bytes = scope.get("raw_path") or scope["path"].encode()
     accept, accept_encoding = (
@@ -87,28 +87,27 @@ def spelling_of(scope: Scope) -> RequestKey:
 
 @dataclass(frozen=True)
 class ResponseCacheMiddleware:
-    """Answer what has been answered before; pass any other request on."""
+    """Sends cached responses; passes any other request on."""
 
     app: ASGIApp
-    answers: FinishedAnswers
+    answers: ResponseCache
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send a finished answer, if there is one."""
-        await (self._answer(scope) or self.app)(scope, receive, send)
+        await (self._response(scope) or self.app)(scope, receive, send)
 
-    def _answer(self, scope: Scope) -> Answer | None:
+    def _response(self, scope: Scope) -> Answer | None:
         if scope["type"] != "http" or scope["method"] not in {"GET", "HEAD"}:
             return None
-        found = self.answers.find(spelling_of(scope))
+        found = self.answers.find(request_key(scope))
         if found is None:
             return None
-        finished, built = found
-        asked = Preconditions.by(scope)
-        scope[WARM_PATH] = finished.path
+        response, body = found
+        head, preconditions = response.head, Preconditions.of(scope)
+        scope[WARM_PATH] = response.path
         try:
-            bare = finished.prepared.bare(asked)
-            return bare or finished.prepared.built(finished.prepared.span(asked), built)
-        # What is wrong with a request is said in one place, and not here.
+            bodiless = head.without_body(preconditions)
+            return bodiless or head.cached(head.span(preconditions), body)
+        # The routes answer every faulty request, so that there is one place for problems.
         except PosrefError:
             del scope[WARM_PATH]
             return None

@@ -1,10 +1,8 @@
-"""One way in which a document can be sent: in a format, perhaps compressed, or only its digest.
+"""Representations of a document, and the responses that carry them.
 
-Answers whose body is there, is made while it is sent, or is only described.
-
-Answers to GET and HEAD but for their body: the same whether that is there or yet to be made.
-
-Limits on answers, held before a byte of them is made.
+A representation is a document in a format, possibly compressed, or only its digest. Its headers,
+tag and limits are known before any byte of the body is computed; the body comes from the cache, or
+is computed while it is sent.
 """
 
 import asyncio
@@ -39,11 +37,11 @@ from service.settings import Settings
 
 MAX_TABLE_BYTES = 2**63 - 1
 
-# How many times the work of a sine it is to spell a number out, and to digest its bytes.
+# The work of a decimal, and of the digest of a number, in sines.
 _TEXT_WORK = 16
 _DIGEST_WORK = 4
 
-# What it is to draw a picture, whatever is on it: about a tenth of a second, which is waited for.
+# The work of drawing any picture: about a tenth of a second.
 _DRAWING_WORK = 2**23
 
 GZIP = "gzip"
@@ -52,21 +50,21 @@ DIGEST_MEDIA_TYPE = "text/plain; charset=utf-8"
 
 @dataclass(frozen=True)
 class Representation:
-    """A document in a form in which it can be sent.
+    """A document in a format, possibly with a content coding, or its digest.
 
     Attributes:
-        document: what is sent.
-        form: the format it is written in.
+        document: the document.
+        form: the format.
         file: the bytes of that format.
-        derive: makes what is sent of the bytes of the format, where that is not those themselves.
+        transform: makes the body from the bytes of the format; None where it is those bytes.
         coding: the content coding, or None.
-        is_digest: whether only the digest is sent.
+        is_digest: whether the body is only the digest.
     """
 
     document: Document
     form: Format
     file: Body
-    derive: BodyTransform | None = None
+    transform: BodyTransform | None = None
     coding: str | None = None
     is_digest: bool = False
     _tags: dict[str, str] = field(default_factory=dict, init=False, repr=False)
@@ -78,17 +76,17 @@ class Representation:
 
     @property
     def tag(self) -> str:
-        """The entity tag of what is sent."""
+        """The entity tag of the body."""
         if self.is_digest:
             return self._tag_of("sha256")
         # Two builds of zlib may compress the same bytes to different ones.
         return self.file_tag if self.coding is None else weak(self._tag_of(self.coding))
 
     def _tag_of(self, variant: str) -> str:
-        """Make a tag for whoever asks, as what it names may be a long list.
+        """Return the tag of a variant of the body, computed once.
 
-        A ``cached_property`` has a lock before Python 3.12: one thread that makes a long one
-        would keep all others from theirs.
+        ``cached_property`` has a lock before Python 3.12: one thread that hashes a long list of
+        positions would block all others.
         """
         if variant not in self._tags:
             self._tags[variant] = entity_tag(self.document, self.form, variant)
@@ -96,59 +94,59 @@ class Representation:
 
     @property
     def body(self) -> Body:
-        """What is sent."""
-        return self.file if self.derive is None else DerivedBody(self.file, self.derive)
+        """The body."""
+        return self.file if self.transform is None else DerivedBody(self.file, self.transform)
 
     @property
     def length_bytes(self) -> int | None:
-        """The length of what is sent, where it is known before: digests are all of one length."""
-        if self.is_digest and self.derive is not None:
-            return sum(map(len, self.derive(())))
+        """The length of the body, None where only computing it tells."""
+        if self.is_digest and self.transform is not None:
+            return sum(map(len, self.transform(())))
         return self.body.length_bytes
 
     @property
     def file_name(self) -> str:
-        """What it is saved as; a content coding is taken off before."""
+        """The name to save it under, without a content coding."""
         name = file_name(self.document, self.form, self.file_tag)
         return f"{name}.sha256" if self.is_digest else name
 
     def plain(self) -> "Representation":
-        """Give the bytes of the format, of which this is made."""
+        """Return the representation without coding or digest."""
         return Representation(self.document, self.form, self.file)
 
     def cost(self, span: Span | None = None) -> int:
-        """Estimate what making it takes, or a part of it, in sines, once that has been set up."""
+        """Return the work of the body, or of a part of it, in sines, without the setup work."""
         per_sine = _TEXT_WORK if self.form.is_text else _DIGEST_WORK if self.is_digest else 1
         whole = self.document.work * per_sine + (_DRAWING_WORK if self.form.is_drawn else 0)
         if span is None or self.file.length_bytes is None:
             return whole
         return -(-whole * span.length_bytes // self.file.length_bytes)
 
-    def headers(self, wanted: RepresentationRequest, path: str, query: bytes) -> dict[str, str]:
-        """Describe it whatever the status: what it is, how long it is good, where the others are.
+    def headers(self, request: RepresentationRequest, path: str, query: bytes) -> dict[str, str]:
+        """Return the headers of every status: tag, caching, arrays, links.
 
         Args:
-            wanted: what the request says about it.
-            path: that of the URL as asked for.
+            request: the requested representation.
+            path: the path of the request.
             query: the raw query.
         """
-        document, form, extension = self.document, self.form, wanted.extension
+        document, form, extension = self.document, self.form, request.extension
         place = {} if self.is_digest else place_headers(path, query, document, form, extension)
         return {
             "ETag": self.tag,
-            "Cache-Control": cache_control(extension, wanted.revision),
+            "Cache-Control": cache_control(extension, request.revision),
             "Content-Disposition": f'inline; filename="{self.file_name}"',
             **array_headers(document),
             **place,
-            **self.vary(wanted),
+            **self.vary(request),
         }
 
-    def vary(self, wanted: RepresentationRequest) -> dict[str, str]:
-        """Name the request headers that chose it."""
-        return {} if self.is_digest else vary_header(self.form, wanted.extension)
+    def vary(self, request: RepresentationRequest) -> dict[str, str]:
+        """Return Vary: the request headers that chose this representation."""
+        return {} if self.is_digest else vary_header(self.form, request.extension)
 
-    def described(self) -> dict[str, str]:
-        """Describe the body that is sent, but for its length."""
+    def content_headers(self) -> dict[str, str]:
+        """Return the headers of the body, without Content-Length."""
         media_type = DIGEST_MEDIA_TYPE if self.is_digest else self.form.media_type
         headers = {"Content-Type": media_type}
         if self.coding is not None:
@@ -156,23 +154,23 @@ class Representation:
         return headers
 
 
-def represent(document: Document, wanted: RepresentationRequest) -> Representation:
-    """Choose how a document is sent; raises PosrefError where there is no way."""
-    check_revision(document, wanted.revision)
-    form = choose_format(document, wanted.extension, wanted.accept, wanted.default)
+def represent(document: Document, request: RepresentationRequest) -> Representation:
+    """Return the representation that a request chooses; raises PosrefError."""
+    check_revision(document, request.revision)
+    form = choose_format(document, request.extension, request.accept, request.default)
     file = form.body(document)
     check_countable(document, file)
     plain = Representation(document, form, file)
-    is_compressible = form.is_text and not wanted.is_digest
-    coding = choose_coding(wanted.accept_encoding, (GZIP,) if is_compressible else ())
-    if wanted.is_digest:
-        derive = partial(checksum_line, file_name=plain.file_name)
-        return replace(plain, derive=derive, is_digest=True)
-    return plain if coding is None else replace(plain, derive=gzipped, coding=coding)
+    is_compressible = form.is_text and not request.is_digest
+    coding = choose_coding(request.accept_encoding, (GZIP,) if is_compressible else ())
+    if request.is_digest:
+        transform = partial(checksum_line, file_name=plain.file_name)
+        return replace(plain, transform=transform, is_digest=True)
+    return plain if coding is None else replace(plain, transform=gzipped, coding=coding)
 
 
 def check_countable(document: Document, body: Body) -> None:
-    """Refuse what takes more bytes than a file system, a client or a header can count."""
+    """Refuse tables past 2^63 − 1 bytes, which no file system or client can count."""
     tables_bytes = sum(size_bytes(table) for table in document.arrays.values())
     total_bytes = max(tables_bytes, body.length_bytes or 0)
     if total_bytes > MAX_TABLE_BYTES:
@@ -181,7 +179,7 @@ def check_countable(document: Document, body: Body) -> None:
 
 
 def check_revision(document: Document, revision: int | None) -> None:
-    """Refuse a revision other than the current one of a kind of table."""
+    """Raise RevisionRetired or InvalidParameters unless a revision is the current one."""
     kind, current = document.kind, document.revision
     if revision is None or revision == current:
         return
@@ -194,13 +192,13 @@ def check_revision(document: Document, revision: int | None) -> None:
 
 
 class Answer(Response):
-    """An answer with just the headers it is given.
+    """A response with exactly the given headers.
 
     Args:
         status: the status code.
-        headers: all headers; Content-Length is added only where the body is there as bytes.
-        body: bytes, blocks that are made one by one, or None for no body at all.
-        counted: the same blocks once more, where they have to be counted first to tell the length.
+        headers: all headers; Content-Length is added where the body is bytes.
+        body: bytes, blocks, or None for no body.
+        counted: the same blocks once more, where they are counted first for Content-Length.
     """
 
     def __init__(
@@ -241,11 +239,11 @@ class Answer(Response):
 
 
 async def _send_blocks(blocks: AsyncGenerator[Block, None], receive: Receive, send: Send) -> None:
-    """Send blocks as they are made; stop making them when the client has gone.
+    """Send blocks as they are computed; stop when the client disconnects.
 
-    The server's ``send`` returns silently after a disconnect, so only ``receive`` tells. It waits
-    for the block before it to be taken, so an empty one waits until the next may be made: a
-    reader that is slow holds one block.
+    uvicorn's ``send`` returns silently after a disconnect: only ``receive`` reports it. ``send``
+    waits until the previous block has been written, so sending an empty block delays the
+    computation of the next one: a slow reader holds one block.
     """
     async with _gone(receive) as gone, aclosing(blocks) as made:
         async for block in made:
@@ -258,7 +256,7 @@ async def _send_blocks(blocks: AsyncGenerator[Block, None], receive: Receive, se
 
 
 async def _count(blocks: AsyncGenerator[Block, None], receive: Receive) -> int | None:
-    """Count the bytes of blocks, holding none; None when the client has gone meanwhile."""
+    """Count the bytes of blocks without keeping them; None if the client disconnects."""
     count = 0
     async with _gone(receive) as gone, aclosing(blocks) as made:
         async for block in made:
@@ -270,7 +268,7 @@ async def _count(blocks: AsyncGenerator[Block, None], receive: Receive) -> int |
 
 @asynccontextmanager
 async def _gone(receive: Receive) -> AsyncGenerator[asyncio.Future[None], None]:
-    """Give what is done once the client has gone."""
+    """Yield a future that is done once the client disconnects."""
     gone = asyncio.ensure_future(_disconnected(receive))
     try:
         yield gone
@@ -285,80 +283,80 @@ async def _disconnected(receive: Receive) -> None:
 
 @dataclass(frozen=True)
 class ResponseHead:
-    """All that an answer is, but for its body.
+    """A response without its body.
 
     Attributes:
-        tag: the entity tag; empty where nobody is told it.
-        headers: those of every status.
-        described: those of a body, but for its length.
-        length_bytes: that of the body where it is known before the body is made; parts of such a
-            body can be asked for.
+        tag: the entity tag; empty for answers to POST.
+        headers: the headers of every status.
+        content_headers: the headers of a body, without Content-Length.
+        length_bytes: the length of the body where it is known in advance; such a body has ranges.
     """
 
     tag: str
     headers: RawHeaders
-    described: RawHeaders
+    content_headers: RawHeaders
     length_bytes: int | None
 
-    def bare(self, asked: Preconditions) -> Answer | None:
-        """Answer a request that takes no body; None for one that does.
+    def without_body(self, preconditions: Preconditions) -> Answer | None:
+        """Return the response to HEAD, or 304; None for a request that needs a body.
 
         Raises:
-            PreconditionFailed: the client wants to go on with other bytes.
+            PreconditionFailed: If-Match names another tag.
         """
-        if asked.is_known(self.tag):
+        if preconditions.is_known(self.tag):
             return Answer(HTTPStatus.NOT_MODIFIED, self.headers)
-        if asked.method == "HEAD":
+        if preconditions.method == "HEAD":
             length = {} if self.length_bytes is None else {"Content-Length": str(self.length_bytes)}
-            return Answer(HTTPStatus.OK, [*self.headers, *self.described, *raw(length)])
+            return Answer(HTTPStatus.OK, [*self.headers, *self.content_headers, *raw(length)])
         return None
 
-    def span(self, asked: Preconditions) -> Span | None:
-        """Find the part that is asked for, None for the whole; raises RangeNotSatisfiable."""
+    def span(self, preconditions: Preconditions) -> Span | None:
+        """Return the requested range, None for the whole body; raises RangeNotSatisfiable."""
         if self.length_bytes is None:
             return None
-        return asked.span(self.tag, self.length_bytes)
+        return preconditions.span(self.tag, self.length_bytes)
 
-    def built(
+    def cached(
         self,
         span: Span | None,
-        built: CachedBody,
+        body: CachedBody,
         pieces: AsyncGenerator[Block, None] | None = None,
     ) -> Answer:
-        """Answer with a body that is there, or a part of it, sent at once or in pieces."""
-        described = [*self.described, (b"repr-digest", built.repr_digest.encode())]
+        """Return the response with a cached body or a range of it, at once or in pieces."""
+        content_headers = [*self.content_headers, (b"repr-digest", body.repr_digest.encode())]
         if pieces is not None:
-            return self._answer(described, span, pieces, len(built.body))
-        body = built.body if span is None else memoryview(built.body)[span.start : span.stop]
-        return self._answer(described, span, body)
+            return self._answer(content_headers, span, pieces, len(body.body))
+        whole = body.body
+        part = whole if span is None else memoryview(whole)[span.start : span.stop]
+        return self._answer(content_headers, span, part)
 
-    def made(
+    def streamed(
         self,
         span: Span | None,
         body: Block | AsyncGenerator[Block, None],
         length_bytes: int | None = None,
         counted: AsyncGenerator[Block, None] | None = None,
     ) -> Answer:
-        """Answer with a body, or a part of it, that is only kept for this answer.
+        """Return the response with a body, or a range of it, that is not cached.
 
         Args:
-            span: the part, or None for the whole.
-            body: what is sent.
-            length_bytes: that of a body of which no part can be asked for, where it is known.
-            counted: the same body once more, where its length is to be counted.
+            span: the range, None for the whole body.
+            body: the bytes of the range, or its blocks.
+            length_bytes: the length of a body without ranges, where it is known.
+            counted: the same body once more, where its length has to be counted.
         """
         length_bytes = self.length_bytes if length_bytes is None else length_bytes
-        return self._answer(self.described, span, body, length_bytes, counted)
+        return self._answer(self.content_headers, span, body, length_bytes, counted)
 
     def _answer(
         self,
-        described: RawHeaders,
+        content_headers: RawHeaders,
         span: Span | None,
         body: Block | AsyncGenerator[Block, None],
         length_bytes: int | None = None,
         counted: AsyncGenerator[Block, None] | None = None,
     ) -> Answer:
-        headers = [*self.headers, *described]
+        headers = [*self.headers, *content_headers]
         if span is not None:
             headers += raw({"Content-Range": span.content_range(self.length_bytes or 0)})
             length_bytes = span.length_bytes
@@ -369,27 +367,30 @@ class ResponseHead:
 
 
 def check_answer_size(
-    shown: Representation, settings: Settings, *, has_ranges: bool = True
+    representation: Representation, settings: Settings, *, has_ranges: bool = True
 ) -> None:
-    """Hold an answer that is sent whole, or described, to its limit; raises AnswerTooLarge.
+    """Raise AnswerTooLarge if a body that is sent whole is past its limit.
 
     Args:
-        shown: the answer.
+        representation: the representation.
         settings: the limits.
-        has_ranges: whether a part of a binary one may be asked for.
+        has_ranges: whether ranges of a binary one may be requested.
     """
-    limit_bytes = shown.file.limit_bytes
-    if shown.is_digest:
+    limit_bytes = representation.file.limit_bytes
+    if representation.is_digest:
         limit, name = settings.max_digest_bytes, "POSREF_MAX_DIGEST_BYTES"
-        says, way_out = "the digest is of a file of up to", "ask for that of less of it"
-    elif shown.form.is_text:
+        label, way_out = "the digest is of a file of up to", "ask for that of less of it"
+    elif representation.form.is_text:
         limit, name = settings.max_text_bytes, "POSREF_MAX_TEXT_BYTES"
-        says, way_out = "the answer may take up to", "ask for npy or safetensors, or for less of it"
+        label, way_out = (
+            "the answer may take up to",
+            "ask for npy or safetensors, or for less of it",
+        )
     else:
         limit, name = settings.max_response_bytes, "POSREF_MAX_RESPONSE_BYTES"
         ranges = "ranges of it (Range), or for " if has_ranges else ""
-        says, way_out = "the answer takes", f"ask for {ranges}less of it"
+        label, way_out = "the answer takes", f"ask for {ranges}less of it"
     if limit_bytes > limit:
         raise AnswerTooLarge(
-            f"{says} {limit_bytes} bytes and the limit is {limit} ({name}): {way_out}"
+            f"{label} {limit_bytes} bytes and the limit is {limit} ({name}): {way_out}"
         )

@@ -82,7 +82,7 @@ class CachedResponseProtocol(LimitedProtocol):
         log = self.delivery.log
         request_id = log.request_id(self._sent_id)
         self.cycle = _ANSWERED
-        self._write(request_id, finished.head, built.body)
+        self._write(request_id, finished.header_bytes, built.body)
         seconds = perf_counter() - begun_at
         finished.tally.count(len(built.body), seconds)
         if finished.told is not None:

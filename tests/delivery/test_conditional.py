@@ -132,13 +132,13 @@ def test_a_request_is_read() -> None:
         (b"range", b"bytes=0-1"),
     ]
 
-    asked = Preconditions.by({"method": "GET", "headers": headers})
+    asked = Preconditions.of({"method": "GET", "headers": headers})
 
     assert asked == Preconditions("GET", '"a", "b"', '"c"', '"d"', "bytes=0-1")
 
 
 def test_going_on_with_other_bytes_fails_before_anything_else() -> None:
-    with pytest.raises(PreconditionFailed, match="If-Match names other bytes"):
+    with pytest.raises(PreconditionFailed, match="If-Match does not name"):
         Preconditions("GET", if_match='"x"', if_none_match=TAG).is_known(TAG)
 
 

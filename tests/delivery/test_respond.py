@@ -118,11 +118,11 @@ def test_a_long_body_is_sent_in_pieces_that_do_not_show(
             if extension == "npy":
                 assert part.content == whole.content[5:1005]
                 assert part.headers["Repr-Digest"] == whole.headers["Repr-Digest"]
-        assert not len(other.app.state.delivery.answers._answers)
+        assert not len(other.app.state.delivery.answers._responses)
         assert other.app.state.delivery.cache.builds == (1 if extension == "npy" else 2)
 
 
-_FIND = respond.Delivery._found_piece
+_FIND = respond.Delivery._cached_piece
 
 
 def forget_after(found_pieces: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,7 +132,7 @@ def forget_after(found_pieces: int, monkeypatch: pytest.MonkeyPatch) -> None:
     def finds(delivery: respond.Delivery, shown: Representation, piece: Span) -> Block | None:
         return None if next(left, None) is None else _FIND(delivery, shown, piece)
 
-    monkeypatch.setattr(respond.Delivery, "_found_piece", finds)
+    monkeypatch.setattr(respond.Delivery, "_cached_piece", finds)
 
 
 @pytest.mark.parametrize("extension", FORMATS)

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from service.app import create_app
-from service.delivery.response_cache import spelling_of
+from service.delivery.response_cache import request_key
 from service.settings import Settings, default_settings
 from tests.client import Client, client_of
 
@@ -50,7 +50,7 @@ def test_a_spelling_is_the_target_and_what_is_accepted(
     headers = [(b"accept", b"a/b"), (b"host", b"x"), (b"accept", b"c/d")]
     scope = {"path": "/x.npy", "raw_path": raw_path, "query_string": query, "headers": headers}
 
-    assert spelling_of(scope) == (target, b"a/b, c/d", None)
+    assert request_key(scope) == (target, b"a/b, c/d", None)
 
 
 @pytest.mark.parametrize("url", URLS)
@@ -91,7 +91,7 @@ def test_only_tables_that_were_got_are_kept(fresh: Client, url: str) -> None:
     fresh.head(url)
     answer = fresh.get(url)
 
-    kept = len(fresh.app.state.delivery.answers._answers)
+    kept = len(fresh.app.state.delivery.answers._responses)
     assert kept == (answer.status_code == 200 and url.startswith("/encoding"))
 
 
@@ -109,7 +109,7 @@ def test_an_answer_whose_body_is_forgotten_is_made_anew() -> None:
 def test_spellings_are_counted_and_bounded() -> None:
     settings = Settings(cache_bytes=16 * 50_000)
     with client_of(create_app(settings)) as small:
-        kept = small.app.state.delivery.answers._answers
+        kept = small.app.state.delivery.answers._responses
         for number in range(1, 100):
             small.get("/encoding.npy?seq_len=1&d_model=2", accept=f"a/b{number}, */*")
 

@@ -63,7 +63,7 @@ def test_a_digest_is_of_the_uncompressed_file() -> None:
     )
 
     assert (both.coding, both.tag) == (None, represent(DOCUMENT, WAYS[4]).tag)
-    assert both.described() == {"Content-Type": "text/plain; charset=utf-8"}
+    assert both.content_headers() == {"Content-Type": "text/plain; charset=utf-8"}
     assert both.file_name.endswith(".json.sha256")
 
 
@@ -111,14 +111,17 @@ DIGEST = (b"repr-digest", b"sha-256=:x:")
 
 
 def test_what_the_client_has_is_answered_without_a_body_or_a_word_on_it() -> None:
-    answer = BINARY.bare(Preconditions("GET", if_none_match='"a"'))
+    answer = BINARY.without_body(Preconditions("GET", if_none_match='"a"'))
 
     assert answer is not None
     assert (answer.status_code, answer.raw_headers, answer.payload) == (304, [ALWAYS], None)
 
 
 def test_a_head_has_the_length_that_is_known() -> None:
-    binary, text = BINARY.bare(Preconditions("HEAD")), TEXT.bare(Preconditions("HEAD"))
+    binary, text = (
+        BINARY.without_body(Preconditions("HEAD")),
+        TEXT.without_body(Preconditions("HEAD")),
+    )
 
     assert binary is not None
     assert text is not None
@@ -127,9 +130,9 @@ def test_a_head_has_the_length_that_is_known() -> None:
 
 
 def test_a_get_takes_a_body() -> None:
-    assert BINARY.bare(Preconditions("GET")) is None
+    assert BINARY.without_body(Preconditions("GET")) is None
     with pytest.raises(PreconditionFailed):
-        BINARY.bare(Preconditions("GET", if_match='"b"'))
+        BINARY.without_body(Preconditions("GET", if_match='"b"'))
 
 
 def test_only_a_body_of_known_length_has_parts() -> None:
@@ -141,7 +144,7 @@ def test_only_a_body_of_known_length_has_parts() -> None:
 
 
 def test_a_body_that_is_there_has_its_digest_and_so_has_a_part_of_it() -> None:
-    whole, part = BINARY.built(None, BUILT), BINARY.built(Span(2, 4), BUILT)
+    whole, part = BINARY.cached(None, BUILT), BINARY.cached(Span(2, 4), BUILT)
 
     assert (whole.status_code, whole.payload) == (200, b"abcdef")
     assert whole.raw_headers == [ALWAYS, DESCRIBED, DIGEST, (b"content-length", b"6")]
@@ -156,7 +159,7 @@ def test_a_body_that_is_there_has_its_digest_and_so_has_a_part_of_it() -> None:
 
 
 def test_a_body_for_one_answer_has_the_same_headers_but_its_digest() -> None:
-    whole, part = BINARY.made(None, b"abcdef"), BINARY.made(Span(2, 4), b"cd")
+    whole, part = BINARY.streamed(None, b"abcdef"), BINARY.streamed(Span(2, 4), b"cd")
 
     assert whole.raw_headers == [ALWAYS, DESCRIBED, (b"content-length", b"6")]
     assert part.status_code == 206

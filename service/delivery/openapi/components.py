@@ -1,9 +1,4 @@
-"""The schemas of documentation: of answers, and of the models that parameters are held to.
-
-The documentation of the headers of answers: components, and which answers have which.
-
-The documentation of problems, with an example of each.
-"""
+"""Components of the OpenAPI document: schemas, headers, and problems with examples."""
 
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
@@ -64,10 +59,10 @@ COMPONENTS: Json = {
 
 
 def query_parameters(model: type[Parameters], example: Mapping[str, str]) -> list[Json]:
-    """Document parameters of a query.
+    """Describe the parameters of a query.
 
-    Only those of the example have an example of their own, which documentation fills in: sent all
-    together they would exclude each other. The others' examples are in their schemas.
+    Only those of the example have an ``example``, which documentation pages fill in: others may
+    exclude each other. Their examples are in their schemas.
     """
     schema = object_schema(model)
     parameters: list[Json] = []
@@ -86,7 +81,7 @@ def query_parameters(model: type[Parameters], example: Mapping[str, str]) -> lis
 
 
 def _as_text(schema: Json) -> Json:
-    """Narrow the schema of what may be text or a list to the text that it is in a query."""
+    """Return the schema of a parameter in a query, where lists are text."""
     types = schema.get("type")
     if not isinstance(types, list):
         return schema
@@ -98,7 +93,7 @@ def _as_text(schema: Json) -> Json:
 
 
 def object_schema(model: type[Parameters]) -> Json:
-    """Document parameters of a JSON object."""
+    """Describe the parameters of a JSON object."""
     schema = deepcopy(_schema(model))
     # The revision, which few requests have, comes last.
     names = sorted(schema["properties"], key=lambda name: name == "revision")
@@ -114,7 +109,7 @@ def _schema(model: type[Parameters]) -> Json:
 
 
 def _without_null(schema: Json) -> Json:
-    """Take the null out of an optional parameter: one that is not given is left out."""
+    """Return the schema of an optional parameter without null: it is left out instead."""
     choices: list[Json] = schema.pop("anyOf", [])
     merged = {**schema, **next((choice for choice in choices if choice != {"type": "null"}), {})}
     merged.pop("title", None)
@@ -123,8 +118,8 @@ def _without_null(schema: Json) -> Json:
     return {_JSON_SCHEMA_NAMES.get(name, name): value for name, value in merged.items()}
 
 
-# The bounds of an optional parameter are left under pydantic's own names, those of lists that may
-# be text under the names of bounds of text.
+# pydantic leaves the bounds of optional parameters under its own names, and those of lists that may
+# be text under the names for text.
 _JSON_SCHEMA_NAMES = {
     "ge": "minimum",
     "gt": "exclusiveMinimum",
@@ -153,51 +148,59 @@ _KEPT = r"^(public|private), max-age=(86400|31536000, immutable)$"
 
 HEADER_COMPONENTS: Json = {
     "Accept-Ranges": _header(
-        "Where parts can be asked for.", {"type": "string", "enum": ["bytes"]}
+        "Whether ranges can be requested.", {"type": "string", "enum": ["bytes"]}
     ),
-    "Array-Axes": _header("What each axis counts, where the axes have names.", _TEXT),
+    "Array-Axes": _header("The names of the axes, where they have names.", _TEXT),
     "Array-Dtype": _header(
         "The type of the elements, unless it differs between arrays.",
         {"type": "string", "enum": _DTYPES},
     ),
     "Array-Error-Bound": _header(
-        "How far numbers that are not meant to be the nearest may be off.",
+        "The largest error of the numbers, where they are not rounded once.",
         {"type": "number", "minimum": 0},
     ),
     "Array-Shape": _header(
         "The lengths of the axes, unless they differ between arrays.",
         _matching("^([0-9]+(, [0-9]+)*)?$"),
     ),
-    "Cache-Control": _header("How long the answer may be kept.", _matching(_KEPT), required=True),
+    "Cache-Control": _header(
+        "How long the response may be cached.", _matching(_KEPT), required=True
+    ),
     "Content-Disposition": _header(
-        "The name of the file.",
+        "The name to save the file under.",
         _matching('^inline; filename="[0-9a-z_]+[.][a-z0-9.]+"$'),
         required=True,
     ),
-    "Content-Location": _header("The URL of the format that Accept led to.", _TEXT),
+    "Content-Location": _header("The URL of the format that Accept selected.", _TEXT),
     "Content-Range": _header(
-        "Which bytes of how many.", _matching("^bytes ([0-9]+-[0-9]+|[*])/[0-9]+$"), required=True
+        "The range, and the length of the whole body.",
+        _matching("^bytes ([0-9]+-[0-9]+|[*])/[0-9]+$"),
+        required=True,
     ),
-    "ETag": _header("Names the bytes.", _matching('^(W/)?"[0-9a-f]{32}"$'), required=True),
+    "ETag": _header(
+        "Entity tag of this representation.", _matching('^(W/)?"[0-9a-f]{32}"$'), required=True
+    ),
     "Link": _header("The other formats that can hold the table.", _TEXT),
-    "No-Store": _header("Not to be kept.", {"type": "string", "enum": ["no-store"]}, required=True),
+    "No-Store": _header(
+        "The response is not cached.", {"type": "string", "enum": ["no-store"]}, required=True
+    ),
     "Repr-Digest": _header(
-        "The SHA-256 of the whole (RFC 9530), where it is known before the answer.",
+        "The SHA-256 of the whole body (RFC 9530), where it is known in advance.",
         _matching("^sha-256=:[0-9A-Za-z+/]{43}=:$"),
     ),
     "Retry-After": _header(
-        "Seconds after which to ask again.", {"type": "integer", "minimum": 1}, required=True
+        "Seconds to wait before the next attempt.", {"type": "integer", "minimum": 1}, required=True
     ),
     "Table-Revision": _header(
         "The revision of this kind of table.", {"type": "integer", "minimum": 1}, required=True
     ),
-    "Vary": _header("The headers of the request that chose the answer.", _TEXT),
+    "Vary": _header("The request headers that selected the representation.", _TEXT),
     "X-Request-Id": _header(
-        "The name of the request: its own, if it has one that can be one, or a new one.",
+        "The identifier of the request: the one it was sent with, if that is valid, or a new one.",
         _matching("^[A-Za-z0-9._-]{1,128}$"),
         required=True,
     ),
-    "WWW-Authenticate": _header("How to bear a key.", _matching("^Bearer "), required=True),
+    "WWW-Authenticate": _header("How to send a key.", _matching("^Bearer "), required=True),
 }
 
 _OF_ARRAYS = ("Table-Revision", "Array-Shape", "Array-Dtype", "Array-Axes", "Array-Error-Bound")
@@ -206,17 +209,17 @@ _OF_BODIES = ("Accept-Ranges", "Repr-Digest")
 
 
 def _named(name: str, component: str | None = None) -> Json:
-    """Refer to the component of a header, which is named as the header is unless it is given."""
+    """Return a reference to the component of a header; by default they have one name."""
     return {name: {"$ref": f"#/components/headers/{component or name}"}}
 
 
 def _headers(*names: str) -> Json:
-    return {known: said for name in names for known, said in _named(name).items()}
+    return {known: each for name in names for known, each in _named(name).items()}
 
 
 OF_PAGE = _named("X-Request-Id")
 NEVER_KEPT = {**OF_PAGE, **_named("Cache-Control", "No-Store")}
-"""Of answers to POST, and of problems."""
+"""The headers of reports and of problems."""
 
 OF_POSTED = {**NEVER_KEPT, **_headers(*_OF_ARRAYS, "Vary")}
 OF_NOT_MODIFIED = {**OF_PAGE, **_headers(*_OF_FILES, *_OF_ARRAYS)}
@@ -227,7 +230,7 @@ _BY_STATUS = {"401": "WWW-Authenticate", "416": "Content-Range", "503": "Retry-A
 
 
 def of_problem(status: str) -> Json:
-    """Give the headers of a problem of a status."""
+    """Return the headers of a problem of a status."""
     special = _BY_STATUS.get(status)
     return {**NEVER_KEPT, **(_named(special) if special else {})}
 
@@ -253,8 +256,8 @@ _EXAMPLES: Mapping[ProblemType, errors.PosrefError] = {
         + "; an extension names one without it"
     ),
     problems.PRECONDITION_FAILED: errors.PreconditionFailed(
-        'If-Match names other bytes than there are now: "0015c94d9bb60ccc7ae9b72a9bffe638", '
-        'and this is "a489eb6064ad81b7235f2498d6d1fb07"'
+        'If-Match does not name the current tag: "0015c94d9bb60ccc7ae9b72a9bffe638", '
+        'the current one is "a489eb6064ad81b7235f2498d6d1fb07"'
     ),
     problems.RANGE_NOT_SATISFIABLE: errors.RangeNotSatisfiable(192),
     problems.REVISION_RETIRED: errors.RevisionRetired(
@@ -301,7 +304,7 @@ OF_JSON_BODIES: Mapping[ProblemType, errors.PosrefError] = {
         "Content-Type is text/plain: send application/json"
     ),
 }
-"""What is said where a body can only be a JSON object."""
+"""Examples for endpoints whose body is a JSON object."""
 
 
 _ANYWHERE = (
@@ -316,25 +319,25 @@ _ANYWHERE = (
 
 
 def shared_responses() -> dict[str, Any]:
-    """Document, as components, what may be answered before a request is looked at."""
+    """Return the components of the problems that any request may meet before it is routed."""
     responses = problem_responses(_ANYWHERE)
     return {name: responses[status] for status, name in _names().items()}
 
 
 def shared_references() -> dict[str, Any]:
-    """Refer to the answers that every operation shares, by status."""
+    """Return references to those components, by status."""
     return {status: {"$ref": f"#/components/responses/{name}"} for status, name in _names().items()}
 
 
 def _names() -> dict[str, str]:
-    """Name the shared answer of each status after the first problem that it may be."""
+    """Return the name of each component, by status: the title of its first problem."""
     return {str(p.status): p.title.replace(" ", "") for p in reversed(_ANYWHERE)}
 
 
 def problem_responses(
     listed: Iterable[ProblemType], examples: Mapping[ProblemType, errors.PosrefError] | None = None
 ) -> dict[str, Any]:
-    """Document problems by status; several of one status share its answer.
+    """Describe problems by status; problems of one status share a response.
 
     Args:
         listed: the problems.
