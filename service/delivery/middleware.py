@@ -1,7 +1,4 @@
-"""Layers around the application.
-
-Keys: who may ask, and what no cache between may give to those who may not.
-"""
+"""Middleware: CORS, internal errors, and API keys."""
 
 import hmac
 from collections.abc import Iterable
@@ -23,16 +20,14 @@ _DAY_SECONDS = 86_400
 
 @dataclass(frozen=True)
 class CorsMiddleware:
-    """Let pages of any origin read and embed every answer, without credentials.
+    """Lets pages of any origin read and embed every response, without credentials.
 
-    The headers are the same on every answer, asked for by a page or not: what a shared cache
-    keeps is good for both, and nothing varies by Origin.
+    The headers do not depend on Origin, so a shared cache can serve every client.
     """
 
     app: ASGIApp
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a preflight; pass any other request on and open its answer."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -48,16 +43,15 @@ class CorsMiddleware:
 
 @dataclass(frozen=True)
 class ErrorMiddleware:
-    """Answer a failure of our own with a problem, inside the layers that complete every answer.
+    """Answers an internal error with a problem, inside the middleware that adds headers.
 
-    The failure goes on to the server, which logs it, or breaks off an answer that had begun. A
-    client that leaves while it sends is no failure.
+    The exception goes on to the server, which logs it and aborts a response that has begun. A
+    client that disconnects while it sends is no error.
     """
 
     app: ASGIApp
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on."""
         begun = scope["type"] != "http"
 
         async def send_noted(message: Message) -> None:
@@ -76,7 +70,7 @@ class ErrorMiddleware:
 
 
 def _preflight(scope: Scope) -> Answer | None:
-    """Allow what a page asks whether it may send; None for a request that is no preflight."""
+    """Return the response to a CORS preflight, None for any other request."""
     if scope["method"] != "OPTIONS":
         return None
     headers = Headers(scope=scope)
@@ -92,7 +86,7 @@ def _preflight(scope: Scope) -> Answer | None:
 
 
 PROBES = frozenset({"/livez", "/readyz"})
-"""Paths that answer without a key: those who start and stop servers have none."""
+"""Paths that need no key: orchestrators probe them."""
 
 _CHALLENGE = 'Bearer realm="posref"'
 _REFUSED_CHALLENGE = f'{_CHALLENGE}, error="invalid_token"'
@@ -101,13 +95,13 @@ _NAMES_IN_QUERIES = frozenset({b"access_token", b"api_key", b"apikey", b"key", b
 
 
 class Authorized:
-    """Pass on what bears one of the keys; nothing else is read, looked up or worked on.
+    """Refuses requests without one of the keys before anything else is read or looked up.
 
-    Every answer is private: a shared cache would hand a public one to those without a key.
+    Every response is private: a shared cache would serve a public one without a key.
 
     Args:
-        app: what is behind.
-        keys: those that are taken.
+        app: the application behind.
+        keys: the valid keys.
     """
 
     def __init__(self, app: ASGIApp, keys: Iterable[bytes]) -> None:
@@ -115,7 +109,6 @@ class Authorized:
         self._digests = [sha256(key).digest() for key in keys]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Refuse a request, or pass it on and keep its answer out of shared caches."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -139,7 +132,7 @@ class Authorized:
         return problem_answer(UNAUTHORIZED, Unauthorized(detail), challenge)
 
     def _is_right(self, credentials: bytes) -> bool:
-        """Compare with every key, in a time that tells neither of their lengths nor letters."""
+        """Compare with every key in a time that depends on none of them."""
         scheme, _, key = credentials.partition(b" ")
         sent, is_known = sha256(key.strip(b" ")).digest(), False
         for known in self._digests:
@@ -148,7 +141,7 @@ class Authorized:
 
 
 def private(headers: Iterable[tuple[bytes, bytes]]) -> RawHeaders:
-    """Say in place of ``public``, or of nothing, that only who asked may keep an answer."""
+    """Return headers with a Cache-Control that is private, or no-store."""
     told = list(headers)
     lines = [value for name, value in told if name.lower() == b"cache-control"]
     words = [word.strip() for line in lines for word in line.split(b",") if word.strip()]

@@ -1,7 +1,4 @@
-"""Names that were meant: what others call the same thing, and what is spelled alike.
-
-Parameters from a query or a JSON object, held to a model, with every fault named.
-"""
+"""Parameters of a query or a JSON object: parsing, validation, and hints for unknown names."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -18,7 +15,7 @@ from service.errors import Fault, InvalidParameters, shortened
 
 _MAX_NAME_LENGTH = 64
 
-# What the field calls the same things elsewhere.
+# Names of the same parameters in other libraries.
 _SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "base": ("rope_theta", "max_period", "temperature"),
     "bf16": ("bfloat16",),
@@ -102,7 +99,7 @@ _SYNONYMS: Mapping[str, tuple[str, ...]] = {
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Find the known name that means, or is spelled most like, this one, if any does."""
+    """Return the known name that is a synonym of this one or spelled most like it, or None."""
     if len(name) > _MAX_NAME_LENGTH:
         return None
     names = list(known)
@@ -111,38 +108,38 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 
 def similar(name: str, known: Iterable[str], cutoff: float = 0.6) -> list[str]:
-    """List the known names that are spelled like this one, the likest first, but not its opposite.
+    """Return the known names that are spelled like this one, the most similar first.
 
     Args:
         name: the name.
-        known: those there are.
-        cutoff: how much alike they must be, up to 1.
+        known: the known names.
+        cutoff: the least similarity, up to 1; negations of the name are left out.
     """
     matches = get_close_matches(name[:_MAX_NAME_LENGTH].lower(), list(known), cutoff=cutoff)
     return [match for match in matches if not _is_opposite(name, match)]
 
 
 def _is_opposite(name: str, other: str) -> bool:
-    """Tell whether one name denies the other: as it stands, its value would mean the reverse."""
+    """Return whether one name negates the other, so that its value would mean the opposite."""
     one, two = (each.lower().replace("_", "").replace("-", "") for each in (name, other))
     denied = any(one == no + two or two == no + one for no in ("no", "non", "not", "un", "in"))
     return denied or (one != two and one.replace("uni", "bi", 1) == two.replace("uni", "bi", 1))
 
 
-def likest(name: str, known: Iterable[str], count: int) -> list[str]:
-    """List some of the known names, those first that are spelled most like this one."""
+def most_similar(name: str, known: Iterable[str], count: int) -> list[str]:
+    """Return some known names, the most similar first."""
     return get_close_matches(name[:_MAX_NAME_LENGTH].lower(), list(known), count, cutoff=0.0)
 
 
 class NoParameters(Parameters):
-    """For what takes none."""
+    """No parameters."""
 
 
 Model = TypeVar("Model", bound=Parameters)
 
 
 def parse_query(query: bytes) -> dict[str, str]:
-    """Split a raw query into names and values; refuses repeated names and what is not UTF-8."""
+    """Return the parameters of a raw query; raises InvalidParameters for repetitions."""
     values: dict[str, str] = {}
     for field in filter(None, query.split(b"&")):
         raw_name, _, raw_value = field.partition(b"=")
@@ -156,7 +153,7 @@ def parse_query(query: bytes) -> dict[str, str]:
 
 
 def given_twice(name: str, value: str, places: str = "") -> Fault:
-    """Make the fault of a parameter that is there more than once."""
+    """Return the fault of a repeated parameter."""
     return Fault(shortened(name), shortened(value), f"{shortened(name)} is given twice{places}")
 
 
@@ -177,7 +174,7 @@ def _not_text(raw: bytes, raw_name: bytes, rule: str) -> InvalidParameters:
 
 
 def read_parameters(model: type[Model], values: Mapping[str, Any]) -> Model:
-    """Hold values to a model; raises InvalidParameters with every fault there is."""
+    """Validate values against a model; raises InvalidParameters with every fault."""
     nulls = [name for name, value in values.items() if value is None]
     if nulls:
         raise InvalidParameters(
@@ -186,7 +183,7 @@ def read_parameters(model: type[Model], values: Mapping[str, Any]) -> Model:
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        # What is unknown comes first: it may well be what is missing, misspelled.
+        # An unknown name comes first: it may be a misspelling of a missing one.
         details = sorted(error.errors(), key=lambda detail: detail["type"] != "extra_forbidden")
         raise InvalidParameters(*(_fault(model, values, detail) for detail in details)) from None
 
@@ -203,7 +200,7 @@ def _fault(model: type[Parameters], values: Mapping[str, Any], detail: ErrorDeta
 
 
 def _unknown(model: type[Parameters], name: str, values: Mapping[str, Any]) -> str:
-    """Say what is near to what is unknown: here, elsewhere, or here if one is generous."""
+    """Return the detail of an unknown name, with the nearest name here or elsewhere."""
     known = sorted(model.model_fields)
     near = nearest(name, known)
     meant = model.meant(name, values)
@@ -215,14 +212,14 @@ def _unknown(model: type[Parameters], name: str, values: Mapping[str, Any]) -> s
     elif places:
         hint = f"{name} is a parameter of {' and '.join(places)}"
     elif len(known) > _MAX_LISTED:
-        hint = f"there are {len(known)}, among them {', '.join(likest(name, known, _FEW))}"
+        hint = f"there are {len(known)}, among them {', '.join(most_similar(name, known, _FEW))}"
     else:
         hint = f"there are {', '.join(known)}" if known else "there are none"
     return f"{shortened(name)} is not a parameter here; {hint}"
 
 
 def _found(model: type[Parameters], name: str, value: Any) -> str:
-    """Say where else a word is one that a parameter may be."""
+    """Return a hint where another resource has the value for this parameter."""
     places = [path for path, other in model.related.items() if value in choices(other, name)]
     return f"; {value} is one of {' and '.join(places)}" if places else ""
 
@@ -240,7 +237,7 @@ def _rule(detail: ErrorDetails) -> str:
     return detail["msg"].lower()
 
 
-# More names than this are not read to the end.
+# Longer lists of names are cut to the most similar ones.
 _MAX_LISTED, _FEW = 12, 5
 
 _BOUNDS = {

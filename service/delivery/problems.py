@@ -1,6 +1,6 @@
-"""Errors as problem documents (RFC 9457): the only place that knows status codes of failures.
+"""Problem documents (RFC 9457): the only module with the status codes of failures.
 
-Pages of HTML: sent with what they may load and run, and nothing more.
+Also the headers of HTML pages, with the content security policy of each page.
 """
 
 import re
@@ -26,12 +26,12 @@ MEDIA_TYPE = "application/problem+json"
 
 @dataclass(frozen=True)
 class ProblemType:
-    """A kind of problem.
+    """A type of problem.
 
     Attributes:
         name: the last part of its URI.
-        status: the status code it is answered with.
-        title: the same words for every occurrence.
+        status: the status code.
+        title: the title of every occurrence.
     """
 
     name: str
@@ -40,7 +40,7 @@ class ProblemType:
 
     @property
     def uri(self) -> str:
-        """What ``type`` says: stable, and the same on every server."""
+        """The value of ``type``: stable, and the same on every server."""
         return f"urn:posref:problem:{self.name}"
 
 
@@ -92,7 +92,7 @@ PROBLEM_TYPES = (METHOD_NOT_ALLOWED, *_OF_ERROR.values(), INTERNAL_ERROR)
 
 
 def problem_document(problem: ProblemType, error: errors.PosrefError) -> dict[str, object]:
-    """Spell a problem as the members of RFC 9457, with ``errors`` for each fault."""
+    """Return the members of a problem document, with ``errors`` for the faults."""
     return {
         "type": problem.uri,
         "title": problem.title,
@@ -110,14 +110,14 @@ def _fault_document(fault: errors.Fault) -> dict[str, str | None]:
 
 
 def problem_of(error: errors.PosrefError) -> dict[str, object]:
-    """Spell an error of ours."""
+    """Return the problem document of an error."""
     return problem_document(_OF_ERROR[type(error)], error)
 
 
 def problem_answer(
     problem: ProblemType, error: errors.PosrefError, headers: Mapping[str, str] | None = None
 ) -> Answer:
-    """Answer with a problem; never cached."""
+    """Return a response with a problem; it is never cached."""
     body = orjson.dumps(problem_document(problem, error))
     fixed = {"Content-Type": MEDIA_TYPE, "Cache-Control": "no-store"}
     return Answer(problem.status, raw({**fixed, **(headers or {})}), body)
@@ -134,21 +134,21 @@ def _headers(error: errors.PosrefError) -> dict[str, str]:
 
 
 def refusal(error: errors.PosrefError) -> Answer:
-    """Answer with an error of ours."""
+    """Return the response to an error."""
     return problem_answer(_OF_ERROR[type(error)], error, _headers(error))
 
 
 def failure_answer() -> Answer:
-    """Answer for a failure of our own, of which the log says more."""
+    """Return the response to an internal error; the log has the details."""
     return problem_answer(INTERNAL_ERROR, FAILURE)
 
 
 def add_problem_handlers(app: FastAPI, named: Mapping[str, str]) -> None:
-    """Answer every refusal of an application with a problem document.
+    """Answer every error of an application with a problem document.
 
     Args:
         app: the application.
-        named: where what has a name is, for those who take the name for a path.
+        named: the URLs of conventions, for requests that take their names for paths.
     """
 
     async def ours(_: Request, error: Exception) -> Answer:
@@ -172,7 +172,7 @@ def _method_not_allowed(request: Request, error: HTTPException) -> Answer:
 
 
 def _allowed_methods(request: Request) -> str:
-    """Gather the methods of every route of a path: a framework names those of one."""
+    """Return the methods of every route of a path; Starlette names those of one route."""
     methods = {
         method
         for route in request.app.routes
@@ -191,12 +191,12 @@ def _not_found(request: Request, named: Mapping[str, str]) -> Answer:
 def unknown_path(
     path: str, known: Iterable[str], named: Mapping[str, str] | None = None
 ) -> errors.NotFound:
-    """Make the error of a path that there is not.
+    """Return the error of an unknown path.
 
     Args:
-        path: what was asked for.
-        known: the paths there are.
-        named: where what has a name is.
+        path: the path of the request.
+        known: the known paths.
+        named: the URLs of conventions.
     """
     name = path.rpartition("/")[2].partition(".")[0]
     paths = list(known)
@@ -216,12 +216,12 @@ _INLINE = {
 
 
 def html_headers(page: str, cache_control: str, vary: str = "") -> RawHeaders:
-    """Describe a page of HTML.
+    """Return the headers of an HTML page.
 
     Args:
         page: the page.
-        cache_control: how long it may be kept.
-        vary: the request headers that chose it, if any did.
+        cache_control: the value of Cache-Control.
+        vary: the value of Vary, or nothing.
     """
     headers = {
         "Content-Type": f"{HTML_MEDIA_TYPE}; charset=utf-8",
@@ -233,9 +233,9 @@ def html_headers(page: str, cache_control: str, vary: str = "") -> RawHeaders:
 
 
 def content_policy(page: str) -> str:
-    """Allow a page what comes from its own server, and of what stands in it just those words.
+    """Return the policy of a page: its own server, and its inline scripts and styles by hash.
 
-    It frames nothing and is framed by nobody, sends no form, and moves no address.
+    Frames, forms and base addresses are forbidden.
     """
     return "; ".join(
         [

@@ -29,6 +29,7 @@ from service.delivery.negotiation import (
     raw,
     vary_header,
 )
+from service.delivery.workers import disconnected
 from service.errors import AnswerTooLarge, Fault, InvalidParameters, RevisionRetired
 from service.formats.format import Block, Body, Format
 from service.numerics.document import Document
@@ -269,16 +270,11 @@ async def _count(blocks: AsyncGenerator[Block, None], receive: Receive) -> int |
 @asynccontextmanager
 async def _gone(receive: Receive) -> AsyncGenerator[asyncio.Future[None], None]:
     """Yield a future that is done once the client disconnects."""
-    gone = asyncio.ensure_future(_disconnected(receive))
+    gone = asyncio.ensure_future(disconnected(receive))
     try:
         yield gone
     finally:
         gone.cancel()
-
-
-async def _disconnected(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,8 @@
-"""The gate: how much may wait for threads, for how long, and what of request bodies is held.
+"""Worker threads for everything that computes, with bounded queues and bounded memory.
 
-Only what has not begun waits in line. A stream that has begun is never refused, and holds no
-place: its number is bounded by that of connections.
-
-Threads for everything that computes: the event loop only waits.
-
-Clients that leave while they wait: what was to be made for them alone is made no more.
+Only work that has not begun waits in a queue, and only such work is refused. A stream that has
+begun holds no place in a queue: the number of streams is bounded by that of connections. Work that
+no connected client waits for is cancelled.
 """
 
 import asyncio
@@ -28,23 +25,22 @@ from service.formats.format import BLOCK_BYTES, Block
 from service.settings import Settings
 
 REASONS = ("waiting", "wait_time", "bodies", "connections")
-"""Why requests are refused though nothing is wrong with them."""
+"""The reasons to refuse a valid request."""
 
 _MIN_RETRY_SECONDS = 1
 _MAX_RETRY_SECONDS = 60
 
-# How much of a mean the newest number is.
+# The weight of the newest value in a moving mean.
 _NEWEST_SHARE = 1 / 8
 
 
 class Recent:
-    """The mean of a time, in which the newest ones count the most."""
+    """An exponential moving mean of durations."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
 
     def add(self, seconds: float) -> None:
-        """Take one more into account."""
         self.seconds += (seconds - self.seconds) * (_NEWEST_SHARE if self.seconds else 1)
 
 
@@ -52,12 +48,12 @@ class Gate:
     """The limits that all requests of a process share; belongs to one event loop.
 
     Attributes:
-        max_waiting: how many may wait in each line.
-        wait_seconds: how long each may.
-        max_held_body_bytes: the memory that request bodies may take at once.
-        held_body_bytes: what they take.
-        held_for: how long bodies were held of late.
-        refusals: how many requests were refused, by reason.
+        max_waiting: the length of each queue.
+        wait_seconds: the longest wait in a queue.
+        max_held_body_bytes: the memory that all request bodies may take together.
+        held_body_bytes: the memory that they take.
+        held_for: the mean time that bodies were held.
+        refusals: the number of refused requests, by reason.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -69,16 +65,16 @@ class Gate:
         self.refusals = dict.fromkeys(REASONS, 0)
 
     def refused(self, reason: str) -> None:
-        """Count a request that is refused for one of the reasons."""
+        """Count a refusal."""
         self.refusals[reason] += 1
 
     def overloaded(self, reason: str, detail: str, seconds: float) -> Overloaded:
-        """Count a refusal, and make the error of it.
+        """Count a refusal, and return its error.
 
         Args:
-            reason: one of the reasons.
-            detail: what there is too much of, and the setting that says so.
-            seconds: when it may be less, as far as one can tell.
+            reason: one of REASONS.
+            detail: the limit that is reached, and its setting.
+            seconds: the estimated time until there is room, for Retry-After.
         """
         self.refused(reason)
         retry_seconds = min(max(ceil(seconds), _MIN_RETRY_SECONDS), _MAX_RETRY_SECONDS)
@@ -86,7 +82,7 @@ class Gate:
 
 
 class Line:
-    """Those who wait for threads of one kind, in order."""
+    """The queue of work for one kind of threads, first come, first served."""
 
     def __init__(self, gate: Gate, name: str, threads: int) -> None:
         self.gate = gate
@@ -96,17 +92,17 @@ class Line:
         self._waiting: set[QueuePlace] = set()
 
     def __len__(self) -> int:
-        """Count who waits."""
+        """Return the number of pieces of work that wait."""
         return len(self._waiting)
 
     @property
     def wait_seconds(self) -> float:
-        """How long whoever comes now will wait, as far as one can tell."""
+        """The estimated wait of the next piece of work."""
         return len(self) * self.served_for.seconds / self._threads
 
     @contextmanager
     def place(self) -> Iterator["QueuePlace"]:
-        """Wait in line, until served or away; raises Overloaded where too many wait."""
+        """Wait in the queue until served; raises Overloaded if the queue is full."""
         if len(self) >= self.gate.max_waiting:
             detail = f"{len(self)} requests wait already for {self.name} work (POSREF_MAX_WAITING)"
             raise self.gate.overloaded("waiting", detail, self.wait_seconds)
@@ -120,15 +116,15 @@ class Line:
                 self.served_for.add(monotonic() - place.served_at)
 
     def leave(self, place: "QueuePlace") -> None:
-        """Take somebody out; in any thread."""
+        """Remove a place; in any thread."""
         self._waiting.discard(place)
 
 
 class QueuePlace:
-    """A place in a line, to be left before a deadline.
+    """A place in a queue, with a deadline.
 
     Attributes:
-        served_at: when the wait was over.
+        served_at: the time at which the work began.
     """
 
     def __init__(self, line: Line) -> None:
@@ -138,12 +134,12 @@ class QueuePlace:
         self._is_late = False
 
     def serve(self) -> None:
-        """End the wait; to be called by the thread that begins the work."""
+        """End the wait; called by the thread that begins the work."""
         self.served_at = monotonic()
         self._line.leave(self)
 
     async def turn(self, turns: asyncio.Semaphore) -> None:
-        """Wait for one of several turns; raises Overloaded at the deadline."""
+        """Acquire a semaphore; raises Overloaded at the deadline."""
         try:
             async with asyncio.timeout_at(self._deadline):
                 await turns.acquire()
@@ -152,10 +148,10 @@ class QueuePlace:
 
     @contextmanager
     def limited(self, withdraw: Callable[[], bool]) -> Iterator[None]:
-        """Hold to its deadline what waits for a thread; raises Overloaded.
+        """Cancel work that has not begun at the deadline; raises Overloaded.
 
         Args:
-            withdraw: cancels the work, and tells whether it had not begun.
+            withdraw: cancels the work, and returns whether it had not begun.
         """
         timer = asyncio.get_running_loop().call_at(self._deadline, self._expire, withdraw)
         try:
@@ -177,7 +173,7 @@ class QueuePlace:
 
 
 class Held:
-    """The memory that one request body takes, from when it comes until its answer has gone."""
+    """The memory of one request body, from its arrival until its answer has been sent."""
 
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
@@ -185,9 +181,9 @@ class Held:
         self._since = monotonic()
 
     def grow(self, held_bytes: int) -> None:
-        """Hold so much in all, or more; raises Overloaded where others leave no room for it.
+        """Raise the memory of this body to a total; raises Overloaded where others leave no room.
 
-        Where nothing else is held any body has room: each is bounded by limits of its own.
+        A body has room in any case where no other is held: it has limits of its own.
         """
         if held_bytes <= self._bytes:
             return
@@ -201,7 +197,7 @@ class Held:
         self._bytes = held_bytes
 
     def release(self) -> None:
-        """Hold nothing any more."""
+        """Return the memory; may be called twice."""
         if self._bytes:
             self._gate.held_body_bytes -= self._bytes
             self._bytes = 0
@@ -211,25 +207,25 @@ class Held:
 Result = TypeVar("Result")
 
 SHORT_WORK = 2**18
-"""The sines, or as much work, that count as short: about a millisecond."""
+"""The largest work, in sines, that is short: about a millisecond."""
 
 _SHORT_LANE_THREADS = 1
 _DRAWING_LANE_THREADS = 1
 
-# Enough that the system lets the event loop go first where a core is wanted by both, and little
-# enough that streams go on under any number of small requests; measured, see docs/performance.md.
+# Large enough that the event loop wins a contended core, and small enough that streams proceed
+# under any number of small requests; measured, see docs/performance.md.
 _LONG_LANE_NICENESS = 3
 _TURN_SECONDS = 0.004
 
-# How long Python lets whoever draws go on while the event loop waits for the interpreter, in place
-# of its own ten times as much: drawing is a tenth of a second of Python and little else.
+# The switch interval while a picture is drawn, a tenth of Python's: drawing is a tenth of a second
+# of Python code, for which the event loop would wait.
 _DRAWING_SWITCH_SECONDS = 0.0005
 
 
 class _Piece(Generic[Result]):
-    """A piece of work in the queue of a lane; what is withdrawn is let go of at once.
+    """A piece of work in the queue of a lane; its memory is freed when it is withdrawn.
 
-    The queue itself keeps what is cancelled until a thread comes to it.
+    The executor's own queue keeps cancelled work until a thread reaches it.
     """
 
     def __init__(
@@ -241,14 +237,14 @@ class _Piece(Generic[Result]):
         self._done = asyncio.wrap_future(self._future)
 
     async def result(self) -> Result:
-        """Wait until it is done; it is withdrawn where nobody waits any more."""
+        """Return the result; cancellation withdraws the work."""
         try:
             return await self._done
         finally:
             self.withdraw()
 
     def withdraw(self) -> bool:
-        """Take it out of the queue, and tell whether it was still there."""
+        """Cancel the work, and return whether it had not begun."""
         is_withdrawn = self._future.cancel()
         if is_withdrawn:
             self._work = None
@@ -266,7 +262,7 @@ _Turn: TypeAlias = Callable[[], Block | None]
 
 
 class _Lane:
-    """Threads that take turns at work, the line before them, and turns to build whole bodies."""
+    """The threads of one kind of work, their queue, and a semaphore for whole bodies."""
 
     def __init__(self, gate: Gate, name: str, threads: int, *, gives_way: bool = True) -> None:
         self.line = Line(gate, name, threads)
@@ -276,11 +272,11 @@ class _Lane:
         )
 
     def begin(self, work: Callable[[], Result], place: QueuePlace | None = None) -> _Piece[Result]:
-        """Put a piece of work into the queue."""
+        """Submit a piece of work."""
         return _Piece(self.threads, work, place)
 
     async def first(self, work: Callable[[], Result], place: QueuePlace) -> _Piece[Result]:
-        """Do the first piece of work of whoever waits at a place; raises Overloaded."""
+        """Do the first piece of work of a place in the queue; raises Overloaded."""
         piece = self.begin(work, place)
         with place.limited(piece.withdraw):
             await piece.result()
@@ -289,11 +285,11 @@ class _Lane:
     async def blocks(
         self, turn: _Turn, ahead: _Piece[Block | None] | None = None
     ) -> AsyncGenerator[Block, None]:
-        """Give the blocks of all turns, each made while the one before it is used.
+        """Yield the blocks of all turns; each is computed while the previous one is used.
 
         Args:
-            turn: makes the next one.
-            ahead: the first one, where that has begun.
+            turn: computes the next block.
+            ahead: the first block, where its computation has begun.
         """
         ahead = ahead or self.begin(turn)
         try:
@@ -306,13 +302,12 @@ class _Lane:
 
 
 class Workers:
-    """Run work in lanes: short work never waits for long work, and none waits for a drawing.
+    """Lanes of worker threads: short work never waits for long work, and none for a drawing.
 
-    Each lane takes turns in the order in which work comes. Long work comes block by block, so all
-    streams and builds share the threads of their lane evenly, however long they are. A drawing is
-    one block that takes long.
+    Each lane serves turns in order of arrival. A turn of long work is one block, so all streams
+    and builds share the threads of their lane evenly. A drawing is one long block.
 
-    What has not begun is refused where too much waits already, or when it has waited for too long.
+    Work is refused where its queue is full, and after POSREF_WAIT_SECONDS in the queue.
     """
 
     def __init__(self, threads: int, gate: Gate) -> None:
@@ -321,11 +316,11 @@ class Workers:
         self._short = _Lane(gate, "short", _SHORT_LANE_THREADS, gives_way=False)
 
     async def run(self, work: Callable[[], Result], cost: int) -> Result:
-        """Do work on a thread and wait for it; raises Overloaded.
+        """Return the result of work on a thread; raises Overloaded.
 
         Args:
-            work: what to do.
-            cost: how much it is, in sines.
+            work: the work.
+            cost: its estimate, in sines.
         """
         lane = self._short if cost <= SHORT_WORK else self._long
         with lane.line.place() as place:
@@ -335,13 +330,11 @@ class Workers:
     def iterate(
         self, blocks: Iterator[Block], *, drawn: bool = False
     ) -> AsyncGenerator[Block, None]:
-        """Make blocks in turns of bounded time and size, each while the one before it is used.
-
-        It is never refused: it is for what goes on.
+        """Yield blocks, computed in turns of bounded time and size; never refused.
 
         Args:
-            blocks: makes them.
-            drawn: whether there is a drawing among them, which has no bounds.
+            blocks: computes them.
+            drawn: whether one of them is a drawing, whose time has no bound.
         """
         lane, turn = self._turns(blocks, drawn=drawn)
         return lane.blocks(turn)
@@ -349,10 +342,10 @@ class Workers:
     async def begin(
         self, blocks: Iterator[Block], *, drawn: bool = False
     ) -> AsyncGenerator[Block, None]:
-        """Make blocks as ``iterate`` does, the first of them before this returns.
+        """Like ``iterate``, with the first block computed before this returns.
 
         Raises:
-            Overloaded: too much else waits.
+            Overloaded: the queue is full, or the wait too long.
         """
         lane, turn = self._turns(blocks, drawn=drawn)
         with lane.line.place() as place:
@@ -365,17 +358,17 @@ class Workers:
         *,
         drawn: bool = False,
     ) -> Result:
-        """Make all blocks of a body, of as many bodies at a time as there are threads.
+        """Compute all blocks of a body; as many bodies at a time as there are threads.
 
-        Bodies wait for their turn as a whole: those that are half made would take room.
+        A body waits as a whole: half-built bodies would take memory.
 
         Args:
-            blocks: makes them.
-            put_together: makes the body of them.
-            drawn: whether there is a drawing among them.
+            blocks: computes them.
+            put_together: makes the body from them.
+            drawn: whether one of them is a drawing.
 
         Raises:
-            Overloaded: too much else waits.
+            Overloaded: the queue is full, or the wait too long.
         """
         lane, turn = self._turns(blocks, drawn=drawn)
         with lane.line.place() as place:
@@ -388,11 +381,11 @@ class Workers:
                 lane.building.release()
 
     def waiting_by_lane(self) -> Mapping[str, int]:
-        """Count those who wait for work to begin."""
+        """Return the length of each queue, by lane."""
         return {lane.line.name: len(lane.line) for lane in self._lanes}
 
     def close(self) -> None:
-        """Finish what is running and drop what waits."""
+        """Finish running work and drop waiting work."""
         for lane in self._lanes:
             lane.threads.shutdown(wait=True, cancel_futures=True)
 
@@ -401,20 +394,20 @@ class Workers:
         return self._short, self._long, self._drawing
 
     def _turns(self, blocks: Iterator[Block], *, drawn: bool) -> tuple[_Lane, _Turn]:
-        """Choose the lane of blocks, and how turns are taken there."""
+        """Return the lane of blocks, and the function of a turn."""
         if drawn:
             return self._drawing, partial(_drawing_turn, blocks)
         return self._long, partial(_turn, blocks)
 
 
 def _give_way() -> None:
-    """Let other threads go before this one; only Linux has a niceness for each thread."""
+    """Lower the priority of this thread; only Linux has a niceness for each thread."""
     if sys.platform == "linux":
         os.nice(_LONG_LANE_NICENESS)
 
 
 def _drawing_turn(blocks: Iterator[Block]) -> Block | None:
-    """Take a turn in which the event loop gets the interpreter sooner than Python would have it."""
+    """Take a turn with a short switch interval, so that the event loop is not delayed."""
     usual_seconds = sys.getswitchinterval()
     sys.setswitchinterval(_DRAWING_SWITCH_SECONDS)
     try:
@@ -424,7 +417,7 @@ def _drawing_turn(blocks: Iterator[Block]) -> Block | None:
 
 
 def _turn(blocks: Iterator[Block]) -> Block | None:
-    """Take blocks until they are many bytes or some time has passed; None where there are none."""
+    """Join blocks until they reach a size or a time; None at the end."""
     taken: list[Block] = []
     taken_bytes, end = 0, monotonic() + _TURN_SECONDS
     for block in blocks:
@@ -437,13 +430,19 @@ def _turn(blocks: Iterator[Block]) -> Block | None:
     return b"".join(taken) if taken else None
 
 
+async def disconnected(receive: Receive) -> None:
+    """Return once the client disconnects."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
 async def cancel_on_disconnect(receive: Receive, answering: Coroutine[Any, Any, Result]) -> Result:
-    """Wait for an answer to a request that has come whole, while its client does.
+    """Return an answer; cancel it when the client disconnects first.
 
     Raises:
-        ClientDisconnect: it has left; the answer is cancelled.
+        ClientDisconnect: the client has disconnected.
     """
-    answer, gone = asyncio.ensure_future(answering), asyncio.ensure_future(_disconnected(receive))
+    answer, gone = asyncio.ensure_future(answering), asyncio.ensure_future(disconnected(receive))
     try:
         await asyncio.wait({answer, gone}, return_when=asyncio.FIRST_COMPLETED)
         if answer.done():
@@ -456,24 +455,19 @@ async def cancel_on_disconnect(receive: Receive, answering: Coroutine[Any, Any, 
         gone.cancel()
 
 
-async def _disconnected(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
 class WaitingClients:
-    """Count who waits for what is made once for all who ask; belongs to one event loop."""
+    """The number of clients that wait for each shared build; belongs to one event loop."""
 
     def __init__(self) -> None:
         self._waiting: Counter[str] = Counter()
         self._making: dict[str, asyncio.Task[Any]] = {}
 
     async def wait(self, key: str, get: Callable[[], Awaitable[Result]]) -> Result:
-        """Wait for what is made under a key; whoever leaves last stops it.
+        """Return a shared result; the build is cancelled when the last client disconnects.
 
         Args:
-            key: its name.
-            get: finds it, has it made or joins those who wait already.
+            key: the key of the build.
+            get: finds the result, starts the build or joins it.
         """
         self._waiting[key] += 1
         try:
@@ -483,13 +477,13 @@ class WaitingClients:
                 except asyncio.CancelledError:
                     if _current_task().cancelling():
                         raise
-                    # It was being stopped when this one came; whoever keeps it forgets it first.
+                    # The build was being cancelled; let its cache forget it, then start anew.
                     await asyncio.sleep(0)
         finally:
             self._leave(key)
 
     async def make(self, key: str, making: Callable[[], Awaitable[Result]]) -> Result:
-        """Make it, in a task of its own, while anybody waits."""
+        """Run a build in the current task, so that it can be cancelled by its key."""
         self._making[key] = _current_task()
         try:
             return await making()

@@ -1,4 +1,4 @@
-"""Pages beside the tables: what there is, whether it is up, how it is documented."""
+"""Pages: the directory, probes, metrics and documentation."""
 
 import asyncio
 from html import escape
@@ -33,7 +33,7 @@ _ROBOTS = "User-agent: *\nAllow: /$\nAllow: /docs\nDisallow: /\n"
 
 
 def add_pages(app: FastAPI, metrics: Metrics, readiness: Readiness) -> None:
-    """Serve every page."""
+    """Add the routes of all pages."""
 
     async def ready(request: Request) -> Response:
         if readiness.is_draining:
@@ -48,31 +48,31 @@ def add_pages(app: FastAPI, metrics: Metrics, readiness: Readiness) -> None:
         app,
         "/",
         _home,
-        **page_operation("getHome", "Everything there is", _JSON, object_schema),
+        **page_operation("getHome", "All resources", _JSON, object_schema),
     )
     add_page(
         app,
         "/livez",
         _alive,
-        **page_operation("getLive", "Whether the process runs", _JSON, object_schema),
+        **page_operation("getLive", "Liveness probe", _JSON, object_schema),
     )
     add_page(
         app,
         "/readyz",
         ready,
-        **page_operation("getReady", "Whether requests are welcome", _JSON, object_schema),
+        **page_operation("getReady", "Readiness probe", _JSON, object_schema),
     )
     add_page(
         app,
         "/metrics",
         counts,
-        **page_operation("getMetrics", "Counts for Prometheus", "text/plain", text_schema),
+        **page_operation("getMetrics", "Metrics for Prometheus", "text/plain", text_schema),
     )
     add_page(
         app,
         "/robots.txt",
         _robots,
-        **page_operation("getRobots", "What crawlers may read", "text/plain", text_schema),
+        **page_operation("getRobots", "Rules for crawlers", "text/plain", text_schema),
     )
     add_page(app, "/openapi.json", _Description().answer, include_in_schema=False)
     add_page(app, "/docs", _docs, include_in_schema=False)
@@ -112,7 +112,7 @@ def _directory() -> dict[str, object]:
     links += [
         {"href": "/docs", "rel": "service-doc", "method": "GET", "title": "Documentation"},
         {"href": "/openapi.json", "rel": "service-desc", "method": "GET", "title": "OpenAPI"},
-        {"href": "/metrics", "rel": "monitor", "method": "GET", "title": "Counts for Prometheus"},
+        {"href": "/metrics", "rel": "monitor", "method": "GET", "title": "Metrics for Prometheus"},
         {"href": "/readyz", "rel": "status", "method": "GET", "title": "Readiness"},
     ]
     return {
@@ -155,7 +155,7 @@ async def _robots(_: Request) -> Response:
 
 
 class _Description:
-    """The OpenAPI document as it is sent: made once, off the event loop, when first asked for."""
+    """The OpenAPI document: generated once, on a thread, at the first request."""
 
     def __init__(self) -> None:
         self._body = b""
@@ -175,7 +175,7 @@ async def _docs(_: Request) -> Response:
         swagger_js_url=f"{_ASSETS}/swagger-ui-bundle.js",
         swagger_css_url=f"{_ASSETS}/swagger-ui.css",
         swagger_favicon_url=f"{_ASSETS}/favicon.png",
-        # It would send the address of the document to a host of others.
+        # The validator would send the address of the document to another host.
         swagger_ui_parameters={"validatorUrl": None},
     )
     page = bytes(made.body).decode()

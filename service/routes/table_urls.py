@@ -1,4 +1,4 @@
-"""Tables that a URL or a call names: found, and named by their URLs again."""
+"""URLs of tables: from a URL to its table, and from a table request to its URL."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -35,12 +35,12 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 @dataclass(frozen=True)
 class TableUrl:
-    """What a URL asks for.
+    """A parsed URL of a table.
 
     Attributes:
-        resource: what is there.
-        parameters: what is asked for of it.
-        wanted: the representation that is asked for.
+        resource: the endpoint.
+        parameters: the parameters.
+        wanted: the requested representation.
     """
 
     resource: Endpoint
@@ -49,23 +49,23 @@ class TableUrl:
 
     @property
     def document(self) -> Document:
-        """Make the document; raises InvalidParameters where they are impossible together."""
+        """The document of the URL; raises InvalidParameters."""
         return table_document(self.resource, self.parameters)
 
     @property
     def canonical(self) -> str:
-        """Spell the URL, without a format: what is asked for, in the order of the resource."""
+        """The URL without a format, its parameters in the order of the resource."""
         given = self.parameters.model_fields_set
         query = {name: to_query(value) for name, value in self.parameters if name in given}
         return _url(self.resource.path, query)
 
 
 def read_url(url: str) -> TableUrl:
-    """Read what a URL asks for by GET.
+    """Parse a URL as GET does.
 
     Args:
-        url: path and query, as in ``/encoding.npy?seq_len=50&d_model=512``; scheme and host, where
-            there are any, are passed over.
+        url: path and query, as in ``/encoding.npy?seq_len=50&d_model=512``; scheme and host are
+            ignored.
 
     Raises:
         PosrefError: as the server would.
@@ -92,19 +92,19 @@ def read_url(url: str) -> TableUrl:
 
 
 def document_of(url: str) -> Document:
-    """Find the document that a URL names, whatever the format that it asks for.
+    """Return the document that a URL names, whatever its format.
 
     Raises:
         PosrefError: as the server would.
     """
-    asked = read_url(url)
-    document = asked.document
-    check_revision(document, revision_of(asked.parameters))
+    parsed = read_url(url)
+    document = parsed.document
+    check_revision(document, revision_of(parsed.parameters))
     return document
 
 
 def parse_parameter_url(parameter: str, url: str) -> TableUrl:
-    """Read a URL that is the value of a parameter.
+    """Parse a URL that is the value of a parameter.
 
     Raises:
         InvalidParameters: it names no table; the error points at the parameter and says why.
@@ -114,7 +114,7 @@ def parse_parameter_url(parameter: str, url: str) -> TableUrl:
 
 
 def document_at(parameter: str, url: str) -> Document:
-    """Find the document of a URL that is the value of a parameter.
+    """Return the document of a URL that is the value of a parameter.
 
     Raises:
         InvalidParameters: there is none; the error points at the parameter and says why.
@@ -125,10 +125,10 @@ def document_at(parameter: str, url: str) -> Document:
 
 @contextmanager
 def pointing_at(parameter: str, url: str) -> Iterator[None]:
-    """Let what is wrong with a URL point at the parameter whose value it is.
+    """Attribute the errors of a URL to the parameter whose value it is.
 
     Raises:
-        InvalidParameters: in place of whatever is wrong with it; what is wrong with a body stays.
+        InvalidParameters: in place of any other PosrefError but InvalidBody.
     """
     try:
         yield
@@ -143,12 +143,12 @@ def pointing_at(parameter: str, url: str) -> Iterator[None]:
 
 
 def unencoded_url_hint(parameter: str, url: object, name: str) -> str | None:
-    """Explain a parameter that is unknown where a URL is the value of another, and known there.
+    """Return a hint for an unknown parameter that belongs to the URL in another one.
 
     Args:
-        parameter: the one whose value is the URL.
-        url: its value, cut off at the first ``&`` where nobody encoded that.
-        name: what is unknown.
+        parameter: the parameter whose value is the URL.
+        url: its value, which ends at the first ``&`` that is not encoded.
+        name: the unknown parameter.
     """
     try:
         path = split_url(str(url)).path
@@ -164,33 +164,33 @@ def unencoded_url_hint(parameter: str, url: object, name: str) -> str | None:
 
 
 def misnamed_array_hint(value: object, names: str) -> str | None:
-    """Explain a parameter that is unknown and whose value is an array under another name.
+    """Return a hint for an unknown parameter whose value is an array.
 
     Args:
-        value: its value.
-        names: what arrays are called.
+        value: the value.
+        names: the names of arrays.
     """
     return f"an array goes by the name of {names} in JSON" if isinstance(value, list) else None
 
 
-def tables(call: TableRequest) -> Document:
-    """Find the document that a call names.
+def tables(request: TableRequest) -> Document:
+    """Return the document of a table request.
 
     Raises:
         InvalidParameters: there is none.
     """
-    resource = _OF_PATH[f"/{call.resource}"]
-    return table_document(resource, read_parameters(resource.parameters, call.parameters))
+    resource = _OF_PATH[f"/{request.resource}"]
+    return table_document(resource, read_parameters(resource.parameters, request.parameters))
 
 
-def url_of(call: TableRequest) -> str:
-    """Name the table of a call by its URL here: path and query."""
-    query = {name: to_query(value) for name, value in call.parameters.items()}
-    return _url(f"/{call.resource}", query)
+def url_of(request: TableRequest) -> str:
+    """Return the URL of a table request: path and query."""
+    query = {name: to_query(value) for name, value in request.parameters.items()}
+    return _url(f"/{request.resource}", query)
 
 
 def split_url(url: str) -> SplitResult:
-    """Split a URL; raises NotFound for what is none."""
+    """Split a URL; raises NotFound for invalid ones."""
     if (control := _CONTROL.search(url)) is not None:
         raise NotFound(f"{shortened(url)!r} is no URL: {control[0]!r} is no character of one")
     try:

@@ -12,8 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service import TABLE_REVISION
-from service.delivery import conditional
 from service.delivery.conditional import (
     Preconditions,
     Span,
@@ -58,12 +56,12 @@ def test_whatever_changes_the_bytes_changes_the_tag(other: Document) -> None:
     assert entity_tag(other, FORMATS["npy"]) != TAG
 
 
-def test_format_encoder_and_revision_change_the_tag(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_format_encoder_and_revision_change_the_tag() -> None:
     json_tag = entity_tag(DOCUMENT, JSON)
     other_encoder = entity_tag(DOCUMENT, replace(JSON, version="orjson 0"))
-    monkeypatch.setattr(conditional, "TABLE_REVISION", {**TABLE_REVISION, "encoding": 2})
+    other_revision = entity_tag(replace(DOCUMENT, revision=2), FORMATS["npy"])
 
-    tags = {TAG, json_tag, other_encoder, entity_tag(DOCUMENT, FORMATS["npy"])}
+    tags = {TAG, json_tag, other_encoder, other_revision}
 
     assert len(tags) == 4
 
@@ -161,7 +159,7 @@ def test_the_tag_of_a_list_is_that_of_its_json() -> None:
     listed = replace(DOCUMENT, parameters={"positions": (0.5, 1.0) * 5000, "base": 1.0, "é": True})
 
     described = [
-        *("encoding", TABLE_REVISION["encoding"], dict(listed.parameters)),
+        *("encoding", DOCUMENT.revision, dict(listed.parameters)),
         *([["encoding", [2, 2], "float64"]], "npy", "", "sha256"),
     ]
     expected = sha256(json.dumps(described).encode()).hexdigest()[:32]

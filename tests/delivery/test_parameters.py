@@ -9,7 +9,13 @@ import pytest
 from pydantic import BeforeValidator, Field, create_model
 
 from service import grammar
-from service.delivery.parameters import NoParameters, likest, nearest, parse_query, read_parameters
+from service.delivery.parameters import (
+    NoParameters,
+    most_similar,
+    nearest,
+    parse_query,
+    read_parameters,
+)
 from service.encodings.fields import Parameters, choices
 from service.errors import MAX_FAULTS, InvalidParameters
 
@@ -253,6 +259,6 @@ def test_long_names_are_like_nothing() -> None:
 def test_the_likest_come_first_and_are_few() -> None:
     known = ["start", "seq_len", "query_len", "key_len"]
 
-    assert likest("seqlen", known, 2) == ["seq_len", "key_len"]
-    assert len(likest("x" * 10_000, known, 3)) <= 3
-    assert likest("zzz", known[:2], 5) != []
+    assert most_similar("seqlen", known, 2) == ["seq_len", "key_len"]
+    assert len(most_similar("x" * 10_000, known, 3)) <= 3
+    assert most_similar("zzz", known[:2], 5) != []
