@@ -154,7 +154,7 @@ def measure(phasors: Complexes, places: Float64s | None = None) -> MeasuredWaves
 def line_residuals(
     phasors: Complexes, places: Float64s, omega: Float64s, weights: Float64s | float = 1.0
 ) -> tuple[Float64s, Float64s]:
-    """Return the mean phase at place 0, (K,), and the angles that remain beside it and omega.
+    """Return the phases at place 0 of lines with given slopes, (K,), and the residuals, (S, K).
 
     Args:
         phasors: (S, K).

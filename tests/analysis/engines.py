@@ -29,7 +29,7 @@ def question(values: NDArray[np.generic], dtype: DType = FLOAT32) -> IdentifyInp
     return IdentifyInput({"x": sample(values, dtype)})
 
 
-def turning(rows: int, width: int, base: float = BASE) -> AngleModel:
+def angle_model(rows: int, width: int, base: float = BASE) -> AngleModel:
     """Return the angles of the paper's encoding."""
     omega = base ** (-np.arange(0, width, 2) / width)
     places = np.arange(rows, dtype=np.float64)[:, None]
@@ -45,7 +45,7 @@ def proposal(rows: int, width: int, dtype: str = "float32", **parameters: float)
         **parameters,
     }
     base = parameters.get("base", BASE)
-    return Proposal(TableRequest("encoding", values), (), turning(rows, width, base))
+    return Proposal(TableRequest("encoding", values), (), angle_model(rows, width, base))
 
 
 def verify(inputs: IdentifyInput, given: Proposal, tables: Tables) -> Verdict | None:

@@ -36,30 +36,27 @@ from service.numerics.tables import STEP_ELEMENTS, StoredTable, Table
 from service.routes.table_urls import document_of
 
 
-def test_equal_shapes_have_one_alignment() -> None:
-    (way,) = alignments((4, 6), (4, 6))
+@pytest.mark.parametrize(
+    ("shape", "table_shape", "region", "index"),
+    [
+        ((4, 6), (4, 6), (4, 6), (3, 5)),
+        ((1, 4, 1, 6), (4, 6), (4, 6), (0, 3, 0, 5)),
+        ((6, 4), (4, 6), (4, 6), (5, 3)),
+    ],
+)
+def test_array_with_all_elements_of_a_table_has_one_alignment(
+    shape: tuple[int, ...], table_shape: tuple[int, ...], region: object, index: object
+) -> None:
+    (way,) = alignments(shape, table_shape)
 
-    assert way.is_whole
-    assert not way.is_reordered
-    assert not way.is_squeezed
-    assert way.region == (4, 6)
-    assert way.index((3, 5)) == (3, 5)
+    assert (way.is_whole, way.region, way.index((3, 5))) == (True, region, index)
+    assert way.is_squeezed == (len(shape) == 4)
+    assert way.is_reordered == (shape == (6, 4))
 
 
-def test_axes_of_length_1_are_squeezed_anywhere() -> None:
-    (way,) = alignments((1, 4, 1, 6), (4, 6))
-
-    assert way.is_squeezed
-    assert way.index((3, 5)) == (0, 3, 0, 5)
+def test_table_may_have_axes_of_length_1_or_none() -> None:
     assert alignments((4, 6), (1, 1, 4, 6))[0].region == (1, 1, 4, 6)
     assert alignments((1,), ())[0].region == ()
-
-
-def test_axes_in_another_order_are_aligned() -> None:
-    (way,) = alignments((6, 4), (4, 6))
-
-    assert way.is_reordered
-    assert way.index((3, 5)) == (5, 3)
 
 
 def test_square_has_two_alignments_the_same_order_first() -> None:
@@ -371,20 +368,21 @@ def test_type_of_fewer_bits_is_narrower(dtype: DType, other: DType, expected: DT
     assert narrower(other, dtype) is expected
 
 
-def test_usual_tolerance_has_the_ulps_of_the_floor_below_it() -> None:
-    exact = np.array([0.0, 0.25, -1.0, 3.0])
-    ulp = np.spacing(np.array([1.0, 1.0, 1.0, 3.0], "<f4")).astype(np.float64)
-
-    assert Tolerance(None, None, FLOAT32, 1.0).allowed(exact).tolist() == (ULPS * ulp).tolist()
-    assert Tolerance(None, None, FLOAT32).ulp(exact)[1] == 2.0**-25
-
-
-def test_what_is_given_is_a_sum() -> None:
-    exact = np.array([0.0, -2.0])
-
-    assert Tolerance(0.5, None, FLOAT32).allowed(exact).tolist() == [0.5, 0.5]
-    assert Tolerance(0.5, 0.25, FLOAT32).allowed(exact).tolist() == [0.5, 1.0]
-    assert Tolerance(0.0, None, FLOAT32).is_given
+@pytest.mark.parametrize(
+    ("tolerance", "allowed"),
+    [
+        (Tolerance(None, None, FLOAT32, 1.0), [ULPS * ULP, ULPS * ULP, ULPS * 2 * ULP]),
+        (Tolerance(None, None, FLOAT32), [ULPS * 2.0**-149, ULPS * 2.0**-25, ULPS * 2 * ULP]),
+        (Tolerance(0.5, None, FLOAT32), [0.5, 0.5, 0.5]),
+        (Tolerance(0.5, 0.25, FLOAT32), [0.5, 0.5625, 1.25]),
+        (Tolerance(None, None, None), [0.0, 0.0, 0.0]),
+    ],
+)
+def test_tolerance_is_given_or_some_ulps_no_smaller_than_at_the_floor(
+    tolerance: Tolerance, allowed: list[float]
+) -> None:
+    assert tolerance.allowed(np.array([0.0, 0.25, -3.0])).tolist() == allowed
+    assert tolerance.is_given == (tolerance.atol is not None)
 
 
 def test_infinite_error_always_exceeds_the_tolerance() -> None:
@@ -394,10 +392,6 @@ def test_infinite_error_always_exceeds_the_tolerance() -> None:
     exceeded = Tolerance(1.0, 1e308, FLOAT32).is_exceeded(error, exact)
 
     assert exceeded.tolist() == [True, False, True, False]
-
-
-def test_tolerance_of_integers_is_zero() -> None:
-    assert Tolerance(None, None, None).allowed(np.array([5.0])).tolist() == [0.0]
 
 
 def test_largest_error_is_kept_and_the_first_of_equal_ones() -> None:

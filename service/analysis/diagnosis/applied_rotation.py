@@ -235,7 +235,7 @@ class RotationAngles:
         is_inverse: whether in the other direction.
         is_exchanged: whether cosines stood for sines and sines for cosines.
         powers: how often cosines, and sines, were multiplied by the expected scale.
-        factor: by which both were multiplied beside it.
+        factor: a further factor of both.
         dtype: the type to which they were rounded.
         beyond: the first row that was treated otherwise, and whether it and later ones are
             ``unrotated`` or ``zero``.
@@ -258,7 +258,7 @@ class RotationAngles:
         return positions
 
     def frequencies(self, target: Target) -> Float64s | None:
-        """Return the frequencies that were used; None where angles are made of none."""
+        """Return the frequencies that were used; None where angles have none."""
         return target.omega if self.omega is None else self.omega
 
     def unit(self, target: Target, rows: Indices) -> Complexes:

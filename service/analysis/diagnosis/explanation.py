@@ -1,8 +1,8 @@
 """Diagnose a table: the shortest list of known mistakes that turns the expected one into it.
 
-``diagnose`` tries lists of 0, 1, 2 and 3 mistakes. A list becomes a ``Hypothesis``: which part of
+``diagnose`` tries lists of 0, 1, 2 and 3 mistakes. A list becomes an ``Explanation``: which part of
 the two tables is compared, in which order its rows and columns are, and which angles or which
-factor its numbers have. ``check`` computes what a hypothesis predicts and compares every element.
+factor its numbers have. ``check`` computes what an explanation predicts and compares every element.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -83,7 +83,7 @@ class ArrayPair:
 
 
 @dataclass(frozen=True, eq=False)
-class Hypothesis:
+class Explanation:
     """A list of mistakes, and what it predicts.
 
     Attributes:
@@ -133,7 +133,7 @@ class Hypothesis:
 
 @dataclass(frozen=True)
 class CheckResult:
-    """How well a hypothesis predicts the elements that were compared.
+    """How well an explanation predicts the elements that were compared.
 
     Attributes:
         share: of the elements that it predicts.
@@ -155,16 +155,16 @@ class CheckResult:
         return self.first_mismatch is None
 
 
-def check(pair: ArrayPair, hypothesis: Hypothesis, rows: Indices) -> CheckResult:
-    """Compare rows with what a hypothesis predicts."""
+def check(pair: ArrayPair, explanation: Explanation, rows: Indices) -> CheckResult:
+    """Compare rows with what an explanation predicts."""
     good, residual, allowed, elements = 0, 0.0, 0.0, 0
     mismatch: tuple[int, int, float, float, float] | None = None
-    length = max(1, _BLOCK_ELEMENTS // len(hypothesis.size.want))
+    length = max(1, _BLOCK_ELEMENTS // len(explanation.size.want))
     for start in range(0, len(rows), length):
         block = rows[start : start + length]
-        predicted, weights = hypothesis.predicted(pair, block)
-        sent = hypothesis.sent(pair, block)
-        bound = pair.allowed(predicted, weights, hypothesis.scale)
+        predicted, weights = explanation.predicted(pair, block)
+        sent = explanation.sent(pair, block)
+        bound = pair.allowed(predicted, weights, explanation.scale)
         error = np.abs(sent - predicted)
         is_good = error <= bound
         good += int(is_good.sum())
@@ -232,7 +232,7 @@ _SHARE_STEPS = 2**6
 
 @dataclass(frozen=True, eq=False)
 class _Attempt:
-    """A hypothesis that was checked.
+    """An explanation that was checked.
 
     Attributes:
         variant: the mistake of settings that led to the expected table, and the request for it.
@@ -240,7 +240,7 @@ class _Attempt:
 
     view: TableView
     pair: ArrayPair
-    hypothesis: Hypothesis
+    explanation: Explanation
     result: CheckResult
     variant: tuple[Mistake, TableRequest] | None = None
 
@@ -252,20 +252,20 @@ class _Attempt:
 
     @property
     def mistakes(self) -> tuple[Mistake, ...]:
-        mistakes = self.hypothesis.mistakes
+        mistakes = self.explanation.mistakes
         return mistakes if self.variant is None else (self.variant[0], *mistakes)
 
     def diagnosis(self) -> Diagnosis:
-        result, hypothesis = self.result, self.hypothesis
+        result, explanation = self.result, self.explanation
         mismatch = None
         if result.first_mismatch is not None:
             row, column, *numbers = result.first_mismatch
-            order, columns = hypothesis.order, hypothesis.size.have
+            order, columns = explanation.order, explanation.size.have
             place = (int(order.rows[row]), int(columns[order.columns[column]]))
             mismatch = self.view.mismatch(place, *numbers)
-            if hypothesis.waves is not None:
-                mismatch = replace(mismatch, position=float(hypothesis.waves.positions[row]))
-        is_whole_table = not (hypothesis.mistakes or mismatch)
+            if explanation.waves is not None:
+                mismatch = replace(mismatch, position=float(explanation.waves.positions[row]))
+        is_whole_table = not (explanation.mistakes or mismatch)
         return Diagnosis(
             "none" if mismatch else "diagnosed" if self.mistakes else "equal",
             self.mistakes,
@@ -317,21 +317,21 @@ def _incomplete_diagnosis(attempts: list[_Attempt]) -> Diagnosis:
     best = max(attempts, key=lambda each: each.rank)
     if best.result.share < _LEAST_SHARE:
         best = next((each for each in attempts if each.variant is None), attempts[0])
-    every = np.arange(best.hypothesis.rows)
-    return replace(best, result=check(best.pair, best.hypothesis, every)).diagnosis()
+    every = np.arange(best.explanation.rows)
+    return replace(best, result=check(best.pair, best.explanation, every)).diagnosis()
 
 
 def _closest(have: Mapping[str, Sample], expected: ExpectedTable, count: int) -> _Attempt | None:
     """Return the first list of just so many mistakes that explains everything, or the closest."""
     closest: _Attempt | None = None
-    for view, pair, hypothesis in _hypotheses(have, expected, count):
-        if len(hypothesis.mistakes) < count:
+    for view, pair, explanation in _explanations(have, expected, count):
+        if len(explanation.mistakes) < count:
             continue
-        rows = sampled_rows(hypothesis.rows, len(hypothesis.size.want))
-        result = check(pair, hypothesis, rows)
+        rows = sampled_rows(explanation.rows, len(explanation.size.want))
+        result = check(pair, explanation, rows)
         if result.is_complete:
-            result = check(pair, hypothesis, np.arange(hypothesis.rows))
-        attempt = _Attempt(view, pair, hypothesis, result)
+            result = check(pair, explanation, np.arange(explanation.rows))
+        attempt = _Attempt(view, pair, explanation, result)
         if result.is_complete:
             return attempt
         if closest is None or attempt.rank > closest.rank:
@@ -339,10 +339,10 @@ def _closest(have: Mapping[str, Sample], expected: ExpectedTable, count: int) ->
     return closest
 
 
-def _hypotheses(
+def _explanations(
     have: Mapping[str, Sample], expected: ExpectedTable, most: int
-) -> Iterator[tuple[TableView, ArrayPair, Hypothesis]]:
-    """Yield the hypotheses of at most so many mistakes."""
+) -> Iterator[tuple[TableView, ArrayPair, Explanation]]:
+    """Yield the explanations of at most so many mistakes."""
     waves, blocks = expected.waves, len(expected.view.names)
     sent = next(iter(have.values())).element_dtype
     for view in table_views(have, expected.view):
@@ -354,13 +354,13 @@ def _hypotheses(
         for error, mistakes in decimal_roundings(table):
             pair = replace(exact, decimal_error=error)
             view_mistakes = (*view.mistakes, *mistakes)
-            for hypothesis in _of_pair(pair, expected.grid, view_mistakes, most):
-                yield view, pair, hypothesis
+            for explanation in _of_pair(pair, expected.grid, view_mistakes, most):
+                yield view, pair, explanation
 
 
 def _of_pair(
     pair: ArrayPair, grid: tuple[int, int] | None, mistakes: tuple[Mistake, ...], most: int
-) -> Iterator[Hypothesis]:
+) -> Iterator[Explanation]:
     if len(mistakes) > most:
         return
     waves, blocks = pair.waves, pair.blocks
@@ -372,16 +372,16 @@ def _of_pair(
         for order in orders:
             structural = (*mistakes, *size.mistakes, *order.mistakes)
             if len(structural) <= most:
-                for hypothesis in _of_order(pair, size, order, most - len(structural)):
-                    yield replace(hypothesis, mistakes=(*structural, *hypothesis.mistakes))
+                for explanation in _of_order(pair, size, order, most - len(structural)):
+                    yield replace(explanation, mistakes=(*structural, *explanation.mistakes))
 
 
 def _of_order(
     pair: ArrayPair, size: SizeFault, order: OrderFault, most: int
-) -> Iterator[Hypothesis]:
+) -> Iterator[Explanation]:
     """Yield what at most so many mistakes make of the numbers in some order."""
     waves = pair.waves.restricted(size.want, size.rows) if pair.waves else None
-    plain = Hypothesis((), size, order, waves)
+    plain = Explanation((), size, order, waves)
     if size.rotating is None:
         yield plain
         if most == 0:
@@ -401,7 +401,7 @@ def _of_order(
 _SHIFTS = 64
 
 
-def numeric_faults(pair: ArrayPair, plain: Hypothesis) -> Iterator[Hypothesis]:
+def numeric_faults(pair: ArrayPair, plain: Explanation) -> Iterator[Explanation]:
     """Yield mistakes in numbers that are no waves: a factor, or rows that are shifted."""
     rows = sampled_rows(plain.rows, len(plain.size.want))
     expected, _ = plain.predicted(pair, rows)

@@ -174,7 +174,7 @@ def angle_faults(waves: Waves, rows: Float64s, epsilon: float) -> Iterator[Angle
 
 
 def _scale_fault(waves: Waves, size: float, epsilon: float) -> tuple[tuple[Mistake, ...], float]:
-    """Name the factor of all numbers beside the scale of the waves."""
+    """Return the factor of all numbers, relative to the scale of the waves, and its mistake."""
     ratio = size / waves.scale
     if abs(ratio - 1) <= 4 * epsilon:
         return (), 1.0
@@ -218,7 +218,7 @@ def _shifts(
 
 Variant = tuple[Mistake, TableRequest]
 
-# The parameters of the scaling rules, beside rope_type.
+# The parameters of the scaling rules other than rope_type.
 _RULE_KEYS = (
     *("factor", "alpha", "mixed_b", "beta_fast", "beta_slow", "truncate", "mscale"),
     *("mscale_all_dim", "attention_factor", "short_factor", "long_factor", "low_freq_factor"),

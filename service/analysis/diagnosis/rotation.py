@@ -71,7 +71,7 @@ class ApplicationSearch:
 
         Args:
             starts: applications that are expected.
-            most: the largest number of mistakes beside theirs.
+            most: the largest number of further mistakes.
         """
         for application in self._applications(starts, most):
             if self._explains(application):
@@ -99,7 +99,7 @@ class ApplicationSearch:
     def _applications(self, starts: list[Application], most: int) -> Iterator[Application]:
         """Yield every list of mistakes, the shortest first, those with unnamed frequencies last.
 
-        Frequencies without a name can be made to fit much.
+        Frequencies without a name fit many arrays.
         """
         levels = [starts]
         yield from starts

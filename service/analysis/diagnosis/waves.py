@@ -2,8 +2,8 @@
 
 ``waves_of`` reads the expected table as waves: which frequency is in which column, how fast it
 turns, from which position on. An ``AngleFault`` computes the table that comes out where positions,
-frequencies, signs or sizes are wrong. ``tutorial_slips`` are angle faults of their own kind: with
-them, cosines have other frequencies than the sines beside them.
+frequencies, signs or sizes are wrong. ``tutorial_slips`` are angle faults in which cosines
+have other frequencies than sines.
 """
 
 from collections.abc import Iterator
@@ -259,7 +259,7 @@ class AngleFault:
         cosine, sine: radians per position of cosines and of sines, (K,).
         shift: added to the positions.
         narrowing: what is stored in a narrow type.
-        factor: by which everything is multiplied beside the scale of the waves.
+        factor: a further factor of all numbers.
     """
 
     mistakes: tuple[Mistake, ...]
@@ -331,8 +331,8 @@ def narrowest_dtype(values: Float64s, dtype: DType) -> DType:
 
 COMMON_BASES = (USUAL_BASE, 500000.0, 1000000.0)
 
-# With a slip a pair has two frequencies, and none can be measured: other mistakes beside it are
-# tried with common values.
+# With a slip a pair has two frequencies, and neither can be measured: a second mistake is tried
+# with common values.
 _FACTORS = (2.0, 4.0, 8.0)
 _SHIFTS = 64
 # bfloat16 moves a number by 2^-8 at most, float32 arithmetic by far less.

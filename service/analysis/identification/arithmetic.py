@@ -127,7 +127,7 @@ class Emulation:
         angles_in: that to which products are rounded.
         sines_in: that to which sines are rounded.
         share: the relative error of an angle, (K,) or for all.
-        floor: the error of a sine beside it, as a share of the scale.
+        floor: a further error of a sine, as a share of the scale.
         place_loss: the error of the coordinates.
     """
 
@@ -279,7 +279,7 @@ _FEW_STEPS = 4 * _ROUNDING
 # In coarse numbers a float32 frequency cannot be measured to the ulp: it may be any there is.
 _UNMEASURED = FLOAT32_FREQUENCY_LOSS
 # A bound says nothing where other tables are within it. Angles to 4096 are within 2^-10 in a few
-# steps; farther out, tables that were computed in steps cannot be told from those that were not.
+# steps; farther out, steps cannot be distinguished from other arithmetics.
 _MOST_ROOM = 2.0**-10
 # Narrow numbers are too coarse to measure frequencies in: angles to 15887, those of 8192 positions
 # and more, are within 2^-5, a 32nd of what the next position adds to an angle of frequency 1.

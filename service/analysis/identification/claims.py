@@ -208,7 +208,7 @@ class RoundingClaim:
         arithmetic: in which they were computed.
         wide: the table in float64, by the name of the array.
         loss: the relative error of a number.
-        peak_loss: an absolute error beside it, by the name of the array.
+        peak_loss: a further absolute error, by the name of the array.
         dtype: the type of the array's elements.
     """
 

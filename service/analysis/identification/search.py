@@ -109,7 +109,7 @@ _SHARES = (2, 4, 16)
 _MOST_REVERSED = 2**17
 _LEAST_ROWS = 4
 
-# Frequencies are measured in so many rows; a head is worth a search where there are twice as many.
+# Frequencies are measured in this many rows; only arrays of more than twice as many have a head.
 _HEAD_ROWS = EARLY_ROWS
 
 

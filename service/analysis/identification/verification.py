@@ -209,7 +209,7 @@ def _with_best_claims(match: SampledMatch) -> SampledMatch:
         kept = claims[shares.index(best)]
         return replace(match, claims=(kept,), agreeing=best)
     # The bounds of float32 in steps cover a few wrong numbers among right ones: keep the best of
-    # the tighter claims beside it.
+    # the tighter claims as well.
     tight = [
         share
         for claim, share in zip(claims, shares, strict=True)

@@ -9,7 +9,7 @@ from service.analysis.array import Sample
 from service.analysis.diagnosis.explanation import (
     ArrayPair,
     ExpectedTable,
-    Hypothesis,
+    Explanation,
     check,
     diagnose,
     sampled_rows,
@@ -225,9 +225,9 @@ WAVES = waves_of(TABLE, is_pair=False, positions=None)
 COLUMNS = np.arange(16)
 
 
-def hypothesis(*, has_waves: bool = True) -> Hypothesis:
+def explanation(*, has_waves: bool = True) -> Explanation:
     size = SizeFault((), 200, COLUMNS, COLUMNS)
-    return Hypothesis((), size, next(order_faults(200, 16, 1)), WAVES if has_waves else None)
+    return Explanation((), size, next(order_faults(200, 16, 1)), WAVES if has_waves else None)
 
 
 def pair_of(have: np.ndarray, dtype: DType = FLOAT32) -> ArrayPair:
@@ -237,8 +237,8 @@ def pair_of(have: np.ndarray, dtype: DType = FLOAT32) -> ArrayPair:
 def test_rounding_is_explained_only_in_the_type_that_rounded() -> None:
     have, rows = rounded(TABLE, BFLOAT16), np.arange(200)
 
-    assert check(pair_of(have, BFLOAT16), hypothesis(), rows).is_complete
-    assert not check(pair_of(have, FLOAT32), hypothesis(), rows).is_complete
+    assert check(pair_of(have, BFLOAT16), explanation(), rows).is_complete
+    assert not check(pair_of(have, FLOAT32), explanation(), rows).is_complete
 
 
 @pytest.mark.parametrize(
@@ -253,14 +253,14 @@ def test_allowed_error_grows_with_the_angle(
     have = TABLE.copy()
     have[row, 0] += 2e-5
 
-    result = check(pair_of(have), hypothesis(has_waves=has_waves), np.arange(200))
+    result = check(pair_of(have), explanation(has_waves=has_waves), np.arange(200))
 
     assert (result.first_mismatch and result.first_mismatch[:2]) == mismatch
     assert result.share == 1 - (mismatch is not None) / TABLE.size
 
 
 def test_shift_and_factor_are_applied() -> None:
-    shifted = replace(hypothesis(has_waves=False), factor=3.0, shift=5)
+    shifted = replace(explanation(has_waves=False), factor=3.0, shift=5)
     have = np.vstack([3 * TABLE[5:], np.ones((5, 16))])
 
     assert shifted.rows == 195

@@ -19,7 +19,7 @@ from service.analysis.identification.claims import (
 from service.numerics.dtypes import BFLOAT16, COMPLEX64, FLOAT32, FLOAT64
 from service.numerics.tables import StoredTable
 from service.routes.table_urls import tables
-from tests.analysis.engines import in_float32, in_float64, proposal, question, sample, turning
+from tests.analysis.engines import angle_model, in_float32, in_float64, proposal, question, sample
 
 ROWS = np.arange(48)
 
@@ -43,7 +43,7 @@ def test_half_spacing_bounds_rounding() -> None:
 def test_float32_table_agrees_with_float32_and_no_more_exact_claim() -> None:
     have = {"x": sample(in_float32(4096, 64)).reals()[::86]}
     rows = np.arange(4096)[::86]
-    claims = list(angle_claims(turning(4096, 64), rows, have, FLOAT32))
+    claims = list(angle_claims(angle_model(4096, 64), rows, have, FLOAT32))
     held = have["x"]
     good = [each.arithmetic.name for each in claims if agrees(each, "x", rows, held, held).all()]
 
@@ -53,7 +53,7 @@ def test_float32_table_agrees_with_float32_and_no_more_exact_claim() -> None:
 def test_emulated_padding_rows_stay_zero() -> None:
     exact = in_float64(48, 8)
     exact[5] = 0
-    claim = next(angle_claims(turning(48, 8), ROWS, {"x": exact}, FLOAT64))
+    claim = next(angle_claims(angle_model(48, 8), ROWS, {"x": exact}, FLOAT64))
 
     assert agrees(claim, "x", ROWS, exact, exact).all()
     wrong = exact.copy()
