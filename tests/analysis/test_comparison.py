@@ -369,20 +369,26 @@ def test_type_of_fewer_bits_is_narrower(dtype: DType, other: DType, expected: DT
 
 
 @pytest.mark.parametrize(
-    ("tolerance", "allowed"),
+    ("tolerance", "is_given", "allowed"),
     [
-        (Tolerance(None, None, FLOAT32, 1.0), [ULPS * ULP, ULPS * ULP, ULPS * 2 * ULP]),
-        (Tolerance(None, None, FLOAT32), [ULPS * 2.0**-149, ULPS * 2.0**-25, ULPS * 2 * ULP]),
-        (Tolerance(0.5, None, FLOAT32), [0.5, 0.5, 0.5]),
-        (Tolerance(0.5, 0.25, FLOAT32), [0.5, 0.5625, 1.25]),
-        (Tolerance(None, None, None), [0.0, 0.0, 0.0]),
+        (Tolerance(None, None, FLOAT32, 1.0), False, [ULPS * ULP, ULPS * ULP, ULPS * 2 * ULP]),
+        (
+            Tolerance(None, None, FLOAT32),
+            False,
+            [2.0**-147, ULP, ULPS * 2 * ULP],
+        ),
+        (Tolerance(None, None, None), False, [0.0, 0.0, 0.0]),
+        (Tolerance(0.0, None, FLOAT32), True, [0.0, 0.0, 0.0]),
+        (Tolerance(0.5, None, FLOAT32), True, [0.5, 0.5, 0.5]),
+        (Tolerance(None, 0.25, FLOAT32), True, [0.0, 0.0625, 0.75]),
+        (Tolerance(0.5, 0.25, FLOAT32), True, [0.5, 0.5625, 1.25]),
     ],
 )
 def test_tolerance_is_given_or_some_ulps_no_smaller_than_at_the_floor(
-    tolerance: Tolerance, allowed: list[float]
+    tolerance: Tolerance, *, is_given: bool, allowed: list[float]
 ) -> None:
+    assert tolerance.is_given == is_given
     assert tolerance.allowed(np.array([0.0, 0.25, -3.0])).tolist() == allowed
-    assert tolerance.is_given == (tolerance.atol is not None)
 
 
 def test_infinite_error_always_exceeds_the_tolerance() -> None:

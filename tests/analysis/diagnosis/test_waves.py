@@ -6,6 +6,7 @@ import pytest
 from service.analysis.diagnosis.explanation import ExpectedTable, diagnose
 from service.analysis.diagnosis.structure import TableView
 from service.analysis.diagnosis.waves import (
+    LARGEST_INTEGERS,
     NARROWINGS,
     AngleFault,
     Narrowing,
@@ -115,6 +116,14 @@ def test_narrowings_are_of_positions_frequencies_both_or_angles() -> None:
         ("narrow-positions", "narrow-frequencies"),
         ("narrow-angles",),
     }
+
+
+@pytest.mark.parametrize(("dtype", "largest"), LARGEST_INTEGERS.items(), ids=str)
+def test_narrow_type_has_every_integer_up_to_the_largest(dtype: DType, largest: int) -> None:
+    integers = np.arange(largest + 1.0)
+
+    assert (rounded(integers, dtype) == integers).all()
+    assert rounded(np.array([largest + 1.0]), dtype) == largest
 
 
 def test_overflow_of_a_narrow_type_is_its_largest_number() -> None:

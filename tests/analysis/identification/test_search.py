@@ -48,7 +48,7 @@ from tests.analysis.samples import (
     nearest,
     proposed,
 )
-from tests.parity.golden import Array, Case, golden_folder, read_cases
+from tests.parity.golden import golden_folder, read_cases
 
 
 def identified(table: Numbers, dtype: object = FLOAT32) -> Identification:
@@ -432,50 +432,15 @@ def test_first_copy_keeps_the_shape_of_the_other_axes() -> None:
     assert without_copies(question(copied)) is None
 
 
-LIBRARIES = {
-    "positional_encodings_2d",
-    "positional_encodings_3d",
-    "diffusers_sincos_2d",
-    "diffusers_sincos_3d",
-    "timm_sincos_2d",
-    "detr_sine",
-    "mae_sincos_2d",
-    "t2t_timing_signal_nd",
-    "hf_perceiver_fourier",
-    "hf_mrope_chunked",
-    "hf_mrope_interleaved",
-    "diffusers_rope_2d",
-    "diffusers_rope_3d",
-    "timm_rope",
-    "timm_rope_cat",
-    "dinov3_rope",
-}
+def test_grid_of_diffusers_whose_axes_are_not_concatenated_is_proposed() -> None:
+    (case,) = (
+        case
+        for case in read_cases(golden_folder())
+        if case.id == "rotary_table.diffusers_rope_2d.dev.04"
+    )
+    inputs = input_from({"out": case.outputs["out"]})
 
-
-def is_one_grid(case: Case) -> bool:
-    """Tell whether what a case answers is the table of one grid: of no mask and no single axis."""
-    masks = [mask for name, mask in case.inputs.items() if name == "valid_mask" or len(mask) > 1]
-    is_masked = case.family == "detr_sine" and bool(masks)
-    return not is_masked and "grid_t" not in case.outputs
-
-
-CASES = [
-    case for case in read_cases(golden_folder()) if case.family in LIBRARIES and is_one_grid(case)
-]
-
-
-def asked(case: Case) -> tuple[IdentifyInput, float]:
-    """Ask about what a library made."""
-    names = case.outputs.keys() & {"out", "cos", "sin"}
-    atol = max(case.atol[name] for name in names)
-    return input_from({name: case.outputs[name] for name in sorted(names)}), atol
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
-def test_grids_of_libraries_are_proposed(case: Case) -> None:
-    question, atol = asked(case)
-
-    assert min(nearest(family, question) for family in GRID_FAMILIES) <= atol
+    assert min(nearest(family, inputs) for family in GRID_FAMILIES) <= case.atol["out"]
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -508,44 +473,8 @@ def test_angles_of_a_proposal_give_its_table() -> None:
     assert distance(proposal, question) == 0
 
 
-# Libraries' own float32 arithmetic, a few operations of it.
+# A few operations of float32.
 FLOAT32_SHARE = 2.0**-18
-TABLES_FAMILIES = {
-    "t5_bucket",
-    "xt_relative_position_bucket",
-    "deberta_bucket",
-    "alibi_bloom",
-    "alibi_mpt",
-    "alibi_slopes_original",
-    "xt_alibi",
-    "shaw_clipped",
-    "swin_v1_index",
-    "timm_relative_position_index",
-    "swin_v2_log_coords",
-    "kerple",
-    "sandwich",
-    "xt_dynamic_position_bias",
-}
-# Made of weights or of a mask, which no URL has.
-COMPOSED = {"relative.alibi_bloom.dev.02 bias", "xt_dynamic_position_bias bias"}
-GOLDEN = {
-    f"{case.id} {name}": (array, case.atol.get(name, 0.0))
-    for case in read_cases(golden_folder())
-    if case.family in TABLES_FAMILIES
-    for name, array in case.outputs.items()
-    if f"{case.id} {name}" not in COMPOSED and f"{case.family} {name}" not in COMPOSED
-}
-
-
-@pytest.mark.parametrize(("array", "atol"), GOLDEN.values(), ids=GOLDEN.keys())
-def test_biases_and_indices_of_libraries_are_among_the_first_proposals(
-    array: Array, atol: float
-) -> None:
-    question = input_from(array)
-
-    proposals = proposed(question)
-
-    assert agreeing(question, proposals[:4], FLOAT32_SHARE, atol)
 
 
 @pytest.mark.parametrize(
