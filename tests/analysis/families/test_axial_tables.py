@@ -12,14 +12,14 @@ from service.numerics.document import ParameterValue
 from tests.analysis.samples import input_of
 
 
-def test_conventions_with_the_same_numbers_are_all_named() -> None:
+def test_all_conventions_with_equal_tables_are_proposed() -> None:
     question = input_of("/rope/axial?convention=qwen2_vl&head_dim=16&grid=3,5")
 
     named = {proposal.request.parameters["convention"] for proposal in propose_axial(question)}
     assert {"qwen2_vl", "timm", "rotary_embedding_torch", "flux"} <= named
 
 
-def test_defaults_are_left_out() -> None:
+def test_default_parameters_are_left_out() -> None:
     question = input_of("/rope/axial?convention=dinov3&head_dim=16&grid=3,5")
 
     expected: dict[str, ParameterValue] = {"convention": "dinov3", "head_dim": 16, "grid": (3, 5)}
@@ -55,7 +55,7 @@ def test_parameters_follow_from_how_axes_turn(
     assert values in [made.values for made in fits(shares_of(name, query))]
 
 
-def test_what_no_convention_moves_has_no_fit() -> None:
+def test_an_offset_has_no_fit_in_a_convention_without_offsets() -> None:
     shares = shares_of("timm", "&grid_offset=0.5")
     others = AxisShares("qwen2_vl", shares.turns, shares.lengths, shares.widths, shares.order)
 

@@ -19,7 +19,7 @@ def of_distances(queries: int, keys: int) -> np.ndarray:
     return np.arange(keys) - np.arange(queries)[:, np.newaxis]
 
 
-def test_what_depends_on_distances_is_a_strip_of_them() -> None:
+def test_a_matrix_of_distances_is_read_as_a_strip() -> None:
     strip = strip_of(of_distances(3, 5)[np.newaxis])
 
     assert strip is not None
@@ -28,14 +28,14 @@ def test_what_depends_on_distances_is_a_strip_of_them() -> None:
     assert [each.tolist() for each in strip.places(2)] == [[0, 1, 2], [0, 1, 2, 3, 4]]
 
 
-def test_what_depends_on_more_than_distances_is_none() -> None:
+def test_a_matrix_that_depends_on_more_than_distances_is_no_strip() -> None:
     matrix = of_distances(6, 6)
     matrix[5, 3] += 1
 
     assert strip_of(matrix[np.newaxis]) is None
 
 
-def test_one_wrong_row_may_be_passed_over() -> None:
+def test_a_strip_may_allow_one_wrong_row() -> None:
     matrix = of_distances(6, 6)
     matrix[3] = 17
 
@@ -45,7 +45,7 @@ def test_one_wrong_row_may_be_passed_over() -> None:
     assert strip.values[0, 1:-1].tolist() == list(range(-4, 5))
 
 
-def test_a_share_of_difference_is_passed_over_where_it_is_said() -> None:
+def test_a_strip_may_allow_relative_differences() -> None:
     matrix = of_distances(3, 5).astype(np.float64)[np.newaxis]
     matrix[0, 1, 4] *= 1 + 1e-7
 
@@ -53,7 +53,7 @@ def test_a_share_of_difference_is_passed_over_where_it_is_said() -> None:
     assert strip_of(matrix, 1e-6) is not None
 
 
-def test_a_vector_is_of_keys_that_rise_or_of_queries_that_do() -> None:
+def test_a_vector_is_read_as_keys_of_one_query_and_as_queries_of_one_key() -> None:
     of_keys, of_queries = line_strips(np.array([5, 6, 8]))
 
     assert of_keys.values.tolist() == [[5, 6, 8]]
@@ -69,7 +69,7 @@ def test_only_vectors_matrices_and_heads_of_them_are_strips(
     assert len(list(strips(np.zeros(shape)))) == count
 
 
-def test_infinite_numbers_are_alike() -> None:
+def test_equal_infinite_numbers_are_alike() -> None:
     assert alike(np.array([-np.inf, 1.0]), np.array([-np.inf, 1.0]), 0.1)
     assert not alike(np.array([-np.inf, 1.0]), np.array([0.0, 1.0]), 0.1)
 
@@ -91,7 +91,7 @@ def clipped(distances: Int64s) -> Int64s:
 
 @pytest.mark.parametrize("places", [[0, 1, 2], [5, 2, 9], [-7, 0, 4], [3, 10, 17]])
 @pytest.mark.parametrize("sign", [1, -1])
-def test_rows_are_found_by_what_they_hold(places: list[int], sign: int) -> None:
+def test_rows_are_located_by_their_numbers(places: list[int], sign: int) -> None:
     rows = clipped(sign * (np.arange(20) - np.array(places)[:, np.newaxis]))
 
     found = aligned(rows, clipped, sign)
@@ -103,7 +103,7 @@ def test_rows_are_found_by_what_they_hold(places: list[int], sign: int) -> None:
     ]
 
 
-def test_a_row_that_could_be_anywhere_goes_on_from_its_neighbours() -> None:
+def test_an_ambiguous_row_is_located_in_line_with_its_neighbours() -> None:
     rows = clipped(np.arange(5) - np.arange(0, 60, 2)[:, np.newaxis])
 
     found = aligned(rows, clipped, 1)
@@ -112,7 +112,7 @@ def test_a_row_that_could_be_anywhere_goes_on_from_its_neighbours() -> None:
     assert found.tolist() == list(range(0, 60, 2))
 
 
-def test_a_row_of_something_else_is_nowhere() -> None:
+def test_a_row_that_no_place_gives_is_not_located() -> None:
     rows = clipped(np.arange(5) - np.arange(3)[:, np.newaxis])
     rows[1, 2] = 7
 
@@ -131,13 +131,13 @@ def test_a_row_of_something_else_is_nowhere() -> None:
         ([0, 3, 6, 9], [0, 1], {"query_positions": "0:10:3", "key_len": 2}),
     ],
 )
-def test_queries_and_keys_are_spelled_from_0_on(
+def test_parameters_of_queries_and_keys_begin_at_0(
     queries: list[int], keys: list[int], expected: dict[str, object]
 ) -> None:
     assert query_key_parameters(np.array(queries), np.array(keys)) == expected
 
 
-def test_positions_stay_where_they_matter() -> None:
+def test_absolute_parameters_keep_positions() -> None:
     spelled = absolute_parameters(np.array([600, 601]), np.array([600, 601]))
 
     assert spelled == {"query_start": 600, "query_len": 2, "key_start": 600, "key_len": 2}

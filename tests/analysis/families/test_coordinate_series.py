@@ -29,7 +29,7 @@ def turns_of(rates: Float64s, length: int, first: float = 0.0) -> AxisTurns:
 
 @pytest.mark.parametrize("step", [0.25, 1.0, 4.0, 8.0])
 @pytest.mark.parametrize("length", [2, 3, 16])
-def test_rates_that_went_round_are_unwound(step: float, length: int) -> None:
+def test_aliased_rates_are_unwound(step: float, length: int) -> None:
     rates = step * 10000.0 ** (-np.arange(8) / 8)
 
     series = axis_series(turns_of(rates, length))
@@ -39,12 +39,12 @@ def test_rates_that_went_round_are_unwound(step: float, length: int) -> None:
     assert np.exp(8 * series.decay) == pytest.approx(10000, rel=1e-3)
 
 
-def test_rates_that_fall_otherwise_are_no_series() -> None:
+def test_rates_without_a_constant_ratio_are_no_series() -> None:
     assert axis_series(turns_of(np.array([1.0, 0.9, 0.1, 0.01, 0.002]), 8)) is None
 
 
 @pytest.mark.parametrize("first", [0.0, 1.0, -2.5, 37.0])
-def test_the_first_token_is_found_past_full_turns(first: float) -> None:
+def test_the_first_coordinate_is_found_beyond_a_whole_turn(first: float) -> None:
     rates = 10000.0 ** (-np.arange(8) / 8)
     along = turns_of(rates, 4, first)
 
@@ -54,11 +54,11 @@ def test_the_first_token_is_found_past_full_turns(first: float) -> None:
     assert place[0] == pytest.approx(first, abs=1e-5)
 
 
-def test_phases_of_no_one_place_have_none() -> None:
+def test_phases_of_different_places_have_no_first_place() -> None:
     assert first_place(np.array([1.0, 2.0, 0.5]), np.array([1.0, 0.1, 0.01]), 1e-6) is None
 
 
-def test_pairs_of_other_norms_are_no_turns() -> None:
+def test_pairs_of_unequal_norms_are_no_turns() -> None:
     assert axis_turns(np.array([[1.0, 0.5j], [1.0, 0.7j]]), ROUNDING) is None
 
 
@@ -70,11 +70,11 @@ def test_one_token_has_phases_and_no_rates() -> None:
     assert not along.rates.any()
 
 
-def test_measurements_of_one_number_are_the_most_exact_of_them() -> None:
+def test_common_value_is_the_most_exact_measurement() -> None:
     assert common_value([(2.001, 1e-3), (2.00001, 1e-5)]) == (2.00001, 1e-5)
 
 
-def test_measurements_of_different_numbers_have_nothing_in_common_value() -> None:
+def test_different_numbers_have_no_common_value() -> None:
     assert common_value([(2.0, 1e-5), (2.1, 1e-5)]) is None
 
 
@@ -102,7 +102,7 @@ def test_other_rates_are_no_bands() -> None:
     assert highest_bands(along) == []
 
 
-def test_sines_alone_say_their_highest_band() -> None:
+def test_sines_without_cosines_give_the_highest_band() -> None:
     bands = np.pi * bands_of(64, 6, is_linear=True)
     sines = np.sin(np.outer(np.linspace(-1, 1, 12), bands))
 
@@ -116,26 +116,26 @@ def test_other_sines_are_no_bands() -> None:
     assert sine_bands(np.sin(np.outer(np.arange(12), [1.0, 0.1])), ROUNDING) is None
 
 
-def test_numbers_have_a_sign_or_are_0() -> None:
+def test_plain_numbers_are_negative_or_0_as_measured() -> None:
     assert signed_plain_numbers(-2.00001, 1e-4)[0] == -2
     assert signed_plain_numbers(1e-9, 1e-8) == [0]
 
 
-def test_eighths_are_found_where_few_digits_miss_them() -> None:
+def test_a_multiple_of_an_eighth_is_a_plain_number() -> None:
     assert 1.875 in signed_plain_numbers(1.8763, 2e-2)
 
 
-def test_what_nobody_would_write_down_is_left_out() -> None:
+def test_numbers_of_many_digits_are_not_plain() -> None:
     assert signed_plain_numbers(12.566370614359172, 1e-12) == []
 
 
-def test_the_plainest_of_what_is_good_is_the_one() -> None:
+def test_of_good_parameters_the_shortest_is_chosen() -> None:
     assert nearest([2e-8, 3e-8], ["longer", "short"], 2**-24) == [1]
 
 
-def test_one_that_is_much_nearer_is_kept_beside_the_plainest() -> None:
+def test_much_nearer_parameters_are_kept_beside_the_shortest() -> None:
     assert nearest([2e-9, 3e-8], ["longer", "short"], 2**-24) == [1, 0]
 
 
-def test_the_nearest_go_first_where_none_is_good() -> None:
+def test_near_parameters_are_ordered_by_distance_where_none_is_good() -> None:
     assert nearest([3e-4, 2e-4, 0.5], ["a", "b", "c"], 2**-24) == [1, 0]

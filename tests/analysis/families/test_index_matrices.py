@@ -19,7 +19,7 @@ from service.encodings.relative.buckets import Clipped
 from tests.analysis.samples import agreeing, input_from, input_of, proposed
 
 
-def test_where_every_bucket_is_seen_t5_has_its_own_sizes() -> None:
+def test_t5_sizes_are_exact_where_every_bucket_occurs() -> None:
     question = input_of("/relative/t5?query_len=300&num_buckets=48&max_distance=256")
 
     first = proposed(question, [propose_t5])[0].request.parameters
@@ -27,7 +27,7 @@ def test_where_every_bucket_is_seen_t5_has_its_own_sizes() -> None:
     assert (first["num_buckets"], first["max_distance"]) == (48, 256)
 
 
-def test_with_no_later_key_both_directions_are_proposed() -> None:
+def test_both_directions_are_proposed_for_t5_without_later_keys() -> None:
     question = input_of("/relative/t5?query_start=199&query_len=1&key_len=200&bidirectional=false")
 
     proposals = proposed(question, [propose_t5])
@@ -37,7 +37,7 @@ def test_with_no_later_key_both_directions_are_proposed() -> None:
     assert len(agreeing(question, proposals, 0)) == len(proposals)
 
 
-def test_distances_without_buckets_are_also_those_of_buckets_that_none_shares() -> None:
+def test_plain_distances_are_proposed_with_and_without_deberta_buckets() -> None:
     question = input_of("/relative/deberta?query_len=6&key_len=9&bucket_size=-1")
 
     proposals = proposed(question, [propose_deberta])
@@ -46,7 +46,7 @@ def test_distances_without_buckets_are_also_those_of_buckets_that_none_shares() 
     assert len(agreeing(question, proposals, 0)) == 2
 
 
-def test_signs_are_told_apart() -> None:
+def test_negated_buckets_are_not_the_same_table() -> None:
     question = input_of("/relative/deberta?query_len=300")
     turned = input_from(-question.sample.values)
 
@@ -56,14 +56,14 @@ def test_signs_are_told_apart() -> None:
 
 
 @pytest.mark.parametrize("family", [propose_t5, propose_deberta])
-def test_masks_and_ramps_are_no_buckets(family: object) -> None:
+def test_masks_and_ramps_have_no_bucket_proposals(family: object) -> None:
     of = propose_t5 if family is propose_t5 else propose_deberta
 
     assert not proposed(input_from(np.tril(np.ones((8, 8), dtype=np.int64))), [of])
     assert not proposed(input_from(np.arange(12)), [of])
 
 
-def test_with_one_wrong_row_the_others_say_what_is_nearest() -> None:
+def test_the_nearest_table_is_proposed_with_one_wrong_row() -> None:
     numbers = input_of("/relative/t5?query_len=40").sample.values.copy()
     numbers[17] = np.random.default_rng(0).integers(0, 32, 40)
     question = input_from(numbers)
@@ -75,7 +75,7 @@ def test_with_one_wrong_row_the_others_say_what_is_nearest() -> None:
 
 
 @pytest.mark.parametrize("farthest", [10**12, 2**40, 2**63 - 1])
-def test_numbers_that_are_no_buckets_are_let_alone_at_once(farthest: int) -> None:
+def test_huge_numbers_have_no_bucket_proposals(farthest: int) -> None:
     numbers = -farthest - np.tile(np.arange(4) // 2, (3, 1)) + (farthest == 2**63 - 1)
 
     question = input_from(numbers.astype(np.int64))
@@ -83,7 +83,7 @@ def test_numbers_that_are_no_buckets_are_let_alone_at_once(farthest: int) -> Non
     assert not proposed(question, [propose_t5, propose_deberta])
 
 
-def test_where_one_end_is_clipped_queries_are_taken_for_the_last() -> None:
+def test_shaw_with_one_clipped_end_keeps_its_maximum() -> None:
     question = input_of(
         "/relative/shaw?max_relative_position=4&query_start=7&query_len=3&key_len=10"
     )
@@ -101,7 +101,7 @@ def test_a_window_of_one_row_is_also_one_of_one_column() -> None:
     assert [call.parameters["window_size"] for call in calls] == [(1, 5), (5, 1)]
 
 
-def test_four_channels_are_in_the_same_order_both_ways() -> None:
+def test_both_layouts_are_proposed_for_a_permutation_of_four_channels() -> None:
     question = input_of("/rope/permutation?head_dim=4&num_attention_heads=3")
 
     proposals = proposed(question, [propose_permutation])
@@ -109,7 +109,7 @@ def test_four_channels_are_in_the_same_order_both_ways() -> None:
     assert len(agreeing(question, proposals, 0)) == 2
 
 
-def test_other_orders_are_none_of_weights() -> None:
+def test_other_permutations_have_no_proposal() -> None:
     shuffled = np.random.default_rng(0).permutation(64)
 
     assert not proposed(input_from(shuffled))
@@ -119,7 +119,7 @@ def test_other_orders_are_none_of_weights() -> None:
 
 @pytest.mark.parametrize("row", [0, 1, 7, 24, 48])
 @pytest.mark.parametrize("query", ["window_size=7,7", "window_size=3,16&class_token=true"])
-def test_a_window_is_proposed_whichever_row_is_wrong(query: str, row: int) -> None:
+def test_a_window_is_proposed_with_any_one_row_wrong(query: str, row: int) -> None:
     question = input_of(f"/relative/swin?{query}")
     numbers = question.sample.values.copy()
     numbers[row] = numbers[row][::-1] + 1
@@ -130,7 +130,7 @@ def test_a_window_is_proposed_whichever_row_is_wrong(query: str, row: int) -> No
 
 
 @pytest.mark.parametrize("row", [0, 1, 20, 39])
-def test_clipped_distances_are_proposed_whichever_row_is_wrong(row: int) -> None:
+def test_clipped_distances_are_proposed_with_any_one_row_wrong(row: int) -> None:
     question = input_of("/relative/shaw?max_relative_position=16&query_len=40")
     numbers = question.sample.values.copy()
     numbers[row] = 5
@@ -149,7 +149,7 @@ def distances(queries: list[int], keys: list[int]) -> np.ndarray:
     return np.asarray(np.clip(np.subtract.outer(keys, queries).T, -2, 2) + 2)
 
 
-def test_a_rule_that_holds_is_proposed_with_its_places() -> None:
+def test_a_matching_rule_is_proposed_with_its_queries_and_keys() -> None:
     question = input_from(distances([6, 7, 8], list(range(12))))
 
     (proposal,) = propose_rules(question, "relative/shaw", clipped_at_2)
@@ -158,7 +158,7 @@ def test_a_rule_that_holds_is_proposed_with_its_places() -> None:
     assert "said" in proposal.support
 
 
-def test_rows_of_other_queries_are_found_one_by_one() -> None:
+def test_queries_with_gaps_are_located_row_by_row() -> None:
     question = input_from(distances([1, 5, 6, 11], list(range(12))))
 
     (proposal, *_) = propose_rules(question, "relative/shaw", clipped_at_2)
@@ -167,7 +167,7 @@ def test_rows_of_other_queries_are_found_one_by_one() -> None:
     assert agreeing(question, [proposal], 0)
 
 
-def test_columns_of_other_keys_are_found_one_by_one() -> None:
+def test_keys_with_gaps_are_located_column_by_column() -> None:
     question = input_from(distances(list(range(12)), [2, 3, 7, 10]))
 
     (proposal, *_) = propose_rules(question, "relative/shaw", clipped_at_2)
@@ -176,7 +176,7 @@ def test_columns_of_other_keys_are_found_one_by_one() -> None:
     assert agreeing(question, [proposal], 0)
 
 
-def test_a_rule_that_does_not_hold_is_not_proposed() -> None:
+def test_a_rule_that_does_not_match_is_not_proposed() -> None:
     numbers = distances(list(range(6)), list(range(6)))
     numbers[[0, 5], [4, 1]] = 3
 
@@ -185,7 +185,7 @@ def test_a_rule_that_does_not_hold_is_not_proposed() -> None:
 
 
 @pytest.mark.parametrize("row", range(6))
-def test_a_table_of_which_one_row_is_wrong_is_proposed_for_the_others(row: int) -> None:
+def test_a_rule_is_proposed_for_a_table_with_one_wrong_row(row: int) -> None:
     right = distances(list(range(6)), list(range(6)))
     numbers = right.copy()
     numbers[row] = 7

@@ -16,7 +16,7 @@ from service.analysis.families.kernel_biases import (
 from tests.analysis.samples import agreeing, input_of, proposed
 
 
-def test_plain_numbers_come_back_as_they_were() -> None:
+def test_plain_kernel_numbers_are_recovered_exactly() -> None:
     question = input_of("/relative/kerple?a=0.73,1.9&p=0.3,0.8&query_len=40")
 
     first = proposed(question, [propose_kerple])[0].request.parameters
@@ -24,7 +24,7 @@ def test_plain_numbers_come_back_as_they_were() -> None:
     assert first == {"a": (0.73, 1.9), "p": (0.3, 0.8), "query_len": 40}
 
 
-def test_a_logarithm_is_one_of_a_power_of_1() -> None:
+def test_a_logarithm_is_proposed_as_log_and_as_nemo() -> None:
     question = input_of("/relative/kerple?a=0.73,1.9&p=0.3,0.8&query_len=40")
 
     calls = agreeing(question, proposed(question, [propose_kerple]), 2.0**-21)
@@ -32,7 +32,7 @@ def test_a_logarithm_is_one_of_a_power_of_1() -> None:
     assert {call.parameters.get("convention", "log") for call in calls} == {"log", "nemo"}
 
 
-def test_an_untrained_kernel_is_said_by_its_heads() -> None:
+def test_an_untrained_nemo_kernel_is_proposed_by_num_heads() -> None:
     question = input_of("/relative/kerple?convention=nemo&num_heads=8&query_len=20")
 
     calls = [proposal.request.parameters for proposal in proposed(question, [propose_kerple])]
@@ -40,7 +40,7 @@ def test_an_untrained_kernel_is_said_by_its_heads() -> None:
     assert {"convention": "nemo", "num_heads": 8, "query_len": 20} in calls
 
 
-def test_slopes_are_no_kernel() -> None:
+def test_alibi_biases_have_no_kerple_proposal() -> None:
     assert not proposed(input_of("/relative/alibi?num_heads=8&query_len=9"), [propose_kerple])
     assert not proposed(
         input_of("/relative/alibi?num_heads=8&query_len=9&form=symmetric"), [propose_kerple]
@@ -55,7 +55,7 @@ def distances(queries: int, keys: int) -> np.ndarray:
     return np.arange(keys) - np.arange(queries)[:, np.newaxis]
 
 
-def test_both_sides_of_a_kernel_are_the_same() -> None:
+def test_a_symmetric_kernel_is_not_causal() -> None:
     (found,) = sides(falling(distances(6, 9)), 2.0**-40)
 
     assert found.parameters == {"query_len": 6, "key_len": 9, "causal": False}
@@ -63,14 +63,14 @@ def test_both_sides_of_a_kernel_are_the_same() -> None:
     assert found.lengths.max() == 8
 
 
-def test_a_causal_kernel_has_nothing_ahead() -> None:
+def test_a_causal_kernel_is_read_behind_the_query() -> None:
     (found,) = sides(np.where(distances(6, 6) < 0, falling(distances(6, 6)), 0.0), 2.0**-40)
 
     assert found.parameters == {"query_len": 6}
 
 
 @pytest.mark.parametrize("causal", [True, False])
-def test_rows_are_where_their_0_is(causal: bool) -> None:
+def test_queries_with_gaps_are_located_by_their_zeros(causal: bool) -> None:
     signed = distances(40, 40)[[3, 9, 30]]
     matrix = np.where(causal & (signed > 0), 0.0, falling(signed))
 
@@ -81,7 +81,7 @@ def test_rows_are_where_their_0_is(causal: bool) -> None:
     assert np.allclose(found.sizes[0], np.sqrt(found.lengths))
 
 
-def test_heads_are_read_together() -> None:
+def test_heads_share_queries_and_keys() -> None:
     block = np.array([1.0, 2.0, 0.5])[:, np.newaxis, np.newaxis] * falling(distances(6, 6))
 
     (found,) = sides(block, 2.0**-40)
@@ -90,7 +90,7 @@ def test_heads_are_read_together() -> None:
 
 
 @pytest.mark.parametrize("change", ["above", "sides", "distance", "zero"])
-def test_what_is_no_kernel_is_passed_over(change: str) -> None:
+def test_an_array_that_is_no_kernel_has_no_sides(change: str) -> None:
     matrix = falling(distances(6, 6))
     if change == "above":
         matrix = -matrix
@@ -104,7 +104,7 @@ def test_what_is_no_kernel_is_passed_over(change: str) -> None:
     assert not list(sides(matrix, 2.0**-40))
 
 
-def test_many_lengths_are_looked_at_as_few() -> None:
+def test_long_kernels_are_sampled() -> None:
     (found,) = sides(falling(distances(1500, 1500)), 2.0**-40)
 
     assert found.lengths[:6].tolist() == [1, 2, 3, 4, 5, 6]
@@ -156,7 +156,7 @@ def test_three_numbers_are_fitted_together(inner: float, exponent: float) -> Non
     assert found.exponent == pytest.approx(exponent, rel=1e-6)
 
 
-def test_an_error_is_a_share_of_what_may_be_lost() -> None:
+def test_the_error_of_a_logarithm_allows_for_float32_cancellation() -> None:
     fit = LengthKernel(2.0, 0.01, 1.0)
     sizes = 2.0 * np.log((1 + (0.01 * LENGTHS).astype(np.float32)).astype(np.float64))
 
@@ -164,7 +164,7 @@ def test_an_error_is_a_share_of_what_may_be_lost() -> None:
     assert fit.error(LENGTHS, 1.001 * sizes) > 2.0**-22
 
 
-def test_another_base_is_found_with_a_usual_number_of_channels() -> None:
+def test_another_sandwich_base_is_found_with_a_usual_head_dim() -> None:
     question = input_of("/relative/sandwich?num_heads=4&head_dim=64&base=500000&query_len=40")
 
     calls = agreeing(question, proposed(question, [propose_sandwich]), 2.0**-21)
@@ -173,7 +173,7 @@ def test_another_base_is_found_with_a_usual_number_of_channels() -> None:
     assert calls[0].parameters["head_dim"] == 64
 
 
-def test_the_usual_base_is_taken_where_it_will_do() -> None:
+def test_the_default_sandwich_base_is_preferred() -> None:
     # 10^8 and twice as many channels: the same first frequencies, and more that are nearly 0.
     question = input_of("/relative/sandwich?num_heads=4&head_dim=16&query_len=6")
 
@@ -187,5 +187,5 @@ def test_the_usual_base_is_taken_where_it_will_do() -> None:
     "url",
     ["/relative/alibi?num_heads=8&query_len=9", "/relative/kerple?a=1,1&p=1,0.5&query_len=9"],
 )
-def test_other_kernels_are_no_sums_of_sines(url: str) -> None:
+def test_other_kernels_have_no_sandwich_proposal(url: str) -> None:
     assert not proposed(input_of(url), [propose_sandwich])

@@ -22,7 +22,7 @@ SECTIONS = [
 
 
 @pytest.mark.parametrize("section", SECTIONS)
-def test_a_grid_is_said_as_one(section: str) -> None:
+def test_positions_of_a_grid_are_proposed_as_a_grid(section: str) -> None:
     question = input_of(f"/rope?{section}&grid=2,5,7")
 
     proposal = next(propose_mrope(question))
@@ -44,7 +44,7 @@ RULES: list[dict[str, object]] = [
 
 
 @pytest.mark.parametrize("rule", RULES, ids=["linear", "yarn"])
-def test_a_text_before_the_image_says_the_rule(rule: dict[str, object]) -> None:
+def test_a_text_before_the_image_determines_the_rule(rule: dict[str, object]) -> None:
     asked = "&".join(f"{name}={value}" for name, value in rule.items()).replace(".0", "")
     question = input_of(f"/rope?head_dim=64&mrope_section=16,8,8&{asked}&{POSITIONS}&dtype=float64")
 
@@ -53,11 +53,11 @@ def test_a_text_before_the_image_says_the_rule(rule: dict[str, object]) -> None:
     assert said["mrope_section"] == (16, 8, 8)
 
 
-def test_positions_of_one_axis_are_none_of_three() -> None:
+def test_a_sequence_has_no_mrope_proposal() -> None:
     assert list(propose_mrope(input_of("/rope?head_dim=64&seq_len=40"))) == []
 
 
-def test_a_row_of_another_table_leaves_no_positions() -> None:
+def test_a_corrupted_row_has_no_mrope_proposal() -> None:
     question = input_of(f"/rope?{SECTIONS[1]}&{POSITIONS}")
     question.sample.values[7] = question.sample.values[7][::-1].copy()
 
@@ -76,7 +76,7 @@ def _angles(unit: float) -> np.ndarray:
     return np.asarray(np.angle(cos + 1j * sin))
 
 
-def test_three_groups_have_their_positions_in_narrow_types() -> None:
+def test_groups_have_exact_positions_in_narrow_types() -> None:
     for unit in (2.0**-8, 2.0**-11, 2.0**-24):
         groups = grouped(_angles(unit), _OMEGA, (unit, 0.0))
 
@@ -84,14 +84,14 @@ def test_three_groups_have_their_positions_in_narrow_types() -> None:
         assert [each.whole.tolist() for each in groups] == _POSITIONS[[2, 1, 0]].tolist()
 
 
-def test_four_sequences_are_too_many() -> None:
+def test_four_position_sequences_have_no_groups() -> None:
     angles = _angles(2.0**-24)
     angles[:, 5] = np.array([0, 5, 1, 7, 2, 9]) * _OMEGA[5]
 
     assert grouped(angles, _OMEGA, (2.0**-24, 0.0)) is None
 
 
-def test_positions_all_even_are_not_counted() -> None:
+def test_positions_with_a_common_divisor_are_not_counted() -> None:
     angles = np.outer(2 * np.arange(6.0), _OMEGA)
 
     groups = grouped(angles, _OMEGA, (2.0**-24, 0.0))
@@ -120,5 +120,5 @@ def test_sections_follow_from_which_frequencies_turn_together(
     assert [(each.section, each.interleaved) for each in found] == [(section, interleaved)]
 
 
-def test_groups_in_no_known_order_have_none() -> None:
+def test_groups_in_no_known_order_have_no_sections() -> None:
     assert list(orders([{0, 3}, {1, 5}, {2, 4}], 6)) == []

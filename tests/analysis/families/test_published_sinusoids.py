@@ -51,7 +51,7 @@ def test_a_convention_is_among_the_candidates_with_its_numbers(
     assert {**parameters, "d_model": 16} in [dict(each.parameters) for each in found(sample)]
 
 
-def test_conventions_that_give_the_same_numbers_are_all_candidates() -> None:
+def test_all_conventions_with_equal_tables_are_candidates() -> None:
     sample = sample_of("encoding", seq_len=40, d_model=16, layout="concatenated")
 
     assert [each.name for each in found(sample)] == [
@@ -78,12 +78,12 @@ def test_frequencies_fall_from_one_to_one_over_the_base() -> None:
     assert falling(100.0, 4, 3) == pytest.approx([1, 0.1, 0.01], rel=1e-15)
 
 
-def test_a_series_that_says_nothing_has_the_usual_base() -> None:
+def test_an_undetermined_series_has_the_default_base() -> None:
     assert usable_bases(GeometricSeries(1.0, 1.0, np.inf, np.inf), 8) == (10000.0,)
     assert usable_bases(GeometricSeries(1.0, 0.1, 1e-9, 1e-9), 8) == (10000.0,)
 
 
-def test_few_digits_are_no_chance() -> None:
+def test_numbers_of_few_digits_do_not_fit_by_chance() -> None:
     assert [digits(number) for number in (10000.0, 9646.6, 1 / 3)] == [1, 5, 15]
     assert is_no_chance(1, 1e-4)
     assert not is_no_chance(5, 1e-6)
@@ -117,7 +117,7 @@ def test_frequencies_of_another_base_place_no_rows(base: float) -> None:
         ([0.5, 2, -1.25], {"positions": "0.5,2,-1.25"}),
     ],
 )
-def test_positions_are_spelled_shortly(
+def test_positions_have_the_shortest_parameters(
     values: list[float], said: dict[str, ParameterValue]
 ) -> None:
     spelled = spelled_positions(np.array(values, dtype=np.float64))
@@ -128,17 +128,17 @@ def test_positions_are_spelled_shortly(
     assert (spelled.keys(), sample.values.tolist()) == (said.keys(), wanted.values.tolist())
 
 
-def test_positions_too_many_to_list_are_not_spelled() -> None:
+def test_too_many_positions_have_no_parameters() -> None:
     assert spelled_positions(np.square(np.arange(10000.0))) is None
 
 
-def test_support_says_base_span_and_how_well_they_are_known() -> None:
+def test_series_support_names_base_span_and_error() -> None:
     assert series_support(GeometricSeries(1.0, 0.9, 1e-9, 3e-8), 64, 10000.0, 128) == (
         "64 frequencies fall as 10000^(-2k/128), each to the one before within 3.0e-08"
     )
 
 
-def test_support_says_where_rows_are() -> None:
+def test_rows_support_names_positions_and_step() -> None:
     even = PositionedRows(np.array([3.0, 5.0]), 1e-8, 2.0)
     uneven = PositionedRows(np.array([3.0, 50.0]), 1e-8, None)
 

@@ -14,7 +14,7 @@ from service.numerics.tables import StoredTable
 from tests.analysis.samples import ROTARY_FAMILIES, distance, input_of, proposed
 
 
-def test_turning_gives_the_numbers_that_are_proposed() -> None:
+def test_the_angle_model_gives_the_proposed_table() -> None:
     question = input_of("/rope?head_dim=8&seq_len=6&start=2&pack=concat&rope_theta=500000")
     turning = proposed(question, ROTARY_FAMILIES)[0].angles
     assert turning is not None
@@ -26,7 +26,7 @@ def test_turning_gives_the_numbers_that_are_proposed() -> None:
     assert np.abs(made - question.sample.values).max() < 2.0**-23
 
 
-def test_a_support_says_what_was_measured() -> None:
+def test_support_names_norm_and_series() -> None:
     first = proposed(input_of("/rope?head_dim=8&seq_len=6&pack=concat"), ROTARY_FAMILIES)[0]
 
     assert first.support[0].startswith("√(cos² + sin²) is 1 within ")
@@ -36,7 +36,7 @@ def test_a_support_says_what_was_measured() -> None:
 @pytest.mark.parametrize(
     "shape", [(1,), (7,), (5, 6), (1, 8), (8, 1), (3, 4, 2), (3, 4, 5), (2, 2)]
 )
-def test_noise_raises_nothing_and_is_no_table(shape: tuple[int, ...]) -> None:
+def test_noise_has_no_matching_proposal(shape: tuple[int, ...]) -> None:
     noise = np.random.default_rng(2).normal(size=shape).astype(np.float32)
     question = IdentifyInput({"array": Sample.of(StoredTable(noise, FLOAT32))})
 
@@ -49,7 +49,7 @@ _UNIT = 2.0**-24
 @pytest.mark.parametrize("part", ["cos", "sin"])
 @pytest.mark.parametrize("pack", ["half", "interleaved", "compact"])
 @pytest.mark.parametrize("start", [0, 40])
-def test_one_component_says_rule_pack_and_start(part: str, pack: str, start: int) -> None:
+def test_one_component_gives_rule_pack_and_start(part: str, pack: str, start: int) -> None:
     question = input_of(f"/rope?head_dim=64&seq_len=300&start={start}&pack={pack}&part={part}")
 
     packed, found = next(located_components(question, _UNIT))
@@ -60,7 +60,7 @@ def test_one_component_says_rule_pack_and_start(part: str, pack: str, start: int
     assert distance(proposed(question, ROTARY_FAMILIES)[0], question) == 0
 
 
-def test_a_few_rows_say_too_little() -> None:
+def test_one_component_of_few_rows_has_no_proposal() -> None:
     question = input_of("/rope?head_dim=64&seq_len=4&pack=half&part=cos")
 
     assert not list(located_components(question, _UNIT))
@@ -75,7 +75,7 @@ def test_frequencies_in_float32_keep_their_base() -> None:
     assert first.request.parameters == {"head_dim": 64, "rope_theta": 10000.0, "part": "inv_freq"}
 
 
-def test_a_table_of_waves_is_neither() -> None:
+def test_cosines_and_sines_are_no_frequencies_and_no_angles() -> None:
     question = input_of("/rope?head_dim=8&seq_len=9&pack=flat")
 
     assert not list(propose_inverse_frequencies(question))

@@ -35,14 +35,14 @@ def _turns(positions: list[int]) -> Complexes:
     return rounded
 
 
-def test_rows_that_follow_each_other_say_rule_and_start() -> None:
+def test_contiguous_rows_give_rule_and_start() -> None:
     first = next(evenly_located(_turns(list(range(7, 107))), _UNIT))
 
     assert first.match.parameters == {"rope_theta": 10000.0}
     assert first.positions.tolist() == list(range(7, 107))
 
 
-def test_rows_far_out_in_float16_say_base_and_start() -> None:
+def test_distant_rows_in_float16_give_base_and_start() -> None:
     omega = 500000.0 ** (-np.arange(32) / 32)
     angles = np.outer(np.arange(100000, 100040), omega)
     turns = np.cos(angles).astype(np.float16) + 1j * np.sin(angles).astype(np.float16)
@@ -54,20 +54,20 @@ def test_rows_far_out_in_float16_say_base_and_start() -> None:
     assert first.positions.tolist() == list(range(100000, 100040))
 
 
-def test_first_rows_say_the_rule_whatever_follows() -> None:
+def test_contiguous_first_rows_give_the_rule() -> None:
     found = list(rules_of_first_rows(_turns([4, 5, 6, 7, 8, 8, 8, 30, 2]), _UNIT))
 
     assert found[0].parameters == {"rope_theta": 10000.0}
 
 
-def test_rows_three_apart_are_no_faster_rule() -> None:
+def test_rows_three_apart_have_the_default_rule() -> None:
     first = next(evenly_located(_turns(list(range(0, 300, 3))), _UNIT))
 
     assert first.match.parameters == {"rope_theta": 10000.0}
     assert first.positions.tolist() == list(range(0, 300, 3))
 
 
-def test_known_positions_say_the_rule() -> None:
+def test_known_positions_give_the_rule() -> None:
     known = [0, 1, 2, 255, 1023]
 
     first = next(evenly_located(_turns(known), _UNIT, np.array(known, dtype=np.float64)))
@@ -75,7 +75,7 @@ def test_known_positions_say_the_rule() -> None:
     assert first.match.parameters == {"rope_theta": 10000.0}
 
 
-def test_one_row_of_a_known_position_says_the_rule() -> None:
+def test_one_row_of_a_known_position_gives_the_rule() -> None:
     found = evenly_located(_turns([100]), _UNIT, np.array([100.0]))
 
     first = next(found)
@@ -93,7 +93,7 @@ def test_positions_of_scattered_rows_are_found(positions: list[int]) -> None:
     assert first.positions.tolist() == positions
 
 
-def test_noise_is_nowhere() -> None:
+def test_noise_has_no_positions() -> None:
     angles = np.random.default_rng(5).uniform(-3, 3, (40, 16))
 
     assert not list(evenly_located(np.exp(1j * angles), _UNIT))
@@ -113,13 +113,13 @@ def test_a_position_is_found_however_far_out(position: int, error: float) -> Non
     assert found[0] == position
 
 
-def test_every_row_has_its_own() -> None:
+def test_each_row_has_its_own_position() -> None:
     found = positions_of(_angles([3, 77, 5]), _OMEGA, 1e-6)
 
     assert [each[0] for each in found] == [3, 77, 5]
 
 
-def test_angles_of_no_position_have_none() -> None:
+def test_random_angles_have_no_position() -> None:
     angles = np.random.default_rng(3).uniform(-3, 3, (1, 32))
 
     (found,) = positions_of(angles, _OMEGA, 1e-6)
@@ -127,14 +127,14 @@ def test_angles_of_no_position_have_none() -> None:
     assert not len(found)
 
 
-def test_where_several_fit_those_near_zero_come_first() -> None:
+def test_fitting_positions_near_0_come_first() -> None:
     (found,) = positions_of(np.array([0.0]), np.array([np.pi / 4]), 1e-6)
 
     assert found[0] == 0
     assert abs(int(found[1])) == 8
 
 
-def test_frequencies_of_zero_say_nothing() -> None:
+def test_zero_frequencies_give_no_position() -> None:
     (found,) = positions_of(np.zeros(2), np.zeros(2), 1e-6)
 
     assert not len(found)
@@ -150,7 +150,7 @@ def test_every_pack_is_read_as_itself(pack: str) -> None:
     assert np.abs(read[pack] - expected).max() < 1e-6
 
 
-def test_what_repeats_its_channels_is_read_so_first() -> None:
+def test_packs_with_copies_are_read_first() -> None:
     first = next(packings(input_of("/rope?head_dim=8&seq_len=5&pack=half_concat"), _UNIT))
 
     assert first.turns.shape == (5, 4)
@@ -164,7 +164,7 @@ def test_one_row_keeps_its_channels() -> None:
     assert rows_of(column).shape == (6, 1)
 
 
-def test_of_copies_the_first_is_picked() -> None:
+def test_the_first_copy_of_channels_is_taken() -> None:
     rows = np.array([[1.0, 1.0, 2.0, 2.0]])
 
     laid_out = dict(component_channels(rows, _UNIT))
@@ -177,7 +177,7 @@ def _sample(dtype: DType, number: float = 1) -> Sample:
     return Sample.of(StoredTable(np.full(2, number).astype(dtype.storage), dtype))
 
 
-def test_positions_are_spelled_as_shortly_as_possible() -> None:
+def test_position_parameters_are_the_shortest() -> None:
     assert position_parameters(np.arange(5)) == {"seq_len": 5}
     assert position_parameters(np.arange(3, 8)) == {"start": 3, "seq_len": 5}
     assert position_parameters(np.array([0, 1, 2, 9])) == {"positions": "0:3,9"}
@@ -200,7 +200,7 @@ def test_positions_must_be_whole_and_rise_and_be_as_many_as_rows() -> None:
     assert not fits(1, 2, 3)
 
 
-def test_integers_zeros_and_infinities_are_no_waves() -> None:
+def test_integers_zeros_and_infinities_are_not_real_numbers_of_waves() -> None:
     assert has_real_numbers(_sample(FLOAT32))
     assert not has_real_numbers(_sample(FLOAT32, 0))
     assert not has_real_numbers(_sample(FLOAT32, np.inf))

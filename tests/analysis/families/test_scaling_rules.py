@@ -34,7 +34,7 @@ def test_frequencies_rounded_to_a_narrow_type_keep_their_base(arithmetic: type) 
     assert {"rope_theta": 10000.0} in found
 
 
-def test_noise_follows_no_rule_but_itself() -> None:
+def test_noise_matches_only_lists_of_numbers() -> None:
     omega = np.random.default_rng(1).uniform(0.001, 1, 16)
 
     found = named(find_rules(MeasuredFrequencies(omega, omega * 1e-7, 1.0, 1e-7)))
@@ -116,13 +116,13 @@ def test_an_attention_factor_of_its_own_is_left_out() -> None:
     assert "attention_factor" not in found[0]
 
 
-def test_another_attention_factor_is_said() -> None:
+def test_another_attention_factor_is_a_parameter() -> None:
     found = named(yarn_rules(measured(f"{_YARN}4096&factor=16", scale=1.5), 10000.0))
 
     assert found[0]["attention_factor"] == 1.5
 
 
-def test_the_published_attention_factors_are_said_by_their_mscales() -> None:
+def test_published_attention_factors_are_given_as_mscales() -> None:
     scale = (0.1 * 0.707 * 3.6888794541139363 + 1) / (0.1 * 3.6888794541139363 + 1)
 
     found = named(yarn_rules(measured(f"{_YARN}4096&factor=40", scale=scale), 10000.0))
@@ -141,7 +141,7 @@ def test_a_range_that_is_not_rounded_is_found() -> None:
     )
 
 
-def test_other_betas_are_found_where_the_usual_ones_do_not_hold() -> None:
+def test_another_beta_fast_is_found() -> None:
     found = named(yarn_rules(measured(f"{_YARN}4096&factor=8&beta_fast=8", scale=None), 10000.0))
 
     assert "beta_fast" in found[0]
@@ -151,21 +151,21 @@ def test_frequencies_of_one_series_are_no_yarn() -> None:
     assert not named(yarn_rules(measured("/rope/frequencies?head_dim=64", scale=None), 10000.0))
 
 
-def test_fast_frequencies_that_are_kept_say_the_base() -> None:
+def test_unscaled_fast_frequencies_give_the_base() -> None:
     omega = unscaled(500000.0, 64)
     omega[40:] /= 8
 
     assert kept_bases(MeasuredFrequencies(omega, omega * 1e-7))[0] == 500000.0
 
 
-def test_slow_frequencies_say_what_they_are_divided_by() -> None:
+def test_slow_frequencies_give_the_factor() -> None:
     share = np.array([1.0, 0.9, 0.5, 0.125, 0.125, 0.125])
 
     assert next(factors_of(share, np.full(6, 1e-6))) == 8.0
     assert last_share(share, np.full(6, 1e-6)) == pytest.approx((0.125, 1e-6))
 
 
-def test_lost_frequencies_say_no_factor() -> None:
+def test_frequencies_within_their_error_give_no_factor() -> None:
     assert last_share(np.ones(3), np.ones(3)) is None
     assert not list(factors_of(np.ones(3), np.ones(3)))
 

@@ -24,7 +24,7 @@ def test_frequencies_agree_with_their_own_rule_alone() -> None:
     assert not of_10000.agrees(Linear(64, 10000.0, 2.0))
 
 
-def test_a_scale_is_held_against_that_of_the_rule() -> None:
+def test_a_rule_must_have_the_measured_scale() -> None:
     omega = unscaled(10000.0, 4)
 
     scaled = MeasuredFrequencies(omega, omega * 1e-7, 1.25, 1e-7)
@@ -60,7 +60,7 @@ def test_a_stretched_base_is_a_usual_one_with_an_alpha() -> None:
     assert {"rope_type": "dynamic", "rope_theta": 10000.0, "alpha": 1000.0} in found
 
 
-def test_ntk_is_found_before_the_odd_factor_that_says_the_same() -> None:
+def test_ntk_comes_before_an_equal_linear_rule() -> None:
     url = "/rope/frequencies?head_dim=64&rope_type=ntk&factor=8"
 
     found = named(series_rules(measured(url)))
@@ -68,7 +68,7 @@ def test_ntk_is_found_before_the_odd_factor_that_says_the_same() -> None:
     assert found[0] == {"rope_type": "ntk", "rope_theta": 10000.0, "factor": 8.0}
 
 
-def test_frequencies_that_end_in_zeros_turn_a_share_of_a_head() -> None:
+def test_frequencies_that_end_in_zeros_are_proportional() -> None:
     url = "/rope/frequencies?head_dim=64&rope_type=proportional&partial_rotary_factor=0.25&factor=8"
 
     found = named(series_rules(measured(url)))
@@ -77,7 +77,7 @@ def test_frequencies_that_end_in_zeros_turn_a_share_of_a_head() -> None:
     assert found[0] == {**expected, "partial_rotary_factor": 0.25}
 
 
-def test_a_bent_series_has_no_even_rule() -> None:
+def test_yarn_frequencies_have_no_series_rule() -> None:
     url = (
         "/rope/frequencies?head_dim=64&rope_type=yarn&factor=16"
         "&original_max_position_embeddings=4096"
@@ -103,7 +103,7 @@ def test_a_list_of_factors_is_found_in_its_few_decimals() -> None:
     assert {"rope_theta": 10000.0, "freq_factors": wanted} in found
 
 
-def test_a_scale_tells_longrope_with_its_factor_and_length() -> None:
+def test_a_scale_gives_the_factor_and_length_of_longrope() -> None:
     url = f"/rope/frequencies?head_dim=16&freq_factors={_FACTORS}"
     scale = float(np.sqrt(1 + np.log(32) / np.log(4096)))
 
@@ -121,7 +121,7 @@ def test_mixed_ntk_is_found_by_its_formula() -> None:
     assert found[0] == {"rope_type": "ntk", "rope_theta": 10000.0, "factor": 8.0, "mixed_b": 0.625}
 
 
-def test_frequencies_of_no_rule_are_given_outright() -> None:
+def test_frequencies_of_no_rule_become_inv_freq() -> None:
     omega = np.array([1.0, 0.31, 0.0701, 0.00003])
 
     (found,) = named(given_rule(MeasuredFrequencies(omega, omega * 1e-7)))
@@ -129,7 +129,7 @@ def test_frequencies_of_no_rule_are_given_outright() -> None:
     assert found == {"inv_freq": (1.0, 0.31, 0.0701, 0.00003)}
 
 
-def test_frequencies_below_zero_are_given_by_nothing() -> None:
+def test_negative_frequencies_have_no_rule() -> None:
     omega = np.array([1.0, -0.5])
 
     assert not named(given_rule(MeasuredFrequencies(omega, np.full(2, 1e-7))))

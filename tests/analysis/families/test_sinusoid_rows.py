@@ -23,9 +23,7 @@ from tests.analysis.samples import sample_from, sample_of
     ("name", "grain"),
     [("float64", FLOAT64), ("float32", FLOAT32), ("float16", FLOAT16), ("bfloat16", BFLOAT16)],
 )
-def test_numbers_of_a_narrow_type_are_known_after_they_were_widened(
-    name: str, grain: DType
-) -> None:
+def test_the_grain_of_widened_numbers_is_the_narrow_type(name: str, grain: DType) -> None:
     narrow = sample_of("encoding", seq_len=8, d_model=16, dtype=name)
 
     rows = next(oriented_rows(sample_from(narrow.reals())))
@@ -49,7 +47,7 @@ def test_a_row_of_zeros_is_left_out_of_the_others() -> None:
     assert (view.pairs, view.channels.zeros) == (3, 1)
 
 
-def test_errors_of_angles_bound_what_rounding_does_to_them() -> None:
+def test_angle_errors_bound_rounding() -> None:
     exact = sample_of("encoding", seq_len=40, d_model=16, dtype="float64")
     narrow = sample_of("encoding", seq_len=40, d_model=16, dtype="bfloat16")
     every = slice(None)
@@ -69,7 +67,7 @@ def test_noise_and_arrays_of_other_ranks_are_read_in_no_layout() -> None:
     assert not list(oriented_rows(Sample(np.full(4, np.nan), FLOAT64, (4,))))
 
 
-def test_columns_are_rows_as_well() -> None:
+def test_columns_are_read_as_transposed_rows() -> None:
     turned = sample_of("encoding", seq_len=20, d_model=6).reals().T
 
     assert [
@@ -88,13 +86,13 @@ def test_evenly_spaced_rows_give_frequencies_and_step(positions: str, step: int)
     assert rows.series.ratio**-16 == pytest.approx(10000, rel=1e-4)
 
 
-def test_rows_that_descend_turn_the_other_way() -> None:
+def test_descending_rows_have_a_negative_sign() -> None:
     view = view_of(sample_of("relative/transformer-xl", key_len=20, d_model=16))
 
     assert next(row_series(view)).sign == -1
 
 
-def test_a_spoilt_row_leaves_the_others_even() -> None:
+def test_a_corrupted_row_moves_the_window() -> None:
     values = sample_of("encoding", seq_len=40, d_model=32).reals()
     values[3] = values[30]
 
@@ -103,7 +101,7 @@ def test_a_spoilt_row_leaves_the_others_even() -> None:
     assert rows.window == slice(8, 24)
 
 
-def test_rows_in_no_order_give_the_ratio_one_by_one() -> None:
+def test_unordered_rows_give_the_ratio() -> None:
     view = view_of(sample_of("encoding", positions="0,3,100,17,2047", d_model=32), "interleaved")
 
     rows = uneven_series(view)
@@ -112,13 +110,13 @@ def test_rows_in_no_order_give_the_ratio_one_by_one() -> None:
     assert rows.series.ratio**-16 == pytest.approx(10000, rel=1e-5)
 
 
-def test_rows_that_say_nothing_have_no_ratio() -> None:
+def test_a_row_at_position_0_has_no_ratio() -> None:
     view = view_of(sample_of("encoding", positions="0", d_model=8), "interleaved")
 
     assert np.isinf(uneven_series(view).series.ratio_error)
 
 
-def test_rows_whose_places_are_told_are_as_good_as_even_ones() -> None:
+def test_rows_at_known_places_give_the_series() -> None:
     told = np.array([3.0, 4, 5, 9, 20, 100])
     values = sample_of("encoding", positions="3,4,5,9,20,100", d_model=4)
     view = view_of(values, "interleaved")
@@ -131,7 +129,7 @@ def test_rows_whose_places_are_told_are_as_good_as_even_ones() -> None:
     assert rows.series.ratio == pytest.approx(0.01, rel=1e-5)
 
 
-def test_places_that_do_not_rise_are_passed_over() -> None:
+def test_known_places_that_do_not_rise_are_ignored() -> None:
     view = view_of(sample_of("encoding", seq_len=6, d_model=32), "interleaved")
 
     rows = next(row_series(view, np.array([5.0, 4, 3, 2, 1, 0])))
@@ -161,14 +159,14 @@ def test_one_row_gives_the_ratio_of_its_frequencies(position: float) -> None:
     assert series.ratio**-32 == pytest.approx(BASE, rel=1e-4)
 
 
-def test_angles_that_are_no_series_are_told() -> None:
+def test_angles_without_a_constant_ratio_have_no_series() -> None:
     angles = angles_of(5.0, 16)
     angles[8] *= 1.1
 
     assert unwrapped_series(folded(angles), np.full(16, 1e-9)) is None
 
 
-def test_a_slowest_angle_within_its_error_says_nothing() -> None:
+def test_a_slowest_angle_within_its_error_has_no_series() -> None:
     assert unwrapped_series(np.array([1e-3, 1e-4]), np.full(2, 1e-2)) is None
 
 
@@ -213,7 +211,7 @@ def test_one_frequency_alone_gives_the_nearest_whole_place(place: float) -> None
     assert found.rounded().tolist() == [place]
 
 
-def test_a_place_that_chance_may_have_made_is_none() -> None:
+def test_a_place_that_fits_by_chance_is_rejected() -> None:
     one = np.array([1.0])
 
     assert locate_whole(phases([1000.0], one), np.full((1, 1), 1e-3), one) is None

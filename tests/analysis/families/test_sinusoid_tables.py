@@ -96,7 +96,7 @@ DTYPES = ("float64", "float32", "float16", "bfloat16")
         ),
     ],
 )
-def test_the_plainest_call_comes_first(parameters: dict[str, ParameterValue], url: str) -> None:
+def test_the_plainest_request_comes_first(parameters: dict[str, ParameterValue], url: str) -> None:
     assert first_equal_url(sample_of("encoding", **parameters)) == url
 
 
@@ -112,7 +112,7 @@ def test_conventions_with_equal_numbers_are_all_proposed() -> None:
     assert conventions >= {"vaswani", "marian", "mae", "diffusers", "transformer-xl"}
 
 
-def test_columns_of_positions_are_told_from_rows() -> None:
+def test_a_transposed_table_is_recognised() -> None:
     turned = sample_from(sample_of("encoding", seq_len=20, d_model=6).reals().T)
 
     first = propose(turned)[0]
@@ -122,7 +122,7 @@ def test_columns_of_positions_are_told_from_rows() -> None:
 
 
 @pytest.mark.parametrize("name", ["vaswani", "m2m100", "mlx", "tensor2tensor"])
-def test_angles_are_those_that_the_table_is_made_of(name: str) -> None:
+def test_the_angle_model_gives_the_encoding(name: str) -> None:
     sample = sample_of("encoding", seq_len=9, d_model=8, convention=name, dtype="float64")
 
     first = propose(sample)[0]
@@ -139,7 +139,7 @@ def evaluated(turning: AngleModel) -> Float64s:
     return turning.scale * both
 
 
-def test_a_hint_chooses_between_widths_with_equal_channels() -> None:
+def test_a_known_d_model_chooses_between_widths() -> None:
     sample = sample_of("encoding", seq_len=9, d_model=15, convention="tf-models", base=100.0)
 
     urls = [url_of(proposal.request) for proposal in propose(sample, d_model=15)]
@@ -148,7 +148,7 @@ def test_a_hint_chooses_between_widths_with_equal_channels() -> None:
 
 
 @pytest.mark.parametrize("d_model", [8, 64, 512])
-def test_the_slip_of_tutorials_is_no_convention(d_model: int) -> None:
+def test_the_exponent_error_of_tutorials_has_no_proposal(d_model: int) -> None:
     channel = np.arange(d_model)
     exponent = (channel - channel % 2 + channel % 2 * 1.0) / d_model
     angles = np.arange(50.0)[:, np.newaxis] * 10000.0**-exponent
@@ -157,7 +157,7 @@ def test_the_slip_of_tutorials_is_no_convention(d_model: int) -> None:
     assert propose(sample_from(slipped)) == []
 
 
-def test_noise_and_constants_are_nothing() -> None:
+def test_noise_and_constants_have_no_proposal() -> None:
     noise = np.random.default_rng(3).normal(size=(32, 16))
 
     assert propose(sample_from(noise)) == []
@@ -167,7 +167,7 @@ def test_noise_and_constants_are_nothing() -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", [name for name in CONVENTIONS if name != "perceiver"])
-def test_four_channels_are_named_where_positions_are_told(name: str, dtype: str) -> None:
+def test_four_channels_are_enough_at_known_positions(name: str, dtype: str) -> None:
     sample = sample_of(
         "encoding", convention=name, dtype=dtype, d_model=4, positions="3,4,5,9,20:60:3,100"
     )
@@ -180,7 +180,7 @@ def test_four_channels_are_named_where_positions_are_told(name: str, dtype: str)
 
 @pytest.mark.parametrize("row", [0, 1, 20, 39])
 @pytest.mark.parametrize("start", [0, 7, 100000])
-def test_one_wrong_row_hides_no_table(start: int, row: int) -> None:
+def test_the_encoding_is_proposed_with_one_wrong_row(start: int, row: int) -> None:
     sample = sample_of("encoding", d_model=64, seq_len=40, start=start)
     values = sample.reals().copy()
     values[row] = np.linspace(-0.9, 0.7, 64)
@@ -204,7 +204,7 @@ def test_one_wrong_row_hides_no_table(start: int, row: int) -> None:
         ("conformer", {"d_model": 64, "seq_len": 200, "dtype": "float64"}),
     ],
 )
-def test_rows_that_descend_are_named_by_where_they_end(
+def test_descending_rows_give_the_relative_resource_and_lengths(
     resource: str, parameters: dict[str, ParameterValue]
 ) -> None:
     sample = sample_of(f"relative/{resource}", **parameters)
@@ -217,7 +217,7 @@ def test_rows_that_descend_are_named_by_where_they_end(
 
 
 @pytest.mark.parametrize("layout", ["interleaved", "concatenated"])
-def test_rows_that_ascend_are_no_distances(layout: str) -> None:
+def test_ascending_rows_have_no_relative_proposal(layout: str) -> None:
     sample = sample_of("encoding", seq_len=20, d_model=16, layout=layout)
 
     found = propose_relative(IdentifyInput({"array": sample}))
@@ -253,7 +253,7 @@ def test_operators_in_a_stack_give_their_offsets() -> None:
     assert "8 planes of a sine and a cosine, and nothing else" in first.support[0]
 
 
-def test_a_matrix_with_something_else_in_it_is_no_operator() -> None:
+def test_a_matrix_with_another_number_is_no_operator() -> None:
     matrix = sample_of("relative", d_model=16, offset=3).reals()
     matrix[2, 9] = 0.1
 
@@ -268,7 +268,7 @@ def test_numbers_that_are_no_sums_of_cosines_are_no_similarity() -> None:
     )
 
 
-def test_numbers_beyond_any_width_are_looked_at_no_further() -> None:
+def test_sums_beyond_any_width_are_no_similarity() -> None:
     huge = np.array([1e200, 5e199, 1e199])
 
     assert not list(propose_similarity(IdentifyInput({"array": sample_from(huge)})))
@@ -287,7 +287,7 @@ TIMES = "0,1,2.5,250,999"
         {"num_timesteps": 1000, "d_model": 64},
     ],
 )
-def test_timesteps_are_read_off_their_angles(parameters: dict[str, ParameterValue]) -> None:
+def test_timesteps_follow_from_angles(parameters: dict[str, ParameterValue]) -> None:
     sample = sample_of("encoding/timesteps", **parameters)
 
     found = list(propose_timesteps(IdentifyInput({"array": sample})))
@@ -296,7 +296,7 @@ def test_timesteps_are_read_off_their_angles(parameters: dict[str, ParameterValu
     assert "only the products" in " ".join(found[0].support)
 
 
-def test_times_that_are_known_give_the_scale() -> None:
+def test_known_timesteps_give_the_scale() -> None:
     sample = sample_of("encoding/timesteps", timesteps="0.001,0.25,1", scale=1000.0, d_model=24)
     times = np.array([0.001, 0.25, 1])
 

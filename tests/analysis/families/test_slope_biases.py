@@ -32,7 +32,7 @@ def test_biases_of_keys_are_found(dtype: str, convention: str, keys: str) -> Non
     assert agreeing(question, proposals[:1], SHARES[dtype])
 
 
-def test_the_last_row_of_a_decoder_is_of_every_form_that_gives_it() -> None:
+def test_the_last_row_of_a_decoder_has_all_forms() -> None:
     question = input_of("/relative/alibi?num_heads=8&query_start=20&query_len=1&key_len=21")
 
     calls = agreeing(question, proposed(question, [propose_alibi]), 0)
@@ -41,7 +41,7 @@ def test_the_last_row_of_a_decoder_is_of_every_form_that_gives_it() -> None:
     assert forms == {"linear", "symmetric", "last-key"}
 
 
-def test_the_least_number_of_the_type_hides_keys_as_well() -> None:
+def test_the_least_number_of_a_type_masks_keys() -> None:
     values = input_of("/relative/alibi?num_heads=8&query_len=6&masked=true").sample.reals()
     least = -largest_finite(REAL_DTYPES["float32"])
     question = input_from(np.where(np.isinf(values), least, values).astype(np.float32))
@@ -49,7 +49,7 @@ def test_the_least_number_of_the_type_hides_keys_as_well() -> None:
     assert proposed(question, [propose_alibi])[0].request.parameters["masked"] is True
 
 
-def test_with_one_wrong_row_the_others_say_what_is_nearest() -> None:
+def test_the_nearest_table_is_proposed_with_one_wrong_row() -> None:
     values = input_of("/relative/alibi?num_heads=8&query_len=30").sample.reals().copy()
     values[:, 17] = np.arange(30)[::-1]
     question = input_from(values)
@@ -60,7 +60,7 @@ def test_with_one_wrong_row_the_others_say_what_is_nearest() -> None:
     assert not agreeing(question, proposals, 0)
 
 
-def test_a_ramp_of_another_slope_is_no_bias() -> None:
+def test_a_ramp_of_another_slope_has_no_alibi_proposal() -> None:
     ramp = 0.3 * np.arange(12)
 
     assert not proposed(input_from(ramp), [propose_alibi])
@@ -99,7 +99,7 @@ def test_queries_and_keys_with_gaps_are_listed(form: str) -> None:
     assert found.parameters["key_positions"] == "0,1,5,7,20"
 
 
-def test_hidden_keys_leave_both_forms() -> None:
+def test_masked_keys_fit_both_forms() -> None:
     signed = distances(list(range(5)), list(range(5)))
 
     found = of_numbers(np.where(signed > 0, 0, signed), signed > 0)
@@ -110,7 +110,7 @@ def test_hidden_keys_leave_both_forms() -> None:
     ]
 
 
-def test_keys_hidden_elsewhere_are_no_mask() -> None:
+def test_keys_hidden_behind_the_query_are_no_mask() -> None:
     signed = distances(list(range(5)), list(range(5)))
     hidden = signed > 0
     hidden[4, 0] = True
@@ -118,7 +118,7 @@ def test_keys_hidden_elsewhere_are_no_mask() -> None:
     assert not of_numbers(np.where(hidden, 0, signed), hidden)
 
 
-def test_one_row_up_to_0_ends_with_the_last_key() -> None:
+def test_one_row_that_ends_at_0_has_the_last_key_form() -> None:
     found = of_numbers(np.arange(-4, 1)[np.newaxis])
 
     assert [form.parameters for form in found] == [
@@ -128,7 +128,7 @@ def test_one_row_up_to_0_ends_with_the_last_key() -> None:
     ]
 
 
-def test_one_row_from_0_on_numbers_the_keys() -> None:
+def test_one_row_that_begins_at_0_has_the_key_form() -> None:
     found = of_numbers(np.arange(5)[np.newaxis])
 
     assert found[0].parameters == {"form": "key", "key_len": 5}
@@ -139,7 +139,7 @@ def test_numbers_far_from_integers_are_of_no_form() -> None:
 
 
 @pytest.mark.parametrize(("heads", "count"), [(8, 2), (64, 2), (12, 1), (40, 1)])
-def test_both_conventions_are_named_where_they_are_the_same(heads: int, count: int) -> None:
+def test_both_slope_conventions_are_proposed_where_they_are_equal(heads: int, count: int) -> None:
     question = input_of(f"/relative/alibi/slopes?num_heads={heads}")
 
     calls = agreeing(question, proposed(question, [propose_slopes]), 2.0**-22)
@@ -179,7 +179,7 @@ def test_slopes_are_known_by_their_ratios_alone() -> None:
     ("slope", "heads", "head", "bias_max"),
     [(0.5, 8, 0, 8), (2.0**-8, 1, 0, 8), (2.0**-2.5, 16, 4, 8), (2.0**-16, 1, 0, 16)],
 )
-def test_a_head_alone_is_one_of_the_fewest(
+def test_a_single_slope_has_the_fewest_heads(
     slope: float, heads: int, head: int, bias_max: float
 ) -> None:
     ((rule, place),) = lone_slope(slope, 2.0**-22)
@@ -187,12 +187,12 @@ def test_a_head_alone_is_one_of_the_fewest(
     assert (rule.count, rule.bias_max, place) == (heads, bias_max, head)
 
 
-def test_a_head_of_the_paper_has_as_many_as_its_exponent_says() -> None:
+def test_a_single_slope_of_the_paper_gives_the_number_of_heads() -> None:
     ((rule, place),) = lone_slope(2.0 ** (-8 * 2 / 12), 2.0**-22)
 
     assert (rule.convention, rule.count, place) == ("paper", 6, 0)
 
 
 @pytest.mark.parametrize("slope", [0.0, 1.0, 3.0, 0.123])
-def test_other_slopes_are_of_no_head(slope: float) -> None:
+def test_other_slopes_have_no_head(slope: float) -> None:
     assert not list(lone_slope(slope, 2.0**-22))

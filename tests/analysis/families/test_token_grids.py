@@ -46,7 +46,7 @@ def test_pairs_of_uneven_norms_are_in_no_pack() -> None:
 
 
 @pytest.mark.parametrize("pack", PACKS)
-def test_some_frequencies_are_those_of_all(pack: str) -> None:
+def test_some_frequencies_equal_those_of_all(pack: str) -> None:
     for table in packed_tables(input_of(f"{TABLE}&pack={pack}")):
         assert table.count == table.turns.shape[1]
         assert np.array_equal(table.some([0, 2]), table.turns[:, [0, 2]])
@@ -80,7 +80,7 @@ def test_a_class_token_is_left_out(place: str) -> None:
     assert tokens.coordinates(1, 1.0, 1.0)[0 if place == "first" else -1] == 0
 
 
-def test_blocks_are_put_in_order() -> None:
+def test_tokens_in_blocks_are_put_in_order() -> None:
     turns = turns_of("convention=qwen2_vl&head_dim=16&grid=4,6&spatial_merge_size=2")
 
     tokens = next(axial_tokens(turns, ROUNDING))

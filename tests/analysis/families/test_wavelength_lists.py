@@ -25,7 +25,9 @@ from tests.analysis.samples import sample_from, sample_of
         {"d_model": 65, "convention": "perceiver", "max_resolution": 224},
     ],
 )
-def test_a_list_is_named_by_what_makes_it(part: str, parameters: dict[str, ParameterValue]) -> None:
+def test_a_list_of_frequencies_gives_its_parameters(
+    part: str, parameters: dict[str, ParameterValue]
+) -> None:
     sample = sample_of("encoding/frequencies", **parameters, part=part)
 
     found = [
@@ -64,7 +66,7 @@ def test_sinusoids_of_positions_are_no_bands() -> None:
 
 
 @pytest.mark.parametrize("resolution", [8, 224, 512])
-def test_usual_resolutions_of_the_same_numbers_are_all_named(resolution: int) -> None:
+def test_usual_resolutions_with_equal_tables_are_all_proposed(resolution: int) -> None:
     sample = sample_of(
         "encoding", seq_len=4, d_model=15, convention="perceiver", max_resolution=resolution
     )
