@@ -30,7 +30,7 @@ from service.analysis.families.coordinate_series import (
     signed_plain_numbers,
 )
 from service.analysis.families.requests import pack_parameters, table_proposal, unless_default
-from service.analysis.families.rotary_packs import PackedTable, packed_tables
+from service.analysis.families.rotary_packs import PackReading, packed_tables
 from service.analysis.families.token_grids import AxialTokens, axial_tokens
 from service.analysis.measure import USUAL_BASE, Complexes
 from service.analysis.round_numbers import round_numbers
@@ -113,7 +113,7 @@ def propose_axial(request: IdentifyInput) -> Iterator[Proposal]:
 
 
 def _of_tokens(
-    request: IdentifyInput, table: PackedTable, tokens: AxialTokens
+    request: IdentifyInput, table: PackReading, tokens: AxialTokens
 ) -> Iterator[Proposal]:
     """Yield the tables of every convention, those with the shortest parameters first."""
     found: list[tuple[int, Proposal]] = []
@@ -177,7 +177,7 @@ def _residual(
 def _angles(
     fit: AxialFit,
     shares: AxisShares,
-    table: PackedTable,
+    table: PackReading,
     tokens: AxialTokens,
     axis_of: NDArray[np.intp],
 ) -> AngleModel | None:

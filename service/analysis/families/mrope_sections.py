@@ -15,7 +15,7 @@ import numpy as np
 
 from service.analysis.array import AngleModel, IdentifyInput, Proposal
 from service.analysis.families.requests import pack_parameters, table_proposal, unless_default
-from service.analysis.families.rotary_packs import PackedTable, packed_tables
+from service.analysis.families.rotary_packs import PackReading, packed_tables
 from service.analysis.families.row_positions import rules_of_first_rows
 from service.analysis.families.series_rules import USUAL_BASES, RuleMatch, frequencies
 from service.analysis.measure import USUAL_BASE, wrap_angles
@@ -67,7 +67,7 @@ def _tables(request: IdentifyInput) -> Iterator[Proposal]:
                 )
 
 
-def _rules(table: PackedTable) -> Iterator[RuleMatch]:
+def _rules(table: PackReading) -> Iterator[RuleMatch]:
     """Yield unscaled rules from the slowest pairs, others from the rows of a text."""
     count = table.count
     if table.scale == 1.0:
@@ -81,7 +81,7 @@ def _rules(table: PackedTable) -> Iterator[RuleMatch]:
             yield match
 
 
-def _is_sequence(table: PackedTable) -> bool:
+def _is_sequence(table: PackReading) -> bool:
     """Tell whether rows follow each other evenly, as those of one sequence of positions do.
 
     The last three pairs turn along all three axes where these take turns; where each has a block of
@@ -95,7 +95,7 @@ def _is_sequence(table: PackedTable) -> bool:
     return bool((np.abs(ahead - ahead[0]) <= loose).all())
 
 
-def _bases(angles: Float64s, count: int, table: PackedTable) -> list[float]:
+def _bases(angles: Float64s, count: int, table: PackReading) -> list[float]:
     """Measure the base by pairs of slow frequencies, the last of all, that are proportional."""
     share, least = 2 * table.rounding + _ARITHMETIC, 4 * table.least + _LEAST_ANGLE
     last = angles.shape[1] - 1
@@ -280,7 +280,7 @@ def _turns(_: set[int], h: set[int], w: set[int], count: int) -> tuple[int, int,
 
 def _proposal(
     request: IdentifyInput,
-    table: PackedTable,
+    table: PackReading,
     match: RuleMatch,
     order: SectionOrder,
     positions: dict[str, Int64s],

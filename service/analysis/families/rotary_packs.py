@@ -25,7 +25,7 @@ Components: TypeAlias = tuple[Float64s, Float64s]
 
 
 @dataclass(frozen=True, eq=False)
-class PackedTable:
+class PackReading:
     """A rotary table read in a pack.
 
     Attributes:
@@ -77,7 +77,7 @@ class PackedTable:
         }
 
 
-def packed_tables(request: IdentifyInput) -> Iterator[PackedTable]:
+def packed_tables(request: IdentifyInput) -> Iterator[PackReading]:
     """Read arrays in each pack in which pairs of channels have one norm."""
     dtype = request.sample.element_dtype
     if any(
@@ -92,7 +92,7 @@ def packed_tables(request: IdentifyInput) -> Iterator[PackedTable]:
         scale = float(np.median(norms)) or 1.0
         if norms.size and np.abs(norms / scale - 1).max() <= loose:
             is_one = abs(scale - 1) <= loose
-            yield PackedTable(name, components, 1.0 if is_one else scale, dtype)
+            yield PackReading(name, components, 1.0 if is_one else scale, dtype)
 
 
 def _readings(request: IdentifyInput) -> Iterator[tuple[str, Components]]:

@@ -171,6 +171,7 @@ def _yarn_lengths(
     if shared[0] <= shared[1]:
         yield from ((length, _FAST) for length in _plain_integers(*shared))
         return
+    # The exponential underflows for a ramp that is nearly level.
     if fast[1] == 0:
         return
     for length in _plain_integers(*slow):

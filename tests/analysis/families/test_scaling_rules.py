@@ -173,3 +173,10 @@ def test_frequencies_within_their_error_give_no_factor() -> None:
 def test_between_two_numbers_a_power_of_two_comes_first() -> None:
     assert between(3900.0, 4300.0)[0] == 4096.0
     assert between(9000.0, 11000.0)[0] == 10000.0
+
+
+def test_a_nearly_level_ramp_has_no_yarn_rule() -> None:
+    base, share = 1e40, np.array([1, 0.75, 0.7475, 0.745, 0.5])
+    omega = share * unscaled(base, 5)
+
+    assert not named(yarn_rules(MeasuredFrequencies(omega, 5e-4 * unscaled(base, 5)), base))
