@@ -1,56 +1,25 @@
-"""The slopes of attention with linear biases: what a head subtracts for each step of distance.
+"""Attention with linear biases (ALiBi): a slope for each head, times the distance of query and key.
 
-"Train Short, Test Long" (Press et al. 2022), §3: for n heads, a power of two, slope h is
-2^(−8(h + 1)/n), h from 0. For other n the paper names the same series; its code
-(attention_with_linear_biases 4b92f28, ``get_slopes``) takes the slopes of the next lower power of
-two, c, and then every second one of the series of 2c. transformers 5.23.0
-``build_mpt_alibi_tensor`` starts from the next higher power and has the same slopes in the same
-order; its alibi_bias_max stands for the 8.
-
-Attention with linear biases: a slope for each head, times the distance of query and key.
-
-"Train Short, Test Long" (Press et al. 2022), §3: slope·(query − key) is subtracted from the score
-of a key before or at the query.
-
-A bias is within 1.01·2^-53 of its own size: a slope is kept as a pair within 2^-106, distances
-are exact, and their product is rounded once.
-
-``/relative/alibi``: attention with linear biases as libraries have them, and their slopes.
-
-``/relative/alibi/bias``: attention with linear biases of slopes or a mask that is sent.
+``SlopeRule`` evaluates slopes, ``LinearBias`` multiplies distances by them; the families choose
+the slopes, the form of the bias, and the queries and keys.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from types import MappingProxyType
-from typing import Literal, Protocol, TypeAlias
+from typing import Annotated, ClassVar, Literal, Protocol, TypeAlias
 
 import numpy as np
-from pydantic import Field
 
-from service.delivery.resources import Composition, Resource
-from service.encodings.family import InputArray
-from service.encodings.fields import (
-    ArrayParameters,
-    Parameters,
-    RealDType,
-    dtype_field,
-    impossible,
-    num_heads_field,
-)
-from service.encodings.relative.distance import (
-    HeadParameters,
-    QueryKey,
-    QueryKeyParameters,
-    bias_document,
-    head_biases,
-)
+from service.encodings.family import ComposedFamily, InputArray, TableFamily
+from service.encodings.fields import Parameters, RealDType, about, dtype_field, impossible
+from service.encodings.relative.distance import BiasParameters, Heads, QueryKey, RelativeTable
 from service.errors import InvalidBody
 from service.grammar import Boolean, Integer, Real
 from service.numerics import frequencies as scaling
-from service.numerics.document import Document, ParameterValue
+from service.numerics.document import Curves, Document, ParameterValue
 from service.numerics.double_double import (
     DoubleDouble,
     evaluate_in_blocks,
@@ -58,24 +27,25 @@ from service.numerics.double_double import (
     from_integers,
     multiply,
 )
-from service.numerics.dtypes import (
-    REAL_DTYPES,
-    DType,
-    Elements,
-    may_overflow,
-    round_into,
-    to_float64,
-)
+from service.numerics.dtypes import DType, Elements, may_overflow, round_into, to_float64
 from service.numerics.limits import MAX_CHANNELS
 from service.numerics.phase import MAX_POSITION, Float64s, Int64s, exact_context
 from service.numerics.positions import Positions
-from service.numerics.tables import FREQUENCY_WORK, RowTable, StoredTable, row_ranges, setup_work
+from service.numerics.tables import (
+    FREQUENCY_WORK,
+    RowTable,
+    StoredTable,
+    Table,
+    row_ranges,
+    setup_work,
+)
 
 MAX_BIAS_MAX = 100.0
-"""The exponent of the smallest slope."""
+"""The largest exponent of the smallest slope."""
 
 # Slopes that are evaluated at least, which takes some milliseconds.
 _FEWEST = 1024
+_LEAST_SLOPE, _MOST_SLOPE = 1e-100, 1e9
 
 
 class Slopes(Protocol):
@@ -83,22 +53,22 @@ class Slopes(Protocol):
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """The number of heads with a slope."""
 
-    def pairs(self, heads: range) -> DoubleDouble:
-        """Evaluate those of heads that follow each other, (heads,)."""
+    def of_heads(self, heads: range) -> DoubleDouble:
+        """Evaluate the slopes of consecutive heads, (heads,)."""
 
     def sizes(self, heads: range) -> Float64s:
-        """Give the size of those of heads, right to 2^-40 of it, without evaluating them."""
+        """Return |slopes| of consecutive heads within 2^-40 of their size, cheaply."""
 
 
 @dataclass(frozen=True)
 class SlopeRule:
-    """The slopes of a number of heads.
+    """The slopes of a number of heads, each kept as a pair of float64 within 2^-106.
 
     Attributes:
-        convention: ``original``, the rule of the code, or ``paper``, one geometric series.
-        count: how many heads there are.
+        convention: ``original``, the rule of ALiBi's code, or ``paper``, one geometric series.
+        count: the number of heads.
         bias_max: the last slope is 2^−bias_max.
     """
 
@@ -108,11 +78,10 @@ class SlopeRule:
 
     @property
     def setup_work(self) -> int:
-        """A frequency for each slope."""
         return FREQUENCY_WORK * self.count
 
     def parameters(self) -> dict[str, ParameterValue]:
-        """Spell it."""
+        """Return the canonical parameters."""
         return {
             "convention": self.convention,
             "num_heads": self.count,
@@ -120,26 +89,24 @@ class SlopeRule:
         }
 
     def exact(self, heads: int) -> list[Decimal]:
-        """Evaluate the slopes of the first so many heads."""
+        """Evaluate the slopes of the first heads."""
         own = min(heads, self._of_one_series)
         others = self._series(2 * self._of_one_series, 2 * (heads - own))[0::2]
         return self._series(self._of_one_series, own) + others
 
-    def pairs(self, heads: range) -> DoubleDouble:
-        """Evaluate the slopes of heads as pairs."""
+    def of_heads(self, heads: range) -> DoubleDouble:
         # So many that the next heads seldom need others.
         known = min(self.count, max(_FEWEST, 1 << (heads.stop - 1).bit_length()))
-        return DoubleDouble(*(part[heads.start : heads.stop] for part in _pairs_of(self, known)))
+        return DoubleDouble(*(part[heads.start : heads.stop] for part in _first_of(self, known)))
 
     def sizes(self, heads: range) -> Float64s:
-        """Give the size of the slopes of heads, nearly."""
         head, own = np.arange(heads.start, heads.stop), self._of_one_series
         place = np.where(head < own, head + 1.0, head - own + 0.5)
         return np.asarray(np.exp2(place * (-self.bias_max / own)))
 
     @property
     def _of_one_series(self) -> int:
-        """How many heads have the slopes of as many, before those that have others."""
+        """The number of heads in one series, before those in between."""
         if self.convention == "paper":
             return self.count
         return 1 << (self.count.bit_length() - 1)
@@ -151,7 +118,7 @@ class SlopeRule:
 
 
 @lru_cache(maxsize=64)
-def _pairs_of(rule: SlopeRule, heads: int) -> DoubleDouble:
+def _first_of(rule: SlopeRule, heads: int) -> DoubleDouble:
     context = exact_context()
     exact = rule.exact(heads)
     high = [float(slope) for slope in exact]
@@ -161,67 +128,23 @@ def _pairs_of(rule: SlopeRule, heads: int) -> DoubleDouble:
 
 @dataclass(frozen=True, eq=False)
 class GivenSlopes:
-    """Slopes that somebody sent: float64 (heads,)."""
+    """Slopes of a request: float64 (heads,)."""
 
-    values: Float64s
+    slopes: Float64s
 
     @property
     def count(self) -> int:
-        """As many as were sent."""
-        return len(self.values)
+        return len(self.slopes)
 
-    def pairs(self, heads: range) -> DoubleDouble:
-        """Give them as they are."""
-        return from_floats(self.values[heads.start : heads.stop])
+    def of_heads(self, heads: range) -> DoubleDouble:
+        return from_floats(self.slopes[heads.start : heads.stop])
 
     def sizes(self, heads: range) -> Float64s:
-        """Give their size."""
-        return np.abs(self.values[heads.start : heads.stop])
+        return np.abs(self.slopes[heads.start : heads.stop])
 
 
 @dataclass(frozen=True, eq=False)
-class SlopesTable(RowTable):
-    """The slopes of a rule, each the nearest number of a real type's to that of float64."""
-
-    rule: SlopeRule
-    dtype: DType
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """One for each head."""
-        return (self.rule.count,)
-
-    @property
-    def setup_work(self) -> int:
-        """That of the rule."""
-        return self.rule.setup_work
-
-    @property
-    def row_width(self) -> int:
-        """A row is one slope."""
-        return 1
-
-    def fill(self, first: int, rows: Elements) -> None:
-        """Give slopes from the one numbered first on."""
-        heads = range(first, first + len(rows))
-        round_into(self.rule.pairs(heads).high, rows[:, 0], self.dtype)
-
-
-def slopes(*, rule: SlopeRule, dtype: DType) -> Document:
-    """Describe the slopes of heads, (num_heads,), of a real type."""
-    table = SlopesTable(rule, dtype)
-    return Document(
-        "relative-alibi-slopes",
-        rule.parameters(),
-        {"slopes": table},
-        axes=("head",),
-        states_axes=True,
-        curves="columns",
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class Linear:
+class LinearBias:
     """Slope times distance.
 
     Attributes:
@@ -232,168 +155,46 @@ class Linear:
     """
 
     slopes: Slopes
-    is_symmetric: bool
-    is_masked: bool
+    is_symmetric: bool = False
+    is_masked: bool = False
 
     @property
     def work_per_element(self) -> int:
-        """Less than a sine."""
         return 1
 
     @property
     def setup_work(self) -> int:
-        """That of the slopes."""
         return setup_work(self.slopes)
 
     def values(self, distances: Int64s, heads: range) -> Float64s:
-        """Evaluate distances (n,) for heads."""
         signed = -np.abs(distances) if self.is_symmetric else distances
-        values = sloped(self.slopes, heads, signed)
+        values = self._scaled(signed, heads)
         if self.is_masked:
             values[:, distances > 0] = -np.inf
         return values
 
     def bound(self, pairs: QueryKey, heads: range) -> float:
-        """Bound the size of biases, those of masked keys apart."""
         farthest = pairs.farthest_behind if self.is_masked else pairs.farthest
-        return farthest * float(self.slopes.sizes(_sloping(self.slopes, heads)).max(initial=0.0))
+        return farthest * float(self.slopes.sizes(self._sloping(heads)).max(initial=0.0))
 
-
-def sloped(slopes: Slopes, heads: range, numbers: Int64s) -> Float64s:
-    """Multiply integers (n,) by the slopes of heads; by 0 where a head is past the last slope."""
-    sloping = _sloping(slopes, heads)
-    if not sloping:
-        return np.zeros((len(heads), len(numbers)))
-    slope = slopes.pairs(sloping)
-
-    def scaled(some: slice, part: slice) -> Float64s:
-        return multiply(from_integers(numbers[part]), slope.column(some)).high
-
-    values = evaluate_in_blocks(scaled, len(sloping), len(numbers))
-    if sloping == heads:
-        return values
-    return np.concatenate([values, np.zeros((len(heads) - len(sloping), len(numbers)))])
-
-
-def _sloping(slopes: Slopes, heads: range) -> range:
-    """Give those of heads that have a slope: the first ones."""
-    return heads[: max(0, slopes.count - heads.start)]
-
-
-def bias(
-    *,
-    kind: str,
-    parameters: dict[str, ParameterValue],
-    linear: Linear,
-    pairs: QueryKey,
-    total_heads: int,
-    head: int | None,
-    dtype: DType,
-) -> Document:
-    """Describe the biases of heads, (head, query, key), or of one, (query, key).
-
-    Args:
-        kind: that of the document.
-        parameters: what fixes the values, the form and the pairs apart.
-        linear: the values.
-        pairs: queries and keys.
-        total_heads: how many heads there are, at least as many as slopes.
-        head: the one wanted, or None for all.
-        dtype: a real type.
-    """
-    if total_heads > linear.slopes.count:
-        parameters = {**parameters, "total_heads": total_heads}
-    table = head_biases(linear, pairs, dtype, total_heads, head)
-    return bias_document(kind, parameters, table, head)
-
-
-@dataclass(frozen=True, eq=False)
-class MaskedKeysTable:
-    """Slope times the number of a key among those that a mask leaves, 0 for the others.
-
-    BLOOM (transformers 5.23.0 ``build_alibi_tensor``): the position of a key is
-    (cumsum(mask) − 1)·mask along its sequence, and every query has the same biases.
-
-    Attributes:
-        slopes: one for each head.
-        positions: int64 (batch, key).
-        dtype: a real type.
-        heads: the numbers of the heads, which follow each other.
-        has_head_axis: whether there is an axis of them: not where one is wanted alone.
-    """
-
-    slopes: Slopes
-    positions: Int64s
-    dtype: DType
-    heads: range
-    has_head_axis: bool
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Sequences, heads, the one row for every query, keys."""
-        batch, keys = self.positions.shape
-        return (batch, *((len(self.heads),) if self.has_head_axis else ()), 1, keys)
-
-    @property
-    def work_per_element(self) -> int:
-        """Less than a sine."""
-        return 1
-
-    @property
-    def setup_work(self) -> int:
-        """That of the slopes."""
-        return setup_work(self.slopes)
-
-    @property
-    def overflows(self) -> bool:
-        """Tell whether a bias may be too large for the type."""
-        steepest = float(self.slopes.sizes(self.heads).max())
-        return may_overflow(int(self.positions.max()) * steepest, self.dtype)
-
-    def read(self, start: int, stop: int) -> Elements:
-        """Compute the flat elements start to stop."""
-        elements = np.empty(stop - start, dtype=self.dtype.storage)
-        done = 0
-        for rows, keys in row_ranges(start, stop, self.positions.shape[1]):
-            values = self._of_rows(rows, slice(keys.start, keys.stop)).reshape(-1)
-            with np.errstate(over="ignore"):
-                round_into(values, elements[done : done + len(values)], self.dtype)
-            done += len(values)
-        return elements
-
-    def _of_rows(self, rows: range, keys: slice) -> Float64s:
-        """Evaluate some keys of rows, each of a sequence and a head."""
-        batch, head = np.divmod(np.arange(rows.start, rows.stop), len(self.heads))
-        positions = self.positions[batch, keys]
-        least, most = int(head.min()), int(head.max())
-        of_heads = self.slopes.pairs(self.heads[least : most + 1])
-        slope = DoubleDouble(*(part[head - least] for part in of_heads))
+    def _scaled(self, numbers: Int64s, heads: range) -> Float64s:
+        """Multiply integers (n,) by the slopes of heads; by 0 where a head has no slope."""
+        sloping = self._sloping(heads)
+        if not sloping:
+            return np.zeros((len(heads), len(numbers)))
+        slope = self.slopes.of_heads(sloping)
 
         def scaled(some: slice, part: slice) -> Float64s:
-            return multiply(from_integers(positions[some, part]), slope.column(some)).high
+            return multiply(from_integers(numbers[part]), slope.column(some)).high
 
-        return evaluate_in_blocks(scaled, *positions.shape)
+        values = evaluate_in_blocks(scaled, len(sloping), len(numbers))
+        if sloping == heads:
+            return values
+        return np.concatenate([values, np.zeros((len(heads) - len(sloping), len(numbers)))])
 
-
-def mask_aware(
-    *,
-    parameters: dict[str, ParameterValue],
-    slopes: Slopes,
-    mask: Int64s,
-    head: int | None,
-    dtype: DType,
-) -> Document:
-    """Describe BLOOM's biases of keys under a mask (batch, key) of zeros and ones.
-
-    The shape is (batch, head, 1, key), or (batch, 1, key) where one head is wanted.
-    """
-    positions = (np.cumsum(mask, axis=1) - 1) * mask
-    heads = range(slopes.count) if head is None else range(head, head + 1)
-    table = MaskedKeysTable(slopes, positions, dtype, heads, has_head_axis=head is None)
-    axes = ("batch", "head", "query", "key") if head is None else ("batch", "query", "key")
-    parameters = parameters if head is None else {**parameters, "head": head}
-    arrays = {"bias": table}
-    return Document("relative-alibi-bias", parameters, arrays, axes=axes, states_axes=True)
+    def _sloping(self, heads: range) -> range:
+        """Return the heads that have a slope: the first ones."""
+        return heads[: max(0, self.slopes.count - heads.start)]
 
 
 AlibiConvention: TypeAlias = Literal[
@@ -412,225 +213,213 @@ _FORMS: Mapping[str, Form] = MappingProxyType(
         "mlx": "symmetric",
     }
 )
-_OF_KEYS = {"key", "last-key"}
-QUERIES = ("query_len", "query_start", "query_positions")
-KEYS = ("key_len", "key_start", "key_positions")
+_ONE_ROW_FORMS = {"key", "last-key"}
+_MASKABLE = {"original", "paper", "bloom"}
+_QUERIES = ("query_len", "query_start", "query_positions")
+_KEYS = ("key_len", "key_start", "key_positions")
 
 
-class RuleParameters(Parameters):
+class SlopeParameters(Parameters):
     """Which slopes heads have."""
 
-    convention: AlibiConvention = Field(
-        default="original",
-        description="Whose slopes, and whose form of bias. Slopes are those of the ALiBi "
-        "repository for every name but paper, whose series is geometric for any num_heads.",
-        examples=["bloom"],
-    )
-    alibi_bias_max: Real = Field(
-        default=8.0,
-        gt=0,
-        le=MAX_BIAS_MAX,
-        description="The smallest slope is 2^-alibi_bias_max.",
-        examples=[8],
-    )
+    convention: Annotated[
+        AlibiConvention,
+        about(
+            "Whose slopes, and whose form of bias. Slopes are those of the ALiBi repository for "
+            "every name but paper, whose series is geometric for any num_heads.",
+            "bloom",
+        ),
+    ] = "original"
+    alibi_bias_max: Annotated[
+        Real, about("The smallest slope is 2^-alibi_bias_max.", 8, gt=0, le=MAX_BIAS_MAX)
+    ] = 8.0
     dtype: RealDType = dtype_field()
 
-    def rule(self, num_heads: int) -> SlopeRule:
-        """Give the slopes of a number of heads."""
+    def slope_rule(self, num_heads: int) -> SlopeRule:
+        """Return the slopes of a number of heads."""
         name = "paper" if self.convention == "paper" else "original"
         return SlopeRule(name, num_heads, self.alibi_bias_max)
 
 
-class SlopesParameters(ArrayParameters, RuleParameters):
-    """Parameters of slopes."""
+class FormParameters(SlopeParameters, BiasParameters):
+    """The form of the bias, and for which queries, keys and heads it is."""
 
-    num_heads: Integer = num_heads_field()
-
-
-class FormParameters(RuleParameters, QueryKeyParameters, HeadParameters):
-    """Which biases slopes make, and for which queries and keys."""
-
-    form: Form | None = Field(
-        default=None,
-        description="linear: slope·(key - query), negative before the query; symmetric: "
-        "-slope·|key - query|; key: slope·key, one row for all queries; last-key: slope·(key - "
-        "last key), one row. By default that of the convention.",
-        examples=["symmetric"],
-    )
-    masked: Boolean = Field(
-        default=False,
-        description="Whether keys after the query have -inf (null in JSON) in place of a bias.",
-        examples=[True],
-    )
-    total_heads: Integer | None = Field(
-        default=None,
-        ge=1,
-        le=MAX_CHANNELS,
-        description="Number of heads with those that have no bias: the last ones, all 0.",
-        examples=[8],
-    )
+    form: Annotated[
+        Form | None,
+        about(
+            "linear: slope·(key - query), negative before the query; symmetric: "
+            "-slope·|key - query|; key: slope·key, one row for all queries; last-key: slope·(key - "
+            "last key), one row. By default that of the convention.",
+            "symmetric",
+        ),
+    ] = None
+    masked: Annotated[
+        Boolean,
+        about("Whether keys after the query have -inf (null in JSON) in place of a bias.", True),
+    ] = False
+    total_heads: Annotated[
+        Integer | None,
+        about(
+            "Number of heads with those that have no bias: the last ones, all 0.",
+            8,
+            ge=1,
+            le=MAX_CHANNELS,
+        ),
+    ] = None
 
     @property
-    def wanted_form(self) -> Form:
-        """The form asked for, or that of the convention."""
+    def actual_form(self) -> Form:
+        """The form, by default that of the convention."""
         return self.form or _FORMS[self.convention]
 
-    def form_pairs(self) -> QueryKey:
-        """Give queries and keys; the forms of keys have one row, that of a query of their own."""
-        if self.wanted_form not in _OF_KEYS:
-            return self.pairs()
-        self.refuse(QUERIES, f"the form {self.wanted_form} has one row for all queries")
+    @cached_property
+    def pairs(self) -> QueryKey:
+        """Queries and keys; the forms of keys have one row, of a query of their own."""
+        if self.actual_form not in _ONE_ROW_FORMS:
+            return super().pairs
+        self.refuse(_QUERIES, f"the form {self.actual_form} has one row for all queries")
         if self.masked:
             raise impossible("masked", self.masked, "a row for all queries masks no keys")
-        keys = self._along("key", None)
-        own = 0 if self.wanted_form == "key" else int(keys.at(keys.count - 1, keys.count)[0])
+        keys = self._positions("key", None)
+        own = 0 if self.actual_form == "key" else int(keys.at(keys.count - 1, keys.count)[0])
         pairs = QueryKey(Positions.contiguous(own, 1), keys)
         if pairs.farthest > MAX_POSITION:
-            raise self.too_far("key")
+            raise self._too_far("key")
         return pairs
 
     def refuse(self, names: tuple[str, ...], reason: str) -> None:
-        """Refuse parameters that were given, unless they say what is so anyway."""
+        """Raise InvalidParameters for the first of parameters that differs from its default."""
         for name in names:
             value = getattr(self, name)
             if value != type(self).model_fields[name].default:
                 raise impossible(name, value, f"{name} does not go with this: {reason}")
 
-    def described(self, kind: str, of: Slopes, parameters: dict[str, ParameterValue]) -> Document:
-        """Describe the biases that slopes make."""
-        pairs, form = self.form_pairs(), self.wanted_form
-        total = self._total(of.count)
-        parameters = {**parameters, "form": form}
-        spelled = pairs.parameters()
-        if form in _OF_KEYS:
-            spelled = {name: value for name, value in spelled.items() if name in KEYS}
+    def linear_table(self, slopes: Slopes, dtype: DType) -> RelativeTable:
+        """Return the biases of slopes, unevaluated."""
+        total = self.total_heads
+        if total is not None and total < slopes.count:
+            rule = f"total_heads must be at least the {slopes.count} heads that have a slope"
+            raise impossible("total_heads", total, rule)
+        function = LinearBias(slopes, self.actual_form == "symmetric", self.masked)
+        return self.bias_table(function, dtype, total or slopes.count)
+
+    def linear_parameters(self, count: int) -> dict[str, ParameterValue]:
+        """Return the canonical parameters of the biases of a number of slopes."""
+        parameters: dict[str, ParameterValue] = {"form": self.actual_form}
+        pairs = self.pairs.parameters()
+        if self.actual_form in _ONE_ROW_FORMS:
+            pairs = {name: value for name, value in pairs.items() if name in _KEYS}
         else:
             parameters["masked"] = self.masked
-        linear = Linear(of, is_symmetric=form == "symmetric", is_masked=self.masked)
-        return bias(
-            kind=kind,
-            parameters={**parameters, **spelled},
-            linear=linear,
-            pairs=pairs,
-            total_heads=total,
-            head=self.checked_head(total),
-            dtype=REAL_DTYPES[self.dtype],
-        )
-
-    def _total(self, heads: int) -> int:
-        if self.total_heads is not None and self.total_heads < heads:
-            rule = f"total_heads must be at least the {heads} heads that have a slope"
-            raise impossible("total_heads", self.total_heads, rule)
-        return self.total_heads or heads
+        parameters |= pairs
+        if self.total_heads is not None and self.total_heads > count:
+            parameters["total_heads"] = self.total_heads
+        return {**parameters, **self.head_parameters}
 
 
-class AlibiParameters(ArrayParameters, FormParameters):
-    """Parameters of biases."""
+class Alibi(TableFamily, FormParameters, path="/relative/alibi"):
+    """ALiBi's bias of every head, query and key.
 
-    num_heads: Integer = num_heads_field()
+    Formula: slope·(key − query), or as ``form`` says; slopes as of ``/relative/alibi/slopes``.
+    Source: "Train Short, Test Long" (Press et al. 2022), §3: slope·(query − key) is subtracted from
+        the score of a key before or at the query.
+    Bound: 1.01·2^-53 of its own size: a slope is kept as a pair within 2^-106, distances are exact,
+        and their product is rounded once.
+    Trap: ``linear`` is positive for keys after the query: without a causal mask use ``symmetric``.
+        BLOOM's slope·key and MPT's slope·(key − last key) differ from ``linear`` by a constant in
+        each row, which softmax cancels.
+    """
 
+    operation: ClassVar[str] = "RelativeAlibi"
+    summary: ClassVar[str] = "ALiBi's bias of every head, query and key"
+    example: ClassVar[str] = "num_heads=8&head=0&query_len=4"
+    array: ClassVar[str] = "bias"
 
-def _slopes(parameters: SlopesParameters) -> Document:
-    rule = parameters.rule(parameters.num_heads)
-    return slopes(rule=rule, dtype=REAL_DTYPES[parameters.dtype])
+    num_heads: Heads
 
+    @property
+    def axes(self) -> tuple[str, ...]:
+        return self.bias_axes
 
-def _alibi(parameters: AlibiParameters) -> Document:
-    rule = parameters.rule(parameters.num_heads)
-    return parameters.described("relative-alibi", rule, rule.parameters())
+    def table(self) -> Table:
+        return self.linear_table(self.slope_rule(self.num_heads), self.element_type)
 
-
-SLOPES = Resource(
-    path="/relative/alibi/slopes",
-    operation="RelativeAlibiSlopes",
-    summary="ALiBi's slope of every head",
-    parameters=SlopesParameters,
-    document=_slopes,
-    example="num_heads=12",
-)
-ALIBI = Resource(
-    path="/relative/alibi",
-    operation="RelativeAlibi",
-    summary="ALiBi's bias of every head, query and key",
-    parameters=AlibiParameters,
-    document=_alibi,
-    example="num_heads=8&head=0&query_len=4",
-)
+    def canonical(self) -> dict[str, ParameterValue]:
+        rule = self.slope_rule(self.num_heads)
+        return {**rule.parameters(), **self.linear_parameters(rule.count)}
 
 
-_MASKABLE = {"original", "paper", "bloom"}
-_LEAST, _MOST = 1e-100, 1e9
+class AlibiSlopes(TableFamily, SlopeParameters, path="/relative/alibi/slopes"):
+    """ALiBi's slope of every head.
+
+    Formula: 2^(−8(h + 1)/n), h from 0, for a power of two n; the 8 is alibi_bias_max. For another
+        n, ``paper`` takes the same series; the others take the slopes of the next lower power of
+        two, c, and then every second one of the series of 2c.
+    Source: "Train Short, Test Long" (Press et al. 2022), §3; attention_with_linear_biases 4b92f28,
+        ``get_slopes``. transformers 5.23.0 ``build_mpt_alibi_tensor`` starts from the next higher
+        power and has the same slopes in the same order.
+    Bound: the nearest float64.
+    Trap: where n is no power of two, slopes of ``original`` do not descend, and the first of the
+        second series is larger than any of the first.
+    """
+
+    operation: ClassVar[str] = "RelativeAlibiSlopes"
+    summary: ClassVar[str] = "ALiBi's slope of every head"
+    example: ClassVar[str] = "num_heads=12"
+    array: ClassVar[str] = "slopes"
+    curves: ClassVar[Curves | None] = "columns"
+
+    num_heads: Heads
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        return ("head",)
+
+    def table(self) -> Table:
+        return SlopeTable(self.slope_rule(self.num_heads), self.element_type)
+
+    def canonical(self) -> dict[str, ParameterValue]:
+        return self.slope_rule(self.num_heads).parameters()
 
 
-class AlibiBiasParameters(FormParameters):
-    """Parameters of biases that are made of arrays."""
+@dataclass(frozen=True, eq=False)
+class SlopeTable(RowTable):
+    """The slopes of a rule, a row each."""
 
-    num_heads: Integer | None = Field(
-        default=None,
-        ge=1,
-        le=MAX_CHANNELS,
-        description="Number of attention heads; required unless slopes are sent.",
-        examples=[8],
-    )
+    rule: SlopeRule
+    dtype: DType
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.rule.count,)
 
-def _bias(parameters: AlibiBiasParameters, arrays: Mapping[str, StoredTable]) -> Document:
-    of, described = _slopes_of(parameters, arrays.get("slopes"))
-    if "attention_mask" not in arrays:
-        return parameters.described("relative-alibi-bias", of, described)
-    if "slopes" in arrays and "convention" in parameters.model_fields_set:
-        rule = "convention does not go with slopes and an attention_mask, which leave it no choice"
-        raise impossible("convention", parameters.convention, rule)
-    if parameters.convention not in _MASKABLE or parameters.form not in {None, "key"}:
-        rule = "an attention_mask makes biases of keys, the form of BLOOM"
-        given = "convention" if parameters.form in {None, "key"} else "form"
-        raise impossible(given, getattr(parameters, given), rule)
-    others = (*QUERIES, *KEYS, "masked", "total_heads")
-    parameters.refuse(others, "an attention_mask numbers the keys itself")
-    return mask_aware(
-        parameters={**described, "form": "key"},
-        slopes=of,
-        mask=_checked_mask(arrays["attention_mask"]),
-        head=parameters.checked_head(of.count),
-        dtype=REAL_DTYPES[parameters.dtype],
-    )
+    @property
+    def setup_work(self) -> int:
+        return self.rule.setup_work
+
+    @property
+    def row_width(self) -> int:
+        return 1
+
+    def fill(self, first: int, rows: Elements) -> None:
+        heads = range(first, first + len(rows))
+        round_into(self.rule.of_heads(heads).high, rows[:, 0], self.dtype)
 
 
-def _slopes_of(
-    parameters: AlibiBiasParameters, sent: StoredTable | None
-) -> tuple[Slopes, dict[str, ParameterValue]]:
-    if sent is None:
-        if parameters.num_heads is None:
-            raise impossible("num_heads", None, "num_heads is required, unless slopes are sent")
-        rule = parameters.rule(parameters.num_heads)
-        return rule, rule.parameters()
-    parameters.refuse(("num_heads", "alibi_bias_max"), "slopes are sent")
-    if parameters.convention == "paper":
-        detail = "convention=paper is a rule of slopes, and slopes are sent"
-        raise impossible("convention", parameters.convention, detail)
-    values = to_float64(sent.elements, sent.dtype)
-    sizes = np.abs(values)
-    # Not above is also what is not a number.
-    if not (((sizes >= _LEAST) & (sizes <= _MOST)) | (sizes == 0)).all():
-        raise InvalidBody(f"slopes must be 0, or {_LEAST:g} to {_MOST:g} in size", "/slopes")
-    if len(values) > MAX_CHANNELS:
-        raise InvalidBody(f"slopes must be at most {MAX_CHANNELS} numbers", "/slopes")
-    return GivenSlopes(values), {}
+class AlibiBias(ComposedFamily, FormParameters, path="/relative/alibi/bias"):
+    """ALiBi's biases from slopes, or for the keys that a mask leaves.
 
+    Formula: as of ``/relative/alibi``; under an attention mask slope·((cumsum(mask) − 1)·mask)
+        along each sequence, (batch, head, 1, key), the same for every query.
+    Source: BLOOM, transformers 5.23.0 ``build_alibi_tensor``.
+    Bound: 1.01·2^-53 of its own size.
+    Trap: padded keys have the bias 0, not −∞: they still have to be masked.
+    """
 
-def _checked_mask(sent: StoredTable) -> Int64s:
-    mask = sent.elements
-    if not ((mask == 0) | (mask == 1)).all():
-        raise InvalidBody("attention_mask must be zeros and ones", "/attention_mask")
-    return np.asarray(mask, dtype=np.int64)
-
-
-BIAS = Composition(
-    path="/relative/alibi/bias",
-    operation="RelativeAlibiBias",
-    summary="ALiBi's biases from slopes, or for the keys that a mask leaves",
-    parameters=AlibiBiasParameters,
-    inputs=(
+    operation: ClassVar[str] = "RelativeAlibiBias"
+    summary: ClassVar[str] = "ALiBi's biases from slopes, or for the keys that a mask leaves"
+    example: ClassVar[str] = "num_heads=2&head=0"
+    inputs: ClassVar[tuple[InputArray, ...]] = (
         InputArray(
             name="attention_mask",
             description="1 for each key that counts and 0 for padding, (batch, key)",
@@ -646,7 +435,126 @@ BIAS = Composition(
             example=[0.5, 0.25],
             is_required=False,
         ),
-    ),
-    document=_bias,
-    example="num_heads=2&head=0",
-)
+    )
+
+    num_heads: Annotated[
+        Integer | None,
+        about(
+            "Number of attention heads; required unless slopes are sent.",
+            8,
+            ge=1,
+            le=MAX_CHANNELS,
+        ),
+    ] = None
+
+    def document(self, arrays: Mapping[str, StoredTable]) -> Document:
+        slopes = self._slopes(arrays.get("slopes"))
+        parameters = slopes.parameters() if isinstance(slopes, SlopeRule) else {}
+        if "attention_mask" not in arrays:
+            table: Table = self.linear_table(slopes, self.element_type)
+            parameters |= self.linear_parameters(slopes.count)
+            return self.describe({"bias": table}, parameters, axes=self.bias_axes, states_axes=True)
+        self._check_maskable(arrays)
+        mask = arrays["attention_mask"].elements
+        if not ((mask == 0) | (mask == 1)).all():
+            raise InvalidBody("attention_mask must be zeros and ones", "/attention_mask")
+        head = self.check_head(slopes.count)
+        heads = range(slopes.count) if head is None else range(head, head + 1)
+        positions = (np.cumsum(mask, axis=1) - 1) * mask
+        has_head_axis = head is None
+        table = MaskedKeyTable(slopes, positions, self.element_type, heads, has_head_axis)
+        parameters |= {"form": "key", **self.head_parameters}
+        axes = ("batch", *self.bias_axes)
+        return self.describe({"bias": table}, parameters, axes=axes, states_axes=True)
+
+    def _slopes(self, sent: StoredTable | None) -> Slopes:
+        if sent is None:
+            if self.num_heads is None:
+                raise impossible("num_heads", None, "num_heads is required, unless slopes are sent")
+            return self.slope_rule(self.num_heads)
+        self.refuse(("num_heads", "alibi_bias_max"), "slopes are sent")
+        if self.convention == "paper":
+            rule = "convention=paper is a rule of slopes, and slopes are sent"
+            raise impossible("convention", self.convention, rule)
+        slopes = to_float64(sent.elements, sent.dtype)
+        sizes = np.abs(slopes)
+        # Written so that NaN is refused.
+        if not (((sizes >= _LEAST_SLOPE) & (sizes <= _MOST_SLOPE)) | (sizes == 0)).all():
+            rule = f"slopes must be 0, or {_LEAST_SLOPE:g} to {_MOST_SLOPE:g} in size"
+            raise InvalidBody(rule, "/slopes")
+        if len(slopes) > MAX_CHANNELS:
+            raise InvalidBody(f"slopes must be at most {MAX_CHANNELS} numbers", "/slopes")
+        return GivenSlopes(slopes)
+
+    def _check_maskable(self, arrays: Mapping[str, StoredTable]) -> None:
+        if "slopes" in arrays and "convention" in self.model_fields_set:
+            rule = "convention has no effect with slopes and an attention_mask"
+            raise impossible("convention", self.convention, rule)
+        if self.convention not in _MASKABLE or self.form not in {None, "key"}:
+            rule = "an attention_mask makes biases of keys, the form of BLOOM"
+            name = "convention" if self.form in {None, "key"} else "form"
+            raise impossible(name, getattr(self, name), rule)
+        others = (*_QUERIES, *_KEYS, "masked", "total_heads")
+        self.refuse(others, "an attention_mask numbers the keys itself")
+
+
+@dataclass(frozen=True, eq=False)
+class MaskedKeyTable:
+    """Slope times the number of a key among those that a mask leaves, 0 for the others.
+
+    Attributes:
+        slopes: one for each head.
+        positions: (cumsum(mask) − 1)·mask, int64 (batch, key).
+        dtype: a real type.
+        heads: consecutive heads.
+        has_head_axis: whether they are an axis; without it there is one.
+    """
+
+    slopes: Slopes
+    positions: Int64s
+    dtype: DType
+    heads: range
+    has_head_axis: bool
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sequences, heads, the one row for every query, keys."""
+        batch, keys = self.positions.shape
+        return (batch, *((len(self.heads),) if self.has_head_axis else ()), 1, keys)
+
+    @property
+    def work_per_element(self) -> int:
+        return 1
+
+    @property
+    def setup_work(self) -> int:
+        return setup_work(self.slopes)
+
+    @property
+    def overflows(self) -> bool:
+        """Whether a bias may be too large for the type."""
+        steepest = float(self.slopes.sizes(self.heads).max())
+        return may_overflow(int(self.positions.max()) * steepest, self.dtype)
+
+    def read(self, start: int, stop: int) -> Elements:
+        elements = np.empty(stop - start, dtype=self.dtype.storage)
+        done = 0
+        for rows, keys in row_ranges(start, stop, self.positions.shape[1]):
+            values = self._of_rows(rows, slice(keys.start, keys.stop)).reshape(-1)
+            with np.errstate(over="ignore"):
+                round_into(values, elements[done : done + len(values)], self.dtype)
+            done += len(values)
+        return elements
+
+    def _of_rows(self, rows: range, keys: slice) -> Float64s:
+        """Evaluate some keys of rows, each of a sequence and a head."""
+        batch, head = np.divmod(np.arange(rows.start, rows.stop), len(self.heads))
+        positions = self.positions[batch, keys]
+        least, most = int(head.min()), int(head.max())
+        of_heads = self.slopes.of_heads(self.heads[least : most + 1])
+        slope = DoubleDouble(*(part[head - least] for part in of_heads))
+
+        def scaled(some: slice, part: slice) -> Float64s:
+            return multiply(from_integers(positions[some, part]), slope.column(some)).high
+
+        return evaluate_in_blocks(scaled, *positions.shape)

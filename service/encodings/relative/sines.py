@@ -1,34 +1,21 @@
-"""Sinusoids of relative positions: the R of Transformer-XL, XLNet and Conformer.
+"""Sinusoids of relative positions (Transformer-XL, XLNet, Conformer), and the relative shift.
 
-All are sin(r·ω_k) and cos(r·ω_k) with ω_k = base^(−2k/d_model), for the relative positions r of a
-convention, the farthest key to the left first. Where d_model is odd, Transformer-XL and XLNet make
-a sine and a cosine of every k up to ⌈d_model/2⌉, one channel more than asked for.
-
-Every value is within 5·2^-53 of these formulas before it is rounded once to its element type.
-
-The relative shift: scores by relative position to scores by key, by moving data alone.
-
-``/relative/transformer-xl``: the sinusoids of distances, and the shift of scores by them.
-
-``/relative/xlnet``: the sinusoids of XLNet's relative positions.
-
-``/relative/conformer``: the sinusoids of differences between frames.
+The sinusoids are the rows of the matrix R in the papers: sin(r·ω_k) and cos(r·ω_k) with
+ω_k = base^(−2k/d_model), for relative positions r that descend from the farthest key to the left.
+The shift moves scores by relative position to the keys they are for, without arithmetic.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field
 
-from service.delivery.resources import Composition, Resource
 from service.encodings.absolute.sinusoidal import geometric
-from service.encodings.family import InputArray
+from service.encodings.family import ComposedFamily, InputArray, TableFamily
 from service.encodings.fields import (
-    ArrayParameters,
-    Parameters,
     RealDType,
+    about,
     base_field,
     d_model_field,
     dtype_field,
@@ -37,124 +24,196 @@ from service.encodings.fields import (
 from service.errors import InvalidBody
 from service.grammar import Boolean, Integer, Real
 from service.numerics.document import Document, ParameterValue
-from service.numerics.dtypes import REAL_DTYPES, DType, Elements, all_finite, round_into
+from service.numerics.dtypes import DType, Elements, all_finite, round_into
 from service.numerics.frequencies import Geometric
 from service.numerics.limits import MAX_LENGTH
 from service.numerics.phasors import Channels, PhasorTable, sines_and_cosines
 from service.numerics.positions import Positions, Run
-from service.numerics.tables import FREQUENCY_WORK, RowTable, StoredTable, row_steps
-
-AttentionType: TypeAlias = Literal["bi", "uni"]
+from service.numerics.tables import FREQUENCY_WORK, RowTable, StoredTable, Table, row_steps
 
 # Arrays of a sine's width that a step of two directions goes through.
 _ARRAYS = 6
 
+_KeyLen = Annotated[
+    Integer,
+    about("Number of keys: those of the memory and of the segment.", 6, ge=1, le=MAX_LENGTH),
+]
+_ClampLen = Annotated[
+    Integer,
+    about(
+        "Relative positions beyond this one, to either side, are replaced by it; none are unless "
+        "it is positive.",
+        3,
+        ge=-1,
+        le=MAX_LENGTH,
+    ),
+]
 
-def transformer_xl(
-    *, d_model: int, base: float, key_len: int, clamp_len: int, dtype: DType
-) -> Document:
-    """Describe the rows of the distances key_len − 1, …, 1, 0, each [sines, cosines].
 
-    "Transformer-XL" (Dai et al. 2019), appendix B; kimiyoung/transformer-xl, commit 44781ed,
-    ``PositionalEmbedding`` and ``MemTransformerLM._forward``.
+class RelativeSines(TableFamily):
+    """Base of rows of sinusoids at descending relative positions."""
 
-    Args:
-        d_model: channels, at least 1.
-        base: of the frequencies.
-        key_len: memory and segment together.
-        clamp_len: the farthest distance that is told from those beyond; none unless positive.
-        dtype: a real element type.
+    is_interleaved: ClassVar[bool] = False
+
+    if TYPE_CHECKING:
+        d_model: int
+        base: float
+
+    def positions(self) -> Positions:
+        """Return the relative position of each row."""
+        raise NotImplementedError
+
+    @property
+    def rule(self) -> Geometric:
+        """The frequencies; an odd d_model has ⌈d_model/2⌉ of them."""
+        return geometric(self.d_model, self.base)
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        return "position", "channel"
+
+    @property
+    def places(self) -> Mapping[str, Positions]:
+        return {"position": self.positions()}
+
+    def table(self) -> Table:
+        rule, positions = self.rule, self.positions()
+        channels = Channels(("sin", "cos"), self.is_interleaved, width=2 * rule.count)
+        shape = (positions.count, channels.width)
+        return PhasorTable(rule, channels, positions, self.element_type, shape)
+
+    def canonical(self) -> dict[str, ParameterValue]:
+        """Leave out a clamp that does nothing."""
+        parameters = super().canonical()
+        if getattr(self, "clamp_len", 1) <= 0:
+            del parameters["clamp_len"]
+        return parameters
+
+
+class TransformerXL(RelativeSines, path="/relative/transformer-xl"):
+    """Transformer-XL's sinusoids of the distances key_len − 1, …, 1, 0: [sines, cosines].
+
+    Formula: sin(r·ω_k), then cos(r·ω_k), ω_k = base^(−2k/d_model), k = 0 … ⌈d_model/2⌉ − 1.
+    Source: "Transformer-XL" (Dai et al. 2019), appendix B; kimiyoung/transformer-xl, commit
+        44781ed, ``PositionalEmbedding`` and ``MemTransformerLM._forward``.
+    Bound: 5·2^-53.
+    Trap: an odd d_model has one channel more than asked for; the farthest key comes first.
     """
-    distances = _descending(key_len - 1, 0, clamp_len)
-    parameters: dict[str, ParameterValue] = {"d_model": d_model, "base": base, "key_len": key_len}
-    parameters |= _clamped(clamp_len)
-    return _document("transformer-xl", parameters, distances, dtype)
+
+    operation: ClassVar[str] = "RelativeTransformerXL"
+    summary: ClassVar[str] = "The sinusoids of the distances to all keys, the farthest first"
+    example: ClassVar[str] = "d_model=4&key_len=3&base=100"
+    array: ClassVar[str] = "transformer_xl"
+
+    d_model: Integer = d_model_field()
+    base: Real = base_field()
+    key_len: _KeyLen
+    clamp_len: _ClampLen = -1
+    dtype: RealDType = dtype_field()
+
+    def positions(self) -> Positions:
+        return descending(self.key_len - 1, 0, self.clamp_len)
 
 
-def xlnet(
-    *,
-    d_model: int,
-    base: float,
-    query_len: int | None,
-    key_len: int,
-    attn_type: AttentionType,
-    bi_data: bool,
-    clamp_len: int,
-    dtype: DType,
-) -> Document:
-    """Describe the rows of the positions key_len, …, 1 − query_len, each [sines, cosines].
+class XLNet(RelativeSines, path="/relative/xlnet"):
+    """XLNet's sinusoids of the positions key_len, …, 1 − query_len: [sines, cosines].
 
-    "XLNet" (Yang et al. 2019); transformers 5.23.0 ``XLNetModel.relative_positional_encoding``.
-
-    Args:
-        d_model: channels, at least 1.
-        base: of the frequencies.
-        query_len: queries; of no matter where the attention is ``uni``.
-        key_len: memory and segment together.
-        attn_type: ``bi``, or ``uni`` for rows that end with position 0.
-        bi_data: whether there is a second direction, of the opposite positions: the shape is
-            (rows, 2, channels) then.
-        clamp_len: as far as positions are told apart, to both sides; none unless positive.
-        dtype: a real element type.
+    Formula: as Transformer-XL's; positions end with 0 where attn_type is ``uni``; with bi_data a
+        second direction has the opposite positions, (rows, 2, channels).
+    Source: "XLNet" (Yang et al. 2019); transformers 5.23.0
+        ``XLNetModel.relative_positional_encoding``.
+    Bound: 5·2^-53.
+    Trap: the first position is key_len, not key_len − 1, so the shift drops a column of scores.
     """
-    parameters: dict[str, ParameterValue] = {"d_model": d_model, "base": base, "key_len": key_len}
-    parameters |= {"attn_type": attn_type, "bi_data": bi_data, **_clamped(clamp_len)}
-    last = 0
-    if attn_type == "bi":
-        assert query_len is not None
-        parameters["query_len"], last = query_len, 1 - query_len
-    positions = _descending(key_len, last, clamp_len)
-    if not bi_data:
-        return _document("xlnet", parameters, positions, dtype)
-    table = MirroredTable(geometric(d_model, base), positions, dtype)
-    axes = ("position", "direction", "channel")
-    return Document("relative-xlnet", parameters, {"xlnet": table}, axes=axes, states_axes=True)
 
-
-def conformer(*, d_model: int, base: float, seq_len: int, dtype: DType) -> Document:
-    """Describe the rows of the positions seq_len − 1, …, −(seq_len − 1), sine and cosine in turn.
-
-    "Conformer" (Gulati et al. 2020); ``Wav2Vec2ConformerRelPositionalEmbedding`` of transformers
-    5.23.0 and, with the same numbers, ``RelPositionalEncoding`` of ESPnet and fairseq.
-
-    Args:
-        d_model: channels, an even number.
-        base: of the frequencies.
-        seq_len: frames; a row for each of their differences, those of keys to the left first.
-        dtype: a real element type.
-    """
-    parameters: dict[str, ParameterValue] = {"d_model": d_model, "base": base, "seq_len": seq_len}
-    positions = _descending(seq_len - 1, 1 - seq_len, 0)
-    return _document("conformer", parameters, positions, dtype)
-
-
-def _document(
-    family: str, parameters: dict[str, ParameterValue], positions: Positions, dtype: DType
-) -> Document:
-    d_model, base = parameters["d_model"], parameters["base"]
-    assert isinstance(d_model, int)
-    assert isinstance(base, float)
-    rule = geometric(d_model, base)
-    channels = Channels(("sin", "cos"), interleaved=family == "conformer", width=2 * rule.count)
-    table = PhasorTable(rule, channels, positions, dtype, (positions.count, channels.width))
-    name = family.replace("-", "_")
-    axes = ("position", "channel")
-    return Document(
-        f"relative-{family}",
-        parameters,
-        {name: table},
-        axes=axes,
-        states_axes=True,
-        places={"position": positions},
+    operation: ClassVar[str] = "RelativeXLNet"
+    summary: ClassVar[str] = (
+        "The sinusoids of XLNet's relative positions, the farthest to the left first"
     )
+    example: ClassVar[str] = "d_model=4&query_len=2&key_len=3&base=100"
+    array: ClassVar[str] = "xlnet"
+
+    d_model: Integer = d_model_field()
+    base: Real = base_field()
+    key_len: _KeyLen
+    attn_type: Annotated[
+        Literal["bi", "uni"],
+        about("Attention to both sides, or to keys on the left only: positions end with 0.", "bi"),
+    ] = "bi"
+    bi_data: Annotated[
+        Boolean,
+        about("Add a second direction, of the opposite positions: (rows, 2, channels).", False),
+    ] = False
+    clamp_len: _ClampLen = -1
+    query_len: Annotated[
+        Integer | None,
+        about(
+            "Number of queries: positions end with 1 - query_len. Required with attn_type=bi; "
+            "with uni there is none.",
+            2,
+            ge=1,
+            le=MAX_LENGTH,
+        ),
+    ] = None
+    dtype: RealDType = dtype_field()
+
+    def removable_axes(self) -> Mapping[str, str]:
+        return {"direction": "leave out bi_data"}
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        return ("position", "direction", "channel") if self.bi_data else super().axes
+
+    @property
+    def places(self) -> Mapping[str, Positions]:
+        return {} if self.bi_data else super().places
+
+    def positions(self) -> Positions:
+        if self.attn_type == "bi" and self.query_len is None:
+            raise impossible("query_len", None, "query_len is required with attn_type=bi")
+        if self.attn_type == "uni" and self.query_len is not None:
+            rule = "query_len does not go with attn_type=uni, whose positions end with 0"
+            raise impossible("query_len", self.query_len, rule)
+        return descending(self.key_len, 1 - (self.query_len or 1), self.clamp_len)
+
+    def table(self) -> Table:
+        if not self.bi_data:
+            return super().table()
+        return MirroredTable(self.rule, self.positions(), self.element_type)
 
 
-def _clamped(clamp_len: int) -> dict[str, ParameterValue]:
-    return {"clamp_len": clamp_len} if clamp_len > 0 else {}
+class Conformer(RelativeSines, path="/relative/conformer"):
+    """Conformer's sinusoids of seq_len − 1, …, −(seq_len − 1), sine and cosine in turn.
+
+    Formula: sin(r·ω_k), cos(r·ω_k) for each k, ω_k = base^(−2k/d_model).
+    Source: "Conformer" (Gulati et al. 2020); transformers 5.23.0
+        ``Wav2Vec2ConformerRelPositionalEmbedding`` and, with the same numbers,
+        ``RelPositionalEncoding`` of ESPnet and fairseq.
+    Bound: 5·2^-53.
+    Trap: sine and cosine alternate here; Transformer-XL and XLNet have all sines first.
+    """
+
+    operation: ClassVar[str] = "RelativeConformer"
+    summary: ClassVar[str] = (
+        "The sinusoids of all differences between frames, those to the left first"
+    )
+    example: ClassVar[str] = "d_model=4&seq_len=2&base=100"
+    array: ClassVar[str] = "conformer"
+    is_interleaved: ClassVar[bool] = True
+
+    d_model: Integer = d_model_field(even=True)
+    base: Real = base_field()
+    seq_len: Annotated[
+        Integer, about("Number of frames; there are 2·seq_len - 1 rows.", 3, ge=1, le=MAX_LENGTH)
+    ]
+    dtype: RealDType = dtype_field()
+
+    def positions(self) -> Positions:
+        return descending(self.seq_len - 1, 1 - self.seq_len)
 
 
-def _descending(first: int, last: int, clamp_len: int) -> Positions:
-    """Give first, first − 1, …, last, those beyond ±clamp_len moved there where it is positive."""
+def descending(first: int, last: int, clamp_len: int = -1) -> Positions:
+    """Return first, first − 1, …, last, those beyond ±clamp_len moved there if it is positive."""
     limit = clamp_len if clamp_len > 0 else max(first, -last)
     highest, lowest = min(first, limit), max(last, -limit)
     runs = (
@@ -181,21 +240,18 @@ class MirroredTable(RowTable):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Positions by directions by channels."""
         return self.positions.count, 2, 2 * self.rule.count
 
     @property
     def setup_work(self) -> int:
-        """Its frequencies."""
         return FREQUENCY_WORK * self.rule.count
 
     @property
     def row_width(self) -> int:
-        """Channels of both directions."""
         return 4 * self.rule.count
 
     def fill(self, first: int, rows: Elements) -> None:
-        """Compute rows from the one numbered first on; a sine of −r is minus that of r."""
+        """Fill rows with both directions: sin(−r·ω) is −sin(r·ω)."""
         for part in row_steps(len(rows), _ARRAYS * self.rule.count):
             positions = self.positions.at(first + part.start, first + part.stop)
             both = sines_and_cosines(self.rule, positions)
@@ -204,267 +260,93 @@ class MirroredTable(RowTable):
             round_into(exact, rows[part], self.dtype)
 
 
-ShiftConvention: TypeAlias = Literal["transformer-xl", "xlnet"]
+class RelativeShift(ComposedFamily, path="/relative/transformer-xl/shift"):
+    """Scores x (query, row of R, …) shifted so that column j of query i is for key j.
 
-AXES = ("query", "key", "batch", "head")
-
-
-def shift_transformer_xl(x: StoredTable, *, zero_triu: bool) -> Document:
-    """Shift scores x (query, row of R, …) so that column j of query i is of its distance to key j.
-
-    A column of zeros goes before x, the result is read as rows of as many elements as there are
-    queries, and the first of them dropped: element (i, j) is x[i, j + q − 1 − i] while that column
-    exists. Later ones hold what comes next in memory, a zero and then numbers of query i + 1, which
-    a causal mask hides. kimiyoung/transformer-xl, commit 44781ed, ``RelMultiHeadAttn._rel_shift``.
-
-    Args:
-        x: a row for each query, a column for each row of R, any further axes.
-        zero_triu: whether what a causal mask hides, keys j > i + k − q, is 0 instead.
+    Formula: read (queries, columns) as (columns, queries) and drop the first row.
+        ``transformer-xl`` puts a column of zeros before x first: element (i, j) is
+        x[i, j + q − 1 − i]. ``xlnet`` does not: it is x[i, j + q − i], of which key_len columns are
+        kept.
+    Source: kimiyoung/transformer-xl, commit 44781ed, ``RelMultiHeadAttn._rel_shift``; transformers
+        5.23.0 ``XLNetRelativeAttention.rel_shift``.
+    Bound: exact; elements are copied.
+    Trap: where no such column exists, the element is the next one in memory (a zero, then scores of
+        query i + 1), which a causal mask hides; zero_triu puts 0 there, for keys j > i + k − q.
     """
-    queries, keys, *others = x.shape
-    padded = np.zeros((queries, keys + 1, *others), dtype=x.elements.dtype)
-    padded[:, 1:] = x.elements
-    shifted = _dropped(padded).reshape(x.shape)
-    if zero_triu:
-        query, key = np.ogrid[:queries, :keys]
-        shifted[key > query + keys - queries] = 0
-    return _shift_document(shifted, x, {"convention": "transformer-xl", "zero_triu": zero_triu})
 
-
-def shift_xlnet(x: StoredTable, *, key_len: int) -> Document:
-    """Shift scores x (query, row of R, …), whose last rows are of keys to the right, to key_len.
-
-    Element (i, j) is x[i, j + q − i], and where no such column exists what comes next in memory.
-    transformers 5.23.0 ``XLNetRelativeAttention.rel_shift``.
-
-    Args:
-        x: a row for each query, a column for each row of R, any further axes.
-        key_len: keys that are kept, below the number of columns of x.
-    """
-    queries, columns, *others = x.shape
-    shifted = _dropped(x.elements).reshape(queries, columns - 1, *others)[:, :key_len]
-    return _shift_document(shifted, x, {"convention": "xlnet", "key_len": key_len})
-
-
-def _dropped(scores: Elements) -> Elements:
-    """Read scores (q, c, …) as (c, q, …) without moving any, and drop the first row."""
-    queries, columns, *others = scores.shape
-    return scores.reshape(columns, queries, *others)[1:]
-
-
-def _shift_document(
-    shifted: Elements, x: StoredTable, parameters: dict[str, ParameterValue]
-) -> Document:
-    kept = np.ascontiguousarray(shifted)
-    table = StoredTable(kept, x.dtype, all_finite(kept, x.dtype))
-    return Document(
-        "relative-transformer-xl-shift",
-        parameters,
-        {"shift": table},
-        axes=AXES[: len(x.shape)],
-        states_axes=True,
-    )
-
-
-def relative_key_len_field() -> int:
-    """Make the field of the number of keys that relative positions are counted from."""
-    field: int = Field(
-        ge=1,
-        le=MAX_LENGTH,
-        description="Number of keys: those of the memory and of the segment.",
-        examples=[6],
-    )
-    return field
-
-
-def clamp_len_field() -> int:
-    """Make the field of the farthest relative position."""
-    field: int = Field(
-        default=-1,
-        ge=-1,
-        le=MAX_LENGTH,
-        description="Relative positions beyond this one, to either side, are taken for it; none "
-        "are unless it is positive.",
-        examples=[3],
-    )
-    return field
-
-
-class TransformerXLParameters(ArrayParameters):
-    """Parameters of the sinusoids of distances."""
-
-    d_model: Integer = d_model_field()
-    key_len: Integer = relative_key_len_field()
-    clamp_len: Integer = clamp_len_field()
-    base: Real = base_field()
-    dtype: RealDType = dtype_field()
-
-
-class ShiftParameters(Parameters):
-    """Parameters of a relative shift."""
-
-    convention: ShiftConvention = Field(
-        default="transformer-xl",
-        description="Whose shift: transformer-xl puts a column of zeros first, xlnet does not, "
-        "as its rows of R have one position more.",
-        examples=["transformer-xl"],
-    )
-    zero_triu: Boolean = Field(
-        default=False,
-        description="With transformer-xl: put zeros where a causal mask hides the key.",
-        examples=[False],
-    )
-    key_len: Integer | None = Field(
-        default=None,
-        ge=1,
-        le=MAX_LENGTH,
-        description="With xlnet: how many columns are kept; all that are shifted unless given.",
-        examples=[2],
-    )
-
-
-def _transformer_xl(parameters: TransformerXLParameters) -> Document:
-    return transformer_xl(
-        d_model=parameters.d_model,
-        base=parameters.base,
-        key_len=parameters.key_len,
-        clamp_len=parameters.clamp_len,
-        dtype=REAL_DTYPES[parameters.dtype],
-    )
-
-
-def _shift(parameters: ShiftParameters, arrays: Mapping[str, StoredTable]) -> Document:
-    x = arrays["x"]
-    if parameters.convention == "transformer-xl":
-        if parameters.key_len is not None:
-            rule = "key_len goes with convention=xlnet: transformer-xl keeps all columns"
-            raise impossible("key_len", parameters.key_len, rule)
-        return shift_transformer_xl(x, zero_triu=parameters.zero_triu)
-    if parameters.zero_triu:
-        raise impossible("zero_triu", True, "zero_triu goes with convention=transformer-xl")
-    kept = x.shape[1] - 1
-    if kept < 1:
-        raise InvalidBody("x has one column, and xlnet's shift leaves none of it", "/x")
-    if (parameters.key_len or kept) > kept:
-        rule = f"x has {kept + 1} columns, of which the shift leaves {kept}"
-        raise impossible("key_len", parameters.key_len, rule)
-    return shift_xlnet(x, key_len=parameters.key_len or kept)
-
-
-TRANSFORMER_XL = Resource(
-    path="/relative/transformer-xl",
-    operation="RelativeTransformerXL",
-    summary="The sinusoids of the distances to all keys, the farthest first",
-    parameters=TransformerXLParameters,
-    document=_transformer_xl,
-    example="d_model=4&key_len=3&base=100",
-)
-SHIFT = Composition(
-    path="/relative/transformer-xl/shift",
-    operation="RelativeTransformerXLShift",
-    summary="Scores by relative position moved to the keys they are for",
-    parameters=ShiftParameters,
-    inputs=(
+    operation: ClassVar[str] = "RelativeTransformerXLShift"
+    summary: ClassVar[str] = "Scores by relative position moved to the keys they are for"
+    example: ClassVar[str] = ""
+    inputs: ClassVar[tuple[InputArray, ...]] = (
         InputArray(
             "x",
             "scores by query and row of R, and by batch and head where there are such axes",
             ranks=(2, 3, 4),
             example=[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]],
         ),
-    ),
-    document=_shift,
-    example="",
-)
-
-
-class XLNetParameters(ArrayParameters):
-    """Parameters of the sinusoids of XLNet."""
-
-    d_model: Integer = d_model_field()
-    query_len: Integer | None = Field(
-        default=None,
-        ge=1,
-        le=MAX_LENGTH,
-        description="Number of queries: positions end with 1 - query_len. Required with "
-        "attn_type=bi; with uni there is none.",
-        examples=[2],
-    )
-    key_len: Integer = relative_key_len_field()
-    attn_type: AttentionType = Field(
-        default="bi",
-        description="Attention to both sides, or to keys on the left only: positions end with 0.",
-        examples=["bi"],
-    )
-    bi_data: Boolean = Field(
-        default=False,
-        description="Add a second direction, of the opposite positions: (rows, 2, channels).",
-        examples=[False],
-    )
-    clamp_len: Integer = clamp_len_field()
-    base: Real = base_field()
-    dtype: RealDType = dtype_field()
-
-    def removable_axes(self) -> Mapping[str, str]:
-        """Say how to be rid of the second direction."""
-        return {"direction": "leave out bi_data"}
-
-
-def _xlnet(parameters: XLNetParameters) -> Document:
-    if parameters.attn_type == "bi" and parameters.query_len is None:
-        raise impossible("query_len", None, "query_len is required with attn_type=bi")
-    if parameters.attn_type == "uni" and parameters.query_len is not None:
-        rule = "query_len does not go with attn_type=uni, whose positions end with 0"
-        raise impossible("query_len", parameters.query_len, rule)
-    return xlnet(
-        d_model=parameters.d_model,
-        base=parameters.base,
-        query_len=parameters.query_len,
-        key_len=parameters.key_len,
-        attn_type=parameters.attn_type,
-        bi_data=parameters.bi_data,
-        clamp_len=parameters.clamp_len,
-        dtype=REAL_DTYPES[parameters.dtype],
     )
 
+    convention: Annotated[
+        Literal["transformer-xl", "xlnet"],
+        about(
+            "Whose shift: transformer-xl puts a column of zeros first, xlnet does not, as its rows "
+            "of R have one position more.",
+            "transformer-xl",
+        ),
+    ] = "transformer-xl"
+    zero_triu: Annotated[
+        Boolean, about("With transformer-xl: put zeros where a causal mask hides the key.", False)
+    ] = False
+    key_len: Annotated[
+        Integer | None,
+        about(
+            "With xlnet: how many columns are kept; all that are shifted unless given.",
+            2,
+            ge=1,
+            le=MAX_LENGTH,
+        ),
+    ] = None
 
-XLNET = Resource(
-    path="/relative/xlnet",
-    operation="RelativeXLNet",
-    summary="The sinusoids of XLNet's relative positions, the farthest to the left first",
-    parameters=XLNetParameters,
-    document=_xlnet,
-    example="d_model=4&query_len=2&key_len=3&base=100",
-)
+    def document(self, arrays: Mapping[str, StoredTable]) -> Document:
+        x = arrays["x"]
+        parameters: dict[str, ParameterValue] = {"convention": self.convention}
+        if self.convention == "transformer-xl":
+            parameters["zero_triu"] = self.zero_triu
+            shifted = self._transformer_xl(x.elements)
+        else:
+            parameters["key_len"] = key_len = self._checked_key_len(x.shape[1] - 1)
+            shifted = _dropped_row(x.elements)[:, :key_len]
+        elements = np.ascontiguousarray(shifted)
+        table = StoredTable(elements, x.dtype, all_finite(elements, x.dtype))
+        axes = ("query", "key", "batch", "head")[: len(x.shape)]
+        return self.describe({"shift": table}, parameters, axes=axes, states_axes=True)
+
+    def _transformer_xl(self, x: Elements) -> Elements:
+        if self.key_len is not None:
+            rule = "key_len goes with convention=xlnet: transformer-xl keeps all columns"
+            raise impossible("key_len", self.key_len, rule)
+        queries, keys, *others = x.shape
+        padded = np.zeros((queries, keys + 1, *others), dtype=x.dtype)
+        padded[:, 1:] = x
+        shifted = _dropped_row(padded)
+        if self.zero_triu:
+            query, key = np.ogrid[:queries, :keys]
+            shifted[key > query + keys - queries] = 0
+        return shifted
+
+    def _checked_key_len(self, most: int) -> int:
+        if self.zero_triu:
+            raise impossible("zero_triu", True, "zero_triu goes with convention=transformer-xl")
+        if most < 1:
+            raise InvalidBody("x has one column, and xlnet's shift leaves none of it", "/x")
+        if (self.key_len or most) > most:
+            rule = f"x has {most + 1} columns, of which the shift leaves {most}"
+            raise impossible("key_len", self.key_len, rule)
+        return self.key_len or most
 
 
-class ConformerParameters(ArrayParameters):
-    """Parameters of the sinusoids of Conformer."""
-
-    d_model: Integer = d_model_field(even=True)
-    seq_len: Integer = Field(
-        ge=1,
-        le=MAX_LENGTH,
-        description="Number of frames; there are 2·seq_len - 1 rows.",
-        examples=[3],
-    )
-    base: Real = base_field()
-    dtype: RealDType = dtype_field()
-
-
-def _conformer(parameters: ConformerParameters) -> Document:
-    return conformer(
-        d_model=parameters.d_model,
-        base=parameters.base,
-        seq_len=parameters.seq_len,
-        dtype=REAL_DTYPES[parameters.dtype],
-    )
-
-
-CONFORMER = Resource(
-    path="/relative/conformer",
-    operation="RelativeConformer",
-    summary="The sinusoids of all differences between frames, those to the left first",
-    parameters=ConformerParameters,
-    document=_conformer,
-    example="d_model=4&seq_len=2&base=100",
-)
+def _dropped_row(scores: Elements) -> Elements:
+    """Drop the first row of (q, c, …) read as (c, q, …): the rest is read as (q, c − 1, …)."""
+    queries, columns, *others = scores.shape
+    rest = scores.reshape(columns, queries, *others)[1:]
+    return rest.reshape(queries, columns - 1, *others)
