@@ -24,14 +24,9 @@ from service.analysis.families.bias_strips import (
 from service.analysis.families.requests import unless_default
 from service.analysis.measure import spread_indices
 from service.analysis.round_numbers import round_integers
-from service.encodings.relative.buckets import (
-    BucketRule,
-    Clipped,
-    DebertaBuckets,
-    T5Buckets,
-    Unbucketed,
-)
-from service.encodings.relative.windows import Window
+from service.encodings.relative.buckets import T5, Deberta, Shaw
+from service.encodings.relative.distance import DistanceTableFamily
+from service.encodings.relative.windows import Swin
 from service.encodings.rotary.rope import HeadOrder
 from service.numerics.document import ParameterValue
 from service.numerics.phase import Float64s, Int64s
@@ -49,7 +44,7 @@ _FEWEST_ROWS = 4
 class IndexMatch:
     """A rule that a strip may follow; zero is the place of distance 0, in the strip or outside."""
 
-    rule: BucketRule
+    rule: DistanceTableFamily
     parameters: dict[str, ParameterValue]
     zero: int
     support: tuple[str, ...]
@@ -230,7 +225,10 @@ def _t5_rules(strip: Strip) -> Iterator[IndexMatch]:
     for count in _bucket_counts(side, of_direction):
         for distance in _max_distances(side, count):
             for is_both in directions:
-                yield _t5_match(T5Buckets(count * (1 + is_both), distance, is_both), zero)
+                rule = T5.model_construct(
+                    num_buckets=count * (1 + is_both), max_distance=distance, bidirectional=is_both
+                )
+                yield _t5_match(rule, zero)
 
 
 def _bucket_counts(side: _Side, known: int | None) -> Iterator[int]:
@@ -275,13 +273,8 @@ def _max_distances(side: _Side, count: int) -> Iterator[int]:
     yield from round_integers(low, high, _T5_DISTANCE, _MAX_DISTANCES)
 
 
-def _t5_match(rule: T5Buckets, zero: int) -> IndexMatch:
-    parameters = _without_defaults(
-        rule.parameters(),
-        num_buckets=_T5_BUCKETS,
-        max_distance=_T5_DISTANCE,
-        bidirectional=True,
-    )
+def _t5_match(rule: T5, zero: int) -> IndexMatch:
+    parameters = _non_defaults(rule, "num_buckets", "max_distance", "bidirectional")
     ahead = "have buckets of their own" if rule.bidirectional else "share bucket 0"
     support = (
         f"{rule.single} lengths have a bucket of their own, of {rule.of_direction} in a direction",
@@ -291,14 +284,11 @@ def _t5_match(rule: T5Buckets, zero: int) -> IndexMatch:
     return IndexMatch(rule, parameters, zero, support)
 
 
-def _without_defaults(
-    parameters: dict[str, ParameterValue], **defaults: ParameterValue
-) -> dict[str, ParameterValue]:
-    return {
-        name: value
-        for name, value in parameters.items()
-        if name not in defaults or value != defaults[name]
-    }
+def _non_defaults(rule: DistanceTableFamily, *names: str) -> dict[str, ParameterValue]:
+    """Return the parameters of these names that differ from their defaults."""
+    fields = type(rule).model_fields
+    values = {name: getattr(rule, name) for name in names}
+    return {name: value for name, value in values.items() if value != fields[name].default}
 
 
 def _deberta_rules(strip: Strip) -> Iterator[IndexMatch]:
@@ -322,11 +312,9 @@ def _deberta_rules(strip: Strip) -> Iterator[IndexMatch]:
     sizes = [(mid, position) for mid in mids for position in _max_positions(side, mid)]
     sizes.sort(key=_oddity)
     for mid, position in sizes[:_MAX_SIZES]:
-        rule = DebertaBuckets(2 * mid, position, farthest + _REACH)
+        rule = _deberta(2 * mid, position, farthest + _REACH)
         if rule.edge_count() <= _MAX_EDGES:
-            parameters = _without_defaults(
-                rule.parameters(), bucket_size=_DEBERTA_BUCKETS, max_position=_DEBERTA_POSITION
-            )
+            parameters = _non_defaults(rule, "bucket_size", "max_position")
             support = (
                 f"distances up to {mid} are their own buckets, negative after the query",
                 f"farther ones share buckets as with max_position={position}",
@@ -336,10 +324,22 @@ def _deberta_rules(strip: Strip) -> Iterator[IndexMatch]:
 
 def _unshared(farthest: int, zero: int) -> Iterator[IndexMatch]:
     support = ("a number is query - key",)
-    yield IndexMatch(Unbucketed(), {"bucket_size": -1}, zero, support)
+    without = _deberta(-1, _DEBERTA_POSITION, farthest)
+    yield IndexMatch(without, {"bucket_size": -1}, zero, support)
     if farthest <= _DEBERTA_BUCKETS // 2:
-        rule = DebertaBuckets(_DEBERTA_BUCKETS, _DEBERTA_POSITION, farthest)
+        rule = _deberta(_DEBERTA_BUCKETS, _DEBERTA_POSITION, farthest)
         yield IndexMatch(rule, {}, zero, support)
+
+
+def _deberta(bucket_size: int, max_position: int, farthest: int) -> Deberta:
+    """Return buckets of distances up to the farthest."""
+    return Deberta.model_construct(
+        bucket_size=bucket_size,
+        max_position=max_position,
+        query_start=farthest,
+        query_len=1,
+        key_len=1,
+    )
 
 
 def _max_positions(side: _Side, mid: int) -> Iterator[int]:
@@ -389,8 +389,8 @@ def _shaw_rules(strip: Strip) -> Iterator[IndexMatch]:
         if 0 <= zero < len(numbers) and numbers[zero] > 0:
             clipped = int(numbers[zero])
             support = f"numbers rise with key - query by one, and are {clipped} at distance 0"
-            parameters: dict[str, ParameterValue] = {"max_relative_position": clipped}
-            yield IndexMatch(Clipped(clipped), parameters, zero, (support,))
+            rule = Shaw.model_construct(max_relative_position=clipped)
+            yield IndexMatch(rule, {"max_relative_position": clipped}, zero, (support,))
 
 
 # Windows.
@@ -411,7 +411,7 @@ def propose_swin(request: IdentifyInput) -> Iterator[Proposal]:
         for height, width in dict.fromkeys(
             (*_window_sides(inner), *_window_sides(-inner[::-1, ::-1]))
         ):
-            window = Window(height, width, has_token)
+            window = Swin.model_construct(window_size=(height, width), class_token=has_token)
             if not _is_of_window(numbers, window):
                 continue
             parameters: dict[str, ParameterValue] = {
@@ -425,7 +425,7 @@ def propose_swin(request: IdentifyInput) -> Iterator[Proposal]:
             yield Proposal(TableRequest("relative/swin", parameters), support)
 
 
-def _is_of_window(numbers: Int64s, window: Window) -> bool:
+def _is_of_window(numbers: Int64s, window: Swin) -> bool:
     """Tell by some rows whether all rows but one may be those of a window."""
     tokens = window.tokens
     some = {0, 1, window.width, window.width + 1, tokens // 2, tokens - 1}

@@ -15,7 +15,7 @@ from service.analysis.families.index_matrices import (
     propose_swin,
     propose_t5,
 )
-from service.encodings.relative.buckets import Clipped
+from service.encodings.relative.buckets import Shaw
 from tests.analysis.samples import agreeing, input_from, input_of, proposed
 
 
@@ -142,7 +142,8 @@ def test_clipped_distances_are_proposed_with_any_one_row_wrong(row: int) -> None
 
 def clipped_at_2(strip: Strip) -> Iterator[IndexMatch]:
     for zero in np.flatnonzero(strip.values[0] == 2).tolist():
-        yield IndexMatch(Clipped(2), {"max_relative_position": 2}, zero, ("said",))
+        rule = Shaw.model_construct(max_relative_position=2)
+        yield IndexMatch(rule, {"max_relative_position": 2}, zero, ("said",))
 
 
 def distances(queries: list[int], keys: list[int]) -> np.ndarray:
