@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from service import TABLE_REVISION
+from service.encodings.family import TableFamily
 from service.encodings.relative.distance import QueryKey
 from service.numerics.document import Document
 from service.numerics.dtypes import DType, round_into
@@ -44,6 +45,11 @@ def named(kind: str, name: str, arrays: Mapping[str, Table]) -> Iterator[tuple[s
 def of_document(name: str, document: Document) -> Iterator[tuple[str, Table]]:
     """Name the tables of a document by its kind."""
     yield from named(document.kind, name, document.arrays)
+
+
+def of_family(name: str, family: TableFamily) -> Iterator[tuple[str, Table]]:
+    """Name the table of a family."""
+    yield from of_document(name, family.document())
 
 
 def scattered() -> Positions:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.encodings.relative.operator import similarity
+from service.encodings.relative.operator import Similarity
 from service.errors import InvalidBody
 from service.formats import json_text as numbers
 from service.formats.json_text import (
@@ -23,7 +23,11 @@ from service.formats.json_text import (
 )
 from service.numerics.document import Document
 from service.numerics.dtypes import (
+<<<<<<< HEAD
     BFLOAT16,
+=======
+    COMPLEX64,
+>>>>>>> e9bda80 (Test relative families by their classes; collect refusals in one table)
     FLOAT32,
     FLOAT64,
     INT64,
@@ -269,9 +273,9 @@ def test_no_element_is_longer_than_the_limit_says() -> None:
 
 
 def test_a_block_is_bounded_by_work() -> None:
-    (heavy,) = similarity(
-        d_model=2**20, base=10000.0, offsets=Positions.contiguous(0, 9), dtype=BFLOAT16
-    ).arrays.values()
+    heavy = Similarity.model_construct(
+        d_model=2**20, offsets=Positions.contiguous(0, 9), dtype="bfloat16"
+    ).table()
 
     assert block_elements(heavy) == 1
     assert block_elements(TABLE) > 1000

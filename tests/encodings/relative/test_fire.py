@@ -1,7 +1,4 @@
-"""FIRE's coordinates.
-
-``/relative/fire`` through HTTP.
-"""
+"""FIRE's coordinates."""
 
 from math import log1p
 
@@ -11,11 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.encodings.relative import fire
-from service.encodings.relative.distance import QueryKey
-from service.encodings.relative.fire import FireTable, Interpolation
-from service.numerics.dtypes import FLOAT16, FLOAT32, FLOAT64
-from service.numerics.positions import Positions
+from service.encodings.relative.fire import Fire
+from service.numerics.tables import overflows
 from tests.client import Client
 from tests.exact import UNIT
 from tests.parity import exact_bias
@@ -24,9 +18,14 @@ mpf = mpmath.mpf
 PLACES = st.one_of(st.integers(-(2**61), 2**61), st.integers(-2000, 2000))
 
 
-def one(interpolation: Interpolation, query: int, key: int) -> float:
-    pairs = QueryKey(Positions.contiguous(query, 1), Positions.contiguous(key, 1))
-    return float(FireTable(interpolation, pairs, FLOAT64).read(0, 1)[0])
+def fire(*, c: float = 0.1, threshold: float = 512.0, eps: float = 1e-6, **places: object) -> Fire:
+    defaults = {"dtype": "float64", "query_len": 1, "key_len": 1}
+    values = {**defaults, "c": c, "threshold": threshold, "eps": eps, **places}
+    return Fire.model_validate(values)
+
+
+def one(family: Fire) -> float:
+    return float(family.table().read(0, 1)[0])
 
 
 @settings(max_examples=500)
@@ -40,50 +39,31 @@ def one(interpolation: Interpolation, query: int, key: int) -> float:
 def test_a_coordinate_is_within_its_bound(
     c: float, threshold: float, eps: float, query: int, key: int
 ) -> None:
-    got = one(Interpolation(c, threshold, eps), query, key)
+    value = one(fire(c=c, threshold=threshold, eps=eps, query_start=query, key_start=key))
 
     longest = max(mpf(threshold), mpf(query))
     true = mpmath.log1p(mpf(c) * abs(query - key)) / (mpmath.log1p(mpf(c) * longest) + mpf(eps))
-    assert abs(mpf(got) - true) <= true * 4.1 * UNIT
+    assert abs(mpf(value) - true) <= true * 4.1 * UNIT
 
 
-def test_queries_before_the_threshold_are_measured_by_it() -> None:
-    interpolation = Interpolation(1.0, 7.5, 0.0)
-
-    at = [one(interpolation, query, query - 3) for query in (-5, 0, 7, 8)]
+def test_queries_before_the_threshold_are_normalized_by_it() -> None:
+    at = [
+        one(fire(c=1.0, threshold=7.5, eps=0.0, query_start=query, key_start=query - 3))
+        for query in (-5, 0, 7, 8)
+    ]
 
     assert at[0] == at[1] == at[2]
     assert at[3] < at[2]
 
 
-def test_a_part_of_the_table_is_a_part_of_the_whole() -> None:
-    pairs = QueryKey(Positions.contiguous(500, 30), Positions.contiguous(3, 17))
-    table = FireTable(Interpolation(0.1, 512.0, 1e-6), pairs, FLOAT64)
+def test_any_range_has_the_bytes_of_the_whole() -> None:
+    table = fire(query_start=500, query_len=30, key_start=3, key_len=17).table()
 
     whole = table.read(0, 510)
-    assert whole.shape == (510,)
+
+    assert table.shape == (30, 17)
     for start, stop in [(0, 1), (5, 40), (16, 18), (17, 34), (300, 510)]:
         assert table.read(start, stop).tobytes() == whole[start:stop].tobytes()
-
-
-def test_the_document_says_what_it_was_made_of() -> None:
-    pairs = QueryKey(Positions.contiguous(0, 2), Positions.contiguous(0, 3))
-    document = fire.coordinates(
-        interpolation=Interpolation(0.1, 512.0, 1e-6), pairs=pairs, dtype=FLOAT64
-    )
-
-    assert document.shape == (2, 3)
-    assert document.axes == ("query", "key")
-    assert dict(document.parameters) == {
-        "c": 0.1,
-        "threshold": 512.0,
-        "eps": 1e-6,
-        "query_start": 0,
-        "query_len": 2,
-        "key_start": 0,
-        "key_len": 3,
-    }
-    assert np.isfinite(document.arrays["fire"].read(0, 6)).all()
 
 
 @settings(max_examples=300)
@@ -94,59 +74,49 @@ def test_the_document_says_what_it_was_made_of() -> None:
     st.integers(-40, 40),
     st.integers(-40, 40),
 )
-def test_a_table_that_does_not_say_it_may_overflow_does_not(
+def test_a_table_without_overflows_is_finite(
     c: float, threshold: float, eps: float, query: int, key: int
 ) -> None:
-    pairs = QueryKey(Positions.contiguous(query, 5), Positions.contiguous(key, 3))
-    table = FireTable(Interpolation(c, threshold, eps), pairs, FLOAT16)
+    places = {"query_start": query, "query_len": 5, "key_start": key, "key_len": 3}
+    table = fire(c=c, threshold=threshold, eps=eps, dtype="float16", **places).table()
 
-    assert table.overflows or np.isfinite(table.read(0, 15)).all()
-
-
-def test_a_small_denominator_overflows_and_that_of_the_listing_never_does() -> None:
-    pairs = QueryKey(Positions.contiguous(0, 2), Positions.contiguous(0, 2))
-    far = QueryKey(Positions.contiguous(0, 2), Positions.contiguous(-(2**61), 2))
-
-    assert FireTable(Interpolation(0.1, 0.0, 1e-9), pairs, FLOAT16).overflows
-    assert not FireTable(Interpolation(0.1, 0.0, 1e-9), pairs, FLOAT32).overflows
-    assert not FireTable(Interpolation(0.1, 512.0, 1e-6), far, FLOAT16).overflows
+    assert overflows(table) or np.isfinite(table.read(0, 15)).all()
 
 
-def test_coordinates_are_those_of_an_independent_evaluation(client: Client) -> None:
-    asked = {"query_start": 600, "query_len": 5, "key_len": 40, "c": 0.3, "threshold": 602.5}
-    query = "&".join(f"{name}={value}" for name, value in asked.items())
+def test_a_small_denominator_overflows_and_the_default_never_does() -> None:
+    near = {"query_len": 2, "key_len": 2}
+    far = {**near, "key_start": -(2**61)}
+
+    assert overflows(fire(threshold=0.0, eps=1e-9, dtype="float16", **near).table())
+    assert not overflows(fire(threshold=0.0, eps=1e-9, dtype="float32", **near).table())
+    assert not overflows(fire(dtype="float16", **far).table())
+
+
+def test_coordinates_equal_an_independent_evaluation(client: Client) -> None:
+    parameters = {"query_start": 600, "query_len": 5, "key_len": 40, "c": 0.3, "threshold": 602.5}
+    query = "&".join(f"{name}={value}" for name, value in parameters.items())
 
     answer = client.get(f"/relative/fire?dtype=float64&{query}").json()
 
-    assert answer["shape"] == [5, 40]
+    assert (answer["shape"], answer["axes"]) == ([5, 40], ["query", "key"])
     with mpmath.workdps(45):
-        (expected,) = exact_bias.fire(asked).values()
-    found = [value for row in answer["data"] for value in row]
-    for got, truth in zip(found, expected.flat, strict=True):
-        assert abs(got - truth.value) <= truth.bound
+        (expected,) = exact_bias.fire(parameters).values()
+    values = [value for row in answer["data"] for value in row]
+    for value, truth in zip(values, expected.flat, strict=True):
+        assert abs(value - truth.value) <= truth.bound
 
 
-def test_defaults_are_those_of_the_listing_of_the_paper(client: Client) -> None:
-    (row,) = client.get("/relative/fire?dtype=float64&query_start=9&query_len=1&key_len=1").json()[
-        "data"
-    ]
+def test_defaults_are_those_of_the_paper(client: Client) -> None:
+    answer = client.get("/relative/fire?dtype=float64&query_start=9&query_len=1&key_len=1").json()
 
-    assert row[0] == pytest.approx(log1p(0.9) / (log1p(51.2) + 1e-6), rel=1e-15)
-
-
-@pytest.mark.parametrize(
-    ("query", "parameter"),
-    [
-        ("c=0.1", "query_len"),
-        ("query_len=2&c=0", "c"),
-        ("query_len=2&threshold=-1", "threshold"),
-        ("query_len=2&threshold=1e-10", "threshold"),
-        ("query_len=2&threshold=0&eps=0", "eps"),
-        ("query_len=2&eps=-1", "eps"),
-    ],
-)
-def test_what_is_impossible_names_the_parameter(client: Client, query: str, parameter: str) -> None:
-    answer = client.get(f"/relative/fire?{query}")
-
-    assert answer.status_code == 422
-    assert [error["parameter"] for error in answer.json()["errors"]] == [parameter]
+    ((value,),) = answer["data"]
+    assert value == pytest.approx(log1p(0.9) / (log1p(51.2) + 1e-6), rel=1e-15)
+    assert answer["parameters"] == {
+        "c": 0.1,
+        "threshold": 512,
+        "eps": 1e-6,
+        "query_start": 9,
+        "query_len": 1,
+        "key_start": 0,
+        "key_len": 1,
+    }

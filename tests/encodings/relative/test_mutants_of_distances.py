@@ -7,22 +7,24 @@ from typing import Any, TypeAlias
 import numpy as np
 import pytest
 
-from service.encodings.relative import alibi, fire, kerple, sandwich
-from service.encodings.relative import alibi as slopes
-from service.encodings.relative import windows as log_coordinates
-from service.encodings.relative.buckets import DebertaBuckets, T5Buckets
-from service.encodings.relative.distance import QueryKey
-from service.encodings.relative.fire import FireTable, Interpolation
+from service.encodings.relative import alibi, fire, kerple, sandwich, windows
+from service.encodings.relative.alibi import SlopeRule
+from service.encodings.relative.buckets import T5, Deberta
+from service.encodings.relative.fire import Fire
 from service.encodings.relative.sandwich import HalfFrequencies, Sandwich
-from service.numerics import double_double as exponential
+from service.numerics import double_double
 from service.numerics.double_double import DoubleDouble, from_floats
-from service.numerics.dtypes import FLOAT64
 from service.numerics.phase import Float64s, Int64s
 from service.numerics.phasors import component
-from service.numerics.positions import Positions
-from tests.encodings.relative import test_alibi, test_buckets, test_fire, test_kerple, test_sandwich
-from tests.encodings.relative import test_windows as test_log_coordinates
-from tests.numerics import test_double_double as test_exponential
+from tests.encodings.relative import (
+    test_alibi,
+    test_buckets,
+    test_fire,
+    test_kerple,
+    test_sandwich,
+    test_windows,
+)
+from tests.numerics import test_double_double
 from tests.numerics.mutants import held
 
 Promise: TypeAlias = Callable[[], None]
@@ -39,7 +41,7 @@ def kerple_is_exact() -> None:
 def powers_are_exact() -> None:
     promise = test_kerple.test_a_bias_is_its_formula_rounded_once
     held(promise, *(("power", 0.3, 0.7, 0.6, -distance, True) for distance in DISTANCES))
-    held(test_exponential.test_a_power_is_within_its_bound, *((each, 0.6) for each in DISTANCES))
+    held(test_double_double.test_a_power_is_within_its_bound, *((each, 0.6) for each in DISTANCES))
 
 
 def fire_is_exact() -> None:
@@ -48,7 +50,7 @@ def fire_is_exact() -> None:
 
 
 def coordinates_are_exact() -> None:
-    promise = test_log_coordinates.test_a_coordinate_in_a_window_is_rounded_once
+    promise = test_windows.test_a_coordinate_in_a_window_is_rounded_once
     held(promise, *((distance, 12) for distance in DISTANCES if distance < 2**30))
 
 
@@ -88,7 +90,7 @@ def deberta_is_exact() -> None:
         deberta_is_exact,
     ],
 )
-def test_without_a_mutant_promises_hold(promise: Promise) -> None:
+def test_promises_hold_without_a_mutant(promise: Promise) -> None:
     promise()
 
 
@@ -117,7 +119,7 @@ def plain_sines(rule: HalfFrequencies, _name: str, positions: Int64s) -> Float64
     return np.asarray(np.sin(positions[:, np.newaxis] * frequencies), dtype=np.float64)
 
 
-def slopes_of_one_float64(rule: slopes.SlopeRule, heads: range) -> DoubleDouble:
+def slopes_of_one_float64(rule: SlopeRule, heads: range) -> DoubleDouble:
     every = np.array([float(slope) for slope in rule.exact(rule.count)])
     return from_floats(every[heads.start : heads.stop])
 
@@ -130,17 +132,17 @@ def cosines_minus_one(self: Sandwich, distances: Int64s, heads: range) -> Float6
     return np.asarray(sums * self.num_heads / share)
 
 
-def t5_by_logarithms(number: type[Any]) -> Callable[[T5Buckets, Int64s, range], Int64s]:
+def t5_by_logarithms(number: type[Any]) -> Callable[[T5, Int64s, range], Int64s]:
     """As transformers has it, number by number."""
 
-    def bucket(rule: T5Buckets, far: int) -> int:
+    def bucket(rule: T5, far: int) -> int:
         near, shared = rule.single, rule.of_direction - rule.single
         if far < near:
             return far
         share = number(log(number(far) / number(near))) / number(log(rule.max_distance / near))
         return min(near + int(share * number(shared)), rule.of_direction - 1)
 
-    def values(rule: T5Buckets, distances: Int64s, _heads: range) -> Int64s:
+    def values(rule: T5, distances: Int64s, _heads: range) -> Int64s:
         after = rule.of_direction * (distances > 0) * rule.bidirectional
         sizes = np.abs(distances).tolist()
         return after + np.array([bucket(rule, far) for far in sizes], dtype=np.int64)
@@ -148,8 +150,8 @@ def t5_by_logarithms(number: type[Any]) -> Callable[[T5Buckets, Int64s, range], 
     return values
 
 
-def deberta_by_logarithms(number: type[Any]) -> Callable[[DebertaBuckets, Int64s, range], Int64s]:
-    def bucket(rule: DebertaBuckets, far: int) -> int:
+def deberta_by_logarithms(number: type[Any]) -> Callable[[Deberta, Int64s, range], Int64s]:
+    def bucket(rule: Deberta, far: int) -> int:
         mid = rule.mid
         if far <= mid:
             return far
@@ -157,7 +159,7 @@ def deberta_by_logarithms(number: type[Any]) -> Callable[[DebertaBuckets, Int64s
         whole = number(log((rule.max_position - 1) / mid))
         return mid + ceil(float(share / whole * number(mid - 1)))
 
-    def values(rule: DebertaBuckets, distances: Int64s, _heads: range) -> Int64s:
+    def values(rule: Deberta, distances: Int64s, _heads: range) -> Int64s:
         sizes = [bucket(rule, far) for far in np.abs(distances).tolist()]
         return -np.sign(distances) * np.array(sizes, dtype=np.int64)
 
@@ -169,25 +171,25 @@ def deberta_by_logarithms(number: type[Any]) -> Callable[[DebertaBuckets, Int64s
     [
         (kerple, "ln_1p", log_of_one_plus, kerple_is_exact),
         (kerple, "ln_1p", plain_log1p, kerple_is_exact),
-        (kerple, "times", one_float64, kerple_is_exact),
+        (kerple, "multiply", one_float64, kerple_is_exact),
         (kerple, "power", plain_power, powers_are_exact),
-        (exponential, "exp", exp_of_one_float64, powers_are_exact),
-        (exponential, "times", one_float64, powers_are_exact),
+        (double_double, "exp", exp_of_one_float64, powers_are_exact),
+        (double_double, "multiply", one_float64, powers_are_exact),
         (fire, "ln_1p", log_of_one_plus, fire_is_exact),
-        (log_coordinates, "ln_1p", log_of_one_plus, coordinates_are_exact),
-        (log_coordinates, "ln_1p", plain_log1p, coordinates_are_exact),
-        (log_coordinates, "times", one_float64, coordinates_are_exact),
-        (slopes.SlopeRule, "pairs", slopes_of_one_float64, slopes_are_exact),
-        (alibi, "times", one_float64, slopes_are_exact),
+        (windows, "ln_1p", log_of_one_plus, coordinates_are_exact),
+        (windows, "ln_1p", plain_log1p, coordinates_are_exact),
+        (windows, "multiply", one_float64, coordinates_are_exact),
+        (SlopeRule, "of_heads", slopes_of_one_float64, slopes_are_exact),
+        (alibi, "multiply", one_float64, slopes_are_exact),
         (Sandwich, "values", cosines_minus_one, sandwich_is_exact),
         (sandwich, "component", plain_sines, sandwich_is_exact),
-        (T5Buckets, "values", t5_by_logarithms(np.float32), buckets_are_exact),
-        (T5Buckets, "values", t5_by_logarithms(float), buckets_are_exact),
-        (DebertaBuckets, "values", deberta_by_logarithms(np.float32), deberta_is_exact),
-        (DebertaBuckets, "values", deberta_by_logarithms(float), deberta_is_exact),
+        (T5, "values", t5_by_logarithms(np.float32), buckets_are_exact),
+        (T5, "values", t5_by_logarithms(float), buckets_are_exact),
+        (Deberta, "values", deberta_by_logarithms(np.float32), deberta_is_exact),
+        (Deberta, "values", deberta_by_logarithms(float), deberta_is_exact),
     ],
 )
-def test_another_way_to_a_number_is_caught(
+def test_a_mutant_is_caught(
     monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, mutant: Any, promise: Promise
 ) -> None:
     monkeypatch.setattr(owner, name, mutant)
@@ -197,8 +199,8 @@ def test_another_way_to_a_number_is_caught(
 
 
 def fire_bytes() -> bytes:
-    pairs = QueryKey(Positions.contiguous(0, 40), Positions.contiguous(0, 50))
-    return FireTable(Interpolation(0.1, 512.0, 1e-6), pairs, FLOAT64).read(0, 2000).tobytes()
+    table = Fire(query_len=40, key_len=50, dtype="float64").table()
+    return table.read(0, 2000).tobytes()
 
 
 def test_numpy_logarithms_of_fire_are_caught_by_their_bytes(
@@ -214,6 +216,6 @@ def test_numpy_logarithms_of_fire_are_caught_by_their_bytes(
 def test_numpy_sums_of_sandwich_are_caught_by_their_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     values = Sandwich(num_heads=4, head_dim=128, causal=False)
     ours = values.values(np.arange(300), range(1)).tobytes()
-    monkeypatch.setattr(sandwich, "sum_of_halves", lambda terms: terms.sum(axis=1))
+    monkeypatch.setattr(sandwich, "pairwise_sum", lambda terms: terms.sum(axis=1))
 
     assert values.values(np.arange(300), range(1)).tobytes() != ours

@@ -1,7 +1,6 @@
-"""The shift operator and the similarity.
+"""The shift operator and the similarity of the sinusoidal encoding."""
 
-``/relative`` through HTTP.
-"""
+from typing import Any
 
 import mpmath
 import numpy as np
@@ -10,32 +9,38 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+<<<<<<< HEAD
 from service.encodings.absolute.sinusoidal import SinusoidalEncoding
 from service.encodings.relative import operator as relative
+=======
+from service.encodings.absolute import sinusoidal
+from service.encodings.absolute.conventions import recipe
+from service.encodings.relative.operator import ShiftOperator, Similarity
+>>>>>>> e9bda80 (Test relative families by their classes; collect refusals in one table)
 from service.local import find_body
 from service.numerics.dtypes import FLOAT64, REAL_DTYPES, to_float64
-from service.numerics.positions import Positions, Run
+from service.numerics.positions import Positions
 from service.numerics.tables import Table, size
 from tests.client import Client
 from tests.exact import UNIT, frequency
 
 FAR = st.integers(-(2**60), 2**60)
+LAYOUTS = ["interleaved", "concatenated"]
 
 
 def whole(table: Table) -> NDArray[np.float64]:
     return to_float64(table.read(0, size(table)), table.dtype).reshape(table.shape)
 
 
-def operator(d_model: int, base: float, offset: int, layout: str) -> NDArray[np.float64]:
-    document = relative.operator(
-        d_model=d_model,
-        base=base,
-        offsets=Positions.contiguous(offset, 1),
-        stacked=False,
-        layout=layout,
-        dtype=FLOAT64,
+def operator(**values: Any) -> NDArray[np.float64]:
+    return whole(ShiftOperator.model_validate({"dtype": "float64", **values}).table())
+
+
+def similarity(d_model: int, offset: int) -> float:
+    family = Similarity.model_validate(
+        {"d_model": d_model, "offsets": [offset], "dtype": "float64"}
     )
-    return whole(document.arrays["relative"])
+    return float(whole(family.table())[0])
 
 
 def encoded(d_model: int, base: float, position: int, layout: str) -> NDArray[np.float64]:
@@ -48,24 +53,20 @@ def encoded(d_model: int, base: float, position: int, layout: str) -> NDArray[np
 
 
 @settings(max_examples=80)
-@given(
-    st.integers(1, 40),
-    st.floats(1.0001, 1e12),
-    FAR,
-    FAR,
-    st.sampled_from(["interleaved", "concatenated"]),
-)
-def test_the_operator_moves_an_encoding_to_another_position(
+@given(st.integers(1, 40), st.floats(1.0001, 1e12), FAR, FAR, st.sampled_from(LAYOUTS))
+def test_the_operator_moves_an_encoding_by_its_offset(
     half: int, base: float, position: int, offset: int, layout: str
 ) -> None:
-    moved = operator(2 * half, base, offset, layout) @ encoded(2 * half, base, position, layout)
+    matrix = operator(d_model=2 * half, base=base, offset=offset, layout=layout)
+
+    moved = matrix @ encoded(2 * half, base, position, layout)
 
     assert np.abs(moved - encoded(2 * half, base, position + offset, layout)).max() <= 24 * UNIT
 
 
 def test_the_rows_of_a_pair_are_a_rotation() -> None:
     """Sine row [cos kω, sin kω], cosine row [−sin kω, cos kω]."""
-    matrix = operator(2, 10000.0, 3, "interleaved")
+    matrix = operator(d_model=2, offset=3)
 
     expected = [[mpmath.cos(3), mpmath.sin(3)], [-mpmath.sin(3), mpmath.cos(3)]]
     for row in range(2):
@@ -73,9 +74,9 @@ def test_the_rows_of_a_pair_are_a_rotation() -> None:
             assert abs(matrix[row, column] - expected[row][column]) <= 6 * UNIT
 
 
-@pytest.mark.parametrize("layout", ["interleaved", "concatenated"])
-def test_no_offset_is_the_identity_without_negative_zeros(layout: str) -> None:
-    matrix = operator(6, 10000.0, 0, layout)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_offset_0_is_the_identity_without_negative_zeros(layout: str) -> None:
+    matrix = operator(d_model=6, offset=0, layout=layout)
 
     assert np.eye(6).tolist() == matrix.tolist()
     assert not np.signbit(matrix).any()
@@ -83,35 +84,18 @@ def test_no_offset_is_the_identity_without_negative_zeros(layout: str) -> None:
 
 @pytest.mark.parametrize("dtype", sorted(REAL_DTYPES))
 def test_several_offsets_are_stacked_operators(dtype: str) -> None:
-    offsets = Positions.of_runs([Run(-3, 5, 4), Run(7, 1, 1)])
-    document = relative.operator(
-        d_model=4,
-        base=100.0,
-        offsets=offsets,
-        stacked=True,
-        layout="concatenated",
-        dtype=REAL_DTYPES[dtype],
-    )
+    values = {"d_model": 4, "base": 100.0, "layout": "concatenated"}
 
-    table = document.arrays["relative"]
-    stacked = whole(table)
+    stacked = operator(**values, offsets="-3:13:5,7", dtype=dtype)
 
-    assert table.shape == (5, 4, 4)
+    assert stacked.shape == (5, 4, 4)
     for matrix, offset in zip(stacked, [-3, 2, 7, 12, 7], strict=True):
-        assert np.abs(matrix - operator(4, 100.0, offset, "concatenated")).max() <= 2.0**-8
+        assert np.abs(matrix - operator(**values, offset=offset)).max() <= 2.0**-8
 
 
 @given(st.data())
 def test_any_range_of_an_operator_has_the_bytes_of_the_whole(data: st.DataObject) -> None:
-    document = relative.operator(
-        d_model=6,
-        base=10000.0,
-        offsets=Positions.contiguous(-2, 5),
-        stacked=True,
-        layout="interleaved",
-        dtype=FLOAT64,
-    )
-    table = document.arrays["relative"]
+    table = ShiftOperator.model_validate({"d_model": 6, "offsets": "-2:3"}).table()
     start = data.draw(st.integers(0, 179))
     stop = data.draw(st.integers(start + 1, 180))
 
@@ -121,11 +105,7 @@ def test_any_range_of_an_operator_has_the_bytes_of_the_whole(data: st.DataObject
 @settings(max_examples=40)
 @given(st.integers(1, 60), FAR)
 def test_similarity_is_the_sum_of_cosines_within_its_bound(half: int, offset: int) -> None:
-    document = relative.similarity(
-        d_model=2 * half, base=10000.0, offsets=Positions.contiguous(offset, 1), dtype=FLOAT64
-    )
-
-    value = whole(document.arrays["similarity"])[0]
+    value = similarity(2 * half, offset)
 
     exact = sum(mpmath.cos(offset * frequency(10000.0, 2 * half, pair)) for pair in range(half))
     assert abs(value - exact) <= half * (5 + 2 * (half - 1).bit_length()) * UNIT
@@ -133,78 +113,48 @@ def test_similarity_is_the_sum_of_cosines_within_its_bound(half: int, offset: in
 
 @given(FAR, st.integers(-1000, 1000))
 def test_similarity_is_the_product_of_two_encodings(position: int, offset: int) -> None:
-    document = relative.similarity(
-        d_model=16, base=10000.0, offsets=Positions.contiguous(offset, 1), dtype=FLOAT64
-    )
     here = encoded(16, 10000.0, position, "interleaved")
     there = encoded(16, 10000.0, position + offset, "interleaved")
 
-    assert abs(whole(document.arrays["similarity"])[0] - here @ there) < 200 * UNIT
+    assert abs(similarity(16, offset) - here @ there) < 200 * UNIT
 
 
-def test_similarity_of_many_offsets_is_the_same_by_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    document = relative.similarity(
-        d_model=10, base=10000.0, offsets=Positions.contiguous(-50, 101), dtype=FLOAT64
-    )
-    table = document.arrays["similarity"]
+def test_the_size_of_steps_does_not_change_similarities(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = {"d_model": 10, "offsets": "-50:51", "dtype": "float64"}
+    table = Similarity.model_validate(values).table()
     at_once = table.read(0, 101)
     monkeypatch.setattr("service.numerics.tables.STEP_ELEMENTS", 5)
 
     assert at_once.tobytes() == table.read(0, 101).tobytes()
-    assert at_once[50] == 5.0
+    assert at_once[50] == 5.0 == at_once.max()
     assert (at_once == at_once[::-1]).all()
 
 
-def table(client: Client, url: str) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+def data_of(client: Client, url: str) -> NDArray[np.float64]:
     answer = client.get(url)
     assert answer.status_code == 200, answer.text
     return np.array(answer.json()["data"])
 
 
-@pytest.mark.parametrize("layout", ["interleaved", "concatenated"])
-def test_the_operator_moves_one_row_of_the_table_to_another(client: Client, layout: str) -> None:
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_the_operator_moves_rows_of_the_encoding(client: Client, layout: str) -> None:
     query = f"d_model=6&base=100&layout={layout}&dtype=float64"
-    here, there = table(client, f"/encoding?positions=11,16&{query}")
+    here, there = data_of(client, f"/encoding?positions=11,16&{query}")
 
-    operator = table(client, f"/relative?offset=5&{query}")
+    matrix = data_of(client, f"/relative?offset=5&{query}")
 
-    assert np.abs(operator @ here - there).max() < 1e-15
+    assert np.abs(matrix @ here - there).max() < 1e-15
 
 
-def test_one_offset_gives_a_matrix_and_several_a_stack(client: Client) -> None:
-    one = table(client, "/relative?d_model=4&offset=2")
-    several = table(client, "/relative?d_model=4&offsets=-1:3")
+def test_one_offset_is_a_matrix_and_several_are_a_stack(client: Client) -> None:
+    one = data_of(client, "/relative?d_model=4&offset=2")
+    several = data_of(client, "/relative?d_model=4&offsets=-1:3")
 
     assert (one.shape, several.shape) == ((4, 4), (4, 4, 4))
     assert several[3].tolist() == one.tolist()
 
 
-def test_similarity_is_largest_at_no_offset_and_even(client: Client) -> None:
-    values = table(client, "/relative/similarity?d_model=8&offsets=-50:51&dtype=float64")
-
-    assert values[50] == 4.0 == values.max()
-    assert values.tolist() == values[::-1].tolist()
-
-
-@pytest.mark.parametrize(
-    ("url", "parameter"),
-    [
-        ("/relative?d_model=5&offset=1", "d_model"),
-        ("/relative?d_model=4", "offset"),
-        ("/relative?d_model=4&offset=1&offsets=1", "offset"),
-        ("/relative/similarity?d_model=5&offsets=1", "d_model"),
-        ("/relative/similarity?d_model=4", "offsets"),
-        (f"/relative?d_model=4&offset={2**62 + 1}", "offset"),
-    ],
-)
-def test_what_is_impossible_names_the_parameter(client: Client, url: str, parameter: str) -> None:
-    answer = client.get(url)
-
-    assert answer.status_code == 422
-    assert [error["parameter"] for error in answer.json()["errors"]] == [parameter]
-
-
-def test_a_sum_of_many_cosines_is_made_in_small_blocks_while_it_is_sent(client: Client) -> None:
+def test_sums_of_many_cosines_are_sent_in_small_blocks(client: Client) -> None:
     builds = client.app.state.delivery.cache.builds
     body = find_body("/relative/similarity.npy?d_model=65536&offsets=0:1000000")
 
