@@ -28,6 +28,6 @@ RESOURCES: tuple[Endpoint, ...] = (
 TRANSFORMS: tuple[Endpoint, ...] = (
     *(transform_of(family) for family in FAMILIES if issubclass(family, TransformFamily)),
 )
-COMPOSITIONS: tuple[Endpoint, ...] = (
-    *(composition_of(family) for family in FAMILIES if issubclass(family, ComposedFamily)),
+COMPOSITIONS: tuple[Endpoint, ...] = tuple(
+    composition_of(family) for family in FAMILIES if issubclass(family, ComposedFamily)
 )

@@ -4,6 +4,16 @@ Grouped by path. Arrays that have to be sent are the examples of the endpoint's 
 """
 
 REFUSALS: tuple[tuple[str, str, str], ...] = (
+    ("/encoding", "d_model=4", "seq_len"),
+    ("/encoding/frequencies", "", "d_model"),
+    ("/encoding/apply", "start=0&positions=0:4", "start"),
+    ("/encoding/curves", "seq_len=8&d_model=8&dimensions=8", "dimensions"),
+    ("/encoding/timesteps", "d_model=4", "timesteps"),
+    ("/encoding/tokens", "convention=fairseq&d_model=0", "d_model"),
+    ("/encoding/fourier", "log=1", "log"),
+    ("/encoding/boxes", "embed_dim=0", "embed_dim"),
+    ("/encoding/grid", "convention=mae&height=2&width=3&d_model=7", "d_model"),
+    ("/encoding/mask", "d_model=4&normalize=1", "normalize"),
     ("/relative", "d_model=5&offset=1", "d_model"),
     ("/relative", "d_model=4", "offset"),
     ("/relative", "d_model=4&offset=1&offsets=1", "offset"),

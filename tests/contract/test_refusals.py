@@ -1,33 +1,34 @@
 """Impossible parameters are refused by name."""
 
-import pytest
-from httpx import Response
+from typing import Any
 
-from service.encodings.registry import COMPOSITIONS, FAMILIES, TRANSFORMS
+import pytest
+
+from service.encodings.family import ComposedFamily, Family, TransformFamily
+from service.encodings.registry import FAMILIES
 from tests.client import Client
 from tests.contract.refusals import REFUSALS
 
-_BODIES = {transform.path: {"x": [[0.5] * 8] * 4} for transform in TRANSFORMS} | {
-    composition.path: {
-        known.name: known.example
-        for known in [one for one in composition.inputs if one.is_required]
-        or composition.inputs[:1]
-    }
-    for composition in COMPOSITIONS
-}
+FAMILY_OF = {family.path: family for family in FAMILIES}
 
 
-def _response(client: Client, path: str, query: str) -> Response:
-    if path in _BODIES:
-        return client.post(f"{path}?{query}", json=_BODIES[path])
-    return client.get(f"{path}?{query}")
+def body_of(family: type[Family] | None) -> dict[str, Any] | None:
+    """Return the arrays that are required, or the first, as JSON; None where nothing is sent."""
+    if family is not None and issubclass(family, TransformFamily):
+        return {"x": [[0.5] * 8] * 4}
+    if family is None or not issubclass(family, ComposedFamily):
+        return None
+    required = [known for known in family.inputs if known.is_required]
+    return {known.name: known.example for known in required or family.inputs[:1]}
 
 
 @pytest.mark.parametrize(("path", "query", "parameter"), REFUSALS)
 def test_an_impossible_parameter_is_named(
     client: Client, path: str, query: str, parameter: str
 ) -> None:
-    response = _response(client, path, query)
+    url, body = f"{path}?{query}", body_of(FAMILY_OF.get(path))
+
+    response = client.get(url) if body is None else client.post(url, json=body)
 
     assert response.status_code == 422, response.text
     problem = response.json()
@@ -36,4 +37,4 @@ def test_an_impossible_parameter_is_named(
 
 
 def test_every_family_has_a_refusal() -> None:
-    assert {family.path for family in FAMILIES} <= {path for path, _, _ in REFUSALS}
+    assert FAMILY_OF.keys() <= {path for path, _, _ in REFUSALS}

@@ -23,11 +23,6 @@ from service.formats.json_text import (
 )
 from service.numerics.document import Document
 from service.numerics.dtypes import (
-<<<<<<< HEAD
-    BFLOAT16,
-=======
-    COMPLEX64,
->>>>>>> e9bda80 (Test relative families by their classes; collect refusals in one table)
     FLOAT32,
     FLOAT64,
     INT64,

@@ -9,17 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-<<<<<<< HEAD
 from service.encodings.absolute.sinusoidal import SinusoidalEncoding
-from service.encodings.relative import operator as relative
-=======
-from service.encodings.absolute import sinusoidal
-from service.encodings.absolute.conventions import recipe
 from service.encodings.relative.operator import ShiftOperator, Similarity
->>>>>>> e9bda80 (Test relative families by their classes; collect refusals in one table)
 from service.local import find_body
-from service.numerics.dtypes import FLOAT64, REAL_DTYPES, to_float64
-from service.numerics.positions import Positions
+from service.numerics.dtypes import REAL_DTYPES, to_float64
 from service.numerics.tables import Table, size
 from tests.client import Client
 from tests.exact import UNIT, frequency
