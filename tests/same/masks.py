@@ -13,6 +13,7 @@ MASK = "…"
 _PROSE = frozenset({"title", "detail", "sentence", "correction", "description", "summary"})
 _LISTED_PROSE = frozenset({"support", "notes"})
 _EXAMPLES = frozenset({"example", "examples"})
+_SORTED_LISTS = frozenset({"errors", "links"})
 _UNORDERED = frozenset({"parameters", "required"})
 _ROUNDED = ("/compare", "/identify", "/diagnose")
 _PAGES = ("/", "/livez", "/readyz")
@@ -72,7 +73,7 @@ def _body(path: str, headers: Mapping[str, str], body: bytes) -> tuple[str, froz
     elif is_report:
         text = _json(_without_prose(orjson.loads(body), rounded=path in _ROUNDED))
     elif media_type == "text/html":
-        links = _LINK.findall(body.decode())
+        links = sorted(_LINK.findall(body.decode()))
         text = "\n".join(f"{tag} {name}={unescape(value)}" for tag, name, value in links)
     elif path == "/metrics":
         types = [line for line in body.decode().splitlines() if line.startswith("# TYPE ")]
@@ -99,10 +100,14 @@ def _without_prose(content: Any, key: str = "", *, rounded: bool = False) -> Any
     if isinstance(content, list):
         of_items = "sentence" if key in _LISTED_PROSE else ""
         items = [_without_prose(item, of_items, rounded=rounded) for item in content]
-        # The order of errors depends on that of a set, which differs between processes.
-        return sorted(items, key=_json) if key == "errors" else items
+        # The order of errors depends on that of a set, which differs between processes, and that of
+        # links on the registry.
+        return sorted(items, key=_json) if key in _SORTED_LISTS else items
     if rounded and isinstance(content, float):
         return float(f"{content:.{_DIGITS}g}")
+    if key == "to" and isinstance(content, str):
+        path, mark, query = content.partition("?")
+        return path + mark + "&".join(sorted(query.split("&")))
     return MASK if key in _PROSE and isinstance(content, str) else content
 
 
