@@ -23,6 +23,7 @@ def test_openapi_document_is_valid(client: Client) -> None:
     validate(client.get("/openapi.json").json())
 
 
+@pytest.mark.full
 def test_concurrent_requests_for_one_table_build_it_once() -> None:
     with client_of(create_app(default_settings())) as fresh:
         delivery: Delivery = fresh.app.state.delivery

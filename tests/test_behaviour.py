@@ -23,6 +23,7 @@ def names_in(file: str) -> frozenset[str]:
     return frozenset(node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("promise", PROMISES, ids=words_of)
 def test_every_promise_names_existing_tests(promise: str) -> None:
     named = NAMED.findall(promise)

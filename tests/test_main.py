@@ -90,6 +90,7 @@ def test_invalid_setting_is_named_and_stops_the_start(
     assert "POSREF_CACHE_BYTES='lots'" in capsys.readouterr().err
 
 
+@pytest.mark.full
 def test_openapi_prints_the_committed_document(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     committed = Path(__file__).parents[1] / "openapi.json"
 
@@ -111,6 +112,7 @@ def test_unwritable_file_is_reported(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "No such file" in capsys.readouterr().err
 
 
+@pytest.mark.full
 def test_broken_pipe_prints_no_traceback() -> None:
     command = (
         f"{sys.executable} -m service get '/encoding.npy?seq_len=99999&d_model=99' | head -c 20"
@@ -155,6 +157,7 @@ def test_symbolic_link_is_followed(tmp_path: Path) -> None:
     assert (link.is_symlink(), file.stat().st_size) == (True, 136)
 
 
+@pytest.mark.full
 def test_interrupted_get_leaves_no_file_and_prints_nothing(tmp_path: Path) -> None:
     file = tmp_path / "endless.csv"
     # The parent process may have made SIGINT ignored.

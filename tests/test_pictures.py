@@ -13,6 +13,7 @@ MOST_BYTES = 100_000
 MEASURED = {"load"}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", PICTURES)
 def test_documented_pictures_are_the_served_ones(name: str) -> None:
     """Its colours are few, and another machine may set a letter another way."""

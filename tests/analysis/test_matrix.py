@@ -4,6 +4,8 @@ import pytest
 
 from tests.analysis.matrix import Case, cases, outcome
 
+pytestmark = pytest.mark.full
+
 FIRST = {case.group: case for case in reversed([*cases()])}
 
 

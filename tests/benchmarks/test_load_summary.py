@@ -78,6 +78,7 @@ def test_slow_warm_answers_fail_a_run_with_pauses(good: Outcome) -> None:
     assert not failures(replace(slow, plan=replace(PLAN, think_seconds=0.0)))
 
 
+@pytest.mark.full
 def test_report_and_picture_have_all_figures(
     good: Outcome, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

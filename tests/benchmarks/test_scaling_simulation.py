@@ -56,6 +56,7 @@ def test_initial_cache_holds_the_most_recent_urls_that_fit() -> None:
     assert not kept.asks(0)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("routing", [HASH, IN_TURN])
 @pytest.mark.parametrize("edges", [0, 2])
 def test_initial_cache_equals_the_steady_state(routing: str, edges: int) -> None:

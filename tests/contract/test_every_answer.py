@@ -193,6 +193,7 @@ def test_accept_gives_the_bytes_of_the_extension(client: Client, url: str, exten
     assert by_accept.headers["Vary"] == "Accept, Accept-Encoding"
 
 
+@pytest.mark.full
 @EVERY_URL
 def test_every_linked_alternate_exists(client: Client, url: str, extension: str) -> None:
     links = client.get(url).headers["Link"].split(", ")

@@ -18,6 +18,8 @@ from service.delivery.endpoints import Endpoint, ReportedArrays
 from service.routes import REPORTS
 from tests.client import Client
 
+pytestmark = pytest.mark.full
+
 EVERY = pytest.mark.parametrize("examination", REPORTS[1:], ids=lambda known: known.path)
 FUZZED = settings(max_examples=40, derandomize=True, deadline=None, database=None)
 

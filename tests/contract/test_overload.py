@@ -167,6 +167,7 @@ def test_posts_are_refused_when_queue_or_body_memory_is_full(
         assert delivery.gate.refusals["bodies"] == 1
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("url", COLD.values(), ids=COLD)
 def test_queued_request_is_refused_after_wait_seconds_and_can_be_retried(url: str) -> None:
     with served(wait_seconds=0.05) as (client, delivery, stuck):
@@ -205,6 +206,7 @@ async def wait_for(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.001)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("url", COLD.values(), ids=COLD)
 def test_disconnect_of_the_last_waiting_client_removes_its_work_from_the_queue(url: str) -> None:
     with served() as (client, delivery, stuck):
@@ -233,6 +235,7 @@ def test_disconnect_of_the_last_waiting_client_removes_its_work_from_the_queue(u
         assert not any(delivery.gate.refusals.values())
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("path", ["/rope/apply", "/encoding"])
 def test_disconnect_releases_the_memory_of_the_request_body(path: str) -> None:
     is_array = path == "/rope/apply"

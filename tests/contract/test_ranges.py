@@ -55,6 +55,7 @@ def streaming() -> Iterator[Client]:
         yield client
 
 
+@pytest.mark.full
 @given(url=SPECS, data=st.data())
 def test_ranges_of_any_partition_join_to_the_whole(
     client: Client, streaming: Client, url: str, data: st.DataObject
@@ -78,6 +79,7 @@ def test_ranges_of_any_partition_join_to_the_whole(
         assert {answer.headers["ETag"] for answer in answers} == {whole.headers["ETag"]}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("url", HUGE)
 @given(start=st.integers(2**40, 2**55), data=st.data())
 def test_adjacent_ranges_far_into_a_table_join(
@@ -183,6 +185,7 @@ def test_head_ignores_ranges(client: Client) -> None:
     assert answer.headers["Accept-Ranges"] == "bytes"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("entry_bytes", [0, 10_000])
 def test_max_response_bytes_shortens_ranges_and_refuses_whole_tables(entry_bytes: int) -> None:
     settings = Settings(max_response_bytes=100, cache_entry_bytes=entry_bytes)

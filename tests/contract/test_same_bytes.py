@@ -21,6 +21,7 @@ def instruction_sets() -> list[str]:
     return found
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "disabled",
     [instruction_sets()[kept:] for kept in range(len(instruction_sets()) + 1)],

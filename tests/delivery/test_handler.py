@@ -217,6 +217,7 @@ def costs_of_work(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 WIDE_ROW = np.zeros((1, 65_000), "<f2")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("method", "url", "sent"),
     [
@@ -266,6 +267,7 @@ def test_the_short_lane_evaluates_no_thousands_of_frequencies(
     assert set(seen) <= {"posref-long"}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "url", ["/encoding.npy?d_model=1024&seq_len=8", "/rope.npy?head_dim=256&seq_len=8&pack=concat"]
 )
@@ -353,6 +355,7 @@ def test_fortran_order_is_the_same_array(client: Client) -> None:
     assert c_order.content == fortran_order.content
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("media_type", "limits", "setting"),
     [
@@ -422,6 +425,7 @@ def test_a_long_name_given_twice_is_answered_briefly(client: Client) -> None:
         assert "given twice" in answer.json()["detail"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("text", ['{"layout": %s, "d_model": 2}', '{"\\ud83d\\ude00": %s}'])
 def test_nesting_is_a_problem_at_whatever_depth(client: Client, text: str) -> None:
     for depth in range(900, 1000):
@@ -461,6 +465,7 @@ async def turns_of_the_loop() -> None:
         await asyncio.sleep(0)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("media_type", "weight"),
     [(NPY, 1), ("application/json", 12), ("application/vnd.safetensors", 1)],
@@ -483,6 +488,7 @@ def test_a_body_is_counted_as_soon_as_it_is_announced_by_what_reading_it_takes(
         client.run(scenario(client, gate))
 
 
+@pytest.mark.full
 def test_a_body_of_no_announced_length_is_counted_as_it_comes() -> None:
     async def scenario(client: Client, gate: Gate) -> None:
         exchange = Exchange(client.app, "POST", APPLY, headers=NPY_TYPE)
@@ -498,6 +504,7 @@ def test_a_body_of_no_announced_length_is_counted_as_it_comes() -> None:
         client.run(scenario(client, gate))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("is_announced", [True, False])
 def test_a_body_is_refused_where_others_leave_it_no_room(is_announced: bool) -> None:
     async def scenario(client: Client, gate: Gate) -> None:
@@ -525,6 +532,7 @@ def test_a_body_is_refused_where_others_leave_it_no_room(is_announced: bool) -> 
         client.run(scenario(client, gate))
 
 
+@pytest.mark.full
 def test_a_body_beyond_all_room_is_read_where_nothing_else_is_held() -> None:
     with held_by(max_held_body_bytes=1) as (client, gate):
         assert client.post(APPLY, content=GOOD, headers=NPY_TYPE).status_code == 200
@@ -611,6 +619,7 @@ def test_a_failure_of_our_own_leaves_nothing_held(monkeypatch: pytest.MonkeyPatc
         assert client.post(APPLY, content=GOOD, headers=NPY_TYPE).status_code == 500
 
 
+@pytest.mark.full
 def test_a_client_that_leaves_amid_the_answer_leaves_nothing_held() -> None:
     long = saved(np.ones((2**16, 8)))
 
@@ -629,6 +638,7 @@ def test_a_client_that_leaves_amid_the_answer_leaves_nothing_held() -> None:
         client.run(scenario(client))
 
 
+@pytest.mark.full
 def test_little_chunks_take_no_more_room_than_large_ones() -> None:
     body = ReceivedBody(Held(Gate(default_settings())))
     tracemalloc.start()

@@ -47,6 +47,7 @@ def test_a_json_past_its_limit_is_refused_before_any_work() -> None:
     assert small.status_code == 200
 
 
+@pytest.mark.full
 def test_a_binary_past_its_limit_is_refused_and_still_described() -> None:
     with client_of(create_app(Settings(max_response_bytes=191))) as limited:
         answer, head = limited.get(TABLE), limited.head(TABLE)
@@ -73,6 +74,7 @@ def test_head_of_an_endless_table_costs_nothing(client: Client) -> None:
     assert client.app.state.delivery.cache.builds == builds
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("extension", ["npy", "json", "safetensors", "bin"])
 def test_a_streamed_answer_has_the_bytes_of_a_built_one(client: Client, extension: str) -> None:
     url = f"/encoding.{extension}?seq_len=300&d_model=64"
@@ -93,6 +95,7 @@ def test_a_posted_answer_is_streamed_too() -> None:
     assert int(npy_answer.headers["Content-Length"]) == len(npy_answer.content) == 128 + 1600
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("found_pieces", [0, 1, 3, 2**20])
 @pytest.mark.parametrize("extension", ["npy", "csv", "json"])
 def test_a_long_body_is_sent_in_pieces_that_do_not_show(
@@ -135,6 +138,7 @@ def forget_after(found_pieces: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(respond.Delivery, "_cached_piece", finds)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("extension", FORMATS)
 def test_what_a_cache_has_no_room_for_is_made_once(client: Client, extension: str) -> None:
     url = f"/encoding.{extension}?seq_len=300&d_model=64"
@@ -166,6 +170,7 @@ def test_a_picture_is_drawn_once_however_many_ask(monkeypatch: pytest.MonkeyPatc
     assert len(drawn) == 1
 
 
+@pytest.mark.full
 def test_a_picture_that_is_posted_for_is_drawn(client: Client) -> None:
     posted = client.post("/encoding.png", json={"seq_len": 4, "d_model": 4})
     rotated = client.post("/rope/apply.png", json={"x": [[1.0, 2.0], [3.0, 4.0]]})
@@ -174,6 +179,7 @@ def test_a_picture_that_is_posted_for_is_drawn(client: Client) -> None:
     assert rotated.content.startswith(b"\x89PNG")
 
 
+@pytest.mark.full
 def test_a_digest_has_its_length_before_it_is_made() -> None:
     with client_of(create_app(Settings(cache_entry_bytes=0))) as streaming:
         answer = streaming.get("/encoding.npy.sha256?seq_len=3000&d_model=512")

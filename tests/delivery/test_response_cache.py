@@ -83,6 +83,7 @@ def test_accept_decides_where_no_extension_does(
     assert json_answer.content != npy_answer.content
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "url", ["/encoding?seq_len=2", "/nope", "/livez", "/encoding.npy?seq_len=2&d_model=2"]
 )
@@ -106,6 +107,7 @@ def test_an_answer_whose_body_is_forgotten_is_made_anew() -> None:
         assert small.app.state.delivery.cache.builds == 4
 
 
+@pytest.mark.full
 def test_spellings_are_counted_and_bounded() -> None:
     settings = Settings(cache_bytes=16 * 50_000)
     with client_of(create_app(settings)) as small:
@@ -117,6 +119,7 @@ def test_spellings_are_counted_and_bounded() -> None:
         assert 5 < len(kept) < 30
 
 
+@pytest.mark.full
 def test_what_is_refused_is_refused_warm_as_it_was_cold(fresh: Client) -> None:
     url = "/encoding.npy?seq_len=5&d_model=6"
     refused = [{"range": "bytes=9999-"}, {"if_match": '"x"'}]

@@ -263,6 +263,7 @@ def test_nothing_is_counted_for_a_client_that_has_gone() -> None:
     assert len(counted) < 5
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("settings", "url", "name"),
     [
@@ -291,6 +292,7 @@ def test_what_is_past_a_limit_names_it_and_a_way_out(
         assert small.status_code == 200
 
 
+@pytest.mark.full
 def test_what_can_be_had_in_parts_is_described_past_its_limit() -> None:
     with client_of(create_app(Settings(max_response_bytes=191))) as limited:
         binary = limited.head("/encoding.npy?seq_len=4&d_model=4")

@@ -62,6 +62,7 @@ def test_what_has_no_signs_goes_from_dark_to_light() -> None:
     assert len(set(sums)) == 3
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_what_is_not_finite_is_grey_and_said_to_be(value: float) -> None:
     plain = dots(pictured(np.array([[1.0, 2.0]])))
@@ -83,6 +84,7 @@ EXTREMES = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("values", [*EXTREMES, np.zeros((912, 1))])
 def test_whatever_the_values_are_there_are_colours(values: NDArray[np.float64]) -> None:
     assert dots(pictured(values)).std() > 1
@@ -137,16 +139,19 @@ def is_blue(shown: NDArray[np.int64]) -> NDArray[np.bool_]:
     return (shown[..., 0] < 60) & (shown[..., 2] > 150)
 
 
+@pytest.mark.full
 def test_sixty_four_curves_leave_room_for_their_names() -> None:
     shown = dots(pictured(np.random.default_rng(0).standard_normal((64, 30)), "rows"))
 
     assert (shown[:, -10:] == 255).all()
 
 
+@pytest.mark.full
 def test_text_is_never_mathematics() -> None:
     draw(pictured(np.zeros((2, 2)), title=r"kind: x=$\frac{1$ " * 40))
 
 
+@pytest.mark.full
 def test_threads_draw_the_same_pictures() -> None:
     values = [np.sin(np.arange(40.0) * number).reshape(5, 8) for number in range(1, 5)]
     expected = [draw(pictured(each)) for each in values]
@@ -186,6 +191,7 @@ def hashes(folder: Path, **environment: str) -> str:
     return drawn.stdout
 
 
+@pytest.mark.full
 def test_another_process_with_settings_of_its_own_draws_the_same_bytes(tmp_path: Path) -> None:
     """No home, no display, a matplotlibrc that changes everything: nothing shows."""
     plain, set_up = tmp_path / "plain", tmp_path / "set_up"

@@ -247,6 +247,7 @@ def test_so_many_lists_that_reading_them_stops_everything_else_are_refused() -> 
         read_object(b'{"x": [' + b"[]," * 2**17 + b"[]]}")
 
 
+@pytest.mark.full
 def test_rows_up_to_their_limit_are_read() -> None:
     rows = read_object(b'{"x": [' + b"[1]," * (2**17 - 3) + b"[1]]}")["x"]
 

@@ -148,6 +148,7 @@ def test_infinities_of_both_signs_have_no_mean(monkeypatch: pytest.MonkeyPatch) 
     assert np.isnan(picture.values).all()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("values", [0.0, np.random.default_rng(0).standard_normal((912, 1520))])
 def test_a_picture_is_no_longer_than_its_limit(values: NDArray[np.float64]) -> None:
     body = PNG.body(document(StoredTable(np.broadcast_to(values, (912, 1520)), FLOAT64)))
@@ -179,6 +180,7 @@ with client_of(create_app(default_settings())) as client:
 """
 
 
+@pytest.mark.full
 def test_only_a_picture_imports_what_draws_it() -> None:
     words = [sys.executable, "-W", "error", "-c", TABLE_ONLY]
 

@@ -16,6 +16,8 @@ from service.numerics.dtypes import FLOAT16
 from tests.fuzz.harness import Harness, as_sent, held_to
 from tests.fuzz.test_parsers import HARNESSES, built
 
+pytestmark = pytest.mark.full
+
 _SHAPE = npy._shape
 
 FAULTS: list[tuple[str, Any, str, Any]] = [

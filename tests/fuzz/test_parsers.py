@@ -20,6 +20,8 @@ from tests.fuzz import (
 from tests.fuzz.driver import PARSERS
 from tests.fuzz.harness import Harness, as_sent
 
+pytestmark = pytest.mark.full
+
 HARNESSES = {
     module.__name__.rpartition(".")[2]: module.HARNESS
     for module in (npy, safetensors_file, json_text, ranges, conditional, accept, query, positions)

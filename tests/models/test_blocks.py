@@ -108,6 +108,7 @@ def nested(depth: int) -> list[object]:
     return found
 
 
+@pytest.mark.full
 def test_objects_too_deep_to_compare_differ() -> None:
     linear = {"type": "linear", "factor": 2}
     config = llama(

@@ -321,6 +321,7 @@ def test_the_bound_holds_for_every_position_up_to_the_farthest(
     assert max(distances([frequency], positions)) <= float(bound) + 2 * UNIT
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("farthest", [512, 4095, 131071])
 @pytest.mark.parametrize("base", [10000, 500000])
 def test_the_bound_is_not_ten_times_what_is_seen(farthest: int, base: int) -> None:

@@ -175,6 +175,7 @@ def check_ln_1p(size: float, part: float) -> None:
     assert abs(mpf(float(got.high[0])) - exact) <= exact * mpf(2) ** -53 * 1.04
 
 
+@pytest.mark.full
 @settings(max_examples=2000)
 @given(LOGARITHM_SIZES, PARTS)
 @example(2.0**-8, 0.0)
@@ -185,6 +186,7 @@ def test_ln_of_one_and_more_is_small_relative_to_itself(size: float, part: float
     check_ln_1p(size, part)
 
 
+@pytest.mark.full
 @settings(max_examples=1000)
 @given(INTEGERS)
 def test_ln_of_an_integer_is_within_its_bound(number: int) -> None:
@@ -292,12 +294,14 @@ def check_power(number: int, exponent: float) -> None:
     assert abs(whole(got) - exact) <= exact * mpf(2) ** -58
 
 
+@pytest.mark.full
 @settings(max_examples=1500)
 @given(INTEGERS, EXPONENTS)
 def test_a_power_is_within_its_bound(number: int, exponent: float) -> None:
     check_power(number, exponent)
 
 
+@pytest.mark.full
 @settings(max_examples=1000)
 @given(st.floats(0.0, 350.0), st.floats(-0.5, 0.5))
 def test_an_exponential_is_within_its_bound(size: float, part: float) -> None:

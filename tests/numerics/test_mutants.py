@@ -29,6 +29,8 @@ from tests.numerics import test_dtypes, test_frequencies
 from tests.numerics import test_phase as test_angle
 from tests.numerics import test_phasors as test_phasor
 
+pytestmark = pytest.mark.full
+
 fixed_point = angle.fixed_point
 
 

@@ -48,6 +48,7 @@ def table(width: int, positions: Positions, dtype: str = "float64") -> PhasorTab
     return PhasorTable(rule, channels, positions, REAL_DTYPES[dtype], (positions.count, width))
 
 
+@pytest.mark.full
 @settings(max_examples=150)
 @given(
     st.sampled_from([1, 2, 3, 8, 130, 512]),
@@ -130,6 +131,7 @@ def test_rows_too_wide_for_a_setup_have_the_same_bytes(
     assert strided.read(0, size(strided)).tobytes() == expected[1]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("width", [4, 63, 64, 512])
 @pytest.mark.parametrize("start", [-20000, 0])
 def test_a_table_read_in_order_has_the_bytes_of_one_read_at_once(width: int, start: int) -> None:

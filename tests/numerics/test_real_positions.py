@@ -73,6 +73,7 @@ def test_an_integer_and_a_power_of_two_are_the_value(values: list[float]) -> Non
         assert (exponent == 0) == value.is_integer()
 
 
+@pytest.mark.full
 @settings(max_examples=150)
 @given(REALS, st.floats(1.0, 1e12))
 @example(MIN_REAL_POSITION, MAX_SCALED_BASE)

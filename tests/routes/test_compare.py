@@ -73,6 +73,7 @@ def refused(client: Client, url: str, body: bytes, headers: dict[str, str] | Non
     return answer.json()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("resource", RESOURCES, ids=lambda known: known.path)
 def test_every_table_equals_itself_in_every_format(client: Client, resource: Any) -> None:
     url = f"{resource.path}?{resource.example}"

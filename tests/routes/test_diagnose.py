@@ -590,6 +590,7 @@ def test_a_mistake_comes_with_the_url_of_what_somebody_has(client: Client) -> No
     assert "base=500" in json.dumps(report["yours"])
 
 
+@pytest.mark.full
 def test_a_rule_that_should_not_be_there_is_named(client: Client) -> None:
     plain = "/rope?head_dim=64&seq_len=64&pack=half"
     scaled = "&rope_type=llama3&factor=8&low_freq_factor=1&high_freq_factor=4"

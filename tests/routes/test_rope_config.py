@@ -277,6 +277,7 @@ def test_a_config_past_the_limit_of_json_bodies_is_refused() -> None:
     assert answer.headers["Cache-Control"] == "no-store"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "hostile",
     [
@@ -451,6 +452,7 @@ def test_what_is_said_of_published_models_keeps_to_the_schema(model: dict[str, A
     jsonschema.validate(said_of(model["hf_config"], context_length=200_000), SCHEMA)
 
 
+@pytest.mark.full
 def test_what_is_said_of_every_type_keeps_to_the_schema() -> None:
     validator = jsonschema.Draft202012Validator(SCHEMA)
     for config in BARE:

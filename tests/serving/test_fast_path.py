@@ -13,6 +13,7 @@ UPGRADE = PLAIN[:-2] + "Upgrade: h2c\r\nConnection: Upgrade\r\n\r\n"
 KEY = "a-key-of-many-letters"
 
 
+@pytest.mark.full
 def test_a_finished_answer_is_the_first_one_again() -> None:
     async def scenario(connection: Connection) -> None:
         first = await connection.answer(PLAIN)
@@ -54,6 +55,7 @@ def test_requests_that_come_together_are_answered_in_order() -> None:
     run(scenario)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("request_text", "status"),
     [
@@ -82,6 +84,7 @@ def test_whatever_says_more_takes_the_usual_way(request_text: str, status: str) 
     run(scenario)
 
 
+@pytest.mark.full
 def test_the_answer_to_who_wants_another_protocol_is_the_last() -> None:
     async def scenario(connection: Connection) -> None:
         _, headers, body = await connection.answer(UPGRADE)
@@ -117,6 +120,7 @@ def test_every_answer_has_a_name_of_its_own_or_the_one_that_was_sent() -> None:
     run(scenario)
 
 
+@pytest.mark.full
 def test_with_keys_nothing_is_answered_before_the_key_is_seen() -> None:
     async def scenario(connection: Connection) -> None:
         keyed = PLAIN[:-2] + f"Authorization: Bearer {KEY}\r\n\r\n"
@@ -141,6 +145,7 @@ def test_answers_of_a_server_that_is_about_to_end_are_the_last() -> None:
     run(scenario)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "request_text", [PLAIN.replace("1.1", "1.0"), PLAIN[:-2] + "Connection: close\r\n\r\n"]
 )
@@ -182,6 +187,7 @@ def test_spellings_by_accept_are_told_apart() -> None:
     run(scenario)
 
 
+@pytest.mark.full
 @pytest.mark.skipif(
     not hasattr(socket, "TCP_NOTSENT_LOWAT"), reason="the system has no such option"
 )

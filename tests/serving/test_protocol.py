@@ -73,6 +73,7 @@ def test_a_url_beyond_its_limit_is_refused_before_its_end_has_come() -> None:
     run(scenario, max_url_bytes=1024)
 
 
+@pytest.mark.full
 def test_a_url_at_its_limit_is_read() -> None:
     async def scenario(connection: Connection) -> None:
         target = f"{NPY}&positions={'1,' * 600}1"[:1024]
@@ -111,6 +112,7 @@ def test_a_head_that_never_ends_is_refused_while_it_comes() -> None:
     run(scenario, max_head_bytes=2048)
 
 
+@pytest.mark.full
 def test_a_long_body_does_not_count_as_a_head() -> None:
     async def scenario(connection: Connection) -> None:
         body = '{"x": [[1, 2]]}' + " " * 8192
@@ -146,6 +148,7 @@ def test_a_connection_on_which_nothing_comes_is_closed() -> None:
     run(scenario)
 
 
+@pytest.mark.full
 def test_a_connection_is_not_kept_by_bytes_that_begin_nothing() -> None:
     async def scenario(connection: Connection) -> None:
         await connection.answer(PLAIN)
@@ -187,6 +190,7 @@ def test_a_body_that_comes_too_slowly_is_refused() -> None:
     run(scenario)
 
 
+@pytest.mark.full
 def test_a_body_that_nobody_waits_for_is_not_waited_for_for_ever() -> None:
     async def scenario(connection: Connection) -> None:
         request = f"{POST}Content-Length: 999999999\r\n\r\n{{"
@@ -229,6 +233,7 @@ def test_nothing_is_answered_after_the_last_answer() -> None:
     run(scenario)
 
 
+@pytest.mark.full
 def test_a_reader_that_takes_nothing_is_dropped() -> None:
     async def scenario(connection: Connection) -> None:
         connection.reader._limit = 0  # type: ignore[attr-defined]
@@ -278,6 +283,7 @@ def test_far_beyond_their_number_connections_are_closed_at_once() -> None:
     run(scenario, max_connections=1)
 
 
+@pytest.mark.full
 def test_garbage_after_a_request_never_gets_into_its_answer() -> None:
     async def scenario(connection: Connection) -> None:
         connection.writer.write(PLAIN.replace(NPY, ENDLESS).encode())
@@ -322,6 +328,7 @@ def test_a_reader_that_takes_nothing_of_its_last_answer_is_dropped() -> None:
     run(scenario)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("rest", ["GET /livez HT", f"{POST}Content-Length: 9\r\n\r\n1"])
 def test_who_waits_for_an_answer_need_not_send_the_next_request_meanwhile(rest: str) -> None:
     async def scenario(connection: Connection) -> None:
@@ -354,6 +361,7 @@ def test_garbage_behind_waiting_requests_stops_the_one_that_runs(
     assert "Exception in ASGI application" not in caplog.text
 
 
+@pytest.mark.full
 def test_trailers_are_no_headers_and_have_their_limit() -> None:
     async def scenario(connection: Connection) -> None:
         chunked = f"{POST}Transfer-Encoding: chunked\r\n\r\n1\r\n{{\r\n0\r\n"

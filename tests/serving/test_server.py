@@ -74,6 +74,7 @@ def run(
     asyncio.run(whole())
 
 
+@pytest.mark.full
 def test_told_to_end_it_says_so_and_goes_on_for_a_while() -> None:
     async def scenario(served: Serving) -> None:
         assert (await served.http.get(ENCODING)).headers.get("Connection") is None
@@ -100,6 +101,7 @@ def test_when_the_while_is_over_nothing_is_taken_any_more() -> None:
     run(scenario, drain_seconds=0)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("signals", [[signal.SIGTERM] * 2, [signal.SIGINT]])
 def test_who_is_in_a_hurry_need_not_wait(signals: list[signal.Signals]) -> None:
     async def scenario(served: Serving) -> None:
@@ -190,6 +192,7 @@ def environment(**settings: str) -> dict[str, str]:
     return {**kept, **settings}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_it_says_where_it_serves_and_ends_with_code_0(workers: str) -> None:
     settings = environment(POSREF_DRAIN_SECONDS="0", POSREF_WORKERS=workers)
@@ -203,6 +206,7 @@ def test_it_says_where_it_serves_and_ends_with_code_0(workers: str) -> None:
     assert PLACE.search(told)
 
 
+@pytest.mark.full
 def test_an_address_that_is_taken_is_told_in_one_line() -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = str(taken.getsockname()[1])

@@ -107,6 +107,7 @@ def test_as_many_processes_serve_as_there_should_be_and_all_end(tmp_path: Path) 
     assert not any(is_running(each) for slot in range(2) for each in started(tmp_path, slot))
 
 
+@pytest.mark.full
 def test_one_that_is_killed_is_replaced_in_its_place_and_the_others_go_on(tmp_path: Path) -> None:
     def meanwhile() -> None:
         wait_until(lambda: bool(started(tmp_path, 0)) and bool(started(tmp_path, 1)))
@@ -118,6 +119,7 @@ def test_one_that_is_killed_is_replaced_in_its_place_and_the_others_go_on(tmp_pa
     assert len(started(tmp_path, 1)) == 1
 
 
+@pytest.mark.full
 def test_one_that_stands_still_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervisor, "_STANDSTILL_SECONDS", 1.0)
 
@@ -127,12 +129,14 @@ def test_one_that_stands_still_is_replaced(tmp_path: Path, monkeypatch: pytest.M
     assert supervised(tmp_path, stand_still, meanwhile) == 0
 
 
+@pytest.mark.full
 def test_it_gives_up_where_none_gets_as_far_as_serving(tmp_path: Path) -> None:
     running = Supervisor(TWO, [], tmp_path, fail)
 
     assert running.run() == START_FAILED
 
 
+@pytest.mark.full
 def test_one_that_does_not_end_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervisor, "_MARGIN_SECONDS", 0.5)
     impatient = TWO.model_copy(update={"shutdown_seconds": 0})
@@ -148,6 +152,7 @@ def test_one_that_does_not_end_is_ended(tmp_path: Path, monkeypatch: pytest.Monk
     assert not any(is_running(each) for slot in range(2) for each in started(tmp_path, slot))
 
 
+@pytest.mark.full
 def test_a_pause_of_all_of_them_is_not_taken_for_a_standstill(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -177,6 +182,7 @@ def test_a_pause_of_all_of_them_is_not_taken_for_a_standstill(
     assert all(len(started(tmp_path, slot)) == 1 for slot in range(2))
 
 
+@pytest.mark.full
 def test_nobody_is_connected_to_processes_that_have_ended(tmp_path: Path) -> None:
     listener = socket.create_server(("127.0.0.1", 0))
     running = Supervisor(TWO, [listener], tmp_path, serve)

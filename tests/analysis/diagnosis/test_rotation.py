@@ -143,6 +143,7 @@ SAME = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("size", SIZES[1:3], ids=str)
 def test_two_mistakes_together_are_explained(size: Size) -> None:
     x, want = case(size, "float32")

@@ -40,6 +40,7 @@ def operations(client: Client) -> dict[str, dict[str, Any]]:
     return {operation["operationId"]: operation for operation in listed}
 
 
+@pytest.mark.full
 def test_everything_is_documented_under_a_name_of_our_own(
     operations: dict[str, Any],
 ) -> None:
@@ -97,6 +98,7 @@ def filled_in(path: str, parameters: list[dict[str, Any]]) -> str:
     return f"{path}?{urlencode(query)}"
 
 
+@pytest.mark.full
 def test_what_a_page_fills_in_is_answered(client: Client) -> None:
     for path, methods in client.get("/openapi.json").json()["paths"].items():
         for method, operation in methods.items():

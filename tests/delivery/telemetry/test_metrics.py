@@ -86,6 +86,7 @@ def test_every_answer_is_counted_by_route_status_source_and_format(fresh: Client
     assert 0 < counted[f"posref_answer_seconds_sum {PATH} kept"] < 60
 
 
+@pytest.mark.full
 def test_paths_that_there_are_not_are_counted_as_one(fresh: Client) -> None:
     def ask(number: int) -> int:
         fresh.request("PROPFIND", f"/no/{number}")
@@ -122,6 +123,7 @@ def test_what_is_forgotten_is_counted() -> None:
         assert counts(small)["posref_cache_evictions_total"] == 1
 
 
+@pytest.mark.full
 def test_a_body_that_is_sent_in_pieces_is_found_once(fresh: Client) -> None:
     url = "/encoding.npy?seq_len=1024&d_model=1024"
     fresh.get(url)
@@ -149,6 +151,7 @@ def test_the_process_is_described_too(fresh: Client) -> None:
     assert counted["process_start_time_seconds"] > 1e9
 
 
+@pytest.mark.full
 def test_what_is_watched_is_shown_as_it_is_then(fresh: Client) -> None:
     lanes = {"short": 1, "long": 0}
     metrics = fresh.app.state.delivery.metrics
@@ -174,6 +177,7 @@ def test_counts_are_never_cached_and_come_as_asked_for(fresh: Client) -> None:
     assert open_metrics.text.endswith("# EOF\n")
 
 
+@pytest.mark.full
 def test_whichever_process_is_asked_tells_what_all_have_answered(tmp_path: Path) -> None:
     one, other = (
         client_of(create_app(default_settings(), WorkerSlot(tmp_path, slot))) for slot in (0, 1)
@@ -194,6 +198,7 @@ def test_whichever_process_is_asked_tells_what_all_have_answered(tmp_path: Path)
         assert counted[f"posref_answer_seconds_count {PATH} made"] == 2
 
 
+@pytest.mark.full
 def test_a_process_that_ends_leaves_what_it_counted_and_not_what_it_held(tmp_path: Path) -> None:
     with client_of(create_app(default_settings(), WorkerSlot(tmp_path, 0))) as first:
         held = counts(first)["process_resident_memory_bytes"]
@@ -422,6 +427,7 @@ def counted_fresh(writing: tuple[LineWriter, Logged]) -> Iterator[Client]:
         yield client
 
 
+@pytest.mark.full
 def test_every_answer_bears_the_name_of_its_request(counted_fresh: Client) -> None:
     for url in (NPY, NPY, "/encoding?seq_len=4", "/nowhere", "/livez"):
         assert counted_fresh.get(url, x_request_id="mine-1").headers["X-Request-Id"] == "mine-1"

@@ -67,6 +67,7 @@ def test_values_are_the_formula_at_any_fraction(name: str) -> None:
             check(values, name, d_model, position)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["vaswani", "positional-encodings", "tensor2tensor", "m2m100"])
 def test_large_odd_widths_are_the_formula(name: str) -> None:
     (values,) = rows_of(name, 2047, [987_654_321]).tolist()
@@ -104,6 +105,7 @@ def requests(draw: st.DrawFn) -> tuple[str, int, dict[str, Any]]:
     return name, draw(st.one_of(st.sampled_from(tables(name)), even)), values
 
 
+@pytest.mark.full
 @settings(max_examples=200)
 @given(requests(), st.one_of(st.integers(-(2**61), 2**61), st.integers(-100, 100)))
 def test_parameters_mean_what_the_library_means(
@@ -454,6 +456,7 @@ def npy(client: Client, **query: Any) -> NDArray[np.float64]:
     return np.asarray(np.load(io.BytesIO(answer.content), allow_pickle=False))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", NAMES)
 def test_parameters_of_an_answer_request_the_same_answer(client: Client, name: str) -> None:
     for query in choices(name):

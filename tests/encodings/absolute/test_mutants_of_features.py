@@ -30,6 +30,8 @@ from tests.encodings.grid import test_sincos as test_sincos_grid
 from tests.numerics import test_real_positions
 from tests.numerics.mutants import held
 
+pytestmark = pytest.mark.full
+
 Promise: TypeAlias = Callable[[], None]
 
 

@@ -64,6 +64,7 @@ def sampled_pairs(d_model: int) -> list[int]:
     return sorted({0, last, last // 2, last // 3, max(last - 1, 0)})
 
 
+@pytest.mark.full
 @settings(max_examples=120)
 @given(**SPECS)
 def test_float64_error_bound_absolute_and_relative(
@@ -420,6 +421,7 @@ def test_canonical_parameters_of_curves(client: Client) -> None:
     assert answer.headers["Array-Axes"] == "position, dimension"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "query",
     [
@@ -437,6 +439,7 @@ def test_curves_are_drawn(client: Client, query: str) -> None:
     assert Image.open(io.BytesIO(answer.content)).size == (1000, 600)
 
 
+@pytest.mark.full
 def test_a_picture_of_curves_is_no_heat_map(client: Client) -> None:
     chosen = client.get(f"{URL}.png?positions=3&d_model=16").content
 

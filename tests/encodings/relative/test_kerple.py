@@ -48,6 +48,7 @@ def exact(convention: str, numbers: dict[str, float], distance: int) -> mpmath.m
     return -b * mpmath.log1p(a * mpf(distance) ** p)
 
 
+@pytest.mark.full
 @settings(max_examples=800)
 @given(
     st.sampled_from(CONVENTIONS),
@@ -105,6 +106,7 @@ def test_a_head_alone_has_the_bytes_it_has_among_others(convention: str, is_caus
     assert biases.values(distances, range(1, 4)).tobytes() == together[1:4].tobytes()
 
 
+@pytest.mark.full
 @settings(max_examples=300)
 @given(
     st.sampled_from(CONVENTIONS),

@@ -27,6 +27,8 @@ from tests.encodings.relative import (
 from tests.numerics import test_double_double
 from tests.numerics.mutants import held
 
+pytestmark = pytest.mark.full
+
 Promise: TypeAlias = Callable[[], None]
 
 DISTANCES = [*range(1, 80), 10**6 + 7, 2**40 + 3, 2**61 + 1]

@@ -25,6 +25,7 @@ def exact(base: float, head_dim: int, heads: int, head: int, distance: int) -> m
     return total / (mpf(8 * (head + 1)) / heads)
 
 
+@pytest.mark.full
 @settings(max_examples=150)
 @given(st.integers(1, 24), st.floats(1.0, 1e9), st.integers(1, 9), DISTANCES)
 def test_a_bias_is_within_its_bound(half: int, base: float, heads: int, distance: int) -> None:
@@ -39,6 +40,7 @@ def test_a_bias_is_within_its_bound(half: int, base: float, heads: int, distance
         assert abs(mpf(value) - true) <= bound / (4 * (head + 1))
 
 
+@pytest.mark.full
 @settings(max_examples=80)
 @given(st.integers(1, 24), st.floats(1e4, 1e100), st.integers(-1, 1))
 def test_small_angles_have_small_errors(half: int, base: float, distance: int) -> None:

@@ -755,6 +755,7 @@ ANYTHING = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.full
 @settings(max_examples=150)
 @given(ANYTHING)
 def test_any_parameters_give_finite_numbers_or_a_named_fault(
@@ -803,6 +804,7 @@ def plausible(draw: st.DrawFn) -> dict[str, Any]:
     return {"convention": name, "head_dim": 48, "grid": grid, **chosen}
 
 
+@pytest.mark.full
 @settings(max_examples=150)
 @given(plausible())
 def test_what_goes_together_gives_finite_numbers_and_asks_for_them_again(

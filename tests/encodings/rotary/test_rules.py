@@ -874,6 +874,7 @@ def test_every_rope_type_is_drawn() -> None:
     assert {kind.strip() for kind in OF_TYPE} == {*ROPE_TYPES}
 
 
+@pytest.mark.full
 @settings(max_examples=300)
 @given(
     keys=requests(),
@@ -900,6 +901,7 @@ def test_every_element_of_a_table_is_finite(
     assert all_finite(elements, chosen)
 
 
+@pytest.mark.full
 @settings(max_examples=200)
 @given(keys=requests())
 def test_every_frequency_and_intermediate_is_finite(client: Client, keys: dict[str, Any]) -> None:
