@@ -140,6 +140,7 @@ PAIRS = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("pair", PAIRS, ids="+".join)
 @pytest.mark.parametrize("form", FORMS[::3])
 def test_two_mistakes_are_found_together(pair: tuple[str, str], form: str) -> None:
@@ -164,6 +165,7 @@ def test_noise_has_no_mistake(size: float | None) -> None:
     assert diagnosis.first_mismatch.index[0] == 0
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", [None, "layout-swapped", "wrong-base", "sine-sign"])
 @pytest.mark.parametrize("row", [3, 40, 63])
 def test_first_mismatch_is_in_a_corrupted_row(name: str | None, row: int) -> None:

@@ -168,6 +168,7 @@ def test_two_mistakes_together_are_explained(size: Size) -> None:
     assert named >= 0.85 * len(pairs)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("size", SIZES[:3], ids=str)
 def test_noise_has_the_verdict_none(size: Size, dtype: str) -> None:
@@ -180,6 +181,7 @@ def test_noise_has_the_verdict_none(size: Size, dtype: str) -> None:
     assert diagnosis.first_mismatch.index[:3] == (0, 0, 0)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("changes", [{}, {"layout": "interleaved"}, {"base": 5e5}], ids=str)
 def test_first_mismatch_is_in_a_corrupted_row(dtype: str, changes: dict[str, Any]) -> None:
@@ -195,6 +197,7 @@ def test_first_mismatch_is_in_a_corrupted_row(dtype: str, changes: dict[str, Any
     assert diagnosis.first_mismatch.position == 41
 
 
+@pytest.mark.full
 def test_first_mismatch_is_a_corrupted_element() -> None:
     x, want = case(SIZES[3], "float32")
     rotated = want.rotate(x)
@@ -300,6 +303,7 @@ def test_wrong_position_of_a_single_row_is_found_where_frequencies_are_known() -
     assert names(never.mistakes) == ["not-rotated"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("decimals", [None, 9])
 def test_float64_results_may_come_from_float32(decimals: int | None) -> None:
     x, want = case(SIZES[2], "float32")
@@ -333,6 +337,7 @@ def test_search_returns_the_first_start_that_explains_everything() -> None:
     assert shortest(evidence(layout="interleaved"), [RIGHT, other], 2) is other
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
@@ -358,6 +363,7 @@ def test_search_adds_no_more_mistakes_than_allowed_to_those_of_a_start() -> None
     assert names(inverse.mistakes) == ["axes-swapped", "inverse"]
 
 
+@pytest.mark.full
 def test_search_returns_the_first_start_where_nothing_is_close() -> None:
     seen = evidence()
     seen.y[...] = np.random.default_rng(1).standard_normal(seen.y.shape)

@@ -69,6 +69,7 @@ def names(query: TableRequest) -> list[str]:
     return [verdict.proposal.request.resource for verdict in found.hypotheses]
 
 
+@pytest.mark.full
 def test_cosines_first_rank_as_rotary_sines_first_as_encoding_and_timesteps_last() -> None:
     rotary = TableRequest(
         "rope", {"head_dim": 16, "rope_theta": 10000.0, "seq_len": 20, "pack": "concat"}

@@ -224,6 +224,7 @@ def the_same(asked: IdentifyInput) -> Iterator[Proposal]:
             yield proposal(rows, width, base=10000 + step * 1e-9)
 
 
+@pytest.mark.full
 def test_search_samples_a_limited_number_of_tables() -> None:
     asked = question(in_float32(ROWS, WIDTH))
     search = Search(asked, tables, [every_base])
@@ -248,6 +249,7 @@ def test_search_ends_when_the_budget_is_spent() -> None:
     assert len(search.near) < 5
 
 
+@pytest.mark.full
 def test_long_array_is_found_by_its_first_rows() -> None:
     asked = question(in_float32(1000, WIDTH))
     widths = []
@@ -261,6 +263,7 @@ def test_long_array_is_found_by_its_first_rows() -> None:
     assert found.proposal.request.parameters["seq_len"] == 1000
 
 
+@pytest.mark.full
 def test_transposed_array_is_found() -> None:
     asked = question(in_float32(ROWS, WIDTH).T)
     (found,) = Search(asked, tables, [every_base]).matches(asked, is_transposed=True)
@@ -268,6 +271,7 @@ def test_transposed_array_is_found() -> None:
     assert found.proposal.is_transposed
 
 
+@pytest.mark.full
 def test_closest_table_is_found_by_the_rows_that_are_right() -> None:
     table = in_float32(ROWS, WIDTH)
     table[30:] = 0.5
@@ -298,6 +302,7 @@ def test_integers_are_not_searched_in_parts() -> None:
     assert lengths == [600]
 
 
+@pytest.mark.full
 def test_search_is_near_where_most_numbers_agree() -> None:
     table = in_float32(ROWS, WIDTH)
     table[7, 3] += 0.5
