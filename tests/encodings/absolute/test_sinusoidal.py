@@ -115,17 +115,6 @@ def test_narrow_types_are_the_float64_value_rounded_once(
     assert expected == [[Fraction(float(row[c])) for c in chosen] for row in narrow]
 
 
-@pytest.mark.parametrize(("rows", "width"), [(50, 512), (100, 512), (512, 768)])
-def test_common_shapes_agree_with_the_formula_in_numpy(rows: int, width: int) -> None:
-    position = np.arange(rows)[:, np.newaxis]
-    angle = position / 10000.0 ** (2 * np.arange(width // 2) / width)
-
-    table = read(width, 10000.0, list(range(rows)), "interleaved", "float64")
-
-    assert np.abs(table[:, 0::2] - np.sin(angle)).max() < 1e-12
-    assert np.abs(table[:, 1::2] - np.cos(angle)).max() < 1e-12
-
-
 def test_a_document_of_any_size_is_described_at_once() -> None:
     table = SinusoidalEncoding(d_model=2, seq_len=2**53, dtype="float64").table()
 
@@ -147,15 +136,6 @@ def test_frequencies_and_wavelengths_are_the_nearest_numbers(d_model: int, base:
         exact = frequency(base, d_model, pair)
         assert float(exact) == frequencies[pair]
         assert float(2 * mpmath.pi / exact) == wavelengths[pair]
-
-
-def test_wavelengths_run_from_one_turn_to_almost_the_base() -> None:
-    wavelengths = SinusoidalFrequencies(d_model=512).document().arrays["wavelength"]
-
-    first, last = wavelengths.read(0, 1)[0], wavelengths.read(255, 256)[0]
-
-    assert float(2 * mpmath.pi) == first
-    assert 0.95 * 2 * np.pi * 10000 < last < 2 * np.pi * 10000
 
 
 def applied(

@@ -141,30 +141,6 @@ def test_without_a_shift_whole_timesteps_are_positions(client: Client) -> None:
     assert found["axes"] == ["timestep", "channel"]
 
 
-def test_a_scale_multiplies_the_timestep(client: Client) -> None:
-    query = "d_model=8&dtype=float64"
-    scaled = client.get(f"{URL}?timesteps=0.25,1&scale=1000&{query}").json()["data"]
-    plain = client.get(f"{URL}?timesteps=250,1000&{query}").json()["data"]
-
-    assert np.abs(np.array(scaled) - plain).max() < 1e-15
-
-
-def test_a_period_below_one_makes_later_channels_faster(client: Client) -> None:
-    query = "d_model=4&dtype=float64"
-
-    (rising,) = client.get(f"{URL}?timesteps=3&max_period=0.125&{query}").json()["data"]
-
-    near, far = client.get(f"{URL}?timesteps=3,24&{query}").json()["data"]
-    assert rising == [near[0], far[0], near[2], far[2]]
-
-
-def test_flipped_the_cosines_come_first_and_an_odd_channel_is_zero(client: Client) -> None:
-    plain = client.get(f"{URL}?timesteps=2.5&d_model=7").json()["data"][0]
-    flipped = client.get(f"{URL}?timesteps=2.5&d_model=7&flip_sin_to_cos=true").json()["data"][0]
-
-    assert flipped == plain[3:6] + plain[:3] + [0.0]
-
-
 def test_a_long_list_may_be_sent(client: Client) -> None:
     times = [index / 7 for index in range(2000)]
 
