@@ -103,9 +103,10 @@ class TokenEncoding(ConventionParameters, ComposedFamily, path="/encoding/tokens
             axes, "exact", sinusoids.channels, self.element_type, shape, sinusoids.scale
         )
         tables = {"encoding": ZeroRow(table, listed, padding_idx), **tables}
-        of_rows = {"offset", "padding_idx"}
-        channels = {key: v for key, v in sinusoids.canonical.items() if key not in of_rows}
-        canonical = channels | counted | {"padding_idx": padding_idx}
+        canonical = {**sinusoids.canonical}
+        for row_number in ("offset", "padding_idx"):
+            canonical.pop(row_number)
+        canonical |= counted | {"padding_idx": padding_idx}
         return self.describe(tables, canonical, has_parts=True)
 
     def _rows_of_tokens(self, input_ids: Int64s, padding_idx: int) -> Int64s:
