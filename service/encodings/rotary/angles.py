@@ -17,7 +17,8 @@ from pydantic import Field
 
 from service.encodings.fields import Integers, Parameters, PositionList, impossible
 from service.encodings.grid.grids import Picked, Tokens
-from service.encodings.rotary.rules import RotaryFrequencies, RuleParameters
+from service.encodings.rotary.rule_parameters import RuleParameters
+from service.encodings.rotary.rules import RotaryFrequencies
 from service.errors import Fault, InvalidParameters
 from service.grammar import Boolean, Integer, Real, to_query
 from service.lru import ByteBoundedLRU

@@ -35,7 +35,8 @@ from service.encodings.rotary.angles import (
     rounding_parameters,
 )
 from service.encodings.rotary.packs import PackedTable
-from service.encodings.rotary.rules import GivenFrequencies, check_frequencies
+from service.encodings.rotary.rule_parameters import check_frequencies
+from service.encodings.rotary.rules import GivenFrequencies
 from service.errors import Fault, InvalidParameters
 from service.grammar import Boolean, Integer, Real, to_query
 from service.numerics.axes import AngleRounding, Axis, RowPositions

@@ -12,14 +12,13 @@ from service.encodings.family import TableFamily, TransformFamily
 from service.encodings.fields import PositionParameters, StartParameters, about, impossible
 from service.encodings.rotary.angles import AngleParameters, RotaryAngles
 from service.encodings.rotary.packs import PackedTable
-from service.encodings.rotary.rules import (
-    INTERMEDIATES,
-    RotaryFrequencies,
+from service.encodings.rotary.rule_parameters import (
     RotaryOffset,
     RuleParameters,
     WidthParameters,
     even_channels,
 )
+from service.encodings.rotary.rules import INTERMEDIATES, RotaryFrequencies
 from service.errors import InvalidBody
 from service.grammar import Boolean, Integer
 from service.numerics.document import Document, ParameterValue

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from service.encodings.rotary.rule_parameters import RuleParameters, WidthParameters
 from service.encodings.rotary.rules import (
     DEFAULT_ROPE_THETA,
     INTERMEDIATES,
@@ -34,8 +35,6 @@ from service.encodings.rotary.rules import (
     Proportional,
     RotaryFrequencies,
     RotaryRule,
-    RuleParameters,
-    WidthParameters,
     Yarn,
     longrope_attention_factor,
     rule_of,
