@@ -1,13 +1,4 @@
-"""What turns in each row of a rotary table, before it is packed.
-
-M-RoPE: which position each frequency turns with.
-
-The growth of xPos.
-
-What turns with which position: one for all frequencies, three of a grid, rounded, growing.
-
-Positions along several axes.
-"""
+"""Angles of rotary tables: along a sequence or three axes, with xPos, rounded to float32."""
 
 import io
 import json
@@ -54,14 +45,14 @@ POSITIONS = Positions.contiguous(-3, 10)
 COMPACT = Channels(("cos", "sin"), interleaved=False, width=8)
 
 
-def test_there_is_a_row_for_each_position_and_a_frequency_for_each_pair() -> None:
+def test_angles_are_positions_by_pairs() -> None:
     turns = SequenceAngles(RULE, POSITIONS)
 
     assert (turns.rows, turns.count) == (10, 4)
     assert turns.angle_table(FLOAT64, (10, 4)).shape == (10, 4)
 
 
-def test_only_what_is_not_usual_is_spelled() -> None:
+def test_rounding_and_xpos_are_canonical_unless_default() -> None:
     plain = {**RULE.parameters(), "start": -3, "seq_len": 10}
     growing = SequenceAngles(RULE, POSITIONS, "exact", XPos(8, 512.0, 5, inverse=True))
 
@@ -77,7 +68,7 @@ def test_only_what_is_not_usual_is_spelled() -> None:
     assert rounding_parameters("exact") == {}
 
 
-def test_only_plain_rows_come_from_phasors() -> None:
+def test_exact_angles_of_a_sequence_use_the_phasor_table() -> None:
     xpos = XPos(8, 512.0, 5, inverse=False)
     tables = [
         SequenceAngles(RULE, POSITIONS),
@@ -103,7 +94,7 @@ def test_xpos_multiplies_cosines_and_sines_by_its_growth() -> None:
 
 
 @pytest.mark.parametrize("inverse", [False, True])
-def test_no_cosine_or_sine_exceeds_the_peak(inverse: bool) -> None:
+def test_peak_bounds_cosines_and_sines(inverse: bool) -> None:
     for xpos in (None, XPos(8, 4.0, 2, inverse)):
         turns = SequenceAngles(SCALED, POSITIONS, "exact", xpos)
         table = turns.table(COMPACT, FLOAT64, (10, 8))
@@ -112,7 +103,7 @@ def test_no_cosine_or_sine_exceeds_the_peak(inverse: bool) -> None:
     assert SequenceAngles(SCALED, POSITIONS).peak == 1.25
 
 
-def test_only_rounded_angles_are_at_a_distance() -> None:
+def test_exact_angles_have_no_error_bound() -> None:
     assert SequenceAngles(SCALED, POSITIONS).distance() is None
     distance = SequenceAngles(SCALED, POSITIONS, "float32").distance()
 
@@ -121,7 +112,7 @@ def test_only_rounded_angles_are_at_a_distance() -> None:
     assert 1.25 * float(moved) < distance < 1.25 * (float(moved) + 13 * 2.0**-53)
 
 
-def test_the_distance_is_that_of_what_is_moved_farthest() -> None:
+def test_the_error_bound_is_that_of_the_farthest_position() -> None:
     near, far = [Decimal("0.1")], [Decimal("0.3")]
 
     def distance(frequencies: list[Decimal], farthest: int, scale: float = 1.0) -> float:
@@ -133,7 +124,7 @@ def test_the_distance_is_that_of_what_is_moved_farthest() -> None:
     assert distance(far, 2**62, 3.0) == pytest.approx(6.0)
 
 
-def test_angles_are_at_a_distance_that_has_no_limit() -> None:
+def test_the_error_bound_of_angles_grows_without_limit() -> None:
     exact, rounded = (
         SequenceAngles(SCALED, Positions.contiguous(2**40 + 1, 1), rounding)
         for rounding in ("exact", "float32")
@@ -183,7 +174,7 @@ def test_chunked_axes_come_one_after_the_other() -> None:
 
 @BOTH_KINDS
 @given(section=st.tuples(*[st.integers(0, 12)] * 3).filter(any))
-def test_every_frequency_has_an_axis(section: tuple[int, ...], interleaved: bool) -> None:
+def test_every_frequency_of_mrope_has_an_axis(section: tuple[int, ...], interleaved: bool) -> None:
     named = axis_of_frequency(sum(section), section, interleaved=interleaved)
 
     assert len(named) == sum(section)
@@ -193,7 +184,7 @@ def test_every_frequency_has_an_axis(section: tuple[int, ...], interleaved: bool
 
 
 @given(st.integers(1, 20), st.integers(0, 4))
-def test_interleaved_sections_are_as_long_as_they_say(side: int, more: int) -> None:
+def test_interleaved_axes_have_as_many_frequencies_as_their_section(side: int, more: int) -> None:
     """So they are where t has no fewer than the others, which are as many."""
     section = (side + more, side, side)
 
@@ -220,7 +211,7 @@ def test_each_frequency_is_that_of_the_sequence_of_its_axis(
 @BOTH_KINDS
 @pytest.mark.parametrize("rounding", ["exact", "float32"])
 @pytest.mark.parametrize("pack", ["half", "flat", "sin_interleaved_concat", "angle"])
-def test_text_is_the_plain_table_to_the_last_bit(
+def test_mrope_of_text_has_the_bytes_of_the_plain_table(
     interleaved: bool, rounding: AngleRounding, pack: str
 ) -> None:
     tokens = Tokens.of_sequence(SCATTERED, AXES)
@@ -241,7 +232,7 @@ def test_an_axis_without_frequencies_is_not_needed() -> None:
     assert (ours["cos"] == plain["cos"]).all()
 
 
-def test_parameters_spell_rule_sections_and_positions() -> None:
+def test_canonical_parameters_of_mrope() -> None:
     turns = MropeAngles(MROPE_RULE, SECTION, True, GRID, "float32")
 
     assert turns.parameters() == {
@@ -265,7 +256,7 @@ def test_the_attention_factor_multiplies_all(rule: RotaryFrequencies) -> None:
     assert cos[0].tolist() == [rule.scale] * 8
 
 
-def test_the_distance_is_that_of_the_farthest_axis() -> None:
+def test_the_error_bound_of_mrope_is_that_of_its_farthest_axis() -> None:
     far, near = Positions.contiguous(10**6, 2), Positions.contiguous(0, 2)
     tokens = Tokens.of_lists({"t": near, "h": near, "w": far})
     of_far = MropeAngles(MROPE_RULE, (3, 2, 3), False, tokens, "float32")
@@ -325,7 +316,7 @@ def test_keys_are_multiplied_by_the_reciprocals() -> None:
     assert np.abs(query * key - 1).max() <= 7 * UNIT
 
 
-def test_the_multiplier_of_a_position_is_the_same_in_any_company() -> None:
+def test_a_multiplier_of_xpos_does_not_depend_on_other_positions() -> None:
     xpos = XPos(16, 512.0, 5, inverse=False)
     whole = xpos.at(np.arange(-200, 200, dtype=np.int64))
 
@@ -334,7 +325,7 @@ def test_the_multiplier_of_a_position_is_the_same_in_any_company() -> None:
 
 
 @given(st.integers(-(10**6), 10**6), st.integers(-(10**6), 10**6), st.floats(1e4, 1e9))
-def test_no_multiplier_exceeds_the_peak(position: int, centre: int, scale_base: float) -> None:
+def test_peak_bounds_the_multipliers_of_xpos(position: int, centre: int, scale_base: float) -> None:
     for inverse in (False, True):
         xpos = XPos(8, scale_base, centre, inverse)
 
@@ -344,11 +335,11 @@ def test_no_multiplier_exceeds_the_peak(position: int, centre: int, scale_base: 
 
 
 @pytest.mark.parametrize("distance", [10**6, 2**63])
-def test_a_peak_past_every_number_is_infinite(distance: int) -> None:
+def test_a_peak_beyond_float64_is_infinite(distance: int) -> None:
     assert XPos(8, 1.0, 0, inverse=False).peak(distance) == np.inf
 
 
-def test_multipliers_have_all_their_digits_in_a_bare_thread() -> None:
+def test_multipliers_have_all_their_digits_in_a_worker_thread() -> None:
     xpos = XPos(16, 512.0, 5, inverse=False)
 
     with ThreadPoolExecutor(1) as pool:
@@ -435,7 +426,7 @@ def test_each_frequency_turns_with_the_position_of_its_axis(
         "grid=1,2,2&angle=float32&mrope_interleaved=true",
     ],
 )
-def test_the_parameters_of_an_answer_ask_for_it_again(client: Client, more: str) -> None:
+def test_the_canonical_parameters_of_an_answer_give_it_again(client: Client, more: str) -> None:
     answer = client.get(f"/rope?{MROPE}&{more}")
 
     again = client.post("/rope", json=answer.json()["parameters"])
@@ -475,13 +466,13 @@ def test_the_parameters_of_an_answer_ask_for_it_again(client: Client, more: str)
         ("head_dim=16&positions=9000&xpos=key&xpos_centre=0&dtype=float16", ["xpos_scale_base"]),
     ],
 )
-def test_what_does_not_go_together_is_refused_by_name(
+def test_the_refusal_of_a_combination_names_the_parameter(
     client: Client, query: str, named: list[str] | None
 ) -> None:
     assert refused(client.get(f"/rope?{query}")) == (named or ["xpos_scale_base", "xpos_centre"])
 
 
-def test_the_value_of_a_fault_is_spelled_as_it_was_sent(client: Client) -> None:
+def test_a_fault_of_angles_states_the_value_as_sent(client: Client) -> None:
     answer = client.get("/rope?head_dim=16&grid=1,2,3&seq_len=1")
 
     assert answer.json()["errors"][0]["value"] == "1,2,3"
@@ -504,7 +495,7 @@ def test_float32_angles_are_those_of_an_engine(client: Client) -> None:
             assert abs(rows[row, 8 + pair] - mpmath.sin(angle)) <= 6 * UNIT
 
 
-def test_the_distance_of_float32_angles_is_stated_everywhere(client: Client) -> None:
+def test_every_format_states_the_error_bound_of_float32_angles(client: Client) -> None:
     url = "head_dim=64&positions=0:3,4090:4096&angle=float32&pack=concat&dtype=float64"
     in_json = client.get(f"/rope.json?{url}")
     in_npy = client.get(f"/rope.npy?{url}")
@@ -521,7 +512,7 @@ def test_the_distance_of_float32_angles_is_stated_everywhere(client: Client) -> 
     assert bound / 10 < np.abs(npy(in_npy) - exact).max() <= bound
 
 
-def test_the_distance_grows_with_positions_and_includes_the_element_type(client: Client) -> None:
+def test_the_error_bound_grows_with_positions_and_includes_the_dtype(client: Client) -> None:
     def bound(query: str) -> float:
         answer = client.get(f"/rope.bin?head_dim=64&angle=float32&{query}")
         return float(answer.headers["Array-Error-Bound"])
@@ -533,7 +524,7 @@ def test_the_distance_grows_with_positions_and_includes_the_element_type(client:
 
 
 @pytest.mark.parametrize("query", ["angle=exact", "xpos=query", "pack=angle"])
-def test_only_rounded_sines_are_at_a_distance(client: Client, query: str) -> None:
+def test_answers_with_exact_angles_have_no_error_bound(client: Client, query: str) -> None:
     answer = client.get(f"/rope?head_dim=8&seq_len=2&{query}")
 
     assert "Array-Error-Bound" not in answer.headers
@@ -548,14 +539,16 @@ def test_only_rounded_sines_are_at_a_distance(client: Client, query: str) -> Non
         ("rope_type=ntk&factor=2&mixed_b=0.5", "mixed_b"),
     ],
 )
-def test_what_costs_more_by_channel_has_fewer(client: Client, query: str, parameter: str) -> None:
+def test_mrope_and_xpos_have_a_maximal_number_of_channels(
+    client: Client, query: str, parameter: str
+) -> None:
     answer = client.get(f"/rope.bin?head_dim=4098&seq_len=1&{query}")
 
     assert answer.status_code == 422
     assert [error["parameter"] for error in answer.json()["errors"]] == [parameter]
 
 
-def test_there_is_but_one_zero(client: Client) -> None:
+def test_zeros_are_positive(client: Client) -> None:
     """Equal parameters name one table, whichever of two equal numbers came first."""
     url = "/rope.bin?angle=float32&pack=angle&seq_len=2&inv_freq="
 
@@ -566,7 +559,7 @@ def test_there_is_but_one_zero(client: Client) -> None:
     assert negative.content[:4] == bytes(4)
 
 
-def test_angles_are_at_a_distance_of_their_own(client: Client) -> None:
+def test_pack_angle_states_the_error_bound_of_angles(client: Client) -> None:
     url = "/rope?head_dim=8&positions=1099511627777&angle=float32&dtype=float64"
 
     angles, sines = client.get(f"{url}&pack=angle").json(), client.get(url).json()
@@ -575,14 +568,14 @@ def test_angles_are_at_a_distance_of_their_own(client: Client) -> None:
     assert angles["error_bound"] > 10_000
 
 
-def test_only_so_many_angles_are_rounded_as_an_engine_may_have(client: Client) -> None:
+def test_float32_angles_have_a_maximal_number_of_channels(client: Client) -> None:
     for channels, status in ((1024, 200), (1026, 422)):
         answer = client.get(f"/rope.bin?head_dim={channels}&seq_len=1&angle=float32")
         assert answer.status_code == status
     assert answer.json()["errors"][0]["parameter"] == "angle"
 
 
-def test_the_distance_of_mrope_is_that_of_all_axes(client: Client) -> None:
+def test_the_stated_error_bound_of_mrope_covers_all_axes(client: Client) -> None:
     near = "positions_t=0,1&positions_h=0,1&positions_w="
     url = f"/rope.bin?{MROPE}&angle=float32&dtype=float64&{near}"
 
@@ -594,7 +587,7 @@ def test_the_distance_of_mrope_is_that_of_all_axes(client: Client) -> None:
     assert bounds[1] > 100 * bounds[0]
 
 
-def test_exact_is_the_angle_unless_given(client: Client) -> None:
+def test_angles_are_exact_unless_given(client: Client) -> None:
     plain = client.get("/rope?head_dim=8&seq_len=2")
     named = client.get("/rope?head_dim=8&seq_len=2&angle=exact")
 
@@ -624,7 +617,7 @@ def test_the_centre_of_xpos_is_half_of_the_rows_unless_given(client: Client) -> 
 
 @pytest.mark.parametrize("side", ["query", "key"])
 @pytest.mark.parametrize("sign", [1, -1])
-def test_a_growth_past_all_numbers_is_refused_for_arrays_too(
+def test_xpos_beyond_float64_is_refused_for_arrays_too(
     client: Client, side: str, sign: int
 ) -> None:
     x = saved(np.ones((1, 8)))
@@ -638,7 +631,7 @@ def test_a_growth_past_all_numbers_is_refused_for_arrays_too(
 
 
 @pytest.mark.parametrize("interleaved", ["false", "true"])
-def test_arrays_are_turned_along_three_axes(client: Client, interleaved: str) -> None:
+def test_arrays_are_rotated_along_three_axes(client: Client, interleaved: str) -> None:
     x = np.random.default_rng(2).standard_normal((2, 6, 20))
     query = f"rotary_dim=16&mrope_section=2,3,3&mrope_interleaved={interleaved}&grid=1,2,3"
     halves = npy(client.get(f"/rope.npy?{query}&pack=compact&part=cos&dtype=float64"))
@@ -665,7 +658,7 @@ def named(caught: pytest.ExceptionInfo[InvalidParameters]) -> list[str | None]:
     return [fault.where for fault in caught.value.faults]
 
 
-def test_positions_are_given_by_their_axis() -> None:
+def test_positions_by_axis() -> None:
     listed = AxisParameters.model_validate({"positions_h": "0,1", "positions_w": "5:7"})
 
     assert {axis: str(along) for axis, along in listed.positions_by_axis(every=False).items()} == {
@@ -684,7 +677,7 @@ def test_positions_are_given_by_their_axis() -> None:
         ({"positions_h": "0", "positions_w": "0,1"}, False, "positions_w"),
     ],
 )
-def test_an_axis_that_is_missing_or_other_is_named(
+def test_the_refusal_of_positions_names_the_axis(
     listed: dict[str, str], *, every: bool, missing: str
 ) -> None:
     with pytest.raises(InvalidParameters) as caught:
@@ -694,7 +687,9 @@ def test_an_axis_that_is_missing_or_other_is_named(
 
 
 @pytest.mark.parametrize("grid", [(0, 1), (2**31, 2**32), (-1, -1)])
-def test_a_grid_has_tokens_and_no_more_than_can_be_counted(grid: tuple[int, ...]) -> None:
+def test_a_grid_without_tokens_or_beyond_the_maximal_length_is_refused(
+    grid: tuple[int, ...],
+) -> None:
     check_grid((1, 2**62))
     with pytest.raises(InvalidParameters) as caught:
         check_grid(grid)

@@ -1,11 +1,4 @@
-"""Channels shared out to axes, class tokens, and what a table of them says of itself.
-
-``/rope/axial`` through HTTP: every convention against the formulas of its library.
-
-The parameters of axial tables: what values they take, and what they say of themselves.
-
-Which frequencies the axes of a table get, and what does not divide.
-"""
+"""Axial rotary tables, by every convention against an independent evaluation."""
 
 import io
 from collections.abc import Callable
@@ -96,14 +89,14 @@ def test_blocks_have_the_frequencies_of_an_axis_together() -> None:
     assert (first.places, second.places) == ((0, 1), (2, 3, 4))
 
 
-def test_alternating_axes_take_turns() -> None:
+def test_alternating_axes_alternate_frequency_by_frequency() -> None:
     three = placed([ConstantFrequencies(2)] * 3, [DOWN, ACROSS, DOWN], "alternating")
 
     assert [axis.places for axis in three] == [(0, 3), (1, 4), (2, 5)]
 
 
 @pytest.mark.parametrize(("head_dim", "axes"), [(16, 2), (6, 2), (14, 3), (4, 2)])
-def test_dealt_frequencies_are_those_of_the_whole_head_in_turn(head_dim: int, axes: int) -> None:
+def test_dealt_frequencies_are_every_nth_of_the_whole_head(head_dim: int, axes: int) -> None:
     rules = dealt(10000.0, head_dim, axes)
 
     series = Geometric(10000.0, head_dim, head_dim // 2).exact()
@@ -112,7 +105,7 @@ def test_dealt_frequencies_are_those_of_the_whole_head_in_turn(head_dim: int, ax
 
 
 @pytest.mark.parametrize("placing", ["blocks", "alternating"])
-def test_rows_run_across_before_they_run_down(placing: Placing) -> None:
+def test_rows_of_tokens_run_across_first(placing: Placing) -> None:
     """A grid that is not square tells one axis from the other."""
     found = angles(placing)
 
@@ -137,7 +130,7 @@ def test_sines_and_cosines_are_those_of_the_angles(rounding: AngleRounding) -> N
 
 
 @given(st.integers(0, ROWS * 16), st.integers(0, ROWS * 16), st.sampled_from(["exact", "float32"]))
-def test_any_range_has_the_bytes_of_the_whole(
+def test_reading_a_range_of_an_axial_table_gives_the_bytes_of_the_whole(
     first: int, second: int, rounding: AngleRounding
 ) -> None:
     start, stop = sorted((first, second))
@@ -174,7 +167,7 @@ def test_a_class_token_is_at_zero_before_or_after_the_others(
             assert tokens.at(start, stop).tolist() == expected[start:stop]
 
 
-def test_a_class_token_is_no_farther_than_the_others() -> None:
+def test_a_class_token_does_not_change_the_farthest_position() -> None:
     assert with_class_token(True).farthest == with_class_token(False).farthest == 11
 
 
@@ -183,7 +176,7 @@ def test_a_class_token_is_no_farther_than_the_others() -> None:
     st.floats(1.5, 1e9),
     st.integers(1, 4),
 )
-def test_float32_angles_keep_the_distance_they_state(
+def test_float32_angles_of_axes_are_within_their_error_bound(
     farthest: int, base: float, count: int
 ) -> None:
     rule = Geometric(base, 2 * count, count)
@@ -199,7 +192,7 @@ def test_float32_angles_keep_the_distance_they_state(
         assert abs(found[row, pair] - exact) <= bound
 
 
-def test_the_distance_of_float32_angles_is_that_of_their_farthest_axis() -> None:
+def test_the_error_bound_of_axes_is_that_of_the_farthest() -> None:
     near, far = Positions.contiguous(0, 2), Positions.contiguous(99_998, 2)
 
     def distance(*along: Positions) -> float:
@@ -213,7 +206,7 @@ def test_the_distance_of_float32_angles_is_that_of_their_farthest_axis() -> None
     assert all(one < other for one, other in pairwise(distances))
 
 
-def test_exact_angles_state_no_distance_and_spell_no_rounding() -> None:
+def test_exact_angles_of_axes_have_no_error_bound_and_no_parameter() -> None:
     assert turns().distance() is None
     assert turns().parameters() == {}
     assert turns(rounding="float32").parameters() == {"angle": "float32"}
@@ -223,7 +216,7 @@ def test_a_row_has_the_frequencies_of_all_axes_and_no_scale() -> None:
     assert (turns().count, turns().rows, turns().peak) == (8, ROWS, 1.0)
 
 
-def test_every_convention_says_whose_it_is() -> None:
+def test_every_convention_names_its_source() -> None:
     for convention in CONVENTIONS.values():
         assert any(character.isdigit() for character in convention.source)
         assert set(convention.axes) <= {1, 2, 3, 4}
@@ -432,7 +425,7 @@ def test_angles_are_those_of_the_library(client: Client, query: str) -> None:
     assert_angles(client, query, LIBRARIES[query]())
 
 
-def test_every_convention_is_held_to_its_library() -> None:
+def test_every_convention_is_compared_with_its_library() -> None:
     assert {query.split("&")[0].removeprefix("convention=") for query in LIBRARIES} == set(
         CONVENTIONS
     )
@@ -462,7 +455,7 @@ def test_the_fastest_frequencies_there_are_have_exact_cosines(client: Client) ->
             assert abs(found[row, place].imag - mpmath.sin(exact)) <= 6 * UNIT
 
 
-def test_coordinates_so_small_that_phases_lose_them_are_refused(client: Client) -> None:
+def test_coordinates_below_the_smallest_unit_are_refused(client: Client) -> None:
     url = f"{URL}?convention=diffusers_2d&head_dim=8&grid=3,3&grid_start=0"
 
     assert client.get(f"{url}&grid_stop=3e-20").status_code == 200
@@ -470,7 +463,7 @@ def test_coordinates_so_small_that_phases_lose_them_are_refused(client: Client) 
     assert {fault["parameter"] for fault in faults} == {"grid_start", "grid_stop"}
 
 
-def test_saying_what_holds_anyway_names_the_same_table(client: Client) -> None:
+def test_parameters_equal_to_the_defaults_give_the_same_table(client: Client) -> None:
     for convention, beside in (
         ("dinov3", "normalize_coords=separate"),
         ("timm", "grid_indexing=ij"),
@@ -495,7 +488,7 @@ def test_grids_and_the_positions_of_their_tokens_have_the_same_table(client: Cli
         *((name, "float32") for name in sorted(CONVENTIONS) if name != "dinov3"),
     ],
 )
-def test_any_range_of_bytes_is_a_slice_of_the_file(
+def test_a_range_of_bytes_is_a_slice_of_the_file(
     client: Client, convention: str, angle: str
 ) -> None:
     axes = max(CONVENTIONS[convention].axes)
@@ -510,7 +503,7 @@ def test_any_range_of_bytes_is_a_slice_of_the_file(
 
 
 @pytest.mark.parametrize("grid", ["4,6", "6,4", "3,4,6"])
-def test_tokens_come_in_the_blocks_that_are_merged(client: Client, grid: str) -> None:
+def test_spatial_merge_size_orders_tokens_in_blocks(client: Client, grid: str) -> None:
     *frames, height, width = map(int, grid.split(","))
     tokens = np.arange(int(np.prod(frames)) * height * width)
     order = tokens.reshape(-1, height // 2, 2, width // 2, 2).transpose(0, 1, 3, 2, 4).reshape(-1)
@@ -561,7 +554,7 @@ def test_frequencies_of_every_axis_may_be_given_outright(client: Client) -> None
         ("inv_freq=1,0.1,0.01,0.001&min_period=5&max_period=6", "min_period"),
     ],
 )
-def test_frequencies_outright_fit_and_stand_alone(
+def test_the_refusal_of_inv_freq_for_axes_names_a_parameter(
     client: Client, query: str, parameter: str
 ) -> None:
     answer = client.get(f"{URL}?convention=dinov3&head_dim=16&grid=3,5&{query}")
@@ -570,7 +563,7 @@ def test_frequencies_outright_fit_and_stand_alone(
     assert parameter in {error["parameter"] for error in answer.json()["errors"]}
 
 
-def test_a_fraction_is_not_rounded_the_way_that_no_engine_does(client: Client) -> None:
+def test_float32_angles_of_fractions_are_refused(client: Client) -> None:
     answer = client.get(f"{URL}?convention=dinov3&head_dim=8&grid=5,7&angle=float32")
 
     assert answer.status_code == 422
@@ -609,7 +602,9 @@ def test_the_last_row_of_a_huge_grid_is_computed_from_its_own_positions(client: 
         "convention=flux&head_dim=8&positions_h=4611686018427387904&positions_w=100000001",
     ],
 )
-def test_float32_angles_stay_within_the_bound_that_they_state(client: Client, query: str) -> None:
+def test_served_float32_angles_are_within_the_stated_error_bound(
+    client: Client, query: str
+) -> None:
     url = f"{URL}.npy?{query}&pack=complex&dtype=float64"
     exact = npy(client.get(url))
 
@@ -681,7 +676,9 @@ def test_float32_angles_stay_within_the_bound_that_they_state(client: Client, qu
         ("convention=qwen2_vl&head_dim=16&grid=3,5&part=cos", "part"),
     ],
 )
-def test_what_is_wrong_is_named(client: Client, query: str, parameter: str) -> None:
+def test_the_refusal_of_an_axial_table_names_the_parameter(
+    client: Client, query: str, parameter: str
+) -> None:
     answer = client.get(f"{URL}?{query}")
 
     assert answer.status_code == 422
@@ -703,7 +700,7 @@ def test_every_parameter_of_too_many_digits_is_named_with_its_value(client: Clie
     ("query", "value"),
     [("grid_start=0,1", "0,1"), ("linear_bands=true", "true"), ("grid_offset=0.5", None)],
 )
-def test_the_value_of_a_fault_is_spelled_as_it_was_sent(
+def test_a_fault_of_axes_states_the_value_as_sent(
     client: Client, query: str, value: str | None
 ) -> None:
     answer = client.get(f"{URL}?convention=qwen2_vl&head_dim=16&grid=3,5&{query}").json()
@@ -711,7 +708,7 @@ def test_the_value_of_a_fault_is_spelled_as_it_was_sent(
     assert [fault["value"] for fault in answer.get("errors", [])] == ([value] if value else [])
 
 
-def test_everything_that_does_not_go_together_is_named_at_once(client: Client) -> None:
+def test_all_parameters_of_other_conventions_are_refused_at_once(client: Client) -> None:
     query = "convention=dinov3&head_dim=16&grid=3,5&max_freq=9&grid_stop=1&positions_w=1"
 
     faults = client.get(f"{URL}?{query}").json()["errors"]
@@ -758,7 +755,7 @@ ANYTHING = st.fixed_dictionaries(
 @pytest.mark.full
 @settings(max_examples=150)
 @given(ANYTHING)
-def test_any_parameters_give_finite_numbers_or_a_named_fault(
+def test_any_axial_parameters_give_finite_numbers_or_a_fault(
     client: Client, parameters: dict[str, Any]
 ) -> None:
     answer = client.post(f"{URL}.safetensors", json=parameters)
@@ -807,7 +804,7 @@ def plausible(draw: st.DrawFn) -> dict[str, Any]:
 @pytest.mark.full
 @settings(max_examples=150)
 @given(plausible())
-def test_what_goes_together_gives_finite_numbers_and_asks_for_them_again(
+def test_canonical_axial_parameters_give_the_answer_again(
     client: Client, parameters: dict[str, Any]
 ) -> None:
     answer = client.post(URL, json=parameters)
@@ -827,7 +824,7 @@ def read(**values: Any) -> Axial:
     return read_parameters(Axial, LEAST | values)
 
 
-def test_every_convention_can_be_asked_for_and_is_described() -> None:
+def test_every_axial_convention_is_described() -> None:
     field = Axial.model_fields["convention"]
 
     assert get_args(field.annotation) == tuple(CONVENTIONS)
@@ -836,7 +833,7 @@ def test_every_convention_can_be_asked_for_and_is_described() -> None:
         assert f"{name} ({convention.source})" in field.description
 
 
-def test_what_is_not_said_is_left_to_the_convention() -> None:
+def test_defaults_are_those_of_the_convention() -> None:
     said = read(grid="3,5").model_dump(exclude_none=True)
 
     # How it is written has defaults of its own.
@@ -890,7 +887,7 @@ def test_lists_are_read_from_text_and_from_json() -> None:
         ("seq_len", "4"),
     ],
 )
-def test_values_out_of_bounds_are_refused_by_name(name: str, value: str) -> None:
+def test_axial_values_out_of_bounds_are_refused(name: str, value: str) -> None:
     with pytest.raises(InvalidParameters) as refused:
         read(**{name: value})
 
@@ -909,7 +906,7 @@ def test_values_out_of_bounds_are_refused_by_name(name: str, value: str) -> None
         ("positions_w", "-4611686018427387904"),
     ],
 )
-def test_values_on_their_bounds_are_taken(name: str, value: str) -> None:
+def test_axial_values_on_their_bounds_are_accepted(name: str, value: str) -> None:
     assert getattr(read(**{name: value}), name) is not None
 
 
@@ -999,7 +996,7 @@ def test_axes_have_the_series_of_their_convention(
         ),
     ],
 )
-def test_what_does_not_divide_or_go_together_is_named(
+def test_the_refusal_of_axes_that_do_not_divide_names_the_parameter(
     convention: str,
     head_dim: int,
     axes: int,

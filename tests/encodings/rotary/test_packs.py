@@ -1,9 +1,4 @@
-"""Every packing holds the same cosines and sines, where its consumers look for them.
-
-Rotary tables and the frequencies of a rule, as documents.
-
-Packings and their consumers, as parameters of every rotary table.
-"""
+"""Packings of rotary tables: the same cosines and sines, where each consumer expects them."""
 
 import io
 from typing import Any, get_args
@@ -117,7 +112,7 @@ def test_the_angles_are_those_of_the_sines(turns: RotaryAngles) -> None:
 
 @EVERY_PACK
 @pytest.mark.parametrize("dtype", sorted(REAL_DTYPES))
-def test_a_packing_is_rounded_once_whatever_it_is(pack: str, dtype: str) -> None:
+def test_every_packing_rounds_once_to_its_element_type(pack: str, dtype: str) -> None:
     """Narrow numbers are those of the narrow compact arrays, bit by bit."""
     if pack == "complex" and dtype not in {"float32", "float64"}:
         return
@@ -132,7 +127,7 @@ def test_a_packing_is_rounded_once_whatever_it_is(pack: str, dtype: str) -> None
 
 
 @EVERY_PACK
-def test_a_leading_axis_changes_the_shape_alone(pack: str) -> None:
+def test_a_batch_axis_changes_only_the_shape(pack: str) -> None:
     plain, batch = arrays(pack, TURNS), arrays(pack, TURNS, leading=(1,))
 
     for name, values in plain.items():
@@ -141,7 +136,7 @@ def test_a_leading_axis_changes_the_shape_alone(pack: str) -> None:
 
 
 @EVERY_PACK
-def test_any_part_of_a_packing_is_that_part_of_the_whole(pack: str) -> None:
+def test_reading_a_range_gives_the_bytes_of_the_whole(pack: str) -> None:
     for table in PACKS[pack].tables(SCALED, FLOAT32).values():
         whole = table.read(0, size(table))
         for start, stop in [(0, 1), (3, 5), (2, size(table)), (size(table) - 1, size(table))]:
@@ -149,7 +144,7 @@ def test_any_part_of_a_packing_is_that_part_of_the_whole(pack: str) -> None:
 
 
 @pytest.mark.parametrize(("dtype", "expected"), [("float32", "<c8"), ("float64", "<c16")])
-def test_complex_numbers_are_of_two_such_parts(dtype: str, expected: str) -> None:
+def test_complex_elements_have_two_parts_of_the_dtype(dtype: str, expected: str) -> None:
     (table,) = PACKS["complex"].tables(TURNS, REAL_DTYPES[dtype]).values()
 
     assert isinstance(table, ComplexTable)
@@ -168,12 +163,12 @@ def test_the_description_of_a_packing_begins_with_its_shape(rule: RotaryFrequenc
             assert table.shape == tuple(lengths[axis] for axis in axes), name
 
 
-def test_consumers_name_packings_that_exist() -> None:
+def test_every_consumer_names_a_packing() -> None:
     assert set(CONSUMERS.values()) <= set(PACKS)
     assert not set(CONSUMERS) & set(PACKS)
 
 
-def test_a_packing_is_found_by_its_name_and_by_that_of_its_consumer() -> None:
+def test_a_packing_has_its_name_and_those_of_its_consumers() -> None:
     assert {pack_of(name) for name in PACKS} == set(PACKS)
     assert {name: pack_of(name) for name in CONSUMERS} == dict(CONSUMERS)
     assert (pack_of("transformers"), pack_of("vllm"), pack_of("gptj")) == (
@@ -213,14 +208,7 @@ def test_cosines_and_sines_are_within_six_units(positions: list[int]) -> None:
             assert abs(sin[row, pair] - mpmath.sin(angle)) <= 6 * UNIT
 
 
-@pytest.mark.parametrize(("dtype", "expected"), [("float32", "<c8"), ("float64", "<c16")])
-def test_rotary_complex_numbers_are_of_two_such_parts(dtype: str, expected: str) -> None:
-    (table,) = rotary_arrays("complex", Positions.contiguous(0, 3), dtype).values()
-
-    assert np.dtype(expected) == table.dtype
-
-
-def test_given_frequencies_are_taken_as_they_are() -> None:
+def test_inv_freq_is_used_without_rounding() -> None:
     float32_frequencies = tuple(
         float(value) for value in (10000.0 ** (-np.arange(0, 8, 2) / 8)).astype(np.float32)
     )
@@ -253,7 +241,7 @@ def test_an_attention_factor_multiplies_within_six_units_of_it() -> None:
             assert abs(values[row, 4 + pair] - rule.scale * mpmath.sin(angle)) <= bound
 
 
-def test_a_batch_is_a_leading_axis_and_says_so() -> None:
+def test_batch_is_a_canonical_parameter() -> None:
     turns = SequenceAngles(RULE, Positions.contiguous(0, 3))
 
     plain = packed(angles=turns, pack="half", dtype=FLOAT32)
@@ -319,13 +307,6 @@ def test_frequencies_are_the_numbers_nearest_to_the_formula() -> None:
     assert (document.has_parts, document.shape) == (True, None)
 
 
-def test_the_wavelength_of_what_does_not_turn_is_infinite() -> None:
-    document = RopeFrequencies.of(Proportional(8, 1e6, 0.5))
-
-    assert document.arrays["wavelength"].read(0, 4).tolist()[2:] == [np.inf, np.inf]
-    assert document.arrays["inv_freq"].read(0, 4).tolist()[2:] == [0.0, 0.0]
-
-
 TABLES = pytest.mark.parametrize(
     "url", ["/rope?head_dim=8&seq_len=6", "/rope/axial?convention=qwen2_vl&head_dim=8&grid=2,3"]
 )
@@ -341,7 +322,7 @@ def asked(client: Client, url: str, **parameters: object) -> httpx.Response:
     return client.get(url.replace("?", ".safetensors?") + query)
 
 
-def test_every_pack_and_every_consumer_can_be_asked_for_and_is_described() -> None:
+def test_every_pack_and_consumer_is_described() -> None:
     description = PackedTable.model_fields["pack"].description or ""
 
     assert list(get_args(PackName)) == [*PACKS, *CONSUMERS]
@@ -352,7 +333,7 @@ def test_every_pack_and_every_consumer_can_be_asked_for_and_is_described() -> No
 
 
 @TABLES
-def test_every_pack_is_made_of_the_same_cosines_and_sines(client: Client, url: str) -> None:
+def test_every_pack_is_served_with_the_same_cosines_and_sines(client: Client, url: str) -> None:
     both = rope_packs_arrays(asked(client, url, pack="compact"))
     cos, sin = both["cos"], both["sin"]
     cos2, sin2 = np.tile(cos, 2), np.tile(sin, 2)
@@ -416,7 +397,7 @@ def test_a_batch_has_a_leading_axis_of_one(client: Client, url: str) -> None:
 
 @TABLES
 @pytest.mark.parametrize("pack", ["compact", "half", "interleaved"])
-def test_one_of_two_arrays_may_be_asked_for_alone(client: Client, url: str, pack: str) -> None:
+def test_part_picks_one_of_two_arrays(client: Client, url: str, pack: str) -> None:
     both = rope_packs_arrays(asked(client, url, pack=pack))
 
     for part in ("cos", "sin"):
@@ -439,7 +420,7 @@ def test_one_of_two_arrays_may_be_asked_for_alone(client: Client, url: str, pack
         ("dtype=int32", "dtype", "int32"),
     ],
 )
-def test_what_a_pack_cannot_be_is_named(
+def test_the_refusal_of_an_impossible_pack_names_the_parameter(
     client: Client, url: str, query: str, parameter: str, value: str
 ) -> None:
     answer = client.get(f"{url}&{query}")
@@ -449,7 +430,7 @@ def test_what_a_pack_cannot_be_is_named(
     assert faults == [(parameter, value)]
 
 
-def test_a_misspelled_pack_is_told_the_nearest(client: Client) -> None:
+def test_the_refusal_of_an_unknown_pack_suggests_one(client: Client) -> None:
     answer = client.get("/rope?head_dim=8&seq_len=6&pack=interleave")
 
     assert "did you mean interleaved?" in answer.json()["detail"]

@@ -1,11 +1,4 @@
-"""``/rope`` through HTTP: tables in every packing, and applied results.
-
-Rotations of queries and keys, which depend on differences of positions only.
-
-Index vectors of weights, held to the view and transpose by which conversions are made.
-
-``/rope/permutation`` through HTTP: every format, and the promise that q·k stays as it was.
-"""
+"""Rotary tables, rotations of arrays and permutations of weights along one sequence."""
 
 import io
 from typing import Any
@@ -23,7 +16,7 @@ from numpy.typing import NDArray
 
 from service.encodings.grid.grids import Tokens
 from service.encodings.rotary.angles import AXES, MropeAngles, RotaryAngles, SequenceAngles, XPos
-from service.encodings.rotary.packs import CONSUMERS, PACKS
+from service.encodings.rotary.packs import PACKS
 from service.encodings.rotary.rope import HeadOrder, PermutationTable, RopePermutation, Rotation
 from service.encodings.rotary.rules import Default, Yarn
 from service.numerics import tables as table_module
@@ -81,7 +74,7 @@ def test_every_packing_has_its_shape(client: Client) -> None:
         assert npy(answer).shape == shape
 
 
-def test_two_arrays_come_whole_as_safetensors(client: Client) -> None:
+def test_safetensors_hold_both_arrays(client: Client) -> None:
     answer = client.get("/rope.safetensors?head_dim=8&seq_len=6&pack=half")
 
     loaded = safetensors.numpy.load(answer.content)
@@ -90,7 +83,7 @@ def test_two_arrays_come_whole_as_safetensors(client: Client) -> None:
     assert loaded["cos"][:, :4].tolist() == loaded["cos"][:, 4:].tolist()
 
 
-def test_a_format_for_one_array_says_how_to_ask_for_one(client: Client) -> None:
+def test_the_refusal_of_two_arrays_as_npy_names_part(client: Client) -> None:
     answer = client.get("/rope.npy?head_dim=8&seq_len=6&pack=half")
 
     assert answer.status_code == 422
@@ -108,9 +101,7 @@ def test_a_format_for_one_array_says_how_to_ask_for_one(client: Client) -> None:
         ("head_dim=64&inv_freq=1,0.5", 4),
     ],
 )
-def test_the_rotary_part_is_named_in_the_answer(
-    client: Client, query: str, rotary_dim: int
-) -> None:
+def test_the_answer_states_rotary_dim(client: Client, query: str, rotary_dim: int) -> None:
     content = client.get(f"/rope?{query}&seq_len=1").json()
 
     assert content["parameters"]["rotary_dim"] == rotary_dim
@@ -140,7 +131,7 @@ def test_the_rotary_part_is_named_in_the_answer(
         ("head_dim=8&rope_theta=0.5", "rope_theta"),
     ],
 )
-def test_impossible_combinations_name_the_parameter(
+def test_the_refusal_of_an_impossible_combination_names_the_parameter(
     client: Client, query: str, parameter: str
 ) -> None:
     answer = client.get(f"/rope?{query}&seq_len=1")
@@ -151,7 +142,7 @@ def test_impossible_combinations_name_the_parameter(
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
 @pytest.mark.parametrize("layout", ["interleaved", "half"])
-def test_queries_of_any_leading_axes_are_rotated(client: Client, dtype: str, layout: str) -> None:
+def test_queries_with_any_leading_axes_are_rotated(client: Client, dtype: str, layout: str) -> None:
     x = np.random.default_rng(0).standard_normal((2, 3, 5, 8)).astype(dtype)
     angle = np.arange(9, 14)[:, np.newaxis] * 10000.0 ** (-np.arange(0, 8, 2) / 8)
     pairs = {
@@ -200,7 +191,7 @@ def test_the_inverse_returns_the_input(client: Client) -> None:
     assert there[:, 8:].tobytes() == x[:, 8:].tobytes()
 
 
-def test_json_takes_parameters_beside_the_array(client: Client) -> None:
+def test_parameters_stand_beside_the_array_in_json(client: Client) -> None:
     body = {"x": [[1, 2, 3, 4], [1, 2, 3, 4]], "positions": [5, 3], "layout": "half"}
 
     content = client.post("/rope/apply", json=body).json()
@@ -210,14 +201,14 @@ def test_json_takes_parameters_beside_the_array(client: Client) -> None:
     assert content["shape"] == [2, 4]
 
 
-def test_a_parameter_in_query_and_body_is_given_twice(client: Client) -> None:
+def test_a_parameter_in_both_query_and_body_is_refused(client: Client) -> None:
     answer = client.post("/rope/apply?start=1", json={"x": [[1, 2]], "start": 1})
 
     assert answer.status_code == 422
     assert answer.json()["errors"][0]["parameter"] == "start"
 
 
-def test_the_answer_comes_in_the_format_asked_for(client: Client) -> None:
+def test_the_answer_has_the_format_of_the_extension(client: Client) -> None:
     x = saved(np.ones((2, 4), dtype=np.float32))
 
     by_accept = client.post("/rope/apply", content=x, headers={**NPY, "Accept": "application/json"})
@@ -227,13 +218,13 @@ def test_the_answer_comes_in_the_format_asked_for(client: Client) -> None:
     assert by_extension.headers["Content-Type"] == "application/vnd.safetensors"
 
 
-def test_a_head_that_is_not_as_said_is_refused(client: Client) -> None:
+def test_head_dim_must_be_the_width_of_the_array(client: Client) -> None:
     answer = client.post("/rope/apply?head_dim=8", content=saved(np.ones((2, 4))), headers=NPY)
 
     assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (422, "")
 
 
-def test_several_arrays_in_a_format_for_one_get_no_advice_that_fails(client: Client) -> None:
+def test_the_refusal_of_several_arrays_as_npy_does_not_suggest_part(client: Client) -> None:
     body = safetensors.numpy.save({"q": np.ones((1, 2)), "k": np.ones((1, 2))})
 
     answer = client.post("/rope/apply.npy", content=body, headers=SAFETENSORS)
@@ -243,7 +234,7 @@ def test_several_arrays_in_a_format_for_one_get_no_advice_that_fails(client: Cli
     assert "safetensors" in answer.json()["detail"]
 
 
-def test_the_tensor_that_does_not_fit_is_named(client: Client) -> None:
+def test_the_refusal_of_a_tensor_names_it(client: Client) -> None:
     body = safetensors.numpy.save({"q": np.ones((1, 8)), "k": np.ones((1, 16))})
 
     answer = client.post("/rope/apply?head_dim=8", content=body, headers=SAFETENSORS)
@@ -255,50 +246,22 @@ def test_the_tensor_that_does_not_fit_is_named(client: Client) -> None:
     ("query", "value"),
     [("head_dim=10&partial_rotary_factor=0.5", "0.5"), ("head_dim=7", "7")],
 )
-def test_the_value_of_a_fault_is_what_was_sent(client: Client, query: str, value: str) -> None:
+def test_a_fault_states_the_value_as_sent(client: Client, query: str, value: str) -> None:
     answer = client.get(f"/rope?{query}&seq_len=1")
 
     assert answer.json()["errors"][0]["value"] == value
 
 
 @pytest.mark.parametrize("query", ["head_dim=65537", "rotary_dim=65538", "rope_theta=1e301"])
-def test_bounds_hold(client: Client, query: str) -> None:
+def test_parameters_outside_their_bounds_are_refused(client: Client, query: str) -> None:
     assert client.get(f"/rope?{query}&seq_len=1").status_code == 422
 
 
-def test_a_list_of_frequencies_is_bounded(client: Client) -> None:
+def test_inv_freq_has_a_maximal_length(client: Client) -> None:
     answer = client.post("/rope", json={"seq_len": 1, "inv_freq": [0.5] * 32_769})
 
     assert answer.status_code == 422
     assert "no longer than 32768" in answer.json()["detail"]
-
-
-@pytest.mark.parametrize("consumer", CONSUMERS)
-def test_a_consumer_gets_its_packing(client: Client, consumer: str) -> None:
-    url = "/rope.safetensors?head_dim=8&seq_len=6&pack="
-
-    ours, plain = client.get(url + consumer), client.get(url + CONSUMERS[consumer])
-
-    assert ours.status_code == plain.status_code == 200 or CONSUMERS[consumer] == "complex"
-    assert ours.content == plain.content
-    assert ours.headers.get("ETag") == plain.headers.get("ETag")
-
-
-def test_a_batch_is_a_leading_axis(client: Client) -> None:
-    for pack, part in (("pair", ""), ("half", "&part=sin"), ("complex", ""), ("angle", "")):
-        url = f"/rope.npy?head_dim=8&seq_len=6&pack={pack}{part}"
-        plain, batch = npy(client.get(url)), npy(client.get(f"{url}&batch=true"))
-
-        assert batch.shape == (1, *plain.shape)
-        assert batch.tobytes() == plain.tobytes()
-    assert "batch" not in client.get("/rope?head_dim=8&seq_len=1&batch=false").json()["parameters"]
-
-
-def test_angles_have_no_room_in_float16(client: Client) -> None:
-    answer = client.get("/rope?head_dim=8&seq_len=1&pack=angle&dtype=float16")
-
-    assert answer.status_code == 422
-    assert answer.json()["errors"][0]["parameter"] == "dtype"
 
 
 PUBLISHED = {
@@ -364,21 +327,7 @@ def test_published_models_have_their_published_frequencies(client: Client, model
     assert set(first.ravel()) == {attention_factor}
 
 
-def test_every_part_of_the_frequencies_may_be_asked_for_alone(client: Client) -> None:
-    for query, _, _ in PUBLISHED.values():
-        whole = client.get(f"/rope/frequencies?{query}").json()
-        for name, values in whole["data"].items():
-            part = client.get(f"/rope/frequencies?{query}&part={name}")
-            assert part.json()["data"] == values
-            assert part.json()["shape"] == whole["shape"][name]
-            assert part.headers["Array-Dtype"] == "float64"
-            array = npy(client.get(f"/rope/frequencies.npy?{query}&part={name}"))
-            assert list(array.shape) == whole["shape"][name]
-            finite = [float("inf") if value is None else value for value in np.ravel(values)]
-            assert array.ravel().tolist() == finite
-
-
-def test_a_part_that_a_rule_does_not_have_is_refused(client: Client) -> None:
+def test_an_intermediate_of_another_rule_is_refused(client: Client) -> None:
     answer = client.get("/rope/frequencies?head_dim=8&part=ramp")
 
     assert answer.status_code == 422
@@ -386,7 +335,7 @@ def test_a_part_that_a_rule_does_not_have_is_refused(client: Client) -> None:
     assert "one of inv_freq, wavelength, attention_factor" in answer.json()["detail"]
 
 
-def test_the_wavelength_of_what_does_not_turn_is_null_or_infinite(client: Client) -> None:
+def test_the_wavelength_of_frequency_0_is_null_in_json_and_infinite_in_npy(client: Client) -> None:
     url = "head_dim=4&rope_type=proportional&partial_rotary_factor=0.5&part=wavelength"
 
     in_json = client.get(f"/rope/frequencies.json?{url}")
@@ -431,7 +380,7 @@ def test_an_offset_that_leaves_too_few_channels_is_refused(client: Client) -> No
     assert answer.json()["errors"][0]["parameter"] == "rotary_offset"
 
 
-def test_a_scaled_rule_turns_arrays_as_its_table_says(client: Client) -> None:
+def test_arrays_are_rotated_by_the_numbers_of_the_table(client: Client) -> None:
     """The attention factor multiplies queries, and so keys."""
     query = PUBLISHED["gpt-oss-120b"][0]
     x = np.tile([1.0, 0.0], 32)[np.newaxis]
@@ -474,7 +423,9 @@ def rotated(
 
 @settings(max_examples=40)
 @given(st.integers(-(2**60), 2**60), st.integers(-(2**60), 2**60), st.integers(-(2**60), 2**60))
-def test_products_depend_on_the_difference_of_positions_only(m: int, n: int, shift: int) -> None:
+def test_dot_products_depend_only_on_the_difference_of_positions(
+    m: int, n: int, shift: int
+) -> None:
     query, key = vectors(1, 1, 8), vectors(2, 1, 8)
 
     here = (rotated(query, m) * rotated(key, n)).sum()
@@ -498,7 +449,7 @@ def test_a_rotation_agrees_with_the_formula_in_numpy(layout: str) -> None:
     assert np.abs(rotated(x, 0, layout=layout) - expected).max() < 1e-13
 
 
-def test_the_channels_of_a_pair_turn_as_the_paper_says() -> None:
+def test_a_pair_of_channels_rotates_by_the_angle() -> None:
     """Even: q_i cos θ − q_{i+1} sin θ; odd: q_i cos θ + q_{i−1} sin θ."""
     q = [1.0, 2.0, 3.0, 4.0]
     out = rotated(np.array([q]), 5, rule=Default(4, 10000.0))[0]
@@ -531,7 +482,7 @@ def test_the_inverse_returns_the_input_to_rounding(layout: str) -> None:
     assert np.abs(back - x).max() <= 32 * UNIT * np.abs(x).max()
 
 
-def test_channels_past_the_rotary_ones_pass_through_to_the_bit() -> None:
+def test_channels_after_rotary_dim_are_copied_bit_by_bit() -> None:
     x = vectors(6, 5, 12)
     x[2, 9] = np.nan
 
@@ -577,7 +528,7 @@ def test_nan_and_infinity_pass_through_a_rotation() -> None:
     assert np.isfinite(out[4:]).all()
 
 
-def test_many_rows_are_the_same_by_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rotation_in_steps_of_rows_has_the_same_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     x = vectors(8, 3, 50, 8)
     whole = rotated(x, 0)
     monkeypatch.setattr("service.numerics.tables.STEP_ELEMENTS", 64)
@@ -588,7 +539,7 @@ def test_many_rows_are_the_same_by_parts(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize(
     "dtype", [FLOAT32, FLOAT16, BFLOAT16, FLOAT64], ids=lambda dtype: dtype.name
 )
-def test_every_nan_of_a_rotation_is_the_same(dtype: DType) -> None:
+def test_nan_results_have_one_bit_pattern(dtype: DType) -> None:
     """Which NaN of two a sum keeps, and the sign of infinity minus infinity, differ by CPU."""
     values = np.array([[-np.nan, np.nan, np.inf, np.inf, -np.inf, np.inf, np.nan, 1.0]])
     x = np.empty(values.shape, dtype=dtype.storage)
@@ -608,7 +559,7 @@ def test_every_nan_of_a_rotation_is_the_same(dtype: DType) -> None:
 
 
 @pytest.mark.parametrize("channel", [0, 5])
-def test_a_rotation_tells_whether_its_result_is_finite(channel: int) -> None:
+def test_is_finite_is_false_for_infinite_results(channel: int) -> None:
     """Channel 5 is past those that turn."""
     x = np.ones((3, 6))
     rotation = Rotation(
@@ -622,7 +573,9 @@ def test_a_rotation_tells_whether_its_result_is_finite(channel: int) -> None:
 
 
 @pytest.mark.parametrize("layout", ["interleaved", "half"])
-def test_steps_of_a_rotation_do_not_show(monkeypatch: pytest.MonkeyPatch, layout: str) -> None:
+def test_a_rotation_in_small_steps_has_the_same_bytes(
+    monkeypatch: pytest.MonkeyPatch, layout: str
+) -> None:
     x = StoredTable(np.random.default_rng(3).standard_normal((5, 300, 24)), FLOAT64)
     rotation = Rotation(
         SequenceAngles(Default(16, 10000.0), Positions.contiguous(-90, 300)), layout, False
@@ -654,7 +607,7 @@ def sequence(start: int, rows: int) -> SequenceAngles:
     return SequenceAngles(RULE, Positions.contiguous(start, rows))
 
 
-def test_reading_pairs_and_writing_halves_is_turning_and_then_sorting() -> None:
+def test_output_layout_half_is_a_rotation_and_a_permutation() -> None:
     """What DeepSeek-V3 does, and the other way round."""
     x, turns = vectors(9, 3, 10, 8), sequence(17, 10)
 
@@ -668,7 +621,7 @@ def test_reading_pairs_and_writing_halves_is_turning_and_then_sorting() -> None:
 
 
 @pytest.mark.parametrize("layout", ["interleaved", "half"])
-def test_an_output_layout_that_is_the_layout_changes_nothing(layout: str) -> None:
+def test_an_output_layout_equal_to_the_layout_changes_nothing(layout: str) -> None:
     x, turns = vectors(10, 4, 8), sequence(3, 4)
     named = Rotation(turns, layout, False, layout)
 
@@ -676,7 +629,7 @@ def test_an_output_layout_that_is_the_layout_changes_nothing(layout: str) -> Non
     assert named.parameters() == Rotation(turns, layout, False).parameters()
 
 
-def test_a_mixed_rotation_is_undone_from_where_it_wrote_to_where_it_read() -> None:
+def test_the_inverse_of_a_mixed_rotation_swaps_the_layouts() -> None:
     x, turns = vectors(11, 40, 12), sequence(1000, 40)
 
     there = turned(x, turns, "interleaved", "half", offset=3)
@@ -687,7 +640,7 @@ def test_a_mixed_rotation_is_undone_from_where_it_wrote_to_where_it_read() -> No
 
 @pytest.mark.parametrize("output_layout", [None, "half"])
 @pytest.mark.parametrize("offset", [0, 1, 4])
-def test_channels_before_the_offset_pass_through_to_the_bit(
+def test_channels_outside_the_offset_range_are_copied_bit_by_bit(
     offset: int, output_layout: str | None
 ) -> None:
     x, turns = vectors(12, 2, 5, 12), sequence(3, 5)
@@ -702,7 +655,7 @@ def test_channels_before_the_offset_pass_through_to_the_bit(
     assert (out[..., first:last] == alone).all()
 
 
-def test_a_rotation_spells_only_what_is_not_as_usual() -> None:
+def test_output_layout_and_offset_are_canonical_unless_default() -> None:
     turns = sequence(0, 4)
     plain = {**turns.parameters(), "layout": "interleaved", "inverse": False}
 
@@ -711,7 +664,7 @@ def test_a_rotation_spells_only_what_is_not_as_usual() -> None:
     assert mixed == {**plain, "output_layout": "half", "rotary_offset": 64, "inverse": True}
 
 
-def test_the_attention_factor_multiplies_what_is_turned() -> None:
+def test_the_attention_factor_multiplies_rotated_channels() -> None:
     x = vectors(13, 6, 8)
     positions = Positions.contiguous(9, 6)
     plain, scaled = (
@@ -724,7 +677,7 @@ def test_the_attention_factor_multiplies_what_is_turned() -> None:
     assert np.abs(out - expected).max() <= 32 * UNIT * np.abs(x).max()
 
 
-def test_xpos_leaves_the_decay_of_the_difference_in_products() -> None:
+def test_xpos_of_query_and_key_cancels_at_equal_positions() -> None:
     """Queries grow as keys shrink: the product of both at one position is that without xPos."""
     query, key, positions = vectors(14, 9, 8), vectors(15, 9, 8), Positions.contiguous(0, 9)
     of_query, of_key = (
@@ -738,7 +691,7 @@ def test_xpos_leaves_the_decay_of_the_difference_in_products() -> None:
     assert np.abs(turned(query, of_query, "half")[8]).sum() < np.abs(query[8]).sum()
 
 
-def test_tokens_of_a_grid_are_turned_along_their_axes() -> None:
+def test_mrope_of_text_rotates_as_a_sequence() -> None:
     """A token of text is turned as in a sequence."""
     x = vectors(16, 2, 5, 8)
     text = Tokens.of_sequence(Positions.contiguous(7, 5), AXES)
@@ -788,7 +741,7 @@ def converted(
 
 
 @pytest.mark.parametrize(("heads", "head_dim", "rotary_dim", "offset"), SHAPES)
-def test_rows_come_as_conversions_to_transformers_order_them(
+def test_the_permutation_is_that_of_conversions_to_transformers(
     heads: int, head_dim: int, rotary_dim: int, offset: int
 ) -> None:
     weights = np.random.default_rng(0).standard_normal((heads * head_dim, 3))
@@ -799,7 +752,7 @@ def test_rows_come_as_conversions_to_transformers_order_them(
 
 
 @pytest.mark.parametrize(("heads", "head_dim", "rotary_dim", "offset"), SHAPES)
-def test_the_two_directions_undo_each_other(
+def test_the_permutations_of_both_directions_are_inverse(
     heads: int, head_dim: int, rotary_dim: int, offset: int
 ) -> None:
     there = index(heads, head_dim, rotary_dim, offset, HALF)
@@ -810,17 +763,17 @@ def test_the_two_directions_undo_each_other(
 
 
 @pytest.mark.parametrize("layout", HALF)
-def test_a_layout_is_its_own_as_it_is(layout: str) -> None:
+def test_the_permutation_of_equal_layouts_is_the_identity(layout: str) -> None:
     assert index(2, 8, 6, 2, (layout, layout)).tolist() == list(range(16))
 
 
-def test_the_directions_are_not_mistaken_for_each_other() -> None:
+def test_the_permutation_to_half_takes_even_channels_first() -> None:
     """Of four channels either order undoes itself; of eight it does not."""
     assert index(1, 8, 8, 0, HALF).tolist() == [0, 2, 4, 6, 1, 3, 5, 7]
     assert index(1, 8, 8, 0, INTERLEAVED).tolist() == [0, 4, 1, 5, 2, 6, 3, 7]
 
 
-def test_channels_that_do_not_turn_stay_in_their_places() -> None:
+def test_the_permutation_keeps_channels_that_do_not_turn() -> None:
     assert index(2, 10, 6, 2, HALF).tolist() == [
         *(0, 1, 2, 4, 6, 3, 5, 7, 8, 9),
         *(10, 11, 12, 14, 16, 13, 15, 17, 18, 19),
@@ -828,7 +781,9 @@ def test_channels_that_do_not_turn_stay_in_their_places() -> None:
 
 
 @given(st.integers(0, 30), st.integers(0, 30), st.sampled_from([INT32, INT64]))
-def test_any_range_is_a_slice_of_the_whole(start: int, length: int, dtype: Any) -> None:
+def test_reading_a_range_of_a_permutation_gives_a_slice(
+    start: int, length: int, dtype: Any
+) -> None:
     table = PermutationTable(HeadOrder(10, 6, 2, *HALF), 3, dtype)
     stop = min(start + length, 30)
 
@@ -838,7 +793,7 @@ def test_any_range_is_a_slice_of_the_whole(start: int, length: int, dtype: Any) 
     assert part.tolist() == table.read(0, 30)[start:stop].tolist()
 
 
-def test_a_vector_of_many_rows_is_read_from_where_it_is_asked() -> None:
+def test_a_permutation_of_2_to_the_32_rows_is_read_at_its_end() -> None:
     table = PermutationTable(HeadOrder(65_536, 65_536, 0, *HALF), 65_536, INT64)
 
     assert table.shape == (2**32,)
@@ -877,7 +832,7 @@ def permutation_turned(client: Client, x: NDArray[Any], query: str) -> NDArray[A
 
 
 @DTYPES
-def test_integers_are_the_same_in_every_format(client: Client, dtype: str, code: str) -> None:
+def test_a_permutation_is_the_same_in_every_format(client: Client, dtype: str, code: str) -> None:
     query = f"head_dim=8&dtype={dtype}"
     expected = np.array([0, 2, 4, 6, 1, 3, 5, 7], dtype)
 
@@ -893,12 +848,14 @@ def test_integers_are_the_same_in_every_format(client: Client, dtype: str, code:
     assert client.get(f"{URL}.csv?{query}").text.split() == list("02461357")
 
 
-def test_json_numbers_of_an_index_are_integers(client: Client) -> None:
+def test_a_permutation_in_json_has_integers(client: Client) -> None:
     assert '"data":[0,2,1,3]' in client.get(f"{URL}?head_dim=4").text
 
 
 @DTYPES
-def test_queries_and_keys_come_together_or_alone(client: Client, dtype: str, code: str) -> None:
+def test_permutations_of_q_and_k_are_served_together_or_alone(
+    client: Client, dtype: str, code: str
+) -> None:
     query = f"{GROUPED}&dtype={dtype}"
 
     both = tensors(client.get(f"{URL}.safetensors?{query}"))
@@ -912,7 +869,7 @@ def test_queries_and_keys_come_together_or_alone(client: Client, dtype: str, cod
         assert alone.tobytes() == bytes(both[part]["data"])
 
 
-def test_one_array_formats_say_how_to_ask_for_one_of_two(client: Client) -> None:
+def test_the_refusal_of_two_permutations_as_npy_names_part(client: Client) -> None:
     answer = client.get(f"{URL}.npy?{GROUPED}")
 
     assert answer.status_code == 422
@@ -926,7 +883,7 @@ HEADS = pytest.mark.parametrize(
 
 
 @HEADS
-def test_permuted_channels_turned_as_half_are_the_interleaved_ones_permuted(
+def test_rotating_permuted_channels_as_half_permutes_the_interleaved_rotation(
     client: Client, head_dim: int, rotary: str
 ) -> None:
     index = npy(client.get(f"{URL}.npy?head_dim={head_dim}&{rotary}"))
@@ -939,7 +896,7 @@ def test_permuted_channels_turned_as_half_are_the_interleaved_ones_permuted(
 
 
 @HEADS
-def test_products_of_queries_and_keys_stay_as_they_were(
+def test_dot_products_of_permuted_weights_are_unchanged(
     client: Client, head_dim: int, rotary: str
 ) -> None:
     """The rows of grouped weights are put in the other order, and nothing else is."""
@@ -959,7 +916,7 @@ def test_products_of_queries_and_keys_stay_as_they_were(
     assert np.abs(scores[0] - scores[1]).max() <= 1e-13 * np.abs(scores[0]).max()
 
 
-def test_offset_channels_of_a_head_are_those_that_turn(client: Client) -> None:
+def test_the_permutation_of_an_offset_moves_the_channels_that_turn(client: Client) -> None:
     index = npy(client.get(f"{URL}.npy?head_dim=12&rotary_dim=8&rotary_offset=4"))
 
     assert index.tolist() == [0, 1, 2, 3, 4, 6, 8, 10, 5, 7, 9, 11]
@@ -994,7 +951,7 @@ def test_offset_channels_of_a_head_are_those_that_turn(client: Client) -> None:
         ("head_dim=65536&num_key_value_heads=32769", "dtype", "int32"),
     ],
 )
-def test_what_is_wrong_is_named(
+def test_the_refusal_of_a_permutation_names_the_parameter(
     client: Client, query: str, parameter: str, value: str | None
 ) -> None:
     answer = client.get(f"{URL}?{query}")
@@ -1004,7 +961,7 @@ def test_what_is_wrong_is_named(
     assert faults == [(parameter, value)]
 
 
-def test_rows_past_32_bits_are_counted_in_64(client: Client) -> None:
+def test_more_than_2_to_the_31_rows_need_int64(client: Client) -> None:
     most = client.head(f"{URL}.npy?head_dim=65536&num_attention_heads=32768")
     more = client.head(f"{URL}.npy?head_dim=65536&num_attention_heads=32769&dtype=int64")
 
@@ -1034,7 +991,7 @@ def test_rows_past_32_bits_are_counted_in_64(client: Client) -> None:
         },
     )
 )
-def test_any_parameters_give_a_permutation_or_a_named_fault(
+def test_any_parameters_give_a_permutation_or_a_fault_that_names_one(
     client: Client, parameters: dict[str, Any]
 ) -> None:
     answer = client.post(URL, json=parameters)
