@@ -116,26 +116,30 @@ def test_other_sines_are_no_bands() -> None:
     assert sine_bands(np.sin(np.outer(np.arange(12), [1.0, 0.1])), ROUNDING) is None
 
 
-def test_plain_numbers_are_negative_or_0_as_measured() -> None:
-    assert signed_plain_numbers(-2.00001, 1e-4)[0] == -2
-    assert signed_plain_numbers(1e-9, 1e-8) == [0]
-
-
-def test_a_multiple_of_an_eighth_is_a_plain_number() -> None:
-    assert 1.875 in signed_plain_numbers(1.8763, 2e-2)
+@pytest.mark.parametrize(
+    ("measured", "error", "plain"),
+    [(-2.00001, 1e-4, -2.0), (1e-9, 1e-8, 0.0), (1.8763, 2e-2, 1.875)],
+)
+def test_plain_numbers_have_a_sign_or_are_0_or_multiples_of_an_eighth(
+    measured: float, error: float, plain: float
+) -> None:
+    assert plain in signed_plain_numbers(measured, error)
 
 
 def test_numbers_of_many_digits_are_not_plain() -> None:
     assert signed_plain_numbers(12.566370614359172, 1e-12) == []
 
 
-def test_of_good_parameters_the_shortest_is_chosen() -> None:
-    assert nearest([2e-8, 3e-8], ["longer", "short"], 2**-24) == [1]
-
-
-def test_much_nearer_parameters_are_kept_beside_the_shortest() -> None:
-    assert nearest([2e-9, 3e-8], ["longer", "short"], 2**-24) == [1, 0]
-
-
-def test_near_parameters_are_ordered_by_distance_where_none_is_good() -> None:
-    assert nearest([3e-4, 2e-4, 0.5], ["a", "b", "c"], 2**-24) == [1, 0]
+@pytest.mark.parametrize(
+    ("apart", "described", "chosen"),
+    [
+        ([2e-8, 3e-8], ["longer", "short"], [1]),
+        ([2e-9, 3e-8], ["longer", "short"], [1, 0]),
+        ([3e-4, 2e-4, 0.5], ["a", "b", "c"], [1, 0]),
+    ],
+    ids=("shortest of the good", "a much nearer one beside it", "near ones by distance"),
+)
+def test_nearest_parameters_are_chosen(
+    apart: list[float], described: list[str], chosen: list[int]
+) -> None:
+    assert nearest(apart, described, 2**-24) == chosen

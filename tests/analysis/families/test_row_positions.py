@@ -35,11 +35,22 @@ def _turns(positions: list[int]) -> Complexes:
     return rounded
 
 
-def test_contiguous_rows_give_rule_and_start() -> None:
-    first = next(evenly_located(_turns(list(range(7, 107))), _UNIT))
+@pytest.mark.parametrize(
+    ("positions", "is_known"),
+    [
+        (list(range(7, 107)), False),
+        (list(range(0, 300, 3)), False),
+        ([0, 1, 2, 255, 1023], True),
+        ([100], True),
+    ],
+)
+def test_even_rows_and_known_positions_give_the_rule(positions: list[int], is_known: bool) -> None:
+    known = np.array(positions, dtype=np.float64) if is_known else None
+
+    first = next(evenly_located(_turns(positions), _UNIT, known))
 
     assert first.match.parameters == {"rope_theta": 10000.0}
-    assert first.positions.tolist() == list(range(7, 107))
+    assert first.positions.tolist() == positions
 
 
 def test_distant_rows_in_float16_give_base_and_start() -> None:
@@ -58,29 +69,6 @@ def test_contiguous_first_rows_give_the_rule() -> None:
     found = list(rules_of_first_rows(_turns([4, 5, 6, 7, 8, 8, 8, 30, 2]), _UNIT))
 
     assert found[0].parameters == {"rope_theta": 10000.0}
-
-
-def test_rows_three_apart_have_the_default_rule() -> None:
-    first = next(evenly_located(_turns(list(range(0, 300, 3))), _UNIT))
-
-    assert first.match.parameters == {"rope_theta": 10000.0}
-    assert first.positions.tolist() == list(range(0, 300, 3))
-
-
-def test_known_positions_give_the_rule() -> None:
-    known = [0, 1, 2, 255, 1023]
-
-    first = next(evenly_located(_turns(known), _UNIT, np.array(known, dtype=np.float64)))
-
-    assert first.match.parameters == {"rope_theta": 10000.0}
-
-
-def test_one_row_of_a_known_position_gives_the_rule() -> None:
-    found = evenly_located(_turns([100]), _UNIT, np.array([100.0]))
-
-    first = next(found)
-    assert first.match.parameters == {"rope_theta": 10000.0}
-    assert first.positions.tolist() == [100]
 
 
 @pytest.mark.parametrize(

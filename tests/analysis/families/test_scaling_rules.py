@@ -98,36 +98,32 @@ _YARN = "/rope/frequencies?head_dim=128&rope_type=yarn&original_max_position_emb
 _ATTENTION_OF_16 = 1.2772588722239781
 
 
-def test_factor_and_length_are_found() -> None:
-    found = named(yarn_rules(measured(f"{_YARN}4096&factor=16", scale=None), 10000.0))
+@pytest.mark.parametrize(
+    ("factor", "scale", "attention"),
+    [
+        (16.0, None, {}),
+        (16.0, _ATTENTION_OF_16, {}),
+        (16.0, 1.5, {"attention_factor": 1.5}),
+        (
+            40.0,
+            (0.1 * 0.707 * 3.6888794541139363 + 1) / (0.1 * 3.6888794541139363 + 1),
+            {"mscale": 0.707, "mscale_all_dim": 1.0},
+        ),
+    ],
+    ids=("unknown", "own", "another", "published mscales"),
+)
+def test_yarn_gives_factor_length_and_attention(
+    factor: float, scale: float | None, attention: dict[str, float]
+) -> None:
+    found = named(yarn_rules(measured(f"{_YARN}4096&factor={factor}", scale=scale), 10000.0))
 
     assert found[0] == {
         "rope_type": "yarn",
         "rope_theta": 10000.0,
-        "factor": 16.0,
+        "factor": factor,
         "original_max_position_embeddings": 4096,
+        **attention,
     }
-
-
-def test_an_attention_factor_of_its_own_is_left_out() -> None:
-    found = named(yarn_rules(measured(f"{_YARN}4096&factor=16", scale=_ATTENTION_OF_16), 10000.0))
-
-    assert found
-    assert "attention_factor" not in found[0]
-
-
-def test_another_attention_factor_is_a_parameter() -> None:
-    found = named(yarn_rules(measured(f"{_YARN}4096&factor=16", scale=1.5), 10000.0))
-
-    assert found[0]["attention_factor"] == 1.5
-
-
-def test_published_attention_factors_are_given_as_mscales() -> None:
-    scale = (0.1 * 0.707 * 3.6888794541139363 + 1) / (0.1 * 3.6888794541139363 + 1)
-
-    found = named(yarn_rules(measured(f"{_YARN}4096&factor=40", scale=scale), 10000.0))
-
-    assert (found[0]["mscale"], found[0]["mscale_all_dim"]) == (0.707, 1.0)
 
 
 def test_a_range_that_is_not_rounded_is_found() -> None:

@@ -1,10 +1,11 @@
 """ALiBi: slopes, biases and forms."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
 from service.analysis.families.slope_biases import (
-    BiasForm,
     Multiples,
     forms,
     lone_slope,
@@ -67,75 +68,65 @@ def test_a_ramp_of_another_slope_has_no_alibi_proposal() -> None:
     assert not proposed(input_from(np.stack([ramp, 2 * ramp, 5 * ramp])), [propose_alibi])
 
 
-def of_numbers(numbers: np.ndarray, hidden: np.ndarray | None = None) -> list[BiasForm]:
-    is_hidden = np.zeros(numbers.shape, dtype=np.bool_) if hidden is None else hidden
-    return list(forms(Multiples(numbers.astype(np.float64), is_hidden, 2.0**-22)))
-
-
-def distances(queries: list[int], keys: list[int]) -> np.ndarray:
+def distances(queries: Sequence[int], keys: Sequence[int]) -> np.ndarray:
     return np.subtract.outer(keys, queries).T
 
 
-def test_signed_distances_are_linear() -> None:
-    (form,) = of_numbers(distances([3, 4, 5], list(range(8))))
-
-    assert form.parameters == {"query_start": 3, "query_len": 3, "key_len": 8}
-
-
-def test_lengths_below_zero_are_symmetric() -> None:
-    (form,) = of_numbers(-np.abs(distances([0, 1, 2], list(range(3)))))
-
-    assert form.parameters == {"form": "symmetric", "query_len": 3}
+SQUARE = distances(range(5), range(5))
+GAPS = distances([3, 7], [0, 1, 5, 7, 20])
+LISTED = {"query_positions": "3,7", "key_positions": "0,1,5,7,20"}
+MASKED = {"masked": True, "query_len": 5}
+ODD_MASK = SQUARE > 0
+ODD_MASK[4, 0] = True
 
 
-@pytest.mark.parametrize("form", ["linear", "symmetric"])
-def test_queries_and_keys_with_gaps_are_listed(form: str) -> None:
-    signed = distances([3, 7], [0, 1, 5, 7, 20])
+@pytest.mark.parametrize(
+    ("numbers", "hidden", "expected"),
+    [
+        (
+            distances([3, 4, 5], range(8)),
+            None,
+            [{"query_start": 3, "query_len": 3, "key_len": 8}],
+        ),
+        (-np.abs(SQUARE), None, [{"form": "symmetric", "query_len": 5}]),
+        (GAPS, None, [LISTED]),
+        (-np.abs(GAPS), None, [{"form": "symmetric", **LISTED}]),
+        (
+            SQUARE,
+            SQUARE > 0,
+            [MASKED, {"form": "symmetric", **MASKED}],
+        ),
+        (SQUARE, ODD_MASK, []),
+        (
+            np.arange(-4, 1)[np.newaxis],
+            None,
+            [
+                {"form": "last-key", "key_len": 5},
+                {"query_start": 4, "query_len": 1, "key_len": 5},
+                {"form": "symmetric", "query_start": 4, "query_len": 1, "key_len": 5},
+            ],
+        ),
+        (
+            np.arange(5)[np.newaxis],
+            None,
+            [{"form": "key", "key_len": 5}, {"query_len": 1, "key_len": 5}],
+        ),
+        (np.random.default_rng(0).normal(size=(4, 4)), None, []),
+    ],
+    ids=(
+        "linear", "symmetric", "linear with gaps", "symmetric with gaps", "causal mask",
+        "another mask", "one row that ends at 0", "one row that begins at 0", "noise",
+    ),
+)  # fmt: skip
+def test_numbers_give_the_forms_of_biases(
+    numbers: np.ndarray, hidden: np.ndarray | None, expected: list[dict[str, object]]
+) -> None:
+    is_hidden = np.zeros(numbers.shape, dtype=np.bool_) if hidden is None else hidden
+    shown = np.where(is_hidden, 0.0, numbers)
 
-    (found,) = of_numbers(signed if form == "linear" else -np.abs(signed))
+    found = forms(Multiples(shown, is_hidden, 2.0**-22))
 
-    assert found.parameters.get("form", "linear") == form
-    assert found.parameters["query_positions"] == "3,7"
-    assert found.parameters["key_positions"] == "0,1,5,7,20"
-
-
-def test_masked_keys_fit_both_forms() -> None:
-    signed = distances(list(range(5)), list(range(5)))
-
-    found = of_numbers(np.where(signed > 0, 0, signed), signed > 0)
-
-    assert [form.parameters for form in found] == [
-        {"masked": True, "query_len": 5},
-        {"form": "symmetric", "masked": True, "query_len": 5},
-    ]
-
-
-def test_keys_hidden_behind_the_query_are_no_mask() -> None:
-    signed = distances(list(range(5)), list(range(5)))
-    hidden = signed > 0
-    hidden[4, 0] = True
-
-    assert not of_numbers(np.where(hidden, 0, signed), hidden)
-
-
-def test_one_row_that_ends_at_0_has_the_last_key_form() -> None:
-    found = of_numbers(np.arange(-4, 1)[np.newaxis])
-
-    assert [form.parameters for form in found] == [
-        {"form": "last-key", "key_len": 5},
-        {"query_start": 4, "query_len": 1, "key_len": 5},
-        {"form": "symmetric", "query_start": 4, "query_len": 1, "key_len": 5},
-    ]
-
-
-def test_one_row_that_begins_at_0_has_the_key_form() -> None:
-    found = of_numbers(np.arange(5)[np.newaxis])
-
-    assert found[0].parameters == {"form": "key", "key_len": 5}
-
-
-def test_numbers_far_from_integers_are_of_no_form() -> None:
-    assert not of_numbers(np.random.default_rng(0).normal(size=(4, 4)))
+    assert [form.parameters for form in found] == expected
 
 
 @pytest.mark.parametrize(("heads", "count"), [(8, 2), (64, 2), (12, 1), (40, 1)])
