@@ -509,5 +509,5 @@ def _spread(shares: AxisShares, places: Sequence[_AxisPlace]) -> Iterator[_Place
 
 
 def _are_countable(axes: Sequence[Coordinates]) -> bool:
-    """Tell whether coordinates are whole numbers of a unit that is served."""
+    """Return whether coordinates are whole numbers of a unit that is served."""
     return all(each.is_countable and each.unit >= MIN_UNIT for each in axes)

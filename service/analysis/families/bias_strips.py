@@ -97,7 +97,7 @@ def _typical(block: Float64s | Int64s) -> Float64s | Int64s:
 
 
 def alike(some: Float64s | Int64s, others: Float64s | Int64s, share: float) -> bool:
-    """Tell whether numbers are equal but for a share of their size."""
+    """Return whether numbers are equal but for a share of their size."""
     if share == 0:
         return bool(np.array_equal(some, others))
     with np.errstate(invalid="ignore"):

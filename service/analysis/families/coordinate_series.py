@@ -25,7 +25,7 @@ _STRUCTURE = 2.0**-13
 
 @dataclass(frozen=True, eq=False)
 class AxisTurns:
-    """How the K pairs of channels of an axis turn from token to token.
+    """Rates and phases of the K pairs of channels of an axis.
 
     Attributes:
         rates: radians per token, (K,), modulo 2π unless they are of angles.
@@ -223,7 +223,7 @@ def highest_bands(along: AxisTurns, factor: float = 1.0) -> list[tuple[int, bool
 
 
 def _fit_bands(tried: Float64s, along: AxisTurns) -> NDArray[np.bool_]:
-    """Tell which rows of bands (M, K) turn like the first K of an axis from −1 to 1."""
+    """Return which rows of bands (M, K) turn like the first K of an axis from −1 to 1."""
     count = tried.shape[1]
     angles = 64 * along.noise + _STRUCTURE
     fits: NDArray[np.bool_]

@@ -223,7 +223,7 @@ def band_count(channels: int, axes: int, *, concat_pos: bool, sine_only: bool) -
 
 @dataclass(frozen=True, eq=False)
 class GridMeasures:
-    """What was measured along the axes of a grid.
+    """Rates, phases and series measured along the axes of a grid.
 
     Attributes:
         layout: what a convention would make of the grid, whatever its numbers.
@@ -477,7 +477,7 @@ _FITS: Mapping[str, Callable[[GridMeasures], Iterator[ParameterValues]]] = {
     "perceiver": _fit_bands,
     "timm-fourier": _fit_bands,
 }
-"""How each convention's parameters follow from what was measured."""
+"""For each convention, the parameters that fit the measurements."""
 
 
 # Proposals.
@@ -485,7 +485,7 @@ _FITS: Mapping[str, Callable[[GridMeasures], Iterator[ParameterValues]]] = {
 
 @dataclass(frozen=True)
 class ListedChannels(Channels):
-    """Which component of which frequency each channel holds, one by one.
+    """Channels with a component and a frequency listed for each.
 
     Attributes:
         frequencies: the index of the frequency of each channel.

@@ -50,7 +50,7 @@ class IndexMatch:
     support: tuple[str, ...]
 
     def gives(self, strip: Strip) -> bool:
-        """Tell whether the rule gives all numbers of a strip."""
+        """Return whether the rule gives all numbers of a strip."""
         expected = self.rule.values(strip.distances(self.zero), _ONE_HEAD)
         return bool(np.array_equal(expected, strip.values[0]))
 
@@ -426,7 +426,7 @@ def propose_swin(request: IdentifyInput) -> Iterator[Proposal]:
 
 
 def _is_of_window(numbers: Int64s, window: Swin) -> bool:
-    """Tell by some rows whether all rows but one may be those of a window."""
+    """Check by some rows whether all rows but one may be those of a window."""
     tokens = window.tokens
     some = {0, 1, window.width, window.width + 1, tokens // 2, tokens - 1}
     right = [

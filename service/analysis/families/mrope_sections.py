@@ -82,7 +82,7 @@ def _rules(table: PackReading) -> Iterator[RuleMatch]:
 
 
 def _is_sequence(table: PackReading) -> bool:
-    """Tell whether rows follow each other evenly, as those of one sequence of positions do.
+    """Return whether rows follow each other evenly, as those of one sequence of positions do.
 
     The last three pairs turn along all three axes where these take turns; where each has a block of
     pairs, these are the first, one in the middle and the last.
@@ -149,7 +149,7 @@ class FrequencyGroup:
 
     @property
     def is_counted(self) -> bool:
-        """Tell whether positions are not all a multiple of some number apart, as no tokens are."""
+        """Return whether positions have no common divisor, as those of tokens."""
         return int(np.gcd.reduce(np.diff(self.whole))) <= 1
 
     def refine(self, k: int, rate: float, apart: Float64s, noise: Float64s) -> None:
@@ -219,7 +219,7 @@ def _noise(angle: Float64s, expected: Float64s, rounding: RoundingErrors) -> Flo
 
 @dataclass(frozen=True)
 class SectionOrder:
-    """How frequencies are shared out to t, h and w.
+    """Frequencies shared out to t, h and w.
 
     Attributes:
         section: how many turn with each.
@@ -259,7 +259,7 @@ def orders(places: Sequence[set[int]], count: int) -> Iterator[SectionOrder]:
 
 
 def _blocks(t: set[int], h: set[int], w: set[int], count: int) -> tuple[int, int, int] | None:
-    """Give t all frequencies from the first on that it can have, and w all to the last."""
+    """Assign t all frequencies from the first on that it can have, and w all to the last."""
     end = next((k for k in range(count) if k not in t), count)
     begin = next((k + 1 for k in range(count - 1, -1, -1) if k not in w), 0)
     begin = max(begin, end)
@@ -269,7 +269,7 @@ def _blocks(t: set[int], h: set[int], w: set[int], count: int) -> tuple[int, int
 
 
 def _turns(_: set[int], h: set[int], w: set[int], count: int) -> tuple[int, int, int] | None:
-    """Give h and w what they can have of their thirds, from the first on."""
+    """Assign h and w what they can have of their thirds, from the first on."""
     counts = []
     for place, group in enumerate((h, w), start=1):
         own = range(place, count, 3)

@@ -76,7 +76,7 @@ def digits(number: float) -> int:
 
 
 def is_no_chance(count: int, error: float) -> bool:
-    """Tell whether a number of so many digits is hardly by chance within an error of another."""
+    """Return whether a number of so many digits is hardly by chance within an error of another."""
     return error * 10.0**count < _NO_CHANCE
 
 
@@ -266,7 +266,7 @@ _LARGEST = 2.0**53
 
 @dataclass(frozen=True, eq=False)
 class PositionedRows:
-    """Where rows are.
+    """Positions of rows.
 
     Attributes:
         values: the position of each row, (S,), that of a row of zeros where its neighbours are
@@ -282,7 +282,7 @@ class PositionedRows:
 
     @property
     def is_whole(self) -> bool:
-        """Tell whether all known positions are whole numbers."""
+        """Return whether all known positions are whole numbers."""
         known = self.values[~np.isnan(self.values)]
         return bool((known == np.round(known)).all())
 
@@ -357,7 +357,7 @@ def _step(rows: RowSeries, fastest: float) -> float:
 
 
 def _is_writable(number: float) -> bool:
-    """Tell whether a number is whole, or has at most the digits of a float32."""
+    """Return whether a number is whole, or has at most the digits of a float32."""
     return number == round(number) or float(f"{number:.{_MAX_DIGITS - 1}e}") == number
 
 

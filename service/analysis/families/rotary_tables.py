@@ -313,6 +313,6 @@ def _angle_rows(
 
 
 def _begins_with(rows: Float64s, match: RuleMatch, positions: Float64s, unit: float) -> bool:
-    """Tell whether the first angle of each row is the position times the first frequency."""
+    """Return whether the first angle of each row is the position times the first frequency."""
     exact = positions[:, np.newaxis] * frequencies(match.rule)[:1]
     return bool((np.abs(rows[:, :1] - exact) <= 16 * unit * np.abs(exact)).all())

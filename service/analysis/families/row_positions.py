@@ -38,7 +38,7 @@ _TWO_PI = 2 * np.pi
 
 
 def has_real_numbers(sample: Sample) -> bool:
-    """Tell whether an array has real or complex numbers, all finite, not all of them 0."""
+    """Return whether an array has real or complex numbers, all finite, not all of them 0."""
     is_known = sample.element_dtype in REAL_DTYPES.values()
     return is_known and sample.is_finite and bool(sample.values.any())
 
@@ -63,7 +63,7 @@ def rows_of(sample: Sample) -> Float64s:
 
 
 def has_rising_positions(request: IdentifyInput, rows: int) -> bool:
-    """Tell whether the positions of rows are unknown, or rising integers, one for each row."""
+    """Return whether the positions of rows are unknown, or rising integers, one for each row."""
     known = request.positions
     if known is None:
         return True

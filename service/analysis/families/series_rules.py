@@ -64,7 +64,7 @@ class MeasuredFrequencies:
         return self.scale is not None and abs(self.scale - 1) > self.scale_error
 
     def agrees(self, rule: RotaryFrequencies) -> bool:
-        """Tell whether a rule gives these frequencies and this scale, within their errors."""
+        """Return whether a rule gives these frequencies and this scale, within their errors."""
         if self.scale is not None:
             room = 2 * self.scale_error * abs(self.scale)
             if not abs(rule.scale - self.scale) <= room:
@@ -93,12 +93,12 @@ class RuleMatch:
 
     @property
     def is_given(self) -> bool:
-        """Tell whether the frequencies themselves are the parameter."""
+        """Return whether the frequencies themselves are the parameter."""
         return "inv_freq" in self.parameters
 
     @property
     def is_listed(self) -> bool:
-        """Tell whether a list of a number for each frequency is a parameter."""
+        """Return whether a list of a number for each frequency is a parameter."""
         return not self.parameters.keys().isdisjoint({"inv_freq", "freq_factors", "short_factor"})
 
     def sized(self, count: int) -> dict[str, ParameterValue]:

@@ -61,7 +61,7 @@ class OrientedRows:
 
     @property
     def blank(self) -> NDArray[np.bool_]:
-        """Which rows are zero throughout."""
+        """A mask of the rows that are zero throughout, (S,)."""
         is_zero: NDArray[np.bool_] = np.logical_not(self.values.any(axis=1))
         return is_zero
 
@@ -100,7 +100,7 @@ class LayoutView:
 
     @property
     def is_whole(self) -> bool:
-        """Tell whether no row is zero throughout."""
+        """Return whether no row is zero throughout."""
         return len(self.filled) == len(self.rows.values)
 
     def turns(
@@ -338,7 +338,7 @@ class RowSeries:
 
     @property
     def is_even(self) -> bool:
-        """Tell whether positions follow from the places."""
+        """Return whether positions follow from the places."""
         return self.window is not None
 
 
@@ -415,7 +415,7 @@ _HALF = 0.5
 
 @dataclass(frozen=True, eq=False)
 class RowPlaces:
-    """Where rows are.
+    """Places of rows.
 
     Attributes:
         values: the place of each row, (R,).

@@ -357,7 +357,7 @@ def _descending(
 
 
 def _descends(view: LayoutView, omega: Float64s) -> bool:
-    """Tell by the first row, one in the middle and the last whether rows may descend."""
+    """Check by the first row, one in the middle and the last whether rows may descend."""
     turns, errors = view.turns(np.unique([0, len(view.filled) // 2, len(view.filled) - 1]))
     located = locate(np.angle(turns), errors, omega)
     return located is not None and bool((np.diff(located.rounded()) <= 0).all())

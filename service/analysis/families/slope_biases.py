@@ -159,7 +159,7 @@ def _biases(values: Float64s, request: IdentifyInput) -> Iterator[Proposal]:
 
 
 def _blocks(values: Float64s) -> Iterator[tuple[bool, Float64s]]:
-    """Read as heads by queries by keys; tell whether the heads are more than one."""
+    """Read as heads by queries by keys, and whether the heads are more than one."""
     if values.ndim == 3:
         yield True, values
     elif values.ndim == 2:
@@ -221,7 +221,7 @@ _SURE = 1.0
 
 @dataclass(frozen=True, eq=False)
 class Multiples:
-    """What a slope is multiplied by, for queries (down) and keys (across).
+    """The multiples of a slope, for queries (down) and keys (across).
 
     Attributes:
         numbers: (Q, K), near integers.

@@ -39,7 +39,7 @@ class AxisLines:
     depends: tuple[NDArray[np.bool_], ...]
 
     def only(self, axis: int, channels: Sequence[int] | NDArray[np.intp]) -> bool:
-        """Tell whether channels change along no axis but one."""
+        """Return whether channels change along no axis but one."""
         others = (depends for other, depends in enumerate(self.depends) if other != axis)
         return not any(depends[channels].any() for depends in others)
 
@@ -98,7 +98,7 @@ def _repeating_grids(columns: Float64s, tolerance: float) -> Iterator[tuple[int,
 
 
 def _are_kinds(*kinds: NDArray[np.bool_]) -> bool:
-    """Tell whether every channel is of a kind, and some of each kind alone."""
+    """Return whether every channel is of a kind, and some of each kind alone."""
     number = np.sum(kinds, axis=0)
     return bool((number > 0).all() and all((kind & (number == 1)).any() for kind in kinds))
 
@@ -153,7 +153,7 @@ class AxialTokens:
         return (self.frames, *self.lengths) if self.frames > 1 else self.lengths
 
     def may_be(self, axis_of: NDArray[np.intp]) -> bool:
-        """Tell whether each frequency turns along no axis but its own."""
+        """Return whether each frequency turns along no axis but its own."""
         elsewhere = np.arange(len(self.lengths))[:, np.newaxis] != axis_of
         return not bool((self.depends & elsewhere).any())
 
@@ -255,7 +255,7 @@ def _taken_apart(
 
 
 def _begins_with_block(columns: Float64s, merge: int, tolerance: float) -> bool:
-    """Tell whether each channel is the same in the rows or in the columns of the first block."""
+    """Return whether each channel is the same in the rows or in the columns of the first block."""
     block = columns[: merge**2].reshape(merge, merge, -1)
     is_row = np.ptp(block, axis=1).max(axis=0) <= tolerance
     is_column = np.ptp(block, axis=0).max(axis=0) <= tolerance

@@ -145,7 +145,7 @@ class BandRows:
 
     @property
     def places(self) -> Float64s:
-        """Where rows are: evenly from −1 to 1."""
+        """Places of rows: evenly from −1 to 1."""
         return np.linspace(-1.0, 1.0, len(self.rows.values))
 
     @property
@@ -165,7 +165,7 @@ class BandRows:
 
     @property
     def error(self) -> float:
-        """How far rounding may put an element."""
+        """The largest rounding error of an element."""
         return 4 * rounding_bound(self.rows.grain, 1.0) + ENGINE_ERROR
 
     def misfit(self, resolution: int) -> float | None:
