@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 
-from service import TABLE_REVISION, __version__
+from service import __version__
 from service.delivery.handler import add_page
 from service.delivery.negotiation import list_header, media_quality, raw
 from service.delivery.openapi.operations import page_operation
@@ -20,6 +20,7 @@ from service.delivery.problems import html_headers
 from service.delivery.respond import Readiness
 from service.delivery.responses import Answer
 from service.delivery.telemetry.metrics import Metrics
+from service.encodings.registry import TABLE_REVISIONS
 from service.errors import NotReady
 from service.formats import FORMATS
 from service.routes import ENDPOINTS
@@ -118,7 +119,7 @@ def _directory() -> dict[str, object]:
     return {
         "name": "posref",
         "version": __version__,
-        "kinds": dict(TABLE_REVISION),
+        "kinds": dict(TABLE_REVISIONS),
         "formats": {form.extension: form.media_type for form in FORMATS.values()},
         "links": links,
     }

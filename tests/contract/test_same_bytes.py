@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from service import TABLE_REVISION
+from service.encodings.registry import TABLE_REVISIONS
 
 DATA = Path(__file__).parents[1] / "data"
 HASHES = json.loads((DATA / "table_hashes.json").read_text())
@@ -41,5 +41,5 @@ def test_tables_have_the_same_bytes_at_every_simd_level(disabled: list[str]) -> 
 
 def test_every_kind_of_table_is_hashed_at_its_revision() -> None:
     assert {name.partition(":")[0] for name in HASHES} == {
-        f"{kind} revision {revision}" for kind, revision in TABLE_REVISION.items()
+        f"{kind} revision {revision}" for kind, revision in TABLE_REVISIONS.items()
     }

@@ -2,7 +2,7 @@
 
     python tests/data/hash_tables.py > tests/data/table_hashes.json
 
-A hash that moves needs a new TABLE_REVISION of its kind first: the revision is in its name.
+A hash that moves needs a new revision_of_bytes of its family first: the revision is in its name.
 """
 
 import hashlib

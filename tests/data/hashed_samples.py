@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from service import TABLE_REVISION
-from service.encodings.family import TableFamily
+from service.encodings.family import Family, TableFamily
 from service.encodings.relative.distance import QueryKey
 from service.numerics.document import Document
 from service.numerics.dtypes import DType, round_into
@@ -38,8 +37,9 @@ def position_parameter(positions: AnyPositions) -> Any:
 
 
 def named(kind: str, name: str, arrays: Mapping[str, Table]) -> Iterator[tuple[str, Table]]:
+    revisions = {family.kind(): family.revision_of_bytes for family in Family.registered}
     for part, table in arrays.items():
-        yield f"{kind} revision {TABLE_REVISION[kind]}: {name}, {table.dtype.name} {part}", table
+        yield f"{kind} revision {revisions[kind]}: {name}, {table.dtype.name} {part}", table
 
 
 def of_document(name: str, document: Document) -> Iterator[tuple[str, Table]]:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from service import TABLE_REVISION
 from service.app import create_app
+from service.encodings.registry import TABLE_REVISIONS
 from service.routes import COMPOSITIONS, REPORTS, TRANSFORMS
 from service.settings import default_settings
 from tests.client import Client, client_of
@@ -25,7 +25,7 @@ def test_probes_answer_and_are_never_cached(client: Client, path: str) -> None:
 def test_home_lists_kinds_revisions_and_links_that_work(client: Client) -> None:
     home = client.get("/").json()
 
-    assert home["kinds"] == dict(TABLE_REVISION)
+    assert home["kinds"] == dict(TABLE_REVISIONS)
     for link in home["links"]:
         if link["method"] == "GET":
             assert client.get(link["href"]).status_code == 200

@@ -330,8 +330,6 @@ class Alibi(TableFamily, FormParameters, path="/relative/alibi"):
         each row, which softmax cancels.
     """
 
-    operation: ClassVar[str] = "RelativeAlibi"
-    summary: ClassVar[str] = "ALiBi's bias of every head, query and key"
     example: ClassVar[str] = "num_heads=8&head=0&query_len=4"
     array: ClassVar[str] = "bias"
 
@@ -363,8 +361,6 @@ class AlibiSlopes(TableFamily, SlopeParameters, path="/relative/alibi/slopes"):
         second series is larger than any of the first.
     """
 
-    operation: ClassVar[str] = "RelativeAlibiSlopes"
-    summary: ClassVar[str] = "ALiBi's slope of every head"
     example: ClassVar[str] = "num_heads=12"
     array: ClassVar[str] = "slopes"
     curves: ClassVar[Curves | None] = "columns"
@@ -416,8 +412,6 @@ class AlibiBias(ComposedFamily, FormParameters, path="/relative/alibi/bias"):
     Trap: padded keys have the bias 0, not −∞: they still have to be masked.
     """
 
-    operation: ClassVar[str] = "RelativeAlibiBias"
-    summary: ClassVar[str] = "ALiBi's biases from slopes, or for the keys that a mask leaves"
     example: ClassVar[str] = "num_heads=2&head=0"
     inputs: ClassVar[tuple[InputArray, ...]] = (
         InputArray(

@@ -107,8 +107,6 @@ class T5(DistanceTableFamily, path="/relative/t5"):
     Trap: num_buckets counts both directions together; of an odd number, one bucket is unused.
     """
 
-    operation: ClassVar[str] = "RelativeT5"
-    summary: ClassVar[str] = "T5's bucket of every query and key"
     example: ClassVar[str] = "query_len=4&key_len=6&num_buckets=8&max_distance=20"
     array: ClassVar[str] = "bucket"
 
@@ -164,8 +162,6 @@ class T5Bias(GatheredBias, QueryKeyParameters, path="/relative/t5/bias"):
     Trap: T5 adds it to scores that are not divided by √head_dim.
     """
 
-    operation: ClassVar[str] = "RelativeT5Bias"
-    summary: ClassVar[str] = "T5's bias of every head, query and key, from its learned table"
     example: ClassVar[str] = "query_len=2&key_len=3&max_distance=20&head=0"
     inputs: ClassVar[tuple[InputArray, ...]] = (
         InputArray(
@@ -210,8 +206,6 @@ class Deberta(DistanceTableFamily, path="/relative/deberta"):
         nothing is clipped: |r| > P gives numbers beyond bucket_size − 1.
     """
 
-    operation: ClassVar[str] = "RelativeDeberta"
-    summary: ClassVar[str] = "DeBERTa's bucket of every query and key"
     example: ClassVar[str] = "query_len=3&key_len=9&bucket_size=4&max_position=12"
     array: ClassVar[str] = "bucket"
 
@@ -314,8 +308,6 @@ class Shaw(DistanceTableFamily, path="/relative/shaw"):
     Trap: row 0 is of keys K or more before the query, and row K of the query's own position.
     """
 
-    operation: ClassVar[str] = "RelativeShaw"
-    summary: ClassVar[str] = "Shaw's clipped distance of every query and key"
     example: ClassVar[str] = "query_len=4&key_len=6&max_relative_position=2"
     array: ClassVar[str] = "index"
 
@@ -345,8 +337,6 @@ class ShawEmbeddings(ComposedFamily, QueryKeyParameters, path="/relative/shaw/em
     Trap: keys and values have tables of their own, a^K and a^V in the paper.
     """
 
-    operation: ClassVar[str] = "RelativeShawEmbeddings"
-    summary: ClassVar[str] = "Shaw's embedding of every query and key, from its learned table"
     example: ClassVar[str] = "query_len=2&key_len=3"
     inputs: ClassVar[tuple[InputArray, ...]] = (
         InputArray(

@@ -36,8 +36,6 @@ class Fire(DistanceTableFamily, path="/relative/fire"):
         minimum in its place.
     """
 
-    operation: ClassVar[str] = "RelativeFire"
-    summary: ClassVar[str] = "FIRE's input coordinate of every query and key"
     example: ClassVar[str] = "query_len=4"
     array: ClassVar[str] = "fire"
 

@@ -197,8 +197,6 @@ class Kerple(TableFamily, KernelParameters, path="/relative/kerple"):
     Trap: the paper's r1 and r2 are p and a of ``log``, but a and p of ``power``.
     """
 
-    operation: ClassVar[str] = "RelativeKerple"
-    summary: ClassVar[str] = "KERPLE's bias of every head, query and key"
     example: ClassVar[str] = "a=1,0.5&p=2,1&head=0&query_len=4"
     array: ClassVar[str] = "bias"
 
@@ -272,8 +270,6 @@ class KerpleBias(ComposedFamily, KernelParameters, path="/relative/kerple/bias")
     Trap: the code of KERPLE clamps learned parameters each time it uses them: send clamp=true.
     """
 
-    operation: ClassVar[str] = "RelativeKerpleBias"
-    summary: ClassVar[str] = "KERPLE's biases from the arrays that a model has learned"
     example: ClassVar[str] = "convention=nemo&query_len=2&key_len=3&head=0"
     inputs: ClassVar[tuple[InputArray, ...]] = (
         _of_heads(

@@ -43,8 +43,6 @@ class ShiftOperator(TableFamily, path="/relative"):
     Trap: M_k multiplies a column of channels from the left; rows of a table need PE · M_kᵀ.
     """
 
-    operation: ClassVar[str] = "Relative"
-    summary: ClassVar[str] = "The matrix M_k with PE(pos + k) = M_k · PE(pos)"
     example: ClassVar[str] = "d_model=4&offset=1&base=100"
     array: ClassVar[str] = "relative"
     states_axes: ClassVar[bool] = False
@@ -140,8 +138,6 @@ class Similarity(TableFamily, path="/relative/similarity"):
     Trap: it is the same for k and −k, so it does not tell before from after.
     """
 
-    operation: ClassVar[str] = "RelativeSimilarity"
-    summary: ClassVar[str] = "PE(p) · PE(p + k) as a function of k"
     example: ClassVar[str] = "d_model=4&offsets=0:4&base=100"
     array: ClassVar[str] = "similarity"
     states_axes: ClassVar[bool] = False

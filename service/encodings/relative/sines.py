@@ -101,7 +101,6 @@ class TransformerXL(RelativeSines, path="/relative/transformer-xl"):
     """
 
     operation: ClassVar[str] = "RelativeTransformerXL"
-    summary: ClassVar[str] = "The sinusoids of the distances to all keys, the farthest first"
     example: ClassVar[str] = "d_model=4&key_len=3&base=100"
     array: ClassVar[str] = "transformer_xl"
 
@@ -127,9 +126,6 @@ class XLNet(RelativeSines, path="/relative/xlnet"):
     """
 
     operation: ClassVar[str] = "RelativeXLNet"
-    summary: ClassVar[str] = (
-        "The sinusoids of XLNet's relative positions, the farthest to the left first"
-    )
     example: ClassVar[str] = "d_model=4&query_len=2&key_len=3&base=100"
     array: ClassVar[str] = "xlnet"
 
@@ -193,10 +189,6 @@ class Conformer(RelativeSines, path="/relative/conformer"):
     Trap: sine and cosine alternate here; Transformer-XL and XLNet have all sines first.
     """
 
-    operation: ClassVar[str] = "RelativeConformer"
-    summary: ClassVar[str] = (
-        "The sinusoids of all differences between frames, those to the left first"
-    )
     example: ClassVar[str] = "d_model=4&seq_len=2&base=100"
     array: ClassVar[str] = "conformer"
     is_interleaved: ClassVar[bool] = True
@@ -275,7 +267,6 @@ class RelativeShift(ComposedFamily, path="/relative/transformer-xl/shift"):
     """
 
     operation: ClassVar[str] = "RelativeTransformerXLShift"
-    summary: ClassVar[str] = "Scores by relative position moved to the keys they are for"
     example: ClassVar[str] = ""
     inputs: ClassVar[tuple[InputArray, ...]] = (
         InputArray(

@@ -69,8 +69,6 @@ class Swin(TableFamily, path="/relative/swin"):
     Trap: numbers lead from the key to the query, and the rows of the window come first.
     """
 
-    operation: ClassVar[str] = "RelativeSwin"
-    summary: ClassVar[str] = "The number of the relative position of every two tokens of a window"
     example: ClassVar[str] = "window_size=2,3"
     array: ClassVar[str] = "index"
 
@@ -181,10 +179,6 @@ class SwinBias(GatheredBias, path="/relative/swin/bias"):
     Trap: three rows more than (2h − 1)·(2w − 1) are those of a class token.
     """
 
-    operation: ClassVar[str] = "RelativeSwinBias"
-    summary: ClassVar[str] = (
-        "The bias of every head and every two tokens of a window, from its learned table"
-    )
     example: ClassVar[str] = "window_size=1,2&head=0"
     inputs: ClassVar[tuple[InputArray, ...]] = (
         InputArray(
@@ -238,8 +232,6 @@ class SwinV2(TableFamily, path="/relative/swin-v2"):
     Trap: W is the side that the model was pretrained with, which may differ from the window.
     """
 
-    operation: ClassVar[str] = "RelativeSwinV2"
-    summary: ClassVar[str] = "Swin V2's log-spaced coordinates of every distance in a window"
     example: ClassVar[str] = "window_size=4,4&axis=y"
     array: ClassVar[str] = "coordinates"
 
@@ -374,8 +366,6 @@ class DynamicDistances(TableFamily, path="/relative/dynamic"):
         are then gathered by query − key.
     """
 
-    operation: ClassVar[str] = "RelativeDynamic"
-    summary: ClassVar[str] = "The distances that a dynamic position bias is made of"
     example: ClassVar[str] = "seq_len=4&log_distance=true"
     array: ClassVar[str] = "distance"
     curves: ClassVar[Curves | None] = "columns"

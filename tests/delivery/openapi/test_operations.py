@@ -17,12 +17,12 @@ import numpy as np
 import pytest
 from pydantic import Field
 
-from service import TABLE_REVISION
 from service.delivery.endpoints import Endpoint, EveryArray, NamedArrays, ReportedArrays
 from service.delivery.openapi.operations import page_operation, post_operation, with_extension
 from service.delivery.problems import PROBLEM_TYPES
 from service.encodings.family import Choice, InputArray
 from service.encodings.fields import Parameters
+from service.encodings.registry import TABLE_REVISIONS
 from service.formats import FORMATS
 from service.grammar import Integer
 from service.numerics.document import Document
@@ -130,8 +130,8 @@ def test_the_current_revision_is_the_largest(operations: dict[str, Any]) -> None
         kind = got["responses"]["200"]["content"]["application/json"]["example"]["kind"]
         body = posted["requestBody"]["content"]["application/json"]["schema"]
 
-        assert by_name["revision"]["maximum"] == TABLE_REVISION[kind]
-        assert body["properties"]["revision"]["maximum"] == TABLE_REVISION[kind]
+        assert by_name["revision"]["maximum"] == TABLE_REVISIONS[kind]
+        assert body["properties"]["revision"]["maximum"] == TABLE_REVISIONS[kind]
 
 
 def test_an_extension_may_be_that_of_a_digest_which_is_text(operations: dict[str, Any]) -> None:
