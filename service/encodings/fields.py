@@ -104,17 +104,6 @@ def choices(model: type[Parameters], name: str) -> tuple[str, ...]:
     return get_args(field.annotation)
 
 
-class ArrayParameters(Parameters):
-    """Parameters of every resource whose answer is arrays."""
-
-    revision: Integer | None = Field(
-        default=None,
-        ge=1,
-        description="The revision of this kind of table that is expected; makes the URL immutable.",
-        examples=[1],
-    )
-
-
 def about(description: str, example: Any, **bounds: Any) -> Any:
     """Return the field of a parameter: its description, an example, and its bounds."""
     return Field(description=description, examples=[example], **bounds)
@@ -166,7 +155,7 @@ class StartParameters(FirstParameters):
         return self.positions
 
 
-class LengthParameters(ArrayParameters, FirstParameters):
+class LengthParameters(FirstParameters):
     """How many positions a table is for, and from where on."""
 
     seq_len: Integer | None = Field(
@@ -279,13 +268,5 @@ def index_dtype_field() -> IndexDType:
     """Make the field of an integer element type."""
     field: IndexDType = Field(
         default="int32", description="Type of the elements.", examples=["int64"]
-    )
-    return field
-
-
-def num_heads_field() -> int:
-    """Make the field of a number of heads."""
-    field: int = Field(
-        ge=1, le=MAX_CHANNELS, description="Number of attention heads.", examples=[8]
     )
     return field

@@ -12,11 +12,8 @@ from service.encodings.fields import (
     StartParameters,
     contiguous,
     index_dtype_field,
-    num_heads_field,
 )
 from service.errors import InvalidBody, InvalidParameters
-from service.grammar import Integer
-from service.numerics.limits import MAX_CHANNELS
 from service.numerics.phase import MAX_POSITION
 from service.numerics.positions import Positions
 from service.numerics.real_positions import AnyPositions, RealPositions
@@ -75,10 +72,9 @@ def test_the_documented_pattern_is_that_of_positions(text: str) -> None:
     assert re.fullmatch(schema["pattern"], text)
 
 
-class HeadedParameters(Parameters):
-    """Parameters of the fields of tables of attention."""
+class IndexParameters(Parameters):
+    """The parameter of an integer element type."""
 
-    num_heads: Integer = num_heads_field()
     dtype: IndexDType = index_dtype_field()
 
 
@@ -90,19 +86,11 @@ def test_following_positions_end_at_two_to_the_62() -> None:
     assert caught.value.faults[0].where == "key_start"
 
 
-def test_there_are_as_many_heads_as_a_table_has_channels_at_most() -> None:
-    for heads in (1, MAX_CHANNELS):
-        assert HeadedParameters.model_validate({"num_heads": str(heads)}).num_heads == heads
-    for heads in (0, MAX_CHANNELS + 1):
-        with pytest.raises(ValueError, match="num_heads"):
-            HeadedParameters.model_validate({"num_heads": str(heads)})
-
-
-def test_indices_are_int32_unless_int64_is_asked_for() -> None:
-    assert HeadedParameters.model_validate({"num_heads": 1}).dtype == "int32"
-    assert HeadedParameters.model_validate({"num_heads": 1, "dtype": "int64"}).dtype == "int64"
+def test_the_default_type_of_indices_is_int32() -> None:
+    assert IndexParameters().dtype == "int32"
+    assert IndexParameters.model_validate({"dtype": "int64"}).dtype == "int64"
     with pytest.raises(ValueError, match="int32"):
-        HeadedParameters.model_validate({"num_heads": 1, "dtype": "float32"})
+        IndexParameters.model_validate({"dtype": "float32"})
 
 
 def real_positions(**values: object) -> AnyPositions:
