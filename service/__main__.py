@@ -1,7 +1,9 @@
 """The command line: serve, get, ready, openapi."""
 
 import argparse
+import errno
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Sequence
@@ -13,8 +15,10 @@ import orjson
 from service import __version__
 from service.app import create_app
 from service.delivery.problems import problem_of
+from service.delivery.responses import represent
 from service.errors import PosrefError
-from service.local import find_body, save
+from service.formats.format import Body
+from service.routes.table_urls import read_url
 from service.serving.server import CannotListen, serve
 from service.settings import InvalidSettings, default_settings, load_settings
 
@@ -25,7 +29,7 @@ _READABLE = orjson.OPT_INDENT_2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; returns its exit code."""
+    """Run a command; return its exit code."""
     options = _parser().parse_args(arguments)
     try:
         code: int = options.command(options)
@@ -84,7 +88,7 @@ def _get(options: argparse.Namespace) -> int:
         sys.stderr.buffer.write(orjson.dumps(problem_of(error), option=_READABLE) + b"\n")
         return 1
     except BrokenPipeError:
-        # Whoever read has enough; Python would complain once more when it flushes on its way out.
+        # The reader has closed the pipe; Python would fail again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:
@@ -107,7 +111,7 @@ def _ready(options: argparse.Namespace) -> int:
 
 
 def _reachable(host: str) -> str:
-    """Give the address under which a server on this machine answers that listens on a host."""
+    """Return an address of this machine at which a server that listens on a host answers."""
     reachable = {_EVERY_IPV4: "127.0.0.1", "::": "::1"}.get(host, host)
     return f"[{reachable}]" if ":" in reachable else reachable
 
@@ -116,6 +120,52 @@ def _openapi(_options: argparse.Namespace) -> int:
     document = orjson.dumps(create_app(default_settings()).openapi(), option=_READABLE)
     sys.stdout.buffer.write(document + b"\n")
     return 0
+
+
+def find_body(url: str) -> Body:
+    """Return the body of the response to a GET of a URL, computed without a server.
+
+    Args:
+        url: path and query, as in ``/encoding.npy?seq_len=50&d_model=512``; a scheme and a host
+            are ignored.
+
+    Raises:
+        PosrefError: as the server would.
+    """
+    asked = read_url(url)
+    return represent(asked.document, asked.wanted).body
+
+
+def save(body: Body, path: Path) -> None:
+    """Write a body to a file, which is removed unless all of it could be written.
+
+    Args:
+        body: the bytes.
+        path: the file; a link is followed, a pipe or a device is written to as it is.
+
+    Raises:
+        OSError: the file cannot be written, or the disk has no room for it.
+    """
+    _check_room(body, path)
+    with path.open("wb") as file:
+        try:
+            file.writelines(body.blocks())
+            file.flush()
+        except BaseException:
+            if path.is_file() and not path.is_symlink():
+                path.unlink()
+            raise
+
+
+def _check_room(body: Body, path: Path) -> None:
+    if path.exists() and not path.is_file():
+        return
+    room_bytes = shutil.disk_usage(path.resolve().parent).free
+    if path.exists():
+        room_bytes += path.stat().st_size
+    if (body.length_bytes or 0) > room_bytes:
+        rule = f"it takes {body.length_bytes} bytes and there is room for {room_bytes}"
+        raise OSError(errno.ENOSPC, rule, str(path))
 
 
 if __name__ == "__main__":

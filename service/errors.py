@@ -1,6 +1,6 @@
-"""What can be wrong with a request, without a word of HTTP.
+"""What can be wrong with a request, independent of HTTP.
 
-Our exception hierarchy:
+The exception hierarchy:
 
 * PosrefError
   + InvalidRequest
@@ -32,18 +32,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 MAX_FAULTS = 10
-"""How many faults an error names; it counts the others."""
+"""The number of faults that an error names; it counts the others."""
 
 
 @dataclass(frozen=True)
 class Fault:
-    """Point at one thing that is wrong.
+    """One thing that is wrong with a request.
 
     Attributes:
         where: a parameter's name, or a JSON pointer into the body (empty for all of it), or None
             where neither applies.
-        value: what was sent there, shortened, or None.
-        detail: the rule that it breaks and, where there is one, the nearest right spelling.
+        value: the value there, shortened, or None.
+        detail: the rule that it breaks and, where there is one, the nearest valid value.
         in_body: whether where is a pointer.
     """
 
@@ -54,7 +54,7 @@ class Fault:
 
 
 class PosrefError(Exception):
-    """Base of every error whose cause a client can remove."""
+    """Base of every error that a client causes or can retry."""
 
     def __init__(self, detail: str, faults: Sequence[Fault] = ()) -> None:
         super().__init__(detail)
@@ -63,18 +63,18 @@ class PosrefError(Exception):
 
 
 class InvalidRequest(PosrefError):
-    """A request that was understood and cannot be answered."""
+    """A well-formed request that cannot be answered."""
 
 
 class InvalidParameters(InvalidRequest):
     """Parameters that are unknown, repeated, malformed, out of range or impossible together."""
 
     def __init__(self, *faults: Fault) -> None:
-        super().__init__(_said(faults), faults[:MAX_FAULTS])
+        super().__init__(_summary(faults), faults[:MAX_FAULTS])
 
 
 class InvalidBody(InvalidRequest):
-    """A body that is not what its media type says, or holds what cannot be worked on."""
+    """A body that its media type does not allow, or with invalid content."""
 
     def __init__(
         self, detail: str, where: str = "", value: str | None = None, faults: Sequence[Fault] = ()
@@ -83,24 +83,24 @@ class InvalidBody(InvalidRequest):
 
     @classmethod
     def at(cls, *faults: Fault) -> "InvalidBody":
-        """Make the error of a body that is wrong in several places."""
-        return cls(_said(faults), faults=faults[:MAX_FAULTS])
+        """Make the error of a body with several faults."""
+        return cls(_summary(faults), faults=faults[:MAX_FAULTS])
 
 
 class UnsupportedByFormat(InvalidRequest):
-    """A table that the format asked for cannot hold."""
+    """A table that the requested format cannot hold."""
 
 
 class TooLarge(PosrefError):
-    """Something past a limit of this server."""
+    """Something beyond a limit of this server."""
 
 
 class BodyTooLarge(TooLarge):
-    """A request body past the limit."""
+    """A request body beyond the limit."""
 
 
 class AnswerTooLarge(TooLarge):
-    """An answer past the limit."""
+    """A response beyond the limit."""
 
 
 class NotFound(PosrefError):
@@ -108,23 +108,23 @@ class NotFound(PosrefError):
 
 
 class NotAcceptable(PosrefError):
-    """An Accept header that none of the formats satisfies."""
+    """An Accept header that allows none of the formats."""
 
 
 class UnsupportedMediaType(PosrefError):
-    """A body in a format that is not read here."""
+    """A request body in a format that is not supported."""
 
 
 class RevisionRetired(PosrefError):
-    """A revision of a table that used to be served."""
+    """A revision of a table that is no longer served."""
 
 
 class PreconditionFailed(PosrefError):
-    """Bytes other than those that the client wants to go on with."""
+    """A precondition, such as If-Match, that names another representation."""
 
 
 class RangeNotSatisfiable(PosrefError):
-    """A range that starts where a body has ended.
+    """A range that starts after the end of the body.
 
     Attributes:
         length_bytes: the length of the body.
@@ -132,21 +132,21 @@ class RangeNotSatisfiable(PosrefError):
 
     def __init__(self, length_bytes: int) -> None:
         super().__init__(
-            f"Range asks for bytes that are not there: the body has {length_bytes}, "
-            f"numbered 0 to {length_bytes - 1}"
+            f"Range starts after the end of the body, which has {length_bytes} bytes, "
+            f"0 to {length_bytes - 1}"
         )
         self.length_bytes = length_bytes
 
 
 class Unauthorized(PosrefError):
-    """A request that bears none of the keys asked for."""
+    """A request without a valid API key."""
 
 
 class Unavailable(PosrefError):
-    """What would be answered at another time.
+    """A request that may succeed later.
 
     Attributes:
-        retry_seconds: when to ask again.
+        retry_seconds: when to retry.
     """
 
     def __init__(self, detail: str, retry_seconds: int = 1) -> None:
@@ -155,43 +155,43 @@ class Unavailable(PosrefError):
 
 
 class Overloaded(Unavailable):
-    """More at once than this server takes on."""
+    """More load than this server accepts."""
 
 
 class NotReady(Unavailable):
-    """A process that is about to end."""
+    """A process that is shutting down."""
 
 
 class RequestNotParsed(PosrefError):
-    """A request that did not come as far as being one."""
+    """Bytes that could not be parsed as an HTTP request."""
 
 
 class MalformedRequest(RequestNotParsed):
-    """Bytes that are no request."""
+    """Bytes that are not an HTTP request."""
 
 
 class HeadersTooLarge(RequestNotParsed):
-    """A head past the limit."""
+    """A request line and headers beyond the limit."""
 
 
 class URLTooLong(RequestNotParsed):
-    """A URL past the limit."""
+    """A URL beyond the limit."""
 
 
 class RequestTimeout(RequestNotParsed):
-    """A request that comes too slowly."""
+    """A request that arrives too slowly."""
 
 
-def _said(faults: Sequence[Fault]) -> str:
-    named = "; ".join(fault.detail for fault in faults[:MAX_FAULTS])
+def _summary(faults: Sequence[Fault]) -> str:
+    details = "; ".join(fault.detail for fault in faults[:MAX_FAULTS])
     others = f"; and {len(faults) - MAX_FAULTS} more" if len(faults) > MAX_FAULTS else ""
-    return named + others
+    return details + others
 
 
 def shortened(value: object, limit: int = 80) -> str:
-    """Spell a value for an error, cut to a readable length."""
+    """Format a value for an error, cut to a readable length."""
     if isinstance(value, list | tuple):
-        # Each item takes a letter at least: those after them are cut off.
+        # Each item takes at least one character: later ones would be cut off anyway.
         value = value[: limit + 1]
     try:
         text = value if isinstance(value, str) else json.dumps(value, default=str)

@@ -1,7 +1,7 @@
-"""The one grammar of values: what a number, a list and a range look like, wherever they stand.
+"""The grammar of values: numbers, lists and ranges, in queries, command lines and JSON bodies.
 
-Text (a query, a command line, a variable) is parsed by it; values of JSON bodies, which have a type
-already, are held to the same rules. Every function raises ValueError with the rule that was broken.
+Text is parsed; a value of JSON, which has a type already, must follow the same rules. Every
+function raises ValueError with the rule that a value breaks.
 """
 
 import re
@@ -23,13 +23,13 @@ _SHORT_INTEGER = re.compile(r"-?[0-9]{1,20}", re.ASCII)
 _REAL = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?", re.ASCII)
 _POINT = re.compile(r"[.eE]")
 _BOOLEANS = {"true": True, "false": False}
-_ALSO_BOOLEANS = {"1": "true", "yes": "true", "on": "true", "0": "false", "no": "false"}
+_OTHER_BOOLEANS = {"1": "true", "yes": "true", "on": "true", "0": "false", "no": "false"}
 _MAX_INTEGER_DIGITS = 40
 _MAX_REAL_LENGTH = 800
 
 
 def integer(value: Any) -> int:
-    """Read an integer: ``-?[0-9]+``."""
+    """Parse an integer: ``-?[0-9]+``."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     if not isinstance(value, str) or not _INTEGER.fullmatch(value):
@@ -40,13 +40,13 @@ def integer(value: Any) -> int:
 
 
 def real(value: Any) -> float:
-    """Read a number spelled as in JSON: the binary64 nearest to it, which must be finite."""
+    """Parse a number of JSON: the nearest binary64, which must be finite."""
     if type(value) is float and isfinite(value):
         return value + 0.0
     number = _number(value)
     if not isfinite(number):
         raise ValueError("must be a number within the range of binary64")
-    # There is but one zero: two that are equal and have other bytes make two tables of one name.
+    # -0 becomes 0: two equal parameters must not make tables of different bytes.
     return number + 0.0
 
 
@@ -64,35 +64,36 @@ def _number(value: Any) -> float:
 
 
 def boolean(value: Any) -> bool:
-    """Read ``true`` or ``false``."""
+    """Parse ``true`` or ``false``."""
     if isinstance(value, bool):
         return value
     if not isinstance(value, str) or value not in _BOOLEANS:
-        said = str(value).lower()
-        meant = said if said in _BOOLEANS else _ALSO_BOOLEANS.get(said)
-        hint = f"; did you mean {meant}?" if meant else ""
+        lower = str(value).lower()
+        suggestion = lower if lower in _BOOLEANS else _OTHER_BOOLEANS.get(lower)
+        hint = f"; did you mean {suggestion}?" if suggestion else ""
         raise ValueError(f"must be true or false{hint}")
     return _BOOLEANS[value]
 
 
 def reals(value: Any) -> tuple[float, ...]:
-    """Read a list of numbers, with commas between them."""
-    items = value.split(",") if isinstance(value, str) else value
-    if not isinstance(items, list | tuple) or not items:
-        raise ValueError("must be a list of numbers with commas between them")
-    return _items(real, items, "a list of numbers with commas between them")
+    """Parse a list of numbers, with commas between them."""
+    return _list(real, value, "a list of numbers with commas between them")
 
 
 def integers(value: Any) -> tuple[int, ...]:
-    """Read a list of integers, with commas between them."""
+    """Parse a list of integers, with commas between them."""
+    return _list(integer, value, "a list of integers with commas between them")
+
+
+def _list(read: Callable[[Any], Item], value: Any, rule: str) -> tuple[Item, ...]:
     items = value.split(",") if isinstance(value, str) else value
     if not isinstance(items, list | tuple) or not items:
-        raise ValueError("must be a list of integers with commas between them")
-    return _items(integer, items, "a list of integers with commas between them")
+        raise ValueError(f"must be {rule}")
+    return _items(read, items, rule)
 
 
 def positions(value: Any) -> Positions:
-    """Read a list of integers and half-open ranges: ``0,5,9:20:2``; a list of them in JSON."""
+    """Parse a list of integers and half-open ranges: ``0,5,9:20:2``; a list of them in JSON."""
     items = value.split(",") if isinstance(value, str) else value
     if isinstance(items, int) and not isinstance(items, bool):
         items = [items]
@@ -105,7 +106,7 @@ def positions(value: Any) -> Positions:
 
 
 def real_positions(value: Any) -> AnyPositions:
-    """Read positions that may be fractions: a list of numbers, if one of them is no integer."""
+    """Parse positions that may be fractions: a list of numbers, if one is not an integer."""
     if isinstance(value, str) and not _POINT.search(value):
         return positions(value)
     items = value.split(",") if isinstance(value, str) else value
@@ -114,17 +115,17 @@ def real_positions(value: Any) -> AnyPositions:
     if not isinstance(items, list | tuple) or not any(map(_is_fractional, items)):
         return positions(value)
     rule = "a list of numbers, without ranges where some are fractions"
-    listed = RealPositions(_items(real, items, rule))
-    far = listed.out_of_range
-    if far is not None:
+    parsed = RealPositions(_items(real, items, rule))
+    invalid = parsed.out_of_range
+    if invalid is not None:
         raise ValueError(
-            f"must lie within ±2^62, from {MIN_REAL_POSITION:g} on, and {far} does not"
+            f"must lie within ±2^62, from {MIN_REAL_POSITION:g} on, and {invalid} does not"
         )
-    return listed.whole() if listed.is_whole else listed
+    return parsed.whole() if parsed.is_whole else parsed
 
 
 def _is_fractional(item: Any) -> bool:
-    """Tell whether an item is spelled as a number that is no integer."""
+    """Return whether an item is written as a number that is not an integer."""
     return isinstance(item, float) or (isinstance(item, str) and bool(_POINT.search(item)))
 
 
@@ -135,8 +136,8 @@ def _runs(items: list[Any] | tuple[Any, ...]) -> Iterator[Run | int]:
             run: Run | int = int(item)
         else:
             run = _item(_run, item, rule)
-        far = abs(run) if isinstance(run, int) else max(abs(run.first), abs(run.last))
-        if far > MAX_POSITION:
+        farthest = abs(run) if isinstance(run, int) else max(abs(run.first), abs(run.last))
+        if farthest > MAX_POSITION:
             raise ValueError(f"must lie within ±2^62, and {shortened(str(item))} does not")
         yield run
 
@@ -144,7 +145,7 @@ def _runs(items: list[Any] | tuple[Any, ...]) -> Iterator[Run | int]:
 def _items(
     read: Callable[[Any], Item], items: list[Any] | tuple[Any, ...], rule: str
 ) -> tuple[Item, ...]:
-    """Read the items of a list, and look for the one that is wrong only where there is one."""
+    """Parse the items of a list; look for the invalid one only after a failure."""
     try:
         return tuple([read(item) for item in items])
     except ValueError:
@@ -152,7 +153,7 @@ def _items(
 
 
 def _item(read: Callable[[Any], Item], item: Any, rule: str) -> Item:
-    """Read an item of a list; the error says which one is wrong."""
+    """Parse an item of a list; the error names it."""
     try:
         return read(item)
     except ValueError as error:
@@ -175,7 +176,7 @@ def _run(item: Any) -> Run | int:
 
 
 def to_query(value: Any) -> str:
-    """Spell a value the way that it is sent: a list with commas, a whole number without a point."""
+    """Format a value for a query: a list with commas, a whole number without a point."""
     if isinstance(value, tuple | list):
         return ",".join(map(to_query, value))
     if isinstance(value, bool):
@@ -185,7 +186,7 @@ def to_query(value: Any) -> str:
     return str(value)
 
 
-# The grammar as types of models.
+# The grammar as types of pydantic models.
 Integer = Annotated[int, BeforeValidator(integer)]
 Real = Annotated[float, BeforeValidator(real)]
 Boolean = Annotated[bool, BeforeValidator(boolean)]

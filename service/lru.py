@@ -1,4 +1,4 @@
-"""A store bounded by bytes that forgets what was used least recently."""
+"""A cache bounded by bytes that evicts the least recently used value."""
 
 from collections import OrderedDict
 from collections.abc import Hashable
@@ -10,12 +10,12 @@ Value = TypeVar("Value")
 
 
 class ByteBoundedLRU(Generic[Key, Value]):
-    """Keep values up to a sum of sizes; safe to use from any thread.
+    """Cache values up to a sum of sizes; safe to use from any thread.
 
     Attributes:
-        capacity_bytes: that sum.
-        size_bytes: the sum at present.
-        evictions: how many values were forgotten to make room.
+        capacity_bytes: the largest sum.
+        size_bytes: the present sum.
+        evictions: the number of values evicted to make room.
     """
 
     def __init__(self, capacity_bytes: int) -> None:
@@ -38,12 +38,9 @@ class ByteBoundedLRU(Generic[Key, Value]):
             return entry[0]
 
     def put(self, key: Key, value: Value, size_bytes: int) -> None:
-        """Keep a value, forgetting others as needed; one larger than the whole store is not kept.
+        """Add or replace a value, evicting others as needed.
 
-        Args:
-            key: what it is found under; a value already there is replaced.
-            value: anything.
-            size_bytes: what it counts for, key and overhead included.
+        A value larger than the cache is not kept. The size should include key and overhead.
         """
         with self._lock:
             self._forget(key)

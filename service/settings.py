@@ -16,7 +16,7 @@ from service.grammar import Boolean, Integer
 MIB = 1024 * 1024
 _Count = partial(Field, ge=1)
 _Seconds = partial(Field, ge=1, le=3600)
-# Pairs of limits of which one makes the other untrue.
+# Limits of which the first must be at least the second.
 _AT_LEAST = (
     ("max_head_bytes", "max_url_bytes", "the URL is a part of the head"),
     ("max_held_body_bytes", "max_body_bytes", "one body alone would take more"),
@@ -26,14 +26,14 @@ _API_KEY = re.compile(r"[A-Za-z0-9._~+/-]{16,256}=*", re.ASCII)
 
 
 def _cores_but_one() -> int:
-    """Leave a core to the event loop, so that answers are sent while others are made."""
+    """Return the number of cores, less one for the event loop."""
     return max(1, (os.cpu_count() or 1) - 1)
 
 
-def _held_to_the_form_of_keys(keys: SecretStr) -> SecretStr:
-    given = keys.get_secret_value()
-    # One that is empty among others is a slip, and must not open the server to all.
-    for key in given.split(",") if given else ():
+def _check_keys(keys: SecretStr) -> SecretStr:
+    text = keys.get_secret_value()
+    # An empty key between commas is a mistake, and must not open the server to all.
+    for key in text.split(",") if text else ():
         if not _API_KEY.fullmatch(key):
             raise ValueError(
                 "must be keys with commas between, each of at least 16 and at most 256 characters: "
@@ -43,7 +43,7 @@ def _held_to_the_form_of_keys(keys: SecretStr) -> SecretStr:
 
 
 class Settings(BaseSettings):
-    """Everything that can be set; each field NAME by the variable POSREF_NAME."""
+    """All settings; each field NAME is read from the variable POSREF_NAME."""
 
     model_config = SettingsConfigDict(env_prefix="POSREF_", frozen=True, extra="ignore")
 
@@ -122,8 +122,8 @@ class Settings(BaseSettings):
     ] = 30
     api_keys: Annotated[
         SecretStr,
-        AfterValidator(_held_to_the_form_of_keys),
-        Field(description="Keys that are asked for, with commas between; none: open to all."),
+        AfterValidator(_check_keys),
+        Field(description="API keys, with commas between; none: open to all."),
     ] = SecretStr("")
     log_requests: Annotated[Boolean, Field(description="Whether each request is logged.")] = True
     log_level: Annotated[
@@ -132,7 +132,7 @@ class Settings(BaseSettings):
     ] = "info"
 
     @model_validator(mode="after")
-    def _hold_together(self) -> Self:
+    def _check_limits(self) -> Self:
         for larger, smaller, why in _AT_LEAST:
             most, least = getattr(self, larger), getattr(self, smaller)
             if most < least:
@@ -144,45 +144,45 @@ class Settings(BaseSettings):
 
     @property
     def keys(self) -> tuple[bytes, ...]:
-        """The keys of which a request must bear one; none where it need not."""
-        given = self.api_keys.get_secret_value().split(",")
-        return tuple(key.encode() for key in given if key)
+        """The API keys, one of which a request must have; none where all requests are accepted."""
+        keys = self.api_keys.get_secret_value().split(",")
+        return tuple(key.encode() for key in keys if key)
 
 
 class InvalidSettings(Exception):
-    """A variable that cannot be used; the message names it."""
+    """An environment variable that cannot be used; the message names it."""
 
 
 def default_settings() -> Settings:
-    """Make the settings that hold where nothing is set, whatever the environment says."""
+    """Return the default settings, whatever the environment says."""
     return Settings.model_construct()
 
 
 def load_settings(**overrides: str | int | None) -> Settings:
-    """Read the settings; overrides that are not None come before the variables.
+    """Read the settings; overrides that are not None take precedence over the variables.
 
     Raises:
-        InvalidSettings: naming every variable that is wrong, its value and the rule, or one that
-            is spelled almost like a setting.
+        InvalidSettings: naming every invalid variable, its value and the rule, or a variable that
+            is almost the name of a setting.
     """
     _refuse_misspelled(os.environ)
-    given = {name: value for name, value in overrides.items() if value is not None}
+    values = {name: value for name, value in overrides.items() if value is not None}
     try:
-        return Settings(**given)  # type: ignore[arg-type]
+        return Settings(**values)  # type: ignore[arg-type]
     except ValidationError as error:
-        raise InvalidSettings("\n".join(map(_said, error.errors()))) from None
+        raise InvalidSettings("\n".join(map(_message, error.errors()))) from None
 
 
 def _variable(name: str) -> str:
     return f"POSREF_{name.upper()}"
 
 
-def _said(detail: ErrorDetails) -> str:
+def _message(detail: ErrorDetails) -> str:
     rule = detail["msg"].removeprefix("Value error, ")
     if not detail["loc"]:
         return rule
     name = str(detail["loc"][0])
-    # A message must not tell what is secret.
+    # A message must not show a secret.
     is_secret = Settings.model_fields[name].annotation is SecretStr
     shown = "" if is_secret else f"={detail['input']!r}"
     return f"{_variable(name)}{shown}: {rule}"

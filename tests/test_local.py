@@ -2,9 +2,9 @@
 
 import pytest
 
+from service.__main__ import find_body
 from service.encodings.relative.sandwich import Sandwich
 from service.errors import InvalidParameters, NotFound, RevisionRetired
-from service.local import find_body
 from tests.client import Client
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from service.local import find_body
+from service.__main__ import find_body
 from tests.data.draw_pictures import FOLDER, PICTURES
 
 MOST_BYTES = 100_000

@@ -13,7 +13,7 @@ from benchmarks.kernel import numpy_float64
 from benchmarks.load.asked import APPLY, WARM, Asked, get, post
 from benchmarks.load.plan import HOST
 from benchmarks.processes import BenchmarkFailed
-from service.local import find_body
+from service.__main__ import find_body
 
 SMALL, MIDDLE = PROBED = (Case(4, 4), Case(50, 512))
 """The tables whose latency is measured."""

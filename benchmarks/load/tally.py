@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 
 from benchmarks.load.asked import Part
-from service.local import find_body
+from service.__main__ import find_body
 
 REFUSED = "refused"
 _EXAMPLES = 20

@@ -16,7 +16,7 @@ from benchmarks.machine import pinned
 from benchmarks.processes import BenchmarkFailed
 from benchmarks.scaling.client import CONNECTIONS, Load, load
 from benchmarks.scaling.kinds import Kind, script
-from service.local import find_body
+from service.__main__ import find_body
 
 # More than the requests of any turn.
 _STEP = 10**6

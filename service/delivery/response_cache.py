@@ -34,14 +34,14 @@ class CachedResponse:
         header_bytes: the headers of the whole response as they are sent, without Date.
         path: the path of its route.
         tally: the counter of whole responses of this route and format.
-        told: the log fields of such a response.
+        log_fields: the log fields of such a response.
     """
 
     head: ResponseHead
     header_bytes: bytes
     path: str
     tally: Tally
-    told: LogFields | None
+    log_fields: LogFields | None
 
 
 class ResponseCache:
@@ -68,10 +68,12 @@ class ResponseCache:
         header_bytes = b"".join(b"%s: %s\r\n" % header for header in headers) + b"\r\n"
         path = path_of(scope)
         tally = self._metrics.tally(path, HTTPStatus.OK, format_of(headers), is_warm=True)
-        told = self._log.told("GET", key[0], tally.labels, len(body.body))
+        fields = self._log.log_fields("GET", key[0], tally.labels, len(body.body))
         size_bytes = 3 * len(header_bytes) + sum(len(part or b"") for part in key) + _OVERHEAD_BYTES
-        size_bytes += len(told[1]) if told else 0
-        self._responses.put(key, CachedResponse(head, header_bytes, path, tally, told), size_bytes)
+        size_bytes += len(fields[1]) if fields else 0
+        self._responses.put(
+            key, CachedResponse(head, header_bytes, path, tally, fields), size_bytes
+        )
 
 
 def request_key(scope: Scope) -> RequestKey:

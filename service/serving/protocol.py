@@ -1,10 +1,7 @@
-"""What is said of requests that do not come as far as an application.
+"""Connections with limits: how long a request may be, how slow, and over how many at once.
 
-A whole answer as bytes, for those that no application sends.
-
-How the bytes of a connection go to the system: long blocks, and how many wait there.
-
-Connections with limits: how much of a request may come, how slowly, over how many at once.
+Here, too: the problems of requests that do not reach the application, and the transport that
+writes long blocks without stopping other threads.
 """
 
 import asyncio
@@ -12,15 +9,21 @@ import os
 import socket
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from types import SimpleNamespace
 from typing import Any
 
 import httptools
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
 
 from service.delivery.negotiation import OPEN_HEADERS
 from service.delivery.problems import refusal
 from service.delivery.respond import STATE, Delivery
 from service.delivery.responses import Answer
+from service.delivery.telemetry.log import REQUEST_ID_HEADER
 from service.errors import (
     HeadersTooLarge,
     MalformedRequest,
@@ -34,7 +37,7 @@ from service.settings import Settings
 
 
 def url_too_long(limit_bytes: int) -> URLTooLong:
-    """Refuse a URL."""
+    """Return the error of a URL beyond its limit."""
     return URLTooLong(
         f"the URL is longer than {limit_bytes} bytes (POSREF_MAX_URL_BYTES): "
         "send long lists in the body of a POST"
@@ -42,66 +45,66 @@ def url_too_long(limit_bytes: int) -> URLTooLong:
 
 
 def head_too_long(limit_bytes: int) -> HeadersTooLarge:
-    """Refuse a request line and headers."""
+    """Return the error of a request line and headers beyond their limit."""
     return HeadersTooLarge(
         f"the request line and headers are longer than {limit_bytes} bytes (POSREF_MAX_HEAD_BYTES)"
     )
 
 
 def head_too_slow(limit_seconds: int) -> RequestTimeout:
-    """Refuse to wait for the end of a head."""
+    """Return the error of a head that arrives too slowly."""
     return _too_slow("head", limit_seconds, "POSREF_HEADER_SECONDS")
 
 
 def body_too_slow(limit_seconds: int) -> RequestTimeout:
-    """Refuse to wait for the end of a body."""
+    """Return the error of a body that arrives too slowly."""
     return _too_slow("body", limit_seconds, "POSREF_BODY_SECONDS")
 
 
 def too_many_connections(limit: int) -> Overloaded:
-    """Refuse what comes over one connection too many."""
+    """Return the error of a connection beyond the limit."""
     return Overloaded(f"more than {limit} connections at once (POSREF_MAX_CONNECTIONS)")
 
 
 def _too_slow(part: str, limit_seconds: int, name: str) -> RequestTimeout:
     return RequestTimeout(
-        f"the {part} of the request took longer than {limit_seconds} s to come ({name})"
+        f"the {part} of the request took longer than {limit_seconds} s to arrive ({name})"
     )
 
 
 def serialize_response(answer: Answer, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """Spell an answer whose body is there, with more headers than its own, as the last one.
+    """Serialize a response with a body in memory as the last one of a connection.
 
     Args:
-        answer: the answer.
-        headers: what else is said.
+        answer: the response.
+        headers: further headers, which come first.
     """
     assert isinstance(answer.payload, bytes)
-    said = [*headers, *answer.raw_headers, (b"connection", b"close")]
-    lines = [b"%s: %s\r\n" % header for header in said]
+    every_header = [*headers, *answer.raw_headers, (b"connection", b"close")]
+    lines = [b"%s: %s\r\n" % header for header in every_header]
     return b"".join([STATUS_LINE[answer.status_code], *lines, b"\r\n", answer.payload])
 
 
 _LONG_BYTES = 64 * 1024
 
-# What the system keeps for a connection beyond what is under way: more of it is colder memory for
-# no gain. What is under way may be as much as the line holds.
+# The bytes that the kernel buffers for a connection beyond those in flight: more would only be
+# colder memory.
 _UNSENT_BYTES = 128 * 1024
 
 
-# How long a client that is still sending may take to notice that it has been answered.
+# How long a client that is still sending may take to notice the response.
 _LINGER_SECONDS = 5.0
 
 
 def tuned(transport: asyncio.Transport, has_unread: Callable[[], bool]) -> Any:
-    """Set a connection up for long answers; only one without TLS is written to past its transport.
+    """Set a connection up for long responses; with TLS its transport must encrypt every byte.
 
     Args:
-        transport: that of the connection.
-        has_unread: tells whether the client may be sending yet what nobody reads.
+        transport: of the connection.
+        has_unread: returns whether the client may still send bytes that are not read.
 
     Returns:
-        What stands for the transport.
+        The transport, or what takes its place.
     """
     _keep_little_unsent(transport.get_extra_info("socket"))
     is_plain = transport.get_extra_info("sslcontext") is None
@@ -109,22 +112,22 @@ def tuned(transport: asyncio.Transport, has_unread: Callable[[], bool]) -> Any:
 
 
 class FreeingTransport:
-    """A transport that lets other threads run while a long block goes to the system.
+    """A transport that lets other threads run while a long block is copied to the kernel.
 
-    uvloop's own holds the interpreter as long as the system copies.
+    uvloop's own holds the interpreter during the copy.
 
-    It closes in two steps where the client may still be sending: a system that is sent more on a
-    closed connection answers with a reset, which takes from the client the answer it has not read.
+    It closes in two steps where the client may still be sending: a kernel that receives more on a
+    closed connection answers with a reset, which deletes the response that the client has not read.
 
     Attributes:
-        is_lingering: whether the first of them has been taken; nothing is read any more.
+        is_lingering: whether the first step was taken; nothing is read any more.
     """
 
     def __init__(self, transport: asyncio.Transport, has_unread: Callable[[], bool]) -> None:
         self.is_lingering = False
         self._has_unread = has_unread
         self._transport = transport
-        # Asked at every answer, where the way through __getattr__ shows.
+        # Called for every response, where the detour through __getattr__ is measurable.
         self.is_closing = transport.is_closing
         self._socket: int = transport.get_extra_info("socket").fileno()
 
@@ -132,18 +135,18 @@ class FreeingTransport:
         return getattr(self._transport, name)
 
     def write(self, data: Block) -> None:
-        """Write what the system takes at once, and leave the rest to the transport."""
+        """Write what the kernel takes at once, and leave the rest to the transport."""
         if len(data) > _LONG_BYTES and self._is_clear():
             data = memoryview(data)[self._written(data) :]
         self._transport.write(data)
 
     def close(self) -> None:
-        """Close, at once where the client has been heard out."""
+        """Close, at once unless the client may still be sending."""
         if self.is_lingering or self._transport.is_closing() or not self._has_unread():
             self._transport.close()
             return
         self.is_lingering = True
-        self.is_closing = _yes
+        self.is_closing = lambda: True
         self._transport.resume_reading()
         self._transport.write_eof()
         asyncio.get_running_loop().call_later(_LINGER_SECONDS, self._transport.close)
@@ -154,13 +157,9 @@ class FreeingTransport:
     def _written(self, data: Block) -> int:
         try:
             return os.write(self._socket, data)
-        # Whether it is full or gone, the transport finds out by itself.
+        # The transport finds out by itself whether the socket is full or closed.
         except OSError:
             return 0
-
-
-def _yes() -> bool:
-    return True
 
 
 def _keep_little_unsent(connection: socket.socket) -> None:
@@ -170,23 +169,117 @@ def _keep_little_unsent(connection: socket.socket) -> None:
             connection.setsockopt(socket.IPPROTO_TCP, option, _UNSENT_BYTES)
 
 
-PROBES = frozenset({b"/livez", b"/readyz"})
-"""Paths that are answered on connections beyond their number, too."""
+# Takes the place of a cycle for a request that was answered without one.
+_ANSWERED: Any = SimpleNamespace(
+    response_complete=True, more_body=False, message_event=SimpleNamespace(set=lambda: None)
+)
 
-# Connections beyond the limit that are let in, so that probes among them are answered.
-_BEYOND = 256
+
+class UvicornProtocol(HttpToolsProtocol):
+    """uvicorn's protocol; its scope is made for requests that reach the application only.
+
+    uvicorn is pinned below 0.55 because the protocols of this package rely on undocumented parts of
+    ``HttpToolsProtocol`` of uvicorn 0.54. They are:
+
+    - attributes: ``parser``, ``transport``, ``flow`` (``read_paused``, ``write_paused``),
+      ``cycle``, ``pipeline``, ``connections``, ``headers``, ``scope``, ``expect_100_continue``,
+      ``client``, ``app_state``, ``server_state.default_headers``, ``timeout_keep_alive_task``;
+    - methods: ``on_message_begin`` (makes the scope), ``on_headers_complete`` (starts the
+      application), ``on_response_complete`` (starts the next request or the keep-alive timer),
+      ``_unset_keepalive_if_required``, ``_start_asgi_task``;
+    - of ``RequestResponseCycle``: ``response_started``, ``response_complete``, ``more_body``,
+      ``keep_alive``, ``disconnected``, ``message_event``.
+
+    Only this class changes a cycle; subclasses call its methods and read the attributes above.
+    """
+
+    url = b""
+    _running: RequestResponseCycle | None = None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Cancel the running request; uvicorn only cancels the one that came last."""
+        self.cancel_running()
+        super().connection_lost(exc)
+
+    def on_message_begin(self) -> None:
+        """Begin a request without a scope."""
+        self.url = b""
+        self.headers = []
+        self.expect_100_continue = False
+
+    def on_message_complete(self) -> None:
+        """End the body of a request, whether or not it was answered before."""
+        self.cycle.more_body = False
+        self.cycle.message_event.set()
+
+    def start_application(self, *, keep_alive: bool) -> None:
+        """Make the scope of the request, which uvicorn does at its first byte, and start on it."""
+        url, headers, expects = self.url, self.headers, self.expect_100_continue
+        super().on_message_begin()
+        self.url, self.headers, self.expect_100_continue = url, headers, expects
+        self.scope["headers"] = headers
+        super().on_headers_complete()
+        # Trailers are no headers, and are not kept.
+        self.headers = []
+        if not keep_alive:
+            self.cycle.keep_alive = False
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._running = cycle
+        super()._start_asgi_task(cycle, app)
+
+    def answer_without_application(self) -> None:
+        """Mark the request as answered; ``on_response_complete`` follows."""
+        self.cycle = _ANSWERED
+
+    def cancel_running(self) -> None:
+        """Tell the running request that its client has disconnected."""
+        for cycle in (self._running, self.cycle):
+            if cycle is not None and not cycle.response_complete:
+                cycle.disconnected = True
+                cycle.message_event.set()
+
+    def is_at_rest(self) -> bool:
+        """Return whether every request that came has been answered."""
+        return not self.pipeline and (self.cycle is None or self.cycle.response_complete)
+
+    def has_unread_body(self) -> bool:
+        """Return whether the client may still send a body."""
+        return self.cycle is not None and self.cycle.more_body
+
+    def may_answer(self) -> bool:
+        """Return whether no response has begun that the next bytes would corrupt."""
+        cycle = self.cycle
+        if self.pipeline or cycle is None:
+            return not self.pipeline
+        return not (cycle.more_body if cycle.response_complete else cycle.response_started)
+
+    def can_write_now(self, transport: asyncio.Transport) -> bool:
+        """Return whether a response may be written at once."""
+        return not (
+            (self.cycle is not None and not self.cycle.response_complete)
+            or self.pipeline
+            or self.flow.write_paused
+            or transport.is_closing()
+        )
+
+
+PROBES = frozenset({b"/livez", b"/readyz"})
+"""Paths that are answered on connections beyond the limit, too."""
+
+# Connections beyond the limit that are accepted, so that probes among them are answered.
+_EXTRA_CONNECTIONS = 256
 
 _NO_ROUTE = "other"
 
 
-class LimitedProtocol(HttpToolsProtocol):
-    """uvicorn's protocol with limits, and problem documents where one is passed; uvicorn 0.54.
+class LimitedProtocol(UvicornProtocol):
+    """A protocol with limits, which answers with a problem document where one is exceeded.
 
-    Time limits are held by whoever calls ``check`` now and then: a timer of its own for each
-    request would cost a tenth of a small answer.
+    The server calls ``check`` about once a second to enforce the time limits: a timer for each
+    request would cost a tenth of a small response.
     """
 
-    url = b""
     _fault: PosrefError | None = None
     _is_refused = False
     _segment_bytes = 0
@@ -205,15 +298,15 @@ class LimitedProtocol(HttpToolsProtocol):
         self._has_begun = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin a connection; one far beyond their number is closed at once."""
+        """Begin a connection; one far beyond the limit is closed at once."""
         super().connection_made(tuned(transport, self._has_unread))
         self._is_beyond = len(self.connections) > self.limits.max_connections
-        if len(self.connections) > self.limits.max_connections + _BEYOND:
+        if len(self.connections) > self.limits.max_connections + _EXTRA_CONNECTIONS:
             self.delivery.gate.refused("connections")
             transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        """Read what came; what is no request, or too much of one, is refused."""
+        """Parse what came; refuse invalid requests and those that exceed a limit."""
         if self.transport.is_closing():
             return
         self._unset_keepalive_if_required()
@@ -223,16 +316,13 @@ class LimitedProtocol(HttpToolsProtocol):
         except httptools.HttpParserUpgrade:
             return
         except httptools.HttpParserError:
-            self._refuse(self._fault or MalformedRequest("the bytes that came are no HTTP request"))
+            self._refuse(self._fault or MalformedRequest("the bytes are not an HTTP request"))
             return
         if (self._in_head or self._has_unread()) and not self.transport.is_closing():
-            self._hold_growing_head()
+            self._check_growing_head()
 
     def on_message_begin(self) -> None:
-        """Begin a request; its scope is for requests that an application sees."""
-        self.url = b""
-        self.headers = []
-        self.expect_100_continue = False
+        super().on_message_begin()
         self._begun = self.loop.time()
         self._in_head = self._has_begun = self._is_new_head = True
         self._head_bytes = 0
@@ -246,26 +336,20 @@ class LimitedProtocol(HttpToolsProtocol):
             raise self._fault
 
     def on_headers_complete(self) -> None:
-        """Start the application on a request, unless this is one connection too many."""
+        """Start the application on a request, unless its connection is beyond the limit."""
         self._end_head()
         self._start()
 
     def on_body(self, body: bytes) -> None:
-        """Take a part of a body; what is counted as a head begins anew after it: trailers."""
+        """Take a part of a body; the trailers after it have a limit of their own."""
         self._is_new_head, self._head_bytes = True, 0
         super().on_body(body)
 
-    def on_message_complete(self) -> None:
-        """End a request, whether or not it has been answered before it had come."""
-        self.cycle.more_body = False
-        self.cycle.message_event.set()
-
     def send_400_response(self, msg: str) -> None:
-        """Refuse what the parser cannot read."""
         self._refuse(MalformedRequest(msg))
 
     def check(self, now: float) -> None:
-        """Hold the time limits; to be called about once a second.
+        """Enforce the time limits; called about once a second.
 
         Args:
             now: the time of the event loop.
@@ -275,19 +359,15 @@ class LimitedProtocol(HttpToolsProtocol):
         elif self.transport.is_closing():
             return
         elif self.pipeline or (self._in_head and not self.is_at_rest()):
-            # Its sender need not send on, and may not be read, before it has the answer before.
+            # A pipelined request waits for the previous response; do not count that as slowness.
             self._begun = now
         elif self._in_head:
-            self._check_head(now)
+            self._check_head_time(now)
         elif self._lacks_body():
-            self._check_body(now)
+            self._check_body_time(now)
         elif self.is_at_rest() and self.timeout_keep_alive_task is None:
-            # Bytes came that began nothing, and stopped the clock of the idle connection.
+            # Stray bytes cancelled uvicorn's keep-alive timer; start our own.
             self._begun, self._in_head, self._has_begun = now, True, False
-
-    def is_at_rest(self) -> bool:
-        """Tell whether every request that came has been answered."""
-        return not self.pipeline and (self.cycle is None or self.cycle.response_complete)
 
     def _start(self) -> None:
         path = self.url.partition(b"?")[0]
@@ -296,44 +376,33 @@ class LimitedProtocol(HttpToolsProtocol):
             self.delivery.gate.refused("connections")
             self._fault = too_many_connections(limit)
             raise self._fault
-        self._make_scope()
-        super().on_headers_complete()
-        # Trailers are no headers, and not kept.
-        self.headers = []
-        if self._is_beyond or self.delivery.readiness.is_draining:
-            self.cycle.keep_alive = False
-
-    def _make_scope(self) -> None:
-        """Let uvicorn make its scope, which it does at the first byte, for every request."""
-        url, headers, expects = self.url, self.headers, self.expect_100_continue
-        super().on_message_begin()
-        self.url, self.headers, self.expect_100_continue = url, headers, expects
-        self.scope["headers"] = headers
+        is_last = self._is_beyond or self.delivery.readiness.is_draining
+        self.start_application(keep_alive=not is_last)
 
     def _end_head(self) -> None:
         self._in_head = False
         if self._segment_bytes > self._max_head_bytes:
             head_bytes = len(self.url) + sum(len(n) + len(v) + 4 for n, v in self.headers)
-            self._hold_head(head_bytes)
+            self._check_head_length(head_bytes)
 
-    def _hold_growing_head(self) -> None:
-        """Hold a head that is not complete; of its first piece, what came before it is unknown."""
+    def _check_growing_head(self) -> None:
+        """Limit an incomplete head; its first segment may hold the end of another request."""
         if self._is_new_head:
             self._is_new_head = False
             return
         self._head_bytes += self._segment_bytes
         try:
-            self._hold_head(self._head_bytes)
+            self._check_head_length(self._head_bytes)
         except HeadersTooLarge as error:
             self._refuse(error)
 
-    def _hold_head(self, head_bytes: int) -> None:
+    def _check_head_length(self, head_bytes: int) -> None:
         limit = self._max_head_bytes
         if head_bytes > limit:
             self._fault = head_too_long(limit)
             raise self._fault
 
-    def _check_head(self, now: float) -> None:
+    def _check_head_time(self, now: float) -> None:
         limit = self.limits.header_seconds
         if now - self._begun <= limit:
             return
@@ -343,21 +412,20 @@ class LimitedProtocol(HttpToolsProtocol):
             self.transport.close()
 
     def _has_unread(self) -> bool:
-        """Tell whether the client may be sending yet what nobody reads."""
-        return self._is_refused or (self.cycle is not None and self.cycle.more_body)
+        """Return whether the client may still send bytes that are not read."""
+        return self._is_refused or self.has_unread_body()
 
     def _lacks_body(self) -> bool:
-        """Tell whether a client owes a part of a body that is being read."""
-        cycle = self.cycle
-        return cycle is not None and cycle.more_body and not self.flow.read_paused
+        """Return whether the application waits for a part of a body."""
+        return self.has_unread_body() and not self.flow.read_paused
 
-    def _check_body(self, now: float) -> None:
+    def _check_body_time(self, now: float) -> None:
         limit = self.limits.body_seconds
         if now - self._begun > self.limits.header_seconds + limit:
             self._refuse(body_too_slow(limit))
 
     def _has_stalled(self, now: float) -> bool:
-        """Tell whether nothing has been taken, of what waits to be, for too long."""
+        """Return whether the client has read nothing of a waiting response for too long."""
         waiting_bytes = self.transport.get_write_buffer_size()
         if waiting_bytes == 0:
             self._stalled = None
@@ -366,32 +434,24 @@ class LimitedProtocol(HttpToolsProtocol):
         return self._stalled is not None and now - self._stalled[1] > self.limits.stall_seconds
 
     def _refuse(self, error: PosrefError) -> None:
-        """Answer with a problem, unless its request has an answer or one is sent, and close."""
+        """Respond with a problem, unless a response has begun, and close."""
         self._is_refused = True
-        if self._may_answer():
+        if self.may_answer():
             answer, request_id = refusal(error), self.delivery.log.request_id(None)
-            named = (b"x-request-id", request_id.encode())
-            headers = [*self.server_state.default_headers, named, *OPEN_HEADERS]
+            id_header = (REQUEST_ID_HEADER, request_id.encode())
+            headers = [*self.server_state.default_headers, id_header, *OPEN_HEADERS]
             self.transport.write(serialize_response(answer, headers))
             self._note(answer, request_id)
-        if self.cycle is not None and not self.cycle.response_complete:
-            self.cycle.disconnected = True
-            self.cycle.message_event.set()
+        self.cancel_running()
         self.transport.close()
 
-    def _may_answer(self) -> bool:
-        cycle = self.cycle
-        if self.pipeline or cycle is None:
-            return not self.pipeline
-        return not (cycle.more_body if cycle.response_complete else cycle.response_started)
-
     def _note(self, answer: Answer, request_id: str) -> None:
-        """Count and log an answer that no application gave."""
+        """Count and log a response that the application did not send."""
         assert isinstance(answer.payload, bytes)
         body_bytes, seconds = len(answer.payload), max(0.0, self.loop.time() - self._begun)
         metrics, log = self.delivery.metrics, self.delivery.log
         tally = metrics.tally(_NO_ROUTE, answer.status_code, "problem", is_warm=False)
         tally.count(body_bytes, seconds)
-        # The method may not have come, or be none.
-        told = log.told("", self.url, tally.labels, body_bytes)
-        log.write(told, request_id, self.client, seconds)
+        # The method may be missing or invalid.
+        fields = log.log_fields("", self.url, tally.labels, body_bytes)
+        log.write(fields, request_id, self.client, seconds)

@@ -1,9 +1,4 @@
-"""One process that serves: its signals, its drain, its watch over connections.
-
-The sockets that a server listens on, and how many files it may have open.
-
-From settings to processes that serve.
-"""
+"""From settings to processes that serve: listeners, signals, drain, the watch over connections."""
 
 import asyncio
 import gc
@@ -39,12 +34,12 @@ _TICKS_PER_SECOND = 10
 
 
 class Server(uvicorn.Server):
-    """A server that says it is not ready before it stops taking requests; uvicorn 0.54.
+    """A server that reports not ready before it stops taking requests; uvicorn 0.54.
 
-    SIGTERM makes it say so. For ``drain_seconds`` it goes on as before, but for asking each client
-    to close its connection; then it takes no more, lets running answers end for
-    ``shutdown_seconds``, and ends. SIGINT, and a second SIGTERM, leave the first part out; another
-    SIGINT leaves out all of it.
+    On SIGTERM it reports not ready. For ``drain_seconds`` it serves on, and asks each client to
+    close its connection; then it takes no more requests, lets running responses end for
+    ``shutdown_seconds``, and exits. SIGINT, and a second SIGTERM, skip the first part; another
+    SIGINT skips all of it.
     """
 
     def __init__(self, app: FastAPI, settings: Settings, line: socket.socket | None = None) -> None:
@@ -52,13 +47,13 @@ class Server(uvicorn.Server):
         self._delivery: Delivery = app.state.delivery
         self._drain_seconds = settings.drain_seconds
         self._line = line
-        self._told_at: float | None = None
+        self._signalled_at: float | None = None
         connections = self.server_state.connections
         self._delivery.metrics.watch("posref_connections", lambda: len(connections))
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Take the signals for as long as it serves, and end with no signal of its own."""
+        """Handle the signals while it serves, and do not raise one at the end."""
         before = {each: signal.signal(each, self.handle_exit) for each in _SIGNALS}
         try:
             yield
@@ -67,35 +62,37 @@ class Server(uvicorn.Server):
                 signal.signal(each, handler)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Begin to end, or end sooner."""
         del frame
         if sig == signal.SIGINT and self.should_exit:
             self.force_exit = True
-        if sig == signal.SIGINT or self._told_at is not None:
+        if sig == signal.SIGINT or self._signalled_at is not None:
             self.should_exit = True
         self.drain()
 
     def drain(self) -> None:
-        """Say that requests are not welcome any more, and stop taking them after a while."""
+        """Report not ready, and stop taking requests after a while."""
         self._delivery.readiness.is_draining = True
-        if self._told_at is None:
-            self._told_at = monotonic()
+        if self._signalled_at is None:
+            self._signalled_at = monotonic()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to serve, and to listen to whoever started this process."""
+        """Begin to serve, and to watch the line to the supervisor."""
         await super().startup(sockets)
-        # What is there now stays: looking for garbage among it holds the loop for 60 ms and more.
+        # The objects of the start stay for good: collecting among them stops the loop for 60 ms.
         gc.collect()
         gc.freeze()
         if self._line is not None:
             self._line.setblocking(False)
-            asyncio.get_running_loop().add_reader(self._line, self._left_alone)
+            asyncio.get_running_loop().add_reader(self._line, self._lose_supervisor)
 
     async def on_tick(self, counter: int) -> bool:
-        """Do what is done ten times a second; tells whether to stop taking requests."""
+        """Do the work of every tenth of a second; return whether to stop taking requests."""
         if counter % _TICKS_PER_SECOND == 0:
             self._watch()
-        if self._told_at is not None and monotonic() - self._told_at >= self._drain_seconds:
+        if (
+            self._signalled_at is not None
+            and monotonic() - self._signalled_at >= self._drain_seconds
+        ):
             self.should_exit = True
         return await super().on_tick(counter)
 
@@ -108,17 +105,17 @@ class Server(uvicorn.Server):
             self._beat(self._line)
 
     def _beat(self, line: socket.socket) -> None:
-        """Let whoever started this process know that the event loop turns."""
+        """Tell the supervisor that the event loop runs."""
         try:
             line.send(b".")
         except BlockingIOError:
-            # It has been stopped, or is slow: it hears of this process later.
+            # The supervisor is stopped or slow.
             return
         except OSError:
             self.drain()
 
-    def _left_alone(self) -> None:
-        """Begin to end when whoever started this process is no more."""
+    def _lose_supervisor(self) -> None:
+        """Shut down when the supervisor has ended."""
         assert self._line is not None
         asyncio.get_running_loop().remove_reader(self._line)
         self.drain()
@@ -143,23 +140,23 @@ if sys.platform != "win32":
     import resource
 
 _BACKLOG = 2048
-_TAKEN_A_TURN = 8
+_ACCEPTS_A_TURN = 8
 
-# Listeners, pipes, logs, libraries; and connections beyond their number that are let in.
+# Listeners, pipes, logs, libraries, and the connections beyond the limit that are accepted.
 _OTHER_FILES = 512
 
 
 class CannotListen(Exception):
-    """An address that cannot be listened on; the message names its settings."""
+    """An address cannot be listened on; the message names its settings."""
 
 
 def listen(settings: Settings) -> list[socket.socket]:
     """Listen on every address of a host; raises CannotListen."""
     try:
-        found = socket.getaddrinfo(
+        infos = socket.getaddrinfo(
             settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
-        addresses = dict.fromkeys((family, address[:2]) for family, *_, address in found)
+        addresses = dict.fromkeys((family, address[:2]) for family, *_, address in infos)
         return [
             socket.create_server(address, family=family, backlog=_BACKLOG)
             for family, address in addresses
@@ -172,46 +169,46 @@ def listen(settings: Settings) -> list[socket.socket]:
 
 
 def repeated(listeners: list[socket.socket]) -> list[socket.socket]:
-    """Name every listener several times: an event loop takes one connection a turn from each.
+    """Return every listener several times: an event loop accepts one connection a turn from each.
 
-    A turn is long where many requests are answered, and whoever comes then would wait for as many
-    turns as others came before (uvloop 0.23).
+    A turn is long where many requests are answered; a new client would wait one turn for each
+    connection before its own (uvloop 0.23).
     """
-    return [*listeners, *(each.dup() for each in listeners for _ in range(_TAKEN_A_TURN - 1))]
+    return [*listeners, *(each.dup() for each in listeners for _ in range(_ACCEPTS_A_TURN - 1))]
 
 
 def addresses(listeners: list[socket.socket]) -> list[str]:
-    """Spell where requests can be sent."""
-    named = (listener.getsockname()[:2] for listener in listeners)
-    return [f"http://{f'[{host}]' if ':' in host else host}:{port}" for host, port in named]
+    """Return the URLs of the listeners."""
+    names = (listener.getsockname()[:2] for listener in listeners)
+    return [f"http://{f'[{host}]' if ':' in host else host}:{port}" for host, port in names]
 
 
 def allow_files(settings: Settings) -> int:
-    """Raise the number of files that a process may have open to what its settings ask for.
+    """Raise the limit on open files to what the settings need.
 
     Returns:
-        How many connections that is too few for; 0 where it is enough.
+        The number of connections that it is too low for; 0 where it suffices.
     """
     if sys.platform == "win32":
         return 0
-    wanted = settings.max_connections + _OTHER_FILES
+    required = settings.max_connections + _OTHER_FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < required:
+        soft = required if hard == resource.RLIM_INFINITY else min(required, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    return 0 if soft == resource.RLIM_INFINITY else max(0, wanted - soft)
+    return 0 if soft == resource.RLIM_INFINITY else max(0, required - soft)
 
 
 _log = logging.getLogger("posref")
 
 
 def serve(settings: Settings) -> int:
-    """Serve until told to end; returns the exit code.
+    """Serve until a signal comes; return the exit code.
 
     Raises:
-        CannotListen: another process has the address, or there is no such one.
+        CannotListen: another process has the address, or there is no such address.
     """
-    _end_quietly()
+    _exit_on_signals()
     with LineWriter(sys.stderr.fileno()) as writer:
         configure_logging(settings, writer)
         return _serve(settings, writer)
@@ -219,14 +216,14 @@ def serve(settings: Settings) -> int:
 
 def _serve(settings: Settings, writer: LineWriter) -> int:
     listeners = listen(settings)
-    lacking = allow_files(settings)
-    if lacking:
-        _log.warning("the limit on open files is %d too low for POSREF_MAX_CONNECTIONS", lacking)
+    missing = allow_files(settings)
+    if missing:
+        _log.warning("the limit on open files is %d too low for POSREF_MAX_CONNECTIONS", missing)
     _log.info("posref %s serves on %s", __version__, ", ".join(addresses(listeners)))
     if settings.workers == 1:
         return _serve_alone(settings, listeners, writer)
     with tempfile.TemporaryDirectory(prefix="posref-") as folder:
-        return Supervisor(settings, listeners, Path(folder), _serve_as_one).run()
+        return Supervisor(settings, listeners, Path(folder), _serve_as_worker).run()
 
 
 def _serve_alone(settings: Settings, listeners: list[socket.socket], writer: LineWriter) -> int:
@@ -235,21 +232,21 @@ def _serve_alone(settings: Settings, listeners: list[socket.socket], writer: Lin
     return 0 if server.started else START_FAILED
 
 
-def _serve_as_one(
+def _serve_as_worker(
     settings: Settings, listeners: list[socket.socket], line: socket.socket, folder: Path, slot: int
 ) -> None:
-    """Serve as one of several processes, in a group of its own: a terminal tells one."""
-    _end_quietly()
+    """Serve as a worker, in its own process group: a terminal signals the supervisor alone."""
+    _exit_on_signals()
     os.setpgid(0, 0)
     with LineWriter(sys.stderr.fileno(), partial(file_lock, folder / "log.turns")) as writer:
         configure_logging(settings, writer)
         app = create_app(settings, WorkerSlot(folder, slot), writer)
-        # One that takes several connections a turn would leave few to the others.
+        # A worker that accepts several connections a turn would leave few to the others.
         Server(app, settings, line).run(listeners)
 
 
-def _end_quietly() -> None:
-    """End at once when told to before there is anything to end."""
+def _exit_on_signals() -> None:
+    """Exit at once on a signal that comes before the server handles it."""
     for each in (signal.SIGTERM, signal.SIGINT):
         signal.signal(each, _exit)
 

@@ -1,4 +1,4 @@
-"""Several processes that serve on the same sockets: started, watched, replaced, ended together."""
+"""Worker processes that serve on the same sockets: started, watched, replaced, stopped together."""
 
 import logging
 import os
@@ -15,21 +15,21 @@ from types import FrameType
 from service.settings import Settings
 
 START_FAILED = 3
-"""The exit code of a server none of whose processes gets as far as serving."""
+"""The exit code of a server none of whose workers starts to serve."""
 
 _LOOK_SECONDS = 0.2
 _MAX_FAILED_STARTS = 3
 
-# A process whose event loop has stood still for so long answers nobody, not even a probe.
-_STANDSTILL_SECONDS = 30.0
+# A worker without a heartbeat for so long has a blocked event loop: it does not even answer probes.
+_HUNG_SECONDS = 30.0
 _START_SECONDS = 120.0
 _MARGIN_SECONDS = 10.0
 
 _log = logging.getLogger("posref.supervisor")
 
 Serve = Callable[[Settings, list[socket.socket], socket.socket, Path, int], None]
-"""What a process does: it serves on sockets, sends a byte over its line each second and ends when
-that does, shares a folder with the others, and takes the place of those before it in its slot."""
+"""What a worker runs: it serves on sockets, sends a heartbeat byte over its line each second and
+ends when the line closes, shares a folder with the others, and has the number of a slot."""
 
 
 @dataclass
@@ -40,8 +40,7 @@ class _Worker:
     heard_at: float = field(default_factory=monotonic)
     has_served: bool = False
 
-    def listen(self) -> None:
-        """Note that it has sent a sign of life."""
+    def read_heartbeats(self) -> None:
         try:
             while self.line.recv(4096):
                 self.heard_at, self.has_served = monotonic(), True
@@ -49,9 +48,9 @@ class _Worker:
             return
 
     @property
-    def is_stuck(self) -> bool:
-        patience = _STANDSTILL_SECONDS if self.has_served else _START_SECONDS
-        return monotonic() - self.heard_at > patience
+    def is_hung(self) -> bool:
+        limit_seconds = _HUNG_SECONDS if self.has_served else _START_SECONDS
+        return monotonic() - self.heard_at > limit_seconds
 
     def send(self, sig: int) -> None:
         if self.process.is_alive() and self.process.pid is not None:
@@ -59,7 +58,7 @@ class _Worker:
 
 
 class Supervisor:
-    """Keep a number of processes serving until told to end."""
+    """Keep a number of worker processes serving until a signal comes."""
 
     def __init__(
         self, settings: Settings, listeners: list[socket.socket], folder: Path, serve: Serve
@@ -69,17 +68,19 @@ class Supervisor:
         self._folder = folder
         self._serve = serve
         self._workers: list[_Worker] = []
-        self._told: list[int] = []
+        self._signals: list[int] = []
         self._failed_starts = 0
-        self._looked_at = monotonic()
+        self._watched_at = monotonic()
 
     def run(self) -> int:
-        """Serve; returns the exit code."""
-        before = {each: signal.signal(each, self._tell) for each in (signal.SIGTERM, signal.SIGINT)}
+        """Serve; return the exit code."""
+        before = {
+            each: signal.signal(each, self._receive) for each in (signal.SIGTERM, signal.SIGINT)
+        }
         try:
-            self._workers = [self._started(slot) for slot in range(self._settings.workers)]
-            while not self._told and self._failed_starts < _MAX_FAILED_STARTS:
-                self._look()
+            self._workers = [self._start(slot) for slot in range(self._settings.workers)]
+            while not self._signals and self._failed_starts < _MAX_FAILED_STARTS:
+                self._watch()
             return self._end()
         finally:
             for worker in self._workers:
@@ -87,11 +88,11 @@ class Supervisor:
             for each, handler in before.items():
                 signal.signal(each, handler)
 
-    def _tell(self, sig: int, frame: FrameType | None) -> None:
+    def _receive(self, sig: int, frame: FrameType | None) -> None:
         del frame
-        self._told.append(sig)
+        self._signals.append(sig)
 
-    def _started(self, slot: int) -> _Worker:
+    def _start(self, slot: int) -> _Worker:
         ours, its = socket.socketpair()
         ours.setblocking(False)
         process = get_context("spawn").Process(
@@ -101,54 +102,55 @@ class Supervisor:
         its.close()
         return _Worker(slot, process, ours)
 
-    def _look(self) -> None:
-        """Wait a little, for a process to end at most, and replace those that have."""
+    def _watch(self) -> None:
+        """Wait a little, or until a worker ends, and replace those that have ended or hang."""
         connection.wait([worker.process.sentinel for worker in self._workers], _LOOK_SECONDS)
-        has_slept = self._has_slept()
+        was_paused = self._was_paused()
         for worker in self._workers:
-            worker.listen()
-            if has_slept:
+            worker.read_heartbeats()
+            if was_paused:
                 worker.heard_at = monotonic()
-            if worker.is_stuck:
-                _log.error("a process stands still and is replaced: %s", worker.process.pid)
+            if worker.is_hung:
+                _log.error("a worker process hangs and is replaced: %s", worker.process.pid)
                 worker.send(signal.SIGKILL)
                 worker.process.join()
-            if not worker.process.is_alive() and not self._told:
+            if not worker.process.is_alive() and not self._signals:
                 self._replace(worker)
 
-    def _has_slept(self) -> bool:
-        """Tell whether this process stood still: a machine that is paused stops all of them."""
-        before, self._looked_at = self._looked_at, monotonic()
-        return self._looked_at - before > _STANDSTILL_SECONDS / 2
+    def _was_paused(self) -> bool:
+        """Return whether this process was paused, as the others are when the machine is."""
+        before, self._watched_at = self._watched_at, monotonic()
+        return self._watched_at - before > _HUNG_SECONDS / 2
 
     def _replace(self, worker: _Worker) -> None:
         worker.process.join()
         worker.line.close()
         self._failed_starts = 0 if worker.has_served else self._failed_starts + 1
         _log.warning(
-            "a process ended with code %s and is replaced: %s",
+            "a worker process ended with code %s and is replaced: %s",
             worker.process.exitcode,
             worker.process.pid,
         )
         if self._failed_starts < _MAX_FAILED_STARTS:
-            self._workers[worker.slot] = self._started(worker.slot)
+            self._workers[worker.slot] = self._start(worker.slot)
 
     def _end(self) -> int:
-        """Let every process end; passes on what it is told meanwhile.
+        """Stop every worker; forward further signals.
 
-        Its own sockets go first: while any is open, connections come that nobody takes.
+        The sockets of this process are closed first: while any is open, the kernel accepts
+        connections that no worker takes.
         """
         for listener in self._listeners:
             listener.close()
-        told = self._told or [signal.SIGTERM]
+        received = self._signals or [signal.SIGTERM]
         limit_seconds = self._settings.drain_seconds + self._settings.shutdown_seconds
         deadline = monotonic() + limit_seconds + _MARGIN_SECONDS
-        passed = 0
+        forwarded = 0
         while any(worker.process.is_alive() for worker in self._workers):
-            for sig in told[passed:]:
+            for sig in received[forwarded:]:
                 for worker in self._workers:
                     worker.send(sig)
-            passed = len(told)
+            forwarded = len(received)
             if monotonic() > deadline:
                 for worker in self._workers:
                     worker.send(signal.SIGKILL)
@@ -158,8 +160,8 @@ class Supervisor:
 
     def _exit_code(self) -> int:
         if self._failed_starts >= _MAX_FAILED_STARTS:
-            _log.error("no process gets as far as serving")
+            _log.error("no worker process starts to serve")
             return START_FAILED
-        # One that has only just begun does not take the signal by itself yet.
+        # A worker that has just started does not handle the signal yet.
         codes = {worker.process.exitcode for worker in self._workers}
         return 0 if codes <= {0, -signal.SIGTERM, -signal.SIGINT} else 1

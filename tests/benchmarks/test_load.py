@@ -12,7 +12,7 @@ from benchmarks.load.asked import APPLY, COLD, KINDS, RANGE, WARM, Asked, Mix, P
 from benchmarks.load.client import Client
 from benchmarks.load.plan import HOST
 from benchmarks.load.tally import Tally, together
-from service.local import find_body
+from service.__main__ import find_body
 
 SMALL = "/encoding.npy?seq_len=4&d_model=4"
 BODY = b"".join(find_body(SMALL).blocks())

@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from PIL import Image
 
-from service.local import find_body
+from service.__main__ import find_body
 
 FOLDER = Path(__file__).parents[2] / "docs" / "pictures"
 PICTURES: Mapping[str, str] = MappingProxyType(

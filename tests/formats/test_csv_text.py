@@ -20,13 +20,13 @@ def written(described: Document) -> bytes:
     return b"".join(CSV.body(described).blocks())
 
 
-def test_a_row_is_a_line_and_there_is_no_heading() -> None:
+def test_csv_has_a_line_for_each_row_and_no_heading() -> None:
     assert written(document([[0.0, 1.0], [-0.5, 1e-9]])) == b"0.0,1.0\n-0.5,1e-9\n"
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (7, 1), (1, 7), (5, 3), (3, 5)])
 @pytest.mark.parametrize("block", [1, 2, 3, 4, 6, 1000])
-def test_blocks_do_not_show(
+def test_text_does_not_depend_on_blocks(
     monkeypatch: pytest.MonkeyPatch, shape: tuple[int, int], block: int
 ) -> None:
     elements = np.random.default_rng(0).standard_normal(shape)
@@ -41,7 +41,7 @@ def test_blocks_do_not_show(
     assert body.length_bytes is None
 
 
-def test_bfloat16_is_spelled_as_the_float32_of_its_value() -> None:
+def test_bfloat16_is_written_as_the_float32_of_its_value() -> None:
     table = StoredTable(np.array([[0x3DCD]], "<u2"), BFLOAT16)
 
     assert written(Document("encoding", {}, {"encoding": table})) == b"0.100097656\n"
@@ -53,7 +53,7 @@ def test_a_vector_is_a_column() -> None:
     assert written(Document("encoding", {}, {"encoding": table})) == b"0.0\n1.0\n2.0\n"
 
 
-def test_a_number_alone_is_a_line() -> None:
+def test_a_scalar_is_one_line() -> None:
     table = StoredTable(np.array(0.5), FLOAT64)
 
     assert written(Document("encoding", {}, {"encoding": table})) == b"0.5\n"
@@ -66,12 +66,12 @@ def test_an_infinite_wavelength_is_inf() -> None:
     assert np.loadtxt(io.BytesIO(text)).tolist() == [6.25, np.inf]
 
 
-def test_it_is_only_made_whole() -> None:
+def test_a_csv_body_is_only_computed_whole() -> None:
     with pytest.raises(ValueError, match="only computed whole"):
         next(CSV.body(document([[1.0]])).blocks(1))
 
 
-def test_what_is_infinite_keeps_its_sign() -> None:
+def test_infinities_keep_their_sign_in_csv() -> None:
     infinite = document([[1.0, -np.inf], [np.inf, 0.5]])
 
     assert written(infinite) == b"1.0,-inf\ninf,0.5\n"

@@ -43,7 +43,7 @@ def coloured(dot: NDArray[np.int64]) -> str:
     return "red" if red > blue + 50 else "blue" if blue > red + 50 else "neither"
 
 
-def test_signs_have_colours_and_zero_has_none() -> None:
+def test_negative_and_positive_values_differ_in_colour() -> None:
     shown = dots(pictured(np.array([[-1.0, 0.0, 0.5]])))
 
     left, middle, right = (shown[300, place] for place in (150, 450, 780))
@@ -54,7 +54,7 @@ def test_signs_have_colours_and_zero_has_none() -> None:
     assert left.sum() < right.sum()
 
 
-def test_what_has_no_signs_goes_from_dark_to_light() -> None:
+def test_values_without_signs_use_a_sequential_colour_map() -> None:
     shown = dots(pictured(np.array([[0.0, 1.0, 2.0]])))
 
     sums = [int(shown[300, place].sum()) for place in (150, 450, 780)]
@@ -64,7 +64,7 @@ def test_what_has_no_signs_goes_from_dark_to_light() -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_what_is_not_finite_is_grey_and_said_to_be(value: float) -> None:
+def test_non_finite_values_are_grey_and_named(value: float) -> None:
     plain = dots(pictured(np.array([[1.0, 2.0]])))
     shown = dots(pictured(np.array([[value, 1.0]])))
 
@@ -86,16 +86,16 @@ EXTREMES = [
 
 @pytest.mark.full
 @pytest.mark.parametrize("values", [*EXTREMES, np.zeros((912, 1))])
-def test_whatever_the_values_are_there_are_colours(values: NDArray[np.float64]) -> None:
+def test_any_values_can_be_drawn_as_a_heat_map(values: NDArray[np.float64]) -> None:
     assert dots(pictured(values)).std() > 1
 
 
 @pytest.mark.parametrize("values", EXTREMES)
-def test_whatever_the_values_are_there_are_curves(values: NDArray[np.float64]) -> None:
+def test_any_values_can_be_drawn_as_curves(values: NDArray[np.float64]) -> None:
     assert dots(pictured(values, "rows")).std() > 1
 
 
-def test_a_short_last_part_takes_its_share_of_room() -> None:
+def test_a_short_last_part_takes_its_share_of_space() -> None:
     numbers = np.arange(5, dtype=np.int64)
     values = np.array([[0.0, 0.0, 1.0]])
     picture = Picture(
@@ -147,7 +147,7 @@ def test_sixty_four_curves_leave_room_for_their_names() -> None:
 
 
 @pytest.mark.full
-def test_text_is_never_mathematics() -> None:
+def test_dollar_signs_are_not_mathtext() -> None:
     draw(pictured(np.zeros((2, 2)), title=r"kind: x=$\frac{1$ " * 40))
 
 
@@ -208,7 +208,7 @@ def test_another_process_with_settings_of_its_own_draws_the_same_bytes(tmp_path:
     assert not list(plain.iterdir())
 
 
-def test_nothing_but_the_dots_is_in_a_picture() -> None:
+def test_a_png_has_no_metadata() -> None:
     body = draw(pictured(np.eye(3)))
 
     names, place = [], 8
@@ -219,7 +219,7 @@ def test_nothing_but_the_dots_is_in_a_picture() -> None:
     assert set(names) == {b"IHDR", b"IDAT", b"IEND"}
 
 
-def test_wide_elements_are_sharp_though_there_are_many_of_them_down() -> None:
+def test_wide_elements_are_sharp_beside_many_rows() -> None:
     stripes = np.tile([[1.0, -1.0, 1.0, -1.0]], (300, 1))
 
     shown = dots(pictured(stripes))[300, 120:840]

@@ -133,7 +133,7 @@ def test_the_way_to_two_axes_is_named_where_two_remain(
 
 
 @pytest.mark.parametrize("shape", [(1,), (3, 2), (1,) * MAX_RANK, (2**60, 2**60)])
-def test_shapes_with_axes_and_elements_pass_however_many_they_promise(
+def test_shapes_with_axes_and_elements_are_valid(
     shape: tuple[int, ...],
 ) -> None:
     check_shape("x", shape)
@@ -152,12 +152,12 @@ def test_shapes_with_axes_and_elements_pass_however_many_they_promise(
         ((16**5000,), "an axis longer"),
     ],
 )
-def test_any_other_shape_is_refused(shape: tuple[object, ...], rule: str) -> None:
+def test_invalid_shapes_are_refused(shape: tuple[object, ...], rule: str) -> None:
     with pytest.raises(InvalidBody, match=rule):
         check_shape("x", shape)
 
 
-def test_long_names_and_shapes_are_cut_in_what_is_said() -> None:
+def test_long_names_and_shapes_are_cut_in_problems() -> None:
     with pytest.raises(InvalidBody) as caught:
         check_shape("n" * 10_000, (2**62, 0) * 4)
 
@@ -177,7 +177,7 @@ def test_the_least_and_the_largest_integer_of_a_type_are_kept(storage: str) -> N
     assert table.elements.tolist() == [ends]
 
 
-def test_a_truth_value_of_any_byte_is_one() -> None:
+def test_any_nonzero_byte_is_a_true_boolean() -> None:
     stored = np.frombuffer(bytes([0, 1, 2, 255] * 9), dtype="|b1")
 
     assert integers("mask", stored).elements.tolist() == [0, 1, 1, 1] * 9

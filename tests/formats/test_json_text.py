@@ -63,7 +63,7 @@ def test_several_arrays_are_an_object_by_name() -> None:
     )
 
 
-def test_a_number_alone_has_no_axes() -> None:
+def test_a_scalar_has_no_axes() -> None:
     several = Document("rope-frequencies", {}, {"a": stored(0.5), "b": stored([1.0])})
 
     assert written(Document("rope-frequencies", {}, {"a": stored(0.5)})) == (
@@ -86,7 +86,7 @@ def test_an_error_bound_is_beside_the_type() -> None:
     assert b"error_bound" not in written(Document("rope", {}, {"rope": stored([1.0])}))
 
 
-def test_axes_are_said_where_their_order_is_a_convention() -> None:
+def test_axes_are_named_where_their_order_is_a_convention() -> None:
     arrays = {"encoding": stored([[1.0, 2.0]])}
     named = Document("encoding-grid", {}, arrays, axes=("position", "channel"))
     stated = Document(
@@ -121,7 +121,7 @@ def test_numbers_parse_back_to_the_element(dtype: str, values: list[float]) -> N
     assert exact.tolist() == np.array(parsed).astype(exact.dtype).tolist()
 
 
-def test_bfloat16_is_spelled_as_the_float32_of_its_value() -> None:
+def test_bfloat16_is_written_as_the_float32_of_its_value() -> None:
     document = Document("encoding", {}, {"encoding": stored([0.1], "bfloat16")})
 
     assert written(document).endswith(b'"data":[0.100097656]}')
@@ -129,7 +129,7 @@ def test_bfloat16_is_spelled_as_the_float32_of_its_value() -> None:
 
 @pytest.mark.parametrize("shape", [(7,), (3, 5), (2, 3, 4), (1, 5, 2), (4, 1, 1)])
 @pytest.mark.parametrize("block", [1, 3, 4, 1000])
-def test_blocks_do_not_show(
+def test_text_does_not_depend_on_blocks(
     monkeypatch: pytest.MonkeyPatch, shape: tuple[int, ...], block: int
 ) -> None:
     elements = np.arange(np.prod(shape), dtype=np.float64).reshape(shape)
@@ -155,7 +155,7 @@ def test_the_limit_is_never_exceeded(shape: list[int], dtype: str, value: float)
     assert len(written(document)) <= JSON.body(document).limit_bytes
 
 
-def test_a_json_body_is_only_made_whole() -> None:
+def test_a_json_body_is_only_computed_whole() -> None:
     body = JSON.body(Document("encoding", {}, {"encoding": stored([1.0])}))
 
     with pytest.raises(ValueError, match="only computed whole"):
@@ -169,7 +169,7 @@ def test_arrays_and_parameters_are_read() -> None:
     assert content.parameters == {"positions": [3], "layout": "half"}
 
 
-def test_arrays_are_told_from_parameters_by_their_names() -> None:
+def test_names_of_arrays_separate_them_from_parameters() -> None:
     body = b'{"mask": [[1, 0]], "temperature": 20, "bias": [0.5], "more": [1]}'
 
     content = JSON.read(body, ("bias", "mask", "other"))
@@ -207,7 +207,7 @@ def test_arrays_are_told_from_parameters_by_their_names() -> None:
     ],
     ids=range(20),
 )
-def test_anything_else_is_refused_where_it_is(body: bytes, where: str, rule: str) -> None:
+def test_invalid_json_bodies_are_refused_with_a_pointer(body: bytes, where: str, rule: str) -> None:
     with pytest.raises(InvalidBody, match=rule) as caught:
         JSON.read(body, ("x",))
 
@@ -231,7 +231,7 @@ def test_integers_of_any_size_are_the_nearest_numbers() -> None:
     assert content.parameters == {"note": "\U0001f600"}
 
 
-def test_numbers_of_a_long_body_are_those_of_a_short_one() -> None:
+def test_long_and_short_json_bodies_parse_alike() -> None:
     numbers = b"1,-0.0,1e-3,18446744073709551616,0.1"
     short = read_object(b'{"x": [%s]}' % numbers)["x"]
     long = read_object(b'{"x": [%s]}' % b",".join([numbers] * 5000))["x"]
@@ -242,7 +242,7 @@ def test_numbers_of_a_long_body_are_those_of_a_short_one() -> None:
         read_object(b'{"x": [%s,NaN]}' % b",".join([numbers] * 5000))
 
 
-def test_so_many_lists_that_reading_them_stops_everything_else_are_refused() -> None:
+def test_json_with_too_many_lists_is_refused() -> None:
     with pytest.raises(InvalidBody, match=r"more than 131072 lists and objects.* npy"):
         read_object(b'{"x": [' + b"[]," * 2**17 + b"[]]}")
 
@@ -257,7 +257,7 @@ def test_rows_up_to_their_limit_are_read() -> None:
 TABLE = StoredTable(np.arange(6, dtype="<f4").reshape(2, 3) / 3, FLOAT32)
 
 
-def test_elements_are_spelled_as_nested_lists_of_a_shape() -> None:
+def test_elements_are_written_as_nested_lists() -> None:
     assert nested_lists(TABLE, 1, (2, 2)) == b"[[0.33333334,0.6666667],[1.0,1.3333334]]"
     assert nested_lists(TABLE, 5, (1,)) == b"[1.6666666]"
 
@@ -268,7 +268,7 @@ def test_no_element_is_longer_than_the_limit_says() -> None:
     assert len(nested_lists(longest, 0, (4,))) - 2 <= text_limit_bytes(longest)
 
 
-def test_a_block_is_bounded_by_work() -> None:
+def test_a_block_of_text_has_bounded_work() -> None:
     heavy = Similarity.model_construct(
         d_model=2**20, offsets=Positions.contiguous(0, 9), dtype="bfloat16"
     ).table()
@@ -278,14 +278,14 @@ def test_a_block_is_bounded_by_work() -> None:
 
 
 @pytest.mark.parametrize("value", [0.1, 1e-45, 3.4e38])
-def test_spelled_numbers_parse_back(value: float) -> None:
+def test_csv_numbers_parse_back_to_the_element(value: float) -> None:
     table = StoredTable(np.array([value], "<f4"), FLOAT32)
 
     assert np.float32(nested_lists(table, 0, (1,))[1:-1].decode()) == table.elements[0]
 
 
 @pytest.mark.parametrize("length", [0, 1, 4096, 4097, 10_000])
-def test_a_parameter_is_spelled_as_json_however_long_it_is(length: int) -> None:
+def test_parameter_text_equals_json_dumps(length: int) -> None:
     value = tuple(k / 3 for k in range(length))
 
     assert parameter_text(value) == json.dumps(value)

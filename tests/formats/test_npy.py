@@ -42,7 +42,7 @@ def alone(body: bytes) -> StoredTable:
 
 
 @pytest.mark.parametrize("dtype", ["<f2", "<f4", "<f8", "<c8", "<c16"])
-def test_what_numpy_saved_is_read(dtype: str) -> None:
+def test_files_of_numpy_are_read(dtype: str) -> None:
     array = np.arange(6, dtype=dtype).reshape(2, 3)
 
     table = alone(saved(array))
@@ -62,12 +62,12 @@ def test_integers_of_every_type_are_read_as_the_same_integers(dtype: str) -> Non
     assert table.elements.tolist() == [[0, 1], [1, 0]]
 
 
-def test_one_axis_is_enough_and_the_array_has_no_name() -> None:
+def test_npy_reads_one_axis_and_an_unnamed_array() -> None:
     assert alone(saved(np.arange(3.0))).shape == (3,)
     assert not NPY.read(saved(np.arange(3.0)), ("slopes", "mask")).is_named
 
 
-def test_fortran_order_is_read_as_what_it_means() -> None:
+def test_fortran_order_is_read() -> None:
     array = np.asfortranarray(np.arange(6.0).reshape(2, 3))
     body = saved(array)
 
@@ -94,7 +94,7 @@ GOOD = saved(np.arange(6.0).reshape(2, 3))
         b" {'fortran_order': False,\n 'descr': 'float64', 'shape': ( 2 , 3 ) , } \r\n",
     ],
 )
-def test_what_other_programs_write_is_read_without_a_warning(spelled: bytes) -> None:
+def test_headers_of_other_programs_are_read_without_a_warning(spelled: bytes) -> None:
     body = b"\x93NUMPY\x01\x00" + len(spelled).to_bytes(2, "little") + spelled + GOOD[128:]
 
     assert alone(body).elements.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
@@ -156,7 +156,7 @@ def with_shape(shape: str) -> bytes:
     ],
     ids=range(41),
 )
-def test_anything_else_is_refused_with_the_reason(body: bytes, rule: str) -> None:
+def test_invalid_files_are_refused_with_the_reason(body: bytes, rule: str) -> None:
     with pytest.raises(InvalidBody, match=rule):
         NPY.read(body, ("x",))
 

@@ -110,7 +110,7 @@ def test_there_is_an_end_of_a_turn_after_each_part(monkeypatch: pytest.MonkeyPat
     assert blocks == [b""] * 6 + [b"picture"]
 
 
-def test_means_are_shown_where_there_are_more_elements_than_dots(
+def test_a_picture_shows_means_of_more_elements_than_pixels(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rows, columns = 2 * 912 + 1, 1520 + 3
@@ -140,7 +140,7 @@ def test_numbers_too_large_to_draw_are_shown_as_large(monkeypatch: pytest.Monkey
     assert np.isnan(picture.values[0, 3])
 
 
-def test_infinities_of_both_signs_have_no_mean(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_mean_of_both_infinities_is_not_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
     elements = np.tile([np.inf, -np.inf], (1, 1520))
 
     picture = shown(StoredTable(elements, FLOAT64), monkeypatch)
@@ -157,7 +157,7 @@ def test_a_picture_is_no_longer_than_its_limit(values: NDArray[np.float64]) -> N
     assert 1000 < len(b"".join(body.blocks())) <= body.limit_bytes
 
 
-def test_a_picture_is_only_made_whole() -> None:
+def test_a_picture_is_only_drawn_whole() -> None:
     with pytest.raises(ValueError, match="only drawn whole"):
         list(PNG.body(document(Counting(2, 2))).blocks(1))
 
@@ -181,7 +181,7 @@ with client_of(create_app(default_settings())) as client:
 
 
 @pytest.mark.full
-def test_only_a_picture_imports_what_draws_it() -> None:
+def test_matplotlib_is_imported_for_pictures_only() -> None:
     words = [sys.executable, "-W", "error", "-c", TABLE_ONLY]
 
     ended = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -237,18 +237,18 @@ def test_axes_have_the_names_of_the_document_or_are_rows_and_columns() -> None:
         ("query", {"query_positions": "1,2"}, [0, 1, 2]),
     ],
 )
-def test_places_are_numbered_as_the_parameters_say(
+def test_places_are_numbered_by_the_parameters(
     axis: str, parameters: dict[str, ParameterValue], numbers: list[float]
 ) -> None:
     assert down((axis, "key"), **parameters) == numbers
 
 
-def test_names_from_anywhere_are_written_in_letters_that_every_font_has() -> None:
+def test_names_are_reduced_to_printable_ascii() -> None:
     assert plain("q.weight") == "q.weight"
     assert plain("gewicht é\n$") == "gewicht ??$"
 
 
-def test_whole_numbers_are_spelled_to_their_last_digit() -> None:
+def test_integers_of_an_axis_are_written_in_full() -> None:
     assert number_text(2**62 - 1) == "4611686018427387903"
     assert number_text(0.5) == "0.5"
     assert number_text(1e-7) == "1e-07"
@@ -267,9 +267,7 @@ def test_whole_numbers_are_spelled_to_their_last_digit() -> None:
         ("/rope?head_dim=8&seq_len=3&start=7", "pair", [0, 1, 2, 3]),
     ],
 )
-def test_places_are_numbered_as_the_document_says(
-    url: str, axis: str, expected: list[float]
-) -> None:
+def test_places_are_numbered_by_the_document(url: str, axis: str, expected: list[float]) -> None:
     document = document_of(url)
     (table,) = document.arrays.values()
     count = table.shape[document.axes.index(axis)]
@@ -278,7 +276,7 @@ def test_places_are_numbered_as_the_document_says(
     assert axis_numbers(axis, count, document, 2).tolist() == expected[:2]
 
 
-def test_the_first_of_very_many_are_numbered_at_once() -> None:
+def test_numbering_the_first_places_does_not_number_all() -> None:
     document = document_of("/encoding?positions=3:9000000000:2&d_model=4")
     (table,) = document.arrays.values()
 

@@ -61,7 +61,7 @@ def test_any_range_of_bytes_is_that_of_the_whole(
     assert whole[start:stop] == b"".join(body.blocks(start, stop))
 
 
-def test_blocks_are_of_bounded_size_and_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_have_bounded_size_and_join_to_the_body(monkeypatch: pytest.MonkeyPatch) -> None:
     body = body_of("npy", "float64", 100)
     whole = b"".join(body.blocks())
     monkeypatch.setattr(binary_module, "BLOCK_BYTES", 100)
@@ -79,7 +79,7 @@ def test_the_last_bytes_of_a_table_larger_than_any_disk_are_there_at_once() -> N
     assert len(b"".join(body.blocks(body.length_bytes - 24))) == 24
 
 
-def test_blocks_of_tables_are_views_that_nobody_can_write_through() -> None:
+def test_blocks_of_tables_are_read_only_views() -> None:
     (block,) = body_of("bin", "bfloat16", 8).blocks()
 
     assert isinstance(block, memoryview)

@@ -80,7 +80,7 @@ def test_complex_numbers_are_read() -> None:
     assert table.elements.tolist() == sent.tolist()
 
 
-def test_what_the_library_wrote_is_read() -> None:
+def test_files_of_the_safetensors_library_are_read() -> None:
     raw = safetensors.numpy.save(
         {
             "q": np.ones((2, 3), dtype=np.float16),
@@ -119,7 +119,7 @@ def test_every_tensor_keeps_its_name_whatever_names_there_may_be() -> None:
     }
 
 
-def test_axes_are_said_where_their_order_is_a_convention() -> None:
+def test_axes_are_named_where_their_order_is_a_convention() -> None:
     axes = ("query", "key")
 
     named = Document("relative-t5", {}, {"t5": COS}, axes=axes)
@@ -163,6 +163,6 @@ GOOD = safetensors.numpy.save({"x": np.ones((2, 2), dtype=np.float32)})
     ],
     ids=range(12),
 )
-def test_anything_else_is_refused_with_the_reason(raw: bytes, rule: str) -> None:
+def test_invalid_files_are_refused_with_the_reason(raw: bytes, rule: str) -> None:
     with pytest.raises(InvalidBody, match=rule):
         SAFETENSORS.read(raw, ("x",))

@@ -65,7 +65,7 @@ def exact_angle(axis: Axis, row: int, pair: int) -> Any:
     return position * frequency(axis.rule.rope_theta, axis.rule.rotary_dim, pair)
 
 
-def test_each_frequency_turns_with_the_position_of_its_own_axis() -> None:
+def test_each_frequency_uses_the_position_of_its_axis() -> None:
     rows = read(both_axes())
 
     for row in range(15):
@@ -76,7 +76,7 @@ def test_each_frequency_turns_with_the_position_of_its_own_axis() -> None:
 
 
 @EVERY_ROUNDING
-def test_channels_say_what_a_row_holds(rounding: AngleRounding) -> None:
+def test_channels_have_indices_of_component_and_frequency(rounding: AngleRounding) -> None:
     compact = read(both_axes(rounding))
     cos, sin = compact[:, :5], compact[:, 5:]
 
@@ -125,7 +125,7 @@ def test_growth_multiplies_cosines_and_sines() -> None:
 
 
 @EVERY_ROUNDING
-def test_parts_and_steps_do_not_show(
+def test_values_do_not_depend_on_parts_and_steps(
     monkeypatch: pytest.MonkeyPatch, rounding: AngleRounding
 ) -> None:
     tables: list[Table] = [
@@ -267,7 +267,7 @@ def test_a_subnormal_angle_is_its_own_sine(count: int, sign: int) -> None:
     assert cosine.tolist() == [[1.0]]
 
 
-def test_no_angle_has_a_sine_of_positive_zero() -> None:
+def test_the_sine_of_angle_zero_is_positive_zero() -> None:
     sine, cosine = float32_sin_cos(np.array([0.0, 1.0], dtype=np.float32), at(0, -7))
 
     assert not np.signbit(sine[0]).any()
@@ -275,7 +275,7 @@ def test_no_angle_has_a_sine_of_positive_zero() -> None:
     assert cosine[0].tolist() == [1.0, 1.0]
 
 
-def test_a_position_past_2_to_the_24_turns_as_the_float32_nearest_to_it() -> None:
+def test_a_position_above_2_to_the_24_is_rounded_to_float32() -> None:
     kept = np.array([1.0, 3.0], dtype=np.float32)
 
     odd = float32_sin_cos(kept, at(2**24 + 1, 2**24 + 3))
@@ -324,7 +324,7 @@ def test_the_bound_holds_for_every_position_up_to_the_farthest(
 @pytest.mark.full
 @pytest.mark.parametrize("farthest", [512, 4095, 131071])
 @pytest.mark.parametrize("base", [10000, 500000])
-def test_the_bound_is_not_ten_times_what_is_seen(farthest: int, base: int) -> None:
+def test_the_float32_bound_is_within_ten_times_the_error(farthest: int, base: int) -> None:
     frequencies = scaling.geometric_series(Decimal(base), 128, 64)
 
     seen = max(distances(frequencies, list(range(farthest - 50, farthest + 1))))
@@ -332,7 +332,7 @@ def test_the_bound_is_not_ten_times_what_is_seen(farthest: int, base: int) -> No
     assert seen <= float32_distance(frequencies, farthest) <= 10 * Decimal(seen)
 
 
-def test_the_bound_has_all_its_digits_in_a_bare_thread() -> None:
+def test_the_float32_bound_is_the_same_in_a_new_thread() -> None:
     frequencies = scaling.geometric_series(Decimal(10**9), 128, 64)[-1:]
 
     with ThreadPoolExecutor(1) as pool:
@@ -342,6 +342,6 @@ def test_the_bound_has_all_its_digits_in_a_bare_thread() -> None:
     assert len(in_thread.as_tuple().digits) > 70
 
 
-def test_the_bound_of_no_angle_is_hardly_anything() -> None:
+def test_the_float32_bound_at_position_zero_is_tiny() -> None:
     assert 0 < float32_distance([Decimal(1), Decimal("0.1")], 0) < Decimal("1e-45")
     assert 0 < float32_distance([Decimal(0)], MAX_POSITION) < Decimal("1e-45")

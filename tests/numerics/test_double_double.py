@@ -99,11 +99,11 @@ def test_a_decimal_keeps_106_bits() -> None:
     assert abs(exact(from_decimal(third)) - Fraction(third)) <= Fraction(1, 2**107)
 
 
-def test_a_float_is_itself() -> None:
+def test_from_floats_is_exact() -> None:
     assert exact(from_floats(single(0.1))) == Fraction(0.1)
 
 
-def test_a_value_is_the_same_whichever_step_it_falls_into() -> None:
+def test_a_value_does_not_depend_on_its_block() -> None:
     numbers = np.arange(10_000)
 
     whole = evaluate_integers(lambda part: from_integers(part).high, numbers)
@@ -116,7 +116,7 @@ def block_of(whole: Float64s, some: slice, part: slice) -> Float64s:
     return whole[some, part]
 
 
-def test_a_matrix_is_the_same_whichever_block_an_element_falls_into() -> None:
+def test_a_matrix_does_not_depend_on_its_blocks() -> None:
     for shape in ((1, 10_000), (10_000, 1), (700, 13), (3, 5000), (0, 4), (4, 0)):
         whole = np.add.outer(10.0 * np.arange(shape[0]), np.arange(shape[1]))
 
@@ -126,13 +126,13 @@ def test_a_matrix_is_the_same_whichever_block_an_element_falls_into() -> None:
         assert (found == whole).all()
 
 
-def test_a_row_may_be_right_for_all() -> None:
+def test_a_block_may_be_one_row_for_all_rows() -> None:
     assert (
         evaluate_in_blocks(lambda _, part: np.arange(3.0)[part], 2, 3).tolist() == [[0, 1, 2]] * 2
     )
 
 
-def test_a_column_holds_some_of_the_numbers() -> None:
+def test_a_column_is_a_slice_with_a_second_axis() -> None:
     pair = DoubleDouble(np.arange(5.0), np.arange(5.0) / 2**60)
 
     assert pair.column(slice(1, 3)).high.tolist() == [[1], [2]]
@@ -182,7 +182,7 @@ def check_ln_1p(size: float, part: float) -> None:
 @example(np.nextafter(2.0**-8, 0.0), 0.4)
 @example(2.0**-7, 0.3)
 @example(1e300, 0.0)
-def test_ln_of_one_and_more_is_small_relative_to_itself(size: float, part: float) -> None:
+def test_ln_1p_is_within_its_relative_bound(size: float, part: float) -> None:
     check_ln_1p(size, part)
 
 
@@ -197,18 +197,18 @@ def test_ln_of_an_integer_is_within_its_bound(number: int) -> None:
     assert abs(found - exact) <= mpf(2) ** -65
 
 
-def test_ln_of_one_is_nothing() -> None:
+def test_ln_of_one_is_zero() -> None:
     assert [part.tolist() for part in ln(np.array([1]))] == [[0.0], [0.0]]
     assert [part.tolist() for part in ln_1p(from_floats(np.array([0.0])))] == [[0.0], [0.0]]
 
 
-def test_logarithms_grow_with_their_numbers() -> None:
+def test_logarithms_are_monotonic() -> None:
     around = np.concatenate([np.arange(2**k - 200, 2**k + 200) for k in range(9, 62, 4)])
 
     assert (np.diff(ln(around).high) >= 0).all()
 
 
-def test_logarithms_are_the_same_in_a_bare_thread() -> None:
+def test_logarithms_are_the_same_in_a_new_thread() -> None:
     logarithm._log_table.cache_clear()
     with ThreadPoolExecutor(1) as pool:
         in_thread = pool.submit(lambda: ln(np.arange(1, 5000))).result()
@@ -238,7 +238,7 @@ def _by_one_plus(t: DoubleDouble) -> DoubleDouble:
 
 
 @pytest.mark.parametrize("mutant", [_plain, _without_tail, _by_one_plus])
-def test_another_way_to_a_logarithm_is_caught(
+def test_less_exact_logarithms_are_caught(
     monkeypatch: pytest.MonkeyPatch, mutant: Callable[[DoubleDouble], DoubleDouble]
 ) -> None:
     monkeypatch.setitem(globals(), "ln_1p", mutant)
@@ -247,14 +247,14 @@ def test_another_way_to_a_logarithm_is_caught(
         exactness()
 
 
-def test_a_series_two_terms_short_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_short_logarithm_series_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logarithm, "_LOG_SERIES", logarithm._LOG_SERIES[2:])
 
     with pytest.raises(AssertionError):
         exactness()
 
 
-def test_a_threshold_that_lets_digits_go_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ln_1p_without_the_small_case_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the way round 1 + t the last digits of a small t are lost."""
     monkeypatch.setattr(logarithm, "_SMALL", 0.0)
 
@@ -262,7 +262,7 @@ def test_a_threshold_that_lets_digits_go_is_caught(monkeypatch: pytest.MonkeyPat
         exactness()
 
 
-def test_a_coarse_table_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_table_without_low_parts_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     logs = logarithm._log_table()
     values: Float64s = np.zeros_like(logs.low)
     coarse = logarithm._LogTable(logs.factor, logs.high, values, logs.two_high, logs.two_low)
@@ -312,7 +312,7 @@ def test_an_exponential_is_within_its_bound(size: float, part: float) -> None:
     assert abs(whole(got) - exact) <= exact * mpf(2) ** -59
 
 
-def test_the_power_one_is_the_number_and_two_its_square() -> None:
+def test_powers_one_and_two_are_exact() -> None:
     numbers = np.concatenate([np.arange(1, 3000), 2 ** np.arange(1, 62), [3**20, 2**52 + 1]])
     roots = numbers[numbers < 2**26]
 
@@ -320,18 +320,18 @@ def test_the_power_one_is_the_number_and_two_its_square() -> None:
     assert power(roots, 2.0).high.tolist() == (roots**2).astype(np.float64).tolist()
 
 
-def test_nothing_to_any_power_is_nothing_and_one_is_one() -> None:
+def test_powers_of_zero_are_zero_and_of_one_are_one() -> None:
     got = power(np.array([0, 1]), 0.3)
 
     assert [part.tolist() for part in got] == [[0.0, 1.0], [0.0, 0.0]]
     assert exp(from_floats(np.array([0.0]))).high.tolist() == [1.0]
 
 
-def test_the_largest_power_there_is_is_finite() -> None:
+def test_the_largest_power_is_finite() -> None:
     assert np.isfinite(1e9 * power(np.array([MAX_POSITION]), MAX_EXPONENT).high).all()
 
 
-def test_powers_are_the_same_in_a_bare_thread() -> None:
+def test_powers_are_the_same_in_a_new_thread() -> None:
     exponential._exp_table.cache_clear()
     with ThreadPoolExecutor(1) as pool:
         in_thread = pool.submit(lambda: power(np.arange(5000), 0.7)).result()
@@ -348,7 +348,7 @@ def exponential_exactness(number: int, exponent: float) -> None:
     check_power(number, exponent)
 
 
-def test_exponential_a_series_two_terms_short_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_short_exponential_series_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exponential, "_EXP_SERIES", exponential._EXP_SERIES[2:])
 
     with pytest.raises(AssertionError):
@@ -362,7 +362,7 @@ def test_a_logarithm_of_one_float64_is_caught(monkeypatch: pytest.MonkeyPatch) -
         exponential_exactness()
 
 
-def test_a_step_without_its_last_part_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ln_2_in_one_part_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     powers = exponential._exp_table()
     coarse = exponential._ExpTable(powers.high, powers.low, (*powers.step[:1], 0.0, 0.0))
     monkeypatch.setattr(exponential, "_exp_table", lambda: coarse)
@@ -418,7 +418,7 @@ def test_opposite_positions_have_opposite_products_to_the_bit() -> None:
     ).all()
 
 
-def test_products_are_the_same_in_a_bare_thread() -> None:
+def test_products_are_the_same_in_a_new_thread() -> None:
     factors = scaling.geometric_series(Decimal(10000), 64, 32)
     positions = np.array([3, 2**61 + 1], dtype=np.int64)
 
@@ -442,13 +442,13 @@ def test_a_sum_is_within_a_rounding_for_each_halving(count: int) -> None:
         assert abs(Fraction(total) - exact) <= limit * exact
 
 
-def test_a_row_has_the_same_sum_in_any_company() -> None:
+def test_a_sum_does_not_depend_on_the_other_rows() -> None:
     terms = np.random.default_rng(2).random((50, 37))
 
     assert pairwise_sum(terms)[7] == pairwise_sum(terms[7:8].copy())[0]
 
 
-def test_the_terms_are_left_as_they_are() -> None:
+def test_pairwise_sum_does_not_change_its_input() -> None:
     terms = np.ones((2, 5))
 
     assert pairwise_sum(terms).tolist() == [5.0, 5.0]

@@ -68,7 +68,7 @@ def test_bfloat16_is_not_rounded_twice() -> None:
     assert values == [1.0 + 2.0**-7, -1.0 - 2.0**-7, 1.0 + 2.0**-7, -1.0 - 2.0**-7]
 
 
-def test_bfloat16_of_float32_is_what_ml_dtypes_gives() -> None:
+def test_bfloat16_of_float32_equals_ml_dtypes() -> None:
     patterns = np.arange(0, 2**32, 65521, dtype=np.uint64).astype(np.uint32)
     values = patterns.view(np.float32)
     bits = np.empty(len(values), dtype="<u2")
@@ -83,7 +83,7 @@ def test_bfloat16_of_float32_is_what_ml_dtypes_gives() -> None:
 
 
 @pytest.mark.parametrize("value", [float("inf"), float("-inf"), 3.4e38, 1e300, -1e300])
-def test_what_is_too_large_for_bfloat16_is_infinite(value: float) -> None:
+def test_values_too_large_for_bfloat16_are_infinite(value: float) -> None:
     bits = np.empty(1, dtype="<u2")
 
     round_into(np.array([value]), bits, BFLOAT16)
@@ -100,7 +100,7 @@ def test_bfloat16_prints_as_the_float32_of_its_value() -> None:
 
 @pytest.mark.parametrize("name", sorted(REAL_DTYPES))
 @pytest.mark.parametrize("value", [np.nan, -np.nan, np.inf, -np.inf, 1e300])
-def test_results_tell_whether_they_are_finite(name: str, value: float) -> None:
+def test_round_results_returns_whether_all_are_finite(name: str, value: float) -> None:
     dtype = REAL_DTYPES[name]
     values = np.array([1.0, value, -2.0])
     results, expected = np.empty(3, dtype=dtype.storage), np.empty(3, dtype=dtype.storage)
@@ -116,7 +116,7 @@ def test_results_tell_whether_they_are_finite(name: str, value: float) -> None:
 
 @pytest.mark.parametrize("name", sorted(REAL_DTYPES))
 @given(st.lists(VALUES, min_size=1, max_size=20))
-def test_no_value_is_moved_by_more_than_its_bound(name: str, values: list[float]) -> None:
+def test_rounding_errors_are_within_the_bound(name: str, values: list[float]) -> None:
     dtype = REAL_DTYPES[name]
     elements = np.empty(len(values), dtype=dtype.storage)
 
@@ -156,7 +156,7 @@ def test_integers_are_rounded_once(name: str, numbers: list[int]) -> None:
 
 @pytest.mark.parametrize("name", ["float32", "bfloat16"])
 @pytest.mark.parametrize("sign", [1, -1])
-def test_integers_beside_a_tie_go_to_their_side_of_it(name: str, sign: int) -> None:
+def test_integers_next_to_a_tie_round_to_their_side(name: str, sign: int) -> None:
     """Rounded to float64 before, they would be the tie itself."""
     dtype, kept_bits = REAL_DTYPES[name], {"float32": 23, "bfloat16": 7}[name]
     step = 2 ** (60 - kept_bits)
@@ -176,9 +176,7 @@ def test_integers_beside_a_tie_go_to_their_side_of_it(name: str, sign: int) -> N
         ("float32", 2.0**128 - 2.0**103),
     ],
 )
-def test_a_size_exceeds_a_type_where_it_is_rounded_to_infinity(
-    name: str, first_too_large: float
-) -> None:
+def test_a_size_may_overflow_where_it_rounds_to_infinity(name: str, first_too_large: float) -> None:
     dtype = REAL_DTYPES[name]
 
     assert may_overflow(first_too_large, dtype)

@@ -32,7 +32,7 @@ ENDS = st.tuples(st.floats(1e-250, 1e9), st.floats(1e-250, 1e250)).map(sorted)
 
 
 @given(st.floats(1e-9, 1e9), ENDS, st.integers(1, 64), st.integers(1, 64), st.booleans())
-def test_a_spaced_series_runs_from_its_first_by_the_ratio_of_its_ends(
+def test_scaled_geometric_starts_at_first_and_falls_by_the_ratio(
     first: float, ends: list[float], dim: int, count: int, full_turns: bool
 ) -> None:
     least, greatest = ends
@@ -46,7 +46,7 @@ def test_a_spaced_series_runs_from_its_first_by_the_ratio_of_its_ends(
         assert abs(mpmath.mpf(str(exact[pair])) - expected) <= expected * mpmath.mpf("1e-60")
 
 
-def test_a_spaced_series_ends_at_the_other_end_of_its_range() -> None:
+def test_scaled_geometric_ends_at_the_least_frequency() -> None:
     exact = ScaledGeometric(2.0, 0.5, 2.0, 2 * (9 - 1), 9).exact()
 
     assert [float(exact[0]), float(exact[-1])] == [2.0, 0.5]
@@ -64,7 +64,7 @@ def test_timescales_go_from_the_shortest_to_its_square_over_the_longest(
     assert float(exact[-1]) == pytest.approx(shortest**2 / longest, rel=1e-15)
 
 
-def test_a_geometric_series_is_one_of_timescales_from_one() -> None:
+def test_geometric_equals_scaled_geometric_from_one() -> None:
     spaced, geometric = ScaledGeometric(1.0, 1.0, 10000.0, 14, 8), Geometric(10000.0, 14, 8)
 
     assert spaced.exact() == geometric.exact()
@@ -81,14 +81,14 @@ def test_a_worker_thread_evaluates_to_the_same_digits() -> None:
     assert len(str(in_thread[1])) > 70
 
 
-def test_given_frequencies_are_the_numbers_they_are() -> None:
+def test_given_frequencies_are_used_unchanged() -> None:
     (exact,) = GivenFrequencies((0.1,)).exact()
 
     assert str(exact).startswith("0.1000000000000000055511151231257827021181583404541015625")
 
 
 @pytest.mark.parametrize(("value", "expected"), [(1, "6.28318530717958647692528676655"), (0, "")])
-def test_a_wavelength_is_a_turn_by_the_frequency(value: int, expected: str) -> None:
+def test_a_wavelength_is_two_pi_divided_by_the_frequency(value: int, expected: str) -> None:
     (wavelength,) = wavelengths([Decimal(value)])
 
     if value == 0:

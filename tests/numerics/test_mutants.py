@@ -70,7 +70,7 @@ def test_decimals_of_28_digits_are_caught(monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.raises(AssertionError):
         exactness_of_the_encoding()
     with pytest.raises(AssertionError):
-        test_angle.test_precision_is_the_same_in_a_bare_thread()
+        test_angle.test_precision_is_the_same_in_a_new_thread()
 
 
 def test_frequencies_of_64_bits_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,7 +179,7 @@ def test_float32_angles_computed_in_float64_are_caught(monkeypatch: pytest.Monke
     monkeypatch.setattr(float32_angle, "float32_angles", wide)
 
     with pytest.raises(AssertionError):
-        test_float32_angle.test_a_position_past_2_to_the_24_turns_as_the_float32_nearest_to_it()
+        test_float32_angle.test_a_position_above_2_to_the_24_is_rounded_to_float32()
     with pytest.raises(AssertionError):
         test_float32_angle.test_sines_and_cosines_are_those_of_the_rounded_angle()
 

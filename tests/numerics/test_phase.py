@@ -79,7 +79,7 @@ def test_each_frequency_may_have_a_position_of_its_own(turning: list[tuple[float
     assert cosine.tobytes() == np.diagonal(all_cosines).tobytes()
 
 
-def test_many_positions_of_their_own_are_the_same_as_few() -> None:
+def test_many_distinct_positions_give_the_bytes_of_few() -> None:
     """More than a core's cache holds at once."""
     count = 10_000
     fixed = fixed_point([Decimal(k) / 7 for k in range(count)])
@@ -127,7 +127,7 @@ def test_opposite_positions_have_opposite_sines_to_the_bit() -> None:
     assert (opposite_cosine == cosine).all()
 
 
-def test_precision_is_the_same_in_a_bare_thread() -> None:
+def test_precision_is_the_same_in_a_new_thread() -> None:
     def far_sine() -> float:
         ratio = exact_context().divide(Decimal(1), Decimal(3))
         return float(sin_cos(fixed_point([ratio]), np.array([2**61], dtype=np.int64))[0][0, 0])
@@ -166,7 +166,7 @@ def test_numerics_import_numpy_alone() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_a_frequency_has_as_many_extra_bits_as_its_size_takes() -> None:
+def test_tiny_frequencies_have_extra_bits() -> None:
     """The same on either side of 10^-20 turns, where few digits tell that there are none."""
     turns = [Decimal(s).scaleb(e) for e in (-300, -21, -20, -19, 0) for s in (1, 5, "6.8", 9)]
 
@@ -184,7 +184,7 @@ def test_the_coefficient_of_the_highest_power_comes_first() -> None:
     assert (horner([3.0, -1.0], x) == 3 * x - 1).all()
 
 
-def test_every_product_and_every_sum_is_rounded_by_itself() -> None:
+def test_horner_rounds_every_product_and_sum() -> None:
     x = 1.0 + 2.0**-30
 
     (value,) = horner([1.0, 0.0, -1.0], np.array([x]))
@@ -192,7 +192,7 @@ def test_every_product_and_every_sum_is_rounded_by_itself() -> None:
     assert value == x * x - 1.0 != 2.0**-29 + 2.0**-60
 
 
-def test_what_is_given_is_left_as_it_is() -> None:
+def test_horner_does_not_change_its_input() -> None:
     x = np.array([1.0, 2.0])
 
     horner([1.0, 1.0, 1.0], x)

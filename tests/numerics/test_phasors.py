@@ -68,7 +68,7 @@ def test_any_range_has_the_bytes_of_the_whole(
 
 
 @given(st.lists(st.integers(-(2**40), 2**40), min_size=1, max_size=40), st.sampled_from([4, 512]))
-def test_a_row_has_the_same_bytes_among_whatever_others(positions: list[int], width: int) -> None:
+def test_a_row_does_not_depend_on_the_other_rows(positions: list[int], width: int) -> None:
     together = table(width, Positions.of_runs(Run(position, 1, 1) for position in positions))
 
     rows = together.read(0, size(together)).reshape(-1, width)
@@ -81,7 +81,7 @@ def test_a_row_has_the_same_bytes_among_whatever_others(positions: list[int], wi
         assert row.tobytes() == alone.tobytes() == in_a_run.tobytes()
 
 
-def test_batches_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_do_not_depend_on_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = table(512, Positions.contiguous(-1000, 5000))
     expected = whole.read(0, size(whole)).tobytes()
     monkeypatch.setattr(phasor, "_BATCH_ELEMENTS", 100 * 512)
@@ -110,7 +110,7 @@ def test_the_last_positions_are_reached() -> None:
     assert (high[1::2] == low[1::2]).all()
 
 
-def test_a_frequency_of_zero_turns_nothing() -> None:
+def test_a_frequency_of_zero_gives_sine_0_and_cosine_1() -> None:
     positions = np.array([-3, 0, 2**60], dtype=np.int64)
 
     assert component(GivenFrequencies((0.0,)), "cos", positions).tolist() == [[1.0], [1.0], [1.0]]
@@ -134,7 +134,7 @@ def test_rows_too_wide_for_a_setup_have_the_same_bytes(
 @pytest.mark.full
 @pytest.mark.parametrize("width", [4, 63, 64, 512])
 @pytest.mark.parametrize("start", [-20000, 0])
-def test_a_table_read_in_order_has_the_bytes_of_one_read_at_once(width: int, start: int) -> None:
+def test_sequential_reads_equal_one_read(width: int, start: int) -> None:
     whole = table(width, Positions.contiguous(start, 40000), "float32")
     expected = whole.read(0, size(whole)).tobytes()
     step = size(whole) // 37 + 1
@@ -224,7 +224,7 @@ def test_the_fine_phasors_of_rows_too_wide_for_a_setup_are_the_same(
         assert ours.tobytes() == theirs.tobytes()
 
 
-def test_a_reader_in_order_has_phasors_computed_in_batches(evaluated: list[int]) -> None:
+def test_sequential_reads_compute_phasors_in_batches(evaluated: list[int]) -> None:
     large = factors_table(512 * 32)
     for block in range(32):
         large.read(block * 2**18, (block + 1) * 2**18)
@@ -233,7 +233,7 @@ def test_a_reader_in_order_has_phasors_computed_in_batches(evaluated: list[int])
     assert len(evaluated) <= 1 + -(-32 // 4)
 
 
-def test_reads_at_random_compute_what_they_need(evaluated: list[int]) -> None:
+def test_random_reads_compute_only_their_blocks(evaluated: list[int]) -> None:
     large = factors_table(10**6)
     for row in (500_000, 10, 700_000, 64_000):
         large.read(row * 512, (row + 1) * 512)
@@ -241,7 +241,7 @@ def test_reads_at_random_compute_what_they_need(evaluated: list[int]) -> None:
     assert evaluated == [1, 1, 1, 1]
 
 
-def test_what_a_table_keeps_is_bounded() -> None:
+def test_the_phasors_a_table_keeps_are_bounded() -> None:
     large = factors_table(2**15)
     large.read(0, 2**15 * 512)
     kept = large._coarse._kept
@@ -250,7 +250,7 @@ def test_what_a_table_keeps_is_bounded() -> None:
     assert sum(part.nbytes for part in kept[1]) <= 300 * 1024
 
 
-def test_runs_known_in_part_are_computed_again() -> None:
+def test_partly_cached_blocks_are_computed_again() -> None:
     setup, coarse = phasor_setup(RULE, CHANNELS), CoarsePhasorCache()
     coarse.of(setup, range(4, 6), range(4, 6))
 
@@ -260,7 +260,7 @@ def test_runs_known_in_part_are_computed_again() -> None:
             assert exact.tobytes() == ours.tobytes()
 
 
-def test_frequencies_are_evaluated_once_whatever_channels_they_are_in() -> None:
+def test_frequencies_are_evaluated_once_for_all_channels() -> None:
     evaluated: list[int] = []
 
     @dataclass(frozen=True)
@@ -286,7 +286,7 @@ def test_frequencies_are_evaluated_once_whatever_channels_they_are_in() -> None:
     st.integers(-400, 400) | st.integers(-MAX_POSITION, MAX_POSITION - 1000),
     st.integers(1, 1000),
 )
-def test_stretches_are_all_the_positions_in_order(start: int, count: int) -> None:
+def test_block_spans_cover_all_positions_in_order(start: int, count: int) -> None:
     positions = range(start, start + count)
 
     split = [
@@ -300,7 +300,7 @@ def test_stretches_are_all_the_positions_in_order(start: int, count: int) -> Non
 
 
 @given(st.integers(-400, 400) | st.integers(-MAX_POSITION, MAX_POSITION))
-def test_both_parts_of_a_position_have_its_sign(position: int) -> None:
+def test_block_and_offset_have_the_sign_of_the_position(position: int) -> None:
     (span,) = block_spans(range(position, position + 1))
 
     assert span.first == block_of(position)
@@ -309,7 +309,7 @@ def test_both_parts_of_a_position_have_its_sign(position: int) -> None:
     )
 
 
-def test_consecutive_positions_are_few_stretches_however_many() -> None:
+def test_consecutive_positions_are_few_block_spans() -> None:
     assert len(list(block_spans(range(-(10**15), 10**15)))) <= 7
 
 
@@ -341,7 +341,7 @@ ZEROS = [
 
 
 @pytest.mark.parametrize(("channels", "before"), ZEROS)
-def test_zeros_come_last_and_move_nothing_before_them(
+def test_zeros_come_last_and_do_not_move_other_channels(
     channels: Channels, before: list[tuple[int, bool]]
 ) -> None:
     frequency, is_sine = channels.indices()
@@ -354,7 +354,7 @@ def test_zeros_come_last_and_move_nothing_before_them(
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "uint16"])
-def test_channels_of_zeros_are_blank_whatever_was_there(dtype: str) -> None:
+def test_blank_overwrites_channels_of_zeros(dtype: str) -> None:
     rows = np.ones((3, 5), dtype=dtype)
 
     Channels(("sin", "cos"), False, 5, zeros=2).blank(rows)

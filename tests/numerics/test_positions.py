@@ -19,16 +19,14 @@ def expanded(runs: list[Run]) -> list[int]:
 
 
 @given(RUNS)
-def test_equal_sequences_are_equal_however_they_are_spelled(runs: list[Run]) -> None:
+def test_equal_positions_have_equal_canonical_forms(runs: list[Run]) -> None:
     one_by_one = [Run(position, 1, 1) for position in expanded(runs)]
 
     assert Positions.of_runs(one_by_one) == Positions.of_runs(runs)
 
 
 @given(RUNS, st.data())
-def test_any_slice_gives_the_positions_of_the_sequence(
-    runs: list[Run], data: st.DataObject
-) -> None:
+def test_any_slice_of_positions_equals_that_of_a_list(runs: list[Run], data: st.DataObject) -> None:
     positions = Positions.of_runs(runs)
     everything = expanded(runs)
     start = data.draw(st.integers(0, len(everything) - 1))
@@ -55,11 +53,11 @@ def test_a_descending_range_ends_before_its_stop() -> None:
     assert str(Positions.of_runs([Run(5, -1, 6)])) == "5:-1:-1"
 
 
-def test_a_repeated_position_is_a_list() -> None:
+def test_a_repeated_position_is_formatted_as_a_list() -> None:
     assert str(Positions.of_runs([Run(3, 1, 1)] * 3)) == "3,3,3"
 
 
-def test_a_run_of_any_length_takes_no_room() -> None:
+def test_a_run_of_any_length_takes_no_memory() -> None:
     positions = Positions.contiguous(-(2**61), 2**62)
 
     assert positions.count == 2**62
@@ -96,7 +94,7 @@ def test_moved_positions_are_those_of_each_moved_in_canonical_form(
     assert moved.at(0, moved.count).tolist() == [run.first for run in one_by_one]
 
 
-def test_moving_takes_no_room_and_may_lead_beyond_what_can_turn() -> None:
+def test_moving_takes_no_memory_and_may_exceed_the_range() -> None:
     moved = Positions.contiguous(0, 2**62 + 1).moved(2)
 
     assert moved.parameters() == {"start": 2, "seq_len": 2**62 + 1}
@@ -118,7 +116,7 @@ def test_single_positions_are_runs_of_one(mixed: list[list[Run | int]]) -> None:
     assert Positions.of_runs(alone) == Positions.of_runs(runs)
 
 
-def test_a_range_of_many_runs_is_as_exact_as_one_of_few() -> None:
+def test_many_position_runs_are_as_exact_as_few() -> None:
     ends = [-(2**62), 2**62] * 3 + [7, 9]
     positions = Positions.of_runs([*ends, Run(-5, 2**60, 5), Run(0, 0, 4)])
 

@@ -63,7 +63,7 @@ def table(values: list[float], rule: FrequencyRule = RULE, dtype: str = "float64
 
 @given(st.lists(REALS, min_size=1, max_size=20))
 @example([2.0**62, -(2.0**62), MIN_REAL_POSITION, nextafter(1.0, 0.0), 2.0**52 + 0.5])
-def test_an_integer_and_a_power_of_two_are_the_value(values: list[float]) -> None:
+def test_split_units_multiply_to_the_value(values: list[float]) -> None:
     integers, exponents = split_units(np.array(values))
 
     for value, integer, exponent in zip(values, integers.tolist(), exponents.tolist(), strict=True):
@@ -106,9 +106,7 @@ def test_whole_numbers_have_the_bytes_of_integer_positions(
 
 
 @given(st.lists(REALS, min_size=1, max_size=30), st.data())
-def test_a_row_has_the_same_bytes_whatever_is_asked_for_with_it(
-    values: list[float], data: st.DataObject
-) -> None:
+def test_a_row_does_not_depend_on_the_range_read(values: list[float], data: st.DataObject) -> None:
     positions = RealPositions(tuple(values))
     whole = RealPhasorTable(RULE, SIN_COS, positions, FLOAT32, (len(values), 8))
     every = whole.read(0, size(whole))
@@ -121,7 +119,7 @@ def test_a_row_has_the_same_bytes_whatever_is_asked_for_with_it(
     assert alone.tobytes() == every[8 * number : 8 * number + 8].tobytes()
 
 
-def test_steps_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_do_not_depend_on_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     values = [index * 0.37 - 40 for index in range(300)]
     at_once = table(values).tobytes()
     monkeypatch.setattr("service.numerics.tables.STEP_ELEMENTS", 100)
@@ -147,7 +145,7 @@ def test_a_scale_multiplies_before_the_one_rounding() -> None:
     assert scaled.read(0, 24).tobytes() == expected.tobytes()
 
 
-def test_channels_are_laid_out_as_they_say() -> None:
+def test_channels_have_the_declared_layout() -> None:
     positions = RealPositions((0.5, 3.0))
     halves = Channels(("cos", "sin"), interleaved=False, width=8)
     flipped = RealPhasorTable(RULE, halves, positions, FLOAT64, (2, 8)).read(0, 16).reshape(2, 8)
@@ -175,13 +173,13 @@ def test_channels_of_zeros_are_zero() -> None:
         ((1.0, -1e-31, 1e300), -1e-31),
     ],
 )
-def test_what_has_no_exact_angle_is_out_of_range(
+def test_values_without_an_exact_angle_are_out_of_range(
     values: tuple[float, ...], out: float | None
 ) -> None:
     assert RealPositions(values).out_of_range == out
 
 
-def test_what_is_no_number_or_infinite_is_out_of_range() -> None:
+def test_nan_and_infinity_are_out_of_range() -> None:
     for value in (np.nan, np.inf, -np.inf):
         assert repr(first_out_of_range(np.array([1.0, value]))) == repr(float(value))
 
@@ -206,7 +204,7 @@ def test_frequencies_of_a_unit_are_kept(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @given(st.lists(REALS, min_size=1, max_size=40))
-def test_there_are_no_more_units_than_are_counted_on(values: list[float]) -> None:
+def test_units_are_at_most_max_units(values: list[float]) -> None:
     exponents = split_units(np.array([*values, 2.0**-99 - 2.0**-152]))[1]
 
     assert len(set(exponents.tolist())) <= max_units(len(values) + 1) <= 20
@@ -259,7 +257,7 @@ def test_periods_between_two_are_in_equal_ratios(
 @example(2.0, 3)
 @example(224.0, 1)
 @example(1e-9, 2)
-def test_even_bands_run_from_one_to_half_of_max_freq(max_freq: float, count: int) -> None:
+def test_linear_pixel_bands_go_from_1_to_half_of_max_freq(max_freq: float, count: int) -> None:
     """linspace(1, max_freq/2, n)·π, which is π for one band."""
     steps = max(count - 1, 1)
     top = mpmath.mpf(max_freq) / 2
@@ -274,7 +272,7 @@ def test_even_bands_run_from_one_to_half_of_max_freq(max_freq: float, count: int
 @example(2.0, 3)
 @example(224.0, 1)
 @example(1e-9, 2)
-def test_other_bands_run_there_in_equal_ratios(max_freq: float, count: int) -> None:
+def test_other_pixel_bands_have_equal_ratios(max_freq: float, count: int) -> None:
     """2^linspace(0, log2(max_res) − 1, n)·π."""
     steps = max(count - 1, 1)
     highest = mpmath.log(mpmath.mpf(max_freq), 2) - 1
@@ -308,7 +306,7 @@ def test_rules_of_equal_numbers_are_one_key_of_the_caches(rule: FrequencyRule) -
     assert ScaledFrequencies(rule, Fraction(1, 2)) != ScaledFrequencies(rule, Fraction(1, 3))
 
 
-def test_turns_are_two_pi_radians() -> None:
+def test_times_two_pi_multiplies_every_frequency() -> None:
     rule = Geometric(10.0, 4, 2)
 
     expected = [2 * mpmath.pi * mpmath.mpf(str(radian)) for radian in rule.exact()]

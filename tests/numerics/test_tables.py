@@ -70,7 +70,7 @@ def test_sizes_are_counted_from_the_shape() -> None:
 
 
 @given(st.integers(0, 60), st.integers(0, 60), st.integers(1, 12), st.integers(1, 9))
-def test_rounds_are_whole_rows_or_parts_of_one(
+def test_row_ranges_are_whole_rows_or_parts_of_one(
     start: int, length: int, width: int, step: int
 ) -> None:
     with mock.patch("service.numerics.tables.STEP_ELEMENTS", step):
@@ -83,11 +83,11 @@ def test_rounds_are_whole_rows_or_parts_of_one(
         assert len(rows) == 1 or items == range(width)
 
 
-def test_many_short_rows_are_few_rounds() -> None:
+def test_many_short_rows_are_few_ranges() -> None:
     assert len(list(row_ranges(1, 3 * 2**18 - 1, 3))) <= 9
 
 
-def test_a_table_overflows_only_where_it_says_so() -> None:
+def test_overflows_is_false_without_the_attribute() -> None:
     class Overflowing(Counting):
         @property
         def overflows(self) -> bool:
@@ -97,7 +97,7 @@ def test_a_table_overflows_only_where_it_says_so() -> None:
     assert not overflows(Counting())
 
 
-def test_what_comes_first_is_nothing_unless_a_table_says_so() -> None:
+def test_setup_work_is_zero_without_the_attribute() -> None:
     rule = Geometric(10000.0, 8, 4)
     channels = Channels(("sin", "cos"), interleaved=True, width=8)
     rows = PhasorTable(rule, channels, Positions.contiguous(0, 2), FLOAT64, (2, 8))
@@ -135,7 +135,7 @@ def test_every_number_is_at_its_place(listed: list[int]) -> None:
 
 
 @given(LISTS)
-def test_integers_rise_and_are_at_most_twice_as_many(listed: list[int]) -> None:
+def test_distinct_integers_are_sorted_and_at_most_twice_as_many(listed: list[int]) -> None:
     some, _ = distinct_integers(np.array(listed, dtype=np.int64))
 
     assert (np.diff(some) > 0).all()
@@ -199,7 +199,7 @@ def test_every_bit_is_copied(dtype: DType, bits: str) -> None:
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_what_is_not_finite_is_told(value: float) -> None:
+def test_non_finite_elements_are_detected(value: float) -> None:
     sent = StoredTable(np.array([[1.0], [value], [0.0], [0.0]]), FLOAT64)
 
     assert not gather_biases(sent, INDEX, None).is_finite
@@ -208,7 +208,7 @@ def test_what_is_not_finite_is_told(value: float) -> None:
 
 
 @pytest.mark.parametrize("step", [1, 11, 12, 25, 2**17])
-def test_heads_are_the_same_looked_up_together_or_not(
+def test_heads_gathered_together_equal_single_heads(
     step: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = WEIGHT.elements[INDEX.elements].transpose(2, 0, 1).ravel()

@@ -65,7 +65,7 @@ class Connection:
     def warm(self) -> int:
         """How many whole answers were sent that had been kept."""
         return sum(
-            tally.answers
+            tally.number
             for labels, tally in self.delivery.metrics._tallies.items()
             if "kept" in labels
         )

@@ -14,7 +14,7 @@ KEY = "a-key-of-many-letters"
 
 
 @pytest.mark.full
-def test_a_finished_answer_is_the_first_one_again() -> None:
+def test_a_cached_response_equals_the_first() -> None:
     async def scenario(connection: Connection) -> None:
         first = await connection.answer(PLAIN)
         assert connection.warm == 0
@@ -29,7 +29,7 @@ def test_a_finished_answer_is_the_first_one_again() -> None:
     run(scenario)
 
 
-def test_a_large_answer_is_whole() -> None:
+def test_a_large_cached_response_is_complete() -> None:
     async def scenario(connection: Connection) -> None:
         request = PLAIN.replace(NPY, LARGE)
         first = await connection.answer(request)
@@ -41,7 +41,7 @@ def test_a_large_answer_is_whole() -> None:
     run(scenario)
 
 
-def test_requests_that_come_together_are_answered_in_order() -> None:
+def test_pipelined_requests_are_answered_in_order() -> None:
     async def scenario(connection: Connection) -> None:
         await connection.answer(PLAIN)
         large, other = PLAIN.replace(NPY, LARGE), PLAIN.replace("=4&", "=5&")
@@ -71,7 +71,7 @@ def test_requests_that_come_together_are_answered_in_order() -> None:
         (UPGRADE, "200"),
     ],
 )
-def test_whatever_says_more_takes_the_usual_way(request_text: str, status: str) -> None:
+def test_other_requests_reach_the_application(request_text: str, status: str) -> None:
     async def scenario(connection: Connection) -> None:
         await connection.answer(PLAIN)
 
@@ -85,7 +85,7 @@ def test_whatever_says_more_takes_the_usual_way(request_text: str, status: str) 
 
 
 @pytest.mark.full
-def test_the_answer_to_who_wants_another_protocol_is_the_last() -> None:
+def test_a_connection_closes_after_an_upgrade_request() -> None:
     async def scenario(connection: Connection) -> None:
         _, headers, body = await connection.answer(UPGRADE)
 
@@ -95,7 +95,7 @@ def test_the_answer_to_who_wants_another_protocol_is_the_last() -> None:
     run(scenario)
 
 
-def test_a_client_that_leaves_with_requests_waiting_is_gone_for_the_one_that_runs() -> None:
+def test_a_disconnect_with_pipelined_requests_cancels_the_running_one() -> None:
     async def scenario(connection: Connection) -> None:
         connection.writer.write(f"GET {ENDLESS} HTTP/1.1\r\nHost: x\r\n\r\n{PLAIN}".encode())
         await connection.reader.readuntil(b"\r\n\r\n")
@@ -107,7 +107,7 @@ def test_a_client_that_leaves_with_requests_waiting_is_gone_for_the_one_that_run
     run(scenario)
 
 
-def test_every_answer_has_a_name_of_its_own_or_the_one_that_was_sent() -> None:
+def test_every_response_has_a_request_id() -> None:
     async def scenario(connection: Connection) -> None:
         named = PLAIN[:-2] + "X-Request-Id: abc-1\r\n\r\n"
         for request in (PLAIN, PLAIN, named, PLAIN[:-2] + 'X-Request-Id: "\r\n\r\n'):
@@ -121,7 +121,7 @@ def test_every_answer_has_a_name_of_its_own_or_the_one_that_was_sent() -> None:
 
 
 @pytest.mark.full
-def test_with_keys_nothing_is_answered_before_the_key_is_seen() -> None:
+def test_with_api_keys_cached_responses_need_the_key() -> None:
     async def scenario(connection: Connection) -> None:
         keyed = PLAIN[:-2] + f"Authorization: Bearer {KEY}\r\n\r\n"
         await connection.answer(keyed)
@@ -132,7 +132,7 @@ def test_with_keys_nothing_is_answered_before_the_key_is_seen() -> None:
     run(scenario, api_keys=SecretStr(KEY))
 
 
-def test_answers_of_a_server_that_is_about_to_end_are_the_last() -> None:
+def test_a_draining_server_closes_connections_after_the_response() -> None:
     async def scenario(connection: Connection) -> None:
         await connection.answer(PLAIN)
         connection.delivery.readiness.is_draining = True
@@ -149,7 +149,7 @@ def test_answers_of_a_server_that_is_about_to_end_are_the_last() -> None:
 @pytest.mark.parametrize(
     "request_text", [PLAIN.replace("1.1", "1.0"), PLAIN[:-2] + "Connection: close\r\n\r\n"]
 )
-def test_a_connection_to_be_closed_is_closed(request_text: str) -> None:
+def test_connection_close_is_honoured(request_text: str) -> None:
     async def scenario(connection: Connection) -> None:
         await connection.answer(PLAIN)
 
@@ -173,7 +173,7 @@ def test_an_idle_connection_is_closed_in_time() -> None:
     run(scenario, keep_alive_seconds=1)
 
 
-def test_spellings_by_accept_are_told_apart() -> None:
+def test_cached_responses_differ_by_accept() -> None:
     async def scenario(connection: Connection) -> None:
         bare = PLAIN.replace(".npy", "")
         npy = bare[:-2] + "Accept: application/x-npy\r\n\r\n"
@@ -191,7 +191,7 @@ def test_spellings_by_accept_are_told_apart() -> None:
 @pytest.mark.skipif(
     not hasattr(socket, "TCP_NOTSENT_LOWAT"), reason="the system has no such option"
 )
-def test_the_system_is_given_little_beyond_what_is_under_way() -> None:
+def test_the_kernel_buffers_little_unsent_data() -> None:
     async def scenario(connection: Connection) -> None:
         await connection.answer(PLAIN)
         (protocol,) = connection.state.connections

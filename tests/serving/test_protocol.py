@@ -55,7 +55,7 @@ def has_come(protocol: LimitedProtocol, head_bytes: int) -> bool:
     return protocol._head_bytes == head_bytes
 
 
-def test_what_is_no_request_is_refused_with_a_problem() -> None:
+def test_invalid_requests_get_a_problem() -> None:
     async def scenario(connection: Connection) -> None:
         await refused(connection, "GARBAGE\r\n\r\n", 400, "malformed-request")
 
@@ -139,7 +139,7 @@ def test_a_head_that_comes_too_slowly_is_refused() -> None:
     run(scenario)
 
 
-def test_a_connection_on_which_nothing_comes_is_closed() -> None:
+def test_a_connection_without_a_request_is_closed() -> None:
     async def scenario(connection: Connection) -> None:
         await checked_after(connection, 11)
 
@@ -149,7 +149,7 @@ def test_a_connection_on_which_nothing_comes_is_closed() -> None:
 
 
 @pytest.mark.full
-def test_a_connection_is_not_kept_by_bytes_that_begin_nothing() -> None:
+def test_stray_bytes_do_not_keep_a_connection_open() -> None:
     async def scenario(connection: Connection) -> None:
         await connection.answer(PLAIN)
         protocol = await connection.protocol()
@@ -163,7 +163,7 @@ def test_a_connection_is_not_kept_by_bytes_that_begin_nothing() -> None:
     run(scenario)
 
 
-def test_an_idle_connection_is_left_to_its_own_limit() -> None:
+def test_an_idle_connection_keeps_its_own_time_limit() -> None:
     async def scenario(connection: Connection) -> None:
         await connection.answer(PLAIN)
         await checked_after(connection, 3600)
@@ -191,7 +191,7 @@ def test_a_body_that_comes_too_slowly_is_refused() -> None:
 
 
 @pytest.mark.full
-def test_a_body_that_nobody_waits_for_is_not_waited_for_for_ever() -> None:
+def test_an_unread_body_has_a_time_limit() -> None:
     async def scenario(connection: Connection) -> None:
         request = f"{POST}Content-Length: 999999999\r\n\r\n{{"
         assert (await connection.answer(request))[0].split()[1] == "413"
@@ -221,7 +221,7 @@ def test_a_client_that_is_still_sending_gets_the_answer_and_no_reset() -> None:
     run(scenario)
 
 
-def test_nothing_is_answered_after_the_last_answer() -> None:
+def test_no_response_follows_the_last_one() -> None:
     async def scenario(connection: Connection) -> None:
         body = "x" * 5_000_000
         closing = f"{POST}Connection: close\r\nContent-Length: {len(body)}\r\n\r\n"
@@ -234,7 +234,7 @@ def test_nothing_is_answered_after_the_last_answer() -> None:
 
 
 @pytest.mark.full
-def test_a_reader_that_takes_nothing_is_dropped() -> None:
+def test_a_client_that_reads_nothing_is_disconnected() -> None:
     async def scenario(connection: Connection) -> None:
         connection.reader._limit = 0  # type: ignore[attr-defined]
         connection.writer.write(PLAIN.replace(NPY, ENDLESS).encode())
@@ -254,7 +254,7 @@ def test_a_reader_that_takes_nothing_is_dropped() -> None:
     run(scenario)
 
 
-def test_beyond_their_number_connections_get_probes_answered_and_nothing_else() -> None:
+def test_connections_beyond_the_limit_answer_probes_only() -> None:
     async def scenario(connection: Connection) -> None:
         await connection.answer(PLAIN)
         another = await connection.other()
@@ -270,7 +270,7 @@ def test_beyond_their_number_connections_get_probes_answered_and_nothing_else() 
     run(scenario, max_connections=1)
 
 
-def test_far_beyond_their_number_connections_are_closed_at_once() -> None:
+def test_connections_far_beyond_the_limit_are_closed() -> None:
     async def scenario(connection: Connection) -> None:
         await connection.protocol()
         others = [await connection.other() for _ in range(257)]
@@ -284,7 +284,7 @@ def test_far_beyond_their_number_connections_are_closed_at_once() -> None:
 
 
 @pytest.mark.full
-def test_garbage_after_a_request_never_gets_into_its_answer() -> None:
+def test_garbage_after_a_request_does_not_corrupt_its_response() -> None:
     async def scenario(connection: Connection) -> None:
         connection.writer.write(PLAIN.replace(NPY, ENDLESS).encode())
         await connection.reader.readuntil(b"\r\n\r\n")
@@ -310,7 +310,7 @@ def test_a_refusal_is_counted() -> None:
     run(scenario)
 
 
-def test_a_reader_that_takes_nothing_of_its_last_answer_is_dropped() -> None:
+def test_a_client_that_does_not_read_its_last_response_is_disconnected() -> None:
     async def scenario(connection: Connection) -> None:
         connection.reader._limit = 0  # type: ignore[attr-defined]
         whole = PLAIN.replace(NPY, "/encoding.npy?seq_len=1000&d_model=512")
@@ -330,7 +330,7 @@ def test_a_reader_that_takes_nothing_of_its_last_answer_is_dropped() -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("rest", ["GET /livez HT", f"{POST}Content-Length: 9\r\n\r\n1"])
-def test_who_waits_for_an_answer_need_not_send_the_next_request_meanwhile(rest: str) -> None:
+def test_waiting_for_a_response_does_not_count_as_slowness(rest: str) -> None:
     async def scenario(connection: Connection) -> None:
         connection.writer.write((PLAIN.replace(NPY, ENDLESS) + LIVE + rest).encode())
         protocol = await connection.protocol()
@@ -343,7 +343,7 @@ def test_who_waits_for_an_answer_need_not_send_the_next_request_meanwhile(rest: 
     run(scenario)
 
 
-def test_garbage_behind_waiting_requests_stops_the_one_that_runs(
+def test_garbage_after_pipelined_requests_cancels_the_running_one(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def scenario(connection: Connection) -> None:
@@ -362,7 +362,7 @@ def test_garbage_behind_waiting_requests_stops_the_one_that_runs(
 
 
 @pytest.mark.full
-def test_trailers_are_no_headers_and_have_their_limit() -> None:
+def test_trailers_are_not_headers_and_are_limited() -> None:
     async def scenario(connection: Connection) -> None:
         chunked = f"{POST}Transfer-Encoding: chunked\r\n\r\n1\r\n{{\r\n0\r\n"
         connection.writer.write(chunked.encode())
@@ -379,7 +379,7 @@ def test_trailers_are_no_headers_and_have_their_limit() -> None:
     run(scenario, max_head_bytes=1024, max_url_bytes=1024)
 
 
-def test_a_request_that_has_an_answer_gets_no_other() -> None:
+def test_a_started_response_is_not_followed_by_a_problem() -> None:
     async def scenario(connection: Connection) -> None:
         chunked = POST.replace("json", "pdf") + "Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n"
         assert (await connection.answer(chunked))[0].split()[1] == "415"
@@ -406,7 +406,7 @@ def test_a_refusal_names_its_limit_and_the_setting(error: PosrefError, name: str
     assert name.removeprefix("POSREF_").lower() in Settings.model_fields
 
 
-def test_an_answer_is_spelled_with_its_length_and_is_the_last() -> None:
+def test_a_serialized_response_has_its_length_and_closes() -> None:
     answer = refusal(NotReady("about to end"))
 
     head, _, body = serialize_response(answer, [(b"date", b"today")]).partition(b"\r\n\r\n")
@@ -452,7 +452,7 @@ def read(far: socket.socket, count: int) -> bytes:
     return bytes(received)
 
 
-def test_what_the_system_does_not_take_at_once_comes_after_it() -> None:
+def test_bytes_that_the_kernel_does_not_take_follow() -> None:
     async def scenario(transport: FreeingTransport, far: socket.socket) -> None:
         transport.write(LONG)
 
@@ -462,7 +462,7 @@ def test_what_the_system_does_not_take_at_once_comes_after_it() -> None:
     transport_run(scenario)
 
 
-def test_a_long_block_does_not_pass_what_waits() -> None:
+def test_a_long_block_follows_buffered_bytes() -> None:
     async def scenario(transport: FreeingTransport, far: socket.socket) -> None:
         transport.write(LONG)
         taken_bytes = len(LONG) - transport.get_write_buffer_size()
@@ -477,7 +477,7 @@ def test_a_long_block_does_not_pass_what_waits() -> None:
 
 
 @pytest.mark.parametrize("data", [b"short", LONG])
-def test_nothing_is_written_once_it_closes(data: bytes) -> None:
+def test_counts_are_written_when_a_process_ends(data: bytes) -> None:
     async def scenario(transport: FreeingTransport, far: socket.socket) -> None:
         transport.close()
         transport.write(data)
@@ -488,7 +488,7 @@ def test_nothing_is_written_once_it_closes(data: bytes) -> None:
     transport_run(scenario)
 
 
-def test_a_client_that_has_gone_is_the_transports_to_find() -> None:
+def test_a_closed_socket_is_left_to_the_transport() -> None:
     async def scenario(transport: FreeingTransport, far: socket.socket) -> None:
         far.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
         far.close()
@@ -504,7 +504,7 @@ class Encrypted(asyncio.Transport):
         super().__init__({"socket": connection, "sslcontext": create_default_context()})
 
 
-def test_an_encrypted_connection_is_never_written_to_past_its_transport() -> None:
+def test_tls_connections_are_written_by_their_transport() -> None:
     with socket.socket() as connection:
         transport = Encrypted(connection)
 

@@ -75,7 +75,7 @@ def run(
 
 
 @pytest.mark.full
-def test_told_to_end_it_says_so_and_goes_on_for_a_while() -> None:
+def test_sigterm_makes_the_server_not_ready_and_it_serves_on() -> None:
     async def scenario(served: Serving) -> None:
         assert (await served.http.get(ENCODING)).headers.get("Connection") is None
         signal.raise_signal(signal.SIGTERM)
@@ -90,7 +90,7 @@ def test_told_to_end_it_says_so_and_goes_on_for_a_while() -> None:
     run(scenario, drain_seconds=1)
 
 
-def test_when_the_while_is_over_nothing_is_taken_any_more() -> None:
+def test_after_the_drain_no_connection_is_accepted() -> None:
     async def scenario(served: Serving) -> None:
         signal.raise_signal(signal.SIGTERM)
         assert await served.has_ended()
@@ -103,7 +103,7 @@ def test_when_the_while_is_over_nothing_is_taken_any_more() -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("signals", [[signal.SIGTERM] * 2, [signal.SIGINT]])
-def test_who_is_in_a_hurry_need_not_wait(signals: list[signal.Signals]) -> None:
+def test_sigint_and_a_second_sigterm_skip_the_drain(signals: list[signal.Signals]) -> None:
     async def scenario(served: Serving) -> None:
         for each in signals:
             signal.raise_signal(each)
@@ -113,7 +113,7 @@ def test_who_is_in_a_hurry_need_not_wait(signals: list[signal.Signals]) -> None:
     run(scenario, drain_seconds=FOR_EVER)
 
 
-def test_a_third_time_even_what_is_running_is_left() -> None:
+def test_a_third_signal_aborts_running_responses() -> None:
     async def scenario(served: Serving) -> None:
         endless = f"/encoding.npy?seq_len={2**28}&d_model=512"
         async with served.http.stream("GET", endless) as answer:
@@ -126,7 +126,7 @@ def test_a_third_time_even_what_is_running_is_left() -> None:
     run(scenario, drain_seconds=FOR_EVER, shutdown_seconds=FOR_EVER)
 
 
-def test_the_signals_are_given_back() -> None:
+def test_signal_handlers_are_restored() -> None:
     before = signal.getsignal(signal.SIGTERM)
 
     async def scenario(served: Serving) -> None:
@@ -139,7 +139,7 @@ def test_the_signals_are_given_back() -> None:
     run(scenario, drain_seconds=0)
 
 
-def test_it_ends_when_whoever_started_it_is_gone() -> None:
+def test_a_worker_ends_when_its_supervisor_does() -> None:
     ours, its = socket.socketpair()
 
     async def scenario(served: Serving) -> None:
@@ -153,7 +153,7 @@ def test_it_ends_when_whoever_started_it_is_gone() -> None:
         run(scenario, its, drain_seconds=0)
 
 
-def test_connections_are_held_to_their_limits_meanwhile() -> None:
+def test_the_server_checks_the_limits_of_connections() -> None:
     async def scenario(served: Serving) -> None:
         target = served.http.base_url
         reader, writer = await asyncio.open_connection(target.host, target.port)
@@ -167,7 +167,7 @@ def test_connections_are_held_to_their_limits_meanwhile() -> None:
     run(scenario, header_seconds=1)
 
 
-def test_whoever_started_it_may_be_stopped_for_a_while() -> None:
+def test_a_stopped_supervisor_does_not_stop_its_workers() -> None:
     ours, its = socket.socketpair()
     its.setblocking(False)
     with suppress(BlockingIOError):
@@ -194,7 +194,7 @@ def environment(**settings: str) -> dict[str, str]:
 
 @pytest.mark.full
 @pytest.mark.parametrize("workers", ["1", "2"])
-def test_it_says_where_it_serves_and_ends_with_code_0(workers: str) -> None:
+def test_the_server_prints_its_address_and_exits_with_code_0(workers: str) -> None:
     settings = environment(POSREF_DRAIN_SECONDS="0", POSREF_WORKERS=workers)
     with subprocess.Popen([*SERVE, "0"], stderr=subprocess.PIPE, text=True, env=settings) as served:
         assert served.stderr is not None
@@ -207,7 +207,7 @@ def test_it_says_where_it_serves_and_ends_with_code_0(workers: str) -> None:
 
 
 @pytest.mark.full
-def test_an_address_that_is_taken_is_told_in_one_line() -> None:
+def test_a_used_address_is_reported_in_one_line() -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = str(taken.getsockname()[1])
         done = subprocess.run(
@@ -236,7 +236,7 @@ def test_an_address_of_version_6_is_spelled_in_brackets() -> None:
         assert addresses([listener])[0].startswith("http://[::1]:")
 
 
-def test_an_address_that_is_taken_is_named_with_its_settings() -> None:
+def test_a_used_address_is_refused_with_the_names_of_its_settings() -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = taken.getsockname()[1]
         settings = default_settings().model_copy(update={"port": port})
@@ -252,7 +252,7 @@ def test_a_host_that_does_not_exist_is_named() -> None:
         listen(settings)
 
 
-def test_room_is_made_for_as_many_connections_as_are_let_in() -> None:
+def test_the_file_limit_is_raised_for_all_connections() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (1024, hard))
@@ -264,7 +264,7 @@ def test_room_is_made_for_as_many_connections_as_are_let_in() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def test_room_that_cannot_be_made_is_told() -> None:
+def test_a_file_limit_that_is_too_low_is_reported() -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = default_settings().model_copy(update={"max_connections": hard})
 
@@ -299,7 +299,7 @@ async def taken_in_two_turns(listeners: list[socket.socket], waiting: int) -> in
     return count
 
 
-def test_a_turn_of_the_event_loop_takes_several_connections() -> None:
+def test_an_event_loop_turn_accepts_several_connections() -> None:
     (listener,) = listen(default_settings().model_copy(update={"port": 0}))
     listeners = repeated([listener])
 

@@ -75,7 +75,7 @@ def supervised(
         try:
             meanwhile()
         finally:
-            running._tell(signal.SIGTERM, None)
+            running._receive(signal.SIGTERM, None)
 
     thread = threading.Thread(target=work)
     thread.start()
@@ -96,7 +96,7 @@ def is_running(process: int) -> bool:
     return Path(f"/proc/{process}").exists()
 
 
-def test_as_many_processes_serve_as_there_should_be_and_all_end(tmp_path: Path) -> None:
+def test_the_configured_number_of_workers_serves_and_stops(tmp_path: Path) -> None:
     code = supervised(
         tmp_path,
         serve,
@@ -108,7 +108,7 @@ def test_as_many_processes_serve_as_there_should_be_and_all_end(tmp_path: Path) 
 
 
 @pytest.mark.full
-def test_one_that_is_killed_is_replaced_in_its_place_and_the_others_go_on(tmp_path: Path) -> None:
+def test_a_killed_worker_is_replaced_in_its_slot(tmp_path: Path) -> None:
     def meanwhile() -> None:
         wait_until(lambda: bool(started(tmp_path, 0)) and bool(started(tmp_path, 1)))
         time.sleep(0.5)
@@ -120,8 +120,8 @@ def test_one_that_is_killed_is_replaced_in_its_place_and_the_others_go_on(tmp_pa
 
 
 @pytest.mark.full
-def test_one_that_stands_still_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervisor, "_STANDSTILL_SECONDS", 1.0)
+def test_a_hung_worker_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "_HUNG_SECONDS", 1.0)
 
     def meanwhile() -> None:
         wait_until(lambda: len(started(tmp_path, 0)) == 2)
@@ -130,14 +130,16 @@ def test_one_that_stands_still_is_replaced(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.full
-def test_it_gives_up_where_none_gets_as_far_as_serving(tmp_path: Path) -> None:
+def test_the_supervisor_gives_up_when_no_worker_starts(tmp_path: Path) -> None:
     running = Supervisor(TWO, [], tmp_path, fail)
 
     assert running.run() == START_FAILED
 
 
 @pytest.mark.full
-def test_one_that_does_not_end_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_ignoring_signals_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(supervisor, "_MARGIN_SECONDS", 0.5)
     impatient = TWO.model_copy(update={"shutdown_seconds": 0})
 
@@ -153,10 +155,10 @@ def test_one_that_does_not_end_is_ended(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.full
-def test_a_pause_of_all_of_them_is_not_taken_for_a_standstill(
+def test_a_paused_machine_does_not_count_as_hung_workers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(supervisor, "_STANDSTILL_SECONDS", 2.0)
+    monkeypatch.setattr(supervisor, "_HUNG_SECONDS", 2.0)
     # Signals are handled in the thread of the supervisor, which does nothing else meanwhile.
     before = signal.signal(signal.SIGUSR1, lambda *_: time.sleep(3))
 
@@ -183,13 +185,13 @@ def test_a_pause_of_all_of_them_is_not_taken_for_a_standstill(
 
 
 @pytest.mark.full
-def test_nobody_is_connected_to_processes_that_have_ended(tmp_path: Path) -> None:
+def test_a_stopping_supervisor_accepts_no_connections(tmp_path: Path) -> None:
     listener = socket.create_server(("127.0.0.1", 0))
     running = Supervisor(TWO, [listener], tmp_path, serve)
 
     def tell() -> None:
         wait_until(lambda: all(started(tmp_path, slot) for slot in range(2)))
-        running._tell(signal.SIGTERM, None)
+        running._receive(signal.SIGTERM, None)
 
     telling = threading.Thread(target=tell)
     telling.start()

@@ -1,8 +1,6 @@
-"""How long things took, in buckets.
+"""Metric definitions: name, meaning and labels of every number of /metrics, and their sums."""
 
-What is counted: the name, the meaning and the labels of every number that /metrics shows.
-"""
-
+import operator
 from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,21 +25,19 @@ BUCKET_SECONDS = (
     *(1.0, 2.5, 5.0),
     *(10.0, 30.0, 60.0),
 )
-"""The longest time of each bucket but the last, which has no end."""
+"""The upper bound of each bucket but the last, which has none."""
 
 ROW_LENGTH = len(BUCKET_SECONDS) + 2
-
-_SHORTEST_SECONDS = BUCKET_SECONDS[0]
 
 
 class Histogram:
     """Count durations by bucket, on one event loop.
 
-    What is shorter than all bounds is what is left of the number of all: most things are.
+    Most durations fall into the first bucket, which is not counted: it is the total minus the rest.
 
     Attributes:
-        number: how many there were.
-        sum_seconds: how long they were together.
+        number: the number of durations.
+        sum_seconds: their sum.
     """
 
     __slots__ = ("_longer", "number", "sum_seconds")
@@ -52,15 +48,14 @@ class Histogram:
         self._longer = [0] * (len(BUCKET_SECONDS) + 1)
 
     def observe(self, seconds: float) -> None:
-        """Count a duration."""
         self.number += 1
         self.sum_seconds += seconds
-        if seconds > _SHORTEST_SECONDS:
+        if seconds > BUCKET_SECONDS[0]:
             self._longer[bisect_left(BUCKET_SECONDS, seconds)] += 1
 
     @property
     def row(self) -> list[float]:
-        """How many there were in each bucket, and at its end the sum of all in seconds."""
+        """The number in each bucket, and at the end the sum of all in seconds."""
         shortest = self.number - sum(self._longer)
         return [shortest, *self._longer[1:], self.sum_seconds]
 
@@ -68,11 +63,11 @@ class Histogram:
 Labels: TypeAlias = tuple[str, ...]
 Row: TypeAlias = list[float]
 Counts: TypeAlias = dict[str, dict[Labels, Row]]
-"""Rows by family and values of its labels: one number, or those of a histogram."""
+"""Rows by family and label values: one number, or those of a histogram."""
 
 
 class Kind(Enum):
-    """How numbers of several processes, and of one that took another's place, go together."""
+    """How the numbers of several processes, or of one and its replacement, are combined."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
@@ -81,18 +76,18 @@ class Kind(Enum):
 
     @property
     def outlives(self) -> bool:
-        """Whether a number counts when its process has ended."""
+        """Whether a number still counts when its process has ended."""
         return self in {Kind.COUNTER, Kind.HISTOGRAM}
 
 
 @dataclass(frozen=True)
 class MetricDefinition:
-    """Numbers of one meaning.
+    """The definition of a metric family.
 
     Attributes:
-        kind: how they go together.
-        meaning: what they are, in a line.
-        labels: what tells them apart.
+        kind: how its numbers are combined.
+        meaning: its help text.
+        labels: the names of its labels.
     """
 
     kind: Kind
@@ -101,16 +96,16 @@ class MetricDefinition:
 
     @property
     def row_length(self) -> int:
-        """How many numbers there are for each set of labels."""
+        """The number of values for each set of labels."""
         return ROW_LENGTH if self.kind is Kind.HISTOGRAM else 1
 
     def joined(self, one: Row, other: Row) -> Row:
-        """Put the rows of two processes together."""
-        join = min if self.kind is Kind.EARLIEST else _added
+        """Combine the rows of two processes."""
+        join = min if self.kind is Kind.EARLIEST else operator.add
         return [join(*pair) for pair in zip(one, other, strict=True)]
 
     def metric(self, name: str, rows: Mapping[Labels, Row]) -> Metric:
-        """Give what prometheus_client spells."""
+        """Convert to the metric of prometheus_client."""
         if self.kind is Kind.HISTOGRAM:
             return self._histogram(name, rows)
         of_kind = CounterMetricFamily if self.kind is Kind.COUNTER else GaugeMetricFamily
@@ -128,52 +123,46 @@ class MetricDefinition:
         return metric
 
 
-def _added(one: float, other: float) -> float:
-    return one + other
-
-
 _ANSWER = ("path", "status", "source", "format")
 
 FAMILIES: Mapping[str, MetricDefinition] = MappingProxyType(
     {
-        "posref_answers": MetricDefinition(Kind.COUNTER, "Answers sent.", _ANSWER),
+        "posref_answers": MetricDefinition(Kind.COUNTER, "Responses sent.", _ANSWER),
         "posref_answer_body_bytes": MetricDefinition(
-            Kind.COUNTER, "Bytes of bodies sent.", _ANSWER
+            Kind.COUNTER, "Bytes of response bodies sent.", _ANSWER
         ),
         "posref_answer_seconds": MetricDefinition(
             Kind.HISTOGRAM,
-            "From a request to the last byte of its answer given to the system.",
+            "Time from a request to the last byte of its response, written to the socket.",
             ("path", "source"),
         ),
-        "posref_builds": MetricDefinition(Kind.COUNTER, "Bodies that were begun to be kept."),
+        "posref_builds": MetricDefinition(Kind.COUNTER, "Bodies built for the cache."),
         "posref_build_seconds": MetricDefinition(
-            Kind.HISTOGRAM, "From the wish for a body to the whole of it, waits included."
+            Kind.HISTOGRAM, "Time from the request for a body to its last byte, waits included."
         ),
-        "posref_cache_hits": MetricDefinition(Kind.COUNTER, "Bodies asked for that were kept."),
-        "posref_cache_misses": MetricDefinition(
-            Kind.COUNTER, "Bodies asked for that were yet to be built."
-        ),
-        "posref_cache_evictions": MetricDefinition(Kind.COUNTER, "Bodies forgotten to make room."),
-        "posref_cache_bytes": MetricDefinition(Kind.GAUGE, "Bytes kept."),
-        "posref_cache_capacity_bytes": MetricDefinition(Kind.GAUGE, "Bytes that may be kept."),
+        "posref_cache_hits": MetricDefinition(Kind.COUNTER, "Bodies found in the cache."),
+        "posref_cache_misses": MetricDefinition(Kind.COUNTER, "Bodies not found in the cache."),
+        "posref_cache_evictions": MetricDefinition(Kind.COUNTER, "Bodies evicted from the cache."),
+        "posref_cache_bytes": MetricDefinition(Kind.GAUGE, "Bytes in the cache."),
+        "posref_cache_capacity_bytes": MetricDefinition(Kind.GAUGE, "Bytes the cache can hold."),
         "posref_waiting_work": MetricDefinition(
             Kind.GAUGE, "Requests that wait for a thread.", ("lane",)
         ),
         "posref_refused": MetricDefinition(
-            Kind.COUNTER, "Requests refused because there was too much at once.", ("reason",)
+            Kind.COUNTER, "Requests refused because of too much load.", ("reason",)
         ),
         "posref_connections": MetricDefinition(Kind.GAUGE, "Open connections."),
         "posref_held_body_bytes": MetricDefinition(
-            Kind.GAUGE, "Bytes held for bodies of requests."
+            Kind.GAUGE, "Bytes of request bodies in memory."
         ),
         "posref_log_lines_dropped": MetricDefinition(
-            Kind.COUNTER, "Lines of the log that nobody took in time."
+            Kind.COUNTER, "Log lines that the reader of the log did not take in time."
         ),
-        "posref_workers": MetricDefinition(Kind.GAUGE, "Processes that answer."),
+        "posref_workers": MetricDefinition(Kind.GAUGE, "Processes that serve."),
         "process_virtual_memory_bytes": MetricDefinition(Kind.GAUGE, "Virtual memory."),
         "process_resident_memory_bytes": MetricDefinition(Kind.GAUGE, "Resident memory."),
         "process_start_time_seconds": MetricDefinition(
-            Kind.EARLIEST, "When the first process that runs was started, in Unix time."
+            Kind.EARLIEST, "Start of the oldest running process, in Unix time."
         ),
         "process_cpu_seconds": MetricDefinition(Kind.COUNTER, "User and system time spent."),
         "process_open_fds": MetricDefinition(Kind.GAUGE, "Open file descriptors."),
@@ -182,25 +171,24 @@ FAMILIES: Mapping[str, MetricDefinition] = MappingProxyType(
             Kind.COUNTER, "Objects that the garbage collector freed.", ("generation",)
         ),
         "python_gc_objects_uncollectable": MetricDefinition(
-            Kind.COUNTER, "Objects that it could not free.", ("generation",)
+            Kind.COUNTER, "Objects that the garbage collector could not free.", ("generation",)
         ),
         "python_gc_collections": MetricDefinition(
-            Kind.COUNTER, "How often it ran.", ("generation",)
+            Kind.COUNTER, "Runs of the garbage collector.", ("generation",)
         ),
     }
 )
-"""Every family by name; of a counter without ``_total``."""
+"""Every family by name; that of a counter without ``_total``."""
 
 
 def add(counts: Counts, others: Counts) -> None:
-    """Add the counts of another process."""
+    """Add the counts of another process, in place."""
     for name, rows in others.items():
-        kept = counts.setdefault(name, {})
+        own = counts.setdefault(name, {})
         for labels, row in rows.items():
-            have = kept.get(labels)
-            kept[labels] = row if have is None else FAMILIES[name].joined(have, row)
+            own[labels] = FAMILIES[name].joined(own[labels], row) if labels in own else row
 
 
 def outliving(counts: Counts) -> Counts:
-    """Give the counts that stay when a process has ended."""
+    """Return the counts that remain when a process has ended."""
     return {name: rows for name, rows in counts.items() if FAMILIES[name].kind.outlives}

@@ -1,12 +1,9 @@
-"""Lines of the log on their way out: nothing that logs ever waits for whoever reads.
+"""The log: a JSON line for each request and each record of ``logging``, on a thread of its own.
 
-Names of requests, by which lines of several logs are found to be about one.
-
-One line of the log for each request, as JSON, cheap enough to stay on.
-
-Everything else that is logged, as JSON lines like those of requests.
-
-Turns of processes that write to one place: a pipe takes only short pieces unbroken.
+The fields that are the same for every response of a cached body are serialized once, which makes
+the line of a request cheap enough to stay on. ``LineWriter`` takes the place of the standard
+library's ``QueueListener``, which writes one record at a time, keeps no bound, and waits for a
+stuck reader without limit when it stops.
 """
 
 import fcntl
@@ -30,46 +27,43 @@ from service.delivery.telemetry.counters import Labels
 from service.settings import Settings
 
 Line: TypeAlias = tuple[str, ...]
-"""The parts of a line: whoever logs leaves it to the writer to put them together."""
+"""The parts of a line, which ends with a line feed; the writing thread joins them."""
 
 MAX_WAITING_LINES = 8192
-"""How many wait for a reader: two or three MiB as a rule. Those on top are dropped, and counted."""
+"""How many lines wait for a reader: two or three MiB as a rule. Further ones are dropped."""
 
-# Long enough for large pieces under load; nobody reads sooner.
-_GATHER_SECONDS = 0.05
-_FULL_SECONDS = 0.02
+# Lines are written this often: a system call for each would cost more than the line.
+_WRITE_SECONDS = 0.05
+_FULL_PIPE_SECONDS = 0.02
 _CLOSE_SECONDS = 2.0
 
 
 class LineWriter:
-    """Write lines from a thread of its own, in large pieces; safe to use from any thread.
+    """Write lines from a thread, in large pieces, without ever blocking the threads that log.
 
-    There is no lock, which would be a tenth of what a line costs: a list is added to at its end
-    and taken from at its start, and each of that is one step for all threads.
+    The lines wait in a list, whose operations are atomic; a queue with a lock would cost a tenth
+    of a line.
 
     Args:
-        descriptor: where they go.
-        turn: gives what lasts as long as a piece is written, where several processes write to one
-            place.
+        descriptor: the file or pipe.
+        lock: is held while a piece is written, where several processes write to one pipe.
         max_waiting_lines: how many may wait, beside those that are being written.
 
     Attributes:
-        dropped: how many lines came when as many as that were waiting, or met a closed pipe.
+        dropped: the number of lines that found the queue full, or the pipe closed.
     """
 
     def __init__(
         self,
         descriptor: int,
-        turn: Callable[[], AbstractContextManager[None]] = nullcontext,
+        lock: Callable[[], AbstractContextManager[None]] = nullcontext,
         max_waiting_lines: int = MAX_WAITING_LINES,
     ) -> None:
         self.dropped = 0
         self._descriptor = descriptor
-        self._turn = turn
+        self._lock = lock
         self._max_waiting_lines = max_waiting_lines
         self._lines: list[Line] = []
-        self._is_idle = False
-        self._called = Event()
         self._closing = Event()
         self._thread = Thread(target=self._run, name="posref-log", daemon=True)
 
@@ -83,126 +77,177 @@ class LineWriter:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Write what waits, unless its reader is stuck, and end."""
+        """Write the waiting lines and end the thread, unless its reader is stuck."""
         self._closing.set()
-        self._called.set()
         self._thread.join(_CLOSE_SECONDS)
 
     def write(self, line: Line) -> None:
-        """Write a line, which ends with its line feed, some time soon."""
-        lines = self._lines
-        if len(lines) >= self._max_waiting_lines:
+        """Add a line to those that wait; it is dropped where too many do."""
+        if len(self._lines) >= self._max_waiting_lines:
             self.dropped += 1
-            return
-        lines.append(line)
-        if self._is_idle:
-            self._called.set()
+        else:
+            self._lines.append(line)
 
     def _run(self) -> None:
-        while self._lines or not self._closing.is_set():
-            lines = self._gathered()
+        while not self._closing.wait(_WRITE_SECONDS) or self._lines:
+            lines = self._lines[:]
+            if not lines:
+                continue
+            del self._lines[: len(lines)]
             try:
                 self._write("".join(chain.from_iterable(lines)).encode(errors="replace"))
             except OSError:
                 self.dropped += len(lines)
 
-    def _gathered(self) -> list[Line]:
-        """Wait for lines and for some more; gives none where it was called for nothing."""
-        self._is_idle = True
-        # One that comes before this is seen here, and one that comes later sees who is idle.
-        if not self._lines:
-            self._called.wait()
-        self._is_idle = False
-        if not self._closing.is_set():
-            self._called.clear()
-        self._closing.wait(_GATHER_SECONDS)
-        lines = self._lines[:]
-        del self._lines[: len(lines)]
-        return lines
-
     def _write(self, piece: bytes) -> None:
         rest = memoryview(piece)
-        with self._turn():
+        with self._lock():
             while rest:
                 try:
                     rest = rest[os.write(self._descriptor, rest) :]
                 except BlockingIOError:
-                    sleep(_FULL_SECONDS)
+                    sleep(_FULL_PIPE_SECONDS)
 
 
-HEADER = b"x-request-id"
+@contextmanager
+def file_lock(file: Path) -> Iterator[None]:
+    """Hold a lock file: writes above PIPE_BUF would interleave between processes.
 
-REQUEST_ID: ContextVar[str | None] = ContextVar("request_id", default=None)
-"""That of the request which is being answered."""
+    A process that is killed releases it. Where the file cannot be made, nothing is locked.
+    """
+    try:
+        opened = file.open("wb")
+    except OSError:
+        yield
+        return
+    with opened:
+        fcntl.flock(opened, fcntl.LOCK_EX)
+        yield
 
-_REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,128}")
 
-
-class RequestIds:
-    """Give every request a name: its own, or one that no other process gives."""
+class Clock:
+    """The present as RFC 3339 text, in UTC with milliseconds."""
 
     def __init__(self) -> None:
-        self._prefix = secrets.token_hex(8)
-        self._numbers = count(1)
+        self._milliseconds = 0
+        self._text = ""
 
-    def name(self, sent: bytes | None) -> str:
-        """Give the name that was sent, if it is one, or a new one."""
-        if sent is not None and _REQUEST_ID.fullmatch(sent):
-            return sent.decode()
-        return f"{self._prefix}-{next(self._numbers)}"
+    def now(self) -> str:
+        """Format the present; many calls in a millisecond cost little more than one."""
+        milliseconds = int(time() * 1000)
+        if milliseconds != self._milliseconds:
+            second, rest = divmod(milliseconds, 1000)
+            self._text = f"{strftime('%Y-%m-%dT%H:%M:%S', gmtime(second))}.{rest:03}Z"
+            self._milliseconds = milliseconds
+        return self._text
+
+
+REQUEST_ID_HEADER = b"x-request-id"
+
+REQUEST_ID: ContextVar[str | None] = ContextVar("request_id", default=None)
+"""The id of the request that is being answered."""
+
+MAX_TEXT_LENGTH = 16 * 1024
+"""The length of a message, or of the end of a traceback, in the log."""
+
+# Libraries log many details at the level debug: only these loggers get it.
+_OWN_LOGGERS = ("posref", "uvicorn")
+
+
+def configure_logging(settings: Settings, writer: LineWriter) -> None:
+    """Send every log record, warnings of Python included, to a writer as lines of JSON."""
+    level = getattr(logging, settings.log_level.upper())
+    root = logging.getLogger()
+    root.handlers[:] = [RecordHandler(writer)]
+    root.setLevel(max(level, logging.INFO))
+    for name in _OWN_LOGGERS:
+        logging.getLogger(name).setLevel(level)
+    logging.captureWarnings(True)
+
+
+class RecordHandler(logging.Handler):
+    """Write log records as lines; an error in one is reported on stderr and never raised."""
+
+    def __init__(self, writer: LineWriter) -> None:
+        super().__init__()
+        self.setFormatter(JsonFormatter())
+        self._writer = writer
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self._writer.write((self.format(record),))
+        except Exception:  # noqa: BLE001 - A log line must not break what it is about.
+            self.handleError(record)
+
+
+class JsonFormatter(logging.Formatter):
+    """Format records as JSON objects, each on a line."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._clock = Clock()
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields = {
+            "time": self._clock.now(),
+            "level": record.levelname.lower(),
+            "message": _encodable(record.getMessage())[:MAX_TEXT_LENGTH],
+            "logger": record.name,
+        }
+        request_id = REQUEST_ID.get()
+        if request_id is not None:
+            fields["request_id"] = request_id
+        if record.exc_info:
+            traceback = self.formatException(record.exc_info)
+            fields["exception"] = _encodable(traceback)[-MAX_TEXT_LENGTH:]
+        return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE).decode()
+
+
+def _encodable(text: str) -> str:
+    """Replace what UTF-8 cannot encode: the name of a file may hold lone surrogates."""
+    return text.encode(errors="replace").decode()
 
 
 LEVELS = ("debug", "info", "warning", "error")
-"""How grave a line may be, the least first."""
+"""The levels of a line, the lowest first."""
 
 MAX_PATH_LENGTH = 512
 MAX_QUERY_LENGTH = 512
 MAX_FORWARDED_LENGTH = 256
 
 _PROBES = frozenset({"/livez", "/readyz", "/metrics"})
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,128}")
 _MAX_CLIENTS = 1024
 _MAX_CLIENT_LENGTH = 64
 _START = '{"time":"'
 _MICROSECONDS = tuple(f"0.{number:06}" for number in range(1000))
 
 LogFields: TypeAlias = tuple[str, str]
-"""What a line says of an answer, before and after what is of one request."""
-
-
-class Clock:
-    """Spell the present as RFC 3339 does, in UTC with milliseconds."""
-
-    def __init__(self) -> None:
-        self._milliseconds = 0
-        self._spelled = ""
-
-    def now(self) -> str:
-        """Spell it; many times in a millisecond cost little more than once."""
-        milliseconds = int(time() * 1000)
-        if milliseconds != self._milliseconds:
-            second, rest = divmod(milliseconds, 1000)
-            self._spelled = f"{strftime('%Y-%m-%dT%H:%M:%S', gmtime(second))}.{rest:03}Z"
-            self._milliseconds = milliseconds
-        return self._spelled
+"""The fields of a response, serialized, before and after those of one request."""
 
 
 class RequestLog:
-    """Log requests that were answered; belongs to one event loop.
+    """Log the requests of one event loop.
 
-    What a line says of an answer is spelled by itself: that of an answer which is kept is, too.
-
-    Attributes:
-        request_id: names a request, by what X-Request-Id says or anew.
+    The fields of a response are serialized apart from those of the request, so that a cached
+    response keeps them.
     """
 
     def __init__(self, writer: LineWriter | None, settings: Settings) -> None:
-        self.request_id = RequestIds().name
         self._writer = writer if settings.log_requests else None
         self._levels = LEVELS[LEVELS.index(settings.log_level) :]
         self._clock = Clock()
         self._clients: dict[str | None, str] = {}
+        self._process_id = secrets.token_hex(8)
+        self._numbers = count(1)
 
-    def told(
+    def request_id(self, sent: bytes | None) -> str:
+        """Return the id that a client sent, if it is valid, or a new one."""
+        if sent is not None and _REQUEST_ID.fullmatch(sent):
+            return sent.decode()
+        return f"{self._process_id}-{next(self._numbers)}"
+
+    def log_fields(
         self,
         method: str,
         target: bytes,
@@ -211,13 +256,13 @@ class RequestLog:
         *,
         is_complete: bool = True,
     ) -> LogFields | None:
-        """Spell what is to be said of an answer, None for nothing.
+        """Serialize the fields of a response; None where its level is not logged.
 
         Args:
-            method: that of the request.
+            method: of the request.
             target: path and query, as they came.
-            labels: what the answer is counted by: route, status, source and format.
-            body_bytes: how many bytes of a body were sent.
+            labels: of the metrics of the response: route, status, source and format.
+            body_bytes: the number of bytes of the body that were sent.
             is_complete: whether that is all of it.
         """
         route, status, source, form = labels
@@ -225,12 +270,12 @@ class RequestLog:
         if self._writer is None or level not in self._levels:
             return None
         path, _, query = target.decode("latin-1").partition("?")
-        # What was refused may be something that was pasted by mistake.
-        is_told = query and status[0] in "23"
-        said = {
+        # The query of a refused request may be a secret that was pasted by mistake.
+        has_query = query and status[0] in "23"
+        fields = {
             "method": method,
             "path": path[:MAX_PATH_LENGTH],
-            **({"query": query[:MAX_QUERY_LENGTH]} if is_told else {}),
+            **({"query": query[:MAX_QUERY_LENGTH]} if has_query else {}),
             "status": int(status) or None,
             "bytes": body_bytes,
             "route": route,
@@ -239,12 +284,12 @@ class RequestLog:
             **({} if is_complete else {"complete": False}),
         }
         before = f'","level":"{level}","message":"request","request_id":"'
-        after = "," + orjson.dumps(said, option=orjson.OPT_APPEND_NEWLINE).decode()[1:]
+        after = "," + orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE).decode()[1:]
         return before, after
 
     def write(
         self,
-        told: LogFields | None,
+        fields: LogFields | None,
         request_id: str,
         client: tuple[str, int] | None,
         seconds: float,
@@ -253,109 +298,34 @@ class RequestLog:
         """Log a request.
 
         Args:
-            told: what is said of its answer.
-            request_id: its name.
+            fields: those of its response; None for no line.
+            request_id: its id.
             client: address and port that it came from.
-            seconds: how long it took.
+            seconds: its duration.
             forwarded_for: X-Forwarded-For, as it came.
         """
-        if told is None or self._writer is None:
+        if fields is None or self._writer is None:
             return
-        before, after = told
+        before, after = fields
         host = None if client is None else client[0]
-        spelled_client = self._clients.get(host) or self._spelled_client(host)
+        client_field = self._clients.get(host) or self._serialize_client(host)
         microseconds = int(seconds * 1_000_000)
-        spelled = _MICROSECONDS[microseconds] if microseconds < 1000 else f"{seconds:.6f}"
+        rest = _MICROSECONDS[microseconds] if microseconds < 1000 else f"{seconds:.6f}"
         if forwarded_for is not None:
-            spelled += _forwarded(forwarded_for)
+            shown = forwarded_for[:MAX_FORWARDED_LENGTH].decode("latin-1")
+            rest += f',"forwarded_for":{orjson.dumps(shown).decode()}'
         now = self._clock.now()
-        self._writer.write((_START, now, before, request_id, spelled_client, spelled, after))
+        self._writer.write((_START, now, before, request_id, client_field, rest, after))
 
-    def _spelled_client(self, host: str | None) -> str:
+    def _serialize_client(self, host: str | None) -> str:
         if len(self._clients) >= _MAX_CLIENTS:
             self._clients.clear()
         client = orjson.dumps(host and host[:_MAX_CLIENT_LENGTH]).decode()
-        spelled = self._clients[host] = f'","client":{client},"seconds":'
-        return spelled
+        field = self._clients[host] = f'","client":{client},"seconds":'
+        return field
 
 
 def _level(route: str, status: str) -> str:
     if route in _PROBES:
         return "debug"
     return "error" if status[0] == "5" else "info"
-
-
-def _forwarded(value: bytes) -> str:
-    shown = value[:MAX_FORWARDED_LENGTH].decode("latin-1")
-    return f',"forwarded_for":{orjson.dumps(shown).decode()}'
-
-
-MAX_TEXT_LENGTH = 16 * 1024
-"""How much of a message, or of the end of a traceback, is logged."""
-
-# Libraries tell a great deal of themselves at this level.
-_OURS = ("posref", "uvicorn")
-
-
-def configure_logging(settings: Settings, writer: LineWriter) -> None:
-    """Log everything, warnings of Python included, to one place, as lines of JSON."""
-    level = getattr(logging, settings.log_level.upper())
-    root = logging.getLogger()
-    root.handlers[:] = [RecordHandler(writer)]
-    root.setLevel(max(level, logging.INFO))
-    for name in _OURS:
-        logging.getLogger(name).setLevel(level)
-    logging.captureWarnings(True)
-
-
-class RecordHandler(logging.Handler):
-    """Write records of the logging module as lines."""
-
-    def __init__(self, writer: LineWriter) -> None:
-        super().__init__()
-        self._writer = writer
-        self._clock = Clock()
-        self._tracebacks = logging.Formatter()
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Write a record; never raises."""
-        try:
-            self._writer.write((self._line(record),))
-        except Exception:  # noqa: BLE001 - A line that cannot be written must not end what it is of.
-            self.handleError(record)
-
-    def _line(self, record: logging.LogRecord) -> str:
-        said = {
-            "time": self._clock.now(),
-            "level": record.levelname.lower(),
-            "message": _text(record.getMessage())[:MAX_TEXT_LENGTH],
-            "logger": record.name,
-        }
-        request_id = REQUEST_ID.get()
-        if request_id is not None:
-            said["request_id"] = request_id
-        if record.exc_info:
-            traceback = self._tracebacks.formatException(record.exc_info)
-            said["exception"] = _text(traceback)[-MAX_TEXT_LENGTH:]
-        return orjson.dumps(said, option=orjson.OPT_APPEND_NEWLINE).decode()
-
-
-def _text(text: str) -> str:
-    """Replace what UTF-8 has no bytes for: a name of a file may hold such."""
-    return text.encode(errors="replace").decode()
-
-
-@contextmanager
-def file_lock(file: Path) -> Iterator[None]:
-    """Wait for a turn among those who name one file; one that is killed gives its turn back.
-
-    Where there is no place for the file, turns are not taken.
-    """
-    try:
-        held = file.open("wb")
-    except OSError:
-        yield
-        return
-    with held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        yield

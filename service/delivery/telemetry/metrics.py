@@ -1,14 +1,9 @@
-"""What answers are told apart by when they are counted: a bounded number of values for each.
+"""Metrics of all responses, for Prometheus, and the middleware that counts and logs each response.
 
-Counts of several processes that serve together, each in a file of its own.
-
-A process writes all that it counts once a second, when it is asked for the counts of all, and when
-it ends. So what was told once is never more than what is in the files: whoever is asked next, and
-whoever takes the place of a process that was killed, tells no less.
-
-What this process has answered, counted for Prometheus, and with it what its like have.
-
-What every answer gets, whoever gives it: a name, a place in the counts, a line in the log.
+Processes that serve together share their counts: each writes all of its own to a file once a
+second, when it is scraped, and when it ends. A scrape of any process reads the files of all. So a
+counter never goes backwards, whichever process is scraped next, and whichever takes the place of
+one that was killed.
 """
 
 import asyncio
@@ -39,11 +34,11 @@ from service.delivery.telemetry.counters import (
     add,
     outliving,
 )
-from service.delivery.telemetry.log import HEADER, REQUEST_ID, RequestLog
+from service.delivery.telemetry.log import REQUEST_ID, REQUEST_ID_HEADER, RequestLog
 from service.formats import FORMATS
 
 WARM_PATH = "posref.warm_path"
-"""Where a scope holds the path that a finished answer was kept for."""
+"""The key of a scope for the route of a response that came from the cache."""
 
 _OTHER = "other"
 _NONE = "none"
@@ -57,17 +52,12 @@ _FORMATS = MappingProxyType(
 
 
 def path_of(scope: Scope) -> str:
-    """Give the path of the route that a request has met."""
+    """Return the path of the route that matched a request."""
     return getattr(scope.get("route"), "path", _OTHER)
 
 
-def source_of(*, is_warm: bool) -> str:
-    """Say whether an answer was kept or made."""
-    return "kept" if is_warm else "made"
-
-
 def format_of(headers: Iterable[tuple[bytes, bytes]]) -> str:
-    """Give the extension of the format that the headers of an answer say its body has."""
+    """Return the extension of the format that the headers of a response name."""
     for name, value in headers:
         if name == b"content-type":
             return _FORMATS.get(value.partition(b";")[0], _OTHER)
@@ -75,11 +65,11 @@ def format_of(headers: Iterable[tuple[bytes, bytes]]) -> str:
 
 
 MAX_FILE_BYTES = 4 * 1024 * 1024
-"""The longest file that is read: more than all routes and statuses there are take."""
+"""The longest file that is read: more than all routes and statuses need."""
 
 _SHARE_SECONDS = 1.0
 
-# A process that has written nothing for so long is not alive, or as good as that.
+# A process that has written nothing for so long does not run, or hangs.
 _FRESH_SECONDS = 5.0
 
 _log = logging.getLogger("posref.counts")
@@ -87,11 +77,11 @@ _log = logging.getLogger("posref.counts")
 
 @dataclass(frozen=True)
 class WorkerSlot:
-    """The place of a process among those of a server.
+    """The slot of a process among those of a server.
 
     Attributes:
         directory: what they share.
-        slot: its number, which a process that takes its place has, too.
+        slot: its number, which a process that replaces it gets, too.
     """
 
     directory: Path
@@ -99,7 +89,7 @@ class WorkerSlot:
 
 
 class _Snapshot(BaseModel):
-    """What is in a file: the clock of the machine and all counts at that time."""
+    """The content of a file: the clock of the machine, and all counts at that time."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
@@ -108,7 +98,7 @@ class _Snapshot(BaseModel):
 
     @field_validator("rows")
     @classmethod
-    def _are_of_families(
+    def _check_families(
         cls, rows: dict[str, list[tuple[Labels, Row]]]
     ) -> dict[str, list[tuple[Labels, Row]]]:
         for name, pairs in rows.items():
@@ -124,7 +114,7 @@ class _Snapshot(BaseModel):
 
 
 class SharedCounts:
-    """Keep the counts of one process where the others find them, and find theirs."""
+    """The counts of one process, in a file that the other processes read."""
 
     def __init__(self, directory: Path, slot: int) -> None:
         self._directory = directory
@@ -134,12 +124,12 @@ class SharedCounts:
         self._has_failed = False
 
     def write(self, counts: Counts, *, is_last: bool = False) -> None:
-        """Write what this process counts, on top of what those in its slot did before it."""
+        """Write the counts of this process, added to those of the earlier ones in its slot."""
         own = self._own(counts)
         self._replace(outliving(own) if is_last else own)
 
-    def together(self, counts: Counts) -> Counts:
-        """Write what this process counts; gives that of all, and their states if they are alive."""
+    def combine(self, counts: Counts) -> Counts:
+        """Write the counts of this process; return those of all, and the gauges of live ones."""
         own = self._own(counts)
         self._replace(own)
         for file in self._directory.glob("*.counts"):
@@ -171,14 +161,14 @@ class SharedCounts:
 
 @asynccontextmanager
 async def sharing(share: Callable[[], None]) -> AsyncGenerator[None, None]:
-    """Share counts each second for as long as a context lasts."""
+    """Share counts each second while the context lasts."""
 
-    async def always() -> None:
+    async def repeat() -> None:
         while True:
             share()
             await asyncio.sleep(_SHARE_SECONDS)
 
-    task = asyncio.create_task(always())
+    task = asyncio.create_task(repeat())
     try:
         yield
     finally:
@@ -201,15 +191,15 @@ def _read(file: Path) -> _Snapshot | None:
 
 
 Reading: TypeAlias = float | Mapping[str, float]
-"""A number, or one for each value of the only label."""
+"""A number, or one for each value of the family's only label."""
 
 
 class Tally(Histogram):
-    """Count answers of one kind, and how long they took, on one event loop.
+    """Count the responses with one set of labels, and their durations, on one event loop.
 
     Attributes:
-        labels: what tells them from others: route, status, source, format.
-        body_bytes: how much of their bodies was sent.
+        labels: route, status, source, format.
+        body_bytes: the bytes of their bodies that were sent.
     """
 
     __slots__ = ("body_bytes", "labels")
@@ -219,24 +209,17 @@ class Tally(Histogram):
         self.labels = labels
         self.body_bytes = 0
 
-    @property
-    def answers(self) -> int:
-        """How many there were."""
-        return self.number
-
     def count(self, body_bytes: int, seconds: float) -> None:
-        """Count an answer."""
         self.body_bytes += body_bytes
         self.observe(seconds)
 
 
 class Metrics(Collector):
-    """Count every answer, and show everything else when asked.
+    """Count every response, and expose these and all other numbers.
 
-    Counts are numbers in memory. The multi-process mode of prometheus_client would take a lock and
-    write to a mapped file for each of them, which is as long as a small answer takes, and has no
-    place for numbers that are read when asked for; what is shared here is all counts, once a
-    second.
+    Counts are numbers in memory. The multiprocess mode of prometheus_client would take a lock and
+    write to a mapped file for each response, which takes as long as a small response itself, and
+    has no gauges that are read when they are scraped. Here all counts are shared once a second.
     """
 
     def __init__(self, cache: BodyCache, shared: SharedCounts | None = None) -> None:
@@ -259,30 +242,29 @@ class Metrics(Collector):
         self.watch("posref_cache_capacity_bytes", lambda: cache.capacity_bytes)
 
     def tally(self, path: str, status: int, form: str, *, is_warm: bool) -> Tally:
-        """Find what counts answers of one kind.
+        """Return the tally of one set of labels.
 
         Args:
             path: the path of a route, with ``{extension}`` for any.
-            status: the status code, 0 where there was no answer.
-            form: the extension of the format of their bodies, as ``format_of`` gives it.
-            is_warm: whether they are answers that were kept.
+            status: the status code, 0 where there was no response.
+            form: the extension of the format of their bodies, as ``format_of`` returns it.
+            is_warm: whether the responses came from the cache.
         """
-        source = source_of(is_warm=is_warm)
-        labels = (path, str(int(status)), source, form)
+        labels = (path, str(int(status)), "kept" if is_warm else "made", form)
         tally = self._tallies.get(labels)
         if tally is None:
             tally = self._tallies[labels] = Tally(labels)
         return tally
 
     def watch(self, name: str, read: Callable[[], Reading]) -> None:
-        """Show a number of a family, or those of its only label, as it is when asked for."""
+        """Read a metric, or its values by its only label, whenever metrics are scraped."""
         self._watched[name] = read
 
     def counts(self) -> Counts:
-        """Give every number of this process."""
+        """Return every number of this process."""
         tallies = self._tallies.items()
         return {
-            "posref_answers": {labels: [tally.answers] for labels, tally in tallies},
+            "posref_answers": {labels: [tally.number] for labels, tally in tallies},
             "posref_answer_body_bytes": {labels: [tally.body_bytes] for labels, tally in tallies},
             "posref_answer_seconds": self._durations(),
             "posref_build_seconds": {(): self._build_durations.row},
@@ -294,31 +276,31 @@ class Metrics(Collector):
         }
 
     def _durations(self) -> dict[Labels, Row]:
-        """Put the durations of a path and a source together, whatever the status and the format."""
+        """Add the durations of a path and a source, whatever the status and the format."""
         counts: Counts = {}
         for (path, _, source, _), tally in self._tallies.items():
             add(counts, {"posref_answer_seconds": {(path, source): tally.row}})
         return counts.get("posref_answer_seconds", {})
 
     def share(self, *, is_last: bool = False) -> None:
-        """Let the other processes of a server know; does nothing where there are none.
+        """Write the counts for the other processes of a server; does nothing where there are none.
 
         Args:
-            is_last: whether this one ends.
+            is_last: whether this process ends.
         """
         if self._shared is not None:
             self._shared.write(self.counts(), is_last=is_last)
 
     def collect(self) -> Iterable[Metric]:
-        """Give every number, of all processes together."""
+        """Return every metric, of all processes together."""
         counts = self.counts()
         if self._shared is not None:
-            counts = self._shared.together(counts)
+            counts = self._shared.combine(counts)
         for name, family in FAMILIES.items():
             yield family.metric(name, counts.get(name, {}))
 
     def exposition(self, accept: str | None) -> tuple[bytes, str]:
-        """Spell every number the way that Accept prefers; gives text and its media type."""
+        """Return all metrics as text in the format that Accept prefers, and its media type."""
         encode, media_type = choose_encoder(accept or "")
         return encode(self._registry), media_type
 
@@ -331,46 +313,45 @@ def _rows(reading: Reading) -> dict[Labels, Row]:
 
 @dataclass(frozen=True)
 class TelemetryMiddleware:
-    """Name, count and log every answer of an application."""
+    """Give every request an id, and count and log every response."""
 
     app: ASGIApp
     metrics: Metrics
     log: RequestLog
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, and count and log its answer when that has ended."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
         begun_at = perf_counter()
-        request_id = self.log.request_id(_header(scope, HEADER))
-        # A line that is logged meanwhile bears it, too.
+        request_id = self.log.request_id(_header(scope, REQUEST_ID_HEADER))
+        # Log records of this request carry it, too.
         REQUEST_ID.set(request_id)
-        answer = _Sent(send, request_id)
+        response = _ResponseObserver(send, request_id)
         try:
-            await self.app(scope, receive, answer.send)
+            await self.app(scope, receive, response.send)
         finally:
-            self._note(scope, answer, perf_counter() - begun_at)
+            self._note(scope, response, perf_counter() - begun_at)
 
-    def _note(self, scope: Scope, answer: "_Sent", seconds: float) -> None:
+    def _note(self, scope: Scope, response: "_ResponseObserver", seconds: float) -> None:
         warm_path = scope.get(WARM_PATH)
         path, is_warm = warm_path or path_of(scope), warm_path is not None
-        tally = self.metrics.tally(path, answer.status, answer.form, is_warm=is_warm)
-        tally.count(answer.body_bytes, seconds)
-        told = self.log.told(
+        tally = self.metrics.tally(path, response.status, response.form, is_warm=is_warm)
+        tally.count(response.body_bytes, seconds)
+        fields = self.log.log_fields(
             scope["method"],
             _target(scope),
             tally.labels,
-            answer.body_bytes,
-            is_complete=answer.is_complete,
+            response.body_bytes,
+            is_complete=response.is_complete,
         )
         forwarded_for = _header(scope, b"x-forwarded-for")
-        self.log.write(told, answer.request_id, scope.get("client"), seconds, forwarded_for)
+        self.log.write(fields, response.request_id, scope.get("client"), seconds, forwarded_for)
 
 
 @dataclass
-class _Sent:
-    """An answer on its way."""
+class _ResponseObserver:
+    """Note the status, format and length of a response, and add the request id to its headers."""
 
     to_server: Send
     request_id: str
@@ -383,7 +364,7 @@ class _Sent:
         if message["type"] == "http.response.start":
             headers = message.get("headers", ())
             self.status, self.form = message["status"], format_of(headers)
-            message["headers"] = [*headers, (HEADER, self.request_id.encode())]
+            message["headers"] = [*headers, (REQUEST_ID_HEADER, self.request_id.encode())]
         elif message["type"] == "http.response.body":
             self.body_bytes += len(message.get("body", b""))
         await self.to_server(message)

@@ -37,7 +37,7 @@ def test_counts_of_processes_are_summed_and_the_earliest_start_is_kept() -> None
     }
 
 
-def test_what_is_added_to_stays_as_it_was_elsewhere() -> None:
+def test_add_does_not_change_shared_rows() -> None:
     live = Histogram()
     live.observe(1.0)
     counts: Counts = {}
@@ -48,7 +48,7 @@ def test_what_is_added_to_stays_as_it_was_elsewhere() -> None:
     assert live.row[-1] == 1.0
 
 
-def test_counters_and_histograms_outlive_their_process_and_states_do_not() -> None:
+def test_counters_and_histograms_outlive_their_process() -> None:
     every: Counts = {name: {} for name in FAMILIES}
 
     lasting = outliving(every)
@@ -57,7 +57,7 @@ def test_counters_and_histograms_outlive_their_process_and_states_do_not() -> No
     assert not {"posref_workers", "posref_cache_bytes", "process_start_time_seconds"} & set(lasting)
 
 
-def test_a_histogram_is_spelled_up_to_each_bound() -> None:
+def test_a_histogram_is_exposed_with_cumulative_buckets() -> None:
     histogram = Histogram()
     for seconds in (0.00005, 0.3, 100.0):
         histogram.observe(seconds)
@@ -77,14 +77,14 @@ def test_a_histogram_is_spelled_up_to_each_bound() -> None:
 @pytest.mark.parametrize(
     ("kind", "name"), [(Kind.COUNTER, "posref_x_total"), (Kind.GAUGE, "posref_x")]
 )
-def test_a_number_is_spelled_with_its_labels(kind: Kind, name: str) -> None:
+def test_a_number_is_exposed_with_its_labels(kind: Kind, name: str) -> None:
     metric = MetricDefinition(kind, "Things.", ("lane",)).metric("posref_x", {("short",): [4]})
 
     ((sample),) = metric.samples
     assert (sample.name, sample.labels, sample.value) == (name, {"lane": "short"}, 4)
 
 
-def test_rows_are_as_long_as_their_kind_has_it() -> None:
+def test_row_lengths_follow_the_kind() -> None:
     assert FAMILIES["posref_build_seconds"].row_length == ROW_LENGTH
     assert FAMILIES["posref_builds"].row_length == 1
 
@@ -99,7 +99,7 @@ def test_buckets_go_from_a_tenth_of_a_millisecond_to_a_minute_and_beyond() -> No
     ("seconds", "bucket"),
     [(0.0, 0), (0.0001, 0), (0.00011, 1), (0.00025, 1), (60.0, -3), (60.1, -2), (9999.0, -2)],
 )
-def test_a_duration_is_in_the_first_bucket_that_is_long_enough(seconds: float, bucket: int) -> None:
+def test_a_duration_counts_in_the_first_bucket_that_holds_it(seconds: float, bucket: int) -> None:
     histogram = Histogram()
 
     histogram.observe(seconds)
@@ -110,7 +110,7 @@ def test_a_duration_is_in_the_first_bucket_that_is_long_enough(seconds: float, b
     assert histogram.row == expected
 
 
-def test_durations_are_added_up() -> None:
+def test_durations_are_summed() -> None:
     histogram = Histogram()
     for _ in range(3):
         histogram.observe(2.0)

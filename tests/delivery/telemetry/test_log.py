@@ -31,7 +31,6 @@ from service.delivery.telemetry.log import (
     REQUEST_ID,
     Clock,
     LineWriter,
-    RequestIds,
     RequestLog,
     configure_logging,
     file_lock,
@@ -63,7 +62,7 @@ def read_all(descriptor: int) -> bytes:
     return b"".join(pieces)
 
 
-def test_lines_come_in_order_and_all_of_them_before_the_end(pipe: tuple[int, int]) -> None:
+def test_lines_are_written_in_order_before_the_end(pipe: tuple[int, int]) -> None:
     reading, writing = pipe
     with LineWriter(writing) as writer:
         for number in range(100):
@@ -74,7 +73,7 @@ def test_lines_come_in_order_and_all_of_them_before_the_end(pipe: tuple[int, int
     assert writer.dropped == 0
 
 
-def test_lines_come_while_more_are_to_come(pipe: tuple[int, int]) -> None:
+def test_lines_are_written_while_the_writer_is_open(pipe: tuple[int, int]) -> None:
     reading, writing = pipe
     with LineWriter(writing) as writer:
         for line in (b"one\n", b"two\n"):
@@ -89,14 +88,14 @@ def test_a_writer_that_has_written_nothing_ends(pipe: tuple[int, int]) -> None:
     assert not writer._thread.is_alive()
 
 
-def test_a_reader_that_is_stuck_holds_nobody_and_what_is_too_much_is_dropped_and_counted(
+def test_a_stuck_reader_blocks_no_writer_and_excess_lines_are_dropped(
     pipe: tuple[int, int],
 ) -> None:
     reading, writing = pipe
     read: list[bytes] = []
     with LineWriter(writing, max_waiting_lines=200) as writer:
         write(writer, "x" * PIPE_BYTES + "\n")
-        while writer._lines:
+        while writer._lines or not os.read(reading, 1):
             sleep(0.001)
         for number in range(1000):
             write(writer, f"{number}\n")
@@ -111,7 +110,7 @@ def test_a_reader_that_is_stuck_holds_nobody_and_what_is_too_much_is_dropped_and
     assert read[0].split()[1:] == [b"%d" % number for number in range(200)]
 
 
-def test_a_reader_that_comes_back_gets_what_comes_then(pipe: tuple[int, int]) -> None:
+def test_a_reader_that_returns_gets_the_next_lines(pipe: tuple[int, int]) -> None:
     reading, writing = pipe
     with LineWriter(writing, max_waiting_lines=1) as writer:
         write(writer, "first\n")
@@ -123,7 +122,7 @@ def test_a_reader_that_comes_back_gets_what_comes_then(pipe: tuple[int, int]) ->
     assert writer.dropped == 1
 
 
-def test_no_line_is_lost_whoever_writes_it_and_whenever(pipe: tuple[int, int]) -> None:
+def test_lines_of_many_threads_are_all_written(pipe: tuple[int, int]) -> None:
     reading, writing = pipe
     read: list[bytes] = []
     reader = threading.Thread(target=lambda: read.append(read_all(reading)))
@@ -147,7 +146,7 @@ def test_no_line_is_lost_whoever_writes_it_and_whenever(pipe: tuple[int, int]) -
     assert sorted(read[0].split()) == sorted(expected)
 
 
-def test_a_reader_that_is_slow_gets_all_from_a_pipe_that_never_waits(
+def test_a_slow_reader_of_a_non_blocking_pipe_gets_all_lines(
     pipe: tuple[int, int],
 ) -> None:
     reading, writing = pipe
@@ -165,7 +164,7 @@ def test_a_reader_that_is_slow_gets_all_from_a_pipe_that_never_waits(
     assert [len(each) for each in read] == [500_000]
 
 
-def test_a_reader_that_has_gone_is_no_failure_and_its_lines_are_counted(
+def test_lines_for_a_closed_pipe_are_counted_as_dropped(
     pipe: tuple[int, int],
 ) -> None:
     reading, writing = pipe
@@ -191,7 +190,7 @@ def test_the_end_does_not_wait_for_a_reader_that_is_stuck(
     writer._thread.join()
 
 
-def test_several_who_write_to_one_place_take_turns(pipe: tuple[int, int]) -> None:
+def test_a_piece_is_written_under_the_lock(pipe: tuple[int, int]) -> None:
     turns: list[str] = []
 
     @contextmanager
@@ -206,24 +205,11 @@ def test_several_who_write_to_one_place_take_turns(pipe: tuple[int, int]) -> Non
     assert turns == ["begun", "ended"]
 
 
-def test_names_that_have_no_bytes_do_not_end_the_log(pipe: tuple[int, int]) -> None:
+def test_lines_with_lone_surrogates_are_written(pipe: tuple[int, int]) -> None:
     with LineWriter(pipe[1]) as writer:
         write(writer, "\udcff é\n")
 
     assert os.read(pipe[0], 100) == "? é\n".encode()
-
-
-def test_a_call_that_comes_when_its_line_has_been_written_does_not_end_the_writer(
-    pipe: tuple[int, int],
-) -> None:
-    reading, writing = pipe
-    with LineWriter(writing) as writer:
-        # As a thread does that is held up between its line and its call.
-        writer._called.set()
-        sleep(0.2)
-        write(writer, "line\n")
-        assert writer._thread.is_alive()
-        assert os.read(reading, 100) == b"line\n"
 
 
 Read = Callable[[], list[dict[str, Any]]]
@@ -245,6 +231,7 @@ def kept() -> Iterator[None]:
 @pytest.fixture
 def read(_kept: None) -> Iterator[Read]:
     reading, writing = os.pipe()
+    os.set_blocking(reading, False)
     writer = LineWriter(writing)
     writer.__enter__()
     configure_logging(Settings(log_level="info"), writer)
@@ -286,7 +273,7 @@ def test_a_failure_is_one_line_with_its_traceback_and_its_request(read: Read) ->
     assert line["exception"].endswith("ArithmeticError: too hard")
 
 
-def test_a_long_text_is_cut_and_the_end_of_a_traceback_is_kept(read: Read) -> None:
+def test_long_messages_are_cut_and_tracebacks_keep_their_end(read: Read) -> None:
     try:
         raise ArithmeticError("x" * MAX_TEXT_LENGTH + "end")
     except ArithmeticError:
@@ -311,14 +298,14 @@ def test_warnings_of_python_are_logged(read: Read) -> None:
     assert "old ways" in line["message"]
 
 
-def test_what_is_less_grave_than_asked_for_is_not_told(read: Read) -> None:
+def test_records_below_the_log_level_are_not_logged(read: Read) -> None:
     logging.getLogger("posref").debug("a detail")
     logging.getLogger("posref").info("a fact")
 
     assert [line["message"] for line in read()] == ["a fact"]
 
 
-def test_libraries_keep_their_details_to_themselves(read: Read) -> None:
+def test_debug_records_of_libraries_are_not_logged(read: Read) -> None:
     configure_logging(Settings(log_level="debug"), logging.getLogger().handlers[0]._writer)  # type: ignore[attr-defined]
     logging.getLogger("matplotlib").debug("a font")
     logging.getLogger("posref").debug("a detail")
@@ -326,7 +313,7 @@ def test_libraries_keep_their_details_to_themselves(read: Read) -> None:
     assert [line["message"] for line in read()] == ["a detail"]
 
 
-def test_names_that_have_no_bytes_are_told_as_well_as_can_be(read: Read) -> None:
+def test_messages_with_lone_surrogates_are_logged(read: Read) -> None:
     # pytest keeps what is logged, too, and cannot pass such a name on.
     odd = logging.LogRecord("posref", logging.INFO, "", 0, "no such file: %s", ("\udcff",), None)
     logging.getLogger().handlers[0].handle(odd)
@@ -334,7 +321,7 @@ def test_names_that_have_no_bytes_are_told_as_well_as_can_be(read: Read) -> None
     assert [line["message"] for line in read()] == ["no such file: ?"]
 
 
-def test_a_record_that_cannot_be_spelled_ends_nothing(
+def test_a_record_that_cannot_be_formatted_does_not_stop_the_log(
     read: Read, capsys: pytest.CaptureFixture[str]
 ) -> None:
     wrong = logging.LogRecord("posref", logging.INFO, "", 0, "%d", ("no number",), None)
@@ -346,14 +333,13 @@ def test_a_record_that_cannot_be_spelled_ends_nothing(
 
 
 class Lines(LineWriter):
-    """A writer whose lines stay where they are."""
+    """A writer whose lines stay where they wait."""
 
     def __init__(self) -> None:
         super().__init__(-1)
 
     def read(self) -> list[dict[str, Any]]:
-        lines, self._lines = self._lines, []
-        whole = ["".join(line) for line in lines]
+        whole, self._lines = ["".join(line) for line in self._lines], []
         assert all(line.endswith("\n") and line.count("\n") == 1 for line in whole)
         return [json.loads(line) for line in whole]
 
@@ -375,15 +361,15 @@ def logged(log: RequestLog, **changed: Any) -> None:
         **changed,
     }
     names = {"method", "target", "labels", "body_bytes", "is_complete"} & set(said)
-    told = log.told(**{name: said.pop(name) for name in names})
-    log.write(told, **said)
+    fields = log.log_fields(**{name: said.pop(name) for name in names})
+    log.write(fields, **said)
 
 
 def labels(status: int, route: str = "/encoding") -> tuple[str, ...]:
     return route, str(status), "made", "other"
 
 
-def test_a_line_says_what_was_asked_and_what_was_answered(lines: Lines) -> None:
+def test_a_line_has_the_fields_of_request_and_response(lines: Lines) -> None:
     logged(RequestLog(lines, default_settings()))
 
     (line,) = lines.read()
@@ -405,7 +391,7 @@ def test_a_line_says_what_was_asked_and_what_was_answered(lines: Lines) -> None:
     }
 
 
-def test_lines_that_are_alike_say_what_differs(lines: Lines) -> None:
+def test_lines_of_one_response_differ_by_request(lines: Lines) -> None:
     log = RequestLog(lines, default_settings())
     clients = [("192.0.2.7", 1), ("192.0.2.8", 2), None]
     for number, client in enumerate(clients):
@@ -419,14 +405,14 @@ def test_lines_that_are_alike_say_what_differs(lines: Lines) -> None:
     ("seconds", "told"),
     [(0.0, 0.0), (0.0000019, 0.000001), (0.000999, 0.000999), (0.001, 0.001), (75.25, 75.25)],
 )
-def test_times_are_told_to_the_microsecond(lines: Lines, seconds: float, told: float) -> None:
+def test_durations_have_microseconds(lines: Lines, seconds: float, told: float) -> None:
     logged(RequestLog(lines, default_settings()), seconds=seconds)
 
     assert lines.read()[0]["seconds"] == told
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 422, 500, 503, 0])
-def test_the_query_of_what_was_refused_is_not_told(lines: Lines, status: int) -> None:
+def test_the_query_of_a_refused_request_is_not_logged(lines: Lines, status: int) -> None:
     log = RequestLog(lines, default_settings())
     logged(log, labels=labels(status), target=b"/x?token=hunter2")
 
@@ -437,7 +423,7 @@ def test_the_query_of_what_was_refused_is_not_told(lines: Lines, status: int) ->
     assert "hunter2" not in json.dumps(line)
 
 
-def test_whatever_comes_stays_within_its_line_and_within_bounds(lines: Lines) -> None:
+def test_hostile_fields_are_escaped_and_cut(lines: Lines) -> None:
     hostile = b'"},\r\n{"a":"\xff\x00\\'
     logged(
         RequestLog(lines, default_settings()),
@@ -455,7 +441,7 @@ def test_whatever_comes_stays_within_its_line_and_within_bounds(lines: Lines) ->
     assert len(line["client"]) == 64
 
 
-def test_a_line_says_for_whom_a_proxy_asked_and_that_an_answer_was_broken_off(
+def test_a_line_has_forwarded_for_and_incomplete_responses(
     lines: Lines,
 ) -> None:
     log = RequestLog(lines, default_settings())
@@ -482,7 +468,7 @@ def test_a_line_says_for_whom_a_proxy_asked_and_that_an_answer_was_broken_off(
     ],
 )
 @pytest.mark.parametrize("least", ["debug", "info", "warning", "error"])
-def test_request_log_what_is_less_grave_than_asked_for_is_not_told(
+def test_requests_below_the_log_level_are_not_logged(
     lines: Lines, status: int, route: str, level: str, least: str
 ) -> None:
     log = RequestLog(lines, Settings(log_level=least))
@@ -494,14 +480,14 @@ def test_request_log_what_is_less_grave_than_asked_for_is_not_told(
     assert [line["level"] for line in lines.read()] == [level] * 2 * is_told
 
 
-def test_a_log_that_is_off_says_nothing(lines: Lines) -> None:
+def test_a_log_that_is_off_writes_no_lines(lines: Lines) -> None:
     logged(RequestLog(lines, Settings(log_requests=False)))
     logged(RequestLog(None, default_settings()))
 
     assert lines.read() == []
 
 
-def test_what_is_kept_of_clients_is_bounded(lines: Lines) -> None:
+def test_the_cache_of_client_fields_is_bounded(lines: Lines) -> None:
     log = RequestLog(lines, default_settings())
     for number in range(3000):
         logged(log, client=(str(number), 1))
@@ -510,14 +496,7 @@ def test_what_is_kept_of_clients_is_bounded(lines: Lines) -> None:
     assert [line["client"] for line in lines.read()] == [str(number) for number in range(3000)]
 
 
-def test_requests_are_named(lines: Lines) -> None:
-    log = RequestLog(lines, default_settings())
-
-    assert log.request_id(b"mine") == "mine"
-    assert log.request_id(None) != log.request_id(None)
-
-
-def test_the_clock_tells_the_time_in_utc() -> None:
+def test_the_clock_is_utc() -> None:
     clock = Clock()
     for _ in range(3):
         before = datetime.now(UTC)
@@ -527,35 +506,36 @@ def test_the_clock_tells_the_time_in_utc() -> None:
 
 
 @pytest.mark.parametrize("sent", [b"a", b"8f3c-2.B_z", b"x" * 128])
-def test_a_name_that_was_sent_is_kept(sent: bytes) -> None:
-    assert RequestIds().name(sent) == sent.decode()
+def test_a_valid_request_id_of_the_client_is_kept(sent: bytes) -> None:
+    assert RequestLog(None, default_settings()).request_id(sent) == sent.decode()
 
 
 @pytest.mark.parametrize(
     "sent", [None, b"", b"x" * 129, b"a b", b'a"', b"a\n", "é".encode(), b"a\r\nb: c"]
 )
-def test_what_is_no_name_is_replaced(sent: bytes | None) -> None:
-    name = RequestIds().name(sent)
+def test_an_invalid_request_id_is_replaced(sent: bytes | None) -> None:
+    log = RequestLog(None, default_settings())
+    request_id = log.request_id(sent)
 
-    assert name.encode() != sent
-    assert RequestIds().name(name.encode()) == name
+    assert request_id.encode() != sent
+    assert log.request_id(request_id.encode()) == request_id
 
 
-def test_no_two_requests_have_one_name_of_whatever_process() -> None:
-    one, other = RequestIds(), RequestIds()
+def test_request_ids_are_unique_across_processes() -> None:
+    one, other = (RequestLog(None, default_settings()) for _ in range(2))
 
-    names = [ids.name(None) for ids in (one, other) for _ in range(1000)]
+    ids = [log.request_id(None) for log in (one, other) for _ in range(1000)]
 
-    assert len(set(names)) == 2000
+    assert len(set(ids)) == 2000
 
 
 HOLD = (
-    "import sys, pathlib; from service.delivery.file_turns import file_turn\n"
-    "with file_turn(pathlib.Path(sys.argv[1])): print('mine', flush=True); input()"
+    "import sys, pathlib; from service.delivery.telemetry.log import file_lock\n"
+    "with file_lock(pathlib.Path(sys.argv[1])): print('mine', flush=True); input()"
 )
 
 
-def test_one_that_is_killed_gives_its_turn_back(tmp_path: Path) -> None:
+def test_a_killed_process_releases_its_lock(tmp_path: Path) -> None:
     file, taken = tmp_path / "turns", threading.Event()
     with subprocess.Popen(
         [sys.executable, "-c", HOLD, str(file)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -576,13 +556,13 @@ def test_one_that_is_killed_gives_its_turn_back(tmp_path: Path) -> None:
     assert taken.is_set()
 
 
-def test_a_turn_ends(tmp_path: Path) -> None:
+def test_a_lock_is_released(tmp_path: Path) -> None:
     for _ in range(2):
         with file_lock(tmp_path / "turns"):
             pass
 
 
-def test_a_folder_that_is_gone_keeps_nobody_waiting(tmp_path: Path) -> None:
+def test_a_missing_folder_of_a_lock_does_not_block(tmp_path: Path) -> None:
     gone = tmp_path / "gone" / "turns"
     with file_lock(gone), file_lock(gone):
         pass

@@ -32,7 +32,6 @@ from service.delivery.telemetry.metrics import (
     format_of,
     path_of,
     sharing,
-    source_of,
 )
 from service.settings import Settings, default_settings
 from tests.client import Client, client_of
@@ -87,7 +86,7 @@ def test_every_answer_is_counted_by_route_status_source_and_format(fresh: Client
 
 
 @pytest.mark.full
-def test_paths_that_there_are_not_are_counted_as_one(fresh: Client) -> None:
+def test_unknown_paths_share_one_label(fresh: Client) -> None:
     def ask(number: int) -> int:
         fresh.request("PROPFIND", f"/no/{number}")
         fresh.get(f"/encoding.npy/{number}")
@@ -100,7 +99,7 @@ def test_paths_that_there_are_not_are_counted_as_one(fresh: Client) -> None:
     assert first == last
 
 
-def test_what_is_kept_is_counted(fresh: Client) -> None:
+def test_cache_hits_are_counted(fresh: Client) -> None:
     for _ in range(3):
         fresh.get(NPY)
     fresh.get(NPY.replace("npy", "bin"))
@@ -115,7 +114,7 @@ def test_what_is_kept_is_counted(fresh: Client) -> None:
     assert 192 < counted["posref_cache_bytes"] < counted["posref_cache_capacity_bytes"]
 
 
-def test_what_is_forgotten_is_counted() -> None:
+def test_evictions_are_counted() -> None:
     with client_of(create_app(Settings(cache_bytes=20_000))) as small:
         for width in (64, 65, 66):
             small.get(f"/encoding.npy?seq_len=64&d_model={width}&dtype=float16")
@@ -124,7 +123,7 @@ def test_what_is_forgotten_is_counted() -> None:
 
 
 @pytest.mark.full
-def test_a_body_that_is_sent_in_pieces_is_found_once(fresh: Client) -> None:
+def test_a_body_in_pieces_is_one_cache_miss(fresh: Client) -> None:
     url = "/encoding.npy?seq_len=1024&d_model=1024"
     fresh.get(url)
     fresh.get(url)
@@ -152,7 +151,7 @@ def test_the_process_is_described_too(fresh: Client) -> None:
 
 
 @pytest.mark.full
-def test_what_is_watched_is_shown_as_it_is_then(fresh: Client) -> None:
+def test_watched_numbers_are_read_when_scraped(fresh: Client) -> None:
     lanes = {"short": 1, "long": 0}
     metrics = fresh.app.state.delivery.metrics
     metrics.watch("posref_waiting_work", lambda: lanes)
@@ -166,7 +165,7 @@ def test_what_is_watched_is_shown_as_it_is_then(fresh: Client) -> None:
     assert counted["posref_connections"] == 7
 
 
-def test_counts_are_never_cached_and_come_as_asked_for(fresh: Client) -> None:
+def test_metrics_are_not_cached_and_follow_accept(fresh: Client) -> None:
     fresh.get(NPY)
     plain = fresh.get("/metrics")
     open_metrics = fresh.get("/metrics", accept="application/openmetrics-text; version=1.0.0")
@@ -178,7 +177,7 @@ def test_counts_are_never_cached_and_come_as_asked_for(fresh: Client) -> None:
 
 
 @pytest.mark.full
-def test_whichever_process_is_asked_tells_what_all_have_answered(tmp_path: Path) -> None:
+def test_any_process_exposes_the_responses_of_all(tmp_path: Path) -> None:
     one, other = (
         client_of(create_app(default_settings(), WorkerSlot(tmp_path, slot))) for slot in (0, 1)
     )
@@ -199,7 +198,7 @@ def test_whichever_process_is_asked_tells_what_all_have_answered(tmp_path: Path)
 
 
 @pytest.mark.full
-def test_a_process_that_ends_leaves_what_it_counted_and_not_what_it_held(tmp_path: Path) -> None:
+def test_a_process_that_ends_leaves_counters_and_no_gauges(tmp_path: Path) -> None:
     with client_of(create_app(default_settings(), WorkerSlot(tmp_path, 0))) as first:
         held = counts(first)["process_resident_memory_bytes"]
         with client_of(create_app(default_settings(), WorkerSlot(tmp_path, 1))) as second:
@@ -211,7 +210,7 @@ def test_a_process_that_ends_leaves_what_it_counted_and_not_what_it_held(tmp_pat
     assert counted["process_resident_memory_bytes"] < 1.9 * held
 
 
-def test_one_process_writes_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_single_process_shares_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with client_of(create_app(default_settings())) as client:
         counts(client)
@@ -234,20 +233,23 @@ def test_one_process_writes_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyP
         (b"text/plain; version=1.0.0", "other"),
     ],
 )
-def test_a_format_is_known_by_the_type_that_was_sent(content_type: bytes, form: str) -> None:
+def test_the_format_label_follows_the_content_type(content_type: bytes, form: str) -> None:
     assert format_of([(b"vary", b"Accept"), (b"content-type", content_type)]) == form
 
 
-def test_what_has_no_body_has_no_format() -> None:
+def test_the_format_label_of_an_empty_body_is_none() -> None:
     assert format_of([(b"etag", b'"x"')]) == "none"
 
 
-def test_what_no_route_is_for_has_one_path() -> None:
+def test_requests_without_a_route_share_one_label() -> None:
     assert path_of({"path": "/nowhere"}) == path_of({"path": "/elsewhere"}) == "other"
 
 
-def test_sources_are_two() -> None:
-    assert [source_of(is_warm=True), source_of(is_warm=False)] == ["kept", "made"]
+def test_the_source_label_is_kept_or_made() -> None:
+    metrics = Metrics(BodyCache(0))
+    tallies = [metrics.tally("/x", 200, "npy", is_warm=is_warm) for is_warm in (True, False)]
+
+    assert [tally.labels[2] for tally in tallies] == ["kept", "made"]
 
 
 def counted(builds: float, kept_bytes: float = 0) -> Counts:
@@ -262,64 +264,64 @@ def kept_bytes(counts: Counts) -> float:
     return counts["posref_cache_bytes"][()][0]
 
 
-def test_counts_of_all_are_told_by_any(tmp_path: Path) -> None:
+def test_any_process_exposes_the_counts_of_all(tmp_path: Path) -> None:
     slots = [SharedCounts(tmp_path, slot) for slot in range(3)]
     for number, slot in enumerate(slots):
         slot.write(counted(10**number, 5))
 
-    told = slots[1].together(counted(20, 6))
+    told = slots[1].combine(counted(20, 6))
 
     assert (builds(told), kept_bytes(told)) == (121, 16)
 
 
-def test_what_one_has_told_the_next_that_is_asked_tells_too(tmp_path: Path) -> None:
+def test_a_counter_never_decreases_between_processes(tmp_path: Path) -> None:
     one, other = SharedCounts(tmp_path, 0), SharedCounts(tmp_path, 1)
     one.write(counted(1))
     other.write(counted(1))
 
-    assert builds(one.together(counted(9))) == 10
-    assert builds(other.together(counted(2))) == 11
+    assert builds(one.combine(counted(9))) == 10
+    assert builds(other.combine(counted(2))) == 11
 
 
-def test_one_that_takes_a_place_goes_on_from_the_counts_and_not_from_the_states(
+def test_a_replacement_continues_counters_and_not_gauges(
     tmp_path: Path,
 ) -> None:
     SharedCounts(tmp_path, 0).write(counted(7, 100))
 
     after = SharedCounts(tmp_path, 0)
     after.write(counted(1, 30))
-    told = after.together(counted(2, 30))
+    told = after.combine(counted(2, 30))
 
     assert (builds(told), kept_bytes(told)) == (9, 30)
-    assert builds(SharedCounts(tmp_path, 1).together(counted(0))) == 9
+    assert builds(SharedCounts(tmp_path, 1).combine(counted(0))) == 9
 
 
-def test_counts_never_go_backwards_however_often_a_place_is_taken(tmp_path: Path) -> None:
+def test_counters_never_decrease_when_workers_are_replaced(tmp_path: Path) -> None:
     watching, last = SharedCounts(tmp_path, 9), 0.0
     for _ in range(5):
         process = SharedCounts(tmp_path, 0)
         for number in range(3):
             process.write(counted(number))
-            told = builds(watching.together(counted(0)))
+            told = builds(watching.combine(counted(0)))
             assert told >= last
             last = told
 
     assert last == 10
 
 
-def test_one_that_has_ended_leaves_its_counts_and_no_states(tmp_path: Path) -> None:
+def test_an_ended_process_leaves_its_counters_and_no_gauges(tmp_path: Path) -> None:
     SharedCounts(tmp_path, 0).write(counted(7, 100), is_last=True)
 
-    told = SharedCounts(tmp_path, 1).together(counted(1, 30))
+    told = SharedCounts(tmp_path, 1).combine(counted(1, 30))
 
     assert (builds(told), kept_bytes(told)) == (8, 30)
 
 
-def test_one_that_is_silent_is_not_alive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_process_has_no_gauges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     SharedCounts(tmp_path, 0).write(counted(7, 100))
     monkeypatch.setattr("service.delivery.telemetry.metrics._FRESH_SECONDS", 0.0)
 
-    told = SharedCounts(tmp_path, 1).together(counted(1, 30))
+    told = SharedCounts(tmp_path, 1).combine(counted(1, 30))
 
     assert (builds(told), kept_bytes(told)) == (8, 30)
 
@@ -348,25 +350,25 @@ def snapshot(rows: object, **others: object) -> bytes:
     ],
     ids=lambda content: repr(content[:60]),
 )
-def test_what_is_no_counts_is_left_out_with_a_warning(
+def test_invalid_files_of_counts_are_ignored_with_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, content: bytes
 ) -> None:
     (tmp_path / "0.counts").write_bytes(content)
     with caplog.at_level(logging.WARNING):
-        told = SharedCounts(tmp_path, 1).together(counted(3))
+        told = SharedCounts(tmp_path, 1).combine(counted(3))
 
     assert builds(told) == 3
     assert ["0.counts" in record.getMessage() for record in caplog.records] == [True]
-    assert builds(SharedCounts(tmp_path, 0).together(counted(2))) == 5
+    assert builds(SharedCounts(tmp_path, 0).combine(counted(2))) == 5
 
 
-def test_a_folder_that_is_gone_is_said_once_and_ends_nothing(
+def test_a_missing_folder_of_counts_is_reported_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     shared = SharedCounts(tmp_path / "gone", 0)
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
-            assert builds(shared.together(counted(1))) == 1
+            assert builds(shared.combine(counted(1))) == 1
         assert len(caplog.records) == 1
 
         (tmp_path / "gone").mkdir()
@@ -408,6 +410,7 @@ Logged = Callable[[], list[dict[str, Any]]]
 def writing() -> Iterator[tuple[LineWriter, Logged]]:
     """A writer, and what ends it and gives its lines."""
     reading, descriptor = os.pipe()
+    os.set_blocking(reading, False)
     writer = LineWriter(descriptor)
     writer.__enter__()
 
@@ -422,40 +425,42 @@ def writing() -> Iterator[tuple[LineWriter, Logged]]:
 
 
 @pytest.fixture
-def counted_fresh(writing: tuple[LineWriter, Logged]) -> Iterator[Client]:
+def logged_client(writing: tuple[LineWriter, Logged]) -> Iterator[Client]:
     with client_of(create_app(default_settings(), writer=writing[0])) as client:
         yield client
 
 
 @pytest.mark.full
-def test_every_answer_bears_the_name_of_its_request(counted_fresh: Client) -> None:
+def test_every_response_has_the_id_of_its_request(logged_client: Client) -> None:
     for url in (NPY, NPY, "/encoding?seq_len=4", "/nowhere", "/livez"):
-        assert counted_fresh.get(url, x_request_id="mine-1").headers["X-Request-Id"] == "mine-1"
-        one, other = (counted_fresh.get(url, x_request_id="no name").headers for _ in range(2))
+        assert logged_client.get(url, x_request_id="mine-1").headers["X-Request-Id"] == "mine-1"
+        one, other = (logged_client.get(url, x_request_id="no name").headers for _ in range(2))
         assert one["X-Request-Id"] != other["X-Request-Id"]
         assert "no name" not in one["X-Request-Id"]
 
 
-def test_a_failure_bears_it_too(counted_fresh: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_500_response_has_the_request_id(
+    logged_client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(*_: object) -> None:
         raise ArithmeticError
 
     monkeypatch.setattr("service.delivery.handler.parse_query", fail)
 
-    answer = counted_fresh.get(NPY, x_request_id="mine-1")
+    answer = logged_client.get(NPY, x_request_id="mine-1")
 
     assert (answer.status_code, answer.headers["X-Request-Id"]) == (500, "mine-1")
 
 
-def test_every_answer_is_a_line(counted_fresh: Client, writing: tuple[LineWriter, Logged]) -> None:
-    counted_fresh.get(NPY, x_request_id="one", x_forwarded_for="198.51.100.1")
-    counted_fresh.get(NPY, range="bytes=0-9", authorization="Bearer hunter2-hunter2-hunter2")
-    counted_fresh.head(NPY)
-    counted_fresh.get(NPY, if_none_match="*")
-    counted_fresh.get("/encoding?seq_len=4&secret=hunter2")
-    counted_fresh.request("PUT", "/nowhere")
-    counted_fresh.get("/livez")
-    counted_fresh.get("/metrics")
+def test_responses_are_logged(logged_client: Client, writing: tuple[LineWriter, Logged]) -> None:
+    logged_client.get(NPY, x_request_id="one", x_forwarded_for="198.51.100.1")
+    logged_client.get(NPY, range="bytes=0-9", authorization="Bearer hunter2-hunter2-hunter2")
+    logged_client.head(NPY)
+    logged_client.get(NPY, if_none_match="*")
+    logged_client.get("/encoding?seq_len=4&secret=hunter2")
+    logged_client.request("PUT", "/nowhere")
+    logged_client.get("/livez")
+    logged_client.get("/metrics")
 
     lines = writing[1]()
 
@@ -526,7 +531,7 @@ async def silent(_scope: Any, _receive: Any, _send: Any) -> None:
     return
 
 
-def test_what_an_application_sends_passes_with_a_name_added() -> None:
+def test_responses_pass_with_the_request_id_added() -> None:
     messages = passed(whole)
 
     assert messages[0]["headers"] == [(b"a", b"b"), (b"x-request-id", b"mine")]
@@ -537,7 +542,7 @@ def test_what_an_application_sends_passes_with_a_name_added() -> None:
     ("app", "status", "body_bytes", "complete"),
     [(whole, 200, 5, None), (broken_off, 200, 3, False), (silent, None, 0, False)],
 )
-def test_an_answer_that_was_broken_off_is_counted_and_said_to_be(
+def test_an_incomplete_response_is_counted_and_logged(
     writing: tuple[LineWriter, Logged],
     app: Application,
     status: int | None,
@@ -549,10 +554,10 @@ def test_an_answer_that_was_broken_off_is_counted_and_said_to_be(
 
     (line,) = writing[1]()
     assert (line["status"], line["bytes"], line.get("complete")) == (status, body_bytes, complete)
-    assert metrics.tally("other", status or 0, "none", is_warm=False).answers == 1
+    assert metrics.tally("other", status or 0, "none", is_warm=False).number == 1
 
 
-def test_an_answer_that_fails_is_counted_and_said_to_be_broken_off(
+def test_a_failed_response_is_counted_and_logged_as_incomplete(
     writing: tuple[LineWriter, Logged],
 ) -> None:
     metrics = Metrics(BodyCache(0))
@@ -561,10 +566,10 @@ def test_an_answer_that_fails_is_counted_and_said_to_be_broken_off(
 
     (line,) = writing[1]()
     assert (line["status"], line["complete"]) == (200, False)
-    assert metrics.tally("other", 200, "none", is_warm=False).answers == 1
+    assert metrics.tally("other", 200, "none", is_warm=False).number == 1
 
 
-def test_whatever_is_logged_meanwhile_can_bear_the_name() -> None:
+def test_log_records_can_have_the_request_id() -> None:
     names: list[str | None] = []
 
     async def app(_scope: Any, _receive: Any, _send: Any) -> None:
@@ -576,7 +581,7 @@ def test_whatever_is_logged_meanwhile_can_bear_the_name() -> None:
     assert REQUEST_ID.get() is None
 
 
-def test_what_is_no_request_is_not_counted() -> None:
+def test_other_protocols_are_not_counted() -> None:
     scopes: list[str] = []
 
     async def app(scope: Any, _receive: Any, _send: Any) -> None:

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from service.__main__ import find_body
 from service.encodings.absolute.sinusoidal import SinusoidalEncoding
 from service.encodings.relative.operator import ShiftOperator, Similarity
-from service.local import find_body
 from service.numerics.dtypes import REAL_DTYPES, to_float64
 from service.numerics.tables import Table, size
 from tests.client import Client
