@@ -77,7 +77,7 @@ def test_refusal_of_a_format_has_a_hint_that_works(
     refused = client.get(url)
 
     assert refused.status_code == 422
-    assert f": {hint}; these formats can: " in refused.json()["detail"]
+    assert f"; {hint}; these formats can: " in refused.json()["detail"]
     assert client.get(url.replace(old, new)).status_code == 200
 
 
