@@ -1,9 +1,4 @@
-"""Which channels turn together.
-
-What attention multiplies beside the table.
-
-Keys that sound like rotary settings and are none.
-"""
+"""Layout of pairs, factors of attention, and keys that nothing reads."""
 
 import pytest
 
@@ -34,7 +29,7 @@ def test_the_layout_of_a_model(config: dict[str, object], layout: str, writes: s
     assert (resolved.layout, resolved.writes) == (layout, writes)
 
 
-def test_a_layout_that_a_config_says_is_no_assumption() -> None:
+def test_a_layout_given_by_the_config_is_no_warning() -> None:
     assert "layout-assumed" in codes_of({"head_dim": 4})
     assert "layout-assumed" not in codes_of({"head_dim": 4, "rope_traditional": True})
 
@@ -51,7 +46,7 @@ def test_deepseek_s_softmax_is_scaled_by_mscale_all_dim() -> None:
     assert resolve({"model_type": "deepseek_v3", "rope_scaling": YARN}).attention == {}
 
 
-def test_queries_of_llama_4_grow_in_layers_without_rotary_embedding() -> None:
+def test_the_query_temperature_of_llama_4_is_for_nope_layers() -> None:
     config = {"model_type": "llama4_text", "num_hidden_layers": 8, "floor_scale": 4096}
     off = {**config, "attn_temperature_tuning": False}
 
@@ -61,7 +56,7 @@ def test_queries_of_llama_4_grow_in_layers_without_rotary_embedding() -> None:
     assert resolve(off).attention == {}
 
 
-def test_queries_of_ministral_3_grow_by_the_original_length() -> None:
+def test_the_query_temperature_of_ministral_3_uses_the_original_length() -> None:
     scaling = {**YARN, **MSCALES, "llama_4_scaling_beta": 0.1}
     attention = resolve({"model_type": "ministral3", "rope_parameters": scaling}).attention
 
@@ -70,7 +65,7 @@ def test_queries_of_ministral_3_grow_by_the_original_length() -> None:
     assert attention["origin"]["llama_4_scaling_beta"] == "/rope_parameters/llama_4_scaling_beta"
 
 
-def test_a_beta_of_0_or_a_rule_without_original_length_leaves_queries_as_they_are() -> None:
+def test_no_query_temperature_with_beta_0_or_without_original_length() -> None:
     flat = {**YARN, "llama_4_scaling_beta": 0}
 
     assert resolve({"model_type": "ministral3", "rope_parameters": flat}).attention == {}
@@ -78,7 +73,7 @@ def test_a_beta_of_0_or_a_rule_without_original_length_leaves_queries_as_they_ar
     assert resolve({"model_type": "ministral3", "rope_parameters": plain}).attention == {}
 
 
-def test_a_beta_in_a_class_that_is_not_known_for_it_is_said_to_imply_the_formula() -> None:
+def test_the_origin_of_a_query_temperature_of_an_unknown_class_is_its_beta() -> None:
     scaling = {**YARN, "llama_4_scaling_beta": 0.1}
     attention = resolve({"model_type": "llama", "rope_scaling": scaling}).attention
 
@@ -87,7 +82,7 @@ def test_a_beta_in_a_class_that_is_not_known_for_it_is_said_to_imply_the_formula
     )
 
 
-def test_without_a_known_class_a_softmax_multiplier_is_a_warning() -> None:
+def test_mscale_all_dim_of_an_unknown_class_is_a_warning() -> None:
     config = {"model_type": "unheard-of", "head_dim": 64, "rope_scaling": {**YARN, **MSCALES}}
 
     assert resolve(config).attention == {}
@@ -107,11 +102,11 @@ def details_of(config: dict[str, object]) -> list[str]:
         ("rotary_pctt", "rotary_pct"),
     ],
 )
-def test_a_misspelled_key_is_told_the_nearest(key: str, meant: str) -> None:
+def test_the_warning_of_an_unknown_key_suggests_the_nearest(key: str, meant: str) -> None:
     assert details_of(llama(**{key: 5})) == [f"{key} is not read; did you mean {meant}?"]
 
 
-def test_what_says_nothing_or_is_read_is_no_warning() -> None:
+def test_null_false_and_known_keys_are_no_warning() -> None:
     silent = dict.fromkeys(["rope_x", "use_dynamic_ntk", "alibi"], False)
 
     assert codes_of(llama(**silent, rotary_scaling_factor=None, rope_interleaved=True)) == []
@@ -128,7 +123,7 @@ def test_what_says_nothing_or_is_read_is_no_warning() -> None:
         ({"model_type": "gpt2", "rope_scaling": {"type": "linear"}}, "/rope_scaling"),
     ],
 )
-def test_rotary_settings_of_a_type_without_are_a_warning(
+def test_rotary_keys_of_a_type_without_rotary_embedding_are_a_warning(
     config: dict[str, object], pointer: str
 ) -> None:
     warnings = resolve(config).warnings
@@ -137,13 +132,13 @@ def test_rotary_settings_of_a_type_without_are_a_warning(
     assert warnings[1].pointer.startswith(pointer)
 
 
-def test_of_many_keys_the_first_are_named_and_the_others_counted() -> None:
+def test_warnings_name_the_first_unread_keys_and_count_the_others() -> None:
     many = {f"rope_{i}": 1 for i in range(100_000)}
 
     assert len(details_of(llama(**many))) == 21
     assert details_of(llama(**many))[-1] == "99980 more keys are not read"
 
 
-def test_that_there_is_a_rotary_embedding_is_no_news() -> None:
+def test_keys_that_enable_rotary_embeddings_are_no_warning() -> None:
     assert details_of(llama(rotary=True, use_rotary_pos_emb=True)) == []
     assert details_of({"model_type": "mpt", "attn_config": {"alibi": True}}) == []

@@ -1,7 +1,4 @@
-"""Parameters of frequency rules, flat or by layer type.
-
-Frequency rules in the spellings of other programs.
-"""
+"""Parameters of frequency rules, flat or by layer type, in the spellings of several programs."""
 
 import pytest
 
@@ -28,7 +25,7 @@ def test_rope_scaling_replaces_rope_parameters_unless_it_is_empty() -> None:
     assert codes_of(llama(rope_scaling=LINEAR, rope_parameters=LINEAR)) == []
 
 
-def test_flat_scaling_spares_the_layer_types_it_is_not_for() -> None:
+def test_flat_scaling_does_not_apply_to_unscaled_layer_types() -> None:
     config = {"model_type": "gemma3_text", "rope_theta": 1e6, "rope_scaling": LINEAR}
 
     assert value_of(config, "rope_type", "full_attention") == "linear"
@@ -55,7 +52,7 @@ def test_a_null_layer_type_has_no_rotary_embedding() -> None:
     assert "nope-layers" in [warning.code for warning in resolved.warnings]
 
 
-def test_a_class_s_own_rule_holds_where_there_is_none_and_is_a_warning() -> None:
+def test_the_rule_of_the_class_is_used_with_a_warning_where_the_config_has_none() -> None:
     config = {"model_type": "apertus", "rope_theta": 5e6}
 
     assert value_of(config, "rope_type") == "llama3"
@@ -84,7 +81,7 @@ def test_an_object_under_the_name_of_a_parameter_is_a_fault_not_a_layer_type() -
         assert raised.value.faults[0].where.startswith("/rope_parameters/")
 
 
-def test_a_rope_type_that_is_said_outright_holds_beside_any_object() -> None:
+def test_a_block_with_a_rope_type_is_flat_despite_unknown_objects() -> None:
     config = llama(rope_scaling={**LINEAR, "x": {"a": 1}})
     null = {"model_type": "gemma3_text", "rope_scaling": {**LINEAR, "full_attention": None}}
 

@@ -1,7 +1,4 @@
-"""Names of keys.
-
-What values of a config must be.
-"""
+"""Keys of configs: names, aliases and the readers of values."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,11 +9,11 @@ from service.models import keys as values
 from service.models.keys import OF_EVERY_RULE, RULE, RULE_TYPE_ALIASES, RULE_TYPES
 
 
-def test_every_key_of_a_rule_is_looked_for() -> None:
+def test_every_key_of_a_rule_is_read() -> None:
     assert frozenset(OF_EVERY_RULE).union(*RULE_TYPES.values()) == set(RULE)
 
 
-def test_aliases_of_rules_name_rules_and_are_none() -> None:
+def test_aliases_of_rules_name_rules() -> None:
     assert set(RULE_TYPE_ALIASES.values()) <= set(RULE_TYPES)
     assert not set(RULE_TYPE_ALIASES) & set(RULE_TYPES)
 
@@ -36,7 +33,7 @@ def test_aliases_of_rules_name_rules_and_are_none() -> None:
         (values.letters, "LLG", "LLG"),
     ],
 )
-def test_every_spelling_of_a_value_is_read(
+def test_every_alias_of_a_key_is_read(
     read: Callable[[Any], Any], sent: object, value: object
 ) -> None:
     assert read(sent) == value
@@ -74,12 +71,12 @@ def test_every_spelling_of_a_value_is_read(
         (values.letters, "LGX"),
     ],
 )
-def test_what_a_value_must_be_is_said(read: Callable[[Any], Any], sent: object) -> None:
+def test_the_fault_of_a_value_states_the_rule(read: Callable[[Any], Any], sent: object) -> None:
     with pytest.raises(ValueError, match=r"must|has item"):
         read(sent)
 
 
-def test_a_number_in_quotes_is_said_to_be_text() -> None:
+def test_the_fault_of_a_quoted_number_says_text() -> None:
     for read in (values.count, values.real):
         with pytest.raises(ValueError, match="not text"):
             read("4096")

@@ -1,7 +1,4 @@
-"""Which layers an entry is for.
-
-Layers of one block that differ all the same.
-"""
+"""The layers of each entry, and those without a rotary embedding."""
 
 import pytest
 
@@ -13,7 +10,7 @@ from tests.models.settings import codes_of, entry_of, llama
 LLAMA4 = {"model_type": "llama4_text", "num_hidden_layers": 8}
 
 
-def test_an_entry_for_all_layers_says_so() -> None:
+def test_an_entry_for_all_layers_has_every_layer() -> None:
     entry = entry_of(llama())
 
     assert entry.every_layer
@@ -29,7 +26,7 @@ def test_layers_follow_the_pattern_of_the_class_or_of_the_config() -> None:
     assert entry_of(listed, "full_attention").layers == (0, 1)
 
 
-def test_layers_without_are_told_by_interval_or_list() -> None:
+def test_nope_layers_by_interval_or_list() -> None:
     listed = {**LLAMA4, "no_rope_layers": [1, 0, 1, 1]}
 
     assert entry_of(LLAMA4).layers == (0, 1, 2, 4, 5, 6)
@@ -38,7 +35,7 @@ def test_layers_without_are_told_by_interval_or_list() -> None:
     assert entry_of(listed).layers == (0, 2, 3)
 
 
-def test_layers_without_are_told_by_type() -> None:
+def test_nope_layers_by_type() -> None:
     cohere = {"model_type": "cohere2", "num_hidden_layers": 8}
     exaone = {"model_type": "exaone4", "num_hidden_layers": 8, "sliding_window": 4096}
 
@@ -47,7 +44,7 @@ def test_layers_without_are_told_by_type() -> None:
     assert "nope-layers" in codes_of(exaone)
 
 
-def test_layers_that_cannot_be_told_are_unknown() -> None:
+def test_layers_without_types_are_unknown() -> None:
     nested = {"full_attention": {"rope_theta": 1e4}}
     entry = entry_of(llama(rope_parameters=nested), "full_attention")
 
@@ -56,7 +53,7 @@ def test_layers_that_cannot_be_told_are_unknown() -> None:
     assert resolve(llama(rope_parameters=nested)).warnings[-1].code == "layers-unknown"
 
 
-def test_a_pattern_may_be_spelled_in_letters() -> None:
+def test_a_pattern_of_letters_gives_layer_types() -> None:
     config = {"model_type": "exaone4", "num_hidden_layers": 8, "sliding_window": 4096}
 
     assert entry_of({**config, "sliding_window_pattern": "LLGL"}).layers == (0, 1, 3, 4, 5, 7)
@@ -70,7 +67,7 @@ def test_types_follow_from_a_count_of_layers_or_are_unknown() -> None:
     assert entry_of(bailing).layers == (5,)
 
 
-def test_layers_without_by_an_interval_of_the_class_need_no_key() -> None:
+def test_nope_layers_by_the_interval_of_the_class() -> None:
     kind = {"model_type": "smollm3", "num_hidden_layers": 8}
 
     assert entry_of(kind).layers == (0, 1, 2, 4, 5, 6)
@@ -83,18 +80,18 @@ def test_a_list_that_is_not_one_for_each_layer_is_a_warning() -> None:
     assert "layer-count-differs" not in codes_of({**config, "num_hidden_layers": 3})
 
 
-def test_lists_by_layer_are_as_long_as_a_model_may_be_deep() -> None:
+def test_lists_by_layer_have_a_maximal_length() -> None:
     with pytest.raises(InvalidBody, match="at most 4096"):
         resolve(llama(layer_types=["full_attention"] * 10**6))
 
 
-def test_layers_are_named_as_the_subject_of_a_sentence() -> None:
+def test_warnings_name_the_first_layers_and_count_them() -> None:
     assert which_have([2]) == "layer 2 has"
     assert which_have([1, 0]) == "layers 0, 1 have"
     assert which_have(range(33)) == "layers 0, 1, 2, 3, 4, 5, 6, 7 … (33 in all) have"
 
 
-def test_a_list_of_bases_tells_layers_apart() -> None:
+def test_a_list_of_bases_gives_an_entry_for_each_base() -> None:
     config = {
         "model_type": "granite_swa",
         "num_hidden_layers": 4,
@@ -108,7 +105,7 @@ def test_a_list_of_bases_tells_layers_apart() -> None:
     ]
 
 
-def test_a_list_of_scaled_layers_leaves_the_others_as_they_are() -> None:
+def test_a_list_of_scaled_layers_leaves_the_others_unscaled() -> None:
     config = {
         "model_type": "molmo2_text",
         "num_hidden_layers": 4,
@@ -130,7 +127,7 @@ STEP = {
 }
 
 
-def test_lists_of_bases_and_shares_are_told_apart_together() -> None:
+def test_lists_of_bases_and_shares_give_an_entry_for_each_pair() -> None:
     yarn = {"rope_type": "linear", "factor": 2.0}
     lists = {"rope_theta": [5e6, 1e4] * 2, "partial_rotary_factors": [0.5, 1.0] * 2}
     entries = {
@@ -156,13 +153,13 @@ def test_one_base_goes_with_a_list_of_shares() -> None:
     assert entries[0].label == "full_attention partial_rotary_factor=0.5"
 
 
-def test_a_type_of_layers_that_a_config_has_none_of_is_left_out() -> None:
+def test_a_layer_type_without_layers_has_no_entry() -> None:
     (entry,) = resolve({"model_type": "step3p5", "num_hidden_layers": 4}).entries
 
     assert (entry.label, entry.layers) == ("full_attention", (0, 1, 2, 3))
 
 
-def test_layers_with_a_base_of_0_are_said_to_have_no_rotary_embedding() -> None:
+def test_layers_with_base_0_have_no_rotary_embedding() -> None:
     config = {"model_type": "granite_swa", "num_hidden_layers": 2, "layer_rope_theta": [1e4, None]}
     warnings = resolve(config).warnings
 
@@ -174,7 +171,7 @@ def test_a_list_shorter_than_the_layers_is_a_problem() -> None:
         resolve({**STEP, "rope_theta": [1e4]})
 
 
-def test_types_of_layers_that_a_list_tells_apart_are_bounded() -> None:
+def test_lists_by_layer_have_a_maximal_number_of_values() -> None:
     bases = {"layer_rope_theta": [float(i + 2) for i in range(65)]}
     with pytest.raises(InvalidBody, match="at most 64 types of layers"):
         resolve({"model_type": "granite_swa", "num_hidden_layers": 65, **bases})

@@ -1,7 +1,4 @@
-"""Values with where they came from.
-
-Warnings: stable codes, documented with an example each.
-"""
+"""Values with their origins, and the report of faults and warnings."""
 
 import json
 import re
@@ -60,19 +57,19 @@ def test_an_empty_object_is_none() -> None:
     assert read_object(KeyPlace({"rope_scaling": {}}), "rope_scaling", ReadingReport()) is None
 
 
-def test_an_object_may_hold_null_members() -> None:
+def test_null_members_of_an_object_are_absent() -> None:
     found = read_object(KeyPlace({"rope_scaling": {"type": None}}), "rope_scaling", ReadingReport())
 
     assert found is not None
     assert not found.has("type")
 
 
-def test_only_what_is_near_is_asked_for() -> None:
+def test_only_similar_words_are_suggested() -> None:
     assert did_you_mean("facter", ["factor", "mscale"]) == "; did you mean factor?"
     assert did_you_mean("finetuned", ["factor", "mscale"]) == ""
 
 
-def test_what_is_noted_twice_is_said_once_however_much_there_is() -> None:
+def test_equal_faults_and_warnings_are_reported_once() -> None:
     report = ReadingReport()
     for _ in range(2):
         for i in range(10_000):
@@ -104,6 +101,6 @@ def test_every_example_has_its_warning(code: str, example: str) -> None:
     assert all(warning.detail and warning.pointer.startswith("/") for warning in warnings)
 
 
-def test_a_code_that_means_nothing_is_refused() -> None:
+def test_an_unknown_code_of_a_warning_is_an_error() -> None:
     with pytest.raises(ValueError, match="is not a code"):
         ConfigWarning("no-such-code", "", "/")

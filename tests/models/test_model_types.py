@@ -1,7 +1,4 @@
-"""The data file of model types.
-
-The text model of a config.
-"""
+"""The data file of model types, and the text model of a config."""
 
 import re
 from typing import Any
@@ -34,7 +31,7 @@ def test_text_models_of_other_types_are_types() -> None:
 
 
 @pytest.mark.parametrize("name", TYPES)
-def test_a_config_of_nothing_but_a_type_never_fails(name: str) -> None:
+def test_a_config_of_only_a_model_type_resolves_or_has_faults(name: str) -> None:
     try:
         resolved = resolve({"model_type": name})
     except InvalidBody as error:
@@ -54,14 +51,14 @@ def test_a_pattern_counts_layers_from_either_end() -> None:
     assert pattern.of(5, 3) == ("full", "sliding", "full", "sliding", "full")
 
 
-def test_composite_types_say_of_layout_what_their_text_models_do() -> None:
+def test_composite_types_have_the_layout_of_their_text_models() -> None:
     for kind in TYPES.values():
         if kind.text_model_type is not None:
             text = TYPES[kind.text_model_type]
             assert (kind.layout, kind.partial) == (text.layout, text.partial), kind.name
 
 
-def test_other_names_of_a_type_are_that_type() -> None:
+def test_same_as_copies_the_facts_of_a_type() -> None:
     assert TYPES["Yi"].defaults == TYPES["llama"].defaults
     assert TYPES["RefinedWebModel"].rope_if == TYPES["falcon"].rope_if
     assert TYPES["Yi"].name == "Yi"
@@ -77,7 +74,7 @@ def plain(name: str, **beside: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("name", "key"), [(kind.name, key) for kind in TYPES.values() for key in kind.fixed]
 )
-def test_what_a_class_fixes_is_not_taken_from_a_config(name: str, key: str) -> None:
+def test_values_fixed_by_a_class_ignore_the_config(name: str, key: str) -> None:
     said: dict[str, Any] = {
         "rope_theta": 777.0,
         "head_dim": 14,
@@ -92,21 +89,19 @@ def test_what_a_class_fixes_is_not_taken_from_a_config(name: str, key: str) -> N
     assert "key-not-read" not in codes_of(plain(name, **{key: None}))
 
 
-def test_what_a_class_fixes_may_be_repeated() -> None:
+def test_repeating_a_fixed_value_is_no_warning() -> None:
     assert "key-not-read" not in codes_of(plain("gptj", rope_theta=10000))
 
 
 @pytest.mark.parametrize("name", [kind.name for kind in TYPES.values() if kind.not_in_config])
-def test_angles_that_no_config_tells_are_a_warning(name: str) -> None:
+def test_not_in_config_is_a_warning(name: str) -> None:
     assert "table-incomplete" in codes_of(plain(name))
 
 
 @pytest.mark.parametrize(
     ("name", "key"), [(kind.name, key) for kind in TYPES.values() for key in kind.not_read]
 )
-def test_keys_that_are_not_resolved_are_a_warning_where_they_say_something(
-    name: str, key: str
-) -> None:
+def test_not_read_keys_are_a_warning_unless_false(name: str, key: str) -> None:
     assert "key-not-read" in codes_of(plain(name, **{key: True}))
     assert "key-not-read" not in codes_of(plain(name, **{key: False}))
 
@@ -162,7 +157,7 @@ def test_the_text_model_is_found_within(config: dict[str, object], pointer: str)
     assert origin_of(config, "head_dim", label) == f"{pointer}/head_dim"
 
 
-def test_a_text_model_is_of_its_own_type_or_of_that_of_the_whole() -> None:
+def test_a_text_model_has_its_own_type_or_that_of_the_whole() -> None:
     own = {"model_type": "llava", "text_config": {**LLAMA, "model_type": "mistral"}}
     implied = {"model_type": "gemma3", "text_config": INNER}
 

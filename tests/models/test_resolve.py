@@ -28,7 +28,7 @@ def test_published_models_have_their_layouts_and_widths(model: dict[str, Any]) -
         assert entry.values["rotary_dim"].value == model["rotary_dim"][entry.label]
 
 
-def test_published_models_have_few_surprises() -> None:
+def test_published_models_have_only_expected_warnings() -> None:
     for model in MODELS:
         if model["confidence"] == "verbatim-copy":
             codes = {warning.code for warning in resolve(model["hf_config"]).warnings}
@@ -62,13 +62,13 @@ def test_faults_everywhere_are_one_problem() -> None:
         {"model_type": "zamba2"},
     ],
 )
-def test_models_without_rotary_embedding_say_so(config: dict[str, object]) -> None:
+def test_models_without_rotary_embedding_have_a_warning(config: dict[str, object]) -> None:
     resolved = resolve(config)
 
     assert resolved.entries == ()
     assert "no-rotary-embedding" in [warning.code for warning in resolved.warnings]
 
 
-def test_models_with_rotary_embedding_on_condition_have_it_then() -> None:
+def test_rope_if_enables_rotary_embeddings() -> None:
     assert resolve({"model_type": "falcon", "alibi": False}).entries
     assert resolve({"model_type": "zamba2", "use_mem_rope": True}).entries

@@ -1,13 +1,4 @@
-"""Which frequency rule it is.
-
-How wide a head is, and how many of its channels turn.
-
-Original lengths, and the factor between them.
-
-The base of the frequencies.
-
-Sections for several position axes.
-"""
+"""Settings of every frequency rule: type, widths, lengths, base and sections."""
 
 import pytest
 
@@ -32,12 +23,12 @@ YARN = {"factor": 4.0, "original_max_position_embeddings": 2048}
         ({"type": "linear", "rope_type": "dynamic", "factor": 2}, "dynamic"),
     ],
 )
-def test_every_name_of_a_rule(said: dict[str, object], rope_type: str) -> None:
+def test_every_alias_of_a_rope_type(said: dict[str, object], rope_type: str) -> None:
     assert value_of(llama(rope_scaling=said), "rope_type") == rope_type
 
 
 @pytest.mark.parametrize("name", ["su", "yarn", "longrope"])
-def test_lists_of_factors_are_longrope_s_whatever_phi_3_calls_it(name: str) -> None:
+def test_yarn_with_lists_of_factors_is_longrope(name: str) -> None:
     lists = {"short_factor": [1.0, 2.0], "long_factor": [3.0, 4.0]}
     config = {"model_type": "phi3", "head_dim": 4, "rope_scaling": {"type": name, **lists}}
 
@@ -45,18 +36,18 @@ def test_lists_of_factors_are_longrope_s_whatever_phi_3_calls_it(name: str) -> N
     assert origin_of(config, "rope_type") == "alias /rope_scaling/type"
 
 
-def test_an_unknown_rule_is_a_problem_that_names_the_nearest() -> None:
+def test_the_fault_of_an_unknown_rope_type_suggests_the_nearest() -> None:
     with pytest.raises(InvalidBody, match="did you mean yarn") as raised:
         resolve(llama(rope_scaling={"type": "yran", "factor": 4.0}))
     assert raised.value.faults[0].where == "/rope_scaling/type"
 
 
-def test_what_is_nothing_like_a_rule_is_told_which_there_are() -> None:
+def test_the_fault_of_a_dissimilar_rope_type_lists_all() -> None:
     with pytest.raises(InvalidBody, match="there are default, linear"):
         resolve(llama(rope_scaling={"type": "???"}))
 
 
-def test_a_misspelled_key_that_a_rule_needs_is_pointed_out() -> None:
+def test_the_fault_of_a_missing_key_suggests_a_misspelled_one() -> None:
     with pytest.raises(InvalidBody, match=r"factor is required for linear; is it facter\?"):
         resolve(llama(rope_scaling={"type": "linear", "facter": 4.0}))
 
@@ -76,20 +67,18 @@ HEAD = {"model_type": "unheard-of", "head_dim": 128, "rope_theta": 1e4}
         ({"model_type": "qwen3", "hidden_size": 5120, "num_attention_heads": 40}, 128, "class"),
     ],
 )
-def test_where_the_width_of_a_head_is_said(
-    config: dict[str, object], head_dim: int, origin: str
-) -> None:
+def test_the_origin_of_head_dim(config: dict[str, object], head_dim: int, origin: str) -> None:
     assert value_of(config, "head_dim") == head_dim
     assert origin_of(config, "head_dim").startswith(origin)
 
 
-def test_a_null_head_dim_asks_for_a_share_of_the_hidden_size() -> None:
+def test_a_null_head_dim_is_computed_from_hidden_size() -> None:
     config = {"model_type": "qwen3", "hidden_size": 512, "num_attention_heads": 8, "head_dim": None}
 
     assert value_of(config, "head_dim") == 64
 
 
-def test_without_any_width_the_problem_says_which_keys_would_do() -> None:
+def test_the_fault_of_a_missing_head_dim_names_the_keys() -> None:
     with pytest.raises(InvalidBody, match="or hidden_size with num_attention_heads") as raised:
         resolve({"model_type": "unheard-of"})
     assert raised.value.faults[0].where == "/head_dim"
@@ -117,11 +106,11 @@ def test_more_heads_than_channels_are_no_width() -> None:
         ({}, 128),
     ],
 )
-def test_how_many_channels_turn(beside: dict[str, object], rotary_dim: int) -> None:
+def test_rotary_dim(beside: dict[str, object], rotary_dim: int) -> None:
     assert value_of({**HEAD, **beside}, "rotary_dim") == rotary_dim
 
 
-def test_llama_s_kin_turn_whole_heads_unless_scaled() -> None:
+def test_llama_like_classes_ignore_partial_rotary_factor_unless_scaled() -> None:
     scaling = {"rope_type": "linear", "factor": 1.0}
 
     assert value_of(llama(partial_rotary_factor=0.5), "rotary_dim") == 128
@@ -136,14 +125,14 @@ def test_a_layer_type_may_have_wider_heads() -> None:
     assert value_of(config, "head_dim", "sliding_attention") == 256
 
 
-def test_of_several_axes_each_has_its_share() -> None:
+def test_rotary_dim_of_several_axes_is_divided_by_them() -> None:
     config = {"model_type": "sam2_video"}
 
     entry = resolve(config).entries[0]
     assert 2 * entry.values["rotary_dim"].value == entry.values["head_dim"].value
 
 
-def test_without_the_key_of_its_class_a_width_is_that_of_any_head() -> None:
+def test_head_dim_is_read_where_the_key_of_the_class_is_missing() -> None:
     config = {"qk_rope_head_dim": None, "head_dim": 96}
 
     assert value_of({"model_type": "minicpm3", **config}, "head_dim") == 32
@@ -212,14 +201,14 @@ def test_an_original_length_of_the_config_wins_over_that_of_the_class() -> None:
     assert value_of(config, ORIGINAL) == 2048
 
 
-def test_without_an_original_length_it_is_the_longest() -> None:
+def test_the_original_length_is_the_longest_unless_given() -> None:
     config = llama(rope_scaling=LENGTHS_YARN)
 
     assert value_of(config, ORIGINAL) == 8192
     assert origin_of(config, ORIGINAL) == "computed: /max_position_embeddings"
 
 
-def test_without_a_factor_it_is_implied() -> None:
+def test_the_factor_is_computed_from_lengths_unless_given() -> None:
     config = llama(rope_scaling={"type": "yarn", "factor": None, ORIGINAL: 2048})
 
     assert value_of(config, "factor") == 4.0
@@ -238,7 +227,7 @@ def test_the_factor_of_the_config_wins_over_the_implied_one() -> None:
     )
 
 
-def test_a_length_that_a_rule_needs_is_asked_for() -> None:
+def test_a_missing_length_of_a_rule_is_a_fault() -> None:
     with pytest.raises(InvalidBody, match="max_position_embeddings is required for dynamic"):
         resolve({"head_dim": 64, "rope_scaling": {"type": "dynamic", "factor": 2.0}})
 
@@ -259,7 +248,7 @@ def test_without_any_length_a_rule_that_needs_one_is_a_problem() -> None:
             resolve({"head_dim": 64, "rope_scaling": scaling})
 
 
-def test_a_factor_of_a_model_already_stretched_or_not_yet_is_a_warning() -> None:
+def test_a_factor_that_differs_from_the_lengths_is_a_warning() -> None:
     config = llama(rope_scaling={**LENGTHS_YARN, ORIGINAL: 8192})
 
     assert "implicit-factor-differs" in codes_of(config)
@@ -282,7 +271,7 @@ BARE = {name: value for name, value in LLAMA.items() if name != "rope_theta"}
         ({}, 10000.0, "class default of llama (transformers 5.23.0)"),
     ],
 )
-def test_where_the_base_is_said(beside: dict[str, object], theta: float, origin: str) -> None:
+def test_the_origin_of_rope_theta(beside: dict[str, object], theta: float, origin: str) -> None:
     config = {**BARE, **beside}
 
     assert value_of(config, "rope_theta") == theta

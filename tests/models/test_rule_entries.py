@@ -1,7 +1,4 @@
-"""The parameters of each frequency rule.
-
-Entries: what a block and its model come to.
-"""
+"""Settings by rope_type, with warnings, and the entries of the report."""
 
 import pytest
 
@@ -25,7 +22,7 @@ ORIGINAL = {"original_max_position_embeddings": 2048}
         ("longrope", ["short_factor", "long_factor"]),
     ],
 )
-def test_what_a_rule_needs_is_asked_for_all_at_once(rope_type: str, missing: list[str]) -> None:
+def test_all_missing_keys_of_a_rule_are_faults(rope_type: str, missing: list[str]) -> None:
     with pytest.raises(InvalidBody) as raised:
         resolve(llama(rope_scaling={"rope_type": rope_type}))
 
@@ -57,13 +54,13 @@ def test_longrope_has_a_list_for_each_regime() -> None:
     assert value_of(config, "factor") == 4.0
 
 
-def test_factors_that_are_not_one_for_each_pair_are_a_problem() -> None:
+def test_lists_of_factors_must_have_one_for_each_pair() -> None:
     lists = {"short_factor": [1.0] * 64, "long_factor": [2.0] * 63}
     with pytest.raises(InvalidBody, match="has 63 factors, and 64 pairs"):
         resolve(llama(rope_scaling={"type": "longrope", **lists, **ORIGINAL}))
 
 
-def test_mscales_of_phimoe_take_the_place_of_the_attention_factor() -> None:
+def test_mscales_of_phimoe_replace_the_attention_factor() -> None:
     lists = {"short_factor": [1.0] * 2, "long_factor": [2.0] * 2, **ORIGINAL}
     mscales = {"short_mscale": 1.25, "long_mscale": 1.5}
     scaling = {"type": "longrope", **lists, **mscales}
@@ -110,7 +107,7 @@ def test_every_type_of_a_rule_is_built() -> None:
 @pytest.mark.parametrize(
     ("rope_type", "name"), [("yarn", "beta_fast"), ("yarn", "beta_slow"), ("dynamic", "alpha")]
 )
-def test_a_0_that_is_as_good_as_absent_is_a_warning(rope_type: str, name: str) -> None:
+def test_a_0_that_counts_as_missing_is_a_warning(rope_type: str, name: str) -> None:
     config = llama(rope_scaling={"type": rope_type, "factor": 2.0, **ORIGINAL, name: 0})
 
     assert name not in entry_of(config).values
@@ -137,7 +134,7 @@ def test_proportional_without_a_share_turns_every_pair() -> None:
     assert entry.values["factor"].value == 2.0
 
 
-def test_a_key_that_a_rule_has_no_use_for_is_told_the_nearest_or_that_the_type_is_missing() -> None:
+def test_the_warning_of_an_unused_key_suggests_the_nearest_or_a_rope_type() -> None:
     said = resolve(llama(rope_scaling={"type": "linear", "factor": 2.0, "facter": 4.0})).warnings
     untyped = resolve(llama(rope_scaling={"factor": 4.0})).warnings
 
@@ -145,7 +142,7 @@ def test_a_key_that_a_rule_has_no_use_for_is_told_the_nearest_or_that_the_type_i
     assert untyped[0].detail == "default does not use factor: no rope_type is given"
 
 
-def test_of_many_keys_without_use_the_first_are_named_and_the_others_counted() -> None:
+def test_warnings_name_the_first_unused_keys_and_count_the_others() -> None:
     many = {f"k{i}": 1 for i in range(100_000)}
     warnings = resolve(llama(rope_scaling={"type": "linear", "factor": 2.0, **many})).warnings
 
@@ -153,7 +150,7 @@ def test_of_many_keys_without_use_the_first_are_named_and_the_others_counted() -
     assert warnings[-1].detail == "linear does not use 99980 more keys"
 
 
-def test_the_original_length_holds_unless_another_is_asked_for() -> None:
+def test_the_context_length_is_the_original_length_unless_given() -> None:
     entry = entry_of(llama(rope_scaling={"type": "dynamic", "factor": 2.0}))
 
     assert entry.at(None)["context_length"].value == 8192
@@ -162,7 +159,7 @@ def test_the_original_length_holds_unless_another_is_asked_for() -> None:
     assert "context_length" not in entry_of(llama()).at(20000)
 
 
-def test_a_length_that_nothing_says_is_what_the_rule_stretches_to_or_an_assumption() -> None:
+def test_a_missing_maximal_length_is_computed_or_assumed() -> None:
     yarn = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 2048}
     bare = {"head_dim": 64, "rope_theta": 1e4}
 
@@ -172,7 +169,7 @@ def test_a_length_that_nothing_says_is_what_the_rule_stretches_to_or_an_assumpti
     assert "max-length-assumed" in codes_of(bare)
 
 
-def test_layers_of_a_type_that_nothing_is_said_about_are_a_warning() -> None:
+def test_layers_without_a_rule_are_a_warning() -> None:
     listed = llama(layer_types=["a", "b", "a"], rope_parameters={"a": {"rope_theta": 5.0}})
     misspelled = {
         "model_type": "gemma3_text",
@@ -185,14 +182,14 @@ def test_layers_of_a_type_that_nothing_is_said_about_are_a_warning() -> None:
     assert "layers-without-rule" not in codes_of({"model_type": "gemma3_text"})
 
 
-def test_a_misspelled_layer_type_of_a_block_is_told_the_nearest() -> None:
+def test_the_warning_of_an_unknown_layer_type_suggests_the_nearest() -> None:
     nested = {"full_atention": {"rope_theta": 5.0}, "sliding_attention": {"rope_theta": 5.0}}
     warnings = resolve({"model_type": "gemma3_text", "rope_parameters": nested}).warnings
 
     assert any("did you mean full_attention?" in warning.detail for warning in warnings)
 
 
-def test_layer_types_said_to_be_without_are_named_where_layers_are_not_known() -> None:
+def test_the_warning_of_nope_layers_names_types_where_layers_are_unknown() -> None:
     nested = {"full_attention": None, "sliding_attention": {"rope_theta": 5.0}}
     warnings = resolve(llama(rope_parameters=nested)).warnings
 
@@ -229,7 +226,7 @@ def test_types_of_layers_are_bounded_all_together() -> None:
         resolve(config)
 
 
-def test_a_label_too_long_to_be_a_misspelling_is_compared_with_none() -> None:
+def test_a_long_label_has_no_suggestion() -> None:
     short, long = "full_atention", "full_atention" + "_" * 40
     known = {"full_attention": None, "sliding_attention": {"rope_theta": 5.0}}
     for label, has_hint in ((short, True), (long, False)):
