@@ -6,7 +6,7 @@ from decimal import Decimal
 from itertools import islice
 from types import MappingProxyType
 
-from service.encodings.rotary.rules import yarn_mscale
+from service.encodings.rotary.rules import rule_of, yarn_mscale
 from service.errors import shortened
 from service.models.blocks import EVERY_LAYER, MAX_LABELS, Blocks, ConfigBlock
 from service.models.keys import MAX_COUNT, OF_EVERY_RULE, RULE_SPELLINGS, RULE_TYPES
@@ -36,7 +36,7 @@ def build(rule: Rule) -> None:
     """Add the parameters of the rope_type of a rule, with warnings."""
     rope_type = rule.parameters["rope_type"].value
     _warn_unknown(rule, rope_type)
-    _BUILDERS[rope_type](rule)
+    _BUILDERS.get(rope_type, _keys_of_rule)(rule)
     if "factor" in rule.parameters and rule.number("factor", 1) < 1:
         rule.warn("factor-below-one", f"factor is {rule.number('factor')!r}", "factor")
 
@@ -61,12 +61,11 @@ def _warn_unknown(rule: Rule, rope_type: str) -> None:
         rule.report.warn("unknown-rope-key", detail, place.pointer)
 
 
-def _default(_: Rule) -> None:
-    """Add nothing: all rules have the base."""
-
-
-def _linear(rule: Rule) -> None:
-    rule.need("factor")
+def _keys_of_rule(rule: Rule) -> None:
+    """Add the keys of the class of the rule: the required ones, and the others of the block."""
+    kind = rule_of(rule.parameters["rope_type"].value, rule.block.values)
+    rule.need(*kind.required_keys())
+    rule.put(*kind.config_keys())
 
 
 def _dynamic(rule: Rule) -> None:
@@ -81,11 +80,6 @@ def _dynamic(rule: Rule) -> None:
     rule.lengths = (longest.value, int(grown))
     detail = f"the base grows with lengths beyond {longest.value}: it depends on context_length"
     rule.warn("dynamic-is-stateful", detail, "factor")
-
-
-def _ntk(rule: Rule) -> None:
-    rule.need("factor")
-    rule.put("mixed_b")
 
 
 def _yarn(rule: Rule) -> None:
@@ -207,12 +201,10 @@ def _proportional(rule: Rule) -> None:
     rule.put("factor")
 
 
+# The others have only the keys of their class.
 _BUILDERS: Mapping[str, Callable[[Rule], None]] = MappingProxyType(
     {
-        "default": _default,
-        "linear": _linear,
         "dynamic": _dynamic,
-        "ntk": _ntk,
         "yarn": _yarn,
         "longrope": _longrope,
         "llama3": _llama3,

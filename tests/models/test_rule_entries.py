@@ -3,9 +3,8 @@
 import pytest
 
 from service.errors import InvalidBody
-from service.models.keys import RULE_TYPES
+from service.models import rule_entries
 from service.models.resolve import resolve
-from service.models.rule_entries import _BUILDERS
 from tests.exact import yarn_mscale
 from tests.models.settings import codes_of, entry_of, llama, origin_of, value_of
 
@@ -100,8 +99,21 @@ def test_a_share_of_proportional_is_the_rule_s_own() -> None:
     assert value_of(config, "partial_rotary_factor") == 0.25
 
 
-def test_every_type_of_a_rule_is_built() -> None:
-    assert set(_BUILDERS) == set(RULE_TYPES)
+def test_a_rule_without_warnings_of_its_own_needs_only_its_class(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rule_entries, "_BUILDERS", {})
+    scaling = {"type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+
+    entry = entry_of(llama(rope_scaling={**scaling, **ORIGINAL}))
+
+    assert {name: entry.values[name].value for name in scaling if name != "type"} == {
+        "factor": 8.0,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0,
+    }
+    with pytest.raises(InvalidBody, match="low_freq_factor"):
+        resolve(llama(rope_scaling={"type": "llama3", "factor": 8.0, **ORIGINAL}))
 
 
 @pytest.mark.parametrize(

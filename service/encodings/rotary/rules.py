@@ -217,6 +217,13 @@ class RotaryRule(RotaryFrequencies):
         return {**chosen, **cls.other_keys, **own}
 
     @classmethod
+    def required_keys(cls) -> tuple[str, ...]:
+        """Return the keys without which the rule is refused."""
+        others = (*_BASE_FIELDS, *cls.derived)
+        required = (field.name for field in fields(cls) if field.default is MISSING)
+        return tuple(name for name in required if name not in others)
+
+    @classmethod
     def config_keys(cls) -> dict[str, Any]:
         """Return the type of the values of each key of this rule in configs, by name."""
         others = {*cls.not_in_configs, _LENGTH}
@@ -237,11 +244,10 @@ class RotaryRule(RotaryFrequencies):
     @classmethod
     def from_keys(cls, rotary_dim: int, rope_theta: float, keys: Keys) -> Self:
         """Return the rule that keys describe; raises InvalidParameters."""
-        for field in fields(cls):
-            is_required = field.default is MISSING and field.name not in cls.derived
-            if is_required and field.name not in _BASE_FIELDS and field.name not in keys:
-                explained = f"{field.name} is required with rope_type={cls.rope_type}"
-                raise impossible(field.name, None, explained)
+        for name in cls.required_keys():
+            if name not in keys:
+                explained = f"{name} is required with rope_type={cls.rope_type}"
+                raise impossible(name, None, explained)
         known = {field.name for field in fields(cls)}
         values = {name: value for name, value in cls.complete(keys).items() if name in known}
         rule = cls(rotary_dim, rope_theta, **values)
