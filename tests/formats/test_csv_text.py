@@ -1,4 +1,4 @@
-"""``csv``: rows of numbers that parse back, in blocks that do not show."""
+"""csv: numbers that parse back, independent of blocks."""
 
 import io
 

@@ -1,4 +1,4 @@
-"""Pictures as matplotlib draws them: the same again, whatever the machine has set."""
+"""Pictures by matplotlib: content, and the same bytes whatever its settings."""
 
 import io
 import os

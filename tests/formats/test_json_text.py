@@ -1,7 +1,4 @@
-"""``json``: numbers that parse back, in blocks that do not show.
-
-Numbers as text.
-"""
+"""json: numbers that parse back, independent of blocks; strict parsing of bodies."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""``npy``: what NumPy itself writes and reads, and nothing that it should not."""
+"""npy: the files that NumPy writes and reads, and refusal of any other."""
 
 import io
 import pickle

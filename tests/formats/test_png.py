@@ -1,9 +1,4 @@
-"""Pictures as a format: what it holds, how much it reads, and what it does not import.
-
-What is to be seen of a table, before any of it is drawn.
-
-What places along an axis are numbered by.
-"""
+"""png: the values, titles and axis numbers of pictures, before they are drawn."""
 
 import subprocess
 import sys

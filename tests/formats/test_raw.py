@@ -1,7 +1,4 @@
-"""``bin``: the elements and nothing else.
-
-Bodies that can be entered anywhere.
-"""
+"""bin: the elements alone; any range of a binary body."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""``safetensors``: read by the library, the same bytes from run to run."""
+"""safetensors: files that the library reads and writes, the same bytes on every run."""
 
 import json
 import math

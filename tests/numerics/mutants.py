@@ -1,4 +1,4 @@
-"""What tests of mutants have in common."""
+"""Run exactness tests against mutants of the code."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -1,7 +1,4 @@
-"""Rows whose angles run along several axes, or are rounded the way that engines do.
-
-Angles as engines compute them, their exact sines and cosines, and how far off they are.
-"""
+"""Tables of angles along several axes, and float32 angles: bounds against exact arithmetic."""
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor

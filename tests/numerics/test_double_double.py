@@ -1,13 +1,4 @@
-"""Pairs of float64.
-
-Logarithms.
-
-Exponentials and powers.
-
-Products of integers and exact decimals.
-
-Sums in a fixed order.
-"""
+"""Double-double arithmetic: bounds of every function, and mutants that break them."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -21,9 +12,7 @@ import pytest
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
-from service.numerics import double_double as exponential
-from service.numerics import double_double as logarithm
-from service.numerics import frequencies as scaling
+from service.numerics import double_double
 from service.numerics.double_double import (
     MAX_EXPONENT,
     DoubleDouble,
@@ -44,8 +33,10 @@ from service.numerics.double_double import (
     two_product,
     two_sum,
 )
+from service.numerics.frequencies import geometric_series
 from service.numerics.phase import MAX_POSITION, Float64s, exact_context
 
+FREQUENCIES = geometric_series(Decimal(10000), 64, 32)
 SIZES = st.floats(1e-100, 1e100)
 REALS = st.one_of(st.just(0.0), SIZES, SIZES.map(lambda size: -size))
 
@@ -208,16 +199,6 @@ def test_logarithms_are_monotonic() -> None:
     assert (np.diff(ln(around).high) >= 0).all()
 
 
-def test_logarithms_are_the_same_in_a_new_thread() -> None:
-    logarithm._log_table.cache_clear()
-    with ThreadPoolExecutor(1) as pool:
-        in_thread = pool.submit(lambda: ln(np.arange(1, 5000))).result()
-    logarithm._log_table.cache_clear()
-
-    here = ln(np.arange(1, 5000))
-    assert [part.tobytes() for part in in_thread] == [part.tobytes() for part in here]
-
-
 # What fails here is meant to: no smaller example of it is looked for.
 @settings(max_examples=400, phases=[Phase.explicit, Phase.generate])
 @given(LOGARITHM_SIZES, PARTS)
@@ -230,7 +211,7 @@ def _plain(t: DoubleDouble) -> DoubleDouble:
 
 
 def _without_tail(t: DoubleDouble) -> DoubleDouble:
-    return logarithm.ln_1p(from_floats(t.high))
+    return double_double.ln_1p(from_floats(t.high))
 
 
 def _by_one_plus(t: DoubleDouble) -> DoubleDouble:
@@ -248,7 +229,7 @@ def test_less_exact_logarithms_are_caught(
 
 
 def test_a_short_logarithm_series_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logarithm, "_LOG_SERIES", logarithm._LOG_SERIES[2:])
+    monkeypatch.setattr(double_double, "_LOG_SERIES", double_double._LOG_SERIES[2:])
 
     with pytest.raises(AssertionError):
         exactness()
@@ -256,17 +237,17 @@ def test_a_short_logarithm_series_is_caught(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_ln_1p_without_the_small_case_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the way round 1 + t the last digits of a small t are lost."""
-    monkeypatch.setattr(logarithm, "_SMALL", 0.0)
+    monkeypatch.setattr(double_double, "_SMALL", 0.0)
 
     with pytest.raises(AssertionError):
         exactness()
 
 
 def test_a_log_table_without_low_parts_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    logs = logarithm._log_table()
+    logs = double_double._log_table()
     values: Float64s = np.zeros_like(logs.low)
-    coarse = logarithm._LogTable(logs.factor, logs.high, values, logs.two_high, logs.two_low)
-    monkeypatch.setattr(logarithm, "_log_table", lambda: coarse)
+    coarse = double_double._LogTable(logs.factor, logs.high, values, logs.two_high, logs.two_low)
+    monkeypatch.setattr(double_double, "_log_table", lambda: coarse)
 
     with pytest.raises(AssertionError):
         exactness()
@@ -331,16 +312,6 @@ def test_the_largest_power_is_finite() -> None:
     assert np.isfinite(1e9 * power(np.array([MAX_POSITION]), MAX_EXPONENT).high).all()
 
 
-def test_powers_are_the_same_in_a_new_thread() -> None:
-    exponential._exp_table.cache_clear()
-    with ThreadPoolExecutor(1) as pool:
-        in_thread = pool.submit(lambda: power(np.arange(5000), 0.7)).result()
-    exponential._exp_table.cache_clear()
-
-    here = power(np.arange(5000), 0.7)
-    assert [part.tobytes() for part in in_thread] == [part.tobytes() for part in here]
-
-
 # What fails here is meant to: no smaller example of it is looked for.
 @settings(max_examples=300, phases=[Phase.explicit, Phase.generate])
 @given(INTEGERS, EXPONENTS)
@@ -349,23 +320,23 @@ def exponential_exactness(number: int, exponent: float) -> None:
 
 
 def test_a_short_exponential_series_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exponential, "_EXP_SERIES", exponential._EXP_SERIES[2:])
+    monkeypatch.setattr(double_double, "_EXP_SERIES", double_double._EXP_SERIES[2:])
 
     with pytest.raises(AssertionError):
         exponential_exactness()
 
 
 def test_a_logarithm_of_one_float64_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exponential, "ln", lambda numbers: from_floats(np.log(numbers)))
+    monkeypatch.setattr(double_double, "ln", lambda numbers: from_floats(np.log(numbers)))
 
     with pytest.raises(AssertionError):
         exponential_exactness()
 
 
 def test_ln_2_in_one_part_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    powers = exponential._exp_table()
-    coarse = exponential._ExpTable(powers.high, powers.low, (*powers.step[:1], 0.0, 0.0))
-    monkeypatch.setattr(exponential, "_exp_table", lambda: coarse)
+    powers = double_double._exp_table()
+    coarse = double_double._ExpTable(powers.high, powers.low, (*powers.step[:1], 0.0, 0.0))
+    monkeypatch.setattr(double_double, "_exp_table", lambda: coarse)
 
     with pytest.raises(AssertionError):
         exponential_exactness()
@@ -409,25 +380,13 @@ def test_products_of_small_integers_are_exact() -> None:
 
 
 def test_opposite_positions_have_opposite_products_to_the_bit() -> None:
-    factors = scaling.geometric_series(Decimal(10000), 64, 32)
+    factors = FREQUENCIES
     positions = np.array([1, 63, 2**40 + 7, MAX_POSITION], dtype=np.int64)
 
     assert (
         multiply_positions(split_factors(factors), -positions)
         == -multiply_positions(split_factors(factors), positions)
     ).all()
-
-
-def test_products_are_the_same_in_a_new_thread() -> None:
-    factors = scaling.geometric_series(Decimal(10000), 64, 32)
-    positions = np.array([3, 2**61 + 1], dtype=np.int64)
-
-    with ThreadPoolExecutor(1) as pool:
-        in_thread = pool.submit(
-            lambda: multiply_positions(split_factors(factors), positions)
-        ).result()
-
-    assert in_thread.tobytes() == multiply_positions(split_factors(factors), positions).tobytes()
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7, 8, 1000])
@@ -453,3 +412,24 @@ def test_pairwise_sum_does_not_change_its_input() -> None:
 
     assert pairwise_sum(terms).tolist() == [5.0, 5.0]
     assert (terms == 1).all()
+
+
+@pytest.mark.parametrize(
+    "evaluate",
+    [
+        lambda: np.stack(ln(np.arange(1, 5000))),
+        lambda: np.stack(power(np.arange(5000), 0.7)),
+        lambda: multiply_positions(split_factors(FREQUENCIES), np.array([3, 2**61 + 1])),
+    ],
+    ids=["ln", "power", "multiply_positions"],
+)
+def test_results_are_the_same_in_a_new_thread(evaluate: Callable[[], Float64s]) -> None:
+    """A new thread starts with decimals of 28 digits."""
+    double_double._log_table.cache_clear()
+    double_double._exp_table.cache_clear()
+    with ThreadPoolExecutor(1) as pool:
+        in_thread = pool.submit(evaluate).result()
+    double_double._log_table.cache_clear()
+    double_double._exp_table.cache_clear()
+
+    assert in_thread.tobytes() == evaluate().tobytes()

@@ -1,7 +1,4 @@
-"""Rounding to element types, once.
-
-Limits, and that what is made of numbers up to them stays in range.
-"""
+"""Rounding to element types, once; bounds of parameters keep results in range."""
 
 from fractions import Fraction
 from math import isfinite, log

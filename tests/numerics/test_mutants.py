@@ -11,11 +11,7 @@ from hypothesis import Phase, given, settings
 from service.encodings.rotary import rules
 from service.encodings.rotary.rules import Yarn
 from service.lru import ByteBoundedLRU
-from service.numerics import axes as float32_angle
-from service.numerics import dtypes
-from service.numerics import phase as angle
-from service.numerics import phasors as factors
-from service.numerics import phasors as phasor
+from service.numerics import axes, dtypes, phase, phasors
 from service.numerics.axes import Float32s
 from service.numerics.frequencies import Decimals
 from service.numerics.phase import FixedPointFrequencies, Float64s, Int64s
@@ -24,21 +20,18 @@ from service.numerics.positions import Positions
 from service.numerics.tables import size
 from tests.encodings.absolute import test_sinusoidal
 from tests.encodings.rotary import test_rules
-from tests.numerics import test_axes as test_float32_angle
-from tests.numerics import test_dtypes, test_frequencies
-from tests.numerics import test_phase as test_angle
-from tests.numerics import test_phasors as test_phasor
+from tests.numerics import test_axes, test_dtypes, test_frequencies, test_phase, test_phasors
 
 pytestmark = pytest.mark.full
 
-fixed_point = angle.fixed_point
+fixed_point = phase.fixed_point
 
 
 @pytest.fixture(autouse=True)
 def fresh_setups(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no mutant see phasors of the real kernel, nor leave its own behind."""
-    monkeypatch.setattr(factors, "_setups", ByteBoundedLRU(2**26))
-    monkeypatch.setattr(factors, "_frequencies", ByteBoundedLRU(2**20))
+    monkeypatch.setattr(phasors, "_setups", ByteBoundedLRU(2**26))
+    monkeypatch.setattr(phasors, "_frequencies", ByteBoundedLRU(2**20))
 
 
 # What fails here is meant to: no smaller example of it is looked for.
@@ -58,19 +51,19 @@ def test_plain_numpy_sines_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
         angles = positions[:, np.newaxis] * (turns * 2 * np.pi)
         return np.sin(angles), np.cos(angles)
 
-    monkeypatch.setattr(factors, "sin_cos", plain)
+    monkeypatch.setattr(phasors, "sin_cos", plain)
 
     with pytest.raises(AssertionError):
         exactness_of_the_encoding()
 
 
 def test_decimals_of_28_digits_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(angle, "exact_context", lambda: Context(prec=28))
+    monkeypatch.setattr(phase, "exact_context", lambda: Context(prec=28))
 
     with pytest.raises(AssertionError):
         exactness_of_the_encoding()
     with pytest.raises(AssertionError):
-        test_angle.test_precision_is_the_same_in_a_new_thread()
+        test_phase.test_precision_is_the_same_in_a_new_thread()
 
 
 def test_frequencies_of_64_bits_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,7 +71,7 @@ def test_frequencies_of_64_bits_are_caught(monkeypatch: pytest.MonkeyPatch) -> N
         whole = fixed_point(frequencies)
         return FixedPointFrequencies(whole.high, np.zeros_like(whole.low), whole.unit)
 
-    monkeypatch.setattr(factors, "fixed_point", short)
+    monkeypatch.setattr(phasors, "fixed_point", short)
 
     with pytest.raises(AssertionError):
         exactness_of_the_encoding()
@@ -95,8 +88,8 @@ def test_phasors_split_across_zero_are_caught(
             run, fine = divmod(position, BLOCK_LENGTH)
             yield BlockSpan(run, 1, range(fine, fine + 1))
 
-    monkeypatch.setattr(phasor, "block_of", lambda position: position // BLOCK_LENGTH)
-    monkeypatch.setattr(phasor, "block_spans", floored)
+    monkeypatch.setattr(phasors, "block_of", lambda position: position // BLOCK_LENGTH)
+    monkeypatch.setattr(phasors, "block_spans", floored)
     monkeypatch.setattr(np, "fmod", np.mod)
     row = test_sinusoidal.read(4096, 1e12, positions, "interleaved", "float64")[0]
 
@@ -117,8 +110,8 @@ def test_bfloat16_rounded_twice_is_caught(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_wrong_digit_of_pi_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    wrong = angle.exact_context().add(angle.TWO_PI, Decimal("1e-30"))
-    monkeypatch.setattr(angle, "TWO_PI", wrong)
+    wrong = phase.exact_context().add(phase.TWO_PI, Decimal("1e-30"))
+    monkeypatch.setattr(phase, "TWO_PI", wrong)
 
     with pytest.raises(AssertionError):
         exactness_of_the_encoding()
@@ -127,12 +120,12 @@ def test_a_wrong_digit_of_pi_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_numpy_sines_of_exact_angles_are_caught_by_their_bytes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    table = test_phasor.table(512, Positions.contiguous(0, 600))
+    table = test_phasors.table(512, Positions.contiguous(0, 600))
     ours = table.read(0, size(table)).tobytes()
-    monkeypatch.setattr(factors, "_setups", ByteBoundedLRU(2**26))
-    monkeypatch.setattr(factors, "_frequencies", ByteBoundedLRU(2**20))
+    monkeypatch.setattr(phasors, "_setups", ByteBoundedLRU(2**26))
+    monkeypatch.setattr(phasors, "_frequencies", ByteBoundedLRU(2**20))
     monkeypatch.setattr(
-        angle,
+        phase,
         "_sin_cos_kernel",
         lambda turned, tail: (np.sin(turned + tail), np.cos(turned + tail)),
     )
@@ -141,7 +134,7 @@ def test_numpy_sines_of_exact_angles_are_caught_by_their_bytes(
 
 
 def test_rules_of_28_digits_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(angle, "exact_context", lambda: Context(prec=28))
+    monkeypatch.setattr(phase, "exact_context", lambda: Context(prec=28))
 
     for promise in (
         test_frequencies.test_a_geometric_series_keeps_its_digits_over_the_widest_head,
@@ -176,19 +169,19 @@ def test_float32_angles_computed_in_float64_are_caught(monkeypatch: pytest.Monke
     def wide(frequencies: Float32s, positions: Int64s) -> Float32s:
         return (positions[:, np.newaxis] * frequencies.astype(np.float64)).astype(np.float32)
 
-    monkeypatch.setattr(float32_angle, "float32_angles", wide)
+    monkeypatch.setattr(axes, "float32_angles", wide)
 
     with pytest.raises(AssertionError):
-        test_float32_angle.test_a_position_above_2_to_the_24_is_rounded_to_float32()
+        test_axes.test_a_position_above_2_to_the_24_is_rounded_to_float32()
     with pytest.raises(AssertionError):
-        test_float32_angle.test_sines_and_cosines_are_those_of_the_rounded_angle()
+        test_axes.test_sines_and_cosines_are_those_of_the_rounded_angle()
 
 
 def test_frequencies_rounded_by_way_of_float64_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     def twice(frequencies: list[Decimal]) -> Float32s:
         return np.array([float(frequency) for frequency in frequencies], dtype=np.float32)
 
-    monkeypatch.setattr(test_float32_angle, "float32_frequencies", twice)
+    monkeypatch.setattr(test_axes, "float32_frequencies", twice)
 
     with pytest.raises(AssertionError):
-        test_float32_angle.test_frequencies_next_to_a_tie_are_rounded_once()
+        test_axes.test_frequencies_next_to_a_tie_are_rounded_once()

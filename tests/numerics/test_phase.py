@@ -1,7 +1,4 @@
-"""Exact phases and deterministic sines and cosines.
-
-Polynomials, one rounded operation after the other.
-"""
+"""Fixed-point phases, sines and cosines: bounds, and the same bytes everywhere."""
 
 import math
 import subprocess

@@ -1,11 +1,4 @@
-"""The phasor product: exact everywhere, and the same bytes whichever rows are asked for.
-
-What is evaluated once: shared by all tables, or kept for the next read of one.
-
-Consecutive positions cut into runs of one a.
-
-What a row holds in which place.
-"""
+"""Products of phasors: bounds, bytes independent of the rows read, caches, channels."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass

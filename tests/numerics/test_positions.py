@@ -1,4 +1,4 @@
-"""Sequences of positions in canonical form."""
+"""Sequences of integer positions in canonical form."""
 
 import pytest
 from hypothesis import given

@@ -1,7 +1,4 @@
-"""Real positions: nothing is rounded on the way to the angle, against 90-digit arithmetic.
-
-Frequencies of image axes against an evaluation in 90 digits.
-"""
+"""Tables of real positions, and frequencies of image axes, against 90-digit arithmetic."""
 
 from fractions import Fraction
 from math import nextafter

@@ -1,11 +1,4 @@
-"""The waist: any range of flat elements, whatever the rows.
-
-Short lists of exact numbers.
-
-Equal integers, once each.
-
-Rows looked up in an array: the bits that were sent, wherever they are wanted.
-"""
+"""Tables: any range of flat elements equals a slice of the whole; gathered rows."""
 
 from dataclasses import dataclass
 from decimal import Decimal

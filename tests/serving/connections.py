@@ -1,4 +1,4 @@
-"""A client's end of a connection to a protocol in this loop, and what is behind the other end."""
+"""A client connection to a protocol in this event loop, and access to its server side."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable

@@ -1,4 +1,4 @@
-"""Finished answers on the wire: the same bytes as the application's, in the same order."""
+"""Cached responses on the fast path: the bytes of the application, in order."""
 
 import asyncio
 import socket

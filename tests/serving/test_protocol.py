@@ -1,11 +1,4 @@
-"""Limits of a connection: each fires, says why, and costs nobody else anything.
-
-Refusals name the limit and its setting.
-
-Whole answers as bytes.
-
-What stands for a connection's transport: the same bytes in the same order, sooner.
-"""
+"""Limits of connections and their problems; the transport for long blocks."""
 
 import asyncio
 import socket

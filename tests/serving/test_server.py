@@ -1,9 +1,4 @@
-"""Signals: a server says that it is about to end before it does, and ends with what is running.
-
-From settings to a server: it says where it serves, ends with code 0, or says why it cannot.
-
-Sockets to listen on, and room for connections.
-"""
+"""Signals and drain, exit codes, listeners and the limit on open files."""
 
 import asyncio
 import os

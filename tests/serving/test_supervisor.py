@@ -1,4 +1,4 @@
-"""Several processes: replaced when they end or stand still, ended together."""
+"""Worker processes: replaced when they end or hang, stopped together."""
 
 import os
 import signal

@@ -1,7 +1,4 @@
-"""Families of numbers: how they go together, how they are spelled.
-
-Durations by bucket.
-"""
+"""Metric definitions: how numbers are combined and exposed; histograms."""
 
 import pytest
 

@@ -1,13 +1,4 @@
-"""Lines on their way out: in order, whole, never waited for, counted where they are lost.
-
-Everything else that is logged, as lines of JSON.
-
-Lines about requests: what they say, what they keep to themselves, what they cost in memory.
-
-Names of requests.
-
-Turns of processes.
-"""
+"""The log: the writer, log records, lines of requests, request ids, the lock file."""
 
 import json
 import logging

@@ -1,11 +1,4 @@
-"""Counts of what was answered, by one process and by several.
-
-Labels of answers: few values, whatever is asked for.
-
-Counts of several processes: summed, never going backwards, never trusted.
-
-What every answer gets: a name, a place in the counts, a line in the log.
-"""
+"""Metrics: labels, counts of one process and of several, ids and logs of responses."""
 
 import asyncio
 import json
