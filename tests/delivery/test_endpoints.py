@@ -54,7 +54,7 @@ def test_only_real_numbers_in_vectors_are_transformed(array: StoredTable, rule: 
         transformed("none", identity, {"k": right, "q": array})
 
 
-def test_an_answer_is_described_by_what_its_arrays_have_in_common() -> None:
+def test_transform_reports_the_common_parameters_of_its_arrays() -> None:
     shapes = {"q": (1, 2), "k": (3, 2)}
     arrays = {name: StoredTable(np.zeros(shape), FLOAT64) for name, shape in shapes.items()}
 
@@ -64,7 +64,7 @@ def test_an_answer_is_described_by_what_its_arrays_have_in_common() -> None:
     assert {name: table.shape for name, table in document.arrays.items()} == shapes
 
 
-def test_an_array_without_a_name_is_x() -> None:
+def test_unnamed_array_of_a_transform_is_x() -> None:
     array = StoredTable(np.ones((2, 2)), FLOAT64)
 
     content = Input({"the array": array}, is_named=False)
@@ -72,7 +72,7 @@ def test_an_array_without_a_name_is_x() -> None:
     assert EveryArray().arguments(NoParameters(), content) == ({"x": array},)
 
 
-def test_a_body_without_an_array_is_refused() -> None:
+def test_body_without_arrays_is_refused() -> None:
     EveryArray().check(Input({"q": StoredTable(np.ones((2, 2)), FLOAT64)}))
     with pytest.raises(InvalidBody, match=r'send \{"x": \[…\]\}') as caught:
         EveryArray().check(Input({}))
@@ -117,7 +117,7 @@ def refused(
 ONE = stored([[0.5]])
 
 
-def test_an_array_without_a_name_is_the_one_that_is_required() -> None:
+def test_unnamed_array_is_the_required_one() -> None:
     weighed = replace(ARRAYS, inputs=(MASK, BIAS))
     single = replace(ARRAYS, inputs=(replace(BIAS, is_required=False),))
 
@@ -125,7 +125,7 @@ def test_an_array_without_a_name_is_the_one_that_is_required() -> None:
         assert resolved(inputs, None, False, array=ONE) == {"bias": ONE}
 
 
-def test_an_array_without_a_name_that_could_be_several_is_refused() -> None:
+def test_ambiguous_unnamed_array_is_refused() -> None:
     optional = replace(ARRAYS, inputs=(replace(BIAS, is_required=False), MASK))
 
     assert refused(ARRAYS, False, array=ONE).detail == (
@@ -148,7 +148,7 @@ CHOSEN = replace(
 )
 
 
-def test_a_parameter_may_say_what_an_array_without_a_name_is() -> None:
+def test_parameter_chooses_the_unnamed_array() -> None:
     mask = stored([[1]], INT64)
     numbers, truth = KindParameters(kind="numbers"), KindParameters(kind="truth")
 
@@ -162,7 +162,7 @@ def test_a_parameter_may_say_what_an_array_without_a_name_is() -> None:
         resolved(CHOSEN, numbers, mask=mask)
 
 
-def test_where_there_is_one_array_its_name_is_of_no_matter() -> None:
+def test_single_possible_array_may_have_any_name() -> None:
     single = replace(ARRAYS, inputs=(BIAS,))
 
     assert resolved(single, **{"decoder.block.0.weight": ONE}) == {"bias": ONE}
@@ -173,7 +173,7 @@ def test_where_there_is_one_array_its_name_is_of_no_matter() -> None:
     ]
 
 
-def test_names_that_others_have_are_understood_and_not_taken() -> None:
+def test_alias_is_refused_with_the_right_name() -> None:
     aliased = replace(MASK, aliases=("padding", "bias_mask"))
     inputs = NamedArrays((replace(BIAS, is_required=False), aliased))
 
@@ -183,7 +183,7 @@ def test_names_that_others_have_are_understood_and_not_taken() -> None:
         assert error.detail == f"{alias} is no array here; did you mean mask?"
 
 
-def test_what_could_be_either_is_never_guessed() -> None:
+def test_ambiguous_name_is_not_guessed() -> None:
     inputs = replace(ARRAYS, inputs=(replace(BIAS, is_required=False), MASK))
     described = (
         "an array is missing: send bias: the bias of each bucket, (buckets, heads); "
@@ -196,7 +196,7 @@ def test_what_could_be_either_is_never_guessed() -> None:
     )
 
 
-def test_arrays_reach_the_document_by_name_and_what_is_optional_may_be_left_out() -> None:
+def test_optional_arrays_may_be_left_out() -> None:
     mask = stored([[1]], INT64)
 
     assert list(resolved(**RIGHT)) == ["bias", "buckets"]
@@ -204,13 +204,13 @@ def test_arrays_reach_the_document_by_name_and_what_is_optional_may_be_left_out(
 
 
 @pytest.mark.parametrize("dtype", [FLOAT64, FLOAT32, FLOAT16])
-def test_real_numbers_arrive_in_the_type_they_were_sent_in(dtype: DType) -> None:
+def test_real_arrays_keep_their_type(dtype: DType) -> None:
     sent = stored([1.5, -0.0], dtype)
 
     assert BIAS.checked(sent) is sent
 
 
-def test_integers_arrive_as_int64_whatever_they_were_sent_in() -> None:
+def test_integers_of_any_type_become_int64() -> None:
     sent = [stored([[3, -2]], dtype) for dtype in (INT64, FLOAT64, FLOAT32, FLOAT16)]
     sent.append(StoredTable(np.array([[0x4040, 0xC000]], dtype="<u2"), BFLOAT16))
 
@@ -225,14 +225,14 @@ def test_integers_arrive_as_int64_whatever_they_were_sent_in() -> None:
     "value",
     [0.5, -1e-300, 1 - 2.0**-53, np.nan, np.inf, -np.inf, 2.0**53, -(2.0**53), 2.0**63, 1e308],
 )
-def test_what_is_no_integer_for_certain_is_none(value: float) -> None:
+def test_inexact_integers_are_refused(value: float) -> None:
     error = refused(bias=RIGHT["bias"], buckets=stored([[0.0, value]]))
 
     assert error.detail.startswith("buckets must hold integers")
     assert error.faults[0].where == "/buckets"
 
 
-def test_a_signalling_nan_is_no_integer_and_no_warning() -> None:
+def test_signalling_nan_is_refused_without_a_warning() -> None:
     for bits, storage, dtype in (
         (0x7FF0000000000001, "<f8", FLOAT64),
         (0x7F800001, "<f4", FLOAT32),
@@ -243,12 +243,12 @@ def test_a_signalling_nan_is_no_integer_and_no_warning() -> None:
 
 
 @given(st.integers(-(2**53) + 1, 2**53 - 1))
-def test_every_integer_below_2_to_53_is_read_of_a_float(value: int) -> None:
+def test_integers_below_2_to_53_are_read_from_floats(value: int) -> None:
     assert BUCKETS.checked(stored([[float(value)]])).elements.tolist() == [[value]]
 
 
 @given(st.floats(allow_nan=True, allow_infinity=True))
-def test_a_float_is_read_as_the_integer_it_is_or_not_at_all(value: float) -> None:
+def test_float_is_read_as_its_exact_integer_or_refused(value: float) -> None:
     try:
         taken = BUCKETS.checked(stored([[value]])).elements.item()
     except InvalidBody:
@@ -285,7 +285,7 @@ def test_a_rank_that_is_not_possible_is_refused_where_it_is(
     assert error.faults[0].where == f"/{name}"
 
 
-def test_what_is_unknown_and_what_is_missing_is_said_at_once() -> None:
+def test_unknown_and_missing_arrays_are_reported_together() -> None:
     error = refused(buckts=RIGHT["buckets"], zzz=RIGHT["bias"])
 
     assert [(fault.where, fault.value, fault.detail) for fault in error.faults] == [
@@ -297,7 +297,7 @@ def test_what_is_unknown_and_what_is_missing_is_said_at_once() -> None:
     assert all(fault.in_body for fault in error.faults)
 
 
-def test_many_unknown_arrays_and_long_names_make_no_long_error() -> None:
+def test_many_unknown_arrays_are_shortened_in_the_problem() -> None:
     error = refused(**{f"{index}" * 500: RIGHT["bias"] for index in range(100)})
 
     assert len(error.faults) == 10
@@ -351,7 +351,7 @@ def npy(array: Any) -> bytes:
     return stream.getvalue()
 
 
-def test_arrays_are_examined_in_every_format_that_is_read(sums: Client) -> None:
+def test_reports_read_arrays_of_every_format(sums: Client) -> None:
     array = np.array([1.5, -2.0], "<f4")
     binary = {"application/x-npy": npy(array)}
     binary["application/vnd.safetensors"] = safetensors.numpy.save({"x": array})
@@ -364,14 +364,14 @@ def test_arrays_are_examined_in_every_format_that_is_read(sums: Client) -> None:
     assert answer.json()["sums"] == {"x": 7.0, "y": 2.0}
 
 
-def test_complex_numbers_reach_an_examination(sums: Client) -> None:
+def test_reports_read_complex_numbers(sums: Client) -> None:
     for dtype in ("<c8", "<c16"):
         body = npy(np.array([3 + 4j], dtype))
         answer = sums.post("/sums", content=body, headers={"Content-Type": "application/x-npy"})
         assert list(answer.json()["sums"].values()) == [5.0]
 
 
-def test_a_report_is_never_kept(sums: Client) -> None:
+def test_reports_are_not_cached(sums: Client) -> None:
     answer = sums.post("/sums", json={"x": [1.0]})
 
     assert answer.headers["Cache-Control"] == "no-store"
@@ -388,9 +388,7 @@ def test_a_report_is_never_kept(sums: Client) -> None:
         ("", {"x": [[1.0], 2]}, "invalid-body", "of one length"),
     ],
 )
-def test_what_is_wrong_is_named(
-    sums: Client, query: str, content: Any, name: str, rule: str
-) -> None:
+def test_faults_are_named(sums: Client, query: str, content: Any, name: str, rule: str) -> None:
     answer = sums.post(f"/sums{query}", json=content)
 
     assert answer.status_code == 422
@@ -404,7 +402,7 @@ def test_other_media_types_are_refused(sums: Client) -> None:
     assert answer.status_code == 415
 
 
-def test_nothing_is_held_after_an_answer(sums: Client) -> None:
+def test_no_body_stays_counted_after_a_report(sums: Client) -> None:
     sums.post("/sums", json={"x": [1.0] * 1000})
 
     assert sums.app.state.delivery.gate.held_body_bytes == 0

@@ -40,7 +40,7 @@ PATHS = [
 ]
 
 
-def test_a_long_list_is_posted(client: Client) -> None:
+def test_list_too_long_for_a_url_is_posted(client: Client) -> None:
     positions = list(range(0, 6000, 3))
 
     posted = client.post("/encoding", json={"positions": positions, "d_model": 2})
@@ -49,7 +49,7 @@ def test_a_long_list_is_posted(client: Client) -> None:
     assert posted.json() == asked.json()
 
 
-def test_a_posted_parameter_may_be_in_the_query_but_not_in_both(client: Client) -> None:
+def test_parameter_in_query_and_body_is_refused(client: Client) -> None:
     apart = client.post("/encoding?d_model=2", json={"seq_len": 1})
     twice = client.post("/encoding?d_model=2", json={"seq_len": 1, "d_model": 2})
 
@@ -60,7 +60,7 @@ def test_a_posted_parameter_may_be_in_the_query_but_not_in_both(client: Client) 
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_a_format_that_does_not_exist_is_not_found(client: Client, path: str) -> None:
+def test_unknown_extension_is_not_found(client: Client, path: str) -> None:
     answer = client.post(f"{path}.pickle", json={})
 
     assert answer.status_code == 404
@@ -70,7 +70,7 @@ def test_a_format_that_does_not_exist_is_not_found(client: Client, path: str) ->
     )
 
 
-@pytest.mark.parametrize("path", [resource.path for resource in RESOURCES])
+@pytest.mark.parametrize("path", ["/encoding", "/rope/frequencies", "/relative/sandwich"])
 @pytest.mark.parametrize(
     ("query", "value"),
     [
@@ -84,7 +84,7 @@ def test_a_format_that_does_not_exist_is_not_found(client: Client, path: str) ->
         ("seq_len=%ff", "%ff"),
     ],
 )
-def test_a_malformed_query_is_a_problem_on_every_resource(
+def test_malformed_query_is_refused_by_tables(
     client: Client, path: str, query: str, value: str
 ) -> None:
     answer = client.get(f"{path}?{query}")
@@ -96,9 +96,7 @@ def test_a_malformed_query_is_a_problem_on_every_resource(
 
 @pytest.mark.parametrize("path", [transform.path for transform in TRANSFORMS])
 @pytest.mark.parametrize("query", ["zzz=1", "start=1&start=1", "start=5.0", "start=%ff"])
-def test_a_malformed_query_is_a_problem_on_every_transform(
-    client: Client, path: str, query: str
-) -> None:
+def test_malformed_query_is_refused_by_transforms(client: Client, path: str, query: str) -> None:
     answer = client.post(f"{path}?{query}", json={"x": [[1.0, 2.0]]})
 
     assert answer.status_code == 422
@@ -118,7 +116,7 @@ NO_REALS = "x: elements are integers or booleans: send floating-point numbers"
     ],
 )
 @pytest.mark.parametrize("form", ["npy", "safetensors"])
-def test_transforms_take_real_vectors_only(
+def test_transforms_refuse_integers_complex_numbers_and_single_axes(
     client: Client, path: str, array: NDArray[Any], rule: str, form: str
 ) -> None:
     body, stream = safetensors.numpy.save({"x": array}), io.BytesIO()
@@ -133,21 +131,21 @@ def test_transforms_take_real_vectors_only(
 
 
 @pytest.mark.parametrize("path", [transform.path for transform in TRANSFORMS])
-def test_one_axis_of_json_is_no_vector_either(client: Client, path: str) -> None:
+def test_transforms_refuse_a_single_axis_in_json(client: Client, path: str) -> None:
     answer = client.post(path, json={"x": [1, 2, 3, 4]})
 
     assert answer.status_code == 422
     assert "x: it has 1 axis" in answer.json()["detail"]
 
 
-def test_what_no_format_satisfies_is_not_acceptable(client: Client) -> None:
+def test_accept_that_allows_no_format_is_not_acceptable(client: Client) -> None:
     answer = client.get("/encoding?seq_len=1&d_model=2", accept="image/webp")
 
     assert answer.status_code == 406
     assert "application/x-npy" in answer.json()["detail"]
 
 
-def test_bfloat16_as_npy_is_a_problem_that_names_the_formats_that_can(client: Client) -> None:
+def test_bfloat16_as_npy_is_refused_with_the_possible_formats(client: Client) -> None:
     answer = client.get("/encoding.npy?seq_len=1&d_model=2&dtype=bfloat16")
 
     assert answer.status_code == 422
@@ -166,7 +164,7 @@ def threads_of_plans(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return threads
 
 
-def test_a_long_query_is_read_on_a_thread_and_a_short_one_is_not(
+def test_long_query_is_parsed_on_a_worker_and_a_short_one_on_the_loop(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads, short = threads_of_plans(monkeypatch), "/encoding?d_model=2&positions=0,2,5"
@@ -189,7 +187,7 @@ def test_a_long_query_is_read_on_a_thread_and_a_short_one_is_not(
         ("/encoding/tokens", {"input_ids": [[5]], "convention": "fairseq", "d_model": 4}),
     ],
 )
-def test_answers_to_posts_are_planned_on_threads_without_a_tag(
+def test_posts_are_planned_on_workers_without_an_entity_tag(
     client: Client, monkeypatch: pytest.MonkeyPatch, path: str, body: dict[str, object]
 ) -> None:
     threads = threads_of_plans(monkeypatch)
@@ -246,7 +244,7 @@ WIDE_ROW = np.zeros((1, 65_000), "<f2")
         ("POST", "/rope/apply", {"x": WIDE_ROW}),
     ],
 )
-def test_the_short_lane_evaluates_no_thousands_of_frequencies(
+def test_thousands_of_frequencies_are_evaluated_in_the_long_lane(
     monkeypatch: pytest.MonkeyPatch, method: str, url: str, sent: dict[str, NDArray[Any]] | None
 ) -> None:
     seen, costs = [], costs_of_work(monkeypatch)
@@ -271,7 +269,7 @@ def test_the_short_lane_evaluates_no_thousands_of_frequencies(
 @pytest.mark.parametrize(
     "url", ["/encoding.npy?d_model=1024&seq_len=8", "/rope.npy?head_dim=256&seq_len=8&pack=concat"]
 )
-def test_new_tables_of_the_widths_of_models_are_short_work(
+def test_new_tables_of_model_widths_are_short_work(
     monkeypatch: pytest.MonkeyPatch, url: str
 ) -> None:
     costs = costs_of_work(monkeypatch)
@@ -322,7 +320,7 @@ GOOD = saved(np.ones((2, 4), dtype=np.float32))
     ],
     ids=range(22),
 )
-def test_a_bad_body_is_answered_by_the_right_problem(
+def test_invalid_body_has_its_problem_type(
     client: Client, path: str, body: bytes, media_type: str | None, status: int, problem: str
 ) -> None:
     headers = {"Content-Type": media_type} if media_type else {}
@@ -334,7 +332,7 @@ def test_a_bad_body_is_answered_by_the_right_problem(
     assert answer.headers["Cache-Control"] == "no-store"
 
 
-def test_a_media_type_may_have_parameters_and_any_case(client: Client) -> None:
+def test_media_type_may_have_parameters_and_any_case(client: Client) -> None:
     answer = client.post(
         "/rope/apply",
         content=b'{"x": [[1, 2]]}',
@@ -344,7 +342,7 @@ def test_a_media_type_may_have_parameters_and_any_case(client: Client) -> None:
     assert answer.status_code == 200
 
 
-def test_fortran_order_is_the_same_array(client: Client) -> None:
+def test_npy_in_fortran_order_is_the_same_array(client: Client) -> None:
     x = np.random.default_rng(0).standard_normal((3, 4))
     headers = {"Content-Type": NPY}
 
@@ -364,7 +362,7 @@ def test_fortran_order_is_the_same_array(client: Client) -> None:
     ],
 )
 @pytest.mark.parametrize("announced", [True, False])
-def test_a_body_past_the_limit_is_refused_by_the_name_of_its_setting(
+def test_body_past_its_limit_is_refused_with_the_setting(
     media_type: str, limits: dict[str, int], setting: str, announced: bool
 ) -> None:
     async def chunks() -> AsyncIterator[bytes]:
@@ -388,13 +386,13 @@ def test_parameters_are_posted_as_json_only(client: Client) -> None:
 
 
 @pytest.mark.parametrize("body", [b'{"\\ud800": 1}', b'{"layout": "\\ud800", "d_model": 2}'])
-def test_half_of_a_surrogate_pair_is_a_problem(client: Client, body: bytes) -> None:
+def test_unpaired_surrogate_is_refused(client: Client, body: bytes) -> None:
     answer = client.post("/encoding", content=body, headers={"Content-Type": "application/json"})
 
     assert (answer.status_code, answer.json()["title"]) == (422, "Invalid body")
 
 
-def test_a_coded_body_is_a_problem(client: Client) -> None:
+def test_body_with_a_content_coding_is_refused(client: Client) -> None:
     headers = {"Content-Type": NPY, "Content-Encoding": "gzip"}
 
     answer = client.post("/rope/apply", content=GOOD, headers=headers)
@@ -403,14 +401,14 @@ def test_a_coded_body_is_a_problem(client: Client) -> None:
     assert "gzip" in answer.json()["detail"]
 
 
-def test_a_name_of_megabytes_is_answered_briefly(client: Client) -> None:
+def test_unknown_name_of_megabytes_is_shortened_in_the_problem(client: Client) -> None:
     answer = client.post("/encoding", json={"x" * 4_000_000: 1})
 
     assert answer.status_code == 422
     assert len(answer.content) < 2000
 
 
-def test_a_long_name_given_twice_is_answered_briefly(client: Client) -> None:
+def test_repeated_long_name_is_shortened_in_the_problem(client: Client) -> None:
     name = "a" * 30_000
     headers = {"Content-Type": "application/json"}
 
@@ -427,7 +425,7 @@ def test_a_long_name_given_twice_is_answered_briefly(client: Client) -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("text", ['{"layout": %s, "d_model": 2}', '{"\\ud83d\\ude00": %s}'])
-def test_nesting_is_a_problem_at_whatever_depth(client: Client, text: str) -> None:
+def test_deep_nesting_of_json_is_refused(client: Client, text: str) -> None:
     for depth in range(900, 1000):
         body = text % ("[" * depth + "]" * depth)
         answer = client.post(
@@ -436,7 +434,7 @@ def test_nesting_is_a_problem_at_whatever_depth(client: Client, text: str) -> No
         assert answer.status_code == 422
 
 
-def test_a_byte_of_text_is_more_work_than_one_of_an_array() -> None:
+def test_a_byte_of_text_costs_more_than_one_of_an_array() -> None:
     assert reading_work(3, is_text=True) == 48
     assert reading_work(3, is_text=False) == 3
 
@@ -470,9 +468,7 @@ async def turns_of_the_loop() -> None:
     ("media_type", "weight"),
     [(NPY, 1), ("application/json", 12), ("application/vnd.safetensors", 1)],
 )
-def test_a_body_is_counted_as_soon_as_it_is_announced_by_what_reading_it_takes(
-    media_type: str, weight: int
-) -> None:
+def test_announced_body_is_counted_before_it_arrives(media_type: str, weight: int) -> None:
     async def scenario(client: Client, gate: Gate) -> None:
         headers = {"Content-Length": "1000", "Content-Type": media_type}
         exchange = Exchange(client.app, "POST", APPLY, headers=headers)
@@ -489,7 +485,7 @@ def test_a_body_is_counted_as_soon_as_it_is_announced_by_what_reading_it_takes(
 
 
 @pytest.mark.full
-def test_a_body_of_no_announced_length_is_counted_as_it_comes() -> None:
+def test_chunked_body_is_counted_as_it_arrives() -> None:
     async def scenario(client: Client, gate: Gate) -> None:
         exchange = Exchange(client.app, "POST", APPLY, headers=NPY_TYPE)
         running = asyncio.ensure_future(exchange.run())
@@ -506,7 +502,7 @@ def test_a_body_of_no_announced_length_is_counted_as_it_comes() -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("is_announced", [True, False])
-def test_a_body_is_refused_where_others_leave_it_no_room(is_announced: bool) -> None:
+def test_body_is_refused_while_other_bodies_fill_the_memory_limit(is_announced: bool) -> None:
     async def scenario(client: Client, gate: Gate) -> None:
         headers = announced(GOOD, **NPY_TYPE)
         first = Exchange(client.app, "POST", APPLY, headers=headers)
@@ -533,13 +529,13 @@ def test_a_body_is_refused_where_others_leave_it_no_room(is_announced: bool) -> 
 
 
 @pytest.mark.full
-def test_a_body_beyond_all_room_is_read_where_nothing_else_is_held() -> None:
+def test_body_past_the_memory_limit_is_read_if_no_other_is_held() -> None:
     with held_by(max_held_body_bytes=1) as (client, gate):
         assert client.post(APPLY, content=GOOD, headers=NPY_TYPE).status_code == 200
         assert gate.refusals["bodies"] == 0
 
 
-def test_a_body_is_held_until_its_answer_has_gone() -> None:
+def test_body_is_counted_until_its_answer_has_been_sent() -> None:
     async def scenario(client: Client, gate: Gate) -> None:
         exchange = Exchange(client.app, "POST", APPLY, [GOOD], announced(GOOD, **NPY_TYPE))
         exchange.end()
@@ -568,7 +564,7 @@ def test_a_body_is_held_until_its_answer_has_gone() -> None:
     ],
 )
 @pytest.mark.parametrize("path", [APPLY, "/encoding", "/rope/config", "/encoding/tokens"])
-def test_whatever_is_answered_nothing_stays_held(
+def test_no_body_stays_counted_after_any_answer(
     path: str, content: bytes, headers: dict[str, str], status: int
 ) -> None:
     async def chunks() -> AsyncIterator[bytes]:
@@ -582,7 +578,7 @@ def test_whatever_is_answered_nothing_stays_held(
             assert gate.held_body_bytes == 0
 
 
-def test_arrays_that_are_held_as_more_than_has_come_are_counted_as_that() -> None:
+def test_arrays_larger_than_their_body_are_counted_in_full() -> None:
     bytes_of_one = safetensors.numpy.save({"input_ids": np.ones((1, 1000), "|i1")})
     path = "/encoding/tokens?convention=fairseq&d_model=4"
     headers = announced(bytes_of_one, **{"Content-Type": "application/vnd.safetensors"})
@@ -610,7 +606,7 @@ def test_arrays_that_are_held_as_more_than_has_come_are_counted_as_that() -> Non
         client.run(scenario(client, gate))
 
 
-def test_a_failure_of_our_own_leaves_nothing_held(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_internal_error_leaves_no_body_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise ArithmeticError
 
@@ -620,7 +616,7 @@ def test_a_failure_of_our_own_leaves_nothing_held(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.full
-def test_a_client_that_leaves_amid_the_answer_leaves_nothing_held() -> None:
+def test_disconnect_during_the_answer_leaves_no_body_counted() -> None:
     long = saved(np.ones((2**16, 8)))
 
     async def scenario(client: Client) -> None:
@@ -639,7 +635,7 @@ def test_a_client_that_leaves_amid_the_answer_leaves_nothing_held() -> None:
 
 
 @pytest.mark.full
-def test_little_chunks_take_no_more_room_than_large_ones() -> None:
+def test_small_chunks_take_no_more_memory_than_large_ones() -> None:
     body = ReceivedBody(Held(Gate(default_settings())))
     tracemalloc.start()
     for _ in range(2**18):
@@ -652,7 +648,7 @@ def test_little_chunks_take_no_more_room_than_large_ones() -> None:
     assert body.take() == b"12345678" * 2**18
 
 
-def test_a_body_that_was_taken_is_held_no_more() -> None:
+def test_taken_body_is_released() -> None:
     body = ReceivedBody(Held(Gate(default_settings())))
     for _ in range(3):
         body.add(bytes(2**20))

@@ -22,14 +22,14 @@ from tests.client import Client, client_of
 TABLE = "/encoding.npy?seq_len=4&d_model=4"
 
 
-def test_a_table_past_what_can_be_counted_is_refused(client: Client) -> None:
+def test_table_past_2_to_63_bytes_is_refused(client: Client) -> None:
     answer = client.get(f"/encoding.npy?seq_len={2**60}&d_model=512&start={-(2**60)}")
 
     assert answer.status_code == 422
     assert "2^63 - 1" in answer.json()["detail"]
 
 
-def test_a_body_past_what_can_be_counted_is_refused_with_its_header(client: Client) -> None:
+def test_body_past_2_to_63_bytes_with_its_header_is_refused(client: Client) -> None:
     rows = 2**62 - 1
 
     answer = client.head(f"/encoding.npy?start={-(2**62)}&seq_len={rows}&d_model=1&dtype=float16")
@@ -37,7 +37,7 @@ def test_a_body_past_what_can_be_counted_is_refused_with_its_header(client: Clie
     assert answer.status_code == 422
 
 
-def test_a_json_past_its_limit_is_refused_before_any_work() -> None:
+def test_json_past_its_limit_is_refused_before_any_work() -> None:
     with client_of(create_app(Settings(max_text_bytes=1000))) as limited:
         answer = limited.get("/encoding.json?seq_len=100&d_model=4")
         small = limited.get("/encoding.json?seq_len=2&d_model=4")
@@ -48,7 +48,7 @@ def test_a_json_past_its_limit_is_refused_before_any_work() -> None:
 
 
 @pytest.mark.full
-def test_a_binary_past_its_limit_is_refused_and_still_described() -> None:
+def test_binary_body_past_its_limit_is_refused_for_get_and_not_for_head() -> None:
     with client_of(create_app(Settings(max_response_bytes=191))) as limited:
         answer, head = limited.get(TABLE), limited.head(TABLE)
 
@@ -57,14 +57,14 @@ def test_a_binary_past_its_limit_is_refused_and_still_described() -> None:
     assert (head.status_code, head.headers["Content-Length"]) == (200, "192")
 
 
-def test_limits_hold_for_posts_too() -> None:
+def test_limits_apply_to_posts() -> None:
     with client_of(create_app(Settings(max_response_bytes=191))) as limited:
         answer = limited.post("/encoding.npy", json={"seq_len": 4, "d_model": 4})
 
     assert answer.status_code == 413
 
 
-def test_head_of_an_endless_table_costs_nothing(client: Client) -> None:
+def test_head_of_a_huge_table_computes_nothing(client: Client) -> None:
     builds = client.app.state.delivery.cache.builds
 
     answer = client.head(f"/encoding.npy?seq_len={2**53}&d_model=2&dtype=float64")
@@ -76,7 +76,7 @@ def test_head_of_an_endless_table_costs_nothing(client: Client) -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("extension", ["npy", "json", "safetensors", "bin"])
-def test_a_streamed_answer_has_the_bytes_of_a_built_one(client: Client, extension: str) -> None:
+def test_streamed_body_equals_the_cached_one(client: Client, extension: str) -> None:
     url = f"/encoding.{extension}?seq_len=300&d_model=64"
     with client_of(create_app(Settings(cache_entry_bytes=0))) as streaming:
         streamed = streaming.get(url)
@@ -85,7 +85,7 @@ def test_a_streamed_answer_has_the_bytes_of_a_built_one(client: Client, extensio
     assert streamed.content == client.get(url).content
 
 
-def test_a_posted_answer_is_streamed_too() -> None:
+def test_answers_to_posts_are_streamed() -> None:
     body = {"x": [[1.0, 2.0]] * 100}
     with client_of(create_app(Settings(cache_entry_bytes=0))) as streaming:
         json_answer = streaming.post("/rope/apply", json=body)
@@ -98,7 +98,7 @@ def test_a_posted_answer_is_streamed_too() -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("found_pieces", [0, 1, 3, 2**20])
 @pytest.mark.parametrize("extension", ["npy", "csv", "json"])
-def test_a_long_body_is_sent_in_pieces_that_do_not_show(
+def test_long_cached_body_is_sent_in_pieces(
     client: Client, monkeypatch: pytest.MonkeyPatch, extension: str, found_pieces: int
 ) -> None:
     url = f"/encoding.{extension}?seq_len=30&d_model=16"
@@ -140,7 +140,7 @@ def forget_after(found_pieces: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("extension", FORMATS)
-def test_what_a_cache_has_no_room_for_is_made_once(client: Client, extension: str) -> None:
+def test_body_larger_than_the_cache_is_computed_once(client: Client, extension: str) -> None:
     url = f"/encoding.{extension}?seq_len=300&d_model=64"
     with client_of(create_app(Settings(cache_bytes=0))) as forgetful:
         answer = forgetful.get(url)
@@ -150,7 +150,7 @@ def test_what_a_cache_has_no_room_for_is_made_once(client: Client, extension: st
         assert forgetful.app.state.delivery.cache.builds == 0
 
 
-def test_a_picture_is_drawn_once_however_many_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrent_requests_draw_one_picture(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[Picture] = []
 
     def draw(picture: Picture) -> bytes:
@@ -171,7 +171,7 @@ def test_a_picture_is_drawn_once_however_many_ask(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.full
-def test_a_picture_that_is_posted_for_is_drawn(client: Client) -> None:
+def test_post_for_a_picture_draws_it(client: Client) -> None:
     posted = client.post("/encoding.png", json={"seq_len": 4, "d_model": 4})
     rotated = client.post("/rope/apply.png", json={"x": [[1.0, 2.0], [3.0, 4.0]]})
 
@@ -180,7 +180,7 @@ def test_a_picture_that_is_posted_for_is_drawn(client: Client) -> None:
 
 
 @pytest.mark.full
-def test_a_digest_has_its_length_before_it_is_made() -> None:
+def test_length_of_a_digest_is_known_in_advance() -> None:
     with client_of(create_app(Settings(cache_entry_bytes=0))) as streaming:
         answer = streaming.get("/encoding.npy.sha256?seq_len=3000&d_model=512")
 
@@ -188,7 +188,7 @@ def test_a_digest_has_its_length_before_it_is_made() -> None:
     assert "Accept-Ranges" not in answer.headers
 
 
-def test_a_precondition_does_not_hide_that_there_would_be_no_answer() -> None:
+def test_limit_is_checked_before_preconditions() -> None:
     url = "/encoding.json?seq_len=100&d_model=4"
     with client_of(create_app(Settings(max_text_bytes=1000))) as limited:
         answers = [
@@ -201,7 +201,7 @@ def test_a_precondition_does_not_hide_that_there_would_be_no_answer() -> None:
     assert [answer.status_code for answer in answers] == [413] * 4
 
 
-def test_posted_text_says_which_headers_chose_it(client: Client) -> None:
+def test_posted_text_has_vary(client: Client) -> None:
     by_extension = client.post("/encoding.json", json={"seq_len": 2, "d_model": 4})
     by_accept = client.post("/encoding", json={"seq_len": 2, "d_model": 4})
 
@@ -220,7 +220,7 @@ def test_only_the_current_revision_is_served(client: Client, revision: str, stat
     assert answer.status_code == status
 
 
-def test_a_retired_revision_is_gone(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_retired_revision_is_gone(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Sandwich, "revision_of_bytes", 2)
     query = {"num_heads": 1, "head_dim": 2, "query_len": 2, "revision": 1}
 
@@ -234,7 +234,7 @@ def test_a_retired_revision_is_gone(client: Client, monkeypatch: pytest.MonkeyPa
         assert answer.json()["type"] == "urn:posref:problem:revision-retired"
 
 
-def test_what_the_client_has_is_not_sent_again(client: Client) -> None:
+def test_if_none_match_with_the_current_tag_is_not_modified(client: Client) -> None:
     first = client.get(TABLE)
 
     again = client.get(TABLE, if_none_match=first.headers["ETag"])
@@ -244,7 +244,7 @@ def test_what_the_client_has_is_not_sent_again(client: Client) -> None:
         assert again.headers[name] == first.headers[name]
 
 
-def test_posts_are_never_stored(client: Client) -> None:
+def test_answers_to_posts_are_no_store(client: Client) -> None:
     answer = client.post("/encoding.npy", json={"seq_len": 4, "d_model": 4})
 
     assert answer.headers["Cache-Control"] == "no-store"
@@ -252,11 +252,11 @@ def test_posts_are_never_stored(client: Client) -> None:
     assert answer.content == client.get(TABLE).content
 
 
-def test_a_process_is_ready_until_it_is_about_to_end() -> None:
+def test_process_is_ready_until_it_drains() -> None:
     assert not Readiness().is_draining
 
 
-def test_a_process_about_to_end_says_so_and_goes_on_answering(fresh_client: Client) -> None:
+def test_draining_process_is_not_ready_and_answers_requests(fresh_client: Client) -> None:
     assert fresh_client.get("/readyz").status_code == 200
     fresh_client.app.state.delivery.readiness.is_draining = True
 

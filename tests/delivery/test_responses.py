@@ -41,7 +41,7 @@ WAYS = [
 ]
 
 
-def test_every_way_has_a_tag_of_its_own() -> None:
+def test_every_representation_has_its_own_tag() -> None:
     tags = {represent(DOCUMENT, wanted).tag for wanted in WAYS}
 
     assert len(tags) == len(WAYS)
@@ -49,7 +49,7 @@ def test_every_way_has_a_tag_of_its_own() -> None:
     assert {tag for tag in tags if tag.startswith("W/")} == weak
 
 
-def test_a_file_compressed_is_the_same_file() -> None:
+def test_compressed_file_has_the_name_of_the_plain_one() -> None:
     plain, packed = represent(DOCUMENT, WAYS[1]), represent(DOCUMENT, WAYS[2])
 
     assert packed.plain().tag == plain.tag
@@ -67,7 +67,7 @@ def test_a_digest_is_of_the_uncompressed_file() -> None:
     assert both.file_name.endswith(".json.sha256")
 
 
-def test_a_part_costs_its_share_and_text_more_than_bytes() -> None:
+def test_range_costs_its_share_and_text_more_than_binary() -> None:
     npy, text = (
         represent(DOCUMENT, RepresentationRequest("bin")),
         represent(DOCUMENT, RepresentationRequest("json")),
@@ -93,12 +93,12 @@ def test_a_picture_and_what_it_is_digested_of_are_one_body() -> None:
     assert picture.file_name == f"encoding_4x8_{picture.tag[3:11]}.png"
 
 
-def test_a_coding_that_is_excluded_is_not_sent() -> None:
+def test_excluded_coding_is_not_chosen() -> None:
     with pytest.raises(NotAcceptable, match="allow identity or gzip"):
         represent(DOCUMENT, RepresentationRequest("json", accept_encoding="*;q=0"))
 
 
-def test_a_revision_that_is_not_there_is_refused() -> None:
+def test_unknown_revision_is_refused() -> None:
     with pytest.raises(InvalidParameters, match="revision must be 1"):
         represent(DOCUMENT, RepresentationRequest("npy", revision=7))
 
@@ -110,14 +110,14 @@ BUILT = CachedBody(b"abcdef", "sha-256=:x:")
 DIGEST = (b"repr-digest", b"sha-256=:x:")
 
 
-def test_what_the_client_has_is_answered_without_a_body_or_a_word_on_it() -> None:
+def test_not_modified_has_no_body_and_no_content_headers() -> None:
     answer = BINARY.without_body(Preconditions("GET", if_none_match='"a"'))
 
     assert answer is not None
     assert (answer.status_code, answer.raw_headers, answer.payload) == (304, [ALWAYS], None)
 
 
-def test_a_head_has_the_length_that_is_known() -> None:
+def test_head_has_a_known_length() -> None:
     binary, text = (
         BINARY.without_body(Preconditions("HEAD")),
         TEXT.without_body(Preconditions("HEAD")),
@@ -129,13 +129,13 @@ def test_a_head_has_the_length_that_is_known() -> None:
     assert text.raw_headers == [ALWAYS, DESCRIBED]
 
 
-def test_a_get_takes_a_body() -> None:
+def test_get_needs_a_body() -> None:
     assert BINARY.without_body(Preconditions("GET")) is None
     with pytest.raises(PreconditionFailed):
         BINARY.without_body(Preconditions("GET", if_match='"b"'))
 
 
-def test_only_a_body_of_known_length_has_parts() -> None:
+def test_only_bodies_of_known_length_have_ranges() -> None:
     asked = Preconditions("GET", range="bytes=2-3")
 
     assert (BINARY.span(asked), TEXT.span(asked)) == (Span(2, 4), None)
@@ -143,7 +143,7 @@ def test_only_a_body_of_known_length_has_parts() -> None:
         BINARY.span(Preconditions("GET", range="bytes=6-"))
 
 
-def test_a_body_that_is_there_has_its_digest_and_so_has_a_part_of_it() -> None:
+def test_cached_body_and_its_ranges_have_a_digest() -> None:
     whole, part = BINARY.cached(None, BUILT), BINARY.cached(Span(2, 4), BUILT)
 
     assert (whole.status_code, whole.payload) == (200, b"abcdef")
@@ -158,7 +158,7 @@ def test_a_body_that_is_there_has_its_digest_and_so_has_a_part_of_it() -> None:
     ]
 
 
-def test_a_body_for_one_answer_has_the_same_headers_but_its_digest() -> None:
+def test_uncached_body_has_the_same_headers_without_a_digest() -> None:
     whole, part = BINARY.streamed(None, b"abcdef"), BINARY.streamed(Span(2, 4), b"cd")
 
     assert whole.raw_headers == [ALWAYS, DESCRIBED, (b"content-length", b"6")]
@@ -193,28 +193,28 @@ async def numbers(made: list[int], count: int) -> AsyncGenerator[bytes, None]:
         await asyncio.sleep(0)
 
 
-def test_a_body_of_bytes_gets_its_length() -> None:
+def test_bytes_have_content_length() -> None:
     start, body = sent(Answer(200, [(b"etag", b'"a"')], b"abc"))
 
     assert start["headers"] == [(b"etag", b'"a"'), (b"content-length", b"3")]
     assert body["body"] == b"abc"
 
 
-def test_no_body_gets_no_length_of_its_own() -> None:
+def test_response_without_body_has_no_added_length() -> None:
     start, body = sent(Answer(304, [(b"etag", b'"a"')]))
 
     assert start["headers"] == [(b"etag", b'"a"')]
     assert body["body"] == b""
 
 
-def test_blocks_are_sent_in_order_and_ended() -> None:
+def test_blocks_are_sent_in_order_with_an_end() -> None:
     _, *bodies = sent(Answer(200, [], numbers([], 3)))
 
     assert b"".join(message["body"] for message in bodies) == b"\0\1\2"
     assert [message.get("more_body", False) for message in bodies] == [True] * 6 + [False]
 
 
-def test_no_block_is_made_before_the_one_before_it_is_taken() -> None:
+def test_block_is_computed_after_the_previous_one_is_sent() -> None:
     made: list[int] = []
     taken: list[int] = []
 
@@ -230,7 +230,7 @@ def test_no_block_is_made_before_the_one_before_it_is_taken() -> None:
     assert taken == [0, 1, 1, 2, 2, 3, 3, 3]
 
 
-def test_head_sends_no_body_and_makes_no_block() -> None:
+def test_head_computes_no_block() -> None:
     made: list[int] = []
 
     _, body = sent(Answer(200, [], numbers(made, 3)), method="HEAD")
@@ -238,7 +238,7 @@ def test_head_sends_no_body_and_makes_no_block() -> None:
     assert (body["body"], made) == (b"", [])
 
 
-def test_a_client_that_leaves_stops_the_work() -> None:
+def test_disconnect_ends_the_stream() -> None:
     made: list[int] = []
 
     sent(Answer(200, [], numbers(made, 200)), receive=gone)
@@ -246,7 +246,7 @@ def test_a_client_that_leaves_stops_the_work() -> None:
     assert len(made) < 5
 
 
-def test_blocks_may_be_counted_before_they_are_sent() -> None:
+def test_blocks_are_counted_for_content_length() -> None:
     made: list[int] = []
 
     start, *bodies = sent(Answer(200, [], numbers(made, 3), numbers(made, 3)))
@@ -256,7 +256,7 @@ def test_blocks_may_be_counted_before_they_are_sent() -> None:
     assert made == [0, 1, 2, 0, 1, 2]
 
 
-def test_nothing_is_counted_for_a_client_that_has_gone() -> None:
+def test_disconnect_ends_the_count() -> None:
     counted: list[int] = []
 
     assert sent(Answer(200, [], numbers([], 99), numbers(counted, 99)), receive=gone) == []
@@ -277,7 +277,7 @@ def test_nothing_is_counted_for_a_client_that_has_gone() -> None:
         ),
     ],
 )
-def test_what_is_past_a_limit_names_it_and_a_way_out(
+def test_answer_past_a_limit_names_the_setting_and_an_alternative(
     settings: Settings, url: str, name: str
 ) -> None:
     with client_of(create_app(settings)) as limited:
@@ -293,7 +293,7 @@ def test_what_is_past_a_limit_names_it_and_a_way_out(
 
 
 @pytest.mark.full
-def test_what_can_be_had_in_parts_is_described_past_its_limit() -> None:
+def test_head_describes_a_body_past_its_limit_if_it_has_ranges() -> None:
     with client_of(create_app(Settings(max_response_bytes=191))) as limited:
         binary = limited.head("/encoding.npy?seq_len=4&d_model=4")
 
@@ -307,7 +307,7 @@ def test_text_of_any_size_is_refused_at_once(client: Client) -> None:
         assert answer.status_code == 413
 
 
-def test_an_answer_to_a_body_past_its_limit_is_not_to_be_had_in_ranges() -> None:
+def test_posted_answer_past_its_limit_offers_no_ranges() -> None:
     with client_of(create_app(Settings(max_response_bytes=191))) as limited:
         answer = limited.post("/encoding.npy", json={"seq_len": 4, "d_model": 4})
 

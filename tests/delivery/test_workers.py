@@ -53,13 +53,13 @@ def this_thread() -> str:
     return threading.current_thread().name
 
 
-def test_work_runs_on_threads_by_its_cost(workers: Workers) -> None:
+def test_cost_of_work_selects_its_lane(workers: Workers) -> None:
     assert asyncio.run(workers.run(this_thread, SHORT_WORK)).startswith("posref-short")
     assert asyncio.run(workers.run(this_thread, SHORT_WORK + 1)).startswith("posref-long")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a process has one niceness")
-def test_long_work_gives_way_to_the_loop_and_to_short_work(workers: Workers) -> None:
+def test_long_lane_has_a_lower_priority(workers: Workers) -> None:
     def niceness() -> int:
         return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
 
@@ -71,7 +71,7 @@ def test_long_work_gives_way_to_the_loop_and_to_short_work(workers: Workers) -> 
     asyncio.run(scenario())
 
 
-def test_short_work_passes_long_work(workers: Workers) -> None:
+def test_short_work_does_not_wait_for_long_work(workers: Workers) -> None:
     async def scenario() -> None:
         end = threading.Event()
         long = [asyncio.ensure_future(workers.run(end.wait, SHORT_WORK + 1)) for _ in range(9)]
@@ -86,7 +86,7 @@ def test_short_work_passes_long_work(workers: Workers) -> None:
     asyncio.run(scenario())
 
 
-def test_a_drawing_is_waited_for_by_nothing_else(workers: Workers) -> None:
+def test_no_other_work_waits_for_a_drawing(workers: Workers) -> None:
     begun, end = threading.Event(), threading.Event()
 
     def drawing() -> Iterator[Block]:
@@ -113,7 +113,7 @@ def test_a_drawing_is_waited_for_by_nothing_else(workers: Workers) -> None:
     asyncio.run(scenario())
 
 
-def test_the_loop_gets_the_interpreter_sooner_while_something_is_drawn(workers: Workers) -> None:
+def test_switch_interval_is_shorter_during_a_drawing(workers: Workers) -> None:
     usual = sys.getswitchinterval()
     seen: list[float] = []
 
@@ -129,7 +129,7 @@ def test_the_loop_gets_the_interpreter_sooner_while_something_is_drawn(workers: 
     assert sys.getswitchinterval() == usual
 
 
-def test_streams_take_turns_on_a_thread(workers: Workers) -> None:
+def test_streams_share_a_thread_in_turns(workers: Workers) -> None:
     turns: list[str] = []
 
     def blocks(name: str) -> Iterator[Block]:
@@ -149,7 +149,7 @@ def test_streams_take_turns_on_a_thread(workers: Workers) -> None:
     assert turns == ["a", "b"] * 4
 
 
-def test_bodies_are_made_one_after_the_other_while_a_stream_goes_on(workers: Workers) -> None:
+def test_bodies_are_built_one_at_a_time_beside_a_stream(workers: Workers) -> None:
     turns: list[str] = []
 
     def blocks(name: str) -> Iterator[Block]:
@@ -174,7 +174,7 @@ def test_bodies_are_made_one_after_the_other_while_a_stream_goes_on(workers: Wor
     assert turns.index("stream") < turns.index("b")
 
 
-def test_one_block_is_made_while_the_one_before_it_is_used(workers: Workers) -> None:
+def test_next_block_is_computed_while_the_previous_one_is_used(workers: Workers) -> None:
     made: list[int] = []
 
     def blocks() -> Iterator[Block]:
@@ -194,16 +194,14 @@ def test_one_block_is_made_while_the_one_before_it_is_used(workers: Workers) -> 
     assert made in ([0, 1], [0, 1, 2])
 
 
-def test_small_blocks_are_made_together(workers: Workers) -> None:
+def test_small_blocks_are_joined_in_one_turn(workers: Workers) -> None:
     async def scenario() -> list[Block]:
         return [block async for block in workers.iterate(iter([b"a", b"", b"b"]))]
 
     assert asyncio.run(scenario()) == [b"ab"]
 
 
-def test_a_turn_ends_though_it_made_no_bytes(
-    workers: Workers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_turn_without_bytes_ends_in_time(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("service.delivery.workers._TURN_SECONDS", 0)
 
     async def scenario() -> list[Block]:
@@ -212,7 +210,7 @@ def test_a_turn_ends_though_it_made_no_bytes(
     assert asyncio.run(scenario()) == [b"", b"", b"end"]
 
 
-def test_a_failure_reaches_who_waits(workers: Workers) -> None:
+def test_exception_of_work_reaches_its_caller(workers: Workers) -> None:
     def fail() -> None:
         raise ArithmeticError
 
@@ -287,7 +285,7 @@ WHATEVER_IS_ASKED = pytest.mark.parametrize(
 
 
 @WHATEVER_IS_ASKED
-def test_what_comes_to_a_full_line_is_refused_and_what_waits_there_is_done(
+def test_full_queue_refuses_new_work_and_completes_waiting_work(
     ask: Callable[[Workers], Awaitable[None]], lane: str
 ) -> None:
     async def scenario(workers: Workers) -> None:
@@ -309,7 +307,7 @@ def test_what_comes_to_a_full_line_is_refused_and_what_waits_there_is_done(
 
 
 @WHATEVER_IS_ASKED
-def test_what_has_waited_too_long_is_refused(
+def test_work_that_waits_too_long_is_refused(
     ask: Callable[[Workers], Awaitable[None]], lane: str
 ) -> None:
     async def scenario(workers: Workers) -> None:
@@ -334,7 +332,7 @@ class Large:
 
 
 @pytest.mark.parametrize("leaves", [True, False])
-def test_what_is_taken_out_of_the_line_never_runs_and_is_let_go_of_at_once(leaves: bool) -> None:
+def test_withdrawn_work_never_runs_and_is_freed_at_once(leaves: bool) -> None:
     async def scenario(workers: Workers) -> None:
         stuck, other, large = Stuck(), Stuck(), Large()
         running = await stuck.take(workers)
@@ -363,7 +361,7 @@ def test_what_is_taken_out_of_the_line_never_runs_and_is_let_go_of_at_once(leave
         asyncio.run(scenario(workers))
 
 
-def test_streams_that_have_begun_take_no_place_and_are_never_refused() -> None:
+def test_begun_streams_take_no_place_in_the_queue_and_are_never_refused() -> None:
     async def scenario(workers: Workers) -> None:
         streams = [await workers.begin(iter([bytes(BLOCK_BYTES)] * 3)) for _ in range(5)]
         assert workers.waiting_by_lane()["long"] == 0
@@ -389,7 +387,7 @@ async def _rest_of(stream: AsyncIterator[Block]) -> int:
     return len([block async for block in stream])
 
 
-def test_a_stream_goes_on_though_its_next_block_waits_longer_than_a_first_one_may() -> None:
+def test_begun_stream_may_wait_longer_than_the_deadline() -> None:
     async def scenario(workers: Workers) -> None:
         stream = await workers.begin(iter([bytes(BLOCK_BYTES)] * 3))
         stuck = Stuck()
@@ -405,7 +403,7 @@ def test_a_stream_goes_on_though_its_next_block_waits_longer_than_a_first_one_ma
         asyncio.run(scenario(workers))
 
 
-def test_a_stream_that_fails_at_its_first_block_fails_before_it_is_given(workers: Workers) -> None:
+def test_exception_of_the_first_block_is_raised_by_begin(workers: Workers) -> None:
     def fail(_: int) -> Block:
         raise ArithmeticError
 
@@ -413,7 +411,7 @@ def test_a_stream_that_fails_at_its_first_block_fails_before_it_is_given(workers
         asyncio.run(workers.begin(map(fail, [0])))
 
 
-def test_a_begun_stream_has_all_of_its_blocks(workers: Workers) -> None:
+def test_begun_stream_has_all_blocks(workers: Workers) -> None:
     async def scenario() -> list[int]:
         blocks = [bytes([number]) * BLOCK_BYTES for number in range(4)]
         return [block[0] async for block in await workers.begin(iter(blocks))]
@@ -421,7 +419,7 @@ def test_a_begun_stream_has_all_of_its_blocks(workers: Workers) -> None:
     assert asyncio.run(scenario()) == [0, 1, 2, 3]
 
 
-def test_a_body_is_put_together_before_the_next_one_is_begun(workers: Workers) -> None:
+def test_body_is_complete_before_the_next_one_begins(workers: Workers) -> None:
     turns: list[str] = []
 
     def blocks(name: str) -> Iterator[Block]:
@@ -439,7 +437,7 @@ def test_a_body_is_put_together_before_the_next_one_is_begun(workers: Workers) -
     assert turns == ["a begun", "a put together", "b begun", "b put together"]
 
 
-def test_a_body_whose_asker_leaves_gives_its_turn_to_the_next(workers: Workers) -> None:
+def test_cancelled_body_frees_its_turn(workers: Workers) -> None:
     async def scenario() -> None:
         stuck = Stuck()
         left = asyncio.ensure_future(workers.collect(stuck.blocks(), list))
@@ -458,7 +456,7 @@ def gate_of(**limits: float) -> Gate:
     return Gate(default_settings().model_copy(update=limits))
 
 
-def test_the_newest_time_counts_the_most() -> None:
+def test_newest_duration_has_the_largest_weight() -> None:
     recent = Recent()
     recent.add(1.0)
     assert recent.seconds == 1.0
@@ -470,9 +468,7 @@ def test_the_newest_time_counts_the_most() -> None:
 
 
 @pytest.mark.parametrize(("seconds", "told"), [(0.0, 1), (1.0, 1), (1.1, 2), (59.5, 60), (1e9, 60)])
-def test_a_client_is_told_to_come_again_in_whole_seconds_within_a_minute(
-    seconds: float, told: int
-) -> None:
+def test_retry_after_is_whole_seconds_up_to_a_minute(seconds: float, told: int) -> None:
     assert gate_of().overloaded("waiting", "too many", seconds).retry_seconds == told
 
 
@@ -499,7 +495,7 @@ def in_line(scenario: Callable[[Line], Any], **limits: float) -> Gate:
     return gate
 
 
-def test_one_too_many_is_refused_by_the_name_of_the_setting() -> None:
+def test_full_queue_is_refused_with_the_setting() -> None:
     def scenario(line: Line) -> None:
         with line.place(), line.place():
             assert len(line) == 2
@@ -511,7 +507,7 @@ def test_one_too_many_is_refused_by_the_name_of_the_setting() -> None:
     assert in_line(scenario, max_waiting=2).refusals["waiting"] == 1
 
 
-def test_whoever_is_served_makes_room_in_the_line() -> None:
+def test_served_work_frees_its_place_in_the_queue() -> None:
     def scenario(line: Line) -> None:
         with line.place() as first:
             first.serve()
@@ -521,7 +517,7 @@ def test_whoever_is_served_makes_room_in_the_line() -> None:
     assert in_line(scenario, max_waiting=1).refusals["waiting"] == 0
 
 
-def test_whoever_is_refused_is_told_how_long_the_line_takes() -> None:
+def test_refusal_has_the_estimated_wait() -> None:
     def scenario(line: Line) -> None:
         line.served_for.add(3.0)
         with line.place(), line.place(), line.place():
@@ -533,7 +529,7 @@ def test_whoever_is_refused_is_told_how_long_the_line_takes() -> None:
     in_line(scenario, max_waiting=3)
 
 
-def test_only_who_was_served_tells_how_long_that_takes() -> None:
+def test_only_served_work_counts_for_the_estimated_wait() -> None:
     def scenario(line: Line) -> None:
         with line.place():
             pass
@@ -546,7 +542,7 @@ def test_only_who_was_served_tells_how_long_that_takes() -> None:
 
 
 @pytest.mark.parametrize("had_begun", [True, False])
-def test_what_has_not_begun_at_its_deadline_is_withdrawn(had_begun: bool) -> None:
+def test_work_that_has_not_begun_at_its_deadline_is_withdrawn(had_begun: bool) -> None:
     async def scenario(line: Line) -> None:
         done = asyncio.get_running_loop().create_future()
 
@@ -565,7 +561,7 @@ def test_what_has_not_begun_at_its_deadline_is_withdrawn(had_begun: bool) -> Non
         in_line(scenario, wait_seconds=0.01)
 
 
-def test_whoever_leaves_before_the_deadline_is_not_refused() -> None:
+def test_cancellation_before_the_deadline_is_no_refusal() -> None:
     async def scenario(line: Line) -> None:
         async def wait() -> None:
             with line.place() as place, place.limited(lambda: True):
@@ -582,7 +578,7 @@ def test_whoever_leaves_before_the_deadline_is_not_refused() -> None:
     assert not any(in_line(scenario).refusals.values())
 
 
-def test_a_turn_that_does_not_come_by_the_deadline_is_waited_for_no_more() -> None:
+def test_semaphore_wait_ends_at_the_deadline() -> None:
     async def scenario(line: Line) -> None:
         turns = asyncio.Semaphore(1)
         with line.place() as first, line.place() as second:
@@ -597,7 +593,7 @@ def test_a_turn_that_does_not_come_by_the_deadline_is_waited_for_no_more() -> No
     assert in_line(scenario, wait_seconds=0.01).refusals["wait_time"] == 1
 
 
-def test_a_body_is_refused_where_there_is_no_room_beside_others() -> None:
+def test_body_past_the_shared_limit_is_refused() -> None:
     gate = gate_of(max_held_body_bytes=100)
     first, second = Held(gate), Held(gate)
     first.grow(60)
@@ -614,7 +610,7 @@ def test_a_body_is_refused_where_there_is_no_room_beside_others() -> None:
     assert (gate.held_body_bytes, gate.refusals["bodies"]) == (100, 2)
 
 
-def test_any_body_has_room_where_there_is_no_other() -> None:
+def test_single_body_of_any_size_is_accepted() -> None:
     gate = gate_of(max_held_body_bytes=100)
     alone = Held(gate)
 
@@ -627,7 +623,7 @@ def test_any_body_has_room_where_there_is_no_other() -> None:
     assert gate.held_body_bytes == 0
 
 
-def test_a_body_is_given_back_once() -> None:
+def test_memory_of_a_body_is_released_once() -> None:
     gate = gate_of(max_held_body_bytes=100)
     first, second = Held(gate), Held(gate)
     first.grow(10)
@@ -654,7 +650,7 @@ class Connection:
         self.messages.put_nowait({"type": "http.disconnect"})
 
 
-def test_a_client_that_stays_gets_its_answer() -> None:
+def test_connected_client_gets_its_answer() -> None:
     async def scenario() -> None:
         async def answering() -> str:
             await asyncio.sleep(0)
@@ -665,7 +661,7 @@ def test_a_client_that_stays_gets_its_answer() -> None:
     asyncio.run(scenario())
 
 
-def test_a_failure_reaches_the_client_that_stays() -> None:
+def test_exception_reaches_a_connected_client() -> None:
     async def scenario() -> None:
         async def failing() -> None:
             raise ArithmeticError
@@ -677,7 +673,7 @@ def test_a_failure_reaches_the_client_that_stays() -> None:
 
 
 @pytest.mark.parametrize("fails", [True, False])
-def test_what_is_made_for_a_client_that_has_left_is_stopped(fails: bool) -> None:
+def test_disconnect_cancels_the_answer(fails: bool) -> None:
     stopped: list[bool] = []
 
     async def answering() -> None:
@@ -739,7 +735,7 @@ async def turns_of_the_loop() -> None:
         await asyncio.sleep(0)
 
 
-def test_whoever_leaves_last_stops_what_was_made_for_all() -> None:
+def test_disconnect_of_the_last_waiting_client_cancels_the_build() -> None:
     async def scenario() -> None:
         builder = Builder()
         ask = asked_of(BodyCache(10_000), builder)
@@ -756,7 +752,7 @@ def test_whoever_leaves_last_stops_what_was_made_for_all() -> None:
     asyncio.run(scenario())
 
 
-def test_whoever_comes_while_it_is_stopped_has_it_made_anew() -> None:
+def test_request_during_a_cancellation_starts_a_new_build() -> None:
     async def scenario() -> None:
         builder = Builder()
         ask = asked_of(BodyCache(10_000), builder)
@@ -773,7 +769,7 @@ def test_whoever_comes_while_it_is_stopped_has_it_made_anew() -> None:
     asyncio.run(scenario())
 
 
-def test_what_was_made_is_not_stopped() -> None:
+def test_completed_build_is_not_cancelled() -> None:
     async def scenario() -> None:
         builder, cache = Builder(), BodyCache(10_000)
         ask = asked_of(cache, builder)
@@ -786,7 +782,7 @@ def test_what_was_made_is_not_stopped() -> None:
     asyncio.run(scenario())
 
 
-def test_who_comes_in_the_moment_in_which_a_build_has_been_stopped_begins_another() -> None:
+def test_request_right_after_a_cancellation_starts_a_new_build() -> None:
     async def scenario() -> None:
         askers, cache = WaitingClients(), BodyCache(10_000)
         tries = 0

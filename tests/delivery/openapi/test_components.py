@@ -30,7 +30,7 @@ from service.encodings.absolute.sinusoidal import SinusoidalEncoding
 from tests.client import Client
 
 
-def test_a_list_is_text_in_a_query_and_text_or_one_or_a_list_in_a_body() -> None:
+def test_list_parameter_is_text_in_a_query_and_any_form_in_a_body() -> None:
     in_query = {
         parameter["name"]: parameter["schema"]
         for parameter in query_parameters(SinusoidalEncoding, {})
@@ -42,14 +42,14 @@ def test_a_list_is_text_in_a_query_and_text_or_one_or_a_list_in_a_body() -> None
     assert "items" not in in_query["positions"]
 
 
-def test_only_parameters_of_the_example_have_one_to_fill_in() -> None:
+def test_only_parameters_of_the_example_have_an_example() -> None:
     documented = query_parameters(SinusoidalEncoding, {"seq_len": "4"})
 
     assert [p["name"] for p in documented if "example" in p] == ["seq_len"]
     assert [p["name"] for p in documented if p["required"]] == ["d_model"]
 
 
-def test_nothing_may_be_null() -> None:
+def test_no_parameter_may_be_null() -> None:
     assert "null" not in str(object_schema(SinusoidalEncoding))
 
 
@@ -102,16 +102,14 @@ def faults(documented: Mapping[str, Any], headers: Mapping[str, str]) -> Iterabl
         "/encoding/frequencies?d_model=4",
     ],
 )
-def test_every_header_of_a_table_is_documented_and_keeps_to_its_rule(
-    client: Client, target: str
-) -> None:
+def test_headers_of_tables_match_their_documentation(client: Client, target: str) -> None:
     answer = client.get(target)
 
     assert answer.status_code == 200
     assert not list(faults(OF_WHOLE, answer.headers))
 
 
-def test_so_is_every_one_of_a_part_and_of_what_is_known_already(client: Client) -> None:
+def test_headers_of_206_and_304_match_their_documentation(client: Client) -> None:
     part = client.get(URL, Range="bytes=0-9")
     known = client.get(URL, If_None_Match=part.headers["ETag"])
 
@@ -121,7 +119,7 @@ def test_so_is_every_one_of_a_part_and_of_what_is_known_already(client: Client) 
 
 
 @pytest.mark.parametrize("target", ["/", "/livez", "/metrics"])
-def test_so_is_the_name_of_the_request_of_a_page(client: Client, target: str) -> None:
+def test_request_identifier_of_pages_is_documented(client: Client, target: str) -> None:
     answer = client.get(target)
 
     assert answer.status_code == 200
@@ -129,7 +127,7 @@ def test_so_is_the_name_of_the_request_of_a_page(client: Client, target: str) ->
     assert "x-request-id" not in faults(OF_PAGE, answer.headers)
 
 
-def test_so_is_every_one_of_what_is_posted(client: Client) -> None:
+def test_headers_of_posts_match_their_documentation(client: Client) -> None:
     answer = client.post("/encoding", json={"seq_len": 2, "d_model": 2})
 
     assert answer.status_code == 200
@@ -140,7 +138,7 @@ def test_so_is_every_one_of_what_is_posted(client: Client) -> None:
     ("target", "headers", "status"),
     [("/encoding", {}, 422), (URL, {"Range": "bytes=900-"}, 416), ("/none", {}, 404)],
 )
-def test_so_is_every_one_of_a_problem(
+def test_headers_of_problems_match_their_documentation(
     client: Client, target: str, headers: dict[str, str], status: int
 ) -> None:
     answer = client.get(target, **headers)
@@ -149,12 +147,12 @@ def test_so_is_every_one_of_a_problem(
     assert not list(faults(of_problem(str(status)), answer.headers))
 
 
-def test_what_a_client_should_do_about_a_problem_is_a_header_of_it() -> None:
+def test_503_and_401_document_their_headers() -> None:
     assert "Retry-After" in of_problem("503")
     assert "WWW-Authenticate" in of_problem("401")
 
 
-def test_a_header_that_is_missing_or_breaks_its_rule_is_found(client: Client) -> None:
+def test_check_of_headers_can_fail(client: Client) -> None:
     headers = dict(client.get(URL).headers)
 
     assert list(faults(OF_PART, headers)) == ["content-range"]
@@ -162,7 +160,7 @@ def test_a_header_that_is_missing_or_breaks_its_rule_is_found(client: Client) ->
     assert list(faults(OF_POSTED, {**headers, "cache-control": "no-store"}))
 
 
-def test_problems_of_one_status_share_its_answer() -> None:
+def test_problems_of_one_status_share_a_response() -> None:
     responses = problem_responses([problems.INVALID_BODY, problems.INVALID_PARAMETERS])
 
     assert list(responses) == ["422"]
@@ -171,13 +169,13 @@ def test_problems_of_one_status_share_its_answer() -> None:
     assert set(examples) == {"invalid-body", "invalid-parameters"}
 
 
-def test_answers_are_listed_by_status() -> None:
+def test_responses_are_in_order_of_status() -> None:
     listed = [problem for problem in problems.PROBLEM_TYPES if problem.name != "method-not-allowed"]
 
     assert list(problem_responses(listed)) == sorted({str(problem.status) for problem in listed})
 
 
-def test_what_any_request_may_meet_is_documented_once_and_referred_to() -> None:
+def test_shared_problems_are_components() -> None:
     shared, references = shared_responses(), shared_references()
 
     assert set(references) == {"400", "401", "408", "414", "431", "503"}
@@ -188,5 +186,5 @@ def test_what_any_request_may_meet_is_documented_once_and_referred_to() -> None:
     assert shared["Overloaded"]["description"] == "Overloaded; not ready"
 
 
-def test_a_problem_says_that_it_is_not_kept() -> None:
+def test_problems_document_cache_control() -> None:
     assert "Cache-Control" in problem_responses([problems.INVALID_BODY])["422"]["headers"]

@@ -41,7 +41,7 @@ def operations(client: Client) -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.full
-def test_everything_is_documented_under_a_name_of_our_own(
+def test_every_endpoint_has_operation_ids(
     operations: dict[str, Any],
 ) -> None:
     for resource in RESOURCES:
@@ -63,7 +63,7 @@ def test_every_parameter_has_description_type_and_example(operations: dict[str, 
             assert {"type", "enum", "const"} & set(parameter["schema"]), parameter
 
 
-def test_bounds_are_said_in_the_words_of_json_schema(operations: dict[str, Any]) -> None:
+def test_bounds_have_names_of_json_schema(operations: dict[str, Any]) -> None:
     by_name = {
         parameter["name"]: parameter["schema"] for parameter in operations["getRope"]["parameters"]
     }
@@ -75,7 +75,7 @@ def test_bounds_are_said_in_the_words_of_json_schema(operations: dict[str, Any])
             assert not {"ge", "gt", "le", "multiple_of", "max_length"} & set(parameter["schema"])
 
 
-def test_examples_keep_to_their_schemas(operations: dict[str, Any]) -> None:
+def test_examples_match_their_schemas(operations: dict[str, Any]) -> None:
     for operation in operations.values():
         body = operation.get("requestBody", {"content": {}})["content"].get("application/json")
         if body is not None:
@@ -99,7 +99,7 @@ def filled_in(path: str, parameters: list[dict[str, Any]]) -> str:
 
 
 @pytest.mark.full
-def test_what_a_page_fills_in_is_answered(client: Client) -> None:
+def test_examples_of_every_operation_are_answered_together(client: Client) -> None:
     for path, methods in client.get("/openapi.json").json()["paths"].items():
         for method, operation in methods.items():
             url = filled_in(path, operation.get("parameters", []))
@@ -112,7 +112,7 @@ def test_what_a_page_fills_in_is_answered(client: Client) -> None:
             assert client.request(method, url, json=example).status_code == 200, url
 
 
-def test_parameters_documented_are_those_taken(operations: dict[str, Any]) -> None:
+def test_documented_parameters_are_those_of_the_model(operations: dict[str, Any]) -> None:
     for resource in RESOURCES:
         documented = operations[f"get{resource.operation}"]["parameters"]
         names = [parameter["name"] for parameter in documented]
@@ -134,7 +134,7 @@ def test_the_current_revision_is_the_largest(operations: dict[str, Any]) -> None
         assert body["properties"]["revision"]["maximum"] == TABLE_REVISIONS[kind]
 
 
-def test_an_extension_may_be_that_of_a_digest_which_is_text(operations: dict[str, Any]) -> None:
+def test_operations_with_an_extension_document_the_checksum(operations: dict[str, Any]) -> None:
     for name in ("getEncoding", "postEncoding", "postRopeApply"):
         plain, chosen = (operations[name + end]["responses"]["200"] for end in ("", "As"))
 
@@ -142,18 +142,18 @@ def test_an_extension_may_be_that_of_a_digest_which_is_text(operations: dict[str
         assert "sha256sum" in chosen["content"]["text/plain"]["schema"]["description"]
 
 
-def test_every_operation_may_meet_what_any_request_may(operations: dict[str, Any]) -> None:
+def test_every_operation_documents_the_shared_problems(operations: dict[str, Any]) -> None:
     for operation in operations.values():
         assert {"400", "401", "408", "414", "431", "503"} <= set(operation["responses"])
 
 
-def test_the_examples_of_parameters_are_valid_together(client: Client) -> None:
+def test_example_queries_are_answered(client: Client) -> None:
     for resource in RESOURCES:
         answer = client.get(f"{resource.path}?{resource.example}")
         assert answer.status_code == 200
 
 
-def test_the_example_of_an_answer_is_the_answer(client: Client, operations: dict[str, Any]) -> None:
+def test_example_of_an_answer_equals_the_answer(client: Client, operations: dict[str, Any]) -> None:
     for resource in RESOURCES:
         content = operations[f"get{resource.operation}"]["responses"]["200"]["content"]
         answer = client.get(f"{resource.path}.json?{resource.example}")
@@ -176,7 +176,7 @@ def test_every_error_has_an_example(client: Client, operations: dict[str, Any]) 
     assert seen == {problem.name for problem in PROBLEM_TYPES} - {"method-not-allowed"}
 
 
-def test_posted_examples_are_answered_as_documented(
+def test_example_bodies_are_answered_as_documented(
     client: Client, operations: dict[str, Any]
 ) -> None:
     for described in (*RESOURCES, *TRANSFORMS, *COMPOSITIONS):
@@ -237,7 +237,7 @@ def content(operation: Mapping[str, Any]) -> Any:
 
 @pytest.mark.parametrize("posted", [NAMED, EVERY_ARRAY], ids=["composition", "transform"])
 @pytest.mark.parametrize("suffix", ["", ".{extension}"])
-def test_every_way_to_send_and_to_be_answered_is_documented(posted: Endpoint, suffix: str) -> None:
+def test_every_format_of_a_post_is_documented(posted: Endpoint, suffix: str) -> None:
     operation = post_operation(posted)
     operation = with_extension(posted, operation) if suffix else operation
     extra = operation["openapi_extra"]
@@ -254,7 +254,7 @@ def test_every_way_to_send_and_to_be_answered_is_documented(posted: Endpoint, su
     assert ("404" in extra["responses"]) == bool(suffix)
 
 
-def test_arrays_stand_beside_the_parameters_and_optional_ones_are_not_required() -> None:
+def test_schema_of_a_body_has_arrays_and_parameters() -> None:
     described = content(post_operation(NAMED)["openapi_extra"])
 
     schema = described["schema"]
@@ -266,7 +266,7 @@ def test_arrays_stand_beside_the_parameters_and_optional_ones_are_not_required()
 
 
 @pytest.mark.parametrize("posted", [NAMED, EVERY_ARRAY], ids=["composition", "transform"])
-def test_the_example_has_its_parameters_in_the_query_where_every_format_has_them(
+def test_example_parameters_of_posts_are_in_the_query(
     posted: Endpoint,
 ) -> None:
     parameters = post_operation(posted)["openapi_extra"]["parameters"]
@@ -276,7 +276,7 @@ def test_the_example_has_its_parameters_in_the_query_where_every_format_has_them
     assert "example" not in by_name["shift"]
 
 
-def test_an_array_is_lists_in_lists_as_deep_as_it_has_axes() -> None:
+def test_schema_of_an_array_is_nested_lists() -> None:
     schema = content(post_operation(NAMED)["openapi_extra"])["schema"]["properties"]
     weight, mask = map(jsonschema.Draft202012Validator, (schema["weight"], schema["mask"]))
 
@@ -287,7 +287,7 @@ def test_an_array_is_lists_in_lists_as_deep_as_it_has_axes() -> None:
     assert not any(map(mask.is_valid, ([1, True], [0.5], [[1]])))
 
 
-def test_vectors_are_lists_in_lists_at_least() -> None:
+def test_schema_of_vectors_has_at_least_two_axes() -> None:
     schema = content(post_operation(EVERY_ARRAY)["openapi_extra"])["schema"]["properties"]
     x = jsonschema.Draft202012Validator(schema["x"])
 
@@ -295,7 +295,7 @@ def test_vectors_are_lists_in_lists_at_least() -> None:
     assert not any(map(x.is_valid, ([], [[]], [1, 2], [["1"]], [[[]]])))
 
 
-def test_a_transform_takes_x() -> None:
+def test_body_of_a_transform_requires_x() -> None:
     described = content(post_operation(EVERY_ARRAY)["openapi_extra"])
 
     assert described["schema"]["required"] == ["x"]
@@ -303,14 +303,14 @@ def test_a_transform_takes_x() -> None:
     jsonschema.validate(described["example"], described["schema"])
 
 
-def test_the_example_of_an_answer_is_what_is_made_of_the_example() -> None:
+def test_example_answer_follows_from_the_example_body() -> None:
     responses = post_operation(NAMED)["openapi_extra"]["responses"]
 
     answer = responses["200"]["content"]["application/json"]["example"]
     assert (answer["kind"], answer["data"]) == ("relative-t5-bias", [[1.5, 4.5]])
 
 
-def test_where_no_array_is_required_the_first_is_the_example() -> None:
+def test_first_array_is_the_example_where_none_is_required() -> None:
     optional = with_inputs(replace(WEIGHT, is_required=False), MASK)
 
     described = content(post_operation(optional)["openapi_extra"])
@@ -349,7 +349,7 @@ def test_what_a_file_holds_is_documented() -> None:
     assert "each is answered under its name" in held(EVERY_ARRAY)["safetensors"]
 
 
-def test_npy_is_only_documented_where_it_is_known_which_array_it_holds() -> None:
+def test_npy_is_documented_only_where_its_array_is_known() -> None:
     several = with_inputs(WEIGHT, replace(MASK, is_required=True))
     optional = with_inputs(replace(WEIGHT, is_required=False), MASK)
     choice = Choice("kind", {"real": "weight", "truth": "mask"})
