@@ -69,6 +69,11 @@ class Geometric:
         return geometric_series(Decimal(self.base), self.dim, self.count)
 
 
+def geometric(d_model: int, base: float) -> Geometric:
+    """Return the frequencies of the encoding; an odd d_model ends with a sine of its own."""
+    return Geometric(base, d_model, -(-d_model // 2))
+
+
 @dataclass(frozen=True)
 class ScaledGeometric:
     """The frequencies first·(least/greatest)^(2k/dim) for k = 0 … count − 1.

@@ -36,7 +36,7 @@ from service.errors import Fault, InvalidBody, InvalidParameters, shortened
 from service.grammar import Boolean, Integer, to_query
 from service.numerics.document import Document, ParameterValue
 from service.numerics.dtypes import FLOAT64, DType, Elements, round_results, to_float64
-from service.numerics.frequencies import Geometric, wavelengths
+from service.numerics.frequencies import wavelengths
 from service.numerics.limits import MAX_CHANNELS
 from service.numerics.phase import MAX_POSITION, Int64s
 from service.numerics.positions import Positions
@@ -49,11 +49,6 @@ from service.numerics.tables import (
     row_steps,
     setup_work,
 )
-
-
-def geometric(d_model: int, base: float) -> Geometric:
-    """Return the frequencies of the encoding; an odd d_model ends with a sine of its own."""
-    return Geometric(base, d_model, -(-d_model // 2))
 
 
 class SinusoidRows(RealPositionParameters, ConventionParameters, TableFamily):

@@ -6,7 +6,6 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from service.encodings.absolute.sinusoidal import geometric
 from service.encodings.family import TableFamily
 from service.encodings.fields import (
     AbsoluteLayout,
@@ -22,7 +21,7 @@ from service.encodings.fields import (
 from service.grammar import Integer, Real
 from service.numerics.double_double import pairwise_sum
 from service.numerics.dtypes import DType, Elements, round_into
-from service.numerics.frequencies import Geometric
+from service.numerics.frequencies import Geometric, geometric
 from service.numerics.phase import MAX_POSITION, Float64s, Int64s
 from service.numerics.phasors import component, sines_and_cosines
 from service.numerics.positions import Positions

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
 
-from service.encodings.absolute.sinusoidal import geometric
 from service.encodings.family import ComposedFamily, InputArray, TableFamily
 from service.encodings.fields import (
     RealDType,
@@ -25,7 +24,7 @@ from service.errors import InvalidBody
 from service.grammar import Boolean, Integer, Real
 from service.numerics.document import Document, ParameterValue
 from service.numerics.dtypes import DType, Elements, all_finite, round_into
-from service.numerics.frequencies import Geometric
+from service.numerics.frequencies import Geometric, geometric
 from service.numerics.limits import MAX_LENGTH
 from service.numerics.phasors import Channels, PhasorTable, sines_and_cosines
 from service.numerics.positions import Positions, Run

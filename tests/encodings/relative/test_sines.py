@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from service.encodings.absolute.sinusoidal import geometric
 from service.encodings.relative.sines import MirroredTable, RelativeShift, TransformerXL, XLNet
 from service.numerics.dtypes import BFLOAT16, FLOAT32, FLOAT64, REAL_DTYPES
-from service.numerics.frequencies import Geometric
+from service.numerics.frequencies import Geometric, geometric
 from service.numerics.phasors import component
 from service.numerics.positions import Positions
 from service.numerics.tables import StoredTable, Table, size
