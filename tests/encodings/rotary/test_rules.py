@@ -41,7 +41,6 @@ from service.encodings.rotary.rules import (
     yarn_attention_factor,
     yarn_mscale,
 )
-from service.errors import InvalidParameters
 from service.numerics.dtypes import FLOAT64, REAL_DTYPES, all_finite
 from service.numerics.frequencies import Decimals
 from service.numerics.limits import MAX_FACTOR, MIN_FACTOR
@@ -590,40 +589,6 @@ def test_keys_of_other_rules_are_refused_by_name(client: Client, name: str) -> N
         assert answer.json()["errors"][0]["detail"] == f"{key} does not go with {chooser}"
 
 
-@pytest.mark.parametrize(
-    ("name", "changes", "parameter"),
-    [
-        ("yarn", {"rope_theta": 1.0}, "rope_theta"),
-        ("yarn", {"beta_fast": 1.0, "beta_slow": 2.0}, "beta_fast"),
-        ("yarn", {"beta_slow": 33.0}, "beta_fast"),
-        ("yarn", {"factor": None, LONGEST: 1, ORIGINAL: 2**62}, LONGEST),
-        ("yarn", {"factor": None, LONGEST: 2**62, ORIGINAL: 1}, LONGEST),
-        ("longrope", {ORIGINAL: 1}, ORIGINAL),
-        ("longrope", {"short_factor": (1.0, 2.0)}, "short_factor"),
-        ("longrope", {"long_factor": (*FOUR, 1.0)}, "long_factor"),
-        ("longrope", {"long_factor": (1.0, 0.0, 1.0, 1.0)}, "long_factor"),
-        ("longrope", {"short_factor": (1.0, -1.0, 1.0, 1.0)}, "short_factor"),
-        ("longrope", {"short_factor": (1.0, 1e10, 1.0, 1.0)}, "short_factor"),
-        ("default", {"freq_factors": (1.0,)}, "freq_factors"),
-        ("default", {"freq_factors": (1.0, 1.0, 1e-10, 1.0)}, "freq_factors"),
-        ("llama3", {"low_freq_factor": 5.0}, "high_freq_factor"),
-        ("dynamic", {"head_dim": 2}, "rope_type"),
-        ("dynamic, alpha", {"head_dim": 2}, "rope_type"),
-        ("ntk, mixed", {"head_dim": 65536}, "mixed_b"),
-        ("linear", {"rope_theta": 1e251}, "rope_theta"),
-        ("proportional", {"rope_theta": 1e300}, "rope_theta"),
-        ("default, freq_factors", {"rope_theta": 1e251}, "rope_theta"),
-        ("proportional", {"rotary_dim": 4}, "rotary_dim"),
-    ],
-)
-def test_the_refusal_of_impossible_keys_names_one(
-    client: Client, name: str, changes: dict[str, Any], parameter: str
-) -> None:
-    answer = client.get(f"/rope/frequencies?{query_of(name, **changes)}")
-
-    assert errors(answer) == [parameter]
-
-
 def test_keys_at_their_limits_are_served(client: Client) -> None:
     yarn = {"factor": 8.0, "beta_fast": 1.0, "truncate": False}
     urls = {
@@ -742,24 +707,7 @@ def test_rotary_dim_follows_from_the_parameters(
     assert content["shape"]["inv_freq"] == [rotary_dim // 2]
 
 
-@pytest.mark.parametrize(
-    ("changes", "parameter"),
-    [
-        ({"factor": 2}, "factor"),
-        ({"freq_factors": "1,2"}, "freq_factors"),
-        ({"rope_theta": 10000}, "rope_theta"),
-        ({"rope_type": "yarn"}, "rope_type"),
-        ({"rotary_dim": 8}, "inv_freq"),
-        ({"head_dim": 2}, "inv_freq"),
-        ({"inv_freq": "1,-0.5"}, "inv_freq"),
-    ],
-)
-def test_inv_freq_goes_with_widths_and_an_attention_factor_alone(
-    client: Client, changes: dict[str, Any], parameter: str
-) -> None:
-    query = urlencode({"inv_freq": "1,0.5", **changes})
-
-    assert errors(client.get(f"/rope/frequencies?{query}")) == [parameter]
+def test_an_attention_factor_multiplies_cosines_of_given_frequencies(client: Client) -> None:
     content = client.get("/rope.json?inv_freq=1,0&positions=0&attention_factor=1.25").json()
     assert content["parameters"]["attention_factor"] == 1.25
     assert content["data"] == [[[1.25, 0.0], [1.25, 0.0]]]
@@ -774,7 +722,6 @@ def test_max_position_embeddings_is_the_length_of_a_table_unless_given(client: C
     ]
 
     assert lengths == [5, 2, 5, 3]
-    assert errors(client.get("/rope?head_dim=4")) == ["seq_len"]
     assert "max_position_embeddings" not in client.get(url).json()["parameters"]
 
 
@@ -946,23 +893,3 @@ def test_turning_channels(
     widths: dict[str, float], head_dim: int | None, expected: int | None
 ) -> None:
     assert WidthParameters.model_validate(widths).turning_channels(head_dim) == expected
-
-
-@pytest.mark.parametrize(
-    ("widths", "head_dim", "parameter"),
-    [
-        ({}, 7, "head_dim"),
-        ({"rotary_dim": 64}, 32, "rotary_dim"),
-        ({"rotary_dim": 4, "partial_rotary_factor": 0.5}, 8, "partial_rotary_factor"),
-        ({"partial_rotary_factor": 0.5}, None, "head_dim"),
-        ({"partial_rotary_factor": 0.5}, 10, "partial_rotary_factor"),
-        ({"partial_rotary_factor": 0.01}, 10, "partial_rotary_factor"),
-    ],
-)
-def test_the_refusal_of_a_width_names_its_origin(
-    widths: dict[str, float], head_dim: int | None, parameter: str
-) -> None:
-    with pytest.raises(InvalidParameters) as caught:
-        WidthParameters.model_validate(widths).turning_channels(head_dim)
-
-    assert [fault.where for fault in caught.value.faults] == [parameter]
