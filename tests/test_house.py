@@ -77,7 +77,6 @@ SERVER_PARTS = {Path("serving/fast_path.py"), Path("serving/supervisor.py")}
 """Modules that only the server imports: a protocol, and processes, are concepts of their own."""
 
 
-@under_way
 def test_imports_point_down_the_house() -> None:
     offending = [
         f"{module} imports {name}"
@@ -102,7 +101,6 @@ def test_a_folder_has_at_most_twenty_modules() -> None:
     assert not {folder: count for folder, count in siblings.items() if count > MOST_SIBLINGS}
 
 
-@under_way
 def test_a_long_module_says_why_it_is_long() -> None:
     offending = [
         str(module)
@@ -114,7 +112,6 @@ def test_a_long_module_says_why_it_is_long() -> None:
     assert not offending
 
 
-@under_way
 def test_a_short_module_is_registered_or_used_by_several() -> None:
     offending = [
         str(module)
@@ -145,7 +142,6 @@ def test_no_module_is_imported_by_one_sibling_alone() -> None:
     assert not offending
 
 
-@under_way
 def test_no_folder_has_a_family_of_prefixes() -> None:
     folders: defaultdict[Path, Counter[str]] = defaultdict(Counter)
     for module in MODULES:
@@ -160,7 +156,6 @@ def test_no_folder_has_a_family_of_prefixes() -> None:
     assert not offending
 
 
-@under_way
 def test_a_name_of_a_module_or_a_class_stands_for_one_thing() -> None:
     modules = Counter(module.stem for module in MODULES)
     classes = Counter(
@@ -173,7 +168,6 @@ def test_a_name_of_a_module_or_a_class_stands_for_one_thing() -> None:
     assert not [name for name, count in (modules + classes).items() if count > 1]
 
 
-@under_way
 def test_no_import_is_a_cycle() -> None:
     graph = {name_of(module): imports_at_start_of(module) for module in MODULES}
     seen: dict[str, bool] = {}

@@ -14,8 +14,16 @@ from typing import Any
 from service.delivery.parameters import similar
 from service.delivery.reports import Report
 from service.delivery.workers import SHORT_WORK
-from service.encodings.family import Choice, ComposedFamily, Family, InputArray, TableFamily
+from service.encodings.family import (
+    Choice,
+    ComposedFamily,
+    Family,
+    InputArray,
+    TableFamily,
+    TransformFamily,
+)
 from service.encodings.fields import Parameters
+from service.encodings.registry import FAMILIES
 from service.errors import Fault, InvalidBody, shortened
 from service.formats.format import MAX_RANK, Input, ReadableFormat
 from service.formats.json_text import JSON, read_object
@@ -332,3 +340,19 @@ def revision_of(parameters: Parameters) -> int | None:
     """Return the revision that a request expects of a kind of table, None for any."""
     revision: int | None = getattr(parameters, "revision", None)
     return revision
+
+
+RESOURCES: tuple[Endpoint, ...] = tuple(
+    endpoint_of(family) for family in FAMILIES if issubclass(family, TableFamily)
+)
+"""The tables that have a URL."""
+
+TRANSFORMS: tuple[Endpoint, ...] = tuple(
+    endpoint_of(family) for family in FAMILIES if issubclass(family, TransformFamily)
+)
+"""The transformations of arrays that are sent."""
+
+COMPOSITIONS: tuple[Endpoint, ...] = tuple(
+    endpoint_of(family) for family in FAMILIES if issubclass(family, ComposedFamily)
+)
+"""The tables that are made of arrays that are sent."""

@@ -1,7 +1,6 @@
 """All endpoints: those of families, and the reports about configs and arrays."""
 
-from service.delivery.endpoints import Endpoint
-from service.encodings.registry import COMPOSITIONS, RESOURCES, TRANSFORMS
+from service.delivery.endpoints import COMPOSITIONS, RESOURCES, TRANSFORMS, Endpoint
 from service.routes.compare import COMPARE
 from service.routes.diagnose import DIAGNOSE
 from service.routes.identify import IDENTIFY

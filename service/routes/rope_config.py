@@ -107,7 +107,7 @@ class AttentionReport(Report):
     origin: Origins = ABSENT
 
 
-class ConfigWarning(Report):
+class WarningEntry(Report):
     """A doubt about the settings."""
 
     code: str = Field(
@@ -127,7 +127,7 @@ class RopeConfigReport(Report):
     writes: Layout = ABSENT
     rope: dict[str, RotarySettings]
     attention: AttentionReport
-    warnings: list[ConfigWarning]
+    warnings: list[WarningEntry]
 
 
 _LENGTH = "max_position_embeddings"
@@ -168,7 +168,7 @@ def report_config(parameters: ConfigParameters, config: Mapping[str, Any]) -> Ro
         rope={entry.label: _settings(entry, length) for entry in resolved.entries},
         attention=AttentionReport(**resolved.attention),
         warnings=[
-            ConfigWarning(code=each.code, detail=each.detail, pointer=each.pointer)
+            WarningEntry(code=each.code, detail=each.detail, pointer=each.pointer)
             for each in resolved.warnings
         ],
     )

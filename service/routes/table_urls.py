@@ -7,13 +7,19 @@ from dataclasses import dataclass
 from urllib.parse import SplitResult, urlencode, urlsplit
 
 from service.analysis.array import TableRequest
-from service.delivery.endpoints import Endpoint, revision_of, table_document
+from service.delivery.endpoints import (
+    COMPOSITIONS,
+    RESOURCES,
+    TRANSFORMS,
+    Endpoint,
+    revision_of,
+    table_document,
+)
 from service.delivery.negotiation import RepresentationRequest, read_extension
 from service.delivery.parameters import parse_query, read_parameters
 from service.delivery.problems import unknown_path
 from service.delivery.responses import check_revision
 from service.encodings.fields import Parameters, choices
-from service.encodings.registry import COMPOSITIONS, RESOURCES, TRANSFORMS
 from service.errors import Fault, InvalidBody, InvalidParameters, NotFound, PosrefError, shortened
 from service.grammar import to_query
 from service.numerics.document import Document

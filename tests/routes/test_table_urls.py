@@ -3,9 +3,8 @@
 import pytest
 
 from service.analysis.array import TableRequest
-from service.delivery.endpoints import Endpoint
+from service.delivery.endpoints import RESOURCES, Endpoint
 from service.delivery.parameters import parse_query
-from service.encodings.registry import RESOURCES
 from service.errors import InvalidParameters, NotFound
 from service.numerics.tables import size
 from service.routes import REPORTS
