@@ -90,7 +90,7 @@ def _scope(method: str, url: str, headers: dict[str, str]) -> dict[str, Any]:
         "scheme": "http",
         "path": split.path,
         "raw_path": split.path.encode(),
-        "query_string": split.query.encode(),
+        "query_string": split.query.encode("utf-8", "surrogateescape"),
         "root_path": "",
         "headers": [(name.lower().encode(), value.encode()) for name, value in headers.items()],
         "client": ("127.0.0.1", 1),

@@ -176,7 +176,7 @@ def _allowed_methods(request: Request) -> str:
     methods = {
         method
         for route in request.app.routes
-        if isinstance(route, Route) and route.path_regex.match(request.url.path)
+        if isinstance(route, Route) and route.path_regex.match(request.scope["path"])
         for method in route.methods or ()
     }
     return ", ".join(sorted(methods))
@@ -185,7 +185,7 @@ def _allowed_methods(request: Request) -> str:
 def _not_found(request: Request, named: Mapping[str, str]) -> Answer:
     known = {route.path for route in request.app.routes if isinstance(route, Route)}
     plain = [path for path in known if "{" not in path]
-    return problem_answer(NOT_FOUND, unknown_path(request.url.path, plain, named))
+    return problem_answer(NOT_FOUND, unknown_path(request.scope["path"], plain, named))
 
 
 def unknown_path(

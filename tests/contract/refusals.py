@@ -556,6 +556,7 @@ REFUSALS: tuple[tuple[str, str, str], ...] = (
     ("/relative/alibi", "num_heads=8", "query_len"),
     ("/relative/alibi", "num_heads=8&query_len=2&head=8", "head"),
     ("/relative/alibi", "num_heads=8&query_len=2&total_heads=7", "total_heads"),
+    ("/relative/alibi", "num_heads=8&total_heads=7", "query_len"),
     ("/relative/alibi", "num_heads=8&query_len=2&alibi_bias_max=0", "alibi_bias_max"),
     ("/relative/alibi", "num_heads=8&query_len=2&convention=alibi", "convention"),
     ("/relative/alibi", "num_heads=8&convention=bloom", "key_len"),

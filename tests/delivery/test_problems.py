@@ -13,6 +13,7 @@ from service.app import create_app
 from service.delivery.problems import PROBLEM_TYPES, content_policy, html_headers
 from service.settings import default_settings
 from tests.client import Client, client_of
+from tests.exchange import Exchange
 
 
 def test_types_are_distinct_uris_of_our_own() -> None:
@@ -65,6 +66,15 @@ def test_methods_that_are_not_name_those_that_are(
     assert answer.status_code == 405
     assert answer.headers["Allow"] == allow
     assert answer.headers["Content-Type"] == "application/problem+json"
+
+
+@pytest.mark.parametrize(("method", "path", "status"), [("GET", "/no", 404), ("PUT", "/", 405)])
+def test_an_undecodable_query_is_no_failure(
+    client: Client, method: str, path: str, status: int
+) -> None:
+    exchange = Exchange(client.app, method, f"{path}?x=\udcff")
+
+    assert client.run(exchange.run()).status == status
 
 
 def test_a_failure_of_ours_is_a_problem_without_its_secrets(

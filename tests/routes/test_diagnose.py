@@ -179,6 +179,15 @@ def test_rows_that_go_down_and_not_across_are_found(client: Client) -> None:
     assert names(diagnose(client, to=to, have=have.tolist())) == ["axes-swapped"]
 
 
+def test_a_table_of_a_smaller_grid_is_named(client: Client) -> None:
+    to = "/rope/axial?convention=qwen2_vl&head_dim=8&pack=flat"
+    have = table(client, f"{to}&grid=2,3")
+
+    report = diagnose(client, to=f"{to}&grid=4,6", have=have)
+
+    assert "grid=2,3" in report["yours"]["url"]
+
+
 def test_a_table_of_no_waves_is_compared_by_its_numbers(client: Client) -> None:
     to = "/relative/alibi?num_heads=4&query_len=6&key_len=6"
     have = np.array(table(client, to))

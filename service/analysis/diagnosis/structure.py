@@ -156,7 +156,8 @@ def _row_orders(
     yield (Mistake("positions-reversed"),), every[::-1].copy()
     side = isqrt(rows)
     height, width = grid or ((side, side) if side * side == rows else (1, rows))
-    if min(height, width) > 1:
+    # Tables of different grids share some rows only, which are no grid.
+    if min(height, width) > 1 and height * width == rows:
         swapped = Mistake("axes-swapped", {"first": "h", "second": "w"})
         yield (swapped,), every.reshape(width, height).T.reshape(-1)
 

@@ -296,6 +296,8 @@ class FormParameters(SlopeParameters, BiasParameters):
 
     def linear_table(self, slopes: Slopes, dtype: DType) -> RelativeTable:
         """Return the biases of slopes, unevaluated."""
+        # What is wrong with the positions is said before what is wrong with the heads.
+        _ = self.pairs
         total = self.total_heads
         if total is not None and total < slopes.count:
             rule = f"total_heads must be at least the {slopes.count} heads that have a slope"

@@ -80,6 +80,7 @@ COLUMN_WISE = WANTED.reshape(2, 3, 8).swapaxes(0, 1).reshape(6, 8)
         (HALVES[::-1], None, [["positions-reversed", "layout-swapped"]]),
         (COLUMN_WISE, (2, 3), [["axes-swapped"]]),
         (COLUMN_WISE, None, []),
+        (COLUMN_WISE, (4, 6), []),
     ],
 )
 def test_order_of_rows_and_columns_is_undone(
