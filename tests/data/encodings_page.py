@@ -34,7 +34,7 @@ def write_page() -> str:
     """Return the page: an introduction written by hand, shared parameters, then every family."""
     with client_of(create_app()) as client:
         entries = [_entry(family, client) for family in FAMILIES]
-    shared = [_shared(mixin) for mixin in _mixins()]
+    shared = ["## Shared parameters", "", *_shared_rows(), ""]
     return "\n".join([INTRODUCTION.read_text(), *shared, *entries])
 
 
@@ -78,46 +78,45 @@ def _indented(text: str) -> str:
     return text.replace("\n", "\n  ")
 
 
-def _mixins() -> list[type[Parameters]]:
-    """Return the classes whose parameters several families share, each once."""
-    found: dict[type[Parameters], None] = {}
-    for family in FAMILIES:
-        found.update(dict.fromkeys(_mixins_of(family)))
-    return list(found)
-
-
 def _mixins_of(family: type[Family]) -> list[type[Parameters]]:
+    """Return the classes from which a family has parameters that it shares with others."""
     return [
         base
         for base in family.__mro__
         if issubclass(base, Parameters)
         and not issubclass(base, Family)
-        and base not in _BASES
+        and base.__subclasses__() != [family]
         and inspect.get_annotations(base).keys() & base.model_fields.keys()
     ]
 
 
-def _title(mixin: type[Parameters]) -> str:
-    words = re.findall("[A-Z][a-z]*", mixin.__name__)
-    return " ".join(words).capitalize()
+def _shared_names(family: type[Family]) -> list[str]:
+    shared = {
+        name
+        for mixin in _mixins_of(family)
+        for name in inspect.get_annotations(mixin)
+        if name in family.model_fields
+    }
+    return [name for name in family.model_fields if name in shared]
 
 
-def _shared(mixin: type[Parameters]) -> str:
-    rows = _rows(mixin, inspect.get_annotations(mixin))
-    return "\n".join([f"## {_title(mixin)}", "", inspect.getdoc(mixin) or "", "", *rows, ""])
+def _shared_rows() -> Iterator[str]:
+    """Write a table of the parameters that several families share, each once."""
+    rows: dict[str, str] = {}
+    for family in FAMILIES:
+        head, rule, *lines = [*_rows(family, _shared_names(family))] or ["", ""]
+        for line in lines:
+            rows.setdefault(line.split(" |")[0], line)
+    yield from (head, rule, *rows.values())
 
 
 def _parameters(family: type[Family]) -> Iterator[str]:
-    mixins = _mixins_of(family)
-    shared = {name for mixin in mixins for name in inspect.get_annotations(mixin)}
+    shared = _shared_names(family)
     own = [name for name in family.model_fields if name not in shared and name != "revision"]
     yield from _rows(family, own)
-    if mixins:
-        yield ""
-        links = (
-            f"[{_title(mixin)}](#{_title(mixin).replace(' ', '-').lower()})" for mixin in mixins
-        )
-        yield f"Further: {', '.join(links)}."
+    if shared:
+        names = ", ".join(f"`{name}`" for name in shared if name != "revision")
+        yield from ("", f"[Shared parameters](#shared-parameters): {names}.")
 
 
 def _rows(model: type[Parameters], names: Any) -> Iterator[str]:
