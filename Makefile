@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 FUZZ_SECONDS ?= 30
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: serve test test-full test-system same check fuzz bench load scaling lock openapi pictures format clean
+.PHONY: serve test test-full test-system same check fuzz bench load scaling lock openapi docs pictures format clean
 .DELETE_ON_ERROR:
 
 serve: $(VENV)/runtime.stamp ## Serve on port 8000, or as POSREF_* variables say
@@ -52,6 +52,9 @@ format: $(VENV)/dev.stamp ## Rewrite what the linter can
 
 openapi: $(VENV)/runtime.stamp ## Write openapi.json
 	$(BIN)/posref openapi > openapi.json
+
+docs: $(VENV)/dev.stamp ## Write docs/encodings.md from the families
+	$(BIN)/python -m tests.data.encodings_page
 
 lock: $(VENV)/dev.stamp ## Pin the requirements anew
 	$(PIP) uv

@@ -12,11 +12,8 @@ from pydantic.fields import FieldInfo
 from service.analysis.diagnosis.mistakes import CATALOGUE
 from service.delivery.endpoints import Endpoint, NamedArrays
 from service.delivery.problems import PROBLEM_TYPES
-from service.encodings.rotary.axial import CONVENTIONS
-from service.encodings.rotary.packs import CONSUMERS, PACKS
-from service.encodings.rotary.rules import ROPE_TYPES
 from service.formats import FORMATS
-from service.routes import COMPOSITIONS, REPORTS, RESOURCES, TRANSFORMS
+from service.routes import COMPOSITIONS, REPORTS
 from service.settings import Settings
 from tests.consoles import files_of, steps_of
 
@@ -87,20 +84,11 @@ def test_every_setting_is_documented_with_unit_default_and_bounds() -> None:
     ]
 
 
-def test_every_resource_pack_and_format_is_documented() -> None:
+def test_every_format_is_documented() -> None:
     text = (ROOT / "docs/tables.md").read_text()
 
-    for resource in RESOURCES:
-        assert f"\n## `{resource.path}`\n" in text
-    for transform in TRANSFORMS:
-        assert f"\n## `POST {transform.path}`\n" in text
-    for report in REPORTS[:1]:
-        assert f"\n## `{report.path}`\n" in text
-    conventions = [name.removeprefix("rotary_embedding_torch") or name for name in CONVENTIONS]
-    for name in [*PACKS, *CONSUMERS, *ROPE_TYPES, *FORMATS]:
-        assert f"`{name}`" in text
-    for name in conventions:
-        assert f"{name}`" in text.replace("…", "")
+    for name in FORMATS:
+        assert f"| `{name}` |" in text
 
 
 def test_every_input_array_is_documented() -> None:
@@ -110,7 +98,6 @@ def test_every_input_array_is_documented() -> None:
     for composition in COMPOSITIONS:
         inputs = composition.inputs
         assert isinstance(inputs, NamedArrays)
-        assert f"\n## `POST {composition.path}`\n" in text
         ((_, arrays, alone),) = [row for row in rows if f"`{composition.path}`" in row[0]]
         for known in inputs.inputs:
             assert f"`{known.name}`" in arrays
@@ -120,15 +107,6 @@ def test_every_input_array_is_documented() -> None:
         if inputs.choice is not None:
             expected = f"`{inputs.choice.parameter}="
         assert expected in alone
-
-
-def test_every_parameter_of_rotary_tables_is_documented() -> None:
-    text = (ROOT / "docs/tables.md").read_text()
-
-    for resource in RESOURCES:
-        if resource.path.startswith("/rope"):
-            for name in resource.parameters.model_fields:
-                assert re.search(rf"\b{name}\b", text), (resource.path, name)
 
 
 def _required(endpoint: Endpoint) -> list[str]:

@@ -8,18 +8,14 @@ from types import MappingProxyType
 from service.encodings import absolute, grid, relative, rotary
 from service.encodings.family import Family
 
-_MODULES = [
-    f"{package.__name__}.{module.name}"
-    for package in (absolute, grid, rotary, relative)
-    for module in iter_modules(package.__path__)
-]
-for _module in _MODULES:
-    import_module(_module)
+for _package in (absolute, grid, rotary, relative):
+    for _module in iter_modules(_package.__path__):
+        import_module(f"{_package.__name__}.{_module.name}")
 
 FAMILIES: tuple[type[Family], ...] = tuple(
-    sorted(Family.registered, key=lambda family: _MODULES.index(family.__module__))
+    sorted(Family.registered, key=lambda family: family.path)
 )
-"""Every family, in the order of the packages, of their modules, and of the classes there."""
+"""Every family, by path."""
 
 TABLE_REVISIONS: Mapping[str, int] = MappingProxyType(
     {family.kind(): family.revision_of_bytes for family in FAMILIES}

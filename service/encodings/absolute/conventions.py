@@ -46,8 +46,13 @@ Odd: TypeAlias = Literal["sine", "zero", "more", "fewer", "cut", "refused"]
 class SinusoidConvention:
     """The recipe by which a library or a model makes an absolute encoding.
 
+    In ``formula`` p is the position, d d_model, b base, k = 0, 1, … numbers frequencies, and
+    ``sin ‖ cos`` are all sines, then all cosines.
+
     Attributes:
         source: library, version and name there.
+        formula: the table, in one line.
+        trap: what ports and users get wrong.
         spacing: the exponent of frequency k of n: ``paired``, 2k/d, or ``ends``, k/(n − 1), from
             one end of the range to the other; ``guarded_ends`` has one frequency of 1 for n = 1.
             ``bands`` are no powers of a base, but evenly spaced.
@@ -61,9 +66,13 @@ class SinusoidConvention:
         padding_idx: the row, offset included, that is zero by default.
         scale: the default factor of the encoding is the square root of this over d_model; None
             for 1.
+        notes: other libraries that have the same, and how parameters differ.
+        example: the rest of a query that works.
     """
 
     source: str
+    formula: str
+    trap: str
     spacing: Spacing = "paired"
     layout: AbsoluteLayout = "concatenated"
     odd: Odd = "refused"
@@ -73,6 +82,8 @@ class SinusoidConvention:
     padding_idx: int | None = None
     skips_padding: bool = False
     scale: int | None = None
+    notes: str = ""
+    example: str = "seq_len=2&d_model=4"
 
     @property
     def has_bounds(self) -> bool:
@@ -121,27 +132,57 @@ CONVENTIONS: Mapping[str, SinusoidConvention] = MappingProxyType(
     {
         "vaswani": SinusoidConvention(
             '"Attention Is All You Need" (2017), §3.5',
+            formula="sin(p·ω_k), cos(p·ω_k) in channels 2k, 2k + 1; ω_k = b^(−2k/d)",
+            trap="tutorials have the exponent (i + 1)/d or 2i/d with i counting channels: both are"
+            " right at position 0 alone.",
+            notes="Also keras-hub 0.32.0 SinePositionEncoding (max_wavelength is base) and "
+            "transformers 5.23.0 create_sinusoidal_embeddings of XLM and DistilBERT. "
+            "layout=concatenated has the sines first.",
             layout="interleaved",
             odd="sine",
             is_free=True,
         ),
         "positional-encodings": SinusoidConvention(
-            "positional-encodings 6.0.3 PositionalEncoding1D", layout="interleaved", odd="cut"
+            "positional-encodings 6.0.3 PositionalEncoding1D",
+            formula="the table of vaswani for D = 2⌈d/2⌉ channels, cut to d; ω_k = b^(−2k/D)",
+            trap="for an odd d every frequency but the first differs from the paper's: the "
+            "exponent is over d + 1.",
+            example="seq_len=2&d_model=3",
+            layout="interleaved",
+            odd="cut",
         ),
         "tensor2tensor": SinusoidConvention(
             "tensor2tensor 1.15.7 get_timing_signal_1d",
+            formula="sin ‖ cos; ω_k = m·(M/m)^(−k/(n − 1)), n = ⌊d/2⌋, m = min_timescale (1), M = "
+            "max_timescale (10000) or base; a single frequency (d of 2 and 3) is m",
+            trap="the code of the paper's authors, yet the last exponent is 1, not (d − 2)/d: only"
+            " the first frequency is that of the paper's formula. m multiplies frequencies: m"
+            " = 2 makes the fastest twice as fast.",
+            notes="The signal of layer l of get_layer_timing_signal_sinusoid_1d is the row of "
+            "position l.",
+            example="seq_len=2&d_model=5&min_timescale=2&max_timescale=500",
             spacing="guarded_ends",
             odd="zero",
             takes=_TIMESCALES,
         ),
         "tf-models": SinusoidConvention(
             "tf-models-official 2.20.0 RelativePositionEmbedding",
+            formula="sin ‖ cos of the frequencies of tensor2tensor",
+            trap="its class says relative, and the table is absolute: a row for each position, "
+            "none for distances.",
             spacing="ends",
             odd="fewer",
             takes=_TIMESCALES,
         ),
         "fairseq": SinusoidConvention(
             "fairseq 0.12.2 SinusoidalPositionalEmbedding.get_embedding",
+            formula="sin ‖ cos of the row p + offset; ω_k = b^(−k/(n − 1)), n = ⌊d/2⌋; the row "
+            "padding_idx is zeros",
+            trap="the first token has the row padding_idx + 1, not 0, and padding does not count: "
+            "POST /encoding/tokens numbers the rows of a batch. To take row 0 for the first "
+            "token is off by two.",
+            notes="For a model without padding, give padding_idx outside the table, such as −1.",
+            example="seq_len=4&d_model=4",
             spacing="ends",
             odd="zero",
             takes=_ROWS,
@@ -150,6 +191,11 @@ CONVENTIONS: Mapping[str, SinusoidConvention] = MappingProxyType(
         ),
         "m2m100": SinusoidConvention(
             "transformers 5.23.0 M2M100SinusoidalPositionalEmbedding",
+            formula="the rows of fairseq by token: position p has the row p + padding_idx + 1",
+            trap="the offset of 2 in its code makes the table two rows longer and moves nothing: "
+            "padding_idx + 1 moves tokens. With padding in a batch rows are not consecutive: "
+            "POST /encoding/tokens counts them.",
+            notes="Also Speech2TextSinusoidalPositionalEmbedding.",
             spacing="ends",
             odd="zero",
             takes=_ROWS,
@@ -159,6 +205,11 @@ CONVENTIONS: Mapping[str, SinusoidConvention] = MappingProxyType(
         ),
         "xglm": SinusoidConvention(
             "transformers 5.23.0 XGLMSinusoidalPositionalEmbedding",
+            formula="the rows of fairseq by position: position p has the row p + 2, whatever "
+            "padding_idx is",
+            trap="it has the class of M2M100 without its count: position ids are used as they "
+            "come, padding among them.",
+            notes="The row of zeros, padding_idx, is by default that of position −1.",
             spacing="ends",
             odd="zero",
             takes=_ROWS,
@@ -166,32 +217,82 @@ CONVENTIONS: Mapping[str, SinusoidConvention] = MappingProxyType(
             padding_idx=1,
         ),
         "ddpm": SinusoidConvention(
-            "DDPM (Ho et al. 2020) get_timestep_embedding", spacing="ends", odd="zero"
+            "DDPM (Ho et al. 2020) get_timestep_embedding",
+            formula="sin ‖ cos; ω_k = b^(−k/(n − 1)), n = ⌊d/2⌋",
+            trap="Stable Diffusion has the cosines first and the exponent k/n.",
+            notes="Positions are diffusion steps; /encoding/timesteps has the variants.",
+            example="positions=999&d_model=4",
+            spacing="ends",
+            odd="zero",
         ),
         "whisper": SinusoidConvention(
-            "transformers 5.23.0 whisper sinusoids", spacing="ends", takes=("max_timescale",)
+            "transformers 5.23.0 whisper sinusoids",
+            formula="sin ‖ cos; ω_k = M^(−k/(n − 1)), n = d/2, M = max_timescale (10000) or base",
+            trap="neither the layout nor the frequencies are the paper's. A checkpoint holds the "
+            "table that was computed in float32, up to about 2e-4 from this one in 1500 rows:"
+            " compare a port of the code with that tolerance, and load the checkpoint for its"
+            " own bits.",
+            notes="As in openai-whisper.",
+            spacing="ends",
+            takes=("max_timescale",),
         ),
         "marian": SinusoidConvention(
-            "transformers 5.23.0 MarianSinusoidalPositionalEmbedding", odd="sine"
+            "transformers 5.23.0 MarianSinusoidalPositionalEmbedding",
+            formula="sin ‖ cos; ω_k = b^(−2k/d)",
+            trap="RoFormer's table is this one, although its rotary pairs are interleaved.",
+            notes="Also Pegasus and RoFormer; computed in float64.",
+            odd="sine",
         ),
-        "mae": SinusoidConvention("mae commit efb2a80 get_1d_sincos_pos_embed_from_grid"),
+        "mae": SinusoidConvention(
+            "mae commit efb2a80 get_1d_sincos_pos_embed_from_grid",
+            formula="sin ‖ cos; ω_k = b^(−k/(d/2))",
+            trap="these are the numbers of marian; the table of images (/encoding/grid) differs: "
+            "the first half of its channels encodes columns.",
+            notes="Computed in float64.",
+        ),
         "diffusers": SinusoidConvention(
-            "diffusers 0.42.1 get_1d_sincos_pos_embed_from_grid", takes=("flip_sin_to_cos",)
+            "diffusers 0.42.1 get_1d_sincos_pos_embed_from_grid",
+            formula="the table of mae at positions that may be fractions, cosines first with "
+            "flip_sin_to_cos=true",
+            trap="the library returns float64 whatever the positions are, and adding it to "
+            "embeddings makes it float32 silently.",
+            example="positions=0.5&d_model=4&flip_sin_to_cos=true",
+            takes=("flip_sin_to_cos",),
         ),
         "x-transformers": SinusoidConvention(
-            "x-transformers 2.31.10 ScaledSinusoidalEmbedding", takes=("scale",), scale=1
+            "x-transformers 2.31.10 ScaledSinusoidalEmbedding",
+            formula="sin ‖ cos, times scale (1/√d); ω_k = b^(−k/(d/2))",
+            trap="the scale is learned, from 1/√d on: give that of a trained model as scale.",
+            notes="Its theta is base.",
+            takes=("scale",),
+            scale=1,
         ),
         "transformer-xl": SinusoidConvention(
-            "transformer-xl commit 44781ed PositionalEmbedding", odd="more"
+            "transformer-xl commit 44781ed PositionalEmbedding",
+            formula="sin ‖ cos of distances in a model with memory; ω_k = b^(−2k/d)",
+            trap="the library runs from the farthest distance down to 0, not up: "
+            "/relative/transformer-xl has its R.",
+            notes="XLNet has the same frequencies.",
+            odd="more",
         ),
         "mlx": SinusoidConvention(
             "mlx 0.32.4 SinusoidalPositionalEncoding",
+            formula="sin ‖ cos, times scale (√(2/d)); the logarithms of frequencies are evenly "
+            "spaced from max_freq (1) down to min_freq (0.0001), times 2π with full_turns=true",
+            trap="without scale=1 every row has length 1, not √(d/2).",
             spacing="guarded_ends",
             takes=("min_freq", "max_freq", "full_turns", "cos_first", "scale"),
             scale=2,
         ),
         "perceiver": SinusoidConvention(
             "transformers 5.23.0 PerceiverFourierPositionEncoding",
+            formula="x ‖ sin(π·f_k·x) ‖ cos(π·f_k·x); the rows lie evenly at x = −1 … 1, and the "
+            "bands f_k evenly from 1 to max_resolution/2",
+            trap="rows depend on their number: tables of 50 and of 100 positions share only their "
+            "ends. In the library concat_pos=false loses the batch axis, too.",
+            notes="d is 2·num_bands + 1 and fixes num_bands. seq_len is the number of rows; there "
+            "is no start, and no list of positions.",
+            example="seq_len=3&d_model=5&max_resolution=8",
             spacing="bands",
             odd="sine",
             takes=("max_resolution", "concat_pos", "sine_only"),

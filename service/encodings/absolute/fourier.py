@@ -52,6 +52,9 @@ _ARRAYS = 6
 class RandomFourierFeatures(ComposedFamily, path="/encoding/fourier"):
     """Sines and cosines of numbers under random weights, (rows, 2·weights).
 
+    x has at most 4096 different elements: positive and finite, or with log=false up to 1e17 in
+    size, and 0 or at least 1e-30. Weights are within ±2^62, and 0 or at least 1e-30 in size.
+
     Formula: sin(2π·w·ln x) and then cos(2π·w·ln x), or of 2π·w·x where log=false; the cosines
         first where flipped. Products are exact however many turns they make: numbers go into
         frequencies of 128 bits, and weights are integers of a few units.
@@ -60,7 +63,9 @@ class RandomFourierFeatures(ComposedFamily, path="/encoding/fourier"):
         levels and their logarithms.
     Bound: 0.9u, u = 2^-53, before the one rounding to the element type; a sine is within 3.5u of
         its own size where the angle is below an eighth of a turn.
-    Trap: the logarithm is on by default, and weights are those of a checkpoint, scale included.
+    Trap: the logarithm is on by default. The weights of a checkpoint are already multiplied by the
+        model's scale (16 in score models): multiplied again, or drawn anew, they give features of
+        the right shape that no layer was trained for.
     """
 
     example: ClassVar[str] = "log=true"
@@ -114,11 +119,14 @@ class RandomFourierFeatures(ComposedFamily, path="/encoding/fourier"):
 class BoxFourierFeatures(ComposedFamily, path="/encoding/boxes"):
     """Sines and cosines of the coordinates of boxes (…, 4), of shape (…, 8·embed_dim).
 
-    Formula: for k = 0 … embed_dim − 1, sin(c·ω_k) of the four coordinates c, then cos(c·ω_k),
-        ω_k = temperature^(k/embed_dim).
+    Coordinates are within ±2^62, and 0 or at least 1e-30 in size.
+
+    Formula: for k = 0 … embed_dim − 1, sin(c·ω_k) of the four coordinates c, then cos(c·ω_k), ω_k =
+        temperature^(k/embed_dim), without 2π.
     Source: "GLIGEN" (Li et al. 2023); diffusers 0.42.1 ``get_fourier_embeds_from_boundingbox``.
     Bound: 5·2^-53 before the one rounding to the element type.
-    Trap: the frequency is the slowest axis of the channels, and the coordinate the fastest.
+    Trap: the frequency is the slowest axis of the channels, and the coordinate the fastest; [sines
+        ‖ cosines] of one coordinate after the other has the same numbers in other places.
     """
 
     example: ClassVar[str] = "embed_dim=2"

@@ -111,12 +111,16 @@ def _check_offset(rows: Sinusoids, positions: Positions) -> None:
 class SinusoidalEncoding(SinusoidRows, path="/encoding"):
     """The sinusoidal table of positions by channels.
 
+    The shape is (rows, d_model), or (1, rows, d_model) with batch=true. Positions may be fractions:
+    each is the float64 nearest to the decimal, 0 or at least 1e-30 in size.
+
     Formula: sin(pos·ω_k) and cos(pos·ω_k), ω_k = base^(−2k/d_model) unless a convention has other
         frequencies, times its scale where it has one.
     Source: Vaswani et al. 2017, §3.5; the source of each convention stands in its entry.
     Bound: 5u, u = 2^-53, before the one rounding to the element type; 6u times the scale. Below an
         angle of 1, 8u of the value's own size.
-    Trap: the exponent is 2k/d_model, where k numbers pairs of channels, not channels.
+    Trap: the exponent is 2k/d_model, where k numbers pairs of channels; formulas that number
+        channels differ from position 1 on.
     """
 
     example: ClassVar[str] = "seq_len=4&d_model=4&base=100"
@@ -181,7 +185,8 @@ class SinusoidSum(StartParameters, ConventionParameters, TransformFamily, path="
         pass through; what exceeds the type becomes infinite.
     Source: Vaswani et al. 2017, §3.4 and §3.5.
     Bound: that of P (/encoding), plus u of the size of the sum for its rounding, u = 2^-53; with
-        the factor 2u of the size of √d_model·x for those of the root and the product.
+        the factor 2u of the size of √d_model·x for those of the root and the product. x has at most
+        65,536 channels.
     Trap: models that multiply embeddings by √d_model do so before the sum, not after it.
     """
 
@@ -244,7 +249,15 @@ def _bounded_list(value: Any) -> Any:
 class SinusoidCurves(SinusoidRows, path="/encoding/curves"):
     """Chosen channels as curves over the positions, or positions as curves over the channels.
 
-    Formula, Source, Bound, Trap: those of /encoding, whose numbers these are.
+    dimensions=4,5 has the shape (positions, dimensions), each dimension a curve; without it the
+    shape is (positions, d_model), and each of at most 64 positions is a curve. A picture (png)
+    draws them.
+
+    Formula: that of /encoding.
+    Source: that of the convention.
+    Bound: that of /encoding, to the last bit.
+    Trap: interleaved, a position over dimensions is two curves in one, sines and cosines in turn;
+        layout=concatenated shows one after the other.
     """
 
     example: ClassVar[str] = "seq_len=8&d_model=8&dimensions=4,5,6,7"

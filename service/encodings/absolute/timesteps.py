@@ -47,9 +47,14 @@ class TimestepEmbedding(TableFamily, path="/encoding/timesteps"):
         ends with a channel of zeros. A negative scale negates the timesteps, exactly.
     Source: "Denoising Diffusion Probabilistic Models" (Ho et al. 2020); diffusers 0.42.1
         ``get_timestep_embedding``.
-    Bound: 5·2^-53 before the one rounding to the element type.
-    Trap: the defaults are those of DDPM (sines first, shift 1); Stable Diffusion has the cosines
-        first and a shift of 0.
+    Bound: 5u, u = 2^-53, at whole timesteps and u at others, before the one rounding to the element
+        type; where the angle is below 1, also 6u of the value's own size. Timesteps are within
+        ±2^62, and 0 or at least 1e-30 in size; a scale is 0 or 1e-9 to 1e9 in size; frequencies
+        times the scale lie between 1e-251 and 1e18.
+    Trap: the defaults are those of DDPM (sines first, shift 1); Stable Diffusion was trained with
+        flip_sin_to_cos=true and downscale_freq_shift=0. With as many frequencies as the shift
+        (d_model=2 and the default) the library divides by zero and returns NaN; the service refuses
+        it.
     """
 
     example: ClassVar[str] = "timesteps=0,2.5,999&d_model=4&downscale_freq_shift=0"

@@ -32,12 +32,15 @@ _MAX_PAST = 2**61
 class TokenEncoding(ConventionParameters, ComposedFamily, path="/encoding/tokens"):
     """The rows of a sinusoidal table that the tokens of a batch have, and their numbers.
 
-    Formula: row padding_idx + past + c of /encoding for the c-th token that is no padding, row
-        padding_idx, which is zero, for padding; row position + offset for positions.
+    Formula: with input_ids, row (cumsum(id ≠ padding_idx) + past)·(id ≠ padding_idx) + padding_idx
+        of /encoding, for the conventions that do not count padding (fairseq, m2m100); row
+        padding_idx is zeros. With position_ids, row position + offset (xglm, too). The answer has
+        two arrays, the rows and their numbers.
     Source: fairseq 0.12.2 ``make_positions``; transformers 5.23.0
-        ``create_position_ids_from_input_ids``.
+        ``create_position_ids_from_input_ids``, which also numbers the learned positions of RoBERTa.
     Bound: that of /encoding.
-    Trap: the first token has row padding_idx + 1, not 0, however much padding comes before it.
+    Trap: padding on the left shifts nothing: the first token has row padding_idx + 1, not 0,
+        wherever it stands.
     """
 
     example: ClassVar[str] = "convention=fairseq&d_model=4"

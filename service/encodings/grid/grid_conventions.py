@@ -1,9 +1,10 @@
 """The conventions of sin-cos tables of images and videos: what libraries lay out, and how.
 
 Each convention is one function, registered with its source, the numbers of axes it has and the
-parameters it takes: the names that requests may use, the documentation and the refusals follow from
-CONVENTIONS. The axes of a grid are depth (or time), height and width, the last ones where there are
-fewer; a token's number grows along the last axis first unless a convention says otherwise.
+parameters it takes; its docstring has the sections Formula, Notes and Trap. The names that requests
+may use, the documentation and the refusals follow from CONVENTIONS. The axes of a grid are depth
+(or time), height and width, the last ones where there are fewer; a token's number grows along the
+last axis first unless a convention says otherwise.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -61,6 +62,7 @@ class GridConvention:
             by zero.
         gives_channels: whether d_model follows from the other parameters.
         channels_first: whether the channels come before the tokens by default.
+        example: the rest of a query that works.
     """
 
     source: str
@@ -73,6 +75,7 @@ class GridConvention:
     is_spread: bool = False
     gives_channels: bool = False
     channels_first: bool = False
+    example: str = "height=2&width=3&d_model=4"
 
     @property
     def takes(self) -> frozenset[str]:
@@ -152,10 +155,16 @@ _CLASS_TOKEN: Mapping[str, ParameterValue] = {**_BASE, "cls_token": False}
 
 @_convention("mae", "facebookresearch/mae efb2a80", (2,), _CLASS_TOKEN, multiple_of=4)
 def mae(grid: Grid) -> Layout:
-    """Return the columns, then the rows: sines and cosines of each, base^(−k/(d_model/4)).
+    """Return the columns, then the rows: the sines, then the cosines of each.
 
-    ``get_2d_sincos_pos_embed``, which calls emb_h what is of the columns, and makes square grids
-    only.
+    Formula: [sin(w·ω) ‖ cos(w·ω) ‖ sin(h·ω) ‖ cos(h·ω)], ω_k = base^(−k/n), n = d_model/4; with
+        cls_token a row of zeros comes first.
+    Notes: ``get_2d_sincos_pos_embed`` makes square grids only, and uses ``np.float``, which NumPy
+        1.24 and later do not have.
+    Trap: the code calls the first half emb_h, and it is of the columns, which a square grid does
+        not show. Weights named ``facebook/vit-mae-…`` were converted with this table, that of the
+        encoder and of the decoder: request mae with cls_token=true for them, and not transformers.
+        At another resolution transformers resizes that table; the one for the new grid is this one.
     """
     blocks = _halves(("width", "height"), grid.d_model // 4)
     zero_rows = int(grid.values.get("cls_token", False))
@@ -166,9 +175,14 @@ def mae(grid: Grid) -> Layout:
     "transformers", "transformers 5.23.0 ViT-MAE, AIMv2, RT-DETR", (2,), _CLASS_TOKEN, multiple_of=4
 )
 def transformers(grid: Grid) -> Layout:
-    """Return the rows, then the columns: sines and cosines of each.
+    """Return the rows, then the columns: the sines, then the cosines of each.
 
-    ``build_2d_sinusoidal_position_embedding``.
+    Formula: [sin(h·ω) ‖ cos(h·ω) ‖ sin(w·ω) ‖ cos(w·ω)], ω as mae; with cls_token a row of zeros
+        comes first.
+    Notes: ``build_2d_sinusoidal_position_embedding``.
+    Trap: its ViT-MAE starts from this table, and published weights (``facebook/vit-mae-…``) replace
+        it by that of mae: it is right for models trained from such a start only. Earlier RT-DETR
+        had the tokens column by column.
     """
     blocks = _halves(("height", "width"), grid.d_model // 4)
     zero_rows = int(grid.values.get("cls_token", False))
@@ -177,20 +191,33 @@ def transformers(grid: Grid) -> Layout:
 
 @_convention("moco-v3", "facebookresearch/moco-v3", (2,), _CLASS_TOKEN, multiple_of=4)
 def moco(grid: Grid) -> Layout:
-    """Return the columns, then the rows, of tokens that are counted down each column first.
+    """Return the table of mae for tokens that are counted down each column first.
 
-    ``build_2d_sincos_position_embedding``; transformers 5.23.0, OmDet-Turbo.
+    Formula: as mae; the token of row h and column w is w·height + h. The class token is
+        cls_token=true.
+    Notes: ``build_2d_sincos_position_embedding``; transformers 5.23.0, OmDet-Turbo.
+    Trap: patches of a convolution come row by row, and these do not: nearly every patch gets the
+        row of another place.
     """
     return mae(_reversed(grid))
 
 
 @_convention(
-    "simple-vit", "big_vision, vit-pytorch SimpleViT", (2,), _BASE, multiple_of=4, is_spread=True
+    "simple-vit",
+    "big_vision, vit-pytorch SimpleViT",
+    (2,),
+    _BASE,
+    multiple_of=4,
+    is_spread=True,
+    example="height=2&width=3&d_model=8",
 )
 def simple_vit(grid: Grid) -> Layout:
-    """Return the columns, then the rows: sines and cosines, base^(−k/(n − 1)), n = d_model/4.
+    """Return the columns, then the rows, of frequencies that reach 1/base.
 
-    google-research/big_vision ``posemb_sincos_2d``.
+    Formula: as mae, ω_k = base^(−k/(n − 1)), n = d_model/4.
+    Notes: google-research/big_vision ``posemb_sincos_2d``.
+    Trap: n − 1, not n: every frequency but the first differs from those of mae. d_model=4 divides
+        by zero and is refused.
     """
     count = grid.d_model // 4
     rule = Geometric(grid.values["base"], 2 * (count - 1), count)
@@ -205,9 +232,12 @@ def simple_vit(grid: Grid) -> Layout:
     multiple_of=4,
 )
 def timm(grid: Grid) -> Layout:
-    """Return the sines of both axes, then their cosines, or interleaved each axis by itself.
+    """Return the sines of both axes, then their cosines.
 
-    With reverse_coord the grid itself is the other way round, its tokens too.
+    Formula: [sin(h·ω) ‖ sin(w·ω) ‖ cos(h·ω) ‖ cos(w·ω)], ω as mae; with interleave_sin_cos [sin h ‖
+        cos h ‖ sin w ‖ cos w]; reverse_coord makes the table of the grid (width, height).
+    Trap: interleave_sin_cos interleaves blocks, not channels. reverse_coord reorders the tokens as
+        well as the channels.
     """
     grid = _reversed(grid) if grid.values["reverse_coord"] else grid
     blocks = _halves(list(grid.lengths), grid.d_model // 4)
@@ -222,9 +252,17 @@ def timm(grid: Grid) -> Layout:
     (2,),
     {"num_bands": 64, "max_resolution": (224, 224), "concat_pos": True},
     gives_channels=True,
+    example="height=2&width=2&num_bands=1",
 )
 def timm_fourier(grid: Grid) -> Layout:
-    """Return the coordinates, sin(π·f·x) band by band, and the cosines."""
+    """Return the coordinates, then sines and cosines of even bands, band by band.
+
+    Formula: x_i = −1 + 2i/(length − 1), f_k = 1 + k·(max_resolution/2 − 1)/(num_bands − 1); [h, w ‖
+        sin(π·f_0·h), sin(π·f_0·w), sin(π·f_1·h), … ‖ cosines]. concat_pos=false leaves out the
+        coordinates.
+    Notes: concat_pos is concat_grid there.
+    Trap: the axes take turns within a band; Perceiver has all bands of one axis first.
+    """
     names, count = tuple(grid.lengths), grid.values["num_bands"]
     blocks = [ChannelBlock((content,), names, count) for content in _BOTH]
     return Layout(_bands(grid), (*_coordinates(grid), *blocks))
@@ -257,12 +295,18 @@ def _coordinates(grid: Grid) -> list[ChannelBlock]:
     optional=("scale",),
     multiple_of=4,
     channels_first=True,
+    example="height=2&width=2&d_model=4&normalize=true",
 )
 def detr(grid: Grid) -> Layout:
-    """Return the rows, then the columns, counted from 1: sine and cosine in turn.
+    """Return the rows, then the columns, counted from 1: sine and cosine in turn, channels first.
 
-    ``PositionEmbeddingSine``; ``DetrSinePositionEmbedding``. Channel i of N turns by
-    pos/base^(2⌊i/2⌋/N).
+    Formula: N = d_model/2 channels of the row, then N of the column; channel i turns by
+        pos·base^(−2⌊i/2⌋/N), sine where i is even, cosine where it is odd. With normalize pos is
+        pos/(length + 10^-6)·scale, 2π unless given. The shape is (d_model, height, width).
+    Notes: ``PositionEmbeddingSine``; ``DetrSinePositionEmbedding``, the same in SAM 2, Mask2Former
+        and Conditional DETR.
+    Trap: the first position is 1, not 0. Deformable DETR takes ½ off normalized positions, which is
+        another table. In float16 the library's own numbers are wrong in the third digit.
     """
     half = grid.d_model // 2
     rule: FrequencyRule = Geometric(grid.values["base"], half, half // 2)
@@ -292,12 +336,17 @@ def normalized_unit(last: int, scale: float | None) -> Fraction:
     {**_CLASS_TOKEN, "interpolation_scale": 1.0, "base_size": 16},
     optional=("extra_tokens",),
     multiple_of=4,
+    example="height=2&width=3&d_model=4&base_size=2",
 )
 def diffusers(grid: Grid) -> Layout:
-    """Return the columns, then the rows, of a grid that is stretched to base_size.
+    """Return the table of mae, of a grid that is stretched to base_size (PixArt, SD3 and others).
 
-    The coordinates are i/(length/base_size)/interpolation_scale. The library adds rows of zeros
-    where there is a class token and extra_tokens says how many.
+    Formula: coordinates i·base_size/(length·interpolation_scale), then as mae; with cls_token,
+        extra_tokens rows of zeros come first.
+    Notes: the library has its coordinates in float32.
+    Trap: interpolation_scale=1 does not leave coordinates as they are: each axis is stretched to
+        base_size by itself. In the library cls_token without extra_tokens adds nothing; it is
+        refused here.
     """
     values = grid.values
     stretch = Fraction(values["base_size"]) / Fraction(values["interpolation_scale"])
@@ -313,11 +362,15 @@ def diffusers(grid: Grid) -> Layout:
     (3,),
     {**_BASE, "spatial_interpolation_scale": 1.0, "temporal_interpolation_scale": 1.0},
     multiple_of=16,
+    example="depth=2&height=1&width=2&d_model=16",
 )
 def diffusers_video(grid: Grid) -> Layout:
-    """Return a quarter of the channels for time, the others for the columns, then the rows.
+    """Return a quarter of the channels for time, then columns and rows (CogVideoX).
 
-    The coordinates are i/interpolation_scale.
+    Formula: d_model/4 channels of t/temporal_interpolation_scale, then 3·d_model/8 each of the
+        column and the row over spatial_interpolation_scale. The shape is (depth, height·width,
+        d_model).
+    Trap: the library's function takes (width, height).
     """
     base, eighth = grid.values["base"], grid.d_model // 8
     spatial = Geometric(base, 3 * eighth, 3 * eighth // 2)
@@ -329,11 +382,20 @@ def diffusers_video(grid: Grid) -> Layout:
     return Layout(_along(grid, rules, [in_time, in_space, in_space]), blocks, leading=1)
 
 
-@_convention("positional-encodings", "positional-encodings 6.0.3", (1, 2, 3), _BASE)
+@_convention(
+    "positional-encodings",
+    "positional-encodings 6.0.3",
+    (1, 2, 3),
+    _BASE,
+    example="height=2&width=2&d_model=6",
+)
 def positional_encodings(grid: Grid) -> Layout:
-    """Return 2⌈d_model/2a⌉ channels for each of a axes, sine and cosine in turn; cut the rest off.
+    """Return a block of sine and cosine in turn for each axis, cut to d_model channels.
 
-    ``PositionalEncoding1D`` to ``3D``.
+    Formula: a axes, c = 2⌈d_model/2a⌉ channels each, ω_k = base^(−2k/c). The shape is (…, d_model);
+        channels_first=true is ``PositionalEncodingPermute…``.
+    Notes: ``PositionalEncoding1D`` to ``3D``.
+    Trap: the last axis is cut: of 10 channels in 2-D it has 4, and of 4 in 3-D none.
     """
     count = -(-grid.d_model // (2 * len(grid.lengths)))
     blocks = tuple(ChannelBlock(_BOTH, (axis,), count) for axis in grid.lengths)
@@ -347,9 +409,17 @@ def positional_encodings(grid: Grid) -> Layout:
     (1, 2, 3),
     {"min_timescale": 1.0, "max_timescale": 10000.0},
     is_spread=True,
+    example="height=2&width=2&d_model=9",
 )
 def tensor2tensor(grid: Grid) -> Layout:
-    """Return the sines and cosines of ⌊d_model/2a⌋ timescales for each of a axes, then zeros."""
+    """Return sines ‖ cosines of timescales for each axis, then zeros.
+
+    Formula: a axes, n = ⌊d_model/2a⌋, ω_k = min_timescale·(max_timescale/min_timescale)^(−k/(n −
+        1)). The shape is (…, d_model).
+    Notes: the library takes any number of axes; this is what it adds to its input.
+    Trap: it multiplies by min_timescale: a longer shortest scale turns faster. One timescale an
+        axis (n = 1) divides by zero, unlike the 1-D function.
+    """
     axes = len(grid.lengths)
     count = grid.d_model // (2 * axes)
     shortest, longest = grid.values["min_timescale"], grid.values["max_timescale"]
@@ -367,9 +437,17 @@ def tensor2tensor(grid: Grid) -> Layout:
     {"concat_pos": True, "sine_only": False},
     required=("num_bands", "max_resolution"),
     gives_channels=True,
+    example="height=2&width=2&num_bands=1&max_resolution=2",
 )
 def perceiver(grid: Grid) -> Layout:
-    """Return the coordinates, sin(π·f·x) axis by axis, and the cosines."""
+    """Return the coordinates, then sines and cosines of even bands, axis by axis.
+
+    Formula: x and f as timm-fourier, with a max_resolution for each axis; [x, y ‖ sin(π·f·x) ‖
+        sin(π·f·y) ‖ cosines]. sine_only leaves out the cosines, concat_pos=false the coordinates.
+    Notes: ``PerceiverFourierPositionEncoding``; the library takes any number of axes.
+    Trap: both ends are included, so the spacing changes with the size, and a single token lies at
+        −1. The highest band is half of max_resolution, which need not be the size of the grid.
+    """
     count = grid.values["num_bands"]
     contents = _BOTH[:1] if grid.values["sine_only"] else _BOTH
     blocks = [

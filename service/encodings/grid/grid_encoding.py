@@ -60,6 +60,12 @@ _Timescale = Annotated[Real, Field(ge=MIN_TIMESCALE, le=MAX_TIMESCALE)]
 class GridEncoding(TableFamily, path="/encoding/grid"):
     """The sin-cos table of an image or a video, by the convention of a library.
 
+    A grid has one to three axes: width tokens along the last axis, height along the one before,
+    depth (time) along the slowest; it need not be square where a library makes squares only. Tokens
+    come row by row unless the convention says otherwise. In the formulas w and h are the column and
+    the row of a token, and ‖ separates blocks of channels. A convention refuses parameters that are
+    not its own.
+
     The axes of the answer say in words which of them runs faster: ``token(height*width)`` has the
     columns run fastest, ``channel(sin width + cos width + …)`` one block of channels after the
     other, and contents that alternate within a block have a stroke between.

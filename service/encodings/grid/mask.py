@@ -53,6 +53,9 @@ def _input(name: str, meaning: str, *aliases: str) -> InputArray:
 class MaskedGridEncoding(ComposedFamily, path="/encoding/mask"):
     """DETR's sinusoids of images with padding, the channels first: (batch, d_model, h, w).
 
+    One mask, padding_mask or valid_mask, of at most 1024 images and 2^22 pixels; the answer states
+    which it was. The mask of an npy file has no name: mask=padding or mask=valid names it.
+
     Formula: with y the valid pixels of the column down to this one, x those of the row, channel i
         of the N = d_model/2 of y, and then of x, is sin(y·ω) where i is even and cos(y·ω) where it
         is odd, ω = base^(−2⌊i/2⌋/N). Normalized, y is divided by the count at the end of its column
@@ -61,8 +64,8 @@ class MaskedGridEncoding(ComposedFamily, path="/encoding/mask"):
         ``DetrSinePositionEmbedding``.
     Bound: 0.9·2^-53 before the one rounding to the element type: the quotients are part of the
         frequency, in 80 digits, one for each count that a column or a row ends with.
-    Trap: a mask of facebookresearch is 1 on padding, one of transformers (``pixel_mask``) 1 on
-        pixels.
+    Trap: 1 is padding in facebookresearch's mask, and a pixel in that of transformers
+        (``pixel_mask``, here valid_mask). The wrong one counts the padding, and nothing fails.
     """
 
     example: ClassVar[str] = "d_model=4&normalize=true"

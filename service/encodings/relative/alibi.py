@@ -322,14 +322,23 @@ class FormParameters(SlopeParameters, BiasParameters):
 class Alibi(TableFamily, FormParameters, path="/relative/alibi"):
     """ALiBi's bias of every head, query and key.
 
+    The form is that of the convention unless given: ``linear`` slope·(key − query) of original and
+    paper; ``symmetric`` −slope·|key − query| of x-transformers and mlx; ``key`` slope·key of bloom
+    and ``last-key`` slope·(key − last key) of mpt and keras-hub, which have one row for all
+    queries, (head, 1, key), and take key_len only: cached and new keys together. The answer states
+    ``original`` for every library that has the original slopes. masked=true has −∞ after the query,
+    which is null in JSON; biases that may be too large for the element type (float16) are refused
+    in JSON.
+
     Formula: slope·(key − query), or as ``form`` says; slopes as of ``/relative/alibi/slopes``.
     Source: "Train Short, Test Long" (Press et al. 2022), §3: slope·(query − key) is subtracted from
         the score of a key before or at the query.
     Bound: 1.01·2^-53 of its own size: a slope is kept as a pair within 2^-106, distances are exact,
         and their product is rounded once.
-    Trap: ``linear`` is positive for keys after the query: without a causal mask use ``symmetric``.
-        BLOOM's slope·key and MPT's slope·(key − last key) differ from ``linear`` by a constant in
-        each row, which softmax cancels.
+    Trap: ``linear`` is positive for keys after the query: an encoder, which has no causal mask,
+        needs ``symmetric``. BLOOM's biases are positive and grow with the key, MPT's are negative
+        and end with 0; they differ from ``linear`` by a constant in each row, which softmax
+        cancels.
     """
 
     example: ClassVar[str] = "num_heads=8&head=0&query_len=4"
@@ -355,12 +364,15 @@ class AlibiSlopes(TableFamily, SlopeParameters, path="/relative/alibi/slopes"):
     Formula: 2^(−8(h + 1)/n), h from 0, for a power of two n; the 8 is alibi_bias_max. For another
         n, ``paper`` takes the same series; the others take the slopes of the next lower power of
         two, c, and then every second one of the series of 2c.
-    Source: "Train Short, Test Long" (Press et al. 2022), §3; attention_with_linear_biases 4b92f28,
-        ``get_slopes``. transformers 5.23.0 ``build_mpt_alibi_tensor`` starts from the next higher
-        power and has the same slopes in the same order.
-    Bound: the nearest float64.
-    Trap: where n is no power of two, slopes of ``original`` do not descend, and the first of the
-        second series is larger than any of the first.
+    Source: "Train Short, Test Long" (Press et al. 2022), §3; attention_with_linear_biases 4b92f28
+        ``get_slopes``. The same: transformers 5.23.0 ``build_alibi_tensor`` (BLOOM) and
+        ``build_mpt_alibi_tensor`` (MPT, which starts from the next higher power), keras-hub 0.32.0
+        ``AlibiBias``, x-transformers 2.31.10 ``AlibiPositionalBias``, mlx 0.32.4 ``ALiBi`` (0.30.0
+        had the series of ``paper``).
+    Bound: the float64 nearest to the formula, rounded once to the element type.
+    Trap: where n is no power of two, the paper's sequence and the paper's own code differ: the
+        code's slope of a head is up to 45 times as large at 12 heads and 89 times at 40. The code's
+        slopes do not descend there: the first of the second series is larger than any of the first.
     """
 
     example: ClassVar[str] = "num_heads=12"
@@ -409,9 +421,11 @@ class AlibiBias(ComposedFamily, FormParameters, path="/relative/alibi/bias"):
 
     Formula: as of ``/relative/alibi``; under an attention mask slope·((cumsum(mask) − 1)·mask)
         along each sequence, (batch, head, 1, key), the same for every query.
-    Source: BLOOM, transformers 5.23.0 ``build_alibi_tensor``.
+    Source: BLOOM, transformers 5.23.0 ``build_alibi_tensor``, whose first two axes are one.
     Bound: 1.01·2^-53 of its own size.
-    Trap: padded keys have the bias 0, not −∞: they still have to be masked.
+    Trap: padded keys have the bias 0, not −∞: they still have to be masked. A table that does not
+        know of the mask moves every key by the padding on its left: relative scores stay right, but
+        padding has a bias other than 0.
     """
 
     example: ClassVar[str] = "num_heads=2&head=0"

@@ -94,6 +94,9 @@ def _compared(ratio: Fraction, growth: Fraction, step: int, steps: int) -> int:
 class T5(DistanceTableFamily, path="/relative/t5"):
     """T5's bucket of every query and key.
 
+    mT5, UL2, LongT5, MPNet, WavLM and the bias of x-transformers look up a learned bias by the same
+    buckets. max_distance is more than h, the number of distances with a bucket of their own.
+
     Formula: with n buckets for a direction, h = ⌊n/2⌋ and the largest distance D > h, a distance m
         is in bucket m if it is below h, and otherwise in
         min(h + ⌊ln(m/h) / ln(D/h) · (n − h)⌋, n − 1),
@@ -101,10 +104,14 @@ class T5(DistanceTableFamily, path="/relative/t5"):
         keys after the query have the second half of the buckets; or, where buckets are for one
         direction only, m is query − key, and 0 for keys after the query.
     Source: "Exploring the Limits of Transfer Learning with a Unified Text-to-Text Transformer"
-        (Raffel et al. 2020); mesh_tensorflow, and transformers 5.23.0
-        ``_relative_position_bucket``.
-    Bound: exact integers.
-    Trap: num_buckets counts both directions together; of an odd number, one bucket is unused.
+        (Raffel et al. 2020); mesh_tensorflow, transformers 5.23.0
+        ``T5Attention._relative_position_bucket``, x-transformers 2.31.10 ``RelativePositionBias``.
+    Bound: exact integers, at any distance up to 2^62: comparing integers finds the edge of every
+        bucket, and no logarithm is rounded.
+    Trap: num_buckets counts both directions together; of an odd number, one bucket is unused. Where
+        h·(D/h)^(j/(n−h)) is an integer (distances 16, 32 and 64 of the default buckets), a
+        logarithm that comes out slightly too small gives the bucket before: ports disagree there.
+        Encoders have buckets for both directions, decoders for one.
     """
 
     example: ClassVar[str] = "query_len=4&key_len=6&num_buckets=8&max_distance=20"
@@ -157,9 +164,13 @@ class T5Bias(GatheredBias, QueryKeyParameters, path="/relative/t5/bias"):
     """T5's bias of every head, query and key, from its learned table.
 
     Formula: weight[bucket(key − query), head], with the buckets of ``/relative/t5``.
-    Source: as of ``/relative/t5``; transformers 5.23.0 ``T5Attention.compute_bias``.
+    Source: as of ``/relative/t5``; transformers 5.23.0 ``T5Attention.compute_bias``, which has a
+        leading axis of 1.
     Bound: exact; elements are copied.
-    Trap: T5 adds it to scores that are not divided by √head_dim.
+    Trap: T5 adds it to scores that are not divided by √head_dim; x-transformers, which scales its
+        scores, multiplies the bias by √dim_head. With n cached keys the one query is at n
+        (query_start=n, query_len=1, key_len=n+1): a table made for a query at 0 is right in the
+        first step only. A transposed table has heads for buckets: num_buckets=32 detects that.
     """
 
     example: ClassVar[str] = "query_len=2&key_len=3&max_distance=20&head=0"
@@ -194,16 +205,21 @@ _NO_BUCKETS = -1
 class Deberta(DistanceTableFamily, path="/relative/deberta"):
     """DeBERTa-v2's bucket of every query and key.
 
+    DeBERTa-v3 looks up embeddings of relative positions by the same buckets; DeBERTa (v1) by r
+    itself, which is bucket_size=-1 or max_position=-1. Refused are settings whose bucket edges are
+    so dense that more than 2^17 lie within the distances of the table.
+
     Formula: with mid = ⌊bucket_size/2⌋ and P = max_position − 1 > mid, a distance
         r = query − key up to mid in size is its own bucket, and any other is in
         sign(r) · (⌈ln(|r|/mid) / ln(P/mid) · (mid − 1)⌉ + mid),
         where the ceiling is the smallest j with (|r|/mid)^(mid−1) ≤ (P/mid)^j. With bucket_size or
         max_position of −1 every r is its own bucket.
     Source: "DeBERTa: Decoding-enhanced BERT with Disentangled Attention" (He et al. 2021);
-        transformers 5.23.0 ``make_log_bucket_position``.
-    Bound: exact integers.
-    Trap: buckets are positive where the query comes after the key, the other way than T5's; and
-        nothing is clipped: |r| > P gives numbers beyond bucket_size − 1.
+        transformers 5.23.0 ``make_log_bucket_position`` and ``build_relative_position``.
+    Bound: exact integers, at any distance up to 2^62.
+    Trap: buckets are positive where the query comes after the key, the other way than T5's. Nothing
+        is clipped: with an even bucket_size of 4 and more, |r| ≥ max_position gives numbers beyond
+        bucket_size − 1; the model clips them when it looks them up, after it adds its span.
     """
 
     example: ClassVar[str] = "query_len=3&key_len=9&bucket_size=4&max_position=12"
@@ -303,9 +319,12 @@ class Shaw(DistanceTableFamily, path="/relative/shaw"):
 
     Formula: min(max(key − query, −K), K) + K with K = max_relative_position.
     Source: "Self-Attention with Relative Position Representations" (Shaw et al. 2018);
-        tensor2tensor 1.15.7 ``_generate_relative_positions_matrix``.
+        tensor2tensor 1.15.7 ``_generate_relative_positions_matrix``; also Music Transformer and
+        NeMo.
     Bound: exact integers.
-    Trap: row 0 is of keys K or more before the query, and row K of the query's own position.
+    Trap: row 0 is of keys K or more before the query, and row K of the query's own position. In
+        tensor2tensor the queries are the last of the keys: q queries and k keys start at
+        query_start = k − q, not at 0.
     """
 
     example: ClassVar[str] = "query_len=4&key_len=6&max_relative_position=2"
@@ -332,9 +351,12 @@ class ShawEmbeddings(ComposedFamily, QueryKeyParameters, path="/relative/shaw/em
     """Shaw's embedding of every query and key, from its learned table: (query, key, channel).
 
     Formula: weight[min(max(key − query, −K), K) + K].
-    Source: as of ``/relative/shaw``.
+    Source: as of ``/relative/shaw``; tensor2tensor 1.15.7
+        ``_generate_relative_positions_embeddings``.
     Bound: exact; elements are copied.
-    Trap: keys and values have tables of their own, a^K and a^V in the paper.
+    Trap: keys and values have tables of their own, a^K and a^V in the paper. The answer has
+        queries·keys·channels numbers: ask for the queries that are needed, or gather rows by
+        /relative/shaw.
     """
 
     example: ClassVar[str] = "query_len=2&key_len=3"

@@ -27,13 +27,15 @@ class Fire(DistanceTableFamily, path="/relative/fire"):
 
     Formula: ln(1 + c·|i − j|) / (ln(1 + c·max(L, i)) + ε) for query position i and key position
         j, with the threshold L.
-    Source: "Functional Interpolation for Relative Positions Improves Long Context Transformers"
-        (Li et al. 2024), §3.2 and the listing in its appendix, where ε is 1e-6; c and L are
-        learned with the network, from 0.1 and 512 on.
+    Source: "Functional Interpolation for Relative Positions Improves Long Context Transformers" (Li
+        et al. 2024), §3.2 and the listing in its appendix, where ε is 1e-6; c and L are learned
+        with the network, from 0.1 and 512 on. Of a checkpoint, c is |c| and threshold is
+        |L_multiplier·init_L|.
     Bound: 4·2^-53 of its own size: the numerator is rounded once, the denominator twice, and the
         quotient once; the logarithms themselves add less than 2^-57.
     Trap: the maximum keeps the distances of short sequences apart; some implementations take the
-        minimum in its place.
+        minimum, and some subtract logarithms instead of dividing. The value depends on the query,
+        not on the distance alone: a cached row is right for one position only.
     """
 
     example: ClassVar[str] = "query_len=4"

@@ -190,11 +190,19 @@ class KernelParameters(BiasParameters):
 class Kerple(TableFamily, KernelParameters, path="/relative/kerple"):
     """KERPLE's bias of every head, query and key.
 
+    a, b and p are 0 or 1e-100 to 1e9; b is of either sign, because nothing keeps a learned one
+    positive. Exponents are at most 2, with nemo 8. clamp=true raises a and p below 0.01 to 0.01 and
+    lowers the p of power to 2, as KERPLE's code does each time it runs.
+
     Formula: ``log``: −p·ln(1 + a·|d|); ``power``: −a·|d|^p, 0 < p ≤ 2; ``nemo`` joins the two:
         −b·ln(1 + a·|d|^p), where unless trained a = p = 1 and b is ALiBi's slope.
-    Source: "KERPLE" (Chi et al. 2022), §4; NeMo 1.23.0 ``KERPLERelativePositionEmbedding``.
-    Bound: 1.1·2^-53 of its own size.
-    Trap: the paper's r1 and r2 are p and a of ``log``, but a and p of ``power``.
+    Source: "KERPLE" (Chi et al. 2022), §4; KERPLE 25be3d7 ``ParallelKerpleLog`` and
+        ``ParallelKerplePower``; NeMo 1.23.0 ``KERPLERelativePositionEmbedding``.
+    Bound: 1.1·2^-53 of its own size, at any distance.
+    Trap: the paper's r1 and r2 are p and a of ``log``, but a and p of ``power``. Keys after the
+        query have the bias 0; they are not masked. causal=true goes by true positions; NeMo cuts a
+        block along its own diagonal, which with more keys than queries sets most biases of the past
+        to 0, too.
     """
 
     example: ClassVar[str] = "a=1,0.5&p=2,1&head=0&query_len=4"
@@ -267,7 +275,8 @@ class KerpleBias(ComposedFamily, KernelParameters, path="/relative/kerple/bias")
     Formula: as of ``/relative/kerple``, with an array of numbers for each name.
     Source: as of ``/relative/kerple``.
     Bound: 1.1·2^-53 of its own size.
-    Trap: the code of KERPLE clamps learned parameters each time it uses them: send clamp=true.
+    Trap: a checkpoint of KERPLE may hold numbers below 0.01, and its model clamps them each time it
+        uses them: send clamp=true.
     """
 
     example: ClassVar[str] = "convention=nemo&query_len=2&key_len=3&head=0"

@@ -38,7 +38,8 @@ class ShiftOperator(TableFamily, path="/relative"):
         cos((p + k)ω) = −sin(kω)·sin(pω) + cos(kω)·cos(pω); other elements are 0.
     Source: "Attention Is All You Need" (Vaswani et al. 2017), §3.5: for any fixed offset k,
         PE(pos + k) is a linear function of PE(pos).
-    Bound: 5·2^-53.
+    Bound: 5·2^-53. The shape is (d_model, d_model) for offset, and (n, d_model, d_model) for
+        offsets.
     Trap: M_k multiplies a column of channels from the left; rows of a table need PE · M_kᵀ.
     """
 
@@ -134,7 +135,8 @@ class Similarity(TableFamily, path="/relative/similarity"):
     Source: "Attention Is All You Need" (Vaswani et al. 2017), §3.5.
     Bound: n·(5 + 2·⌈log2 n⌉)·2^-53: 5 for each term, and one rounding of at most n for each
         addition that a term goes through, two a halving.
-    Trap: it is the same for k and −k, so it does not tell before from after.
+    Trap: it is the same for k and −k, so it does not tell before from after; and it does not fall
+        steadily with the distance.
     """
 
     example: ClassVar[str] = "d_model=4&offsets=0:4&base=100"

@@ -29,7 +29,8 @@ class Sandwich(DistanceBias, path="/relative/sandwich"):
     Bound: n·(11 + 2⌈log2 n⌉)·H/4h·u, u = 2^-53: a sine is within 4u, its square within 9u, the
         sum of n squares within n·(9 + 2⌈log2 n⌉)u; the product with H and the quotient by 4h are
         rounded once each. Where d·ω < 2 for all k, 15 + 2⌈log2 n⌉ u of its own size.
-    Trap: the frequency 1 (k = 0) is not among them, and heads are counted from 1.
+    Trap: the frequency 1 (k = 0) is not among them, and heads are counted from 1. The bias is flat
+        far away, as a sum of cosines is.
     """
 
     example: ClassVar[str] = "num_heads=4&head_dim=16&head=0&query_len=4"

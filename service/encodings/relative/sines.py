@@ -96,7 +96,8 @@ class TransformerXL(RelativeSines, path="/relative/transformer-xl"):
     Source: "Transformer-XL" (Dai et al. 2019), appendix B; kimiyoung/transformer-xl, commit
         44781ed, ``PositionalEmbedding`` and ``MemTransformerLM._forward``.
     Bound: 5·2^-53.
-    Trap: an odd d_model has one channel more than asked for; the farthest key comes first.
+    Trap: the first row is the farthest key, not distance 0: shifted in the other order, every score
+        still lands somewhere. An odd d_model has one channel more, as in the library.
     """
 
     operation: ClassVar[str] = "RelativeTransformerXL"
@@ -116,12 +117,15 @@ class TransformerXL(RelativeSines, path="/relative/transformer-xl"):
 class XLNet(RelativeSines, path="/relative/xlnet"):
     """XLNet's sinusoids of the positions key_len, …, 1 − query_len: [sines, cosines].
 
-    Formula: as Transformer-XL's; positions end with 0 where attn_type is ``uni``; with bi_data a
-        second direction has the opposite positions, (rows, 2, channels).
+    Formula: as Transformer-XL's; positions end with 0 where attn_type is ``uni``, and each is
+        within ±clamp_len where that is positive; with bi_data a second direction has the opposite
+        positions, (rows, 2, channels).
     Source: "XLNet" (Yang et al. 2019); transformers 5.23.0
         ``XLNetModel.relative_positional_encoding``.
     Bound: 5·2^-53.
-    Trap: the first position is key_len, not key_len − 1, so the shift drops a column of scores.
+    Trap: the first position is key_len, Transformer-XL's is key_len − 1: XLNet's own shift drops a
+        column of scores. With the other's shift every distance is off by one. An odd d_model has
+        one channel more.
     """
 
     operation: ClassVar[str] = "RelativeXLNet"
@@ -180,12 +184,14 @@ class XLNet(RelativeSines, path="/relative/xlnet"):
 class Conformer(RelativeSines, path="/relative/conformer"):
     """Conformer's sinusoids of seq_len − 1, …, −(seq_len − 1), sine and cosine in turn.
 
-    Formula: sin(r·ω_k), cos(r·ω_k) for each k, ω_k = base^(−2k/d_model).
+    Formula: sin(r·ω_k), cos(r·ω_k) in channels 2k and 2k + 1, ω_k = base^(−2k/d_model); r is
+        positive for keys to the left. d_model is even: the libraries fail otherwise.
     Source: "Conformer" (Gulati et al. 2020); transformers 5.23.0
         ``Wav2Vec2ConformerRelPositionalEmbedding`` and, with the same numbers,
         ``RelPositionalEncoding`` of ESPnet and fairseq.
     Bound: 5·2^-53.
-    Trap: sine and cosine alternate here; Transformer-XL and XLNet have all sines first.
+    Trap: sine and cosine alternate here; Transformer-XL, whose shift it borrows, and XLNet have all
+        sines first. The sign of the sines tells left from right.
     """
 
     example: ClassVar[str] = "d_model=4&seq_len=2&base=100"
@@ -262,7 +268,8 @@ class RelativeShift(ComposedFamily, path="/relative/transformer-xl/shift"):
         5.23.0 ``XLNetRelativeAttention.rel_shift``.
     Bound: exact; elements are copied.
     Trap: where no such column exists, the element is the next one in memory (a zero, then scores of
-        query i + 1), which a causal mask hides; zero_triu puts 0 there, for keys j > i + k − q.
+        query i + 1): without a causal mask they are attended to. zero_triu=true puts 0 there, for
+        keys j > i + k − q, which is no mask either.
     """
 
     operation: ClassVar[str] = "RelativeTransformerXLShift"

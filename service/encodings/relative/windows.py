@@ -63,10 +63,12 @@ class Swin(TableFamily, path="/relative/swin"):
         N = (2h − 1)·(2w − 1). A class token comes before the others and has three numbers more: N
         from it to them, N + 1 from them to it, N + 2 from it to itself.
     Source: "Swin Transformer: Hierarchical Vision Transformer using Shifted Windows" (Liu et al.
-        2021), ``relative_position_index``; BEiT (Bao et al. 2021) for the class token; timm 1.0.31
-        ``gen_relative_position_index``.
+        2021), ``relative_position_index``; BEiT (Bao et al. 2021) for the class token, transformers
+        5.23.0 ``BeitRelativePositionBias``; timm 1.0.31 ``gen_relative_position_index``.
     Bound: exact integers.
-    Trap: numbers lead from the key to the query, and the rows of the window come first.
+    Trap: the stride is 2w − 1, of columns: with rows in its place square windows are right and all
+        others wrong. Distances are query − key: with the other sign every number is N − 1 minus the
+        right one.
     """
 
     example: ClassVar[str] = "window_size=2,3"
@@ -174,9 +176,10 @@ class SwinBias(GatheredBias, path="/relative/swin/bias"):
 
     Formula: weight[number of the relative position, head], numbers as of ``/relative/swin``.
     Source: as of ``/relative/swin``; Swin-Transformer f82860b ``WindowAttention``,
-        ``relative_position_bias_table``.
+        ``relative_position_bias_table``; timm 1.0.31 ``RelPosBias``.
     Bound: exact; elements are copied.
-    Trap: three rows more than (2h − 1)·(2w − 1) are those of a class token.
+    Trap: three rows more than (2h − 1)·(2w − 1) are those of a class token. The table of another
+        window size is interpolated to the new size, never cut.
     """
 
     example: ClassVar[str] = "window_size=1,2&head=0"
@@ -229,7 +232,9 @@ class SwinV2(TableFamily, path="/relative/swin-v2"):
         mode "cr" is the other formula.
     Bound: 1.1·2^-53 of its own size: quotients and products are kept within 2^-101, the logarithm
         within 2^-58, and the result is rounded once.
-    Trap: W is the side that the model was pretrained with, which may differ from the window.
+    Trap: W is the side that the model was pretrained with: fine-tuning in another window without it
+        changes every coordinate. A window that is one patch wide divides by zero (NaN in the
+        libraries; refused here).
     """
 
     example: ClassVar[str] = "window_size=4,4&axis=y"
@@ -360,10 +365,12 @@ class DynamicDistances(TableFamily, path="/relative/dynamic"):
     """The distances −(n − 1) … n − 1 of a sequence of n, (2n − 1, 1), or their logarithms.
 
     Formula: d = query − key, or sign(d)·ln(1 + |d|) with log_distance.
-    Source: x-transformers 2.31.10 ``DynamicPositionBias``, whose network takes d or its logarithm.
-    Bound: distances are exact; a logarithm is within 1.1·2^-53 of its own size.
-    Trap: row n − 1 is distance 0; the network is evaluated once for each distance, and its values
-        are then gathered by query − key.
+    Source: x-transformers 2.31.10 ``DynamicPositionBias``, whose network takes d or its logarithm;
+        its bias is row query − key + n − 1 of the network's output.
+    Bound: distances are exact, from 2^53 on the nearest number of the element type; a logarithm is
+        within 1.1·2^-53 of its own size.
+    Trap: rows are numbered by query − key, the other sign than Shaw's and T5's; row n − 1 is
+        distance 0.
     """
 
     example: ClassVar[str] = "seq_len=4&log_distance=true"

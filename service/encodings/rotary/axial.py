@@ -65,6 +65,22 @@ Series: TypeAlias = Literal["geometric", "periods", "pixels", "ones"]
 Places: TypeAlias = Literal["counted", "spread", "pixels", "centred"]
 
 
+# Which parameters go with which places of tokens, and which series of frequencies.
+_OF_PLACES = {
+    "counted": ("grid_offset", "reference_grid"),
+    "spread": ("grid_start", "grid_stop"),
+    "pixels": ("grid_offset",),
+    "centred": ("grid_offset", "normalize_coords"),
+}
+
+_OF_SERIES = {
+    "geometric": ("rope_theta",),
+    "periods": ("rope_theta", "min_period", "max_period"),
+    "pixels": ("max_freq", "linear_bands"),
+    "ones": (),
+}
+
+
 @dataclass(frozen=True)
 class AxialConvention:
     """How a library or a model makes an axial table.
@@ -74,6 +90,8 @@ class AxialConvention:
         series: which frequencies an axis has.
         places: where on an axis the tokens are.
         source: library and version.
+        formula: the axes in the channels, the frequencies of an axis with w channels, k = 0, 1, …,
+            b = rope_theta, and the coordinates of tokens.
         is_reversed: whether the last axis of the grid comes first in the channels.
         share: how the channels are shared out.
         placing: whether the frequencies of an axis lie together, take turns with those of the
@@ -83,12 +101,14 @@ class AxialConvention:
         max_freq: twice the highest band of pixels unless given.
         linear_bands: whether bands of pixels are evenly spaced unless given.
         repeats_frames: whether a third axis, of time, repeats the table of one frame.
+        example: the rest of a query that works.
     """
 
     axes: tuple[int, ...]
     series: Series
     places: Places
     source: str
+    formula: str
     is_reversed: bool = False
     share: Share = "equal"
     placing: Placing = "blocks"
@@ -97,6 +117,12 @@ class AxialConvention:
     max_freq: float = 224.0
     linear_bands: bool = False
     repeats_frames: bool = False
+    example: str = "head_dim=8&grid=2,3"
+
+    @property
+    def takes(self) -> tuple[str, ...]:
+        """The parameters of its places and of its series."""
+        return *_OF_PLACES[self.places], *_OF_SERIES[self.series]
 
     def widths(self, head_dim: int, axes: int) -> tuple[int, ...]:
         """Return the channels of each axis, in the order of the channels."""
@@ -114,45 +140,83 @@ CONVENTIONS: Mapping[str, AxialConvention] = MappingProxyType(
             "geometric",
             "counted",
             "transformers 5.23.0 Qwen2-VL vision and its kin",
+            "axes h, w; ω_k = b^(−2k/w); coordinates 0, 1, …; a third axis of grid, of "
+            "frames, repeats them",
             repeats_frames=True,
         ),
         "pixtral": AxialConvention(
-            (2,), "geometric", "counted", "transformers 5.23.0 Pixtral", placing="dealt"
+            (2,),
+            "geometric",
+            "counted",
+            "transformers 5.23.0 Pixtral",
+            "axes h, w; frequencies of one series b^(−2k/head_dim) over the head, dealt to "
+            "the axes in turn; coordinates 0, 1, …",
+            placing="dealt",
         ),
         "llama4": AxialConvention(
             (2,),
             "geometric",
             "counted",
             "vLLM 0.33.0 llama4_vision_rope.py",
+            "axes w, h; ω_k = b^(−2k/w); coordinates 1, 2, …; class_token=last adds a token at 0",
             is_reversed=True,
             offset=1,
         ),
         "dinov3": AxialConvention(
-            (2,), "periods", "centred", "dinov3 commit 6876159, timm 1.0.31", rope_theta=100.0
+            (2,),
+            "periods",
+            "centred",
+            "dinov3 commit 6876159, timm 1.0.31",
+            "axes h, w; ω_k = 2π/period, periods b^(2k/w) with b = 100, or min_period to "
+            "max_period; coordinates the centres of patches within ±1, by normalize_coords",
+            rope_theta=100.0,
         ),
-        "timm": AxialConvention((2, 1, 3), "geometric", "counted", "timm 1.0.31, in_pixels=False"),
+        "timm": AxialConvention(
+            (2, 1, 3),
+            "geometric",
+            "counted",
+            "timm 1.0.31, in_pixels=False",
+            "axes h, w; ω_k = b^(−2k/w); coordinates 0, 1, …, or scaled to a reference_grid "
+            "(EVA-02)",
+        ),
         "timm_pixels": AxialConvention(
-            (2, 1, 3), "pixels", "pixels", "timm 1.0.31, in_pixels=True"
+            (2, 1, 3),
+            "pixels",
+            "pixels",
+            "timm 1.0.31, in_pixels=True",
+            "axes h, w; ω_k from π·1 to π·max_freq/2 in equal ratios, or evenly with "
+            "linear_bands=true; coordinates −1 to 1",
         ),
         "rotary_embedding_torch": AxialConvention(
-            (2, 1, 3, 4), "geometric", "counted", "rotary-embedding-torch 0.9.1, freqs_for=lang"
+            (2, 1, 3, 4),
+            "geometric",
+            "counted",
+            "rotary-embedding-torch 0.9.1, freqs_for=lang",
+            "axes as in the grid; ω_k = b^(−2k/w); coordinates 0, 1, …",
         ),
         "rotary_embedding_torch_pixel": AxialConvention(
             (2, 1, 3, 4),
             "pixels",
             "pixels",
             "rotary-embedding-torch 0.9.1, freqs_for=pixel",
+            "axes as in the grid; ω_k evenly from π·1 to π·max_freq/2; coordinates −1 to 1",
             max_freq=10.0,
             linear_bands=True,
         ),
         "rotary_embedding_torch_constant": AxialConvention(
-            (2, 1, 3, 4), "ones", "counted", "rotary-embedding-torch 0.9.1, freqs_for=constant"
+            (2, 1, 3, 4),
+            "ones",
+            "counted",
+            "rotary-embedding-torch 0.9.1, freqs_for=constant",
+            "axes as in the grid; ω_k = 1; coordinates 0, 1, …",
         ),
         "diffusers_2d": AxialConvention(
             (2,),
             "geometric",
             "spread",
             "diffusers 0.42.1 get_2d_rotary_pos_embed",
+            "axes w, h; ω_k = b^(−2k/w); n coordinates evenly from grid_start to grid_stop·(n"
+            " − 1)/n",
             is_reversed=True,
         ),
         "lumina": AxialConvention(
@@ -160,19 +224,44 @@ CONVENTIONS: Mapping[str, AxialConvention] = MappingProxyType(
             "geometric",
             "counted",
             "diffusers 0.42.1 get_2d_rotary_pos_embed_lumina",
+            "axes h, w, frequency by frequency; ω_k = b^(−2k/w); coordinates 0, 1, …",
             placing="alternating",
         ),
         "cogvideox": AxialConvention(
-            (3,), "geometric", "spread", "diffusers 0.42.1 get_3d_rotary_pos_embed", share="video"
+            (3,),
+            "geometric",
+            "spread",
+            "diffusers 0.42.1 get_3d_rotary_pos_embed",
+            "axes t, h, w with 1/4, 3/8 and 3/8 of the channels; ω_k = b^(−2k/w); coordinates"
+            " as diffusers_2d",
+            share="video",
+            example="head_dim=16&grid=1,2,2",
         ),
         "allegro": AxialConvention(
-            (3, 1), "geometric", "spread", "diffusers 0.42.1 get_3d_rotary_pos_embed_allegro"
+            (3, 1),
+            "geometric",
+            "spread",
+            "diffusers 0.42.1 get_3d_rotary_pos_embed_allegro",
+            "axes t, h, w, or a single one; ω_k = b^(−2k/w); coordinates as diffusers_2d, "
+            "over interpolation_scale",
+            example="head_dim=12&grid=1,2,2",
         ),
         "flux": AxialConvention(
-            (3, 2, 1, 4), "geometric", "counted", "diffusers 0.42.1 FluxPosEmbed"
+            (3, 2, 1, 4),
+            "geometric",
+            "counted",
+            "diffusers 0.42.1 FluxPosEmbed",
+            "axes as in axes_dim; ω_k = b^(−2k/w); coordinates are the positions given",
+            example="axes_dim=2,4,4&positions_t=0,0&positions_h=0,1&positions_w=0,2",
         ),
         "minimax_m3": AxialConvention(
-            (3,), "geometric", "counted", "transformers 5.23.0 MiniMax-M3 vision", share="thirds"
+            (3,),
+            "geometric",
+            "counted",
+            "transformers 5.23.0 MiniMax-M3 vision",
+            "axes t, h, w with 2·⌊head_dim/6⌋ channels each; ω_k = b^(−2k/w); coordinates 0, 1, …",
+            share="thirds",
+            example="head_dim=14&grid=1,2,2",
         ),
     }
 )
@@ -287,22 +376,6 @@ def _given(inv_freq: tuple[float, ...], width: int) -> FrequencyRule:
     return GivenFrequencies(inv_freq)
 
 
-# Which parameters go with which places of tokens, and which series of frequencies.
-_OF_PLACES = {
-    "counted": ("grid_offset", "reference_grid"),
-    "spread": ("grid_start", "grid_stop"),
-    "pixels": ("grid_offset",),
-    "centred": ("grid_offset", "normalize_coords"),
-}
-
-_OF_SERIES = {
-    "geometric": ("rope_theta",),
-    "periods": ("rope_theta", "min_period", "max_period"),
-    "pixels": ("max_freq", "linear_bands"),
-    "ones": (),
-}
-
-
 @dataclass(frozen=True)
 class _Along:
     """The positions of tokens along an axis, and the coordinate that position 1 stands for."""
@@ -325,6 +398,14 @@ else:
 
 class Axial(PackedTable, AxisParameters, path="/rope/axial"):
     """Axial rotary tables, by the conventions of libraries and models.
+
+    Channels are shared out to the axes of a grid: height and width, or time, height and width; w is
+    the number of channels of an axis. Tokens come row by row, or with spatial_merge_size=2 in the
+    blocks of 2 by 2 that Qwen-VL merges. grid_offset is added to coordinates, and grid_indexing=xy
+    swaps the first two axes in the channels. inv_freq replaces the frequencies of every axis
+    (DINOv3 weights hold rounded periods). positions_t, positions_h and positions_w replace the grid
+    where coordinates are counted. pack and part are as of /rope; angle=float32 is for whole
+    coordinates; all other coordinates are exact fractions.
 
     Formula: cos(c·ω) and sin(c·ω) for the coordinate c of a token on the axis of each frequency.
     Source: that of each convention.
@@ -581,9 +662,8 @@ class Axial(PackedTable, AxisParameters, path="/rope/axial"):
     def _refuse_others(self) -> None:
         """Refuse parameters that do not go with the convention, positions or inv_freq."""
         of_series = _OF_SERIES[self.recipe.series]
-        taken = {*_OF_PLACES[self.recipe.places], *of_series}
         known = {name for names in (*_OF_PLACES.values(), *_OF_SERIES.values()) for name in names}
-        whose = dict.fromkeys(known - taken, f"convention={self.convention}")
+        whose = dict.fromkeys(known - {*self.recipe.takes}, f"convention={self.convention}")
         if self.inv_freq is not None:
             whose |= dict.fromkeys(of_series, "inv_freq")
         if self.grid is not None:

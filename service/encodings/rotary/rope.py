@@ -55,11 +55,33 @@ else:
 class Rope(PackedTable, PositionParameters, AngleParameters, path="/rope"):
     """Rotary tables: the cosines and sines by which queries and keys are rotated.
 
+    M-RoPE: mrope_section=16,24,24 makes that many frequencies turn with the positions t, h and w,
+    one axis after the other (Qwen2-VL), or frequency by frequency with mrope_interleaved=true
+    (Qwen3-VL): h where k mod 3 is 1 and k < 3·section[1], w where it is 2 and k < 3·section[2],
+    else t. Positions are positions_t, positions_h and positions_w, or grid=t,h,w; plain positions
+    are those of text, the same for all three.
+
+    angle=float32 rounds frequencies, positions and their products to float32, as engines do, and
+    returns sines and cosines of that angle. With an engine's own inv_freq it is the engine's table,
+    to an ulp or two. ``Array-Error-Bound`` (``error_bound`` in JSON and safetensors) bounds its
+    distance from the exact formula over these positions, the rounding to the element type included.
+
+    A rule refuses keys of other rules, except max_position_embeddings, which is also the number of
+    rows where no other parameter gives it. inv_freq replaces the rule; attention_factor may go with
+    it. JSON and safetensors hold a table of two arrays; formats of one array need part=cos or
+    part=sin.
+
     Formula: cos(p·ω_k) and sin(p·ω_k) times the attention factor, for the frequencies ω_k of a
-        rule; times ζ_k^((p − centre)/scale_base) with xpos.
+        rule, k = 0 … r/2 − 1. r is rotary_dim: head_dim unless rotary_dim, partial_rotary_factor or
+        the number of inv_freq (one for two channels) says otherwise. With xpos also times ζ_k^±((p
+        − centre)/scale_base), + for queries and − for keys, ζ_k = (2k + 0.4r)/(1.4r); the centre is
+        half the rows (flash-attn) and the scale base 512 unless given.
     Source: "RoFormer" (Su et al. 2021), §3.2.2.
-    Bound: every cosine and sine is within 4·2^-53 of the formula; times an attention factor within
-        6·2^-53 of that factor. Both are rounded once to their element type.
+    Bound: every cosine and sine is within 4u, u = 2^-53, of the formula; times an attention factor
+        within 6u of that factor. While |p·ω| < 1, also within 6u of the value's own size, 8u with
+        an attention factor. xpos adds 2u of the value for each digit of p − centre to the base 64.
+        An angle (pack=angle) is within 8u of its own size. All are rounded once to the element
+        type.
     Trap: engines disagree on the packing: ``pack`` takes the name of a packing or of a consumer.
     """
 
@@ -84,7 +106,8 @@ class RopeFrequencies(TableFamily, RuleParameters, path="/rope/frequencies"):
         in positions, infinite where a frequency is 0; ``attention_factor`` (); the intermediates
         of the rule.
     Source: that of the rule.
-    Bound: each number is the nearest to the formula.
+    Bound: each number is the nearest to the formula; an infinite wavelength is null in JSON and inf
+        in CSV.
     Trap: engines compute frequencies in float32, up to 2^-22 of their size away.
     """
 
@@ -265,8 +288,9 @@ class Rotation:
 class RopePermutation(TableFamily, WidthParameters, path="/rope/permutation"):
     """The order of the rows of query and key weights that have the other rotary layout.
 
-    Formula: new = old[index]. Within each head, to half: from 2k and 2k+1; to interleaved: from k
-        and k + r/2; channels that do not turn stay.
+    Formula: new = old[index], an index of shape (heads·head_dim,). Within each head, to half: from
+        2k and 2k+1; to interleaved: from k and k + r/2; channels that do not turn (rotary_dim,
+        rotary_offset) stay. num_key_value_heads makes two arrays, q and k.
     Source: the conversion of Llama from Meta's to transformers' weights, by view and transpose.
     Trap: biases of these projections, and weights of a norm of q and k, move along.
     """

@@ -178,6 +178,7 @@ class RotaryRule(RotaryFrequencies):
         is_whole_head: whether all channels of a head are in pairs.
         not_in_configs: keys that are parameters of a table, and that no config has.
         only_in_configs: numbers in configs that are no parameters of a table, by key.
+        example: a query of frequencies by this rule, without rope_type.
         rotary_dim: channels that turn, r, an even number.
         rope_theta: base of the frequencies, b.
     """
@@ -192,6 +193,7 @@ class RotaryRule(RotaryFrequencies):
     is_whole_head: ClassVar[bool] = False
     not_in_configs: ClassVar[tuple[str, ...]] = ()
     only_in_configs: ClassVar[tuple[str, ...]] = ()
+    example: ClassVar[str]
 
     rotary_dim: int
     rope_theta: float
@@ -306,6 +308,7 @@ class Default(RotaryRule, name="default"):
     Source: "RoFormer" (Su et al. 2021), §3.2.2; ``freq_factors`` of ggml (``rope_custom``).
     """
 
+    example: ClassVar[str] = "head_dim=4"
     not_in_configs: ClassVar[tuple[str, ...]] = ("freq_factors",)
 
     freq_factors: FreqFactors = ()
@@ -327,6 +330,7 @@ class Linear(RotaryRule, name="linear"):
         et al. 2023), §3.2; transformers ``_compute_linear_scaling_rope_parameters``.
     """
 
+    example: ClassVar[str] = "head_dim=4&factor=4"
     not_in_configs: ClassVar[tuple[str, ...]] = ("freq_factors",)
 
     factor: Factor
@@ -373,11 +377,13 @@ class RescaledBase(RotaryRule):
 class Dynamic(RescaledBase, name="dynamic"):
     """Dynamic NTK scaling by the length that the model runs at.
 
-    Formula: as RescaledBase with α = f·max(L, O)/O − (f − 1), which is 1 up to O.
+    Formula: B^(−2k/r) with B = b·α^(r/(r − 2)) (``effective_base``), α = f·max(L, O)/O − (f − 1),
+        which is 1 up to O. O is max_position_embeddings where no original length is given.
     Source: "YaRN" (Peng et al. 2023), §3.3; transformers ``_compute_dynamic_ntk_parameters``.
     Trap: the base grows with every longer sequence, and engines differ on which length it is.
     """
 
+    example: ClassVar[str] = "head_dim=4&factor=2&max_position_embeddings=8&context_length=16"
     derived: ClassVar[tuple[str, ...]] = (_ORIGINAL, "context_length")
     other_keys: ClassVar[Mapping[str, Any]] = {
         _LENGTH: Annotated[
@@ -414,9 +420,11 @@ class Dynamic(RescaledBase, name="dynamic"):
 class DynamicAlpha(RescaledBase, name="dynamic", variant="alpha"):
     """NTK scaling by a fixed alpha, whatever the length.
 
-    Formula: as RescaledBase with α = alpha.
+    Formula: B^(−2k/r) with B = b·alpha^(r/(r − 2)) (``effective_base``).
     Source: transformers ``compute_ntk_alpha_rope_parameters`` (HunYuan).
     """
+
+    example: ClassVar[str] = "head_dim=4&alpha=1000"
 
     alpha: Annotated[Real, _factor("For dynamic, in place of factor: a fixed NTK scaling.", 1000)]
 
@@ -429,11 +437,12 @@ class Ntk(RotaryRule, name="ntk"):
     """NTK scaling by a fixed factor, shared by all frequencies or mixed by mixed_b.
 
     Formula: (b·f)^(−2k/r)/f^(2/r); with mixed_b, ω_k/exp(a·(k + 1)^mixed_b) with a =
-        ln f/(r/2)^mixed_b.
+        ln f/(r/2)^mixed_b. ``effective_base`` is b·f, without mixed_b.
     Source: Su 2023, kexue.fm 9706 ("NTK-RoPE-mixed" with mixed_b); vLLM
         ``NTKScalingRotaryEmbedding``.
     """
 
+    example: ClassVar[str] = "head_dim=4&factor=4"
     intermediate_names: ClassVar[tuple[str, ...]] = ("effective_base",)
 
     factor: Factor
@@ -480,12 +489,15 @@ class Yarn(RotaryRule, name="yarn"):
         0.001 more where both are equal. low and high are the pairs r·ln(O/(2πβ))/(2·ln b) for β =
         beta_fast and beta_slow, rounded down and up if truncate, then clipped to 0 … r − 1. The
         attention factor is g(f, mscale)/g(f, mscale_all_dim) if neither is 0, else g(f, 1), with
-        g(f, m) = 0.1·m·ln f + 1, and 1 for f up to 1.
+        g(f, m) = 0.1·m·ln f + 1, and 1 for f up to 1. f is max_position_embeddings/O unless given.
+        ``ramp`` is γ, ``range_raw`` the two pairs before and ``range_used`` after rounding and
+        clipping.
     Source: "YaRN" (Peng et al. 2023), §3.2 and §3.4; transformers ``_compute_yarn_parameters``.
     Trap: gpt-oss has truncate false; mscale without mscale_all_dim counts for nothing here, and
         multiplies the attention factor in DeepSeek's own code.
     """
 
+    example: ClassVar[str] = "head_dim=8&factor=4&original_max_position_embeddings=64"
     derived: ClassVar[tuple[str, ...]] = ("factor", "attention_factor")
     other_keys: ClassVar[Mapping[str, Any]] = {
         "mscale": Annotated[
@@ -587,11 +599,15 @@ class LongRope(RotaryRule, name="longrope"):
     """LongRoPE: each frequency divided by its factor of the list for the length it runs at.
 
     Formula: ω_k/F_k with F = short_factor up to L = O, long_factor beyond. The attention factor
-        is √(1 + ln f/ln O), and 1 for f up to 1.
+        is √(1 + ln f/ln O), and 1 for f up to 1; f is max_position_embeddings/O unless given.
+        ``rescale_factor`` is F.
     Source: "LongRoPE" (Ding et al. 2024), §3, as Phi-3 has it; transformers
         ``_compute_longrope_parameters``.
     """
 
+    example: ClassVar[str] = (
+        "head_dim=4&short_factor=1,2&long_factor=2,4&factor=4&original_max_position_embeddings=16"
+    )
     derived: ClassVar[tuple[str, ...]] = ("context_length", "attention_factor")
     other_keys: ClassVar[Mapping[str, Any]] = {"factor": Factor}
     intermediate_names: ClassVar[tuple[str, ...]] = ("rescale_factor",)
@@ -642,11 +658,15 @@ class Llama3(RotaryRule, name="llama3"):
 
     Formula: (1 − t_k)·ω_k/f + t_k·ω_k with t_k = (O·ω_k/2π − low)/(high − low), clipped to 0 … 1,
         low = low_freq_factor, high = high_freq_factor. Where both are equal t_k is 1 for
-        wavelengths below O/low, else 0.
+        wavelengths below O/low, else 0. ``smooth_factor`` is t: 1 where a frequency is kept.
     Source: "The Llama 3 Herd of Models" (2024); transformers ``_compute_llama3_parameters``; vLLM
         ``Llama3RotaryEmbedding`` where low and high are equal.
     """
 
+    example: ClassVar[str] = (
+        "head_dim=8&factor=8&low_freq_factor=1&high_freq_factor=4"
+        "&original_max_position_embeddings=64"
+    )
     intermediate_names: ClassVar[tuple[str, ...]] = ("smooth_factor",)
 
     factor: Factor
@@ -692,10 +712,12 @@ class Llama3(RotaryRule, name="llama3"):
 class Proportional(RotaryRule, name="proportional"):
     """Gemma 4: all channels in pairs across the head, of which only the first turn.
 
-    Formula: ω_k/f for k below ⌊partial_rotary_factor·r/2⌋, then 0; r is head_dim.
+    Formula: ω_k/f for k below ⌊partial_rotary_factor·r/2⌋, then 0; r is head_dim: the whole head is
+        rotary.
     Source: transformers ``_compute_proportional_rope_parameters``.
     """
 
+    example: ClassVar[str] = "head_dim=8&partial_rotary_factor=0.5"
     is_whole_head: ClassVar[bool] = True
 
     partial_rotary_factor: Share = 1.0
