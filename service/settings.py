@@ -51,84 +51,88 @@ class Settings(BaseSettings):
     port: Annotated[
         Integer, Field(ge=0, le=65535, description="Port to listen on; 0 picks one.")
     ] = 8000
-    workers: Annotated[Integer, _Count(le=256, description="Processes that serve.")] = 1
+    workers: Annotated[Integer, _Count(le=256, description="Worker processes.")] = 1
     threads: Annotated[
         Integer,
-        _Count(le=256, description="Threads for long work, in each process."),
+        _Count(le=256, description="Threads for long computations, in each process."),
     ] = Field(default_factory=_cores_but_one)
     cache_bytes: Annotated[
-        Integer, Field(ge=0, description="Bytes of finished answers kept, in each process.")
+        Integer, Field(ge=0, description="Size of the cache of finished answers, in each process.")
     ] = 256 * MIB
     cache_entry_bytes: Annotated[
         Integer,
-        Field(ge=0, description="A body up to this many bytes is built whole and kept."),
+        Field(ge=0, description="Largest body that is built whole and cached."),
     ] = 16 * MIB
-    max_body_bytes: Annotated[Integer, _Count(description="Longest binary request body.")] = (
+    max_body_bytes: Annotated[Integer, _Count(description="Largest binary request body.")] = (
         64 * MIB
     )
-    max_json_body_bytes: Annotated[Integer, _Count(description="Longest JSON request body.")] = (
+    max_json_body_bytes: Annotated[Integer, _Count(description="Largest JSON request body.")] = (
         4 * MIB
     )
     max_text_bytes: Annotated[
         Integer,
-        _Count(description="Longest JSON or CSV answer, by an estimate made before any work."),
+        _Count(description="Largest JSON or CSV answer, estimated before it is computed."),
     ] = 128 * MIB
     max_digest_bytes: Annotated[
-        Integer, _Count(description="Longest file that the digest is made of.")
+        Integer, _Count(description="Largest file whose digest is computed.")
     ] = 4096 * MIB
     max_response_bytes: Annotated[
-        Integer, _Count(le=2**63 - 1, description="Most bytes that one binary answer sends.")
+        Integer, _Count(le=2**63 - 1, description="Most bytes in one binary answer.")
     ] = 2**40
     max_url_bytes: Annotated[
-        Integer, Field(ge=256, le=65_535, description="Longest URL of a request.")
+        Integer, Field(ge=256, le=65_535, description="Longest request URL.")
     ] = 65_535
     max_head_bytes: Annotated[
         Integer,
-        Field(ge=1024, le=MIB, description="Longest head of a request: its line and headers."),
+        Field(ge=1024, le=MIB, description="Longest request head: request line and headers."),
     ] = 131_072
     max_held_body_bytes: Annotated[
-        Integer, _Count(description="Memory that request bodies take at once, in each process.")
+        Integer, _Count(description="Memory for all request bodies together, in each process.")
     ] = 512 * MIB
     max_connections: Annotated[
         Integer,
-        _Count(le=1_000_000, description="Connections served at once, in each process."),
+        _Count(le=1_000_000, description="Most connections at a time, in each process."),
     ] = 4096
     max_waiting: Annotated[
         Integer,
-        _Count(le=1_000_000, description="Requests that wait for each kind of thread at once."),
+        _Count(le=1_000_000, description="Most requests that wait for each kind of thread."),
     ] = 256
     wait_seconds: Annotated[
-        Integer, _Seconds(description="How long a request may wait for a thread.")
+        Integer, _Seconds(description="Longest wait of a request for a thread.")
     ] = 15
     header_seconds: Annotated[
-        Integer, _Seconds(description="How long the head of a request may take to come.")
+        Integer, _Seconds(description="Time limit for receiving a request head.")
     ] = 10
     body_seconds: Annotated[
-        Integer, _Seconds(description="How long the body of a request may take to come.")
+        Integer, _Seconds(description="Time limit for receiving a request body.")
     ] = 120
     stall_seconds: Annotated[
-        Integer, _Seconds(description="How long a reader may take nothing of an answer.")
+        Integer, _Seconds(description="Time limit for a client that reads nothing of its answer.")
     ] = 60
     keep_alive_seconds: Annotated[
-        Integer, _Seconds(description="How long an idle connection is kept.")
+        Integer, _Seconds(description="Time until an idle connection is closed.")
     ] = 75
     drain_seconds: Annotated[
         Integer,
-        Field(ge=0, le=3600, description="How long requests are still taken after SIGTERM."),
+        Field(
+            ge=0,
+            le=3600,
+            description="Time after SIGTERM in which new requests are still accepted.",
+        ),
     ] = 2
     shutdown_seconds: Annotated[
         Integer,
-        Field(ge=0, le=3600, description="How long running answers may take to end after that."),
+        Field(ge=0, le=3600, description="Time after that for running answers to finish."),
     ] = 30
     api_keys: Annotated[
         SecretStr,
         AfterValidator(_check_keys),
         Field(description="API keys, with commas between; none: open to all."),
     ] = SecretStr("")
-    log_requests: Annotated[Boolean, Field(description="Whether each request is logged.")] = True
+    log_requests: Annotated[Boolean, Field(description="Log each request.")] = True
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"],
-        Field(description="The least grave that is logged."),
+        Field(description="Lowest level that is logged."),
     ] = "info"
 
     @model_validator(mode="after")

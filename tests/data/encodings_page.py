@@ -94,6 +94,7 @@ _ODD = {
 }
 
 PACK_SOURCES = """For S positions and r rotary channels, `pack` is one of these or a consumer.
+`half` goes with the layout half, `interleaved` with interleaved; `complex` is sent as npy or bin.
 Sources: transformers 5.23.0 (Llama and its kin; Cohere; GPT-J; Llama 4; SAM 2), diffusers 0.42.1
 (Flux, CogVideoX; Stable Audio; Allegro; Lumina), Meta's Llama, vLLM 0.33.0 `cos_sin_cache`,
 flash-attn 2.8.3, ONNX RotaryEmbedding-23, torchtune 0.6.1, ggml's cache, DINOv3, timm 1.0.31."""

@@ -64,7 +64,7 @@ class GridEncoding(TableFamily, path="/encoding/grid"):
     depth (time) along the slowest; it need not be square where a library makes squares only. Tokens
     come row by row unless the convention says otherwise. In the formulas w and h are the column and
     the row of a token, and ‖ separates blocks of channels. A convention refuses parameters that are
-    not its own.
+    not its own. base is what libraries call temperature; base_size may be a fraction.
 
     The axes of the answer say in words which of them runs faster: ``token(height*width)`` has the
     columns run fastest, ``channel(sin width + cos width + …)`` one block of channels after the
