@@ -1,111 +1,28 @@
-"""The parameters of frequency rules in a config: one block, or one for each layer type.
+"""The parameters of frequency rules in a config, and the layers that they are for.
 
-Configs of other programs (Mistral's params.json, OpenAI's gpt-oss, litgpt, Meta's params.json) have
-them as keys at the top.
+A config has one block of parameters, or one for each layer type. Configs of other programs
+(Mistral's params.json, OpenAI's gpt-oss, litgpt, Meta's params.json) have them as keys at the top.
+Layers are numbered from 0; some may have no rotary embedding.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
-from service.models.keys import LLAMA4_OF_MISTRAL, RULE, RULE_SPELLINGS, YARN_OF_MISTRAL
-from service.models.lookup import (
-    KeyPlace,
-    ReadingReport,
-    ResolvedValue,
-    Values,
-    read_object,
-    read_values,
+from service.models import keys as readers
+from service.models.keys import LLAMA4_OF_MISTRAL, RULE, RULE_SPELLINGS, YARN_OF_MISTRAL, Key
+from service.models.lookup import KeyPlace, ResolvedValue, Values
+from service.models.model_types import (
+    SHARE_BY_LAYER,
+    THETA_BY_LAYER,
+    ModelType,
+    NoRope,
+    TextModel,
 )
-from service.models.model_types import ModelType, TextModel
-
-
-def foreign_block(model: TextModel, report: ReadingReport) -> Values | None:
-    """Return the parameters of a rule in another program's spelling, None if there are none."""
-    for read in (_mistral, _litgpt_llama3, _litgpt_linear, _gpt_oss, _meta):
-        found = read(model, report)
-        if found is not None:
-            return found
-    return None
-
-
-def _mistral(model: TextModel, report: ReadingReport) -> Values | None:
-    """Read ``yarn``: beta and alpha are β_fast and β_slow, without apply_scale the factor is 1."""
-    place = read_object(model.place, "yarn", report)
-    if place is None:
-        return None
-    tuned = read_object(model.place, "llama_4_scaling", report)
-    beside = read_values(tuned, LLAMA4_OF_MISTRAL, {}, report) if tuned else {}
-    values = {**beside, **read_values(place, YARN_OF_MISTRAL, {}, report)}
-    scale = values.pop("apply_scale", None)
-    if scale is not None and not scale.value:
-        values["attention_factor"] = scale.computed(1.0, f"{scale.pointer} is false")
-    return {"rope_type": _implied("yarn", place.pointer), **values}
-
-
-def _litgpt_llama3(model: TextModel, report: ReadingReport) -> Values | None:
-    place = read_object(model.place, "rope_adjustments", report)
-    if place is None:
-        return None
-    values = read_values(place, RULE, {}, report)
-    return {"rope_type": _implied("llama3", place.pointer), **values}
-
-
-def _litgpt_linear(model: TextModel, _: ReadingReport) -> Values | None:
-    ratio = model.given("rope_condense_ratio")
-    if ratio is None or ratio.value == 1:
-        return None
-    return {"rope_type": _implied("linear", ratio.pointer), "factor": _alias(ratio)}
-
-
-def _gpt_oss(model: TextModel, _: ReadingReport) -> Values | None:
-    """Read gpt-oss's own keys: its range of YaRN is not rounded."""
-    length, factor = model.given("initial_context_length"), model.given("rope_scaling_factor")
-    fast, slow = model.given("rope_ntk_beta"), model.given("rope_ntk_alpha")
-    if length is None or factor is None or fast is None or slow is None or factor.value <= 1:
-        return None
-    return {
-        "rope_type": _implied("yarn", factor.pointer),
-        "factor": _alias(factor),
-        "original_max_position_embeddings": _alias(length),
-        "beta_fast": _alias(fast),
-        "beta_slow": _alias(slow),
-        "truncate": factor.computed(False, "gpt-oss does not round the range"),
-    }
-
-
-def _meta(model: TextModel, report: ReadingReport) -> Values | None:
-    """Read ``use_scaled_rope``, whose numbers are in Meta's code; a config may name two."""
-    scaled = model.given("use_scaled_rope")
-    if scaled is None or not scaled.value:
-        return None
-    detail = "use_scaled_rope: low_freq_factor 1, an original length of 8192"
-    assumed = {"low_freq_factor": 1.0, "original_max_position_embeddings": 8192}
-    values = {"rope_type": _implied("llama3", scaled.pointer)}
-    given = {"factor": "rope_scaling_factor", "high_freq_factor": "rope_high_freq_factor"}
-    for name, number in {"factor": 8.0, "high_freq_factor": 4.0}.items():
-        found = model.given(given[name])
-        if found is None:
-            assumed[name] = number
-            detail += f", {name} {number:g}"
-        else:
-            values[name] = _alias(found)
-    report.warn("scaled-rope-assumed", f"{detail} are used, those of Llama 3.1", scaled.pointer)
-    values |= {
-        name: ResolvedValue(number, "assumed", scaled.pointer) for name, number in assumed.items()
-    }
-    return values
-
-
-def _implied(rope_type: str, pointer: str) -> ResolvedValue:
-    return ResolvedValue(rope_type, f"computed: implied by {pointer}", pointer)
-
-
-def _alias(found: ResolvedValue) -> ResolvedValue:
-    return ResolvedValue(found.value, f"alias {found.pointer}", found.pointer)
-
 
 EVERY_LAYER = "default"
 MAX_LABELS = 64
+_MAX_NAMED = 8
+_LETTERS = {"L": "sliding_attention", "G": "full_attention"}
 
 
 @dataclass(frozen=True)
@@ -139,45 +56,44 @@ class Blocks:
     without: frozenset[str] = frozenset()
 
 
-def find_blocks(model: TextModel, report: ReadingReport) -> Blocks:
+def find_blocks(model: TextModel) -> Blocks:
     """Return the blocks of a config, with a fault for each invalid value."""
     if "rope_parameters" in model.type.fixed:
-        _warn_unread(model, report)
-        return Blocks((_default(EVERY_LAYER, model.type, model.place),))
-    given = _given(model.place, report)
+        _warn_fixed(model)
+        return Blocks((_default_block(EVERY_LAYER, model),))
+    given = _given(model.place)
     if given is not None and _is_nested(given, model):
-        return _nested(given, model, report)
+        return _nested_blocks(given, model)
     if given is None:
-        foreign = foreign_block(model, report)
+        foreign = _foreign_values(model)
         if foreign is not None:
-            pointer = foreign["rope_type"].pointer
-            return Blocks((ConfigBlock(EVERY_LAYER, foreign, KeyPlace({}, pointer)),))
+            place = model.place.absent(foreign["rope_type"].pointer)
+            return Blocks((ConfigBlock(EVERY_LAYER, foreign, place),))
     labels = _labels(model.type) or (EVERY_LAYER,)
-    flat = None if given is None else read_values(given, RULE, {}, report)
-    blocks = tuple(_of_label(label, given, flat, model) for label in labels)
-    for block in blocks:
-        _warn_default(block, model, report)
+    flat = None if given is None else ConfigBlock(EVERY_LAYER, given.read_all(RULE), given)
+    blocks = tuple(
+        _default_block(label, model)
+        if flat is None or label in model.type.unscaled
+        else replace(flat, label=label)
+        for label in labels
+    )
+    _warn_defaults(blocks, model)
     return Blocks(blocks)
 
 
-def _warn_unread(model: TextModel, report: ReadingReport) -> None:
-    for name in ("rope_scaling", "rope_parameters"):
-        found = read_object(model.place, name, report)
-        if found is not None:
-            detail = f"{model.type.name} does not read {found.pointer}: its frequencies are fixed"
-            report.warn("key-not-read", detail, found.pointer)
+def _warn_fixed(model: TextModel) -> None:
+    for place in map(model.place.inner, ("rope_scaling", "rope_parameters")):
+        if place is not None:
+            detail = f"{model.type.name} does not read {place.pointer}: its frequencies are fixed"
+            model.report.warn("key-not-read", detail, place.pointer)
 
 
-def _given(place: KeyPlace, report: ReadingReport) -> KeyPlace | None:
+def _given(place: KeyPlace) -> KeyPlace | None:
     """Return the object with the parameters; rope_scaling replaces rope_parameters."""
-    scaling = read_object(place, "rope_scaling", report)
-    parameters = read_object(place, "rope_parameters", report)
+    scaling, parameters = place.inner("rope_scaling"), place.inner("rope_parameters")
     if scaling and parameters and _differ(scaling, parameters):
-        report.warn(
-            "rope-scaling-and-rope-parameters-both",
-            "rope_scaling and rope_parameters differ; rope_scaling is used",
-            parameters.pointer,
-        )
+        detail = "rope_scaling and rope_parameters differ; rope_scaling is used"
+        place.warn("rope-scaling-and-rope-parameters-both", detail, "rope_parameters")
     return scaling or parameters
 
 
@@ -209,63 +125,342 @@ def _is_nested(given: KeyPlace, model: TextModel) -> bool:
     return not given.has("rope_type", "type") and bool(objects or labels & content.keys())
 
 
-def _nested(given: KeyPlace, model: TextModel, report: ReadingReport) -> Blocks:
+def _nested_blocks(given: KeyPlace, model: TextModel) -> Blocks:
     blocks: list[ConfigBlock] = []
     without: set[str] = set()
     if len(given.content) > MAX_LABELS:
-        report.fault(given.pointer, None, f"must be parameters of at most {MAX_LABELS} layer types")
+        rule = f"must be parameters of at most {MAX_LABELS} layer types"
+        model.report.fault(given.pointer, None, rule)
         return Blocks(())
-    known = _labels(model.type)
     for key, own in given.content.items():
-        if isinstance(own, dict) and key not in RULE_SPELLINGS:
-            place = KeyPlace(own, given.at(key))
-            values = read_values(place, RULE, {}, report)
-            blocks.append(ConfigBlock(key, values, place, is_nested=True))
-        elif own is None and key not in RULE_SPELLINGS:
+        if key in RULE_SPELLINGS or not isinstance(own, dict | None):
+            detail = f"{key} beside parameters by layer type is not read"
+            given.warn("unknown-rope-key", detail, key)
+        elif own is None:
             without.add(key)
         else:
-            detail = f"{key} beside parameters by layer type is not read"
-            report.warn("unknown-rope-key", detail, given.at(key))
-    missing = [label for label in known if label not in given.content]
-    blocks += [_default(label, model.type, model.place) for label in missing]
-    for block in blocks:
-        _warn_default(block, model, report)
+            place = KeyPlace(own, given.at(key), model.report)
+            blocks.append(ConfigBlock(key, place.read_all(RULE), place, is_nested=True))
+    missing = [label for label in _labels(model.type) if label not in given.content]
+    blocks += [_default_block(label, model) for label in missing]
+    _warn_defaults(blocks, model)
     return Blocks(tuple(blocks), frozenset(without))
 
 
-def _of_label(
-    label: str, given: KeyPlace | None, flat: Values | None, model: TextModel
-) -> ConfigBlock:
-    """Return the block of a layer type: the flat one of the config, or the class's own."""
-    if given is None or flat is None or label in model.type.unscaled:
-        return _default(label, model.type, model.place)
-    return ConfigBlock(label, flat, given)
-
-
-def _warn_default(block: ConfigBlock, model: TextModel, report: ReadingReport) -> None:
-    rope_type = block.values.get("rope_type")
-    if block.is_default and rope_type is not None and rope_type.value != "default":
-        layers = "all layers" if block.label == EVERY_LAYER else block.label
-        detail = f"the rule of {layers} is not in the config: {rope_type.value}"
-        report.warn(
-            "class-default-used", f"{detail} is the {model.type.origin}", block.place.pointer
-        )
-
-
-def _default(label: str, kind: ModelType, place: KeyPlace) -> ConfigBlock:
+def _default_block(label: str, model: TextModel) -> ConfigBlock:
     """Return the block of the class defaults, which may be empty."""
-    pointer = place.at("rope_parameters")
-    own = kind.rope_parameters
+    pointer, defaults = model.place.at("rope_parameters"), model.type.rope_parameters
     if label != EVERY_LAYER:
-        own = kind.rope_parameters_of(label)
-        pointer = f"{pointer}/{label}"
+        pointer, defaults = f"{pointer}/{label}", model.type.rope_parameters_of(label)
     values = {
-        name: ResolvedValue(_plain(value), kind.origin, f"{pointer}/{name}")
-        for name, value in own.items()
+        name: ResolvedValue(
+            tuple(value) if isinstance(value, list) else value,
+            model.type.origin,
+            f"{pointer}/{name}",
+        )
+        for name, value in defaults.items()
         if name in RULE
     }
-    return ConfigBlock(label, values, KeyPlace({}, pointer), is_default=True)
+    return ConfigBlock(label, values, model.place.absent(pointer), is_default=True)
 
 
-def _plain(value: object) -> object:
-    return tuple(value) if isinstance(value, list) else value
+def _warn_defaults(blocks: Collection[ConfigBlock], model: TextModel) -> None:
+    for block in blocks:
+        rope_type = block.values.get("rope_type")
+        if block.is_default and rope_type is not None and rope_type.value != "default":
+            layers = "all layers" if block.label == EVERY_LAYER else block.label
+            rule = f"{rope_type.value} is the {model.type.origin}"
+            detail = f"the rule of {layers} is not in the config: {rule}"
+            model.report.warn("class-default-used", detail, block.place.pointer)
+
+
+def _foreign_values(model: TextModel) -> Values | None:
+    """Return the parameters of a rule in another program's spelling, None if there are none."""
+    for read in (_mistral, _litgpt_llama3, _litgpt_linear, _gpt_oss, _meta):
+        values = read(model)
+        if values is not None:
+            return values
+    return None
+
+
+def _mistral(model: TextModel) -> Values | None:
+    """Read ``yarn``: beta and alpha are β_fast and β_slow, without apply_scale the factor is 1."""
+    place = model.place.inner("yarn")
+    if place is None:
+        return None
+    tuned = model.place.inner("llama_4_scaling")
+    values = tuned.read_all(LLAMA4_OF_MISTRAL) if tuned else {}
+    values |= place.read_all(YARN_OF_MISTRAL)
+    scale = values.pop("apply_scale", None)
+    if scale is not None and not scale.value:
+        values["attention_factor"] = scale.computed(1.0, f"{scale.pointer} is false")
+    return {"rope_type": _implied("yarn", place.pointer), **values}
+
+
+def _litgpt_llama3(model: TextModel) -> Values | None:
+    place = model.place.inner("rope_adjustments")
+    if place is None:
+        return None
+    return {"rope_type": _implied("llama3", place.pointer), **place.read_all(RULE)}
+
+
+def _litgpt_linear(model: TextModel) -> Values | None:
+    ratio = model.given("rope_condense_ratio")
+    if ratio is None or ratio.value == 1:
+        return None
+    return {"rope_type": _implied("linear", ratio.pointer), "factor": ratio.alias()}
+
+
+def _gpt_oss(model: TextModel) -> Values | None:
+    """Read gpt-oss's own keys: its range of YaRN is not rounded."""
+    length, factor = model.given("initial_context_length"), model.given("rope_scaling_factor")
+    fast, slow = model.given("rope_ntk_beta"), model.given("rope_ntk_alpha")
+    if length is None or factor is None or fast is None or slow is None or factor.value <= 1:
+        return None
+    return {
+        "rope_type": _implied("yarn", factor.pointer),
+        "factor": factor.alias(),
+        "original_max_position_embeddings": length.alias(),
+        "beta_fast": fast.alias(),
+        "beta_slow": slow.alias(),
+        "truncate": factor.computed(False, "gpt-oss does not round the range"),
+    }
+
+
+def _meta(model: TextModel) -> Values | None:
+    """Read ``use_scaled_rope``, whose numbers are in Meta's code; a config may name two."""
+    scaled = model.given("use_scaled_rope")
+    if scaled is None or not scaled.value:
+        return None
+    detail = "use_scaled_rope: low_freq_factor 1, an original length of 8192"
+    assumed = {"low_freq_factor": 1.0, "original_max_position_embeddings": 8192}
+    values = {"rope_type": _implied("llama3", scaled.pointer)}
+    for name, key, number in (
+        ("factor", "rope_scaling_factor", 8.0),
+        ("high_freq_factor", "rope_high_freq_factor", 4.0),
+    ):
+        given = model.given(key)
+        if given is None:
+            assumed[name] = number
+            detail += f", {name} {number:g}"
+        else:
+            values[name] = given.alias()
+    detail += " are used, those of Llama 3.1"
+    model.report.warn("scaled-rope-assumed", detail, scaled.pointer)
+    for name, number in assumed.items():
+        values[name] = ResolvedValue(number, "assumed", scaled.pointer)
+    return values
+
+
+def _implied(rope_type: str, pointer: str) -> ResolvedValue:
+    return ResolvedValue(rope_type, f"computed: implied by {pointer}", pointer)
+
+
+@dataclass(frozen=True)
+class Layers:
+    """The layers of a model.
+
+    Attributes:
+        types: the type of each, if that is known.
+        count: how many there are, if that is known.
+        without: those that have no rotary embedding.
+        origin: where the types, or the list of those without, came from.
+        pointer: where they are in the body, or would be given.
+    """
+
+    types: tuple[str, ...] | None
+    count: int | None
+    without: frozenset[int]
+    origin: str
+    pointer: str
+
+    def of(self, label: str | None) -> tuple[int, ...] | None:
+        """Return the layers of a type, or of every type, that have a rotary embedding.
+
+        None where they are unknown.
+        """
+        if label is None:
+            return self._with_rope(range(self.count)) if self.count else None
+        if self.types is None or label not in self.types:
+            return None
+        return self._with_rope(i for i, kind in enumerate(self.types) if kind == label)
+
+    def _with_rope(self, layers: Iterable[int]) -> tuple[int, ...]:
+        return tuple(i for i in layers if i not in self.without)
+
+
+def find_layers(model: TextModel, blocks: Blocks) -> Layers:
+    """Return the layers of a model, with their types where blocks need them."""
+    no_rope = model.type.no_rope if isinstance(model.type.no_rope, NoRope) else None
+    types_without = blocks.without.union(_types_without(model, no_rope))
+    is_typed = any(block.label != EVERY_LAYER for block in blocks.blocks)
+    types = _types(model) if is_typed or types_without else None
+    flags = model.given(no_rope.layers_key) if no_rope else None
+    listed = types or (flags if flags and flags.value else None)
+    count = len(listed.value) if listed else None
+    if count is None and no_rope is not None:
+        layers = model.value("num_hidden_layers")
+        count = layers.value if layers else None
+    without = _without_by_position(model, no_rope, flags, count)
+    if types is not None:
+        without |= {i for i, kind in enumerate(types.value) if kind in types_without}
+    if listed is not None:
+        _warn_count(model, listed)
+    return Layers(
+        types.value if types else None,
+        count,
+        frozenset(without),
+        listed.origin if listed else model.type.origin,
+        listed.pointer if listed else model.place.at("layer_types"),
+    )
+
+
+def _warn_count(model: TextModel, listed: ResolvedValue) -> None:
+    count = model.given("num_hidden_layers")
+    if count is not None and len(listed.value) != count.value:
+        detail = f"{listed.pointer} names {len(listed.value)} layers, {count.pointer} {count.value}"
+        model.report.warn("layer-count-differs", detail, listed.pointer)
+
+
+def _types_without(model: TextModel, no_rope: NoRope | None) -> tuple[str, ...]:
+    if no_rope is None or (no_rope.if_key is not None and model.raw(no_rope.if_key) is None):
+        return ()
+    return no_rope.layer_types
+
+
+def _types(model: TextModel) -> ResolvedValue | None:
+    """Return the type of each layer: the list of the config, or by the pattern of the class."""
+    given = model.given("layer_types")
+    if given is not None and given.value:
+        return given
+    pattern = model.type.layer_types
+    count = model.value("num_hidden_layers") if pattern else None
+    if pattern is None or count is None:
+        return None
+    key = pattern.every_key
+    if key is not None and isinstance(model.place.content.get(key), str):
+        letters = model.place.read(key, Key(readers.letters))
+        return letters and letters.computed(
+            tuple(_LETTERS[letters.value[i % len(letters.value)]] for i in range(count.value)),
+            f"{letters.origin}, repeated",
+        )
+    given = _every(model, key)
+    every = given.value if given else pattern.every
+    which = "every layer" if every == 1 else f"one layer in {every}"
+    source = given or count
+    types = pattern.of(count.value, every)
+    return source.computed(types, f"{which} is {pattern.at}, {source.origin}")
+
+
+def _every(model: TextModel, key: str | None) -> ResolvedValue | None:
+    return model.place.read(key, Key(readers.count)) if key else None
+
+
+def _without_by_position(
+    model: TextModel, no_rope: NoRope | None, flags: ResolvedValue | None, count: int | None
+) -> set[int]:
+    """Return the layers that a list, or an interval, leaves without a rotary embedding."""
+    if flags is not None and flags.value:
+        return {i for i, has_rope in enumerate(flags.value) if not has_rope}
+    if no_rope is None or no_rope.every is None or count is None:
+        return set()
+    given = _every(model, no_rope.every_key)
+    every = given.value if given else no_rope.every
+    return set(range(every - 1, count, every))
+
+
+def which_have(layers: Collection[int]) -> str:
+    """Return layers as a subject of a sentence, the first ones where they are many."""
+    named = ", ".join(map(str, sorted(layers)[:_MAX_NAMED]))
+    if len(layers) > _MAX_NAMED:
+        named += f" … ({len(layers)} in all)"
+    return f"layer {named} has" if len(layers) == 1 else f"layers {named} have"
+
+
+Group = tuple[ConfigBlock, tuple[int, ...] | None]
+
+_LISTS = {"rope_theta": THETA_BY_LAYER, "partial_rotary_factor": SHARE_BY_LAYER}
+
+
+def split_by_layer(model: TextModel, blocks: Blocks, layers: Layers) -> Iterator[Group]:
+    """Yield each block with its layers, split where lists of the config have several values.
+
+    Layers are None where they are all, or not known. A class's block for a type of layers that a
+    config has none of is left out.
+    """
+    for block in blocks.blocks:
+        label = None if block.label == EVERY_LAYER else block.label
+        if label is not None and not block.is_nested and _is_absent(model, label, layers):
+            continue
+        own = layers.of(label) if label or layers.without else None
+        yield from _split_by_scaling(model, block, own)
+
+
+def _is_absent(model: TextModel, label: str, layers: Layers) -> bool:
+    """Return whether all layers are of types that a class knows, and none of this one."""
+    known = set(model.type.known_layer_types)
+    return layers.types is not None and label in known and set(layers.types) <= known - {label}
+
+
+def _split_by_scaling(
+    model: TextModel, block: ConfigBlock, layers: tuple[int, ...] | None
+) -> Iterator[Group]:
+    """Split by the list of scaled layers (Molmo 2): the others have rope_type default."""
+    scaled = model.given(model.type.scaling_layers_key)
+    count = model.value("num_hidden_layers", warns=False)
+    if scaled is None or count is None or not block.values or block.is_default:
+        yield from _split_by_lists(model, block, layers)
+        return
+    every = range(count.value) if layers is None else layers
+    plain = {name: block.values[name] for name in ("rope_theta",) if name in block.values}
+    detail = "the listed layers are scaled, the others are not"
+    model.report.warn("per-layer-rope", detail, scaled.pointer)
+    listed = frozenset(scaled.value)
+    yield replace(block, label="scaled"), tuple(i for i in every if i in listed)
+    others = tuple(i for i in every if i not in listed)
+    yield replace(block, label="unscaled", values=plain, is_default=True), others
+
+
+def _split_by_lists(
+    model: TextModel, block: ConfigBlock, layers: tuple[int, ...] | None
+) -> Iterator[Group]:
+    """Split by lists of one value per layer; a base of 0 or null is no rotary embedding."""
+    lists = {name: model.values[key] for name, key in _LISTS.items() if key in model.values}
+    if not lists:
+        yield block, layers
+        return
+    if layers is None:
+        layers = tuple(range(max(len(listed.value) for listed in lists.values())))
+    for listed in lists.values():
+        if layers and layers[-1] >= len(listed.value):
+            rule = f"has {len(listed.value)} items, and there are layers up to {layers[-1]}"
+            model.report.fault(listed.pointer, None, rule)
+            return
+    groups: dict[tuple[float, ...], list[int]] = {}
+    for layer in layers:
+        numbers = tuple(listed.value[layer] for listed in lists.values())
+        groups.setdefault(numbers, []).append(layer)
+    if len(groups) > MAX_LABELS:
+        rule = f"must tell apart at most {MAX_LABELS} types of layers"
+        model.report.fault(next(iter(lists.values())).pointer, None, rule)
+        return
+    for numbers, group in groups.items():
+        values = {
+            name: replace(listed, value=number)
+            for (name, listed), number in zip(lists.items(), numbers, strict=True)
+        }
+        theta = values.get("rope_theta")
+        if theta is not None and not theta.value:
+            detail = f"{which_have(group)} no rotary embedding"
+            model.report.warn("nope-layers", detail, theta.pointer)
+            continue
+        label = block.label
+        if len(groups) > 1:
+            label = " ".join((label, *(f"{name}={own.value!r}" for name, own in values.items())))
+        split = replace(
+            block,
+            label=label,
+            values={**block.values, **values},
+            is_default=block.is_default and theta is None,
+        )
+        yield split, tuple(group)

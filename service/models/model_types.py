@@ -5,22 +5,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
 from importlib.resources import files
-from types import MappingProxyType
 from typing import Any, TypeVar
 
 from service.errors import shortened
 from service.models import keys as values
 from service.models.keys import TEXT_CONFIGS, TOP, Key
-from service.models.lookup import (
-    KeyPlace,
-    ReadingReport,
-    ResolvedValue,
-    Values,
-    did_you_mean,
-    read_object,
-    read_value,
-    read_values,
-)
+from service.models.lookup import KeyPlace, ReadingReport, ResolvedValue, Values, did_you_mean
 
 Facts = TypeVar("Facts")
 Members = Mapping[str, Any]
@@ -43,7 +33,7 @@ class LayerPattern:
     also: tuple[int, ...] = ()
 
     def of(self, layers: int, every: int) -> tuple[str, ...]:
-        """Return the type of each of so many layers."""
+        """Return the type of each layer of a model, with ``every`` as given."""
         also = {index % layers for index in self.also}
         return tuple(
             self.at if (i + self.offset) % every == 0 or i in also else self.otherwise
@@ -143,15 +133,21 @@ class ModelType:
         return f"class default of {self.name} ({self.source.partition(':')[0]})"
 
     @property
+    def known_layer_types(self) -> tuple[str, ...]:
+        """The types that the pattern of layers has; none without a pattern."""
+        pattern = self.layer_types
+        return (pattern.at, pattern.otherwise) if pattern else ()
+
+    @property
     def rope_parameters(self) -> Members:
         """The default parameters of the frequency rule, or those by layer type."""
-        found: Members = self.defaults.get("rope_parameters", {})
-        return found
+        parameters: Members = self.defaults.get("rope_parameters", {})
+        return parameters
 
     def rope_parameters_of(self, label: str) -> Members:
         """Return the default parameters of one layer type; empty where all layers share them."""
-        found = self.rope_parameters.get(label)
-        return found if isinstance(found, Mapping) else {}
+        parameters = self.rope_parameters.get(label)
+        return parameters if isinstance(parameters, Mapping) else {}
 
 
 @cache
@@ -159,33 +155,31 @@ def model_types() -> Mapping[str, ModelType]:
     """Return all model types, by name."""
     text = files("service.models").joinpath("model_types.toml").read_text(encoding="utf-8")
     tables = tomllib.loads(text)
-    return MappingProxyType(
-        {
-            name: _model_type(name, tables[table.get("same_as", name)])
-            for name, table in tables.items()
-        }
-    )
+    return {
+        name: model_type_of(name, tables[table.get("same_as", name)])
+        for name, table in tables.items()
+    }
 
 
 _PARTS: Mapping[str, type[Any]] = {
     "layer_types": LayerPattern,
     "attention": Attention,
     "mrope": Sections,
+    "no_rope": NoRope,
 }
 
 
-def _model_type(name: str, table: dict[str, Any]) -> ModelType:
-    read = {"name": name, **table}
-    for key, part in _PARTS.items():
-        if key in table:
-            read[key] = _facts(part, table[key])
-    if isinstance(table.get("no_rope"), dict):
-        read["no_rope"] = _facts(NoRope, table["no_rope"])
-    return _facts(ModelType, read)
+def model_type_of(name: str, table: Members) -> ModelType:
+    """Return the model type of a table; raises ValueError for unknown keys."""
+    parts = {
+        key: _facts(part, table[key])
+        for key, part in _PARTS.items()
+        if isinstance(table.get(key), dict)
+    }
+    return _facts(ModelType, {"name": name, **table, **parts})
 
 
-def _facts(kind: type[Facts], table: dict[str, Any]) -> Facts:
-    """Return the facts in a table; lists become tuples, unknown keys are errors."""
+def _facts(kind: type[Facts], table: Members) -> Facts:
     known = {known.name for known in fields(kind)}  # type: ignore[arg-type]
     unknown = table.keys() - known
     if unknown:
@@ -216,118 +210,108 @@ class TextModel:
     is_known: bool
     model_type: str | None
     values: Values
-    unread: Values = field(default_factory=dict)
+    unread: Values
 
-    def given(self, *names: str) -> ResolvedValue | None:
-        """Return the first of these values that the config has."""
-        return next((self.values[name] for name in names if name in self.values), None)
+    @property
+    def report(self) -> ReadingReport:
+        return self.place.report
 
-    def default(self, name: str, report: ReadingReport | None = None) -> ResolvedValue | None:
-        """Return the class default of a value; add a warning to the report, if there is one."""
+    def given(self, name: str | None) -> ResolvedValue | None:
+        """Return a value of the config; None for no name."""
+        return None if name is None else self.values.get(name)
+
+    def default(self, name: str, *, warns: bool = True) -> ResolvedValue | None:
+        """Return the class default of a value, with a warning."""
         value = self.type.defaults.get(name)
         if value is None:
             return None
-        pointer = self.place.at(self.type.names.get(name, name))
-        if report is not None:
+        key = self.type.names.get(name, name)
+        if warns:
             detail = f"{name} is not in the config: {value} is the {self.type.origin}"
-            report.warn("class-default-used", detail, pointer)
-        return ResolvedValue(value, self.type.origin, pointer)
+            self.place.warn("class-default-used", detail, key)
+        return ResolvedValue(value, self.type.origin, self.place.at(key))
 
-    def value(self, name: str, report: ReadingReport | None = None) -> ResolvedValue | None:
-        """Return a value of the config, or else the class default."""
-        return self.given(name) or self.default(name, report)
+    def value(self, name: str, *, warns: bool = True) -> ResolvedValue | None:
+        """Return a value of the config, or else the class default, with a warning."""
+        return self.given(name) or self.default(name, warns=warns)
 
-    def warn_unread(self, name: str, held: ResolvedValue, report: ReadingReport) -> None:
+    def raw(self, name: str) -> object:
+        """Return a member of the config as it is, or else the class default."""
+        value = self.place.content.get(name)
+        return self.type.defaults.get(name) if value is None else value
+
+    def warn_unread(self, name: str, used: ResolvedValue) -> None:
         """Warn of a value that the class ignores, where it differs from the one that is used."""
-        said = self.unread.get(name)
-        if said is not None and said.value != held.value:
-            detail = f"{self.type.name} does not read {said.pointer}: {name} is {held.value}"
-            report.warn("key-not-read", detail, said.pointer)
-
-    def says(self, name: str) -> object:
-        """Return a member of the config unread, or else the class default."""
-        sent = self.place.content.get(name)
-        return self.type.defaults.get(name) if sent is None else sent
+        unread = self.unread.get(name)
+        if unread is not None and unread.value != used.value:
+            detail = f"{self.type.name} does not read {unread.pointer}: {name} is {used.value}"
+            self.report.warn("key-not-read", detail, unread.pointer)
 
 
-def find_text_model(config: Mapping[str, object], report: ReadingReport) -> TextModel:
+def find_text_model(config: Members, report: ReadingReport) -> TextModel:
     """Return the text model of a config, with a fault for each invalid value at its top."""
-    body = KeyPlace(config)
-    whole = read_value(body, "model_type", _MODEL_TYPE, report)
-    place, name = _descended(body, None, report)
+    body = KeyPlace(config, "", report)
+    whole = body.read("model_type", _MODEL_TYPE)
+    place, name = _innermost(body, None)
     known = None if name is None else model_types().get(name)
     if known is None:
-        _warn_type(name, place, report)
-    kind = known or _unknown(place, name)
+        _warn_type(name, place)
+    kind = known or _unknown_type(place, name)
     keys = _keys_of(kind)
     fixed = {name: keys.pop(name) for name in kind.fixed if name in keys}
-    by_layer = _by_layer(place, kind, keys, report)
-    inner = read_object(place, kind.inside, report) if kind.inside else None
-    inside = read_values(inner, keys, kind.names, report) if inner else {}
-    _warn_inside(inside, report)
-    read = {**inside, **read_values(place, keys, kind.names, report), **by_layer}
-    unread = read_values(place, fixed, kind.names, report)
-    model_type = whole.value if whole else None
-    return TextModel(place, kind, known is not None, model_type, read, unread)
-
-
-def _warn_inside(inside: Values, report: ReadingReport) -> None:
+    by_layer = _lists_by_layer(place, kind, keys)
+    inner = place.inner(kind.inside) if kind.inside else None
+    inside = inner.read_all(keys, kind.names) if inner else {}
     if "rope_theta" in inside:
         pointer = inside["rope_theta"].pointer
         detail = f"{pointer} is used; transformers 5.23.0 reads rope_parameters alone"
         report.warn("theta-not-everywhere", detail, pointer)
+    top = {**inside, **place.read_all(keys, kind.names), **by_layer}
+    unread = place.read_all(fixed, kind.names)
+    model_type = whole.value if whole else None
+    return TextModel(place, kind, known is not None, model_type, top, unread)
 
 
-def _by_layer(
-    place: KeyPlace, kind: ModelType, keys: dict[str, Key], report: ReadingReport
-) -> Values:
-    """Read lists of one value per layer, which some classes have.
+def _lists_by_layer(place: KeyPlace, kind: ModelType, keys: dict[str, Key]) -> Values:
+    """Return the lists of one value per layer, which some classes have.
 
-    A list of bases may replace the one base, which is then not read.
+    A list of bases may replace the one base, which is then not read: its key leaves ``keys``.
     """
-    found: dict[str, ResolvedValue | None] = {}
+    lists: dict[str, ResolvedValue | None] = {}
     theta, share = kind.theta_by_layer_key, kind.partial_by_layer_key
     if theta is not None and isinstance(place.content.get(theta), list):
         keys.pop(theta, None)
-        found[THETA_BY_LAYER] = read_value(place, theta, Key(values.bases), report)
+        lists[THETA_BY_LAYER] = place.read(theta, Key(values.bases))
     if share is not None:
-        found[SHARE_BY_LAYER] = read_value(place, share, Key(values.shares), report)
-    return {name: listed for name, listed in found.items() if listed is not None}
+        lists[SHARE_BY_LAYER] = place.read(share, Key(values.shares))
+    return {name: listed for name, listed in lists.items() if listed is not None}
 
 
-def _descended(
-    place: KeyPlace, inherited: str | None, report: ReadingReport, depth: int = 0
+def _innermost(
+    place: KeyPlace, inherited: str | None, depth: int = 0
 ) -> tuple[KeyPlace, str | None]:
-    """Return the config of the text model, and its type."""
-    said = read_value(place, "model_type", _MODEL_TYPE, report)
-    name = said.value if said else inherited
+    """Return the config of the text model within a config, and its type."""
+    own = place.read("model_type", _MODEL_TYPE)
+    name = own.value if own else inherited
     kind = None if name is None else model_types().get(name)
-    inner = _inner(place, kind, report) if depth < _DEEPEST else None
-    if inner is None:
-        return place, _text_type(name)
-    return _descended(inner, kind.text_model_type if kind else None, report, depth + 1)
+    inner = _inner(place, kind) if depth < _DEEPEST else None
+    if inner is not None:
+        return _innermost(inner, kind.text_model_type if kind else None, depth + 1)
+    while kind is not None and kind.text_model_type is not None:
+        name, kind = kind.text_model_type, model_types().get(kind.text_model_type)
+    return place, name
 
 
-def _text_type(name: str | None) -> str | None:
-    """Return the type of the innermost text model of a model type."""
-    kind = None if name is None else model_types().get(name)
-    if kind is None or kind.text_model_type is None:
-        return name
-    return _text_type(kind.text_model_type)
-
-
-def _inner(place: KeyPlace, kind: ModelType | None, report: ReadingReport) -> KeyPlace | None:
+def _inner(place: KeyPlace, kind: ModelType | None) -> KeyPlace | None:
     """Return the config of the text model in a multimodal config, None if there is none."""
     if kind is not None and kind.text is not None:
+        found: KeyPlace | None = place
         for name in kind.text.split("."):
-            found = read_object(place, name, report)
-            if found is None:
-                return None
-            place = found
-        return place
+            found = found and found.inner(name)
+        return found
     if place.has(*_spellings("hidden_size"), *_spellings("head_dim")):
         return None
-    inner = (read_object(place, name, report) for name in TEXT_CONFIGS)
+    inner = map(place.inner, TEXT_CONFIGS)
     return next((found for found in inner if found is not None), None)
 
 
@@ -336,15 +320,14 @@ def _spellings(name: str) -> Iterator[str]:
     yield from TOP[name].aliases
 
 
-def _warn_type(name: str | None, place: KeyPlace, report: ReadingReport) -> None:
-    pointer = place.at("model_type")
+def _warn_type(name: str | None, place: KeyPlace) -> None:
     if name is None:
         detail = "there is no model_type: layout and defaults are assumed"
-        report.warn("model-type-missing", detail, pointer)
-        return
-    hint = did_you_mean(name, model_types(), cutoff=0.87)
-    detail = f"unknown model_type {shortened(name)}{hint}"
-    report.warn("model-type-unknown", detail, pointer)
+        place.warn("model-type-missing", detail, "model_type")
+    else:
+        hint = did_you_mean(name, model_types(), cutoff=0.87)
+        detail = f"unknown model_type {shortened(name)}{hint}"
+        place.warn("model-type-unknown", detail, "model_type")
 
 
 _LOCAL_THETA = {"full_attention": {}, "sliding_attention": {"rope_theta": "rope_local_base_freq"}}
@@ -354,7 +337,7 @@ _LOCAL_AND_GLOBAL_THETA = {
 }
 
 
-def _unknown(place: KeyPlace, name: str | None) -> ModelType:
+def _unknown_type(place: KeyPlace, name: str | None) -> ModelType:
     """Return the assumed facts of an unknown type."""
     rope_keys: Mapping[str, Mapping[str, str]] = {}
     if place.has("rope_local_base_freq"):
@@ -367,23 +350,23 @@ def _unknown(place: KeyPlace, name: str | None) -> ModelType:
         layout="half",
         layout_key="rope_interleave" if place.has(*_spellings("rope_interleave")) else None,
         head_dim="qk_rope_head_dim" if place.has("qk_rope_head_dim") else None,
-        rope_keys=MappingProxyType(rope_keys),
+        rope_keys=rope_keys,
         unscaled=("sliding_attention",) if rope_keys is _LOCAL_THETA else (),
     )
 
 
 def _keys_of(kind: ModelType) -> dict[str, Key]:
     """Return the keys of the config of a model type: those of all types, and its own."""
+    no_rope_key = kind.no_rope.layers_key if isinstance(kind.no_rope, NoRope) else None
+    widths = (kind.head_dim, kind.rotary_dim, *kind.head_dim_by_layer_type.values())
+    bases = (key for own in kind.rope_keys.values() for key in own.values())
     keys = dict(TOP)
-    for key in (kind.head_dim, kind.rotary_dim, *kind.head_dim_by_layer_type.values()):
-        if key is not None:
-            keys.setdefault(key, Key(values.channels))
-    if kind.layout_key is not None:
-        keys.setdefault(kind.layout_key, Key(values.flag))
-    for own in kind.rope_keys.values():
-        keys |= {key: Key(values.real) for key in own.values() if key not in keys}
-    if kind.scaling_layers_key is not None:
-        keys.setdefault(kind.scaling_layers_key, Key(values.indices))
-    if not isinstance(kind.no_rope, bool) and kind.no_rope.layers_key is not None:
-        keys.setdefault(kind.no_rope.layers_key, Key(values.flags))
+    for read, names in (
+        (values.channels, widths),
+        (values.flag, (kind.layout_key,)),
+        (values.real, bases),
+        (values.indices, (kind.scaling_layers_key,)),
+        (values.flags, (no_rope_key,)),
+    ):
+        keys |= {name: Key(read) for name in names if name is not None and name not in keys}
     return keys

@@ -3,31 +3,57 @@
 The modules, in the order in which a config goes through them:
 
 * ``model_types``: the config of the text model, its type, and the values at its top;
-* ``blocks``: the parameters of frequency rules, flat or by layer type, in any spelling;
-* ``layers``: the layers that each block is for;
-* ``rule_entries``: the resolved settings of each block, by ``rotary_settings``, with origins;
-* ``attention``: the layout of pairs, and what attention multiplies beside the table.
+* ``blocks``: the parameters of frequency rules, in any spelling, and the layers that each is for;
+* ``rotary_settings``: the settings of the layers of one type, with origins;
+* this one: all settings, the layout of pairs, what attention multiplies beside the table, and the
+  keys that nothing reads.
 
 ``keys`` has the names of keys and the readers of their values, ``lookup`` values with origins and
 the report of faults and warnings.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
+from itertools import islice
 from typing import Any
 
-from service.models.attention import (
-    attention_of,
-    layout_of,
-    warn_turning,
-    warn_unread,
-    written_layout_of,
+from service.encodings.rotary.rules import yarn_mscale
+from service.errors import shortened
+from service.models.blocks import (
+    EVERY_LAYER,
+    MAX_LABELS,
+    Blocks,
+    Layers,
+    find_blocks,
+    find_layers,
+    split_by_layer,
+    which_have,
 )
-from service.models.blocks import EVERY_LAYER, find_blocks
-from service.models.layers import find_layers
-from service.models.lookup import ConfigWarning, ReadingReport, read_object
-from service.models.model_types import TextModel, find_text_model
-from service.models.rule_entries import Entry, entries_of
+from service.models.keys import TOP
+from service.models.lookup import (
+    ConfigWarning,
+    KeyPlace,
+    ReadingReport,
+    ResolvedValue,
+    did_you_mean,
+)
+from service.models.model_types import NoRope, TextModel, find_text_model
+from service.models.rotary_settings import LayerSettings
+from service.numerics.limits import MAX_CHANNELS
+from service.numerics.phase import exact_context
+
+MAX_NUMBERS = MAX_CHANNELS // 2
+"""Numbers in the lists of all settings together: each is in several URLs of the answer."""
+
+_MAX_COMPARED = 64
+_MAX_LABEL_LENGTH = 40
+_LLAMA4 = "1 + attn_scale·ln(1 + floor((position + 1)/floor_scale))"
+_MINISTRAL3 = "1 + llama_4_scaling_beta·ln(1 + floor(position/original_max_position_embeddings))"
+_OF_PARAMS_JSON = ("dim", "n_heads", "n_layers")
+_ROTARY_NAME = re.compile(r"rope|rotary|ntk|logn|alibi|yarn|llama_?4_?scaling", re.IGNORECASE)
+_BLOCKS = ("rope_scaling", "rope_parameters", "yarn", "rope_adjustments")
 
 
 @dataclass(frozen=True)
@@ -49,7 +75,7 @@ class Resolved:
     layout: str
     warnings: tuple[ConfigWarning, ...]
     writes: str | None = None
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[LayerSettings, ...] = ()
     attention: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -65,55 +91,293 @@ def resolve(config: Mapping[str, Any], context_length: int | None = None) -> Res
     """
     report = ReadingReport()
     model = find_text_model(config, report)
-    if _has_none(model, report):
-        warn_unread(model, report, has_rope=False)
+    name = model.type.name if model.is_known else model.model_type
+    if _has_no_rope(model):
+        _warn_unread_without_rope(model)
         report.check()
-        return _resolved(model, "none", report)
-    blocks = find_blocks(model, report)
+        return Resolved(model.model_type, name, "none", tuple(report.warnings))
+    blocks = find_blocks(model)
     report.check()
-    typed = any(block.label != EVERY_LAYER for block in blocks.blocks)
-    layers = find_layers(model, blocks.without, report, typed=typed)
+    layers = find_layers(model, blocks)
     report.check()
-    rules, entries = entries_of(model, blocks, layers, report)
+    entries = _entries(model, blocks, layers)
     report.check()
     if context_length is not None and not any(entry.lengths for entry in entries):
         detail = f"context_length={context_length} changes nothing: no rule depends on the length"
-        report.warn("context-length-unused", detail, model.place.at("rope_scaling"))
-    layout = layout_of(model, report)
-    written = written_layout_of(model, layout, report)
-    warn_turning(model, report)
-    warn_unread(model, report, has_rope=True)
-    attention = attention_of(model, rules, layers)
-    return _resolved(model, layout, report, writes=written, entries=entries, attention=attention)
+        model.place.warn("context-length-unused", detail, "rope_scaling")
+    layout = _layout(model)
+    writes = _written_layout(model, layout)
+    _warn_rotation(model)
+    _warn_unread(model)
+    attention = _attention(model, entries, layers)
+    warnings = tuple(report.warnings)
+    return Resolved(model.model_type, name, layout, warnings, writes, entries, attention)
 
 
-def _resolved(model: TextModel, layout: str, report: ReadingReport, **beside: Any) -> Resolved:
-    name = model.type.name if model.is_known else model.model_type
-    return Resolved(model.model_type, name, layout, tuple(report.warnings), **beside)
-
-
-def _has_none(model: TextModel, report: ReadingReport) -> bool:
+def _has_no_rope(model: TextModel) -> bool:
     """Return whether the model has no rotary embedding, with a warning."""
-    pointer, instead = model.place.at("model_type"), model.type.instead
-    for key, needed in model.type.rope_if.items():
-        if model.says(key) != needed:
-            pointer, instead = model.place.at(key), f"{key} other than {needed!r}"
-            break
-    else:
-        if _has_null_theta(model, report):
-            pointer, instead = model.place.at("rope_theta"), "rope_theta is null"
-        elif model.type.no_rope is not True:
-            return False
-    detail = f"{model.type.name} has no rotary embedding"
-    report.warn("no-rotary-embedding", f"{detail}: {instead}" if instead else detail, pointer)
+    kind = model.type
+    unmet = [key for key, value in kind.rope_if.items() if model.raw(key) != value]
+    key, instead = "model_type", kind.instead
+    if unmet:
+        key, instead = unmet[0], f"{unmet[0]} other than {kind.rope_if[unmet[0]]!r}"
+    elif _has_null_theta(model):
+        key, instead = "rope_theta", "rope_theta is null"
+    elif kind.no_rope is not True:
+        return False
+    detail = f"{kind.name} has no rotary embedding"
+    model.place.warn("no-rotary-embedding", f"{detail}: {instead}" if instead else detail, key)
     return True
 
 
-def _has_null_theta(model: TextModel, report: ReadingReport) -> bool:
+def _has_null_theta(model: TextModel) -> bool:
     """Return whether the base is null, where that means no rotary embedding."""
     if not model.type.null_theta_is_none:
         return False
-    inner = (read_object(model.place, name, report) for name in ("rope_scaling", "rope_parameters"))
-    block = next((place for place in inner if place is not None), model.place)
-    content = block.content if "rope_theta" in block.content else model.place.content
+    top = model.place.content
+    block = model.place.inner("rope_scaling") or model.place.inner("rope_parameters")
+    content = block.content if block and "rope_theta" in block.content else top
     return "rope_theta" in content and content["rope_theta"] is None
+
+
+def _entries(model: TextModel, blocks: Blocks, layers: Layers) -> tuple[LayerSettings, ...]:
+    """Return the settings of each block and its layers, with warnings."""
+    entries: list[LayerSettings] = []
+    for block, own in split_by_layer(model, blocks, layers):
+        every_layer = block.label == EVERY_LAYER and not layers.without and own is None
+        entry = LayerSettings(model, block, own, every_layer)
+        if entry.read():
+            if own is None and not every_layer:
+                _warn_unknown_layers(model, block.label, layers)
+            entry.read_length()
+            entries.append(entry)
+        if len(entries) > MAX_LABELS:
+            rule = f"comes to more than {MAX_LABELS} types of layers"
+            model.report.fault(entries[0].block.place.pointer, None, rule)
+            return ()
+    lists = [value.value for entry in entries for value in entry.values.values()]
+    numbers = sum(len(listed) for listed in lists if isinstance(listed, tuple))
+    if numbers > MAX_NUMBERS:
+        detail = f"comes to lists of {numbers} numbers for {len(entries)} types of layers: at most "
+        pointer = entries[0].block.place.pointer
+        model.report.fault(pointer, None, f"{detail}{MAX_NUMBERS} are read")
+    if len(entries) > 1:
+        labels = ", ".join(entry.label for entry in entries)
+        pointer = blocks.blocks[0].place.pointer.rpartition("/")[0] or model.place.pointer
+        model.report.warn("per-layer-rope", f"these have different tables: {labels}", pointer)
+    _warn_layers_without(model, blocks, layers)
+    return tuple(entries)
+
+
+def _warn_unknown_layers(model: TextModel, label: str, layers: Layers) -> None:
+    types = dict.fromkeys((*model.type.known_layer_types, *(layers.types or ())))
+    others = [kind for kind in islice(types, _MAX_COMPARED) if kind != label]
+    hint = did_you_mean(label, others) if len(label) <= _MAX_LABEL_LENGTH else ""
+    detail = f"the config does not say which layers {label} is for{hint}"
+    model.place.warn("layers-unknown", detail, "layer_types")
+
+
+def _warn_layers_without(model: TextModel, blocks: Blocks, layers: Layers) -> None:
+    """Warn of layers without a rotary embedding, and of those whose type has no block."""
+    if layers.without or blocks.without:
+        which = which_have(layers.without)
+        if not layers.without:
+            which = f"layers of type {', '.join(sorted(blocks.without))} have"
+        detail = f"{which} no rotary embedding ({layers.origin})"
+        model.report.warn("nope-layers", detail, layers.pointer)
+    labels = {block.label for block in blocks.blocks}
+    types = layers.types or ()
+    if EVERY_LAYER in labels or not labels & set(types):
+        return
+    uncovered = {
+        i: kind for i, kind in enumerate(types) if kind not in labels and i not in layers.without
+    }
+    if uncovered:
+        kind = next(iter(uncovered.values()))
+        hint = did_you_mean(kind, labels)
+        detail = f"{which_have(uncovered)} none of these: type {shortened(kind)}{hint}"
+        model.report.warn("layers-without-rule", detail, layers.pointer)
+
+
+def _layout(model: TextModel) -> str:
+    """Return the layout of pairs, which is assumed for unknown model types."""
+    is_interleaved = model.given(model.type.layout_key)
+    if is_interleaved is not None:
+        return "interleaved" if is_interleaved.value else "half"
+    if model.is_known:
+        return model.type.layout
+    layout, reason = "half", "most models in the layout of transformers"
+    if all(map(model.place.has, _OF_PARAMS_JSON)):
+        layout, reason = "interleaved", "weights beside a params.json of Meta or Mistral"
+    detail = f"layout {layout} is assumed, that of {reason}"
+    model.place.warn("layout-assumed", detail, "model_type")
+    return layout
+
+
+def _written_layout(model: TextModel, layout: str) -> str | None:
+    """Return the layout of the rotated channels, None if it is the one that is read."""
+    kind, writes = model.type, model.type.writes
+    if writes is None or writes == layout:
+        return None
+    detail = f"{kind.name} reads {layout} pairs and writes them {writes}: {kind.source}"
+    model.place.warn("mixed-layout", detail, "model_type")
+    return writes
+
+
+def _warn_rotation(model: TextModel) -> None:
+    """Warn of classes whose rotation differs from the table by sign, channels, axes or factors."""
+    kind, place = model.type, model.place
+    for is_so, code, detail in (
+        (kind.inverse, "turns-inversely", "rotates by the negative angle: set inverse=true"),
+        (
+            kind.axes > 1,
+            "frequencies-per-axis",
+            f"has these frequencies for each of {kind.axes} axes",
+        ),
+        (
+            kind.last_channels,
+            "last-channels-turn",
+            "turns the last channels of a head: set rotary_offset",
+        ),
+    ):
+        if is_so:
+            place.warn(code, f"{kind.name} {detail}", "model_type")
+    if kind.not_in_config is not None:
+        place.warn("table-incomplete", f"{kind.name}: {kind.not_in_config}", "model_type")
+    for key, meaning in kind.not_read.items():
+        if place.content.get(key):
+            place.warn("key-not-read", f"{key} is not resolved: {meaning}", key)
+
+
+@dataclass
+class AttentionFactors:
+    """What attention multiplies beside the table, with the origin of each number.
+
+    softmax_scale_multiplier multiplies 1/√d of the softmax: (0.1·mscale_all_dim·ln factor + 1)²,
+    transformers 5.23.0 ``DeepseekV3Attention``. query_temperature multiplies queries:
+    ``Llama4TextAttention``, ``Ministral3Attention``.
+    """
+
+    factors: dict[str, Any] = field(default_factory=dict)
+    origin: dict[str, str] = field(default_factory=dict)
+
+    def add_softmax_scale(self, entry: LayerSettings) -> None:
+        factor, all_dim = entry.values.get("factor"), entry.block.values.get("mscale_all_dim")
+        if entry.rope_type == "default" or not all_dim or not all_dim.value or not factor:
+            return
+        if not entry.model.is_known:
+            detail = (
+                "classes such as DeepSeek's multiply the softmax scale where mscale_all_dim is set"
+            )
+            entry.warn("softmax-scale-unknown", detail, "mscale_all_dim")
+        if not entry.model.type.attention.softmax_mscale:
+            return
+        mscale = yarn_mscale(Decimal(factor.value), Decimal(all_dim.value))
+        self.factors["softmax_scale_multiplier"] = float(exact_context().multiply(mscale, mscale))
+        formula = f"(0.1 · {all_dim.origin} · ln {factor.origin} + 1)^2"
+        self.origin["softmax_scale_multiplier"] = f"computed: {formula}"
+
+    def add_ministral3(self, entry: LayerSettings) -> None:
+        beta = entry.block.values.get("llama_4_scaling_beta")
+        original = entry.values.get("original_max_position_embeddings")
+        if not beta or not original or not beta.value:
+            return
+        self._add_temperature(
+            _MINISTRAL3, llama_4_scaling_beta=beta, original_max_position_embeddings=original
+        )
+        if entry.model.type.attention.query_temperature != "ministral3":
+            self.origin["query_temperature"] = f"computed: implied by {beta.pointer}"
+
+    def add_llama4(self, model: TextModel, layers: Layers) -> None:
+        tuned, scale, floor_scale = (
+            model.value(name, warns=False)
+            for name in ("attn_temperature_tuning", "attn_scale", "floor_scale")
+        )
+        if not tuned or not tuned.value or not scale or not floor_scale:
+            return
+        self._add_temperature(_LLAMA4, attn_scale=scale, floor_scale=floor_scale)
+        self.factors["query_temperature"]["layers"] = sorted(layers.without)
+
+    def _add_temperature(self, formula: str, **values: ResolvedValue) -> None:
+        numbers = {name: value.value for name, value in values.items()}
+        self.factors["query_temperature"] = {"formula": formula, **numbers}
+        self.origin |= {name: value.origin for name, value in values.items()}
+
+
+def _attention(
+    model: TextModel, entries: Sequence[LayerSettings], layers: Layers
+) -> dict[str, Any]:
+    attention = AttentionFactors()
+    for entry in entries:
+        attention.add_softmax_scale(entry)
+        attention.add_ministral3(entry)
+    if model.type.attention.query_temperature == "llama4":
+        attention.add_llama4(model, layers)
+    return {**attention.factors, "origin": attention.origin} if attention.factors else {}
+
+
+def _warn_unread(model: TextModel) -> None:
+    """Warn of every key that looks like a rotary setting and is not read."""
+    known = _known_keys(model)
+    # Keys that only enable or disable rotary embeddings are known already.
+    unread = [
+        key
+        for key, value in model.place.content.items()
+        if value and value is not True and key not in known and _ROTARY_NAME.search(key)
+    ]
+
+    def detail(key: str) -> str:
+        return f"{shortened(key)} is not read{did_you_mean(key, known, cutoff=0.87)}"
+
+    model.place.warn_unknown(unread, detail, "{} more keys are not read")
+
+
+def _warn_unread_without_rope(model: TextModel) -> None:
+    """Warn of every key whose name, or text, is for the rotary embedding that a class lacks."""
+    always_lacks = model.type.no_rope is True
+    known = frozenset(() if always_lacks else (*model.type.rope_if, *_BLOCKS))
+    places = [model.place]
+    inner = model.place.content.get("attn_config")
+    if isinstance(inner, dict):
+        places.append(KeyPlace(inner, model.place.at("attn_config"), model.report))
+    for place in places:
+        unread = [
+            key
+            for key, value in place.content.items()
+            if value and "alibi" not in key.lower() and key not in known and _is_rotary(key, value)
+        ]
+        place.warn_unknown(
+            unread,
+            lambda key: f"{shortened(key)} is for a rotary embedding, which the class lacks",
+            "{} more keys are not read",
+        )
+
+
+def _is_rotary(key: str, value: object) -> bool:
+    """Return whether the name of a key, or the kind of positions that it names, is rotary."""
+    kind = value if "position" in key and isinstance(value, str) else ""
+    return bool(_ROTARY_NAME.search(key) or _ROTARY_NAME.search(kind))
+
+
+def _known_keys(model: TextModel) -> frozenset[str]:
+    """Return the names of the keys that are read at the top of a config."""
+    kind = model.type
+    no_rope = kind.no_rope if isinstance(kind.no_rope, NoRope) else NoRope()
+    own = {
+        kind.layout_key,
+        kind.head_dim,
+        kind.rotary_dim,
+        kind.theta_by_layer_key,
+        kind.partial_by_layer_key,
+        kind.scaling_layers_key,
+        no_rope.layers_key,
+        no_rope.every_key,
+        *(key for keys in kind.rope_keys.values() for key in keys.values()),
+        *kind.head_dim_by_layer_type.values(),
+        *kind.names.values(),
+        *kind.rope_if,
+        *kind.not_read,
+        *(("llama_4_scaling",) if model.place.has("yarn") else ()),
+    }
+    aliases = (alias for key in TOP.values() for alias in key.aliases)
+    return frozenset(name for name in own if name is not None).union(aliases, TOP, _BLOCKS)

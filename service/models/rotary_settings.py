@@ -1,469 +1,600 @@
-"""The settings that every frequency rule has: its type, widths, lengths, base and sections.
+"""The rotary settings of the layers of one type: ``LayerSettings``.
 
-Each function returns a value with its origin, from the block of the rule, the top of the config, or
-the class defaults, and reports what is missing or doubtful.
+Each setting comes, with its origin, from the block of the frequency rule, the top of the config, or
+the class defaults; what is missing or doubtful is reported.
 """
 
-from dataclasses import dataclass, field
-from difflib import get_close_matches
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
 
+from service.encodings.rotary.rules import rule_of, yarn_mscale
 from service.errors import shortened
 from service.models.blocks import EVERY_LAYER, ConfigBlock
-from service.models.keys import RULE_TYPE_ALIASES, RULE_TYPES
-from service.models.lookup import ReadingReport, ResolvedValue, did_you_mean
+from service.models.keys import (
+    MAX_COUNT,
+    OF_EVERY_RULE,
+    RULE_SPELLINGS,
+    RULE_TYPE_ALIASES,
+    RULE_TYPES,
+)
+from service.models.lookup import ResolvedValue, did_you_mean
 from service.models.model_types import TextModel
-from service.numerics.limits import MAX_CHANNELS
+from service.numerics.limits import MAX_CHANNELS, MAX_LENGTH
+from service.numerics.phase import exact_context
 
+_ASSUMED_THETA = 10000.0
+_ASSUMED_LENGTH = 4096
 _MAX_COMPARED = 64
+_SLOPE_OF_TELECHAT = Decimal("0.07")
+_LENGTH = "max_position_embeddings"
+_ORIGINAL = "original_max_position_embeddings"
+_SHARE = "partial_rotary_factor"
 
 
 @dataclass
-class Rule:
-    """A frequency rule while its settings are collected.
+class LayerSettings:
+    """The rotary settings of the layers of one type.
 
     Attributes:
-        model: whose rule it is.
-        block: where it is read.
-        pairs: of channels that turn.
-        report: takes faults and warnings.
-        parameters: what fixes its frequencies, by canonical name.
-        lengths: where the frequencies depend on the length a model runs at, one of each regime.
-        mscales: the attention factors of these, where a config says them outright.
+        model: whose settings these are.
+        block: the parameters of the frequency rule.
+        layers: the layers that have them; None if all, or if they are not known.
+        every_layer: whether they are for all layers.
+        values: the settings, by canonical name.
+        lengths: one context_length of each regime, the original first; empty if there is but one.
+        mscales: the attention factor of each regime, where a config gives them.
+        length: max_position_embeddings, or the assumed length.
     """
 
     model: TextModel
     block: ConfigBlock
-    pairs: int
-    report: ReadingReport
-    parameters: dict[str, ResolvedValue] = field(default_factory=dict)
+    layers: tuple[int, ...] | None
+    every_layer: bool
+    values: dict[str, ResolvedValue] = field(default_factory=dict)
     lengths: tuple[int, ...] = ()
     mscales: tuple[ResolvedValue, ...] = ()
+    length: ResolvedValue = field(init=False)
 
-    def put(self, *names: str) -> None:
-        """Add the values that the block has."""
-        self.parameters |= {name: self.block.values[name] for name in names if name in self}
+    @property
+    def label(self) -> str:
+        """The layer type, or ``default`` for all layers that have a rotary embedding."""
+        return self.block.label
 
-    def __contains__(self, name: str) -> bool:
-        return name in self.block.values
+    @property
+    def rope_type(self) -> str:
+        return str(self.values["rope_type"].value)
 
-    def need(self, *names: str) -> bool:
-        """Add values of the block; report a fault for each that is missing."""
-        missing = [name for name in names if name not in self]
-        rope_type = self.parameters["rope_type"].value
-        for name in missing:
-            hint = did_you_mean(name, list(self.block.place.content)[:_MAX_COMPARED])
-            rule = f"is required for {rope_type}{hint.replace('did you mean', 'is it')}"
-            self.report.fault(self.block.place.at(name), None, rule)
-        self.put(*names)
-        return not missing
+    @property
+    def offset(self) -> ResolvedValue | None:
+        """The channels of a head before the first that turns, where that is not the first."""
+        if not self.model.type.last_channels:
+            return None
+        head_dim = self.values["head_dim"]
+        offset = head_dim.value - self.values["rotary_dim"].value
+        return head_dim.computed(offset, "head_dim - rotary_dim: the last channels of a head turn")
+
+    def at(self, context_length: int | None) -> dict[str, ResolvedValue]:
+        """Return the values at a context length, the original one unless given."""
+        values = dict(self.values)
+        if self.lengths:
+            length = context_length or self.lengths[0]
+            origin = "?context_length" if context_length else "computed: the original length"
+            pointer = self.values["rope_type"].pointer
+            values["context_length"] = ResolvedValue(length, origin, pointer)
+            if self.mscales:
+                values["attention_factor"] = self.mscales[length > self.lengths[0]]
+        return {**values, _LENGTH: self.length}
+
+    def read(self) -> bool:
+        """Read all values from the config; False, with a fault, if the head_dim is unknown."""
+        rope_type, head_dim, theta = self._rope_type(), self._head_dim(), self._rope_theta()
+        if head_dim is None:
+            return False
+        rotary_dim = self._rotary_dim(rope_type.value, head_dim)
+        self.values = {
+            "head_dim": head_dim,
+            "rotary_dim": rotary_dim,
+            "rope_theta": theta,
+            "rope_type": rope_type,
+        }
+        self._warn_unknown()
+        _READERS.get(self.rope_type, LayerSettings.read_keys)(self)
+        factor = self.number("factor", 1)
+        if "factor" in self.values and factor < 1:
+            self.warn("factor-below-one", f"factor is {factor!r}", "factor")
+        self._put_sections()
+        return True
 
     def number(self, name: str, default: float = 0.0) -> float:
         """Return a number of the block, or the default."""
-        found = self.block.values.get(name)
-        return default if found is None else float(found.value)
+        value = self.block.values.get(name)
+        return default if value is None else float(value.value)
 
     def warn(self, code: str, detail: str, name: str) -> None:
         """Warn of a value of the block."""
-        found = self.block.values.get(name)
-        self.report.warn(code, detail, found.pointer if found else self.block.place.at(name))
+        value = self.block.values.get(name)
+        self.model.report.warn(code, detail, value.pointer if value else self.block.place.at(name))
 
+    def _has(self, name: str) -> bool:
+        return name in self.block.values
 
-def rope_type_of(block: ConfigBlock, report: ReadingReport) -> ResolvedValue:
-    """Return the canonical rope_type of a block; a fault if there is no such rule."""
-    found = block.values.get("rope_type")
-    if found is None:
-        return ResolvedValue(
-            "default", "computed: no rope_type is given", block.place.at("rope_type")
+    def _put(self, *names: str) -> None:
+        """Add the values that the block has."""
+        self.values |= {name: self.block.values[name] for name in names if self._has(name)}
+
+    def _put_required(self, *names: str) -> bool:
+        """Add values of the block; False, with a fault for each that is missing."""
+        missing = [name for name in names if not self._has(name)]
+        place = self.block.place
+        for name in missing:
+            hint = did_you_mean(name, list(place.content)[:_MAX_COMPARED])
+            rule = f"is required for {self.rope_type}{hint.replace('did you mean', 'is it')}"
+            self.model.report.fault(place.at(name), None, rule)
+        self._put(*names)
+        return not missing
+
+    def _put_unless_zero(self, *names: str) -> None:
+        """Add values of the block that are not 0, which counts as absent, as in transformers."""
+        for name in names:
+            if self.number(name):
+                self._put(name)
+            elif self._has(name):
+                self.warn("zero-ignored", f"{name} is 0, which counts as missing", name)
+
+    def _rope_type(self) -> ResolvedValue:
+        """Return the canonical rope_type of the block; a fault if there is no such rule."""
+        given, place = self.block.values.get("rope_type"), self.block.place
+        if given is None:
+            origin = "computed: no rope_type is given"
+            return ResolvedValue("default", origin, place.at("rope_type"))
+        other = place.content.get("type", given.value)
+        if other != given.value and given.pointer != place.at("type"):
+            detail = f"rope_type {shortened(given.value)} is used, and type is {shortened(other)}"
+            place.warn("type-and-rope-type-disagree", detail, "type")
+        name = RULE_TYPE_ALIASES.get(given.value, given.value)
+        if name == "yarn" and self._has("short_factor") and not self._has("factor"):
+            name = "longrope"
+        if name not in RULE_TYPES:
+            known = [*RULE_TYPES, *RULE_TYPE_ALIASES]
+            hint = did_you_mean(name, known, cutoff=0.6) or f"; there are {', '.join(RULE_TYPES)}"
+            rule = f"{shortened(name)} is not known{hint}"
+            self.model.report.fault(given.pointer, given.value, rule)
+            return given.computed("default", "unknown")
+        return given if name == given.value else replace(given.alias(), value=name)
+
+    def _warn_unknown(self) -> None:
+        """Warn of keys of the block that the rule does not use."""
+        if self.block.is_default:
+            return
+        known = OF_EVERY_RULE.keys() | RULE_TYPES[self.rope_type]
+        unknown = [
+            key
+            for key, value in self.block.place.content.items()
+            if value is not None and RULE_SPELLINGS.get(key, key) not in known
+        ]
+        missing = "" if self._has("rope_type") else ": no rope_type is given"
+
+        def detail(key: str) -> str:
+            hint = missing if key in RULE_SPELLINGS else did_you_mean(key, known)
+            return f"{self.rope_type} does not use {shortened(key)}{hint}"
+
+        self.block.place.warn_unknown(
+            unknown, detail, f"{self.rope_type} does not use {{}} more keys"
         )
-    other = block.place.content.get("type", found.value)
-    if other != found.value and found.pointer != block.place.at("type"):
-        detail = f"rope_type {shortened(found.value)} is used, and type is {shortened(other)}"
-        report.warn("type-and-rope-type-disagree", detail, block.place.at("type"))
-    name = RULE_TYPE_ALIASES.get(found.value, found.value)
-    if name == "yarn" and "short_factor" in block.values and "factor" not in block.values:
-        name = "longrope"
-    if name not in RULE_TYPES:
-        report.fault(found.pointer, found.value, _unknown_type(found.value))
-        return found.computed("default", "unknown")
-    return (
-        found
-        if name == found.value
-        else ResolvedValue(name, f"alias {found.pointer}", found.pointer)
-    )
 
+    def _head_dim(self) -> ResolvedValue | None:
+        """Return the width of the heads that rotary embeddings see; None and a fault if unknown.
 
-def _unknown_type(name: str) -> str:
-    near = get_close_matches(name[:64].lower(), [*RULE_TYPES, *RULE_TYPE_ALIASES], n=1)
-    if near:
-        return f"{shortened(name)} is not known; did you mean {near[0]}?"
-    return f"{shortened(name)} is not known; there are {', '.join(RULE_TYPES)}"
+        A config's own key wins over the class default, and that over hidden_size //
+        num_attention_heads, as in transformers; an explicit null asks for the last.
+        """
+        model = self.model
+        if "head_dim" in model.type.fixed:
+            computed = self._share_of_hidden_size()
+            if computed is not None:
+                model.warn_unread("head_dim", computed)
+            return computed
+        by_type = model.type.head_dim_by_layer_type.get(self.label)
+        key = by_type or model.type.head_dim
+        if key is not None:
+            value = model.given(key) or model.default(key) or model.value("head_dim")
+            return value if by_type else value or self._share_of_hidden_size()
+        value = model.given("head_dim")
+        if value is None and "head_dim" not in model.place.content:
+            value = model.default("head_dim")
+        return value or self._share_of_hidden_size()
 
+    def _share_of_hidden_size(self) -> ResolvedValue | None:
+        model, times = self.model, self.model.type.hidden_times
+        hidden, heads = model.value("hidden_size"), model.value("num_attention_heads")
+        if hidden is None or heads is None:
+            rule = "is required, or hidden_size with num_attention_heads (or n_embd with n_head)"
+            model.report.fault(model.place.at("head_dim"), None, rule)
+            return None
+        if not model.is_known:
+            detail = f"head_dim is not in the config: {hidden.value} // {heads.value} is used"
+            model.place.warn("head-dim-computed", detail, "head_dim")
+        width, rest = divmod(times * hidden.value, heads.value)
+        if rest:
+            detail = f"{heads.value} heads do not divide {times * hidden.value} channels"
+            model.report.warn("heads-do-not-divide", detail, heads.pointer)
+        if not 1 <= width <= MAX_CHANNELS:
+            rule = f"// {heads.value} heads is no width of a head"
+            model.report.fault(hidden.pointer, hidden.value, rule)
+            return None
+        multiple = f"{times} · " if times > 1 else ""
+        return hidden.computed(width, f"{multiple}{hidden.origin} // {heads.origin}")
 
-def head_dim_of(model: TextModel, label: str, report: ReadingReport) -> ResolvedValue | None:
-    """Return the width of the heads that rotary embeddings see; None and a fault if unknown.
+    def _rotary_dim(self, rope_type: str, head_dim: ResolvedValue) -> ResolvedValue:
+        """Return the number of channels that turn with a position, or for ``proportional`` all."""
+        turned, axes = self._turned(rope_type, head_dim), self.model.type.axes
+        if axes == 1:
+            return turned
+        return turned.computed(turned.value // axes, f"{turned.origin} // axes")
 
-    A config's own key wins over the class default, and that over hidden_size //
-    num_attention_heads, as in transformers; an explicit null asks for the last.
-    """
-    if "head_dim" in model.type.fixed:
-        return _fixed(model, report)
-    own = model.type.head_dim_by_layer_type.get(label)
-    if own is not None:
-        return _outright(model, own, report)
-    if model.type.head_dim is not None:
-        return _outright(model, model.type.head_dim, report) or _share_of_hidden_size(model, report)
-    is_null = "head_dim" in model.place.content and not model.given("head_dim")
-    found = model.given("head_dim") if is_null else model.value("head_dim", report)
-    return found or _share_of_hidden_size(model, report)
-
-
-def _fixed(model: TextModel, report: ReadingReport) -> ResolvedValue | None:
-    found = _share_of_hidden_size(model, report)
-    if found is not None:
-        model.warn_unread("head_dim", found, report)
-    return found
-
-
-def _outright(model: TextModel, key: str, report: ReadingReport) -> ResolvedValue | None:
-    return model.values.get(key) or model.default(key, report) or model.value("head_dim", report)
-
-
-def _share_of_hidden_size(model: TextModel, report: ReadingReport) -> ResolvedValue | None:
-    hidden, heads = model.value("hidden_size", report), model.value("num_attention_heads", report)
-    if hidden is None or heads is None:
-        rule = "is required, or hidden_size with num_attention_heads (or n_embd with n_head)"
-        report.fault(model.place.at("head_dim"), None, rule)
-        return None
-    formula, times = f"{hidden.origin} // {heads.origin}", model.type.hidden_times
-    if times > 1:
-        formula = f"{times} · {formula}"
-    pointer = model.place.at("head_dim")
-    if not model.is_known:
-        detail = f"head_dim is not in the config: {hidden.value} // {heads.value} is used"
-        report.warn("head-dim-computed", detail, pointer)
-    if times * hidden.value % heads.value:
-        detail = f"{heads.value} heads do not divide {times * hidden.value} channels"
-        report.warn("heads-do-not-divide", detail, heads.pointer)
-    width = times * hidden.value // heads.value
-    if not 1 <= width <= MAX_CHANNELS:
-        report.fault(hidden.pointer, hidden.value, f"// {heads.value} heads is no width of a head")
-        return None
-    return ResolvedValue(width, f"computed: {formula}", hidden.pointer)
-
-
-def rotary_dim_of(
-    model: TextModel,
-    block: ConfigBlock,
-    rope_type: str,
-    head_dim: ResolvedValue,
-    report: ReadingReport,
-) -> ResolvedValue:
-    """Return the number of channels that turn with a position, or for ``proportional`` all."""
-    found = _rotary_dim_of(model, block, rope_type, head_dim, report)
-    if model.type.axes == 1:
-        return found
-    return found.computed(found.value // model.type.axes, f"{found.origin} // axes")
-
-
-def _rotary_dim_of(
-    model: TextModel,
-    block: ConfigBlock,
-    rope_type: str,
-    head_dim: ResolvedValue,
-    report: ReadingReport,
-) -> ResolvedValue:
-    key = model.type.rotary_dim
-    if key is not None:
-        found = model.values.get(key) or model.default(key, report)
-        if found is not None:
-            _warn_outright(model, block, found, head_dim, report)
-            return found
-    if rope_type == "proportional":
-        return head_dim
-    share, outright = share_of(model, block, report), _rotary_dim_given(model, block)
-    if rope_type == "default" and model.type.partial == "ignored":
-        _warn_ignored(model, share, outright, head_dim, report)
-        return head_dim
-    if share is None:
-        return outright or head_dim
-    return _share_of(head_dim, share, outright, report)
-
-
-def _warn_outright(
-    model: TextModel,
-    block: ConfigBlock,
-    held: ResolvedValue,
-    head_dim: ResolvedValue,
-    report: ReadingReport,
-) -> None:
-    """Warn of a partial_rotary_factor that contradicts the number of channels."""
-    inside = None if block.is_default else block.values.get("partial_rotary_factor")
-    share = inside or model.given("partial_rotary_factor")
-    if share is None or model.type.head_dim is not None:
-        return
-    turned = int(head_dim.value * share.value)
-    if turned != held.value:
-        detail = (
-            f"{held.origin} is {held.value} channels, which is used; partial_rotary_factor "
-            f"{share.value!r} of {head_dim.value} is {turned}"
+    def _turned(self, rope_type: str, head_dim: ResolvedValue) -> ResolvedValue:
+        key = self.model.type.rotary_dim
+        number = (self.model.given(key) or self.model.default(key)) if key else None
+        if number:
+            self._warn_share(number, head_dim)
+            return number
+        if rope_type == "proportional":
+            return head_dim
+        share, number = self._share(), self._given_rotary_dim()
+        turned = int(head_dim.value * share.value) if share else None
+        if rope_type == "default" and self.model.type.partial == "ignored":
+            self._warn_ignored(turned, share or number, head_dim)
+            return head_dim
+        if share is None:
+            return number or head_dim
+        if number is not None and number.value != turned:
+            detail = (
+                f"partial_rotary_factor {share.value!r} of {head_dim.value} channels is {turned}, "
+                f"which is used; {number.origin} is {number.value}"
+            )
+            self.model.report.warn("rotary-dim-and-factor-disagree", detail, number.pointer)
+        return (
+            head_dim if share.value == 1 else share.computed(turned, f"head_dim · {share.origin}")
         )
-        report.warn("rotary-dim-and-factor-disagree", detail, share.pointer)
 
+    def _given_rotary_dim(self) -> ResolvedValue | None:
+        return self.block.values.get("rotary_dim") or self.model.given("rotary_dim")
 
-def share_of(model: TextModel, block: ConfigBlock, report: ReadingReport) -> ResolvedValue | None:
-    """Return partial_rotary_factor; a rotary_dim of the config wins over the class default."""
-    inside, top = block.values.get("partial_rotary_factor"), model.given("partial_rotary_factor")
-    if block.is_default and inside and top and inside.value != top.value:
-        detail = f"{inside.value} of the {inside.origin} is used, not {top.pointer}"
-        report.warn("key-not-read", detail, top.pointer)
-    given = inside or top
-    if given is not None or _rotary_dim_given(model, block) is not None:
-        return given
-    whole = model.type.defaults.get("partial_rotary_factor", 1) == 1
-    return None if whole else model.default("partial_rotary_factor", report)
+    def _share(self) -> ResolvedValue | None:
+        """Return partial_rotary_factor; a rotary_dim of the config wins over the class default."""
+        inside, top = self.block.values.get(_SHARE), self.model.given(_SHARE)
+        if self.block.is_default and inside and top and inside.value != top.value:
+            detail = f"{inside.value} of the {inside.origin} is used, not {top.pointer}"
+            self.model.report.warn("key-not-read", detail, top.pointer)
+        given = inside or top
+        if given is not None or self._given_rotary_dim() is not None:
+            return given
+        is_whole = self.model.type.defaults.get(_SHARE, 1) == 1
+        return None if is_whole else self.model.default(_SHARE)
 
-
-def _rotary_dim_given(model: TextModel, block: ConfigBlock) -> ResolvedValue | None:
-    return block.values.get("rotary_dim") or model.given("rotary_dim")
-
-
-def _share_of(
-    head_dim: ResolvedValue,
-    share: ResolvedValue,
-    outright: ResolvedValue | None,
-    report: ReadingReport,
-) -> ResolvedValue:
-    rotary_dim = int(head_dim.value * share.value)
-    if outright is not None and outright.value != rotary_dim:
-        detail = (
-            f"partial_rotary_factor {share.value!r} of {head_dim.value} channels is {rotary_dim}, "
-            f"which is used; {outright.origin} is {outright.value}"
-        )
-        report.warn("rotary-dim-and-factor-disagree", detail, outright.pointer)
-    if share.value == 1:
-        return head_dim
-    return share.computed(rotary_dim, f"head_dim · {share.origin}")
-
-
-def _warn_ignored(
-    model: TextModel,
-    share: ResolvedValue | None,
-    outright: ResolvedValue | None,
-    head_dim: ResolvedValue,
-    report: ReadingReport,
-) -> None:
-    turned = outright.value if outright else head_dim.value
-    if share is not None:
+    def _warn_share(self, used: ResolvedValue, head_dim: ResolvedValue) -> None:
+        """Warn of a partial_rotary_factor that contradicts the number of channels."""
+        inside = None if self.block.is_default else self.block.values.get(_SHARE)
+        share = inside or self.model.given(_SHARE)
+        if share is None or self.model.type.head_dim is not None:
+            return
         turned = int(head_dim.value * share.value)
-    said = share or outright
-    if said is None or turned == head_dim.value:
-        return
-    detail = (
-        f"the class of {model.type.name} turns all {head_dim.value} channels where rope_type is "
-        f"default, and ignores {said.pointer}, by which it would be {turned}"
-    )
-    report.warn("partial-rotary-ignored", detail, said.pointer)
+        if turned != used.value:
+            detail = (
+                f"{used.origin} is {used.value} channels, which is used; partial_rotary_factor "
+                f"{share.value!r} of {head_dim.value} is {turned}"
+            )
+            self.model.report.warn("rotary-dim-and-factor-disagree", detail, share.pointer)
 
+    def _warn_ignored(
+        self, turned: int | None, given: ResolvedValue | None, head_dim: ResolvedValue
+    ) -> None:
+        """Warn of a number or a share of channels that the class ignores."""
+        if given is None:
+            return
+        turned = given.value if turned is None else turned
+        if turned != head_dim.value:
+            detail = (
+                f"the class of {self.model.type.name} turns all {head_dim.value} channels where "
+                f"rope_type is default, and ignores {given.pointer}, by which it would be {turned}"
+            )
+            self.model.report.warn("partial-rotary-ignored", detail, given.pointer)
 
-def longest_of(rule: Rule) -> ResolvedValue | None:
-    """Return max_position_embeddings; None and a fault if it is unknown."""
-    found = rule.model.value("max_position_embeddings", rule.report)
-    if found is None:
-        rope_type = rule.parameters["rope_type"].value
-        pointer = rule.model.place.at("max_position_embeddings")
-        rule.report.fault(pointer, None, f"is required for {rope_type}")
-    return found
+    def _rope_theta(self) -> ResolvedValue:
+        """Return rope_theta: of the block, of the layer type's own key, the top, or the class.
 
+        At the top, rope_ratio is a multiple of 10000 (GLM). A class default is a warning, and so is
+        10000 where no class is known.
+        """
+        model, kind = self.model, self.model.type
+        if "rope_theta" in kind.fixed:
+            theta = float(kind.defaults["rope_theta"])
+            fixed = ResolvedValue(theta, kind.origin, model.place.at("model_type"))
+            model.warn_unread("rope_theta", fixed)
+            return fixed
+        inside = self.block.values.get("rope_theta")
+        if inside is not None and not self.block.is_default:
+            return inside
+        own = kind.rope_keys.get(self.label, {}).get("rope_theta")
+        given = self._theta_at_top() if own is None else model.given(own)
+        return given or self._default_theta()
 
-def original_length_of(rule: Rule) -> ResolvedValue | None:
-    """Return the length that a model was first trained at; None and a fault if it is unknown.
-
-    As in transformers 5.23.0, that at the top wins over that of a flat block, and without any it is
-    max_position_embeddings. Values of the config win over class defaults.
-    """
-    inside = rule.block.values.get("original_max_position_embeddings")
-    top = rule.model.given("original_max_position_embeddings")
-    said = [inside, top] if rule.block.is_nested else [top, inside]
-    given = [found for found in said if found is not None]
-    if len(given) == 2 and given[0].value != given[1].value:
-        _warn_two(rule, given[0], given[1])
-    if given:
-        return given[0]
-    other = rule.model.given("initial_context_length")
-    if other is not None:
-        return ResolvedValue(other.value, f"alias {other.pointer}", other.pointer)
-    return rule.model.default("original_max_position_embeddings", rule.report) or _assumed(rule)
-
-
-def _warn_two(rule: Rule, held: ResolvedValue, other: ResolvedValue) -> None:
-    detail = f"{held.pointer} is {held.value} and is used; {other.pointer} is {other.value}"
-    rule.report.warn("original-length-in-two-places", detail, other.pointer)
-
-
-def _assumed(rule: Rule) -> ResolvedValue | None:
-    longest = longest_of(rule)
-    if longest is None:
-        return None
-    pointer = rule.block.place.at("original_max_position_embeddings")
-    detail = (
-        "original_max_position_embeddings is not in the config: "
-        f"max_position_embeddings, {longest.value}, is used"
-    )
-    rule.report.warn("original-length-assumed", detail, pointer)
-    return ResolvedValue(longest.value, f"computed: {longest.origin}", pointer)
-
-
-def put_lengths_and_factor(rule: Rule) -> bool:
-    """Add the original length and the factor, max_position_embeddings / original unless given.
-
-    Returns False, with a fault, if either is unknown.
-    """
-    original = original_length_of(rule)
-    factor = rule.block.values.get("factor")
-    if factor is None:
-        factor = _implied(longest_of(rule), original)
-    if original is None or factor is None:
-        return False
-    rule.parameters["original_max_position_embeddings"] = original
-    rule.parameters["factor"] = factor
-    if "factor" in rule:
-        longest = rule.model.value("max_position_embeddings")
-        _warn_implicit(rule, factor, original, longest)
-    return True
-
-
-def _implied(longest: ResolvedValue | None, original: ResolvedValue | None) -> ResolvedValue | None:
-    if longest is None or original is None:
-        return None
-    formula = f"{longest.origin} / {original.origin}"
-    return longest.computed(longest.value / original.value, formula)
-
-
-def _warn_implicit(
-    rule: Rule, factor: ResolvedValue, original: ResolvedValue, longest: ResolvedValue | None
-) -> None:
-    is_assumed = original.origin.startswith("computed")
-    if longest is None or is_assumed or longest.value == factor.value * original.value:
-        return
-    implicit = longest.value / original.value
-    detail = (
-        f"factor is {factor.value!r} and is used; max_position_embeddings / "
-        f"original_max_position_embeddings is {longest.value} / {original.value} = {implicit!r}"
-    )
-    rule.report.warn("implicit-factor-differs", detail, factor.pointer)
-
-
-ASSUMED = 10000.0
-
-
-def rope_theta_of(model: TextModel, block: ConfigBlock, report: ReadingReport) -> ResolvedValue:
-    """Return rope_theta: of the block, of the layer type's own key, of the top, or of the class.
-
-    At the top, rope_ratio is a multiple of 10000 (GLM). A class default is a warning, and so is
-    10000 where no class is known.
-    """
-    if "rope_theta" in model.type.fixed:
-        return _fixed_base(model, report)
-    inside = block.values.get("rope_theta")
-    if inside is not None and not block.is_default:
-        return inside
-    own = model.type.rope_keys.get(block.label, {}).get("rope_theta")
-    given = model.given(own) if own is not None else _at_the_top(model, block, report)
-    if given is not None:
+    def _theta_at_top(self) -> ResolvedValue | None:
+        given, kind = self.model.given("rope_theta"), self.model.type
+        if given is None:
+            ratio = self.model.given("rope_ratio")
+            return ratio and ratio.computed(
+                _ASSUMED_THETA * ratio.value, f"10000 · {ratio.pointer}"
+            )
+        if not self.block.is_default:
+            return given
+        by_type = [own for own in kind.rope_parameters.values() if isinstance(own, dict)]
+        if len({own.get("rope_theta") for own in by_type}) > 1:
+            detail = f"rope_theta is not read by {kind.name}, whose layer types have their own"
+            self.model.report.warn("unknown-rope-key", detail, given.pointer)
+            return None
+        is_every_layer = self.label == EVERY_LAYER
+        layers = "all layers" if is_every_layer else self.label
+        own = kind.rope_parameters if is_every_layer else kind.rope_parameters_of(self.label)
+        kept = own.get("rope_theta", given.value)
+        if kept != given.value and (is_every_layer or self.label in kind.unscaled):
+            detail = f"transformers 5.23.0 keeps {kept} for {layers}, whatever {given.pointer} says"
+            self.model.report.warn("theta-not-everywhere", detail, given.pointer)
         return given
-    return _class_default(model, block, report)
 
+    def _default_theta(self) -> ResolvedValue:
+        """Return the class default of the layer type, or of the model type, or 10000."""
+        place, kind = self.model.place, self.model.type
+        key = kind.names.get("rope_theta", "rope_theta")
+        nested = kind.rope_parameters_of(self.label)
+        value = nested.get("rope_theta", kind.rope_parameters.get("rope_theta"))
+        if not nested:
+            value = kind.defaults.get("rope_theta", value)
+        if value is None:
+            detail = f"rope_theta is not in the config, and {_ASSUMED_THETA:.0f} is used"
+            place.warn("theta-assumed", detail, key)
+            return ResolvedValue(_ASSUMED_THETA, "assumed", place.at(key))
+        what = "rope_theta" if self.label == EVERY_LAYER else f"rope_theta of {self.label}"
+        detail = f"{what} is not in the config: {value} is the {kind.origin}"
+        place.warn("class-default-used", detail, key)
+        if kind.rope_theta_4_57 is not None:
+            detail = f"rope_theta is {value} by default, and {kind.rope_theta_4_57} in 4.57.1"
+            place.warn("theta-default-changed", detail, key)
+        return ResolvedValue(float(value), kind.origin, place.at(key))
 
-def _fixed_base(model: TextModel, report: ReadingReport) -> ResolvedValue:
-    """Return the base that is fixed in the code of a class."""
-    theta = float(model.type.defaults["rope_theta"])
-    found = ResolvedValue(theta, model.type.origin, model.place.at("model_type"))
-    model.warn_unread("rope_theta", found, report)
-    return found
+    def read_length(self) -> None:
+        """Read max_position_embeddings; else the original length · factor, or 4096, is assumed."""
+        place, length = self.model.place, self.model.value(_LENGTH)
+        if length is None:
+            length = ResolvedValue(_ASSUMED_LENGTH, "assumed", place.at(_LENGTH))
+            original, factor = self.values.get(_ORIGINAL), self.values.get("factor")
+            if original is not None and factor is not None and factor.value >= 1:
+                stretched = int(min(original.value * factor.value, MAX_COUNT))
+                length = length.computed(stretched, f"{original.origin} · {factor.origin}")
+            detail = f"{_LENGTH} is not in the config: the table's URL is for {length.value} rows"
+            place.warn("max-length-assumed", detail, _LENGTH)
+        self.length = length
 
+    def _required_length(self) -> ResolvedValue | None:
+        """Return max_position_embeddings; None and a fault if it is unknown."""
+        length = self.model.value(_LENGTH)
+        if length is None:
+            pointer = self.model.place.at(_LENGTH)
+            self.model.report.fault(pointer, None, f"is required for {self.rope_type}")
+        return length
 
-def _class_default(model: TextModel, block: ConfigBlock, report: ReadingReport) -> ResolvedValue:
-    """Return the class default of a layer type, or of the model type, or 10000."""
-    pointer = model.place.at(model.type.names.get("rope_theta", "rope_theta"))
-    nested = model.type.rope_parameters_of(block.label)
-    value = nested.get("rope_theta", model.type.rope_parameters.get("rope_theta"))
-    value = model.type.defaults.get("rope_theta", value) if not nested else value
-    if value is None:
-        detail = f"rope_theta is not in the config, and {ASSUMED:.0f} is used"
-        report.warn("theta-assumed", detail, pointer)
-        return ResolvedValue(ASSUMED, "assumed", pointer)
-    what = "rope_theta" if block.label == EVERY_LAYER else f"rope_theta of {block.label}"
-    detail = f"{what} is not in the config: {value} is the {model.type.origin}"
-    report.warn("class-default-used", detail, pointer)
-    if model.type.rope_theta_4_57 is not None:
-        detail = f"rope_theta is {value} by default, and {model.type.rope_theta_4_57} in 4.57.1"
-        report.warn("theta-default-changed", detail, pointer)
-    return ResolvedValue(float(value), model.type.origin, pointer)
+    def _original_length(self) -> ResolvedValue | None:
+        """Return the length that the model was first trained at; None and a fault if unknown.
 
+        As in transformers 5.23.0, that at the top wins over that of a flat block, and without any
+        it is max_position_embeddings. Values of the config win over class defaults.
+        """
+        both = [self.model.given(_ORIGINAL), self.block.values.get(_ORIGINAL)]
+        given = [value for value in both if value is not None]
+        if self.block.is_nested:
+            given.reverse()
+        if len(given) == 2 and given[0].value != given[1].value:
+            used, other = given
+            detail = f"{used.pointer} is {used.value} and is used; {other.pointer} is {other.value}"
+            self.model.report.warn("original-length-in-two-places", detail, other.pointer)
+        if given:
+            return given[0]
+        initial = self.model.given("initial_context_length")
+        if initial is not None:
+            return initial.alias()
+        default = self.model.default(_ORIGINAL)
+        length = default or self._required_length()
+        if default is not None or length is None:
+            return default
+        detail = f"{_ORIGINAL} is not in the config: {_LENGTH}, {length.value}, is used"
+        self.block.place.warn("original-length-assumed", detail, _ORIGINAL)
+        origin = f"computed: {length.origin}"
+        return ResolvedValue(length.value, origin, self.block.place.at(_ORIGINAL))
 
-def _at_the_top(
-    model: TextModel, block: ConfigBlock, report: ReadingReport
-) -> ResolvedValue | None:
-    given = model.given("rope_theta")
-    if given is None:
-        ratio = model.given("rope_ratio")
-        return ratio and ratio.computed(ASSUMED * ratio.value, f"10000 · {ratio.pointer}")
-    if not block.is_default or not _differ_by_layer_type(model):
-        if block.is_default:
-            _warn_default_elsewhere(model, block, given, report)
-        return given
-    detail = f"rope_theta is not read by {model.type.name}, whose layer types have their own"
-    report.warn("unknown-rope-key", detail, given.pointer)
-    return None
+    def _put_lengths_and_factor(self) -> bool:
+        """Add the original length and the factor, max_position_embeddings / original unless given.
 
+        Returns False, with a fault, if either is unknown.
+        """
+        original, factor = self._original_length(), self.block.values.get("factor")
+        if factor is None:
+            length = self._required_length()
+            if length is None or original is None:
+                return False
+            formula = f"{length.origin} / {original.origin}"
+            factor = length.computed(length.value / original.value, formula)
+        if original is None:
+            return False
+        self.values |= {_ORIGINAL: original, "factor": factor}
+        if self._has("factor"):
+            self._warn_implicit(factor, original)
+        return True
 
-def _differ_by_layer_type(model: TextModel) -> bool:
-    blocks = model.type.rope_parameters.values()
-    return len({own.get("rope_theta") for own in blocks if isinstance(own, dict)}) > 1
-
-
-def _warn_default_elsewhere(
-    model: TextModel, block: ConfigBlock, given: ResolvedValue, report: ReadingReport
-) -> None:
-    kind, layers = model.type, block.label
-    own: object = kind.rope_parameters_of(layers).get("rope_theta", given.value)
-    if layers == EVERY_LAYER:
-        own, layers = kind.rope_parameters.get("rope_theta", given.value), "all layers"
-    elif layers not in kind.unscaled:
-        return
-    if own != given.value:
-        detail = f"transformers 5.23.0 keeps {own} for {layers}, whatever {given.pointer} says"
-        report.warn("theta-not-everywhere", detail, given.pointer)
-
-
-def put_sections(rule: Rule) -> None:
-    """Add mrope_section and mrope_interleaved, where a config or a class has them.
-
-    Sections for other than three axes, or in an order of their own, are a warning, and left out:
-    the table's URL then is that of text, where all axes have the same position.
-    """
-    section, kind = rule.block.values.get("mrope_section"), rule.model.type.mrope
-    if section is None and kind is not None and kind.section is not None:
-        section = ResolvedValue(
-            kind.section, rule.model.type.origin, rule.block.place.at("mrope_section")
+    def _warn_implicit(self, factor: ResolvedValue, original: ResolvedValue) -> None:
+        length = self.model.value(_LENGTH, warns=False)
+        is_assumed = original.origin.startswith("computed")
+        if length is None or is_assumed or length.value == factor.value * original.value:
+            return
+        implicit = length.value / original.value
+        detail = (
+            f"factor is {factor.value!r} and is used; {_LENGTH} / {_ORIGINAL} is "
+            f"{length.value} / {original.value} = {implicit!r}"
         )
-        if sum(kind.section) != rule.pairs:
+        self.model.report.warn("implicit-factor-differs", detail, factor.pointer)
+
+    def _put_sections(self) -> None:
+        """Add mrope_section and mrope_interleaved, where a config or a class has them.
+
+        Sections for other than three axes, or in an order of their own, are a warning, and left
+        out: the table's URL then is that of text, where all axes have the same position.
+        """
+        section, own = self.block.values.get("mrope_section"), self.model.type.mrope
+        place, origin = self.block.place, self.model.type.origin
+        if section is None and own is not None and own.section is not None:
+            if sum(own.section) != self.values["rotary_dim"].value // 2:
+                return
+            section = ResolvedValue(own.section, origin, place.at("mrope_section"))
+            detail = f"mrope_section is not in the config: {own.section} is the {origin}"
+            place.warn("class-default-used", detail, "mrope_section")
+        if section is None:
+            return
+        if len(section.value) != 3 or (own is not None and own.arrangement is not None):
+            listed = ", ".join(map(str, section.value))
+            detail = f"sections {listed} are not of axes t, h and w in turn"
+            self.warn("mrope-axes", detail, "mrope_section")
+            return
+        default = ResolvedValue(
+            own.interleaved if own else False,
+            origin if own else "computed: chunked unless given",
+            place.at("mrope_interleaved"),
+        )
+        self.values["mrope_section"] = section
+        interleaved = self.block.values.get("mrope_interleaved")
+        self.values["mrope_interleaved"] = interleaved or default
+
+    def read_keys(self) -> None:
+        """Read the keys of the class of the rule: the required ones, and others of the block."""
+        rule = rule_of(self.rope_type, self.block.values)
+        self._put_required(*rule.required_keys())
+        self._put(*rule.config_keys())
+
+    def read_dynamic(self) -> None:
+        self._put_unless_zero("alpha")
+        if "alpha" in self.values:
+            return
+        length = self._required_length()
+        if not self._put_required("factor") or length is None:
+            return
+        self.values[_LENGTH] = length
+        grown = min(max(self.number("factor") * length.value, length.value + 1), MAX_LENGTH)
+        self.lengths = (length.value, int(grown))
+        detail = f"the base grows with lengths beyond {length.value}: it depends on context_length"
+        self.warn("dynamic-is-stateful", detail, "factor")
+
+    def read_llama3(self) -> None:
+        has_factors = self._put_required("factor", "low_freq_factor", "high_freq_factor")
+        original = self._original_length()
+        if original is not None:
+            self.values[_ORIGINAL] = original
+        low = self.number("low_freq_factor")
+        if has_factors and low == self.number("high_freq_factor"):
+            detail = f"low_freq_factor and high_freq_factor are both {low!r}: nothing is smoothed"
+            self.warn("low-equals-high-freq-factor", detail, "high_freq_factor")
+
+    def read_proportional(self) -> None:
+        share = self._share()
+        if share is not None:
+            self.values[_SHARE] = share
+        self._put("factor")
+
+    def read_longrope(self) -> None:
+        has_lists = self._put_required("short_factor", "long_factor")
+        if not self._put_lengths_and_factor() or not has_lists:
+            return
+        pairs = self.values["rotary_dim"].value // 2
+        for factors in (self.values["short_factor"], self.values["long_factor"]):
+            if len(factors.value) != pairs:
+                rule = f"has {len(factors.value)} factors, and {pairs} pairs of channels turn"
+                self.model.report.fault(factors.pointer, factors.value, rule)
+        original = self.values[_ORIGINAL].value
+        longest = self.model.value(_LENGTH, warns=False)
+        self.lengths = (original, max(longest.value if longest else 0, original + 1))
+        self._put("attention_factor")
+        names = self.model.type.mscale_keys or ("short_mscale", "long_mscale")
+        if all(map(self._has, names)):
+            self.mscales = tuple(self.block.values[name] for name in names)
+            self.values["attention_factor"] = self.mscales[0]
+        detail = f"short_factor is used up to a length of {original}, long_factor beyond"
+        self.warn("longrope-regimes", detail, "long_factor")
+
+    def read_yarn(self) -> None:
+        if not self._put_lengths_and_factor():
+            return
+        self._put_unless_zero("beta_fast", "beta_slow")
+        self._put("truncate", "mscale", "mscale_all_dim", "attention_factor")
+        self._warn_truncate()
+        self._warn_mscale()
+        factor = self.block.values.get("attention_factor")
+        if factor is None:
+            self._put_attention_factor()
+        elif factor.pointer.endswith("/attn_factor"):
+            detail = "attn_factor is used, as in vLLM; transformers reads attention_factor alone"
+            self.warn("attn-factor-alias", detail, "attention_factor")
+
+    def _put_attention_factor(self) -> None:
+        """Add the attention factor of a class, or of TeleChat3, where it is not that of YaRN."""
+        own = self.model.type.defaults.get("attention_factor")
+        rope_type = self.block.values.get("rope_type")
+        if own is not None:
+            pointer = self.block.place.at("attention_factor")
+            self.values["attention_factor"] = ResolvedValue(own, self.model.type.origin, pointer)
+        elif rope_type is not None and rope_type.value == "telechat3-yarn":
+            value, formula = self._telechat_attention_factor()
+            self.values["attention_factor"] = rope_type.computed(value, formula)
+            detail = f"attention_factor is {formula}; that of YaRN has 0.1 for 0.07"
+            self.warn("telechat-yarn", detail, "rope_type")
+
+    def _telechat_attention_factor(self) -> tuple[float, str]:
+        """Return g(mscale)/g(mscale_all_dim) with g(m) = 0.07·m·ln f + 1, or g(1) without both."""
+        mscales = [Decimal(self.number(name)) for name in ("mscale", "mscale_all_dim")]
+        formula = "(0.07·mscale·ln factor + 1)/(0.07·mscale_all_dim·ln factor + 1)"
+        if not all(mscales):
+            mscales, formula = [Decimal(1), Decimal(0)], "0.07·ln factor + 1"
+        factor = Decimal(self.values["factor"].value)
+        above, below = (yarn_mscale(factor, mscale, _SLOPE_OF_TELECHAT) for mscale in mscales)
+        return float(exact_context().divide(above, below)), formula
+
+    def _warn_truncate(self) -> None:
+        if self.number("truncate", 1):
             return
         detail = (
-            f"mrope_section is not in the config: {kind.section} is the {rule.model.type.origin}"
+            "ggml and mlx-lm 0.32 round the range of YaRN outwards, which truncate: false forbids"
         )
-        rule.report.warn("class-default-used", detail, section.pointer)
-    if section is None:
-        return
-    if len(section.value) != 3 or (kind is not None and kind.arrangement is not None):
-        detail = f"sections {', '.join(map(str, section.value))} are not of axes t, h and w in turn"
-        rule.warn("mrope-axes", detail, "mrope_section")
-        return
-    rule.parameters["mrope_section"] = section
-    rule.parameters["mrope_interleaved"] = rule.block.values.get(
-        "mrope_interleaved"
-    ) or ResolvedValue(
-        kind.interleaved if kind else False,
-        rule.model.type.origin if kind else "computed: chunked unless given",
-        rule.block.place.at("mrope_interleaved"),
-    )
+        self.warn("truncate-not-representable", detail, "truncate")
+        if self.block.is_nested:
+            detail = f"truncate: false of {self.label} is used; transformers 5.23.0 ignores it"
+            self.warn("truncate-ignored-when-nested", detail, "truncate")
+
+    def _warn_mscale(self) -> None:
+        mscale, all_dim = self.number("mscale"), self.number("mscale_all_dim")
+        has_factor = self._has("attention_factor")
+        if has_factor and mscale and all_dim:
+            detail = "attention_factor is used, not mscale and mscale_all_dim"
+            self.warn("attention-factor-and-mscale", detail, "mscale")
+        elif not has_factor and mscale not in {0.0, 1.0} and not all_dim:
+            detail = (
+                f"mscale is {mscale!r} without mscale_all_dim: transformers takes 0.1·ln factor + "
+                "1 (as here), DeepSeek's own code and vLLM 0.1·mscale·ln factor + 1"
+            )
+            self.warn("deepseek-mscale-ambiguity", detail, "mscale")
+
+
+# The other rules have only the keys of their class.
+_READERS: Mapping[str, Callable[[LayerSettings], None]] = {
+    "dynamic": LayerSettings.read_dynamic,
+    "llama3": LayerSettings.read_llama3,
+    "proportional": LayerSettings.read_proportional,
+    "longrope": LayerSettings.read_longrope,
+    "yarn": LayerSettings.read_yarn,
+}

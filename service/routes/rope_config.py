@@ -19,7 +19,7 @@ from service.grammar import Integer, to_query
 from service.models.keys import RULE, RULE_TYPES
 from service.models.lookup import MEANINGS, ResolvedValue
 from service.models.resolve import resolve
-from service.models.rule_entries import Entry
+from service.models.rotary_settings import LayerSettings
 from service.numerics.limits import MAX_LENGTH
 from service.numerics.tables import size_bytes
 
@@ -174,7 +174,7 @@ def report_config(parameters: ConfigParameters, config: Mapping[str, Any]) -> Ro
     )
 
 
-def _settings(entry: Entry, context_length: int | None) -> RotarySettings:
+def _settings(entry: LayerSettings, context_length: int | None) -> RotarySettings:
     values = dict(entry.at(context_length))
     urls, attention_factor = _urls(values), _attention_factor(values)
     if entry.offset:

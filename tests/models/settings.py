@@ -3,7 +3,7 @@
 from typing import Any
 
 from service.models.resolve import resolve
-from service.models.rule_entries import Entry
+from service.models.rotary_settings import LayerSettings
 
 LLAMA: dict[str, Any] = {
     "model_type": "llama",
@@ -19,7 +19,7 @@ def llama(**beside: Any) -> dict[str, Any]:
     return {**LLAMA, **beside}
 
 
-def entry_of(config: dict[str, Any], label: str = "default") -> Entry:
+def entry_of(config: dict[str, Any], label: str = "default") -> LayerSettings:
     return next(entry for entry in resolve(config).entries if entry.label == label)
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from service.errors import InvalidBody
-from service.models.layers import which_have
+from service.models.blocks import which_have
 from service.models.resolve import resolve
 from tests.models.settings import codes_of, entry_of, llama
 

@@ -15,12 +15,14 @@ from service.models.lookup import (
     KeyPlace,
     ReadingReport,
     did_you_mean,
-    read_object,
-    read_values,
 )
 from service.models.resolve import resolve
 
 KEYS = {"rope_theta": Key(values.real, ("rotary_emb_base", "rope_base"))}
+
+
+def place_of(content: dict[str, object], pointer: str = "") -> KeyPlace:
+    return KeyPlace(content, pointer, ReadingReport())
 
 
 @pytest.mark.parametrize(
@@ -34,19 +36,19 @@ KEYS = {"rope_theta": Key(values.real, ("rotary_emb_base", "rope_base"))}
 def test_the_canonical_name_comes_first_then_the_class_s_own(
     content: dict[str, object], origin: str
 ) -> None:
-    found = read_values(KeyPlace(content, "/a"), KEYS, {"rope_theta": "base"}, ReadingReport())
+    found = place_of(content, "/a").read_all(KEYS, {"rope_theta": "base"})
 
     assert (found["rope_theta"].value, found["rope_theta"].origin) == (1.0, origin)
 
 
 def test_faults_of_several_places_are_one_problem() -> None:
-    report = ReadingReport()
-    read_values(KeyPlace({"rope_theta": "x"}), KEYS, {}, report)
-    read_object(KeyPlace({"a/b": 5}), "a/b", report)
-    read_object(KeyPlace({"a/b": 5}), "a/b", report)
+    place = place_of({"rope_theta": "x", "a/b": 5})
+    place.read_all(KEYS)
+    place.inner("a/b")
+    place.inner("a/b")
 
     with pytest.raises(InvalidBody) as raised:
-        report.check()
+        place.report.check()
     assert [(fault.where, fault.detail) for fault in raised.value.faults] == [
         ("/rope_theta", "rope_theta must be a number, not text"),
         ("/a~1b", "a/b must be an object"),
@@ -54,11 +56,11 @@ def test_faults_of_several_places_are_one_problem() -> None:
 
 
 def test_an_empty_object_is_none() -> None:
-    assert read_object(KeyPlace({"rope_scaling": {}}), "rope_scaling", ReadingReport()) is None
+    assert place_of({"rope_scaling": {}}).inner("rope_scaling") is None
 
 
 def test_null_members_of_an_object_are_absent() -> None:
-    found = read_object(KeyPlace({"rope_scaling": {"type": None}}), "rope_scaling", ReadingReport())
+    found = place_of({"rope_scaling": {"type": None}}).inner("rope_scaling")
 
     assert found is not None
     assert not found.has("type")

@@ -3,7 +3,7 @@
 import pytest
 
 from service.errors import InvalidBody
-from service.models import rule_entries
+from service.models import rotary_settings
 from service.models.resolve import resolve
 from tests.exact import yarn_mscale
 from tests.models.settings import codes_of, entry_of, llama, origin_of, value_of
@@ -102,7 +102,7 @@ def test_a_share_of_proportional_is_the_rule_s_own() -> None:
 def test_a_rule_without_warnings_of_its_own_needs_only_its_class(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(rule_entries, "_BUILDERS", {})
+    monkeypatch.setattr(rotary_settings, "_READERS", {})
     scaling = {"type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
 
     entry = entry_of(llama(rope_scaling={**scaling, **ORIGINAL}))
