@@ -11,15 +11,14 @@ from service.encodings.registry import FAMILIES
 from service.encodings.rotary.axial import CONVENTIONS as AXIALS
 from service.encodings.rotary.packs import CONSUMERS, PACKS
 from service.encodings.rotary.rules import ROPE_TYPES
-from tests.data.encodings_page import PAGE, heading_of, write_page
+from tests.data.encodings_page import PAGE, heading_of, heading_of_grid, write_page
 
 TEXT = PAGE.read_text()
 ENTRIES = dict(re.findall(r"^##+ (.+)\n((?:(?!^##).*\n)*)", TEXT, flags=re.MULTILINE))
 DOCUMENTED = [
     *map(heading_of, FAMILIES),
     *(f"`/encoding?convention={name}`" for name in SINUSOIDS),
-    *(f"`/encoding/grid?convention={name}`" for name in GRIDS if name != "diffusers"),
-    *(f"`/encoding/grid?convention=diffusers` of {axes} axes" for axes in (2, 3)),
+    *(heading_of_grid(name, known) for name, grids in GRIDS.items() for known in grids),
     *(f"`/rope?rope_type={name}`" for name in ROPE_TYPES),
     *(f"`/rope/axial?convention={name}`" for name in AXIALS),
 ]

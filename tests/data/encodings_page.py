@@ -33,6 +33,7 @@ from tests.curl import sent
 
 PAGE = Path(__file__).parents[2] / "docs" / "encodings.md"
 SECTIONS = ("Formula", "Source", "Notes", "Bound", "Trap")
+ORDER = (*SECTIONS[:3], "Channels", "Parameters", "Keys", "Intermediates", *SECTIONS[3:])
 
 INTRODUCTION = """# Encodings
 
@@ -142,8 +143,12 @@ def _no_parts(_: Client) -> _Lines:
 
 
 def _described(sections: dict[str, str]) -> _Lines:
-    yield from (sections.pop(""), "")
-    yield from (f"- **{name}**: {_indented(body)}" for name, body in sections.items() if body)
+    """Write the summary, then every section that is not empty, in the order of the page."""
+    if sections.get(""):
+        yield from (sections[""], "")
+    for name in ORDER:
+        if sections.get(name):
+            yield f"- **{name}**: {_indented(sections[name])}"
     yield ""
 
 
@@ -165,18 +170,19 @@ def _sinusoids(client: Client) -> _Lines:
     """Write the entries of the conventions of /encoding."""
     for name, known in SINUSOIDS.items():
         aliases = [f"`{alias}`" for alias, target in ALIASES.items() if target == name]
-        query = f"convention={name}&{known.example}"
         named = sorted(known.parameters - (set() if known.is_free else {"layout"}))
         yield from (f"### `/encoding?convention={name}`", "")
-        yield from (f"The same by another name: {', '.join(aliases)}.", "") if aliases else ()
-        yield f"- **Formula**: {known.formula}."
-        yield f"- **Source**: {known.source}."
-        if known.notes:
-            yield f"- **Notes**: {known.notes}"
-        yield f"- **Channels**: {_channels_of(known)}."
-        yield f"- **Parameters**: {', '.join(f'`{each}`' for each in named)}."
-        yield f"- **Trap**: {known.trap}"
-        yield from ("", *_console(_get("/encoding", query), client))
+        sections = {
+            "": f"The same by another name: {', '.join(aliases)}." if aliases else "",
+            "Formula": f"{known.formula}.",
+            "Source": f"{known.source}.",
+            "Notes": known.notes,
+            "Channels": f"{_channels_of(known)}.",
+            "Parameters": f"{', '.join(f'`{each}`' for each in named)}.",
+            "Trap": known.trap,
+        }
+        yield from _described(sections)
+        yield from _console(_get("/encoding", f"convention={name}&{known.example}"), client)
 
 
 def _channels_of(known: SinusoidConvention) -> str:
@@ -190,9 +196,7 @@ def _grids(client: Client) -> _Lines:
     """Write the entries of the conventions of /encoding/grid."""
     for name, conventions in GRIDS.items():
         for known in conventions:
-            axes = " or ".join(map(str, known.axes))
-            suffix = f" of {axes} axes" if len(conventions) > 1 else ""
-            yield from (f"### `/encoding/grid?convention={name}`{suffix}", "")
+            yield from (f"### {heading_of_grid(name, known)}", "")
             sections = sections_of(known.layout)
             sections[""] = _as_sentence(sections[""])
             sections["Source"] = f"{known.source}."
@@ -200,6 +204,14 @@ def _grids(client: Client) -> _Lines:
             yield from _described(sections)
             query = f"convention={name}&{known.example}"
             yield from _console(_get("/encoding/grid", query), client)
+
+
+def heading_of_grid(name: str, known: GridConvention) -> str:
+    """Return the heading of a convention of grids; those of one name differ in their axes."""
+    axes = " or ".join(map(str, known.axes))
+    return f"`/encoding/grid?convention={name}`" + (
+        f" of {axes} axes" if len(GRIDS[name]) > 1 else ""
+    )
 
 
 def _as_sentence(summary: str) -> str:
@@ -223,13 +235,15 @@ def _axials(client: Client) -> _Lines:
     """Write the entries of the conventions of /rope/axial."""
     for name, known in AXIALS.items():
         axes = " or ".join(map(str, sorted(known.axes)))
-        yield from (f"### `/rope/axial?convention={name}`", "")
-        yield f"- **Formula**: {known.formula}."
-        yield f"- **Source**: {known.source}."
         names = ", ".join(f"`{each}`" for each in known.takes)
-        yield f"- **Parameters**: {axes} axes; {names or 'none of its own'}."
-        query = f"convention={name}&{known.example}"
-        yield from ("", *_console(_get("/rope/axial", query), client))
+        yield from (f"### `/rope/axial?convention={name}`", "")
+        sections = {
+            "Formula": f"{known.formula}.",
+            "Source": f"{known.source}.",
+            "Parameters": f"{axes} axes; {names}.",
+        }
+        yield from _described(sections)
+        yield from _console(_get("/rope/axial", f"convention={name}&{known.example}"), client)
 
 
 def _rules(client: Client) -> _Lines:
