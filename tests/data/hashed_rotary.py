@@ -5,7 +5,7 @@ from fractions import Fraction
 
 from service.encodings.grid.grids import GridAxis, Tokens, centred, counted, pixels, spread
 from service.encodings.rotary.angles import AXES, MropeAngles, RotaryAngles, SequenceAngles, XPos
-from service.encodings.rotary.axial import AxialAngles, placed
+from service.encodings.rotary.axial import AxialAngles, arranged_axes
 from service.encodings.rotary.packs import PACKS, packed
 from service.encodings.rotary.rope import HeadOrder, PermutationTable, RopeFrequencies
 from service.encodings.rotary.rules import (
@@ -115,10 +115,11 @@ def _axial_tables() -> Iterator[tuple[str, Table]]:
         unit = along.unit
         positions = GridAxis(int(along.first / unit), int(along.step / unit), 5, 3)
         for name, rule in series.items():
-            axes = placed([ScaledFrequencies(rule, unit)] * 2, [positions] * 2, "alternating")
-            turns = AxialAngles(axes, 15, {})
+            rules = [ScaledFrequencies(rule, unit)] * 2
+            axes = arranged_axes(rules, [positions] * 2, "alternating")
+            angles = AxialAngles(axes, 15, {})
             for pack in ("flat", "angle"):
-                document = packed(angles=turns, pack=pack, dtype=FLOAT64, kind="rope-axial")
+                document = packed(angles=angles, pack=pack, dtype=FLOAT64, kind="rope-axial")
                 yield from named("rope-axial", f"{pack}, {place}, {name}", document.arrays)
     for dtype in INDEX_DTYPES.values():
         order = HeadOrder(80, 32, 8, "half", "interleaved")

@@ -35,7 +35,7 @@ from service.analysis.families.token_grids import AxialTokens, axial_tokens
 from service.analysis.measure import USUAL_BASE, Complexes
 from service.analysis.round_numbers import round_numbers
 from service.encodings.grid.grids import Coordinates, counted, spread
-from service.encodings.rotary.axial import CONVENTIONS, AxialConvention
+from service.encodings.rotary.axial_conventions import CONVENTIONS, AxialConvention
 from service.numerics.document import ParameterValue
 from service.numerics.limits import MIN_UNIT
 from service.numerics.phase import Float64s
@@ -225,7 +225,7 @@ def _share_out(
         own = unless_default("grid_indexing", indexing, "ij")
         usual = convention.widths(channels, axes)
         is_usual = sum(usual) == channels and all(w >= 2 and w % 2 == 0 for w in usual)
-        if is_usual or convention.placing == "dealt":
+        if is_usual or convention.placing == "strided":
             yield own, usual, order
         if convention.placing == "blocks" and convention.series == "geometric":
             widths = tokens.block_widths(order)
@@ -239,7 +239,7 @@ def _axis_of(
     """Return the axis of the grid that each frequency turns along."""
     if convention.placing == "alternating":
         return np.array([order[k % len(order)] for k in range(count)])
-    if convention.placing == "dealt":
+    if convention.placing == "strided":
         return np.repeat(order, [len(range(a, count, len(order))) for a in range(len(order))])
     return np.repeat(order, [width // 2 for width in widths])
 
@@ -269,7 +269,7 @@ def fits(shares: AxisShares) -> Iterator[AxialFit]:
 def _fit_geometric(shares: AxisShares, series: OptionalSeries) -> Iterator[AxialFit]:
     axes = len(shares.widths)
     spans, starts = [width / 2 for width in shares.widths], [0.0] * axes
-    if shares.convention.placing == "dealt":
+    if shares.convention.placing == "strided":
         spans = [sum(shares.widths) / 2 / axes] * axes
         starts = [axis / axes for axis in range(axes)]
     for theta in bases(series, spans):

@@ -13,9 +13,15 @@ from math import inf, nextafter, prod
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from pydantic import Field
 
-from service.encodings.fields import Integers, Parameters, PositionList, impossible
+from service.encodings.fields import (
+    Integers,
+    Parameters,
+    PositionList,
+    about,
+    impossible,
+    optional,
+)
 from service.encodings.grid.grids import Picked, Tokens
 from service.encodings.rotary.rule_parameters import RuleParameters
 from service.encodings.rotary.rules import RotaryFrequencies
@@ -48,7 +54,7 @@ class XPos:
     digits to the base of 64: a factor for each, rounded once, and d − 1 products.
 
     Attributes:
-        rotary_dim: channels that turn, r.
+        rotary_dim: rotary channels, r.
         scale_base: positions after which ζ_k itself is reached.
         centre: the position where all are 1.
         inverse: whether keys are multiplied, by the reciprocals.
@@ -132,7 +138,7 @@ class RotaryAngles(ABC):
     @property
     @abstractmethod
     def count(self) -> int:
-        """The number of angles in a row: half of the channels that turn."""
+        """The number of angles in a row: half of the rotary channels."""
 
     @property
     @abstractmethod
@@ -202,7 +208,7 @@ class SequenceAngles(RotaryAngles):
         rule: the frequencies.
         positions: the position of each row.
         rounding: of the angles.
-        xpos: what else multiplies sines and cosines.
+        xpos: multipliers of sines and cosines, if any.
     """
 
     rule: RotaryFrequencies
@@ -219,12 +225,12 @@ class SequenceAngles(RotaryAngles):
         return self.positions.count
 
     def parameters(self) -> dict[str, ParameterValue]:
-        spelled = {**self.rule.parameters(), **self.positions.parameters()}
+        parameters = {**self.rule.parameters(), **self.positions.parameters()}
         if self.xpos is not None:
-            spelled["xpos"] = "key" if self.xpos.inverse else "query"
-            spelled["xpos_scale_base"] = self.xpos.scale_base
-            spelled["xpos_centre"] = self.xpos.centre
-        return spelled | rounding_parameters(self.rounding)
+            parameters["xpos"] = "key" if self.xpos.inverse else "query"
+            parameters["xpos_scale_base"] = self.xpos.scale_base
+            parameters["xpos_centre"] = self.xpos.centre
+        return parameters | rounding_parameters(self.rounding)
 
     @property
     def scale(self) -> float:
@@ -257,14 +263,14 @@ AXES = ("t", "h", "w")
 def axis_of_frequency(count: int, section: tuple[int, ...], *, interleaved: bool) -> str:
     """Return the axis of each frequency, a letter each.
 
-    Chunked: the first section of frequencies turns with t, the next with h, the rest with w.
-    Interleaved: frequency k with h where k mod 3 is 1 and k < 3·section[1], with w where k mod 3 is
-    2 and k < 3·section[2], else with t.
+    Chunked: the first section of frequencies is of t, the next of h, the rest of w.
+    Interleaved: frequency k is of h where k mod 3 is 1 and k < 3·section[1], of w where k mod 3
+    is 2 and k < 3·section[2], else of t.
 
     Args:
         count: r/2.
-        section: how many frequencies turn with t, h and w.
-        interleaved: which of the two it is.
+        section: the number of frequencies of t, h and w.
+        interleaved: whether the axes alternate.
     """
     if not interleaved:
         return "".join(axis * length for axis, length in zip(AXES, section, strict=True))
@@ -278,7 +284,7 @@ class MropeAngles(RotaryAngles):
 
     Attributes:
         rule: the frequencies.
-        section: how many of them turn with t, h and w; their sum is the number of frequencies.
+        section: the number of frequencies of t, h and w, which sum to the count.
         interleaved: whether the axes alternate frequency by frequency.
         tokens: the positions.
         rounding: of the angles.
@@ -321,12 +327,8 @@ class MropeAngles(RotaryAngles):
 
 
 def _along(axis: str) -> Any:
-    return Field(
-        default=None,
-        description=f"The position {axis} of each token, beside those of other axes; in place of "
-        "grid.",
-        examples=["0,1,1,2"],
-    )
+    text = f"The position {axis} of each token, beside those of other axes; in place of grid."
+    return optional(text, "0,1,1,2")
 
 
 class AxisParameters(Parameters):
@@ -384,50 +386,43 @@ def check_rounding(angle: AngleRounding, channels: int) -> None:
 class AngleParameters(AxisParameters, RuleParameters):
     """The rule of the frequencies, positions along axes, rounding and xPos."""
 
-    mrope_section: Integers | None = Field(
-        default=None,
+    mrope_section: Integers | None = optional(
+        "M-RoPE: the number of frequencies rotated by each of the positions t, h and w.",
+        "16,24,24",
         min_length=3,
         max_length=3,
-        description="M-RoPE: how many frequencies turn with the positions t, h and w.",
-        examples=["16,24,24"],
     )
-    mrope_interleaved: Boolean | None = Field(
-        default=None,
-        description="Whether the axes of M-RoPE alternate frequency by frequency (Qwen3-VL) "
-        "instead of coming one after the other (Qwen2-VL); false unless given.",
-        examples=[True],
+    mrope_interleaved: Boolean | None = optional(
+        "Whether the axes of M-RoPE alternate frequency by frequency (Qwen3-VL) instead of coming "
+        "one after the other (Qwen2-VL); false unless given.",
+        example=True,
     )
-    grid: Integers | None = Field(
-        default=None,
+    grid: Integers | None = optional(
+        "With mrope_section: the tokens of a grid of t by h by w, w running fastest.",
+        "2,3,4",
         min_length=3,
         max_length=3,
-        description="With mrope_section: the tokens of a grid of t by h by w, w running fastest.",
-        examples=["2,3,4"],
     )
-    angle: AngleRounding = Field(
+    angle: AngleRounding = about(
+        "exact, or float32: frequencies, and their products with positions, rounded to float32 as "
+        "engines do, and exact sines and cosines of that.",
+        "float32",
         default="exact",
-        description="exact, or float32: frequencies, and their products with positions, rounded to "
-        "float32 as engines do, and exact sines and cosines of that.",
-        examples=["float32"],
     )
-    xpos: Literal["query", "key"] | None = Field(
-        default=None,
-        description="xPos: multiply cosines and sines by what queries, or keys, are scaled by.",
-        examples=["query"],
+    xpos: Literal["query", "key"] | None = optional(
+        "xPos: multiplies cosines and sines by the scale of queries, or of keys.", "query"
     )
-    xpos_scale_base: Real | None = Field(
-        default=None,
+    xpos_scale_base: Real | None = optional(
+        "With xpos: positions after which the scale is reached; 512 unless given.",
+        512,
         ge=1,
         le=MAX_FACTOR,
-        description="With xpos: positions after which the scale is reached; 512 unless given.",
-        examples=[512],
     )
-    xpos_centre: Integer | None = Field(
-        default=None,
+    xpos_centre: Integer | None = optional(
+        "With xpos: the position with a scale of 1; half the rows unless given.",
+        4,
         ge=-MAX_POSITION,
         le=MAX_POSITION,
-        description="With xpos: the position with a scale of 1; half the rows unless given.",
-        examples=[4],
     )
 
     def angles(self, head_dim: int | None, sequence: Sequence) -> RotaryAngles:

@@ -1,23 +1,18 @@
-"""Axial rotary tables: tokens of images and videos, whose channels are shared out to axes.
+"""Axial rotary tables: the tokens of an image or a video, each axis with its own channels.
 
-A convention states the order of the axes in the channels, the frequencies of each and their order,
-and the coordinates of tokens on an axis. The class ``Axial`` stands last: its parameters, then how
-they become angles.
-
-This module is long because the conventions and the parameters that depend on them stand together.
+Each frequency is multiplied by the coordinate of one axis. ``axial_conventions`` states the
+channels, frequencies and coordinates of each axis by library and model.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import prod
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field
 
-from service.encodings.fields import Integers, Reals, impossible
+from service.encodings.fields import Integers, Reals, about, impossible, optional
 from service.encodings.grid.grids import (
     Coordinates,
     GridAxis,
@@ -33,6 +28,14 @@ from service.encodings.rotary.angles import (
     check_grid,
     check_rounding,
     rounding_parameters,
+)
+from service.encodings.rotary.axial_conventions import (
+    CONVENTIONS,
+    PARAMETERS_OF_PLACES,
+    PARAMETERS_OF_SERIES,
+    AxialConvention,
+    ConventionName,
+    Placing,
 )
 from service.encodings.rotary.packs import PackedTable
 from service.encodings.rotary.rule_parameters import check_frequencies
@@ -59,221 +62,17 @@ from service.numerics.limits import (
 )
 from service.numerics.phase import Int64s
 
-Share: TypeAlias = Literal["equal", "video", "thirds"]
-Placing: TypeAlias = Literal["blocks", "alternating", "dealt"]
-Series: TypeAlias = Literal["geometric", "periods", "pixels", "ones"]
-Places: TypeAlias = Literal["counted", "spread", "pixels", "centred"]
-
-
-# Which parameters go with which places of tokens, and which series of frequencies.
-_OF_PLACES = {
-    "counted": ("grid_offset", "reference_grid"),
-    "spread": ("grid_start", "grid_stop"),
-    "pixels": ("grid_offset",),
-    "centred": ("grid_offset", "normalize_coords"),
-}
-
-_OF_SERIES = {
-    "geometric": ("rope_theta",),
-    "periods": ("rope_theta", "min_period", "max_period"),
-    "pixels": ("max_freq", "linear_bands"),
-    "ones": (),
-}
-
-
-@dataclass(frozen=True)
-class AxialConvention:
-    """How a library or a model makes an axial table.
-
-    Attributes:
-        axes: how many axes the grid may have.
-        series: which frequencies an axis has.
-        places: where on an axis the tokens are.
-        source: library and version.
-        formula: the axes in the channels, the frequencies of an axis with w channels, k = 0, 1, …,
-            b = rope_theta, and the coordinates of tokens.
-        is_reversed: whether the last axis of the grid comes first in the channels.
-        share: how the channels are shared out.
-        placing: whether the frequencies of an axis lie together, take turns with those of the
-            others, or lie together and were dealt in turn from one series for all.
-        rope_theta: the base unless given.
-        offset: what is added to the coordinates unless given.
-        max_freq: twice the highest band of pixels unless given.
-        linear_bands: whether bands of pixels are evenly spaced unless given.
-        repeats_frames: whether a third axis, of time, repeats the table of one frame.
-        example: the rest of a query that works.
-    """
-
-    axes: tuple[int, ...]
-    series: Series
-    places: Places
-    source: str
-    formula: str
-    is_reversed: bool = False
-    share: Share = "equal"
-    placing: Placing = "blocks"
-    rope_theta: float = 10000.0
-    offset: int = 0
-    max_freq: float = 224.0
-    linear_bands: bool = False
-    repeats_frames: bool = False
-    example: str = "head_dim=8&grid=2,3"
-
-    @property
-    def takes(self) -> tuple[str, ...]:
-        """The parameters of its places and of its series."""
-        return *_OF_PLACES[self.places], *_OF_SERIES[self.series]
-
-    def widths(self, head_dim: int, axes: int) -> tuple[int, ...]:
-        """Return the channels of each axis, in the order of the channels."""
-        if self.share == "video":
-            return head_dim // 4, head_dim // 8 * 3, head_dim // 8 * 3
-        if self.share == "thirds":
-            return (2 * (head_dim // axes // 2),) * axes
-        return (head_dim // axes,) * axes
-
-
-CONVENTIONS: Mapping[str, AxialConvention] = MappingProxyType(
-    {
-        "qwen2_vl": AxialConvention(
-            (2,),
-            "geometric",
-            "counted",
-            "transformers 5.23.0 Qwen2-VL vision and its kin",
-            "axes h, w; ω_k = b^(−2k/w); coordinates 0, 1, …; a third axis of grid, of "
-            "frames, repeats them",
-            repeats_frames=True,
-        ),
-        "pixtral": AxialConvention(
-            (2,),
-            "geometric",
-            "counted",
-            "transformers 5.23.0 Pixtral",
-            "axes h, w; frequencies of one series b^(−2k/head_dim) over the head, dealt to "
-            "the axes in turn; coordinates 0, 1, …",
-            placing="dealt",
-        ),
-        "llama4": AxialConvention(
-            (2,),
-            "geometric",
-            "counted",
-            "vLLM 0.33.0 llama4_vision_rope.py",
-            "axes w, h; ω_k = b^(−2k/w); coordinates 1, 2, …; class_token=last adds a token at 0",
-            is_reversed=True,
-            offset=1,
-        ),
-        "dinov3": AxialConvention(
-            (2,),
-            "periods",
-            "centred",
-            "dinov3 commit 6876159, timm 1.0.31",
-            "axes h, w; ω_k = 2π/period, periods b^(2k/w) with b = 100, or min_period to "
-            "max_period; coordinates the centres of patches within ±1, by normalize_coords",
-            rope_theta=100.0,
-        ),
-        "timm": AxialConvention(
-            (2, 1, 3),
-            "geometric",
-            "counted",
-            "timm 1.0.31, in_pixels=False",
-            "axes h, w; ω_k = b^(−2k/w); coordinates 0, 1, …, or scaled to a reference_grid "
-            "(EVA-02)",
-        ),
-        "timm_pixels": AxialConvention(
-            (2, 1, 3),
-            "pixels",
-            "pixels",
-            "timm 1.0.31, in_pixels=True",
-            "axes h, w; ω_k from π·1 to π·max_freq/2 in equal ratios, or evenly with "
-            "linear_bands=true; coordinates −1 to 1",
-        ),
-        "rotary_embedding_torch": AxialConvention(
-            (2, 1, 3, 4),
-            "geometric",
-            "counted",
-            "rotary-embedding-torch 0.9.1, freqs_for=lang",
-            "axes as in the grid; ω_k = b^(−2k/w); coordinates 0, 1, …",
-        ),
-        "rotary_embedding_torch_pixel": AxialConvention(
-            (2, 1, 3, 4),
-            "pixels",
-            "pixels",
-            "rotary-embedding-torch 0.9.1, freqs_for=pixel",
-            "axes as in the grid; ω_k evenly from π·1 to π·max_freq/2; coordinates −1 to 1",
-            max_freq=10.0,
-            linear_bands=True,
-        ),
-        "rotary_embedding_torch_constant": AxialConvention(
-            (2, 1, 3, 4),
-            "ones",
-            "counted",
-            "rotary-embedding-torch 0.9.1, freqs_for=constant",
-            "axes as in the grid; ω_k = 1; coordinates 0, 1, …",
-        ),
-        "diffusers_2d": AxialConvention(
-            (2,),
-            "geometric",
-            "spread",
-            "diffusers 0.42.1 get_2d_rotary_pos_embed",
-            "axes w, h; ω_k = b^(−2k/w); n coordinates evenly from grid_start to grid_stop·(n"
-            " − 1)/n",
-            is_reversed=True,
-        ),
-        "lumina": AxialConvention(
-            (2,),
-            "geometric",
-            "counted",
-            "diffusers 0.42.1 get_2d_rotary_pos_embed_lumina",
-            "axes h, w, frequency by frequency; ω_k = b^(−2k/w); coordinates 0, 1, …",
-            placing="alternating",
-        ),
-        "cogvideox": AxialConvention(
-            (3,),
-            "geometric",
-            "spread",
-            "diffusers 0.42.1 get_3d_rotary_pos_embed",
-            "axes t, h, w with 1/4, 3/8 and 3/8 of the channels; ω_k = b^(−2k/w); coordinates"
-            " as diffusers_2d",
-            share="video",
-            example="head_dim=16&grid=1,2,2",
-        ),
-        "allegro": AxialConvention(
-            (3, 1),
-            "geometric",
-            "spread",
-            "diffusers 0.42.1 get_3d_rotary_pos_embed_allegro",
-            "axes t, h, w, or a single one; ω_k = b^(−2k/w); coordinates as diffusers_2d, "
-            "over interpolation_scale",
-            example="head_dim=12&grid=1,2,2",
-        ),
-        "flux": AxialConvention(
-            (3, 2, 1, 4),
-            "geometric",
-            "counted",
-            "diffusers 0.42.1 FluxPosEmbed",
-            "axes as in axes_dim; ω_k = b^(−2k/w); coordinates are the positions given",
-            example="axes_dim=2,4,4&positions_t=0,0&positions_h=0,1&positions_w=0,2",
-        ),
-        "minimax_m3": AxialConvention(
-            (3,),
-            "geometric",
-            "counted",
-            "transformers 5.23.0 MiniMax-M3 vision",
-            "axes t, h, w with 2·⌊head_dim/6⌋ channels each; ω_k = b^(−2k/w); coordinates 0, 1, …",
-            share="thirds",
-            example="head_dim=14&grid=1,2,2",
-        ),
-    }
-)
+AXES = "nthw"
+"""The axes of a grid; a grid of fewer axes has the last ones."""
 
 
 @dataclass(frozen=True)
 class AxialAngles(RotaryAngles):
-    """Frequencies shared out to the axes of a grid.
+    """Angles of tokens of a grid: each frequency times the coordinate of its axis.
 
     Attributes:
         axes: frequencies and positions of each axis.
-        tokens: their number.
+        tokens: the number of tokens.
         canonical: the canonical parameters.
         rounding: of the angles.
     """
@@ -302,21 +101,21 @@ class AxialAngles(RotaryAngles):
         return self.axes
 
 
-def placed(
+def arranged_axes(
     rules: Sequence[FrequencyRule], positions: Sequence[RowPositions], placing: Placing
 ) -> tuple[Axis, ...]:
-    """Return the axes with the columns of their frequencies: in blocks, or alternating."""
+    """Return the axes with the columns of their frequencies, alternating or axis by axis."""
     axes, first = [], 0
     for index, (rule, along) in enumerate(zip(rules, positions, strict=True)):
-        places = range(first, first + rule.count)
+        columns = range(first, first + rule.count)
         if placing == "alternating":
-            places = range(index, index + rule.count * len(rules), len(rules))
-        axes.append(Axis(rule, along, tuple(places)))
+            columns = range(index, index + rule.count * len(rules), len(rules))
+        axes.append(Axis(rule, along, tuple(columns)))
         first += rule.count
     return tuple(axes)
 
 
-def dealt(rope_theta: float, head_dim: int, axes: int) -> tuple[FrequencyRule, ...]:
+def strided_frequencies(rope_theta: float, head_dim: int, axes: int) -> tuple[FrequencyRule, ...]:
     """Return every axes-th frequency of one series over the whole head, for each axis."""
     count = head_dim // 2
     series = Geometric(rope_theta, head_dim, count)
@@ -325,12 +124,12 @@ def dealt(rope_theta: float, head_dim: int, axes: int) -> tuple[FrequencyRule, .
 
 @dataclass(frozen=True)
 class WithClassToken:
-    """Positions of tokens and of a class token before or after them, which is at 0.
+    """Positions of tokens and of a class token, at position 0, before or after them.
 
     Attributes:
-        positions: those of the other tokens.
-        rows: how many of them there are.
-        is_first: whether it comes before them.
+        positions: of the other tokens.
+        rows: the number of the other tokens.
+        is_first: whether the class token comes before them.
     """
 
     positions: RowPositions
@@ -342,7 +141,7 @@ class WithClassToken:
         return self.positions.farthest
 
     def at(self, start: int, stop: int) -> Int64s:
-        """Give the positions of the rows start to stop, shape (stop - start,)."""
+        """Return the positions of the rows start to stop, shape (stop - start,)."""
         shift = 1 if self.is_first else 0
         first, last = max(start - shift, 0), min(stop - shift, self.rows)
         others = self.positions.at(first, max(first, last))
@@ -351,49 +150,29 @@ class WithClassToken:
         return np.concatenate([before, others, after])
 
 
-AXES = "nthw"
-"""The axes of a grid, of which one of fewer has the last."""
-
-
-def _each(description: str, example: str) -> Any:
-    return Field(
-        default=None,
-        max_length=len(AXES),
-        description=f"{description} One number for every axis, or one for all.",
-        examples=[example],
-    )
-
-
-# Values that are the default of their parameter.
-_DEFAULT_VALUES = ("ij", "separate")
-
-
-def _given(inv_freq: tuple[float, ...], width: int) -> FrequencyRule:
-    if len(inv_freq) != width // 2:
-        rule = f"inv_freq must have {width // 2} numbers, one for each pair of an axis"
-        raise impossible("inv_freq", len(inv_freq), f"{rule}, and has {len(inv_freq)}")
-    check_frequencies(inv_freq)
-    return GivenFrequencies(inv_freq)
-
-
 @dataclass(frozen=True)
-class _Along:
-    """The positions of tokens along an axis, and the coordinate that position 1 stands for."""
+class _AxisPositions:
+    """The positions of tokens along an axis, and the coordinate of position 1."""
 
     positions: RowPositions
     unit: Fraction
 
 
-def _check_positive(name: str, numbers: Sequence[float]) -> None:
-    if not all(MIN_SCALE <= number <= MAX_FACTOR for number in numbers):
-        rule = f"{name} must be numbers from {MIN_SCALE:g} to {MAX_FACTOR:g}"
-        raise impossible(name, numbers, rule)
+def _per_axis(description: str, example: str) -> Any:
+    text = f"{description} One number for every axis, or one for all."
+    return optional(text, example, max_length=len(AXES))
 
 
-if TYPE_CHECKING:
-    ConventionName: TypeAlias = str
-else:
-    ConventionName: TypeAlias = Literal[tuple(CONVENTIONS)]
+def _factor(description: str, example: float) -> Any:
+    return optional(description, example, ge=MIN_FACTOR, le=MAX_FACTOR)
+
+
+def _explicit_frequencies(inv_freq: tuple[float, ...], width: int) -> FrequencyRule:
+    if len(inv_freq) != width // 2:
+        rule = f"inv_freq must have {width // 2} numbers, one for each pair of an axis"
+        raise impossible("inv_freq", len(inv_freq), f"{rule}, and has {len(inv_freq)}")
+    check_frequencies(inv_freq)
+    return GivenFrequencies(inv_freq)
 
 
 class Axial(PackedTable, AxisParameters, path="/rope/axial"):
@@ -420,115 +199,92 @@ class Axial(PackedTable, AxisParameters, path="/rope/axial"):
     )
     example: ClassVar[str] = "convention=qwen2_vl&head_dim=8&grid=2,3"
 
-    convention: ConventionName = Field(
-        description="Whose table it is: "
+    convention: ConventionName = about(
+        "The library or model that makes the table: "
         + "; ".join(f"{name} ({convention.source})" for name, convention in CONVENTIONS.items()),
-        examples=["qwen2_vl"],
+        "qwen2_vl",
     )
-    head_dim: Integer | None = Field(
-        default=None,
+    head_dim: Integer | None = optional(
+        "Rotary channels of all axes together; the sum of axes_dim unless given.",
+        64,
         ge=2,
         le=MAX_AXES_CHANNELS,
         multiple_of=2,
-        description="Channels that turn, of all axes together; the sum of axes_dim unless given.",
-        examples=[64],
     )
-    axes_dim: Integers | None = Field(
-        default=None,
+    axes_dim: Integers | None = optional(
+        "Channels of each axis, in the order of the channels; by the convention unless given.",
+        "16,56,56",
         max_length=len(AXES),
-        description="Channels of each axis, in the order of the channels; by the convention "
-        "unless given.",
-        examples=["16,56,56"],
     )
-    grid: Integers | None = Field(
-        default=None,
+    grid: Integers | None = optional(
+        "Tokens along each axis, as height and width or time, height and width; the last runs "
+        "fastest. Required unless positions are given.",
+        "4,6",
         max_length=len(AXES),
-        description="Tokens along each axis, as height and width or time, height and width; the "
-        "last runs fastest. Required unless positions are given.",
-        examples=["4,6"],
     )
-    spatial_merge_size: Integer | None = Field(
-        default=None,
+    spatial_merge_size: Integer | None = optional(
+        "Rows and columns of the blocks in which tokens come, as in vision towers that merge "
+        "patches (Qwen-VL: 2); row by row unless given.",
+        2,
         ge=1,
         le=64,
-        description="Tokens come in blocks of so many rows and columns, as vision towers that "
-        "merge patches have them (Qwen-VL: 2); row by row unless given.",
-        examples=[2],
     )
-    grid_indexing: Literal["ij", "xy"] | None = Field(
-        default=None,
-        description="xy has the first two axes change places in the channels, where ij leaves "
-        "them in the order of the grid.",
-        examples=["xy"],
+    grid_indexing: Literal["ij", "xy"] | None = optional(
+        "Order of the axes in the channels: ij, that of the grid, or xy, with the first two "
+        "swapped; ij unless given.",
+        "xy",
     )
-    rope_theta: Real | None = Field(
-        default=None,
+    rope_theta: Real | None = optional(
+        "Base of the frequencies, or of the periods; by the convention unless given.",
+        10000,
         gt=1,
         le=MAX_SCALED_BASE,
-        description="Base of the frequencies, or of the periods; by the convention unless given.",
-        examples=[10000],
     )
-    inv_freq: Reals | None = Field(
-        default=None,
+    inv_freq: Reals | None = optional(
+        "The frequencies of every axis, in radians per coordinate, in place of the formula: for "
+        "an engine with its own, such as weights that hold rounded periods.",
+        "1,0.1",
         max_length=MAX_AXES_CHANNELS // 2,
-        description="The frequencies of every axis outright, in radians per coordinate: an "
-        "engine's own, as of weights that hold rounded periods.",
-        examples=["1,0.1"],
     )
-    grid_offset: Reals | None = _each("What is added to coordinates.", "0.5")
-    reference_grid: Reals | None = _each("The grid that coordinates are scaled to.", "16,16")
-    grid_start: Reals | None = _each("The first coordinate; 0 unless given.", "0,0")
-    grid_stop: Reals | None = _each(
-        "Where coordinates end, itself left out; the number of tokens unless given.", "30,45"
+    grid_offset: Reals | None = _per_axis("What is added to coordinates.", "0.5")
+    reference_grid: Reals | None = _per_axis("The grid that coordinates are scaled to.", "16,16")
+    grid_start: Reals | None = _per_axis("The first coordinate; 0 unless given.", "0,0")
+    grid_stop: Reals | None = _per_axis(
+        "The exclusive end of coordinates; the number of tokens unless given.", "30,45"
     )
-    interpolation_scale: Reals | None = _each("What coordinates are divided by.", "1,2,2")
-    normalize_coords: Literal["separate", "max", "min"] | None = Field(
-        default=None,
-        description="The side that is 2 long: each its own, the longer or the shorter.",
-        examples=["max"],
+    interpolation_scale: Reals | None = _per_axis("What coordinates are divided by.", "1,2,2")
+    normalize_coords: Literal["separate", "max", "min"] | None = optional(
+        "The side of length 2: each its own, the longer or the shorter; separate unless given.",
+        "max",
     )
-    min_period: Real | None = Field(
-        default=None,
-        ge=MIN_FACTOR,
-        le=MAX_FACTOR,
-        description="The shortest period, with max_period in place of rope_theta.",
-        examples=[0.5],
+    min_period: Real | None = _factor(
+        "The shortest period, with max_period in place of rope_theta.", 0.5
     )
-    max_period: Real | None = Field(
-        default=None, ge=MIN_FACTOR, le=MAX_FACTOR, description="The longest period.", examples=[20]
+    max_period: Real | None = _factor("The longest period.", 20)
+    max_freq: Real | None = _factor(
+        "Twice the highest band (max_res of timm); by the convention unless given.", 256
     )
-    max_freq: Real | None = Field(
-        default=None,
-        ge=MIN_FACTOR,
-        le=MAX_FACTOR,
-        description="Twice the highest band (max_res of timm); by the convention unless given.",
-        examples=[256],
+    linear_bands: Boolean | None = optional(
+        "Whether bands are evenly spaced, not in equal ratios; by the convention unless given.",
+        example=True,
     )
-    linear_bands: Boolean | None = Field(
-        default=None,
-        description="Whether bands are evenly spaced, not in equal ratios; by the convention "
-        "unless given.",
-        examples=[True],
+    class_token: Literal["first", "last"] | None = optional(
+        "Adds a token at position 0 of every axis, before or after the others.", "last"
     )
-    class_token: Literal["first", "last"] | None = Field(
-        default=None,
-        description="Where there is one more token, at position 0 of every axis.",
-        examples=["last"],
-    )
-    angle: AngleRounding = Field(
+    angle: AngleRounding = about(
+        "exact, or float32: frequencies and angles rounded as engines do.",
+        "float32",
         default="exact",
-        description="exact, or float32: frequencies and angles rounded as engines do.",
-        examples=["float32"],
     )
 
     @property
     def recipe(self) -> AxialConvention:
-        """What the convention states."""
+        """The convention."""
         return CONVENTIONS[self.convention]
 
     @property
     def channels(self) -> int:
-        """The number of channels that turn, of all axes together."""
+        """The number of rotary channels, of all axes together."""
         if self.head_dim is not None:
             return self.head_dim
         if self.axes_dim is None:
@@ -541,13 +297,7 @@ class Axial(PackedTable, AxisParameters, path="/rope/axial"):
             "convention": self.convention,
             "head_dim": self.channels,
         }
-        defaults: dict[str, ParameterValue] = {}
-        series = None if self.inv_freq is not None else self.recipe.series
-        if series in {"geometric", "periods"} and self.min_period is None:
-            defaults["rope_theta"] = self.recipe.rope_theta
-        if series == "pixels":
-            defaults["max_freq"] = self.recipe.max_freq
-            defaults["linear_bands"] = self.recipe.linear_bands
+        defaults = {} if self.inv_freq is not None else self._series_defaults()
         if self.recipe.offset and self.grid is not None:
             defaults["grid_offset"] = (float(self.recipe.offset),)
         names = (
@@ -573,15 +323,23 @@ class Axial(PackedTable, AxisParameters, path="/rope/axial"):
         for name in names:
             value: Any = getattr(self, name)
             value = defaults.get(name) if value is None else value
-            if value not in {None, *_DEFAULT_VALUES}:
+            # The defaults of grid_indexing and normalize_coords are not canonical.
+            if value not in {None, "ij", "separate"}:
                 canonical[name] = str(value) if name.startswith("positions") else value
         return canonical
+
+    def _series_defaults(self) -> dict[str, ParameterValue]:
+        """Return the parameters of the series that the convention states, by name."""
+        if self.min_period is not None:
+            return {}
+        names = PARAMETERS_OF_SERIES[self.recipe.series]
+        return {name: value for name, value in vars(self.recipe).items() if name in names}
 
     def frequency_rules(self, axes: int) -> Sequence[FrequencyRule]:
         """Return the frequencies of each axis, in the order of the channels."""
         head_dim = self.channels
         theta = self.rope_theta or self.recipe.rope_theta
-        if self.recipe.placing == "dealt":
+        if self.recipe.placing == "strided":
             for name in ("axes_dim", "inv_freq"):
                 value = getattr(self, name)
                 if value is not None:
@@ -590,10 +348,10 @@ class Axial(PackedTable, AxisParameters, path="/rope/axial"):
             if head_dim < 2 * axes:
                 rule = f"head_dim must be at least {2 * axes}, a pair for each axis"
                 raise impossible("head_dim", head_dim, rule)
-            return dealt(theta, head_dim, axes)
+            return strided_frequencies(theta, head_dim, axes)
         widths = self._widths(axes)
         if self.inv_freq is not None:
-            return [_given(self.inv_freq, width) for width in widths]
+            return [_explicit_frequencies(self.inv_freq, width) for width in widths]
         return [self._series(theta, width) for width in widths]
 
     def _widths(self, axes: int) -> tuple[int, ...]:
@@ -607,12 +365,10 @@ class Axial(PackedTable, AxisParameters, path="/rope/axial"):
             return widths
         is_even = all(width >= 2 and width % 2 == 0 for width in widths)
         if len(widths) != axes or not is_even or sum(widths) != head_dim:
-            rule = (
-                f"axes_dim must be {axes} even numbers from 2 on with a sum of head_dim, {head_dim}"
-            )
-            raise impossible("axes_dim", widths, rule)
+            rule = f"axes_dim must be {axes} even numbers from 2 on with a sum of head_dim"
+            raise impossible("axes_dim", widths, f"{rule}, {head_dim}")
         if self.recipe.placing == "alternating" and len(set(widths)) > 1:
-            rule = f"the axes of convention={self.convention} alternate: as many channels each"
+            rule = f"the axes of convention={self.convention} alternate and need equal widths"
             raise impossible("axes_dim", widths, rule)
         return widths
 
@@ -640,42 +396,42 @@ class Axial(PackedTable, AxisParameters, path="/rope/axial"):
     def rotary_angles(self) -> RotaryAngles:
         check_rounding(self.angle, self.channels)
         self._refuse_others()
-        along, rows = self._from_grid() if self.grid else self._listed()
+        along, rows = self._from_grid() if self.grid else self._from_lists()
         self._check_axes(len(along))
         if self.angle == "float32" and any(a.unit != 1 for a in along):
-            rule = (
-                "angle=float32 is for whole coordinates: engines round others before they multiply"
-            )
+            rule = "angle=float32 is for whole coordinates: engines round others first"
             raise impossible("angle", self.angle, rule)
         if self.class_token is not None:
             is_first = {"first": True, "last": False}[self.class_token]
-            along = [_Along(WithClassToken(a.positions, rows, is_first), a.unit) for a in along]
+            along = [
+                _AxisPositions(WithClassToken(a.positions, rows, is_first), a.unit) for a in along
+            ]
             rows += 1
         if self.recipe.is_reversed != (self.grid_indexing == "xy"):
-            # As meshgrid's indexing="xy" has it, which leaves a third axis where it is.
+            # As meshgrid with indexing="xy", which leaves a third axis in its place.
             along = [*along[1::-1], *along[2:]]
         rules = self.frequency_rules(len(along))
         measured = [ScaledFrequencies(rule, a.unit) for rule, a in zip(rules, along, strict=True)]
-        axes = placed(measured, [a.positions for a in along], self.recipe.placing)
+        axes = arranged_axes(measured, [a.positions for a in along], self.recipe.placing)
         return AxialAngles(axes, rows, self.canonical(), self.angle)
 
     def _refuse_others(self) -> None:
         """Refuse parameters that do not go with the convention, positions or inv_freq."""
-        of_series = _OF_SERIES[self.recipe.series]
-        known = {name for names in (*_OF_PLACES.values(), *_OF_SERIES.values()) for name in names}
-        whose = dict.fromkeys(known - {*self.recipe.takes}, f"convention={self.convention}")
+        of_series = PARAMETERS_OF_SERIES[self.recipe.series]
+        of_places = PARAMETERS_OF_PLACES[self.recipe.places]
+        conventions = (*PARAMETERS_OF_PLACES.values(), *PARAMETERS_OF_SERIES.values())
+        known = {name for names in conventions for name in names}
+        excluded = dict.fromkeys(known - {*self.recipe.takes}, f"convention={self.convention}")
         if self.inv_freq is not None:
-            whose |= dict.fromkeys(of_series, "inv_freq")
+            excluded |= dict.fromkeys(of_series, "inv_freq")
         if self.grid is not None:
-            whose |= {f"positions_{axis}": "grid" for axis in AXES[1:]}
+            excluded |= {f"positions_{axis}": "grid" for axis in AXES[1:]}
         else:
-            whose |= dict.fromkeys(
-                (*_OF_PLACES[self.recipe.places], "grid_indexing", "spatial_merge_size"),
-                "positions",
-            )
+            names = (*of_places, "grid_indexing", "spatial_merge_size")
+            excluded |= dict.fromkeys(names, "positions")
         faults = [
             Fault(name, to_query(value), f"{name} does not go with {other}")
-            for name, other in whose.items()
+            for name, other in excluded.items()
             if (value := getattr(self, name)) is not None
         ]
         if faults:
@@ -688,7 +444,7 @@ class Axial(PackedTable, AxisParameters, path="/rope/axial"):
             name = "grid" if self.grid else "positions_w"
             raise impossible(name, getattr(self, name), rule)
 
-    def _listed(self) -> tuple[list[_Along], int]:
+    def _from_lists(self) -> tuple[list[_AxisPositions], int]:
         """Return the listed positions along each axis, and the number of tokens."""
         given = self.positions_by_axis(every=False)
         if not given:
@@ -697,12 +453,10 @@ class Axial(PackedTable, AxisParameters, path="/rope/axial"):
             rule = f"positions do not go with convention={self.convention}: give a grid"
             raise impossible("positions_w", given["w"], rule)
         scales = self._each_axis("interpolation_scale", len(given), [1.0] * len(given))
-        along = [
-            _Along(each, 1 / scale) for each, scale in zip(given.values(), scales, strict=True)
-        ]
-        return along, given["w"].count
+        pairs = zip(given.values(), scales, strict=True)
+        return [_AxisPositions(each, 1 / scale) for each, scale in pairs], given["w"].count
 
-    def _from_grid(self) -> tuple[list[_Along], int]:
+    def _from_grid(self) -> tuple[list[_AxisPositions], int]:
         """Return the positions of the tokens of a grid along each axis, and their number."""
         grid = self.grid or ()
         check_grid(grid)
@@ -714,7 +468,8 @@ class Axial(PackedTable, AxisParameters, path="/rope/axial"):
                 raise self._coordinate_error()
             first, step = int(coordinates.first / unit), int(coordinates.step / unit)
             positions = GridAxis(first, step, grid[axis], prod(grid[axis + 1 :]))
-            along.append(_Along(self._in_blocks(positions, axis, grid), unit / scales[axis]))
+            in_order = self._in_blocks(positions, axis, grid)
+            along.append(_AxisPositions(in_order, unit / scales[axis]))
         if self.recipe.repeats_frames and len(grid) == 3:
             along = along[1:]
         return along, prod(grid)
@@ -731,7 +486,7 @@ class Axial(PackedTable, AxisParameters, path="/rope/axial"):
 
     def _coordinate_error(self) -> InvalidParameters:
         """Return the error of coordinates that are no multiples of a unit."""
-        names = _OF_PLACES[self.recipe.places]
+        names = PARAMETERS_OF_PLACES[self.recipe.places]
         given = [name for name in names if getattr(self, name) is not None] or ["grid"]
         rule = "leads to coordinates with too many digits: give shorter numbers"
         return InvalidParameters(
@@ -762,7 +517,10 @@ class Axial(PackedTable, AxisParameters, path="/rope/axial"):
         if numbers is not None and len(numbers) not in {1, axes}:
             rule = f"{name} must be one number, or {axes}, one for each axis"
             raise impossible(name, numbers, rule)
-        if numbers is not None and name in {"interpolation_scale", "reference_grid"}:
-            _check_positive(name, numbers)
-        listed = default if numbers is None else numbers * (axes // len(numbers))
-        return [Fraction(number) for number in listed]
+        if numbers is None:
+            return list(map(Fraction, default))
+        is_scale = name in {"interpolation_scale", "reference_grid"}
+        if is_scale and not all(MIN_SCALE <= number <= MAX_FACTOR for number in numbers):
+            rule = f"{name} must be numbers from {MIN_SCALE:g} to {MAX_FACTOR:g}"
+            raise impossible(name, numbers, rule)
+        return [Fraction(number) for number in numbers * (axes // len(numbers))]

@@ -18,14 +18,13 @@ from numpy.typing import NDArray
 from service.delivery.parameters import read_parameters
 from service.encodings.grid.grids import GridAxis, Picked
 from service.encodings.rotary.axial import (
-    CONVENTIONS,
     Axial,
     AxialAngles,
-    Placing,
     WithClassToken,
-    dealt,
-    placed,
+    arranged_axes,
+    strided_frequencies,
 )
+from service.encodings.rotary.axial_conventions import CONVENTIONS, Placing
 from service.numerics.axes import AngleRounding
 from service.numerics.dtypes import FLOAT32, FLOAT64
 from service.numerics.frequencies import (
@@ -50,7 +49,7 @@ RULE = Geometric(10000.0, 8, 4)
 
 
 def turns(placing: Placing = "blocks", rounding: AngleRounding = "exact") -> AxialAngles:
-    return AxialAngles(placed([RULE, RULE], [DOWN, ACROSS], placing), ROWS, {}, rounding)
+    return AxialAngles(arranged_axes([RULE, RULE], [DOWN, ACROSS], placing), ROWS, {}, rounding)
 
 
 def whole(table: Table) -> NDArray[Any]:
@@ -81,7 +80,7 @@ def test_channels_are_shared_out_as_the_library_does(
 
 
 def test_blocks_have_the_frequencies_of_an_axis_together() -> None:
-    first, second = placed(
+    first, second = arranged_axes(
         [ConstantFrequencies(2), ConstantFrequencies(3)], [DOWN, ACROSS], "blocks"
     )
 
@@ -89,14 +88,14 @@ def test_blocks_have_the_frequencies_of_an_axis_together() -> None:
 
 
 def test_alternating_axes_alternate_frequency_by_frequency() -> None:
-    three = placed([ConstantFrequencies(2)] * 3, [DOWN, ACROSS, DOWN], "alternating")
+    three = arranged_axes([ConstantFrequencies(2)] * 3, [DOWN, ACROSS, DOWN], "alternating")
 
     assert [axis.places for axis in three] == [(0, 3), (1, 4), (2, 5)]
 
 
 @pytest.mark.parametrize(("head_dim", "axes"), [(16, 2), (6, 2), (14, 3), (4, 2)])
-def test_dealt_frequencies_are_every_nth_of_the_whole_head(head_dim: int, axes: int) -> None:
-    rules = dealt(10000.0, head_dim, axes)
+def test_strided_frequencies_are_every_nth_of_the_whole_head(head_dim: int, axes: int) -> None:
+    rules = strided_frequencies(10000.0, head_dim, axes)
 
     series = Geometric(10000.0, head_dim, head_dim // 2).exact()
     assert [rule.exact() for rule in rules] == [series[axis::axes] for axis in range(axes)]
@@ -180,7 +179,7 @@ def test_float32_angles_of_axes_are_within_their_error_bound(
 ) -> None:
     rule = Geometric(base, 2 * count, count)
     along = Positions.contiguous(farthest - 1, 2)
-    axes = placed([rule, rule], [along, Positions.contiguous(0, 2)], "blocks")
+    axes = arranged_axes([rule, rule], [along, Positions.contiguous(0, 2)], "blocks")
     rounded = AxialAngles(axes, 2, {}, "float32")
     bound = rounded.distance()
     assert bound is not None
@@ -195,7 +194,7 @@ def test_the_error_bound_of_axes_is_that_of_the_farthest() -> None:
     near, far = Positions.contiguous(0, 2), Positions.contiguous(99_998, 2)
 
     def distance(*along: Positions) -> float:
-        axes = placed([RULE, RULE], along, "blocks")
+        axes = arranged_axes([RULE, RULE], along, "blocks")
         stated = AxialAngles(axes, 2, {}, "float32").distance()
         assert stated is not None
         return stated
