@@ -1,12 +1,15 @@
-"""A client of an application in this process, with its lifespan."""
+"""A client of an application in this process, with its lifespan; npy files as arrays."""
 
 import asyncio
+import io
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import httpx
+import numpy as np
 from fastapi import FastAPI
+from numpy.typing import NDArray
 
 Result = TypeVar("Result")
 
@@ -40,6 +43,17 @@ class Client:
             return await asyncio.gather(*(self._http.get(url) for url in urls))
 
         return self.run(together())
+
+
+def load_npy(response: httpx.Response) -> NDArray[Any]:
+    assert response.status_code == 200, response.text
+    return np.asarray(np.load(io.BytesIO(response.content), allow_pickle=False))
+
+
+def npy_bytes(array: NDArray[Any]) -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, array)
+    return stream.getvalue()
 
 
 @contextmanager

@@ -138,7 +138,7 @@ class RopeApply(TransformFamily, StartParameters, AngleParameters, path="/rope/a
     """Queries or keys, rotated by their positions.
 
     Formula: (x0·cos − x1·sin, x1·cos + x0·sin) for each pair (x0, x1) of channels, with the
-        cosines and sines of /rope; channels before and after the r that turn pass through.
+        cosines and sines of /rope; channels before and after the r rotary ones pass through.
     Source: "RoFormer" (Su et al. 2021), §3.2.2; transformers 5.23.0 ``rotate_half``.
     Bound: computed in float64 and rounded once to the type of x: before that, an output of the
         pair is within 7·2^-53·(|x0| + |x1|) times the attention factor, 6 for cosine and sine,
@@ -153,12 +153,12 @@ class RopeApply(TransformFamily, StartParameters, AngleParameters, path="/rope/a
 
     layout: Annotated[
         Layout,
-        about("Which channels turn together: 2k and 2k+1, or k and k + rotary_dim/2.", "half"),
+        about("Which channels are pairs: 2k and 2k+1, or k and k + rotary_dim/2.", "half"),
     ] = "interleaved"
     output_layout: Annotated[
         Layout | None,
         about(
-            "Where turned channels are put: as layout unless given. DeepSeek-V3 in transformers "
+            "Layout of the result: as layout unless given. DeepSeek-V3 in transformers "
             "reads interleaved pairs and writes half ones.",
             "half",
         ),
@@ -166,7 +166,7 @@ class RopeApply(TransformFamily, StartParameters, AngleParameters, path="/rope/a
     rotary_offset: RotaryOffset = 0
     inverse: Annotated[
         Boolean,
-        about("Turn the other way, which undoes it where nothing is scaled.", example=False),
+        about("Rotate by the negative angles: the inverse unless scaled.", example=False),
     ] = False
 
     def apply(self, x: StoredTable) -> tuple[StoredTable, Mapping[str, ParameterValue]]:
@@ -183,7 +183,9 @@ class RopeApply(TransformFamily, StartParameters, AngleParameters, path="/rope/a
         angles = self.angles(head_dim, lambda: self.positions_of(rows))
         width = 2 * angles.count
         if width > MAX_CHANNELS:
-            raise InvalidBody(f"{width} channels turn, and at most {MAX_CHANNELS} are possible")
+            raise InvalidBody(
+                f"{width} channels are rotary, and at most {MAX_CHANNELS} are possible"
+            )
         if angles.rows != rows:
             raise InvalidBody(
                 f"there are positions of {angles.rows} rows, and the array has {rows}"
@@ -204,10 +206,10 @@ class Rotation:
     Attributes:
         angles: one for each pair of channels of a row.
         layout: which channels are pairs.
-        inverse: whether they turn by the negative angles.
+        inverse: whether to rotate by the negative angles.
         output_layout: the layout of the result, as layout unless given: DeepSeek-V3 in transformers
             5.23.0 (``apply_rotary_pos_emb_interleave``) reads interleaved pairs, writes half ones.
-        rotary_offset: channels before the first that turns.
+        rotary_offset: channels before the rotary ones.
     """
 
     angles: RotaryAngles
@@ -229,11 +231,11 @@ class Rotation:
         """Rotate x, of shape (…, S, head_dim)."""
         *leading, rows, head_dim = x.shape
         width = 2 * self.angles.count
-        turning = slice(self.rotary_offset, self.rotary_offset + width)
+        rotary = slice(self.rotary_offset, self.rotary_offset + width)
         source = x.elements.reshape(prod(leading), rows, head_dim)
         result = np.empty_like(source)
         is_finite = True
-        for passing in (slice(0, turning.start), slice(turning.stop, None)):
+        for passing in (slice(0, rotary.start), slice(rotary.stop, None)):
             result[..., passing] = source[..., passing]
             is_finite &= all_finite(result[..., passing], x.dtype)
         cosines, sines = self._table("cos", rows), self._table("sin", rows)
@@ -244,8 +246,8 @@ class Rotation:
             )
             self._sign(sin)
             for group in row_steps(len(source), _ARRAYS * cos.size):
-                turned = self._turned(to_float64(source[group, part, turning], x.dtype), cos, sin)
-                is_finite &= round_results(turned, result[group, part, turning], x.dtype)
+                rotated = self._rotated(to_float64(source[group, part, rotary], x.dtype), cos, sin)
+                is_finite &= round_results(rotated, result[group, part, rotary], x.dtype)
         return StoredTable(result.reshape(x.shape), x.dtype, is_finite)
 
     def _table(self, name: Component, rows: int) -> Table:
@@ -254,25 +256,28 @@ class Rotation:
         return self.angles.table(channels, FLOAT64, (rows, width))
 
     def _sign(self, sin: Float64s) -> None:
-        """Turn sines, in place, into the multipliers of the other channel of each pair."""
+        """Change sines, in place, into the multipliers of the other channel of each pair."""
         if self.inverse:
             np.subtract(0.0, sin, out=sin)
         first, _ = self._pair_channels(self.layout)
         np.negative(sin[:, first], out=sin[:, first])
 
-    def _turned(self, x: Float64s, cos: Float64s, sin: Float64s) -> Float64s:
+    def _rotated(self, x: Float64s, cos: Float64s, sin: Float64s) -> Float64s:
         first, second = self._pair_channels(self.layout)
         with np.errstate(over="ignore", invalid="ignore"):
-            turned = x * cos
-            others = np.empty_like(turned)
+            rotated = x * cos
+            others = np.empty_like(rotated)
             others[..., first], others[..., second] = x[..., second], x[..., first]
             others *= sin
-            turned += others
+            rotated += others
         if self._output_layout != self.layout:
             to_first, to_second = self._pair_channels(self._output_layout)
-            others[..., to_first], others[..., to_second] = turned[..., first], turned[..., second]
+            others[..., to_first], others[..., to_second] = (
+                rotated[..., first],
+                rotated[..., second],
+            )
             return others
-        return turned
+        return rotated
 
     @property
     def _output_layout(self) -> str:
@@ -347,7 +352,7 @@ class RopePermutation(TableFamily, WidthParameters, path="/rope/permutation"):
             rule = f"rotary_offset must leave a pair of the {head_dim} channels of a head"
             raise impossible("rotary_offset", offset, rule)
         if self.rotary_dim or self.partial_rotary_factor:
-            rotary_dim = self.turning_channels(head_dim)
+            rotary_dim = self.rotary_channels(head_dim)
         else:
             origin = ("rotary_offset", offset) if offset else ("head_dim", head_dim)
             rotary_dim = even_channels(*origin, head_dim - offset)
@@ -365,8 +370,8 @@ class HeadOrder:
 
     Attributes:
         head_dim: channels of a head.
-        rotary_dim: how many of them turn; the others stay where they are.
-        rotary_offset: channels before the first that turns.
+        rotary_dim: rotary channels of a head; the others stay in place.
+        rotary_offset: channels before the rotary ones.
         layout: of the weights there are, ``interleaved`` or ``half``.
         output_layout: of the weights wanted.
     """
@@ -383,19 +388,19 @@ class HeadOrder:
 
     def sources(self, channels: Elements) -> Elements:
         """Return the channel of the old layout for each of the new one, shape (n,)."""
-        turning = channels - self.rotary_offset
-        is_turning = (turning >= 0) & (turning < self.rotary_dim)
+        rotary = channels - self.rotary_offset
+        is_rotary = (rotary >= 0) & (rotary < self.rotary_dim)
         pairs = self.rotary_dim // 2
-        moved = turning
+        moved = rotary
         if self.layout != self.output_layout:
             # To half: from 2k and 2k+1; to interleaved: from k and k + r/2.
-            second, pair = np.divmod(turning, pairs)
+            second, pair = np.divmod(rotary, pairs)
             if self.output_layout == "half":
                 moved = 2 * pair + second
             else:
-                pair, second = np.divmod(turning, 2)
+                pair, second = np.divmod(rotary, 2)
                 moved = pair + second * pairs
-        return np.where(is_turning, moved + self.rotary_offset, channels)
+        return np.where(is_rotary, moved + self.rotary_offset, channels)
 
 
 @dataclass(frozen=True, eq=False)

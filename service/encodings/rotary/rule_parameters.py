@@ -24,7 +24,7 @@ from service.numerics.phase import MAX_FREQUENCY, MIN_FREQUENCY, is_valid_freque
 
 
 class WidthParameters(Parameters):
-    """The width of a head, and how much of it turns."""
+    """The width of a head, and of its rotary part."""
 
     head_dim: Annotated[
         Integer | None,
@@ -38,7 +38,7 @@ class WidthParameters(Parameters):
     rotary_dim: Annotated[
         Integer | None,
         about(
-            "Channels that turn, the first ones of a head; all unless given.",
+            "Rotary channels, the first ones of a head; all unless given.",
             64,
             ge=2,
             le=MAX_CHANNELS,
@@ -47,8 +47,8 @@ class WidthParameters(Parameters):
     ] = None
     partial_rotary_factor: Annotated[Real | None, SHARE_FIELD] = None
 
-    def turning_channels(self, head_dim: int | None) -> int | None:
-        """Return the number of channels that turn, even; None where no parameter gives it.
+    def rotary_channels(self, head_dim: int | None) -> int | None:
+        """Return the number of rotary channels, even; None where no parameter gives it.
 
         Args:
             head_dim: channels of a head, if they are known.
@@ -73,13 +73,15 @@ class WidthParameters(Parameters):
 def even_channels(origin: str, value: object, rotary_dim: int | None) -> int | None:
     """Refuse a number of channels that do not go in pairs; the error names its origin."""
     if rotary_dim is not None and (rotary_dim % 2 or rotary_dim < 2):
-        rule = f"channels turn in pairs: {origin} gives {rotary_dim}, not an even number from 2 on"
+        rule = (
+            f"channels rotate in pairs: {origin} gives {rotary_dim}, not an even number from 2 on"
+        )
         raise impossible(origin, value, rule)
     return rotary_dim
 
 
 RotaryOffset = Annotated[
-    Integer, about("Channels of a head before the first that turns.", 0, ge=0, le=MAX_CHANNELS)
+    Integer, about("Channels of a head before the rotary ones.", 0, ge=0, le=MAX_CHANNELS)
 ]
 
 Model = TypeVar("Model", bound=Parameters)
@@ -125,12 +127,12 @@ class RuleKeyParameters(WidthParameters):
 
 
 class RuleParameters(RuleKeyParameters):
-    """How fast each pair of channels turns."""
+    """The frequency of each pair of channels, by a rule or listed."""
 
     inv_freq: Annotated[
         Reals | None,
         about(
-            "The frequencies outright, in place of rope_theta and rope_type.",
+            "The frequencies themselves, in place of rope_theta and rope_type.",
             "1,0.1,0.01,0.001",
             max_length=MAX_CHANNELS // 2,
         ),
@@ -150,7 +152,7 @@ class RuleParameters(RuleKeyParameters):
         if rule.is_whole_head:
             rotary_dim = self._whole_head(head_dim)
         else:
-            rotary_dim = self.turning_channels(head_dim)
+            rotary_dim = self.rotary_channels(head_dim)
         if rotary_dim is None:
             explained = "head_dim is required, unless rotary_dim or inv_freq is given"
             raise impossible("head_dim", None, explained)
@@ -184,14 +186,14 @@ class RuleParameters(RuleKeyParameters):
             if value is not None and name not in {*SHARED, "attention_factor"}:
                 raise impossible(name, value, f"{name} does not go with inv_freq")
         check_frequencies(inv_freq)
-        turning = 2 * len(inv_freq)
+        width = 2 * len(inv_freq)
         named = self.rotary_dim or self.partial_rotary_factor
-        rotary_dim = None if named is None else self.turning_channels(head_dim)
-        if rotary_dim not in {None, turning}:
-            rule = f"{len(inv_freq)} inv_freq turn {turning} channels, not {rotary_dim}"
+        rotary_dim = None if named is None else self.rotary_channels(head_dim)
+        if rotary_dim not in {None, width}:
+            rule = f"{len(inv_freq)} inv_freq rotate {width} channels, not {rotary_dim}"
             raise impossible("inv_freq", len(inv_freq), rule)
-        if head_dim is not None and turning > head_dim:
-            rule = f"{len(inv_freq)} inv_freq turn {turning} channels, and a head has {head_dim}"
+        if head_dim is not None and width > head_dim:
+            rule = f"{len(inv_freq)} inv_freq rotate {width} channels, and a head has {head_dim}"
             raise impossible("inv_freq", len(inv_freq), rule)
 
 

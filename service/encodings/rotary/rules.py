@@ -1,4 +1,4 @@
-"""Rotary rules: how fast each pair of channels turns, by the keys of published configs.
+"""Rotary rules: the frequency of each pair of channels, by the keys of published configs.
 
 A rule is one class: its fields are its keys, with bounds and descriptions, ``exact()`` is its
 formula, ``check()`` refuses impossible combinations. From ``RULES`` follow the values of
@@ -46,10 +46,7 @@ from service.numerics.limits import (
     MAX_SCALED_BASE,
     MIN_FACTOR,
 )
-from service.numerics.phase import (
-    TWO_PI,
-    exact_arithmetic,
-)
+from service.numerics.phase import TWO_PI, exact_arithmetic
 from service.numerics.tables import DecimalTable
 
 Keys: TypeAlias = Mapping[str, Any]
@@ -61,9 +58,16 @@ _ORIGINAL = "original_max_position_embeddings"
 _ZERO, _ONE = Decimal(0), Decimal(1)
 _YARN_SLOPE = Decimal("0.1")
 
+_MORE_ROTATIONS = "pairs with more full rotations over the original length"
+_FEWER_ROTATIONS = "pairs with fewer full rotations over the original length"
+
 
 def _factor(description: str, example: float, most: float = MAX_FACTOR) -> Any:
     return about(description, example, ge=MIN_FACTOR, le=most)
+
+
+def _mscale(description: str) -> Any:
+    return about(description, 1, ge=0, le=MAX_MSCALE)
 
 
 def _length(description: str, example: int) -> Any:
@@ -78,7 +82,7 @@ def _list(description: str) -> Any:
 Factor = Annotated[
     Real,
     _factor(
-        "By how much a model is stretched. For yarn and longrope "
+        "How many times longer the context is. For yarn and longrope "
         "max_position_embeddings/original_max_position_embeddings unless given.",
         8,
     ),
@@ -96,17 +100,16 @@ ContextLength = Annotated[
 ]
 AttentionFactor = Annotated[
     Real,
-    about(
-        "For yarn, longrope and inv_freq: multiplies cosines and sines; by the rule's own formula "
-        "unless given.",
+    _factor(
+        "For yarn, longrope and inv_freq: multiplies cosines and sines; by the formula unless "
+        "given.",
         1,
-        ge=MIN_FACTOR,
-        le=MAX_ATTENTION_FACTOR,
+        MAX_ATTENTION_FACTOR,
     ),
 ]
 SHARE_FIELD = about(
     "In place of rotary_dim: its share of head_dim, cut to an integer. With "
-    "rope_type=proportional the share of the pairs that turn, in heads that are all rotary.",
+    "rope_type=proportional the share of pairs with a frequency above 0, in heads all rotary.",
     0.5,
     gt=0,
     le=1,
@@ -116,7 +119,7 @@ FreqFactors = Annotated[Reals, _list("For default and linear: divides each frequ
 
 
 class RotaryFrequencies(ABC):
-    """Frequencies of the channels that turn; hashable, as every FrequencyRule."""
+    """Frequencies of the rotary channels; hashable, as every FrequencyRule."""
 
     @property
     @abstractmethod
@@ -126,7 +129,8 @@ class RotaryFrequencies(ABC):
     @property
     def scale(self) -> float:
         """The attention factor, which multiplies cosines and sines."""
-        return 1.0
+        factor: float = getattr(self, "attention_factor", 1.0)
+        return factor
 
     @abstractmethod
     def exact(self) -> Decimals:
@@ -143,7 +147,7 @@ class RotaryFrequencies(ABC):
 
 @dataclass(frozen=True)
 class GivenFrequencies(RotaryFrequencies):
-    """Frequencies given outright: an engine's own inv_freq, as the binary64 numbers they are."""
+    """An engine's own inv_freq, as exact binary64 numbers."""
 
     inv_freq: tuple[float, ...]
     attention_factor: float = 1.0
@@ -151,10 +155,6 @@ class GivenFrequencies(RotaryFrequencies):
     @property
     def count(self) -> int:
         return len(self.inv_freq)
-
-    @property
-    def scale(self) -> float:
-        return self.attention_factor
 
     def exact(self) -> Decimals:
         return [Decimal(frequency) for frequency in self.inv_freq]
@@ -172,14 +172,14 @@ class RotaryRule(RotaryFrequencies):
     Attributes:
         rope_type: the name of the rule.
         variant: the key that chooses this rule among those of its rope_type.
-        derived: required keys that ``complete`` finds where they are not given.
+        derived: required keys that ``complete`` adds unless given.
         other_keys: keys, by name, that only ``complete`` reads: they are no canonical parameters.
         intermediate_names: what ``intermediates`` may return.
         is_whole_head: whether all channels of a head are in pairs.
         not_in_configs: keys that are parameters of a table, and that no config has.
         only_in_configs: numbers in configs that are no parameters of a table, by key.
         example: a query of frequencies by this rule, without rope_type.
-        rotary_dim: channels that turn, r, an even number.
+        rotary_dim: rotary channels, r, an even number.
         rope_theta: base of the frequencies, b.
     """
 
@@ -501,15 +501,9 @@ class Yarn(RotaryRule, name="yarn"):
     derived: ClassVar[tuple[str, ...]] = ("factor", "attention_factor")
     other_keys: ClassVar[Mapping[str, Any]] = {
         "mscale": Annotated[
-            Real,
-            about(
-                "For yarn, with mscale_all_dim: the attention factor follows from both.",
-                1,
-                ge=0,
-                le=MAX_MSCALE,
-            ),
+            Real, _mscale("For yarn, with mscale_all_dim: both give the attention factor.")
         ],
-        "mscale_all_dim": Annotated[Real, about("For yarn, with mscale.", 1, ge=0, le=MAX_MSCALE)],
+        "mscale_all_dim": Annotated[Real, _mscale("For yarn, with mscale.")],
     }
     intermediate_names: ClassVar[tuple[str, ...]] = ("ramp", "range_raw", "range_used")
 
@@ -517,32 +511,20 @@ class Yarn(RotaryRule, name="yarn"):
     original_max_position_embeddings: OriginalLength
     attention_factor: AttentionFactor
     beta_fast: Annotated[
-        Real,
-        _factor(
-            "For yarn: pairs that turn more often than this over the original length are kept; 32 "
-            "unless given.",
-            32,
-        ),
+        Real, _factor(f"For yarn: {_MORE_ROTATIONS} keep their frequency; 32 unless given.", 32)
     ] = 32.0
     beta_slow: Annotated[
-        Real,
-        _factor(
-            "For yarn: pairs that turn less often than this are divided by factor; 1 unless given.",
-            1,
-        ),
+        Real, _factor(f"For yarn: {_FEWER_ROTATIONS} are divided by factor; 1 unless given.", 1)
     ] = 1.0
     truncate: Annotated[
         Boolean,
-        about(
-            "For yarn: whether the range between the two is rounded; true unless given.",
-            example=False,
-        ),
+        about("For yarn: whether the range of pairs is rounded; true unless given.", example=False),
     ] = True
 
     @classmethod
     def complete(cls, keys: Keys) -> Keys:
         """Add the factor by lengths, and the attention factor by the formula."""
-        factor = _stretch(cls.rope_type, keys)
+        factor = _scaling_factor(cls.rope_type, keys)
         mscale, all_dim = (Decimal(keys.get(name, 0)) for name in ("mscale", "mscale_all_dim"))
         attention = yarn_attention_factor(Decimal(factor), mscale, all_dim)
         return {"factor": factor, "attention_factor": float(attention), **keys}
@@ -555,10 +537,6 @@ class Yarn(RotaryRule, name="yarn"):
         if self.beta_fast < self.beta_slow:
             rule = f"beta_fast must be at least beta_slow, {self.beta_slow:g}"
             raise impossible("beta_fast", self.beta_fast, rule)
-
-    @property
-    def scale(self) -> float:
-        return self.attention_factor
 
     def exact(self) -> Decimals:
         unscaled = self.unscaled()
@@ -580,10 +558,10 @@ class Yarn(RotaryRule, name="yarn"):
 
     @exact_arithmetic
     def range_raw(self) -> Decimals:
-        """Return the pairs that turn beta_fast and beta_slow times over the original length."""
+        """Return the pairs with beta_fast and beta_slow rotations over the original length."""
         length, twice_ln = self.original_max_position_embeddings, 2 * Decimal(self.rope_theta).ln()
-        turns = [length / (Decimal(beta) * TWO_PI) for beta in (self.beta_fast, self.beta_slow)]
-        return [self.rotary_dim * turned.ln() / twice_ln for turned in turns]
+        spans = [length / (Decimal(beta) * TWO_PI) for beta in (self.beta_fast, self.beta_slow)]
+        return [self.rotary_dim * span.ln() / twice_ln for span in spans]
 
     def range_used(self) -> Decimals:
         """Return low and high."""
@@ -596,7 +574,7 @@ class Yarn(RotaryRule, name="yarn"):
 
 @dataclass(frozen=True)
 class LongRope(RotaryRule, name="longrope"):
-    """LongRoPE: each frequency divided by its factor of the list for the length it runs at.
+    """LongRoPE: each frequency divided by its factor in the list for the context length.
 
     Formula: ω_k/F_k with F = short_factor up to L = O, long_factor beyond. The attention factor
         is √(1 + ln f/ln O), and 1 for f up to 1; f is max_position_embeddings/O unless given.
@@ -632,13 +610,9 @@ class LongRope(RotaryRule, name="longrope"):
         completed = {"context_length": original, **keys}
         if "attention_factor" in keys:
             return completed
-        factor = Decimal(_stretch(cls.rope_type, keys))
+        factor = Decimal(_scaling_factor(cls.rope_type, keys))
         attention = longrope_attention_factor(factor, original)
         return {**completed, "attention_factor": float(attention)}
-
-    @property
-    def scale(self) -> float:
-        return self.attention_factor
 
     def exact(self) -> Decimals:
         return divided(self.unscaled(), self.factors())
@@ -671,15 +645,10 @@ class Llama3(RotaryRule, name="llama3"):
 
     factor: Factor
     low_freq_factor: Annotated[
-        Real,
-        _factor(
-            "For llama3: pairs that turn less often than this over the original length are "
-            "divided by factor.",
-            1,
-        ),
+        Real, _factor(f"For llama3: {_FEWER_ROTATIONS} are divided by factor.", 1)
     ]
     high_freq_factor: Annotated[
-        Real, _factor("For llama3: pairs that turn more often than this are kept.", 4)
+        Real, _factor(f"For llama3: {_MORE_ROTATIONS} keep their frequency.", 4)
     ]
     original_max_position_embeddings: OriginalLength
 
@@ -710,7 +679,7 @@ class Llama3(RotaryRule, name="llama3"):
 
 @dataclass(frozen=True)
 class Proportional(RotaryRule, name="proportional"):
-    """Gemma 4: all channels in pairs across the head, of which only the first turn.
+    """Gemma 4: all channels in pairs across the head; only the first have a frequency above 0.
 
     Formula: ω_k/f for k below ⌊partial_rotary_factor·r/2⌋, then 0; r is head_dim: the whole head is
         rotary.
@@ -724,9 +693,9 @@ class Proportional(RotaryRule, name="proportional"):
     factor: Factor = 1.0
 
     def exact(self) -> Decimals:
-        turning = int(self.partial_rotary_factor * self.rotary_dim // 2)
-        moving = geometric_series(Decimal(self.rope_theta), self.rotary_dim, turning)
-        return divided(moving, self.factor) + [_ZERO] * (self.count - turning)
+        rotated = int(self.partial_rotary_factor * self.rotary_dim // 2)
+        series = geometric_series(Decimal(self.rope_theta), self.rotary_dim, rotated)
+        return divided(series, self.factor) + [_ZERO] * (self.count - rotated)
 
 
 @exact_arithmetic
@@ -778,7 +747,7 @@ def longrope_attention_factor(factor: Decimal, length: int) -> Decimal:
     return _ONE if factor <= 1 else (1 + factor.ln() / Decimal(length).ln()).sqrt()
 
 
-def _stretch(rope_type: str, keys: Keys) -> float:
+def _scaling_factor(rope_type: str, keys: Keys) -> float:
     """Return the factor, or max_position_embeddings by the original length, as transformers."""
     if "factor" in keys:
         return float(keys["factor"])
@@ -799,7 +768,7 @@ RULES: tuple[type[RotaryRule], ...] = tuple(RotaryRule.registered)
 ROPE_TYPES = tuple(dict.fromkeys(rule.rope_type for rule in RULES))
 
 SHARED = (_LENGTH, "partial_rotary_factor")
-"""Keys that go with every rule: the length of a table, and the share of a head that turns."""
+"""Keys that go with every rule: the length of a table, and the rotary share of a head."""
 
 _OTHERS_FIRST: tuple[type[RotaryRule], ...] = (*RULES[1:], Default)
 RULE_KEYS: Mapping[str, Any] = {

@@ -1,6 +1,5 @@
 """Angles of rotary tables: along a sequence or three axes, with xPos, rounded to float32."""
 
-import io
 import json
 import struct
 from concurrent.futures import ThreadPoolExecutor
@@ -36,7 +35,7 @@ from service.numerics.phase import MAX_POSITION, Int64s
 from service.numerics.phasors import Channels, PhasorTable
 from service.numerics.positions import Positions, Run
 from service.numerics.tables import size
-from tests.client import Client
+from tests.client import Client, load_npy, npy_bytes
 from tests.exact import UNIT, frequency
 
 RULE = Default(8, 10000.0)
@@ -352,19 +351,8 @@ NPY = {"Content-Type": "application/x-npy"}
 MROPE = "head_dim=16&mrope_section=2,3,3"
 
 
-def npy(answer: httpx.Response) -> NDArray[Any]:
-    assert answer.status_code == 200, answer.text
-    return np.asarray(np.load(io.BytesIO(answer.content), allow_pickle=False))
-
-
-def saved(array: NDArray[Any]) -> bytes:
-    stream = io.BytesIO()
-    np.save(stream, array)
-    return stream.getvalue()
-
-
 def table(client: Client, query: str) -> NDArray[Any]:
-    return npy(client.get(f"/rope.npy?{query}&pack=concat&dtype=float64"))
+    return load_npy(client.get(f"/rope.npy?{query}&pack=concat&dtype=float64"))
 
 
 def refused(answer: httpx.Response) -> list[str]:
@@ -481,8 +469,8 @@ def test_every_format_states_the_error_bound_of_float32_angles(client: Client) -
     assert float(metadata["error_bound"]) == bound
     for answer in (in_json, in_npy, in_safetensors, client.head(f"/rope.npy?{url}")):
         assert float(answer.headers["Array-Error-Bound"]) == bound
-    exact = npy(client.get(f"/rope.npy?{url}".replace("float32", "exact")))
-    assert bound / 10 < np.abs(npy(in_npy) - exact).max() <= bound
+    exact = load_npy(client.get(f"/rope.npy?{url}".replace("float32", "exact")))
+    assert bound / 10 < np.abs(load_npy(in_npy) - exact).max() <= bound
 
 
 def test_the_error_bound_grows_with_positions_and_includes_the_dtype(client: Client) -> None:
@@ -576,24 +564,26 @@ def test_the_centre_of_xpos_is_half_of_the_rows_unless_given(client: Client) -> 
 def test_xpos_beyond_float64_is_refused_for_arrays_too(
     client: Client, side: str, sign: int
 ) -> None:
-    x = saved(np.ones((1, 8)))
+    x = npy_bytes(np.ones((1, 8)))
     far = f"xpos={side}&positions={sign * MAX_POSITION}"
 
     for centre in (0, -sign * MAX_POSITION):
         answer = client.post(f"/rope/apply?{far}&xpos_centre={centre}", content=x, headers=NPY)
         assert refused(answer) == ["xpos_scale_base"]
     near = f"/rope/apply?{far}&xpos_centre={sign * MAX_POSITION}"
-    assert np.isfinite(npy(client.post(near, content=x, headers=NPY))).all()
+    assert np.isfinite(load_npy(client.post(near, content=x, headers=NPY))).all()
 
 
 @pytest.mark.parametrize("interleaved", ["false", "true"])
 def test_arrays_are_rotated_along_three_axes(client: Client, interleaved: str) -> None:
     x = np.random.default_rng(2).standard_normal((2, 6, 20))
     query = f"rotary_dim=16&mrope_section=2,3,3&mrope_interleaved={interleaved}&grid=1,2,3"
-    halves = npy(client.get(f"/rope.npy?{query}&pack=compact&part=cos&dtype=float64"))
-    sines = npy(client.get(f"/rope.npy?{query}&pack=compact&part=sin&dtype=float64"))
+    halves = load_npy(client.get(f"/rope.npy?{query}&pack=compact&part=cos&dtype=float64"))
+    sines = load_npy(client.get(f"/rope.npy?{query}&pack=compact&part=sin&dtype=float64"))
 
-    out = npy(client.post(f"/rope/apply?{query}&layout=half", content=saved(x), headers=NPY))
+    out = load_npy(
+        client.post(f"/rope/apply?{query}&layout=half", content=npy_bytes(x), headers=NPY)
+    )
 
     first, second = x[..., :8], x[..., 8:16]
     assert np.abs(out[..., :8] - (first * halves - second * sines)).max() < 1e-14
@@ -602,7 +592,7 @@ def test_arrays_are_rotated_along_three_axes(client: Client, interleaved: str) -
 
 
 def test_an_array_has_as_many_rows_as_there_are_tokens(client: Client) -> None:
-    x = saved(np.ones((5, 16)))
+    x = npy_bytes(np.ones((5, 16)))
 
     answer = client.post(f"/rope/apply?{MROPE}&grid=1,2,3", content=x, headers=NPY)
 

@@ -1,11 +1,9 @@
 """Axial rotary tables, by every convention against an independent evaluation."""
 
-import io
 from collections.abc import Callable
 from itertools import pairwise, product
 from typing import Any, TypeAlias, get_args
 
-import httpx
 import ml_dtypes
 import mpmath
 import numpy as np
@@ -38,7 +36,7 @@ from service.numerics.phase import MAX_POSITION, Int64s
 from service.numerics.phasors import Channels
 from service.numerics.positions import Positions
 from service.numerics.tables import Table
-from tests.client import Client
+from tests.client import Client, load_npy
 from tests.exact import UNIT, frequency
 
 HEIGHT, WIDTH = 5, 3
@@ -224,13 +222,8 @@ URL = "/rope/axial"
 Rows: TypeAlias = list[list[Any]]
 
 
-def npy(answer: httpx.Response) -> NDArray[Any]:
-    assert answer.status_code == 200, answer.text
-    return np.asarray(np.load(io.BytesIO(answer.content), allow_pickle=False))
-
-
 def assert_angles(client: Client, query: str, expected: Rows) -> None:
-    found = npy(client.get(f"{URL}.npy?{query}&pack=angle&dtype=float64"))
+    found = load_npy(client.get(f"{URL}.npy?{query}&pack=angle&dtype=float64"))
     assert found.shape == (len(expected), len(expected[0]))
     for row, places in enumerate(expected):
         for place, exact in enumerate(places):
@@ -431,7 +424,7 @@ def test_every_convention_is_compared_with_its_library() -> None:
 
 @pytest.mark.parametrize("query", LIBRARIES)
 def test_cosines_and_sines_are_within_six_units_of_those_angles(client: Client, query: str) -> None:
-    found = npy(client.get(f"{URL}.npy?{query}&pack=complex&dtype=float64"))
+    found = load_npy(client.get(f"{URL}.npy?{query}&pack=complex&dtype=float64"))
 
     for row, places in enumerate(LIBRARIES[query]()):
         for place, exact in enumerate(places):
@@ -441,7 +434,7 @@ def test_cosines_and_sines_are_within_six_units_of_those_angles(client: Client, 
 
 def test_the_fastest_frequencies_there_are_have_exact_cosines(client: Client) -> None:
     query = "convention=dinov3&head_dim=4&grid=3,5&min_period=1e-9&max_period=1e-9"
-    found = npy(
+    found = load_npy(
         client.get(f"{URL}.npy?{query}&interpolation_scale=1e-8&pack=complex&dtype=float64")
     )
 
@@ -508,10 +501,13 @@ def test_spatial_merge_size_orders_tokens_in_blocks(client: Client, grid: str) -
     convention = "minimax_m3" if frames else "qwen2_vl"
     url = f"{URL}.npy?convention={convention}&head_dim=48&grid={grid}"
 
-    by_rows, by_blocks = npy(client.get(url)), npy(client.get(f"{url}&spatial_merge_size=2"))
+    by_rows, by_blocks = (
+        load_npy(client.get(url)),
+        load_npy(client.get(f"{url}&spatial_merge_size=2")),
+    )
 
     assert (by_blocks == by_rows[order]).all()
-    assert (npy(client.get(f"{url}&spatial_merge_size=1")) == by_rows).all()
+    assert (load_npy(client.get(f"{url}&spatial_merge_size=1")) == by_rows).all()
 
 
 def test_the_channels_of_axes_are_the_channels_of_a_head(client: Client) -> None:
@@ -523,9 +519,9 @@ def test_the_channels_of_axes_are_the_channels_of_a_head(client: Client) -> None
 def test_frames_of_a_video_repeat_the_table_of_one(client: Client) -> None:
     url = f"{URL}.npy?convention=qwen2_vl&head_dim=16&spatial_merge_size=2"
 
-    frame = npy(client.get(f"{url}&grid=4,6"))
+    frame = load_npy(client.get(f"{url}&grid=4,6"))
 
-    assert (npy(client.get(f"{url}&grid=3,4,6")) == np.concatenate([frame] * 3)).all()
+    assert (load_npy(client.get(f"{url}&grid=3,4,6")) == np.concatenate([frame] * 3)).all()
 
 
 def test_frequencies_of_every_axis_may_be_given_outright(client: Client) -> None:
@@ -534,7 +530,7 @@ def test_frequencies_of_every_axis_may_be_given_outright(client: Client) -> None
     listed = ",".join(repr(float(value)) for value in 2 * np.pi / periods)
     url = f"{URL}.npy?convention=dinov3&head_dim=16&grid=3,5&pack=angle&dtype=float64"
 
-    formula, given = npy(client.get(url)), npy(client.get(f"{url}&inv_freq={listed}"))
+    formula, given = load_npy(client.get(url)), load_npy(client.get(f"{url}&inv_freq={listed}"))
 
     rows = (2 * np.arange(3) + 1) / 3 - 1
     assert given[::5, :4] == pytest.approx(rows[:, np.newaxis] * 2 * np.pi / periods, abs=1e-15)
@@ -577,12 +573,12 @@ def test_served_float32_angles_are_within_the_stated_error_bound(
     client: Client, query: str
 ) -> None:
     url = f"{URL}.npy?{query}&pack=complex&dtype=float64"
-    exact = npy(client.get(url))
+    exact = load_npy(client.get(url))
 
     rounded = client.get(f"{url}&angle=float32")
 
     bound = float(rounded.headers["Array-Error-Bound"])
-    difference = npy(rounded) - exact
+    difference = load_npy(rounded) - exact
     assert max(np.abs(difference.real).max(), np.abs(difference.imag).max()) > 0
     assert max(np.abs(difference.real).max(), np.abs(difference.imag).max()) <= bound + 6 * UNIT
     assert bound <= 2.1

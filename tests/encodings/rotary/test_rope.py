@@ -1,6 +1,5 @@
 """Rotary tables, rotations of arrays and permutations of weights along one sequence."""
 
-import io
 from typing import Any
 
 import httpx
@@ -34,22 +33,11 @@ from service.numerics.dtypes import (
 )
 from service.numerics.positions import Positions
 from service.numerics.tables import StoredTable
-from tests.client import Client
+from tests.client import Client, load_npy, npy_bytes
 from tests.exact import UNIT
 
 NPY = {"Content-Type": "application/x-npy"}
 SAFETENSORS = {"Content-Type": "application/vnd.safetensors"}
-
-
-def npy(answer: httpx.Response) -> NDArray[Any]:
-    assert answer.status_code == 200, answer.text
-    return np.asarray(np.load(io.BytesIO(answer.content), allow_pickle=False))
-
-
-def saved(array: NDArray[Any]) -> bytes:
-    stream = io.BytesIO()
-    np.save(stream, array)
-    return stream.getvalue()
 
 
 def test_every_packing_has_its_shape(client: Client) -> None:
@@ -71,7 +59,7 @@ def test_every_packing_has_its_shape(client: Client) -> None:
     for pack, shape in shapes.items():
         part = "&part=cos" if pack in {"compact", "half", "interleaved"} else ""
         answer = client.get(f"/rope.npy?head_dim=8&seq_len=6&pack={pack}{part}")
-        assert npy(answer).shape == shape
+        assert load_npy(answer).shape == shape
 
 
 def test_safetensors_hold_both_arrays(client: Client) -> None:
@@ -123,7 +111,9 @@ def test_queries_with_any_leading_axes_are_rotated(client: Client, dtype: str, l
     expected[first] = wide[first] * np.cos(angle) - wide[second] * np.sin(angle)
     expected[second] = wide[second] * np.cos(angle) + wide[first] * np.sin(angle)
 
-    out = npy(client.post(f"/rope/apply?start=9&layout={layout}", content=saved(x), headers=NPY))
+    out = load_npy(
+        client.post(f"/rope/apply?start=9&layout={layout}", content=npy_bytes(x), headers=NPY)
+    )
 
     assert (out.shape, out.dtype) == (x.shape, x.dtype)
     assert np.abs(out - expected).max() <= np.finfo(dtype).eps * 4
@@ -152,8 +142,8 @@ def test_the_inverse_returns_the_input(client: Client) -> None:
     x = np.random.default_rng(1).standard_normal((6, 12))
     url = "/rope/apply?rotary_dim=8&layout=half&start=1000"
 
-    there = npy(client.post(url, content=saved(x), headers=NPY))
-    back = npy(client.post(f"{url}&inverse=true", content=saved(there), headers=NPY))
+    there = load_npy(client.post(url, content=npy_bytes(x), headers=NPY))
+    back = load_npy(client.post(f"{url}&inverse=true", content=npy_bytes(there), headers=NPY))
 
     assert np.abs(back - x).max() < 1e-14
     assert there[:, 8:].tobytes() == x[:, 8:].tobytes()
@@ -177,7 +167,7 @@ def test_a_parameter_in_both_query_and_body_is_refused(client: Client) -> None:
 
 
 def test_the_answer_has_the_format_of_the_extension(client: Client) -> None:
-    x = saved(np.ones((2, 4), dtype=np.float32))
+    x = npy_bytes(np.ones((2, 4), dtype=np.float32))
 
     by_accept = client.post("/rope/apply", content=x, headers={**NPY, "Accept": "application/json"})
     by_extension = client.post("/rope/apply.safetensors", content=x, headers=NPY)
@@ -187,7 +177,7 @@ def test_the_answer_has_the_format_of_the_extension(client: Client) -> None:
 
 
 def test_head_dim_must_be_the_width_of_the_array(client: Client) -> None:
-    answer = client.post("/rope/apply?head_dim=8", content=saved(np.ones((2, 4))), headers=NPY)
+    answer = client.post("/rope/apply?head_dim=8", content=npy_bytes(np.ones((2, 4))), headers=NPY)
 
     assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (422, "")
 
@@ -295,7 +285,7 @@ def test_published_models_have_their_published_frequencies(client: Client, model
 
     assert {k: data["inv_freq"][k] for k in frequencies} == frequencies
     assert data["attention_factor"] == attention_factor
-    first = npy(client.get(f"/rope.npy?{query}&seq_len=1&pack=compact&part=cos&dtype=float64"))
+    first = load_npy(client.get(f"/rope.npy?{query}&seq_len=1&pack=compact&part=cos&dtype=float64"))
     assert set(first.ravel()) == {attention_factor}
 
 
@@ -315,19 +305,19 @@ def test_the_wavelength_of_frequency_0_is_null_in_json_and_infinite_in_npy(clien
 
     assert in_json.json()["data"] == [6.283185307179586, None]
     assert in_csv.text == "6.283185307179586\ninf\n"
-    assert npy(client.get(f"/rope/frequencies.npy?{url}")).tolist() == [2 * np.pi, np.inf]
+    assert load_npy(client.get(f"/rope/frequencies.npy?{url}")).tolist() == [2 * np.pi, np.inf]
 
 
 def test_deepseek_reads_pairs_and_writes_halves(client: Client) -> None:
     x = np.random.default_rng(4).standard_normal((2, 3, 8))
     url = "/rope/apply?start=7"
 
-    mixed = npy(client.post(f"{url}&output_layout=half", content=saved(x), headers=NPY))
+    mixed = load_npy(client.post(f"{url}&output_layout=half", content=npy_bytes(x), headers=NPY))
 
-    plain = npy(client.post(url, content=saved(x), headers=NPY))
+    plain = load_npy(client.post(url, content=npy_bytes(x), headers=NPY))
     assert (mixed == plain[..., [0, 2, 4, 6, 1, 3, 5, 7]]).all()
     back_url = f"{url}&layout=half&output_layout=interleaved&inverse=true"
-    back = npy(client.post(back_url, content=saved(mixed), headers=NPY))
+    back = load_npy(client.post(back_url, content=npy_bytes(mixed), headers=NPY))
     assert np.abs(back - x).max() < 1e-14
 
 
@@ -335,16 +325,16 @@ def test_channels_before_an_offset_pass_through(client: Client) -> None:
     x = np.random.default_rng(5).standard_normal((3, 12))
     url = "/rope/apply?rotary_dim=4&layout=half&start=3"
 
-    out = npy(client.post(f"{url}&rotary_offset=6", content=saved(x), headers=NPY))
+    out = load_npy(client.post(f"{url}&rotary_offset=6", content=npy_bytes(x), headers=NPY))
 
-    alone = npy(client.post(url, content=saved(x[:, 6:10]), headers=NPY))
+    alone = load_npy(client.post(url, content=npy_bytes(x[:, 6:10]), headers=NPY))
     assert (out[:, 6:10] == alone).all()
     assert out[:, :6].tobytes() == x[:, :6].tobytes()
     assert out[:, 10:].tobytes() == x[:, 10:].tobytes()
 
 
 def test_an_offset_that_leaves_too_few_channels_is_refused(client: Client) -> None:
-    x = saved(np.ones((1, 8)))
+    x = npy_bytes(np.ones((1, 8)))
 
     answer = client.post("/rope/apply?rotary_dim=4&rotary_offset=5", content=x, headers=NPY)
 
@@ -357,9 +347,11 @@ def test_arrays_are_rotated_by_the_numbers_of_the_table(client: Client) -> None:
     query = PUBLISHED["gpt-oss-120b"][0]
     x = np.tile([1.0, 0.0], 32)[np.newaxis]
 
-    out = npy(client.post(f"/rope/apply?{query}&positions=4095", content=saved(x), headers=NPY))
+    out = load_npy(
+        client.post(f"/rope/apply?{query}&positions=4095", content=npy_bytes(x), headers=NPY)
+    )
 
-    flat = npy(client.get(f"/rope.npy?{query}&positions=4095&pack=flat&dtype=float64"))
+    flat = load_npy(client.get(f"/rope.npy?{query}&positions=4095&pack=flat&dtype=float64"))
     assert np.abs(out - flat).max() < 1e-15
 
 
@@ -369,7 +361,9 @@ def test_no_more_channels_turn_than_a_head_may_have(client: Client) -> None:
     refused = client.post("/rope/apply", json=wide)
     passed = client.post("/rope/apply.bin?rotary_dim=64", json=wide)
 
-    assert refused.json()["detail"] == "x: 65538 channels turn, and at most 65536 are possible"
+    assert (
+        refused.json()["detail"] == "x: 65538 channels are rotary, and at most 65536 are possible"
+    )
     assert (refused.status_code, passed.status_code) == (422, 200)
 
 
@@ -797,7 +791,7 @@ def tensors(answer: httpx.Response) -> dict[str, Any]:
 
 
 def rotated_by_service(client: Client, x: NDArray[Any], query: str) -> NDArray[Any]:
-    return npy(client.post(f"/rope/apply?{query}", content=saved(x), headers=NPY))
+    return load_npy(client.post(f"/rope/apply?{query}", content=npy_bytes(x), headers=NPY))
 
 
 @DTYPES
@@ -805,7 +799,7 @@ def test_a_permutation_is_the_same_in_every_format(client: Client, dtype: str, c
     query = f"head_dim=8&dtype={dtype}"
     expected = np.array([0, 2, 4, 6, 1, 3, 5, 7], dtype)
 
-    whole = npy(client.get(f"{URL}.npy?{query}"))
+    whole = load_npy(client.get(f"{URL}.npy?{query}"))
     tensor = tensors(client.get(f"{URL}.safetensors?{query}"))["permutation"]
     as_json = client.get(f"{URL}.json?{query}").json()
 
@@ -834,7 +828,7 @@ def test_permutations_of_q_and_k_are_served_together_or_alone(
         "k": (code, [16]),
     }
     for part in ("q", "k"):
-        alone = npy(client.get(f"{URL}.npy?{query}&part={part}"))
+        alone = load_npy(client.get(f"{URL}.npy?{query}&part={part}"))
         assert alone.tobytes() == bytes(both[part]["data"])
 
 
@@ -855,7 +849,7 @@ HEADS = pytest.mark.parametrize(
 def test_rotating_permuted_channels_as_half_permutes_the_interleaved_rotation(
     client: Client, head_dim: int, rotary: str
 ) -> None:
-    index = npy(client.get(f"{URL}.npy?head_dim={head_dim}&{rotary}"))
+    index = load_npy(client.get(f"{URL}.npy?head_dim={head_dim}&{rotary}"))
     x = np.random.default_rng(0).standard_normal((3, 5, head_dim))
 
     half = rotated_by_service(client, x[..., index], f"{rotary}&layout=half&start=17")
@@ -877,7 +871,7 @@ def test_dot_products_of_permuted_weights_are_unchanged(
     for layout in ("interleaved", "half"):
         heads = {}
         for name, matrix in weights.items():
-            order = npy(client.get(f"{URL}.npy?{query}&output_layout={layout}&part={name}"))
+            order = load_npy(client.get(f"{URL}.npy?{query}&output_layout={layout}&part={name}"))
             projected = (hidden @ matrix[order].T).reshape(5, -1, head_dim).swapaxes(0, 1)
             heads[name] = rotated_by_service(client, projected, f"{rotary}&layout={layout}")
         scores.append(heads["q"] @ heads["k"].swapaxes(1, 2))
@@ -886,10 +880,10 @@ def test_dot_products_of_permuted_weights_are_unchanged(
 
 
 def test_the_permutation_of_an_offset_moves_the_channels_that_turn(client: Client) -> None:
-    index = npy(client.get(f"{URL}.npy?head_dim=12&rotary_dim=8&rotary_offset=4"))
+    index = load_npy(client.get(f"{URL}.npy?head_dim=12&rotary_dim=8&rotary_offset=4"))
 
     assert index.tolist() == [0, 1, 2, 3, 4, 6, 8, 10, 5, 7, 9, 11]
-    rest = npy(client.get(f"{URL}.npy?head_dim=12&rotary_offset=4"))
+    rest = load_npy(client.get(f"{URL}.npy?head_dim=12&rotary_offset=4"))
     assert rest.tolist() == index.tolist()
 
 

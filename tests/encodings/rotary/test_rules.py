@@ -889,7 +889,7 @@ def test_every_frequency_and_intermediate_is_finite(client: Client, keys: dict[s
         ({"partial_rotary_factor": 0.41}, 80, 32),
     ],
 )
-def test_turning_channels(
+def test_rotary_channels(
     widths: dict[str, float], head_dim: int | None, expected: int | None
 ) -> None:
-    assert WidthParameters.model_validate(widths).turning_channels(head_dim) == expected
+    assert WidthParameters.model_validate(widths).rotary_channels(head_dim) == expected
