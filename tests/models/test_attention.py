@@ -29,11 +29,6 @@ def test_the_layout_of_a_model(config: dict[str, object], layout: str, writes: s
     assert (resolved.layout, resolved.writes) == (layout, writes)
 
 
-def test_a_layout_given_by_the_config_is_no_warning() -> None:
-    assert "layout-assumed" in codes_of({"head_dim": 4})
-    assert "layout-assumed" not in codes_of({"head_dim": 4, "rope_traditional": True})
-
-
 YARN = {"type": "yarn", "factor": 40.0, "original_max_position_embeddings": 4096}
 MSCALES = {"mscale": 1.0, "mscale_all_dim": 1.0}
 

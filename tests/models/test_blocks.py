@@ -2,7 +2,6 @@
 
 import pytest
 
-from service.errors import InvalidBody
 from service.models.resolve import resolve
 from tests.models.settings import codes_of, entry_of, llama, origin_of, value_of
 
@@ -59,26 +58,6 @@ def test_the_rule_of_the_class_is_used_with_a_warning_where_the_config_has_none(
     assert value_of(config, "rope_theta") == 5e6
     assert "class-default-used" in codes_of(config)
     assert value_of({**config, "rope_scaling": LINEAR}, "rope_type") == "linear"
-
-
-@pytest.mark.parametrize("sent", ["dynamic", 5, [8.0], True])
-def test_a_block_must_be_an_object(sent: object) -> None:
-    with pytest.raises(InvalidBody) as raised:
-        resolve(llama(rope_scaling=sent))
-    assert raised.value.faults[0].where == "/rope_scaling"
-
-
-def test_layer_types_are_bounded() -> None:
-    with pytest.raises(InvalidBody, match="at most 64 layer types"):
-        resolve(llama(rope_parameters={f"type {i}": LINEAR for i in range(65)}))
-
-
-def test_an_object_under_the_name_of_a_parameter_is_a_fault_not_a_layer_type() -> None:
-    for block in ({**LINEAR, "factor": {}}, {"factor": {"a": 1}}, {**LINEAR, "rope_theta": {}}):
-        with pytest.raises(InvalidBody) as raised:
-            resolve({"model_type": "apertus", "rope_parameters": block})
-        assert raised.value.faults[0].where is not None
-        assert raised.value.faults[0].where.startswith("/rope_parameters/")
 
 
 def test_a_block_with_a_rope_type_is_flat_despite_unknown_objects() -> None:

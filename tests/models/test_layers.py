@@ -73,18 +73,6 @@ def test_nope_layers_by_the_interval_of_the_class() -> None:
     assert entry_of(kind).layers == (0, 1, 2, 4, 5, 6)
 
 
-def test_a_list_that_is_not_one_for_each_layer_is_a_warning() -> None:
-    config = {"model_type": "smollm3", "num_hidden_layers": 36, "no_rope_layers": [1, 1, 0]}
-
-    assert "layer-count-differs" in codes_of(config)
-    assert "layer-count-differs" not in codes_of({**config, "num_hidden_layers": 3})
-
-
-def test_lists_by_layer_have_a_maximal_length() -> None:
-    with pytest.raises(InvalidBody, match="at most 4096"):
-        resolve(llama(layer_types=["full_attention"] * 10**6))
-
-
 def test_warnings_name_the_first_layers_and_count_them() -> None:
     assert which_have([2]) == "layer 2 has"
     assert which_have([1, 0]) == "layers 0, 1 have"
@@ -164,14 +152,3 @@ def test_layers_with_base_0_have_no_rotary_embedding() -> None:
     warnings = resolve(config).warnings
 
     assert "layer 1 has no rotary embedding" in [warning.detail for warning in warnings]
-
-
-def test_a_list_shorter_than_the_layers_is_a_problem() -> None:
-    with pytest.raises(InvalidBody, match="rope_theta has 1 items, and there are layers up to 3"):
-        resolve({**STEP, "rope_theta": [1e4]})
-
-
-def test_lists_by_layer_have_a_maximal_number_of_values() -> None:
-    bases = {"layer_rope_theta": [float(i + 2) for i in range(65)]}
-    with pytest.raises(InvalidBody, match="at most 64 types of layers"):
-        resolve({"model_type": "granite_swa", "num_hidden_layers": 65, **bases})

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from service.errors import InvalidBody
 from service.models.resolve import resolve
 
 MODELS = json.loads((Path(__file__).parents[1] / "data/rope_models.json").read_text())["models"]
@@ -33,24 +32,6 @@ def test_published_models_have_only_expected_warnings() -> None:
         if model["confidence"] == "verbatim-copy":
             codes = {warning.code for warning in resolve(model["hf_config"]).warnings}
             assert not {code for code in codes if code.endswith(("-assumed", "-unknown"))}
-
-
-def test_faults_everywhere_are_one_problem() -> None:
-    config = {
-        "model_type": "llama",
-        "hidden_size": "wide",
-        "num_attention_heads": -3,
-        "rope_scaling": {"type": "yarn", "factor": "eight", "mscale": []},
-    }
-    with pytest.raises(InvalidBody) as raised:
-        resolve(config)
-
-    assert {fault.where for fault in raised.value.faults} == {
-        "/hidden_size",
-        "/num_attention_heads",
-        "/rope_scaling/factor",
-        "/rope_scaling/mscale",
-    }
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 import pytest
 
-from service.errors import InvalidBody
 from service.models.resolve import resolve
 from tests.models.settings import LLAMA, codes_of, entry_of, llama, origin_of, value_of
 
@@ -36,22 +35,6 @@ def test_yarn_with_lists_of_factors_is_longrope(name: str) -> None:
     assert origin_of(config, "rope_type") == "alias /rope_scaling/type"
 
 
-def test_the_fault_of_an_unknown_rope_type_suggests_the_nearest() -> None:
-    with pytest.raises(InvalidBody, match="did you mean yarn") as raised:
-        resolve(llama(rope_scaling={"type": "yran", "factor": 4.0}))
-    assert raised.value.faults[0].where == "/rope_scaling/type"
-
-
-def test_the_fault_of_a_dissimilar_rope_type_lists_all() -> None:
-    with pytest.raises(InvalidBody, match="there are default, linear"):
-        resolve(llama(rope_scaling={"type": "???"}))
-
-
-def test_the_fault_of_a_missing_key_suggests_a_misspelled_one() -> None:
-    with pytest.raises(InvalidBody, match=r"factor is required for linear; is it facter\?"):
-        resolve(llama(rope_scaling={"type": "linear", "facter": 4.0}))
-
-
 HEAD = {"model_type": "unheard-of", "head_dim": 128, "rope_theta": 1e4}
 
 
@@ -76,19 +59,6 @@ def test_a_null_head_dim_is_computed_from_hidden_size() -> None:
     config = {"model_type": "qwen3", "hidden_size": 512, "num_attention_heads": 8, "head_dim": None}
 
     assert value_of(config, "head_dim") == 64
-
-
-def test_the_fault_of_a_missing_head_dim_names_the_keys() -> None:
-    with pytest.raises(InvalidBody, match="or hidden_size with num_attention_heads") as raised:
-        resolve({"model_type": "unheard-of"})
-    assert raised.value.faults[0].where == "/head_dim"
-
-
-def test_more_heads_than_channels_are_no_width() -> None:
-    with pytest.raises(InvalidBody, match="no width of a head"):
-        resolve({"hidden_size": 4, "num_attention_heads": 8})
-    with pytest.raises(InvalidBody, match="no width of a head"):
-        resolve({"model_type": "cohere2", "hidden_size": 4, "num_attention_heads": 8})
 
 
 @pytest.mark.parametrize(
@@ -161,10 +131,6 @@ def test_a_share_at_the_top_that_a_class_has_its_own_for_is_a_warning() -> None:
     assert "key-not-read" in codes_of(config)
 
 
-def test_heads_that_do_not_divide_the_channels_are_a_warning() -> None:
-    assert "heads-do-not-divide" in codes_of(llama(num_attention_heads=33))
-
-
 def test_heads_of_zamba2_share_twice_the_channels() -> None:
     config = {"model_type": "zamba2", "use_mem_rope": True, "hidden_size": 1024}
 
@@ -227,11 +193,6 @@ def test_the_factor_of_the_config_wins_over_the_implied_one() -> None:
     )
 
 
-def test_a_missing_length_of_a_rule_is_a_fault() -> None:
-    with pytest.raises(InvalidBody, match="max_position_embeddings is required for dynamic"):
-        resolve({"head_dim": 64, "rope_scaling": {"type": "dynamic", "factor": 2.0}})
-
-
 def test_an_original_length_may_have_gpt_oss_s_name_or_be_the_class_s() -> None:
     config = llama(rope_scaling=LENGTHS_YARN, initial_context_length=2048)
     lists = {"short_factor": [1.0, 2.0], "long_factor": [3.0, 4.0]}
@@ -240,18 +201,6 @@ def test_an_original_length_may_have_gpt_oss_s_name_or_be_the_class_s() -> None:
     assert value_of(config, ORIGINAL) == 2048
     assert origin_of(config, ORIGINAL) == "alias /initial_context_length"
     assert value_of(phi3, ORIGINAL) == 4096
-
-
-def test_without_any_length_a_rule_that_needs_one_is_a_problem() -> None:
-    for scaling in (LENGTHS_YARN, {"rope_type": "yarn", ORIGINAL: 2048}):
-        with pytest.raises(InvalidBody, match="max_position_embeddings is required for yarn"):
-            resolve({"head_dim": 64, "rope_scaling": scaling})
-
-
-def test_a_factor_that_differs_from_the_lengths_is_a_warning() -> None:
-    config = llama(rope_scaling={**LENGTHS_YARN, ORIGINAL: 8192})
-
-    assert "implicit-factor-differs" in codes_of(config)
 
 
 BARE = {name: value for name, value in LLAMA.items() if name != "rope_theta"}
@@ -278,11 +227,6 @@ def test_the_origin_of_rope_theta(beside: dict[str, object], theta: float, origi
     assert origin_of(config, "rope_theta") == origin
 
 
-def test_a_changed_class_default_is_a_warning() -> None:
-    assert "theta-default-changed" in codes_of({"model_type": "persimmon"})
-    assert "theta-default-changed" not in codes_of({"model_type": "persimmon", "rope_theta": 25e3})
-
-
 def test_layer_types_with_bases_of_their_own_keep_them() -> None:
     modern = {"model_type": "modernbert", "rope_theta": 7.0, "global_rope_theta": 8e4}
     gemma4 = {"model_type": "gemma4_text", "rope_theta": 7.0}
@@ -299,16 +243,6 @@ def test_an_unknown_type_has_a_base_of_10000_with_a_warning() -> None:
     assert value_of(config, "rope_theta") == 10000.0
     assert "theta-assumed" in codes_of(config)
     assert "theta-assumed" not in codes_of(llama())
-
-
-def test_a_class_s_own_base_that_transformers_keeps_is_a_warning() -> None:
-    apertus = {"model_type": "apertus", "rope_theta": 5e6}
-    olmo3 = {"model_type": "olmo3", "rope_theta": 1e5}
-
-    assert "theta-not-everywhere" in codes_of(apertus)
-    assert "theta-not-everywhere" not in codes_of({**apertus, "rope_theta": 12e6})
-    assert "theta-not-everywhere" in codes_of(olmo3)
-    assert "theta-not-everywhere" not in codes_of({**olmo3, "rope_theta": 5e5})
 
 
 def test_sections_and_their_order_are_read_or_the_class_s_own() -> None:

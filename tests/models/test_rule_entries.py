@@ -11,24 +11,6 @@ from tests.models.settings import codes_of, entry_of, llama, origin_of, value_of
 ORIGINAL = {"original_max_position_embeddings": 2048}
 
 
-@pytest.mark.parametrize(
-    ("rope_type", "missing"),
-    [
-        ("linear", ["factor"]),
-        ("dynamic", ["factor"]),
-        ("ntk", ["factor"]),
-        ("llama3", ["factor", "low_freq_factor", "high_freq_factor"]),
-        ("longrope", ["short_factor", "long_factor"]),
-    ],
-)
-def test_all_missing_keys_of_a_rule_are_faults(rope_type: str, missing: list[str]) -> None:
-    with pytest.raises(InvalidBody) as raised:
-        resolve(llama(rope_scaling={"rope_type": rope_type}))
-
-    pointers = [f"/rope_scaling/{name}" for name in missing]
-    assert [fault.where for fault in raised.value.faults] == pointers
-
-
 def test_dynamic_has_a_regime_up_to_the_original_length_and_one_beyond() -> None:
     config = llama(rope_scaling={"type": "dynamic", "factor": 2.0, **ORIGINAL})
 
@@ -51,12 +33,6 @@ def test_longrope_has_a_list_for_each_regime() -> None:
 
     assert entry_of(config).lengths == (2048, 8192)
     assert value_of(config, "factor") == 4.0
-
-
-def test_lists_of_factors_must_have_one_for_each_pair() -> None:
-    lists = {"short_factor": [1.0] * 64, "long_factor": [2.0] * 63}
-    with pytest.raises(InvalidBody, match="has 63 factors, and 64 pairs"):
-        resolve(llama(rope_scaling={"type": "longrope", **lists, **ORIGINAL}))
 
 
 def test_mscales_of_phimoe_replace_the_attention_factor() -> None:
@@ -133,12 +109,6 @@ def test_attn_factor_is_read_with_a_warning() -> None:
     assert "attn-factor-alias" in codes_of(config)
 
 
-def test_llama3_without_its_original_length_needs_the_longest() -> None:
-    factors = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
-    with pytest.raises(InvalidBody, match="max_position_embeddings is required for llama3"):
-        resolve({"head_dim": 64, "rope_scaling": {"type": "llama3", **factors}})
-
-
 def test_proportional_without_a_share_turns_every_pair() -> None:
     entry = entry_of(llama(rope_scaling={"rope_type": "proportional", "factor": 2.0}))
 
@@ -208,34 +178,12 @@ def test_the_warning_of_nope_layers_names_types_where_layers_are_unknown() -> No
     assert "layers of type full_attention have no rotary" in " ".join(w.detail for w in warnings)
 
 
-def test_lists_of_all_entries_together_are_bounded() -> None:
-    lists = {"short_factor": [1.0] * 32768, "long_factor": [1.0] * 32768}
-    longrope = {"rope_type": "longrope", "original_max_position_embeddings": 64, **lists}
-    nested = dict.fromkeys(("a", "b", "c"), longrope)
-
-    with pytest.raises(InvalidBody, match="lists of 196608 numbers"):
-        resolve(llama(head_dim=65536, rope_parameters=nested))
-
-
 def test_a_context_length_without_use_is_a_warning() -> None:
     dynamic = llama(rope_scaling={"type": "dynamic", "factor": 2.0})
 
     codes = [warning.code for warning in resolve(llama(), 20000).warnings]
     assert codes == ["context-length-unused"]
     assert "context-length-unused" not in [w.code for w in resolve(dynamic, 20000).warnings]
-
-
-def test_types_of_layers_are_bounded_all_together() -> None:
-    """By blocks and by lists at once: each is an entry with several URLs."""
-    config = {
-        "model_type": "granite_swa",
-        "layer_rope_theta": [10000.0 + i % 9 for i in range(81)],
-        "layer_types": [f"t{i // 9}" for i in range(81)],
-        "rope_parameters": {f"t{i}": {"rope_theta": 1e4} for i in range(9)},
-    }
-
-    with pytest.raises(InvalidBody, match="more than 64 types of layers"):
-        resolve(config)
 
 
 def test_a_long_label_has_no_suggestion() -> None:
