@@ -1,4 +1,4 @@
-"""Published models: what their configs must come to."""
+"""Published models, layouts of pairs, factors of attention, and keys that nothing reads."""
 
 import json
 from pathlib import Path
@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from service.models.resolve import resolve
+from tests.exact import yarn_mscale
+from tests.models.settings import codes_of, llama
 
 MODELS = json.loads((Path(__file__).parents[1] / "data/rope_models.json").read_text())["models"]
 
@@ -53,3 +55,136 @@ def test_models_without_rotary_embedding_have_a_warning(config: dict[str, object
 def test_rope_if_enables_rotary_embeddings() -> None:
     assert resolve({"model_type": "falcon", "alibi": False}).entries
     assert resolve({"model_type": "zamba2", "use_mem_rope": True}).entries
+
+
+DEEPSEEK = {"model_type": "deepseek_v3"}
+
+
+@pytest.mark.parametrize(
+    ("config", "layout", "writes"),
+    [
+        (llama(), "half", None),
+        ({"model_type": "glm4"}, "interleaved", None),
+        ({"model_type": "glm4_moe"}, "half", None),
+        ({"model_type": "deepseek_v2"}, "interleaved", None),
+        (DEEPSEEK, "interleaved", "half"),
+        ({**DEEPSEEK, "rope_interleave": False}, "half", None),
+        ({"head_dim": 4}, "half", None),
+        ({"head_dim": 4, "rotary_emb_interleaved": True}, "interleaved", None),
+        ({"model_type": "bert"}, "none", None),
+    ],
+)
+def test_the_layout_of_a_model(config: dict[str, object], layout: str, writes: str | None) -> None:
+    resolved = resolve(config)
+
+    assert (resolved.layout, resolved.writes) == (layout, writes)
+
+
+YARN = {"type": "yarn", "factor": 40.0, "original_max_position_embeddings": 4096}
+MSCALES = {"mscale": 1.0, "mscale_all_dim": 1.0}
+
+
+def test_deepseek_s_softmax_is_scaled_by_mscale_all_dim() -> None:
+    config = {"model_type": "deepseek_v3", "rope_scaling": {**YARN, **MSCALES}}
+
+    exact = float(yarn_mscale(40.0, 1.0) ** 2)
+    assert resolve(config).attention["softmax_scale_multiplier"] == exact
+    assert resolve({"model_type": "deepseek_v3", "rope_scaling": YARN}).attention == {}
+
+
+def test_the_query_temperature_of_llama_4_is_for_nope_layers() -> None:
+    config = {"model_type": "llama4_text", "num_hidden_layers": 8, "floor_scale": 4096}
+    off = {**config, "attn_temperature_tuning": False}
+
+    temperature = resolve(config).attention["query_temperature"]
+    assert (temperature["attn_scale"], temperature["floor_scale"]) == (0.1, 4096)
+    assert temperature["layers"] == [3, 7]
+    assert resolve(off).attention == {}
+
+
+def test_the_query_temperature_of_ministral_3_uses_the_original_length() -> None:
+    scaling = {**YARN, **MSCALES, "llama_4_scaling_beta": 0.1}
+    attention = resolve({"model_type": "ministral3", "rope_parameters": scaling}).attention
+
+    assert attention["query_temperature"]["llama_4_scaling_beta"] == 0.1
+    assert attention["query_temperature"]["original_max_position_embeddings"] == 4096
+    assert attention["origin"]["llama_4_scaling_beta"] == "/rope_parameters/llama_4_scaling_beta"
+
+
+def test_no_query_temperature_with_beta_0_or_without_original_length() -> None:
+    flat = {**YARN, "llama_4_scaling_beta": 0}
+
+    assert resolve({"model_type": "ministral3", "rope_parameters": flat}).attention == {}
+    plain = {"rope_type": "default", "llama_4_scaling_beta": 0.1}
+    assert resolve({"model_type": "ministral3", "rope_parameters": plain}).attention == {}
+
+
+def test_the_origin_of_a_query_temperature_of_an_unknown_class_is_its_beta() -> None:
+    scaling = {**YARN, "llama_4_scaling_beta": 0.1}
+    attention = resolve({"model_type": "llama", "rope_scaling": scaling}).attention
+
+    assert attention["origin"]["query_temperature"] == (
+        "computed: implied by /rope_scaling/llama_4_scaling_beta"
+    )
+
+
+def test_mscale_all_dim_of_an_unknown_class_is_a_warning() -> None:
+    config = {"model_type": "unheard-of", "head_dim": 64, "rope_scaling": {**YARN, **MSCALES}}
+
+    assert resolve(config).attention == {}
+    assert "softmax-scale-unknown" in codes_of(config)
+
+
+def details_of(config: dict[str, object]) -> list[str]:
+    return [w.detail for w in resolve(config).warnings if w.code == "unknown-rope-key"]
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("rope_scalling", "rope_scaling"),
+        ("ropeScaling", "rope_scaling"),
+        ("rope_teta", "rope_theta"),
+        ("rotary_pctt", "rotary_pct"),
+    ],
+)
+def test_the_warning_of_an_unknown_key_suggests_the_nearest(key: str, meant: str) -> None:
+    assert details_of(llama(**{key: 5})) == [f"{key} is not read; did you mean {meant}?"]
+
+
+def test_null_false_and_known_keys_are_no_warning() -> None:
+    silent = dict.fromkeys(["rope_x", "use_dynamic_ntk", "alibi"], False)
+
+    assert codes_of(llama(**silent, rotary_scaling_factor=None, rope_interleaved=True)) == []
+    assert details_of({"model_type": "smollm3", "no_rope_layer_interval": 4}) == []
+    assert details_of({"model_type": "deepseek_v3", "rope_interleave": True}) == []
+    assert details_of({"model_type": "modernbert", "global_rope_theta": 1e4}) == []
+
+
+@pytest.mark.parametrize(
+    ("config", "pointer"),
+    [
+        ({"model_type": "xlm-roberta", "position_embedding_type": "rotary"}, "/position_embedd"),
+        ({"model_type": "mpt", "attn_config": {"rope": True}}, "/attn_config/rope"),
+        ({"model_type": "gpt2", "rope_scaling": {"type": "linear"}}, "/rope_scaling"),
+    ],
+)
+def test_rotary_keys_of_a_type_without_rotary_embedding_are_a_warning(
+    config: dict[str, object], pointer: str
+) -> None:
+    warnings = resolve(config).warnings
+
+    assert [warning.code for warning in warnings] == ["no-rotary-embedding", "unknown-rope-key"]
+    assert warnings[1].pointer.startswith(pointer)
+
+
+def test_warnings_name_the_first_unread_keys_and_count_the_others() -> None:
+    many = {f"rope_{i}": 1 for i in range(100_000)}
+
+    assert len(details_of(llama(**many))) == 21
+    assert details_of(llama(**many))[-1] == "99980 more keys are not read"
+
+
+def test_keys_that_enable_rotary_embeddings_are_no_warning() -> None:
+    assert details_of(llama(rotary=True, use_rotary_pos_emb=True)) == []
+    assert details_of({"model_type": "mpt", "attn_config": {"alibi": True}}) == []
