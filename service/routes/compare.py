@@ -36,6 +36,9 @@ MOST_RANGES = 64
 MOST_RUNS = 32
 EPSILONS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
 
+# The integers that JSON is written with; a float beyond them stays one.
+_LEAST_INTEGER, _INTEGERS_END = -(2.0**63), 2.0**64
+
 _COLUMN_AXES = ("channel", "pair", "dimension", "key")
 
 Side = TypeVar("Side")
@@ -428,7 +431,8 @@ class ReportWriter:
     def _value(self, value: float) -> int | float | str:
         if not isfinite(value):
             return "NaN" if isnan(value) else ("Infinity" if value == inf else "-Infinity")
-        return int(value) if self.is_integer and value.is_integer() else value
+        is_integer = value.is_integer() and _LEAST_INTEGER <= value < _INTEGERS_END
+        return int(value) if self.is_integer and is_integer else value
 
     def _axes(self) -> AxesReport:
         alignment, columns = self.alignment, self.comparison.columns

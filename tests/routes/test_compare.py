@@ -15,6 +15,7 @@ from urllib.parse import quote
 import jsonschema
 import ml_dtypes
 import numpy as np
+import orjson
 import pytest
 import safetensors.numpy
 
@@ -396,6 +397,19 @@ def test_an_error_of_the_smallest_frequency_is_found() -> None:
     values[31] *= 1 + 1e-9
 
     assert not compared(url, StoredTable(values, FLOAT64))["within"]
+
+
+@pytest.mark.parametrize("value", [2.0**63, -(2.0**64), 1e30])
+def test_integers_beyond_those_of_json_are_compared(value: float) -> None:
+    url = "/relative/t5?query_len=2"
+    values = elements_of(url).astype(np.float64)
+    values[0, 0] = value
+
+    content = Input({"x": StoredTable(values, FLOAT64)}, is_text=False)
+
+    report = orjson.loads(compare_arrays(CompareParameters(to=url), content).json_bytes())
+
+    assert report["first_beyond"]["yours"] == value
 
 
 def test_positions_of_a_bias_with_heads_are_its_queries() -> None:

@@ -437,7 +437,7 @@ def _operators(
     sample = request.sample
     for base in usable_bases(rows.series, view.width if view.pairs > 1 else 0):
         positioned = positions_of(view, rows, falling(base, view.width, view.pairs))
-        if positioned is None or not positioned.is_whole:
+        if positioned is None or not positioned.is_whole or np.isnan(positioned.values).any():
             continue
         offsets = Positions.of_runs(map(int, positioned.values.tolist()))
         offset: Parameters = {"offsets": str(offsets)}

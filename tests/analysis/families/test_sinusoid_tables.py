@@ -261,6 +261,13 @@ def test_a_matrix_with_another_number_is_no_operator() -> None:
     assert not list(propose_operators(IdentifyInput({"array": sample_from(np.ones((4, 4)))})))
 
 
+def test_a_stack_with_matrices_of_zeros_has_no_offsets() -> None:
+    stack = np.zeros((4, 4, 4))
+    stack[1] = np.eye(4)
+
+    assert not list(propose_operators(IdentifyInput({"array": sample_from(stack)})))
+
+
 def test_numbers_that_are_no_sums_of_cosines_are_no_similarity() -> None:
     assert not list(propose_similarity(IdentifyInput({"array": sample_from(np.arange(9.0))})))
     assert not list(
