@@ -1,4 +1,4 @@
-"""Prints the SHA-256 of many tables as JSON; needs NumPy and service.tables, nothing else.
+"""Print the SHA-256 of many tables as JSON; needs NumPy, pydantic and service.encodings alone.
 
     python tests/data/hash_tables.py > tests/data/table_hashes.json
 

@@ -19,6 +19,10 @@ pytestmark = pytest.mark.system
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "tests" / "data"
 PYTHON = "3.13"
+PACKAGES = (
+    "annotated-types", "numpy", "pydantic", "pydantic-core", "typing-extensions",
+    "typing-inspection",
+)  # fmt: skip
 
 # The one with every extension that there is to emulate, and the one with none. Signed pointers
 # would take most of the time.
@@ -57,29 +61,31 @@ def system(emulator: str, folder: Path) -> Path:  # noqa: ARG001
 
 
 @pytest.fixture(scope="module")
-def numpy(folder: Path) -> Path:
-    """Unpack the pinned NumPy of the other architecture."""
+def packages(folder: Path) -> Path:
+    """Unpack the pinned packages that tables need, for the other architecture."""
     requirements = (ROOT / "requirements" / "runtime.txt").read_text()
-    pinned = re.search(r"^numpy==.*(\n +--hash.*)*", requirements, re.MULTILINE)
-    assert pinned
-    (folder / "requirements.txt").write_text(pinned.group())
+    pinned = re.findall(
+        rf"^(?:{'|'.join(PACKAGES)})==.*(?:\n +--hash.*)*", requirements, re.MULTILINE
+    )
+    assert len(pinned) == len(PACKAGES)
+    (folder / "requirements.txt").write_text("\n".join(pinned))
     platforms = [f"--platform=manylinux_2_{minor}_aarch64" for minor in (17, 27, 28)]
     run(
         *(sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--require-hashes"),
         *("--only-binary=:all:", f"--python-version={PYTHON}", *platforms),
         *("--dest", folder, "--requirement", folder / "requirements.txt"),
     )
-    (wheel,) = folder.glob("numpy-*.whl")
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(folder / "numpy")
-    return folder / "numpy"
+    for wheel in folder.glob("*.whl"):
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(folder / "packages")
+    return folder / "packages"
 
 
 @pytest.mark.parametrize("processor", PROCESSORS)
 def test_tables_have_the_same_bytes_on_aarch64(
-    emulator: str, system: Path, numpy: Path, processor: str
+    emulator: str, system: Path, packages: Path, processor: str
 ) -> None:
-    environment = f"PYTHONPATH={numpy}:{ROOT}"
+    environment = f"PYTHONPATH={packages}:{ROOT}"
     emulated = (emulator, "-cpu", processor, "-L", system, "-E", environment)
     python = (*emulated, system / "usr" / "bin" / f"python{PYTHON}", "-B", "-W", "error")
 
