@@ -112,7 +112,7 @@ def _dumped(parameters: Mapping[str, ParameterValue]) -> str:
 
 
 def weak(tag: str) -> str:
-    """Return the weak form of a tag: equivalent bytes, not always equal ones."""
+    """Return the weak form of an entity tag: equivalent bodies, not necessarily the same bytes."""
     return f"W/{tag}"
 
 

@@ -216,7 +216,7 @@ class Delivery:
         )
 
     def _is_cacheable(self, representation: Representation) -> bool:
-        """Return whether a body is computed whole and cached; longer work ends with its client."""
+        """Return whether a body is small and cheap enough to be built and cached whole."""
         limit_bytes = representation.file.limit_bytes
         return (
             limit_bytes <= self.settings.cache_entry_bytes

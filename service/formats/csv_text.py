@@ -55,7 +55,7 @@ class CsvBody:
 
 
 def _lists(table: Table, start: int, shape: tuple[int, ...]) -> bytes:
-    """Write elements as nested lists, with the infinities of CSV readers in place of null."""
+    """Return elements as nested lists, with inf or -inf instead of null."""
     text = nested_lists(table, start, shape)
     if b"null" not in text:
         return text

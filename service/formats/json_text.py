@@ -47,7 +47,7 @@ _LISTED = 4096
 
 
 def text_limit_bytes(table: Table) -> int:
-    """Return the bytes of a table's numbers if every element had its longest decimal."""
+    """Return an upper bound on the size of a table's numbers as text, in bytes."""
     return size(table) * _ELEMENT_BYTES[table.dtype.name]
 
 

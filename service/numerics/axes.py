@@ -124,7 +124,7 @@ class RowPositions(Protocol):
 
 @dataclass(frozen=True)
 class Axis:
-    """Frequencies that are multiplied by one of the positions of a row.
+    """The frequencies of one coordinate axis, the position of each row, and their columns.
 
     Attributes:
         rule: n frequencies.

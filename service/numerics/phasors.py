@@ -251,7 +251,7 @@ class CoarsePhasorCache:
         self._kept: tuple[range, Pair] | None = None
 
     def of(self, setup: PhasorSetup, blocks: range, ahead: range) -> Pair:
-        """Return the factors of the fine phasors for some blocks, as ``PhasorSetup.coarse`` does.
+        """Return the coarse factors of the given blocks, from the cache or computed.
 
         Args:
             setup: the frequencies and channels, always the same.

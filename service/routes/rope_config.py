@@ -108,7 +108,7 @@ class AttentionReport(Report):
 
 
 class WarningEntry(Report):
-    """A doubt about the settings."""
+    """A warning about the settings."""
 
     code: str = Field(
         description="\n".join(f"- {code}: {meaning}." for code, meaning in MEANINGS.items()),

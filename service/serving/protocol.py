@@ -208,7 +208,7 @@ class UvicornProtocol(HttpToolsProtocol):
         self.expect_100_continue = False
 
     def on_message_complete(self) -> None:
-        """End the body of a request, whether or not it was answered before."""
+        """Mark the request body as complete and wake the application."""
         self.cycle.more_body = False
         self.cycle.message_event.set()
 
@@ -416,7 +416,7 @@ class LimitedProtocol(UvicornProtocol):
         return self._is_refused or self.has_unread_body()
 
     def _lacks_body(self) -> bool:
-        """Return whether the application waits for a part of a body."""
+        """Return whether the body is incomplete and reading is not paused."""
         return self.has_unread_body() and not self.flow.read_paused
 
     def _check_body_time(self, now: float) -> None:

@@ -53,7 +53,7 @@ class Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Handle the signals while it serves, and do not raise one at the end."""
+        """Install the signal handlers while serving; do not raise the signals again afterwards."""
         before = {each: signal.signal(each, self.handle_exit) for each in _SIGNALS}
         try:
             yield

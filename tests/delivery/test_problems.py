@@ -58,7 +58,7 @@ def test_what_is_not_there_has_a_nearest(client: Client, path: str, hint: str) -
         ("POST", "/docs/assets/swagger-ui.css", "GET, HEAD"),
     ],
 )
-def test_methods_that_are_not_name_those_that_are(
+def test_method_not_allowed_lists_the_allowed_methods(
     client: Client, method: str, path: str, allow: str
 ) -> None:
     answer = client.request(method, path)
@@ -69,7 +69,7 @@ def test_methods_that_are_not_name_those_that_are(
 
 
 @pytest.mark.parametrize(("method", "path", "status"), [("GET", "/no", 404), ("PUT", "/", 405)])
-def test_an_undecodable_query_is_no_failure(
+def test_an_undecodable_query_does_not_cause_a_500(
     client: Client, method: str, path: str, status: int
 ) -> None:
     exchange = Exchange(client.app, method, f"{path}?x=\udcff")

@@ -354,7 +354,7 @@ def test_attn_factor_is_read_with_a_warning() -> None:
     assert "attn-factor-alias" in codes_of(config)
 
 
-def test_proportional_without_a_share_turns_every_pair() -> None:
+def test_proportional_without_partial_rotary_factor_rotates_every_pair() -> None:
     entry = entry_of(llama(rope_scaling={"rope_type": "proportional", "factor": 2.0}))
 
     assert "partial_rotary_factor" not in entry.values

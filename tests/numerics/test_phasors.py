@@ -347,7 +347,7 @@ def test_zeros_come_last_and_do_not_move_other_channels(
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "uint16"])
-def test_blank_overwrites_channels_of_zeros(dtype: str) -> None:
+def test_blank_sets_the_padding_channels_to_zero(dtype: str) -> None:
     rows = np.ones((3, 5), dtype=dtype)
 
     Channels(("sin", "cos"), False, 5, zeros=2).blank(rows)

@@ -279,7 +279,7 @@ def test_other_pixel_bands_have_equal_ratios(max_freq: float, count: int) -> Non
     assert_are(PixelBands(max_freq, count, False), [band * mpmath.pi for band in bands])
 
 
-def test_constant_frequencies_are_one_radian() -> None:
+def test_every_constant_frequency_is_one_radian_per_position() -> None:
     assert_are(ConstantFrequencies(5), [mpmath.mpf(1)] * 5)
 
 

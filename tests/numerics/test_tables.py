@@ -121,7 +121,7 @@ LISTS = st.lists(st.integers(-9, 9), min_size=1) | st.lists(
 @given(LISTS)
 @example([-(2**62), 2**62])
 @example([2**62, 2**62 - 3])
-def test_every_number_is_at_its_place(listed: list[int]) -> None:
+def test_distinct_integers_and_their_index_reproduce_the_input(listed: list[int]) -> None:
     some, place = distinct_integers(np.array(listed, dtype=np.int64))
 
     assert some[place].tolist() == listed

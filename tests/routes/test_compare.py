@@ -223,7 +223,7 @@ def test_integers_are_equal_whatever_their_type(client: Client, dtype: str, is_s
     assert report["array"]["yours"]["dtype"] == np.dtype(dtype).name
 
 
-def test_complex_numbers_are_compared_and_their_part_is_said(client: Client) -> None:
+def test_complex_error_reports_the_real_or_imaginary_part(client: Client) -> None:
     url = "/rope?head_dim=8&seq_len=5&pack=complex"
     array = table(url)
     assert compare_compared(client, url, array)["equal_bytes"]

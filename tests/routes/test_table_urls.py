@@ -36,7 +36,7 @@ def test_a_call_its_url_and_the_url_of_that_are_one_table(resource: object) -> N
             assert mine.tobytes() == theirs.tobytes()
 
 
-def test_values_of_a_call_are_spelled_as_they_are_sent() -> None:
+def test_url_of_formats_numbers_and_booleans_as_query_text() -> None:
     call = TableRequest(
         "rope", {"head_dim": 8, "positions": "0,5,9:20:2", "rope_theta": 5e5, "a": True}
     )

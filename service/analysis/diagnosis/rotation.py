@@ -241,7 +241,7 @@ def _start(wiring: Wiring, axis: int, axes: int) -> Application:
 
 
 def _evidence(x: Float64s, rotated: Float64s, target: Target, axis: int, kind: DType) -> Evidence:
-    """Move an axis to where positions are, and merge the axes before it."""
+    """Return the evidence: the position axis moves to −2, and the axes before it are flattened."""
     arrays = [np.swapaxes(values, axis, -2) for values in (x, rotated)]
     *leading, rows, head_dim = arrays[0].shape
     before, after = (values.reshape(prod(leading), rows, head_dim) for values in arrays)

@@ -378,7 +378,7 @@ class Gauge:
             yield from self._shifts(application, estimate)
 
     def unnamed_mistakes(self, application: Application) -> Iterator[Application]:
-        """Yield measured frequencies that no named mistake leads to."""
+        """Yield applications with a generic mistake of the measured frequencies."""
         estimate = self.estimate(application.wiring)
         if application.angles.times and (estimate.weights > 0).any():
             for measured in self._frequencies(application, estimate):
@@ -429,7 +429,7 @@ class Gauge:
     def _shifts(
         self, application: Application, estimate: RotationEstimate
     ) -> Iterator[Application]:
-        """Compare angles of the same frequencies."""
+        """Yield a position offset or one stuck position that explains the measured angles."""
         angles, target = application.angles, self.evidence.target
         omega = angles.frequencies(target)
         if omega is None or len(omega) != estimate.phasors.shape[1]:

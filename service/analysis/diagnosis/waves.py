@@ -403,7 +403,7 @@ def _with_second_mistake(slip: AngleFault, waves: Waves, rows: Float64s) -> Iter
 
 
 def _shifts(slip: AngleFault, waves: Waves, first: Float64s) -> list[int]:
-    """Find the shifts, none larger than _SHIFTS, that the first row allows."""
+    """Return the nonzero position shifts, at most _SHIFTS, that match the first row."""
     shifts = np.arange(-_SHIFTS, _SHIFTS + 1)
     moved = replace(waves, positions=waves.positions[0] + shifts)
     table, _ = slip.table(moved, np.arange(len(shifts)))

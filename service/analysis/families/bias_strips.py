@@ -39,7 +39,7 @@ class Strip:
         return np.arange(self.values.shape[1], dtype=np.int64) - zero
 
     def places(self, zero: int) -> tuple[Int64s, Int64s]:
-        """Return queries, from 0 on, and keys, if distance 0 is at this place."""
+        """Return query positions from 0, and the key positions that put distance 0 at index 0."""
         first_key = self.queries - 1 - zero
         keys = np.arange(first_key, first_key + self.keys, dtype=np.int64)
         return np.arange(self.queries, dtype=np.int64), keys
@@ -173,7 +173,7 @@ def query_key_parameters(queries: Int64s, keys: Int64s) -> dict[str, ParameterVa
 
 
 def absolute_parameters(queries: Int64s, keys: Int64s) -> dict[str, ParameterValue]:
-    """Return queries and keys as parameters where they are; equal keys are left out."""
+    """Return the parameters of queries and keys; omit keys that are the default."""
     of_queries = position_parameters(queries, "query")
     if np.array_equal(queries, keys) and of_queries.keys() == {"query_len"}:
         return of_queries

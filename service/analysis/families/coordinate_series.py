@@ -223,7 +223,7 @@ def highest_bands(along: AxisTurns, factor: float = 1.0) -> list[tuple[int, bool
 
 
 def _fit_bands(tried: Float64s, along: AxisTurns) -> NDArray[np.bool_]:
-    """Return which rows of bands (M, K) turn like the first K of an axis from −1 to 1."""
+    """Return a mask of candidate bands (M, K) whose phases and rates match K pairs."""
     count = tried.shape[1]
     angles = 64 * along.noise + _STRUCTURE
     fits: NDArray[np.bool_]

@@ -47,7 +47,7 @@ _MEASURED_SHARE = 2.0**-50
 
 @dataclass(frozen=True, eq=False)
 class OrientedRows:
-    """An array by rows.
+    """An array as rows (S, C), possibly transposed from the input.
 
     Attributes:
         values: (S, C).

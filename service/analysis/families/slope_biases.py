@@ -159,7 +159,7 @@ def _biases(values: Float64s, request: IdentifyInput) -> Iterator[Proposal]:
 
 
 def _blocks(values: Float64s) -> Iterator[tuple[bool, Float64s]]:
-    """Read as heads by queries by keys, and whether the heads are more than one."""
+    """Yield every reading as (heads, queries, keys), with a flag for an axis of heads."""
     if values.ndim == 3:
         yield True, values
     elif values.ndim == 2:

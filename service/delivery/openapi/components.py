@@ -209,7 +209,7 @@ _OF_BODIES = ("Accept-Ranges", "Repr-Digest")
 
 
 def _named(name: str, component: str | None = None) -> Json:
-    """Return a reference to the component of a header; by default they have one name."""
+    """Return a header entry that refers to a shared component."""
     return {name: {"$ref": f"#/components/headers/{component or name}"}}
 
 

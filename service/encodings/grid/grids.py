@@ -190,7 +190,7 @@ def spread(length: int, start: Fraction, stop: Fraction) -> Coordinates:
 
 
 def pixels(length: int, offset: Fraction) -> Coordinates:
-    """Return n coordinates evenly from −1 to 1, all moved by the offset.
+    """Return n evenly spaced coordinates from −1 to 1, plus the offset.
 
     rotary-embedding-torch 0.9.1 ``get_axial_freqs``, freqs_for="pixel"; timm 1.0.31, in_pixels.
     """

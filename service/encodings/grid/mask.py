@@ -152,7 +152,7 @@ def _valid(arrays: Mapping[str, StoredTable]) -> Int64s:
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """The counts along one axis of one mask.
+    """The cumulative counts of valid pixels along one axis, reduced to distinct pairs.
 
     Attributes:
         rule: the parameters.

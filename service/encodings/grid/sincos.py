@@ -73,7 +73,7 @@ class Along:
         return some * axis.step + axis.first, place
 
     def values(self, content: Content, frequencies: range, positions: Int64s) -> Float64s:
-        """Evaluate positions (m,) for some of the frequencies (n,), shape (m, n)."""
+        """Compute sines, cosines or the coordinate at positions (m,) for n selected frequencies."""
         if content == "coordinate":
             return self._coordinates(positions)[:, np.newaxis]
         rule: FrequencyRule = ScaledFrequencies(self.rule, self.unit)
@@ -91,7 +91,7 @@ class Along:
 
 @dataclass(frozen=True)
 class ChannelBlock:
-    """Channels that lie together: frequency by frequency, axis by axis, each content in turn.
+    """Contiguous channels, ordered by frequency, then axis, then content.
 
     Attributes:
         contents: sine, cosine or coordinate of each axis; nothing, for channels of zeros.
@@ -270,7 +270,7 @@ class ChannelsFirstTable:
         return elements
 
     def _pieces(self, start: int, stop: int) -> Iterator[tuple[range, int, int]]:
-        """Cut a range into whole channels, several at a time, or parts of one."""
+        """Split a flat range of a channels-first table into (channels, first row, last row)."""
         together = STEP_ELEMENTS // self.rows
         if together:
             channels = range(self.table.width)

@@ -311,7 +311,7 @@ class SwinV2(TableFamily, path="/relative/swin-v2"):
 
 @dataclass(frozen=True, eq=False)
 class CoordinateTable:
-    """The coordinates of every distance in a window of patches.
+    """The relative coordinates of all patch offsets in a window.
 
     Attributes:
         window: height and width, in patches.

@@ -189,7 +189,7 @@ class RotaryAngles(ABC):
 
     @property
     def reach(self) -> float:
-        """An upper bound of angles, rounded to float32 or not."""
+        """An upper bound on the angles; it also holds after rounding to float32."""
         sizes = (max(axis.rule.exact()) * axis.positions.farthest for axis in self.along())
         return float(max(sizes)) * (1 + 2.0**-22)
 

@@ -235,7 +235,7 @@ def packed(
 
 
 def _axes(shape: tuple[int, ...], pairs: int, row: str) -> tuple[str, ...]:
-    """Return what the axes of a packing count."""
+    """Return the axis names of a packed table."""
     if len(shape) == 3:
         return row, "pair", "component"
     return row, "pair" if shape[1] == pairs else "channel"

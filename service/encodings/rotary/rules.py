@@ -403,7 +403,7 @@ class Dynamic(RescaledBase, name="dynamic"):
 
     @classmethod
     def complete(cls, keys: Keys) -> Keys:
-        """Run at the original length, which is the longest sequence unless given."""
+        """Fill in the defaults of the original length and of context_length."""
         original = keys.get(_ORIGINAL, keys.get(_LENGTH))
         if original is None:
             rule = f"{_LENGTH} is required with rope_type={cls.rope_type}"
@@ -717,7 +717,7 @@ def clipped(value: Decimal) -> Decimal:
 
 @exact_arithmetic
 def blended(ones: Decimals, others: Decimals, shares: Decimals) -> Decimals:
-    """Return share·one + (1 − share)·other for each of them."""
+    """Interpolate elementwise: share·one + (1 − share)·other."""
     return [
         share * one + (1 - share) * other
         for one, other, share in zip(ones, others, shares, strict=True)

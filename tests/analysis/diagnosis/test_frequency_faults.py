@@ -29,7 +29,7 @@ def wanted() -> Waves:
         ),
     ],
 )
-def test_angle_faults_are_measured_together(made: Made, expected: list[str]) -> None:
+def test_base_offset_and_factor_are_found_in_one_fit(made: Made, expected: list[str]) -> None:
     waves, table = wanted(), made.table()["table"]
 
     fitting = [

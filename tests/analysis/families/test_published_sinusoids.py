@@ -83,7 +83,7 @@ def test_an_undetermined_series_has_the_default_base() -> None:
     assert usable_bases(GeometricSeries(1.0, 0.1, 1e-9, 1e-9), 8) == (10000.0,)
 
 
-def test_numbers_of_few_digits_do_not_fit_by_chance() -> None:
+def test_a_close_fit_counts_as_evidence_only_for_numbers_with_few_digits() -> None:
     assert [digits(number) for number in (10000.0, 9646.6, 1 / 3)] == [1, 5, 15]
     assert is_no_chance(1, 1e-4)
     assert not is_no_chance(5, 1e-6)

@@ -38,7 +38,7 @@ def test_channels_are_those_of_the_pack() -> None:
     }
 
 
-def test_pairs_of_uneven_norms_are_in_no_pack() -> None:
+def test_pairs_with_unequal_norms_match_no_pack() -> None:
     question = input_of(f"{TABLE}&pack=concat")
     question.sample.values[:, 0] *= 0.5
 

@@ -97,7 +97,7 @@ def test_canonical_parameters() -> None:
     assert "d_model" not in described("timm-fourier", 2, 3).parameters
 
 
-def test_a_convention_is_found_by_its_number_of_axes() -> None:
+def test_name_and_axis_count_identify_one_convention() -> None:
     for name, known in CONVENTIONS.items():
         counts = [axes for convention in known for axes in convention.axes]
         assert len(counts) == len(set(counts))

@@ -173,7 +173,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("family", "parameters"), CASES)
-def test_a_table_is_the_number_of_every_query_and_key(
+def test_table_holds_the_bucket_of_every_query_key_pair(
     family: type[DistanceTableFamily], parameters: dict[str, Any]
 ) -> None:
     rule = family.model_validate({**parameters, **PLACES})

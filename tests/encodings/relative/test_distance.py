@@ -142,7 +142,7 @@ def test_distances_reach_two_to_the_62(query: int, key: int) -> None:
     assert pairs.distances(0, 1).tolist() == [key - query]
 
 
-def test_the_farthest_and_the_nearest_distances_share_a_table() -> None:
+def test_one_table_holds_the_largest_and_smallest_distances_exactly() -> None:
     keys = Positions.of_runs([Run(-FAR, 1, 1), Run(0, 1, 2), Run(FAR, 1, 1)])
     table = RelativeTable(Thirds(is_integer=True), QueryKey(span(0, 1), keys), INT64)
 

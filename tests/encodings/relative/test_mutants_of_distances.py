@@ -191,7 +191,7 @@ def deberta_by_logarithms(number: type[Any]) -> Callable[[Deberta, Int64s, range
         (Deberta, "values", deberta_by_logarithms(float), deberta_is_exact),
     ],
 )
-def test_a_mutant_is_caught(
+def test_replacing_an_exact_kernel_fails_the_exactness_check(
     monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, mutant: Any, promise: Promise
 ) -> None:
     monkeypatch.setattr(owner, name, mutant)

@@ -202,7 +202,7 @@ def test_the_error_bound_of_axes_is_that_of_the_farthest() -> None:
     assert all(one < other for one, other in pairwise(distances))
 
 
-def test_exact_angles_of_axes_have_no_error_bound_and_no_parameter() -> None:
+def test_exact_axial_angles_omit_the_error_bound_and_the_angle_parameter() -> None:
     assert turns().distance() is None
     assert turns().parameters() == {}
     assert turns(rounding="float32").parameters() == {"angle": "float32"}

@@ -342,7 +342,7 @@ def test_an_offset_that_leaves_too_few_channels_is_refused(client: Client) -> No
     assert answer.json()["errors"][0]["parameter"] == "rotary_offset"
 
 
-def test_arrays_are_rotated_by_the_numbers_of_the_table(client: Client) -> None:
+def test_apply_multiplies_by_the_attention_factor_of_the_table(client: Client) -> None:
     """The attention factor multiplies queries, and so keys."""
     query = PUBLISHED["gpt-oss-120b"][0]
     x = np.tile([1.0, 0.0], 32)[np.newaxis]

@@ -232,7 +232,7 @@ def raw_range(rule: Yarn) -> list[Any]:
     ratio=st.floats(1.0, 1e3),
     truncate=st.booleans(),
 )
-def test_yarn_blends_over_the_pairs_that_turn_so_often(
+def test_yarn_interpolates_between_beta_fast_and_beta_slow_rotations(
     base: float, dim: int, length: int, factor: float, slow: float, ratio: float, truncate: bool
 ) -> None:
     rule = Yarn(dim, base, factor, length, 1.0, slow * ratio, slow, truncate)
