@@ -1,4 +1,4 @@
-"""What can be wrong with a request, independent of HTTP.
+"""The exceptions of requests that cannot be answered, independent of HTTP.
 
 The exception hierarchy:
 

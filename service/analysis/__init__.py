@@ -1,1 +1,1 @@
-"""What an array is, and what is wrong with it. Nothing here knows of HTTP."""
+"""Identification and diagnosis of arrays; independent of HTTP."""

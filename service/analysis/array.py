@@ -1,4 +1,4 @@
-"""What analysis works on: the array that was sent, and a table of the service that it may be."""
+"""The input of the analysis: an array that was sent, and requests of tables it may be."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -109,7 +109,7 @@ class IdentifyInput:
 
     @property
     def is_pair(self) -> bool:
-        """Tell whether cosines and sines come as two arrays."""
+        """Return whether cosines and sines come as two arrays."""
         return self.arrays.keys() == {"cos", "sin"}
 
 

@@ -42,7 +42,7 @@ _MOST_ALIGNMENTS = 24
 
 @dataclass(frozen=True)
 class Alignment:
-    """Which axes of an array belong to which of a table.
+    """The assignment of the axes of an array to those of a table.
 
     Attributes:
         shape: of the array.
@@ -68,20 +68,20 @@ class Alignment:
 
     @property
     def is_reordered(self) -> bool:
-        """Tell whether axes are in another order than those of the table."""
+        """Return whether axes are in another order than those of the table."""
         order = [axis for axis in self.axes if axis is not None and self.shape[axis] > 1]
         return order != sorted(order)
 
     @property
     def is_squeezed(self) -> bool:
-        """Tell whether the two have axes of length 1 in different places or numbers."""
+        """Return whether the two have different axes of length 1."""
         if len(self.shape) != len(self.table_shape):
             return 1 in {*self.shape, *self.table_shape}
         return self.shape != self.table_shape and self.is_whole and not self.is_reordered
 
     @property
     def is_whole(self) -> bool:
-        """Tell whether every element of both is compared."""
+        """Return whether every element of both is compared."""
         return self.prefix is None and self.longer is None
 
     def index(self, place: Shape) -> Shape:
@@ -162,7 +162,7 @@ def narrower(dtype: DType, other: DType) -> DType | None:
 
 @dataclass(frozen=True)
 class Tolerance:
-    """How far a number may be from the one in the table.
+    """The tolerance of the difference between a number and the one in the table.
 
     Attributes:
         atol: an absolute tolerance, where one was given.
@@ -179,7 +179,7 @@ class Tolerance:
 
     @property
     def is_given(self) -> bool:
-        """Tell whether it is not the usual one."""
+        """Return whether it differs from the default tolerance."""
         return self.atol is not None or self.rtol is not None
 
     def allowed(self, exact: Float64s) -> Float64s:
@@ -191,7 +191,7 @@ class Tolerance:
         return ULPS * self.ulp(exact)
 
     def is_exceeded(self, error: Float64s, exact: Float64s) -> Bools:
-        """Tell of each error whether it is too large; an infinite one always is."""
+        """Return a mask of the errors that exceed the tolerance; infinite errors always do."""
         exceeded: Bools = (error > self.allowed(exact)) | np.isinf(error)
         return exceeded
 
@@ -391,7 +391,7 @@ class Comparison:
 
     @property
     def is_within(self) -> bool:
-        """Tell whether all numbers are within the tolerance."""
+        """Return whether all numbers are within the tolerance."""
         return self.first_beyond is None
 
     def add(self, block: ErrorBlock) -> None:

@@ -1,1 +1,1 @@
-"""How a document becomes an answer: one path for all of them."""
+"""The way from a request to its answer, the same for every endpoint."""

@@ -47,7 +47,7 @@ _VECTORS = [[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]]
 
 
 class Inputs(ABC):
-    """What a request sends beside parameters.
+    """Base of the inputs of an endpoint: the content of a request beside its parameters.
 
     Attributes:
         formats: the formats of the body, by media type.
@@ -234,7 +234,7 @@ class NamedArrays(ArrayInputs):
         return (checked,)
 
     def _is_single(self, content: Input) -> bool:
-        """Whether one array is possible and one is sent: its name does not matter."""
+        """Return whether one array is possible and one is sent: then its name does not matter."""
         return len(self.inputs) == len(content.arrays) == 1
 
     def _by_name(self, parameters: Parameters, content: Input) -> Mapping[str, StoredTable]:
@@ -286,7 +286,7 @@ class NamedArrays(ArrayInputs):
 
 @dataclass(frozen=True)
 class Endpoint:
-    """What can be requested at a path.
+    """A path with its parameters, its inputs and the function that answers.
 
     Attributes:
         path: the path, without an extension.
@@ -310,7 +310,7 @@ class Endpoint:
 
     @property
     def has_get(self) -> bool:
-        """Whether the answer has a URL."""
+        """True if the answer has a URL, so that GET is possible."""
         return isinstance(self.inputs, NoInput)
 
 

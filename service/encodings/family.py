@@ -218,12 +218,12 @@ class TableFamily(Family):
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """What each axis counts; empty for positions by channels, which needs no name."""
+        """The names of the axes; empty for positions by channels, which need none."""
         return ()
 
     @property
     def places(self) -> Mapping[str, Positions]:
-        """What numbers the places along an axis, where the parameters do not say."""
+        """The positions along an axis by its name, where the parameters do not contain them."""
         return {}
 
     def table(self) -> Table:

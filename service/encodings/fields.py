@@ -121,7 +121,7 @@ def impossible(parameter: str, value: object, rule: str) -> InvalidParameters:
 
 
 class FirstParameters(Parameters):
-    """Where the first row is."""
+    """The position of the first row."""
 
     start: Integer | None = Field(
         default=None,
@@ -133,7 +133,7 @@ class FirstParameters(Parameters):
 
 
 class StartParameters(FirstParameters):
-    """Where rows are: an array's own length from start on, or exactly these positions."""
+    """The positions of the rows of an array: consecutive from start on, or a list."""
 
     positions: PositionList | None = Field(
         default=None,
@@ -143,7 +143,7 @@ class StartParameters(FirstParameters):
     )
 
     def positions_of(self, rows: int) -> Positions:
-        """Give the positions of the rows of an array."""
+        """Return the positions of the rows of an array."""
         if self.positions is None:
             return contiguous(self.start or 0, rows)
         if self.start is not None:
@@ -156,7 +156,7 @@ class StartParameters(FirstParameters):
 
 
 class LengthParameters(FirstParameters):
-    """How many positions a table is for, and from where on."""
+    """The number of positions and the first one."""
 
     seq_len: Integer | None = Field(
         default=None,
@@ -167,7 +167,7 @@ class LengthParameters(FirstParameters):
     )
 
     def _resolved(self, listed: Listed | None, default_seq_len: int | None) -> Positions | Listed:
-        """Give the positions; raises InvalidParameters unless they are said in just one way."""
+        """Return the positions; raises InvalidParameters unless they are given just once."""
         seq_len = self.seq_len or default_seq_len
         if listed is None and seq_len is None:
             rule = "seq_len is required, unless positions is given"
@@ -186,10 +186,10 @@ class LengthParameters(FirstParameters):
 
 
 class PositionParameters(LengthParameters, StartParameters):
-    """Which positions a table is for: seq_len of them from start on, or exactly these."""
+    """The integer positions of a table: seq_len of them from start on, or a list."""
 
     def resolved_positions(self, default_seq_len: int | None = None) -> Positions:
-        """Give the positions; raises InvalidParameters unless they are said in just one way.
+        """Return the positions; raises InvalidParameters unless they are given just once.
 
         Args:
             default_seq_len: how many there are where nothing says it.
@@ -198,7 +198,7 @@ class PositionParameters(LengthParameters, StartParameters):
 
 
 class RealPositionParameters(LengthParameters):
-    """Which positions a table is for, fractions among them."""
+    """The positions of a table, which may be fractions."""
 
     positions: RealPositionList | None = Field(
         default=None,
@@ -208,7 +208,7 @@ class RealPositionParameters(LengthParameters):
     )
 
     def resolved_positions(self) -> AnyPositions:
-        """Give the positions; raises InvalidParameters unless they are said in just one way."""
+        """Return the positions; raises InvalidParameters unless they are given just once."""
         return self._resolved(self.positions, None)
 
 

@@ -1,4 +1,4 @@
-"""What a format is: a name, the documents it can hold, and a way from a document to a body.
+"""Formats: a name, the documents that a format can hold, and its function from document to body.
 
 A format declares as data what it can hold, so that the formats of a document are found without
 running any of them. Arrays of request bodies are checked here, too, whichever format they came in.

@@ -264,4 +264,4 @@ RULE_TYPE_ALIASES: Mapping[str, str] = {
 """Other names of the frequency rules."""
 
 TEXT_CONFIGS = ("text_config", "llm_config", "language_config", "thinker_config")
-"""Where multimodal configs hold that of the text model, whatever their type."""
+"""Keys under which multimodal configs of any type hold the config of the text model."""

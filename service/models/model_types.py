@@ -43,7 +43,7 @@ class LayerPattern:
 
 @dataclass(frozen=True)
 class NoRope:
-    """Which layers have no rotary embedding.
+    """The rule that selects the layers without a rotary embedding.
 
     Attributes:
         layers_key: the key of a list that holds 1 for each layer with, 0 for each without.
@@ -62,7 +62,7 @@ class NoRope:
 
 @dataclass(frozen=True)
 class Attention:
-    """What attention multiplies beside the table.
+    """The factors that attention applies beside the table.
 
     Attributes:
         softmax_mscale: whether the scale of the softmax is multiplied by
@@ -76,7 +76,7 @@ class Attention:
 
 @dataclass(frozen=True)
 class Sections:
-    """How several position axes share the frequencies of a class.
+    """The distribution of the frequencies of a class over several position axes.
 
     Attributes:
         arrangement: the name of an order that is neither chunked nor interleaved.

@@ -251,7 +251,7 @@ def _warn_rotation(model: TextModel) -> None:
 
 @dataclass
 class AttentionFactors:
-    """What attention multiplies beside the table, with the origin of each number.
+    """Return the factors that attention applies beside the table, with the origin of each.
 
     softmax_scale_multiplier multiplies 1/√d of the softmax: (0.1·mscale_all_dim·ln factor + 1)²,
     transformers 5.23.0 ``DeepseekV3Attention``. query_temperature multiplies queries:

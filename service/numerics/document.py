@@ -1,4 +1,4 @@
-"""What a request names: tables by name, and the parameters that determine their numbers."""
+"""Documents: tables by name, and the parameters that determine their numbers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

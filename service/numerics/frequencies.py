@@ -47,7 +47,7 @@ class FrequencyRule(Hashable, Protocol):
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """The number of frequencies."""
 
     def exact(self) -> Decimals:
         """Return the frequencies, in radians per position or per unit of a coordinate."""

@@ -80,7 +80,7 @@ class Positions:
 
     @property
     def is_contiguous(self) -> bool:
-        """Whether each position is one more than the one before it."""
+        """True if each position is one more than the one before it."""
         return len(self.runs) == 1 and self.runs[0].step == 1
 
     @cached_property

@@ -148,7 +148,7 @@ class EpsilonReport(Report):
 
 
 class ComparisonVerdicts(Report):
-    """Whether the numbers are equal, or within the tolerance."""
+    """The verdicts: equal numbers, equal bytes, within the tolerance."""
 
     equal: bool = Field(description="Whether all numbers that are compared are equal.")
     equal_bytes: bool = Field(description="Whether type, shape and every byte are equal.")
@@ -156,7 +156,7 @@ class ComparisonVerdicts(Report):
 
 
 class ArrayComparison(ComparisonVerdicts):
-    """Where one array differs from that of the table."""
+    """The differences between one array and the one of the table."""
 
     array: BothSides[ArrayType]
     tolerance: ToleranceReport = Field(
@@ -177,7 +177,7 @@ class ArrayComparison(ComparisonVerdicts):
 
 
 class CompareReport(ComparisonVerdicts):
-    """Where the arrays differ. A table of one array has its differences beside the verdicts."""
+    """The differences between the arrays. For a table of one array they are beside the verdicts."""
 
     to: str = Field(json_schema_extra={"format": "uri-reference"})
     array: BothSides[ArrayType] = ABSENT

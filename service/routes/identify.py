@@ -104,7 +104,7 @@ class IdentifiedArray(Report):
 
 
 class IdentifyReport(Report):
-    """What the array is."""
+    """The identification of an array."""
 
     verdict: Literal["identified", "ambiguous", "none"] = Field(
         description="ambiguous: several tables have these numbers, and differ further on."

@@ -233,7 +233,7 @@ class UvicornProtocol(HttpToolsProtocol):
         self.cycle = _ANSWERED
 
     def cancel_running(self) -> None:
-        """Tell the running request that its client has disconnected."""
+        """Notify the running request that its client has disconnected."""
         for cycle in (self._running, self.cycle):
             if cycle is not None and not cycle.response_complete:
                 cycle.disconnected = True

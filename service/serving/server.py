@@ -105,7 +105,7 @@ class Server(uvicorn.Server):
             self._beat(self._line)
 
     def _beat(self, line: socket.socket) -> None:
-        """Tell the supervisor that the event loop runs."""
+        """Send the supervisor a heartbeat: the event loop runs."""
         try:
             line.send(b".")
         except BlockingIOError:

@@ -28,8 +28,9 @@ _MARGIN_SECONDS = 10.0
 _log = logging.getLogger("posref.supervisor")
 
 Serve = Callable[[Settings, list[socket.socket], socket.socket, Path, int], None]
-"""What a worker runs: it serves on sockets, sends a heartbeat byte over its line each second and
-ends when the line closes, shares a folder with the others, and has the number of a slot."""
+"""The function of a worker process: it serves on sockets, sends a heartbeat byte over its line each
+second and ends when the line closes, shares a folder with the others, and has the number of a slot.
+"""
 
 
 @dataclass

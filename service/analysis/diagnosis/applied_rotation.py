@@ -40,7 +40,7 @@ _FORMS: dict[Form, tuple[float, float, bool]] = {
 
 @dataclass(frozen=True)
 class Wiring:
-    """What becomes of the channels of a head, whatever the angles.
+    """The effect of a rotation on the channels of a head, for any angles.
 
     With the cosines c and the sines n of a pair, "RoFormer" (Su et al. 2021) §3.2.2 turns (x0, x1)
     into (x0·c − x1·n, x1·c + x0·n).
@@ -129,7 +129,7 @@ class Wiring:
 
 @dataclass(frozen=True, eq=False)
 class Links:
-    """Where rotated channels come from: place = own·cosine + other·sign·sine of a frequency."""
+    """The sources of rotated channels: place = own·cosine + other·sign·sine of a frequency."""
 
     own: Indices
     other: Indices
@@ -225,7 +225,7 @@ def steps_of(phasors: Complexes, weights: Float64s, omega: Float64s) -> float | 
 
 @dataclass(frozen=True, eq=False)
 class RotationAngles:
-    """How the cosines and sines of an application differ from the expected ones.
+    """The difference between the cosines and sines of an application and the expected ones.
 
     Attributes:
         rows: for each row, the expected row that was used.
@@ -402,7 +402,7 @@ class Evidence:
 
     @cached_property
     def untouched(self) -> tuple[Flags, Flags]:
-        """Tell which channels are the same after as before, and which are 0."""
+        """Return masks of the channels that are unchanged and of those that are 0."""
         is_kept = np.ones(self.x.shape[2], dtype=bool)
         is_zero = is_kept.copy()
         for rows in self.chunks():

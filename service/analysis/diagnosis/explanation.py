@@ -133,7 +133,7 @@ class Explanation:
 
 @dataclass(frozen=True)
 class CheckResult:
-    """How well an explanation predicts the elements that were compared.
+    """The quality of an explanation's prediction of the compared elements.
 
     Attributes:
         share: of the elements that it predicts.
@@ -246,7 +246,7 @@ class _Attempt:
 
     @property
     def rank(self) -> tuple[int, int, float]:
-        """How close it comes: by the share that it explains, then by the number of mistakes."""
+        """The sort key: the share of elements that it explains, then the number of mistakes."""
         share = self.result.share
         return int(share * _SHARE_STEPS), -len(self.mistakes), share
 

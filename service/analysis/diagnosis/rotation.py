@@ -80,7 +80,7 @@ class ApplicationSearch:
         return closest if share >= _LEAST_SHARE else starts[0]
 
     def _explains(self, application: Application) -> bool:
-        """Tell whether an application explains every element; check a few rows first."""
+        """Return whether an application explains every element; check a few rows first."""
         if self._share(application, slice(0, 1), self._few_rows) < 1:
             return False
         if self._share(application, self._heads, self._rows) < 1:

@@ -323,7 +323,7 @@ def _shape(arrays: Mapping[str, Sample]) -> Shape:
 
 
 def _is_related(have: Shape, want: Shape) -> bool:
-    """Tell whether two shapes are equal except for the number of rows or of channels."""
+    """Return whether two shapes are equal except for the number of rows or of channels."""
     if have == want:
         return True
     if len(have) > 2:

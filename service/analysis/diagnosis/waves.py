@@ -159,7 +159,7 @@ def _waves(reading: LayoutReading, positions: Float64s) -> Waves | None:
 
 
 def _has_equal_norms(reading: LayoutReading) -> bool:
-    """Tell whether all pairs have one norm, and copies are equal."""
+    """Return whether all pairs have one norm, and copies are equal."""
     norms = np.abs(reading.phasors)
     scale = float(np.median(norms))
     most = _LARGEST_ERROR * scale
@@ -217,7 +217,7 @@ LARGEST_INTEGERS = {BFLOAT16: 256, FLOAT16: 2048}
 
 @dataclass(frozen=True)
 class Narrowing:
-    """What was stored in a narrow type on the way to a table.
+    """The values that were rounded to a narrow type while a table was computed.
 
     Attributes:
         dtype: the type.

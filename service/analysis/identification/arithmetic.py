@@ -361,7 +361,7 @@ def narrow_emulations(
 
 
 def _is_tight(emulation: Emulation, dtype: DType) -> bool:
-    """Tell whether the bounds on angles are so small that they exclude other tables."""
+    """Return whether the bounds on angles are so small that they exclude other tables."""
     places = np.abs(emulation.model.coordinates).max(axis=0, initial=0.0)
     omega = np.abs(emulation.omega)
     room = emulation.share * places[list(emulation.model.axis)] * omega

@@ -126,7 +126,7 @@ def matching_tables(
 
 
 def has_angles_of(proposal: Proposal, sizes: Mapping[str, int]) -> bool:
-    """Tell whether a proposal has angles for arrays of these sizes."""
+    """Return whether a proposal has angles for arrays of these sizes."""
     angles = proposal.angles
     return (
         angles is not None
@@ -147,7 +147,7 @@ Predicted = tuple[Float64s, Float64s]
 
 
 class Claim(Protocol):
-    """What an arithmetic predicts for an array."""
+    """The numbers that an arithmetic predicts for an array."""
 
     @property
     def arithmetic(self) -> Arithmetic: ...
@@ -277,7 +277,7 @@ def computed_claims(
 def agrees(
     claim: Claim, name: str, rows: np.ndarray, have: Float64s, exact: Float64s
 ) -> np.ndarray:
-    """Tell for each number of rows whether a claim allows it, (S, C)."""
+    """Return a mask (S, C) of the numbers that a claim allows."""
     predicted, allowed = claim.predict(name, rows, exact)
     with np.errstate(invalid="ignore"):
         near = np.abs(have - predicted) <= allowed

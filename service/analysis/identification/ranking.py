@@ -61,7 +61,7 @@ def ranked(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
 
 
 def explains(verdict: Verdict) -> bool:
-    """Tell whether a table says more of an array than lists of numbers fitted to it.
+    """Return whether a table explains an array better than lists of numbers fitted to it.
 
     A list with a number of as many digits as those of the array fits any array, unless each of its
     numbers has several elements.
@@ -82,12 +82,12 @@ def explains(verdict: Verdict) -> bool:
 
 
 def is_exact(verdict: Verdict) -> bool:
-    """Tell whether an array matches exactly or in float64."""
+    """Return whether an array matches exactly or in float64."""
     return verdict.arithmetic[0].rank <= FLOAT64_ARITHMETIC.rank
 
 
 def is_rival(first: Verdict, other: Verdict) -> bool:
-    """Tell whether another table explains an array as well as the first, with similar digits."""
+    """Return whether another table explains an array as well as the first, with similar digits."""
     if other.arithmetic[0].rank > first.arithmetic[0].rank:
         return False
     return _all_digits(other) <= _all_digits(first) + _CHANCE_DIGITS
@@ -162,7 +162,7 @@ def _form(verdict: Verdict) -> Hashable:
 
 
 def are_alike(one: TableRequest, other: TableRequest, tables: Tables) -> bool:
-    """Tell whether two tables are equal in float64, with the rows that would follow."""
+    """Return whether two tables are equal in float64, with the rows that would follow."""
     requests = one, other
     if all(map(_length_parameter, requests)):
         requests = _longer(one), _longer(other)

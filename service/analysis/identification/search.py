@@ -269,7 +269,7 @@ class Search:
 
     @property
     def is_near(self) -> bool:
-        """Tell whether some proposal agrees with all but a few numbers."""
+        """Return whether some proposal agrees with all but a few numbers."""
         return any(match.agreeing >= _NEAR for match in self.near)
 
     def matches(self, inputs: IdentifyInput, *, is_transposed: bool = False) -> list[Verdict]:
@@ -377,7 +377,7 @@ _LEAST_AGREEING = 0.05
 
 @dataclass(frozen=True)
 class Identification:
-    """What an array is.
+    """The result of an identification.
 
     Attributes:
         outcome: ``identified``; ``ambiguous`` if tables that continue differently match; or

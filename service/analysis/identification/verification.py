@@ -107,7 +107,7 @@ class Verdict:
 
     @property
     def matches(self) -> bool:
-        """Tell whether the array is this table."""
+        """Return whether the array is this table."""
         return bool(self.arithmetic)
 
 
@@ -223,7 +223,7 @@ def _with_best_claims(match: SampledMatch) -> SampledMatch:
 def _predicts_table(
     claim: Claim, claims: tuple[Claim, ...], rows: np.ndarray, exact: RowsByName
 ) -> bool:
-    """Tell whether the angles of a claim, computed in float64, give the table itself."""
+    """Return whether the angles of a claim, computed in float64, give the table itself."""
     if not isinstance(claim, EmulationClaim):
         return True
     double = next(each for each in claims if each.arithmetic is FLOAT64_ARITHMETIC)
@@ -238,7 +238,7 @@ def _agreeing(claim: Claim, rows: np.ndarray, have: RowsByName, exact: RowsByNam
 
 @dataclass(eq=False)
 class ClaimProgress:
-    """How far a claim has come: the numbers that it explains, and the first that it does not.
+    """The progress of a claim: the numbers that it explains, and the first that it does not.
 
     Attributes:
         claim: the claim.

@@ -67,7 +67,7 @@ Counts: TypeAlias = dict[str, dict[Labels, Row]]
 
 
 class Kind(Enum):
-    """How the numbers of several processes, or of one and its replacement, are combined."""
+    """The rule that combines the values of several processes, or of one and its successor."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
@@ -76,7 +76,7 @@ class Kind(Enum):
 
     @property
     def outlives(self) -> bool:
-        """Whether a number still counts when its process has ended."""
+        """True if the value still counts after its process has ended."""
         return self in {Kind.COUNTER, Kind.HISTOGRAM}
 
 

@@ -30,7 +30,7 @@ Line: TypeAlias = tuple[str, ...]
 """The parts of a line, which ends with a line feed; the writing thread joins them."""
 
 MAX_WAITING_LINES = 8192
-"""How many lines wait for a reader: two or three MiB as a rule. Further ones are dropped."""
+"""The most lines that wait for a reader, usually two or three MiB; further lines are dropped."""
 
 # Lines are written this often: a system call for each would cost more than the line.
 _WRITE_SECONDS = 0.05

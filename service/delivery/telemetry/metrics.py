@@ -313,7 +313,7 @@ def _rows(reading: Reading) -> dict[Labels, Row]:
 
 @dataclass(frozen=True)
 class TelemetryMiddleware:
-    """Give every request an id, and count and log every response."""
+    """Middleware that assigns request ids, and counts and logs every response."""
 
     app: ASGIApp
     metrics: Metrics

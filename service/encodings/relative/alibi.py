@@ -220,7 +220,7 @@ _KEYS = ("key_len", "key_start", "key_positions")
 
 
 class SlopeParameters(Parameters):
-    """Which slopes heads have."""
+    """The rule of the slopes of the heads."""
 
     convention: Annotated[
         AlibiConvention,
@@ -542,7 +542,7 @@ class MaskedKeyTable:
 
     @property
     def overflows(self) -> bool:
-        """Whether a bias may be too large for the type."""
+        """True if a bias may be too large for the type."""
         steepest = float(self.slopes.sizes(self.heads).max())
         return may_overflow(int(self.positions.max()) * steepest, self.dtype)
 

@@ -137,7 +137,7 @@ class T5(DistanceTableFamily, path="/relative/t5"):
 
     @property
     def single(self) -> int:
-        """How many distances have a bucket of their own."""
+        """The number of distances that have their own bucket."""
         return self.of_direction // 2
 
     def table(self) -> Table:

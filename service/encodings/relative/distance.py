@@ -46,7 +46,7 @@ class QueryKey:
 
     @property
     def is_contiguous(self) -> bool:
-        """Whether queries follow each other without gaps, and keys do."""
+        """True if queries, and keys, are consecutive."""
         return self.queries.is_contiguous and self.keys.is_contiguous
 
     @property
@@ -138,7 +138,7 @@ class RelativeTable:
 
     @property
     def overflows(self) -> bool:
-        """Whether a value may be too large for the type."""
+        """True if a value may be too large for the type."""
         bound = self.function.bound(self.pairs, self.heads)
         return bound > 0 and may_overflow(bound, self.dtype)
 
@@ -212,7 +212,7 @@ _MAX_INT32 = 2**31 - 1
 
 
 class QueryKeyParameters(Parameters):
-    """Which queries and which keys: a start and a length of each, or a list of positions."""
+    """The queries and the keys: a start and a length of each, or a list of positions."""
 
     query_len: Annotated[
         Integer | None,

@@ -103,7 +103,7 @@ class FireTable:
 
     @property
     def overflows(self) -> bool:
-        """Whether a coordinate may be too large for the type."""
+        """True if a coordinate may be too large for the type."""
         pairs = self.numerators.pairs
         numerator = self.fire.values(np.array([pairs.farthest], dtype=np.int64), range(1))[0]
         least = np.array([pairs.queries.least], dtype=np.int64)

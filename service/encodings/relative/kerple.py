@@ -116,7 +116,7 @@ class Kernel:
 
 
 class KernelParameters(BiasParameters):
-    """Which kernel, and for which queries, keys and heads."""
+    """The kernel, and its queries, keys and heads."""
 
     convention: Annotated[
         Literal["log", "power", "nemo"],

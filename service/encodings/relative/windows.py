@@ -419,7 +419,7 @@ class DistanceRows(RowTable):
 
     @property
     def overflows(self) -> bool:
-        """Whether a distance may be too large for the type; no logarithm is."""
+        """True if a distance may be too large for the type; a logarithm never is."""
         return not self.is_log and may_overflow(self.seq_len - 1, self.dtype)
 
     def fill(self, first: int, rows: Elements) -> None:

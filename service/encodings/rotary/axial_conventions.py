@@ -34,7 +34,7 @@ PARAMETERS_OF_SERIES: Mapping[Series, tuple[str, ...]] = MappingProxyType(
 
 @dataclass(frozen=True)
 class AxialConvention:
-    """How a library or a model makes an axial table.
+    """A published convention of axial rotary tables.
 
     Attributes:
         source: library and version.
