@@ -8,9 +8,17 @@ Layers are numbered from 0; some may have no rotary embedding.
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from service.models import keys as readers
-from service.models.keys import LLAMA4_OF_MISTRAL, RULE, RULE_SPELLINGS, YARN_OF_MISTRAL, Key
-from service.models.lookup import KeyPlace, ResolvedValue, Values
+from service.models import config_values as readers
+from service.models.config_values import (
+    LLAMA4_OF_MISTRAL,
+    RULE,
+    RULE_SPELLINGS,
+    YARN_OF_MISTRAL,
+    Key,
+    KeyPlace,
+    ResolvedValue,
+    Values,
+)
 from service.models.model_types import (
     SHARE_BY_LAYER,
     THETA_BY_LAYER,

@@ -8,9 +8,17 @@ from importlib.resources import files
 from typing import Any, TypeVar
 
 from service.errors import shortened
-from service.models import keys as values
-from service.models.keys import TEXT_CONFIGS, TOP, Key
-from service.models.lookup import KeyPlace, ReadingReport, ResolvedValue, Values, did_you_mean
+from service.models import config_values as values
+from service.models.config_values import (
+    TEXT_CONFIGS,
+    TOP,
+    Key,
+    KeyPlace,
+    ReadingReport,
+    ResolvedValue,
+    Values,
+    did_you_mean,
+)
 
 Facts = TypeVar("Facts")
 Members = Mapping[str, Any]

@@ -8,8 +8,8 @@ The modules, in the order in which a config goes through them:
 * this one: all settings, the layout of pairs, what attention multiplies beside the table, and the
   keys that nothing reads.
 
-``keys`` has the names of keys and the readers of their values, ``lookup`` values with origins and
-the report of faults and warnings.
+``config_values`` has the names of keys, the readers of their values, values with origins, and the
+report of faults and warnings.
 """
 
 import re
@@ -31,8 +31,8 @@ from service.models.blocks import (
     split_by_layer,
     which_have,
 )
-from service.models.keys import TOP
-from service.models.lookup import (
+from service.models.config_values import (
+    TOP,
     ConfigWarning,
     KeyPlace,
     ReadingReport,

@@ -1,7 +1,6 @@
 """The rotary settings of the layers of one type: ``LayerSettings``.
 
-Each setting comes, with its origin, from the block of the frequency rule, the top of the config, or
-the class defaults; what is missing or doubtful is reported.
+Each comes with its origin: the block of the frequency rule, the top of the config, or the defaults.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,14 +10,15 @@ from decimal import Decimal
 from service.encodings.rotary.rules import rule_of, yarn_mscale
 from service.errors import shortened
 from service.models.blocks import EVERY_LAYER, ConfigBlock
-from service.models.keys import (
+from service.models.config_values import (
     MAX_COUNT,
     OF_EVERY_RULE,
     RULE_SPELLINGS,
     RULE_TYPE_ALIASES,
     RULE_TYPES,
+    ResolvedValue,
+    did_you_mean,
 )
-from service.models.lookup import ResolvedValue, did_you_mean
 from service.models.model_types import TextModel
 from service.numerics.limits import MAX_CHANNELS, MAX_LENGTH
 from service.numerics.phase import exact_context

@@ -16,8 +16,7 @@ from service.encodings.rotary.rope import Rope, RopeFrequencies
 from service.encodings.rotary.rules import RULE_KEYS
 from service.errors import Fault, InvalidBody, InvalidParameters
 from service.grammar import Integer, to_query
-from service.models.keys import RULE, RULE_TYPES
-from service.models.lookup import MEANINGS, ResolvedValue
+from service.models.config_values import MEANINGS, RULE, RULE_TYPES, ResolvedValue
 from service.models.resolve import resolve
 from service.models.rotary_settings import LayerSettings
 from service.numerics.limits import MAX_LENGTH

@@ -18,8 +18,7 @@ from service.app import create_app
 from service.delivery.endpoints import JsonObject
 from service.delivery.reports import report_schema
 from service.errors import InvalidBody
-from service.models.keys import RULE, RULE_TYPE_ALIASES, RULE_TYPES, TOP
-from service.models.lookup import MEANINGS
+from service.models.config_values import MEANINGS, RULE, RULE_TYPE_ALIASES, RULE_TYPES, TOP
 from service.models.model_types import model_types
 from service.routes.rope_config import CONFIG, ConfigParameters, RopeConfigReport, report_config
 from service.settings import Settings
