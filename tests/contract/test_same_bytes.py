@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from service.encodings.registry import TABLE_REVISIONS
+from service.encodings.registry import FAMILIES
 
 DATA = Path(__file__).parents[1] / "data"
 HASHES = json.loads((DATA / "table_hashes.json").read_text())
@@ -39,7 +39,8 @@ def test_tables_have_the_same_bytes_at_every_simd_level(disabled: list[str]) -> 
     assert json.loads(hashed.stdout) == HASHES
 
 
-def test_every_kind_of_table_is_hashed_at_its_revision() -> None:
-    assert {name.partition(":")[0] for name in HASHES} == {
-        f"{kind} revision {revision}" for kind, revision in TABLE_REVISIONS.items()
-    }
+def test_every_family_is_hashed_at_its_revision() -> None:
+    revisions = {path: hashed["revision"] for path, hashed in HASHES.items()}
+
+    assert revisions == {family.path: family.revision_of_bytes for family in FAMILIES}
+    assert all(hashed["hashes"] for hashed in HASHES.values())
