@@ -67,8 +67,8 @@ def main() -> None:
 
 def _tables(family: Any, request: str) -> dict[str, Table]:
     query, *arrays = request.format(**_LISTS).split(" ")
-    pairs = (pair.split("=", 1) for pair in query.split("&") if pair)
-    parameters = family.model_validate({name: value for name, value in pairs})
+    pairs = [pair.split("=", 1) for pair in query.split("&") if pair]
+    parameters = family.model_validate(dict(pairs))
     sent = {name: _array(text) for name, text in (array.split("=", 1) for array in arrays)}
     document = parameters.resolve(sent) if sent else parameters.resolve()
     return dict(document.arrays)
