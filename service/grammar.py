@@ -13,8 +13,13 @@ from pydantic import BeforeValidator
 
 from service.errors import shortened
 from service.numerics.phase import MAX_POSITION
-from service.numerics.positions import Positions, Run
-from service.numerics.real_positions import MIN_REAL_POSITION, AnyPositions, RealPositions
+from service.numerics.positions import (
+    MIN_REAL_POSITION,
+    AnyPositions,
+    Positions,
+    RealPositions,
+    Run,
+)
 
 Item = TypeVar("Item")
 

@@ -4,8 +4,7 @@ import pytest
 
 from service import grammar
 from service.numerics.phase import MAX_POSITION
-from service.numerics.positions import Positions
-from service.numerics.real_positions import RealPositions
+from service.numerics.positions import Positions, RealPositions
 
 
 @pytest.mark.parametrize(

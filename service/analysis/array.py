@@ -6,7 +6,6 @@ from typing import TypeAlias
 
 import numpy as np
 
-from service.numerics.document import Document, ParameterValue
 from service.numerics.dtypes import (
     COMPLEX64,
     COMPLEX128,
@@ -18,7 +17,7 @@ from service.numerics.dtypes import (
 )
 from service.numerics.phase import Float64s, Int64s
 from service.numerics.phasors import Channels
-from service.numerics.tables import StoredTable
+from service.numerics.tables import Document, ParameterValue, StoredTable
 
 MAX_ELEMENTS = 2**22
 """The largest array that is analysed: it takes some seconds where nothing matches."""

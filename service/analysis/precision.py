@@ -3,7 +3,6 @@
 import numpy as np
 
 from service.analysis.array import Sample
-from service.numerics.document import ParameterValue
 from service.numerics.dtypes import (
     BFLOAT16,
     FLOAT32,
@@ -14,6 +13,7 @@ from service.numerics.dtypes import (
     to_float64,
 )
 from service.numerics.phase import Float64s
+from service.numerics.tables import ParameterValue
 
 # A few roundings: of a parameter, of a product, of the result.
 _ROUNDINGS = 4

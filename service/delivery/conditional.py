@@ -12,7 +12,7 @@ from service.delivery.negotiation import list_header
 from service.errors import PreconditionFailed, RangeNotSatisfiable, shortened
 from service.formats.format import Format
 from service.formats.json_text import parameter_text
-from service.numerics.document import Document, ParameterValue
+from service.numerics.tables import Document, ParameterValue
 
 _SINGLE = re.compile(r"bytes=[ \t]*([0-9]*)-([0-9]*)[ \t]*", re.ASCII | re.IGNORECASE)
 

@@ -19,18 +19,17 @@ from service.encodings.family import (
     ComposedFamily,
     Family,
     InputArray,
+    Parameters,
     TableFamily,
     TransformFamily,
 )
-from service.encodings.fields import Parameters
 from service.encodings.registry import FAMILIES
 from service.errors import Fault, InvalidBody, shortened
 from service.formats.format import MAX_RANK, Input, ReadableFormat
 from service.formats.json_text import JSON, read_object
 from service.formats.npy import NPY
 from service.formats.safetensors_file import SAFETENSORS
-from service.numerics.document import Document
-from service.numerics.tables import FREQUENCY_WORK, StoredTable, size, size_bytes
+from service.numerics.tables import FREQUENCY_WORK, Document, StoredTable, size, size_bytes
 
 READABLE_FORMATS: Mapping[str, ReadableFormat] = MappingProxyType(
     {form.media_type: form for form in (NPY, SAFETENSORS, JSON)}

@@ -23,11 +23,11 @@ from service.delivery.reports import Report
 from service.delivery.respond import Delivery, Plan
 from service.delivery.responses import Answer
 from service.delivery.workers import SHORT_WORK, Held, cancel_on_disconnect
-from service.encodings.fields import Parameters
+from service.encodings.family import Parameters
 from service.errors import BodyTooLarge, InvalidParameters, UnsupportedMediaType, shortened
 from service.formats.format import ReadableFormat
 from service.formats.json_text import JSON
-from service.numerics.document import Document
+from service.numerics.tables import Document
 from service.settings import Settings
 
 EXTENSION = ".{extension}"

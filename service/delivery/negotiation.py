@@ -16,7 +16,7 @@ from service.delivery.parameters import nearest
 from service.errors import Fault, NotAcceptable, NotFound, UnsupportedByFormat, shortened
 from service.formats import FORMATS
 from service.formats.format import Format
-from service.numerics.document import Document
+from service.numerics.tables import Document
 
 _ANYTHING = "*/*"
 _PAGE = "text/html"

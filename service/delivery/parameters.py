@@ -10,7 +10,7 @@ from urllib.parse import unquote_to_bytes
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from service.encodings.fields import Parameters, choices
+from service.encodings.family import Parameters, choices
 from service.errors import Fault, InvalidParameters, shortened
 
 _MAX_NAME_LENGTH = 64

@@ -25,7 +25,7 @@ from service.delivery.telemetry.log import LineWriter, RequestLog
 from service.delivery.telemetry.metrics import Metrics, SharedCounts, WorkerSlot
 from service.delivery.workers import SHORT_WORK, Gate, WaitingClients, Workers
 from service.formats.format import BLOCK_BYTES, Block, Body
-from service.numerics.document import Document
+from service.numerics.tables import Document
 from service.settings import Settings
 
 

@@ -32,8 +32,7 @@ from service.delivery.negotiation import (
 from service.delivery.workers import disconnected
 from service.errors import AnswerTooLarge, Fault, InvalidParameters, RevisionRetired
 from service.formats.format import Block, Body, Format
-from service.numerics.document import Document
-from service.numerics.tables import size_bytes
+from service.numerics.tables import Document, size_bytes
 from service.settings import Settings
 
 MAX_TABLE_BYTES = 2**63 - 1

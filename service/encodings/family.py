@@ -1,4 +1,4 @@
-"""The base classes of families: what a kind of table declares, and what follows from it.
+"""The base classes of families, and the parameter types that several families share.
 
 A family is one class. Its fields are the query parameters and the attributes of the formula; its
 docstring has the sections Formula, Source, Bound and Trap. Routes, operationIds, parsing,
@@ -8,15 +8,14 @@ canonical parameters, OpenAPI, documentation and contract tests follow from ``Fa
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from inspect import get_annotations
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias, TypeVar, get_args, get_origin
 
 import numpy as np
-from pydantic import Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
-from service.encodings.fields import Parameters
+from service import grammar
 from service.errors import Fault, InvalidBody, InvalidParameters, shortened
-from service.grammar import Integer
-from service.numerics.document import Curves, Document, ParameterValue
+from service.grammar import Integer, Real
 from service.numerics.dtypes import (
     COMPLEX_DTYPES,
     INDEX_DTYPES,
@@ -25,8 +24,248 @@ from service.numerics.dtypes import (
     DType,
     to_float64,
 )
-from service.numerics.positions import Positions
-from service.numerics.tables import StoredTable, Table
+from service.numerics.limits import MAX_BASE, MAX_CHANNELS, MAX_FACTOR, MIN_FACTOR
+from service.numerics.phase import MAX_POSITION
+from service.numerics.positions import AnyPositions, Positions
+from service.numerics.tables import Curves, Document, ParameterValue, StoredTable, Table
+
+_REAL = r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?"
+_RANGE = r"-?[0-9]+(:-?[0-9]+){0,2}"
+
+Reals = Annotated[
+    tuple[float, ...],
+    BeforeValidator(grammar.reals),
+    WithJsonSchema(
+        {
+            "type": ["string", "array"],
+            "pattern": f"^{_REAL}(,{_REAL})*$",
+            "items": {"type": "number"},
+            "minItems": 1,
+        }
+    ),
+]
+Integers = Annotated[
+    tuple[int, ...],
+    BeforeValidator(grammar.integers),
+    WithJsonSchema(
+        {
+            "type": ["string", "array"],
+            "pattern": r"^-?[0-9]+(,-?[0-9]+)*$",
+            "items": {"type": "integer"},
+            "minItems": 1,
+        }
+    ),
+]
+PositionList = Annotated[
+    Positions,
+    BeforeValidator(grammar.positions),
+    WithJsonSchema(
+        {
+            "type": ["string", "integer", "array"],
+            "pattern": f"^{_RANGE}(,{_RANGE})*$",
+            "items": {"type": ["integer", "string"], "pattern": f"^{_RANGE}$"},
+            "minItems": 1,
+        }
+    ),
+]
+RealPositionList = Annotated[
+    AnyPositions,
+    BeforeValidator(grammar.real_positions),
+    WithJsonSchema(
+        {
+            "type": ["string", "number", "array"],
+            "pattern": f"^({_RANGE}(,{_RANGE})*|{_REAL}(,{_REAL})*)$",
+            "items": {"type": ["number", "string"], "pattern": f"^({_RANGE}|{_REAL})$"},
+            "minItems": 1,
+        }
+    ),
+]
+Factor = Annotated[Real, Field(ge=MIN_FACTOR, le=MAX_FACTOR)]
+Position = Annotated[Integer, Field(ge=-MAX_POSITION, le=MAX_POSITION)]
+ChannelCount = Annotated[
+    Integer, Field(ge=1, le=MAX_CHANNELS, description="Number of channels.", examples=[512])
+]
+EvenChannelCount = Annotated[
+    Integer,
+    Field(
+        le=MAX_CHANNELS,
+        ge=2,
+        multiple_of=2,
+        description="Number of channels, even.",
+        examples=[512],
+    ),
+]
+SeriesBase = Annotated[
+    Real,
+    Field(
+        le=MAX_BASE,
+        ge=1,
+        description="Base n of the frequencies n^(-2i/d_model).",
+        examples=[10000],
+    ),
+]
+RealDTypeName: TypeAlias = Literal["float32", "float64", "float16", "bfloat16"]
+RealDType = Annotated[
+    RealDTypeName,
+    Field(
+        description="Type of the elements; each is the exact value rounded once.",
+        examples=["float32"],
+    ),
+]
+IndexDType = Annotated[
+    Literal["int32", "int64"], Field(description="Type of the elements.", examples=["int64"])
+]
+AbsoluteLayout: TypeAlias = Literal["interleaved", "concatenated"]
+
+Listed = TypeVar("Listed", Positions, AnyPositions)
+
+
+class Parameters(BaseModel):
+    """Base of all parameters: unknown names are refused, values are frozen."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    related: ClassVar[Mapping[str, type["Parameters"]]] = {}
+    """Other families whose parameters are often sent here by mistake, by path."""
+
+    def chosen_part(self) -> str | None:
+        """Return the name of the one array that is requested (``part``), None for all."""
+        part: str | None = getattr(self, "part", None)
+        return part
+
+    def removable_axes(self) -> Mapping[str, str]:
+        """Return how to request the table without an axis, by the name of the axis."""
+        return {}
+
+    @classmethod
+    def meant(cls, name: str, values: Mapping[str, Any]) -> str | None:  # noqa: ARG003
+        """Return a hint for an unknown parameter, from all values that were sent, or None."""
+        return None
+
+
+def choices(model: type[Parameters], name: str) -> tuple[str, ...]:
+    """Return the values that a parameter of a closed list may have, else nothing."""
+    field = model.model_fields.get(name)
+    if field is None or get_origin(field.annotation) is not Literal:
+        return ()
+    return get_args(field.annotation)
+
+
+def about(description: str, example: Any, **bounds: Any) -> Any:
+    """Return the field of a parameter: its description, an example, and its bounds."""
+    return Field(description=description, examples=[example], **bounds)
+
+
+def optional(description: str, example: Any, **bounds: Any) -> Any:
+    """Return the field of a parameter that is None unless given."""
+    return about(description, example, default=None, **bounds)
+
+
+def impossible(parameter: str, value: object, rule: str) -> InvalidParameters:
+    """Make the error of a parameter that does not go with the others."""
+    sent = None if value is None else shortened(grammar.to_query(value))
+    return InvalidParameters(Fault(parameter, sent, rule))
+
+
+class FirstParameters(Parameters):
+    """The position of the first row."""
+
+    start: Integer | None = Field(
+        default=None,
+        ge=-MAX_POSITION,
+        le=MAX_POSITION,
+        description="Position of the first row; 0 unless given.",
+        examples=[0],
+    )
+
+
+class StartParameters(FirstParameters):
+    """The positions of the rows of an array: consecutive from start on, or a list."""
+
+    positions: PositionList | None = Field(
+        default=None,
+        description="Position of each row, integers and half-open ranges, in place of "
+        "seq_len and start.",
+        examples=["0,5,9:20:2"],
+    )
+
+    def positions_of(self, rows: int) -> Positions:
+        """Return the positions of the rows of an array."""
+        if self.positions is None:
+            return contiguous(self.start or 0, rows)
+        if self.start is not None:
+            raise impossible("start", self.start, "start does not go with positions")
+        if self.positions.count != rows:
+            raise InvalidBody(
+                f"positions names {self.positions.count} rows, and the array has {rows}"
+            )
+        return self.positions
+
+
+class LengthParameters(FirstParameters):
+    """The number of positions and the first one."""
+
+    seq_len: Integer | None = Field(
+        default=None,
+        ge=1,
+        le=2**63 - 1,
+        description="Number of positions; required unless positions is given.",
+        examples=[50],
+    )
+
+    def _resolved(self, listed: Listed | None, default_seq_len: int | None) -> Positions | Listed:
+        """Return the positions; raises InvalidParameters unless they are given just once."""
+        seq_len = self.seq_len or default_seq_len
+        if listed is None and seq_len is None:
+            rule = "seq_len is required, unless positions is given"
+            raise impossible("seq_len", None, rule)
+        if listed is None:
+            return contiguous(self.start or 0, seq_len or 0)
+        beside = {"seq_len": self.seq_len, "start": self.start}
+        faults = [
+            Fault(name, str(value), f"{name} does not go with positions")
+            for name, value in beside.items()
+            if value is not None
+        ]
+        if faults:
+            raise InvalidParameters(*faults)
+        return listed
+
+
+class PositionParameters(LengthParameters, StartParameters):
+    """The integer positions of a table: seq_len of them from start on, or a list."""
+
+    def resolved_positions(self, default_seq_len: int | None = None) -> Positions:
+        """Return the positions; raises InvalidParameters unless they are given just once.
+
+        Args:
+            default_seq_len: how many there are where nothing says it.
+        """
+        return self._resolved(self.positions, default_seq_len)
+
+
+class RealPositionParameters(LengthParameters):
+    """The positions of a table, which may be fractions."""
+
+    positions: RealPositionList | None = Field(
+        default=None,
+        description="Position of each row, integers and half-open ranges, or numbers of which "
+        "some are fractions, in place of seq_len and start.",
+        examples=["0,5,9:20:2"],
+    )
+
+    def resolved_positions(self) -> AnyPositions:
+        """Return the positions; raises InvalidParameters unless they are given just once."""
+        return self._resolved(self.positions, None)
+
+
+def contiguous(start: int, count: int, name: str = "start") -> Positions:
+    """Make positions that follow each other; an error names the parameter that is their start."""
+    if start + count - 1 > MAX_POSITION:
+        rule = f"the last position, {start + count - 1}, lies beyond 2^62"
+        raise impossible(name, start, rule)
+    return Positions.contiguous(start, count)
+
 
 # Up to here every integer is a float64; a larger float64 may be the rounding of another integer.
 _EXACT_LIMIT = 2.0**53

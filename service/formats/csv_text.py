@@ -13,9 +13,8 @@ import numpy as np
 
 from service.formats.format import REAL_AND_INTEGER, Block, Format
 from service.formats.json_text import ENCODER, block_elements, nested_lists, text_limit_bytes
-from service.numerics.document import Document
 from service.numerics.dtypes import decimal_view
-from service.numerics.tables import Table
+from service.numerics.tables import Document, Table
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,9 +11,8 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from service.errors import InvalidBody, shortened
-from service.numerics.document import Document
 from service.numerics.dtypes import COMPLEX_DTYPES, INDEX_DTYPES, INT64, REAL_DTYPES, Elements
-from service.numerics.tables import StoredTable, Table, overflows, size
+from service.numerics.tables import Document, StoredTable, Table, overflows, size
 
 Block: TypeAlias = bytes | memoryview
 

@@ -25,9 +25,8 @@ from service.formats.format import (
     check_shape,
     integers,
 )
-from service.numerics.document import Document, ParameterValue
 from service.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT32, INT64, decimal_view
-from service.numerics.tables import StoredTable, Table, size
+from service.numerics.tables import Document, ParameterValue, StoredTable, Table, size
 
 ENCODER = f"orjson {orjson.__version__}"
 """The library that writes the numbers: another version may write some in another way."""

@@ -22,9 +22,8 @@ from service.formats.format import (
     integers,
 )
 from service.formats.raw import BinaryBody
-from service.numerics.document import Document
 from service.numerics.dtypes import BFLOAT16, COMPLEX64, COMPLEX128, FLOAT16, FLOAT32, FLOAT64
-from service.numerics.tables import StoredTable, Table
+from service.numerics.tables import Document, StoredTable, Table
 
 _MAGIC = b"\x93NUMPY"
 _ALIGNMENT_BYTES = 64

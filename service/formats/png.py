@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 
 from service import grammar
 from service.formats.format import REAL_AND_INTEGER, Block, Format
-from service.numerics.document import Curves, Document, ParameterValue
 from service.numerics.dtypes import to_float64
 from service.numerics.phase import Float64s
-from service.numerics.tables import STEP_ELEMENTS, Table
+from service.numerics.tables import STEP_ELEMENTS, Curves, Document, ParameterValue, Table
 
 Numbers = NDArray[Any]
 

@@ -7,8 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from service.formats.format import BLOCK_BYTES, Block, Format
-from service.numerics.document import Document
-from service.numerics.tables import Table, size_bytes
+from service.numerics.tables import Document, Table, size_bytes
 
 
 @dataclass(frozen=True, eq=False)

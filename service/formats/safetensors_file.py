@@ -15,9 +15,8 @@ from service.errors import InvalidBody, shortened
 from service.formats.format import INTEGER_STORAGES, Input, ReadableFormat, check_shape, integers
 from service.formats.json_text import parameter_text
 from service.formats.raw import BinaryBody
-from service.numerics.document import Document, ParameterValue
 from service.numerics.dtypes import BFLOAT16, COMPLEX64, FLOAT16, FLOAT32, FLOAT64, INT32, INT64
-from service.numerics.tables import StoredTable, Table, size_bytes
+from service.numerics.tables import Document, ParameterValue, StoredTable, Table, size_bytes
 
 _CODES = {
     **{dtype.name: f"F{8 * dtype.itemsize_bytes}" for dtype in (FLOAT64, FLOAT32, FLOAT16)},

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from service.numerics.double_double import multiply_positions, split_factors
 from service.numerics.dtypes import DType, Elements, round_into
-from service.numerics.frequencies import FrequencyRule
 from service.numerics.phase import (
     FixedPointFrequencies,
     Float64s,
+    FrequencyRule,
     Int64s,
     exact_arithmetic,
     fixed_point,

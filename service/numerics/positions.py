@@ -5,10 +5,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
+from typing import TypeAlias
 
 import numpy as np
 
-from service.numerics.phase import Int64s
+from service.numerics.phase import (
+    MAX_POSITION,
+    Float64s,
+    Int64s,
+)
 
 _STEP_LIMIT = 2**63
 
@@ -179,3 +184,92 @@ def _format_run(run: Run) -> list[str]:
         return [str(run.first + run.step * index) for index in range(run.count)]
     stop = run.last + (1 if run.step > 0 else -1)
     return [f"{run.first}:{stop}" if run.step == 1 else f"{run.first}:{stop}:{run.step}"]
+
+
+MIN_REAL_POSITION = 1e-30
+"""The smallest position but 0: times the slowest frequency of a base of MAX_SCALED_BASE its last
+bit is in the range of phases."""
+
+
+# Units are 2^0, 2^-8, 2^-16, …: an odd integer of 53 bits has 60 bits in the unit below its own.
+_UNIT_BITS = 8
+
+
+_SIGNIFICAND_BITS = 53
+
+
+# The last bit of MIN_REAL_POSITION is 2^-152.
+_UNITS = 20
+
+
+def first_out_of_range(values: Float64s) -> float | None:
+    """Return the first of values (n,) that has no exact angle, or None.
+
+    Such a value is too large, too small without being 0, infinite or NaN.
+    """
+    sizes = np.abs(values)
+    is_exact = (sizes <= MAX_POSITION) & ((sizes >= MIN_REAL_POSITION) | (sizes == 0))
+    return None if is_exact.all() else float(values[is_exact.argmin()])
+
+
+@dataclass(frozen=True)
+class RealPositions:
+    """A list of positions that need not be whole.
+
+    Attributes:
+        values: one for each row, at least one, none of them −0.
+    """
+
+    values: tuple[float, ...]
+
+    @property
+    def count(self) -> int:
+        return len(self.values)
+
+    @property
+    def is_whole(self) -> bool:
+        return all(value.is_integer() for value in self.values)
+
+    @property
+    def out_of_range(self) -> float | None:
+        """The first position that has no exact angle, or None."""
+        return first_out_of_range(self._array)
+
+    def whole(self) -> Positions:
+        """Convert to integer positions; all values must be whole."""
+        return Positions.of_runs(map(int, self.values))
+
+    def parameters(self) -> dict[str, tuple[float, ...]]:
+        return {"positions": self.values}
+
+    def at(self, start: int, stop: int) -> Float64s:
+        return self._array[start:stop]
+
+    @cached_property
+    def _array(self) -> Float64s:
+        return np.array(self.values)
+
+
+AnyPositions: TypeAlias = Positions | RealPositions
+
+
+def split_units(values: Float64s) -> tuple[Int64s, Int64s]:
+    """Write values (n,) as integers times a power of two each: the integers and the exponents.
+
+    The exponents are multiples of 8, none above 0; that of a whole number is 0. The integers are
+    within ±2^62 where the values are.
+    """
+    significand, exponent = np.frexp(np.abs(values))
+    integer = np.ldexp(significand, _SIGNIFICAND_BITS).astype(np.int64)
+    trailing = np.frexp((integer & -integer).astype(np.float64))[1] - 1
+    lowest = exponent.astype(np.int64) - _SIGNIFICAND_BITS + trailing
+    is_whole = (lowest >= 0) | (values == 0)
+    unit = np.where(is_whole, 0, lowest // _UNIT_BITS * _UNIT_BITS)
+    magnitude = (integer >> np.where(is_whole, 0, trailing)) << np.where(is_whole, 0, lowest - unit)
+    fractional = np.where(values < 0, -magnitude, magnitude)
+    return np.where(is_whole, np.where(is_whole, values, 0.0).astype(np.int64), fractional), unit
+
+
+def max_units(values: int) -> int:
+    """Bound the number of different exponents among so many values in range."""
+    return min(values, _UNITS)

@@ -21,15 +21,14 @@ from service.analysis.comparison import (
 )
 from service.delivery.endpoints import Endpoint, ReportedArrays
 from service.delivery.reports import ABSENT, Count, FiniteOrNull, Number, Report
-from service.encodings.fields import Parameters, Reals
+from service.encodings.family import Parameters, Reals
 from service.errors import Fault, InvalidBody, shortened
 from service.formats.format import Input
 from service.formats.png import Numbers, axis_numbers
 from service.grammar import Real
-from service.numerics.document import Document
 from service.numerics.dtypes import INT32, INT64
 from service.numerics.phase import Float64s
-from service.numerics.tables import StoredTable
+from service.numerics.tables import Document, StoredTable
 from service.routes import table_urls
 
 MOST_RANGES = 64

@@ -17,7 +17,7 @@ from service.analysis.identification.search import identify
 from service.analysis.identification.verification import Verdict
 from service.delivery.endpoints import Endpoint, ReportedArrays
 from service.delivery.reports import ABSENT, Count, Report
-from service.encodings.fields import Parameters
+from service.encodings.family import Parameters
 from service.errors import Fault, InvalidBody, InvalidParameters, shortened
 from service.formats.format import Input
 from service.grammar import to_query

@@ -19,7 +19,6 @@ from service.encodings.rotary.packs import packed
 from service.encodings.rotary.rope import Rope, RopeApply
 from service.errors import Fault, InvalidBody, InvalidParameters, shortened
 from service.grammar import integer, integers, real_positions
-from service.numerics.document import Document
 from service.numerics.dtypes import (
     FLOAT64,
     INDEX_DTYPES,
@@ -29,8 +28,8 @@ from service.numerics.dtypes import (
     to_float64,
 )
 from service.numerics.phase import Float64s
-from service.numerics.real_positions import RealPositions
-from service.numerics.tables import StoredTable, Table, size
+from service.numerics.positions import RealPositions
+from service.numerics.tables import Document, StoredTable, Table, size
 from service.routes.table_urls import (
     document_at,
     pointing_at,

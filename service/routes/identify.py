@@ -12,7 +12,7 @@ from service.analysis.identification.search import identify
 from service.analysis.identification.verification import Verdict
 from service.delivery.endpoints import Endpoint, ReportedArrays
 from service.delivery.reports import Count, FiniteOrNull, Report
-from service.encodings.fields import Parameters, RealDType, RealPositionList, impossible
+from service.encodings.family import Parameters, RealDTypeName, RealPositionList, impossible
 from service.errors import InvalidBody, shortened
 from service.formats.format import Input
 from service.grammar import Integer
@@ -143,7 +143,7 @@ class IdentifyParameters(Parameters):
         "unless given.",
         examples=[0],
     )
-    dtype: RealDType | None = Field(
+    dtype: RealDTypeName | None = Field(
         default=None,
         description="The type that numbers had before they were written as text; float32 unless "
         "given, if every number is the shortest decimal of one, otherwise float64.",

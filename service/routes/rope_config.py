@@ -10,8 +10,7 @@ from service.delivery.endpoints import Endpoint, JsonObject
 from service.delivery.parameters import read_parameters
 from service.delivery.reports import ABSENT, Count, Number, Report
 from service.delivery.responses import MAX_TABLE_BYTES
-from service.encodings.family import TableFamily
-from service.encodings.fields import Parameters
+from service.encodings.family import Parameters, TableFamily
 from service.encodings.rotary.rope import Rope, RopeFrequencies
 from service.encodings.rotary.rules import RULE_KEYS
 from service.errors import Fault, InvalidBody, InvalidParameters

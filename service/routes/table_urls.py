@@ -19,10 +19,10 @@ from service.delivery.negotiation import RepresentationRequest, read_extension
 from service.delivery.parameters import parse_query, read_parameters
 from service.delivery.problems import unknown_path
 from service.delivery.responses import check_revision
-from service.encodings.fields import Parameters, choices
+from service.encodings.family import Parameters, choices
 from service.errors import Fault, InvalidBody, InvalidParameters, NotFound, PosrefError, shortened
 from service.grammar import to_query
-from service.numerics.document import Document
+from service.numerics.tables import Document
 
 _OF_PATH = {resource.path: resource for resource in RESOURCES}
 _REPORTS = ("/rope/config", "/compare", "/identify", "/diagnose")

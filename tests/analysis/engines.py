@@ -8,10 +8,9 @@ from numpy.typing import NDArray
 from service.analysis.array import AngleModel, IdentifyInput, Proposal, Sample, TableRequest, Tables
 from service.analysis.identification.verification import Verdict, sample_match, verdict_of
 from service.analysis.precision import rounded
-from service.numerics.document import ParameterValue
 from service.numerics.dtypes import FLOAT32, DType, round_into
 from service.numerics.phasors import Channels
-from service.numerics.tables import StoredTable
+from service.numerics.tables import ParameterValue, StoredTable
 
 Numbers = NDArray[np.float64]
 

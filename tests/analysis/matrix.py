@@ -18,14 +18,13 @@ import numpy as np
 from service.analysis.array import IdentifyInput, Sample, TableRequest
 from service.analysis.identification.search import identify
 from service.encodings.absolute.conventions import CONVENTIONS
-from service.encodings.fields import choices
+from service.encodings.family import choices
 from service.encodings.grid.grid_encoding import GridEncoding
 from service.encodings.rotary.axial import Axial
 from service.encodings.rotary.packs import PACKS
 from service.errors import InvalidRequest
-from service.numerics.document import Document
 from service.numerics.dtypes import INDEX_DTYPES, INT64
-from service.numerics.tables import StoredTable, Table, size
+from service.numerics.tables import Document, StoredTable, Table, size
 from service.routes.table_urls import tables, url_of
 
 Given: TypeAlias = dict[str, Any]

@@ -7,10 +7,9 @@ from numpy.typing import NDArray
 
 from service.analysis.array import IdentifyInput, Proposal, ProposalFamily, Sample, TableRequest
 from service.analysis.identification.search import DISTANCE_FAMILIES, SINE_FAMILIES
-from service.numerics.document import Document, ParameterValue
 from service.numerics.dtypes import COMPLEX64, FLOAT32, FLOAT64, INT64, DType
 from service.numerics.phase import Float64s
-from service.numerics.tables import StoredTable, Table, size
+from service.numerics.tables import Document, ParameterValue, StoredTable, Table, size
 from service.routes.table_urls import document_of, tables
 
 _DTYPES = {each.storage[1:]: each for each in (FLOAT32, FLOAT64, COMPLEX64)}

@@ -19,8 +19,7 @@ from service.app import create_app
 from service.delivery.openapi.components import object_schema
 from service.encodings.absolute.conventions import ALIASES, SinusoidConvention
 from service.encodings.absolute.conventions import CONVENTIONS as SINUSOIDS
-from service.encodings.family import ComposedFamily, Family, TableFamily
-from service.encodings.fields import Parameters
+from service.encodings.family import ComposedFamily, Family, Parameters, TableFamily
 from service.encodings.grid.grid_conventions import CONVENTIONS as GRIDS
 from service.encodings.grid.grid_conventions import GridConvention
 from service.encodings.registry import FAMILIES

@@ -24,9 +24,8 @@ from service.delivery.conditional import (
 from service.errors import PreconditionFailed, RangeNotSatisfiable
 from service.formats import FORMATS
 from service.formats.json_text import JSON
-from service.numerics.document import Document
 from service.numerics.dtypes import FLOAT32, FLOAT64
-from service.numerics.tables import StoredTable
+from service.numerics.tables import Document, StoredTable
 
 DOCUMENT = Document("encoding", {"base": 1.0}, {"encoding": StoredTable(np.zeros((2, 2)), FLOAT64)})
 TAG = entity_tag(DOCUMENT, FORMATS["npy"])

@@ -25,8 +25,7 @@ from service.delivery.endpoints import Endpoint, EveryArray, NamedArrays, Report
 from service.delivery.handler import add_endpoint
 from service.delivery.parameters import NoParameters
 from service.delivery.reports import Report
-from service.encodings.family import Choice, InputArray, transformed
-from service.encodings.fields import Parameters
+from service.encodings.family import Choice, InputArray, Parameters, transformed
 from service.errors import InvalidBody, InvalidParameters
 from service.formats.format import Input
 from service.numerics.dtypes import BFLOAT16, COMPLEX64, FLOAT16, FLOAT32, FLOAT64, INT64, DType

@@ -26,8 +26,8 @@ from service.delivery.responses import Representation, represent
 from service.delivery.workers import SHORT_WORK, Gate, Held, Workers
 from service.formats import FORMATS
 from service.numerics import phasors
-from service.numerics.document import Document
 from service.numerics.phase import FixedPointFrequencies, fixed_point
+from service.numerics.tables import Document
 from service.routes import COMPOSITIONS, RESOURCES, TRANSFORMS
 from service.settings import Settings, default_settings
 from tests.client import Client, client_of

@@ -27,9 +27,8 @@ from service.delivery.negotiation import (
 )
 from service.errors import NotAcceptable, NotFound, UnsupportedByFormat
 from service.formats import FORMATS
-from service.numerics.document import Document
 from service.numerics.dtypes import BFLOAT16, COMPLEX64, FLOAT32
-from service.numerics.tables import StoredTable
+from service.numerics.tables import Document, StoredTable
 
 TABLE = StoredTable(np.zeros((50, 512), "<f4"), FLOAT32)
 DOCUMENT = Document("encoding", {}, {"encoding": TABLE})

@@ -16,7 +16,7 @@ from service.delivery.parameters import (
     parse_query,
     read_parameters,
 )
-from service.encodings.fields import Parameters, choices
+from service.encodings.family import Parameters, choices
 from service.errors import MAX_FAULTS, InvalidParameters
 
 

@@ -23,9 +23,8 @@ from service.delivery.respond import MAX_BUILD_WORK
 from service.delivery.responses import Answer, ResponseHead, represent
 from service.delivery.workers import SHORT_WORK
 from service.errors import InvalidParameters, NotAcceptable, PreconditionFailed, RangeNotSatisfiable
-from service.numerics.document import Document
 from service.numerics.dtypes import FLOAT64
-from service.numerics.tables import StoredTable
+from service.numerics.tables import Document, StoredTable
 from service.settings import Settings
 from tests.client import Client, client_of
 

@@ -4,19 +4,17 @@ import re
 
 import pytest
 
-from service.encodings.fields import (
+from service.encodings.family import (
     IndexDType,
     Parameters,
     PositionParameters,
     RealPositionParameters,
     StartParameters,
     contiguous,
-    index_dtype_field,
 )
 from service.errors import InvalidBody, InvalidParameters
 from service.numerics.phase import MAX_POSITION
-from service.numerics.positions import Positions
-from service.numerics.real_positions import AnyPositions, RealPositions
+from service.numerics.positions import AnyPositions, Positions, RealPositions
 
 
 def table_positions(**values: object) -> Positions:
@@ -75,7 +73,7 @@ def test_the_documented_pattern_is_that_of_positions(text: str) -> None:
 class IndexParameters(Parameters):
     """The parameter of an integer element type."""
 
-    dtype: IndexDType = index_dtype_field()
+    dtype: IndexDType = "int32"
 
 
 def test_following_positions_end_at_two_to_the_62() -> None:

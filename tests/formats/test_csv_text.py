@@ -7,9 +7,8 @@ import pytest
 
 from service.formats import json_text as numbers
 from service.formats.csv_text import CSV
-from service.numerics.document import Document
 from service.numerics.dtypes import BFLOAT16, FLOAT64
-from service.numerics.tables import StoredTable
+from service.numerics.tables import Document, StoredTable
 
 
 def document(elements: object, dtype: str = "<f8") -> Document:

@@ -14,7 +14,7 @@ from PIL import Image
 
 from service.formats.drawing import HEIGHT, WIDTH, draw
 from service.formats.png import AxisLabels, Picture
-from service.numerics.document import Curves
+from service.numerics.tables import Curves
 
 
 def pictured(

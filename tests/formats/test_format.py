@@ -9,9 +9,8 @@ from service.errors import InvalidBody
 from service.formats import FORMATS
 from service.formats.format import INTEGER_STORAGES, MAX_RANK, check_shape, integers
 from service.formats.png import MAX_CURVE_ELEMENTS, MAX_ELEMENTS
-from service.numerics.document import Curves, Document
 from service.numerics.dtypes import BFLOAT16, COMPLEX64, FLOAT32, FLOAT64, INT64, DType, Elements
-from service.numerics.tables import StoredTable, Table
+from service.numerics.tables import Curves, Document, StoredTable, Table
 
 
 class Undrawn:

@@ -18,7 +18,6 @@ from service.formats.json_text import (
     read_object,
     text_limit_bytes,
 )
-from service.numerics.document import Document
 from service.numerics.dtypes import (
     FLOAT32,
     FLOAT64,
@@ -28,7 +27,7 @@ from service.numerics.dtypes import (
     round_into,
 )
 from service.numerics.positions import Positions
-from service.numerics.tables import StoredTable
+from service.numerics.tables import Document, StoredTable
 
 
 def stored(values: object, dtype: str = "float64") -> StoredTable:

@@ -10,9 +10,8 @@ import pytest
 from service.errors import InvalidBody
 from service.formats.format import INTEGER_STORAGES
 from service.formats.npy import NPY
-from service.numerics.document import Document
 from service.numerics.dtypes import FLOAT32, FLOAT64, INT64
-from service.numerics.tables import StoredTable
+from service.numerics.tables import Document, StoredTable
 
 
 def document(elements: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> Document:

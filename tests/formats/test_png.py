@@ -17,7 +17,6 @@ from service.formats.png import (
     picture,
     plain,
 )
-from service.numerics.document import Curves, Document, ParameterValue
 from service.numerics.dtypes import (
     BFLOAT16,
     FLOAT16,
@@ -28,7 +27,7 @@ from service.numerics.dtypes import (
     DType,
     Elements,
 )
-from service.numerics.tables import StoredTable, Table
+from service.numerics.tables import Curves, Document, ParameterValue, StoredTable, Table
 from service.routes.table_urls import document_of
 
 ROOT = Path(__file__).parents[2]

@@ -11,10 +11,9 @@ from service.encodings.rotary.rules import Default
 from service.formats import FORMATS
 from service.formats import raw as binary_module
 from service.formats.raw import RAW, BinaryBody
-from service.numerics.document import Document
 from service.numerics.dtypes import FLOAT32, REAL_DTYPES
 from service.numerics.positions import Positions
-from service.numerics.tables import StoredTable
+from service.numerics.tables import Document, StoredTable
 
 TABLE = StoredTable(np.arange(6, dtype="<f4").reshape(2, 3), FLOAT32)
 

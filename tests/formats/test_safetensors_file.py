@@ -11,9 +11,8 @@ import safetensors.numpy
 from service.errors import InvalidBody
 from service.formats.format import INTEGER_STORAGES
 from service.formats.safetensors_file import MAX_TENSORS, SAFETENSORS
-from service.numerics.document import Document
 from service.numerics.dtypes import BFLOAT16, COMPLEX64, FLOAT16, FLOAT32, FLOAT64, INT64
-from service.numerics.tables import StoredTable
+from service.numerics.tables import Document, StoredTable
 
 COS = StoredTable(np.array([[1.0, 0.5]], dtype="<f4"), FLOAT32)
 SIN = StoredTable(np.array([[0.0, -0.5]], dtype="<f4"), FLOAT32)

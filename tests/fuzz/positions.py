@@ -9,8 +9,7 @@ from typing import Any
 
 from service import grammar
 from service.numerics.phase import MAX_POSITION
-from service.numerics.positions import Positions
-from service.numerics.real_positions import MIN_REAL_POSITION, RealPositions
+from service.numerics.positions import MIN_REAL_POSITION, Positions, RealPositions
 from tests.fuzz.harness import Harness, Source, held_to
 
 _READER_BYTES, _TIMES = 2**18, 512

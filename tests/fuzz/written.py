@@ -13,9 +13,8 @@ from service.formats.json_text import JSON
 from service.formats.npy import NPY
 from service.formats.raw import RAW
 from service.formats.safetensors_file import SAFETENSORS
-from service.numerics.document import Document
 from service.numerics.dtypes import DType, Elements, decimal_view
-from service.numerics.tables import StoredTable, Table, size
+from service.numerics.tables import Document, StoredTable, Table, size
 
 _MOST_ELEMENTS = 4096
 

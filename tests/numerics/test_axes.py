@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from service.encodings.rotary.rules import Default
-from service.numerics import frequencies as scaling
+from service.numerics import phase as scaling
 from service.numerics import tables as table_module
 from service.numerics.axes import (
     AngleRounding,
@@ -28,8 +28,7 @@ from service.numerics.axes import (
     float32_sin_cos,
 )
 from service.numerics.dtypes import FLOAT32, FLOAT64
-from service.numerics.frequencies import Decimals
-from service.numerics.phase import MAX_POSITION, Float64s, Int64s, exact_context
+from service.numerics.phase import MAX_POSITION, Decimals, Float64s, Int64s, exact_context
 from service.numerics.phasors import Channels, PhasorTable
 from service.numerics.positions import Positions, Run
 from service.numerics.tables import Table, size

@@ -33,8 +33,7 @@ from service.numerics.double_double import (
     two_product,
     two_sum,
 )
-from service.numerics.frequencies import geometric_series
-from service.numerics.phase import MAX_POSITION, Float64s, exact_context
+from service.numerics.phase import MAX_POSITION, Float64s, exact_context, geometric_series
 
 FREQUENCIES = geometric_series(Decimal(10000), 64, 32)
 SIZES = st.floats(1e-100, 1e100)

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.encodings.rotary.rules import GivenFrequencies
-from service.numerics import frequencies as scaling
-from service.numerics.frequencies import Geometric, ScaledGeometric, wavelengths
+from service.numerics import phase as scaling
+from service.numerics.phase import Geometric, ScaledGeometric, wavelengths
 from tests.exact import frequency
 
 

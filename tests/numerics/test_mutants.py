@@ -13,8 +13,7 @@ from service.encodings.rotary.rules import Yarn
 from service.lru import ByteBoundedLRU
 from service.numerics import axes, dtypes, phase, phasors
 from service.numerics.axes import Float32s
-from service.numerics.frequencies import Decimals
-from service.numerics.phase import FixedPointFrequencies, Float64s, Int64s
+from service.numerics.phase import Decimals, FixedPointFrequencies, Float64s, Int64s
 from service.numerics.phasors import BLOCK_LENGTH, BlockSpan
 from service.numerics.positions import Positions
 from service.numerics.tables import size

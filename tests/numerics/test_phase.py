@@ -149,7 +149,7 @@ def test_numerics_import_numpy_alone() -> None:
     code = (
         "import sys, pkgutil, importlib, service.numerics as package; "
         "modules = [module.name for module in pkgutil.iter_modules(package.__path__)]; "
-        "assert len(modules) > 8; "
+        "assert len(modules) > 4; "
         "[importlib.import_module(f'service.numerics.{name}') for name in modules]; "
         "names = {name.partition('.')[0] for name in sys.modules}; "
         "print(sorted(names & {'fastapi', 'starlette', 'pydantic', 'orjson', 'httpx', 'uvicorn'}))"

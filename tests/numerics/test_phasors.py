@@ -15,8 +15,7 @@ from service.numerics import phasors as factors
 from service.numerics import phasors as phasor
 from service.numerics.axes import AxesTable, Axis
 from service.numerics.dtypes import FLOAT32, FLOAT64, REAL_DTYPES
-from service.numerics.frequencies import Geometric
-from service.numerics.phase import MAX_POSITION, Int64s
+from service.numerics.phase import MAX_POSITION, Geometric, Int64s
 from service.numerics.phasors import (
     BLOCK_LENGTH,
     Channels,
@@ -24,14 +23,14 @@ from service.numerics.phasors import (
     Pair,
     PhasorSetup,
     PhasorTable,
+    RealPhasorTable,
     block_of,
     block_spans,
     component,
     phasor_setup,
     sines_and_cosines,
 )
-from service.numerics.positions import Positions, Run
-from service.numerics.real_positions import RealPhasorTable, RealPositions
+from service.numerics.positions import Positions, RealPositions, Run
 from service.numerics.tables import size
 
 

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from service.lru import ByteBoundedLRU
 from service.numerics import phase as angle
-from service.numerics import real_positions
+from service.numerics import phasors as real_positions
 from service.numerics.dtypes import FLOAT32, FLOAT64, REAL_DTYPES
-from service.numerics.frequencies import (
+from service.numerics.limits import MAX_SCALED_BASE
+from service.numerics.phase import (
     ConstantFrequencies,
     FrequencyRule,
     Geometric,
@@ -24,12 +25,10 @@ from service.numerics.frequencies import (
     ScaledFrequencies,
     TimesTwoPi,
 )
-from service.numerics.limits import MAX_SCALED_BASE
-from service.numerics.phasors import Channels, PhasorTable
-from service.numerics.positions import Positions
-from service.numerics.real_positions import (
+from service.numerics.phasors import Channels, PhasorTable, RealPhasorTable
+from service.numerics.positions import (
     MIN_REAL_POSITION,
-    RealPhasorTable,
+    Positions,
     RealPositions,
     first_out_of_range,
     max_units,
@@ -193,10 +192,10 @@ def test_positions_are_a_list_with_a_canonical_spelling() -> None:
 def test_frequencies_of_a_unit_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(real_positions, "_cache", ByteBoundedLRU(2**20))
 
-    first = real_positions._frequencies(RULE, -8)
+    first = real_positions._real_positions_frequencies(RULE, -8)
 
-    assert real_positions._frequencies(RULE, -8) is first
-    assert real_positions._frequencies(RULE, -16) is not first
+    assert real_positions._real_positions_frequencies(RULE, -8) is first
+    assert real_positions._real_positions_frequencies(RULE, -16) is not first
     assert isinstance(first, angle.FixedPointFrequencies)
 
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from service.encodings.absolute.conventions import ZeroRow
 from service.encodings.absolute.sinusoidal import ColumnsTable
-from service.encodings.absolute.sinusoids import ZeroRow
 from service.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT64, DType, Elements
-from service.numerics.frequencies import Geometric
+from service.numerics.phase import Geometric
 from service.numerics.phasors import Channels, PhasorTable
 from service.numerics.positions import Positions
 from service.numerics.tables import (

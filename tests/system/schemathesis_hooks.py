@@ -25,7 +25,7 @@ from service import grammar
 from service.delivery.endpoints import ArrayInputs
 from service.delivery.openapi.components import object_schema
 from service.delivery.parameters import parse_query, read_parameters
-from service.encodings.fields import Parameters
+from service.encodings.family import Parameters
 from service.errors import InvalidParameters
 from service.routes import ENDPOINTS
 

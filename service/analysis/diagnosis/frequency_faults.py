@@ -25,8 +25,8 @@ from service.analysis.diagnosis.waves import (
 )
 from service.analysis.measure import EARLY_ROWS, Complexes, fit_geometric, measure, round_bases
 from service.analysis.round_numbers import round_numbers
-from service.numerics.document import ParameterValue
 from service.numerics.phase import Float64s
+from service.numerics.tables import ParameterValue
 
 Frequencies = tuple[tuple[Mistake, ...], Float64s]
 """Mistakes, and the frequencies that they lead to."""

@@ -36,9 +36,9 @@ from service.analysis.measure import USUAL_BASE, Complexes
 from service.analysis.round_numbers import round_numbers
 from service.encodings.grid.grids import Coordinates, counted, spread
 from service.encodings.rotary.axial_conventions import CONVENTIONS, AxialConvention
-from service.numerics.document import ParameterValue
 from service.numerics.limits import MIN_UNIT
 from service.numerics.phase import Float64s
+from service.numerics.tables import ParameterValue
 
 Values: TypeAlias = dict[str, ParameterValue]
 OptionalSeries: TypeAlias = Sequence[AxisSeries | None]

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from service.analysis.families.requests import position_parameters
 from service.analysis.measure import spread_indices
-from service.numerics.document import ParameterValue
 from service.numerics.phase import Float64s, Int64s
+from service.numerics.tables import ParameterValue
 
 # Rows that are compared with the strip.
 CHECKED_ROWS = 8

@@ -41,11 +41,10 @@ from service.encodings.grid.grid_conventions import (
     convention_for,
 )
 from service.encodings.grid.sincos import Lane, Layout, lanes
-from service.numerics.document import ParameterValue
 from service.numerics.dtypes import FLOAT64, REAL_DTYPES
-from service.numerics.frequencies import Geometric, ScaledGeometric
-from service.numerics.phase import Float64s
+from service.numerics.phase import Float64s, Geometric, ScaledGeometric
 from service.numerics.phasors import Channels, Indices
+from service.numerics.tables import ParameterValue
 
 ParameterValues: TypeAlias = dict[str, ParameterValue]
 

@@ -28,8 +28,8 @@ from service.encodings.relative.buckets import T5, Deberta, Shaw
 from service.encodings.relative.distance import DistanceTableFamily
 from service.encodings.relative.windows import Swin
 from service.encodings.rotary.rope import HeadOrder
-from service.numerics.document import ParameterValue
 from service.numerics.phase import Float64s, Int64s
+from service.numerics.tables import ParameterValue
 
 _ONE_HEAD = range(1)
 _MAX_PROPOSALS = 8

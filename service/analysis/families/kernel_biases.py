@@ -27,8 +27,8 @@ from service.analysis.families.slope_biases import slope_rules
 from service.analysis.measure import USUAL_BASE, solve_falling, spread_indices
 from service.analysis.precision import error_share
 from service.analysis.round_numbers import round_number, round_numbers
-from service.numerics.document import ParameterValue
 from service.numerics.phase import Float64s
+from service.numerics.tables import ParameterValue
 
 # Lengths that are looked at: near ones and ever farther ones.
 _MAX_LENGTHS = 64

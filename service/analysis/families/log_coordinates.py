@@ -18,8 +18,8 @@ from service.analysis.families.requests import table_proposal, unless_default
 from service.analysis.measure import spread_indices
 from service.analysis.precision import error_share
 from service.analysis.round_numbers import round_numbers
-from service.numerics.document import ParameterValue
 from service.numerics.phase import Float64s, Int64s
+from service.numerics.tables import ParameterValue
 
 _C, _THRESHOLD, _EPS = 0.1, 512.0, 1e-6
 _MAX_PROPOSALS = 8

@@ -23,9 +23,9 @@ from service.analysis.round_numbers import round_numbers
 from service.encodings.grid.grids import Tokens
 from service.encodings.rotary.angles import AXES, axis_of_frequency
 from service.encodings.rotary.rules import Default
-from service.numerics.document import ParameterValue
 from service.numerics.phase import Float64s, Int64s
 from service.numerics.positions import Positions
+from service.numerics.tables import ParameterValue
 
 _LEAST_FREQUENCIES = 3
 _MAX_ROWS = 4096

@@ -30,9 +30,9 @@ from service.analysis.measure import (
 from service.analysis.round_numbers import round_number, round_numbers
 from service.encodings.absolute.conventions import CONVENTIONS, SinusoidConvention
 from service.grammar import to_query
-from service.numerics.document import ParameterValue
 from service.numerics.phase import Float64s
 from service.numerics.positions import Positions
+from service.numerics.tables import ParameterValue
 
 Parameters: TypeAlias = Mapping[str, ParameterValue]
 

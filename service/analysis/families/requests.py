@@ -6,10 +6,10 @@ import numpy as np
 
 from service.analysis.array import AngleModel, IdentifyInput, Proposal, TableRequest
 from service.analysis.precision import dtype_parameters
-from service.numerics.document import ParameterValue
 from service.numerics.phase import Float64s, Int64s
 from service.numerics.phasors import Channels
 from service.numerics.positions import Positions
+from service.numerics.tables import ParameterValue
 
 
 def table_proposal(

@@ -26,9 +26,9 @@ from service.analysis.families.series_rules import (
 from service.analysis.measure import fit_geometric, fit_line, round_bases, weighted_mean
 from service.analysis.round_numbers import round_numbers
 from service.encodings.rotary.rules import Llama3, Yarn, yarn_attention_factor, yarn_mscale
-from service.numerics.document import ParameterValue
 from service.numerics.limits import MAX_BASE
 from service.numerics.phase import Float64s
+from service.numerics.tables import ParameterValue
 
 _MAX_RULES = 8
 

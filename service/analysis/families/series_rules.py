@@ -31,9 +31,9 @@ from service.encodings.rotary.rules import (
     Proportional,
     RotaryFrequencies,
 )
-from service.numerics.document import ParameterValue
 from service.numerics.limits import MAX_ATTENTION_FACTOR, MAX_FACTOR, MIN_FACTOR
 from service.numerics.phase import MAX_FREQUENCY, MIN_FREQUENCY, Float64s
+from service.numerics.tables import ParameterValue
 
 # Bases of published models, for frequencies that do not determine theirs.
 USUAL_BASES = (10000.0, 500000.0, 1000000.0, 100000.0, 5000000.0, 150000.0)

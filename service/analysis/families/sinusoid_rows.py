@@ -23,7 +23,7 @@ from service.analysis.measure import (
     spread_indices,
 )
 from service.analysis.precision import spacing
-from service.encodings.fields import AbsoluteLayout
+from service.encodings.family import AbsoluteLayout
 from service.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, DType, rounding_bound
 from service.numerics.phase import Float64s
 from service.numerics.phasors import Channels, Component

@@ -55,14 +55,14 @@ from service.analysis.measure import USUAL_BASE, GeometricSeries, solve_falling
 from service.analysis.precision import spacing
 from service.analysis.round_numbers import round_number, round_numbers
 from service.encodings.absolute.conventions import ALIASES
-from service.encodings.fields import AbsoluteLayout
+from service.encodings.family import AbsoluteLayout
 from service.grammar import to_query
-from service.numerics.document import ParameterValue
 from service.numerics.dtypes import rounding_bound
 from service.numerics.limits import MAX_CHANNELS
 from service.numerics.phase import Float64s
 from service.numerics.phasors import Channels
 from service.numerics.positions import Positions
+from service.numerics.tables import ParameterValue
 
 _MAX_PROPOSALS = 24
 _FEW_DIGITS = 6

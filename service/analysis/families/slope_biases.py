@@ -24,9 +24,9 @@ from service.analysis.measure import spread_indices
 from service.analysis.precision import error_share
 from service.analysis.round_numbers import round_numbers
 from service.encodings.relative.alibi import MAX_BIAS_MAX, SlopeRule
-from service.numerics.document import ParameterValue
 from service.numerics.dtypes import REAL_DTYPES, largest_finite
 from service.numerics.phase import Float64s, Int64s
+from service.numerics.tables import ParameterValue
 
 _BIAS_MAX = 8.0
 _CONVENTIONS = ("original", "paper")

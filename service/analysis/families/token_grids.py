@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from service.analysis.measure import Complexes
 from service.encodings.grid.grids import GridAxis
-from service.numerics.document import ParameterValue
 from service.numerics.phase import Float64s
+from service.numerics.tables import ParameterValue
 
 _MAX_COLUMNS = 32
 

@@ -28,10 +28,9 @@ from service.analysis.identification.arithmetic import (
     narrow_emulations,
 )
 from service.analysis.precision import rounded
-from service.numerics.document import Document
 from service.numerics.dtypes import INT32, INT64, DType, rounding_bound, to_float64
 from service.numerics.phase import Float64s
-from service.numerics.tables import Table
+from service.numerics.tables import Document, Table
 
 INTEGERS = (INT32, INT64)
 

@@ -33,10 +33,9 @@ from service.analysis.identification.claims import (
 )
 from service.analysis.precision import spacing
 from service.errors import InvalidParameters
-from service.numerics.document import Document
 from service.numerics.dtypes import REAL_DTYPES, DType
 from service.numerics.phase import Float64s
-from service.numerics.tables import row_steps
+from service.numerics.tables import Document, row_steps
 
 SAMPLED_ROWS = 48
 

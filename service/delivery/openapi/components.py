@@ -9,7 +9,7 @@ from service import errors
 from service.delivery import problems
 from service.delivery.negotiation import unknown_format
 from service.delivery.problems import ProblemType
-from service.encodings.fields import Parameters
+from service.encodings.family import Parameters
 from service.errors import Fault
 from service.formats import FORMATS
 from service.numerics.dtypes import COMPLEX64, COMPLEX128, INDEX_DTYPES, REAL_DTYPES

@@ -36,12 +36,11 @@ from service.delivery.openapi.components import (
 )
 from service.delivery.parameters import parse_query, read_parameters
 from service.delivery.reports import report_schema
-from service.encodings.family import InputArray
-from service.encodings.fields import Parameters
+from service.encodings.family import InputArray, Parameters
 from service.formats import FORMATS
 from service.formats.json_text import JSON
-from service.numerics.document import Document
 from service.numerics.positions import Positions
+from service.numerics.tables import Document
 
 _BINARY = {"type": "string", "format": "binary"}
 _TEXT = {"type": "string"}

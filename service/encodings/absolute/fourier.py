@@ -9,17 +9,20 @@ from typing import ClassVar
 
 import numpy as np
 
-from service.encodings.family import ComposedFamily, InputArray
-from service.encodings.fields import RealDType, about, dtype_field
+from service.encodings.family import (
+    ComposedFamily,
+    InputArray,
+    RealDType,
+    about,
+)
 from service.errors import InvalidBody
 from service.grammar import Boolean, Integer, Real, to_query
-from service.numerics import frequencies as scaling
-from service.numerics.document import Document
+from service.numerics import phase as scaling
 from service.numerics.dtypes import FLOAT64, DType, Elements, round_into, to_float64
-from service.numerics.frequencies import Decimals
 from service.numerics.limits import MAX_CHANNELS, MAX_FACTOR
 from service.numerics.phase import (
     TWO_PI,
+    Decimals,
     FixedPointFrequencies,
     Float64s,
     Int64s,
@@ -27,15 +30,9 @@ from service.numerics.phase import (
     fixed_point,
     sin_cos,
 )
-from service.numerics.phasors import Channels
-from service.numerics.real_positions import (
-    MIN_REAL_POSITION,
-    RealPhasorTable,
-    first_out_of_range,
-    max_units,
-    split_units,
-)
-from service.numerics.tables import FREQUENCY_WORK, RowTable, StoredTable, row_steps
+from service.numerics.phasors import Channels, RealPhasorTable
+from service.numerics.positions import MIN_REAL_POSITION, first_out_of_range, max_units, split_units
+from service.numerics.tables import FREQUENCY_WORK, Document, RowTable, StoredTable, row_steps
 
 MAX_NUMBERS = 4096
 """Distinct numbers: the logarithm of one takes as long as a dozen frequencies."""
@@ -81,7 +78,7 @@ class RandomFourierFeatures(ComposedFamily, path="/encoding/fourier"):
 
     log: Boolean = about("Multiply the logarithm of each number.", True, default=True)
     flip_sin_to_cos: Boolean = about("Put the cosines first.", False, default=False)
-    dtype: RealDType = dtype_field()
+    dtype: RealDType = "float32"
 
     def document(self, arrays: Mapping[str, StoredTable]) -> Document:
         weight, x = _exact(arrays, "weight"), self._numbers(arrays)
@@ -153,7 +150,7 @@ class BoxFourierFeatures(ComposedFamily, path="/encoding/boxes"):
         ge=1,
         le=MAX_FACTOR,
     )
-    dtype: RealDType = dtype_field()
+    dtype: RealDType = "float32"
 
     def document(self, arrays: Mapping[str, StoredTable]) -> Document:
         boxes = _exact(arrays, "boxes")

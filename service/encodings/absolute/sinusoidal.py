@@ -16,33 +16,36 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import BeforeValidator
 
-from service.encodings.absolute.conventions import ConventionParameters, FrequencyParameters
-from service.encodings.absolute.sinusoids import Sinusoids, SpreadSinusoids
+from service.encodings.absolute.conventions import (
+    ConventionParameters,
+    FrequencyParameters,
+    Sinusoids,
+    SpreadSinusoids,
+)
 from service.encodings.absolute.timesteps import TimestepEmbedding
-from service.encodings.family import TableFamily, TransformFamily
-from service.encodings.fields import (
+from service.encodings.family import (
+    ChannelCount,
     PositionList,
     RealDType,
     RealPositionParameters,
     StartParameters,
+    TableFamily,
+    TransformFamily,
     about,
-    d_model_field,
-    dtype_field,
     impossible,
     optional,
 )
 from service.encodings.grid.grid_encoding import GridEncoding
 from service.errors import Fault, InvalidBody, InvalidParameters, shortened
-from service.grammar import Boolean, Integer, to_query
-from service.numerics.document import Document, ParameterValue
+from service.grammar import Boolean, to_query
 from service.numerics.dtypes import FLOAT64, DType, Elements, round_results, to_float64
-from service.numerics.frequencies import wavelengths
 from service.numerics.limits import MAX_CHANNELS
-from service.numerics.phase import MAX_POSITION, Int64s
-from service.numerics.positions import Positions
-from service.numerics.real_positions import AnyPositions, RealPositions
+from service.numerics.phase import MAX_POSITION, Int64s, wavelengths
+from service.numerics.positions import AnyPositions, Positions, RealPositions
 from service.numerics.tables import (
     DecimalTable,
+    Document,
+    ParameterValue,
     RowTable,
     StoredTable,
     Table,
@@ -56,8 +59,8 @@ class SinusoidRows(RealPositionParameters, ConventionParameters, TableFamily):
 
     related: ClassVar = {"/encoding/grid": GridEncoding, "/encoding/timesteps": TimestepEmbedding}
 
-    d_model: Integer = d_model_field()
-    dtype: RealDType = dtype_field()
+    d_model: ChannelCount
+    dtype: RealDType = "float32"
 
     @cached_property
     def rows(self) -> Sinusoids:
@@ -157,7 +160,7 @@ class SinusoidalFrequencies(FrequencyParameters, TableFamily, path="/encoding/fr
 
     example: ClassVar[str] = "d_model=4&base=100"
 
-    d_model: Integer = d_model_field()
+    d_model: ChannelCount
     part: Literal["frequency", "wavelength"] | None = optional(
         "Answer one of the two arrays alone.", "wavelength"
     )

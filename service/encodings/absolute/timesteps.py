@@ -6,33 +6,33 @@ from fractions import Fraction
 from functools import cached_property
 from typing import ClassVar
 
-from service.encodings.family import TableFamily
-from service.encodings.fields import (
+from service.encodings.family import (
+    ChannelCount,
     RealDType,
     Reals,
+    TableFamily,
     about,
-    d_model_field,
-    dtype_field,
     impossible,
     optional,
 )
 from service.grammar import Boolean, Integer, Real, to_query
-from service.numerics import frequencies as scaling
-from service.numerics.frequencies import (
+from service.numerics import phase as scaling
+from service.numerics.limits import MAX_FACTOR, MAX_LENGTH, MAX_SCALED_BASE, MIN_FACTOR
+from service.numerics.phase import (
+    MAX_FREQUENCY,
     ConstantFrequencies,
     Decimals,
     FrequencyRule,
     ScaledFrequencies,
+    exact_context,
 )
-from service.numerics.limits import MAX_FACTOR, MAX_LENGTH, MAX_SCALED_BASE, MIN_FACTOR
-from service.numerics.phase import MAX_FREQUENCY, exact_context
-from service.numerics.phasors import Channels, Component, PhasorTable
-from service.numerics.positions import Positions, Run
-from service.numerics.real_positions import (
+from service.numerics.phasors import Channels, Component, PhasorTable, RealPhasorTable
+from service.numerics.positions import (
     MIN_REAL_POSITION,
     AnyPositions,
-    RealPhasorTable,
+    Positions,
     RealPositions,
+    Run,
 )
 from service.numerics.tables import Table
 
@@ -66,7 +66,7 @@ class TimestepEmbedding(TableFamily, path="/encoding/timesteps"):
     num_timesteps: Integer | None = optional(
         "All timesteps 0, 1, … of so many.", 1000, ge=1, le=MAX_LENGTH
     )
-    d_model: Integer = d_model_field()
+    d_model: ChannelCount
     flip_sin_to_cos: Boolean = about("Put the cosines first.", True, default=False)
     downscale_freq_shift: Real = about(
         "What is taken from the number n of frequencies in the exponent k/(n - shift).",
@@ -87,7 +87,7 @@ class TimestepEmbedding(TableFamily, path="/encoding/timesteps"):
         ge=_MIN_PERIOD,
         le=MAX_SCALED_BASE,
     )
-    dtype: RealDType = dtype_field()
+    dtype: RealDType = "float32"
 
     @property
     def axes(self) -> tuple[str, ...]:

@@ -6,24 +6,22 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from service.encodings.absolute.conventions import ConventionParameters, PaddedName
-from service.encodings.absolute.sinusoids import ZeroRow
-from service.encodings.family import ComposedFamily, InputArray
-from service.encodings.fields import (
+from service.encodings.absolute.conventions import ConventionParameters, PaddedName, ZeroRow
+from service.encodings.family import (
+    ChannelCount,
+    ComposedFamily,
+    InputArray,
     RealDType,
     about,
-    d_model_field,
-    dtype_field,
     impossible,
     optional,
 )
 from service.errors import InvalidBody
 from service.grammar import Integer
 from service.numerics.axes import AxesTable, Axis
-from service.numerics.document import Document, ParameterValue
 from service.numerics.dtypes import INT64
 from service.numerics.phase import MAX_POSITION, Int64s
-from service.numerics.tables import StoredTable, Table
+from service.numerics.tables import Document, ParameterValue, StoredTable, Table
 
 # So that the number of tokens of a body added to it stays within 64 bits.
 _MAX_PAST = 2**61
@@ -68,7 +66,7 @@ class TokenEncoding(ConventionParameters, ComposedFamily, path="/encoding/tokens
         "the others at their input_ids, too. speech-to-text is m2m100.",
         "fairseq",
     )
-    d_model: Integer = d_model_field()
+    d_model: ChannelCount
     past: Integer | None = optional(
         "Tokens before the first of input_ids: past_key_values_length; 0 unless given.",
         0,
@@ -78,7 +76,7 @@ class TokenEncoding(ConventionParameters, ComposedFamily, path="/encoding/tokens
     part: Literal["encoding", "position_ids"] | None = optional(
         "Answer the rows, or their numbers, alone.", "encoding"
     )
-    dtype: RealDType = dtype_field()
+    dtype: RealDType = "float32"
 
     def document(self, arrays: Mapping[str, StoredTable]) -> Document:
         sinusoids = self.sinusoids(self.d_model)

@@ -15,14 +15,8 @@ from typing import Any, TypeAlias
 
 from service.encodings.grid.grids import GridAxis
 from service.encodings.grid.sincos import Along, ChannelBlock, Content, Layout
-from service.numerics.document import ParameterValue
-from service.numerics.frequencies import (
-    FrequencyRule,
-    Geometric,
-    PixelBands,
-    ScaledGeometric,
-    TimesTwoPi,
-)
+from service.numerics.phase import FrequencyRule, Geometric, PixelBands, ScaledGeometric, TimesTwoPi
+from service.numerics.tables import ParameterValue
 
 AXES = ("depth", "height", "width")
 """The axes of a grid; one of fewer has the last."""

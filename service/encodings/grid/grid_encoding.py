@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import Field
 
-from service.encodings.family import TableFamily
-from service.encodings.fields import (
+from service.encodings.family import (
     Factor,
     Integers,
     RealDType,
+    TableFamily,
     about,
-    dtype_field,
     impossible,
     optional,
 )
@@ -27,7 +26,6 @@ from service.encodings.grid.grid_conventions import (
 from service.encodings.grid.sincos import ChannelBlock, ChannelsFirstTable, GridTable, Layout
 from service.errors import Fault, InvalidParameters
 from service.grammar import Boolean, Integer, Real, to_query
-from service.numerics.document import ParameterValue
 from service.numerics.limits import (
     MAX_AXES_CHANNELS,
     MAX_FACTOR,
@@ -35,7 +33,7 @@ from service.numerics.limits import (
     MAX_SCALED_BASE,
     MIN_SCALE,
 )
-from service.numerics.tables import Table
+from service.numerics.tables import ParameterValue, Table
 
 # A type checker reads no computed Literal; pydantic does, for the enum and for refusals.
 if TYPE_CHECKING:
@@ -143,7 +141,7 @@ class GridEncoding(TableFamily, path="/encoding/grid"):
     channels_first: Boolean | None = optional(
         "Channels before tokens; of detr true unless given, else false.", True
     )
-    dtype: RealDType = dtype_field()
+    dtype: RealDType = "float32"
 
     @cached_property
     def grid(self) -> Grid:

@@ -14,10 +14,9 @@ from math import lcm, prod
 import numpy as np
 
 from service.numerics.axes import RowPositions
-from service.numerics.document import ParameterValue
-from service.numerics.frequencies import Decimals, FrequencyRule
-from service.numerics.phase import MAX_POSITION, Int64s
+from service.numerics.phase import MAX_POSITION, Decimals, FrequencyRule, Int64s
 from service.numerics.positions import Positions
+from service.numerics.tables import ParameterValue
 
 
 @dataclass(frozen=True)

@@ -7,23 +7,31 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from service.encodings.family import Choice, ComposedFamily, InputArray
-from service.encodings.fields import Factor, RealDType, about, dtype_field, impossible, optional
+from service.encodings.family import (
+    Choice,
+    ComposedFamily,
+    Factor,
+    InputArray,
+    RealDType,
+    about,
+    impossible,
+    optional,
+)
 from service.encodings.grid.grid_conventions import normalized, normalized_unit
 from service.errors import InvalidBody
 from service.grammar import Boolean, Integer, Real
-from service.numerics.document import Document
 from service.numerics.dtypes import DType, Elements, round_into
-from service.numerics.frequencies import Geometric, ScaledFrequencies
 from service.numerics.limits import MAX_AXES_CHANNELS, MAX_SCALED_BASE
 from service.numerics.phase import (
     FixedPointFrequencies,
     Float64s,
+    Geometric,
     Int64s,
+    ScaledFrequencies,
     fixed_point,
     sin_cos_of_each,
 )
-from service.numerics.tables import FREQUENCY_WORK, STEP_ELEMENTS, StoredTable
+from service.numerics.tables import FREQUENCY_WORK, STEP_ELEMENTS, Document, StoredTable
 
 MAX_MASKS = 2**10
 """Each is counted by itself."""
@@ -94,7 +102,7 @@ class MaskedGridEncoding(ComposedFamily, path="/encoding/mask"):
     scale: Factor | None = optional(
         "What normalized positions are multiplied by; 2π unless given.", 1
     )
-    dtype: RealDType = dtype_field()
+    dtype: RealDType = "float32"
 
     @property
     def frequencies(self) -> int:

@@ -18,8 +18,7 @@ import numpy as np
 
 from service.encodings.grid.grids import GridAxis, Picked, pixels
 from service.numerics.dtypes import DType, Elements, round_into
-from service.numerics.frequencies import FrequencyRule, ScaledFrequencies
-from service.numerics.phase import Float64s, Int64s
+from service.numerics.phase import Float64s, FrequencyRule, Int64s, ScaledFrequencies
 from service.numerics.phasors import component
 from service.numerics.tables import (
     FREQUENCY_WORK,

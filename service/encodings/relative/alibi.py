@@ -13,13 +13,19 @@ from typing import Annotated, ClassVar, Literal, Protocol, TypeAlias
 
 import numpy as np
 
-from service.encodings.family import ComposedFamily, InputArray, TableFamily
-from service.encodings.fields import Parameters, RealDType, about, dtype_field, impossible
+from service.encodings.family import (
+    ComposedFamily,
+    InputArray,
+    Parameters,
+    RealDType,
+    TableFamily,
+    about,
+    impossible,
+)
 from service.encodings.relative.distance import BiasParameters, Heads, QueryKey, RelativeTable
 from service.errors import InvalidBody
 from service.grammar import Boolean, Integer, Real
-from service.numerics import frequencies as scaling
-from service.numerics.document import Curves, Document, ParameterValue
+from service.numerics import phase as scaling
 from service.numerics.double_double import (
     DoubleDouble,
     evaluate_in_blocks,
@@ -33,6 +39,9 @@ from service.numerics.phase import MAX_POSITION, Float64s, Int64s, exact_context
 from service.numerics.positions import Positions
 from service.numerics.tables import (
     FREQUENCY_WORK,
+    Curves,
+    Document,
+    ParameterValue,
     RowTable,
     StoredTable,
     Table,
@@ -233,7 +242,7 @@ class SlopeParameters(Parameters):
     alibi_bias_max: Annotated[
         Real, about("The smallest slope is 2^-alibi_bias_max.", 8, gt=0, le=MAX_BIAS_MAX)
     ] = 8.0
-    dtype: RealDType = dtype_field()
+    dtype: RealDType = "float32"
 
     def slope_rule(self, num_heads: int) -> SlopeRule:
         """Return the slopes of a number of heads."""

@@ -14,8 +14,13 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from service.encodings.family import ComposedFamily, InputArray
-from service.encodings.fields import IndexDType, about, impossible, index_dtype_field
+from service.encodings.family import (
+    ComposedFamily,
+    IndexDType,
+    InputArray,
+    about,
+    impossible,
+)
 from service.encodings.relative.distance import (
     DistanceTableFamily,
     GatheredBias,
@@ -25,10 +30,9 @@ from service.encodings.relative.distance import (
     wrong_rows,
 )
 from service.grammar import Boolean, Integer
-from service.numerics.document import Document, ParameterValue
 from service.numerics.limits import MAX_CHANNELS, MAX_LENGTH
 from service.numerics.phase import Int64s, exact_context
-from service.numerics.tables import StoredTable, Table, gather_rows
+from service.numerics.tables import Document, ParameterValue, StoredTable, Table, gather_rows
 
 # A power within this of an integer is compared with it exactly. Its own error, of at most 2^18
 # multiplications in 80 digits of numbers below 10^19, is below 10^-50.
@@ -128,7 +132,7 @@ class T5(DistanceTableFamily, path="/relative/t5"):
     ] = 32
     max_distance: _MaxDistance = 128
     bidirectional: _Bidirectional = True
-    dtype: IndexDType = index_dtype_field()
+    dtype: IndexDType = "int32"
 
     @property
     def of_direction(self) -> int:
@@ -245,7 +249,7 @@ class Deberta(DistanceTableFamily, path="/relative/deberta"):
             le=MAX_LENGTH,
         ),
     ] = 512
-    dtype: IndexDType = index_dtype_field()
+    dtype: IndexDType = "int32"
 
     @property
     def has_buckets(self) -> bool:
@@ -334,7 +338,7 @@ class Shaw(DistanceTableFamily, path="/relative/shaw"):
         Integer,
         about("The distance K beyond which all distances count as K.", 2, ge=0, le=_MAX_CLIPPED),
     ]
-    dtype: IndexDType = index_dtype_field()
+    dtype: IndexDType = "int32"
 
     def table(self) -> Table:
         clipped = min(self.max_relative_position, self.pairs.farthest)

@@ -13,17 +13,25 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Protocol
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from service.encodings.family import ComposedFamily, TableFamily
-from service.encodings.fields import Parameters, PositionList, about, contiguous, impossible
+from service.encodings.family import (
+    ComposedFamily,
+    Parameters,
+    PositionList,
+    TableFamily,
+    about,
+    contiguous,
+    impossible,
+)
 from service.errors import Fault, InvalidBody, InvalidParameters
 from service.grammar import Boolean, Integer, to_query
-from service.numerics.document import Document, ParameterValue
 from service.numerics.dtypes import INT32, DType, Elements, may_overflow, round_into
 from service.numerics.limits import MAX_CHANNELS, MAX_LENGTH
 from service.numerics.phase import MAX_POSITION, Int64s
 from service.numerics.positions import Positions
 from service.numerics.tables import (
     STEP_ELEMENTS,
+    Document,
+    ParameterValue,
     StoredTable,
     Table,
     distinct_integers,

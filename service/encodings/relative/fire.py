@@ -6,7 +6,11 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from service.encodings.fields import RealDType, about, dtype_field, impossible
+from service.encodings.family import (
+    RealDType,
+    about,
+    impossible,
+)
 from service.encodings.relative.distance import DistanceTableFamily, RelativeTable
 from service.grammar import Real
 from service.numerics.double_double import (
@@ -55,7 +59,7 @@ class Fire(DistanceTableFamily, path="/relative/fire"):
         ),
     ] = 512.0
     eps: Annotated[Real, about("The ε that is added to the denominator.", 1e-6, ge=0, le=1)] = 1e-6
-    dtype: RealDType = dtype_field()
+    dtype: RealDType = "float32"
 
     def table(self) -> Table:
         if 0 < self.threshold < 1e-9:

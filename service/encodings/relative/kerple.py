@@ -8,13 +8,19 @@ from typing import Annotated, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
-from service.encodings.family import ComposedFamily, InputArray, TableFamily
-from service.encodings.fields import RealDType, Reals, about, dtype_field, impossible
+from service.encodings.family import (
+    ComposedFamily,
+    InputArray,
+    RealDType,
+    Reals,
+    TableFamily,
+    about,
+    impossible,
+)
 from service.encodings.relative.alibi import GivenSlopes, SlopeRule, Slopes
 from service.encodings.relative.distance import BiasParameters, Causal, QueryKey
 from service.errors import InvalidBody, PosrefError
 from service.grammar import Boolean, Integer, to_query
-from service.numerics.document import Document, ParameterValue
 from service.numerics.double_double import (
     MAX_EXPONENT,
     DoubleDouble,
@@ -28,7 +34,7 @@ from service.numerics.double_double import (
 from service.numerics.dtypes import to_float64
 from service.numerics.limits import MAX_CHANNELS
 from service.numerics.phase import Float64s, Int64s
-from service.numerics.tables import StoredTable, Table, setup_work
+from service.numerics.tables import Document, ParameterValue, StoredTable, Table, setup_work
 
 # The size of factors of distances and of kernels, where they are not 0.
 _LEAST, _MOST = 1e-100, 1e9
@@ -131,7 +137,7 @@ class KernelParameters(BiasParameters):
         ),
     ] = False
     causal: Causal = True
-    dtype: RealDType = dtype_field()
+    dtype: RealDType = "float32"
 
     def kernel(self, numbers: Mapping[str, Float64s]) -> Kernel:
         """Return the kernel of checked numbers for each head."""

@@ -6,23 +6,20 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from service.encodings.family import TableFamily
-from service.encodings.fields import (
+from service.encodings.family import (
     AbsoluteLayout,
+    EvenChannelCount,
     PositionList,
     RealDType,
+    SeriesBase,
+    TableFamily,
     about,
-    absolute_layout_field,
-    base_field,
-    d_model_field,
-    dtype_field,
     impossible,
 )
-from service.grammar import Integer, Real
+from service.grammar import Integer
 from service.numerics.double_double import pairwise_sum
 from service.numerics.dtypes import DType, Elements, round_into
-from service.numerics.frequencies import Geometric, geometric
-from service.numerics.phase import MAX_POSITION, Float64s, Int64s
+from service.numerics.phase import MAX_POSITION, Float64s, Geometric, Int64s, geometric
 from service.numerics.phasors import component, sines_and_cosines
 from service.numerics.positions import Positions
 from service.numerics.tables import FREQUENCY_WORK, RowTable, Table, row_steps
@@ -47,9 +44,13 @@ class ShiftOperator(TableFamily, path="/relative"):
     array: ClassVar[str] = "relative"
     states_axes: ClassVar[bool] = False
 
-    d_model: Integer = d_model_field(even=True)
-    base: Real = base_field()
-    layout: AbsoluteLayout = absolute_layout_field()
+    d_model: EvenChannelCount
+    base: SeriesBase = 10000.0
+    layout: AbsoluteLayout = about(
+        "Sine and cosine in turn, or all sines and then all cosines.",
+        "interleaved",
+        default="interleaved",
+    )
     offset: Annotated[
         Integer | None,
         about(
@@ -60,7 +61,7 @@ class ShiftOperator(TableFamily, path="/relative"):
         ),
     ] = None
     offsets: Annotated[PositionList | None, _OFFSETS] = None
-    dtype: RealDType = dtype_field()
+    dtype: RealDType = "float32"
 
     def removable_axes(self) -> Mapping[str, str]:
         return {"offset": "give offset in place of offsets"}
@@ -143,10 +144,10 @@ class Similarity(TableFamily, path="/relative/similarity"):
     array: ClassVar[str] = "similarity"
     states_axes: ClassVar[bool] = False
 
-    d_model: Integer = d_model_field(even=True)
-    base: Real = base_field()
+    d_model: EvenChannelCount
+    base: SeriesBase = 10000.0
     offsets: Annotated[PositionList, _OFFSETS]
-    dtype: RealDType = dtype_field()
+    dtype: RealDType = "float32"
 
     @property
     def axes(self) -> tuple[str, ...]:

@@ -7,14 +7,16 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from service.encodings.fields import RealDType, about, dtype_field
+from service.encodings.family import (
+    RealDType,
+    about,
+)
 from service.encodings.relative.distance import Causal, DistanceBias, Heads, QueryKey
 from service.grammar import Integer, Real
-from service.numerics import frequencies as scaling
+from service.numerics import phase as scaling
 from service.numerics.double_double import pairwise_sum
-from service.numerics.frequencies import Decimals
 from service.numerics.limits import MAX_CHANNELS
-from service.numerics.phase import Float64s, Int64s, exact_context
+from service.numerics.phase import Decimals, Float64s, Int64s, exact_context
 from service.numerics.phasors import component
 from service.numerics.tables import FREQUENCY_WORK, row_steps
 
@@ -52,7 +54,7 @@ class Sandwich(DistanceBias, path="/relative/sandwich"):
         Real, about("Base n of the frequencies n^(-2k/head_dim), k from 1.", 10000, ge=1, le=1e100)
     ] = 10000.0
     causal: Causal = True
-    dtype: RealDType = dtype_field()
+    dtype: RealDType = "float32"
 
     @cached_property
     def half_frequencies(self) -> "HalfFrequencies":

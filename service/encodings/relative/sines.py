@@ -11,24 +11,33 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
 
-from service.encodings.family import ComposedFamily, InputArray, TableFamily
-from service.encodings.fields import (
+from service.encodings.family import (
+    ChannelCount,
+    ComposedFamily,
+    EvenChannelCount,
+    InputArray,
     RealDType,
+    SeriesBase,
+    TableFamily,
     about,
-    base_field,
-    d_model_field,
-    dtype_field,
     impossible,
 )
 from service.errors import InvalidBody
-from service.grammar import Boolean, Integer, Real
-from service.numerics.document import Document, ParameterValue
+from service.grammar import Boolean, Integer
 from service.numerics.dtypes import DType, Elements, all_finite, round_into
-from service.numerics.frequencies import Geometric, geometric
 from service.numerics.limits import MAX_LENGTH
+from service.numerics.phase import Geometric, geometric
 from service.numerics.phasors import Channels, PhasorTable, sines_and_cosines
 from service.numerics.positions import Positions, Run
-from service.numerics.tables import FREQUENCY_WORK, RowTable, StoredTable, Table, row_steps
+from service.numerics.tables import (
+    FREQUENCY_WORK,
+    Document,
+    ParameterValue,
+    RowTable,
+    StoredTable,
+    Table,
+    row_steps,
+)
 
 # Arrays of a sine's width that a step of two directions goes through.
 _ARRAYS = 6
@@ -104,11 +113,11 @@ class TransformerXL(RelativeSines, path="/relative/transformer-xl"):
     example: ClassVar[str] = "d_model=4&key_len=3&base=100"
     array: ClassVar[str] = "transformer_xl"
 
-    d_model: Integer = d_model_field()
-    base: Real = base_field()
+    d_model: ChannelCount
+    base: SeriesBase = 10000.0
     key_len: _KeyLen
     clamp_len: _ClampLen = -1
-    dtype: RealDType = dtype_field()
+    dtype: RealDType = "float32"
 
     def positions(self) -> Positions:
         return descending(self.key_len - 1, 0, self.clamp_len)
@@ -132,8 +141,8 @@ class XLNet(RelativeSines, path="/relative/xlnet"):
     example: ClassVar[str] = "d_model=4&query_len=2&key_len=3&base=100"
     array: ClassVar[str] = "xlnet"
 
-    d_model: Integer = d_model_field()
-    base: Real = base_field()
+    d_model: ChannelCount
+    base: SeriesBase = 10000.0
     key_len: _KeyLen
     attn_type: Annotated[
         Literal["bi", "uni"],
@@ -154,7 +163,7 @@ class XLNet(RelativeSines, path="/relative/xlnet"):
             le=MAX_LENGTH,
         ),
     ] = None
-    dtype: RealDType = dtype_field()
+    dtype: RealDType = "float32"
 
     def removable_axes(self) -> Mapping[str, str]:
         return {"direction": "leave out bi_data"}
@@ -198,12 +207,12 @@ class Conformer(RelativeSines, path="/relative/conformer"):
     array: ClassVar[str] = "conformer"
     is_interleaved: ClassVar[bool] = True
 
-    d_model: Integer = d_model_field(even=True)
-    base: Real = base_field()
+    d_model: EvenChannelCount
+    base: SeriesBase = 10000.0
     seq_len: Annotated[
         Integer, about("Number of frames; there are 2·seq_len - 1 rows.", 3, ge=1, le=MAX_LENGTH)
     ]
-    dtype: RealDType = dtype_field()
+    dtype: RealDType = "float32"
 
     def positions(self) -> Positions:
         return descending(self.seq_len - 1, 1 - self.seq_len)

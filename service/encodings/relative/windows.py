@@ -12,19 +12,17 @@ from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
-from service.encodings.family import InputArray, TableFamily
-from service.encodings.fields import (
+from service.encodings.family import (
     IndexDType,
+    InputArray,
     Integers,
     RealDType,
+    TableFamily,
     about,
-    dtype_field,
     impossible,
-    index_dtype_field,
 )
 from service.encodings.relative.distance import GatheredBias, check_fits, wrong_rows
 from service.grammar import Boolean, Integer, to_query
-from service.numerics.document import Curves, Document, ParameterValue
 from service.numerics.double_double import (
     DoubleDouble,
     evaluate_integers,
@@ -45,7 +43,15 @@ from service.numerics.dtypes import (
 from service.numerics.limits import MAX_LENGTH
 from service.numerics.phase import Float64s, Int64s, exact_context
 from service.numerics.positions import Positions
-from service.numerics.tables import RowTable, StoredTable, Table, row_steps
+from service.numerics.tables import (
+    Curves,
+    Document,
+    ParameterValue,
+    RowTable,
+    StoredTable,
+    Table,
+    row_steps,
+)
 
 _MAX_TOKENS = 2**31 - 1
 
@@ -78,7 +84,7 @@ class Swin(TableFamily, path="/relative/swin"):
     class_token: Annotated[
         Boolean, about("Whether a class token comes before the others, as in BEiT.", True)
     ] = False
-    dtype: IndexDType = index_dtype_field()
+    dtype: IndexDType = "int32"
 
     @property
     def height(self) -> int:
@@ -262,7 +268,7 @@ class SwinV2(TableFamily, path="/relative/swin-v2"):
         Literal["y", "x"] | None,
         about("One coordinate alone: shape (2h - 1, 2w - 1). Both unless given, y first.", "y"),
     ] = None
-    dtype: RealDType = dtype_field()
+    dtype: RealDType = "float32"
 
     def removable_axes(self) -> Mapping[str, str]:
         return {"coordinate": "add axis=y"}
@@ -387,7 +393,7 @@ class DynamicDistances(TableFamily, path="/relative/dynamic"):
         ),
     ]
     log_distance: Annotated[Boolean, about("Whether they are sign(d)·ln(1 + |d|).", True)] = False
-    dtype: RealDType = dtype_field()
+    dtype: RealDType = "float32"
 
     @property
     def axes(self) -> tuple[str, ...]:

@@ -14,14 +14,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from service.encodings.fields import (
-    Integers,
-    Parameters,
-    PositionList,
-    about,
-    impossible,
-    optional,
-)
+from service.encodings.family import Integers, Parameters, PositionList, about, impossible, optional
 from service.encodings.grid.grids import Picked, Tokens
 from service.encodings.rotary.rule_parameters import RuleParameters
 from service.encodings.rotary.rules import RotaryFrequencies
@@ -29,14 +22,12 @@ from service.errors import Fault, InvalidParameters
 from service.grammar import Boolean, Integer, Real, to_query
 from service.lru import ByteBoundedLRU
 from service.numerics.axes import AngleRounding, AnglesTable, AxesTable, Axis, float32_distance
-from service.numerics.document import ParameterValue
 from service.numerics.dtypes import FLOAT64, DType, largest_finite
-from service.numerics.frequencies import Decimals
 from service.numerics.limits import MAX_AXES_CHANNELS, MAX_FACTOR, MAX_GROWN_CHANNELS, MAX_LENGTH
-from service.numerics.phase import MAX_POSITION, Float64s, Int64s, exact_context
+from service.numerics.phase import MAX_POSITION, Decimals, Float64s, Int64s, exact_context
 from service.numerics.phasors import Channels, PhasorTable
 from service.numerics.positions import Positions
-from service.numerics.tables import Table
+from service.numerics.tables import ParameterValue, Table
 
 # 3.5 to this power is the last within the range of float64.
 _MAX_POWER = 566

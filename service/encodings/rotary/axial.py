@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from service.encodings.fields import Integers, Reals, about, impossible, optional
+from service.encodings.family import Integers, Reals, about, impossible, optional
 from service.encodings.grid.grids import (
     Coordinates,
     GridAxis,
@@ -43,15 +43,6 @@ from service.encodings.rotary.rules import GivenFrequencies
 from service.errors import Fault, InvalidParameters
 from service.grammar import Boolean, Integer, Real, to_query
 from service.numerics.axes import AngleRounding, Axis, RowPositions
-from service.numerics.document import ParameterValue
-from service.numerics.frequencies import (
-    ConstantFrequencies,
-    FrequencyRule,
-    Geometric,
-    PeriodFrequencies,
-    PixelBands,
-    ScaledFrequencies,
-)
 from service.numerics.limits import (
     MAX_AXES_CHANNELS,
     MAX_FACTOR,
@@ -60,7 +51,16 @@ from service.numerics.limits import (
     MIN_SCALE,
     MIN_UNIT,
 )
-from service.numerics.phase import Int64s
+from service.numerics.phase import (
+    ConstantFrequencies,
+    FrequencyRule,
+    Geometric,
+    Int64s,
+    PeriodFrequencies,
+    PixelBands,
+    ScaledFrequencies,
+)
+from service.numerics.tables import ParameterValue
 
 AXES = "nthw"
 """The axes of a grid; a grid of fewer axes has the last ones."""

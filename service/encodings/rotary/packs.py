@@ -6,11 +6,14 @@ from math import inf, nextafter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
-from service.encodings.family import TableFamily
-from service.encodings.fields import RealDType, about, dtype_field, impossible
+from service.encodings.family import (
+    RealDType,
+    TableFamily,
+    about,
+    impossible,
+)
 from service.encodings.rotary.angles import RotaryAngles
 from service.grammar import Boolean
-from service.numerics.document import Document
 from service.numerics.dtypes import (
     COMPLEX64,
     COMPLEX128,
@@ -21,7 +24,7 @@ from service.numerics.dtypes import (
     rounding_bound,
 )
 from service.numerics.phasors import Channels, Component
-from service.numerics.tables import Table, setup_work
+from service.numerics.tables import Document, Table, setup_work
 
 
 @dataclass(frozen=True)
@@ -263,7 +266,7 @@ class PackedTable(TableFamily):
         about("Answer one of the two arrays of compact, half or interleaved alone.", "cos"),
     ] = None
     batch: Annotated[Boolean, about("Add a leading axis of length 1.", example=False)] = False
-    dtype: RealDType = dtype_field()
+    dtype: RealDType = "float32"
 
     def removable_axes(self) -> Mapping[str, str]:
         return {"batch": "leave out batch"}

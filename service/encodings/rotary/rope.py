@@ -8,8 +8,14 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
-from service.encodings.family import TableFamily, TransformFamily
-from service.encodings.fields import PositionParameters, StartParameters, about, impossible
+from service.encodings.family import (
+    PositionParameters,
+    StartParameters,
+    TableFamily,
+    TransformFamily,
+    about,
+    impossible,
+)
 from service.encodings.rotary.angles import AngleParameters, RotaryAngles
 from service.encodings.rotary.packs import PackedTable
 from service.encodings.rotary.rule_parameters import (
@@ -21,7 +27,6 @@ from service.encodings.rotary.rule_parameters import (
 from service.encodings.rotary.rules import INTERMEDIATES, RotaryFrequencies
 from service.errors import InvalidBody
 from service.grammar import Boolean, Integer
-from service.numerics.document import Document, ParameterValue
 from service.numerics.dtypes import (
     FLOAT64,
     INT32,
@@ -32,11 +37,17 @@ from service.numerics.dtypes import (
     round_results,
     to_float64,
 )
-from service.numerics.frequencies import wavelengths
 from service.numerics.limits import MAX_CHANNELS
-from service.numerics.phase import Float64s
+from service.numerics.phase import Float64s, wavelengths
 from service.numerics.phasors import Channels, Component
-from service.numerics.tables import DecimalTable, StoredTable, Table, row_steps
+from service.numerics.tables import (
+    DecimalTable,
+    Document,
+    ParameterValue,
+    StoredTable,
+    Table,
+    row_steps,
+)
 
 Layout: TypeAlias = Literal["interleaved", "half"]
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
 
 from pydantic import create_model
 
-from service.encodings.fields import Parameters, Reals, about, impossible
+from service.encodings.family import Parameters, Reals, about, impossible
 from service.encodings.rotary.rules import (
     DEFAULT_ROPE_THETA,
     ROPE_TYPES,

@@ -32,10 +32,8 @@ from typing import (
     get_type_hints,
 )
 
-from service.encodings.fields import Reals, about, impossible
+from service.encodings.family import Reals, about, impossible
 from service.grammar import Boolean, Integer, Real
-from service.numerics.document import ParameterValue
-from service.numerics.frequencies import Decimals, geometric_series
 from service.numerics.limits import (
     MAX_ATTENTION_FACTOR,
     MAX_CHANNELS,
@@ -46,8 +44,8 @@ from service.numerics.limits import (
     MAX_SCALED_BASE,
     MIN_FACTOR,
 )
-from service.numerics.phase import TWO_PI, exact_arithmetic
-from service.numerics.tables import DecimalTable
+from service.numerics.phase import TWO_PI, Decimals, exact_arithmetic, geometric_series
+from service.numerics.tables import DecimalTable, ParameterValue
 
 Keys: TypeAlias = Mapping[str, Any]
 

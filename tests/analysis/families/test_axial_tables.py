@@ -8,7 +8,7 @@ import pytest
 from service.analysis.array import TableRequest
 from service.analysis.families.axial_tables import AxisShares, bases, fits, propose_axial
 from service.analysis.families.coordinate_series import AxisSeries, AxisTurns, axis_turns
-from service.numerics.document import ParameterValue
+from service.numerics.tables import ParameterValue
 from tests.analysis.samples import input_of
 
 

@@ -12,7 +12,7 @@ from service.analysis.families.grid_tables import (
     orientations,
     propose_grid,
 )
-from service.numerics.document import ParameterValue
+from service.numerics.tables import ParameterValue
 from tests.analysis.samples import input_of
 
 SIZES = ["height=6&width=9", "height=7&width=4", "height=8&width=8"]

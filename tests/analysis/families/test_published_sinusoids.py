@@ -19,7 +19,7 @@ from service.analysis.families.published_sinusoids import (
 )
 from service.analysis.families.sinusoid_rows import row_series
 from service.analysis.measure import GeometricSeries
-from service.numerics.document import ParameterValue
+from service.numerics.tables import ParameterValue
 from tests.analysis.measured_rules import view_of
 from tests.analysis.samples import sample_of
 

@@ -12,8 +12,8 @@ from service.analysis.families.sinusoid_tables import (
     propose_timesteps,
 )
 from service.encodings.absolute.conventions import CONVENTIONS
-from service.numerics.document import ParameterValue
 from service.numerics.phase import Float64s
+from service.numerics.tables import ParameterValue
 from service.routes.table_urls import url_of
 from tests.analysis.samples import agreeing, input_from, sample_from, sample_of, values_of
 from tests.parity.golden import Array, Case, golden_folder, read_cases

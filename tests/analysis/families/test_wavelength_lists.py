@@ -4,7 +4,7 @@ import pytest
 
 from service.analysis.array import IdentifyInput
 from service.analysis.families.wavelength_lists import propose_bands, propose_encoding_frequencies
-from service.numerics.document import ParameterValue
+from service.numerics.tables import ParameterValue
 from tests.analysis.samples import sample_from, sample_of
 
 

@@ -20,13 +20,11 @@ from pydantic import Field
 from service.delivery.endpoints import Endpoint, EveryArray, NamedArrays, ReportedArrays
 from service.delivery.openapi.operations import page_operation, post_operation, with_extension
 from service.delivery.problems import PROBLEM_TYPES
-from service.encodings.family import Choice, InputArray
-from service.encodings.fields import Parameters
+from service.encodings.family import Choice, InputArray, Parameters
 from service.encodings.registry import TABLE_REVISIONS
 from service.formats import FORMATS
 from service.grammar import Integer
-from service.numerics.document import Document
-from service.numerics.tables import StoredTable
+from service.numerics.tables import Document, StoredTable
 from service.routes import COMPOSITIONS, REPORTS, RESOURCES, TRANSFORMS
 from service.routes.rope_config import CONFIG
 from tests.client import Client

@@ -17,14 +17,14 @@ from service.encodings.absolute.conventions import (
     CONVENTIONS,
     ConventionParameters,
     FrequencyParameters,
+    ZeroRow,
 )
 from service.encodings.absolute.sinusoidal import SinusoidalEncoding
-from service.encodings.absolute.sinusoids import ZeroRow
 from service.errors import InvalidParameters
 from service.grammar import to_query
 from service.numerics.dtypes import REAL_DTYPES, round_into
 from service.numerics.phase import MAX_POSITION
-from service.numerics.real_positions import MIN_REAL_POSITION
+from service.numerics.positions import MIN_REAL_POSITION
 from service.numerics.tables import Table, size
 from tests.client import Client
 from tests.sinusoids import NEEDED, WIDTHS, check, rates, tables

@@ -19,10 +19,9 @@ from service.encodings.absolute.fourier import (
     GaussianTable,
     RandomFourierFeatures,
 )
-from service.numerics.document import Document
 from service.numerics.dtypes import FLOAT32, FLOAT64, DType
-from service.numerics.real_positions import MIN_REAL_POSITION
-from service.numerics.tables import FREQUENCY_WORK, StoredTable, size
+from service.numerics.positions import MIN_REAL_POSITION
+from service.numerics.tables import FREQUENCY_WORK, Document, StoredTable, size
 from tests.client import Client
 from tests.exact import UNIT
 

@@ -19,9 +19,9 @@ from service.encodings.grid.grid_conventions import normalized_unit
 from service.encodings.grid.sincos import Along
 from service.lru import ByteBoundedLRU
 from service.numerics import phasors as factors
-from service.numerics import real_positions
-from service.numerics.frequencies import Decimals, FrequencyRule, ScaledFrequencies
-from service.numerics.phase import Float64s, Int64s
+from service.numerics import phasors as real_positions
+from service.numerics import positions
+from service.numerics.phase import Decimals, Float64s, FrequencyRule, Int64s, ScaledFrequencies
 from tests.encodings.absolute import test_fourier as test_boxes
 from tests.encodings.absolute import test_fourier as test_random_fourier
 from tests.encodings.absolute import test_timesteps
@@ -168,7 +168,7 @@ def test_another_way_to_an_angle_is_caught(
 
 
 def test_positions_of_float32_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    exactly = real_positions.split_units
+    exactly = positions.split_units
 
     def shortly(values: Float64s) -> tuple[Int64s, Int64s]:
         return exactly(values.astype(np.float32).astype(np.float64))

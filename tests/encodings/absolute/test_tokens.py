@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from service.encodings.absolute.conventions import ALIASES, CONVENTIONS
 from service.encodings.absolute.sinusoidal import SinusoidalEncoding
 from service.encodings.absolute.tokens import ListedPositions, TokenEncoding, rows_of_tokens
-from service.numerics.document import Document
 from service.numerics.dtypes import INT64, REAL_DTYPES
-from service.numerics.tables import StoredTable, size
+from service.numerics.tables import Document, StoredTable, size
 from tests.client import Client
 from tests.sinusoids import check
 

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from service.delivery.parameters import parse_query
 from service.encodings.grid.grid_conventions import CONVENTIONS, convention_for
 from service.encodings.grid.grid_encoding import MAX_TIMESCALE, MIN_TIMESCALE, GridEncoding
-from service.numerics.document import Document
 from service.numerics.phase import MAX_FREQUENCY
+from service.numerics.tables import Document
 from tests.client import Client
 from tests.exact import UNIT
 from tests.parity.backend import spell

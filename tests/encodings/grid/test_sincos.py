@@ -31,7 +31,7 @@ from service.encodings.grid.sincos import (
 )
 from service.numerics import tables as table_module
 from service.numerics.dtypes import BFLOAT16, FLOAT64, REAL_DTYPES
-from service.numerics.frequencies import Geometric, PixelBands, ScaledFrequencies, TimesTwoPi
+from service.numerics.phase import Geometric, PixelBands, ScaledFrequencies, TimesTwoPi
 from service.numerics.tables import Table, size
 from tests.exact import UNIT, frequency
 

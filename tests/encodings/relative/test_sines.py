@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from service.encodings.relative.sines import MirroredTable, RelativeShift, TransformerXL, XLNet
 from service.numerics.dtypes import BFLOAT16, FLOAT32, FLOAT64, REAL_DTYPES
-from service.numerics.frequencies import Geometric, geometric
+from service.numerics.phase import Geometric, geometric
 from service.numerics.phasors import component
 from service.numerics.positions import Positions
 from service.numerics.tables import StoredTable, Table, size

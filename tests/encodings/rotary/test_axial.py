@@ -25,14 +25,15 @@ from service.encodings.rotary.axial import (
 from service.encodings.rotary.axial_conventions import CONVENTIONS, Placing
 from service.numerics.axes import AngleRounding
 from service.numerics.dtypes import FLOAT32, FLOAT64
-from service.numerics.frequencies import (
+from service.numerics.phase import (
+    MAX_POSITION,
     ConstantFrequencies,
     FrequencyRule,
     Geometric,
+    Int64s,
     PeriodFrequencies,
     PixelBands,
 )
-from service.numerics.phase import MAX_POSITION, Int64s
 from service.numerics.phasors import Channels
 from service.numerics.positions import Positions
 from service.numerics.tables import Table

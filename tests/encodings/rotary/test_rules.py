@@ -42,9 +42,8 @@ from service.encodings.rotary.rules import (
     yarn_mscale,
 )
 from service.numerics.dtypes import FLOAT64, REAL_DTYPES, all_finite
-from service.numerics.frequencies import Decimals
 from service.numerics.limits import MAX_FACTOR, MIN_FACTOR
-from service.numerics.phase import MAX_POSITION, PRECISION_DIGITS
+from service.numerics.phase import MAX_POSITION, PRECISION_DIGITS, Decimals
 from service.numerics.tables import size
 from tests.client import Client
 from tests.exact import frequency
