@@ -1,6 +1,6 @@
 """Find the rotary rules that give measured frequencies, with their parameters.
 
-A rule with fewer numbers of its own is tried before one with more: a geometric series; YaRN and
+Rules with few numbers of their own come before rules with more: a geometric series; YaRN and
 Llama 3, which keep fast frequencies, divide slow ones, and blend those between; a list of factors;
 the frequencies themselves.
 """
@@ -13,7 +13,6 @@ from math import ceil, exp, log, log2, sqrt
 
 import numpy as np
 
-from service.analysis.families.requests import unless_default
 from service.analysis.families.series_rules import (
     USUAL_BASES,
     MeasuredFrequencies,
@@ -41,10 +40,10 @@ _TWO_PI = 2 * np.pi
 
 _FAST, _SLOW = Yarn.beta_fast, Yarn.beta_slow
 
-# A factor nearer to 1 divides nothing by more than rounding does.
+# A factor nearer to 1 changes frequencies by no more than rounding does.
 _LEAST_FACTOR = 1.001
 
-# The logarithm of a length that no model has.
+# Above the logarithm of every length that a model has.
 _LONGEST = 40.0
 
 # The mscale_all_dim of published models.
@@ -53,23 +52,23 @@ _ALL_DIMS = (1.0, 0.707, 0.8)
 # low_freq_factor of all Llama 3 models, and their usual high_freq_factor.
 _LOW, _HIGH = 1.0, 4.0
 
-# No measured length is known better than this.
-_LEAST_SHARE = 1e-9
+# The smallest relative error of a measured length.
+_LEAST_ERROR = 1e-9
 
 
 def find_rules(measured: MeasuredFrequencies) -> Iterator[RuleMatch]:
-    """Yield the rules that give frequencies and a scale within their errors, the plainest first.
+    """Yield the rules that give frequencies and a scale within their errors, the simplest first.
 
-    Lists of factors are tried only where frequencies rounded to float32 follow no other rule.
+    Lists of factors come only where frequencies rounded to float32 follow no other rule.
     """
-    for share in _ROUNDINGS:
-        rounded = replace(measured, error=measured.error + np.abs(measured.omega) * share)
+    for rounding in _ROUNDINGS:
+        rounded = replace(measured, error=measured.error + np.abs(measured.omega) * rounding)
         matches: list[RuleMatch] = []
         for rules in (series_rules, blended_rules):
             agreeing = (match for match in rules(rounded) if rounded.agrees(match.rule))
             matches = matches or list(islice(agreeing, _MAX_RULES))
         yield from matches
-        if matches and share < _NARROW:
+        if matches and rounding < _NARROW:
             return
         if matches:
             break
@@ -90,14 +89,14 @@ def blended_rules(measured: MeasuredFrequencies) -> Iterator[RuleMatch]:
 def yarn_rules(measured: MeasuredFrequencies, base: float) -> Iterator[RuleMatch]:
     """Yield the YaRN rules of a base that may give frequencies.
 
-    The share 1 − γ·(1 − 1/f) that is left of each frequency has a γ that rises with k in a
+    Frequencies relative to the unscaled ones are 1 − γ·(1 − 1/f), where γ rises with k in a
     straight line from 0 to 1.
     """
     if base <= 1:
         return
-    share, error = measured.shares(base)
-    for factor in _yarn_factors(measured, share, error):
-        ramp, ramp_error = (1 - share) / (1 - 1 / factor), error / (1 - 1 / factor)
+    ratio, error = measured.ratios(base)
+    for factor in _yarn_factors(measured, ratio, error):
+        ramp, ramp_error = (1 - ratio) / (1 - 1 / factor), error / (1 - 1 / factor)
         for low, high, slack in _ramp_ends(ramp, ramp_error):
             fast, slow = _lengths_over_betas(base, measured.count, (low, high), slack)
             for length, beta_fast in _yarn_lengths(fast, slow):
@@ -105,14 +104,13 @@ def yarn_rules(measured: MeasuredFrequencies, base: float) -> Iterator[RuleMatch
 
 
 def _yarn_factors(
-    measured: MeasuredFrequencies, share: Float64s, error: Float64s
+    measured: MeasuredFrequencies, ratio: Float64s, error: Float64s
 ) -> Iterator[float]:
     """Yield factors by which slow frequencies are divided, or that the attention factor gives."""
-    factors = list(factors_of(share, error))
-    if measured.is_scaled and measured.scale is not None and measured.scale > 1:
-        of_attention = exp(min(10 * (measured.scale - 1), 20))
-        relative = 10 * measured.scale * max(measured.scale_error, 1e-9)
-        factors += round_numbers(of_attention, relative, 1)
+    factors, scale = list(factors_of(ratio, error)), measured.known_scale
+    if measured.is_scaled and scale > 1:
+        relative_error = 10 * scale * max(measured.scale_error, 1e-9)
+        factors += round_numbers(exp(min(10 * (scale - 1), 20)), relative_error, 1)
     yield from dict.fromkeys(factor for factor in factors if factor > _LEAST_FACTOR)
 
 
@@ -146,7 +144,7 @@ def _lengths_over_betas(
 ) -> tuple[tuple[float, float], tuple[float, float]]:
     """Return the ranges of O/β_fast and O/β_slow for the ends of a ramp.
 
-    The ends are the pairs r·ln(O/(2πβ))/(2·ln b), rounded outwards where there is no slack.
+    The ends are the pairs r·ln(O/(2πβ))/(2·ln b), rounded outwards where the slack is None.
     """
 
     def over_beta(pair: float) -> float:
@@ -163,25 +161,25 @@ def _lengths_over_betas(
 def _yarn_lengths(
     fast: tuple[float, float], slow: tuple[float, float]
 ) -> Iterator[tuple[int, float]]:
-    """Yield lengths and β_fast of which a ramp has its ends, the usual β_fast first.
+    """Yield lengths O and β_fast for ranges of O/β_fast and O/β_slow, the usual β_fast first.
 
-    β_slow is 1: the ends determine no more than the ratios of the three.
+    β_slow is 1: the ranges determine only the ratios of the three.
     """
     shared = max(fast[0] * _FAST, slow[0] * _SLOW), min(fast[1] * _FAST, slow[1] * _SLOW)
     if shared[0] <= shared[1]:
-        yield from ((length, _FAST) for length in _plain_integers(*shared))
+        yield from ((length, _FAST) for length in _round_integers(*shared))
         return
     # The exponential underflows for a ramp that is nearly level.
     if fast[1] == 0:
         return
-    for length in _plain_integers(*slow):
+    for length in _round_integers(*slow):
         most = length / fast[0] if fast[0] else 2 * length / fast[1]
         for beta in between(length / fast[1], most, 1):
             if beta >= _SLOW:
                 yield length, beta
 
 
-def _plain_integers(low: float, high: float) -> Iterator[int]:
+def _round_integers(low: float, high: float) -> Iterator[int]:
     for number in between(low, high, 3):
         if number == round(number) and number >= 1:
             yield round(number)
@@ -197,22 +195,14 @@ def _yarn(
     truncate: bool,
 ) -> Iterator[RuleMatch]:
     width = 2 * measured.count
-    parameters: dict[str, ParameterValue] = {
-        "rope_type": "yarn",
-        "rope_theta": base,
-        "factor": factor,
-        "original_max_position_embeddings": length,
-        **unless_default("beta_fast", beta_fast, _FAST),
-        **unless_default("truncate", truncate, default=True),
-    }
     blend = (
         f"fast frequencies fall as {base:.8g}^(-2k/{width}), slow ones are 1/{factor:g} of that, "
-        "and between them the share falls in a straight line along k"
+        "and between them the ratio falls in a straight line along k"
     )
     same = "other lengths and betas with the same ends of that line give the same numbers"
     for attention, named in _yarn_attention(measured, factor):
         rule = Yarn(width, base, factor, length, attention, beta_fast, _SLOW, truncate)
-        yield RuleMatch(rule, {**parameters, **named}, (blend, same))
+        yield RuleMatch.of(rule, blend, same, **named)
 
 
 def _yarn_attention(
@@ -229,10 +219,10 @@ def _yarn_attention(
         below = slope * all_dim + 1
         mscale = (measured.scale * below - 1) / slope
         mscale_error = error * measured.scale * below / slope
-        for part in round_numbers(mscale, mscale_error / max(mscale, mscale_error), 1):
-            if round(part, 3) == part:
-                exact = yarn_attention_factor(*map(Decimal, (factor, part, all_dim)))
-                yield float(exact), {"mscale": part, "mscale_all_dim": all_dim}
+        for number in round_numbers(mscale, mscale_error / max(mscale, mscale_error), 1):
+            if round(number, 3) == number:
+                exact = yarn_attention_factor(*map(Decimal, (factor, number, all_dim)))
+                yield float(exact), {"mscale": number, "mscale_all_dim": all_dim}
     for number in round_numbers(measured.scale, error, 2):
         yield number, {"attention_factor": number}
 
@@ -242,74 +232,66 @@ def _llama3(measured: MeasuredFrequencies, base: float) -> Iterator[RuleMatch]:
 
     The factor depends on O/(high − low) and low/(high − low) alone.
     """
-    width, turns = 2 * measured.count, unscaled(base, measured.count) / _TWO_PI
-    share, error = measured.shares(base)
-    for factor in factors_of(share, error):
+    width, rotations = 2 * measured.count, unscaled(base, measured.count) / _TWO_PI
+    ratio, error = measured.ratios(base)
+    for factor in factors_of(ratio, error):
         kept = 1 - 1 / factor
         support = (
             f"frequencies are kept, or divided by {factor:g}; between, a blend rises with them",
             "the frequencies determine only ratios of the length, low and high_freq_factor",
         )
-        for high, length in _llama3_lengths(turns, (share - 1 / factor) / kept, error / kept):
+        for high, length in _llama3_lengths(rotations, (ratio - 1 / factor) / kept, error / kept):
             rule = Llama3(width, base, factor, _LOW, high, round(length))
-            parameters: dict[str, ParameterValue] = {
-                "rope_type": "llama3",
-                "rope_theta": base,
-                "factor": factor,
-                "low_freq_factor": _LOW,
-                "high_freq_factor": high,
-                "original_max_position_embeddings": round(length),
-            }
-            yield RuleMatch(rule, parameters, support)
+            yield RuleMatch.of(rule, *support)
 
 
 def _llama3_lengths(
-    turns: Float64s, smooth: Float64s, error: Float64s
+    rotations: Float64s, smooth: Float64s, error: Float64s
 ) -> Iterator[tuple[float, float]]:
     """Yield high_freq_factor and lengths.
 
     Args:
-        turns: of each frequency, per position.
+        rotations: the unscaled frequencies in rotations per position, (K,).
         smooth: the smooth factor of each frequency.
-        error: how far off that may be.
+        error: of each smooth factor.
     """
     inner = (smooth > 2 * error) & (smooth < 1 - 2 * error) & (error < 0.2)
     if not inner.any():
         is_fast = smooth > 0.5
         if is_fast.any() and not is_fast.all():
-            slowest, fastest = turns[is_fast].min(), turns[~is_fast].max()
-            yield from ((_HIGH, length) for length in between(_HIGH / slowest, _LOW / fastest))
+            low, high = _HIGH / rotations[is_fast].min(), _LOW / rotations[~is_fast].max()
+            yield from ((_HIGH, length) for length in between(low, high))
         return
-    turns, smooth, error = turns[inner], smooth[inner], error[inner]
+    rotations, smooth, error = rotations[inner], smooth[inner], error[inner]
     length, length_error = weighted_mean(
-        (smooth * (_HIGH - _LOW) + _LOW) / turns, (_HIGH - _LOW) * error / turns
+        (smooth * (_HIGH - _LOW) + _LOW) / rotations, (_HIGH - _LOW) * error / rotations
     )
-    yield from ((_HIGH, each) for each in _plain_lengths(length, 2 * length_error / length))
-    if len(turns) < 2:
+    yield from ((_HIGH, each) for each in _round_lengths(length, 2 * length_error / length))
+    if len(rotations) < 2:
         return
-    design = np.stack([turns, -np.ones(len(turns))], axis=1) / error[:, np.newaxis]
-    (steep, offset), *_ = np.linalg.lstsq(design, smooth / error, rcond=None)
-    if offset <= 0 or steep <= 0:
+    design = np.stack([rotations, -np.ones(len(rotations))], axis=1) / error[:, np.newaxis]
+    (slope, offset), *_ = np.linalg.lstsq(design, smooth / error, rcond=None)
+    if offset <= 0 or slope <= 0:
         return
     spread = np.abs(np.linalg.pinv(design)).sum(axis=1)
-    share = float(2 * (spread[0] / steep + spread[1] / offset))
+    relative_error = float(2 * (spread[0] / slope + spread[1] / offset))
     for high in round_numbers(float(1 + 1 / offset), float(2 * spread[1] / offset), 2):
         if high > _LOW and high != _HIGH:
-            lengths = _plain_lengths(float(steep * (high - _LOW)), share)
+            lengths = _round_lengths(float(slope * (high - _LOW)), relative_error)
             yield from ((high, each) for each in lengths)
 
 
-def _plain_lengths(length: float, share: float) -> tuple[float, ...]:
-    """Return plain lengths near a measured one: a power of two first."""
-    share = min(share, 0.5) + _LEAST_SHARE
-    return between(length * (1 - share), length * (1 + share))
+def _round_lengths(length: float, error: float) -> tuple[float, ...]:
+    """Return round lengths within a relative error of a measured one, a power of two first."""
+    error = min(error, 0.5) + _LEAST_ERROR
+    return between(length * (1 - error), length * (1 + error))
 
 
 def kept_bases(measured: MeasuredFrequencies) -> tuple[float, ...]:
     """Return bases of the first frequencies, which a blending rule leaves unscaled.
 
-    The longest run of first frequencies that is a series from 1 on is taken. Where it is too
-    short, the last frequencies are, which such a rule divides alike.
+    They follow from the longest run of first frequencies that is a series from 1 on; where it is
+    too short, from the last frequencies, which such a rule divides by one factor.
     """
     count, omega, error = measured.count, measured.omega, measured.error
     for kept in sorted({count * eighths // 8 for eighths in range(1, 8)}, reverse=True):
@@ -321,43 +303,42 @@ def kept_bases(measured: MeasuredFrequencies) -> tuple[float, ...]:
     last = slice(-max(2, count // 2), None)
     tail = fit_geometric(omega[last], error[last])
     of_tail = round_bases(tail, 2 * count)[:1] if tail and tail.ratio < 1 else ()
-    return (*of_tail, *(base for base in USUAL_BASES[:3] if base not in of_tail))
+    return tuple(dict.fromkeys((*of_tail, *USUAL_BASES[:3])))
 
 
-def last_share(share: Float64s, error: Float64s) -> tuple[float, float] | None:
-    """Return the share of the unscaled that the last frequencies are, and its error.
+def last_ratio(ratio: Float64s, error: Float64s) -> tuple[float, float] | None:
+    """Return the common ratio of the last frequencies to the unscaled ones, and its error.
 
-    None where the last ones are lost in their errors.
+    None where all errors are too large.
     """
-    known = error < 0.25 * np.abs(share)
+    known = error < 0.25 * np.abs(ratio)
     if not known.any():
         return None
-    # A share is known no better than to the spacing of float64.
-    share, error = share[known], np.maximum(error[known], np.spacing(np.abs(share[known])))
-    different = np.flatnonzero(np.abs(share - share[-1]) > error + error[-1])
+    # The error is at least the spacing of float64.
+    ratio, error = ratio[known], np.maximum(error[known], np.spacing(np.abs(ratio[known])))
+    different = np.flatnonzero(np.abs(ratio - ratio[-1]) > error + error[-1])
     first = int(different[-1]) + 1 if len(different) else 0
-    return weighted_mean(share[first:], error[first:])
+    return weighted_mean(ratio[first:], error[first:])
 
 
-def factors_of(share: Float64s, error: Float64s) -> Iterator[float]:
-    """Yield plain factors above 1 that the last frequencies may be divided by."""
-    last = last_share(share, error)
+def factors_of(ratio: Float64s, error: Float64s) -> Iterator[float]:
+    """Yield round factors above 1 by which the last frequencies may be divided."""
+    last = last_ratio(ratio, error)
     if last is None or last[0] <= 0:
         return
     mean, mean_error = last
-    for factor in round_numbers(1 / mean, 1.5 * mean_error / mean, 2):
-        if factor > 1:
-            yield factor
+    factors = round_numbers(1 / mean, 1.5 * mean_error / mean, 2)
+    yield from (factor for factor in factors if factor > 1)
 
 
 def between(low: float, high: float, most: int = 2) -> tuple[float, ...]:
-    """Return plain numbers of a range, a power of two first."""
+    """Return round numbers of a range, a power of two first."""
     if not high <= MAX_BASE:
         return ()
     if not low > 0:
         return tuple(round_numbers(high / 2, 0.5, most)) if high > 0 else ()
     middle = sqrt(low) * sqrt(high)
     power = 2.0 ** ceil(log2(low))
-    plain = round_numbers(middle, min(1 - low / middle, high / middle - 1), 3)
+    numbers = round_numbers(middle, min(1 - low / middle, high / middle - 1), 3)
     powers = (power,) if low <= power <= high else ()
-    return tuple(dict.fromkeys((*powers, *plain)))[:most]
+    return tuple(dict.fromkeys((*powers, *numbers)))[:most]

@@ -6,7 +6,7 @@ frequencies themselves as ``inv_freq``.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from math import ceil, exp, inf, log, sqrt
 
 import numpy as np
@@ -30,6 +30,7 @@ from service.encodings.rotary.rules import (
     Ntk,
     Proportional,
     RotaryFrequencies,
+    RotaryRule,
 )
 from service.numerics.limits import MAX_ATTENTION_FACTOR, MAX_FACTOR, MIN_FACTOR
 from service.numerics.phase import MAX_FREQUENCY, MIN_FREQUENCY, Float64s
@@ -45,9 +46,9 @@ class MeasuredFrequencies:
 
     Attributes:
         omega: radians per position, (K,).
-        error: how far off each may be, (K,).
+        error: of each, absolute, (K,).
         scale: the factor of cosines and sines; None where there are none.
-        scale_error: how far off the scale may be, as a share of it.
+        scale_error: of the scale, relative.
     """
 
     omega: Float64s
@@ -60,21 +61,30 @@ class MeasuredFrequencies:
         return len(self.omega)
 
     @property
+    def known_scale(self) -> float:
+        """The scale, 1 where there is none."""
+        return 1.0 if self.scale is None else self.scale
+
+    @property
     def is_scaled(self) -> bool:
-        return self.scale is not None and abs(self.scale - 1) > self.scale_error
+        return abs(self.known_scale - 1) > self.scale_error
 
     def agrees(self, rule: RotaryFrequencies) -> bool:
         """Return whether a rule gives these frequencies and this scale, within their errors."""
         if self.scale is not None:
-            room = 2 * self.scale_error * abs(self.scale)
-            if not abs(rule.scale - self.scale) <= room:
+            tolerance = 2 * self.scale_error * abs(self.scale)
+            if not abs(rule.scale - self.scale) <= tolerance:
                 return False
         return bool((np.abs(frequencies(rule) - self.omega) <= 2 * self.error).all())
 
-    def shares(self, base: float) -> tuple[Float64s, Float64s]:
-        """Return the frequencies as shares of those of a base, and the errors of the shares."""
+    def ratios(self, base: float) -> tuple[Float64s, Float64s]:
+        """Return the frequencies relative to the unscaled ones of a base, and the errors."""
         of_base = unscaled(base, self.count)
         return self.omega / of_base, self.error / of_base
+
+
+# Fields of rules that are no parameters: the width, and a factor that follows from other ones.
+_NO_PARAMETERS = ("rotary_dim", "attention_factor")
 
 
 @dataclass(frozen=True)
@@ -91,6 +101,18 @@ class RuleMatch:
     parameters: dict[str, ParameterValue]
     support: tuple[str, ...]
 
+    @classmethod
+    def of(cls, rule: RotaryRule, *support: str, **others: ParameterValue) -> "RuleMatch":
+        """Return the match of a rule, whose parameters are its fields beside some others."""
+        parameters: dict[str, ParameterValue] = (
+            {} if isinstance(rule, Default) else {"rope_type": rule.rope_type}
+        )
+        for field in fields(rule):
+            value = getattr(rule, field.name)
+            if field.name not in _NO_PARAMETERS and value != field.default:
+                parameters[field.name] = value
+        return cls(rule, parameters | others, support)
+
     @property
     def is_given(self) -> bool:
         """Return whether the frequencies themselves are the parameter."""
@@ -98,7 +120,7 @@ class RuleMatch:
 
     @property
     def is_listed(self) -> bool:
-        """Return whether a list of a number for each frequency is a parameter."""
+        """Return whether a parameter has a number for each frequency."""
         return not self.parameters.keys().isdisjoint({"inv_freq", "freq_factors", "short_factor"})
 
     def sized(self, count: int) -> dict[str, ParameterValue]:
@@ -120,13 +142,13 @@ def unscaled(base: float, count: int) -> Float64s:
 # Rules with one geometric series.
 
 _FEW_DIGITS = 3
-# Beyond, a factor cannot be told from the base, and no model is stretched as far.
-_MAX_STRETCH = 1e4
-_FINEST_PART = 2.0**-12
+# A larger factor cannot be distinguished from a larger base, and no model has one.
+_MAX_FACTOR = 1e4
+_FINEST_ALPHA = 2.0**-12
 
 
 def series_rules(measured: MeasuredFrequencies) -> Iterator[RuleMatch]:
-    """Yield the rules whose frequencies are a geometric series, the plainest first."""
+    """Yield the rules whose frequencies are a geometric series, the simplest first."""
     series = fit_geometric(measured.omega, measured.error)
     if series is None:
         yield from _proportional(measured)
@@ -137,12 +159,14 @@ def series_rules(measured: MeasuredFrequencies) -> Iterator[RuleMatch]:
         f"{measured.count} frequencies fall from {series.first:.6g} as {base:.6g}^(-2k/{width})"
     )
     if abs(series.first - 1) > 2 * series.first_error:
-        stretched = [*_linear(series, width, support), *_ntk(series, width, support)]
-        stretched.sort(key=lambda each: odd_digits(each[0]) + (each[0] <= 1))
-        yield from (match for _, match in stretched)
+        rules: list[Linear | Ntk] = [*_linear(series, width), *_ntk(series, width)]
+        for rule in sorted(rules, key=lambda each: odd_digits(each.factor) + (each.factor <= 1)):
+            factor = f"{rule.factor:.8g}"
+            first = f"1/{factor}" if isinstance(rule, Linear) else f"{factor}^(-2/{width})"
+            yield RuleMatch.of(rule, support, f"the first is {first}")
         return
     for base in round_bases(series, width):
-        yield RuleMatch(Default(width, base), {"rope_theta": base}, (support,))
+        yield RuleMatch.of(Default(width, base), support)
     yield from _alpha(series, width, support)
 
 
@@ -155,107 +179,89 @@ def odd_digits(number: float) -> int:
 
 
 def _alpha(series: GeometricSeries, width: int, support: str) -> Iterator[RuleMatch]:
-    """Find a usual base with a plain alpha, where the base itself is no plain number."""
+    """Yield usual bases with a round alpha, where the measured base itself is not round."""
     if width < 4:
         return
     error = width / 2 * series.ratio_error
     measured = base_of_series(series, width)
-    if error >= 0.5 or (plain := next(round_numbers(measured, error), None)) is None:
+    if error >= 0.5 or (base := next(round_numbers(measured, error), None)) is None:
         return
-    if odd_digits(plain) <= _FEW_DIGITS:
+    if odd_digits(base) <= _FEW_DIGITS:
         return
     for base in USUAL_BASES:
-        alpha = (measured / base) ** ((width - 2) / width)
-        for part in _plain_alphas(alpha, error * (width - 2) / width):
-            product = f"{measured:.8g} is {base:g}·{part:.8g}^({width}/{width - 2})"
-            yield RuleMatch(
-                DynamicAlpha(width, base, part),
-                {"rope_type": "dynamic", "rope_theta": base, "alpha": part},
-                (support, product),
-            )
+        exact = (measured / base) ** ((width - 2) / width)
+        for alpha in _round_alphas(exact, error * (width - 2) / width):
+            product = f"{measured:.8g} is {base:g}·{alpha:.8g}^({width}/{width - 2})"
+            yield RuleMatch.of(DynamicAlpha(width, base, alpha), support, product)
 
 
-def _plain_alphas(alpha: float, error: float) -> Iterator[float]:
-    """Yield the number of few digits, or the multiple of a power of two, that an alpha is."""
+def _round_alphas(alpha: float, error: float) -> Iterator[float]:
+    """Yield the number of few digits, or else the multiple of a power of 2, near an alpha."""
     if alpha < 1 + error:
         return
-    plain = next(round_numbers(alpha, error, 1), None)
-    if plain is not None and odd_digits(plain) <= _FEW_DIGITS:
-        yield plain
+    nearest = next(round_numbers(alpha, error, 1), None)
+    if nearest is not None and odd_digits(nearest) <= _FEW_DIGITS:
+        yield nearest
         return
-    part = 0.5
-    while part >= max(_FINEST_PART, 2 * alpha * error):
-        if abs(round(alpha / part) * part - alpha) <= alpha * error:
-            yield round(alpha / part) * part
+    unit = 0.5
+    while unit >= max(_FINEST_ALPHA, 2 * alpha * error):
+        if abs(round(alpha / unit) * unit - alpha) <= alpha * error:
+            yield round(alpha / unit) * unit
             return
-        part /= 2
+        unit /= 2
 
 
-def _linear(series: GeometricSeries, width: int, support: str) -> Iterator[tuple[float, RuleMatch]]:
+def _linear(series: GeometricSeries, width: int) -> Iterator[Linear]:
     for base in round_bases(series, width)[:1]:
         for factor in round_numbers(1 / series.first, 2 * series.first_error + 2.0**-52, 2):
-            yield (
-                factor,
-                RuleMatch(
-                    Linear(width, base, factor),
-                    {"rope_type": "linear", "rope_theta": base, "factor": factor},
-                    (support, f"the first is 1/{factor:.8g}"),
-                ),
-            )
+            yield Linear(width, base, factor)
 
 
-def _ntk(series: GeometricSeries, width: int, support: str) -> Iterator[tuple[float, RuleMatch]]:
+def _ntk(series: GeometricSeries, width: int) -> Iterator[Ntk]:
     """Find f of ω_0 = f^(−2/r), and b of the series' base b·f."""
     if not (0 < series.first < 1) or series.ratio_error == inf:
         return
     with np.errstate(over="ignore"):
-        factor = float(np.float64(series.first) ** (-width / 2))
-        scaled = float(np.float64(series.ratio) ** (-width / 2))
-    if not factor < min(scaled, _MAX_STRETCH):
+        measured = float(np.float64(series.first) ** (-width / 2))
+        product = float(np.float64(series.ratio) ** (-width / 2))
+    if not measured < min(product, _MAX_FACTOR):
         return
-    for plain in round_numbers(factor, width * series.first_error, 2):
-        for base in round_numbers(scaled / plain, width / 2 * series.ratio_error, 1):
-            yield (
-                plain,
-                RuleMatch(
-                    Ntk(width, base, plain),
-                    {"rope_type": "ntk", "rope_theta": base, "factor": plain},
-                    (support, f"the first is {plain:.8g}^(-2/{width})"),
-                ),
-            )
+    for factor in round_numbers(measured, width * series.first_error, 2):
+        for base in round_numbers(product / factor, width / 2 * series.ratio_error, 1):
+            yield Ntk(width, base, factor)
 
 
 def _proportional(measured: MeasuredFrequencies) -> Iterator[RuleMatch]:
     """Find a series that ends before the last frequencies, which are 0."""
     count, width = measured.count, 2 * measured.count
-    moving = np.flatnonzero(np.abs(measured.omega) > 2 * measured.error)
-    turning = int(moving[-1]) + 1 if len(moving) else 0
-    if not 0 < turning < count:
+    nonzero = np.flatnonzero(np.abs(measured.omega) > 2 * measured.error)
+    rotating = int(nonzero[-1]) + 1 if len(nonzero) else 0
+    if not 0 < rotating < count:
         return
-    series = fit_geometric(measured.omega[:turning], measured.error[:turning])
+    series = fit_geometric(measured.omega[:rotating], measured.error[:rotating])
     if series is None:
         return
-    share = turning / count
-    if int(share * width // 2) != turning:
-        share = ceil(share * 2**20) / 2**20
+    part = rotating / count
+    if int(part * width // 2) != rotating:
+        part = ceil(part * 2**20) / 2**20
     factor = 1.0
     if abs(series.first - 1) > 2 * series.first_error:
         factor = round_number(1 / series.first, 2 * series.first_error)
+    support = f"the last {count - rotating} of {count} frequencies are 0"
     parameters: dict[str, ParameterValue] = {
-        "rope_type": "proportional",
-        "partial_rotary_factor": share,
+        "rope_type": Proportional.rope_type,
+        "partial_rotary_factor": part,
         **unless_default("factor", factor, 1.0),
     }
-    support = f"{turning} of {count} frequencies turn, and the others are 0"
     for base in round_bases(series, width):
-        rule = Proportional(width, base, share, factor)
+        rule = Proportional(width, base, part, factor)
         yield RuleMatch(rule, {**parameters, "rope_theta": base}, (support,))
 
 
 # Rules with a number for each frequency.
 
 _LENGTHS = (4096, 8192, 2048, 16384, 32768, 65536, 131072)
-_LIST_DIGITS = 4
+_MAX_CHARACTERS = 4
 
 
 def listed_rules(measured: MeasuredFrequencies) -> Iterator[RuleMatch]:
@@ -264,48 +270,52 @@ def listed_rules(measured: MeasuredFrequencies) -> Iterator[RuleMatch]:
     These are NTK with mixed_b, longrope where cosines and sines are scaled, and ggml's
     freq_factors where they are not.
     """
-    if not (measured.omega > 2 * measured.error).all() or measured.count < 2:
+    omega, error, count = measured.omega, measured.error, measured.count
+    if not (omega > 2 * error).all() or count < 2:
         return
     if not measured.is_scaled:
         yield from _mixed(measured)
     base = USUAL_BASES[0]
-    factors = _plain(
-        unscaled(base, measured.count) / measured.omega, measured.error / measured.omega
-    )
+    exact = unscaled(base, count) / omega
+    factors = tuple(map(round_number, exact.tolist(), (error / omega).tolist()))
     if min(factors) < MIN_FACTOR or max(factors) > MAX_FACTOR:
         return
     ends = f"from {min(factors):.6g} to {max(factors):.6g}"
     support = f"frequencies of base {base:g} are divided by numbers {ends} that follow no formula"
-    if measured.is_scaled:
-        yield from _longrope(measured, base, factors, support)
+    if not measured.is_scaled:
+        yield RuleMatch.of(Default(2 * count, base, factors), support)
         return
-    rule = Default(2 * measured.count, base, factors)
-    yield RuleMatch(rule, {"rope_theta": base, "freq_factors": factors}, (support,))
+    lists = "one length shows one list, which is given as short_factor and as long_factor"
+    for length, attention, named in _longrope_attention(measured):
+        rule = LongRope(2 * count, base, length, length, attention, factors, factors)
+        parameters: dict[str, ParameterValue] = {
+            "rope_type": rule.rope_type,
+            "rope_theta": base,
+            "short_factor": factors,
+            "long_factor": factors,
+            "original_max_position_embeddings": length,
+        }
+        yield RuleMatch(rule, parameters | named, (support, lists))
 
 
 def given_rule(measured: MeasuredFrequencies) -> Iterator[RuleMatch]:
     """Yield the measured frequencies as inv_freq, whatever rule they come from."""
-    lost = np.abs(measured.omega) <= measured.error
-    shares = measured.error / np.maximum(np.abs(measured.omega), MIN_FREQUENCY)
-    rounded = _plain(np.where(lost, 1.0, measured.omega), np.where(lost, 1.0, shares))
-    omega = tuple(np.where(lost, 0.0, rounded).tolist())
+    omega = tuple(
+        0.0 if abs(value) <= error else round_number(value, error / max(abs(value), MIN_FREQUENCY))
+        for value, error in zip(measured.omega.tolist(), measured.error.tolist(), strict=True)
+    )
     if min(omega) < 0 or max(omega) > MAX_FREQUENCY:
         return
     parameters: dict[str, ParameterValue] = {"inv_freq": omega}
     scale = 1.0
-    if measured.is_scaled and measured.scale is not None:
-        scale = round_number(measured.scale, measured.scale_error)
+    if measured.is_scaled:
+        scale = round_number(measured.known_scale, measured.scale_error)
         parameters["attention_factor"] = scale
     if not MIN_FACTOR <= scale <= MAX_ATTENTION_FACTOR:
         return
     ends = f"from {max(omega):.6g} to {min(omega):.6g}"
     support = f"{measured.count} frequencies {ends} follow no known rule: they are as measured"
     yield RuleMatch(GivenFrequencies(omega, scale), parameters, (support,))
-
-
-def _plain(numbers: Float64s, shares: Float64s) -> tuple[float, ...]:
-    """Round each number to the fewest digits that its relative error allows."""
-    return tuple(map(round_number, numbers.tolist(), shares.tolist()))
 
 
 def _mixed(measured: MeasuredFrequencies) -> Iterator[RuleMatch]:
@@ -325,39 +335,14 @@ def _mixed(measured: MeasuredFrequencies) -> Iterator[RuleMatch]:
         support = f"the frequencies of base {base:g} are divided by exp(a·(k + 1)^{line.slope:.4g})"
         for mixed_b in round_numbers(line.slope, 2 * line.slope_error / line.slope, 1):
             for factor in round_numbers(float(np.exp(exp(end))), 2 * exp(end) * end_error, 1):
-                yield RuleMatch(
-                    Ntk(2 * count, base, factor, mixed_b),
-                    {
-                        "rope_type": "ntk",
-                        "rope_theta": base,
-                        "factor": factor,
-                        "mixed_b": mixed_b,
-                    },
-                    (support,),
-                )
-
-
-def _longrope(
-    measured: MeasuredFrequencies, base: float, factors: tuple[float, ...], support: str
-) -> Iterator[RuleMatch]:
-    same = "one list is known for one length: it is given as short_factor and as long_factor"
-    for length, attention, named in _longrope_attention(measured):
-        rule = LongRope(2 * measured.count, base, length, length, attention, factors, factors)
-        parameters: dict[str, ParameterValue] = {
-            "rope_type": "longrope",
-            "rope_theta": base,
-            "short_factor": factors,
-            "long_factor": factors,
-            "original_max_position_embeddings": length,
-        }
-        yield RuleMatch(rule, {**parameters, **named}, (support, same))
+                yield RuleMatch.of(Ntk(2 * count, base, factor, mixed_b), support)
 
 
 def _longrope_attention(
     measured: MeasuredFrequencies,
 ) -> Iterator[tuple[int, float, dict[str, ParameterValue]]]:
     """Yield a length O and a factor f with √(1 + ln f/ln O) as the scale; else the scale itself."""
-    scale = measured.scale or 1.0
+    scale = measured.known_scale
     if not MIN_FACTOR <= scale <= MAX_ATTENTION_FACTOR:
         return
     for length in _LENGTHS:
@@ -366,7 +351,7 @@ def _longrope_attention(
             continue
         error = 4 * scale**2 * log(length) * measured.scale_error
         factor = next(round_numbers(exp(logarithm), error, 1), None)
-        if factor is not None and (factor == round(factor) or len(f"{factor:g}") <= _LIST_DIGITS):
+        if factor and (factor == round(factor) or len(f"{factor:g}") <= _MAX_CHARACTERS):
             yield length, sqrt(1 + log(factor) / log(length)), {"factor": factor}
             return
     for number in round_numbers(scale, 2 * measured.scale_error, 1):

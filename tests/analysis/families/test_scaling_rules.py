@@ -9,7 +9,7 @@ from service.analysis.families.scaling_rules import (
     factors_of,
     find_rules,
     kept_bases,
-    last_share,
+    last_ratio,
     yarn_rules,
 )
 from service.analysis.families.series_rules import MeasuredFrequencies, unscaled
@@ -158,11 +158,11 @@ def test_slow_frequencies_give_the_factor() -> None:
     share = np.array([1.0, 0.9, 0.5, 0.125, 0.125, 0.125])
 
     assert next(factors_of(share, np.full(6, 1e-6))) == 8.0
-    assert last_share(share, np.full(6, 1e-6)) == pytest.approx((0.125, 1e-6))
+    assert last_ratio(share, np.full(6, 1e-6)) == pytest.approx((0.125, 1e-6))
 
 
 def test_frequencies_within_their_error_give_no_factor() -> None:
-    assert last_share(np.ones(3), np.ones(3)) is None
+    assert last_ratio(np.ones(3), np.ones(3)) is None
     assert not list(factors_of(np.ones(3), np.ones(3)))
 
 
