@@ -1,4 +1,4 @@
-"""The input of the analysis: an array that was sent, and requests of tables it may be."""
+"""The input of the analysis, an array, and its results: the tables it may be."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -33,13 +33,13 @@ _EXACT_LIMIT = 2.0**53
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """An array that was sent.
+    """An array of a request, read for the analysis.
 
     Attributes:
-        values: float64, or int64 where integers were sent, without axes of length 1; complex
-            numbers have a last axis of two, the real and the imaginary part.
-        dtype: the type in which it was sent.
-        shape: the shape in which it was sent.
+        values: float64, or int64 for integers, without axes of length 1; complex numbers have a
+            last axis of two, the real and the imaginary part.
+        dtype: the type in the request.
+        shape: the shape in the request.
     """
 
     values: Float64s | Int64s
@@ -58,7 +58,7 @@ class Sample:
 
     @property
     def element_dtype(self) -> DType:
-        """The type of its numbers, of their two parts where they are complex."""
+        """The type of the numbers, or of the two parts of complex ones."""
         return COMPONENT_DTYPES.get(self.dtype, self.dtype)
 
     @property
@@ -66,9 +66,9 @@ class Sample:
         return bool(np.isfinite(self.values).all())
 
     def integers(self) -> Int64s | None:
-        """Return its numbers as int64; None unless all are integers."""
+        """Return the numbers as int64; None unless all are integers."""
         if self.values.dtype == np.int64:
-            return self.values.astype(np.int64)
+            return np.asarray(self.values, dtype=np.int64)
         if not (np.abs(self.values) < _EXACT_LIMIT).all():
             return None
         whole = self.values.astype(np.int64)
@@ -108,7 +108,7 @@ class IdentifyInput:
 
     @property
     def is_pair(self) -> bool:
-        """Return whether cosines and sines come as two arrays."""
+        """Whether cosines and sines are two arrays."""
         return self.arrays.keys() == {"cos", "sin"}
 
 
@@ -117,7 +117,7 @@ class TableRequest:
     """The request for a table of the service.
 
     Attributes:
-        resource: its path, as in ``rope`` or ``relative/alibi/slopes``.
+        resource: its path without the first slash, such as ``relative/alibi/slopes``.
         parameters: as in JSON, without those that have their default.
     """
 
@@ -159,10 +159,10 @@ class Proposal:
     """A table that an array may be.
 
     Attributes:
-        request: the table, in the type of the array; it has the shape that was sent, except for
+        request: the table, in the type of the array; it has the shape of the array, except for
             axes of length 1, and the same array names where there are several.
-        support: sentences about what in the data speaks for it.
-        angles: its angles, where it is made of any.
+        support: the evidence in the array, as sentences.
+        angles: the angles of the table, if it consists of sines and cosines.
         is_transposed: whether the array has the axes of the table in reverse order.
     """
 
@@ -179,20 +179,19 @@ It measures and does not search. It raises nothing, and proposes nothing for an 
 kind.
 """
 
-
 Position: TypeAlias = float | tuple[float, ...] | None
 
 
 @dataclass(frozen=True)
 class FirstMismatch:
-    """The first element that is not what an explanation predicts.
+    """The first element that differs from the prediction of an explanation.
 
     Attributes:
         array: the name of its array.
-        index: in that array as it was sent.
-        value: the number that was sent.
-        expected: the number that the explanation predicts.
-        allowed: how far they may be apart.
+        index: in that array, in the shape of the request.
+        value: the element.
+        expected: the prediction.
+        allowed: the largest error that the explanation allows.
         position: of its row, where rows have one.
         channel: along the last axis of the table, where that is not the last of the index.
     """
@@ -210,28 +209,28 @@ class FirstMismatch:
         return abs(self.value - self.expected)
 
 
-# Enough numbers to tell most arrays of fractions from integers, at no cost.
+# So many numbers distinguish most arrays of fractions from integers, at no cost.
 _FIRST = 64
 
 
-def single_real_array(inputs: IdentifyInput, axes: tuple[int, ...]) -> Float64s | None:
-    """Return the numbers of a single real array that has one of these numbers of axes, or None."""
-    sample, values = inputs.sample, inputs.sample.values
-    if inputs.is_pair or sample.is_complex or values.ndim not in axes or not values.size:
+def single_real_array(request: IdentifyInput, ranks: tuple[int, ...]) -> Float64s | None:
+    """Return the numbers of a single real array of one of these ranks, or None."""
+    sample, values = request.sample, request.sample.values
+    if request.is_pair or sample.is_complex or values.ndim not in ranks or not values.size:
         return None
     return np.asarray(values, dtype=np.float64)
 
 
-def single_finite_array(inputs: IdentifyInput, axes: tuple[int, ...]) -> Float64s | None:
+def single_finite_array(request: IdentifyInput, ranks: tuple[int, ...]) -> Float64s | None:
     """Return the numbers of a single real array if all are finite, or None."""
-    values = single_real_array(inputs, axes)
+    values = single_real_array(request, ranks)
     return values if values is not None and np.isfinite(values).all() else None
 
 
-def single_integer_array(inputs: IdentifyInput, axes: tuple[int, ...]) -> Int64s | None:
+def single_integer_array(request: IdentifyInput, ranks: tuple[int, ...]) -> Int64s | None:
     """Return the numbers of a single array if all are integers, or None."""
-    values = single_real_array(inputs, axes)
+    values = single_real_array(request, ranks)
     if values is None:
         return None
     first = values.reshape(-1)[:_FIRST]
-    return inputs.sample.integers() if (first == np.round(first)).all() else None
+    return request.sample.integers() if (first == np.round(first)).all() else None

@@ -1,8 +1,8 @@
 """Measure the sines and cosines in the rows of an array: layout, frequencies, phases, scale, base.
 
 A *phasor* is cosine + i·sine of one frequency in one row. ``layout_readings`` reads rows as phasors
-in every layout that fits their width, ``measure`` measures how phasors turn from row to row, and
-``fit_geometric`` and ``round_bases`` say which base the frequencies are powers of.
+in every layout that fits their width, ``measure`` measures how phasors rotate from row to row, and
+``fit_geometric`` and ``round_bases`` find the base that the frequencies are powers of.
 """
 
 from collections.abc import Callable, Iterator
@@ -27,7 +27,7 @@ USUAL_BASE = 10000.0
 
 
 def wrap_angles(angles: Float64s) -> Float64s:
-    """Return angles within ±π that differ from these by whole turns."""
+    """Return the angles modulo 2π, within ±π."""
     wrapped: Float64s = (angles + np.pi) % _TWO_PI - np.pi
     return wrapped
 
@@ -54,7 +54,7 @@ class LayoutReading:
 
     Attributes:
         layout: ``interleaved`` s0,c0,s1,c1…; ``concatenated`` sines ‖ cosines; or a pack of
-            ``/rope`` (of which ``sin_concat`` equals ``concatenated``).
+            ``/rope`` (``sin_concat`` equals ``concatenated``).
         channels: the component and the frequency of each channel.
         phasors: cosine + i·sine of each pair, (S, K); a sine without a cosine is left out.
         copy_error: the largest difference between channels that should be equal.
@@ -85,34 +85,28 @@ def read_layout(layout: str, channels: Channels, rows: Float64s) -> LayoutReadin
     count = int(min(frequency[is_sine].max(initial=-1), frequency[~is_sine].max(initial=-1))) + 1
     parts, copy_error = [], 0.0
     for is_of_part in (~is_sine, is_sine):
-        copies = _copies(frequency, is_of_part, count)
-        first = rows[:, copies[0]]
-        errors = [float(np.abs(rows[:, other] - first).max()) for other in copies]
-        copy_error = max([copy_error, *errors])
+        chosen = np.flatnonzero(is_of_part & (frequency < count))
+        order = chosen[np.argsort(frequency[chosen], kind="stable")]
+        copies = rows[:, order.reshape(count, -1)]
+        first = copies[..., 0]
+        copy_error = max(copy_error, float(np.abs(copies - first[..., None]).max()))
         parts.append(first)
     cosine, sine = parts
     return LayoutReading(layout, channels, cosine + 1j * sine, copy_error)
 
 
-def _copies(frequency: np.ndarray, is_of_part: np.ndarray, count: int) -> list[np.ndarray]:
-    """Return the channels of each frequency's cosine (or sine), one array for each copy."""
-    channels = np.flatnonzero(is_of_part & (frequency < count))
-    order = channels[np.argsort(frequency[channels], kind="stable")]
-    return list(order.reshape(count, -1).T)
-
-
 @dataclass(frozen=True, eq=False)
 class MeasuredWaves:
-    """K measured frequencies: phasor k in a row at place p is scale·e^(i(omega[k]·p + phase[k])).
+    """K measured frequencies: phasor k of the row at p is scale·e^(i(omega[k]·p + phase[k])).
 
     Attributes:
         scale: the median norm of the phasors.
-        norm_error: the largest deviation of a norm from it, as a share of it.
-        omega: radians per unit of place, (K,), within ±π/step.
+        norm_error: the largest relative deviation of a norm from the scale.
+        omega: radians per position, (K,), within ±π/step.
         omega_error: a bound on the error of each, (K,).
-        phase: the angle at place 0, (K,), within ±π.
+        phase: the angle at position 0, (K,), within ±π.
         angle_error: the largest deviation of an angle from a straight line, in radians, (K,).
-        step: the smallest step between places; frequencies are known modulo 2π over it.
+        step: the smallest step between positions; frequencies are known modulo 2π/step.
     """
 
     scale: float
@@ -129,7 +123,7 @@ def measure(phasors: Complexes, places: Float64s | None = None) -> MeasuredWaves
 
     Args:
         phasors: cosine + i·sine, (S, K), S ≥ 2.
-        places: the place of each row, (S,), rising; 0, 1, 2, … unless given.
+        places: the position of each row, (S,), rising; 0, 1, 2, … unless given.
     """
     norms = np.abs(phasors)
     scale = float(np.median(norms)) or 1.0
@@ -154,16 +148,16 @@ def measure(phasors: Complexes, places: Float64s | None = None) -> MeasuredWaves
 def line_residuals(
     phasors: Complexes, places: Float64s, omega: Float64s, weights: Float64s | float = 1.0
 ) -> tuple[Float64s, Float64s]:
-    """Return the phases at place 0 of lines with given slopes, (K,), and the residuals, (S, K).
+    """Return the phases at position 0 of lines with given slopes, (K,), and the residuals, (S, K).
 
     Args:
         phasors: (S, K).
-        places: of rows, (S,), or of each phasor, (S, K).
-        omega: radians per place, (K,).
+        places: positions of rows, (S,), or of each phasor, (S, K).
+        omega: radians per position, (K,).
         weights: of each phasor in the mean, (S, K) or 1.
     """
-    turned = (places if places.ndim == 2 else places[:, None]) * omega
-    straight = phasors * np.exp(-1j * turned)
+    angles = (places if places.ndim == 2 else places[:, None]) * omega
+    straight = phasors * np.exp(-1j * angles)
     phase: Float64s = np.angle((straight * weights).sum(axis=0))
     return phase, np.angle(straight * np.exp(-1j * phase))
 
@@ -171,23 +165,21 @@ def line_residuals(
 def _estimated_frequencies(unit: Complexes, where: Float64s) -> tuple[Float64s, float]:
     """Estimate frequencies from rows 1, 2, 4, … apart, and return the smallest step as well.
 
-    Each doubling of the distance refines the estimate; the estimate before it counts the turns.
+    Each longer distance refines the estimate; the earlier one gives the multiple of 2π.
     """
-    step = float(np.diff(where).min())
     omega = np.zeros(unit.shape[1])
     lag, known = 1, 0.0
     while lag < len(unit):
         gaps = where[lag:] - where[:-lag]
-        ahead = unit[lag:] * unit[:-lag].conj()
-        narrow = gaps == gaps.min()
         gap = float(gaps.min())
         if gap > known:
-            turned = np.angle(ahead[narrow].sum(axis=0))
-            whole = np.round((gap * omega - turned) / _TWO_PI) if known else 0.0
-            omega = (turned + _TWO_PI * whole) / gap
+            ahead = (unit[lag:] * unit[:-lag].conj())[gaps == gap]
+            angles = np.angle(ahead.sum(axis=0))
+            whole = np.round((gap * omega - angles) / _TWO_PI) if known else 0.0
+            omega = (angles + _TWO_PI * whole) / gap
             known = gap
-        lag = lag * 2
-    return omega, step
+        lag *= 2
+    return omega, float(np.diff(where).min())
 
 
 @dataclass(frozen=True)
@@ -196,10 +188,10 @@ class LineFit:
 
     Attributes:
         middle: the weighted mean of the places.
-        height: of the line in the middle.
-        slope: of the line; 0 where all points are at one place.
-        height_error: a bound on the error of the height.
-        slope_error: a bound on that of the slope; infinite where all points are at one place.
+        height: the height in the middle.
+        slope: 0 where all points are at one place.
+        height_error: a bound.
+        slope_error: a bound; infinite where all points are at one place.
     """
 
     middle: float
@@ -218,14 +210,12 @@ class LineFit:
 def fit_line(places: Float64s, heights: Float64s, errors: Float64s) -> LineFit:
     """Fit a line by least squares, each point with a weight of 1/error².
 
-    Height and slope are linear in the heights: their errors are bounded by the same sums of the
-    errors, none of which is taken to cancel another.
+    Height and slope are linear in the heights: the same sums of the errors bound their errors, and
+    no error is assumed to cancel another.
     """
+    middle, height_error = weighted_mean(places, errors)
+    height, _ = weighted_mean(heights, errors)
     weights = (errors.min() / errors) ** 2
-    total = weights.sum()
-    middle = float(weights @ places / total)
-    height = float(weights @ heights / total)
-    height_error = float(weights @ errors / total)
     leverage = weights * (places - middle)
     spread = float(leverage @ (places - middle))
     if len(places) < 2 or spread == 0:
@@ -246,10 +236,8 @@ class GeometricSeries:
     """A series first·ratio^k.
 
     Attributes:
-        first: the number with k = 0.
-        ratio: of each number to the one before.
-        first_error: the relative error of first.
-        ratio_error: that of ratio; infinite where there is one number only.
+        first_error: the relative error of the first number.
+        ratio_error: that of the ratio; infinite where there is one number only.
     """
 
     first: float
@@ -291,7 +279,7 @@ def fit_geometric(omega: Float64s, error: Float64s) -> GeometricSeries | None:
 def round_bases(series: GeometricSeries, span: int) -> tuple[float, ...]:
     """Return round numbers b whose b^(−2/span) is the ratio, those with the fewest digits first.
 
-    A single frequency leaves the base open: the answer is 10000 then, as in the papers.
+    A single frequency does not determine the base, which is 10000 then, as in the papers.
 
     Args:
         series: the measured frequencies.
@@ -304,7 +292,7 @@ def round_bases(series: GeometricSeries, span: int) -> tuple[float, ...]:
 
 
 def base_of_series(series: GeometricSeries, span: int) -> float:
-    """Return b whose b^(−2/span) is the ratio of a series; infinity where it is out of range."""
+    """Return the b whose b^(−2/span) is the ratio of a series; infinity on overflow."""
     try:
         return float(series.ratio ** (-span / 2))
     except OverflowError:
@@ -314,7 +302,7 @@ def base_of_series(series: GeometricSeries, span: int) -> float:
 def solve_falling(
     function: Callable[[float], float], value: float, low: float, high: float, halvings: int
 ) -> float:
-    """Find by bisection where a falling function has a value: at an end if it has it nowhere."""
+    """Find by bisection where a falling function has a value; an end of the range if nowhere."""
     for _ in range(halvings):
         middle = (low + high) / 2
         low, high = (middle, high) if function(middle) > value else (low, middle)

@@ -1,4 +1,4 @@
-"""Rounding errors of element types, and the dtype parameter that asks for a type."""
+"""Rounding errors of element types, and the dtype parameter that requests a type."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from service.numerics.dtypes import (
     to_float64,
 )
 from service.numerics.phase import Float64s
-from service.numerics.tables import ParameterValue
+from service.numerics.tables import ParameterValue, StoredTable
 
 # A few roundings: of a parameter, of a product, of the result.
 _ROUNDINGS = 4
@@ -21,25 +21,27 @@ _ROUNDINGS = 4
 
 def spacing(values: Float64s, dtype: DType) -> Float64s:
     """Return the ulp of each number: the distance to the next one away from 0 in a real type."""
-    size = np.abs(values)
     if dtype is BFLOAT16:
         kept_bits, least = 7, 2.0**-133
     else:
         info = np.finfo(dtype.storage)
         kept_bits, least = int(info.nmant), float(info.smallest_subnormal)
-    _, exponent = np.frexp(size)
-    steps: Float64s = np.where(size == 0, least, np.ldexp(1.0, exponent - 1 - kept_bits))
+    _, exponent = np.frexp(values)
+    steps: Float64s = np.where(values == 0, least, np.ldexp(1.0, exponent - 1 - kept_bits))
     return np.maximum(steps, least)
 
 
-def rounded(values: Float64s, dtype: DType | None) -> Float64s:
-    """Round to a real type and back; None leaves values as they are, overflow is infinite."""
-    if dtype is None:
-        return values
+def round_array(values: Float64s, dtype: DType) -> StoredTable:
+    """Round to a real type; numbers too large for it become infinite."""
     elements = np.empty(values.shape, dtype=dtype.storage)
     with np.errstate(over="ignore", invalid="ignore"):
         round_into(values, elements, dtype)
-    return to_float64(elements, dtype)
+    return StoredTable(elements, dtype)
+
+
+def rounded(values: Float64s, dtype: DType | None) -> Float64s:
+    """Round to a real type and back to float64; None leaves values as they are."""
+    return values if dtype is None else to_float64(round_array(values, dtype).elements, dtype)
 
 
 def rounding_share(sample: Sample) -> float:
@@ -52,15 +54,13 @@ def error_share(sample: Sample) -> float:
 
     float64 counts as float32, from which its numbers often come.
     """
-    dtype = sample.element_dtype
-    is_real = dtype.name in REAL_DTYPES
     single = rounding_bound(FLOAT32, 1.0)
+    is_real = sample.element_dtype.name in REAL_DTYPES
     return _ROUNDINGS * (max(rounding_share(sample), single) if is_real else single)
 
 
 def dtype_parameters(sample: Sample) -> dict[str, ParameterValue]:
     """Return the dtype parameter for the type of a sample; none for float32 and integers."""
     dtype = sample.element_dtype
-    if dtype is FLOAT32 or dtype.name not in REAL_DTYPES:
-        return {}
-    return {"dtype": dtype.name}
+    is_default = dtype is FLOAT32 or dtype.name not in REAL_DTYPES
+    return {} if is_default else {"dtype": dtype.name}

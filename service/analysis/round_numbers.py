@@ -1,33 +1,29 @@
-"""Round numbers within the error of a measurement, fewest digits first: what a config may say."""
+"""Round numbers within the error of a measurement, fewest digits first, as configs have them."""
 
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, islice
 from math import isfinite, log2
 
 _FLOAT64_DIGITS = 17
 
 
 def round_numbers(measured: float, error: float, most: int = 3) -> Iterator[float]:
-    """Yield numbers within an error of a measured one, those with the fewest digits first.
+    """Yield numbers within a relative error of a measured one, those with the fewest digits first.
 
     The nearest power of 2 comes third, after the numbers of one and of two digits.
 
     Args:
-        measured: a number above 0.
+        measured: nothing is near it unless it is finite and above 0.
         error: relative to it.
-        most: how many to yield at most.
+        most: the largest number of results.
     """
     if not (isfinite(measured) and measured > 0):
         return
-    yielded: list[float] = []
     power = 2.0 ** round(log2(measured)) if -64 < log2(measured) < 64 else measured
     decimals = [float(f"{measured:.{digits}e}") for digits in range(_FLOAT64_DIGITS)]
-    for number in [*decimals[:2], power, *decimals[2:]]:
-        if number not in yielded and abs(number - measured) <= error * measured:
-            yielded.append(number)
-            yield number
-        if len(yielded) == most:
-            return
+    candidates = dict.fromkeys([*decimals[:2], power, *decimals[2:]])
+    near = (each for each in candidates if abs(each - measured) <= error * measured)
+    yield from islice(near, most)
 
 
 def round_number(measured: float, error: float) -> float:
@@ -42,16 +38,11 @@ def round_integers(low: int, high: int, preferred: int, most: int) -> Iterator[i
         low: at least 1.
         high: the largest.
         preferred: comes first, if it is in the range.
-        most: how many to yield at most.
+        most: the largest number of results.
     """
-    yielded: set[int] = set()
     powers = (1 << exponent for exponent in range(low.bit_length() - 1, high.bit_length()))
     tens = (10**exponent for exponent in range(len(str(high)) - 1, -1, -1))
     # The first few multiples of each power of 10 from the lower end on.
     multiples = (ten * (-(-low // ten) + more) for ten in tens for more in range(most))
-    for number in chain((preferred,), powers, multiples):
-        if low <= number <= high and number not in yielded:
-            yielded.add(number)
-            yield number
-        if len(yielded) == most:
-            return
+    candidates = dict.fromkeys(chain((preferred,), powers, multiples))
+    yield from islice((each for each in candidates if low <= each <= high), most)

@@ -1,19 +1,19 @@
 """``POST /compare``: where arrays differ from a table of this server."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from math import inf, isfinite, isnan
+from math import isfinite
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import numpy as np
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from service.analysis.comparison import (
     ULPS,
     Alignment,
     Bools,
     Comparison,
-    Spot,
+    ElementError,
     Tolerance,
     best_overlay,
     compare,
@@ -21,12 +21,12 @@ from service.analysis.comparison import (
 )
 from service.delivery.endpoints import Endpoint, ReportedArrays
 from service.delivery.reports import ABSENT, Count, FiniteOrNull, Number, Report
-from service.encodings.family import Parameters, Reals
+from service.encodings.family import Parameters, Reals, optional
 from service.errors import Fault, InvalidBody, shortened
 from service.formats.format import Input
 from service.formats.png import Numbers, axis_numbers
 from service.grammar import Real
-from service.numerics.dtypes import INT32, INT64
+from service.numerics.dtypes import INDEX_DTYPES
 from service.numerics.phase import Float64s
 from service.numerics.tables import Document, StoredTable
 from service.routes import table_urls
@@ -40,7 +40,7 @@ _LEAST_INTEGER, _INTEGERS_END = -(2.0**63), 2.0**64
 
 _COLUMN_AXES = ("channel", "pair", "dimension", "key")
 
-Side = TypeVar("Side")
+T = TypeVar("T")
 Value = Annotated[int | float | str, Field(description="NaN and infinities are strings.")]
 GoodPosition = Annotated[
     int | float | None,
@@ -60,11 +60,11 @@ class ErrorLocation(Report):
     part: Literal["real", "imaginary"] = ABSENT
 
 
-class BothSides(Report, Generic[Side]):
-    """The same of the array that was sent, and of the table."""
+class ArrayAndTable(Report, Generic[T]):
+    """A property of the array that was sent, and of the table."""
 
-    yours: Side
-    theirs: Side
+    yours: T
+    theirs: T
 
 
 class ArrayType(Report):
@@ -98,7 +98,7 @@ class AxesReport(Report):
 
     position: str = Field(description="What positions count.")
     channel: str | None = Field(description="What channels count.")
-    removed: BothSides[list[Count]] = ABSENT
+    removed: ArrayAndTable[list[Count]] = ABSENT
     order: list[int | None] = Field(
         default=ABSENT, description="For each axis of the table, that of the array."
     )
@@ -140,7 +140,7 @@ class ErrorRange(PositionRun):
 
 
 class EpsilonReport(Report):
-    """Up to which position all errors are within an absolute bound."""
+    """The position up to which all errors are within an absolute bound."""
 
     epsilon: float
     good_to: GoodPosition
@@ -154,42 +154,47 @@ class ComparisonVerdicts(Report):
     within: bool = Field(description="Whether all are within the tolerance.")
 
 
-class ArrayComparison(ComparisonVerdicts):
-    """The differences between one array and the one of the table."""
+class ArrayDifferences(ComparisonVerdicts):
+    """The verdicts, and the differences between one array and the one of the table, if given."""
 
-    array: BothSides[ArrayType]
+    array: ArrayAndTable[ArrayType] = ABSENT
     tolerance: ToleranceReport = Field(
+        default=ABSENT,
         description="atol + rtol·|number|; or a number of ulp of a type, at the number or at "
-        "at_least_of, whichever is larger."
+        "at_least_of, whichever is larger.",
     )
-    axes: AxesReport
-    largest: LargestErrors
-    first_beyond: ErrorLocation | None = Field(description="The first number beyond the tolerance.")
-    first_not_finite: ErrorLocation | None = Field(
-        description="The first NaN or infinity that only one of the two arrays has."
-    )
-    good_to: GoodPosition
-    good_positions: GoodPositions
-    errors_by_position: list[ErrorRange]
-    errors_by_channel: list[ErrorRange]
-    within_epsilon: list[EpsilonReport]
-
-
-class CompareReport(ComparisonVerdicts):
-    """The differences between the arrays. For a table of one array they are beside the verdicts."""
-
-    to: str = Field(json_schema_extra={"format": "uri-reference"})
-    array: BothSides[ArrayType] = ABSENT
-    tolerance: ToleranceReport = ABSENT
     axes: AxesReport = ABSENT
     largest: LargestErrors = ABSENT
-    first_beyond: ErrorLocation | None = ABSENT
-    first_not_finite: ErrorLocation | None = ABSENT
+    first_beyond: ErrorLocation | None = Field(
+        default=ABSENT, description="The first number beyond the tolerance."
+    )
+    first_not_finite: ErrorLocation | None = Field(
+        default=ABSENT,
+        description="The first NaN or infinity that only one of the two arrays has.",
+    )
     good_to: GoodPosition = ABSENT
     good_positions: GoodPositions = ABSENT
     errors_by_position: list[ErrorRange] = ABSENT
     errors_by_channel: list[ErrorRange] = ABSENT
     within_epsilon: list[EpsilonReport] = ABSENT
+
+
+class ArrayComparison(ArrayDifferences):
+    """The differences between one array and the one of the table."""
+
+    model_config = ConfigDict(json_schema_extra={"required": [*ArrayDifferences.model_fields]})
+
+
+class ComparedTable(ComparisonVerdicts):
+    """The verdicts, and the URL of the table."""
+
+    to: str = Field(json_schema_extra={"format": "uri-reference"})
+
+
+# The order of the bases is that of the keys.
+class CompareReport(ArrayDifferences, ComparedTable):
+    """The differences between the arrays. For a table of one array they are beside the verdicts."""
+
     not_sent: list[str] = ABSENT
     arrays: dict[str, ArrayComparison] = ABSENT
 
@@ -202,25 +207,18 @@ class CompareParameters(Parameters):
         "written as %26.",
         examples=["/rope?head_dim=128&seq_len=4096"],
     )
-    atol: Real | None = Field(
-        default=None,
+    atol: Real | None = optional(
+        "The absolute tolerance; with rtol, the tolerance is the sum of both. Without either, it "
+        "is 4 ulp of the narrower of the two types.",
+        1e-6,
         ge=0,
-        description="The absolute tolerance; with rtol, the tolerance is the sum of both. Without "
-        "either, it is 4 ulp of the narrower of the two types.",
-        examples=[1e-6],
     )
-    rtol: Real | None = Field(
-        default=None,
-        ge=0,
-        description="The tolerance as a share of the number in the table.",
-        examples=[1e-5],
-    )
-    epsilon: Reals | None = Field(
-        default=None,
+    rtol: Real | None = optional("The tolerance as a share of the number in the table.", 1e-5, ge=0)
+    epsilon: Reals | None = optional(
+        "Absolute errors; for each, the answer has the position up to which the whole table stays "
+        "within it. Powers of ten from 1e-6 to 0.1 unless given.",
+        "1e-6,1e-3",
         max_length=16,
-        description="Absolute errors; for each, the answer has the position up to which the whole "
-        "table stays within it. Powers of ten from 1e-6 to 0.1 unless given.",
-        examples=["1e-6,1e-3"],
     )
 
     @classmethod
@@ -235,25 +233,25 @@ def compare_arrays(parameters: CompareParameters, content: Input) -> CompareRepo
     url = table_urls.parse_parameter_url("to", parameters.to)
     document = table_urls.document_at("to", parameters.to)
     reports = {
-        name: _compared(parameters, document, name, array, _sent_dtype(array, content))
+        name: _compared(parameters, document, name, array, _dtype_name(array, content))
         for name, array in _by_name(document, content).items()
     }
+    if len(document.arrays) == 1:
+        (single,) = reports.values()
+        return CompareReport(to=url.canonical, **dict(single))
     verdicts = {
         name: all(getattr(each, name) for each in reports.values())
         for name in ComparisonVerdicts.model_fields
     }
-    if len(document.arrays) == 1:
-        (single,) = reports.values()
-        return CompareReport(to=url.canonical, **{**dict(single), **verdicts})
     missing = [name for name in document.arrays if name not in reports]
     return CompareReport(to=url.canonical, **verdicts, not_sent=missing, arrays=reports)
 
 
-def _sent_dtype(array: StoredTable, content: Input) -> str | None:
-    """Return the name of the type that an array was sent in; None for text."""
+def _dtype_name(array: StoredTable, content: Input) -> str | None:
+    """Return the name of the type of an array in the body; None for text."""
     if content.is_text:
         return None
-    name = next(name for name, sent in content.arrays.items() if sent is array)
+    name = next(name for name, each in content.arrays.items() if each is array)
     return content.integer_types.get(name, array.dtype.name)
 
 
@@ -284,16 +282,16 @@ def _compared(
     document: Document,
     name: str,
     array: StoredTable,
-    sent_dtype: str | None,
+    dtype_name: str | None,
 ) -> ArrayComparison:
     """Compare an array with one of a document.
 
     Args:
         parameters: the tolerances.
         document: the document of the table.
-        name: the name of its array.
-        array: the array that was sent.
-        sent_dtype: the name of its type; None for text, whose numbers have none and are rounded
+        name: the name of the array in the document.
+        array: the array of the body.
+        dtype_name: the name of its type; None for text, whose numbers have none and are rounded
             to the type of the table.
 
     Raises:
@@ -301,47 +299,39 @@ def _compared(
         InvalidParameters: the comparison takes too long.
     """
     table = document.arrays[name]
-    if sent_dtype is None:
+    if dtype_name is None:
         array = rounded_to(array, table.dtype)
     tolerances = (parameters.atol, parameters.rtol)
     overlay, tolerance = best_overlay(array, table, document.axes, tolerances)
     alignment = overlay.alignment
-    axes = _axis_names(document, alignment.table_shape)
+    shape = alignment.table_shape
+    has_names = len(document.axes) == len(shape)
+    axes = document.axes if has_names else tuple(f"axis {number}" for number in range(len(shape)))
     rows = next((i for i, axis in enumerate(axes) if axis != "head"), 0)
     comparison = compare(overlay, tolerance, rows, _column_axis(axes, rows))
-    length, shown = alignment.table_shape[rows], alignment.region[rows]
     is_same_type = array.shape == table.shape and (
-        (sent_dtype or array.dtype.name) == table.dtype.name
+        (dtype_name or array.dtype.name) == table.dtype.name
     )
     writer = ReportWriter(
         comparison,
         alignment,
         axes,
-        axis_numbers(axes[rows], length, document, shown),
-        table.dtype in {INT32, INT64},
+        axis_numbers(axes[rows], shape[rows], document, alignment.region[rows]),
+        table.dtype.name in INDEX_DTYPES,
     )
-    types = BothSides[ArrayType](
-        yours=ArrayType(shape=list(array.shape), dtype=sent_dtype or "number"),
+    types = ArrayAndTable[ArrayType](
+        yours=ArrayType(shape=list(array.shape), dtype=dtype_name or "number"),
         theirs=ArrayType(shape=list(table.shape), dtype=table.dtype.name),
     )
     is_equal_bytes = comparison.is_equal and is_same_type and comparison.has_equal_signs
     return writer.report(types, parameters.epsilon or EPSILONS, is_equal_bytes=is_equal_bytes)
 
 
-def _axis_names(document: Document, shape: tuple[int, ...]) -> tuple[str, ...]:
-    """Return the names of the axes of a table, numbers where the document has none."""
-    if len(document.axes) == len(shape):
-        return document.axes
-    return tuple(f"axis {number}" for number in range(len(shape)))
-
-
 def _column_axis(names: Iterable[str], rows: int) -> int | None:
     """Return the axis beside that of the rows by which errors are listed."""
-    others = [(i, name) for i, name in enumerate(names) if i != rows]
-    for i, name in others:
-        if name.startswith(_COLUMN_AXES):
-            return i
-    return others[-1][0] if others else None
+    others = {i: name for i, name in enumerate(names) if i != rows}
+    of_columns = (i for i, name in others.items() if name.startswith(_COLUMN_AXES))
+    return next(of_columns, max(others, default=None))
 
 
 @dataclass(frozen=True, eq=False)
@@ -352,7 +342,7 @@ class ReportWriter:
         comparison: the comparison.
         alignment: the axes of the array by those of the table.
         names: the names of the axes of the table.
-        positions: the numbers of the rows.
+        positions: the positions of the rows.
         is_integer: whether the table holds integers.
     """
 
@@ -363,7 +353,7 @@ class ReportWriter:
     is_integer: bool
 
     def report(
-        self, types: BothSides[ArrayType], epsilons: Iterable[float], *, is_equal_bytes: bool
+        self, types: ArrayAndTable[ArrayType], epsilons: Iterable[float], *, is_equal_bytes: bool
     ) -> ArrayComparison:
         comparison = self.comparison
         return ArrayComparison(
@@ -401,35 +391,35 @@ class ReportWriter:
 
     def _good_positions(self) -> GoodPositions:
         good = self.comparison.good_rows
-        runs = list(_runs(good))
+        edges = np.flatnonzero(np.diff(good, prepend=False, append=False)).reshape(-1, 2)
         return GoodPositions(
             count=int(good.sum()),
             of=len(good),
             runs=[
-                PositionRun(first=self._position(first), last=self._position(last))
-                for first, last in runs[:MOST_RUNS]
+                PositionRun(first=self._position(first), last=self._position(after - 1))
+                for first, after in edges[:MOST_RUNS].tolist()
             ],
-            further_runs=max(0, len(runs) - MOST_RUNS),
+            further_runs=max(0, len(edges) - MOST_RUNS),
         )
 
-    def _location(self, spot: Spot | None) -> ErrorLocation | None:
-        if spot is None:
+    def _location(self, element: ElementError | None) -> ErrorLocation | None:
+        if element is None:
             return None
         rank, columns = len(self.names), self.comparison.columns
-        is_complex = len(spot.place) > rank
+        is_complex = len(element.index) > rank
         return ErrorLocation(
-            index=list(self.alignment.index(spot.place[:rank])),
-            position=self._position(spot.place[self.comparison.rows]),
-            channel=None if columns is None else spot.place[columns],
-            error=spot.error,
-            yours=self._value(spot.yours),
-            theirs=self._value(spot.theirs),
-            **({"part": ("real", "imaginary")[spot.place[rank]]} if is_complex else {}),
+            index=list(self.alignment.index(element.index[:rank])),
+            position=self._position(element.index[self.comparison.rows]),
+            channel=None if columns is None else element.index[columns],
+            error=element.error,
+            yours=self._value(element.yours),
+            theirs=self._value(element.theirs),
+            **({"part": ("real", "imaginary")[element.index[rank]]} if is_complex else {}),
         )
 
     def _value(self, value: float) -> int | float | str:
         if not isfinite(value):
-            return "NaN" if isnan(value) else ("Infinity" if value == inf else "-Infinity")
+            return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
         is_integer = value.is_integer() and _LEAST_INTEGER <= value < _INTEGERS_END
         return int(value) if self.is_integer and is_integer else value
 
@@ -437,7 +427,7 @@ class ReportWriter:
         alignment, columns = self.alignment, self.comparison.columns
         differences: dict[str, Any] = {}
         if alignment.is_squeezed:
-            differences["removed"] = BothSides(
+            differences["removed"] = ArrayAndTable(
                 yours=[i for i, length in enumerate(alignment.shape) if length == 1],
                 theirs=[i for i, length in enumerate(alignment.table_shape) if length == 1],
             )
@@ -468,33 +458,22 @@ class ReportWriter:
 
 def _ranges(errors: Float64s, number: Callable[[int], float]) -> list[ErrorRange]:
     """Return the largest error in each of at most MOST_RANGES ranges of equal length."""
-    if not len(errors):
-        return []
-    step = -(-len(errors) // MOST_RANGES)
-    firsts = range(0, len(errors), step)
+    step = -(-len(errors) // MOST_RANGES) or 1
     return [
         ErrorRange(
             first=number(first),
             last=number(min(first + step, len(errors)) - 1),
-            largest=float(error),
+            largest=float(errors[first : first + step].max()),
         )
-        for first, error in zip(firsts, np.maximum.reduceat(errors, firsts), strict=True)
+        for first in range(0, len(errors), step)
     ]
 
 
-def _runs(good: Bools) -> Iterator[tuple[int, int]]:
-    """Yield the first and the last of each run of good rows."""
-    edges = np.flatnonzero(np.diff(np.concatenate(([False], good, [False])).astype(np.int8)))
-    for first, after in edges.reshape(-1, 2).tolist():
-        yield first, after - 1
-
-
 def _tolerance(tolerance: Tolerance) -> ToleranceReport:
-    if tolerance.is_given:
-        return ToleranceReport(atol=tolerance.atol or 0.0, rtol=tolerance.rtol or 0.0)
-    if tolerance.dtype is None:
-        return ToleranceReport(atol=0.0, rtol=0.0)
-    return ToleranceReport(ulp=ULPS, of=tolerance.dtype.name, at_least_of=tolerance.floor)
+    if tolerance.is_in_ulps:
+        assert tolerance.dtype is not None
+        return ToleranceReport(ulp=ULPS, of=tolerance.dtype.name, at_least_of=tolerance.floor)
+    return ToleranceReport(atol=tolerance.atol or 0.0, rtol=tolerance.rtol or 0.0)
 
 
 COMPARE = Endpoint(

@@ -12,18 +12,25 @@ from service.analysis.identification.search import identify
 from service.analysis.identification.verification import Verdict
 from service.delivery.endpoints import Endpoint, ReportedArrays
 from service.delivery.reports import Count, FiniteOrNull, Report
-from service.encodings.family import Parameters, RealDTypeName, RealPositionList, impossible
+from service.encodings.family import (
+    Parameters,
+    Position,
+    RealDTypeName,
+    RealPositionList,
+    impossible,
+    optional,
+)
 from service.errors import InvalidBody, shortened
 from service.formats.format import Input
 from service.grammar import Integer
 from service.numerics.dtypes import FLOAT64, REAL_DTYPES
 from service.numerics.limits import MAX_CHANNELS
-from service.numerics.phase import MAX_POSITION, Float64s
+from service.numerics.phase import Float64s
 from service.numerics.tables import StoredTable, size
 from service.routes import table_urls
 
 Index = Annotated[list[Count], Field(description="In the array that was sent.")]
-Position = Annotated[
+PositionReport = Annotated[
     int | float | list[int | float] | None,
     Field(description="A position, or one on each axis; null where rows have none."),
     WithJsonSchema({"type": ["number", "array", "null"], "items": {"type": "number"}}),
@@ -33,14 +40,12 @@ Position = Annotated[
 class Residual(Report):
     """The largest error of an array, and where it is."""
 
-    max_absolute: FiniteOrNull = Field(
-        description="The largest absolute error; null if not finite."
-    )
+    max_absolute: FiniteOrNull = Field(description="The largest absolute error; null if infinite.")
     max_ulp: FiniteOrNull = Field(
         description="The largest error in steps of the type; null for integers."
     )
     index: Index
-    position: Position
+    position: PositionReport
 
 
 class IdentifiedTable(Report):
@@ -78,7 +83,7 @@ class MismatchReport(Report):
 
     array: str
     index: Index
-    position: Position
+    position: PositionReport
     channel: Count
     yours: FiniteOrNull = Field(description="The number of the array; null if not finite.")
     expected: FiniteOrNull = Field(description="That of the table; null if not finite.")
@@ -122,39 +127,30 @@ class IdentifyReport(Report):
 class IdentifyParameters(Parameters):
     """Parameters of an identification."""
 
-    d_model: Integer | None = Field(
-        default=None,
+    d_model: Integer | None = optional(
+        "The number of channels of the whole encoding, as far as that is known.",
+        512,
         ge=1,
         le=MAX_CHANNELS,
-        description="The number of channels of the whole encoding, as far as that is known.",
-        examples=[512],
     )
-    positions: RealPositionList | None = Field(
-        default=None,
-        description="The position of each row, as far as they are known; each greater than the "
-        "one before it.",
-        examples=["0,5,9:20:2"],
+    positions: RealPositionList | None = optional(
+        "The position of each row, as far as they are known; each greater than the one before it.",
+        "0,5,9:20:2",
     )
-    start: Integer | None = Field(
-        default=None,
-        ge=-MAX_POSITION,
-        le=MAX_POSITION,
-        description="The position of the first row, where the others follow one by one; found "
-        "unless given.",
-        examples=[0],
+    start: Position | None = optional(
+        "The position of the first row, where the others follow one by one; found unless given.", 0
     )
-    dtype: RealDTypeName | None = Field(
-        default=None,
-        description="The type that numbers had before they were written as text; float32 unless "
-        "given, if every number is the shortest decimal of one, otherwise float64.",
-        examples=["float32"],
+    dtype: RealDTypeName | None = optional(
+        "The type that numbers had before they were written as text; float32 unless given, if "
+        "every number is the shortest decimal of one, otherwise float64.",
+        "float32",
     )
 
     @classmethod
     def meant(cls, name: str, values: Mapping[str, Any]) -> str | None:
         return table_urls.misnamed_array_hint(values.get(name), "x, or cos and sin,")
 
-    def places(self, rows: int) -> Float64s | None:
+    def row_positions(self, rows: int) -> Float64s | None:
         """Return the position of each row, None where they are unknown."""
         if self.positions is None:
             if self.start is None:
@@ -165,28 +161,30 @@ class IdentifyParameters(Parameters):
         if self.positions.count != rows:
             rule = f"positions names {self.positions.count} rows, and the array has {rows}"
             raise impossible("positions", str(self.positions), rule)
-        places = self.positions.at(0, rows).astype(np.float64)
-        if not (np.diff(places) > 0).all():
+        positions = self.positions.at(0, rows).astype(np.float64)
+        if not (np.diff(positions) > 0).all():
             rule = "positions must rise: each must be greater than the one before it"
             raise impossible("positions", str(self.positions), rule)
-        return places
+        return positions
 
 
 def identify_arrays(parameters: IdentifyParameters, content: Input) -> IdentifyReport:
     """Return the report about the arrays of a body; raises PosrefError."""
-    arrays = {name: _typed(parameters, array, content) for name, array in _named(content).items()}
-    samples = {name: Sample.of(array) for name, array in arrays.items()}
-    rows = next(iter(samples.values())).values
-    places = parameters.places(rows.shape[0] if rows.ndim > 1 else 1)
-    question = IdentifyInput(samples, parameters.d_model, places)
-    sample, outcome = question.sample, identify(question, table_urls.tables)
+    arrays = {
+        name: Sample.of(_with_dtype(parameters.dtype, array, content))
+        for name, array in _by_name(content).items()
+    }
+    values = next(iter(arrays.values())).values
+    positions = parameters.row_positions(values.shape[0] if values.ndim > 1 else 1)
+    request = IdentifyInput(arrays, parameters.d_model, positions)
+    sample, outcome = request.sample, identify(request, table_urls.tables)
     nearest = outcome.nearest
     return IdentifyReport(
         verdict=outcome.outcome,
         array=IdentifiedArray(
             shape=list(sample.shape),
             dtype=sample.dtype.name,
-            names=list(question.arrays) if question.is_pair else None,
+            names=list(request.arrays) if request.is_pair else None,
         ),
         hypotheses=[
             Hypothesis(
@@ -209,22 +207,24 @@ def identify_arrays(parameters: IdentifyParameters, content: Input) -> IdentifyR
     )
 
 
-def _named(content: Input) -> Mapping[str, StoredTable]:
+def _by_name(content: Input) -> Mapping[str, StoredTable]:
     """Return the one array as x, or two as cos and sin."""
-    count = sum(map(size, content.arrays.values()))
+    arrays = content.arrays
+    count = sum(map(size, arrays.values()))
     if count > MAX_ELEMENTS:
         raise InvalidBody(f"there are {count} numbers: at most {MAX_ELEMENTS} are possible")
-    if len(content.arrays) == 1:
-        return {"x": next(iter(content.arrays.values()))}
-    parts = {_part(name): array for name, array in content.arrays.items()}
-    if len(content.arrays) != 2 or parts.keys() != {"cos", "sin"}:
-        names = shortened(", ".join(content.arrays))
+    if len(arrays) == 1:
+        return {"x": next(iter(arrays.values()))}
+    parts = {_part(name): array for name, array in arrays.items()}
+    if len(arrays) != 2 or parts.keys() != {"cos", "sin"}:
+        names = shortened(", ".join(arrays))
         raise InvalidBody(
             f"send one array, or two of which one has cos in its name and the other sin: {names}"
         )
-    if parts["cos"].shape != parts["sin"].shape or parts["cos"].dtype != parts["sin"].dtype:
+    cos, sin = parts["cos"], parts["sin"]
+    if cos.shape != sin.shape or cos.dtype != sin.dtype:
         raise InvalidBody("cosines and sines must be of one shape and one type")
-    return {"cos": parts["cos"], "sin": parts["sin"]}
+    return {"cos": cos, "sin": sin}
 
 
 def _part(name: str) -> str | None:
@@ -233,11 +233,10 @@ def _part(name: str) -> str | None:
     return parts[0] if len(parts) == 1 else None
 
 
-def _typed(parameters: IdentifyParameters, array: StoredTable, content: Input) -> StoredTable:
+def _with_dtype(name: str | None, array: StoredTable, content: Input) -> StoredTable:
     """Round numbers that were sent as text to the type that they had before."""
     if not content.is_text or array.dtype is not FLOAT64:
         return array
-    name = parameters.dtype
     if name is None:
         name = "float32" if _are_float32(array.elements) else "float64"
     return rounded_to(array, REAL_DTYPES[name])
@@ -266,7 +265,7 @@ def _identified(verdict: Verdict) -> dict[str, Any]:
             max_absolute=verdict.max_absolute,
             max_ulp=verdict.max_ulp,
             index=list(verdict.index),
-            position=_position(verdict.position),
+            position=_plain(verdict.position),
         ),
         "support": list(proposal.support),
     }
@@ -276,7 +275,7 @@ def _mismatch(mismatch: FirstMismatch) -> MismatchReport:
     return MismatchReport(
         array=mismatch.array,
         index=list(mismatch.index),
-        position=_position(mismatch.position),
+        position=_plain(mismatch.position),
         channel=mismatch.channel,
         yours=mismatch.value,
         expected=mismatch.expected,
@@ -285,10 +284,11 @@ def _mismatch(mismatch: FirstMismatch) -> MismatchReport:
     )
 
 
-def _position(place: float | tuple[float, ...] | None) -> Any:
-    if isinstance(place, tuple):
-        return [_position(part) for part in place]
-    return int(place) if place is not None and place.is_integer() else place
+def _plain(position: float | tuple[float, ...] | None) -> Any:
+    """Return a position as JSON has it: a whole number as an integer, a tuple as a list."""
+    if isinstance(position, tuple):
+        return [_plain(each) for each in position]
+    return int(position) if position is not None and position.is_integer() else position
 
 
 IDENTIFY = Endpoint(

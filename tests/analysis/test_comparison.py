@@ -8,14 +8,13 @@ import pytest
 from service.analysis.comparison import (
     ULPS,
     Comparison,
+    ElementError,
     ErrorBlock,
     Overlay,
-    Spot,
     Tolerance,
     absolute_errors,
     alignments,
     compare,
-    larger_spot,
     misfit,
     narrower,
     scale_of,
@@ -142,7 +141,7 @@ def test_error_is_located_in_any_block() -> None:
         found = compared(yours, EXACT)
 
         assert found.absolute is not None
-        assert found.absolute.place == (row, column)
+        assert found.absolute.index == (row, column)
         assert abs(found.absolute.error - 0.125) < 1e-6
         assert found.first_beyond == found.absolute
         assert np.flatnonzero(found.row_errors).tolist() == [row]
@@ -169,10 +168,10 @@ def test_absolute_relative_and_ulp_errors_have_their_own_places() -> None:
     assert found.absolute is not None
     assert found.relative is not None
     assert found.ulp is not None
-    assert found.absolute.place == (0, 3)
-    assert found.relative.place == (0, 1)
+    assert found.absolute.index == (0, 3)
+    assert found.relative.index == (0, 1)
     assert found.relative.error == pytest.approx(5.0)
-    assert found.ulp.place == (0, 2)
+    assert found.ulp.index == (0, 2)
 
 
 def test_nan_equals_nothing_and_infinities_of_one_sign_are_equal() -> None:
@@ -191,8 +190,8 @@ def test_infinite_errors_are_located_but_not_the_largest() -> None:
 
     assert found.first_not_finite is not None
     assert found.absolute is not None
-    assert found.first_not_finite.place == (300, 5)
-    assert found.absolute.place == (500, 7)
+    assert found.first_not_finite.index == (300, 5)
+    assert found.absolute.index == (500, 7)
     assert np.flatnonzero(~found.good_rows).tolist() == [300, 400, 500]
     assert found.row_errors[300] == np.inf
 
@@ -213,7 +212,7 @@ def test_unequal_integers_are_beyond_the_tolerance() -> None:
     found = compared(yours, theirs, INT64)
 
     assert found.first_beyond is not None
-    assert (found.first_beyond.place, found.ulp) == ((2, 1), None)
+    assert (found.first_beyond.index, found.ulp) == ((2, 1), None)
 
 
 def test_relative_error_of_huge_numbers_is_finite() -> None:
@@ -369,25 +368,20 @@ def test_type_of_fewer_bits_is_narrower(dtype: DType, other: DType, expected: DT
 
 
 @pytest.mark.parametrize(
-    ("tolerance", "is_given", "allowed"),
+    ("tolerance", "allowed"),
     [
-        (Tolerance(None, None, FLOAT32, 1.0), False, [ULPS * ULP, ULPS * ULP, ULPS * 2 * ULP]),
-        (
-            Tolerance(None, None, FLOAT32),
-            False,
-            [2.0**-147, ULP, ULPS * 2 * ULP],
-        ),
-        (Tolerance(None, None, None), False, [0.0, 0.0, 0.0]),
-        (Tolerance(0.0, None, FLOAT32), True, [0.0, 0.0, 0.0]),
-        (Tolerance(0.5, None, FLOAT32), True, [0.5, 0.5, 0.5]),
-        (Tolerance(None, 0.25, FLOAT32), True, [0.0, 0.0625, 0.75]),
-        (Tolerance(0.5, 0.25, FLOAT32), True, [0.5, 0.5625, 1.25]),
+        (Tolerance(None, None, FLOAT32, 1.0), [ULPS * ULP, ULPS * ULP, ULPS * 2 * ULP]),
+        (Tolerance(None, None, FLOAT32), [2.0**-147, ULP, ULPS * 2 * ULP]),
+        (Tolerance(None, None, None), [0.0, 0.0, 0.0]),
+        (Tolerance(0.0, None, FLOAT32), [0.0, 0.0, 0.0]),
+        (Tolerance(0.5, None, FLOAT32), [0.5, 0.5, 0.5]),
+        (Tolerance(None, 0.25, FLOAT32), [0.0, 0.0625, 0.75]),
+        (Tolerance(0.5, 0.25, FLOAT32), [0.5, 0.5625, 1.25]),
     ],
 )
 def test_tolerance_is_given_or_some_ulps_no_smaller_than_at_the_floor(
-    tolerance: Tolerance, *, is_given: bool, allowed: list[float]
+    tolerance: Tolerance, allowed: list[float]
 ) -> None:
-    assert tolerance.is_given == is_given
     assert tolerance.allowed(np.array([0.0, 0.25, -3.0])).tolist() == allowed
 
 
@@ -401,16 +395,16 @@ def test_infinite_error_always_exceeds_the_tolerance() -> None:
 
 
 def test_largest_error_is_kept_and_the_first_of_equal_ones() -> None:
-    spot = None
+    element = None
     for first, errors in ((0, [[0.0, 2.0]]), (1, [[1.0, 0.0]]), (2, [[2.0, 0.0]])):
         error = np.array(errors)
-        spot = larger_spot(spot, ErrorBlock((first, 0), error + 1, np.ones((1, 2))), error)
+        element = ErrorBlock((first, 0), error + 1, np.ones((1, 2))).largest(error, element)
 
-    assert spot == Spot((0, 1), 2.0, 3.0, 1.0)
-    assert larger_spot(None, ErrorBlock((0,), np.ones(2), np.ones(2)), np.zeros(2)) is None
+    assert element == ElementError((0, 1), 2.0, 3.0, 1.0)
+    assert ErrorBlock((0,), np.ones(2), np.ones(2)).largest(np.zeros(2), None) is None
 
 
-def test_spot_is_counted_from_the_origin_of_its_block() -> None:
+def test_index_of_an_element_is_counted_from_the_origin_of_its_block() -> None:
     block = ErrorBlock((3, 0, 7), np.arange(4.0).reshape(1, 2, 2), np.zeros((1, 2, 2)))
 
-    assert block.spot(3, block.yours).place == (3, 1, 8)
+    assert block.element(3, block.yours).index == (3, 1, 8)

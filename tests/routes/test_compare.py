@@ -30,8 +30,8 @@ from service.numerics.tables import StoredTable, size
 from service.routes.compare import (
     MOST_RANGES,
     MOST_RUNS,
+    ArrayAndTable,
     ArrayType,
-    BothSides,
     CompareParameters,
     CompareReport,
     ReportWriter,
@@ -459,7 +459,7 @@ def reported(yours: Elements, theirs: Elements, first: int = 0, **tolerances: fl
     axes = ("position", "channel")
     writer = ReportWriter(compare(overlay, tolerance, 0, 1), alignment, axes, positions, False)
     kind = ArrayType(shape=[], dtype="float64")
-    types = BothSides[ArrayType](yours=kind, theirs=kind)
+    types = ArrayAndTable[ArrayType](yours=kind, theirs=kind)
     return writer.report(types, (0.5, 3.0, 100.0), is_equal_bytes=False).content()
 
 
