@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 
-from benchmarks.load.asked import Asked
+from benchmarks.load.requests import LoadRequest
 from benchmarks.load.tally import Tally
 
 _OVERLOADED = "urn:posref:problem:overloaded"
 _PROBLEM = b"application/problem+json"
-_TOLD_BYTES = 400
+_SHOWN_BYTES = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,37 +28,37 @@ class Answer:
     body: bytes
 
 
-def is_looked_at(asked: Asked, status: int) -> bool:
+def is_body_checked(request: LoadRequest, status: int) -> bool:
     """Return whether the body is checked, not only its length."""
     return (
-        asked.body is not None
-        or asked.sampled is not None
+        request.body is not None
+        or request.sampled is not None
         or status == HTTPStatus.SERVICE_UNAVAILABLE
     )
 
 
-def check(asked: Asked, answer: Answer, tally: Tally) -> None:
+def check(request: LoadRequest, answer: Answer, tally: Tally) -> None:
     """Count an answer and its failures; an overload refusal is no failure."""
-    tally.statuses[asked.kind, answer.status] += 1
-    fault = _fault(asked, answer)
+    tally.statuses[request.kind, answer.status] += 1
+    fault = _fault(request, answer)
     if fault is not None:
-        tally.fail(asked.kind, fault, f"{_line(asked)}: {answer.body[:_TOLD_BYTES]!r}")
-    elif answer.status == asked.status:
-        tally.body_bytes[asked.kind] += answer.body_bytes
-        if asked.body is not None:
-            tally.compared[asked.kind] += 1
-        elif asked.sampled is not None:
-            tally.sample(asked.kind, asked.sampled, answer.body)
+        tally.fail(request.kind, fault, f"{_line(request)}: {answer.body[:_SHOWN_BYTES]!r}")
+    elif answer.status == request.status:
+        tally.body_bytes[request.kind] += answer.body_bytes
+        if request.body is not None:
+            tally.compared[request.kind] += 1
+        elif request.sampled is not None:
+            tally.sample(request.kind, request.sampled, answer.body)
 
 
-def _fault(asked: Asked, answer: Answer) -> str | None:
+def _fault(request: LoadRequest, answer: Answer) -> str | None:
     if answer.status == HTTPStatus.SERVICE_UNAVAILABLE:
         return _fault_of_refusal(answer)
-    if answer.status != asked.status:
+    if answer.status != request.status:
         return f"status {answer.status}"
-    if asked.length_bytes not in {None, answer.body_bytes}:
+    if request.length_bytes not in {None, answer.body_bytes}:
         return "wrong length"
-    if asked.body not in {None, answer.body}:
+    if request.body not in {None, answer.body}:
         return "wrong bytes"
     return None
 
@@ -73,5 +73,5 @@ def _fault_of_refusal(answer: Answer) -> str | None:
     return None
 
 
-def _line(asked: Asked) -> str:
-    return asked.request.partition(b"\r\n")[0].decode()
+def _line(request: LoadRequest) -> str:
+    return request.data.partition(b"\r\n")[0].decode()

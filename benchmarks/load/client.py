@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import httptools
 
-from benchmarks.load.answers import Answer, check, is_looked_at
-from benchmarks.load.asked import Asked, Mix
+from benchmarks.load.answers import Answer, check, is_body_checked
 from benchmarks.load.plan import HOST
+from benchmarks.load.requests import LoadRequest, Mix
 from benchmarks.load.tally import REFUSED, Tally
 
 _PATIENCE_SECONDS = 60.0
@@ -28,7 +28,7 @@ class Client(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._connecting: asyncio.Task[None] | None = None
         self._pause: asyncio.Handle | None = None
-        self._asked: Asked | None = None
+        self._request: LoadRequest | None = None
         self._is_leaving = False
 
     @property
@@ -48,12 +48,12 @@ class Client(asyncio.Protocol):
     def leave(self) -> None:
         """Send no more requests, and close after the running answer."""
         self._is_leaving = True
-        if self._transport is not None and self._asked is None:
+        if self._transport is not None and self._request is None:
             self._transport.close()
 
     def check(self) -> None:
         """Abort an answer that has timed out; called regularly."""
-        if self._asked is not None and time.monotonic() - self._sent_at > _PATIENCE_SECONDS:
+        if self._request is not None and time.monotonic() - self._sent_at > _PATIENCE_SECONDS:
             self._give_up("timeout")
 
     async def _connect(self) -> None:
@@ -77,7 +77,7 @@ class Client(asyncio.Protocol):
         self._transport = None
         if self._pause is not None:
             self._pause.cancel()
-        if self._asked is not None:
+        if self._request is not None:
             what = "short answer" if self._has_begun else type(exc or EOFError()).__name__
             self._fail(what, f"{self._body_bytes} bytes of the body came")
         elif not (self._is_last or self._is_leaving):
@@ -86,7 +86,7 @@ class Client(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Read what came."""
-        if self._asked is None:
+        if self._request is None:
             self._give_up("unasked bytes")
             return
         self._has_begun = True
@@ -101,25 +101,25 @@ class Client(asyncio.Protocol):
 
     def on_headers_complete(self) -> None:
         """Find out whether the body is checked."""
-        assert self._asked is not None
-        self._is_looked_at = is_looked_at(self._asked, self._parser.get_status_code())
+        assert self._request is not None
+        self._is_checked = is_body_checked(self._request, self._parser.get_status_code())
 
     def on_body(self, body: bytes) -> None:
         """Count bytes of a body, and keep them if they are checked."""
         self._body_bytes += len(body)
-        if self._is_looked_at:
+        if self._is_checked:
             self._body.append(body)
 
     def on_message_complete(self) -> None:
         """Check a complete answer and continue."""
-        asked, status = self._asked, self._parser.get_status_code()
-        assert asked is not None
+        request, status = self._request, self._parser.get_status_code()
+        assert request is not None
         assert self._transport is not None
-        kind = asked.kind if status == asked.status else REFUSED
+        kind = request.kind if status == request.status else REFUSED
         self._tally.seconds[kind].append(time.monotonic() - self._sent_at)
         answer = Answer(status, self._headers, self._body_bytes, b"".join(self._body))
-        check(asked, answer, self._tally)
-        self._asked = None
+        check(request, answer, self._tally)
+        self._request = None
         self._is_last = self._is_leaving or not self._parser.should_keep_alive()
         if self._is_last:
             self._transport.close()
@@ -139,12 +139,12 @@ class Client(asyncio.Protocol):
         if self._is_leaving:
             self._transport.close()
             return
-        self._asked = asked = self._mix.next()
+        self._request = request = self._mix.next()
         self._has_begun, self._body_bytes = False, 0
         self._headers: dict[bytes, bytes] = {}
         self._body: list[bytes] = []
         self._sent_at = time.monotonic()
-        self._transport.write(asked.request)
+        self._transport.write(request.data)
 
     def _give_up(self, what: str, example: str = "") -> None:
         self._fail(what, example)
@@ -153,5 +153,5 @@ class Client(asyncio.Protocol):
         self._transport.abort()
 
     def _fail(self, what: str, example: str) -> None:
-        self._tally.fail(_NEVER if self._asked is None else self._asked.kind, what, example)
-        self._asked = None
+        self._tally.fail(_NEVER if self._request is None else self._request.kind, what, example)
+        self._request = None

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 from PIL import Image
 
-from benchmarks.load.asked import MIB
+from benchmarks.load.requests import MIB
 from benchmarks.load.run import BESIDE, Outcome
 from benchmarks.load.summary import (
     FIRST_MINUTE_SECONDS,
@@ -43,12 +43,12 @@ def draw(outcome: Outcome, path: Path) -> None:
 
 
 def _draw_memory(axes: Axes, outcome: Outcome) -> None:
-    seen, stated = outcome.watch.seen, outcome.watch.stated
+    usages, metrics = outcome.watch.usages, outcome.watch.metrics
     first, start = memory(outcome).first_minute / MIB, outcome.start
-    seconds = [each.at - start for each in seen]
-    axes.plot(seconds, [each.resident_bytes / MIB for each in seen], label="resident memory")
-    cached = [numbers[CACHE_BYTES] / MIB for _, numbers in stated]
-    axes.plot([at - start for at, _ in stated], cached, "--", label="cache")
+    seconds = [each.at - start for each in usages]
+    axes.plot(seconds, [each.resident_bytes / MIB for each in usages], label="resident memory")
+    cached = [numbers[CACHE_BYTES] / MIB for _, numbers in metrics]
+    axes.plot([at - start for at, _ in metrics], cached, "--", label="cache")
     band = (first * (1 - MOST_GROWTH), first * (1 + MOST_GROWTH))
     times = (FIRST_MINUTE_SECONDS, outcome.plan.seconds)
     axes.fill_between(

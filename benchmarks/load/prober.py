@@ -20,14 +20,14 @@ class Target:
     """A warm answer of a server.
 
     Attributes:
-        name: what it is called in reports.
-        request: all its bytes.
-        body: what it has to be answered with.
+        name: its name in reports.
+        data: all its bytes.
+        body: of the right answer.
     """
 
     name: str
     port: int
-    request: bytes
+    data: bytes
     body: bytes
 
 
@@ -76,7 +76,7 @@ def _connected(target: Target) -> socket.socket:
 
 def _ask(connection: socket.socket, target: Target) -> Probe:
     at = time.monotonic()
-    connection.sendall(target.request)
+    connection.sendall(target.data)
     received = connection.recv(_READ_BYTES)
     while _END_OF_HEAD not in received:
         received += _more(connection)

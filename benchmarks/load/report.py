@@ -2,7 +2,7 @@
 
 import os
 
-from benchmarks.load.asked import KINDS, MIB
+from benchmarks.load.requests import KINDS, MIB
 from benchmarks.load.run import Outcome
 from benchmarks.load.summary import Times, memory, warm_times
 from benchmarks.load.tally import REFUSED

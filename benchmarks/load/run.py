@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.pool import Pool
 
-from benchmarks.load import crowd, prober
-from benchmarks.load.asked import Asked, get
-from benchmarks.load.known import PROBED, known_requests, table_target
+from benchmarks.load import generator, prober
+from benchmarks.load.expected import PROBED, checked_requests, table_target
 from benchmarks.load.plan import Plan
 from benchmarks.load.prober import Probed, Target
-from benchmarks.load.tally import Tally, together
+from benchmarks.load.requests import LoadRequest, get
+from benchmarks.load.tally import Tally, merged
 from benchmarks.load.watch import Watch, watching
 
 BESIDE = "beside: "
@@ -26,10 +26,10 @@ class Outcome:
     """The result of a run.
 
     Attributes:
-        start: when the crowd came, in seconds of the monotonic clock.
-        tally: what it got.
-        before, during, after: what single warm answers took, before, while and after it asked.
-        watch: the server, all the while.
+        start: when the load began, in seconds of the monotonic clock.
+        tally: of its answers.
+        before, during, after: latency of single warm answers without, under and without load.
+        watch: of the server from beginning to end.
     """
 
     plan: Plan
@@ -54,7 +54,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Measured:
-    """Attributes: a server under load, and one beside it for the prober only."""
+    """A server under load, and one beside it that only the prober uses."""
 
     port: int
     pid: int
@@ -63,19 +63,19 @@ class Measured:
 
 def run(server: Measured, plan: Plan) -> Outcome:
     """Measure a server; raise BenchmarkFailed if an answer is wrong before the load."""
-    known = known_requests(server.port)
+    known = checked_requests(server.port)
     targets = _targets("", server.port, known)
     if server.beside_port is not None:
-        known_requests(server.beside_port)
+        checked_requests(server.beside_port)
         targets += _targets(BESIDE, server.beside_port, known)
-    shares = list(_shares(server.port, plan, known))
-    with _processes(len(shares)) as (one, many), watching(server.port, server.pid) as watch:
-        before = _probed(one, targets, plan.unloaded_seconds, plan.seed)
+    plans = list(_generator_plans(server.port, plan, known))
+    with _processes(len(plans)) as (one, many), watching(server.port, server.pid) as watch:
+        before = _probe(one, targets, plan.unloaded_seconds, plan.seed)
         start = time.monotonic()
-        asking = many.map_async(crowd.ask, shares, chunksize=1)
-        during = _probed(one, targets, plan.seconds, plan.seed)
-        tally = together(asking.get(_GRACE_SECONDS))
-        after = _probed(one, targets, plan.unloaded_seconds, plan.seed)
+        load = many.map_async(generator.generate, plans, chunksize=1)
+        during = _probe(one, targets, plan.seconds, plan.seed)
+        tally = merged(load.get(_GRACE_SECONDS))
+        after = _probe(one, targets, plan.unloaded_seconds, plan.seed)
     tally.check_samples()
     return Outcome(plan, start, tally, before, during, after, watch)
 
@@ -85,7 +85,10 @@ def _processes(generators: int) -> Iterator[tuple[Pool, Pool]]:
     """Start a prober and the low-priority processes of clients."""
     spawning = multiprocessing.get_context("spawn")
     ready = spawning.Barrier(generators + 1)
-    with spawning.Pool(1) as one, spawning.Pool(generators, crowd.give_way, (ready,)) as many:
+    with (
+        spawning.Pool(1) as one,
+        spawning.Pool(generators, generator.lower_priority, (ready,)) as many,
+    ):
         ready.wait(_GRACE_SECONDS)
         yield one, many
         for pool in (one, many):
@@ -93,21 +96,25 @@ def _processes(generators: int) -> Iterator[tuple[Pool, Pool]]:
             pool.join()
 
 
-def _probed(pool: Pool, targets: Sequence[Target], seconds: float, seed: int) -> Probed:
+def _probe(pool: Pool, targets: Sequence[Target], seconds: float, seed: int) -> Probed:
     probing = pool.apply_async(prober.probe, (targets, seconds, seed))
     return probing.get(seconds + _GRACE_SECONDS)
 
 
-def _shares(port: int, plan: Plan, known: Sequence[Asked]) -> Iterator[crowd.Share]:
+def _generator_plans(
+    port: int, plan: Plan, known: Sequence[LoadRequest]
+) -> Iterator[generator.GeneratorPlan]:
     for number in range(plan.generators):
         rest = plan.connections % plan.generators
         connections = plan.connections // plan.generators + (number < rest)
         seed = plan.seed * 1000 + number
-        yield crowd.Share(port, connections, plan.seconds, plan.think_seconds, seed, known)
+        yield generator.GeneratorPlan(
+            port, connections, plan.seconds, plan.think_seconds, seed, known
+        )
 
 
-def _targets(prefix: str, port: int, known: Sequence[Asked]) -> list[Target]:
-    bodies = {asked.request: asked.body for asked in known}
+def _targets(prefix: str, port: int, known: Sequence[LoadRequest]) -> list[Target]:
+    bodies = {request.data: request.body for request in known}
     requests = {str(case): get(table_target(case)) for case in PROBED}
     return [
         Target(prefix + case, port, request, bodies[request] or b"")

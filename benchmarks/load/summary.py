@@ -75,10 +75,10 @@ def memory(outcome: Outcome) -> Memory:
     watch, start, stop = outcome.watch, outcome.start, outcome.stop
     first = start + min(FIRST_MINUTE_SECONDS, outcome.plan.seconds / 2)
     return Memory(
-        idle=watch.seen[0].resident_bytes,
+        idle=watch.usages[0].resident_bytes,
         first_minute=watch.resident_bytes(first - _AROUND_SECONDS, first + _AROUND_SECONDS),
         end=watch.resident_bytes(stop - 2 * _AROUND_SECONDS, stop),
-        most=max(each.resident_bytes for each in watch.seen),
+        most=max(each.resident_bytes for each in watch.usages),
     )
 
 
@@ -114,8 +114,8 @@ def document(outcome: Outcome) -> dict[str, object]:
             for target, times in warm_times(outcome).items()
         },
         "memory_bytes": {**asdict(memory(outcome)), "growth": memory(outcome).growth},
-        "resident_bytes": [[each.at - outcome.start, each.resident_bytes] for each in watch.seen],
-        "stated": [[at - outcome.start, stated] for at, stated in watch.stated],
+        "resident_bytes": [[each.at - outcome.start, each.resident_bytes] for each in watch.usages],
+        "metrics": [[at - outcome.start, metrics] for at, metrics in watch.metrics],
         "cores": {
             "server": watch.cores(outcome.start, outcome.stop),
             "clients": tally.cpu_seconds / outcome.plan.seconds,

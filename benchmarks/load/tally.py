@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
-from benchmarks.load.asked import Part
+from benchmarks.load.requests import Part
 from service.__main__ import find_body
 
 REFUSED = "refused"
@@ -23,7 +23,7 @@ class Tally:
         examples: some of that trouble, in words.
         seconds: from a request to the last byte of its answer, by kind; refusals apart.
         body_bytes: received, by kind.
-        compared: bodies that were held against known bytes, by kind.
+        compared: bodies that were compared with known bytes, by kind.
         samples: digests of bodies that are to be held against bytes made later.
         cpu_seconds: that the clients themselves took.
     """
@@ -64,7 +64,7 @@ class Tally:
                 self.fail(kind, "wrong bytes", str(part))
 
 
-def together(tallies: Sequence[Tally]) -> Tally:
+def merged(tallies: Sequence[Tally]) -> Tally:
     """Add the counts of several processes."""
     whole = Tally()
     for tally in tallies:

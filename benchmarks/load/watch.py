@@ -18,12 +18,12 @@ CACHE_BYTES = "posref_cache_bytes"
 WAITING = "posref_waiting_work"
 WATCHED = (CACHE_BYTES, WAITING, "posref_connections", "posref_held_body_bytes")
 
-_STATED_EVERY = 5
+_METRICS_EVERY = 5
 _KIB = 1024
 
 
 @dataclass(frozen=True)
-class Seen:
+class Usage:
     """One second of a server and its descendants.
 
     Attributes:
@@ -41,22 +41,22 @@ class Seen:
 class Watch:
     """Attributes: the seconds in order, and the server's metrics from time to time."""
 
-    seen: list[Seen] = field(default_factory=list)
-    stated: list[tuple[float, dict[str, float]]] = field(default_factory=list)
+    usages: list[Usage] = field(default_factory=list)
+    metrics: list[tuple[float, dict[str, float]]] = field(default_factory=list)
 
     def resident_bytes(self, start: float, stop: float) -> float:
         """Return the median between two times."""
-        return median(each.resident_bytes for each in self.seen if start <= each.at <= stop)
+        return median(each.resident_bytes for each in self.usages if start <= each.at <= stop)
 
     def cores(self, start: float, stop: float) -> float:
         """Return the CPU time between two times as a share of a core."""
-        seen = [each for each in self.seen if start <= each.at <= stop]
-        return (seen[-1].cpu_seconds - seen[0].cpu_seconds) / (seen[-1].at - seen[0].at)
+        usages = [each for each in self.usages if start <= each.at <= stop]
+        return (usages[-1].cpu_seconds - usages[0].cpu_seconds) / (usages[-1].at - usages[0].at)
 
     def filled_after(self, start: float) -> float | None:
         """Return the seconds from a time until the cache had nine tenths of its final size."""
-        most = max((stated[CACHE_BYTES] for _, stated in self.stated), default=0.0)
-        full = (at for at, stated in self.stated if stated[CACHE_BYTES] >= 0.9 * most)
+        most = max((metrics[CACHE_BYTES] for _, metrics in self.metrics), default=0.0)
+        full = (at for at, metrics in self.metrics if metrics[CACHE_BYTES] >= 0.9 * most)
         first = next(full, None)
         return None if first is None else first - start
 
@@ -74,31 +74,31 @@ def watching(port: int, pid: int) -> Iterator[Watch]:
         thread.join()
 
 
-def look(pid: int) -> Seen:
+def usage_of(pid: int) -> Usage:
     """Read the usage of a process and its descendants."""
     processes = list(_tree(pid))
-    return Seen(
+    return Usage(
         time.monotonic(), sum(map(_resident_bytes, processes)), sum(map(_cpu_seconds, processes))
     )
 
 
-def state(client: httpx.Client) -> dict[str, float]:
+def metrics_of(client: httpx.Client) -> dict[str, float]:
     """Return a server's metrics, each summed over its labels."""
     text = client.get("/metrics").raise_for_status().text
-    stated = dict.fromkeys(WATCHED, 0.0)
+    metrics = dict.fromkeys(WATCHED, 0.0)
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
-            if sample.name in stated:
-                stated[sample.name] += sample.value
-    return stated
+            if sample.name in metrics:
+                metrics[sample.name] += sample.value
+    return metrics
 
 
 def _watch(watch: Watch, is_over: threading.Event, port: int, pid: int) -> None:
     with httpx.Client(base_url=f"http://{HOST}:{port}", timeout=60.0, trust_env=False) as client:
         while not is_over.wait(1.0):
-            watch.seen.append(look(pid))
-            if len(watch.seen) % _STATED_EVERY == 1:
-                watch.stated.append((time.monotonic(), state(client)))
+            watch.usages.append(usage_of(pid))
+            if len(watch.usages) % _METRICS_EVERY == 1:
+                watch.metrics.append((time.monotonic(), metrics_of(client)))
 
 
 def _tree(pid: int) -> Iterator[Path]:

@@ -11,7 +11,7 @@ import httpx
 import numpy as np
 
 from benchmarks import servers
-from benchmarks.load.watch import look
+from benchmarks.load.watch import usage_of
 from benchmarks.machine import pinned
 from benchmarks.processes import BenchmarkFailed
 from benchmarks.scaling.client import CONNECTIONS, Load, load
@@ -93,7 +93,8 @@ class Site:
 
     def _cpu_seconds(self) -> dict[str, float]:
         return {
-            name: sum(look(pid).cpu_seconds for pid in pids) for name, pids in self.watched.items()
+            name: sum(usage_of(pid).cpu_seconds for pid in pids)
+            for name, pids in self.watched.items()
         }
 
     def _scripted(self, kind: Kind) -> Path:

@@ -8,24 +8,24 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.load.answers import Answer, check
-from benchmarks.load.asked import APPLY, COLD, KINDS, RANGE, WARM, Asked, Mix, Part, get
 from benchmarks.load.client import Client
 from benchmarks.load.plan import HOST
-from benchmarks.load.tally import Tally, together
+from benchmarks.load.requests import APPLY, COLD, KINDS, RANGE, WARM, LoadRequest, Mix, Part, get
+from benchmarks.load.tally import Tally, merged
 from service.__main__ import find_body
 
 SMALL = "/encoding.npy?seq_len=4&d_model=4"
 BODY = b"".join(find_body(SMALL).blocks())
-WANTED = Asked(WARM, get(SMALL), body=BODY)
+WANTED = LoadRequest(WARM, get(SMALL), body=BODY)
 RIGHT = Answer(200, {}, len(BODY), BODY)
 PROBLEM = {b"content-type": b"application/problem+json", b"retry-after": b"1"}
 OVERLOADED = json.dumps({"type": "urn:posref:problem:overloaded"}).encode()
 REFUSAL = Answer(503, PROBLEM, len(OVERLOADED), OVERLOADED)
 
 
-def checked(asked: Asked, answer: Answer) -> Tally:
+def checked(request: LoadRequest, answer: Answer) -> Tally:
     tally = Tally()
-    check(asked, answer, tally)
+    check(request, answer, tally)
     return tally
 
 
@@ -52,14 +52,14 @@ def test_wrong_answer_is_a_failure(answer: Answer, what: str) -> None:
 
 
 def test_answer_of_another_length_is_a_failure() -> None:
-    asked = Asked(COLD, get(SMALL), length_bytes=len(BODY) + 1)
+    request = LoadRequest(COLD, get(SMALL), length_bytes=len(BODY) + 1)
 
-    assert checked(asked, RIGHT).trouble == {(COLD, "wrong length"): 1}
+    assert checked(request, RIGHT).trouble == {(COLD, "wrong length"): 1}
 
 
 @pytest.mark.parametrize(("part", "trouble"), [(Part(SMALL), 0), (Part(SMALL, 1), 1)])
 def test_samples_are_compared_with_freshly_computed_bytes(part: Part, trouble: int) -> None:
-    tally = checked(Asked(COLD, get(SMALL), sampled=part), RIGHT)
+    tally = checked(LoadRequest(COLD, get(SMALL), sampled=part), RIGHT)
 
     tally.check_samples()
 
@@ -68,17 +68,17 @@ def test_samples_are_compared_with_freshly_computed_bytes(part: Part, trouble: i
 
 
 def test_mix_depends_on_its_seed_and_has_every_kind() -> None:
-    known = [WANTED, Asked(APPLY, b"x", body=b"y")]
-    asked = [[mix.next() for _ in range(200)] for mix in (Mix(known, 1), Mix(known, 1))]
+    known = [WANTED, LoadRequest(APPLY, b"x", body=b"y")]
+    request = [[mix.next() for _ in range(200)] for mix in (Mix(known, 1), Mix(known, 1))]
 
-    assert asked[0] == asked[1]
-    assert {each.kind for each in asked[0]} == set(KINDS)
-    cold = [each.request for each in asked[0] if each.kind in {COLD, RANGE}]
+    assert request[0] == request[1]
+    assert {each.kind for each in request[0]} == set(KINDS)
+    cold = [each.request for each in request[0] if each.kind in {COLD, RANGE}]
     assert len(set(cold)) == len(cold)
 
 
 def test_tallies_of_processes_are_added() -> None:
-    whole = together([checked(WANTED, RIGHT), checked(WANTED, REFUSAL)])
+    whole = merged([checked(WANTED, RIGHT), checked(WANTED, REFUSAL)])
 
     assert whole.statuses == {(WARM, 200): 1, (WARM, 503): 1}
     assert whole.body_bytes == {WARM: len(BODY)}

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from benchmarks.load.asked import MIB, WARM
 from benchmarks.load.picture import draw
 from benchmarks.load.plan import Plan
 from benchmarks.load.prober import Probe, Probed
 from benchmarks.load.report import print_outcome
+from benchmarks.load.requests import MIB, WARM
 from benchmarks.load.run import BESIDE, Outcome
 from benchmarks.load.summary import document, failures
 from benchmarks.load.tally import Tally
-from benchmarks.load.watch import WATCHED, Seen, Watch
+from benchmarks.load.watch import WATCHED, Usage, Watch
 
 PLAN = Plan(connections=2, seconds=300, unloaded_seconds=10)
 START = 1000.0
@@ -30,8 +30,8 @@ def probed(start: float, seconds: float, *targets: str) -> Probed:
 def watched(late_bytes: int) -> Watch:
     """Return a record of 400 MiB, and of another size from the third minute on."""
     taken = [400 * MIB if at < 120 else late_bytes for at in range(-10, 310)]
-    seen = [Seen(START + at, bytes_, 0.5 * at) for at, bytes_ in enumerate(taken, -10)]
-    return Watch(seen, [(START + 5, dict.fromkeys(WATCHED, 1.0))])
+    usages = [Usage(START + at, bytes_, 0.5 * at) for at, bytes_ in enumerate(taken, -10)]
+    return Watch(usages, [(START + 5, dict.fromkeys(WATCHED, 1.0))])
 
 
 @pytest.fixture

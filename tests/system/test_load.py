@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import pytest
 
 from benchmarks.load import summary
-from benchmarks.load.asked import KINDS
 from benchmarks.load.plan import Plan
+from benchmarks.load.requests import KINDS
 from benchmarks.load.run import Measured, Outcome, run
 from tests.system.processes import wait_until
 from tests.system.servers import MIB, Server, running

@@ -10,8 +10,8 @@ from multiprocessing.synchronize import Barrier
 
 import uvloop
 
-from benchmarks.load.asked import Asked, Mix
 from benchmarks.load.client import Client
+from benchmarks.load.requests import LoadRequest, Mix
 from benchmarks.load.tally import Tally
 
 _NICENESS = 10
@@ -21,7 +21,7 @@ _START_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
-class Share:
+class GeneratorPlan:
     """The clients of one process.
 
     Attributes:
@@ -33,20 +33,20 @@ class Share:
     seconds: int
     think_seconds: float
     seed: int
-    known: Sequence[Asked]
+    known: Sequence[LoadRequest]
 
 
-def give_way(all_are_ready: Barrier) -> None:
+def lower_priority(all_are_ready: Barrier) -> None:
     """Prepare a process, and report that it is ready."""
     os.nice(_NICENESS)
     all_are_ready.wait(_START_SECONDS)
 
 
-def ask(share: Share) -> Tally:
+def generate(plan: GeneratorPlan) -> Tally:
     """Run the clients for the duration, and complete the last requests."""
-    allow_files(share.connections + _OTHER_FILES)
+    allow_files(plan.connections + _OTHER_FILES)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_ask(share))
+        return runner.run(_generate(plan))
 
 
 def allow_files(files: int) -> None:
@@ -56,15 +56,13 @@ def allow_files(files: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(files, most), most))
 
 
-async def _ask(share: Share) -> Tally:
-    tally, mix = Tally(), Mix(share.known, share.seed)
-    clients = [
-        Client(share.port, mix, tally, share.think_seconds) for _ in range(share.connections)
-    ]
+async def _generate(plan: GeneratorPlan) -> Tally:
+    tally, mix = Tally(), Mix(plan.known, plan.seed)
+    clients = [Client(plan.port, mix, tally, plan.think_seconds) for _ in range(plan.connections)]
     asyncio.get_running_loop().set_exception_handler(
         lambda _, context: tally.fail("client", "failure", repr(context))
     )
-    before_seconds, end = time.process_time(), time.monotonic() + share.seconds
+    before_seconds, end = time.process_time(), time.monotonic() + plan.seconds
     for client in clients:
         client.begin()
     while time.monotonic() < end:

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from benchmarks.cases import BASE, Case
 from benchmarks.kernel import numpy_float64
-from benchmarks.load.asked import APPLY, WARM, Asked, get, post
 from benchmarks.load.plan import HOST
+from benchmarks.load.requests import APPLY, WARM, LoadRequest, get, post
 from benchmarks.processes import BenchmarkFailed
 from service.__main__ import find_body
 
@@ -38,32 +38,32 @@ def table_target(case: Case) -> str:
     return f"/encoding.{case.extension}?{case.query}"
 
 
-def known_requests(port: int) -> list[Asked]:
+def checked_requests(port: int) -> list[LoadRequest]:
     """Request everything once, which fills the cache; raise BenchmarkFailed."""
     options = {"base_url": f"http://{HOST}:{port}", "timeout": 60.0, "trust_env": False}
     with httpx.Client(**options) as client:  # type: ignore[arg-type]
         targets = [*map(table_target, _TABLES), *_OTHERS]
         warm = [_warm(client, target) for target in targets]
-        for case, asked in zip(_TABLES, warm, strict=False):
-            _hold(asked.body, numpy_float64(0, case.seq_len, case.d_model, case.base))
+        for case, request in zip(_TABLES, warm, strict=False):
+            _check(request.body, numpy_float64(0, case.seq_len, case.d_model, case.base))
         return warm + [_rotating(client, shape) for shape in _ROTATED]
 
 
-def _warm(client: httpx.Client, target: str) -> Asked:
+def _warm(client: httpx.Client, target: str) -> LoadRequest:
     body = _content(client.get(target, headers={"Accept-Encoding": "identity"}))
     if body != b"".join(find_body(target).blocks()):
         raise BenchmarkFailed(f"{target} has other bytes over HTTP than without")
-    return Asked(WARM, get(target), body=body)
+    return LoadRequest(WARM, get(target), body=body)
 
 
-def _rotating(client: httpx.Client, shape: Sequence[int]) -> Asked:
+def _rotating(client: httpx.Client, shape: Sequence[int]) -> LoadRequest:
     queries = np.random.default_rng(1).standard_normal((*shape, _HEAD_DIM), dtype=np.float32)
     file = io.BytesIO()
     np.save(file, queries)
     sent = file.getvalue()
     body = _content(client.post(_APPLY_TARGET, content=sent, headers={"Content-Type": _NPY}))
-    _hold(body, _rotated(queries))
-    return Asked(APPLY, post(_APPLY_TARGET, _NPY, sent), body=body)
+    _check(body, _rotated(queries))
+    return LoadRequest(APPLY, post(_APPLY_TARGET, _NPY, sent), body=body)
 
 
 def _rotated(queries: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -74,7 +74,7 @@ def _rotated(queries: NDArray[np.float32]) -> NDArray[np.float32]:
     return turned.astype(np.complex64).view(np.float32)
 
 
-def _hold(body: bytes | None, expected: NDArray[np.float32]) -> None:
+def _check(body: bytes | None, expected: NDArray[np.float32]) -> None:
     found = np.load(io.BytesIO(body or b""), allow_pickle=False)
     if found.shape != expected.shape or not np.abs(found - expected).max() <= _TOLERANCE:
         raise BenchmarkFailed(f"wrong numbers in an answer of shape {found.shape}")

@@ -41,20 +41,20 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class LoadRequest:
     """A request and what is known of its answer.
 
     Attributes:
         kind: one of KINDS.
-        request: all its bytes.
+        data: all its bytes.
         status: that of the answer.
         length_bytes: of the answer's body, where that is known.
         body: the answer's body, where that is known.
-        sampled: what the body is to be held against after the run, if anything.
+        sampled: what the body is compared with after the run, if anything.
     """
 
     kind: str
-    request: bytes
+    data: bytes
     status: int = 200
     length_bytes: int | None = None
     body: bytes | None = field(default=None, repr=False)
@@ -76,22 +76,22 @@ class Mix:
     """An endless series of requests.
 
     Args:
-        known: requests whose answers are known, warm ones and such as are never kept.
-        seed: says which come, in which order.
+        known: requests with known answers, warm ones and ones that are never cached.
+        seed: of the random order.
     """
 
-    def __init__(self, known: Sequence[Asked], seed: int) -> None:
+    def __init__(self, known: Sequence[LoadRequest], seed: int) -> None:
         self._random = random.Random(seed)
-        self._warm = [asked for asked in known if asked.kind == WARM]
-        self._apply = [asked for asked in known if asked.kind == APPLY]
-        self._makers: dict[str, Callable[[], Asked]] = {
+        self._warm = [request for request in known if request.kind == WARM]
+        self._apply = [request for request in known if request.kind == APPLY]
+        self._makers: dict[str, Callable[[], LoadRequest]] = {
             WARM: lambda: self._random.choice(self._warm),
             COLD: self._cold,
             RANGE: self._range,
             APPLY: lambda: self._random.choice(self._apply),
         }
 
-    def next(self) -> Asked:
+    def next(self) -> LoadRequest:
         """Return the next request."""
         (kind,) = self._random.choices(KINDS, SHARES)
         return self._makers[kind]()
@@ -99,22 +99,25 @@ class Mix:
     def pause(self, mean_seconds: float) -> float:
         """Return the next pause: exponential, as for independent users.
 
-        It is shorter than servers keep idle connections: whoever asks just then is turned away.
+        It is shorter than the time for which servers keep idle connections, so that no request
+        meets a closing one.
         """
         return min(self._random.expovariate(1 / mean_seconds), _LONGEST_PAUSE_SECONDS)
 
-    def _cold(self) -> Asked:
+    def _cold(self) -> LoadRequest:
         shares = [share for share, _, _ in _COLD]
         ((_, template, length_bytes),) = self._random.choices(_COLD, shares)
         target = template.format(self._random.randrange(20_000, _POSITIONS))
-        return Asked(COLD, get(target), 200, length_bytes, sampled=self._sample(Part(target)))
+        return LoadRequest(COLD, get(target), 200, length_bytes, sampled=self._sample(Part(target)))
 
-    def _range(self) -> Asked:
+    def _range(self) -> LoadRequest:
         size_bytes = round(64 * KIB * 16 ** self._random.random())
         start = self._random.randrange(HUGE_BYTES - size_bytes)
         stop = start + size_bytes
         request = get(HUGE, f"Range: bytes={start}-{stop - 1}")
-        return Asked(RANGE, request, 206, size_bytes, sampled=self._sample(Part(HUGE, start, stop)))
+        return LoadRequest(
+            RANGE, request, 206, size_bytes, sampled=self._sample(Part(HUGE, start, stop))
+        )
 
     def _sample(self, part: Part) -> Part | None:
         return part if self._random.random() < _SAMPLED_SHARE else None
