@@ -69,11 +69,11 @@ def test_samples_are_compared_with_freshly_computed_bytes(part: Part, trouble: i
 
 def test_mix_depends_on_its_seed_and_has_every_kind() -> None:
     known = [WANTED, LoadRequest(APPLY, b"x", body=b"y")]
-    request = [[mix.next() for _ in range(200)] for mix in (Mix(known, 1), Mix(known, 1))]
+    requests = [[mix.next() for _ in range(200)] for mix in (Mix(known, 1), Mix(known, 1))]
 
-    assert request[0] == request[1]
-    assert {each.kind for each in request[0]} == set(KINDS)
-    cold = [each.request for each in request[0] if each.kind in {COLD, RANGE}]
+    assert requests[0] == requests[1]
+    assert {each.kind for each in requests[0]} == set(KINDS)
+    cold = [each.data for each in requests[0] if each.kind in {COLD, RANGE}]
     assert len(set(cold)) == len(cold)
 
 
