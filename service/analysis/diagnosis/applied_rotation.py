@@ -1,8 +1,8 @@
-"""Model how queries or keys were rotated, rightly or not, and compare the model with the result.
+"""Model how queries or keys were rotated, correctly or not, and compare the model with the result.
 
 An ``Application`` of a rotation has two parts: the ``Wiring`` says which channels are pairs and
-what becomes of them, and ``RotationAngles`` how the cosines and sines differ from the expected
-ones, the ``Target``. ``Evidence`` holds the arrays before and after, predicts the result of an
+where the results go, and ``RotationAngles`` how the cosines and sines differ from the expected
+ones, the ``Target``. ``Evidence`` has the arrays before and after, predicts the result of an
 application, and bounds the rounding error of every element.
 """
 
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.analysis.diagnosis.mistakes import Mistake
+from service.analysis.diagnosis.waves import offset_of
 from service.analysis.measure import Complexes, measure
 from service.analysis.precision import rounded
 from service.numerics.dtypes import DType
@@ -23,7 +24,6 @@ from service.numerics.phasors import Indices
 
 Layout: TypeAlias = Literal["interleaved", "half"]
 Form: TypeAlias = Literal["rotation", "no-minus", "both-minus", "own-minus-last", "own-minus-first"]
-Flags: TypeAlias = NDArray[np.bool_]
 
 LAYOUTS: tuple[Layout, Layout] = ("interleaved", "half")
 
@@ -42,8 +42,8 @@ _FORMS: dict[Form, tuple[float, float, bool]] = {
 class Wiring:
     """The effect of a rotation on the channels of a head, for any angles.
 
-    With the cosines c and the sines n of a pair, "RoFormer" (Su et al. 2021) §3.2.2 turns (x0, x1)
-    into (x0·c − x1·n, x1·c + x0·n).
+    With the cosines c and the sines n of a pair, "RoFormer" (Su et al. 2021) §3.2.2 rotates
+    (x0, x1) to (x0·c − x1·n, x1·c + x0·n).
 
     Attributes:
         head_dim: channels of a head.
@@ -51,12 +51,12 @@ class Wiring:
         offset: channels before the first that rotates.
         read: the layout of the pairs before.
         written: their layout after.
-        form: ``rotation``, or the result of other signs of the sines, or of a sine that multiplies
-            the channel itself instead of its partner (halves in the wrong order).
-        is_tiled_otherwise: whether cosines and sines are laid out for the other layout:
-            f0,f0,f1,f1… for f0,f1,…,f0,f1,… or the reverse.
+        form: ``rotation``, or a wrong form: other signs of the sines, or sines that multiply the
+            channel itself instead of its partner (halves in the wrong order).
+        is_tiled_otherwise: whether cosines and sines have the other layout: f0,f0,f1,f1… instead
+            of f0,f1,…,f0,f1,… or the reverse.
         is_exchanged: whether the two channels of a pair are written in each other's place.
-        is_rest_zero: whether channels that do not rotate are zero instead of unchanged.
+        is_rest_zero: whether channels that do not rotate become zero.
     """
 
     head_dim: int
@@ -85,18 +85,18 @@ class Wiring:
         return y
 
     def sizes(self, x: Float64s) -> Float64s:
-        """Return |x0| + |x1| of the two channels that each channel is made of; |x| elsewhere."""
+        """Return |x0| + |x1| of the pair from which a channel is computed; |x| elsewhere."""
         links, size = self.links, np.abs(x)
         sums = size.copy()
         sums[..., links.place] = size[..., links.own] + size[..., links.other]
         return sums
 
     def measure(self, x: Float64s, y: Float64s) -> tuple[Complexes, Float64s]:
-        """Find the cosines and sines that best make y of x, by least squares over heads.
+        """Find the cosines and sines that best rotate x to y, by least squares over heads.
 
         Returns:
-            cosine + i·sine, (S, count), and the weight of each: the sum of the squares of what it
-            multiplied, 0 where it cannot be determined.
+            cosine + i·sine, (S, count), and the weight of each: the sum of the squares of the
+            numbers it multiplies, 0 where it cannot be determined.
         """
         links = self.links
         with_cosine = _by_pair(x[..., links.own], links.frequency)
@@ -151,7 +151,7 @@ def _by_pair(values: Float64s, frequency: Indices) -> Float64s:
     return values[..., order].reshape(*values.shape[:2], -1, 2)
 
 
-# Angles that deviate less than this per 64 rows are on a straight line.
+# Angles that deviate by less than this in 64 rows are on a straight line.
 _STRAIGHT = 1e-9
 
 
@@ -164,7 +164,7 @@ class Target:
         size: their scale, (S, K).
         positions: of the rows, (S,).
         omega: radians per position, (K,); None where angles are not positions times frequencies.
-        omega_error: of each, (K,).
+        omega_error: of each frequency, (K,).
     """
 
     unit: Complexes
@@ -195,8 +195,7 @@ class Target:
         is_straight = bool((waves.angle_error < _STRAIGHT * max(1.0, len(unit) / 64)).all())
         start = 0.0
         if is_straight and positions is None:
-            phase = np.exp(1j * waves.phase)
-            start = steps_of(phase, np.ones(unit.shape[1]), waves.omega) or 0.0
+            start = offset_of(waves.phase, waves.omega, tolerance=np.inf) or 0.0
         return cls(unit, size, places + start, waves.omega if is_straight else None, error)
 
     @property
@@ -209,36 +208,32 @@ class Target:
 
 
 def steps_of(phasors: Complexes, weights: Float64s, omega: Float64s) -> float | None:
-    """Find the integer k for which phasors are e^(ikω), from the slowest frequency to the fastest.
+    """Find the integer k for which phasors are about e^(ikω).
 
-    Each frequency refines k; None where all are 0 or without weight. The slowest must not have
-    turned by more than half.
+    The slowest frequency gives an estimate of k, which must be within half a rotation, and each
+    faster one refines it. None where no frequency is nonzero and has weight.
     """
     usable = (omega != 0) & (weights > 0)
     if not usable.any():
         return None
-    steps = 0.0
-    for k in sorted(np.flatnonzero(usable), key=lambda k: abs(float(omega[k]))):
-        steps += float(np.angle(phasors[k] * np.exp(-1j * steps * omega[k]))) / float(omega[k])
-    return float(np.round(steps))
+    return offset_of(np.angle(phasors[usable]), omega[usable], tolerance=np.inf)
 
 
 @dataclass(frozen=True, eq=False)
 class RotationAngles:
-    """The difference between the cosines and sines of an application and the expected ones.
+    """How the cosines and sines of an application differ from the expected ones.
 
     Attributes:
-        rows: for each row, the expected row that was used.
+        rows: for each row, the expected row that was used instead.
         shift: added to positions, of all rows or of each.
-        omega: the frequencies that were used.
+        omega: the frequencies that were used instead.
         times: how often the angle was applied.
-        is_inverse: whether in the other direction.
-        is_exchanged: whether cosines stood for sines and sines for cosines.
+        is_inverse: whether the direction was reversed.
+        is_exchanged: whether cosines and sines were exchanged.
         powers: how often cosines, and sines, were multiplied by the expected scale.
         factor: a further factor of both.
         dtype: the type to which they were rounded.
-        beyond: the first row that was treated otherwise, and whether it and later ones are
-            ``unrotated`` or ``zero``.
+        beyond: the first of the last rows that are all ``unrotated`` or all ``zero``, and which.
     """
 
     rows: Indices | None = None
@@ -253,7 +248,7 @@ class RotationAngles:
     beyond: tuple[int, str] | None = None
 
     def positions(self, target: Target, rows: Indices) -> Float64s:
-        """Return the positions at which rows were rotated."""
+        """Return the positions that were used for rows."""
         positions: Float64s = target.positions[self._source(rows)] + self._shift(rows)
         return positions
 
@@ -262,10 +257,9 @@ class RotationAngles:
         return target.omega if self.omega is None else self.omega
 
     def unit(self, target: Target, rows: Indices) -> Complexes:
-        """Return e^(i·angle) of rows, applied once and in the right direction."""
+        """Return e^(i·angle) of rows, applied once and in the expected direction."""
         if self.omega is not None:
-            made: Complexes = np.exp(1j * np.outer(self.positions(target, rows), self.omega))
-            return made
+            return np.asarray(np.exp(1j * np.outer(self.positions(target, rows), self.omega)))
         unit = target.unit[self._source(rows)]
         if target.omega is None or (isinstance(self.shift, float) and self.shift == 0):
             return unit
@@ -273,7 +267,7 @@ class RotationAngles:
         return unit * np.exp(1j * shift)
 
     def cosines_and_sines(self, target: Target, rows: Indices) -> tuple[Float64s, Float64s]:
-        """Return what channels were multiplied with, (rows, K)."""
+        """Return the cosines and sines that multiplied channels, (rows, K) each."""
         phasors = self.unit(target, rows) ** self.times
         if self.is_inverse:
             phasors = phasors.conj()
@@ -285,7 +279,7 @@ class RotationAngles:
         return rounded(cosine, self.dtype), rounded(sine, self.dtype)
 
     def undone(self, phasors: Complexes, target: Target, rows: Indices) -> Complexes:
-        """Undo scale, exchange and direction in phasors that were measured."""
+        """Undo the scale, the exchange and the direction of measured phasors."""
         size = self._size(target, rows, phasors.shape[1])
         cosine, sine = (
             part / size**power
@@ -314,8 +308,8 @@ class Application:
     Attributes:
         wiring: of the channels.
         angles: of the rotation.
-        mistakes: by which it differs from the expected rotation.
-        aspects: of it that they changed.
+        mistakes: those that it makes, in order.
+        aspects: the aspect of the rotation that each mistake changes.
     """
 
     wiring: Wiring
@@ -324,26 +318,22 @@ class Application:
     aspects: tuple[str, ...] = ()
 
     def with_wiring(self, aspect: str, mistake: Mistake, **changes: Any) -> "Application":
-        """Make a mistake that changes attributes of the wiring."""
-        wiring = replace(self.wiring, **changes)
-        return self._with_mistake(aspect, mistake, wiring, self.angles)
+        """Make one more mistake, which changes attributes of the wiring."""
+        return self._with_mistake(aspect, mistake, wiring=replace(self.wiring, **changes))
 
     def with_angles(self, aspect: str, mistake: Mistake, **changes: Any) -> "Application":
-        """Make a mistake that changes attributes of the angles."""
-        angles = replace(self.angles, **changes)
-        return self._with_mistake(aspect, mistake, self.wiring, angles)
+        """Make one more mistake, which changes attributes of the angles."""
+        return self._with_mistake(aspect, mistake, angles=replace(self.angles, **changes))
 
-    def _with_mistake(
-        self, aspect: str, mistake: Mistake, wiring: Wiring, angles: RotationAngles
-    ) -> "Application":
+    def _with_mistake(self, aspect: str, mistake: Mistake, **changes: Any) -> "Application":
         mistakes, aspects = (*self.mistakes, mistake), (*self.aspects, aspect)
-        return Application(wiring, angles, mistakes, aspects)
+        return replace(self, mistakes=mistakes, aspects=aspects, **changes)
 
 
-# Roundings of cosine, sine, two products and their sum, each by half an ulp at most, of numbers
-# that |x0| + |x1| bounds: 2 for a product with its factor, 1 for the sum, and one to spare.
+# Cosine, sine, two products and their sum are each rounded by half an ulp at most, and |x0| + |x1|
+# bounds all of them: 2 for a product and its factor, 1 for the sum, and one to spare.
 _ROUNDINGS = 4
-# A frequency of float32 is some ulp off (a power, a division), and so is its product.
+# A frequency of float32 has an error of some ulp (a power, a division), and so has an angle.
 _FLOAT32 = 2.0**-24
 _ANGLE_ROUNDINGS = 4
 
@@ -359,7 +349,7 @@ class Evidence:
         y: after, in the same shape.
         target: the expected cosines and sines.
         roundoff: half an ulp of 1 in the type of the arrays.
-        least: what underflow may lose.
+        least: the largest error of an underflow.
     """
 
     x: Float64s
@@ -371,25 +361,25 @@ class Evidence:
     def errors(
         self, application: Application, heads: slice, rows: Indices
     ) -> tuple[Float64s, Float64s, Float64s]:
-        """Return the predicted rows, the error of each element, and the error that is allowed."""
+        """Return the predicted rows, the error of each element, and the largest allowed error."""
         wiring, angles = application.wiring, application.angles
         x, y = self.x[heads][:, rows], self.y[heads][:, rows]
         cosine, sine = angles.cosines_and_sines(self.target, rows)
         predicted = wiring.apply(x, cosine, sine)
-        bound = np.hypot(cosine, sine) * self._error_share(angles, rows)
+        bound = np.hypot(cosine, sine) * self._relative_error(angles, rows)
         if angles.dtype is not None:
             bound += self._rounding_step(angles, rows, bound)
-        share = np.full((len(rows), wiring.head_dim), self.roundoff)
-        share[:, wiring.links.place] = bound[:, wiring.links.frequency]
+        relative = np.full((len(rows), wiring.head_dim), self.roundoff)
+        relative[:, wiring.links.place] = bound[:, wiring.links.frequency]
         if angles.beyond is not None:
             is_beyond = rows >= angles.beyond[0]
             predicted[:, is_beyond] = x[:, is_beyond] if angles.beyond[1] == "unrotated" else 0.0
-        allowed = wiring.sizes(x) * share + self.least
+        allowed = wiring.sizes(x) * relative + self.least
         with np.errstate(invalid="ignore"):
             return predicted, np.abs(y - predicted), allowed
 
     def explained_shares(self, application: Application, heads: slice, rows: Indices) -> Float64s:
-        """Return the share of elements that an application explains, of each row."""
+        """Return for each row the share of elements that an application explains."""
         _, error, allowed = self.errors(application, heads, rows)
         share: Float64s = (error <= allowed).mean(axis=(0, 2))
         return share
@@ -401,36 +391,35 @@ class Evidence:
             yield np.arange(start, min(start + size, self.target.rows))
 
     @cached_property
-    def untouched(self) -> tuple[Flags, Flags]:
-        """Return masks of the channels that are unchanged and of those that are 0."""
+    def untouched(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return masks of the channels that are unchanged in all rows, and of those that are 0."""
         is_kept = np.ones(self.x.shape[2], dtype=bool)
         is_zero = is_kept.copy()
         for rows in self.chunks():
             x, y = self.x[:, rows], self.y[:, rows]
             is_equal = np.abs(y - x) <= 2 * self.roundoff * np.abs(x)
-            # Rows of zeros do not show which channels pass through.
+            # Rows of zeros do not show which channels are copied.
             is_kept &= (is_equal | (y == 0).all(axis=2, keepdims=True)).all(axis=(0, 1))
             is_zero &= (y == 0).all(axis=(0, 1))
         return is_kept, is_zero
 
-    def _error_share(self, angles: RotationAngles, rows: Indices) -> Float64s:
+    def _relative_error(self, angles: RotationAngles, rows: Indices) -> Float64s:
         """Bound the error of a rotated channel relative to its size, (rows, K)."""
         target, omega = self.target, angles.frequencies(self.target)
         positions = angles.positions(target, rows)
-        places = np.abs(positions)
-        pairs = target.unit.shape[1] if omega is None else len(omega)
-        pace = np.ones(pairs) if omega is None else np.abs(omega)
+        size = np.abs(positions)
+        rates = np.ones(target.unit.shape[1]) if omega is None else np.abs(omega)
         # Engines compute angles in float32 for half types.
-        angle_error = _ANGLE_ROUNDINGS * min(self.roundoff, _FLOAT32) * (places[:, None] * pace)
-        if len(target.omega_error) == pairs:
-            # A position that is not in the table is reached from its nearest row.
-            away = places + np.abs(positions - target.positions[rows])
-            angle_error = angle_error + away[:, None] * (target.omega_error + 2.0**-50 * pace)
-        share: Float64s = _ROUNDINGS * self.roundoff + np.minimum(angle_error, 2.0)
-        return max(1, angles.times) * share
+        angle_error = _ANGLE_ROUNDINGS * min(self.roundoff, _FLOAT32) * np.outer(size, rates)
+        if len(target.omega_error) == len(rates):
+            # The angle at a position that the table lacks is computed from the nearest row.
+            away = size + np.abs(positions - target.positions[rows])
+            angle_error += np.outer(away, target.omega_error + 2.0**-50 * rates)
+        error: Float64s = _ROUNDINGS * self.roundoff + np.minimum(angle_error, 2.0)
+        return max(1, angles.times) * error
 
     def _rounding_step(self, angles: RotationAngles, rows: Indices, bound: Float64s) -> Float64s:
-        """Bound what rounding to a narrow type makes of an error: a whole step, or nothing."""
+        """Bound an error after rounding to a narrow type: a whole step, or nothing."""
         parts = replace(angles, dtype=None).cosines_and_sines(self.target, rows)
         steps = [
             rounded(part + bound, angles.dtype) - rounded(part - bound, angles.dtype)

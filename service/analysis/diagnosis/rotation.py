@@ -1,11 +1,12 @@
 """Diagnose an applied rotation: the shortest list of known mistakes that explains its result.
 
-A search makes every list of up to two mistakes, the shortest first, and checks each on a few rows
-before it checks all of them.
+A search tries every list of up to two mistakes, the shortest first. It checks each on a few rows
+before it checks all rows.
 """
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
 from math import prod
 
 import numpy as np
@@ -36,8 +37,8 @@ from service.numerics.dtypes import FLOAT32, FLOAT64, DType
 from service.numerics.phase import Float64s
 from service.numerics.phasors import Indices
 
-# Mistakes are made in this order, each aspect once: a later one is measured on the result of the
-# earlier ones, and measurements of scales, frequencies and angles do not depend on later ones.
+# The mistakes of a list change aspects in this order, each once: a later one is measured on the
+# result of the earlier ones, and no measurement depends on later ones.
 _ASPECTS = (
     *("layout", "form", "order", "tiling", "rest", "offset", "width", "direction", "times"),
     *("exchange", "size", "tables", "rows", "positions", "factor", "base", "linear", "frequencies"),
@@ -47,7 +48,7 @@ _HEADS = 4
 _EARLY_ROWS = 32
 _SPREAD_ROWS = 32
 _FEW_ROWS = 6
-# A diagnosis names no mistakes that explain less than half of the elements.
+# A diagnosis names no mistakes that explain a smaller share of the elements.
 _LEAST_SHARE = 0.5
 
 
@@ -59,7 +60,7 @@ class ApplicationSearch:
         rows = evidence.target.rows
         spread = spread_indices(rows, min(rows, _SPREAD_ROWS))
         self._rows = np.union1d(np.arange(min(rows, _EARLY_ROWS)), spread)
-        # The first rows, some in between and the last tell most mistakes apart.
+        # The first rows, some in between and the last show most mistakes.
         few = self._rows[spread_indices(len(self._rows), min(len(self._rows), _FEW_ROWS))]
         self._few_rows = np.union1d(few, np.arange(min(rows, 3)))
         self._heads = slice(0, _HEADS)
@@ -81,25 +82,26 @@ class ApplicationSearch:
 
     def _explains(self, application: Application) -> bool:
         """Return whether an application explains every element; check a few rows first."""
-        if self._share(application, slice(0, 1), self._few_rows) < 1:
-            return False
-        if self._share(application, self._heads, self._rows) < 1:
-            return False
-        return all(
-            (self.evidence.explained_shares(application, slice(None), rows) == 1).all()
-            for rows in self.evidence.chunks()
+        return (
+            self._share(application, slice(0, 1), self._few_rows) == 1
+            and self._share(application, self._heads, self._rows) == 1
+            and all(
+                (self.evidence.explained_shares(application, slice(None), rows) == 1).all()
+                for rows in self.evidence.chunks()
+            )
         )
 
     def _share(self, application: Application, heads: slice, rows: Indices) -> float:
+        """Return the share of elements that an application explains; remember the largest."""
         share = float(self.evidence.explained_shares(application, heads, rows).mean())
         if self._closest is None or share > self._closest[0]:
             self._closest = share, application
         return share
 
     def _applications(self, starts: list[Application], most: int) -> Iterator[Application]:
-        """Yield every list of mistakes, the shortest first, those with unnamed frequencies last.
+        """Yield every list of mistakes, the shortest first.
 
-        Frequencies without a name fit many arrays.
+        Lists in which measured frequencies have no name come last, since they fit many arrays.
         """
         levels = [starts]
         yield from starts
@@ -111,9 +113,8 @@ class ApplicationSearch:
                     if depth < most - 1:
                         level.append(changed)
             levels.append(level)
-        for level in levels[:most]:
-            for application in level:
-                yield from self._unnamed(application)
+        for application in chain(*levels):
+            yield from self._unnamed(application)
         if most > 1:
             for application in starts:
                 for changed in self._unnamed(application):
@@ -134,16 +135,15 @@ class ApplicationSearch:
         yield from width_mistakes(application, self.evidence)
         yield from narrow_mistakes(application, target)
         yield from self._gauge.mistakes(application)
-        if "length" not in application.aspects and self._explains_start(application):
-            yield from length_mistakes(application, self.evidence)
-
-    def _explains_start(self, application: Application) -> bool:
-        shares = self.evidence.explained_shares(application, slice(0, 1), self._rows[1:3])
-        return bool((shares == 1).all())
+        if "length" not in application.aspects:
+            # A quick check: most applications do not explain the first rows either.
+            shares = self.evidence.explained_shares(application, slice(0, 1), self._rows[1:3])
+            if (shares == 1).all():
+                yield from length_mistakes(application, self.evidence)
 
 
 def _in_order(application: Application, changed: Iterator[Application]) -> Iterator[Application]:
-    """Keep the changes of aspects that come after those that were changed before."""
+    """Keep the changes of aspects that come after those of earlier changes."""
     last = max(map(_ASPECTS.index, application.aspects), default=-1)
     return (each for each in changed if _ASPECTS.index(each.aspects[-1]) > last)
 
@@ -157,8 +157,8 @@ def _common_factor(target: Target) -> float | None:
     return 1.0 if abs(factor - 1) < 1e-12 else factor
 
 
-# Two products and their sum may each lose half of the least number above 0.
-_LOST = 2
+# Two products and their sum may each underflow by half of the smallest number above 0.
+_UNDERFLOWS = 2
 
 
 def diagnose_applied(
@@ -179,17 +179,17 @@ def diagnose_applied(
     Args:
         x: the array before, (…, S, head_dim), finite.
         rotated: the array after, in the same shape.
-        cosine: the expected cosines, (S, r/2), exact, times the factor that goes with them.
-        sine: the same for sines.
+        cosine: the expected cosines times the attention factor, (S, r/2), exact.
+        sine: the expected sines, likewise.
         dtype: the type of the arrays; float64 numbers that are all float32 count as those.
-        layout: of the pairs; either is right where it is not given.
+        layout: of the pairs; None where both are correct.
         output_layout: of the result; as layout unless given.
-        rotary_offset: channels that pass through before the first that rotates.
+        rotary_offset: channels that are copied before the first that rotates.
         positions: of the rows; unless given, measured and one apart.
         omega: frequencies in radians per position, (r/2,); measured unless given.
 
     Returns:
-        The diagnosis; indices are those of the arrays.
+        The diagnosis, with indices into the arrays as they were sent.
     """
     target = Target.of(cosine, sine, positions, omega)
     wirings = [
@@ -206,7 +206,11 @@ def diagnose_applied(
             diagnosis = _diagnosis(evidence, application, x, axis)
             if diagnosis.verdict != "none":
                 return diagnosis
-            share = _explained_share(evidence, application)
+            shares = [
+                evidence.explained_shares(application, slice(None), rows)
+                for rows in evidence.chunks()
+            ]
+            share = float(np.concatenate(shares).mean())
             if closest is None or share > closest[0]:
                 closest = share, diagnosis
     assert closest is not None
@@ -225,7 +229,7 @@ def _arithmetics(x: Float64s, rotated: Float64s, dtype: DType) -> Iterator[DType
 
 
 def _position_axes(x: Float64s) -> Iterator[tuple[int, int]]:
-    """Yield each axis that may have been taken for the positions, and how many mistakes more."""
+    """Yield each axis that may count positions, and the largest number of further mistakes."""
     last = x.ndim - 2
     yield last, 2
     for axis in reversed(range(last)):
@@ -241,16 +245,17 @@ def _start(wiring: Wiring, axis: int, axes: int) -> Application:
 
 
 def _evidence(x: Float64s, rotated: Float64s, target: Target, axis: int, kind: DType) -> Evidence:
-    """Return the evidence: the position axis moves to −2, and the axes before it are flattened."""
-    arrays = [np.swapaxes(values, axis, -2) for values in (x, rotated)]
-    *leading, rows, head_dim = arrays[0].shape
-    before, after = (values.reshape(prod(leading), rows, head_dim) for values in arrays)
+    """Return the evidence: the position axis is moved to −2, the axes before it are flattened."""
+    swapped = np.swapaxes(x, axis, -2)
+    heads = (prod(swapped.shape[:-2]), *swapped.shape[-2:])
+    before, after = (np.swapaxes(values, axis, -2).reshape(heads) for values in (x, rotated))
     one, none = spacing(np.array([1.0, 0.0]), kind)
-    return Evidence(before, after, _resized(target, rows), float(one) / 2, _LOST * float(none))
+    target = _resized(target, heads[1])
+    return Evidence(before, after, target, float(one) / 2, _UNDERFLOWS * float(none))
 
 
 def _resized(target: Target, rows: int) -> Target:
-    """Cut a target to a number of rows, or continue it at its frequencies."""
+    """Cut a target to a number of rows, or extend it by its frequencies."""
     if rows <= target.rows:
         return replace(
             target,
@@ -266,14 +271,8 @@ def _resized(target: Target, rows: int) -> Target:
     return replace(target, unit=unit, size=size, positions=positions)
 
 
-def _explained_share(evidence: Evidence, application: Application) -> float:
-    chunks = evidence.chunks()
-    shares = [evidence.explained_shares(application, slice(None), rows) for rows in chunks]
-    return float(np.concatenate(shares).mean())
-
-
 def _diagnosis(evidence: Evidence, application: Application, x: Float64s, axis: int) -> Diagnosis:
-    """Compare every element."""
+    """Return the diagnosis of an application: every element is compared."""
     residual, most, mismatch = 0.0, 0.0, None
     for rows in evidence.chunks():
         predicted, error, allowed = evidence.errors(application, slice(None), rows)
@@ -299,9 +298,8 @@ def _diagnosis(evidence: Evidence, application: Application, x: Float64s, axis: 
 
 def _index(head: int, row: int, channel: int, shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
     """Return the index in the array as it was sent."""
-    swapped = list(shape[:-1])
-    swapped[axis], swapped[-1] = swapped[-1], swapped[axis]
-    place = [*(int(i) for i in np.unravel_index(head, swapped[:-1] or (1,))), row]
-    place = place[-len(swapped) :]
-    place[axis], place[-1] = place[-1], place[axis]
-    return (*place, channel)
+    swapped = list(shape)
+    swapped[axis], swapped[-2] = swapped[-2], swapped[axis]
+    index = [*map(int, np.unravel_index(head, swapped[:-2])), row, channel]
+    index[axis], index[-2] = index[-2], index[axis]
+    return tuple(index)

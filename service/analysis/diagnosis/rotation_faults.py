@@ -1,12 +1,14 @@
-"""Mistakes of an applied rotation: each function yields what one more mistake makes of it.
+"""Mistakes of an applied rotation: each function yields an application with one more mistake.
 
-Mistakes without numbers of their own come first. Widths are found from the channels that did not
+Mistakes without numbers of their own come first. Widths follow from the channels that did not
 change, lengths from the first row that is not explained, and ``Gauge`` measures the rest: factors,
 frequencies, and shifts of positions.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import product
+from math import sqrt
 
 import numpy as np
 
@@ -48,7 +50,7 @@ _EXCHANGED_COMPONENTS = "sines stand for cosines and cosines for sines"
 
 
 def wiring_mistakes(application: Application) -> Iterator[Application]:
-    """Yield other connections of the channels."""
+    """Yield other ways to pair channels, and other signs and places of their results."""
     yield from _layout_mistakes(application)
     for form, how in _SIGNS.items():
         mistake = Mistake("sine-sign", {"how": how}, "rotation")
@@ -73,16 +75,15 @@ def _layout_mistakes(application: Application) -> Iterator[Application]:
     wiring = application.wiring
     if wiring.count < 2:
         return
-    for read in LAYOUTS:
-        for written in LAYOUTS:
-            if (read, written) == (wiring.read, wiring.written):
-                continue
-            mistake = Mistake("layout-mixed", {"read": read, "written": written})
-            if read == written and wiring.read == wiring.written:
-                values = {"have": read, "want": wiring.read}
-                pairs = {f"{side}_pairs": _PAIRS[layout] for side, layout in values.items()}
-                mistake = Mistake("layout-swapped", {**values, **pairs}, "rotation")
-            yield application.with_wiring("layout", mistake, read=read, written=written)
+    for read, written in product(LAYOUTS, repeat=2):
+        if (read, written) == (wiring.read, wiring.written):
+            continue
+        mistake = Mistake("layout-mixed", {"read": read, "written": written})
+        if read == written and wiring.read == wiring.written:
+            values = {"have": read, "want": wiring.read}
+            pairs = {f"{side}_pairs": _PAIRS[layout] for side, layout in values.items()}
+            mistake = Mistake("layout-swapped", {**values, **pairs}, "rotation")
+        yield application.with_wiring("layout", mistake, read=read, written=written)
 
 
 def angle_mistakes(application: Application) -> Iterator[Application]:
@@ -101,13 +102,16 @@ def size_mistakes(application: Application, factor: float | None) -> Iterator[Ap
     values = {} if factor is None else {"factor": factor}
     missing = Mistake("missing-factor", {}, "xpos")
     if factor is not None:
-        ratio = 1 / factor if factor else "a share"
-        missing = Mistake("missing-factor", {**values, "ratio": ratio})
-    yield application.with_angles("size", missing, powers=(0, 0))
-    twice = Mistake("extra-factor", values, "twice")
-    yield application.with_angles("size", twice, powers=(2, 2))
-    for powers, have, want in (((1, 0), "cosines", "sines"), ((0, 1), "sines", "cosines")):
-        mistake = Mistake("one-sided-factor", {**values, "have": have, "want": want})
+        missing = Mistake(
+            "missing-factor", {**values, "ratio": 1 / factor if factor else "a share"}
+        )
+    mistakes = [
+        ((0, 0), missing),
+        ((2, 2), Mistake("extra-factor", values, "twice")),
+        ((1, 0), Mistake("one-sided-factor", {**values, "have": "cosines", "want": "sines"})),
+        ((0, 1), Mistake("one-sided-factor", {**values, "have": "sines", "want": "cosines"})),
+    ]
+    for powers, mistake in mistakes:
         yield application.with_angles("size", mistake, powers=powers)
 
 
@@ -143,18 +147,18 @@ def narrow_mistakes(application: Application, target: Target) -> Iterator[Applic
 
 
 def width_mistakes(application: Application, evidence: Evidence) -> Iterator[Application]:
-    """Yield other numbers of rotating channels, and other offsets, where the others are unchanged.
+    """Yield other widths and offsets of the rotating channels, where the others are unchanged.
 
     The frequencies are b^(-2k/width) for another width, where the expected ones are such a series;
     or the first of the expected ones, where fewer channels rotate.
     """
     wiring, target = application.wiring, evidence.target
     is_kept, is_zero = evidence.untouched
-    is_still = is_kept | is_zero
-    for width, offset in _channel_ranges(wiring, is_still):
+    is_constant = is_kept | is_zero
+    for width, offset in _channel_ranges(wiring, np.flatnonzero(~is_constant)):
         outside = np.ones(wiring.head_dim, dtype=bool)
         outside[offset : offset + width] = False
-        if not is_still[outside].all():
+        if not is_constant[outside].all():
             continue
         is_rest_zero = bool(outside.any() and is_zero[outside].all() and not is_kept[outside].all())
         changes = {"width": width, "offset": offset, "is_rest_zero": is_rest_zero}
@@ -175,15 +179,15 @@ def width_mistakes(application: Application, evidence: Evidence) -> Iterator[App
             yield replace(changed, angles=replace(application.angles, omega=omega))
 
 
-def _channel_ranges(wiring: Wiring, is_still: np.ndarray) -> list[tuple[int, int]]:
-    """List widths and offsets that may rotate: common ones, and what is seen to change."""
-    head_dim, moving = wiring.head_dim, np.flatnonzero(~is_still)
+def _channel_ranges(wiring: Wiring, changed: Indices) -> list[tuple[int, int]]:
+    """List widths and offsets that may rotate: common ones, and those of the changed channels."""
+    head_dim = wiring.head_dim
     widths = {head_dim, head_dim // 2, head_dim // 4, 3 * head_dim // 4, wiring.width}
     widths |= {2 * wiring.width, wiring.width // 2}
-    first, last = (int(moving[0]), int(moving[-1])) if len(moving) else (0, -1)
+    first, last = (int(changed[0]), int(changed[-1])) if len(changed) else (0, -1)
     widths |= {last + 1 - first, last + 1 - wiring.offset, last + 2 - first}
-    # In the layout half the last pairs of both halves may be too slow to be seen.
-    widths |= {2 * (len(moving) // 2), 2 * ((len(moving) + 1) // 2)}
+    # In the layout half the last pairs of both halves may rotate too slowly to change.
+    widths |= {2 * (len(changed) // 2), 2 * ((len(changed) + 1) // 2)}
     return [
         (width, offset)
         for width in sorted(width for width in widths if width >= 2 and width % 2 == 0)
@@ -213,20 +217,19 @@ def length_mistakes(application: Application, evidence: Evidence) -> Iterator[Ap
     length = _explained_rows(application, evidence)
     if not 1 < length < rows:
         return
+
+    def truncated(beyond: str) -> Mistake:
+        return Mistake("truncated", {"have": length, "want": rows, "beyond": beyond}, "rotation")
+
     for beyond in ("unrotated", "zero"):
-        mistake = _truncated(length, rows, beyond)
-        yield application.with_angles("length", mistake, beyond=(length, beyond))
+        yield application.with_angles("length", truncated(beyond), beyond=(length, beyond))
     if angles.rows is None and isinstance(angles.shift, float):
         every = np.arange(rows)
         for beyond, source in (
             (f"turned as row {length - 1}, the last before", np.minimum(every, length - 1)),
             ("turned as if counting started anew", every % length),
         ):
-            yield application.with_angles("length", _truncated(length, rows, beyond), rows=source)
-
-
-def _truncated(length: int, rows: int, beyond: str) -> Mistake:
-    return Mistake("truncated", {"have": length, "want": rows, "beyond": beyond}, "rotation")
+            yield application.with_angles("length", truncated(beyond), rows=source)
 
 
 def _explained_rows(application: Application, evidence: Evidence) -> int:
@@ -239,45 +242,28 @@ def _explained_rows(application: Application, evidence: Evidence) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class RotationEstimate:
-    """The cosines and sines by which some rows were rotated, measured.
-
-    Attributes:
-        phasors: cosine + i·sine, (R, K).
-        weights: of each, (R, K).
-        rows: which rows, (R,).
-    """
-
-    phasors: Complexes
-    weights: Float64s
-    rows: Indices
-
-
-@dataclass(frozen=True, eq=False)
 class FrequencyEstimate:
     """Measured frequencies.
 
     Attributes:
         omega: radians per position, (K,).
         error: of each, (K,).
-        width: channels that rotate.
         rows: the number of rows that were measured.
     """
 
     omega: Float64s
     error: Float64s
-    width: int
     rows: int
 
 
-# Fewer rows fit too many frequencies.
+# Too many frequencies fit fewer rows.
 _ENOUGH_ROWS = 4
 
 
 def frequency_mistakes(
     application: Application, target: Target, measured: FrequencyEstimate
 ) -> Iterator[Application]:
-    """Yield named mistakes of frequencies that fit a measurement."""
+    """Yield the mistakes with a name that lead to measured frequencies."""
     expected = application.angles.frequencies(target)
     if expected is not None and len(expected) == len(measured.omega):
         if (np.abs(measured.omega - expected) <= measured.error).all():
@@ -289,15 +275,19 @@ def frequency_mistakes(
 def unnamed_frequencies(
     application: Application, target: Target, measured: FrequencyEstimate
 ) -> Iterator[Application]:
-    """Yield the measured frequencies themselves; negative ones would be the inverse rotation."""
+    """Yield the measured frequencies themselves as a mistake.
+
+    Negative ones are none: they are those of the inverse rotation.
+    """
     if measured.rows < _ENOUGH_ROWS or not (measured.omega >= -measured.error).all():
         return
     expected = application.angles.frequencies(target)
-    values: dict[str, float | int | str] = {"pair": 0, "have": float(measured.omega[0])}
-    values["want"] = "?"
+    pair = 0
+    want: float | str = "?"
     if expected is not None and len(expected) == len(measured.omega):
         pair = int(np.argmax(np.abs(measured.omega - expected) > measured.error))
-        values = {"pair": pair, "have": float(measured.omega[pair]), "want": float(expected[pair])}
+        want = float(expected[pair])
+    values = {"pair": pair, "have": float(measured.omega[pair]), "want": want}
     mistake = Mistake("wrong-rule", values, "frequencies")
     yield application.with_angles("frequencies", mistake, omega=measured.omega)
 
@@ -305,9 +295,9 @@ def unnamed_frequencies(
 def _linear_mistakes(
     application: Application, expected: Float64s, measured: FrequencyEstimate
 ) -> Iterator[Application]:
-    weights = 1 / measured.error**2
-    ratio = float((weights * expected * measured.omega).sum() / (weights * expected**2).sum())
-    error = 4 / float(np.sqrt((weights * expected**2).sum()))
+    weighted = expected / measured.error**2
+    total = float((weighted * expected).sum())
+    ratio, error = float((weighted * measured.omega).sum()) / total, 4 / sqrt(total)
     if not (ratio > 0 and abs(ratio - 1) > error):
         return
     ratios = [*round_numbers(ratio, error, most=2)]
@@ -322,26 +312,25 @@ def _base_mistakes(
 ) -> Iterator[Application]:
     if len(measured.omega) < 2:
         return
-    # Frequencies stored in bfloat16 are a geometric series within 2^-8 of each only.
-    series = fit_geometric(measured.omega, measured.error) or fit_geometric(
-        measured.omega, measured.error + 2.0**-8 * np.abs(measured.omega)
-    )
+    # Frequencies that were stored in bfloat16 are a geometric series within 2^-8 of each.
+    loose = measured.error + 2.0**-8 * np.abs(measured.omega)
+    fitted = (fit_geometric(measured.omega, error) for error in (measured.error, loose))
+    series = next((each for each in fitted if each), None)
     if series is None or not series.ratio < 1:
         return
-    expected_series = (
-        None if expected is None else fit_geometric(expected, np.full(len(expected), 1e-12))
-    )
-    want, is_unscaled = None, False
-    if expected_series is not None:
-        want = next(iter(round_bases(expected_series, measured.width)), None)
-        is_unscaled = want is not None and abs(expected_series.first - 1) < 1e-9
-    for base in round_bases(series, measured.width):
+    width, want, is_unscaled = application.wiring.width, None, False
+    if expected is not None:
+        expected_series = fit_geometric(expected, np.full(len(expected), 1e-12))
+        if expected_series is not None:
+            want = next(iter(round_bases(expected_series, width)), None)
+            is_unscaled = want is not None and abs(expected_series.first - 1) < 1e-9
+    for base in round_bases(series, width):
         if base == want and is_unscaled:
             continue
-        omega = base ** (-2 * np.arange(len(measured.omega)) / measured.width)
-        mistake = Mistake("wrong-base", {"have": base, "want": want})
-        if not is_unscaled:
-            mistake = Mistake("config-key-ignored", {"have": base}, "rotation")
+        omega = base ** (-2 * np.arange(len(measured.omega)) / width)
+        mistake = Mistake("config-key-ignored", {"have": base}, "rotation")
+        if is_unscaled:
+            mistake = Mistake("wrong-base", {"have": base, "want": want})
         yield application.with_angles("base", mistake, omega=omega)
 
 
@@ -357,98 +346,91 @@ class Gauge:
     def __init__(self, evidence: Evidence, heads: slice, rows: Indices) -> None:
         self.evidence, self._rows = evidence, rows
         self._x, self._y = evidence.x[heads][:, rows], evidence.y[heads][:, rows]
-        self._estimates: dict[Wiring, RotationEstimate] = {}
+        self._measured: dict[Wiring, tuple[Complexes, Float64s]] = {}
 
-    def estimate(self, wiring: Wiring) -> RotationEstimate:
-        """Measure the cosines and sines that a wiring needs; each wiring is measured once."""
-        if wiring not in self._estimates:
-            phasors, weights = wiring.measure(self._x, self._y)
-            self._estimates[wiring] = RotationEstimate(phasors, weights, self._rows)
-        return self._estimates[wiring]
+    def measured(self, wiring: Wiring) -> tuple[Complexes, Float64s]:
+        """Return cosine + i·sine of a wiring in the sampled rows, (R, K), and their weights."""
+        if wiring not in self._measured:
+            self._measured[wiring] = wiring.measure(self._x, self._y)
+        return self._measured[wiring]
 
     def mistakes(self, application: Application) -> Iterator[Application]:
         """Yield the mistakes whose numbers can be measured."""
-        estimate = self.estimate(application.wiring)
-        if not (estimate.weights > 0).any():
+        if not self.measured(application.wiring)[1].any():
             return
-        yield from self._factors(application, estimate)
+        yield from self._factors(application)
+        for estimate in self._frequencies(application):
+            yield from frequency_mistakes(application, self.evidence.target, estimate)
         if application.angles.times:
-            for measured in self._frequencies(application, estimate):
-                yield from frequency_mistakes(application, self.evidence.target, measured)
-            yield from self._shifts(application, estimate)
+            yield from self._shifts(application)
 
     def unnamed_mistakes(self, application: Application) -> Iterator[Application]:
         """Yield applications with a generic mistake of the measured frequencies."""
-        estimate = self.estimate(application.wiring)
-        if application.angles.times and (estimate.weights > 0).any():
-            for measured in self._frequencies(application, estimate):
-                yield from unnamed_frequencies(application, self.evidence.target, measured)
+        if self.measured(application.wiring)[1].any():
+            for estimate in self._frequencies(application):
+                yield from unnamed_frequencies(application, self.evidence.target, estimate)
 
-    def _factors(
-        self, application: Application, estimate: RotationEstimate
-    ) -> Iterator[Application]:
+    def _factors(self, application: Application) -> Iterator[Application]:
         """Compare norms, which do not depend on angles."""
-        angles, rows = application.angles, estimate.rows
-        expected = np.hypot(*angles.cosines_and_sines(self.evidence.target, rows))
-        if expected.shape != estimate.phasors.shape:
+        angles, (phasors, weights) = application.angles, self.measured(application.wiring)
+        expected = np.hypot(*angles.cosines_and_sines(self.evidence.target, self._rows))
+        if expected.shape != phasors.shape:
             return
         narrow = 0.0 if angles.dtype is None else rounding_bound(angles.dtype, 1.0)
         error = 4 * max(self.evidence.roundoff, narrow)
-        for count in dict.fromkeys((len(rows), min(len(rows), _FIRST_ROWS))):
-            weights = (estimate.weights * expected)[:count]
-            total = float((weights * expected[:count]).sum())
-            measured = float((weights * np.abs(estimate.phasors[:count])).sum())
-            ratio = measured / total if total else 1.0
-            if not abs(ratio - 1) > error or not ratio > 0:
+        products, norms = weights * expected, np.abs(phasors)
+        for count in dict.fromkeys((len(norms), min(len(norms), _FIRST_ROWS))):
+            early = slice(0, count)
+            total = float((products[early] * expected[early]).sum())
+            ratio = float((products[early] * norms[early]).sum()) / total if total else 1.0
+            if not abs(ratio - 1) > error:
                 continue
             for factor in round_numbers(ratio, error, most=2):
                 name = "wrong-factor" if factor < 1 else "extra-factor"
                 mistake = Mistake(name, {"factor": factor})
                 yield application.with_angles("factor", mistake, factor=angles.factor * factor)
 
-    def _frequencies(
-        self, application: Application, estimate: RotationEstimate
-    ) -> Iterator[FrequencyEstimate]:
+    def _frequencies(self, application: Application) -> Iterator[FrequencyEstimate]:
         """Measure frequencies, which do not depend on a shift of positions."""
         angles, target = application.angles, self.evidence.target
+        if not angles.times:
+            return
         roundoff = self.evidence.roundoff
-        undone = angles.undone(estimate.phasors, target, estimate.rows)
-        positions = angles.positions(target, estimate.rows)
+        phasors, weights = self.measured(application.wiring)
+        undone = angles.undone(phasors, target, self._rows)
+        positions = angles.positions(target, self._rows)
         counts = dict.fromkeys(min(len(positions), most) for most in (_MOST, _EARLY, _FIRST_ROWS))
         for count in counts:
             order = np.argsort(positions[:count])
             places = positions[:count][order]
             if count < 2 or not (np.diff(places) > 0).all():
                 continue
-            omega, error = _weighted_frequencies(undone[order], estimate.weights[order], places)
-            # float32 shifts a frequency, and all rows agree on the shifted one.
+            omega, error = _weighted_frequencies(undone[order], weights[order], places)
+            # The rounding of a frequency to float32 moves all rows alike.
             error = error + 4 * min(roundoff, 2.0**-24) * np.abs(omega) + roundoff * 2.0**-6
-            width = application.wiring.width
-            yield FrequencyEstimate(omega / angles.times, error / angles.times, width, count)
+            yield FrequencyEstimate(omega / angles.times, error / angles.times, count)
 
-    def _shifts(
-        self, application: Application, estimate: RotationEstimate
-    ) -> Iterator[Application]:
-        """Yield a position offset or one stuck position that explains the measured angles."""
+    def _shifts(self, application: Application) -> Iterator[Application]:
+        """Yield a position offset, and one position of all rows, that give the measured angles."""
         angles, target = application.angles, self.evidence.target
         omega = angles.frequencies(target)
-        if omega is None or len(omega) != estimate.phasors.shape[1]:
+        measured, weights = self.measured(application.wiring)
+        if omega is None or len(omega) != measured.shape[1] or not isinstance(angles.shift, float):
             return
-        weights = estimate.weights
 
         def steps(phasors: Complexes) -> float | None:
             mean = (phasors * weights)[:_EARLY].sum(axis=0)
             return steps_of(mean, weights[:_EARLY].sum(axis=0), angles.times * omega)
 
-        phasors = angles.undone(estimate.phasors, target, estimate.rows)
-        shift = steps(phasors * angles.unit(target, estimate.rows).conj() ** angles.times)
-        if shift and isinstance(angles.shift, float):
+        phasors = angles.undone(measured, target, self._rows)
+        shift = steps(phasors * angles.unit(target, self._rows).conj() ** angles.times)
+        if shift:
             mistake = Mistake("position-offset", {"rows": int(shift)})
             yield application.with_angles("shift", mistake, shift=angles.shift + shift)
         position = steps(phasors)
-        if position is not None and angles.rows is None and isinstance(angles.shift, float):
+        if position is not None and angles.rows is None:
             mistake = Mistake("positions-stuck", {"position": position})
-            # From the nearest row: the fewer positions between, the more exact the angles.
+            # From the nearest row: the angles are more exact, the fewer positions lie between.
             row = int(np.argmin(np.abs(target.positions - position)))
             rows, shift = np.full(target.rows, row), position - float(target.positions[row])
             yield application.with_angles("rows", mistake, rows=rows, shift=shift)
@@ -457,7 +439,7 @@ class Gauge:
 def _weighted_frequencies(
     phasors: Complexes, weights: Float64s, places: Float64s
 ) -> tuple[Float64s, Float64s]:
-    """Measure frequencies with weights, rows of small numbers counting less, and their errors."""
+    """Return frequencies that are fitted with weights, and their errors."""
     omega = measure(phasors, places).omega
     tiny = np.finfo(np.float64).tiny
     total = np.maximum(weights.sum(axis=0), tiny)

@@ -184,7 +184,7 @@ def test_narrow_frequencies_and_tables_are_tried_in_both_half_types() -> None:
 
 def estimate(rows: int = 64, **changes: Any) -> FrequencyEstimate:
     omega = Engine(32, **changes).frequencies()
-    return FrequencyEstimate(omega, 1e-9 + 1e-7 * omega, 32, rows)
+    return FrequencyEstimate(omega, 1e-9 + 1e-7 * omega, rows)
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_measured_frequencies_are_named(
 def test_unnamed_frequencies_are_the_measured_ones_of_four_rows_or_more() -> None:
     wanted = Target.of(*Engine(32).tables(64))
     have = estimate(llama3=True)
-    backwards = FrequencyEstimate(-Engine(32).frequencies(), np.full(16, 1e-9), 32, 64)
+    backwards = FrequencyEstimate(-Engine(32).frequencies(), np.full(16, 1e-9), 64)
 
     (other,) = unnamed_frequencies(RIGHT, wanted, have)
 
@@ -294,7 +294,7 @@ def test_gauge_measures_unnamed_frequencies() -> None:
 def test_gauge_measures_each_wiring_once() -> None:
     measuring = gauge()
 
-    assert measuring.estimate(Wiring(32, 32)) is measuring.estimate(Wiring(32, 32))
+    assert measuring.measured(Wiring(32, 32)) is measuring.measured(Wiring(32, 32))
 
 
 @pytest.mark.parametrize("measure", [Gauge.mistakes, Gauge.unnamed_mistakes])
