@@ -6,7 +6,7 @@ positions that is another angle: ``float32_distance`` bounds the difference, and
 operation is one that IEEE 754 fixes to the last bit.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache, lru_cache
@@ -26,7 +26,8 @@ from service.numerics.phase import (
     fixed_point,
     sin_cos_of_each,
 )
-from service.numerics.phasors import Channels, sines_and_cosines
+from service.numerics.phasors import Channels, SinusoidTable, Step, sines_and_cosines
+from service.numerics.positions import RowPositions
 from service.numerics.tables import FREQUENCY_WORK, RowTable, row_steps
 
 Float32s: TypeAlias = NDArray[np.float32]
@@ -56,14 +57,9 @@ def float32_angles(frequencies: Float32s, positions: Int64s) -> Float32s:
 
 
 def float32_sin_cos(frequencies: Float32s, positions: Int64s) -> tuple[Float64s, Float64s]:
-    """Return sine and cosine of the float32 products of positions and frequencies.
+    """Return sine and cosine of the float32 products of positions (m,) and frequencies (n,).
 
-    Args:
-        frequencies: n of them.
-        positions: integers within ±2^62, shape (m,).
-
-    Returns:
-        Sine and cosine, each of shape (m, n), within 0.9·2^-53 of those of the rounded angle.
+    Each has the shape (m, n), within 0.9·2^-53 of those of the rounded angle.
     """
     angles = float32_angles(frequencies, positions)
     significands, exponents = np.frexp(angles.reshape(-1))
@@ -85,17 +81,10 @@ def _powers_of_two() -> FixedPointFrequencies:
 
 @exact_arithmetic
 def float32_distance(frequencies: Sequence[Decimal], farthest: int) -> Decimal:
-    """Bound how far float32 angles are from the exact ones, in radians.
+    """Bound how far float32 angles of positions up to the farthest are from exact ones, in radians.
 
     A position p is rounded by at most u·p, u = 2^-24, and not at all up to 2^24; a frequency by its
     actual rounding error; the product by u of itself, or by 2^-150.
-
-    Args:
-        frequencies: the exact ones, in radians per position.
-        farthest: the largest magnitude of the positions.
-
-    Returns:
-        The bound, for all these frequencies and all positions up to the farthest.
     """
     unit = Decimal(2) ** -_SIGNIFICAND_BITS
     of_position = Decimal(0) if farthest <= _LARGEST_EXACT_POSITION else unit
@@ -109,17 +98,6 @@ def float32_distance(frequencies: Sequence[Decimal], farthest: int) -> Decimal:
 
 
 AngleRounding: TypeAlias = Literal["exact", "float32"]
-
-
-class RowPositions(Protocol):
-    """One integer position for each row."""
-
-    @property
-    def farthest(self) -> int:
-        """The largest magnitude of the positions."""
-
-    def at(self, start: int, stop: int) -> Int64s:
-        """Return the positions of the rows start to stop, shape (stop - start,)."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +123,7 @@ class Growth(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class AxesTable(RowTable):
+class AxesTable(SinusoidTable):
     """Sines and cosines of angles along any number of axes.
 
     Attributes:
@@ -154,8 +132,8 @@ class AxesTable(RowTable):
         channels: the components in a row.
         dtype: a real element type.
         shape: any whose size is rows × channels.
-        scale: multiplies the value in float64, before it is rounded to the element type.
-        growth: multiplies the value as well; only where there is one axis.
+        scale: multiplies the values.
+        growth: multiplies the values as well; only where there is one axis.
     """
 
     axes: tuple[Axis, ...]
@@ -175,20 +153,12 @@ class AxesTable(RowTable):
     def setup_work(self) -> int:
         return FREQUENCY_WORK * _count(self.axes)
 
-    @property
-    def row_width(self) -> int:
-        return self.channels.width
-
-    def fill(self, first: int, rows: Elements) -> None:
+    def steps(self, start: int, stop: int) -> Iterator[Step]:
         index, is_sine = self.channels.indices()
         columns = index + is_sine * _count(self.axes)
-        for part in row_steps(len(rows), self.channels.width):
-            both = self._components(first + part.start, first + part.stop)
-            exact = both.take(columns, axis=1)
-            if self.scale != 1.0:
-                np.multiply(exact, self.scale, out=exact)
-            round_into(exact, rows[part], self.dtype)
-        self.channels.blank(rows)
+        for part in row_steps(stop - start, self.row_width):
+            both = self._components(start + part.start, start + part.stop)
+            yield part.start, both.take(columns, axis=1)
 
     def _components(self, start: int, stop: int) -> Float64s:
         """Return the cosines, then the sines, of rows: (stop - start, 2·count)."""
@@ -221,7 +191,7 @@ class AnglesTable(RowTable):
 
     @property
     def setup_work(self) -> int:
-        return FREQUENCY_WORK * _count(self.axes)
+        return FREQUENCY_WORK * self.row_width
 
     @property
     def row_width(self) -> int:

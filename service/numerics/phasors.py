@@ -32,11 +32,12 @@ size, where the whole angle is below 1: 3.5 for sines and 1.7 (0.9 by cos 1) for
 position has the bytes that it has among integers.
 """
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import prod
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,7 +53,13 @@ from service.numerics.phase import (
     fixed_point,
     sin_cos,
 )
-from service.numerics.positions import Positions, max_units, split_units
+from service.numerics.positions import (
+    AnyPositions,
+    Positions,
+    RealPositions,
+    max_units,
+    split_units,
+)
 from service.numerics.tables import FREQUENCY_WORK, RowTable, row_steps
 
 BLOCK_LENGTH = 64
@@ -82,23 +89,18 @@ def block_of(position: int) -> int:
 
 
 def block_spans(positions: range) -> Iterator[BlockSpan]:
-    """Split consecutive positions into spans."""
+    """Split consecutive positions into the longest spans, each of positions of one sign."""
     first = positions.start
     while first < positions.stop:
-        span = _longest_span(first, positions.stop if first >= 0 else min(positions.stop, 0))
+        lowest = 0 if first >= 0 else 1 - BLOCK_LENGTH
+        left = (positions.stop if first >= 0 else min(positions.stop, 0)) - first
+        block = block_of(first)
+        offset = first - block * BLOCK_LENGTH
+        blocks = left // BLOCK_LENGTH if offset == lowest else 0
+        count = BLOCK_LENGTH if blocks else min(lowest + BLOCK_LENGTH - offset, left)
+        span = BlockSpan(block, max(blocks, 1), range(offset, offset + count))
         yield span
         first += len(span)
-
-
-def _longest_span(first: int, stop: int) -> BlockSpan:
-    """Return the longest span from a position on, up to another of its sign."""
-    lowest = 0 if first >= 0 else 1 - BLOCK_LENGTH
-    block = block_of(first)
-    offset = first - block * BLOCK_LENGTH
-    whole_blocks = (stop - first) // BLOCK_LENGTH
-    if offset == lowest and whole_blocks:
-        return BlockSpan(block, whole_blocks, range(lowest, lowest + BLOCK_LENGTH))
-    return BlockSpan(block, 1, range(offset, min(lowest + BLOCK_LENGTH, offset + stop - first)))
 
 
 Component: TypeAlias = Literal["sin", "cos"]
@@ -143,22 +145,22 @@ class Channels:
         )
 
     def blank(self, rows: Elements) -> None:
-        """Write zeros into the channels of rows that hold zeros."""
+        """Write zeros into the channels of zeros."""
         if self.zeros:
             rows[:, -self.zeros :] = 0
 
 
-# What multiplies, or is multiplied by, cosine and sine of the other phasor.
+# The factors of the cosine and of the sine of the other phasor.
 Pair: TypeAlias = tuple[Float64s, Float64s]
 
 SETUP_CACHE_BYTES = 64 * 1024 * 1024
-_FREQUENCY_CACHE_BYTES = 8 * 1024 * 1024
+_FREQUENCY_CACHE_BYTES = 24 * 1024 * 1024
 _MAX_FINE_BYTES = SETUP_CACHE_BYTES // 2
 
 
 @dataclass(frozen=True, eq=False)
 class PhasorSetup:
-    """The phasors and indices that all reads of the same frequencies in the same channels share.
+    """The phasors and indices that all reads of some frequencies in some channels share.
 
     Attributes:
         frequencies: n of them, in fixed point.
@@ -180,10 +182,8 @@ class PhasorSetup:
         frequencies = fixed_frequencies(rule)
         index, is_sine = channels.indices()
         cosines, sines, opposites = index + np.arange(3)[:, np.newaxis] * len(frequencies.high)
-        by_cosine, by_sine = (
-            np.where(is_sine, sines, cosines),
-            np.where(is_sine, cosines, opposites),
-        )
+        by_cosine = np.where(is_sine, sines, cosines)
+        by_sine = np.where(is_sine, cosines, opposites)
         setup = cls(frequencies, index, by_cosine, by_sine)
         if 2 * 8 * (2 * BLOCK_LENGTH - 1) * channels.width > _MAX_FINE_BYTES:
             return setup
@@ -293,13 +293,42 @@ _STEP_ELEMENTS = 16384
 # In rows of fewer channels, copying the coarse phasors to each row costs less than loops so short.
 _NARROW = 64
 
-# The index of the first row of a step, and its values, valid until the next step.
-_Step: TypeAlias = tuple[int, Float64s]
+Step: TypeAlias = tuple[int, Float64s]
+"""The index of the first row of a step, and its values, valid until the next step."""
+
+
+class SinusoidTable(RowTable):
+    """A table whose rows are sines and cosines, scaled in float64 and then rounded once.
+
+    Attributes:
+        channels: the components in a row.
+        shape: any whose size is rows × channels.
+        scale: multiplies the values.
+    """
+
+    channels: Channels
+    shape: tuple[int, ...]
+    scale: float
+
+    @property
+    def row_width(self) -> int:
+        return self.channels.width
+
+    @abstractmethod
+    def steps(self, start: int, stop: int) -> Iterator[Step]:
+        """Yield the rows start to stop, step by step, before they are scaled."""
+
+    def fill(self, first: int, rows: Elements) -> None:
+        for done, exact in self.steps(first, first + len(rows)):
+            if self.scale != 1.0:
+                np.multiply(exact, self.scale, out=exact)
+            round_into(exact, rows[done : done + len(exact)], self.dtype)
+        self.channels.blank(rows)
 
 
 @dataclass(frozen=True, eq=False)
-class PhasorTable(RowTable):
-    """Sines and cosines of positions times frequencies, one row a position.
+class PhasorTable(SinusoidTable):
+    """Sines and cosines of integer positions times frequencies, one row a position.
 
     Attributes:
         rule: the frequencies.
@@ -307,7 +336,7 @@ class PhasorTable(RowTable):
         positions: the position of each row.
         dtype: a real element type.
         shape: any whose size is rows × channels.
-        scale: multiplies the value in float64, before it is rounded to the element type.
+        scale: multiplies the values.
     """
 
     rule: FrequencyRule
@@ -322,29 +351,18 @@ class PhasorTable(RowTable):
     def setup_work(self) -> int:
         return FREQUENCY_WORK * self.rule.count
 
-    @property
-    def row_width(self) -> int:
-        return self.channels.width
-
-    def fill(self, first: int, rows: Elements) -> None:
+    def steps(self, start: int, stop: int) -> Iterator[Step]:
         setup = phasor_setup(self.rule, self.channels)
-        for done, exact in self._products(setup, first, first + len(rows)):
-            if self.scale != 1.0:
-                np.multiply(exact, self.scale, out=exact)
-            round_into(exact, rows[done : done + len(exact)], self.dtype)
-        self.channels.blank(rows)
-
-    def _products(self, setup: PhasorSetup, first: int, last: int) -> Iterator[_Step]:
         if self.positions.is_contiguous:
             run = self.positions.runs[0]
-            needed = range(run.first + first, run.first + last)
+            needed = range(run.first + start, run.first + stop)
             yield from _products_in_order(setup, self._coarse, needed, run.last)
             return
-        batch_rows = min(_BATCH_SCATTERED_ROWS, _batch_rows(setup))
-        for start in range(first, last, batch_rows):
-            positions = self.positions.at(start, min(start + batch_rows, last))
+        batch_rows = min(_BATCH_SCATTERED_ROWS, _rows_of(_BATCH_ELEMENTS, setup))
+        for first in range(start, stop, batch_rows):
+            positions = self.positions.at(first, min(first + batch_rows, stop))
             for done, exact in _products_of_any(setup, positions):
-                yield start - first + done, exact
+                yield first - start + done, exact
 
 
 def component(rule: FrequencyRule, name: Component, positions: Int64s) -> Float64s:
@@ -366,7 +384,7 @@ def _evaluate(rule: FrequencyRule, channels: Channels, positions: Int64s) -> Flo
     return values
 
 
-def _products_of_any(setup: PhasorSetup, positions: Int64s) -> Iterator[_Step]:
+def _products_of_any(setup: PhasorSetup, positions: Int64s) -> Iterator[Step]:
     if (np.diff(positions) == 1).all():
         needed = range(int(positions[0]), int(positions[-1]) + 1)
         return _products_in_order(setup, CoarsePhasorCache(), needed, needed[-1])
@@ -375,9 +393,9 @@ def _products_of_any(setup: PhasorSetup, positions: Int64s) -> Iterator[_Step]:
 
 def _products_in_order(
     setup: PhasorSetup, coarse: CoarsePhasorCache, positions: range, last: int
-) -> Iterator[_Step]:
+) -> Iterator[Step]:
     """Multiply the phasors of consecutive positions, part of a sequence that goes up to last."""
-    scratch, batch_rows = _scratch(setup, len(positions)), _batch_rows(setup)
+    scratch, batch_rows = _scratch(setup, len(positions)), _rows_of(_BATCH_ELEMENTS, setup)
     for start in range(positions.start, positions.stop, batch_rows):
         batch = range(start, min(start + batch_rows, positions.stop))
         blocks = range(block_of(batch[0]), block_of(batch[-1]) + 1)
@@ -393,7 +411,7 @@ def _products_in_order(
             done += len(span)
 
 
-def _products_of_blocks(scratch: Pair, coarse: Pair, fine: Pair) -> Iterator[_Step]:
+def _products_of_blocks(scratch: Pair, coarse: Pair, fine: Pair) -> Iterator[Step]:
     """Multiply every coarse phasor by every fine one."""
     rows, width = fine[0].shape
     row_step = max(1, _STEP_ELEMENTS // width)
@@ -415,7 +433,7 @@ def _along_rows(coarse: Float64s, rows: int) -> Float64s:
     return coarse.repeat(rows, axis=0).reshape(len(coarse), rows, -1)
 
 
-def _products_of_scattered(setup: PhasorSetup, positions: Int64s) -> Iterator[_Step]:
+def _products_of_scattered(setup: PhasorSetup, positions: Int64s) -> Iterator[Step]:
     """Gather the coarse and the fine phasor of each position, and multiply them."""
     offset = np.fmod(positions, np.int64(BLOCK_LENGTH))
     coarse_positions = positions - offset
@@ -424,7 +442,7 @@ def _products_of_scattered(setup: PhasorSetup, positions: Int64s) -> Iterator[_S
     lowest = int(offset.min())
     fine = setup.fine(range(lowest, int(offset.max()) + 1))
     factors = (*setup.coarse(coarse_positions[starts]), *fine)
-    step = _step_rows(setup)
+    step = _rows_of(_STEP_ELEMENTS, setup)
     room = [part.reshape(-1, setup.width) for part in _scratch(setup, len(positions))]
     for first in range(0, len(positions), step):
         part = slice(first, first + step)
@@ -444,17 +462,14 @@ def _product(scratch: Pair, coarse: Pair, fine: Pair) -> Float64s:
     return values
 
 
-def _batch_rows(setup: PhasorSetup) -> int:
-    return max(1, _BATCH_ELEMENTS // setup.width)
-
-
-def _step_rows(setup: PhasorSetup) -> int:
-    return max(1, _STEP_ELEMENTS // setup.width)
+def _rows_of(elements: int, setup: PhasorSetup) -> int:
+    """Return the number of rows with so many elements, at least one."""
+    return max(1, elements // setup.width)
 
 
 def _scratch(setup: PhasorSetup, rows: int) -> Pair:
     """Allocate buffers for the two products of one step, up to a number of rows."""
-    elements = min(rows, _step_rows(setup)) * setup.width
+    elements = min(rows, _rows_of(_STEP_ELEMENTS, setup)) * setup.width
     return _aligned(elements), _aligned(elements)
 
 
@@ -470,29 +485,26 @@ def _aligned(elements: int) -> Float64s:
 _ARRAYS = 4
 
 
-class RowReals(Protocol):
-    """One real position for each row."""
-
-    def at(self, start: int, stop: int) -> Float64s:
-        """Return the positions of the rows start to stop, shape (stop - start,)."""
+# The arrays of a row's width in one step of fractional positions.
+_ARRAYS = 4
 
 
 @dataclass(frozen=True, eq=False)
-class RealPhasorTable(RowTable):
+class RealPhasorTable(SinusoidTable):
     """Sines and cosines of real positions times frequencies, one row a position.
 
     Attributes:
         rule: the frequencies; ``ScaledFrequencies`` gives all positions another unit.
         channels: the components in a row.
-        positions: the position of each row, none of them out of range.
+        positions: the position of each row, shape (rows,), none of them out of range.
         dtype: a real element type.
         shape: any whose size is rows × channels.
-        scale: multiplies the value in float64, before it is rounded to the element type.
+        scale: multiplies the values.
     """
 
     rule: FrequencyRule
     channels: Channels
-    positions: RowReals
+    positions: Float64s
     dtype: DType
     shape: tuple[int, ...]
     scale: float = 1.0
@@ -505,53 +517,43 @@ class RealPhasorTable(RowTable):
     @property
     def setup_work(self) -> int:
         # The frequencies are evaluated for each unit there may be.
-        rows = prod(self.shape) // self.row_width
-        return FREQUENCY_WORK * self.rule.count * max_units(rows)
+        return FREQUENCY_WORK * self.rule.count * max_units(len(self.positions))
 
-    @property
-    def row_width(self) -> int:
-        return self.channels.width
-
-    def fill(self, first: int, rows: Elements) -> None:
-        for part in row_steps(len(rows), _ARRAYS * self.row_width):
-            values = self.positions.at(first + part.start, first + part.stop)
-            exact = self._rows(values)
-            if self.scale != 1.0:
-                np.multiply(exact, self.scale, out=exact)
-            round_into(exact, rows[part], self.dtype)
-        self.channels.blank(rows)
+    def steps(self, start: int, stop: int) -> Iterator[Step]:
+        for part in row_steps(stop - start, _ARRAYS * self.row_width):
+            yield part.start, self._rows(self.positions[start + part.start : start + part.stop])
 
     def _rows(self, values: Float64s) -> Float64s:
-        """Compute the rows of values (m,), those of each unit together: (m, width)."""
+        """Return the rows of values (m,), those of each unit computed together: (m, width)."""
         index, is_sine = self.channels.indices()
         columns = index + ~is_sine * self.rule.count
         integers, units = split_units(values)
         exact = np.empty((len(values), self.row_width))
         for unit in np.unique(units).tolist():
             (rows,) = np.nonzero(units == unit)
-            both = _of_unit(self.rule, unit, integers[rows])
-            exact[rows] = both.take(columns, axis=1)
+            exact[rows] = _of_unit(self.rule, unit, integers[rows]).take(columns, axis=1)
         return exact
+
+
+def sinusoid_table(
+    rule: FrequencyRule,
+    channels: Channels,
+    positions: AnyPositions,
+    dtype: DType,
+    shape: tuple[int, ...],
+    *,
+    scale: float = 1.0,
+) -> SinusoidTable:
+    """Return the table of integer or of real positions."""
+    if isinstance(positions, RealPositions):
+        values = positions.at(0, positions.count)
+        return RealPhasorTable(rule, channels, values, dtype, shape, scale)
+    return PhasorTable(rule, channels, positions, dtype, shape, scale)
 
 
 def _of_unit(rule: FrequencyRule, exponent: int, integers: Int64s) -> Float64s:
     """Return the sines, then the cosines, of integers (m,) counted in 2^exponent: (m, 2n)."""
     if exponent == 0:
         return sines_and_cosines(rule, integers)
-    return np.concatenate(sin_cos(_real_positions_frequencies(rule, exponent), integers), axis=1)
-
-
-_CACHE_BYTES = 16 * 1024 * 1024
-_cache: ByteBoundedLRU[tuple[FrequencyRule, int], FixedPointFrequencies] = ByteBoundedLRU(
-    _CACHE_BYTES
-)
-
-
-def _real_positions_frequencies(rule: FrequencyRule, exponent: int) -> FixedPointFrequencies:
-    """Return the frequencies per unit of 2^exponent, from the cache."""
-    cached = _cache.get((rule, exponent))
-    if cached is not None:
-        return cached
-    frequencies = fixed_point(ScaledFrequencies(rule, Fraction(2) ** exponent).exact())
-    _cache.put((rule, exponent), frequencies, 3 * frequencies.high.nbytes + 1024)
-    return frequencies
+    frequencies = fixed_frequencies(ScaledFrequencies(rule, Fraction(2) ** exponent))
+    return np.concatenate(sin_cos(frequencies, integers), axis=1)

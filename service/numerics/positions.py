@@ -1,21 +1,39 @@
-"""Sequences of integer positions, of any length, in a canonical form."""
+"""Positions of rows: sequences of integers, in a canonical form, and lists of real numbers."""
 
 from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
-from service.numerics.phase import (
-    MAX_POSITION,
-    Float64s,
-    Int64s,
-)
+from service.numerics.phase import MAX_POSITION, Float64s, Int64s
 
 _STEP_LIMIT = 2**63
+
+MIN_REAL_POSITION = 1e-30
+"""The smallest position but 0: times the slowest frequency of a base of MAX_SCALED_BASE its last
+bit is in the range of phases."""
+
+# Units are 2^0, 2^-8, 2^-16, …: an odd integer of 53 bits has 60 bits in the unit below its own.
+_UNIT_BITS = 8
+_SIGNIFICAND_BITS = 53
+
+# The last bit of MIN_REAL_POSITION is 2^-152.
+_UNITS = 20
+
+
+class RowPositions(Protocol):
+    """One integer position for each row."""
+
+    @property
+    def farthest(self) -> int:
+        """The largest magnitude of the positions."""
+
+    def at(self, start: int, stop: int) -> Int64s:
+        """Return the positions of the rows start to stop, shape (stop - start,)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,23 +61,37 @@ class Positions:
 
     @classmethod
     def contiguous(cls, start: int, count: int) -> "Positions":
-        """Make the positions start, start + 1, …, count of them (at least one)."""
-        return cls.of_runs([Run(start, 1, count)])
+        """Return the positions start, start + 1, …, count of them (at least one)."""
+        return cls((Run(start, 1, count),))
 
     @classmethod
     def of_runs(cls, runs: Iterable[Run | int]) -> "Positions":
-        """Make a sequence from any runs and single positions, in canonical form."""
+        """Return the canonical form of any runs and single positions, at least one.
+
+        The last run grows by as many of the following positions as continue it.
+        """
         merged: list[Run] = []
-        alone: list[int] = []
+        first, step, count = 0, 1, 0
         for run in runs:
+            # Millions of single positions come as integers: an object for each would be slow.
             if isinstance(run, int):
-                alone.append(run)
-                continue
-            _append_each(merged, alone)
-            alone.clear()
-            for piece in _split_long_steps(run):
-                _append(merged, piece)
-        _append_each(merged, alone)
+                start, stride, left = run, 1, 1
+            else:
+                start, stride, left = run.first, run.step, run.count
+            while left:
+                if count == 1:
+                    step = start - first
+                if count and start == first + step * count and abs(step) < _STEP_LIMIT:
+                    taken = left if stride == step else 1
+                else:
+                    if count:
+                        merged.append(Run(first, step if count > 1 else 1, count))
+                    first, step, count = start, stride, 0
+                    taken = left if abs(stride) < _STEP_LIMIT else 1
+                count += taken
+                start += stride * taken
+                left -= taken
+        merged.append(Run(first, step if count > 1 else 1, count))
         return cls(tuple(merged))
 
     @property
@@ -68,7 +100,6 @@ class Positions:
 
     @property
     def farthest(self) -> int:
-        """The largest magnitude of the positions."""
         return self.farthest_from(0)
 
     @property
@@ -81,7 +112,7 @@ class Positions:
 
     def farthest_from(self, origin: int) -> int:
         """Return the largest distance from an origin."""
-        return max(max(abs(run.first - origin), abs(run.last - origin)) for run in self.runs)
+        return max(self.most - origin, origin - self.least)
 
     @property
     def is_contiguous(self) -> bool:
@@ -93,7 +124,6 @@ class Positions:
         return tuple(accumulate(run.count for run in self.runs))
 
     def at(self, start: int, stop: int) -> Int64s:
-        """Return the positions of the rows start to stop, shape (stop - start,)."""
         if start == stop:
             return np.empty(0, dtype=np.int64)
         index, last = bisect_right(self._ends, start), bisect_right(self._ends, stop - 1)
@@ -101,22 +131,20 @@ class Positions:
         if index == last:
             offsets = np.arange(stop - start, dtype=np.int64) * run.step
             return offsets + (run.first + run.step * skipped)
-        first, step, count = (column[index : last + 1].copy() for column in self._columns)
+        first, step, count = self._columns[:, index : last + 1].copy()
         first[0] = run.first + run.step * skipped
         count[0] -= skipped
         count[-1] -= self._ends[last] - stop
         numbers = np.arange(stop - start, dtype=np.int64)
         begin = np.repeat(np.cumsum(count) - count, count)
-        return np.repeat(first, count) + (numbers - begin) * np.repeat(step, count)
+        positions: Int64s = np.repeat(first, count) + (numbers - begin) * np.repeat(step, count)
+        return positions
 
     @cached_property
-    def _columns(self) -> tuple[Int64s, Int64s, Int64s]:
-        """First, step and count of all runs."""
-        names = ("first", "step", "count")
-        first, step, count = (
-            np.array([getattr(run, name) for run in self.runs], dtype=np.int64) for name in names
-        )
-        return first, step, count
+    def _columns(self) -> Int64s:
+        """First, step and count of all runs, shape (3, runs)."""
+        runs = [(run.first, run.step, run.count) for run in self.runs]
+        return np.array(runs, dtype=np.int64).T
 
     def moved(self, distance: int) -> "Positions":
         """Add a distance to every position."""
@@ -135,71 +163,12 @@ class Positions:
         return ",".join(part for run in self.runs for part in _format_run(run))
 
 
-def _split_long_steps(run: Run) -> list[Run]:
-    """Split a run whose step is meaningless or exceeds 64 bits into runs of one position."""
-    if run.count == 1 or abs(run.step) >= _STEP_LIMIT:
-        return [Run(run.first + run.step * index, 1, 1) for index in range(run.count)]
-    return [run]
-
-
-def _append(runs: list[Run], run: Run) -> None:
-    """Append a run; the last run grows as far as its step goes."""
-    while runs:
-        last = runs[-1]
-        step = last.step if last.count > 1 else run.first - last.first
-        if last.first + step * last.count != run.first or abs(step) >= _STEP_LIMIT:
-            break
-        if run.count == 1 or run.step == step:
-            runs[-1] = Run(last.first, step, last.count + run.count)
-            return
-        runs[-1] = Run(last.first, step, last.count + 1)
-        run = Run(run.first + run.step, run.step if run.count > 2 else 1, run.count - 1)
-    runs.append(run)
-
-
-def _append_each(runs: list[Run], positions: list[int]) -> None:
-    """Append positions as runs of one, without an object for each of millions."""
-    if not positions:
-        return
-    each = iter(positions)
-    last = runs.pop() if runs else Run(next(each), 1, 1)
-    first, step, count = last.first, last.step, last.count
-    following = first + step * count
-    for position in each:
-        if position == following and count > 1:
-            count += 1
-        elif count == 1 and abs(position - first) < _STEP_LIMIT:
-            step, count = position - first, 2
-            following = position
-        else:
-            runs.append(Run(first, step, count))
-            first, step, count = position, 1, 1
-        following += step
-    runs.append(Run(first, step, count))
-
-
 def _format_run(run: Run) -> list[str]:
     if run.count <= 2 or run.step == 0:
         # Two positions, or one repeated, read better as a list.
         return [str(run.first + run.step * index) for index in range(run.count)]
     stop = run.last + (1 if run.step > 0 else -1)
     return [f"{run.first}:{stop}" if run.step == 1 else f"{run.first}:{stop}:{run.step}"]
-
-
-MIN_REAL_POSITION = 1e-30
-"""The smallest position but 0: times the slowest frequency of a base of MAX_SCALED_BASE its last
-bit is in the range of phases."""
-
-
-# Units are 2^0, 2^-8, 2^-16, …: an odd integer of 53 bits has 60 bits in the unit below its own.
-_UNIT_BITS = 8
-
-
-_SIGNIFICAND_BITS = 53
-
-
-# The last bit of MIN_REAL_POSITION is 2^-152.
-_UNITS = 20
 
 
 def first_out_of_range(values: Float64s) -> float | None:
@@ -214,7 +183,7 @@ def first_out_of_range(values: Float64s) -> float | None:
 
 @dataclass(frozen=True)
 class RealPositions:
-    """A list of positions that need not be whole.
+    """A list of positions that may be fractions.
 
     Attributes:
         values: one for each row, at least one, none of them −0.
@@ -233,21 +202,17 @@ class RealPositions:
     @property
     def out_of_range(self) -> float | None:
         """The first position that has no exact angle, or None."""
-        return first_out_of_range(self._array)
+        return first_out_of_range(np.array(self.values))
 
     def whole(self) -> Positions:
         """Convert to integer positions; all values must be whole."""
         return Positions.of_runs(map(int, self.values))
 
+    def at(self, start: int, stop: int) -> Float64s:
+        return np.array(self.values[start:stop])
+
     def parameters(self) -> dict[str, tuple[float, ...]]:
         return {"positions": self.values}
-
-    def at(self, start: int, stop: int) -> Float64s:
-        return self._array[start:stop]
-
-    @cached_property
-    def _array(self) -> Float64s:
-        return np.array(self.values)
 
 
 AnyPositions: TypeAlias = Positions | RealPositions

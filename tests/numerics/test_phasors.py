@@ -30,7 +30,7 @@ from service.numerics.phasors import (
     phasor_setup,
     sines_and_cosines,
 )
-from service.numerics.positions import Positions, RealPositions, Run
+from service.numerics.positions import Positions, Run
 from service.numerics.tables import size
 
 
@@ -269,7 +269,7 @@ def test_frequencies_are_evaluated_once_for_all_channels() -> None:
     positions = Positions.contiguous(0, 4)
     axis, channels = Axis(rule, positions, (0, 1, 2)), Channels(("sin", "cos"), True, 6)
     AxesTable((axis,), "exact", channels, FLOAT64, (4, 6)).read(0, 24)
-    RealPhasorTable(rule, channels, RealPositions((1.0, 2.0)), FLOAT64, (2, 6)).read(0, 12)
+    RealPhasorTable(rule, channels, np.array([1.0, 2.0]), FLOAT64, (2, 6)).read(0, 12)
 
     assert evaluated == [3]
 

@@ -11,9 +11,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from service.lru import ByteBoundedLRU
-from service.numerics import phase as angle
-from service.numerics import phasors as real_positions
 from service.numerics.dtypes import FLOAT32, FLOAT64, REAL_DTYPES
 from service.numerics.limits import MAX_SCALED_BASE
 from service.numerics.phase import (
@@ -52,7 +49,7 @@ RULE = Geometric(10000.0, 8, 4)
 
 def table(values: list[float], rule: FrequencyRule = RULE, dtype: str = "float64") -> NDArray[Any]:
     shape = (len(values), 8)
-    positions = RealPositions(tuple(values))
+    positions = np.array(values)
     made = RealPhasorTable(rule, SIN_COS, positions, REAL_DTYPES[dtype], shape)
     return np.asarray(made.read(0, size(made))).reshape(shape)
 
@@ -103,7 +100,7 @@ def test_whole_numbers_have_the_bytes_of_integer_positions(
 
 @given(st.lists(REALS, min_size=1, max_size=30), st.data())
 def test_a_row_does_not_depend_on_the_range_read(values: list[float], data: st.DataObject) -> None:
-    positions = RealPositions(tuple(values))
+    positions = np.array(values)
     whole = RealPhasorTable(RULE, SIN_COS, positions, FLOAT32, (len(values), 8))
     every = whole.read(0, size(whole))
     start = data.draw(st.integers(0, size(whole) - 1))
@@ -132,7 +129,7 @@ def test_another_unit_multiplies_exactly(unit: float, value: float) -> None:
 
 
 def test_a_scale_multiplies_before_the_one_rounding() -> None:
-    positions = RealPositions((0.5, 3.0, -17.25))
+    positions = np.array([0.5, 3.0, -17.25])
     plain = RealPhasorTable(RULE, SIN_COS, positions, FLOAT64, (3, 8))
     scaled = RealPhasorTable(RULE, SIN_COS, positions, FLOAT32, (3, 8), scale=0.7)
 
@@ -142,7 +139,7 @@ def test_a_scale_multiplies_before_the_one_rounding() -> None:
 
 
 def test_channels_have_the_declared_layout() -> None:
-    positions = RealPositions((0.5, 3.0))
+    positions = np.array([0.5, 3.0])
     halves = Channels(("cos", "sin"), interleaved=False, width=8)
     flipped = RealPhasorTable(RULE, halves, positions, FLOAT64, (2, 8)).read(0, 16).reshape(2, 8)
 
@@ -152,7 +149,7 @@ def test_channels_have_the_declared_layout() -> None:
 
 
 def test_channels_of_zeros_are_zero() -> None:
-    positions = RealPositions((0.5, 3.0))
+    positions = np.array([0.5, 3.0])
     padded = Channels(("sin", "cos"), interleaved=True, width=9, zeros=1)
     found = RealPhasorTable(RULE, padded, positions, FLOAT64, (2, 9)).read(0, 18).reshape(2, 9)
 
@@ -187,16 +184,6 @@ def test_positions_are_a_list_with_a_canonical_spelling() -> None:
     assert positions.parameters() == {"positions": (0.5, 2.0, -8.25)}
     assert hash(positions) == hash(RealPositions((0.5, 2.0, -8.25)))
     assert RealPositions((4.0, 5.0)).whole() == Positions.contiguous(4, 2)
-
-
-def test_frequencies_of_a_unit_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(real_positions, "_cache", ByteBoundedLRU(2**20))
-
-    first = real_positions._real_positions_frequencies(RULE, -8)
-
-    assert real_positions._real_positions_frequencies(RULE, -8) is first
-    assert real_positions._real_positions_frequencies(RULE, -16) is not first
-    assert isinstance(first, angle.FixedPointFrequencies)
 
 
 @given(st.lists(REALS, min_size=1, max_size=40))

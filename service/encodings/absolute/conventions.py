@@ -28,7 +28,6 @@ from service.encodings.family import (
 from service.encodings.grid.sincos import Along, ChannelBlock, GridTable, Layout
 from service.errors import Fault, InvalidParameters
 from service.grammar import Boolean, Integer, Real, to_query
-from service.numerics.axes import AxesTable, RowPositions
 from service.numerics.dtypes import DType, Elements
 from service.numerics.limits import (
     MAX_ATTENTION_FACTOR,
@@ -45,8 +44,8 @@ from service.numerics.phase import (
     ScaledGeometric,
     exact_context,
 )
-from service.numerics.phasors import Channels, Component, PhasorTable, RealPhasorTable
-from service.numerics.positions import AnyPositions, RealPositions
+from service.numerics.phasors import Channels, Component, SinusoidTable, sinusoid_table
+from service.numerics.positions import AnyPositions, Positions, RealPositions, RowPositions
 from service.numerics.tables import ParameterValue, RowTable, Table, setup_work
 
 
@@ -81,11 +80,11 @@ class Sinusoids:
 
     def table(self, positions: AnyPositions, dtype: DType, shape: tuple[int, ...]) -> Table:
         """Return the rows of positions, in any shape whose size is rows × channels."""
-        if isinstance(positions, RealPositions):
-            return RealPhasorTable(self.rule, self.channels, positions, dtype, shape, self.scale)
-        rows = positions.moved(self.offset)
-        table = PhasorTable(self.rule, self.channels, rows, dtype, shape, self.scale)
-        return table if self.padding_idx is None else ZeroRow(table, rows, self.padding_idx)
+        rows = positions.moved(self.offset) if isinstance(positions, Positions) else positions
+        table = sinusoid_table(self.rule, self.channels, rows, dtype, shape, scale=self.scale)
+        if self.padding_idx is None or isinstance(rows, RealPositions):
+            return table
+        return ZeroRow(table, rows, self.padding_idx)
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +126,7 @@ class ZeroRow(RowTable):
         zero: the position whose row is zero.
     """
 
-    table: PhasorTable | AxesTable
+    table: SinusoidTable
     positions: RowPositions
     zero: int
 

@@ -281,14 +281,6 @@ class BoxFrequencies:
 
 
 @dataclass(frozen=True, eq=False)
-class _Coordinates:
-    values: Float64s
-
-    def at(self, start: int, stop: int) -> Float64s:
-        return self.values[start:stop]
-
-
-@dataclass(frozen=True, eq=False)
 class BoxTable(RowTable):
     """For each frequency in turn the sines of the four coordinates, then their cosines.
 
@@ -329,7 +321,7 @@ class BoxTable(RowTable):
     @cached_property
     def _pairs(self) -> RealPhasorTable:
         """Sines and cosines in turn, a row for each coordinate."""
-        width, values = 2 * self.rule.count, _Coordinates(self.boxes.reshape(-1))
+        width, values = 2 * self.rule.count, self.boxes.reshape(-1)
         channels = Channels(("sin", "cos"), interleaved=True, width=width)
-        shape = len(values.values), width
+        shape = len(values), width
         return RealPhasorTable(self.rule, channels, values, FLOAT64, shape)

@@ -26,7 +26,7 @@ from service.numerics.phase import (
     ScaledFrequencies,
     exact_context,
 )
-from service.numerics.phasors import Channels, Component, PhasorTable, RealPhasorTable
+from service.numerics.phasors import Channels, Component, sinusoid_table
 from service.numerics.positions import (
     MIN_REAL_POSITION,
     AnyPositions,
@@ -119,9 +119,7 @@ class TimestepEmbedding(TableFamily, path="/encoding/timesteps"):
         width = self.d_model
         channels = Channels(parts, interleaved=False, width=width, zeros=width % 2)
         shape = steps.count, width
-        if isinstance(steps, RealPositions):
-            return RealPhasorTable(self._scaled(), channels, steps, self.element_type, shape)
-        return PhasorTable(self._scaled(), channels, steps, self.element_type, shape)
+        return sinusoid_table(self._scaled(), channels, steps, self.element_type, shape)
 
     @property
     def _rule(self) -> "TimestepFrequencies":

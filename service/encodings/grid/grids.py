@@ -13,9 +13,8 @@ from math import lcm, prod
 
 import numpy as np
 
-from service.numerics.axes import RowPositions
 from service.numerics.phase import MAX_POSITION, Decimals, FrequencyRule, Int64s
-from service.numerics.positions import Positions
+from service.numerics.positions import Positions, RowPositions
 from service.numerics.tables import ParameterValue
 
 

@@ -42,7 +42,7 @@ from service.encodings.rotary.rule_parameters import check_frequencies
 from service.encodings.rotary.rules import GivenFrequencies
 from service.errors import Fault, InvalidParameters
 from service.grammar import Boolean, Integer, Real, to_query
-from service.numerics.axes import AngleRounding, Axis, RowPositions
+from service.numerics.axes import AngleRounding, Axis
 from service.numerics.limits import (
     MAX_AXES_CHANNELS,
     MAX_FACTOR,
@@ -60,6 +60,7 @@ from service.numerics.phase import (
     PixelBands,
     ScaledFrequencies,
 )
+from service.numerics.positions import RowPositions
 from service.numerics.tables import ParameterValue
 
 AXES = "nthw"

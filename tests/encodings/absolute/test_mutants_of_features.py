@@ -38,7 +38,6 @@ Promise: TypeAlias = Callable[[], None]
 @pytest.fixture(autouse=True)
 def fresh_frequencies(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no mutant see frequencies of the real kernel, nor leave its own behind."""
-    monkeypatch.setattr(real_positions, "_cache", ByteBoundedLRU(2**20))
     monkeypatch.setattr(factors, "_setups", ByteBoundedLRU(2**26))
     monkeypatch.setattr(factors, "_frequencies", ByteBoundedLRU(2**20))
 

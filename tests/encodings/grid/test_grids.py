@@ -23,9 +23,8 @@ from service.encodings.grid.grids import (
     spread,
 )
 from service.encodings.rotary.rules import Default
-from service.numerics.axes import RowPositions
 from service.numerics.phase import MAX_POSITION
-from service.numerics.positions import Positions
+from service.numerics.positions import Positions, RowPositions
 
 AXES = ("t", "h", "w")
 
