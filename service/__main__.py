@@ -15,7 +15,7 @@ import orjson
 from service import __version__
 from service.app import create_app
 from service.delivery.problems import problem_of
-from service.delivery.responses import represent
+from service.delivery.representation import represent
 from service.errors import PosrefError
 from service.formats.format import Body
 from service.routes.table_urls import read_url

@@ -7,14 +7,14 @@ from functools import cache, partial
 from fastapi import FastAPI
 
 from service import __version__
-from service.delivery.handler import add_endpoint
+from service.delivery.cache import ResponseCacheMiddleware
+from service.delivery.handler import STATE, Delivery, add_endpoint
 from service.delivery.middleware import Authorized, CorsMiddleware, ErrorMiddleware
 from service.delivery.openapi.operations import complete_document
 from service.delivery.problems import add_problem_handlers
-from service.delivery.respond import STATE, Delivery
-from service.delivery.response_cache import ResponseCacheMiddleware
 from service.delivery.telemetry.log import LineWriter
-from service.delivery.telemetry.metrics import TelemetryMiddleware, WorkerSlot, sharing
+from service.delivery.telemetry.metrics import WorkerSlot, sharing
+from service.delivery.telemetry.traffic import TelemetryMiddleware
 from service.routes import ENDPOINTS
 from service.routes.pages import add_pages
 from service.routes.table_urls import NAMED
@@ -65,5 +65,5 @@ def create_app(
     if settings.keys:
         app.add_middleware(Authorized, keys=settings.keys)
     app.add_middleware(CorsMiddleware)
-    app.add_middleware(TelemetryMiddleware, metrics=delivery.metrics, log=delivery.log)
+    app.add_middleware(TelemetryMiddleware, tallies=delivery.tallies, log=delivery.log)
     return app

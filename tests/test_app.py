@@ -8,7 +8,7 @@ import pytest
 from openapi_spec_validator import validate
 
 from service.app import create_app
-from service.delivery.respond import Delivery
+from service.delivery.handler import Delivery
 from service.settings import default_settings
 from tests.client import Client, client_of
 

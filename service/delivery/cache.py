@@ -1,114 +1,44 @@
-"""The body cache, and the bodies that are made from others: compressed ones and digests.
+"""The caches of a process: bodies by entity tag, and responses by request.
 
-Each body is built once, however many requests wait for it.
+A cached response holds headers and the tag of its body. All spellings of a request share the body:
+a response whose body has been evicted is a miss.
 """
 
 import asyncio
-import zlib
-from base64 import b64encode
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from hashlib import sha256
+from http import HTTPStatus
 from time import perf_counter
+from typing import TypeAlias
 
-from service.delivery.telemetry.counters import Histogram
-from service.formats.format import Block, Body
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from service.delivery.negotiation import OPEN_HEADERS, list_header
+from service.delivery.responses import Answer, CachedBody, Preconditions, ResponseHead
+from service.delivery.telemetry.traffic import (
+    WARM_PATH,
+    Histogram,
+    LogFields,
+    RequestLog,
+    Tallies,
+    Tally,
+    format_of,
+    path_of,
+    target_of,
+)
+from service.errors import PosrefError
 from service.lru import ByteBoundedLRU
 
-# Some builds of zlib make different bytes from different portions: portions have a fixed size.
-_PORTION_BYTES = 64 * 1024
-
-# Level 1 takes a sixth of the time of level 6, and its output is a tenth longer for tables.
-_GZIP_LEVEL = 1
-_GZIP_WINDOW = zlib.MAX_WBITS | 16
-
-BodyTransform = Callable[[Iterable[Block]], Iterator[Block]]
-
-
-@dataclass(frozen=True)
-class DerivedBody:
-    """A body that is made from another one.
-
-    Attributes:
-        source: the other body.
-        transform: makes the blocks from those of the source; some may be empty, so that the
-            consumer can stop in between.
-    """
-
-    source: Body
-    transform: BodyTransform
-
-    @property
-    def length_bytes(self) -> int | None:
-        """None: only computing the body tells."""
-        return None
-
-    @property
-    def limit_bytes(self) -> int:
-        """The limit of the source, which determines the work."""
-        return self.source.limit_bytes
-
-    def blocks(self, start: int = 0, stop: int | None = None) -> Iterator[Block]:
-        """Yield the blocks of the whole body; raises ValueError for a part."""
-        if start != 0 or stop is not None:
-            raise ValueError("a derived body has no parts")
-        return self.transform(self.source.blocks())
-
-
-def gzipped(blocks: Iterable[Block]) -> Iterator[Block]:
-    """Compress blocks as one gzip member (RFC 1952) without a modification time."""
-    packer = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, _GZIP_WINDOW)
-    for portion in _portions(blocks):
-        yield packer.compress(portion)
-    yield packer.flush()
-
-
-def _portions(blocks: Iterable[Block]) -> Iterator[Block]:
-    """Yield the bytes of all blocks in portions of a fixed size, and the rest."""
-    begun = b""
-    for block in blocks:
-        ready = memoryview(begun + block if begun else block)
-        whole_bytes = len(ready) - len(ready) % _PORTION_BYTES
-        for start in range(0, whole_bytes, _PORTION_BYTES):
-            yield ready[start : start + _PORTION_BYTES]
-        begun = bytes(ready[whole_bytes:])
-    yield begun
-
-
-def checksum_line(blocks: Iterable[Block], file_name: str) -> Iterator[Block]:
-    """Yield the SHA-256 of blocks as a line for ``sha256sum --check``."""
-    digest = sha256()
-    for block in blocks:
-        digest.update(block)
-        yield b""
-    yield f"{digest.hexdigest()}  {file_name}\n".encode()
-
-
-def repr_digest(body: bytes) -> str:
-    """Return the value of Repr-Digest (RFC 9530) for a body."""
-    return f"sha-256=:{b64encode(sha256(body).digest()).decode()}:"
-
-
-_OVERHEAD_BYTES = 512
-
-
-@dataclass(frozen=True)
-class CachedBody:
-    """A body, and the value of its Repr-Digest header."""
-
-    body: bytes
-    repr_digest: str
-
-    @classmethod
-    def of(cls, blocks: Iterable[Block]) -> "CachedBody":
-        body = b"".join(blocks)
-        return cls(body, repr_digest(body))
+_BODY_OVERHEAD_BYTES = 512
+_RESPONSE_OVERHEAD_BYTES = 1024
 
 
 class BodyCache:
     """Bodies by entity tag; belongs to one event loop.
 
     Attributes:
+        bodies: the cached bodies; taking one from here counts no hit.
         builds: the number of builds that were started.
         build_durations: the durations of those that succeeded.
         hits: the number of bodies found.
@@ -116,67 +46,147 @@ class BodyCache:
     """
 
     def __init__(self, capacity_bytes: int) -> None:
-        self._bodies: ByteBoundedLRU[str, CachedBody] = ByteBoundedLRU(capacity_bytes)
+        self.bodies: ByteBoundedLRU[str, CachedBody] = ByteBoundedLRU(capacity_bytes)
         self._building: dict[str, asyncio.Task[CachedBody]] = {}
+        self._waiting: Counter[asyncio.Task[CachedBody]] = Counter()
         self.builds = 0
         self.build_durations = Histogram()
         self.hits = 0
         self.misses = 0
 
-    @property
-    def size_bytes(self) -> int:
-        """The memory of the bodies, their keys and their entries."""
-        return self._bodies.size_bytes
-
-    @property
-    def capacity_bytes(self) -> int:
-        """The limit of that memory."""
-        return self._bodies.capacity_bytes
-
-    @property
-    def evictions(self) -> int:
-        """The number of bodies that were removed to make room."""
-        return self._bodies.evictions
-
     def has_room_for(self, key: str, body_bytes: int) -> bool:
         """Return whether the cache can keep a body of this length."""
-        return _entry_bytes(key, body_bytes) <= self.capacity_bytes
+        return _entry_bytes(key, body_bytes) <= self.bodies.capacity_bytes
 
     def find(self, key: str) -> CachedBody | None:
         """Return the body of a key if it is cached, and count the hit."""
-        body = self._bodies.get(key)
+        body = self.bodies.get(key)
         self.hits += body is not None
         return body
-
-    def get_uncounted(self, key: str) -> CachedBody | None:
-        """Like ``find``, without counting a hit: for a response that has found it before."""
-        return self._bodies.get(key)
 
     async def get(self, key: str, build: Callable[[], Awaitable[CachedBody]]) -> CachedBody:
         """Return the body of a key; build it unless it is cached or being built.
 
-        The build does not belong to one request: cancelling a request leaves it running for the
-        others. A build that fails raises for all that wait, and the next request builds again.
+        All requests for a key wait for one build, which is cancelled when the last of them is. A
+        build that fails raises for all that wait, and the next request builds again.
         """
         cached = self.find(key)
         if cached is not None:
             return cached
         self.misses += 1
         task = self._building.get(key)
-        if task is None:
-            task = asyncio.ensure_future(self._build(key, build))
-            self._building[key] = task
-            task.add_done_callback(lambda _: self._building.pop(key, None))
-        return await asyncio.shield(task)
+        if task is None or task.done():
+            task = self._building[key] = asyncio.create_task(self._build(key, build))
+        self._waiting[task] += 1
+        try:
+            return await asyncio.shield(task)
+        finally:
+            self._waiting[task] -= 1
+            if not self._waiting[task]:
+                del self._waiting[task]
+                task.cancel()
+                if self._building.get(key) is task:
+                    del self._building[key]
 
     async def _build(self, key: str, build: Callable[[], Awaitable[CachedBody]]) -> CachedBody:
         self.builds += 1
         begun_at = perf_counter()
         built = await build()
         self.build_durations.observe(perf_counter() - begun_at)
-        self._bodies.put(key, built, _entry_bytes(key, len(built.body)))
+        self.bodies.put(key, built, _entry_bytes(key, len(built.body)))
         return built
 
 
 def _entry_bytes(key: str, body_bytes: int) -> int:
-    return len(key) + body_bytes + _OVERHEAD_BYTES
+    return len(key) + body_bytes + _BODY_OVERHEAD_BYTES
+
+
+RequestKey: TypeAlias = tuple[bytes, bytes | None, bytes | None]
+"""The target, Accept and Accept-Encoding of a request."""
+
+
+@dataclass(frozen=True)
+class CachedResponse:
+    """A response without its body.
+
+    Attributes:
+        header_bytes: the headers of the whole response as they are sent, without Date.
+        path: the path of its route.
+        tally: the counter of whole responses of this route and format.
+        log_fields: the log fields of such a response.
+    """
+
+    head: ResponseHead
+    header_bytes: bytes
+    path: str
+    tally: Tally
+    log_fields: LogFields | None
+
+
+class ResponseCache:
+    """Cached responses by request key, up to a number of bytes."""
+
+    def __init__(
+        self, capacity_bytes: int, bodies: BodyCache, tallies: Tallies, log: RequestLog
+    ) -> None:
+        self._responses: ByteBoundedLRU[RequestKey, CachedResponse] = ByteBoundedLRU(capacity_bytes)
+        self._bodies = bodies
+        self._tallies = tallies
+        self._log = log
+
+    def find(self, key: RequestKey) -> tuple[CachedResponse, CachedBody] | None:
+        """Return the response of a key and its body, if both are cached."""
+        response = self._responses.get(key)
+        body = None if response is None else self._bodies.find(response.head.tag)
+        return None if response is None or body is None else (response, body)
+
+    def keep(self, scope: Scope, head: ResponseHead, body: CachedBody) -> None:
+        """Keep the response to a request whose whole body is cached."""
+        key = request_key(scope)
+        headers = [*head.cached(None, body).raw_headers, *OPEN_HEADERS]
+        header_bytes = b"".join(b"%s: %s\r\n" % header for header in headers) + b"\r\n"
+        path = path_of(scope)
+        tally = self._tallies.of(path, HTTPStatus.OK, format_of(headers), is_warm=True)
+        fields = self._log.log_fields("GET", key[0], tally.labels, len(body.body))
+        key_bytes = sum(len(part or b"") for part in key)
+        size_bytes = 3 * len(header_bytes) + key_bytes + _RESPONSE_OVERHEAD_BYTES
+        size_bytes += len(fields[1]) if fields else 0
+        response = CachedResponse(head, header_bytes, path, tally, fields)
+        self._responses.put(key, response, size_bytes)
+
+
+def request_key(scope: Scope) -> RequestKey:
+    """Return the cache key; Range and conditional headers are applied to the cached response."""
+    accept, accept_encoding = (
+        value if value is None else value.encode("latin-1")
+        for value in (list_header(scope, name) for name in (b"accept", b"accept-encoding"))
+    )
+    return target_of(scope), accept, accept_encoding
+
+
+@dataclass(frozen=True)
+class ResponseCacheMiddleware:
+    """Sends cached responses; passes any other request on."""
+
+    app: ASGIApp
+    answers: ResponseCache
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await (self._response(scope) or self.app)(scope, receive, send)
+
+    def _response(self, scope: Scope) -> Answer | None:
+        if scope["type"] != "http" or scope["method"] not in {"GET", "HEAD"}:
+            return None
+        match = self.answers.find(request_key(scope))
+        if match is None:
+            return None
+        response, body = match
+        head, preconditions = response.head, Preconditions.of(scope)
+        scope[WARM_PATH] = response.path
+        try:
+            bodiless = head.without_body(preconditions)
+            return bodiless or head.cached(head.span(preconditions), body)
+        # The routes answer every faulty request, so that there is one place for problems.
+        except PosrefError:
+            del scope[WARM_PATH]
+            return None

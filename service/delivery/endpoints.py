@@ -8,11 +8,14 @@ JSON. Routes and OpenAPI follow from the endpoint.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from types import MappingProxyType
-from typing import Any
+from typing import Annotated, Any
+
+import orjson
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from service.delivery.parameters import similar
-from service.delivery.reports import Report
 from service.delivery.workers import SHORT_WORK
 from service.encodings.family import (
     Choice,
@@ -30,6 +33,40 @@ from service.formats.json_text import JSON, read_object
 from service.formats.npy import NPY
 from service.formats.safetensors_file import SAFETENSORS
 from service.numerics.tables import FREQUENCY_WORK, Document, StoredTable, size, size_bytes
+
+ABSENT: Any = None
+"""The default of a field that is left out of the JSON unless it is given."""
+
+
+class Report(BaseModel):
+    """Base of reports and of their parts; fields that are not given are left out of the JSON."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    def json_bytes(self) -> bytes:
+        """Return the JSON of the report."""
+        return orjson.dumps(self.content())
+
+    def content(self) -> dict[str, Any]:
+        """Return the report as a JSON object."""
+        return self.model_dump(exclude_unset=True)
+
+
+Count = Annotated[int, Field(ge=0)]
+# Integers stay integers in the JSON.
+Number = int | float
+
+
+def _finite(number: float | None) -> float | None:
+    return number if number is not None and isfinite(number) else None
+
+
+FiniteOrNull = Annotated[
+    float | None,
+    BeforeValidator(_finite),
+    Field(description="Null where it is infinite or undefined."),
+]
+
 
 READABLE_FORMATS: Mapping[str, ReadableFormat] = MappingProxyType(
     {form.media_type: form for form in (NPY, SAFETENSORS, JSON)}
@@ -326,19 +363,6 @@ def endpoint_of(family: type[Family]) -> Endpoint:
     return Endpoint(
         family.path, family.operation, family.summary, family, inputs, answer, family.example
     )
-
-
-def table_document(endpoint: Endpoint, parameters: Parameters) -> Document:
-    """Return the document of an endpoint without inputs; raises InvalidParameters."""
-    document = endpoint.answer(parameters)
-    assert isinstance(document, Document)
-    return document
-
-
-def revision_of(parameters: Parameters) -> int | None:
-    """Return the revision that a request expects of a kind of table, None for any."""
-    revision: int | None = getattr(parameters, "revision", None)
-    return revision
 
 
 RESOURCES: tuple[Endpoint, ...] = tuple(

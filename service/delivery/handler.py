@@ -1,11 +1,12 @@
-"""The handler of every endpoint: read a request, resolve it, plan the answer, and answer.
+"""Answer requests: read a request, resolve it, plan the answer, and send it from cache or worker.
 
 Short work runs on the event loop; everything else runs on a worker thread, at a price that is
 known before it begins. A body is bounded while it arrives, and its memory is counted until its
 answer has been sent. A request whose client disconnects is cancelled.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -15,17 +16,25 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from service.delivery.endpoints import Endpoint, revision_of, table_document
-from service.delivery.negotiation import RepresentationRequest, raw
+from service.delivery.cache import BodyCache, ResponseCache
+from service.delivery.endpoints import Endpoint, Report
+from service.delivery.negotiation import RawHeaders, RepresentationRequest, raw
 from service.delivery.openapi.operations import get_operation, post_operation, with_extension
 from service.delivery.parameters import NoParameters, given_twice, parse_query, read_parameters
-from service.delivery.reports import Report
-from service.delivery.respond import Delivery, Plan
-from service.delivery.responses import Answer
-from service.delivery.workers import SHORT_WORK, Held, cancel_on_disconnect
+from service.delivery.representation import (
+    Representation,
+    array_headers,
+    check_answer_size,
+    represent,
+)
+from service.delivery.responses import Answer, CachedBody, Preconditions, ResponseHead, Span
+from service.delivery.telemetry.log import LineWriter
+from service.delivery.telemetry.metrics import Metrics, Reading, SharedCounts, WorkerSlot
+from service.delivery.telemetry.traffic import RequestLog, Tallies
+from service.delivery.workers import SHORT_WORK, BodyMemory, Gate, Workers, cancel_on_disconnect
 from service.encodings.family import Parameters
 from service.errors import BodyTooLarge, InvalidParameters, UnsupportedMediaType, shortened
-from service.formats.format import ReadableFormat
+from service.formats.format import BLOCK_BYTES, Block, Body, ReadableFormat
 from service.formats.json_text import JSON
 from service.numerics.tables import Document
 from service.settings import Settings
@@ -44,6 +53,214 @@ _TEXT_WEIGHT = 12
 
 # The most that is copied at once on the event loop.
 _SEGMENT_BYTES = 2**20
+
+
+STATE = "delivery"
+"""The key of the delivery in the lifespan state, where the server finds it."""
+
+MAX_BUILD_WORK = 2**24
+MAX_HELD_BYTES = 4 * BLOCK_BYTES
+"""The longest body that is sent at once: a slow reader keeps it in memory after its eviction."""
+
+
+@dataclass
+class Readiness:
+    """The answer of a process to readiness probes.
+
+    Attributes:
+        is_draining: whether the process is about to end; it still answers requests.
+    """
+
+    is_draining: bool = False
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A response before its body: nothing of the table has been computed.
+
+    Attributes:
+        takes_chunks: whether the client accepts a body without Content-Length.
+    """
+
+    representation: Representation
+    head: ResponseHead
+    takes_chunks: bool
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """Everything that the responses of one process share."""
+
+    settings: Settings
+    cache: BodyCache
+    answers: ResponseCache
+    workers: Workers
+    tallies: Tallies
+    metrics: Metrics
+    readiness: Readiness
+    log: RequestLog
+    gate: Gate
+
+    @classmethod
+    def of(
+        cls,
+        settings: Settings,
+        slot: WorkerSlot | None = None,
+        writer: LineWriter | None = None,
+    ) -> "Delivery":
+        """Make what the responses of a process share; headers get a sixteenth of the cache."""
+        headers_bytes = settings.cache_bytes // 16
+        cache = BodyCache(settings.cache_bytes - headers_bytes)
+        gate = Gate(settings)
+        workers = Workers(settings.threads, gate)
+        watched: dict[str, Callable[[], Reading]] = {
+            "posref_builds": lambda: cache.builds,
+            "posref_build_seconds": lambda: cache.build_durations,
+            "posref_cache_hits": lambda: cache.hits,
+            "posref_cache_misses": lambda: cache.misses,
+            "posref_cache_evictions": lambda: cache.bodies.evictions,
+            "posref_cache_bytes": lambda: cache.bodies.size_bytes,
+            "posref_cache_capacity_bytes": lambda: cache.bodies.capacity_bytes,
+            "posref_waiting_work": workers.waiting_by_lane,
+            "posref_refused": lambda: gate.refusals,
+            "posref_held_body_bytes": lambda: gate.held_body_bytes,
+            "posref_log_lines_dropped": lambda: writer.dropped if writer else 0,
+        }
+        tallies, log = Tallies(), RequestLog(writer, settings)
+        shared = None if slot is None else SharedCounts(slot.directory, slot.slot)
+        metrics = Metrics(tallies, watched, shared)
+        answers = ResponseCache(headers_bytes, cache, tallies, log)
+        return cls(settings, cache, answers, workers, tallies, metrics, Readiness(), log, gate)
+
+    def plan(self, scope: Scope, document: Document, request: RepresentationRequest) -> Plan:
+        """Plan the response to a GET or HEAD, in any thread; raises PosrefError."""
+        representation = represent(document, request)
+        headers = representation.headers(request, scope["path"], scope["query_string"])
+        content_headers, length_bytes = _content_of(representation)
+        if length_bytes is None:
+            # Without ranges HEAD has the limit of GET.
+            check_answer_size(representation, self.settings)
+        else:
+            content_headers.append((b"accept-ranges", b"bytes"))
+        head = ResponseHead(representation.tag, raw(headers), content_headers, length_bytes)
+        return Plan(representation, head, request.takes_chunks)
+
+    def plan_uncached(self, document: Document, request: RepresentationRequest) -> Plan:
+        """Plan the response to a POST, by default in the format of the request.
+
+        It has no tag: hashing a list of a million positions takes a third of a second.
+        """
+        representation = represent(document, request)
+        check_answer_size(representation, self.settings, has_ranges=False)
+        headers = {
+            "Cache-Control": "no-store",
+            **array_headers(document),
+            **representation.vary(request),
+        }
+        head = ResponseHead("", raw(headers), *_content_of(representation))
+        return Plan(representation, head, request.takes_chunks)
+
+    async def answer(self, scope: Scope, plan: Plan) -> Answer:
+        """Return the response to a GET or HEAD; only a GET without 304 computes the body."""
+        representation, head = plan.representation, plan.head
+        preconditions = Preconditions.of(scope)
+        bodiless = head.without_body(preconditions)
+        if bodiless is not None:
+            return bodiless
+        span = head.span(preconditions)
+        if span is None:
+            check_answer_size(representation, self.settings)
+        else:
+            span = span.within(self.settings.max_response_bytes)
+        if not self._is_cacheable(representation):
+            return await self.answer_uncached(plan, span)
+        cached = await self._cached_body(representation)
+        length_bytes = len(cached.body)
+        if length_bytes > MAX_HELD_BYTES:
+            part = span or Span(0, length_bytes)
+            return head.cached(span, cached, self._pieces(representation, part))
+        if length_bytes <= self.settings.max_response_bytes:
+            self.answers.keep(scope, head, cached)
+        return head.cached(span, cached)
+
+    async def answer_uncached(self, plan: Plan, span: Span | None = None) -> Answer:
+        """Compute a body for one response: a short one at once, another while it is sent."""
+        representation, head = plan.representation, plan.head
+        blocks = representation.body.blocks(*((span.start, span.stop) if span else ()))
+        cost = representation.cost(span.length_bytes if span else None)
+        if cost <= SHORT_WORK:
+            cost += representation.document.setup_work
+            return head.streamed(span, await self.workers.run(lambda: b"".join(blocks), cost))
+        is_drawn = representation.form.is_drawn
+        first = await self.workers.begin(blocks, drawn=is_drawn)
+        if representation.length_bytes is not None or plan.takes_chunks:
+            return head.streamed(span, first, representation.length_bytes)
+        # It is computed twice, for Content-Length and to be sent, and never kept in memory.
+        again = self.workers.iterate(representation.body.blocks(), drawn=is_drawn)
+        return head.streamed(span, again, counted=first)
+
+    async def _pieces(
+        self, representation: Representation, part: Span
+    ) -> AsyncGenerator[Block, None]:
+        """Yield a range of a body from the cache, and compute the rest after an eviction.
+
+        A slow reader keeps only its current piece in memory.
+        """
+        for start in range(part.start, part.stop, BLOCK_BYTES):
+            piece = self._cached_piece(representation.tag, start, part.stop)
+            if piece is None:
+                blocks = _rest(representation.body, start, part.stop)
+                rest = self.workers.iterate(blocks, drawn=representation.form.is_drawn)
+                async with aclosing(rest) as computed:
+                    async for block in computed:
+                        yield block
+                        del block
+                return
+            yield piece
+            del piece
+
+    def _cached_piece(self, tag: str, start: int, stop: int) -> Block | None:
+        cached = self.cache.bodies.get(tag)
+        return None if cached is None else cached.body[start : min(start + BLOCK_BYTES, stop)]
+
+    async def _cached_body(self, representation: Representation) -> CachedBody:
+        return await self.cache.get(representation.tag, partial(self._build, representation))
+
+    def _is_cacheable(self, representation: Representation) -> bool:
+        """Return whether a body is small and cheap enough to be built and cached whole."""
+        limit_bytes = representation.file.limit_bytes
+        return (
+            limit_bytes <= self.settings.cache_entry_bytes
+            and self.cache.has_room_for(representation.tag, limit_bytes)
+            and representation.cost() <= MAX_BUILD_WORK
+        )
+
+    async def _build(self, representation: Representation) -> CachedBody:
+        """Compute a body; a derived one from its source in the cache."""
+        cost, before = representation.cost(), representation.document.setup_work
+        if representation.transform is None:
+            blocks = representation.file.blocks()
+        else:
+            file = await self._cached_body(representation.plain())
+            blocks, cost, before = representation.transform([file.body]), len(file.body), 0
+        if cost <= SHORT_WORK:
+            return await self.workers.run(partial(CachedBody.of, blocks), before + cost)
+        return await self.workers.collect(blocks, CachedBody.of, drawn=representation.form.is_drawn)
+
+
+def _content_of(representation: Representation) -> tuple[RawHeaders, int | None]:
+    return raw(representation.content_headers()), representation.body.length_bytes
+
+
+def _rest(body: Body, start: int, stop: int) -> Iterator[Block]:
+    """Yield a body from start on; a body without parts is computed from its beginning."""
+    if body.length_bytes is not None:
+        yield from body.blocks(start, stop)
+        return
+    passed_bytes = 0
+    for block in body.blocks():
+        yield memoryview(block)[max(0, start - passed_bytes) :]
+        passed_bytes += len(block)
 
 
 @dataclass(frozen=True)
@@ -81,7 +298,7 @@ class Handler:
             read_parameters(self.endpoint.parameters, query)
         form = format_of_body(request, inputs.formats)
         representation = replace(representation, default=form)
-        held = Held(self.delivery.gate)
+        held = BodyMemory(self.delivery.gate)
         try:
             body = await receive_body(request, form, self.delivery.settings, held)
             answering = self._answered(form, body, query, representation)
@@ -124,12 +341,25 @@ class Handler:
     ) -> Plan | Response:
         answer = self.endpoint.answer(parameters, *arguments)
         if not isinstance(answer, Document):
-            return report_response(answer)
+            return _report_response(answer)
         revision = revision_of(parameters) if self.endpoint.has_get else None
         return self.delivery.plan_uncached(answer, replace(representation, revision=revision))
 
 
-def report_response(report: Report) -> Answer:
+def table_document(endpoint: Endpoint, parameters: Parameters) -> Document:
+    """Return the document of an endpoint without inputs; raises InvalidParameters."""
+    document = endpoint.answer(parameters)
+    assert isinstance(document, Document)
+    return document
+
+
+def revision_of(parameters: Parameters) -> int | None:
+    """Return the revision that a request expects of a kind of table, None for any."""
+    revision: int | None = getattr(parameters, "revision", None)
+    return revision
+
+
+def _report_response(report: Report) -> Answer:
     """Return the response with a report as JSON; it is never cached."""
     headers = {"Content-Type": JSON.media_type, "Cache-Control": "no-store"}
     return Answer(200, raw(headers), report.json_bytes())
@@ -209,7 +439,7 @@ class ReceivedBody:
         length_bytes: the bytes received so far.
     """
 
-    def __init__(self, held: Held) -> None:
+    def __init__(self, held: BodyMemory) -> None:
         self.held = held
         self.length_bytes = 0
         self._segments: list[bytes] = []
@@ -231,7 +461,7 @@ class ReceivedBody:
 
 
 async def receive_body(
-    request: Request, form: ReadableFormat, settings: Settings, held: Held
+    request: Request, form: ReadableFormat, settings: Settings, held: BodyMemory
 ) -> ReceivedBody:
     """Receive a body; refuse it as soon as it is known to be too long.
 
@@ -267,7 +497,7 @@ async def receive_body(
 class _ReleasingResponse(Response):
     """A response that releases the memory counted for its request once it has been sent."""
 
-    def __init__(self, answer: Response, held: Held) -> None:
+    def __init__(self, answer: Response, held: BodyMemory) -> None:
         self.background = None
         self._answer = answer
         self._held = held

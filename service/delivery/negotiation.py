@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
-from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.types import Scope
@@ -205,9 +204,6 @@ OPEN_HEADERS: RawHeaders = [
 ]
 """The headers of every response: any origin may read and embed it; no type is guessed."""
 
-_MAX_LINKED_QUERY_BYTES = 512
-_DAY_SECONDS, _YEAR_SECONDS = 86_400, 31_536_000
-
 
 def list_header(scope: Scope, name: bytes) -> str | None:
     """Return the value of a request header that is a list, its lines joined."""
@@ -220,76 +216,6 @@ def raw(headers: Mapping[str, str]) -> RawHeaders:
     return [
         (name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()
     ]
-
-
-def array_headers(document: Document) -> dict[str, str]:
-    """Return the headers of the arrays; differing shapes and types are in the body only."""
-    headers = {"Table-Revision": str(document.revision)}
-    if document.shape is not None:
-        headers["Array-Shape"] = ", ".join(map(str, document.shape))
-    if document.dtype is not None:
-        headers["Array-Dtype"] = document.dtype
-    if document.error_bound is not None:
-        headers["Array-Error-Bound"] = repr(document.error_bound)
-    if document.axes:
-        headers["Array-Axes"] = ", ".join(document.axes)
-    return headers
-
-
-def cache_control(extension: str | None, revision: int | None) -> str:
-    """Return Cache-Control: immutable where the URL names the revision.
-
-    Without an extension the response is private: shared caches mishandle ``Vary: Accept``.
-    """
-    scope = "private" if extension is None else "public"
-    if revision is None:
-        return f"{scope}, max-age={_DAY_SECONDS}"
-    return f"{scope}, max-age={_YEAR_SECONDS}, immutable"
-
-
-def place_headers(
-    path: str, query: bytes, document: Document, form: Format, extension: str | None
-) -> dict[str, str]:
-    """Return Content-Location and Link, the URLs of this and the other representations.
-
-    A long query is not repeated: proxies refuse large headers.
-
-    Args:
-        path: the path of the request.
-        query: its raw query.
-        document: the document.
-        form: the format of the response.
-        extension: the extension of the path, or None.
-    """
-    if len(query) > _MAX_LINKED_QUERY_BYTES:
-        return {}
-    resource = path if extension is None else path.removesuffix(f".{extension}")
-    suffix = f"?{quote(query, safe='=&%+,:-._~')}" if query else ""
-    headers: dict[str, str] = {}
-    if extension is None:
-        headers["Content-Location"] = f"{resource}.{form.extension}{suffix}"
-    links = [
-        f'<{resource}.{other.extension}{suffix}>; rel="alternate"; type="{other.media_type}"'
-        for other in possible_formats(document)
-        if other is not form
-    ]
-    return headers | ({"Link": ", ".join(links)} if links else {})
-
-
-def vary_header(form: Format, extension: str | None) -> dict[str, str]:
-    """Return Vary: the request headers that select a format and its coding."""
-    varies = [
-        *(["Accept"] if extension is None else []),
-        *(["Accept-Encoding"] if extension is None or form.is_text else []),
-    ]
-    return {"Vary": ", ".join(varies)} if varies else {}
-
-
-def file_name(document: Document, form: Format, tag: str) -> str:
-    """Return the name of the file of a document; different tables have different names."""
-    name = document.kind.replace("-", "_")
-    shape = "x".join(map(str, document.shape)) + "_" if document.shape is not None else ""
-    return f"{name}_{shape}{tag.removeprefix('W/')[1:9]}.{form.extension}"
 
 
 @dataclass(frozen=True)

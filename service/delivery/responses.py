@@ -1,194 +1,153 @@
-"""Representations of a document, and the responses that carry them.
+"""Responses: conditions and ranges of requests, and responses that send a body or a part of it.
 
-A representation is a document in a format, possibly compressed, or only its digest. Its headers,
-tag and limits are known before any byte of the body is computed; the body comes from the cache, or
-is computed while it is sent.
+Ranges are those of RFC 9110, §14, entity tags of §8.8.3, preconditions of §13.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator
+import re
+from base64 import b64encode
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass
+from hashlib import sha256
 from http import HTTPStatus
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from service.delivery.cache import BodyTransform, CachedBody, DerivedBody, checksum_line, gzipped
-from service.delivery.conditional import Preconditions, Span, entity_tag, weak
-from service.delivery.negotiation import (
-    RawHeaders,
-    RepresentationRequest,
-    array_headers,
-    cache_control,
-    choose_coding,
-    choose_format,
-    file_name,
-    place_headers,
-    raw,
-    vary_header,
-)
+from service.delivery.negotiation import RawHeaders, list_header, raw
 from service.delivery.workers import disconnected
-from service.errors import AnswerTooLarge, Fault, InvalidParameters, RevisionRetired
-from service.formats.format import Block, Body, Format
-from service.numerics.tables import Document, size_bytes
-from service.settings import Settings
+from service.errors import PreconditionFailed, RangeNotSatisfiable, shortened
+from service.formats.format import Block
 
-MAX_TABLE_BYTES = 2**63 - 1
+_SINGLE = re.compile(r"bytes=[ \t]*([0-9]*)-([0-9]*)[ \t]*", re.ASCII | re.IGNORECASE)
 
-# The work of a decimal, and of the digest of a number, in sines.
-_TEXT_WORK = 16
-_DIGEST_WORK = 4
-
-# The work of drawing any picture: about a tenth of a second.
-_DRAWING_WORK = 2**23
-
-GZIP = "gzip"
-DIGEST_MEDIA_TYPE = "text/plain; charset=utf-8"
+# Past every byte that a body can have; longer digit strings are not parsed.
+_BEYOND_BYTES = 10**19
+_MAX_DIGITS = 19
 
 
 @dataclass(frozen=True)
-class Representation:
-    """A document in a format, possibly with a content coding, or its digest.
+class Span:
+    """The bytes from start to stop of a body, at least one."""
+
+    start: int
+    stop: int
+
+    @property
+    def length_bytes(self) -> int:
+        return self.stop - self.start
+
+    def within(self, limit_bytes: int) -> "Span":
+        """Return the first bytes of the range, as many as a limit allows."""
+        return Span(self.start, min(self.stop, self.start + limit_bytes))
+
+    def content_range(self, length_bytes: int) -> str:
+        """Return the value of Content-Range for a body of a length."""
+        return f"bytes {self.start}-{self.stop - 1}/{length_bytes}"
+
+
+def requested_span(value: str | None, length_bytes: int) -> Span | None:
+    """Return the range that a Range header requests, None for the whole body.
+
+    The whole body answers a header that is missing or malformed, has another unit or several
+    ranges: a recipient may always ignore the header. The body has at least one byte.
+
+    Raises:
+        RangeNotSatisfiable: the range begins past the end.
+    """
+    match = None if value is None else _SINGLE.fullmatch(value.strip())
+    if match is None or not (match[1] or match[2]):
+        return None
+    if not match[1]:
+        start, stop = max(0, length_bytes - _number(match[2])), length_bytes
+    else:
+        start = _number(match[1])
+        last = _number(match[2]) if match[2] else length_bytes - 1
+        if match[2] and last < start:
+            return None
+        stop = min(last + 1, length_bytes)
+    if start >= length_bytes:
+        raise RangeNotSatisfiable(length_bytes)
+    return Span(start, stop)
+
+
+def _number(digits: str) -> int:
+    """Return a number of bytes; a number past any body becomes _BEYOND_BYTES."""
+    significant = digits.lstrip("0") or "0"
+    return int(significant) if len(significant) <= _MAX_DIGITS else _BEYOND_BYTES
+
+
+_ENTITY_TAG = re.compile(r'(W/)?("[\x21\x23-\x7e\x80-\xff]*")')
+
+
+def matches_any(if_match: str | None, tag: str) -> bool:
+    """Return whether a strong tag of If-Match is this one, or the header is absent or ``*``."""
+    if if_match is None or if_match.strip() == "*":
+        return True
+    return any(not is_weak and match == tag for is_weak, match in _ENTITY_TAG.findall(if_match))
+
+
+def matches_none(if_none_match: str | None, tag: str) -> bool:
+    """Return whether no tag of If-None-Match is this one; tags are compared weakly."""
+    if if_none_match is None:
+        return True
+    if if_none_match.strip() == "*":
+        return False
+    opaque = tag.removeprefix("W/")
+    return all(match != opaque for _, match in _ENTITY_TAG.findall(if_none_match))
+
+
+@dataclass(frozen=True)
+class Preconditions:
+    """The conditional headers and the range of a request.
 
     Attributes:
-        document: the document.
-        form: the format.
-        file: the bytes of that format.
-        transform: makes the body from the bytes of the format; None where it is those bytes.
-        coding: the content coding, or None.
-        is_digest: whether the body is only the digest.
+        method: GET or HEAD.
+        if_match, if_none_match, if_range, range: the headers of that name, or None.
     """
 
-    document: Document
-    form: Format
-    file: Body
-    transform: BodyTransform | None = None
-    coding: str | None = None
-    is_digest: bool = False
-    _tags: dict[str, str] = field(default_factory=dict, init=False, repr=False)
+    method: str
+    if_match: str | None = None
+    if_none_match: str | None = None
+    if_range: str | None = None
+    range: str | None = None
 
-    @property
-    def file_tag(self) -> str:
-        """The entity tag of the bytes of the format."""
-        return self._tag_of("")
+    @classmethod
+    def of(cls, scope: Scope) -> "Preconditions":
+        names = (b"if-match", b"if-none-match", b"if-range", b"range")
+        return cls(scope["method"], *(list_header(scope, name) for name in names))
 
-    @property
-    def tag(self) -> str:
-        """The entity tag of the body."""
-        if self.is_digest:
-            return self._tag_of("sha256")
-        # Two builds of zlib may compress the same bytes to different ones.
-        return self.file_tag if self.coding is None else weak(self._tag_of(self.coding))
+    def is_known(self, tag: str) -> bool:
+        """Return whether the client has the tag already; raises PreconditionFailed."""
+        if not matches_any(self.if_match, tag):
+            raise PreconditionFailed(
+                f"If-Match does not name the current tag: {shortened(self.if_match)}, "
+                f"the current one is {tag}"
+            )
+        return not matches_none(self.if_none_match, tag)
 
-    def _tag_of(self, variant: str) -> str:
-        """Return the tag of a variant of the body, computed once.
+    def span(self, tag: str, length_bytes: int) -> Span | None:
+        """Return the requested range, None for the whole body.
 
-        ``cached_property`` has a lock before Python 3.12: one thread that hashes a long list of
-        positions would block all others.
+        A client whose If-Range is another tag, or a date, gets the whole body.
         """
-        if variant not in self._tags:
-            self._tags[variant] = entity_tag(self.document, self.form, variant)
-        return self._tags[variant]
-
-    @property
-    def body(self) -> Body:
-        """The body."""
-        return self.file if self.transform is None else DerivedBody(self.file, self.transform)
-
-    @property
-    def length_bytes(self) -> int | None:
-        """The length of the body, None where only computing it tells."""
-        if self.is_digest and self.transform is not None:
-            return sum(map(len, self.transform(())))
-        return self.body.length_bytes
-
-    @property
-    def file_name(self) -> str:
-        """The name to save it under, without a content coding."""
-        name = file_name(self.document, self.form, self.file_tag)
-        return f"{name}.sha256" if self.is_digest else name
-
-    def plain(self) -> "Representation":
-        """Return the representation without coding or digest."""
-        return Representation(self.document, self.form, self.file)
-
-    def cost(self, span: Span | None = None) -> int:
-        """Return the work of the body, or of a part of it, in sines, without the setup work."""
-        per_sine = _TEXT_WORK if self.form.is_text else _DIGEST_WORK if self.is_digest else 1
-        whole = self.document.work * per_sine + (_DRAWING_WORK if self.form.is_drawn else 0)
-        if span is None or self.file.length_bytes is None:
-            return whole
-        return -(-whole * span.length_bytes // self.file.length_bytes)
-
-    def headers(self, request: RepresentationRequest, path: str, query: bytes) -> dict[str, str]:
-        """Return the headers of every status: tag, caching, arrays, links.
-
-        Args:
-            request: the requested representation.
-            path: the path of the request.
-            query: the raw query.
-        """
-        document, form, extension = self.document, self.form, request.extension
-        place = {} if self.is_digest else place_headers(path, query, document, form, extension)
-        return {
-            "ETag": self.tag,
-            "Cache-Control": cache_control(extension, request.revision),
-            "Content-Disposition": f'inline; filename="{self.file_name}"',
-            **array_headers(document),
-            **place,
-            **self.vary(request),
-        }
-
-    def vary(self, request: RepresentationRequest) -> dict[str, str]:
-        """Return Vary: the request headers that chose this representation."""
-        return {} if self.is_digest else vary_header(self.form, request.extension)
-
-    def content_headers(self) -> dict[str, str]:
-        """Return the headers of the body, without Content-Length."""
-        media_type = DIGEST_MEDIA_TYPE if self.is_digest else self.form.media_type
-        headers = {"Content-Type": media_type}
-        if self.coding is not None:
-            headers["Content-Encoding"] = self.coding
-        return headers
+        if self.method != "GET" or self.if_range not in {None, tag}:
+            return None
+        return requested_span(self.range, length_bytes)
 
 
-def represent(document: Document, request: RepresentationRequest) -> Representation:
-    """Return the representation that a request chooses; raises PosrefError."""
-    check_revision(document, request.revision)
-    form = choose_format(document, request.extension, request.accept, request.default)
-    file = form.body(document)
-    check_countable(document, file)
-    plain = Representation(document, form, file)
-    is_compressible = form.is_text and not request.is_digest
-    coding = choose_coding(request.accept_encoding, (GZIP,) if is_compressible else ())
-    if request.is_digest:
-        transform = partial(checksum_line, file_name=plain.file_name)
-        return replace(plain, transform=transform, is_digest=True)
-    return plain if coding is None else replace(plain, transform=gzipped, coding=coding)
+@dataclass(frozen=True)
+class CachedBody:
+    """A body, and the value of its Repr-Digest header (RFC 9530)."""
 
+    body: bytes
+    repr_digest: str
 
-def check_countable(document: Document, body: Body) -> None:
-    """Refuse tables past 2^63 − 1 bytes, which no file system or client can count."""
-    tables_bytes = sum(size_bytes(table) for table in document.arrays.values())
-    total_bytes = max(tables_bytes, body.length_bytes or 0)
-    if total_bytes > MAX_TABLE_BYTES:
-        rule = f"the table takes {total_bytes} bytes, and at most 2^63 - 1 are possible"
-        raise InvalidParameters(Fault(None, None, rule))
-
-
-def check_revision(document: Document, revision: int | None) -> None:
-    """Raise RevisionRetired or InvalidParameters unless a revision is the current one."""
-    kind, current = document.kind, document.revision
-    if revision is None or revision == current:
-        return
-    if 1 <= revision < current:
-        raise RevisionRetired(
-            f"revision {revision} of {kind} is no longer served; the current one is {current}"
-        )
-    rule = f"revision must be {current}, the current one of {kind}"
-    raise InvalidParameters(Fault("revision", str(revision), rule))
+    @classmethod
+    def of(cls, blocks: Iterable[Block]) -> "CachedBody":
+        body = b"".join(blocks)
+        return cls(body, f"sha-256=:{b64encode(sha256(body).digest()).decode()}:")
 
 
 class Answer(Response):
@@ -217,19 +176,13 @@ class Answer(Response):
             self.raw_headers.append((b"content-length", b"%d" % len(body)))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the answer."""
         if self.counted is not None:
             length_bytes = await _count(self.counted, receive)
             if length_bytes is None:
                 return
             self.raw_headers.append((b"content-length", b"%d" % length_bytes))
-        await send(
-            {
-                "type": "http.response.start",
-                "status": self.status_code,
-                "headers": self.raw_headers,
-            }
-        )
+        status, headers = self.status_code, self.raw_headers
+        await send({"type": "http.response.start", "status": status, "headers": headers})
         if self.payload is None or scope["method"] == "HEAD":
             await send({"type": "http.response.body", "body": b""})
         elif isinstance(self.payload, bytes | memoryview):
@@ -245,9 +198,9 @@ async def _send_blocks(blocks: AsyncGenerator[Block, None], receive: Receive, se
     waits until the previous block has been written, so sending an empty block delays the
     computation of the next one: a slow reader holds one block.
     """
-    async with _gone(receive) as gone, aclosing(blocks) as made:
-        async for block in made:
-            if gone.done():
+    async with _disconnect_of(receive) as disconnect, aclosing(blocks) as computed:
+        async for block in computed:
+            if disconnect.done():
                 return
             await send({"type": "http.response.body", "body": block, "more_body": True})
             del block
@@ -258,22 +211,22 @@ async def _send_blocks(blocks: AsyncGenerator[Block, None], receive: Receive, se
 async def _count(blocks: AsyncGenerator[Block, None], receive: Receive) -> int | None:
     """Count the bytes of blocks without keeping them; None if the client disconnects."""
     count = 0
-    async with _gone(receive) as gone, aclosing(blocks) as made:
-        async for block in made:
-            if gone.done():
+    async with _disconnect_of(receive) as disconnect, aclosing(blocks) as computed:
+        async for block in computed:
+            if disconnect.done():
                 return None
             count += len(block)
     return count
 
 
 @asynccontextmanager
-async def _gone(receive: Receive) -> AsyncGenerator[asyncio.Future[None], None]:
+async def _disconnect_of(receive: Receive) -> AsyncGenerator[asyncio.Future[None], None]:
     """Yield a future that is done once the client disconnects."""
-    gone = asyncio.ensure_future(disconnected(receive))
+    disconnect = asyncio.ensure_future(disconnected(receive))
     try:
-        yield gone
+        yield disconnect
     finally:
-        gone.cancel()
+        disconnect.cancel()
 
 
 @dataclass(frozen=True)
@@ -314,44 +267,34 @@ class ResponseHead:
     def cached(
         self,
         span: Span | None,
-        body: CachedBody,
+        cached: CachedBody,
         pieces: AsyncGenerator[Block, None] | None = None,
     ) -> Answer:
         """Return the response with a cached body or a range of it, at once or in pieces."""
-        content_headers = [*self.content_headers, (b"repr-digest", body.repr_digest.encode())]
-        if pieces is not None:
-            return self._answer(content_headers, span, pieces, len(body.body))
-        whole = body.body
-        part = whole if span is None else memoryview(whole)[span.start : span.stop]
-        return self._answer(content_headers, span, part)
+        body = cached.body if span is None else memoryview(cached.body)[span.start : span.stop]
+        digest = [(b"repr-digest", cached.repr_digest.encode())]
+        return self.streamed(span, pieces or body, len(cached.body), digest=digest)
 
     def streamed(
         self,
         span: Span | None,
         body: Block | AsyncGenerator[Block, None],
         length_bytes: int | None = None,
+        *,
         counted: AsyncGenerator[Block, None] | None = None,
+        digest: RawHeaders | None = None,
     ) -> Answer:
-        """Return the response with a body, or a range of it, that is not cached.
+        """Return the response with a body, or a range of it.
 
         Args:
             span: the range, None for the whole body.
             body: the bytes of the range, or its blocks.
             length_bytes: the length of a body without ranges, where it is known.
             counted: the same body once more, where its length has to be counted.
+            digest: the header with the digest of a cached body.
         """
+        headers = [*self.headers, *self.content_headers, *(digest or ())]
         length_bytes = self.length_bytes if length_bytes is None else length_bytes
-        return self._answer(self.content_headers, span, body, length_bytes, counted)
-
-    def _answer(
-        self,
-        content_headers: RawHeaders,
-        span: Span | None,
-        body: Block | AsyncGenerator[Block, None],
-        length_bytes: int | None = None,
-        counted: AsyncGenerator[Block, None] | None = None,
-    ) -> Answer:
-        headers = [*self.headers, *content_headers]
         if span is not None:
             headers += raw({"Content-Range": span.content_range(self.length_bytes or 0)})
             length_bytes = span.length_bytes
@@ -359,33 +302,3 @@ class ResponseHead:
             headers += raw({"Content-Length": str(length_bytes)})
         status = HTTPStatus.OK if span is None else HTTPStatus.PARTIAL_CONTENT
         return Answer(status, headers, body, counted)
-
-
-def check_answer_size(
-    representation: Representation, settings: Settings, *, has_ranges: bool = True
-) -> None:
-    """Raise AnswerTooLarge if a body that is sent whole is past its limit.
-
-    Args:
-        representation: the representation.
-        settings: the limits.
-        has_ranges: whether ranges of a binary one may be requested.
-    """
-    limit_bytes = representation.file.limit_bytes
-    if representation.is_digest:
-        limit, name = settings.max_digest_bytes, "POSREF_MAX_DIGEST_BYTES"
-        label, way_out = "the digest is of a file of up to", "ask for that of less of it"
-    elif representation.form.is_text:
-        limit, name = settings.max_text_bytes, "POSREF_MAX_TEXT_BYTES"
-        label, way_out = (
-            "the answer may take up to",
-            "ask for npy or safetensors, or for less of it",
-        )
-    else:
-        limit, name = settings.max_response_bytes, "POSREF_MAX_RESPONSE_BYTES"
-        ranges = "ranges of it (Range), or for " if has_ranges else ""
-        label, way_out = "the answer takes", f"ask for {ranges}less of it"
-    if limit_bytes > limit:
-        raise AnswerTooLarge(
-            f"{label} {limit_bytes} bytes and the limit is {limit} ({name}): {way_out}"
-        )

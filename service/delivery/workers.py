@@ -8,8 +8,7 @@ no connected client waits for is cancelled.
 import asyncio
 import os
 import sys
-from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -172,7 +171,7 @@ class QueuePlace:
         return line.gate.overloaded("wait_time", detail, line.wait_seconds)
 
 
-class Held:
+class BodyMemory:
     """The memory of one request body, from its arrival until its answer has been sent."""
 
     def __init__(self, gate: Gate) -> None:
@@ -453,53 +452,3 @@ async def cancel_on_disconnect(receive: Receive, answering: Coroutine[Any, Any, 
     finally:
         answer.cancel()
         gone.cancel()
-
-
-class WaitingClients:
-    """The number of clients that wait for each shared build; belongs to one event loop."""
-
-    def __init__(self) -> None:
-        self._waiting: Counter[str] = Counter()
-        self._making: dict[str, asyncio.Task[Any]] = {}
-
-    async def wait(self, key: str, get: Callable[[], Awaitable[Result]]) -> Result:
-        """Return a shared result; the build is cancelled when the last client disconnects.
-
-        Args:
-            key: the key of the build.
-            get: finds the result, starts the build or joins it.
-        """
-        self._waiting[key] += 1
-        try:
-            while True:
-                try:
-                    return await get()
-                except asyncio.CancelledError:
-                    if _current_task().cancelling():
-                        raise
-                    # The build was being cancelled; let its cache forget it, then start anew.
-                    await asyncio.sleep(0)
-        finally:
-            self._leave(key)
-
-    async def make(self, key: str, making: Callable[[], Awaitable[Result]]) -> Result:
-        """Run a build in the current task, so that it can be cancelled by its key."""
-        self._making[key] = _current_task()
-        try:
-            return await making()
-        finally:
-            del self._making[key]
-
-    def _leave(self, key: str) -> None:
-        self._waiting[key] -= 1
-        if self._waiting[key]:
-            return
-        del self._waiting[key]
-        if key in self._making:
-            self._making[key].cancel()
-
-
-def _current_task() -> asyncio.Task[Any]:
-    task = asyncio.current_task()
-    assert task is not None
-    return task

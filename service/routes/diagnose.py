@@ -15,8 +15,7 @@ from service.analysis.identification import arithmetic
 from service.analysis.identification.ranking import are_alike
 from service.analysis.identification.search import identify
 from service.analysis.identification.verification import Verdict
-from service.delivery.endpoints import Endpoint, ReportedArrays
-from service.delivery.reports import ABSENT, Count, Report
+from service.delivery.endpoints import ABSENT, Count, Endpoint, Report, ReportedArrays
 from service.encodings.family import Parameters
 from service.errors import Fault, InvalidBody, InvalidParameters, shortened
 from service.formats.format import Input

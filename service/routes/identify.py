@@ -10,8 +10,7 @@ from service.analysis.array import MAX_ELEMENTS, FirstMismatch, IdentifyInput, S
 from service.analysis.comparison import rounded_to
 from service.analysis.identification.search import identify
 from service.analysis.identification.verification import Verdict
-from service.delivery.endpoints import Endpoint, ReportedArrays
-from service.delivery.reports import Count, FiniteOrNull, Report
+from service.delivery.endpoints import Count, Endpoint, FiniteOrNull, Report, ReportedArrays
 from service.encodings.family import (
     Parameters,
     Position,

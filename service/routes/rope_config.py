@@ -6,10 +6,9 @@ from urllib.parse import urlencode
 
 from pydantic import ConfigDict, Field
 
-from service.delivery.endpoints import Endpoint, JsonObject
+from service.delivery.endpoints import ABSENT, Count, Endpoint, JsonObject, Number, Report
 from service.delivery.parameters import read_parameters
-from service.delivery.reports import ABSENT, Count, Number, Report
-from service.delivery.responses import MAX_TABLE_BYTES
+from service.delivery.representation import MAX_TABLE_BYTES
 from service.encodings.family import Parameters, TableFamily
 from service.encodings.rotary.rope import Rope, RopeFrequencies
 from service.encodings.rotary.rules import RULE_KEYS

@@ -12,13 +12,12 @@ from service.delivery.endpoints import (
     RESOURCES,
     TRANSFORMS,
     Endpoint,
-    revision_of,
-    table_document,
 )
+from service.delivery.handler import revision_of, table_document
 from service.delivery.negotiation import RepresentationRequest, read_extension
 from service.delivery.parameters import parse_query, read_parameters
 from service.delivery.problems import unknown_path
-from service.delivery.responses import check_revision
+from service.delivery.representation import check_revision
 from service.encodings.family import Parameters, choices
 from service.errors import Fault, InvalidBody, InvalidParameters, NotFound, PosrefError, shortened
 from service.grammar import to_query

@@ -7,9 +7,9 @@ nine tenths of the time of a small response that is in the cache.
 import asyncio
 from time import perf_counter
 
-from service.delivery.cache import CachedBody
-from service.delivery.response_cache import CachedResponse, RequestKey
-from service.delivery.telemetry.log import REQUEST_ID_HEADER
+from service.delivery.cache import CachedResponse, RequestKey
+from service.delivery.responses import CachedBody
+from service.delivery.telemetry.traffic import REQUEST_ID_HEADER
 from service.serving.protocol import LimitedProtocol
 
 _STATUS_LINE = b"HTTP/1.1 200 OK\r\n"

@@ -19,11 +19,11 @@ from uvicorn.protocols.http.httptools_impl import (
     RequestResponseCycle,
 )
 
+from service.delivery.handler import STATE, Delivery
 from service.delivery.negotiation import OPEN_HEADERS
 from service.delivery.problems import refusal
-from service.delivery.respond import STATE, Delivery
 from service.delivery.responses import Answer
-from service.delivery.telemetry.log import REQUEST_ID_HEADER
+from service.delivery.telemetry.traffic import REQUEST_ID_HEADER
 from service.errors import (
     HeadersTooLarge,
     MalformedRequest,
@@ -449,8 +449,8 @@ class LimitedProtocol(UvicornProtocol):
         """Count and log a response that the application did not send."""
         assert isinstance(answer.payload, bytes)
         body_bytes, seconds = len(answer.payload), max(0.0, self.loop.time() - self._begun)
-        metrics, log = self.delivery.metrics, self.delivery.log
-        tally = metrics.tally(_NO_ROUTE, answer.status_code, "problem", is_warm=False)
+        tallies, log = self.delivery.tallies, self.delivery.log
+        tally = tallies.of(_NO_ROUTE, answer.status_code, "problem", is_warm=False)
         tally.count(body_bytes, seconds)
         # The method may be missing or invalid.
         fields = log.log_fields("", self.url, tally.labels, body_bytes)

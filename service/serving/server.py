@@ -21,7 +21,7 @@ from fastapi import FastAPI
 
 from service import __version__
 from service.app import create_app
-from service.delivery.respond import Delivery
+from service.delivery.handler import Delivery
 from service.delivery.telemetry.log import LineWriter, configure_logging, file_lock
 from service.delivery.telemetry.metrics import WorkerSlot
 from service.serving.fast_path import CachedResponseProtocol

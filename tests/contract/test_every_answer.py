@@ -11,7 +11,8 @@ import safetensors
 from httpx import Response
 from PIL import Image
 
-from service.delivery.endpoints import Endpoint, table_document
+from service.delivery.endpoints import Endpoint
+from service.delivery.handler import table_document
 from service.delivery.parameters import parse_query, read_parameters
 from service.formats import FORMATS
 from service.routes import RESOURCES

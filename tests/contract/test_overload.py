@@ -12,8 +12,8 @@ import pytest
 import safetensors.numpy
 
 from service.app import create_app
-from service.delivery.respond import Delivery
-from service.delivery.workers import SHORT_WORK, Held
+from service.delivery.handler import Delivery
+from service.delivery.workers import SHORT_WORK, BodyMemory
 from service.settings import default_settings
 from tests.client import Client, client_of
 from tests.exchange import Exchange
@@ -111,7 +111,7 @@ def full() -> Iterator[tuple[Client, Delivery]]:
     """Run an application with full queues and full body memory."""
     with served(max_waiting=2, max_held_body_bytes=1) as (client, delivery, stuck):
         client.run(stuck.fill_lines())
-        held = Held(delivery.gate)
+        held = BodyMemory(delivery.gate)
         held.grow(1)
         yield client, delivery
         held.release()
@@ -158,7 +158,7 @@ def test_posts_are_refused_when_queue_or_body_memory_is_full(
         client.run(stuck.fill_lines())
         check_refused(client.post(path, **sent), "POSREF_MAX_WAITING")
         assert delivery.gate.held_body_bytes == 0
-        held = Held(delivery.gate)
+        held = BodyMemory(delivery.gate)
         held.grow(1)
         check_refused(client.post(path, **sent), "POSREF_MAX_HELD_BODY_BYTES")
         held.release()

@@ -10,31 +10,34 @@ from hashlib import sha256
 
 import pytest
 
-from service.delivery.cache import (
-    BodyCache,
-    CachedBody,
-    DerivedBody,
-    _portions,
-    checksum_line,
-    gzipped,
-    repr_digest,
-)
+from service.delivery.cache import BodyCache
+from service.delivery.representation import DerivedBody, _portions, checksum_line, gzipped
+from service.delivery.responses import CachedBody
 from service.formats.raw import BinaryBody
 
 BUILT = CachedBody.of([b"bo", memoryview(b"dy")])
 
 
 class Builder:
-    """Count builds; each waits until it is let go."""
+    """Count builds that are begun and stopped; each waits until it may end."""
 
     def __init__(self) -> None:
-        self.count = 0
-        self.gate = asyncio.Event()
+        self.begun = self.stopped = 0
+        self.may_end = asyncio.Event()
 
     async def build(self) -> CachedBody:
-        self.count += 1
-        await self.gate.wait()
+        self.begun += 1
+        try:
+            await self.may_end.wait()
+        except asyncio.CancelledError:
+            self.stopped += 1
+            raise
         return BUILT
+
+
+async def run_loop() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
 
 
 def test_blocks_are_put_together_and_digested() -> None:
@@ -48,10 +51,10 @@ def test_however_many_ask_at_once_one_build_answers_all() -> None:
         cache, builder = BodyCache(10_000), Builder()
         waiting = [asyncio.ensure_future(cache.get("key", builder.build)) for _ in range(200)]
         await asyncio.sleep(0)
-        builder.gate.set()
+        builder.may_end.set()
 
         assert {BUILT} == set(await asyncio.gather(*waiting))
-        assert 1 == builder.count == cache.builds
+        assert 1 == builder.begun == cache.builds
         assert (cache.hits, cache.misses) == (0, 200)
 
     asyncio.run(scenario())
@@ -60,31 +63,50 @@ def test_however_many_ask_at_once_one_build_answers_all() -> None:
 def test_what_was_built_is_found() -> None:
     async def scenario() -> None:
         cache, builder = BodyCache(10_000), Builder()
-        builder.gate.set()
+        builder.may_end.set()
         await cache.get("key", builder.build)
         await cache.get("key", builder.build)
 
         assert (cache.builds, cache.hits, cache.misses) == (1, 1, 1)
-        assert cache.get_uncounted("key") is BUILT
-        assert cache.get_uncounted("other") is None
+        assert cache.bodies.get("key") is BUILT
+        assert cache.bodies.get("other") is None
         assert (cache.hits, cache.misses) == (1, 1)
-        assert len("key") + len("body") < cache.size_bytes <= 10_000
+        assert len("key") + len("body") < cache.bodies.size_bytes <= 10_000
 
     asyncio.run(scenario())
 
 
-def test_a_client_that_leaves_takes_no_build_from_the_others() -> None:
+def test_build_is_cancelled_with_the_last_request_that_waits_for_it() -> None:
+    async def scenario() -> None:
+        cache, builder = BodyCache(10_000), Builder()
+        first, second = (asyncio.ensure_future(cache.get("key", builder.build)) for _ in range(2))
+        await run_loop()
+        first.cancel()
+        await run_loop()
+        assert (builder.begun, builder.stopped) == (1, 0)
+
+        second.cancel()
+        await run_loop()
+        assert (builder.begun, builder.stopped) == (1, 1)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("later", [0, 1, 5])
+def test_request_after_a_cancellation_starts_a_new_build(later: int) -> None:
     async def scenario() -> None:
         cache, builder = BodyCache(10_000), Builder()
         first = asyncio.ensure_future(cache.get("key", builder.build))
-        second = asyncio.ensure_future(cache.get("key", builder.build))
-        await asyncio.sleep(0)
+        await run_loop()
         first.cancel()
-        await asyncio.sleep(0)
-        builder.gate.set()
+        for _ in range(later):
+            await asyncio.sleep(0)
+        second = asyncio.ensure_future(cache.get("key", builder.build))
+        await run_loop()
+        builder.may_end.set()
 
         assert await second is BUILT
-        assert builder.count == 1
+        assert (builder.begun, builder.stopped, cache.builds) == (2, 1, 2)
 
     asyncio.run(scenario())
 
@@ -92,7 +114,7 @@ def test_a_client_that_leaves_takes_no_build_from_the_others() -> None:
 def test_a_build_that_fails_is_tried_again_by_the_next() -> None:
     async def scenario() -> None:
         cache, builder = BodyCache(10_000), Builder()
-        builder.gate.set()
+        builder.may_end.set()
 
         async def fail() -> CachedBody:
             raise ArithmeticError
@@ -109,12 +131,12 @@ def test_a_build_that_fails_is_tried_again_by_the_next() -> None:
 def test_a_body_that_is_forgotten_for_another_is_counted() -> None:
     async def scenario() -> None:
         cache, builder = BodyCache(600), Builder()
-        builder.gate.set()
+        builder.may_end.set()
         await cache.get("one", builder.build)
         await cache.get("two", builder.build)
 
-        assert (cache.evictions, cache.capacity_bytes) == (1, 600)
-        assert cache.get_uncounted("one") is None
+        assert (cache.bodies.evictions, cache.bodies.capacity_bytes) == (1, 600)
+        assert cache.bodies.get("one") is None
 
     asyncio.run(scenario())
 
@@ -122,11 +144,11 @@ def test_a_body_that_is_forgotten_for_another_is_counted() -> None:
 def test_a_body_larger_than_the_cache_is_built_each_time() -> None:
     async def scenario() -> None:
         cache, builder = BodyCache(10), Builder()
-        builder.gate.set()
+        builder.may_end.set()
         await cache.get("key", builder.build)
         await cache.get("key", builder.build)
 
-        assert (builder.count, cache.size_bytes) == (2, 0)
+        assert (builder.begun, cache.bodies.size_bytes) == (2, 0)
 
     asyncio.run(scenario())
 
@@ -135,9 +157,9 @@ def test_a_body_larger_than_the_cache_is_built_each_time() -> None:
 def test_what_is_said_to_have_room_is_kept_and_nothing_else(missing_bytes: int) -> None:
     async def scenario() -> None:
         roomy, builder = BodyCache(10_000), Builder()
-        builder.gate.set()
+        builder.may_end.set()
         await roomy.get("key", builder.build)
-        cache = BodyCache(roomy.size_bytes - missing_bytes)
+        cache = BodyCache(roomy.bodies.size_bytes - missing_bytes)
 
         await cache.get("key", builder.build)
 
@@ -187,7 +209,7 @@ def test_a_digest_is_spelled_as_a_structured_field() -> None:
     # RFC 9530, appendix B.1: the digest of {"hello": "world"} and a line feed.
     expected = "sha-256=:RK/0qy18MlBSVnWgjwz6lZEWjP/lF5HF9bvEF8FabDg=:"
 
-    assert repr_digest(b'{"hello": "world"}\n') == expected
+    assert CachedBody.of([b'{"hello": "world"}\n']).repr_digest == expected
 
 
 def test_a_derived_body_is_only_made_whole() -> None:

@@ -12,14 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.delivery.conditional import (
+from service.delivery.representation import entity_tag, weak
+from service.delivery.responses import (
     Preconditions,
     Span,
-    entity_tag,
     matches_any,
     matches_none,
     requested_span,
-    weak,
 )
 from service.errors import PreconditionFailed, RangeNotSatisfiable
 from service.formats import FORMATS

@@ -21,10 +21,9 @@ from hypothesis import strategies as st
 from pydantic import Field
 
 from service.app import create_app
-from service.delivery.endpoints import Endpoint, EveryArray, NamedArrays, ReportedArrays
+from service.delivery.endpoints import Endpoint, EveryArray, NamedArrays, Report, ReportedArrays
 from service.delivery.handler import add_endpoint
 from service.delivery.parameters import NoParameters
-from service.delivery.reports import Report
 from service.encodings.family import Choice, InputArray, Parameters, transformed
 from service.errors import InvalidBody, InvalidParameters
 from service.formats.format import Input

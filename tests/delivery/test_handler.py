@@ -19,11 +19,11 @@ import safetensors.numpy
 from numpy.typing import NDArray
 
 from service.app import create_app
-from service.delivery import respond
+from service.delivery import handler
 from service.delivery.handler import ReceivedBody, reading_work
 from service.delivery.negotiation import RepresentationRequest
-from service.delivery.responses import Representation, represent
-from service.delivery.workers import SHORT_WORK, Gate, Held, Workers
+from service.delivery.representation import Representation, represent
+from service.delivery.workers import SHORT_WORK, BodyMemory, Gate, Workers
 from service.formats import FORMATS
 from service.numerics import phasors
 from service.numerics.phase import FixedPointFrequencies, fixed_point
@@ -160,7 +160,7 @@ def threads_of_plans(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         threads.append(threading.current_thread().name)
         return represent(document, wanted)
 
-    monkeypatch.setattr(respond, "represent", noted)
+    monkeypatch.setattr(handler, "represent", noted)
     return threads
 
 
@@ -191,7 +191,7 @@ def test_posts_are_planned_on_workers_without_an_entity_tag(
     client: Client, monkeypatch: pytest.MonkeyPatch, path: str, body: dict[str, object]
 ) -> None:
     threads = threads_of_plans(monkeypatch)
-    monkeypatch.delattr("service.delivery.responses.entity_tag")
+    monkeypatch.delattr("service.delivery.representation.entity_tag")
 
     answers = [client.post(f"{path}.{form}", json=body) for form in ("json", "safetensors")]
 
@@ -595,7 +595,7 @@ def test_arrays_larger_than_their_body_are_counted_in_full() -> None:
         await running
         assert exchange.status == 200
 
-        other = Held(gate)
+        other = BodyMemory(gate)
         other.grow(1000)
         again = Exchange(client.app, "POST", path, [bytes_of_one], headers)
         again.end()
@@ -610,7 +610,7 @@ def test_internal_error_leaves_no_body_counted(monkeypatch: pytest.MonkeyPatch) 
     def fail(*_: object) -> None:
         raise ArithmeticError
 
-    monkeypatch.setattr("service.delivery.respond.represent", fail)
+    monkeypatch.setattr("service.delivery.handler.represent", fail)
     with held_by() as (client, _):
         assert client.post(APPLY, content=GOOD, headers=NPY_TYPE).status_code == 500
 
@@ -636,7 +636,7 @@ def test_disconnect_during_the_answer_leaves_no_body_counted() -> None:
 
 @pytest.mark.full
 def test_small_chunks_take_no_more_memory_than_large_ones() -> None:
-    body = ReceivedBody(Held(Gate(default_settings())))
+    body = ReceivedBody(BodyMemory(Gate(default_settings())))
     tracemalloc.start()
     for _ in range(2**18):
         body.add(b"12345678")
@@ -649,7 +649,7 @@ def test_small_chunks_take_no_more_memory_than_large_ones() -> None:
 
 
 def test_taken_body_is_released() -> None:
-    body = ReceivedBody(Held(Gate(default_settings())))
+    body = ReceivedBody(BodyMemory(Gate(default_settings())))
     for _ in range(3):
         body.add(bytes(2**20))
     body.add(b"body")

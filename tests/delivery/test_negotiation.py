@@ -12,17 +12,19 @@ from starlette.requests import Request
 from service.delivery.negotiation import (
     EXPOSED_HEADERS,
     RepresentationRequest,
-    array_headers,
-    cache_control,
     choose_coding,
     choose_format,
-    file_name,
     list_header,
     media_quality,
-    place_headers,
     possible_formats,
     raw,
     read_extension,
+)
+from service.delivery.representation import (
+    array_headers,
+    cache_control,
+    file_name,
+    place_headers,
     vary_header,
 )
 from service.errors import NotAcceptable, NotFound, UnsupportedByFormat

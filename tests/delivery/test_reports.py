@@ -7,7 +7,8 @@ import jsonschema
 import pytest
 from pydantic import Field
 
-from service.delivery.reports import ABSENT, Count, FiniteOrNull, Number, Report, report_schema
+from service.delivery.endpoints import ABSENT, Count, FiniteOrNull, Number, Report
+from service.delivery.openapi.components import report_schema
 
 
 class Part(Report):

@@ -8,10 +8,8 @@ from urllib.parse import urlencode
 import pytest
 
 from service.app import create_app
-from service.delivery import respond
-from service.delivery.conditional import Span
-from service.delivery.respond import Readiness
-from service.delivery.responses import Representation
+from service.delivery import handler
+from service.delivery.handler import Readiness
 from service.encodings.relative.sandwich import Sandwich
 from service.formats import FORMATS
 from service.formats.format import Block
@@ -103,8 +101,8 @@ def test_long_cached_body_is_sent_in_pieces(
 ) -> None:
     url = f"/encoding.{extension}?seq_len=30&d_model=16"
     whole = client.get(url)
-    monkeypatch.setattr(respond, "MAX_HELD_BYTES", 100)
-    monkeypatch.setattr(respond, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(handler, "MAX_HELD_BYTES", 100)
+    monkeypatch.setattr(handler, "BLOCK_BYTES", 64)
     with client_of(create_app(Settings())) as other:
         for _ in range(2):
             forget_after(found_pieces, monkeypatch)
@@ -125,17 +123,17 @@ def test_long_cached_body_is_sent_in_pieces(
         assert other.app.state.delivery.cache.builds == (1 if extension == "npy" else 2)
 
 
-_FIND = respond.Delivery._cached_piece
+_FIND = handler.Delivery._cached_piece
 
 
 def forget_after(found_pieces: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a cache find a number of pieces of a body, and then no more of it."""
     left = iter(range(found_pieces))
 
-    def finds(delivery: respond.Delivery, shown: Representation, piece: Span) -> Block | None:
-        return None if next(left, None) is None else _FIND(delivery, shown, piece)
+    def finds(delivery: handler.Delivery, tag: str, start: int, stop: int) -> Block | None:
+        return None if next(left, None) is None else _FIND(delivery, tag, start, stop)
 
-    monkeypatch.setattr(respond.Delivery, "_cached_piece", finds)
+    monkeypatch.setattr(handler.Delivery, "_cached_piece", finds)
 
 
 @pytest.mark.full

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from service.app import create_app
-from service.delivery.response_cache import request_key
+from service.delivery.cache import request_key
 from service.settings import Settings, default_settings
 from tests.client import Client, client_of
 

@@ -16,11 +16,10 @@ import numpy as np
 import pytest
 
 from service.app import create_app
-from service.delivery.cache import CachedBody
-from service.delivery.conditional import Preconditions, Span
+from service.delivery.handler import MAX_BUILD_WORK
 from service.delivery.negotiation import RepresentationRequest
-from service.delivery.respond import MAX_BUILD_WORK
-from service.delivery.responses import Answer, ResponseHead, represent
+from service.delivery.representation import represent
+from service.delivery.responses import Answer, CachedBody, Preconditions, ResponseHead, Span
 from service.delivery.workers import SHORT_WORK
 from service.errors import InvalidParameters, NotAcceptable, PreconditionFailed, RangeNotSatisfiable
 from service.numerics.dtypes import FLOAT64
@@ -72,7 +71,7 @@ def test_range_costs_its_share_and_text_more_than_binary() -> None:
         represent(DOCUMENT, RepresentationRequest("json")),
     )
 
-    assert (npy.cost(), npy.cost(Span(0, 64)), npy.cost(Span(0, 1))) == (32, 8, 1)
+    assert (npy.cost(), npy.cost(64), npy.cost(1)) == (32, 8, 1)
     assert text.cost() > npy.cost()
 
 

@@ -18,15 +18,13 @@ import pytest
 from starlette.requests import ClientDisconnect
 from starlette.types import Message
 
-from service.delivery.cache import BodyCache, CachedBody
 from service.delivery.workers import (
     REASONS,
     SHORT_WORK,
+    BodyMemory,
     Gate,
-    Held,
     Line,
     Recent,
-    WaitingClients,
     Workers,
     cancel_on_disconnect,
 )
@@ -595,14 +593,14 @@ def test_semaphore_wait_ends_at_the_deadline() -> None:
 
 def test_body_past_the_shared_limit_is_refused() -> None:
     gate = gate_of(max_held_body_bytes=100)
-    first, second = Held(gate), Held(gate)
+    first, second = BodyMemory(gate), BodyMemory(gate)
     first.grow(60)
     second.grow(40)
 
     with pytest.raises(Overloaded, match=r"up 100 bytes .*POSREF_MAX_HELD_BODY_BYTES"):
         second.grow(41)
     with pytest.raises(Overloaded):
-        Held(gate).grow(1)
+        BodyMemory(gate).grow(1)
 
     assert gate.held_body_bytes == 100
     first.release()
@@ -612,7 +610,7 @@ def test_body_past_the_shared_limit_is_refused() -> None:
 
 def test_single_body_of_any_size_is_accepted() -> None:
     gate = gate_of(max_held_body_bytes=100)
-    alone = Held(gate)
+    alone = BodyMemory(gate)
 
     alone.grow(101)
     alone.grow(1000)
@@ -625,7 +623,7 @@ def test_single_body_of_any_size_is_accepted() -> None:
 
 def test_memory_of_a_body_is_released_once() -> None:
     gate = gate_of(max_held_body_bytes=100)
-    first, second = Held(gate), Held(gate)
+    first, second = BodyMemory(gate), BodyMemory(gate)
     first.grow(10)
     second.grow(20)
 
@@ -634,9 +632,6 @@ def test_memory_of_a_body_is_released_once() -> None:
 
     assert gate.held_body_bytes == 20
     assert gate.held_for.seconds > 0
-
-
-BUILT = CachedBody.of([b"body"])
 
 
 class Connection:
@@ -697,119 +692,3 @@ def test_disconnect_cancels_the_answer(fails: bool) -> None:
 
     asyncio.run(scenario())
     assert stopped == [True]
-
-
-class Builder:
-    """Count builds that are begun and stopped; each waits until it is let go."""
-
-    def __init__(self) -> None:
-        self.begun = self.stopped = 0
-        self.go = asyncio.Event()
-
-    async def build(self) -> CachedBody:
-        self.begun += 1
-        try:
-            await self.go.wait()
-        except asyncio.CancelledError:
-            self.stopped += 1
-            raise
-        return BUILT
-
-
-Ask = Callable[[], Awaitable[CachedBody]]
-
-
-def asked_of(cache: BodyCache, builder: Builder) -> Ask:
-    askers = WaitingClients()
-
-    async def ask() -> CachedBody:
-        return await askers.wait(
-            "key", lambda: cache.get("key", lambda: askers.make("key", builder.build))
-        )
-
-    return ask
-
-
-async def turns_of_the_loop() -> None:
-    for _ in range(5):
-        await asyncio.sleep(0)
-
-
-def test_disconnect_of_the_last_waiting_client_cancels_the_build() -> None:
-    async def scenario() -> None:
-        builder = Builder()
-        ask = asked_of(BodyCache(10_000), builder)
-        first, second = asyncio.ensure_future(ask()), asyncio.ensure_future(ask())
-        await turns_of_the_loop()
-        first.cancel()
-        await turns_of_the_loop()
-        assert (builder.begun, builder.stopped) == (1, 0)
-
-        second.cancel()
-        await turns_of_the_loop()
-        assert (builder.begun, builder.stopped) == (1, 1)
-
-    asyncio.run(scenario())
-
-
-def test_request_during_a_cancellation_starts_a_new_build() -> None:
-    async def scenario() -> None:
-        builder = Builder()
-        ask = asked_of(BodyCache(10_000), builder)
-        first = asyncio.ensure_future(ask())
-        await turns_of_the_loop()
-        first.cancel()
-        second = asyncio.ensure_future(ask())
-        await turns_of_the_loop()
-        builder.go.set()
-
-        assert await second is BUILT
-        assert (builder.begun, builder.stopped) == (2, 1)
-
-    asyncio.run(scenario())
-
-
-def test_completed_build_is_not_cancelled() -> None:
-    async def scenario() -> None:
-        builder, cache = Builder(), BodyCache(10_000)
-        ask = asked_of(cache, builder)
-        builder.go.set()
-
-        assert await ask() is BUILT
-        assert await ask() is BUILT
-        assert (builder.begun, builder.stopped, cache.hits) == (1, 0, 1)
-
-    asyncio.run(scenario())
-
-
-def test_request_right_after_a_cancellation_starts_a_new_build() -> None:
-    async def scenario() -> None:
-        askers, cache = WaitingClients(), BodyCache(10_000)
-        tries = 0
-
-        async def build() -> CachedBody:
-            await asyncio.Event().wait()
-            return BUILT
-
-        def get() -> Awaitable[CachedBody]:
-            nonlocal tries
-            tries += 1
-            # Without letting the event loop turn it would be tried for ever.
-            assert tries < 10
-            return cache.get("key", lambda: askers.make("key", build))
-
-        first = asyncio.create_task(askers.wait("key", get))
-        for _ in range(5):
-            await asyncio.sleep(0)
-        first.cancel()
-        await asyncio.sleep(0)
-        second = asyncio.create_task(askers.wait("key", get))
-        for _ in range(5):
-            await asyncio.sleep(0)
-        second.cancel()
-        (_, ended) = await asyncio.gather(first, second, return_exceptions=True)
-
-        assert isinstance(ended, asyncio.CancelledError)
-        assert cache.builds == 2
-
-    asyncio.run(scenario())

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from service.delivery.telemetry.counters import FAMILIES, Kind
+from service.delivery.telemetry.metrics import FAMILIES, Kind
 from tests.client import Client
 
 DEPLOY = Path(__file__).parents[2] / "deploy"

@@ -1,6 +1,6 @@
 """``If-Match``, ``If-None-Match`` and ``If-Range``, compared with a reading of RFC 9110, §8.8.3."""
 
-from service.delivery.conditional import Preconditions, matches_any, matches_none
+from service.delivery.responses import Preconditions, matches_any, matches_none
 from service.errors import PreconditionFailed, RangeNotSatisfiable
 from tests.fuzz.harness import Harness, Source, held_to
 

@@ -1,6 +1,6 @@
 """``Range``, compared with a letter-by-letter reading."""
 
-from service.delivery.conditional import Span, requested_span
+from service.delivery.responses import Span, requested_span
 from service.errors import RangeNotSatisfiable
 from tests.fuzz.harness import Harness, Source, held_to
 

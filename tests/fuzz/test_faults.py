@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from service import grammar
-from service.delivery import conditional, negotiation, parameters
-from service.delivery import conditional as ranges
+from service.delivery import negotiation, parameters, responses
 from service.errors import InvalidBody
 from service.formats import json_text, npy, safetensors_file
 from service.numerics.dtypes import FLOAT16
@@ -29,8 +28,8 @@ FAULTS: list[tuple[str, Any, str, Any]] = [
     ("json_text", json_text, "_without_repeats", dict),
     ("json_text", json_text, "_refuse_constant", float),
     ("json_text", json_text, "_LARGEST", 1e300),
-    ("ranges", ranges, "_number", lambda digits: int(digits[-2:] or "0")),
-    ("conditional", conditional, "_ENTITY_TAG", re.compile(r'()("[^" ]*")')),
+    ("ranges", responses, "_number", lambda digits: int(digits[-2:] or "0")),
+    ("conditional", responses, "_ENTITY_TAG", re.compile(r'()("[^" ]*")')),
     ("accept", negotiation, "_QUALITY", re.compile(r"[0-9.]+")),
     ("accept", negotiation, "_CODING_ALIASES", {"identity": "gzip"}),
     ("query", parameters, "unquote_to_bytes", bytes),

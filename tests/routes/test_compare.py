@@ -20,9 +20,10 @@ import pytest
 import safetensors.numpy
 
 from service.analysis.comparison import Overlay, Tolerance, alignments, compare
-from service.delivery.endpoints import RESOURCES, table_document
+from service.delivery.endpoints import RESOURCES
+from service.delivery.handler import table_document
+from service.delivery.openapi.components import report_schema
 from service.delivery.parameters import parse_query, read_parameters
-from service.delivery.reports import report_schema
 from service.errors import InvalidBody
 from service.formats.format import Input
 from service.numerics.dtypes import BFLOAT16, FLOAT32, FLOAT64, Elements

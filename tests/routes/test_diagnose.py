@@ -22,7 +22,7 @@ from jsonschema import Draft202012Validator
 from safetensors.numpy import save
 
 from service.analysis.array import MAX_ELEMENTS
-from service.delivery.reports import report_schema
+from service.delivery.openapi.components import report_schema
 from service.errors import InvalidBody, InvalidParameters
 from service.numerics.dtypes import BFLOAT16, FLOAT32, FLOAT64
 from service.numerics.tables import StoredTable

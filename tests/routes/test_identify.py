@@ -10,7 +10,7 @@ import jsonschema
 import numpy as np
 import pytest
 
-from service.delivery.reports import report_schema
+from service.delivery.openapi.components import report_schema
 from service.routes.identify import IdentifyReport
 from tests.client import Client
 

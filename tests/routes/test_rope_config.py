@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from service.app import create_app
 from service.delivery.endpoints import JsonObject
-from service.delivery.reports import report_schema
+from service.delivery.openapi.components import report_schema
 from service.errors import InvalidBody
 from service.models.config_values import MEANINGS, RULE, RULE_TYPE_ALIASES, RULE_TYPES, TOP
 from service.models.model_types import model_types

@@ -10,7 +10,7 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from service.app import create_app
-from service.delivery.respond import STATE, Delivery
+from service.delivery.handler import STATE, Delivery
 from service.serving.fast_path import CachedResponseProtocol
 from service.serving.protocol import LimitedProtocol
 from service.settings import default_settings
@@ -65,9 +65,7 @@ class Connection:
     def warm(self) -> int:
         """How many whole answers were sent that had been kept."""
         return sum(
-            tally.number
-            for labels, tally in self.delivery.metrics._tallies.items()
-            if "kept" in labels
+            tally.number for labels, tally in self.delivery.tallies.items() if "kept" in labels
         )
 
 

@@ -31,11 +31,11 @@ from service.delivery.openapi.components import (
     object_schema,
     problem_responses,
     query_parameters,
+    report_schema,
     shared_references,
     shared_responses,
 )
 from service.delivery.parameters import parse_query, read_parameters
-from service.delivery.reports import report_schema
 from service.encodings.family import InputArray, Parameters
 from service.formats import FORMATS
 from service.formats.json_text import JSON

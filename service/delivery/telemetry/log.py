@@ -1,33 +1,25 @@
-"""The log: a JSON line for each request and each record of ``logging``, on a thread of its own.
+"""The log: lines that a thread writes, and the records of ``logging`` as lines of JSON.
 
-The fields that are the same for every response of a cached body are serialized once, which makes
-the line of a request cheap enough to stay on. ``LineWriter`` takes the place of the standard
-library's ``QueueListener``, which writes one record at a time, keeps no bound, and waits for a
-stuck reader without limit when it stops.
+``LineWriter`` takes the place of the standard library's ``QueueListener``, which writes one record
+at a time, keeps no bound, and waits for a stuck reader without limit when it stops.
 """
 
 import fcntl
 import logging
 import os
-import re
-import secrets
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
-from itertools import chain, count
+from itertools import chain
 from pathlib import Path
 from threading import Event, Thread
 from time import gmtime, sleep, strftime, time
 from types import TracebackType
-from typing import Self, TypeAlias
+from typing import Self
 
 import orjson
 
-from service.delivery.telemetry.counters import Labels
 from service.settings import Settings
-
-Line: TypeAlias = tuple[str, ...]
-"""The parts of a line, which ends with a line feed; the writing thread joins them."""
 
 MAX_WAITING_LINES = 8192
 """The most lines that wait for a reader, usually two or three MiB; further lines are dropped."""
@@ -63,7 +55,7 @@ class LineWriter:
         self._descriptor = descriptor
         self._lock = lock
         self._max_waiting_lines = max_waiting_lines
-        self._lines: list[Line] = []
+        self._lines: list[tuple[str, ...]] = []
         self._closing = Event()
         self._thread = Thread(target=self._run, name="posref-log", daemon=True)
 
@@ -81,8 +73,8 @@ class LineWriter:
         self._closing.set()
         self._thread.join(_CLOSE_SECONDS)
 
-    def write(self, line: Line) -> None:
-        """Add a line to those that wait; it is dropped where too many do."""
+    def write(self, line: tuple[str, ...]) -> None:
+        """Add the parts of a line, the last with its line feed; drop it if too many lines wait."""
         if len(self._lines) >= self._max_waiting_lines:
             self.dropped += 1
         else:
@@ -141,8 +133,6 @@ class Clock:
             self._milliseconds = milliseconds
         return self._text
 
-
-REQUEST_ID_HEADER = b"x-request-id"
 
 REQUEST_ID: ContextVar[str | None] = ContextVar("request_id", default=None)
 """The id of the request that is being answered."""
@@ -206,126 +196,3 @@ class JsonFormatter(logging.Formatter):
 def _encodable(text: str) -> str:
     """Replace what UTF-8 cannot encode: the name of a file may hold lone surrogates."""
     return text.encode(errors="replace").decode()
-
-
-LEVELS = ("debug", "info", "warning", "error")
-"""The levels of a line, the lowest first."""
-
-MAX_PATH_LENGTH = 512
-MAX_QUERY_LENGTH = 512
-MAX_FORWARDED_LENGTH = 256
-
-_PROBES = frozenset({"/livez", "/readyz", "/metrics"})
-_REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,128}")
-_MAX_CLIENTS = 1024
-_MAX_CLIENT_LENGTH = 64
-_START = '{"time":"'
-_MICROSECONDS = tuple(f"0.{number:06}" for number in range(1000))
-
-LogFields: TypeAlias = tuple[str, str]
-"""The fields of a response, serialized, before and after those of one request."""
-
-
-class RequestLog:
-    """Log the requests of one event loop.
-
-    The fields of a response are serialized apart from those of the request, so that a cached
-    response keeps them.
-    """
-
-    def __init__(self, writer: LineWriter | None, settings: Settings) -> None:
-        self._writer = writer if settings.log_requests else None
-        self._levels = LEVELS[LEVELS.index(settings.log_level) :]
-        self._clock = Clock()
-        self._clients: dict[str | None, str] = {}
-        self._process_id = secrets.token_hex(8)
-        self._numbers = count(1)
-
-    def request_id(self, sent: bytes | None) -> str:
-        """Return the id that a client sent, if it is valid, or a new one."""
-        if sent is not None and _REQUEST_ID.fullmatch(sent):
-            return sent.decode()
-        return f"{self._process_id}-{next(self._numbers)}"
-
-    def log_fields(
-        self,
-        method: str,
-        target: bytes,
-        labels: Labels,
-        body_bytes: int,
-        *,
-        is_complete: bool = True,
-    ) -> LogFields | None:
-        """Serialize the fields of a response; None where its level is not logged.
-
-        Args:
-            method: of the request.
-            target: path and query, as they came.
-            labels: of the metrics of the response: route, status, source and format.
-            body_bytes: the number of bytes of the body that were sent.
-            is_complete: whether that is all of it.
-        """
-        route, status, source, form = labels
-        level = _level(route, status)
-        if self._writer is None or level not in self._levels:
-            return None
-        path, _, query = target.decode("latin-1").partition("?")
-        # The query of a refused request may be a secret that was pasted by mistake.
-        has_query = query and status[0] in "23"
-        fields = {
-            "method": method,
-            "path": path[:MAX_PATH_LENGTH],
-            **({"query": query[:MAX_QUERY_LENGTH]} if has_query else {}),
-            "status": int(status) or None,
-            "bytes": body_bytes,
-            "route": route,
-            "source": source,
-            "format": form,
-            **({} if is_complete else {"complete": False}),
-        }
-        before = f'","level":"{level}","message":"request","request_id":"'
-        after = "," + orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE).decode()[1:]
-        return before, after
-
-    def write(
-        self,
-        fields: LogFields | None,
-        request_id: str,
-        client: tuple[str, int] | None,
-        seconds: float,
-        forwarded_for: bytes | None = None,
-    ) -> None:
-        """Log a request.
-
-        Args:
-            fields: those of its response; None for no line.
-            request_id: its id.
-            client: address and port that it came from.
-            seconds: its duration.
-            forwarded_for: X-Forwarded-For, as it came.
-        """
-        if fields is None or self._writer is None:
-            return
-        before, after = fields
-        host = None if client is None else client[0]
-        client_field = self._clients.get(host) or self._serialize_client(host)
-        microseconds = int(seconds * 1_000_000)
-        rest = _MICROSECONDS[microseconds] if microseconds < 1000 else f"{seconds:.6f}"
-        if forwarded_for is not None:
-            shown = forwarded_for[:MAX_FORWARDED_LENGTH].decode("latin-1")
-            rest += f',"forwarded_for":{orjson.dumps(shown).decode()}'
-        now = self._clock.now()
-        self._writer.write((_START, now, before, request_id, client_field, rest, after))
-
-    def _serialize_client(self, host: str | None) -> str:
-        if len(self._clients) >= _MAX_CLIENTS:
-            self._clients.clear()
-        client = orjson.dumps(host and host[:_MAX_CLIENT_LENGTH]).decode()
-        field = self._clients[host] = f'","client":{client},"seconds":'
-        return field
-
-
-def _level(route: str, status: str) -> str:
-    if route in _PROBES:
-        return "debug"
-    return "error" if status[0] == "5" else "info"

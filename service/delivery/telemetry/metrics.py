@@ -1,4 +1,4 @@
-"""Metrics of all responses, for Prometheus, and the middleware that counts and logs each response.
+"""Metrics for Prometheus: definitions, the counts that processes share, and their exposition.
 
 Processes that serve together share their counts: each writes all of its own to a file once a
 second, when it is scraped, and when it ends. A scrape of any process reads the files of all. So a
@@ -8,60 +8,158 @@ one that was killed.
 
 import asyncio
 import logging
+import operator
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from enum import Enum
+from itertools import accumulate
 from pathlib import Path
-from time import monotonic, perf_counter
+from time import monotonic
 from types import MappingProxyType
 from typing import TypeAlias
 
 import orjson
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
-from prometheus_client.core import Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
 from pydantic import BaseModel, ConfigDict, FiniteFloat, ValidationError, field_validator
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.delivery.cache import BodyCache
-from service.delivery.telemetry.counters import (
-    FAMILIES,
-    Counts,
-    Histogram,
-    Labels,
-    Row,
-    add,
-    outliving,
-)
-from service.delivery.telemetry.log import REQUEST_ID, REQUEST_ID_HEADER, RequestLog
-from service.formats import FORMATS
+from service.delivery.telemetry.traffic import BUCKET_SECONDS, Histogram, Labels, Tallies
 
-WARM_PATH = "posref.warm_path"
-"""The key of a scope for the route of a response that came from the cache."""
+ROW_LENGTH = len(BUCKET_SECONDS) + 2
 
-_OTHER = "other"
-_NONE = "none"
 
-_FORMATS = MappingProxyType(
+Row: TypeAlias = list[float]
+Counts: TypeAlias = dict[str, dict[Labels, Row]]
+"""Rows by family and label values: one number, or those of a histogram."""
+
+
+class Kind(Enum):
+    """The rule that combines the values of several processes, or of one and its successor."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    EARLIEST = "earliest"
+    HISTOGRAM = "histogram"
+
+    @property
+    def outlives(self) -> bool:
+        """True if the value still counts after its process has ended."""
+        return self in {Kind.COUNTER, Kind.HISTOGRAM}
+
+
+@dataclass(frozen=True)
+class MetricDefinition:
+    """The kind, the help text and the names of the labels of a metric family."""
+
+    kind: Kind
+    meaning: str
+    labels: Labels = ()
+
+    @property
+    def row_length(self) -> int:
+        """The number of values for each set of labels."""
+        return ROW_LENGTH if self.kind is Kind.HISTOGRAM else 1
+
+    def joined(self, one: Row, other: Row) -> Row:
+        """Combine the rows of two processes."""
+        join = min if self.kind is Kind.EARLIEST else operator.add
+        return [join(*pair) for pair in zip(one, other, strict=True)]
+
+    def metric(self, name: str, rows: Mapping[Labels, Row]) -> Metric:
+        """Convert to the metric of prometheus_client."""
+        if self.kind is Kind.HISTOGRAM:
+            return self._histogram(name, rows)
+        of_kind = CounterMetricFamily if self.kind is Kind.COUNTER else GaugeMetricFamily
+        metric = of_kind(name, self.meaning, labels=self.labels)
+        for labels, (value,) in rows.items():
+            metric.add_metric(labels, value)
+        return metric
+
+    def _histogram(self, name: str, rows: Mapping[Labels, Row]) -> Metric:
+        metric = HistogramMetricFamily(name, self.meaning, labels=self.labels)
+        bounds = [*map(floatToGoString, BUCKET_SECONDS), "+Inf"]
+        for labels, (*buckets, sum_seconds) in rows.items():
+            up_to = zip(bounds, accumulate(buckets), strict=True)
+            metric.add_metric(labels, list(up_to), sum_seconds)
+        return metric
+
+
+_ANSWER = ("path", "status", "source", "format")
+_LABELS = {
+    "posref_answers": _ANSWER,
+    "posref_answer_body_bytes": _ANSWER,
+    "posref_answer_seconds": ("path", "source"),
+    "posref_waiting_work": ("lane",),
+    "posref_refused": ("reason",),
+    "python_gc_objects_collected": ("generation",),
+    "python_gc_objects_uncollectable": ("generation",),
+    "python_gc_collections": ("generation",),
+}
+_MEANINGS = {
+    Kind.COUNTER: {
+        "posref_answers": "Responses sent.",
+        "posref_answer_body_bytes": "Bytes of response bodies sent.",
+        "posref_builds": "Bodies built for the cache.",
+        "posref_cache_hits": "Bodies found in the cache.",
+        "posref_cache_misses": "Bodies not found in the cache.",
+        "posref_cache_evictions": "Bodies evicted from the cache.",
+        "posref_refused": "Requests refused because of too much load.",
+        "posref_log_lines_dropped": "Log lines that the reader of the log did not take in time.",
+        "process_cpu_seconds": "User and system time spent.",
+        "python_gc_objects_collected": "Objects that the garbage collector freed.",
+        "python_gc_objects_uncollectable": "Objects that the garbage collector could not free.",
+        "python_gc_collections": "Runs of the garbage collector.",
+    },
+    Kind.GAUGE: {
+        "posref_cache_bytes": "Bytes in the cache.",
+        "posref_cache_capacity_bytes": "Bytes the cache can hold.",
+        "posref_waiting_work": "Requests that wait for a thread.",
+        "posref_connections": "Open connections.",
+        "posref_held_body_bytes": "Bytes of request bodies in memory.",
+        "posref_workers": "Processes that serve.",
+        "process_virtual_memory_bytes": "Virtual memory.",
+        "process_resident_memory_bytes": "Resident memory.",
+        "process_open_fds": "Open file descriptors.",
+        "process_max_fds": "File descriptors that may be open.",
+    },
+    Kind.EARLIEST: {
+        "process_start_time_seconds": "Start of the oldest running process, in Unix time.",
+    },
+    Kind.HISTOGRAM: {
+        "posref_answer_seconds": "Time from a request to the last byte of its response, written.",
+        "posref_build_seconds": "Time from the request for a body to its last byte, with waits.",
+    },
+}
+FAMILIES: Mapping[str, MetricDefinition] = MappingProxyType(
     {
-        **{form.media_type.encode(): form.extension for form in FORMATS.values()},
-        b"application/problem+json": "problem",
+        name: MetricDefinition(kind, meaning, _LABELS.get(name, ()))
+        for kind, meanings in _MEANINGS.items()
+        for name, meaning in meanings.items()
     }
 )
+"""Every family by name; that of a counter without ``_total``."""
 
 
-def path_of(scope: Scope) -> str:
-    """Return the path of the route that matched a request."""
-    return getattr(scope.get("route"), "path", _OTHER)
+def add(counts: Counts, others: Counts) -> None:
+    """Add the counts of another process, in place."""
+    for name, rows in others.items():
+        own = counts.setdefault(name, {})
+        for labels, row in rows.items():
+            own[labels] = FAMILIES[name].joined(own[labels], row) if labels in own else row
 
 
-def format_of(headers: Iterable[tuple[bytes, bytes]]) -> str:
-    """Return the extension of the format that the headers of a response name."""
-    for name, value in headers:
-        if name == b"content-type":
-            return _FORMATS.get(value.partition(b";")[0], _OTHER)
-    return _NONE
+def outliving(counts: Counts) -> Counts:
+    """Return the counts that remain when a process has ended."""
+    return {name: rows for name, rows in counts.items() if FAMILIES[name].kind.outlives}
 
 
 MAX_FILE_BYTES = 4 * 1024 * 1024
@@ -190,74 +288,41 @@ def _read(file: Path) -> _Snapshot | None:
         return None
 
 
-Reading: TypeAlias = float | Mapping[str, float]
-"""A number, or one for each value of the family's only label."""
-
-
-class Tally(Histogram):
-    """Count the responses with one set of labels, and their durations, on one event loop.
-
-    Attributes:
-        labels: route, status, source, format.
-        body_bytes: the bytes of their bodies that were sent.
-    """
-
-    __slots__ = ("body_bytes", "labels")
-
-    def __init__(self, labels: Labels) -> None:
-        super().__init__()
-        self.labels = labels
-        self.body_bytes = 0
-
-    def count(self, body_bytes: int, seconds: float) -> None:
-        self.body_bytes += body_bytes
-        self.observe(seconds)
+Reading: TypeAlias = float | Mapping[str, float] | Histogram
+"""A number, one for each value of the family's only label, or a histogram."""
 
 
 class Metrics(Collector):
-    """Count every response, and expose these and all other numbers.
+    """Expose the counts of all responses and all other numbers.
 
     Counts are numbers in memory. The multiprocess mode of prometheus_client would take a lock and
     write to a mapped file for each response, which takes as long as a small response itself, and
     has no gauges that are read when they are scraped. Here all counts are shared once a second.
+
+    Args:
+        tallies: the counts of responses.
+        watched: the functions that read other metrics, by name.
+        shared: the counts of the other processes of a server.
     """
 
-    def __init__(self, cache: BodyCache, shared: SharedCounts | None = None) -> None:
+    def __init__(
+        self,
+        tallies: Tallies,
+        watched: Mapping[str, Callable[[], Reading]],
+        shared: SharedCounts | None = None,
+    ) -> None:
+        self._tallies = tallies
+        self._watched = {"posref_workers": lambda: 1, **watched}
         self._shared = shared
-        self._tallies: dict[Labels, Tally] = {}
-        self._build_durations = cache.build_durations
-        self._watched: dict[str, Callable[[], Reading]] = {}
         self._process = CollectorRegistry()
         ProcessCollector(registry=self._process)
         GCCollector(registry=self._process)
         self._registry = CollectorRegistry()
         self._registry.register(self)
         PlatformCollector(registry=self._registry)
-        self.watch("posref_workers", lambda: 1)
-        self.watch("posref_builds", lambda: cache.builds)
-        self.watch("posref_cache_hits", lambda: cache.hits)
-        self.watch("posref_cache_misses", lambda: cache.misses)
-        self.watch("posref_cache_evictions", lambda: cache.evictions)
-        self.watch("posref_cache_bytes", lambda: cache.size_bytes)
-        self.watch("posref_cache_capacity_bytes", lambda: cache.capacity_bytes)
-
-    def tally(self, path: str, status: int, form: str, *, is_warm: bool) -> Tally:
-        """Return the tally of one set of labels.
-
-        Args:
-            path: the path of a route, with ``{extension}`` for any.
-            status: the status code, 0 where there was no response.
-            form: the extension of the format of their bodies, as ``format_of`` returns it.
-            is_warm: whether the responses came from the cache.
-        """
-        labels = (path, str(int(status)), "kept" if is_warm else "made", form)
-        tally = self._tallies.get(labels)
-        if tally is None:
-            tally = self._tallies[labels] = Tally(labels)
-        return tally
 
     def watch(self, name: str, read: Callable[[], Reading]) -> None:
-        """Read a metric, or its values by its only label, whenever metrics are scraped."""
+        """Read a metric whenever metrics are scraped."""
         self._watched[name] = read
 
     def counts(self) -> Counts:
@@ -267,7 +332,6 @@ class Metrics(Collector):
             "posref_answers": {labels: [tally.number] for labels, tally in tallies},
             "posref_answer_body_bytes": {labels: [tally.body_bytes] for labels, tally in tallies},
             "posref_answer_seconds": self._durations(),
-            "posref_build_seconds": {(): self._build_durations.row},
             **{name: _rows(read()) for name, read in self._watched.items()},
             **{
                 metric.name: {tuple(each.labels.values()): [each.value] for each in metric.samples}
@@ -306,77 +370,8 @@ class Metrics(Collector):
 
 
 def _rows(reading: Reading) -> dict[Labels, Row]:
+    if isinstance(reading, Histogram):
+        return {(): reading.row}
     if isinstance(reading, Mapping):
         return {(label,): [value] for label, value in reading.items()}
     return {(): [reading]}
-
-
-@dataclass(frozen=True)
-class TelemetryMiddleware:
-    """Middleware that assigns request ids, and counts and logs every response."""
-
-    app: ASGIApp
-    metrics: Metrics
-    log: RequestLog
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        begun_at = perf_counter()
-        request_id = self.log.request_id(_header(scope, REQUEST_ID_HEADER))
-        # Log records of this request carry it, too.
-        REQUEST_ID.set(request_id)
-        response = _ResponseObserver(send, request_id)
-        try:
-            await self.app(scope, receive, response.send)
-        finally:
-            self._note(scope, response, perf_counter() - begun_at)
-
-    def _note(self, scope: Scope, response: "_ResponseObserver", seconds: float) -> None:
-        warm_path = scope.get(WARM_PATH)
-        path, is_warm = warm_path or path_of(scope), warm_path is not None
-        tally = self.metrics.tally(path, response.status, response.form, is_warm=is_warm)
-        tally.count(response.body_bytes, seconds)
-        fields = self.log.log_fields(
-            scope["method"],
-            _target(scope),
-            tally.labels,
-            response.body_bytes,
-            is_complete=response.is_complete,
-        )
-        forwarded_for = _header(scope, b"x-forwarded-for")
-        self.log.write(fields, response.request_id, scope.get("client"), seconds, forwarded_for)
-
-
-@dataclass
-class _ResponseObserver:
-    """Note the status, format and length of a response, and add the request id to its headers."""
-
-    to_server: Send
-    request_id: str
-    status: int = 0
-    form: str = "none"
-    body_bytes: int = 0
-    is_complete: bool = False
-
-    async def send(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            headers = message.get("headers", ())
-            self.status, self.form = message["status"], format_of(headers)
-            message["headers"] = [*headers, (REQUEST_ID_HEADER, self.request_id.encode())]
-        elif message["type"] == "http.response.body":
-            self.body_bytes += len(message.get("body", b""))
-        await self.to_server(message)
-        if message["type"] == "http.response.body" and not message.get("more_body", False):
-            self.is_complete = True
-
-
-def _header(scope: Scope, name: bytes) -> bytes | None:
-    return next((value for known, value in scope["headers"] if known == name), None)
-
-
-def _target(scope: Scope) -> bytes:
-    path: bytes = scope.get("raw_path") or scope["path"].encode()
-    query: bytes = scope["query_string"]
-    return path + b"?" + query if query else path

@@ -2,17 +2,16 @@
 
 import pytest
 
-from service.delivery.telemetry.counters import (
-    BUCKET_SECONDS,
+from service.delivery.telemetry.metrics import (
     FAMILIES,
     ROW_LENGTH,
     Counts,
-    Histogram,
     Kind,
     MetricDefinition,
     add,
     outliving,
 )
+from service.delivery.telemetry.traffic import BUCKET_SECONDS, Histogram
 
 
 def test_counts_of_processes_are_summed_and_the_earliest_start_is_kept() -> None:

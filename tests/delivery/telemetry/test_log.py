@@ -22,10 +22,10 @@ from service.delivery.telemetry.log import (
     REQUEST_ID,
     Clock,
     LineWriter,
-    RequestLog,
     configure_logging,
     file_lock,
 )
+from service.delivery.telemetry.traffic import RequestLog
 from service.settings import Settings, default_settings
 
 PIPE_BYTES = 1024 * 1024

@@ -13,18 +13,21 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from service.app import create_app
-from service.delivery.cache import BodyCache
-from service.delivery.telemetry.counters import FAMILIES, Counts
-from service.delivery.telemetry.log import REQUEST_ID, LineWriter, RequestLog
+from service.delivery.telemetry.log import REQUEST_ID, LineWriter
 from service.delivery.telemetry.metrics import (
+    FAMILIES,
     MAX_FILE_BYTES,
-    Metrics,
+    Counts,
     SharedCounts,
-    TelemetryMiddleware,
     WorkerSlot,
+    sharing,
+)
+from service.delivery.telemetry.traffic import (
+    RequestLog,
+    Tallies,
+    TelemetryMiddleware,
     format_of,
     path_of,
-    sharing,
 )
 from service.settings import Settings, default_settings
 from tests.client import Client, client_of
@@ -239,10 +242,10 @@ def test_requests_without_a_route_share_one_label() -> None:
 
 
 def test_the_source_label_is_kept_or_made() -> None:
-    metrics = Metrics(BodyCache(0))
-    tallies = [metrics.tally("/x", 200, "npy", is_warm=is_warm) for is_warm in (True, False)]
+    tallies = Tallies()
+    labels = [tallies.of("/x", 200, "npy", is_warm=is_warm).labels[2] for is_warm in (True, False)]
 
-    assert [tally.labels[2] for tally in tallies] == ["kept", "made"]
+    assert labels == ["kept", "made"]
 
 
 def counted(builds: float, kept_bytes: float = 0) -> Counts:
@@ -478,7 +481,7 @@ Application = Callable[[Any, Any, Any], Any]
 
 
 def passed(
-    app: Application, writer: LineWriter | None = None, metrics: Metrics | None = None
+    app: Application, writer: LineWriter | None = None, tallies: Tallies | None = None
 ) -> list[Any]:
     """Pass a request through the layer to an application; gives what that sent."""
     sent: list[Any] = []
@@ -494,7 +497,7 @@ def passed(
         "headers": [(b"x-request-id", b"mine")],
     }
     layer = TelemetryMiddleware(
-        app, metrics or Metrics(BodyCache(0)), RequestLog(writer, default_settings())
+        app, Tallies() if tallies is None else tallies, RequestLog(writer, default_settings())
     )
     asyncio.run(layer(scope, None, send))  # type: ignore[arg-type]
     return sent
@@ -542,24 +545,24 @@ def test_an_incomplete_response_is_counted_and_logged(
     body_bytes: int,
     complete: bool | None,
 ) -> None:
-    metrics = Metrics(BodyCache(0))
-    passed(app, writing[0], metrics)
+    tallies = Tallies()
+    passed(app, writing[0], tallies)
 
     (line,) = writing[1]()
     assert (line["status"], line["bytes"], line.get("complete")) == (status, body_bytes, complete)
-    assert metrics.tally("other", status or 0, "none", is_warm=False).number == 1
+    assert tallies.of("other", status or 0, "none", is_warm=False).number == 1
 
 
 def test_a_failed_response_is_counted_and_logged_as_incomplete(
     writing: tuple[LineWriter, Logged],
 ) -> None:
-    metrics = Metrics(BodyCache(0))
+    tallies = Tallies()
     with pytest.raises(ArithmeticError):
-        passed(failing, writing[0], metrics)
+        passed(failing, writing[0], tallies)
 
     (line,) = writing[1]()
     assert (line["status"], line["complete"]) == (200, False)
-    assert metrics.tally("other", 200, "none", is_warm=False).number == 1
+    assert tallies.of("other", 200, "none", is_warm=False).number == 1
 
 
 def test_log_records_can_have_the_request_id() -> None:
@@ -580,9 +583,9 @@ def test_other_protocols_are_not_counted() -> None:
     async def app(scope: Any, _receive: Any, _send: Any) -> None:
         scopes.append(scope["type"])
 
-    metrics = Metrics(BodyCache(0))
-    layer = TelemetryMiddleware(app, metrics, RequestLog(None, default_settings()))
+    tallies = Tallies()
+    layer = TelemetryMiddleware(app, tallies, RequestLog(None, default_settings()))
     asyncio.run(layer({"type": "lifespan"}, None, None))  # type: ignore[arg-type]
 
     assert scopes == ["lifespan"]
-    assert not metrics._tallies
+    assert not tallies
