@@ -28,8 +28,8 @@ def axial_angles(query: Query) -> list[Exacts]:
             [along[axis][token[axis]] * rate for rate in own]
             for axis, own in zip(order, rates, strict=True)
         ]
-        turns = zip(*blocks, strict=True) if name == "lumina" else blocks
-        rows.append([angle for block in turns for angle in block])
+        angles = zip(*blocks, strict=True) if name == "lumina" else blocks
+        rows.append([angle for block in angles for angle in block])
     return rows
 
 
@@ -42,18 +42,18 @@ def _widths(query: Query) -> list[int]:
 
 def _of(query: Query, name: str, axis: int, default: Any) -> Any:
     """Return the value of a query for an axis: one number for each axis, or one for all."""
-    said = query.get(name)
-    if said is None:
+    value = query.get(name)
+    if value is None:
         return mpf(default)
-    return mpf(said[axis] if len(said) > 1 else said[0])
+    return mpf(value[axis] if len(value) > 1 else value[0])
 
 
 def _along(query: Query, axis: int) -> Exacts:
     """Evaluate the coordinates of the tokens along an axis."""
     length = query["grid"][axis]
-    places = _COORDINATES.get(query["convention"], _counted)
+    coordinates = _COORDINATES.get(query["convention"], _counted)
     scale = _of(query, "interpolation_scale", axis, 1)
-    return [coordinate / scale for coordinate in places(query, axis, length)]
+    return [coordinate / scale for coordinate in coordinates(query, axis, length)]
 
 
 def _counted(query: Query, axis: int, length: int) -> Exacts:

@@ -12,7 +12,7 @@ from service.encodings.relative.fire import Fire
 from service.numerics.tables import overflows
 from tests.client import Client
 from tests.exact import UNIT
-from tests.parity import exact_bias
+from tests.parity import exact_relative
 
 mpf = mpmath.mpf
 PLACES = st.one_of(st.integers(-(2**61), 2**61), st.integers(-2000, 2000))
@@ -100,7 +100,7 @@ def test_coordinates_equal_an_independent_evaluation(client: Client) -> None:
 
     assert (answer["shape"], answer["axes"]) == ([5, 40], ["query", "key"])
     with mpmath.workdps(45):
-        (expected,) = exact_bias.fire(parameters).values()
+        (expected,) = exact_relative.fire(parameters).values()
     values = [value for row in answer["data"] for value in row]
     for value, truth in zip(values, expected.flat, strict=True):
         assert abs(value - truth.value) <= truth.bound

@@ -1,6 +1,6 @@
-"""Independent evaluation of relative sinusoids, timesteps, Fourier features and boxes."""
+"""Independent evaluation of sinusoids along one axis, and of features of numbers and boxes."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import prod
 from typing import Any
 
@@ -9,8 +9,82 @@ import numpy as np
 
 from tests.exact import UNIT
 from tests.parity.backend import Query
-from tests.parity.golden import Arrays
+from tests.parity.golden import Array, Arrays
 from tests.parity.truth import Truth, truths
+
+_ROW_BOUND = 6 * UNIT
+_ENDS = {"tensor2tensor", "fairseq", "m2m100", "xglm", "whisper"}
+_INTERLEAVED = {"keras", "xlm", "positional-encodings"}
+
+
+def encoding(query: Query) -> Arrays:
+    """Evaluate ``GET /encoding`` for the mapped conventions."""
+    rows = [_sinusoid_row(query, position) for position in _positions(query)]
+    flat = [number for row in rows for number in row]
+    return {"encoding": truths(flat, len(rows), len(rows[0]))}
+
+
+def tokens(query: Query, arrays: Arrays) -> Arrays:
+    """Evaluate ``POST /encoding/tokens``."""
+    rows = _rows_used(query, arrays)
+    flat = [number for row in rows.reshape(-1).tolist() for number in _sinusoid_row(query, row)]
+    whole = [Truth(row, 0) for row in rows.reshape(-1).tolist()]
+    return {
+        "encoding": truths(flat, *rows.shape, query["d_model"]),
+        "position_ids": truths(whole, *rows.shape),
+    }
+
+
+def _rows_used(query: Query, arrays: Arrays) -> Array:
+    if "position_ids" in arrays:
+        return arrays["position_ids"] + 2
+    ids, pad = arrays["input_ids"], query["padding_idx"]
+    rows = np.full(ids.shape, pad)
+    for row, line in zip(rows, ids.tolist(), strict=True):
+        count = query["past"]
+        for index, token in enumerate(line):
+            if token != pad:
+                count += 1
+                row[index] = pad + count
+    return rows
+
+
+def _positions(query: Query) -> list[Any]:
+    if "positions" in query:
+        return [mpmath.mpf(position) for position in query["positions"]]
+    start = query.get("start", 0)
+    return list(range(start, start + query["seq_len"]))
+
+
+def _sinusoid_row(query: Query, position: Any) -> list[Truth]:
+    name, width = query["convention"], query["d_model"]
+    if position == query.get("padding_idx"):
+        return [Truth(0, 0)] * width
+    angles = [position * rate for rate in _sinusoid_rates(query)]
+    sines = [Truth(mpmath.sin(angle), _ROW_BOUND) for angle in angles]
+    cosines = [Truth(mpmath.cos(angle), _ROW_BOUND) for angle in angles]
+    if name in _INTERLEAVED:
+        return [each for pair in zip(sines, cosines, strict=True) for each in pair][:width]
+    halves = (cosines, sines) if query.get("flip_sin_to_cos") else (sines, cosines)
+    row = [*halves[0], *halves[1]]
+    if name == "marian":
+        return row[:width]
+    return [*row, *[Truth(0, 0)] * (width - len(row))]
+
+
+def _sinusoid_rates(query: Query) -> Iterator[Any]:
+    name, width = query["convention"], query["d_model"]
+    first = mpmath.mpf(query.get("min_timescale", 1))
+    longest = mpmath.mpf(query.get("max_timescale", query.get("base", 10000)))
+    pairs, steps = -(-width // 2), mpmath.mpf(width) / 2
+    if name in _ENDS:
+        pairs = width // 2
+        steps = mpmath.mpf(max(pairs - 1, 1))
+    if name == "positional-encodings":
+        steps = mpmath.mpf(pairs)
+    for pair in range(pairs):
+        yield first * (longest / first) ** (-pair / steps)
+
 
 _BOUND = 4 * UNIT
 
@@ -35,7 +109,7 @@ def xlnet(query: Query) -> Arrays:
 
 def conformer(query: Query) -> Arrays:
     positions = range(query["seq_len"] - 1, -query["seq_len"], -1)
-    return {"conformer": _table([_turns(p, _rates(query)) for p in positions])}
+    return {"conformer": _table([_sines_and_cosines(p, _rates(query)) for p in positions])}
 
 
 def _rates(query: Query) -> list[Any]:
@@ -49,11 +123,11 @@ def _clamped(position: int, query: Query) -> int:
 
 
 def _halves(position: Any, rates: Iterable[Any], *, is_flipped: bool = False) -> list[Truth]:
-    turns = _turns(position, rates)
-    return turns[1::2] + turns[::2] if is_flipped else turns[::2] + turns[1::2]
+    pairs = _sines_and_cosines(position, rates)
+    return pairs[1::2] + pairs[::2] if is_flipped else pairs[::2] + pairs[1::2]
 
 
-def _turns(position: Any, rates: Iterable[Any]) -> list[Truth]:
+def _sines_and_cosines(position: Any, rates: Iterable[Any]) -> list[Truth]:
     return [
         Truth(component(position * rate), _BOUND)
         for rate in rates
@@ -88,14 +162,14 @@ def boxes(query: Query, arrays: Arrays) -> Arrays:
     """Return for each frequency the sines of x0, y0, x1, y1, then their cosines."""
     count, sent = query["embed_dim"], arrays["boxes"]
     base = mpf(query.get("temperature", 100))
-    found = [
+    values = [
         Truth(component(base ** (mpf(k) / count) * mpf(float(coordinate))), _BOUND)
         for box in sent.reshape(-1, 4)
         for k in range(count)
         for component in (mpmath.sin, mpmath.cos)
         for coordinate in box
     ]
-    return {"boxes": truths(found, *sent.shape[:-1], 8 * count)}
+    return {"boxes": truths(values, *sent.shape[:-1], 8 * count)}
 
 
 def shift(query: Query, arrays: Arrays) -> Arrays:
@@ -105,12 +179,12 @@ def shift(query: Query, arrays: Arrays) -> Arrays:
     is_padded = query.get("convention", "transformer-xl") == "transformer-xl"
     kept = columns if is_padded else query.get("key_len", columns - 1)
     width = columns + 1 if is_padded else columns
-    found: list[Any] = []
+    values: list[Any] = []
     for i, j in np.ndindex(queries, kept):
         row, column = divmod(i * (width - 1) + j + queries, width)
         is_hidden = query.get("zero_triu", False) and j > i + columns - queries
         if is_hidden or (is_padded and column == 0):
-            found += [0.0] * prod(x.shape[2:])
+            values += [0.0] * prod(x.shape[2:])
         else:
-            found += x[row, column - is_padded].reshape(-1).tolist()
-    return {"shift": truths([Truth(v, 0.0) for v in found], queries, kept, *x.shape[2:])}
+            values += x[row, column - is_padded].reshape(-1).tolist()
+    return {"shift": truths([Truth(v, 0.0) for v in values], queries, kept, *x.shape[2:])}

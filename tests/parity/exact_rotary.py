@@ -18,15 +18,15 @@ _DIGITS = 45
 _COS_SIN = 6 * UNIT
 _XPOS = 10 * UNIT
 _ANGLE = 8 * UNIT
-_TURNED = 7 * UNIT
-_ROUNDED_TO = {"bfloat16": 2.0**-8, "float16": 2.0**-11}
+_ROTATED = 7 * UNIT
+_ROUNDING = {"bfloat16": 2.0**-8, "float16": 2.0**-11}
 
 
 Rows: TypeAlias = list[list[Any]]
 """A number for each token and frequency: an angle, or the factor of its cosine."""
 
 
-class ExactTurns:
+class ExactRotary:
     """Evaluate requests for rotary tables and rotations as arrays of Truth."""
 
     def tables(self, path: str, query: Query) -> Arrays:
@@ -37,8 +37,8 @@ class ExactTurns:
             if query.get("pack") == "angle":
                 exact = [[Truth(a, _ANGLE * abs(a)) for a in row] for row in angles]
                 return {"rope": _array(exact)}
-            growth = _growth(query, len(angles), len(angles[0]))
-            cos, sin = _cos_sin(angles, growth, query)
+            multiplier = _multipliers(query, len(angles), len(angles[0]))
+            cos, sin = _cos_sin(angles, multiplier, query)
             return _PACKS[query.get("pack", "pair")](cos, sin)
 
     def rotated(self, x: Array, query: Query) -> Array:
@@ -46,10 +46,10 @@ class ExactTurns:
             *_, count, head_dim = x.shape
             start = query.get("start", 0)
             along = {"positions": range(start, start + count), "head_dim": head_dim}
-            spelled = along | query
-            angles = _angles(spelled)
-            growth = _growth(spelled, len(angles), len(angles[0]))
-            return _turned(x, angles, growth, query)
+            keys = along | query
+            angles = _angles(keys)
+            multiplier = _multipliers(keys, len(angles), len(angles[0]))
+            return _rotated(x, angles, multiplier, query)
 
 
 def _array(rows: Sequence[Any]) -> Array:
@@ -101,7 +101,7 @@ def _mrope_axes(section: Sequence[int], is_interleaved: bool) -> list[int]:
     return axes
 
 
-def _growth(query: Query, rows: int, count: int) -> Rows:
+def _multipliers(query: Query, rows: int, count: int) -> Rows:
     """Return the factors of cosines and sines."""
     xpos, factor = query.get("xpos"), attention_factor(query)
     if xpos is None:
@@ -115,11 +115,11 @@ def _growth(query: Query, rows: int, count: int) -> Rows:
     return [[factor * zeta**power for zeta in zetas] for power in powers]
 
 
-def _cos_sin(angles: Rows, growth: Rows, query: Query) -> tuple[Array, Array]:
-    bound = (_XPOS if query.get("xpos") else _COS_SIN) + _ROUNDED_TO.get(query.get("dtype", ""), 0)
+def _cos_sin(angles: Rows, multiplier: Rows, query: Query) -> tuple[Array, Array]:
+    bound = (_XPOS if query.get("xpos") else _COS_SIN) + _ROUNDING.get(query.get("dtype", ""), 0)
 
     def of(function: Callable[[Any], Any]) -> Array:
-        rows = zip(angles, growth, strict=True)
+        rows = zip(angles, multiplier, strict=True)
         return _array(
             [
                 [Truth(function(a) * g, bound * float(g)) for a, g in zip(*row, strict=True)]
@@ -178,7 +178,7 @@ _PACKS: Mapping[str, Callable[[Array, Array], Arrays]] = {
 }
 
 
-def _turned(x: Array, angles: Rows, growth: Rows, query: Query) -> Array:
+def _rotated(x: Array, angles: Rows, multiplier: Rows, query: Query) -> Array:
     count, offset = len(angles[0]), query.get("rotary_offset", 0)
     read = _pairs(query.get("layout", "interleaved"), count)
     write = _pairs(query.get("output_layout") or query.get("layout", "interleaved"), count)
@@ -190,8 +190,8 @@ def _turned(x: Array, angles: Rows, growth: Rows, query: Query) -> Array:
         source, target = x[(*batch, row)], result[(*batch, row)]
         for k in range(count):
             first, second = (float(source[offset + channel]) for channel in read(k))
-            turned = partial(_pair, first, second, growth[row][k])
-            both = turned(mpmath.cos(angles[row][k]), sign * mpmath.sin(angles[row][k]))
+            rotated_pair = partial(_pair, first, second, multiplier[row][k])
+            both = rotated_pair(mpmath.cos(angles[row][k]), sign * mpmath.sin(angles[row][k]))
             for channel, exact in zip(write(k), both, strict=True):
                 target[offset + channel] = exact
     return result
@@ -203,7 +203,7 @@ def _pairs(layout: str, count: int) -> Callable[[int], tuple[int, int]]:
     return lambda k: (2 * k, 2 * k + 1)
 
 
-def _pair(first: float, second: float, growth: Any, cos: Any, sin: Any) -> tuple[Truth, Truth]:
-    bound = (_TURNED + _XPOS - _COS_SIN) * (abs(first) + abs(second)) * float(growth)
+def _pair(first: float, second: float, multiplier: Any, cos: Any, sin: Any) -> tuple[Truth, Truth]:
+    bound = (_ROTATED + _XPOS - _COS_SIN) * (abs(first) + abs(second)) * float(multiplier)
     x, y = first * cos - second * sin, first * sin + second * cos
-    return Truth(x * growth, bound), Truth(y * growth, bound)
+    return Truth(x * multiplier, bound), Truth(y * multiplier, bound)
