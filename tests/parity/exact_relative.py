@@ -124,7 +124,7 @@ def swin_bias(query: Query, arrays: Arrays) -> Arrays:
 
 
 def _heads(weight: Array, numbers: Array) -> Array:
-    biases = [
+    values = [
         Truth(weight[number.value, head].item(), 0)
         for head in range(weight.shape[1])
         for number in numbers.flat
