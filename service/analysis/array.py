@@ -11,13 +11,15 @@ from service.numerics.dtypes import (
     COMPLEX128,
     FLOAT32,
     FLOAT64,
+    INDEX_DTYPES,
     INT64,
     DType,
+    Elements,
     to_float64,
 )
 from service.numerics.phase import Float64s, Int64s
 from service.numerics.phasors import Channels
-from service.numerics.tables import Document, ParameterValue, StoredTable
+from service.numerics.tables import Document, ParameterValue, StoredTable, Table
 
 MAX_ELEMENTS = 2**22
 """The largest array that is analysed: it takes some seconds where nothing matches."""
@@ -48,13 +50,17 @@ class Sample:
 
     @classmethod
     def of(cls, table: StoredTable) -> "Sample":
-        values = _numbers(table)
+        values = real_numbers(table.elements, table.dtype)
         shape = tuple(length for length in values.shape if length != 1) or (1,)
         return cls(values.reshape(shape), table.dtype, table.shape)
 
     @property
     def is_complex(self) -> bool:
         return self.dtype in COMPONENT_DTYPES
+
+    @property
+    def is_integer(self) -> bool:
+        return self.dtype.name in INDEX_DTYPES
 
     @property
     def element_dtype(self) -> DType:
@@ -78,13 +84,23 @@ class Sample:
         return self.values.astype(np.float64)
 
 
-def _numbers(table: StoredTable) -> Float64s | Int64s:
-    if table.dtype is INT64:
-        return np.asarray(table.elements, dtype=np.int64)
-    if table.dtype in COMPONENT_DTYPES:
-        parts = np.ascontiguousarray(table.elements).view(COMPONENT_DTYPES[table.dtype].storage)
-        return parts.reshape(*table.shape, 2).astype(np.float64)
-    return to_float64(table.elements, table.dtype)
+def real_numbers(elements: Elements, dtype: DType) -> Float64s | Int64s:
+    """Return int64 elements as they are and others as float64; complex ones get an axis of two."""
+    if dtype is INT64:
+        return np.asarray(elements, dtype=np.int64)
+    if dtype in COMPONENT_DTYPES:
+        parts = np.ascontiguousarray(elements).view(COMPONENT_DTYPES[dtype].storage)
+        return parts.reshape(*elements.shape, 2).astype(np.float64)
+    return to_float64(elements, dtype)
+
+
+def read_rows(rows: np.ndarray, table: Table, width: int) -> Float64s:
+    """Compute rows of a table by their rising indices: (S, width), complex numbers as two."""
+    count = width // 2 if table.dtype in COMPONENT_DTYPES else width
+    runs = np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1)
+    parts = [table.read(int(run[0]) * count, (int(run[-1]) + 1) * count) for run in runs]
+    numbers = real_numbers(np.concatenate(parts), table.dtype)
+    return numbers.astype(np.float64).reshape(len(rows), width)
 
 
 @dataclass(frozen=True, eq=False)

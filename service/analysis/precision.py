@@ -5,6 +5,7 @@ import numpy as np
 from service.analysis.array import Sample
 from service.numerics.dtypes import (
     BFLOAT16,
+    FLOAT16,
     FLOAT32,
     REAL_DTYPES,
     DType,
@@ -42,6 +43,20 @@ def round_array(values: Float64s, dtype: DType) -> StoredTable:
 def rounded(values: Float64s, dtype: DType | None) -> Float64s:
     """Round to a real type and back to float64; None leaves values as they are."""
     return values if dtype is None else to_float64(round_array(values, dtype).elements, dtype)
+
+
+def narrowest_dtype(values: Float64s, dtype: DType) -> DType:
+    """Return the narrowest real type that has all values exactly, at most as wide as ``dtype``.
+
+    Numbers are often sent as text or float32 that were computed in a narrower type.
+    """
+    some = values.reshape(-1)[:1024]
+    for narrow in (BFLOAT16, FLOAT16, FLOAT32):
+        if narrow is dtype:
+            break
+        if all((rounded(part, narrow) == part).all() for part in (some, values)):
+            return narrow
+    return dtype
 
 
 def rounding_share(sample: Sample) -> float:

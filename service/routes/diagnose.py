@@ -11,7 +11,7 @@ from service.analysis.array import FirstMismatch, IdentifyInput, Sample, TableRe
 from service.analysis.diagnosis.explanation import ExpectedTable, diagnose
 from service.analysis.diagnosis.mistakes import Diagnosis, Mistake
 from service.analysis.diagnosis.waves import Narrowing
-from service.analysis.identification import arithmetic
+from service.analysis.identification.arithmetic import narrow_arithmetic
 from service.analysis.identification.ranking import are_alike
 from service.analysis.identification.search import identify
 from service.analysis.identification.verification import Verdict
@@ -227,13 +227,13 @@ _PLACES = ("seq_len", "start", "positions")
 
 # The mistakes that explain the numbers of a table in the arithmetic of a narrow type.
 _NARROW = {
-    made(dtype.name): narrowing.mistakes
+    narrow_arithmetic(part, dtype): Narrowing(dtype, **{rounded_part: True}).mistakes
     for dtype in (BFLOAT16, FLOAT16)
-    for made, narrowing in (
-        (arithmetic.narrow_positions, Narrowing(dtype, positions=True)),
-        (arithmetic.narrow_frequencies, Narrowing(dtype, frequencies=True)),
-        (arithmetic.narrow_angles, Narrowing(dtype, angles=True)),
-        (arithmetic.narrow_throughout, Narrowing(dtype, angles=True)),
+    for part, rounded_part in (
+        ("positions", "positions"),
+        ("frequencies", "frequencies"),
+        ("angles", "angles"),
+        ("throughout", "angles"),
     )
 }
 

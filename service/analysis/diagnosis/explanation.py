@@ -29,11 +29,10 @@ from service.analysis.diagnosis.waves import (
     Waves,
     error_weights,
     factor_mistake,
-    narrowest_dtype,
     waves_of,
 )
 from service.analysis.measure import EARLY_ROWS
-from service.analysis.precision import spacing
+from service.analysis.precision import narrowest_dtype, spacing
 from service.numerics.dtypes import FLOAT64, INT64, DType, rounding_bound
 from service.numerics.phase import Float64s
 from service.numerics.phasors import Indices

@@ -26,7 +26,7 @@ from service.analysis.measure import (
     wrap_angles,
 )
 from service.analysis.precision import rounded
-from service.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, DType, largest_finite
+from service.numerics.dtypes import BFLOAT16, FLOAT16, DType, largest_finite
 from service.numerics.phase import Float64s
 from service.numerics.phasors import Channels, Indices
 
@@ -315,18 +315,6 @@ def _clipped(values: Float64s, dtype: DType) -> Float64s:
     """Round to a narrow type, overflow to its largest number: an infinite angle has no sine."""
     most = largest_finite(dtype)
     return rounded(np.clip(values, -most, most), dtype)
-
-
-def narrowest_dtype(values: Float64s, dtype: DType) -> DType:
-    """Return the narrowest type that has all of these numbers exactly.
-
-    Numbers are often sent as text or float32 that were computed in a narrower type.
-    """
-    sizes = [FLOAT64, FLOAT32, FLOAT16, BFLOAT16]
-    for narrow in sizes[:0:-1]:
-        if sizes.index(narrow) > sizes.index(dtype) and (_clipped(values, narrow) == values).all():
-            return narrow
-    return dtype
 
 
 COMMON_BASES = (USUAL_BASE, 500000.0, 1000000.0)

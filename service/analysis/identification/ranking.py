@@ -10,19 +10,17 @@ from math import log10
 
 import numpy as np
 
-from service.analysis.array import TableRequest, Tables
+from service.analysis.array import TableRequest, Tables, real_numbers
 from service.analysis.identification.arithmetic import FLOAT32_FREQUENCY_LOSS, FLOAT64_ARITHMETIC
-from service.analysis.identification.verification import Verdict
+from service.analysis.identification.verification import Verdict, float64_document
 from service.analysis.measure import USUAL_BASE
-from service.errors import InvalidParameters
-from service.numerics.dtypes import REAL_DTYPES, Elements, rounding_bound, to_float64
+from service.numerics.dtypes import REAL_DTYPES, Elements, rounding_bound
 from service.numerics.tables import size
 
 _MORE_ROWS = 16
 _MOST_COMPARED = 2**16
-# Two spellings of a frequency differ by 2^-53 of it, and an angle of 2^13 by as many times more.
+# Two ways to compute a frequency differ by 2^-53 of it, so an angle of 2^13 by 2^-40.
 _SAME = 2.0**-40
-_LENGTHS = ("seq_len", "num_timesteps")
 
 # Parameters of so many digits together are as likely to be in a config as those of fewer.
 _SIMPLE_DIGITS = 6
@@ -33,10 +31,10 @@ _CHANCE_DIGITS = 2
 _MOST_FREE = 0.9
 # A list is measured, not fitted, where each of its numbers has so many elements: a cosine and a
 # sine in each of eight rows.
-_SERVED = 16
+_ELEMENTS_PER_NUMBER = 16
 
 _FRACTION = re.compile(r"\d+\.\d+")
-_FARTHEST = 2
+_UNUSUAL = 2
 
 
 def ranked(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
@@ -73,7 +71,7 @@ def explains(verdict: Verdict) -> bool:
     dtype = next(iter(tables)).dtype
     if not digits or dtype.name not in REAL_DTYPES:
         return True
-    if sum(map(size, tables)) >= _SERVED * max(map(len, lists)):
+    if sum(map(size, tables)) >= _ELEMENTS_PER_NUMBER * max(map(len, lists)):
         return True
     loss = rounding_bound(dtype, 1.0)
     if not is_exact(verdict):
@@ -95,30 +93,28 @@ def is_rival(first: Verdict, other: Verdict) -> bool:
 
 def _order(verdict: Verdict) -> tuple[int, int, bool, int, int, int]:
     request = verdict.proposal.request
-    length = sum(len(str(value)) for value in request.parameters.values())
     digits = _all_digits(verdict)
     rank = verdict.arithmetic[0].rank + max(0, digits - _SIMPLE_DIGITS)
     # A usual name may need a simple number that an unusual one does not.
     distance = _distance_from_usual(request)
-    digits += _CHANCE_DIGITS * (distance == _FARTHEST)
     return (
         rank,
-        digits,
+        digits + _CHANCE_DIGITS * (distance == _UNUSUAL),
         verdict.proposal.is_transposed,
         distance,
         len(request.parameters),
-        length,
+        sum(len(str(value)) for value in request.parameters.values()),
     )
 
 
 def _distance_from_usual(request: TableRequest) -> int:
-    """Return how far a name is from what a table of its layout is usually called.
+    """Return how far a name is from what a table of its layout is usually called: 0, 1 or 2.
 
     Cosines before sines are rotary tables, sines before cosines are encodings. Timesteps may be
     any rows of either, so nothing speaks for them alone.
     """
     if request.resource == "encoding/timesteps":
-        return _FARTHEST
+        return _UNUSUAL
     if request.resource == "encoding":
         return int(request.parameters.get("flip_sin_to_cos") is True)
     is_sine_first = str(request.parameters.get("pack")).startswith("sin")
@@ -131,17 +127,17 @@ def _all_digits(verdict: Verdict) -> int:
     Some resources state that base, some leave it out as a default.
     """
     values = verdict.proposal.request.parameters.values()
-    reals = {
+    listed = {
         number for value in values if isinstance(value, tuple | str) for number in _reals(value)
     }
-    singles = [value for value in values if isinstance(value, float) and value != USUAL_BASE]
-    return sum(map(_digits, (*reals, *singles)))
+    single = [value for value in values if isinstance(value, float) and value != USUAL_BASE]
+    return sum(map(_digits, (*listed, *single)))
 
 
 def _reals(numbers: tuple[object, ...] | str) -> Iterable[float]:
     """Return the real numbers of a list, or the fractions among listed positions."""
     if isinstance(numbers, str):
-        return (float(part) for part in _FRACTION.findall(numbers))
+        return map(float, _FRACTION.findall(numbers))
     return (number for number in numbers if isinstance(number, float))
 
 
@@ -163,41 +159,30 @@ def _form(verdict: Verdict) -> Hashable:
 
 def are_alike(one: TableRequest, other: TableRequest, tables: Tables) -> bool:
     """Return whether two tables are equal in float64, with the rows that would follow."""
-    requests = one, other
-    if all(map(_length_parameter, requests)):
-        requests = _longer(one), _longer(other)
+    longer = _longer(one), _longer(other)
+    requests = (one, other) if None in longer else longer
     first, second = (_last_numbers(request, tables) for request in requests)
     if first is None or second is None or first.shape != second.shape:
         return False
-    # Parameters that mean the same number may be two neighbours of it.
     return bool(np.allclose(first, second, rtol=0, atol=_SAME * float(np.abs(first).max())))
 
 
-def _length_parameter(request: TableRequest) -> str | None:
-    """Return the name of the parameter that is the number of rows."""
-    return next((name for name in _LENGTHS if isinstance(request.parameters.get(name), int)), None)
-
-
-def _longer(request: TableRequest) -> TableRequest:
-    name = _length_parameter(request) or ""
-    return request.with_parameters(**{name: int(str(request.parameters[name])) + _MORE_ROWS})
-
-
-def _last_numbers(request: TableRequest, tables: Tables) -> Elements | None:
-    """Compute the end of a table, in float64 where it has real numbers."""
-    for each in (request.with_parameters(dtype="float64"), request):
-        try:
-            document = tables(each)
-        except InvalidParameters:
-            continue
-        ends = []
-        for table in document.arrays.values():
-            count = size(table)
-            elements = table.read(max(0, count - _MOST_COMPARED), count)
-            if table.dtype.name in REAL_DTYPES:
-                elements = to_float64(elements, table.dtype)
-            elif elements.dtype == np.complex128:
-                elements = elements.view(np.float64)
-            ends.append(elements)
-        return np.concatenate(ends)
+def _longer(request: TableRequest) -> TableRequest | None:
+    """Request more rows; None where no parameter is the number of rows."""
+    for name in ("seq_len", "num_timesteps"):
+        rows = request.parameters.get(name)
+        if isinstance(rows, int):
+            return request.with_parameters(**{name: rows + _MORE_ROWS})
     return None
+
+
+def _last_numbers(request: TableRequest | None, tables: Tables) -> Elements | None:
+    """Compute the end of a table, in float64 where it has real numbers."""
+    document = None if request is None else float64_document(request, tables)
+    if document is None:
+        return None
+    ends = []
+    for table in document.arrays.values():
+        elements = table.read(max(0, size(table) - _MOST_COMPARED), size(table))
+        ends.append(real_numbers(elements, table.dtype).reshape(-1))
+    return np.concatenate(ends)

@@ -5,38 +5,24 @@ its axes in reverse order, in a narrower type, some of its rows. A ``Search`` co
 with the array until one matches or the work budget is spent.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypeAlias
+from typing import Literal
 
 import numpy as np
 
 from service.analysis.array import IdentifyInput, Proposal, ProposalFamily, Sample, Tables
-from service.analysis.families.axial_tables import propose_axial
-from service.analysis.families.grid_tables import propose_grid
-from service.analysis.families.index_matrices import (
-    propose_deberta,
-    propose_permutation,
-    propose_shaw,
-    propose_swin,
-    propose_t5,
+from service.analysis.families import (
+    axial_tables,
+    grid_tables,
+    index_matrices,
+    kernel_biases,
+    log_coordinates,
+    mrope_sections,
+    rotary_tables,
+    sinusoid_tables,
+    slope_biases,
 )
-from service.analysis.families.kernel_biases import propose_kerple, propose_sandwich
-from service.analysis.families.log_coordinates import (
-    propose_dynamic,
-    propose_fire,
-    propose_swin_v2,
-)
-from service.analysis.families.mrope_sections import propose_mrope
-from service.analysis.families.rotary_tables import (
-    propose_angles,
-    propose_inverse_frequencies,
-    propose_rotary_components,
-    propose_rotary_tables,
-)
-from service.analysis.families.sinusoid_tables import propose_sinusoids
-from service.analysis.families.slope_biases import propose_alibi, propose_slopes
-from service.analysis.identification.claims import INTEGERS
 from service.analysis.identification.ranking import are_alike, explains, is_exact, is_rival, ranked
 from service.analysis.identification.verification import (
     SAMPLED_ROWS,
@@ -46,35 +32,34 @@ from service.analysis.identification.verification import (
     verdict_of,
 )
 from service.analysis.measure import EARLY_ROWS
-from service.analysis.precision import rounded
-from service.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, DType
+from service.analysis.precision import narrowest_dtype
 from service.numerics.limits import MAX_CHANNELS
 
 DISTANCE_FAMILIES: tuple[ProposalFamily, ...] = (
-    propose_t5,
-    propose_deberta,
-    propose_shaw,
-    propose_swin,
-    propose_permutation,
-    propose_slopes,
-    propose_alibi,
-    propose_kerple,
-    propose_sandwich,
-    propose_fire,
-    propose_swin_v2,
-    propose_dynamic,
+    index_matrices.propose_t5,
+    index_matrices.propose_deberta,
+    index_matrices.propose_shaw,
+    index_matrices.propose_swin,
+    index_matrices.propose_permutation,
+    slope_biases.propose_slopes,
+    slope_biases.propose_alibi,
+    kernel_biases.propose_kerple,
+    kernel_biases.propose_sandwich,
+    log_coordinates.propose_fire,
+    log_coordinates.propose_swin_v2,
+    log_coordinates.propose_dynamic,
 )
 """Integers and biases that depend on the distance of a query and a key."""
 
 SINE_FAMILIES: tuple[ProposalFamily, ...] = (
-    propose_rotary_tables,
-    propose_rotary_components,
-    propose_inverse_frequencies,
-    propose_angles,
-    propose_sinusoids,
-    propose_grid,
-    propose_axial,
-    propose_mrope,
+    rotary_tables.propose_rotary_tables,
+    rotary_tables.propose_rotary_components,
+    rotary_tables.propose_inverse_frequencies,
+    rotary_tables.propose_angles,
+    sinusoid_tables.propose_sinusoids,
+    grid_tables.propose_grid,
+    axial_tables.propose_axial,
+    mrope_sections.propose_mrope,
 )
 """Sines and cosines, and the frequencies and angles that they are made of."""
 
@@ -82,40 +67,34 @@ SINE_FAMILIES: tuple[ProposalFamily, ...] = (
 _MAX_KEYS = 2**20
 
 
-def _limited(
-    family: ProposalFamily, longest: int, *, takes_integers: bool = True
-) -> ProposalFamily:
-    """Let a family propose nothing for integers, or for arrays whose last axis is too long."""
+def propose(inputs: IdentifyInput) -> Iterator[Proposal]:
+    """Propose tables of every family that may have such numbers and so long a last axis.
 
-    def propose(inputs: IdentifyInput) -> Iterator[Proposal]:
-        sample = inputs.sample
-        if sample.values.shape[-1] <= longest and (takes_integers or sample.dtype not in INTEGERS):
-            yield from family(inputs)
+    Families of distances come first: they reject an array of another kind at once.
+    """
+    width = inputs.sample.values.shape[-1]
+    takes_sines = width <= MAX_CHANNELS and not inputs.sample.is_integer
+    families = DISTANCE_FAMILIES if width <= _MAX_KEYS else ()
+    for family in (*families, *(SINE_FAMILIES if takes_sines else ())):
+        # Measurements of an array of another kind may overflow or be NaN, and lead to nothing.
+        with np.errstate(all="ignore"):
+            proposals = list(family(inputs))
+        yield from proposals
 
-    return propose
-
-
-FAMILIES: tuple[ProposalFamily, ...] = (
-    *(_limited(family, _MAX_KEYS) for family in DISTANCE_FAMILIES),
-    *(_limited(family, MAX_CHANNELS, takes_integers=False) for family in SINE_FAMILIES),
-)
-"""Every kind of table, those first that reject an array of another kind at once."""
-
-
-_NARROWER = (BFLOAT16, FLOAT16, FLOAT32)
-_SHARES = (2, 4, 16)
 
 # The longest of common contexts: longer tables are not stored with their rows in the last axis.
-_MOST_REVERSED = 2**17
-_LEAST_ROWS = 4
+_MAX_REVERSED_ROWS = 2**17
 
-# Frequencies are measured in this many rows; only arrays of more than twice as many have a head.
+# Frequencies are measured in this many rows. Only arrays of more than twice as many have a head.
 _HEAD_ROWS = EARLY_ROWS
+_FEWEST_ROWS = 4
+# Parts of the rows that are searched alone: a half, a quarter, a sixteenth.
+_DIVISORS = (2, 4, 16)
 
 
 def transposed(inputs: IdentifyInput) -> IdentifyInput | None:
     """Reverse the axes of an array that has two, of which the last may be its rows."""
-    if inputs.sample.values.shape[-1] > _MOST_REVERSED or any(
+    if inputs.sample.values.shape[-1] > _MAX_REVERSED_ROWS or any(
         sample.values.ndim != 2 or sample.is_complex for sample in inputs.arrays.values()
     ):
         return None
@@ -146,48 +125,36 @@ def _first_copy(sample: Sample, place: int, axis: int) -> Sample:
 
 
 def narrowed(inputs: IdentifyInput) -> IdentifyInput | None:
-    """Read arrays as the narrowest type that has all their numbers, where it is narrower."""
+    """Read arrays in the narrowest type that has all their numbers; None if they are in it."""
     samples = inputs.arrays.values()
-    if any(sample.is_complex or sample.dtype in INTEGERS for sample in samples):
+    if any(sample.is_complex or sample.is_integer for sample in samples):
         return None
-    for dtype in _NARROWER:
-        if dtype is inputs.sample.dtype:
-            return None
-        if all(_is_exact_in(dtype, sample) for sample in samples):
-            arrays = {name: replace(each, dtype=dtype) for name, each in inputs.arrays.items()}
-            return replace(inputs, arrays=arrays)
-    return None
+    numbers = np.concatenate([sample.reals().reshape(-1) for sample in samples])
+    dtype = narrowest_dtype(numbers, inputs.sample.dtype)
+    if dtype is inputs.sample.dtype:
+        return None
+    arrays = {name: replace(each, dtype=dtype) for name, each in inputs.arrays.items()}
+    return replace(inputs, arrays=arrays)
 
 
-def _is_exact_in(dtype: DType, sample: Sample) -> bool:
-    values = sample.reals()
-    some = values.reshape(-1)[:1024]
-    return bool((rounded(some, dtype) == some).all() and (rounded(values, dtype) == values).all())
-
-
-def head(inputs: IdentifyInput) -> IdentifyInput | None:
-    """Return the first rows of an array that has many more."""
+def _has_head(inputs: IdentifyInput) -> bool:
     shape = inputs.sample.values.shape
-    if len(shape) < 2 or shape[0] <= 2 * _HEAD_ROWS:
-        return None
-    return _window(inputs, 0, _HEAD_ROWS)
+    return len(shape) > 1 and shape[0] > 2 * _HEAD_ROWS
 
 
-def windows(inputs: IdentifyInput) -> Iterator[tuple[IdentifyInput, int]]:
-    """Yield parts of the rows of an array, ever later or shorter, with the number of the first row.
+def windows(rows: int) -> list[tuple[int, int]]:
+    """List parts of the rows of an array, ever later or shorter: the first row, and the number.
 
-    No part has more rows than frequencies are measured in, and none is what ``head`` returns.
+    No part has more rows than frequencies are measured in, and none is the head of a long array.
     """
-    rows = inputs.sample.values.shape[0]
     parts: dict[tuple[int, int], None] = {}
-    for share in _SHARES:
-        count = min(rows // share, _HEAD_ROWS)
-        for first in (0, rows - rows // share):
+    for divisor in _DIVISORS:
+        count = min(rows // divisor, _HEAD_ROWS)
+        for first in (0, rows - rows // divisor):
             is_head = rows > 2 * _HEAD_ROWS and first == 0
-            if count >= _LEAST_ROWS and not is_head:
+            if count >= _FEWEST_ROWS and not is_head:
                 parts[first, count] = None
-    for first, count in parts:
-        yield _window(inputs, first, count), first
+    return list(parts)
 
 
 def _window(inputs: IdentifyInput, first: int, count: int) -> IdentifyInput:
@@ -207,48 +174,43 @@ def extended(proposal: Proposal, first: int, rows: int) -> Proposal | None:
 
     Args:
         proposal: for rows from ``first`` on.
-        first: the number of its first row.
-        rows: of the whole array.
+        first: the index of its first row.
+        rows: the number of rows of the whole array.
     """
     request, angles = proposal.request, proposal.angles
     if "seq_len" not in request.parameters or angles is None or angles.coordinates.shape[1] != 1:
         return None
-    if not (np.diff(angles.coordinates[:, 0]) == 1).all():
-        return None
     start = request.parameters.get("start", 0)
-    if not isinstance(start, int):
+    if not isinstance(start, int) or not (np.diff(angles.coordinates[:, 0]) == 1).all():
         return None
     parameters = {name: value for name, value in request.parameters.items() if name != "start"}
     parameters["seq_len"] = rows
     if start != first:
         parameters["start"] = start - first
-    places = angles.coordinates[0, 0] - first + np.arange(rows, dtype=np.float64)
+    positions = angles.coordinates[0, 0] - first + np.arange(rows, dtype=np.float64)
     return replace(
         proposal,
         request=replace(request, parameters=parameters),
-        angles=replace(angles, coordinates=places[:, None]),
+        angles=replace(angles, coordinates=positions[:, None]),
     )
 
 
 MAX_SAMPLED = 160
 MAX_VERIFIED = 12
 
-# The budget of numbers to compute, in sizes of the array, and its least value.
-_WHOLE_READS = 5
+# The budget of numbers to compute: this many times the array, and at least so many.
+_BUDGET_FACTOR = 5
 _LEAST_BUDGET = 2**22
 
-# A table that agrees with such a share of an array is the closest one, whatever else there is.
+# A table that agrees with this share of an array is the closest one, whatever else there is.
 _NEAR = 0.9
 
 
 @dataclass(eq=False)
 class Search:
-    """A search, with the work that it may still do and the proposals that did not match.
+    """A search for the tables that an array matches, with a budget of work.
 
     Attributes:
-        inputs: the array.
-        tables: makes the tables of requests.
-        families: that propose tables.
         sampled: how many proposals may still be compared on some rows.
         verified: how many may still be compared on all rows.
         budget: how many numbers of tables may still be computed.
@@ -257,7 +219,7 @@ class Search:
 
     inputs: IdentifyInput
     tables: Tables
-    families: Sequence[ProposalFamily]
+    propose: ProposalFamily = propose
     sampled: int = MAX_SAMPLED
     verified: int = MAX_VERIFIED
     budget: int = field(init=False)
@@ -265,12 +227,7 @@ class Search:
     _seen: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self.budget = _LEAST_BUDGET + _WHOLE_READS * _size(self.inputs)
-
-    @property
-    def is_near(self) -> bool:
-        """Return whether some proposal agrees with all but a few numbers."""
-        return any(match.agreeing >= _NEAR for match in self.near)
+        self.budget = _LEAST_BUDGET + _BUDGET_FACTOR * _size(self.inputs)
 
     def matches(self, inputs: IdentifyInput, *, is_transposed: bool = False) -> list[Verdict]:
         """Return the proposals that match the array, or a view of its numbers.
@@ -285,32 +242,44 @@ class Search:
         view = transposed(inputs) if is_transposed else inputs
         if view is None:
             return []
-        first_rows = head(view)
-        sources = [self._proposals(view)]
-        if first_rows is not None:
-            sources.insert(0, self._extended_proposals(first_rows, view, 0))
+        sources = [self.propose(view)]
+        if _has_head(view):
+            sources.insert(0, self._extended_proposals(view, 0, _HEAD_ROWS))
         for source in sources:
-            proposals = (
-                replace(each, is_transposed=True) if is_transposed else each for each in source
-            )
-            verdicts = self.verified_matches(inputs, proposals)
+            proposals = (replace(each, is_transposed=is_transposed) for each in source)
+            verdicts = self._verified_matches(inputs, proposals)
             if verdicts:
                 return verdicts
         return []
 
     def matches_of_parts(self, inputs: IdentifyInput) -> list[Verdict]:
-        """Return what matches, or at least is near, of proposals for some of the rows."""
+        """Return the proposals for some of the rows that match all rows.
+
+        The search ends at the first part for which any proposal agrees with some numbers.
+        """
         if inputs.sample.values.ndim < 2:
             return []
-        for part, first in windows(inputs):
+        for first, count in windows(inputs.sample.values.shape[0]):
             before = len(self.near)
-            proposals = self._extended_proposals(part, inputs, first)
-            verdicts = self.verified_matches(inputs, proposals)
+            proposals = self._extended_proposals(inputs, first, count)
+            verdicts = self._verified_matches(inputs, proposals)
             if verdicts or len(self.near) > before:
                 return verdicts
         return []
 
-    def verified_matches(
+    def _extended_proposals(
+        self, inputs: IdentifyInput, first: int, count: int
+    ) -> Iterator[Proposal]:
+        """Extend proposals for some rows to all; only angles continue, integers do not."""
+        if inputs.sample.is_integer:
+            return
+        rows = inputs.sample.values.shape[0]
+        for proposal in self.propose(_window(inputs, first, count)):
+            whole = extended(proposal, first, rows)
+            if whole is not None:
+                yield whole
+
+    def _verified_matches(
         self, inputs: IdentifyInput, proposals: Iterable[Proposal]
     ) -> list[Verdict]:
         """Return the verdicts of the proposals that match, and remember the others."""
@@ -325,25 +294,6 @@ class Search:
                     continue
             self.near.append(match)
         return verdicts
-
-    def _proposals(self, inputs: IdentifyInput) -> Iterator[Proposal]:
-        for family in self.families:
-            # Measurements of an array of another kind may overflow or be NaN, and lead to nothing.
-            with np.errstate(all="ignore"):
-                proposals = list(family(inputs))
-            yield from proposals
-
-    def _extended_proposals(
-        self, part: IdentifyInput, inputs: IdentifyInput, first: int
-    ) -> Iterator[Proposal]:
-        """Extend proposals for some rows to all; only angles continue, integers do not."""
-        if inputs.sample.dtype in INTEGERS:
-            return
-        rows = inputs.sample.values.shape[0]
-        for proposal in self._proposals(part):
-            whole = extended(proposal, first, rows)
-            if whole is not None:
-                yield whole
 
     def _sampled_matches(
         self, inputs: IdentifyInput, proposals: Iterable[Proposal]
@@ -369,8 +319,6 @@ def _size(inputs: IdentifyInput) -> int:
     return sum(sample.values.size for sample in inputs.arrays.values())
 
 
-Outcome: TypeAlias = Literal["identified", "ambiguous", "none"]
-
 # A table that agrees with a smaller share is no closer than any other.
 _LEAST_AGREEING = 0.05
 
@@ -387,37 +335,29 @@ class Identification:
         notes: further sentences for the report.
     """
 
-    outcome: Outcome
+    outcome: Literal["identified", "ambiguous", "none"]
     hypotheses: tuple[Verdict, ...] = ()
     nearest: Verdict | None = None
     notes: tuple[str, ...] = ()
 
 
-def identify(
-    inputs: IdentifyInput, tables: Tables, families: Sequence[ProposalFamily] = FAMILIES
-) -> Identification:
-    """Find the tables that an array is.
-
-    Args:
-        inputs: the array, and what is known of it.
-        tables: makes the tables of requests.
-        families: that propose tables.
-    """
+def identify(inputs: IdentifyInput, tables: Tables) -> Identification:
+    """Find the tables that an array matches."""
     if all((each.values == each.values.flat[0]).all() for each in inputs.arrays.values()):
         return Identification("none", notes=("every number is the same, as in many tables",))
-    search = Search(inputs, tables, families)
+    search = Search(inputs, tables)
     verdicts = search.matches(inputs)
     narrow = None if any(map(is_exact, verdicts)) else narrowed(inputs)
     if narrow is not None:
         verdicts = [*verdicts, *search.matches(narrow)]
-    if not verdicts and not search.is_near:
+    if not verdicts and all(match.agreeing < _NEAR for match in search.near):
         verdicts = search.matches(inputs, is_transposed=True) or search.matches_of_parts(inputs)
     if verdicts:
         return _identification(ranked(verdicts), tables)
     single = without_copies(inputs)
     if single is not None:
         one_copy, axis = single
-        identification = identify(one_copy, tables, families)
+        identification = identify(one_copy, tables)
         count = inputs.sample.shape[axis]
         note = f"axis {axis} has {count} copies of one array; this is about one of them"
         return replace(identification, notes=(*identification.notes, note))
@@ -448,7 +388,7 @@ def _notes(inputs: IdentifyInput) -> tuple[str, ...]:
     """Report the first number that is not finite."""
     for sample in inputs.arrays.values():
         if not sample.is_finite:
-            place = np.argwhere(~np.isfinite(sample.values))[0].tolist()
-            index = ", ".join(map(str, place))
-            return (f"not every number is finite: the first is at {index}, without axes of 1",)
+            index = np.argwhere(~np.isfinite(sample.values))[0].tolist()
+            where = ", ".join(map(str, index))
+            return (f"not every number is finite: the first is at {where}, without axes of 1",)
     return ()

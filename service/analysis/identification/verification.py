@@ -1,8 +1,8 @@
 """Compare an array with a proposed table under several float arithmetics.
 
 ``sample_match`` compares some rows, and keeps the arithmetics that may explain the numbers.
-``verdict_of`` compares all rows, and says which arithmetics explain every number, or where the
-closest one first does not.
+``verdict_of`` compares all rows. It finds the arithmetics that explain every number, or the first
+number that the best one does not explain.
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,85 +10,181 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from service.analysis.array import FirstMismatch, IdentifyInput, Position, Proposal, Tables
+from service.analysis.array import (
+    COMPONENT_DTYPES,
+    AngleModel,
+    FirstMismatch,
+    IdentifyInput,
+    Position,
+    Proposal,
+    Sample,
+    TableRequest,
+    Tables,
+    read_rows,
+)
+from service.analysis.comparison import absolute_errors
 from service.analysis.identification.arithmetic import (
+    EMULATION_LOSS,
+    EXACT,
+    FLOAT32_ARITHMETIC,
+    FLOAT32_FREQUENCY_LOSS,
+    FLOAT32_LOSS,
     FLOAT32_STEPS,
     FLOAT64_ARITHMETIC,
     Arithmetic,
+    Claim,
+    ExactClaim,
+    RoundingClaim,
+    RowsByName,
+    angle_claims,
+    exact_emulation,
     without_looser,
 )
-from service.analysis.identification.claims import (
-    INTEGERS,
-    SUMMED_ROUNDINGS,
-    ArrayRows,
-    Claim,
-    EmulationClaim,
-    ExactClaim,
-    TableRows,
-    agrees,
-    angle_claims,
-    computed_claims,
-    has_angles_of,
-    matching_tables,
-)
-from service.analysis.precision import spacing
+from service.analysis.precision import rounded, spacing
 from service.errors import InvalidParameters
-from service.numerics.dtypes import REAL_DTYPES, DType
+from service.numerics.dtypes import INDEX_DTYPES, REAL_DTYPES
 from service.numerics.phase import Float64s
-from service.numerics.tables import Document, row_steps
+from service.numerics.tables import Document, Table, row_steps
 
 SAMPLED_ROWS = 48
 
-# Tables whose numbers are products, powers or logarithms of their own, and those of logarithms
-# of 1 and something that may be small, which float32 makes as far off as it rounds the largest.
+# Resources whose numbers are products, powers or logarithms of their own, and those of logarithms
+# of 1 plus something small, whose float32 error is that of the largest number.
 _RELATIVE = ("frequencies", "slopes", "alibi", "swin-v2")
 _NEARLY_RELATIVE = ("kerple", "fire", "dynamic")
+# Roundings of the largest number in tables of sums, and of sums that contain sines.
+_SUMMED_ROUNDINGS = 16
 
-# A table has so few wrong numbers where nearly all are those of a more exact arithmetic.
+# At most this share of the numbers of a table is taken for corrupted.
 _FEW = 1e-4
 
-# The smallest number above 0.
-_LEAST_SIZE = 5e-324
+_SMALLEST_POSITIVE = 5e-324
 
-RowsByName = Mapping[str, Float64s]
+
+@dataclass(frozen=True, eq=False)
+class ArrayRows:
+    """An array that was sent beside its proposed table, as rows of the same width.
+
+    Attributes:
+        values: the numbers of the array, (rows, channels).
+        is_transposed: whether the array has its axes in reverse order.
+        shape: that of the table without axes of length 1, complex numbers as two.
+    """
+
+    sample: Sample
+    table: Table
+    values: Float64s
+    is_transposed: bool
+    shape: tuple[int, ...]
+
+    @classmethod
+    def of(
+        cls, sample: Sample, table: Table, count: int | None, *, is_transposed: bool
+    ) -> "ArrayRows":
+        """Split an array into ``count`` rows, or into rows of its last axis for None."""
+        values = sample.reals()
+        if is_transposed:
+            values = np.ascontiguousarray(values.T)
+        rows = values.reshape(-1, values.shape[-1]) if count is None else values.reshape(count, -1)
+        return cls(sample, table, rows, is_transposed, values.shape)
+
+    def exact(self, rows: np.ndarray) -> Float64s:
+        """Return rows of the table, rounded to the type of the array."""
+        numbers = read_rows(rows, self.table, self.values.shape[1])
+        dtype = self.sample.element_dtype
+        has_integers = self.sample.is_integer or self.table.dtype.name in INDEX_DTYPES
+        return numbers if has_integers or dtype is self.table.dtype else rounded(numbers, dtype)
+
+    def index(self, row: int, channel: int) -> tuple[int, ...]:
+        """Return the index of an element in the array as it was sent."""
+        flat = row * self.values.shape[1] + channel
+        index = [int(part) for part in np.unravel_index(flat, self.shape)]
+        if self.is_transposed:
+            index.reverse()
+        if self.sample.is_complex:
+            index.pop()
+        remaining = iter(index)
+        return tuple(0 if length == 1 else next(remaining) for length in self.sample.shape)
+
+
+def matching_tables(
+    document: Document, inputs: IdentifyInput, proposal: Proposal
+) -> dict[str, Table] | None:
+    """Pair the arrays that were sent with those of a document; None if shapes or kinds differ."""
+    tables = dict(document.arrays)
+    if not inputs.is_pair and len(tables) == 1:
+        tables = dict(zip(inputs.arrays, tables.values(), strict=True))
+    if tables.keys() != inputs.arrays.keys():
+        return None
+    for name, sample in inputs.arrays.items():
+        table, shape = tables[name], sample.values.shape
+        parts = (2,) if table.dtype in COMPONENT_DTYPES else ()
+        expected = tuple(length for length in (*table.shape, *parts) if length != 1) or (1,)
+        if bool(parts) != sample.is_complex:
+            return None
+        if expected != (shape[::-1] if proposal.is_transposed else shape):
+            return None
+    return tables
+
+
+def _angles_by_array(proposal: Proposal, inputs: IdentifyInput) -> AngleModel | None:
+    """Return the angles of a proposal with the names that were sent; None if sizes differ."""
+    angles, arrays = proposal.angles, inputs.arrays
+    if angles is None:
+        return None
+    if len(angles.channels) == len(arrays) == 1:
+        channels = dict(zip(arrays, angles.channels.values(), strict=True))
+        angles = replace(angles, channels=channels)
+    rows = len(angles.coordinates)
+    sizes = {name: rows * channels.width for name, channels in angles.channels.items()}
+    return angles if sizes == {name: each.values.size for name, each in arrays.items()} else None
 
 
 @dataclass(frozen=True, eq=False)
 class SampledMatch:
-    """A proposal of which a few rows were compared.
+    """A proposal of which some rows were compared.
 
     Attributes:
-        proposal: the proposal.
-        document: its table.
-        arrays: the rows that were sent, by name.
-        tables: those of the table.
-        claims: that may explain the numbers.
+        document: the proposed table.
+        arrays: the rows of each array.
+        claims: those that explain all sampled numbers, or the best one.
         agreeing: the share of the sampled numbers that the best claim explains.
     """
 
     proposal: Proposal
     document: Document
     arrays: Mapping[str, ArrayRows]
-    tables: Mapping[str, TableRows]
-    claims: tuple[Claim, ...]
-    agreeing: float
+    claims: tuple[Claim, ...] = ()
+    agreeing: float = 0.0
 
     @property
     def row_count(self) -> int:
         return len(next(iter(self.arrays.values())).values)
 
+    def read(self, rows: np.ndarray) -> tuple[RowsByName, RowsByName]:
+        """Return rows of the arrays and of the tables."""
+        sent = {name: array.values[rows] for name, array in self.arrays.items()}
+        return sent, {name: array.exact(rows) for name, array in self.arrays.items()}
+
+    def position(self, row: int) -> Position:
+        """Return the position of a row, where rows have one."""
+        angles = self.proposal.angles
+        if angles is None or len(angles.coordinates) != self.row_count:
+            return None
+        place = [float(part) for part in angles.coordinates[row]]
+        return place[0] if len(place) == 1 else tuple(place)
+
 
 @dataclass(frozen=True, eq=False)
 class Verdict:
-    """A proposal that was compared with all rows.
+    """The comparison of all rows of an array with a proposal.
 
     Attributes:
-        proposal: the proposal.
-        document: its table.
+        document: the proposed table.
         arithmetic: those that explain every number, the most exact first.
         max_absolute: the largest distance from the table.
         max_ulp: the same in ulps of the array's type at the larger number; None for integers.
-        index: where it is, in the array as it was sent.
+        index: of the largest distance, in the array as it was sent.
         position: of that row, where rows have one.
         agreeing: the share of the numbers that the best arithmetic explains.
         first_mismatch: the first number that it does not explain.
@@ -106,7 +202,7 @@ class Verdict:
 
     @property
     def matches(self) -> bool:
-        """Return whether the array is this table."""
+        """Whether the array is this table."""
         return bool(self.arithmetic)
 
 
@@ -122,69 +218,63 @@ def sample_match(inputs: IdentifyInput, proposal: Proposal, tables: Tables) -> S
     by_name = matching_tables(document, inputs, proposal)
     if by_name is None:
         return None
-    proposal = _with_sent_name(proposal, tuple(inputs.arrays))
-    angles = proposal.angles
-    if not has_angles_of(
-        proposal, {name: sample.values.size for name, sample in inputs.arrays.items()}
-    ):
-        angles = None
-    count = len(angles.coordinates) if angles is not None else None
+    angles = _angles_by_array(proposal, inputs)
+    count = None if angles is None else len(angles.coordinates)
     arrays = {
-        name: ArrayRows.of(sample, count, is_transposed=proposal.is_transposed)
+        name: ArrayRows.of(sample, by_name[name], count, is_transposed=proposal.is_transposed)
         for name, sample in inputs.arrays.items()
     }
-    table_rows = {}
-    for name, table in by_name.items():
-        dtype = arrays[name].sample.element_dtype
-        is_of_dtype = dtype in INTEGERS or table.dtype is dtype
-        width = arrays[name].values.shape[1]
-        table_rows[name] = TableRows(table, width, None if is_of_dtype else dtype)
-    claims: list[Claim] = [ExactClaim()]
-    element_dtype = inputs.sample.element_dtype
-    if element_dtype not in INTEGERS and angles is not None:
-        rows = sampled_rows(len(angles.coordinates))
-        have = {name: array.values[rows] for name, array in arrays.items()}
-        claims += angle_claims(angles, rows, have, element_dtype)
-    elif element_dtype not in INTEGERS:
-        claims += _claims_without_angles(inputs, proposal, tables, arrays)
-    return _with_best_claims(
-        SampledMatch(proposal, document, arrays, table_rows, tuple(claims), 0.0)
-    )
+    match = SampledMatch(proposal, document, arrays)
+    rows = sampled_rows(match.row_count)
+    sent, exact = match.read(rows)
+    dtype = inputs.sample.element_dtype
+    claims: list[Claim] = [ExactClaim(EXACT)]
+    if inputs.sample.is_integer:
+        pass
+    elif angles is None:
+        claims += _rounding_claims(inputs, proposal, tables)
+    elif exact_emulation(angles, dtype).agreeing_share(rows, exact, exact) == 1:
+        claims += angle_claims(angles, rows, sent, dtype)
+    shares = [claim.agreeing_share(rows, sent, exact) for claim in claims]
+    return _with_best_claims(match, claims, shares)
 
 
-def _with_sent_name(proposal: Proposal, names: tuple[str, ...]) -> Proposal:
-    """Rename the single predicted array to the name of the single array that was sent."""
-    angles = proposal.angles
-    if angles is None or len(angles.channels) != 1 or len(names) != 1:
-        return proposal
-    channels = dict(zip(names, angles.channels.values(), strict=True))
-    return replace(proposal, angles=replace(angles, channels=channels))
-
-
-def _claims_without_angles(
-    inputs: IdentifyInput, proposal: Proposal, tables: Tables, arrays: Mapping[str, ArrayRows]
-) -> Iterator[Claim]:
-    try:
-        document = tables(proposal.request.with_parameters(dtype="float64"))
-    except InvalidParameters:
-        # The table has a type of its own.
-        document = tables(proposal.request)
-    by_name = matching_tables(document, inputs, proposal)
-    if by_name is None or any(table.dtype.name not in REAL_DTYPES for table in by_name.values()):
+def _rounding_claims(
+    inputs: IdentifyInput, proposal: Proposal, tables: Tables
+) -> Iterator[RoundingClaim]:
+    """Yield claims on an array without angles, the most exact arithmetic first."""
+    document = float64_document(proposal.request, tables)
+    wide = None if document is None else matching_tables(document, inputs, proposal)
+    if wide is None or any(table.dtype.name not in REAL_DTYPES for table in wide.values()):
         return
-    wide = {name: TableRows(by_name[name], arrays[name].values.shape[1], None) for name in arrays}
-    peaks = {name: _peak(array.values) for name, array in arrays.items()}
-    roundings = SUMMED_ROUNDINGS
+    roundings = _SUMMED_ROUNDINGS
     if proposal.request.resource.endswith(_RELATIVE):
         roundings = 0
     elif proposal.request.resource.endswith(_NEARLY_RELATIVE):
         roundings = 2
-    yield from computed_claims(wide, peaks, inputs.sample.element_dtype, roundings)
+    share = roundings / _SUMMED_ROUNDINGS
+    sizes = {
+        name: float(np.abs(sample.values).max(where=np.isfinite(sample.values), initial=0.0))
+        for name, sample in inputs.arrays.items()
+    }
+    frequency_loss = FLOAT32_FREQUENCY_LOSS if share < 1 else 0.0
+    for arithmetic, relative_error, largest_error in (
+        (FLOAT64_ARITHMETIC, EMULATION_LOSS, EMULATION_LOSS),
+        (FLOAT32_ARITHMETIC, frequency_loss, FLOAT32_LOSS),
+    ):
+        absolute_error = {name: largest_error * share * size for name, size in sizes.items()}
+        dtype = inputs.sample.element_dtype
+        yield RoundingClaim(arithmetic, wide, dtype, relative_error, absolute_error)
 
 
-def _peak(values: Float64s) -> float:
-    """Return the size of the largest finite number."""
-    return float(np.max(np.abs(values), where=np.isfinite(values), initial=0.0))
+def float64_document(request: TableRequest, tables: Tables) -> Document | None:
+    """Return a table in float64, or in its own type if it has no other; None if it is refused."""
+    for each in (request.with_parameters(dtype="float64"), request):
+        try:
+            return tables(each)
+        except InvalidParameters:
+            continue
+    return None
 
 
 def sampled_rows(count: int) -> np.ndarray:
@@ -196,51 +286,30 @@ def sampled_rows(count: int) -> np.ndarray:
     return np.unique(np.concatenate([np.arange(third), spread, np.arange(count - third, count)]))
 
 
-def _with_best_claims(match: SampledMatch) -> SampledMatch:
+def _with_best_claims(
+    match: SampledMatch, claims: list[Claim], shares: list[float]
+) -> SampledMatch:
     """Keep the claims that explain all sampled rows, or the best one."""
-    rows = sampled_rows(match.row_count)
-    have = {name: array.values[rows] for name, array in match.arrays.items()}
-    exact = {name: table.read(rows) for name, table in match.tables.items()}
-    claims = [claim for claim in match.claims if _predicts_table(claim, match.claims, rows, exact)]
-    shares = [_agreeing(claim, rows, have, exact) for claim in claims]
-    best = max(shares)
+    best = least = max(shares)
     if best < 1:
-        kept = claims[shares.index(best)]
-        return replace(match, claims=(kept,), agreeing=best)
+        return replace(match, claims=(claims[shares.index(best)],), agreeing=best)
     # The bounds of float32 in steps cover a few wrong numbers among right ones: keep the best of
     # the tighter claims as well.
-    tight = [
-        share
-        for claim, share in zip(claims, shares, strict=True)
-        if claim.arithmetic.rank < FLOAT32_STEPS.rank
-    ]
+    tight = [share for claim, share in zip(claims, shares, strict=True) if _is_tight(claim)]
     least = min(best, max(tight))
-    good = tuple(claim for claim, share in zip(claims, shares, strict=True) if share >= least)
-    return replace(match, claims=good, agreeing=best)
+    kept = tuple(claim for claim, share in zip(claims, shares, strict=True) if share >= least)
+    return replace(match, claims=kept, agreeing=best)
 
 
-def _predicts_table(
-    claim: Claim, claims: tuple[Claim, ...], rows: np.ndarray, exact: RowsByName
-) -> bool:
-    """Return whether the angles of a claim, computed in float64, give the table itself."""
-    if not isinstance(claim, EmulationClaim):
-        return True
-    double = next(each for each in claims if each.arithmetic is FLOAT64_ARITHMETIC)
-    return _agreeing(double, rows, exact, exact) == 1
-
-
-def _agreeing(claim: Claim, rows: np.ndarray, have: RowsByName, exact: RowsByName) -> float:
-    """Return the share of numbers that a claim explains."""
-    good = [agrees(claim, name, rows, have[name], exact[name]).mean() for name in have]
-    return float(np.mean(good))
+def _is_tight(claim: Claim) -> bool:
+    return claim.arithmetic.rank < FLOAT32_STEPS.rank
 
 
 @dataclass(eq=False)
 class ClaimProgress:
-    """The progress of a claim: the numbers that it explains, and the first that it does not.
+    """The numbers that a claim explains so far, and the first that it does not.
 
     Attributes:
-        claim: the claim.
         explained: the count of numbers that it explains.
         failed: the name, row and channel of the first number that it does not.
     """
@@ -249,45 +318,46 @@ class ClaimProgress:
     explained: int = 0
     failed: tuple[str, int, int] | None = None
 
-    def advance(self, rows: np.ndarray, have: RowsByName, exact: RowsByName) -> None:
-        for name in have:
-            good = agrees(self.claim, name, rows, have[name], exact[name])
-            self.explained += int(np.count_nonzero(good))
-            if self.failed is None and not good.all():
-                row, channel = np.unravel_index(int(np.argmin(good)), good.shape)
+    def advance(self, rows: np.ndarray, sent: RowsByName, exact: RowsByName) -> None:
+        for name, mask in self.claim.agreement(rows, sent, exact).items():
+            self.explained += int(np.count_nonzero(mask))
+            if self.failed is None and not mask.all():
+                row, channel = np.unravel_index(int(np.argmin(mask)), mask.shape)
                 self.failed = (name, int(rows[row]), int(channel))
 
 
 def verdict_of(match: SampledMatch) -> Verdict:
-    """Compare all rows, some at a time, and find the claims that explain every number."""
+    """Compare all rows, in blocks, and find the claims that explain every number."""
     progress = [ClaimProgress(claim) for claim in match.claims]
     farthest: tuple[float, str, int, int] = (0.0, next(iter(match.arrays)), 0, 0)
-    max_ulp, total = 0.0, 0
-    for rows, have, exact in _blocks(match):
-        for name in have:
-            total += have[name].size
-            dtype = match.arrays[name].sample.element_dtype
-            error, ulps = _errors(have[name], exact[name], dtype)
+    max_ulp = 0.0
+    width = max(array.values.shape[1] for array in match.arrays.values())
+    for step in row_steps(match.row_count, width):
+        rows = np.arange(step.start, step.stop)
+        sent, exact = match.read(rows)
+        for name, array in match.arrays.items():
+            error = absolute_errors(sent[name], exact[name])
             at = np.unravel_index(int(np.argmax(error)), error.shape)
             if error[at] > farthest[0]:
                 farthest = (float(error[at]), name, int(rows[at[0]]), int(at[1]))
-            max_ulp = max(max_ulp, ulps)
+            if not array.sample.is_integer:
+                max_ulp = max(max_ulp, _largest_ulp(error, array.sample, sent[name], exact[name]))
         for each in progress:
-            each.advance(rows, have, exact)
+            each.advance(rows, sent, exact)
+    total = sum(array.values.size for array in match.arrays.values())
     complete = _complete(progress, total)
     best = max(
         progress, key=lambda each: (each in complete or each.failed is not None, each.explained)
     )
-    size, name, row, channel = farthest
-    is_integer = match.arrays[name].sample.dtype in INTEGERS
+    max_absolute, name, row, channel = farthest
     return Verdict(
         match.proposal,
         match.document,
         without_looser(tuple(each.claim.arithmetic for each in complete)),
-        size,
-        None if is_integer else max_ulp,
+        max_absolute,
+        None if match.arrays[name].sample.is_integer else max_ulp,
         match.arrays[name].index(row, channel),
-        _position(match, row),
+        match.position(row),
         best.explained / total,
         None if complete else _first_mismatch(match, best),
     )
@@ -299,35 +369,20 @@ def _complete(progress: list[ClaimProgress], total: int) -> list[ClaimProgress]:
     Float32 in steps does not, where a tighter claim explains all but a few in ten thousand: other
     steps of an engine move every large angle, not one.
     """
-    tight = [each for each in progress if each.claim.arithmetic.rank < FLOAT32_STEPS.rank]
-    nearly = max((each.explained for each in tight), default=0)
-    if nearly < total and nearly >= total * (1 - _FEW):
+    nearly = max((each.explained for each in progress if _is_tight(each.claim)), default=0)
+    if total * (1 - _FEW) <= nearly < total:
         return []
     return [each for each in progress if each.failed is None]
 
 
-def _blocks(match: SampledMatch) -> Iterator[tuple[np.ndarray, RowsByName, RowsByName]]:
-    """Yield the numbers of some rows, the arrays and the tables."""
-    width = max(array.values.shape[1] for array in match.arrays.values())
-    for step in row_steps(match.row_count, width):
-        rows = np.arange(step.start, step.stop)
-        have = {name: array.values[step] for name, array in match.arrays.items()}
-        yield rows, have, {name: table.read(rows) for name, table in match.tables.items()}
-
-
-def _errors(have: Float64s, exact: Float64s, dtype: DType) -> tuple[Float64s, float]:
-    """Return the distance of each number from the table, and the largest in ulps of a type."""
-    with np.errstate(invalid="ignore"):
-        error = np.where(have == exact, 0.0, np.abs(have - exact))
-    error = np.nan_to_num(error, nan=np.inf, posinf=np.inf)
-    if dtype in INTEGERS:
-        return error, 0.0
-    larger = np.maximum(np.abs(exact), np.abs(have))
+def _largest_ulp(error: Float64s, sample: Sample, sent: Float64s, exact: Float64s) -> float:
+    """Return the largest error in ulps of the array's type at the larger number."""
+    larger = np.maximum(np.abs(exact), np.abs(sent))
     larger = np.where(np.isfinite(larger), larger, 1.0)
-    share = error / np.maximum(larger, _LEAST_SIZE)
+    share = error / np.maximum(larger, _SMALLEST_POSITIVE)
     # The ulps of numbers of one size differ by a factor of 2: only these can be the largest.
     most = share >= share.max() / 2
-    return error, float((error[most] / spacing(larger[most], dtype)).max())
+    return float((error[most] / spacing(larger[most], sample.element_dtype)).max())
 
 
 def _first_mismatch(match: SampledMatch, best: ClaimProgress) -> FirstMismatch | None:
@@ -335,22 +390,14 @@ def _first_mismatch(match: SampledMatch, best: ClaimProgress) -> FirstMismatch |
         return None
     name, row, channel = best.failed
     rows = np.array([row])
-    array, exact = match.arrays[name], match.tables[name].read(rows)
-    _, allowed = best.claim.predict(name, rows, exact)
+    sent, exact = match.read(rows)
+    _, allowed = best.claim.predict(rows, exact)[name]
     return FirstMismatch(
         name,
-        array.index(row, channel),
-        float(array.values[row, channel]),
-        float(exact[0, channel]),
+        match.arrays[name].index(row, channel),
+        float(sent[name][0, channel]),
+        float(exact[name][0, channel]),
         float(allowed[0, channel]),
-        _position(match, row),
+        match.position(row),
         channel,
     )
-
-
-def _position(match: SampledMatch, row: int) -> Position:
-    angles = match.proposal.angles
-    if angles is None or len(angles.coordinates) != match.row_count:
-        return None
-    place = [float(part) for part in angles.coordinates[row]]
-    return place[0] if len(place) == 1 else tuple(place)

@@ -12,12 +12,11 @@ from service.analysis.diagnosis.waves import (
     Narrowing,
     Waves,
     error_weights,
-    narrowest_dtype,
     offset_of,
     tutorial_slips,
     waves_of,
 )
-from service.analysis.precision import rounded
+from service.analysis.precision import narrowest_dtype, rounded
 from service.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, DType
 from tests.analysis.mistaken import FORMS, Made, had, stored
 

@@ -1,4 +1,4 @@
-"""Identification of arrays: by all families, within a budget, in other views, and of libraries."""
+"""Arrays are identified within a budget, also by views of them, and noise is not."""
 
 from collections.abc import Iterator
 
@@ -7,16 +7,14 @@ import pytest
 
 from service.analysis.array import IdentifyInput, Proposal, Sample, TableRequest
 from service.analysis.identification.search import (
-    FAMILIES,
     MAX_SAMPLED,
     MAX_VERIFIED,
     Identification,
     Search,
     extended,
-    head,
     identify,
     narrowed,
-    transposed,
+    propose,
     windows,
     without_copies,
 )
@@ -28,7 +26,7 @@ from service.numerics.dtypes import (
     FLOAT64,
     INT64,
 )
-from service.numerics.tables import StoredTable, size
+from service.numerics.tables import ParameterValue, StoredTable
 from service.routes.table_urls import tables, url_of
 from tests.analysis.engines import (
     ENGINES,
@@ -47,6 +45,7 @@ from tests.analysis.samples import (
     input_of,
     nearest,
     proposed,
+    sample_of,
 )
 from tests.parity.golden import golden_folder, read_cases
 
@@ -80,14 +79,6 @@ def test_unusual_base_is_measured() -> None:
     found = identified(in_float32(300, 32, base=12345.0))
 
     assert urls(found)[0] == "/encoding?seq_len=300&d_model=32&base=12345"
-
-
-def test_bfloat16_table_sent_as_float64_is_identified() -> None:
-    narrow = sample(in_float64(64, 32), BFLOAT16).reals()
-    found = identified(narrow, FLOAT64)
-
-    assert urls(found)[0] == "/encoding?seq_len=64&d_model=32&dtype=bfloat16"
-    assert found.hypotheses[0].arithmetic[0].name == "exact"
 
 
 def test_transposed_array_is_identified() -> None:
@@ -170,36 +161,33 @@ def test_copies_along_an_axis_are_identified_with_a_note() -> None:
     assert identified(table).outcome == "none"
 
 
-POINTWISE = (
-    TableRequest("relative/alibi", {"num_heads": 8, "query_len": 12}),
-    TableRequest("relative/kerple", {"a": "1,0.5,0.25", "p": "2,1,0.5", "query_len": 12}),
-    TableRequest("relative/swin-v2", {"window_size": "8,8"}),
-    TableRequest("relative/alibi/slopes", {"num_heads": 12}),
-    TableRequest("encoding", {"d_model": 32, "seq_len": 1, "start": 5}),
+@pytest.mark.parametrize(
+    ("resource", "parameters"),
+    [
+        ("relative/alibi", {"num_heads": 8, "query_len": 12}),
+        ("relative/kerple", {"a": "1,0.5,0.25", "p": "2,1,0.5", "query_len": 12}),
+        ("relative/swin-v2", {"window_size": "8,8"}),
+        ("relative/alibi/slopes", {"num_heads": 12}),
+        ("encoding", {"d_model": 32, "seq_len": 1, "start": 5}),
+    ],
 )
-
-
-@pytest.mark.parametrize("call", POINTWISE, ids=lambda call: call.resource)
-def test_table_with_a_slightly_wrong_number_is_not_identified(call: TableRequest) -> None:
-    (table,) = tables(call).arrays.values()
-    numbers = table.read(0, size(table)).reshape(table.shape).astype(np.float64)
-    assert call.resource in urls(identified(numbers))[0]
+def test_table_with_a_slightly_wrong_number_is_not_identified(
+    resource: str, parameters: dict[str, ParameterValue]
+) -> None:
+    numbers = sample_of(resource, **parameters).reals()
+    assert urls(identified(numbers))[0].startswith(f"/{resource}?")
 
     sizes = np.abs(numbers)
     for at in (int(sizes.argmax()), int(np.argmin(np.where(sizes > 0, sizes, np.inf)))):
         wrong = numbers.copy()
         wrong.flat[at] *= 1 + 2e-5
-        assert not any(url.startswith(f"/{call.resource}?") for url in urls(identified(wrong)))
+        assert not any(url.startswith(f"/{resource}?") for url in urls(identified(wrong)))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_rows_from_0_are_not_identified_with_a_distant_offset(dtype: str) -> None:
-    call = TableRequest(
-        "encoding", {"convention": "mlx", "d_model": 4, "seq_len": 64, "dtype": dtype}
-    )
-    table = next(iter(tables(call).arrays.values()))
-    stored = StoredTable(table.read(0, size(table)).reshape(table.shape), table.dtype)
-    found = identify(IdentifyInput({"x": Sample.of(stored)}), tables)
+    table = sample_of("encoding", convention="mlx", d_model=4, seq_len=64, dtype=dtype)
+    found = identify(IdentifyInput({"x": table}), tables)
 
     assert found.hypotheses
     assert max(verdict.max_absolute for verdict in found.hypotheses) < 1e-3
@@ -208,16 +196,16 @@ def test_rows_from_0_are_not_identified_with_a_distant_offset(dtype: str) -> Non
 ROWS, WIDTH = 40, 8
 
 
-def every_base(asked: IdentifyInput) -> Iterator[Proposal]:
-    rows, width = asked.sample.values.shape
+def every_base(inputs: IdentifyInput) -> Iterator[Proposal]:
+    rows, width = inputs.sample.values.shape
     if width == WIDTH:
         yield proposal(rows, width)
         for base in range(2, 1000):
             yield proposal(rows, width, base=float(base))
 
 
-def the_same(asked: IdentifyInput) -> Iterator[Proposal]:
-    rows, width = asked.sample.values.shape
+def bases_within_rounding(inputs: IdentifyInput) -> Iterator[Proposal]:
+    rows, width = inputs.sample.values.shape
     if width == WIDTH:
         yield proposal(rows, width)
         for step in range(1, 50):
@@ -226,49 +214,41 @@ def the_same(asked: IdentifyInput) -> Iterator[Proposal]:
 
 @pytest.mark.full
 def test_search_samples_a_limited_number_of_tables() -> None:
-    asked = question(in_float32(ROWS, WIDTH))
-    search = Search(asked, tables, [every_base])
-    (found,) = search.matches(asked)
+    inputs = question(in_float32(ROWS, WIDTH))
+    search = Search(inputs, tables, every_base)
+    (found,) = search.matches(inputs)
 
     assert found.proposal.request.parameters.get("base") is None
     assert len(search.near) == MAX_SAMPLED - 1
 
 
 def test_search_verifies_a_limited_number_of_tables() -> None:
-    asked = question(in_float32(ROWS, WIDTH))
+    inputs = question(in_float32(ROWS, WIDTH))
 
-    assert len(Search(asked, tables, [the_same]).matches(asked)) == MAX_VERIFIED
+    assert len(Search(inputs, tables, bases_within_rounding).matches(inputs)) == MAX_VERIFIED
 
 
 def test_search_ends_when_the_budget_is_spent() -> None:
-    asked = question(in_float32(ROWS, WIDTH))
-    search = Search(asked, tables, [every_base])
+    inputs = question(in_float32(ROWS, WIDTH))
+    search = Search(inputs, tables, every_base)
     search.budget = ROWS * WIDTH * 5
-    search.matches(asked)
+    search.matches(inputs)
 
     assert len(search.near) < 5
 
 
 @pytest.mark.full
 def test_long_array_is_found_by_its_first_rows() -> None:
-    asked = question(in_float32(1000, WIDTH))
-    widths = []
+    inputs = question(in_float32(1000, WIDTH))
+    shapes = []
 
-    def counting(part: IdentifyInput) -> Iterator[Proposal]:
-        widths.append(part.sample.values.shape)
+    def record(part: IdentifyInput) -> Iterator[Proposal]:
+        shapes.append(part.sample.values.shape)
         yield from every_base(part)
 
-    (found,) = Search(asked, tables, [counting]).matches(asked)
-    assert widths == [(256, WIDTH)]
+    (found,) = Search(inputs, tables, record).matches(inputs)
+    assert shapes == [(256, WIDTH)]
     assert found.proposal.request.parameters["seq_len"] == 1000
-
-
-@pytest.mark.full
-def test_transposed_array_is_found() -> None:
-    asked = question(in_float32(ROWS, WIDTH).T)
-    (found,) = Search(asked, tables, [every_base]).matches(asked, is_transposed=True)
-
-    assert found.proposal.is_transposed
 
 
 @pytest.mark.full
@@ -276,41 +256,30 @@ def test_closest_table_is_found_by_the_rows_that_are_right() -> None:
     table = in_float32(ROWS, WIDTH)
     table[30:] = 0.5
 
-    def careful(part: IdentifyInput) -> Iterator[Proposal]:
+    def every_base_without_padding(part: IdentifyInput) -> Iterator[Proposal]:
         if (part.sample.values != 0.5).all():
             yield from every_base(part)
 
-    asked = question(table)
-    search = Search(asked, tables, [careful])
-    assert not search.matches(asked)
-    assert not search.matches_of_parts(asked)
-    best = max(search.near, key=lambda looked: looked.agreeing)
+    inputs = question(table)
+    search = Search(inputs, tables, every_base_without_padding)
+    assert not search.matches(inputs)
+    assert not search.matches_of_parts(inputs)
+    best = max(search.near, key=lambda match: match.agreeing)
     assert best.proposal.request.parameters == proposal(ROWS, WIDTH).request.parameters
 
 
 def test_integers_are_not_searched_in_parts() -> None:
-    asked = question(np.arange(4800.0).reshape(600, 8), INT64)
+    inputs = question(np.arange(4800.0).reshape(600, 8), INT64)
     lengths = []
 
-    def counting(part: IdentifyInput) -> Iterator[Proposal]:
+    def record(part: IdentifyInput) -> Iterator[Proposal]:
         lengths.append(part.sample.values.shape[0])
         yield from ()
 
-    search = Search(asked, tables, [counting])
-    assert not search.matches(asked)
-    assert not search.matches_of_parts(asked)
+    search = Search(inputs, tables, record)
+    assert not search.matches(inputs)
+    assert not search.matches_of_parts(inputs)
     assert lengths == [600]
-
-
-@pytest.mark.full
-def test_search_is_near_where_most_numbers_agree() -> None:
-    table = in_float32(ROWS, WIDTH)
-    table[7, 3] += 0.5
-    asked = question(table)
-    search = Search(asked, tables, [every_base])
-    assert not search.is_near
-    assert not search.matches(asked)
-    assert search.is_near
 
 
 RANDOM = np.random.default_rng(11)
@@ -352,67 +321,51 @@ KINDS = dict(arrays_of_kinds())
 
 @pytest.mark.parametrize("sample", KINDS.values(), ids=KINDS)
 def test_families_accept_arrays_of_every_kind(sample: Sample) -> None:
-    for family in FAMILIES:
-        assert len(list(family(IdentifyInput({"x": sample})))) < 100
-        assert len(list(family(IdentifyInput({"cos": sample, "sin": sample})))) < 100
+    for arrays in ({"x": sample}, {"cos": sample, "sin": sample}):
+        assert len(list(propose(IdentifyInput(arrays)))) < 200
 
 
 def test_array_wider_than_any_table_has_no_proposals() -> None:
-    values = np.ones((2, 2**20 + 1), dtype=np.float32)
-    question = IdentifyInput({"x": Sample.of(StoredTable(values, FLOAT32))})
-
-    assert not [proposal for family in FAMILIES for proposal in family(question)]
-
-
-def test_only_arrays_of_two_axes_are_transposed() -> None:
-    turned = transposed(question(in_float64(5, 8)))
-
-    assert turned is not None
-    assert turned.sample.shape == (8, 5)
-    assert transposed(question(np.ones((2, 3, 4)))) is None
+    assert not list(propose(question(np.ones((2, 2**20 + 1), dtype=np.float32))))
 
 
 def test_array_is_narrowed_to_the_type_of_its_numbers() -> None:
     for narrow in (BFLOAT16, FLOAT16, FLOAT32):
-        numbers = sample(in_float64(5, 8), narrow).reals()
+        numbers = sample(in_float64(64, 32), narrow).reals()
         view = narrowed(question(numbers, FLOAT64))
         assert view is not None
         assert view.sample.dtype is narrow
-    assert narrowed(question(in_float64(5, 8), FLOAT64)) is None
-    assert narrowed(question(in_float64(5, 8), FLOAT32)) is None
+        (best, *_) = identified(numbers, FLOAT64).hypotheses
+        assert best.arithmetic[0].name == "exact"
+        assert best.proposal.request.parameters.get("dtype", "float32") == narrow.name
+    for dtype in (FLOAT32, FLOAT64):
+        assert narrowed(question(in_float64(5, 8), dtype)) is None
 
 
-def test_head_of_a_long_array_is_256_rows() -> None:
-    beginning = head(question(in_float64(2000, 8)))
-
-    assert beginning is not None
-    assert beginning.sample.shape == (256, 8)
-    assert head(question(in_float64(400, 8))) is None
-
-
-def test_windows_have_their_first_row_and_positions() -> None:
-    whole = IdentifyInput({"x": sample(in_float64(64, 8))}, positions=np.arange(64.0))
-    parts = list(windows(whole))
-
-    assert [(part.sample.shape[0], first) for part, first in parts] == [
-        (32, 0),
-        (32, 32),
-        (16, 0),
-        (16, 48),
-        (4, 0),
-        (4, 60),
-    ]
-    assert all(part.positions is not None and part.positions[0] == first for part, first in parts)
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        (64, [(0, 32), (32, 32), (0, 16), (48, 16), (0, 4), (60, 4)]),
+        (4096, [(2048, 256), (3072, 256), (3840, 256)]),
+    ],
+)
+def test_windows_are_ever_later_or_shorter_and_exclude_the_head_of_a_long_array(
+    rows: int, expected: list[tuple[int, int]]
+) -> None:
+    assert windows(rows) == expected
 
 
-def test_windows_of_a_long_array_have_256_rows_and_exclude_the_head() -> None:
-    parts = windows(question(in_float64(4096, 8)))
+def test_window_has_the_positions_of_its_rows() -> None:
+    inputs = IdentifyInput({"x": sample(in_float64(64, 8))}, positions=np.arange(64.0))
+    starts = []
 
-    assert [(part.sample.shape[0], first) for part, first in parts] == [
-        (256, 2048),
-        (256, 3072),
-        (256, 3840),
-    ]
+    def record(part: IdentifyInput) -> Iterator[Proposal]:
+        assert part.positions is not None
+        starts.append((part.sample.values.shape[0], part.positions[0]))
+        yield from ()
+
+    Search(inputs, tables, record).matches_of_parts(inputs)
+    assert starts[:2] == [(32, 0), (32, 32)]
 
 
 def test_proposal_for_some_rows_is_extended_to_all() -> None:
@@ -433,8 +386,6 @@ def test_first_copy_keeps_the_shape_of_the_other_axes() -> None:
     assert single[1] == 2
     assert single[0].sample.shape == (1, 5, 1, 8)
     assert single[0].sample.values.shape == (5, 8)
-    copied[0, 2, 1, 3] += 1
-    assert without_copies(question(copied)) is None
 
 
 def test_grid_of_diffusers_whose_axes_are_not_concatenated_is_proposed() -> None:
@@ -448,13 +399,6 @@ def test_grid_of_diffusers_whose_axes_are_not_concatenated_is_proposed() -> None
     assert min(nearest(family, inputs) for family in GRID_FAMILIES) <= case.atol["out"]
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_noise_is_no_grid(seed: int) -> None:
-    noise = input_from({"out": np.random.default_rng(seed).standard_normal((48, 32))})
-
-    assert not proposed(noise, GRID_FAMILIES)
-
-
 @pytest.mark.parametrize("url", ["/encoding?seq_len=64&d_model=32", "/rope?seq_len=64&head_dim=32"])
 def test_sequence_is_no_grid(url: str) -> None:
     assert not proposed(input_of(url), GRID_FAMILIES)
@@ -464,17 +408,17 @@ def test_angles_of_a_proposal_give_its_table() -> None:
     question = input_of("/rope/axial?convention=qwen2_vl&head_dim=16&grid=3,5&pack=concat")
     proposal = next(each for family in GRID_FAMILIES for each in family(question))
     assert proposal.angles is not None
-    turning = proposal.angles
+    model = proposal.angles
 
-    channels = turning.channels["rope"]
+    channels = model.channels["rope"]
     frequency, is_sine = channels.indices()
-    angles = turning.coordinates[:, turning.axis] * turning.omega
-    made = np.where(is_sine, np.sin(angles[:, frequency]), np.cos(angles[:, frequency]))
+    angles = model.coordinates[:, model.axis] * model.omega
+    table = np.where(is_sine, np.sin(angles[:, frequency]), np.cos(angles[:, frequency]))
 
     assert proposal.request == TableRequest(
         "rope/axial", {"convention": "qwen2_vl", "head_dim": 16, "grid": (3, 5), "pack": "concat"}
     )
-    assert np.abs(made - question.sample.reals()).max() < 2**-23
+    assert np.abs(table - question.sample.reals()).max() < 2**-23
     assert distance(proposal, question) == 0
 
 
@@ -509,18 +453,15 @@ def test_first_proposal_for_a_table_is_its_own_resource(url: str) -> None:
 
 
 @pytest.mark.parametrize("shape", [(7,), (64,), (9, 9), (40, 12), (4, 9, 9), (12, 5, 30)])
-@pytest.mark.parametrize("seed", range(3))
-def test_noise_has_no_proposals(shape: tuple[int, ...], seed: int) -> None:
-    noise = np.random.default_rng(seed).normal(size=shape)
-    integers = np.random.default_rng(seed).integers(0, 32, size=shape)
+def test_noise_has_no_proposals_of_distances_and_grids(shape: tuple[int, ...]) -> None:
+    noise = np.random.default_rng(2).normal(size=shape)
 
-    assert not proposed(input_from(noise))
-    assert not proposed(input_from(noise.astype(np.float32)))
-    assert not proposed(input_from(np.abs(noise)))
-    if len(shape) == 2:
-        assert not proposed(input_from(integers))
-    for dtype in (FLOAT16, BFLOAT16):
+    for dtype in (FLOAT64, FLOAT32, FLOAT16, BFLOAT16):
         assert not proposed(question(noise, dtype))
+    assert not proposed(input_from(np.abs(noise)))
+    assert not proposed(input_from({"out": noise}), GRID_FAMILIES)
+    if len(shape) == 2:
+        assert not proposed(input_from(np.random.default_rng(2).integers(0, 32, size=shape)))
 
 
 def test_learned_biases_have_no_proposals() -> None:
@@ -534,10 +475,7 @@ def test_learned_biases_have_no_proposals() -> None:
 @pytest.mark.parametrize("value", [0.0, 1.0, -3.0, np.nan, np.inf])
 @pytest.mark.parametrize("shape", [(1,), (2,), (1, 5), (4, 4), (2, 3, 3), (0,)])
 def test_constant_and_tiny_arrays_have_few_proposals(value: float, shape: tuple[int, ...]) -> None:
-    question = input_from(np.full(shape, value))
-
-    assert not agreeing(question, [], 0)
-    assert len(proposed(question)) <= 4
+    assert len(proposed(input_from(np.full(shape, value)))) <= 4
 
 
 def test_pair_of_arrays_has_no_distance_proposals() -> None:

@@ -6,15 +6,27 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from service.analysis.array import IdentifyInput, Proposal, Sample, TableRequest
+from service.analysis.array import IdentifyInput, Proposal, Sample, TableRequest, read_rows
+from service.analysis.identification.arithmetic import Emulation
 from service.analysis.identification.verification import (
     SAMPLED_ROWS,
+    ArrayRows,
     SampledMatch,
     Verdict,
+    matching_tables,
     sample_match,
     sampled_rows,
 )
-from service.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT32, INT64, DType
+from service.numerics.dtypes import (
+    BFLOAT16,
+    COMPLEX64,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    INT32,
+    INT64,
+    DType,
+)
 from service.numerics.tables import StoredTable
 from service.routes.table_urls import tables
 from tests.analysis.engines import (
@@ -26,6 +38,7 @@ from tests.analysis.engines import (
     laid_out,
     proposal,
     question,
+    sample,
     verify,
 )
 
@@ -201,3 +214,72 @@ def test_single_array_matches_under_any_name() -> None:
     renamed = replace(given, angles=replace(given.angles, channels=channels))
 
     assert sampled(in_float32(300, 16), renamed).agreeing == 1
+
+
+def test_angles_of_another_number_of_rows_are_not_emulated() -> None:
+    given = replace(proposal(300, 16), angles=proposal(600, 16).angles)
+    match = sampled(in_float32(300, 16), given)
+
+    assert not any(isinstance(claim, Emulation) for claim in match.claims)
+
+
+@pytest.mark.parametrize(
+    ("array", "count", "is_transposed", "element", "index"),
+    [
+        (sample(np.zeros((1, 6, 1, 4))), None, False, (2, 3), (0, 2, 0, 3)),
+        (sample(np.zeros((4, 6))), None, True, (2, 3), (3, 2)),
+        (Sample.of(StoredTable(np.zeros((6, 2), "<c8"), COMPLEX64)), 6, False, (2, 3), (2, 1)),
+    ],
+    ids=["axes of length 1", "reversed axes", "complex numbers"],
+)
+def test_index_is_that_of_the_array_as_sent(
+    array: Sample,
+    count: int | None,
+    element: tuple[int, int],
+    index: tuple[int, ...],
+    *,
+    is_transposed: bool,
+) -> None:
+    table = StoredTable(np.zeros((6, 4), np.float32), FLOAT32)
+    rows = ArrayRows.of(array, table, count, is_transposed=is_transposed)
+
+    assert rows.values.shape == (6, 4)
+    assert rows.index(*element) == index
+
+
+def test_table_rows_are_read_by_index() -> None:
+    table = StoredTable(np.arange(24, dtype=np.float32).reshape(6, 4), FLOAT32)
+
+    assert (read_rows(np.array([0, 2, 3, 5]), table, 4)[:, 0] == [0, 8, 12, 20]).all()
+
+
+def test_table_rows_are_rounded_to_the_type_of_the_array() -> None:
+    table = StoredTable(np.array([[1 / 3]]), FLOAT64)
+    rows = ArrayRows.of(sample(np.zeros((1, 1))), table, None, is_transposed=False)
+
+    assert rows.exact(np.array([0]))[0, 0] == np.float32(1 / 3)
+
+
+ENCODING = Proposal(TableRequest("encoding", {"seq_len": 6, "d_model": 4}), ())
+
+
+@pytest.mark.parametrize(
+    ("shape", "is_paired"),
+    [((1, 6, 4), True), ((6, 5), False), ((5, 4), False), ((24,), False), ((4, 6), False)],
+)
+def test_table_is_paired_with_an_array_of_its_shape(
+    shape: tuple[int, ...], *, is_paired: bool
+) -> None:
+    found = matching_tables(tables(ENCODING.request), question(np.zeros(shape)), ENCODING)
+
+    assert (found is not None) == is_paired
+
+
+def test_cosines_and_sines_are_paired_by_name() -> None:
+    request = TableRequest("rope", {"head_dim": 8, "seq_len": 6, "pack": "half"})
+    pair = IdentifyInput({name: sample(np.zeros((6, 8))) for name in ("cos", "sin")})
+    found = matching_tables(tables(request), pair, Proposal(request, ()))
+
+    assert found is not None
+    assert found.keys() == {"cos", "sin"}
+    assert matching_tables(tables(ENCODING.request), pair, ENCODING) is None
