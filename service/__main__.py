@@ -132,8 +132,8 @@ def find_body(url: str) -> Body:
     Raises:
         PosrefError: as the server would.
     """
-    asked = read_url(url)
-    return represent(asked.document, asked.wanted).body
+    table = read_url(url)
+    return represent(table.document, table.representation).body
 
 
 def save(body: Body, path: Path) -> None:

@@ -17,7 +17,7 @@ from service.delivery.telemetry.metrics import WorkerSlot, sharing
 from service.delivery.telemetry.traffic import TelemetryMiddleware
 from service.routes import ENDPOINTS
 from service.routes.pages import add_pages
-from service.routes.table_urls import NAMED
+from service.routes.table_urls import CONVENTION_URLS
 from service.settings import Settings, load_settings
 
 
@@ -59,7 +59,7 @@ def create_app(
     add_pages(app, delivery.metrics, delivery.readiness)
     document = cache(partial(complete_document, app.openapi, ENDPOINTS))
     app.openapi = document  # type: ignore[method-assign]
-    add_problem_handlers(app, NAMED)
+    add_problem_handlers(app, CONVENTION_URLS)
     app.add_middleware(ErrorMiddleware)
     app.add_middleware(ResponseCacheMiddleware, answers=delivery.answers)
     if settings.keys:

@@ -36,7 +36,7 @@ from service.grammar import Real
 from service.numerics.dtypes import INDEX_DTYPES
 from service.numerics.phase import Float64s
 from service.numerics.tables import Document, StoredTable
-from service.routes import table_urls
+from service.routes.table_urls import document_at, parse_parameter_url, unknown_parameter_hint
 
 MOST_RANGES = 64
 MOST_RUNS = 32
@@ -230,15 +230,13 @@ class CompareParameters(Parameters):
 
     @classmethod
     def meant(cls, name: str, values: Mapping[str, Any]) -> str | None:
-        names = "x, or its own where to has several,"
-        array = table_urls.misnamed_array_hint(values.get(name), names)
-        return array or table_urls.unencoded_url_hint("to", values.get("to"), name)
+        return unknown_parameter_hint(name, values, "x, or its own where to has several,")
 
 
 def compare_arrays(parameters: CompareParameters, content: Input) -> CompareReport:
     """Return the report about the arrays of a body; raises PosrefError."""
-    url = table_urls.parse_parameter_url("to", parameters.to)
-    document = table_urls.document_at("to", parameters.to)
+    url = parse_parameter_url("to", parameters.to)
+    document = document_at("to", parameters.to)
     reports = {
         name: _compared(parameters, document, name, array, _dtype_name(array, content))
         for name, array in _by_name(document, content).items()

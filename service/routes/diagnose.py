@@ -1,42 +1,63 @@
-"""``POST /diagnose``: the shortest known mistakes that turn the expected table into an array."""
+"""``POST /diagnose``: the shortest known mistakes that turn the expected table into an array.
 
-from collections.abc import Mapping
+The body has the expected table, or a URL names it: then it is read in float64 where its family has
+that type, and the tables that mistaken settings give are compared with the array as well. A URL may
+also name the rotation that turned ``x`` into ``rotated``.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from math import prod
 from typing import Any, Literal
 
+import numpy as np
 from pydantic import ConfigDict, Field
 
-from service.analysis.array import FirstMismatch, IdentifyInput, Sample, TableRequest
+from service.analysis.array import (
+    LARGEST,
+    MAX_ELEMENTS,
+    FirstMismatch,
+    IdentifyInput,
+    Sample,
+    TableRequest,
+)
 from service.analysis.diagnosis.explanation import ExpectedTable, diagnose
+from service.analysis.diagnosis.frequency_faults import variants
 from service.analysis.diagnosis.mistakes import Diagnosis, Mistake
+from service.analysis.diagnosis.rotation import diagnose_applied
 from service.analysis.diagnosis.waves import Narrowing
 from service.analysis.identification.arithmetic import narrow_arithmetic
 from service.analysis.identification.ranking import are_alike
 from service.analysis.identification.search import identify
 from service.analysis.identification.verification import Verdict
 from service.delivery.endpoints import ABSENT, Count, Endpoint, Report, ReportedArrays
-from service.encodings.family import Parameters
+from service.delivery.parameters import read_parameters
+from service.encodings.family import Parameters, optional
+from service.encodings.rotary.angles import RotaryAngles, SequenceAngles
+from service.encodings.rotary.packs import packed
+from service.encodings.rotary.rope import Rope, RopeApply
 from service.errors import Fault, InvalidBody, InvalidParameters, shortened
 from service.formats.format import Input
-from service.grammar import to_query
+from service.grammar import integer, integers, real_positions, to_query
 from service.numerics.dtypes import (
     BFLOAT16,
     FLOAT16,
     FLOAT64,
+    INDEX_DTYPES,
     INT64,
+    REAL_DTYPES,
+    Elements,
+    to_float64,
 )
-from service.numerics.tables import StoredTable, size
-from service.routes.expected_tables import (
-    alternative_tables,
-    diagnose_rotation,
-    expected_table,
-    finite_sample,
-)
+from service.numerics.phase import Float64s
+from service.numerics.tables import Document, StoredTable, Table, size
 from service.routes.table_urls import (
-    misnamed_array_hint,
+    document_at,
+    pointing_at,
+    table_request,
     tables,
-    unencoded_url_hint,
+    unknown_parameter_hint,
     url_of,
 )
 
@@ -48,7 +69,7 @@ class TableLink(Report):
 
 
 class MistakeReport(Report):
-    """One mistake; beside these fields it has its own values."""
+    """A mistake; beside these fields it has its own values."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -62,7 +83,7 @@ class UnexplainedElement(Report):
 
     array: str
     index: list[Count]
-    position: int = Field(default=ABSENT, description="Of its row, as the table counts.")
+    position: int = Field(default=ABSENT, description="Of its row, as the table counts positions.")
     channel: Count = ABSENT
     have: float
     want: float = Field(description="The number of the nearest explanation.")
@@ -100,7 +121,7 @@ _PAIR = ("cos", "sin")
 _NAMES = (
     "have",
     "want",
-    *(f"{side}_{part}" for side in ("have", "want") for part in _PAIR),
+    *(f"{role}_{part}" for role in ("have", "want") for part in _PAIR),
     *_PAIR,
     "x",
     "rotated",
@@ -112,76 +133,85 @@ Arrays = Mapping[str, StoredTable]
 class DiagnoseParameters(Parameters):
     """Parameters of a diagnosis."""
 
-    to: str | None = Field(
-        default=None,
-        description="The URL of the expected table here, path and query, each & of it written as "
-        "%26; in place of want. For x and rotated: a URL of /rope or /rope/apply.",
-        examples=["/encoding?seq_len=2&d_model=4"],
+    to: str | None = optional(
+        "The URL of the expected table here, path and query, each & of it written as %26; in place "
+        "of want. For x and rotated: a URL of /rope or /rope/apply.",
+        "/encoding?seq_len=2&d_model=4",
     )
 
     @classmethod
     def meant(cls, name: str, values: Mapping[str, Any]) -> str | None:
-        array = misnamed_array_hint(values.get(name), "have, and want,")
-        return array or unencoded_url_hint("to", values.get("to"), name)
+        return unknown_parameter_hint(name, values, "have, and want,")
 
 
 def diagnose_arrays(parameters: DiagnoseParameters, content: Input) -> DiagnoseReport:
     """Return the report about the arrays of a body; raises PosrefError."""
-    arrays = dict(content.arrays)
-    _check_names(arrays, content, parameters)
+    arrays, url = content.arrays, parameters.to
+    _check_names(content, url)
     if {"x", "rotated"} & set(arrays):
-        _check_rotation(arrays, parameters)
-        request, diagnosis = diagnose_rotation(str(parameters.to), arrays["x"], arrays["rotated"])
-        return _report(diagnosis, request)
-    have = _samples(_side(arrays, "have", is_free=parameters.to is not None))
-    if parameters.to is None:
-        want = _samples(_side(arrays, "want", is_free=False))
+        if set(arrays) != {"x", "rotated"}:
+            raise InvalidBody("x and rotated go together, and with nothing else")
+        if url is None:
+            raise _bad_url("to is required with x and rotated: a URL of /rope or /rope/apply")
+        return _report(*diagnose_rotation(url, arrays["x"], arrays["rotated"]))
+    have = _samples(_arrays_of("have", arrays, is_alone=url is not None))
+    if url is None:
+        want = _samples(_arrays_of("want", arrays, is_alone=False))
         dtype = next(iter(want.values())).element_dtype
-        wanted = ExpectedTable(want, FLOAT64 if dtype is INT64 else dtype)
-        return _report(_diagnosed(_renamed(have, wanted), wanted, None), None)
-    elements = sum(sample.values.size for sample in have.values())
-    request, wanted = expected_table(parameters.to, elements)
-    return _report(_diagnosed(_renamed(have, wanted), wanted, request), request)
+        request, expected = None, ExpectedTable(want, FLOAT64 if dtype is INT64 else dtype)
+    else:
+        elements = sum(sample.values.size for sample in have.values())
+        request, expected = expected_table(url, elements)
+    have = _by_expected_names(have, expected)
+    diagnosis = diagnose(have, expected, alternative_tables(request) if request else ())
+    if diagnosis is None:
+        (name, sample), *_ = have.items()
+        other = next(iter(expected.arrays.values()))
+        rule = (
+            f"the array is {sample.dtype.name} of shape {sample.shape}, and the expected table "
+            f"{other.dtype.name} of shape {other.shape}: these shapes have nothing in common"
+        )
+        raise InvalidBody(rule, f"/{shortened(name)}")
+    return _report(request, with_matching_table(diagnosis, have, request))
 
 
-def _check_names(arrays: Arrays, content: Input, parameters: DiagnoseParameters) -> None:
-    unknown = [name for name in arrays if name not in _NAMES]
-    is_lone = len(arrays) == 1 and parameters.to is not None
-    if unknown and not is_lone:
+def _bad_url(rule: str, url: str | None = None) -> InvalidParameters:
+    """Return the error of the parameter to."""
+    return InvalidParameters(Fault("to", url, rule))
+
+
+def _check_names(content: Input, url: str | None) -> None:
+    unknown = [name for name in content.arrays if name not in _NAMES]
+    if unknown and (len(content.arrays) > 1 or url is None):
         if not content.is_named:
-            rule = "an array without a name is what you have: to must name what it should be"
-            raise InvalidParameters(Fault("to", None, rule))
+            raise _bad_url("an array without a name is have: to must name the expected table")
         rule = f"{shortened(unknown[0])} is no array here: there are {', '.join(_NAMES)}"
         raise InvalidBody(rule, f"/{shortened(unknown[0])}")
-    given = [name for name in arrays if name.startswith("want")]
-    if given and parameters.to is not None:
-        rule = f"to and {given[0]} both say what it should be: send one of them"
-        raise InvalidParameters(Fault("to", shortened(parameters.to), rule))
+    given = [name for name in content.arrays if name.startswith("want")]
+    if given and url is not None:
+        rule = f"to and {given[0]} are both the expected table: send one of them"
+        raise _bad_url(rule, shortened(url))
 
 
-def _check_rotation(arrays: Arrays, parameters: DiagnoseParameters) -> None:
-    if set(arrays) != {"x", "rotated"}:
-        raise InvalidBody("x and rotated go together, and with nothing else")
-    if parameters.to is None:
-        rule = "to is required with x and rotated: a URL of /rope or /rope/apply"
-        raise InvalidParameters(Fault("to", None, rule))
+def _arrays_of(role: str, arrays: Arrays, *, is_alone: bool) -> Arrays:
+    """Return the arrays that have a role, have or want: one array, or cosines and sines.
 
-
-def _side(arrays: Arrays, side: str, *, is_free: bool) -> Arrays:
-    """Return the arrays of a side, have or want: one array, or cosines and sines."""
-    pair = {part: arrays[name] for part in _PAIR if (name := f"{side}_{part}") in arrays}
-    if not pair and side == "have" and is_free:
+    Args:
+        role: have or want.
+        arrays: the arrays of the body.
+        is_alone: whether the body has no arrays of another role, so that these need no prefix.
+    """
+    pair = {part: arrays[name] for part in _PAIR if (name := f"{role}_{part}") in arrays}
+    if not pair and is_alone:
         pair = {part: arrays[part] for part in _PAIR if part in arrays}
         if len(arrays) == 1:
             return arrays
-    if side in arrays and not pair:
-        return {side: arrays[side]}
-    if len(pair) == 2 and side not in arrays:
+    if role in arrays and not pair:
+        return {role: arrays[role]}
+    if len(pair) == 2 and role not in arrays:
         return pair
-    rule = f"send {side}, or {side}_cos and {side}_sin"
-    if side == "want":
-        rule += ", or name in to what it should be"
-    raise InvalidBody(rule)
+    rule = f"send {role}, or {role}_cos and {role}_sin"
+    raise InvalidBody(rule if role == "have" else f"{rule}, or name the expected table in to")
 
 
 def _samples(arrays: Arrays) -> dict[str, Sample]:
@@ -192,9 +222,28 @@ def _samples(arrays: Arrays) -> dict[str, Sample]:
     return samples
 
 
-def _renamed(have: dict[str, Sample], wanted: ExpectedTable) -> dict[str, Sample]:
+def finite_sample(name: str, table: StoredTable) -> Sample:
+    """Return an array whose numbers are finite and at most 2^64 in size.
+
+    Raises:
+        InvalidBody: it has other numbers, or more than are examined.
+    """
+    shown = shortened(name)
+    rule = f"{shown} has {size(table)} numbers: at most {MAX_ELEMENTS} are possible"
+    if size(table) <= MAX_ELEMENTS:
+        sample = Sample.of(table)
+        if not sample.is_finite:
+            rule = f"{shown} holds NaN or an infinity"
+        elif float(np.abs(sample.reals()).max()) > LARGEST:
+            rule = f"{shown} holds numbers beyond 2^64: no table of positions does"
+        else:
+            return sample
+    raise InvalidBody(rule, f"/{shown}")
+
+
+def _by_expected_names(have: dict[str, Sample], expected: ExpectedTable) -> dict[str, Sample]:
     """Return the arrays by the names of the table: a single array takes its name."""
-    names = sorted(wanted.arrays)
+    names = sorted(expected.arrays)
     if len(have) == len(names) == 1:
         return {names[0]: next(iter(have.values()))}
     if sorted(have) != names:
@@ -205,25 +254,10 @@ def _renamed(have: dict[str, Sample], wanted: ExpectedTable) -> dict[str, Sample
     return have
 
 
-def _diagnosed(
-    have: Mapping[str, Sample], wanted: ExpectedTable, request: TableRequest | None
-) -> Diagnosis:
-    diagnosis = diagnose(have, wanted, alternative_tables(request) if request else ())
-    if diagnosis is None:
-        (name, ours), *_ = have.items()
-        theirs = next(iter(wanted.arrays.values()))
-        rule = (
-            f"what you have is {ours.dtype.name} of shape {ours.shape}, and what it should be "
-            f"{theirs.dtype.name} of shape {theirs.shape}: they do not go together"
-        )
-        raise InvalidBody(rule, f"/{shortened(name)}")
-    return with_matching_table(diagnosis, have, request)
-
-
 # Identifying a larger array takes longer than diagnosing it.
 _MAX_IDENTIFIED_ELEMENTS = 2**19
 
-_PLACES = ("seq_len", "start", "positions")
+_ROWS = ("seq_len", "start", "positions")
 
 # The mistakes that explain the numbers of a table in the arithmetic of a narrow type.
 _NARROW = {
@@ -239,7 +273,7 @@ _NARROW = {
 
 
 def with_matching_table(
-    diagnosis: Diagnosis, have: Mapping[str, Sample], wanted: TableRequest | None
+    diagnosis: Diagnosis, have: Mapping[str, Sample], expected: TableRequest | None
 ) -> Diagnosis:
     """Add the table of this server that the arrays are equal to.
 
@@ -248,27 +282,27 @@ def with_matching_table(
     Args:
         diagnosis: the diagnosis so far.
         have: the arrays.
-        wanted: the expected table, where it has a URL.
+        expected: the expected table, where it has a URL.
     """
     if diagnosis.verdict == "equal" or diagnosis.matching_table is not None:
         return diagnosis
-    best = _identified_table(have)
-    if best is None:
+    match = _identified_table(have)
+    if match is None:
         return diagnosis
-    yours, further = best.proposal.request, _further_mistakes(best)
-    named = None if further else yours
+    request, further = match.proposal.request, _further_mistakes(match)
+    matching_table = None if further else request
     if diagnosis.verdict == "diagnosed":
-        return replace(diagnosis, matching_table=named)
-    mistakes = (*_other_table(yours, wanted), *further)
+        return replace(diagnosis, matching_table=matching_table)
+    mistakes = (*_other_table(request, expected), *further)
     if not mistakes:
         return diagnosis
     return replace(
         diagnosis,
         verdict="diagnosed",
         mistakes=mistakes,
-        residual=best.max_absolute,
+        residual=match.max_absolute,
         first_mismatch=None,
-        matching_table=named,
+        matching_table=matching_table,
     )
 
 
@@ -286,52 +320,208 @@ def _identified_table(have: Mapping[str, Sample]) -> Verdict | None:
 
 def _further_mistakes(match: Verdict) -> tuple[Mistake, ...]:
     """Return the mistakes that remain between the arrays and their matching table."""
-    order = range(len(match.index))
-    exchanged = Mistake("transposed", {"order": ", ".join(map(str, reversed(order)))})
-    transposed = (exchanged,) if match.proposal.is_transposed else ()
+    order = ", ".join(map(str, reversed(range(len(match.index)))))
+    transposed = (Mistake("transposed", {"order": order}),) * match.proposal.is_transposed
     return (*transposed, *_NARROW.get(match.arithmetic[0], ()))
 
 
-def _other_table(yours: TableRequest, wanted: TableRequest | None) -> tuple[Mistake, ...]:
+def _other_table(match: TableRequest, expected: TableRequest | None) -> tuple[Mistake, ...]:
     """Return the mistake of the matching table; none where it is the expected one."""
-    if wanted is None:
-        return (Mistake("another-table", {"have": url_of(yours), "want": "what is wanted"}),)
-    if are_alike(yours, wanted, tables):
+    if expected is None:
+        return (Mistake("another-table", {"have": url_of(match), "want": "what is wanted"}),)
+    if are_alike(match, expected, tables):
         return ()
-    moved = _moved(wanted, yours)
-    if moved is not None and are_alike(yours, moved, tables):
-        have, want = (shortened(_positions(request)) for request in (moved, wanted))
-        return (Mistake("other-positions", {"have": have, "want": want}),)
-    is_same = yours.resource == wanted.resource
-    values = {"have": url_of(yours), "want": url_of(wanted)}
+    if "positions" in match.parameters:
+        kept = {name: each for name, each in expected.parameters.items() if name not in _ROWS}
+        positions = {"positions": match.parameters["positions"]}
+        moved = TableRequest(expected.resource, {**kept, **positions})
+        if are_alike(match, moved, tables):
+            have, want = (shortened(_positions(request)) for request in (moved, expected))
+            return (Mistake("other-positions", {"have": have, "want": want}),)
+    is_same = match.resource == expected.resource
+    values = {"have": url_of(match), "want": url_of(expected)}
     return (Mistake("wrong-rule" if is_same else "another-table", values),)
-
-
-def _moved(wanted: TableRequest, yours: TableRequest) -> TableRequest | None:
-    """Return the expected table at the positions of another; None where it lists none."""
-    if "positions" not in yours.parameters:
-        return None
-    kept = {name: value for name, value in wanted.parameters.items() if name not in _PLACES}
-    return TableRequest(wanted.resource, {**kept, "positions": yours.parameters["positions"]})
 
 
 def _positions(request: TableRequest) -> str:
     """Return the positions of a table as text."""
-    given = {name: request.parameters[name] for name in _PLACES if name in request.parameters}
+    given = request.parameters
     if "positions" in given:
-        return str(to_query(given["positions"]))
+        return to_query(given["positions"])
     start = int(str(given.get("start", 0)))
     return f"{start}:{start + int(str(given['seq_len']))}" if "seq_len" in given else "one by one"
 
 
-def _report(diagnosis: Diagnosis, request: TableRequest | None) -> DiagnoseReport:
-    optional: dict[str, Any] = {}
-    if request is not None:
-        optional["correct"] = TableLink(url=url_of(request))
-    if diagnosis.matching_table is not None:
-        optional["yours"] = TableLink(url=url_of(diagnosis.matching_table))
+# A longer table is read as a whole, up to this many times the length of the array, and never much
+# more than a large upload.
+_TIMES_LONGER = 8
+_SHORT_ELEMENTS = 2**16
+_MOST_ELEMENTS = 2**24
+
+_ROUNDED = ("float32", "float16", "bfloat16", "complex64")
+
+
+def expected_table(url: str, array_elements: int) -> tuple[TableRequest, ExpectedTable]:
+    """Return the table that a URL names, before rounding where possible.
+
+    Args:
+        url: the value of ``to``.
+        array_elements: the number of elements of the arrays to compare it with.
+
+    Raises:
+        InvalidParameters: the URL names no table, or one that is far larger.
+    """
+    document = document_at("to", url)
+    elements = sum(map(size, document.arrays.values()))
+    if elements > min(_MOST_ELEMENTS, _TIMES_LONGER * array_elements + _SHORT_ELEMENTS):
+        raise _bad_url(
+            f"to names a table of {elements} elements, and {array_elements} are sent: "
+            "name the part that they should be, by seq_len or positions"
+        )
+    request = table_request(url)
+    return request, _expected(request, document)
+
+
+def alternative_tables(
+    request: TableRequest,
+) -> Iterator[tuple[Mistake, TableRequest, ExpectedTable]]:
+    """Yield the tables that mistaken settings turn a table into, each with its mistake."""
+    for mistake, other in variants(request):
+        try:
+            yield mistake, other, _expected(other, tables(other))
+        except InvalidParameters:
+            continue
+
+
+def _expected(request: TableRequest, document: Document) -> ExpectedTable:
+    """Read the table of a request, before rounding where possible."""
+    exact = document
+    if document.dtype in _ROUNDED:
+        with suppress(InvalidParameters):
+            exact = tables(request.with_parameters(dtype="float64"))
+    samples = {}
+    for name, table in exact.arrays.items():
+        dtype, elements = table.dtype, _elements(table)
+        if dtype.name in INDEX_DTYPES:
+            dtype, elements = INT64, elements.astype(np.int64)
+        samples[name] = Sample.of(StoredTable(elements, dtype))
+    name = "float32" if document.dtype == "complex64" else str(document.dtype)
+    dtype = REAL_DTYPES.get(name, FLOAT64)
+    return ExpectedTable(samples, dtype, row_positions(request), _grid(request))
+
+
+def _elements(table: Table) -> Elements:
+    return table.read(0, size(table)).reshape(table.shape)
+
+
+def row_positions(request: TableRequest) -> Float64s | None:
+    """Return the positions of the rows; None where they are 0, 1, 2, …."""
+    parameters = request.parameters
+    if "positions" in parameters:
+        positions = real_positions(parameters["positions"])
+        return positions.at(0, positions.count).astype(np.float64)
+    # From a far start, even the slowest angle has passed 2π: it does not determine the start.
+    if {"start", "seq_len"} <= set(parameters):
+        start, rows = (integer(parameters[name]) for name in ("start", "seq_len"))
+        return start + np.arange(rows, dtype=np.float64)
+    return None
+
+
+def _grid(request: TableRequest) -> tuple[int, int] | None:
+    """Return height and width, where the rows are the places of a grid of two axes."""
+    parameters = request.parameters
+    if {"height", "width"} <= set(parameters) and "depth" not in parameters:
+        return integer(parameters["height"]), integer(parameters["width"])
+    lengths = integers(parameters["grid"]) if "grid" in parameters else ()
+    return (lengths[0], lengths[1]) if len(lengths) == 2 else None
+
+
+_LAYOUTS = {"half": "half", "interleaved": "interleaved", "half_concat": "half"}
+_FORM = ("pack", "part", "batch", "dtype")
+_MOST_ROWS = 2**16
+
+
+def diagnose_rotation(
+    url: str, x: StoredTable, rotated: StoredTable
+) -> tuple[TableRequest, Diagnosis]:
+    """Diagnose an array that should have been rotated as a URL says.
+
+    Args:
+        url: ``/rope?…``, or ``/rope/apply?…``, which has the layout too.
+        x: the array before the rotation, (…, positions, head_dim).
+        rotated: the array after it.
+
+    Raises:
+        InvalidParameters: the URL names no rotation.
+        InvalidBody: the arrays do not fit the rotation.
+    """
+    _check_rotated(x, rotated)
+    with pointing_at("to", url):
+        request = table_request(url)
+    angles: RotaryAngles | None = None
+    sign = 1.0
+    if request.resource == "rope/apply":
+        with pointing_at("to", url):
+            parameters = read_parameters(RopeApply, request.parameters)
+            angles = parameters.rotation(x.shape).angles
+        document = packed(angles, "compact", FLOAT64)
+        sign = -1.0 if parameters.inverse else 1.0
+        options: dict[str, Any] = {
+            "layout": parameters.layout,
+            "output_layout": parameters.output_layout,
+            "rotary_offset": parameters.rotary_offset,
+        }
+    else:
+        document = _compact_table(url, request)
+        if request.resource == "rope":
+            angles = read_parameters(Rope, request.parameters).rotary_angles()
+        options = {"layout": _LAYOUTS.get(str(request.parameters.get("pack")))}
+    if isinstance(angles, SequenceAngles):
+        frequencies = np.array([float(frequency) for frequency in angles.rule.exact()])
+        positions = angles.positions.at(0, angles.rows).astype(np.float64)
+        options |= {"positions": positions, "omega": sign * frequencies}
+    cos, sin = (_elements(document.arrays[name]) for name in _PAIR)
+    if 2 * cos.shape[1] > x.shape[-1]:
+        rule = f"the rotation has {2 * cos.shape[1]} channels, and x has {x.shape[-1]}"
+        raise InvalidBody(rule, "/x")
+    if len(cos) < x.shape[-2]:
+        raise _bad_url(f"to names {len(cos)} rows, and x has {x.shape[-2]}: name as many at least")
+    before, after = (to_float64(table.elements, table.dtype) for table in (x, rotated))
+    return request, diagnose_applied(before, after, cos, sign * sin, rotated.dtype, **options)
+
+
+def _check_rotated(x: StoredTable, rotated: StoredTable) -> None:
+    for name, table in (("x", x), ("rotated", rotated)):
+        if table.dtype not in REAL_DTYPES.values():
+            rule = f"{name} must hold real numbers: it is {table.dtype.name}"
+            raise InvalidBody(rule, f"/{name}")
+        if len(table.shape) < 2:
+            raise InvalidBody(f"{name} must be positions by channels at least", f"/{name}")
+        finite_sample(name, table)
+    if x.shape != rotated.shape:
+        rule = f"x has the shape {x.shape}, and rotated {rotated.shape}: they must be the same"
+        raise InvalidBody(rule, "/rotated")
+
+
+def _compact_table(url: str, request: TableRequest) -> Document:
+    if request.resource not in {"rope", "rope/axial"}:
+        path = f"/{request.resource}"
+        rule = f"to must name a rotation, /rope or /rope/apply, where x is sent: it is {path}"
+        raise _bad_url(rule, path)
+    document = document_at("to", url)
+    if any(table.shape[0] > _MOST_ROWS for table in document.arrays.values()):
+        raise _bad_url(f"to names more than {_MOST_ROWS} rows: as many as x has are enough")
+    kept = {name: value for name, value in request.parameters.items() if name not in _FORM}
+    return tables(TableRequest(request.resource, {**kept, "pack": "compact", "dtype": "float64"}))
+
+
+def _report(request: TableRequest | None, diagnosis: Diagnosis) -> DiagnoseReport:
+    links = {"correct": request, "yours": diagnosis.matching_table}
+    given: dict[str, Any] = {
+        name: TableLink(url=url_of(table)) for name, table in links.items() if table is not None
+    }
     if diagnosis.first_mismatch is not None:
-        optional["leaves_at"] = _unexplained(diagnosis.first_mismatch)
+        given["leaves_at"] = _unexplained(diagnosis.first_mismatch)
     return DiagnoseReport(
         verdict=diagnosis.verdict,
         mistakes=[
@@ -344,21 +534,21 @@ def _report(diagnosis: Diagnosis, request: TableRequest | None) -> DiagnoseRepor
             for mistake in diagnosis.mistakes
         ],
         residual=diagnosis.residual,
-        **optional,
+        **given,
         checked=CheckedElements(elements=diagnosis.elements, allowed=diagnosis.allowed),
     )
 
 
 def _unexplained(mismatch: FirstMismatch) -> UnexplainedElement:
-    optional: dict[str, Any] = {}
+    given: dict[str, Any] = {}
     if isinstance(mismatch.position, float):
-        optional["position"] = int(mismatch.position)
+        given["position"] = int(mismatch.position)
     if len(mismatch.index) > 1:
-        optional["channel"] = mismatch.index[-1]
+        given["channel"] = mismatch.index[-1]
     return UnexplainedElement(
         array=mismatch.array,
         index=list(mismatch.index),
-        **optional,
+        **given,
         have=mismatch.value,
         want=mismatch.expected,
         error=mismatch.error,
@@ -369,7 +559,7 @@ def _unexplained(mismatch: FirstMismatch) -> UnexplainedElement:
 DIAGNOSE = Endpoint(
     path="/diagnose",
     operation="Diagnose",
-    summary="The shortest known mistakes that make what somebody has of what it should be",
+    summary="The shortest known mistakes that turn the expected table into an array",
     parameters=DiagnoseParameters,
     inputs=ReportedArrays(
         names=_NAMES,

@@ -26,7 +26,7 @@ from service.numerics.dtypes import FLOAT64, REAL_DTYPES
 from service.numerics.limits import MAX_CHANNELS
 from service.numerics.phase import Float64s
 from service.numerics.tables import StoredTable, size
-from service.routes import table_urls
+from service.routes.table_urls import tables, unknown_parameter_hint, url_of
 
 Index = Annotated[list[Count], Field(description="In the array that was sent.")]
 PositionReport = Annotated[
@@ -147,7 +147,7 @@ class IdentifyParameters(Parameters):
 
     @classmethod
     def meant(cls, name: str, values: Mapping[str, Any]) -> str | None:
-        return table_urls.misnamed_array_hint(values.get(name), "x, or cos and sin,")
+        return unknown_parameter_hint(name, values, "x, or cos and sin,")
 
     def row_positions(self, rows: int) -> Float64s | None:
         """Return the position of each row, None where they are unknown."""
@@ -176,7 +176,7 @@ def identify_arrays(parameters: IdentifyParameters, content: Input) -> IdentifyR
     values = next(iter(arrays.values())).values
     positions = parameters.row_positions(values.shape[0] if values.ndim > 1 else 1)
     request = IdentifyInput(arrays, parameters.d_model, positions)
-    sample, outcome = request.sample, identify(request, table_urls.tables)
+    sample, outcome = request.sample, identify(request, tables)
     nearest = outcome.nearest
     return IdentifyReport(
         verdict=outcome.outcome,
@@ -253,7 +253,7 @@ def _identified(verdict: Verdict) -> dict[str, Any]:
     """Return the fields of an IdentifiedTable."""
     proposal, document = verdict.proposal, verdict.document
     return {
-        "url": table_urls.url_of(proposal.request),
+        "url": url_of(proposal.request),
         "kind": document.kind,
         "parameters": {
             name: list(value) if isinstance(value, tuple) else value

@@ -27,30 +27,24 @@ _OF_PATH = {resource.path: resource for resource in RESOURCES}
 _REPORTS = ("/rope/config", "/compare", "/identify", "/diagnose")
 _POSTED = {*_REPORTS, *(posted.path for posted in (*TRANSFORMS, *COMPOSITIONS))}
 
-NAMED: Mapping[str, str] = {
+CONVENTION_URLS: Mapping[str, str] = {
     name: f"{resource.path}?convention={name}"
     for resource in reversed(RESOURCES)
     for name in choices(resource.parameters, "convention")
 }
 """The URL of each convention: that of its first table."""
 
-# Some of them are dropped where a URL is split.
+# urlsplit drops some of these.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 @dataclass(frozen=True)
 class TableUrl:
-    """A parsed URL of a table.
-
-    Attributes:
-        resource: the endpoint.
-        parameters: the parameters.
-        wanted: the requested representation.
-    """
+    """A parsed URL of a table."""
 
     resource: Endpoint
     parameters: Parameters
-    wanted: RepresentationRequest
+    representation: RepresentationRequest
 
     @property
     def document(self) -> Document:
@@ -61,8 +55,8 @@ class TableUrl:
     def canonical(self) -> str:
         """The URL without a format, its parameters in the order of the resource."""
         given = self.parameters.model_fields_set
-        query = {name: to_query(value) for name, value in self.parameters if name in given}
-        return _url(self.resource.path, query)
+        query = {name: value for name, value in self.parameters if name in given}
+        return url_of(TableRequest(self.resource.path[1:], query))
 
 
 def read_url(url: str) -> TableUrl:
@@ -85,15 +79,18 @@ def read_url(url: str) -> TableUrl:
             )
         if not path:
             raise NotFound("there is no path in it, as /encoding is one; / lists what is here")
-        raise unknown_path(path, _OF_PATH, NAMED)
+        raise unknown_path(path, _OF_PATH, CONVENTION_URLS)
     extension, is_digest = read_extension(text if dot else None)
-    query = parse_query(split.query.encode("utf-8", "surrogateescape"))
-    parameters = read_parameters(resource.parameters, query)
-    return TableUrl(
-        resource,
-        parameters,
-        RepresentationRequest(extension, is_digest, revision=revision_of(parameters)),
-    )
+    parameters = read_parameters(resource.parameters, _query(split))
+    revision = revision_of(parameters)
+    representation = RepresentationRequest(extension, is_digest, revision=revision)
+    return TableUrl(resource, parameters, representation)
+
+
+def table_request(url: str) -> TableRequest:
+    """Return the resource and the parameters of a URL, without checking them."""
+    split = split_url(url)
+    return TableRequest(split.path.partition(".")[0].strip("/"), _query(split))
 
 
 def document_of(url: str) -> Document:
@@ -147,35 +144,27 @@ def pointing_at(parameter: str, url: str) -> Iterator[None]:
         raise InvalidParameters(*faults) from error
 
 
-def unencoded_url_hint(parameter: str, url: object, name: str) -> str | None:
-    """Return a hint for an unknown parameter that belongs to the URL in another one.
+def unknown_parameter_hint(name: str, values: Mapping[str, object], arrays: str) -> str | None:
+    """Return a hint for an unknown parameter: an array, or a part of the URL in ``to``.
 
     Args:
-        parameter: the parameter whose value is the URL.
-        url: its value, which ends at the first ``&`` that is not encoded.
         name: the unknown parameter.
+        values: the parameters; a URL in ``to`` ends at its first ``&`` that is not encoded.
+        arrays: the names of arrays.
     """
+    if isinstance(values.get(name), list):
+        return f"an array goes by the name of {arrays} in JSON"
     try:
-        path = split_url(str(url)).path
+        path = split_url(str(values.get("to"))).path
     except NotFound:
         return None
     resource = _OF_PATH.get(path.partition(".")[0])
     if resource is None or name not in resource.parameters.model_fields:
         return None
     return (
-        f"if it is part of the URL in {parameter}, write the & before it as %26: "
-        f"curl does by --url-query '{parameter}=…'"
+        "if it is part of the URL in to, write the & before it as %26: "
+        "curl does by --url-query 'to=…'"
     )
-
-
-def misnamed_array_hint(value: object, names: str) -> str | None:
-    """Return a hint for an unknown parameter whose value is an array.
-
-    Args:
-        value: the value.
-        names: the names of arrays.
-    """
-    return f"an array goes by the name of {names} in JSON" if isinstance(value, list) else None
 
 
 def tables(request: TableRequest) -> Document:
@@ -191,7 +180,8 @@ def tables(request: TableRequest) -> Document:
 def url_of(request: TableRequest) -> str:
     """Return the URL of a table request: path and query."""
     query = {name: to_query(value) for name, value in request.parameters.items()}
-    return _url(f"/{request.resource}", query)
+    path = f"/{request.resource}"
+    return f"{path}?{urlencode(query, safe=',:')}" if query else path
 
 
 def split_url(url: str) -> SplitResult:
@@ -204,5 +194,5 @@ def split_url(url: str) -> SplitResult:
         raise NotFound(f"{shortened(url)} is no URL: {error}") from error
 
 
-def _url(path: str, query: Mapping[str, str]) -> str:
-    return f"{path}?{urlencode(query, safe=',:')}" if query else path
+def _query(split: SplitResult) -> Mapping[str, str]:
+    return parse_query(split.query.encode("utf-8", "surrogateescape"))
