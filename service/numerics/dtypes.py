@@ -92,6 +92,20 @@ def round_integers_into(numbers: Int64s, elements: Elements, dtype: DType) -> No
         round_into(near, elements, dtype)
 
 
+def round_numbers_into(numbers: Elements, elements: Elements, dtype: DType) -> None:
+    """Round float64 or int64 numbers once into elements of a type, or copy integers into integers.
+
+    What is too large for a real type becomes infinite; an integer type must hold every integer.
+    """
+    if not np.issubdtype(numbers.dtype, np.integer):
+        with np.errstate(over="ignore"):
+            round_into(numbers, elements, dtype)
+    elif dtype in {INT32, INT64}:
+        elements[...] = numbers
+    else:
+        round_integers_into(numbers, elements, dtype)
+
+
 def make_nans_equal(values: Float64s) -> Float64s:
     """Replace every NaN by the same one, in place: its bits would depend on the processor."""
     np.copyto(values, np.nan, where=np.isnan(values))

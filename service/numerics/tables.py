@@ -13,7 +13,7 @@ from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
 
-from service.numerics.dtypes import FLOAT64, DType, Elements, all_finite
+from service.numerics.dtypes import FLOAT64, DType, Elements, all_finite, round_numbers_into
 from service.numerics.phase import Int64s
 from service.numerics.positions import Positions
 
@@ -109,6 +109,60 @@ def row_ranges(start: int, stop: int, row_elements: int) -> Iterator[tuple[range
         last = row_elements if whole else min(first + most, row_elements)
         yield range(row, row + max(whole, 1)), range(first, last)
         start += max(whole, 1) * (last - first)
+
+
+def read_blocks(
+    start: int,
+    stop: int,
+    row_elements: int,
+    dtype: DType,
+    fill: Callable[[range, range, Elements], None],
+) -> Elements:
+    """Return the flat elements start to stop of rows, filled block by block as ``row_ranges`` says.
+
+    Args:
+        start: the first element.
+        stop: the end.
+        row_elements: the number of elements in a row.
+        dtype: of the elements.
+        fill: fills a block, (rows, columns), of some rows and some columns.
+    """
+    elements = np.empty(stop - start, dtype=dtype.storage)
+    done = 0
+    for rows, columns in row_ranges(start, stop, row_elements):
+        block = elements[done : done + len(rows) * len(columns)]
+        fill(rows, columns, block.reshape(len(rows), len(columns)))
+        done += len(block)
+    return elements
+
+
+@dataclass(frozen=True, eq=False)
+class FormulaTable:
+    """A table of rows that a function evaluates, block by block.
+
+    Attributes:
+        shape: the length of each axis.
+        dtype: the type to which each number is rounded once.
+        row_elements: the number of elements in a row.
+        evaluate: returns some columns of some rows, float64 or int64 (rows, columns).
+        work_per_element: the cost of an element, in sines.
+        setup_work: the cost before the first element, in sines.
+        overflows: whether a number may be too large for the type.
+    """
+
+    shape: tuple[int, ...]
+    dtype: DType
+    row_elements: int
+    evaluate: Callable[[range, range], Elements]
+    work_per_element: int = 1
+    setup_work: int = 0
+    overflows: bool = False
+
+    def read(self, start: int, stop: int) -> Elements:
+        return read_blocks(start, stop, self.row_elements, self.dtype, self._fill)
+
+    def _fill(self, rows: range, columns: range, block: Elements) -> None:
+        round_numbers_into(self.evaluate(rows, columns), block, self.dtype)
 
 
 class RowTable(ABC):
@@ -233,22 +287,16 @@ class GatheredTable(StoredTable):
 
     def read(self, start: int, stop: int) -> Elements:
         if self.heads_lead:
-            return self._read_by_heads(start, stop)
+            return read_blocks(start, stop, size(self.index), self.dtype, self._fill_heads)
         width = prod(self.elements.shape[1:])
         first, last = start // width, -(-stop // width)
         rows = self.elements[self.index.read(first, last)].reshape(-1)
         return np.asarray(rows[start - first * width : stop - first * width])
 
-    def _read_by_heads(self, start: int, stop: int) -> Elements:
+    def _fill_heads(self, heads: range, places: range, found: Elements) -> None:
+        index = self.index.read(places.start, places.stop)
         columns = self.elements.reshape(len(self.elements), -1)
-        found = np.empty(stop - start, dtype=self.dtype.storage)
-        done = 0
-        for heads, pairs in row_ranges(start, stop, size(self.index)):
-            index = self.index.read(pairs.start, pairs.stop)
-            room = found[done : done + len(heads) * len(pairs)]
-            _look_up(columns[:, heads.start : heads.stop], index, room.reshape(len(heads), -1))
-            done += len(room)
-        return found
+        _look_up(columns[:, heads.start : heads.stop], index, found)
 
 
 def _look_up(columns: Elements, index: Elements, found: Elements) -> None:

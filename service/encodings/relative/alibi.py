@@ -8,72 +8,48 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property, lru_cache
-from types import MappingProxyType
-from typing import Annotated, ClassVar, Literal, Protocol, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 
-from service.encodings.family import (
-    ComposedFamily,
-    InputArray,
-    Parameters,
-    RealDType,
-    TableFamily,
-    about,
-    impossible,
+from service.encodings.family import ComposedFamily, InputArray, TableFamily
+from service.encodings.fields import Parameters, RealDType, about, dtype_field, impossible, optional
+from service.encodings.relative.distance import (
+    BiasParameters,
+    DistanceFunction,
+    Heads,
+    QueryKey,
+    RelativeTable,
+    position_parameters,
 )
-from service.encodings.relative.distance import BiasParameters, Heads, QueryKey, RelativeTable
 from service.errors import InvalidBody
 from service.grammar import Boolean, Integer, Real
 from service.numerics import phase as scaling
 from service.numerics.double_double import (
     DoubleDouble,
     evaluate_in_blocks,
+    from_decimal,
     from_floats,
     from_integers,
     multiply,
 )
-from service.numerics.dtypes import DType, Elements, may_overflow, round_into, to_float64
+from service.numerics.dtypes import DType, may_overflow, to_float64
 from service.numerics.limits import MAX_CHANNELS
-from service.numerics.phase import MAX_POSITION, Float64s, Int64s, exact_context
+from service.numerics.phase import MAX_POSITION, Float64s, Int64s, exact_arithmetic, exact_context
 from service.numerics.positions import Positions
-from service.numerics.tables import (
-    FREQUENCY_WORK,
-    Curves,
-    Document,
-    ParameterValue,
-    RowTable,
-    StoredTable,
-    Table,
-    row_ranges,
-    setup_work,
-)
+from service.numerics.tables import FREQUENCY_WORK, FormulaTable, StoredTable, Table, setup_work
 
 MAX_BIAS_MAX = 100.0
 """The largest exponent of the smallest slope."""
 
-# Slopes that are evaluated at least, which takes some milliseconds.
-_FEWEST = 1024
+# The smallest number of slopes that are evaluated together, in some milliseconds.
+_MIN_EVALUATED = 1024
 _LEAST_SLOPE, _MOST_SLOPE = 1e-100, 1e9
-
-
-class Slopes(Protocol):
-    """A slope for each head."""
-
-    @property
-    def count(self) -> int:
-        """The number of heads with a slope."""
-
-    def of_heads(self, heads: range) -> DoubleDouble:
-        """Evaluate the slopes of consecutive heads, (heads,)."""
-
-    def sizes(self, heads: range) -> Float64s:
-        """Return |slopes| of consecutive heads within 2^-40 of their size, cheaply."""
 
 
 @dataclass(frozen=True)
 class SlopeRule:
-    """The slopes of a number of heads, each kept as a pair of float64 within 2^-106.
+    """The slopes of all heads by a formula, each a pair of float64 within 2^-106.
 
     Attributes:
         convention: ``original``, the rule of ALiBi's code, or ``paper``, one geometric series.
@@ -91,31 +67,30 @@ class SlopeRule:
 
     def parameters(self) -> dict[str, ParameterValue]:
         """Return the canonical parameters."""
-        return {
-            "convention": self.convention,
-            "num_heads": self.count,
-            "alibi_bias_max": self.bias_max,
-        }
+        values = (self.convention, self.count, self.bias_max)
+        return dict(zip(("convention", "num_heads", "alibi_bias_max"), values, strict=True))
 
     def exact(self, heads: int) -> list[Decimal]:
         """Evaluate the slopes of the first heads."""
-        own = min(heads, self._of_one_series)
-        others = self._series(2 * self._of_one_series, 2 * (heads - own))[0::2]
-        return self._series(self._of_one_series, own) + others
+        first = min(heads, self._series_heads)
+        others = self._series(2 * self._series_heads, 2 * (heads - first))[0::2]
+        return self._series(self._series_heads, first) + others
 
     def of_heads(self, heads: range) -> DoubleDouble:
-        # So many that the next heads seldom need others.
-        known = min(self.count, max(_FEWEST, 1 << (heads.stop - 1).bit_length()))
+        """Return the slopes of consecutive heads, (heads,)."""
+        # A power of two, so that the next heads seldom need another evaluation.
+        known = min(self.count, max(_MIN_EVALUATED, 1 << (heads.stop - 1).bit_length()))
         return DoubleDouble(*(part[heads.start : heads.stop] for part in _first_of(self, known)))
 
     def sizes(self, heads: range) -> Float64s:
-        head, own = np.arange(heads.start, heads.stop), self._of_one_series
-        place = np.where(head < own, head + 1.0, head - own + 0.5)
-        return np.asarray(np.exp2(place * (-self.bias_max / own)))
+        """Return |slopes| of consecutive heads within 2^-40 of their size, cheaply."""
+        head, first = np.arange(heads.start, heads.stop), self._series_heads
+        index = np.where(head < first, head + 1.0, head - first + 0.5)
+        return np.asarray(np.exp2(index * (-self.bias_max / first)))
 
     @property
-    def _of_one_series(self) -> int:
-        """The number of heads in one series, before those in between."""
+    def _series_heads(self) -> int:
+        """The number of heads of the first series; the other heads lie between them."""
         if self.convention == "paper":
             return self.count
         return 1 << (self.count.bit_length() - 1)
@@ -127,17 +102,15 @@ class SlopeRule:
 
 
 @lru_cache(maxsize=64)
+@exact_arithmetic
 def _first_of(rule: SlopeRule, heads: int) -> DoubleDouble:
-    context = exact_context()
-    exact = rule.exact(heads)
-    high = [float(slope) for slope in exact]
-    rest = [context.subtract(slope, Decimal(h)) for slope, h in zip(exact, high, strict=True)]
-    return DoubleDouble(np.array(high), np.array([float(part) for part in rest]))
+    slopes = [from_decimal(slope) for slope in rule.exact(heads)]
+    return DoubleDouble(*(np.concatenate(parts) for parts in zip(*slopes, strict=True)))
 
 
 @dataclass(frozen=True, eq=False)
 class GivenSlopes:
-    """Slopes of a request: float64 (heads,)."""
+    """Slopes that a request contains, float64 (heads,)."""
 
     slopes: Float64s
 
@@ -152,12 +125,15 @@ class GivenSlopes:
         return np.abs(self.slopes[heads.start : heads.stop])
 
 
+Slopes: TypeAlias = SlopeRule | GivenSlopes
+
+
 @dataclass(frozen=True, eq=False)
-class LinearBias:
+class LinearBias(DistanceFunction):
     """Slope times distance.
 
     Attributes:
-        slopes: one for each head; further heads have no bias.
+        slopes: one for each head; further heads have the bias 0.
         is_symmetric: whether it is −slope·|distance|, instead of slope·(key − query), which is
             negative for keys before the query and positive after it.
         is_masked: whether keys after the query have −∞ instead.
@@ -168,40 +144,32 @@ class LinearBias:
     is_masked: bool = False
 
     @property
-    def work_per_element(self) -> int:
-        return 1
-
-    @property
     def setup_work(self) -> int:
         return setup_work(self.slopes)
 
     def values(self, distances: Int64s, heads: range) -> Float64s:
-        signed = -np.abs(distances) if self.is_symmetric else distances
-        values = self._scaled(signed, heads)
+        values = self._scaled(-np.abs(distances) if self.is_symmetric else distances, heads)
         if self.is_masked:
             values[:, distances > 0] = -np.inf
         return values
 
     def bound(self, pairs: QueryKey, heads: range) -> float:
-        farthest = pairs.farthest_behind if self.is_masked else pairs.farthest
-        return farthest * float(self.slopes.sizes(self._sloping(heads)).max(initial=0.0))
+        farthest = pairs.longest(is_causal=self.is_masked)
+        return farthest * float(self.slopes.sizes(self._with_slope(heads)).max(initial=0.0))
 
     def _scaled(self, numbers: Int64s, heads: range) -> Float64s:
         """Multiply integers (n,) by the slopes of heads; by 0 where a head has no slope."""
-        sloping = self._sloping(heads)
-        if not sloping:
-            return np.zeros((len(heads), len(numbers)))
-        slope = self.slopes.of_heads(sloping)
+        with_slope = self._with_slope(heads)
+        slope = self.slopes.of_heads(with_slope)
 
         def scaled(some: slice, part: slice) -> Float64s:
             return multiply(from_integers(numbers[part]), slope.column(some)).high
 
-        values = evaluate_in_blocks(scaled, len(sloping), len(numbers))
-        if sloping == heads:
-            return values
-        return np.concatenate([values, np.zeros((len(heads) - len(sloping), len(numbers)))])
+        values = evaluate_in_blocks(scaled, len(with_slope), len(numbers))
+        missing = len(heads) - len(with_slope)
+        return np.concatenate([values, np.zeros((missing, len(numbers)))]) if missing else values
 
-    def _sloping(self, heads: range) -> range:
+    def _with_slope(self, heads: range) -> range:
         """Return the heads that have a slope: the first ones."""
         return heads[: max(0, self.slopes.count - heads.start)]
 
@@ -211,38 +179,35 @@ AlibiConvention: TypeAlias = Literal[
 ]
 Form: TypeAlias = Literal["linear", "symmetric", "key", "last-key"]
 
-_FORMS: Mapping[str, Form] = MappingProxyType(
-    {
-        "original": "linear",
-        "paper": "linear",
-        "bloom": "key",
-        "mpt": "last-key",
-        "keras-hub": "last-key",
-        "x-transformers": "symmetric",
-        "mlx": "symmetric",
-    }
-)
+_FORMS: Mapping[str, Form] = {
+    "original": "linear",
+    "paper": "linear",
+    "bloom": "key",
+    "mpt": "last-key",
+    "keras-hub": "last-key",
+    "x-transformers": "symmetric",
+    "mlx": "symmetric",
+}
 _ONE_ROW_FORMS = {"key", "last-key"}
 _MASKABLE = {"original", "paper", "bloom"}
-_QUERIES = ("query_len", "query_start", "query_positions")
-_KEYS = ("key_len", "key_start", "key_positions")
+_QUERY_NAMES = ("query_len", "query_start", "query_positions")
+_KEY_NAMES = ("key_len", "key_start", "key_positions")
 
 
 class SlopeParameters(Parameters):
-    """The rule of the slopes of the heads."""
+    """The parameters of slopes."""
 
-    convention: Annotated[
-        AlibiConvention,
-        about(
-            "Whose slopes, and whose form of bias. Slopes are those of the ALiBi repository for "
-            "every name but paper, whose series is geometric for any num_heads.",
-            "bloom",
-        ),
-    ] = "original"
-    alibi_bias_max: Annotated[
-        Real, about("The smallest slope is 2^-alibi_bias_max.", 8, gt=0, le=MAX_BIAS_MAX)
-    ] = 8.0
-    dtype: RealDType = "float32"
+    convention: AlibiConvention = about(
+        "The library or paper whose slopes and form of bias are used. The slopes are those of the "
+        "ALiBi repository for every name but paper, which has one geometric series for any "
+        "num_heads.",
+        "bloom",
+        default="original",
+    )
+    alibi_bias_max: Real = about(
+        "The smallest slope is 2^-alibi_bias_max.", 8, default=8.0, gt=0, le=MAX_BIAS_MAX
+    )
+    dtype: RealDType = dtype_field()
 
     def slope_rule(self, num_heads: int) -> SlopeRule:
         """Return the slopes of a number of heads."""
@@ -251,30 +216,25 @@ class SlopeParameters(Parameters):
 
 
 class FormParameters(SlopeParameters, BiasParameters):
-    """The form of the bias, and for which queries, keys and heads it is."""
+    """The parameters of biases: their slopes, form, queries, keys and heads."""
 
-    form: Annotated[
-        Form | None,
-        about(
-            "linear: slope·(key - query), negative before the query; symmetric: "
-            "-slope·|key - query|; key: slope·key, one row for all queries; last-key: slope·(key - "
-            "last key), one row. By default that of the convention.",
-            "symmetric",
-        ),
-    ] = None
-    masked: Annotated[
-        Boolean,
-        about("Whether keys after the query have -inf (null in JSON) in place of a bias.", True),
-    ] = False
-    total_heads: Annotated[
-        Integer | None,
-        about(
-            "Number of heads with those that have no bias: the last ones, all 0.",
-            8,
-            ge=1,
-            le=MAX_CHANNELS,
-        ),
-    ] = None
+    form: Form | None = optional(
+        "linear: slope·(key - query), negative before the query; symmetric: "
+        "-slope·|key - query|; key: slope·key, one row for all queries; last-key: slope·(key - "
+        "last key), one row. The default is the form of the convention.",
+        "symmetric",
+    )
+    masked: Boolean = about(
+        "Whether keys after the query have -inf (null in JSON) in place of a bias.",
+        True,
+        default=False,
+    )
+    total_heads: Integer | None = optional(
+        "Number of all heads: those after num_heads have the bias 0.",
+        8,
+        ge=1,
+        le=MAX_CHANNELS,
+    )
 
     @property
     def actual_form(self) -> Form:
@@ -283,21 +243,21 @@ class FormParameters(SlopeParameters, BiasParameters):
 
     @cached_property
     def pairs(self) -> QueryKey:
-        """Queries and keys; the forms of keys have one row, of a query of their own."""
+        """Queries and keys; of key and last-key the only query is at 0 or at the last key."""
         if self.actual_form not in _ONE_ROW_FORMS:
             return super().pairs
-        self.refuse(_QUERIES, f"the form {self.actual_form} has one row for all queries")
+        self.refuse(_QUERY_NAMES, f"the form {self.actual_form} has one row for all queries")
         if self.masked:
             raise impossible("masked", self.masked, "a row for all queries masks no keys")
         keys = self._positions("key", None)
-        own = 0 if self.actual_form == "key" else int(keys.at(keys.count - 1, keys.count)[0])
-        pairs = QueryKey(Positions.contiguous(own, 1), keys)
+        query = 0 if self.actual_form == "key" else int(keys.at(keys.count - 1, keys.count)[0])
+        pairs = QueryKey(Positions.contiguous(query, 1), keys)
         if pairs.farthest > MAX_POSITION:
             raise self._too_far("key")
         return pairs
 
     def refuse(self, names: tuple[str, ...], reason: str) -> None:
-        """Raise InvalidParameters for the first of parameters that differs from its default."""
+        """Raise InvalidParameters for the first of these parameters that is not its default."""
         for name in names:
             value = getattr(self, name)
             if value != type(self).model_fields[name].default:
@@ -305,7 +265,7 @@ class FormParameters(SlopeParameters, BiasParameters):
 
     def linear_table(self, slopes: Slopes, dtype: DType) -> RelativeTable:
         """Return the biases of slopes, unevaluated."""
-        # What is wrong with the positions is said before what is wrong with the heads.
+        # Evaluated first: errors of positions come before errors of heads.
         _ = self.pairs
         total = self.total_heads
         if total is not None and total < slopes.count:
@@ -317,12 +277,10 @@ class FormParameters(SlopeParameters, BiasParameters):
     def linear_parameters(self, count: int) -> dict[str, ParameterValue]:
         """Return the canonical parameters of the biases of a number of slopes."""
         parameters: dict[str, ParameterValue] = {"form": self.actual_form}
-        pairs = self.pairs.parameters()
         if self.actual_form in _ONE_ROW_FORMS:
-            pairs = {name: value for name, value in pairs.items() if name in _KEYS}
+            parameters |= position_parameters("key", self.pairs.keys)
         else:
-            parameters["masked"] = self.masked
-        parameters |= pairs
+            parameters |= {"masked": self.masked, **self.pairs.parameters()}
         if self.total_heads is not None and self.total_heads > count:
             parameters["total_heads"] = self.total_heads
         return {**parameters, **self.head_parameters}
@@ -386,43 +344,22 @@ class AlibiSlopes(TableFamily, SlopeParameters, path="/relative/alibi/slopes"):
 
     example: ClassVar[str] = "num_heads=12"
     array: ClassVar[str] = "slopes"
+    axes: ClassVar[tuple[str, ...]] = ("head",)
     curves: ClassVar[Curves | None] = "columns"
 
     num_heads: Heads
 
-    @property
-    def axes(self) -> tuple[str, ...]:
-        return ("head",)
-
     def table(self) -> Table:
-        return SlopeTable(self.slope_rule(self.num_heads), self.element_type)
+        rule = self.slope_rule(self.num_heads)
+
+        def evaluate(heads: range, _: range) -> Float64s:
+            return rule.of_heads(heads).high[:, np.newaxis]
+
+        shape = (rule.count,)
+        return FormulaTable(shape, self.element_type, 1, evaluate, setup_work=rule.setup_work)
 
     def canonical(self) -> dict[str, ParameterValue]:
         return self.slope_rule(self.num_heads).parameters()
-
-
-@dataclass(frozen=True, eq=False)
-class SlopeTable(RowTable):
-    """The slopes of a rule, a row each."""
-
-    rule: SlopeRule
-    dtype: DType
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return (self.rule.count,)
-
-    @property
-    def setup_work(self) -> int:
-        return self.rule.setup_work
-
-    @property
-    def row_width(self) -> int:
-        return 1
-
-    def fill(self, first: int, rows: Elements) -> None:
-        heads = range(first, first + len(rows))
-        round_into(self.rule.of_heads(heads).high, rows[:, 0], self.dtype)
 
 
 class AlibiBias(ComposedFamily, FormParameters, path="/relative/alibi/bias"):
@@ -440,51 +377,66 @@ class AlibiBias(ComposedFamily, FormParameters, path="/relative/alibi/bias"):
     example: ClassVar[str] = "num_heads=2&head=0"
     inputs: ClassVar[tuple[InputArray, ...]] = (
         InputArray(
-            name="attention_mask",
-            description="1 for each key that counts and 0 for padding, (batch, key)",
+            "attention_mask",
+            "1 for each key that counts and 0 for padding, (batch, key)",
             ranks=(2,),
             example=[[0, 0, 1, 1]],
             is_integer=True,
             is_required=False,
         ),
         InputArray(
-            name="slopes",
-            description="a slope for each head, in place of the rule's, (heads,)",
+            "slopes",
+            "a slope for each head, in place of those of num_heads, (heads,)",
             ranks=(1,),
             example=[0.5, 0.25],
             is_required=False,
         ),
     )
 
-    num_heads: Annotated[
-        Integer | None,
-        about(
-            "Number of attention heads; required unless slopes are sent.",
-            8,
-            ge=1,
-            le=MAX_CHANNELS,
-        ),
-    ] = None
+    num_heads: Integer | None = optional(
+        "Number of attention heads; required unless slopes are sent.", 8, ge=1, le=MAX_CHANNELS
+    )
 
     def document(self, arrays: Mapping[str, StoredTable]) -> Document:
         slopes = self._slopes(arrays.get("slopes"))
         parameters = slopes.parameters() if isinstance(slopes, SlopeRule) else {}
-        if "attention_mask" not in arrays:
-            table: Table = self.linear_table(slopes, self.element_type)
+        axes = self.bias_axes
+        if "attention_mask" in arrays:
+            self._check_maskable(arrays)
+            table = self._masked_table(slopes, arrays["attention_mask"].elements)
+            parameters |= {"form": "key", **self.head_parameters}
+            axes = ("batch", *axes)
+        else:
+            table = self.linear_table(slopes, self.element_type)
             parameters |= self.linear_parameters(slopes.count)
-            return self.describe({"bias": table}, parameters, axes=self.bias_axes, states_axes=True)
-        self._check_maskable(arrays)
-        mask = arrays["attention_mask"].elements
+        return self.describe({"bias": table}, parameters, axes=axes, states_axes=True)
+
+    def _masked_table(self, slopes: Slopes, mask: Int64s) -> Table:
+        """Return the biases under a mask (batch, key): (batch, head, 1, key) or (batch, 1, key)."""
         if not ((mask == 0) | (mask == 1)).all():
             raise InvalidBody("attention_mask must be zeros and ones", "/attention_mask")
-        head = self.check_head(slopes.count)
-        heads = range(slopes.count) if head is None else range(head, head + 1)
-        positions = (np.cumsum(mask, axis=1) - 1) * mask
-        has_head_axis = head is None
-        table = MaskedKeyTable(slopes, positions, self.element_type, heads, has_head_axis)
-        parameters |= {"form": "key", **self.head_parameters}
-        axes = ("batch", *self.bias_axes)
-        return self.describe({"bias": table}, parameters, axes=axes, states_axes=True)
+        heads = self.selected_heads(slopes.count)
+        numbers = (np.cumsum(mask, axis=1) - 1) * mask
+        batch, keys = numbers.shape
+
+        def evaluate(rows: range, columns: range) -> Float64s:
+            """Evaluate some keys of rows, each of a sequence and a head."""
+            sequence, head = np.divmod(np.arange(rows.start, rows.stop), len(heads))
+            first, last = int(head.min()), int(head.max())
+            of_heads = slopes.of_heads(heads[first : last + 1])
+            slope = DoubleDouble(*(part[head - first, np.newaxis] for part in of_heads))
+            own = numbers[sequence, columns.start : columns.stop]
+            return multiply(from_integers(own), slope).high
+
+        steepest = float(slopes.sizes(heads).max())
+        return FormulaTable(
+            (batch, *((len(heads),) if self.head is None else ()), 1, keys),
+            self.element_type,
+            keys,
+            evaluate,
+            setup_work=setup_work(slopes),
+            overflows=may_overflow(int(numbers.max()) * steepest, self.element_type),
+        )
 
     def _slopes(self, sent: StoredTable | None) -> Slopes:
         if sent is None:
@@ -513,67 +465,5 @@ class AlibiBias(ComposedFamily, FormParameters, path="/relative/alibi/bias"):
             rule = "an attention_mask makes biases of keys, the form of BLOOM"
             name = "convention" if self.form in {None, "key"} else "form"
             raise impossible(name, getattr(self, name), rule)
-        others = (*_QUERIES, *_KEYS, "masked", "total_heads")
+        others = (*_QUERY_NAMES, *_KEY_NAMES, "masked", "total_heads")
         self.refuse(others, "an attention_mask numbers the keys itself")
-
-
-@dataclass(frozen=True, eq=False)
-class MaskedKeyTable:
-    """Slope times the number of a key among those that a mask leaves, 0 for the others.
-
-    Attributes:
-        slopes: one for each head.
-        positions: (cumsum(mask) − 1)·mask, int64 (batch, key).
-        dtype: a real type.
-        heads: consecutive heads.
-        has_head_axis: whether they are an axis; without it there is one.
-    """
-
-    slopes: Slopes
-    positions: Int64s
-    dtype: DType
-    heads: range
-    has_head_axis: bool
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Sequences, heads, the one row for every query, keys."""
-        batch, keys = self.positions.shape
-        return (batch, *((len(self.heads),) if self.has_head_axis else ()), 1, keys)
-
-    @property
-    def work_per_element(self) -> int:
-        return 1
-
-    @property
-    def setup_work(self) -> int:
-        return setup_work(self.slopes)
-
-    @property
-    def overflows(self) -> bool:
-        """True if a bias may be too large for the type."""
-        steepest = float(self.slopes.sizes(self.heads).max())
-        return may_overflow(int(self.positions.max()) * steepest, self.dtype)
-
-    def read(self, start: int, stop: int) -> Elements:
-        elements = np.empty(stop - start, dtype=self.dtype.storage)
-        done = 0
-        for rows, keys in row_ranges(start, stop, self.positions.shape[1]):
-            values = self._of_rows(rows, slice(keys.start, keys.stop)).reshape(-1)
-            with np.errstate(over="ignore"):
-                round_into(values, elements[done : done + len(values)], self.dtype)
-            done += len(values)
-        return elements
-
-    def _of_rows(self, rows: range, keys: slice) -> Float64s:
-        """Evaluate some keys of rows, each of a sequence and a head."""
-        batch, head = np.divmod(np.arange(rows.start, rows.stop), len(self.heads))
-        positions = self.positions[batch, keys]
-        least, most = int(head.min()), int(head.max())
-        of_heads = self.slopes.of_heads(self.heads[least : most + 1])
-        slope = DoubleDouble(*(part[head - least] for part in of_heads))
-
-        def scaled(some: slice, part: slice) -> Float64s:
-            return multiply(from_integers(positions[some, part]), slope.column(some)).high
-
-        return evaluate_in_blocks(scaled, *positions.shape)

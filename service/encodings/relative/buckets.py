@@ -1,7 +1,7 @@
-"""Integers of distances: T5's and DeBERTa's buckets by logarithms, Shaw's clipped distances.
+"""Integers of distances: T5's and DeBERTa's logarithmic buckets, Shaw's clipped distances.
 
-Libraries take the logarithms in float32, whose last bit decides at the edge of a bucket. Here each
-edge is an integer found by comparing integers, and so every bucket is exact.
+Libraries compute the logarithms in float32, whose last bit decides at the edge of a bucket. Here
+comparisons of integers find each edge, so that every bucket is exact.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,19 +14,15 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from service.encodings.family import (
-    ComposedFamily,
-    IndexDType,
-    InputArray,
-    about,
-    impossible,
-)
+from service.encodings.family import ComposedFamily, InputArray
+from service.encodings.fields import IndexDType, about, impossible, index_dtype_field, optional
 from service.encodings.relative.distance import (
     DistanceTableFamily,
     GatheredBias,
     QueryKeyParameters,
     agreed_rows,
     check_fits,
+    distance_lengths,
     wrong_rows,
 )
 from service.grammar import Boolean, Integer
@@ -46,12 +42,12 @@ MAX_EDGES = 2**17
 
 _MaxDistance = Annotated[
     Integer,
-    about("The distance from which on all share the last bucket.", 20, ge=1, le=MAX_LENGTH),
+    about("The distance from which all distances share the last bucket.", 20, ge=1, le=MAX_LENGTH),
 ]
 _Bidirectional = Annotated[
     Boolean,
     about(
-        "Whether keys after the query have the second half of the buckets; in a decoder (false) "
+        "Whether keys after the query have the second half of the buckets; with false (decoders) "
         "they are all in bucket 0.",
         True,
     ),
@@ -75,8 +71,8 @@ def floors(low: int, high: int, steps: int, limit: int) -> Int64s:
 def _powers(low: int, high: int, steps: int) -> Iterator[tuple[int, bool]]:
     """Yield ⌊low·(high/low)^(j/steps)⌋ for j = 0, 1, …, and whether the power is an integer."""
     context = exact_context()
-    whole_growth = context.ln(context.divide(Decimal(high), Decimal(low)))
-    growth = context.exp(context.divide(whole_growth, Decimal(steps)))
+    logarithm = context.ln(context.divide(Decimal(high), Decimal(low)))
+    growth = context.exp(context.divide(logarithm, Decimal(steps)))
     power = Decimal(low)
     for step in count():
         near = int(context.to_integral_value(power))
@@ -121,22 +117,20 @@ class T5(DistanceTableFamily, path="/relative/t5"):
     example: ClassVar[str] = "query_len=4&key_len=6&num_buckets=8&max_distance=20"
     array: ClassVar[str] = "bucket"
 
-    num_buckets: Annotated[
-        Integer,
-        about(
-            "Number of buckets, of both directions together; at least 4 for two.",
-            8,
-            ge=2,
-            le=MAX_CHANNELS,
-        ),
-    ] = 32
+    num_buckets: Integer = about(
+        "Number of buckets of both directions together; at least 4 for two directions.",
+        8,
+        default=32,
+        ge=2,
+        le=MAX_CHANNELS,
+    )
     max_distance: _MaxDistance = 128
     bidirectional: _Bidirectional = True
     dtype: IndexDType = "int32"
 
     @property
     def of_direction(self) -> int:
-        """The buckets of one direction."""
+        """The number of buckets of one direction."""
         return self.num_buckets // 2 if self.bidirectional else self.num_buckets
 
     @property
@@ -155,7 +149,7 @@ class T5(DistanceTableFamily, path="/relative/t5"):
 
     def values(self, distances: Int64s, heads: range) -> Int64s:  # noqa: ARG002
         """Return the bucket of each distance key − query."""
-        far = np.abs(distances) if self.bidirectional else np.maximum(-distances, 0)
+        far = distance_lengths(distances, is_causal=not self.bidirectional)
         shared = self.of_direction - self.single
         edges = ceilings(self.single, self.max_distance, shared)
         buckets = np.minimum(far, self.single) + np.searchsorted(edges, far, side="right")
@@ -180,8 +174,8 @@ class T5Bias(GatheredBias, QueryKeyParameters, path="/relative/t5/bias"):
     example: ClassVar[str] = "query_len=2&key_len=3&max_distance=20&head=0"
     inputs: ClassVar[tuple[InputArray, ...]] = (
         InputArray(
-            name="weight",
-            description="the learned table, (num_buckets, heads)",
+            "weight",
+            "the learned table, (num_buckets, heads)",
             ranks=(2,),
             example=[[0.5, -1.0], [0.25, -2.0], [1.5, 3.0], [-0.75, 4.0]],
         ),
@@ -189,10 +183,9 @@ class T5Bias(GatheredBias, QueryKeyParameters, path="/relative/t5/bias"):
 
     max_distance: _MaxDistance = 128
     bidirectional: _Bidirectional = True
-    num_buckets: Annotated[
-        Integer | None,
-        about("Number of buckets; the rows of the array unless given.", 8, ge=2, le=MAX_CHANNELS),
-    ] = None
+    num_buckets: Integer | None = optional(
+        "Number of buckets; the rows of the array unless given.", 8, ge=2, le=MAX_CHANNELS
+    )
 
     def document(self, arrays: Mapping[str, StoredTable]) -> Document:
         weight = arrays["weight"]
@@ -229,27 +222,23 @@ class Deberta(DistanceTableFamily, path="/relative/deberta"):
     example: ClassVar[str] = "query_len=3&key_len=9&bucket_size=4&max_position=12"
     array: ClassVar[str] = "bucket"
 
-    bucket_size: Annotated[
-        Integer,
-        about(
-            "position_buckets of a config: distances up to half of it are their own buckets. At "
-            "least 2, or -1 for distances without buckets.",
-            4,
-            ge=_NO_BUCKETS,
-            le=MAX_CHANNELS,
-        ),
-    ] = 256
-    max_position: Annotated[
-        Integer,
-        about(
-            "max_relative_positions of a config, or its max_position_embeddings where that is -1; "
-            "-1 for distances without buckets.",
-            12,
-            ge=_NO_BUCKETS,
-            le=MAX_LENGTH,
-        ),
-    ] = 512
-    dtype: IndexDType = "int32"
+    bucket_size: Integer = about(
+        "position_buckets of a config: distances up to half of it are their own buckets. At "
+        "least 2, or -1 for distances without buckets.",
+        4,
+        default=256,
+        ge=_NO_BUCKETS,
+        le=MAX_CHANNELS,
+    )
+    max_position: Integer = about(
+        "max_relative_positions of a config, or its max_position_embeddings where that is -1; "
+        "-1 for distances without buckets.",
+        12,
+        default=512,
+        ge=_NO_BUCKETS,
+        le=MAX_LENGTH,
+    )
+    dtype: IndexDType = index_dtype_field()
 
     @property
     def has_buckets(self) -> bool:
@@ -262,7 +251,7 @@ class Deberta(DistanceTableFamily, path="/relative/deberta"):
 
     @cached_property
     def limit(self) -> int:
-        """A power of 2 past the farthest distance, so that tables of other lengths share edges."""
+        """A power of 2 above all distances, so that tables of other lengths share cached edges."""
         return 1 << self.pairs.farthest.bit_length()
 
     def edge_count(self) -> float:
@@ -334,11 +323,10 @@ class Shaw(DistanceTableFamily, path="/relative/shaw"):
     example: ClassVar[str] = "query_len=4&key_len=6&max_relative_position=2"
     array: ClassVar[str] = "index"
 
-    max_relative_position: Annotated[
-        Integer,
-        about("The distance K beyond which all distances count as K.", 2, ge=0, le=_MAX_CLIPPED),
-    ]
-    dtype: IndexDType = "int32"
+    max_relative_position: Integer = about(
+        "The distance K beyond which all distances count as K.", 2, ge=0, le=_MAX_CLIPPED
+    )
+    dtype: IndexDType = index_dtype_field()
 
     def table(self) -> Table:
         clipped = min(self.max_relative_position, self.pairs.farthest)
@@ -366,17 +354,16 @@ class ShawEmbeddings(ComposedFamily, QueryKeyParameters, path="/relative/shaw/em
     example: ClassVar[str] = "query_len=2&key_len=3"
     inputs: ClassVar[tuple[InputArray, ...]] = (
         InputArray(
-            name="weight",
-            description="the learned table, (2·max_relative_position + 1, channels)",
+            "weight",
+            "the learned table, (2·max_relative_position + 1, channels)",
             ranks=(2,),
             example=[[0.5, -1.0], [0.25, -2.0], [1.5, 3.0]],
         ),
     )
 
-    max_relative_position: Annotated[
-        Integer | None,
-        about("The distance K; (rows - 1)/2 of the array unless given.", 1, ge=0),
-    ] = None
+    max_relative_position: Integer | None = optional(
+        "The distance K; (rows - 1)/2 of the array unless given.", 1, ge=0
+    )
 
     def document(self, arrays: Mapping[str, StoredTable]) -> Document:
         weight = arrays["weight"]

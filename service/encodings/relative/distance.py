@@ -1,43 +1,41 @@
 """Tables over queries and keys: values that depend on key − query, for one head or for several.
 
-A family of such a table subclasses ``DistanceTableFamily`` (queries by keys) or ``DistanceBias``
-(heads by queries by keys) and evaluates distances; ``RelativeTable`` evaluates each distance once.
+A family of such a table subclasses ``DistanceTableFamily`` and evaluates distances;
+``RelativeTable`` evaluates each distance once.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING, Annotated, ClassVar, Protocol
+from typing import Annotated
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
+from numpy.lib.stride_tricks import sliding_window_view
 
-from service.encodings.family import (
-    ComposedFamily,
+from service.encodings.family import ComposedFamily, TableFamily
+from service.encodings.fields import (
     Parameters,
     PositionList,
-    TableFamily,
     about,
     contiguous,
     impossible,
+    optional,
 )
 from service.errors import Fault, InvalidBody, InvalidParameters
 from service.grammar import Boolean, Integer, to_query
-from service.numerics.dtypes import INT32, DType, Elements, may_overflow, round_into
+from service.numerics.document import Document, ParameterValue
+from service.numerics.dtypes import INT32, DType, Elements, may_overflow, round_numbers_into
 from service.numerics.limits import MAX_CHANNELS, MAX_LENGTH
 from service.numerics.phase import MAX_POSITION, Int64s
 from service.numerics.positions import Positions
 from service.numerics.tables import (
-    STEP_ELEMENTS,
-    Document,
-    ParameterValue,
     StoredTable,
     Table,
     distinct_integers,
     gather_biases,
+    read_blocks,
     row_ranges,
-    setup_work,
 )
 
 
@@ -62,56 +60,45 @@ class QueryKey:
         """The largest |key − query|."""
         return max(self.queries.farthest_from(end) for end in (self.keys.least, self.keys.most))
 
-    @property
-    def farthest_behind(self) -> int:
-        """The largest distance of a key before its query; 0 where there is none."""
-        return max(0, self.queries.most - self.keys.least)
+    def longest(self, *, is_causal: bool) -> int:
+        """Return the largest |key − query|, only of keys before the query if causal; 0 if none."""
+        return max(0, self.queries.most - self.keys.least) if is_causal else self.farthest
 
     def parameters(self) -> dict[str, ParameterValue]:
         """Return the canonical parameters: start and length where positions are contiguous."""
-        return {**_canonical("query", self.queries), **_canonical("key", self.keys)}
-
-    def places(self, start: int, stop: int) -> tuple[Int64s, Int64s]:
-        """Return the positions of query and key of the flat elements start to stop."""
-        columns = self.keys.count
-        row, column = np.divmod(np.arange(start, stop, dtype=np.int64), columns)
-        first = int(row[0])
-        queries = self.queries.at(first, int(row[-1]) + 1)[row - first]
-        if columns <= stop - start:
-            return queries, self.keys.at(0, columns)[column]
-        # A part of one row, or the end of one and the beginning of the next.
-        begin = int(column[0])
-        end = min(begin + stop - start, columns)
-        rest = stop - start - (end - begin)
-        return queries, np.concatenate([self.keys.at(begin, end), self.keys.at(0, rest)])
-
-    def distances(self, start: int, stop: int) -> Int64s:
-        """Return key − query of the flat elements start to stop, shape (stop - start,)."""
-        queries, keys = self.places(start, stop)
-        return keys - queries
+        return position_parameters("query", self.queries) | position_parameters("key", self.keys)
 
 
-def _canonical(name: str, positions: Positions) -> dict[str, ParameterValue]:
+def position_parameters(name: str, positions: Positions) -> dict[str, ParameterValue]:
+    """Return the canonical parameters of queries or keys."""
     if positions.is_contiguous:
         return {f"{name}_start": positions.runs[0].first, f"{name}_len": positions.count}
     return {f"{name}_positions": str(positions)}
 
 
-class DistanceFunction(Protocol):
-    """The value of a distance between a query and a key, for each head."""
+class DistanceFunction:
+    """Base of functions of the distance between a query and a key, for each head."""
 
     @property
     def work_per_element(self) -> int:
         """The cost of one distance for one head, in sines."""
+        return 1
+
+    @property
+    def setup_work(self) -> int:
+        """The cost before the first element, in sines."""
+        return 0
 
     def values(self, distances: Int64s, heads: range) -> Elements:
         """Evaluate distances (n,), each key − query, for consecutive heads counted from 0.
 
         float64 or int64, of shape (heads, n); (n,) where all heads have the same values.
         """
+        raise NotImplementedError
 
-    def bound(self, pairs: QueryKey, heads: range) -> float:
+    def bound(self, pairs: QueryKey, heads: range) -> float:  # noqa: ARG002
         """Bound |values| of all pairs and heads, except for an intended −∞; 0 of integers."""
+        return 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +129,7 @@ class RelativeTable:
 
     @property
     def setup_work(self) -> int:
-        return setup_work(self.function)
+        return self.function.setup_work
 
     @property
     def overflows(self) -> bool:
@@ -151,59 +138,31 @@ class RelativeTable:
         return bound > 0 and may_overflow(bound, self.dtype)
 
     def read(self, start: int, stop: int) -> Elements:
-        elements = np.empty(stop - start, dtype=self.dtype.storage)
-        done = 0
-        for rows, pairs in row_ranges(start, stop, prod(self.pairs.shape)):
-            heads = self.heads[rows.start : rows.stop]
-            room = elements[done : done + len(heads) * len(pairs)]
-            by_head = room.reshape(len(heads), len(pairs))
-            for part in self._parts(pairs):
-                own = slice(part.start - pairs.start, part.stop - pairs.start)
-                by_head[:, own] = self._of_pairs(part.start, part.stop, heads)
-            done += len(room)
-        return elements
+        return read_blocks(start, stop, prod(self.pairs.shape), self.dtype, self._fill)
 
-    def _parts(self, pairs: range) -> Iterator[range]:
-        """Split pairs at the end of a long row, so that no other part of it is computed."""
-        columns, first = self.pairs.keys.count, pairs.start
-        end = (first // columns + 1) * columns
-        if columns >= STEP_ELEMENTS and end < pairs.stop:
-            yield range(first, end)
-            first = end
-        yield range(first, pairs.stop)
+    def _fill(self, rows: range, pairs: range, block: Elements) -> None:
+        heads, done = self.heads[rows.start : rows.stop], 0
+        for queries, keys in row_ranges(pairs.start, pairs.stop, self.pairs.keys.count):
+            values = self._values(queries, keys, heads)
+            count = len(queries) * len(keys)
+            block[:, done : done + count] = values.reshape(-1, count)
+            done += count
 
-    def _of_pairs(self, first: int, last: int, heads: range) -> Elements:
-        """Evaluate each distance that occurs once."""
-        if self.pairs.is_contiguous:
-            return self._of_runs(first, last, heads)
-        some, place = distinct_integers(self.pairs.distances(first, last))
-        return self._rounded(some, heads)[..., place]
-
-    def _of_runs(self, first: int, last: int, heads: range) -> Elements:
-        """Evaluate contiguous queries and keys: each row is the previous one, shifted by one."""
-        columns = self.pairs.keys.count
-        row, column = divmod(first, columns)
-        rows = (last - 1) // columns + 1 - row
-        begin = self.pairs.keys.runs[0].first - self.pairs.queries.runs[0].first - row
-        if rows == 1:
-            low = begin + column
-            return self._rounded(np.arange(low, low + last - first, dtype=np.int64), heads)
-        low, stop = begin - (rows - 1), begin + columns
-        every = self._rounded(np.arange(low, stop, dtype=np.int64), heads)
-        *of_heads, item = every.strides
-        shape = (*every.shape[:-1], rows, columns)
-        rolled = as_strided(
-            every[..., rows - 1 :], shape, (*of_heads, -item, item), writeable=False
-        )
-        return rolled.reshape(*every.shape[:-1], -1)[..., column : column + last - first]
+    def _values(self, queries: range, keys: range, heads: range) -> Elements:
+        """Return some queries by some keys, of which each distance is evaluated once."""
+        query = self.pairs.queries.at(queries.start, queries.stop)
+        key = self.pairs.keys.at(keys.start, keys.stop)
+        if not self.pairs.is_contiguous:
+            distances, index = distinct_integers((key - query[:, np.newaxis]).reshape(-1))
+            return self._rounded(distances, heads)[..., index]
+        # Each row is the row below it, shifted by one.
+        values = self._rounded(np.arange(key[0] - query[-1], key[-1] - query[0] + 1), heads)
+        return sliding_window_view(values, len(keys), axis=-1)[..., ::-1, :]
 
     def _rounded(self, distances: Int64s, heads: range) -> Elements:
         values = self.function.values(distances, heads)
-        if np.issubdtype(values.dtype, np.integer):
-            return values.astype(self.dtype.storage)
         elements = np.empty(values.shape, dtype=self.dtype.storage)
-        with np.errstate(over="ignore"):
-            round_into(values, elements, self.dtype)
+        round_numbers_into(values, elements, self.dtype)
         return elements
 
 
@@ -222,43 +181,31 @@ _MAX_INT32 = 2**31 - 1
 class QueryKeyParameters(Parameters):
     """The queries and the keys: a start and a length of each, or a list of positions."""
 
-    query_len: Annotated[
-        Integer | None,
-        about(
-            "Number of queries; required unless query_positions is given.", 4, ge=1, le=MAX_LENGTH
-        ),
-    ] = None
-    query_start: Annotated[
-        Integer | None,
-        about(
-            "Position of the first query; 0 unless given. A decoder that has cached n keys asks "
-            "for query_start=n, query_len=1 and key_len=n+1.",
-            0,
-            ge=-MAX_POSITION,
-            le=MAX_POSITION,
-        ),
-    ] = None
-    query_positions: Annotated[
-        PositionList | None,
-        about("Position of each query, in place of query_len and query_start.", "7"),
-    ] = None
-    key_len: Annotated[
-        Integer | None,
-        about(
-            "Number of keys; as many as queries unless given, where those start at 0.",
-            6,
-            ge=1,
-            le=MAX_LENGTH,
-        ),
-    ] = None
-    key_start: Annotated[
-        Integer | None,
-        about("Position of the first key; 0 unless given.", 0, ge=-MAX_POSITION, le=MAX_POSITION),
-    ] = None
-    key_positions: Annotated[
-        PositionList | None,
-        about("Position of each key, in place of key_len and key_start.", "0:6"),
-    ] = None
+    query_len: Integer | None = optional(
+        "Number of queries; required unless query_positions is given.", 4, ge=1, le=MAX_LENGTH
+    )
+    query_start: Integer | None = optional(
+        "Position of the first query; 0 unless given. A decoder that has cached n keys asks "
+        "for query_start=n, query_len=1 and key_len=n+1.",
+        0,
+        ge=-MAX_POSITION,
+        le=MAX_POSITION,
+    )
+    query_positions: PositionList | None = optional(
+        "Position of each query, in place of query_len and query_start.", "7"
+    )
+    key_len: Integer | None = optional(
+        "Number of keys; as many as queries unless given, where those start at 0.",
+        6,
+        ge=1,
+        le=MAX_LENGTH,
+    )
+    key_start: Integer | None = optional(
+        "Position of the first key; 0 unless given.", 0, ge=-MAX_POSITION, le=MAX_POSITION
+    )
+    key_positions: PositionList | None = optional(
+        "Position of each key, in place of key_len and key_start.", "0:6"
+    )
 
     @cached_property
     def pairs(self) -> QueryKey:
@@ -301,19 +248,20 @@ class QueryKeyParameters(Parameters):
 class HeadParameters(Parameters):
     """All heads, or one of them."""
 
-    head: Annotated[
-        Integer | None,
-        about("One head alone, counted from 0: shape (query, key). All unless given.", 0, ge=0),
-    ] = None
+    head: Integer | None = optional(
+        "One head alone, counted from 0: shape (query, key). All unless given.", 0, ge=0
+    )
 
     def removable_axes(self) -> Mapping[str, str]:
         return {"head": "add head=0"}
 
-    def check_head(self, count: int) -> int | None:
-        """Return the one head; raises InvalidParameters unless it is below the count."""
-        if self.head is not None and self.head >= count:
+    def selected_heads(self, count: int) -> range:
+        """Return the heads of the table; raises InvalidParameters unless head is below a count."""
+        if self.head is None:
+            return range(count)
+        if self.head >= count:
             raise impossible("head", self.head, f"head must be less than the {count} heads")
-        return self.head
+        return range(self.head, self.head + 1)
 
     @property
     def head_parameters(self) -> dict[str, ParameterValue]:
@@ -331,9 +279,8 @@ class BiasParameters(QueryKeyParameters, HeadParameters):
 
     def bias_table(self, function: DistanceFunction, dtype: DType, count: int) -> RelativeTable:
         """Return the biases of a number of heads, or of the one head, unevaluated."""
-        pairs, head = self.pairs, self.check_head(count)
-        heads = range(count) if head is None else range(head, head + 1)
-        return RelativeTable(function, pairs, dtype, heads, has_head_axis=head is None)
+        pairs, heads = self.pairs, self.selected_heads(count)
+        return RelativeTable(function, pairs, dtype, heads, has_head_axis=self.head is None)
 
     @property
     def pair_parameters(self) -> dict[str, ParameterValue]:
@@ -341,29 +288,11 @@ class BiasParameters(QueryKeyParameters, HeadParameters):
         return {**self.pairs.parameters(), **self.head_parameters}
 
 
-class DistanceTableFamily(TableFamily, QueryKeyParameters):
+class DistanceTableFamily(DistanceFunction, TableFamily, QueryKeyParameters):
     """Base of tables of queries by keys whose elements depend on key − query.
 
     A subclass declares ``values``, the formula, and ``bound`` where its values are not integers.
     """
-
-    @property
-    def work_per_element(self) -> int:
-        """The cost of one distance for one head, in sines."""
-        return 1
-
-    @property
-    def setup_work(self) -> int:
-        """The cost before the first element, in sines."""
-        return 0
-
-    def values(self, distances: Int64s, heads: range) -> Elements:
-        """Evaluate distances (n,), each key − query: (n,), or (heads, n)."""
-        raise NotImplementedError
-
-    def bound(self, pairs: QueryKey, heads: range) -> float:  # noqa: ARG002
-        """Bound the absolute values of all pairs and heads; 0 of integers."""
-        return 0.0
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -376,25 +305,6 @@ class DistanceTableFamily(TableFamily, QueryKeyParameters):
         return {**super().canonical(), **self.pairs.parameters()}
 
 
-class DistanceBias(DistanceTableFamily, BiasParameters):
-    """Base of biases of heads that depend on key − query: (head, query, key), or one head alone."""
-
-    array: ClassVar[str] = "bias"
-
-    if TYPE_CHECKING:
-        num_heads: int
-
-    @property
-    def axes(self) -> tuple[str, ...]:
-        return self.bias_axes
-
-    def table(self) -> Table:
-        return self.bias_table(self, self.element_type, self.num_heads)
-
-    def canonical(self) -> dict[str, ParameterValue]:
-        return {**super().canonical(), **self.head_parameters}
-
-
 class GatheredBias(ComposedFamily, HeadParameters):
     """Base of biases that are rows of a learned table, named by another family."""
 
@@ -405,10 +315,16 @@ class GatheredBias(ComposedFamily, HeadParameters):
             weight: a row for each number of the index, a column for each head.
             index: the row of every query and key, with ``dtype="int64"``.
         """
-        parameters, table = index.canonical(), index.table()
-        arrays = {"bias": gather_biases(weight, table, self.check_head(weight.shape[1]))}
-        parameters |= self.head_parameters
+        table = index.table()
+        self.selected_heads(weight.shape[1])
+        arrays = {"bias": gather_biases(weight, table, self.head)}
+        parameters = {**index.canonical(), **self.head_parameters}
         return self.describe(arrays, parameters, axes=self.bias_axes, states_axes=True)
+
+
+def distance_lengths(distances: Int64s, *, is_causal: bool) -> Int64s:
+    """Return |key − query|, or 0 for a key after the query where the bias is causal."""
+    return np.maximum(-distances, 0) if is_causal else np.abs(distances)
 
 
 def agreed_rows(name: str, value: int | None, rows: int) -> int:

@@ -1,8 +1,7 @@
 """FIRE: logarithms of distances, normalized by the query position."""
 
-from dataclasses import dataclass
 from math import floor
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -21,9 +20,9 @@ from service.numerics.double_double import (
     ln_1p,
     multiply,
 )
-from service.numerics.dtypes import FLOAT64, DType, Elements, may_overflow, round_into
+from service.numerics.dtypes import FLOAT64, may_overflow
 from service.numerics.phase import Float64s, Int64s
-from service.numerics.tables import Table, row_steps
+from service.numerics.tables import FormulaTable, Table
 
 
 class Fire(DistanceTableFamily, path="/relative/fire"):
@@ -45,21 +44,17 @@ class Fire(DistanceTableFamily, path="/relative/fire"):
     example: ClassVar[str] = "query_len=4"
     array: ClassVar[str] = "fire"
 
-    c: Annotated[
-        Real, about("Factor of distances; learned, from 0.1 on.", 0.1, ge=1e-9, le=1e9)
-    ] = 0.1
-    threshold: Annotated[
-        Real,
-        about(
-            "The threshold L: queries before it are normalized by L. Learned, from 512 on in the "
-            "paper's listing.",
-            512,
-            ge=0,
-            le=2.0**62,
-        ),
-    ] = 512.0
-    eps: Annotated[Real, about("The ε that is added to the denominator.", 1e-6, ge=0, le=1)] = 1e-6
-    dtype: RealDType = "float32"
+    c: Real = about("Factor of distances; learned, from 0.1 on.", 0.1, default=0.1, ge=1e-9, le=1e9)
+    threshold: Real = about(
+        "The threshold L: queries before it are normalized by L. Learned, from 512 on in the "
+        "paper's listing.",
+        512,
+        default=512.0,
+        ge=0,
+        le=2.0**62,
+    )
+    eps: Real = about("The ε that is added to the denominator.", 1e-6, default=1e-6, ge=0, le=1)
+    dtype: RealDType = dtype_field()
 
     def table(self) -> Table:
         if 0 < self.threshold < 1e-9:
@@ -67,8 +62,30 @@ class Fire(DistanceTableFamily, path="/relative/fire"):
             raise impossible("threshold", self.threshold, rule)
         if self.eps < 1e-30 and self.threshold == 0:
             raise impossible("eps", self.eps, "eps must be at least 1e-30 where threshold is 0")
-        numerators = RelativeTable(self, self.pairs, FLOAT64)
-        return FireTable(self, numerators, self.element_type)
+        pairs, numerators = self.pairs, RelativeTable(self, self.pairs, FLOAT64)
+
+        def evaluate(rows: range, columns: range) -> Float64s:
+            first, stop = (
+                rows.start * pairs.keys.count + end for end in (columns.start, columns.stop)
+            )
+            values = numerators.read(first, stop + (len(rows) - 1) * pairs.keys.count)
+            normalizers = self.normalizers(pairs.queries.at(rows.start, rows.stop))
+            return values.reshape(len(rows), len(columns)) / normalizers[:, np.newaxis]
+
+        return FormulaTable(
+            pairs.shape,
+            self.element_type,
+            pairs.keys.count,
+            evaluate,
+            overflows=may_overflow(self._largest(), self.element_type),
+        )
+
+    def _largest(self) -> float:
+        """Bound the coordinates."""
+        numerator = self.values(np.array([self.pairs.farthest]), range(1))[0]
+        least = self.normalizers(np.array([self.pairs.queries.least]))[0]
+        with np.errstate(over="ignore"):
+            return float(numerator / least)
 
     def values(self, distances: Int64s, heads: range) -> Float64s:  # noqa: ARG002
         """Evaluate the numerators of distances (n,)."""
@@ -87,44 +104,3 @@ class Fire(DistanceTableFamily, path="/relative/fire"):
 
     def _log(self, lengths: DoubleDouble) -> Float64s:
         return ln_1p(multiply(lengths, from_floats(np.array([self.c])))).high
-
-
-@dataclass(frozen=True, eq=False)
-class FireTable:
-    """Quotients of the numerators of every query and key and the denominators of the queries."""
-
-    fire: Fire
-    numerators: RelativeTable
-    dtype: DType
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.numerators.shape
-
-    @property
-    def work_per_element(self) -> int:
-        return self.numerators.work_per_element
-
-    @property
-    def overflows(self) -> bool:
-        """True if a coordinate may be too large for the type."""
-        pairs = self.numerators.pairs
-        numerator = self.fire.values(np.array([pairs.farthest], dtype=np.int64), range(1))[0]
-        least = np.array([pairs.queries.least], dtype=np.int64)
-        with np.errstate(over="ignore"):
-            largest = numerator / self.fire.normalizers(least)[0]
-        return may_overflow(float(largest), self.dtype)
-
-    def read(self, start: int, stop: int) -> Elements:
-        elements = np.empty(stop - start, dtype=self.dtype.storage)
-        with np.errstate(over="ignore"):
-            for part in row_steps(stop - start, 1):
-                values = self._values(start + part.start, start + part.stop)
-                round_into(values, elements[part], self.dtype)
-        return elements
-
-    def _values(self, start: int, stop: int) -> Float64s:
-        rows = np.arange(start, stop, dtype=np.int64) // self.shape[1]
-        queries = self.numerators.pairs.queries.at(int(rows[0]), int(rows[-1]) + 1)
-        normalizers = self.fire.normalizers(queries)[rows - rows[0]]
-        return np.asarray(self.numerators.read(start, stop) / normalizers, dtype=np.float64)

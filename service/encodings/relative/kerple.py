@@ -3,22 +3,20 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
-from types import MappingProxyType
-from typing import Annotated, ClassVar, Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 
-from service.encodings.family import (
-    ComposedFamily,
-    InputArray,
-    RealDType,
-    Reals,
-    TableFamily,
-    about,
-    impossible,
-)
+from service.encodings.family import ComposedFamily, InputArray, TableFamily
+from service.encodings.fields import RealDType, Reals, about, dtype_field, impossible, optional
 from service.encodings.relative.alibi import GivenSlopes, SlopeRule, Slopes
-from service.encodings.relative.distance import BiasParameters, Causal, QueryKey
+from service.encodings.relative.distance import (
+    BiasParameters,
+    Causal,
+    DistanceFunction,
+    QueryKey,
+    distance_lengths,
+)
 from service.errors import InvalidBody, PosrefError
 from service.grammar import Boolean, Integer, to_query
 from service.numerics.double_double import (
@@ -36,7 +34,7 @@ from service.numerics.limits import MAX_CHANNELS
 from service.numerics.phase import Float64s, Int64s
 from service.numerics.tables import Document, ParameterValue, StoredTable, Table, setup_work
 
-# The size of factors of distances and of kernels, where they are not 0.
+# The range of factors, which may also be 0.
 _LEAST, _MOST = 1e-100, 1e9
 
 # The code of KERPLE (commit 25be3d7, ``megatron/mpu/layers.py``) clamps parameters from below.
@@ -46,30 +44,29 @@ _CLAMP = 0.01
 _MAX_POWER = 2.0
 
 _NAMES = ("a", "b", "p")
-_MAX_EXPONENTS = MappingProxyType({"power": _MAX_POWER, "nemo": MAX_EXPONENT})
+_MAX_EXPONENTS = {"power": _MAX_POWER, "nemo": MAX_EXPONENT}
 
-# Makes the error of a name, a value and a rule.
-_Fault: TypeAlias = Callable[[str, float | None, str], PosrefError]
+# Returns the error of a name, a value and a rule.
+_MakeError: TypeAlias = Callable[[str, float | None, str], PosrefError]
 
 
 @dataclass(frozen=True, eq=False)
-class Kernel:
+class Kernel(DistanceFunction):
     """−outer·ln(1 + inner·|d|^exponent), or −outer·|d|^exponent.
 
-    A power is within 2^-58 of its size, and 1 + inner·|d|^exponent has a logarithm that is as
-    little away for that, and by 2^-58 more of its own; factors are exact or within 2^-106, products
-    within 2^-102, and the result is rounded once: 1.1·2^-53 of its own size in all.
+    Relative errors: 2^-58 of the power, which ln(1 + …) does not enlarge, 2^-58 of the logarithm,
+    2^-106 of factors, 2^-102 of products, and one rounding: 1.1·2^-53 in all.
 
     Attributes:
         outer: a factor for each head.
-        inner: a factor for each head inside the logarithm; no logarithm where there are none.
-        exponent: one for each head; all 1 where there are none.
+        inner: a factor for each head inside the logarithm, or None for no logarithm.
+        exponent: one for each head.
         is_causal: whether keys after the query have the bias of distance 0, which is 0.
     """
 
     outer: Slopes
     inner: Float64s | None
-    exponent: Float64s | None
+    exponent: Float64s
     is_causal: bool
 
     @property
@@ -82,60 +79,53 @@ class Kernel:
         return setup_work(self.outer)
 
     def values(self, distances: Int64s, heads: range) -> Float64s:
-        lengths = np.maximum(-distances, 0) if self.is_causal else np.abs(distances)
+        lengths = distance_lengths(distances, is_causal=self.is_causal)
         outer = self.outer.of_heads(heads)
 
         def scaled(some: slice, part: slice) -> Float64s:
-            return multiply(self._grown(lengths[part], heads[some]), outer.column(some)).high
+            return multiply(self._kernel(lengths[part], heads[some]), outer.column(some)).high
 
         # A difference, so that the bias of distance 0 is no negative zero.
         return 0.0 - evaluate_in_blocks(scaled, len(heads), len(lengths))
 
     def bound(self, pairs: QueryKey, heads: range) -> float:
         own = slice(heads.start, heads.stop)
-        farthest = float(pairs.farthest_behind if self.is_causal else pairs.farthest)
-        exponent = 1.0 if self.exponent is None else self.exponent[own]
-        sizes = np.power(farthest, exponent)
+        farthest = float(pairs.longest(is_causal=self.is_causal))
+        sizes = np.power(farthest, self.exponent[own])
         if self.inner is not None:
             sizes = np.log1p(self.inner[own] * sizes)
         return float((self.outer.sizes(heads) * sizes).max())
 
-    def _grown(self, lengths: Int64s, heads: range) -> DoubleDouble:
-        grown = self._raised(lengths, heads)
+    def _kernel(self, lengths: Int64s, heads: range) -> DoubleDouble:
+        powers = self._powers(lengths, heads)
         if self.inner is None:
-            return grown
+            return powers
         inner = from_floats(self.inner[heads.start : heads.stop])
-        return ln_1p(multiply(grown, inner.column(slice(None))))
+        return ln_1p(multiply(powers, inner.column(slice(None))))
 
-    def _raised(self, lengths: Int64s, heads: range) -> DoubleDouble:
-        """Raise lengths (n,) to the power of heads: (heads, n), or (n,) where all are 1."""
-        own = from_integers(lengths)
-        if self.exponent is None:
-            return own
+    def _powers(self, lengths: Int64s, heads: range) -> DoubleDouble:
+        """Return |d|^exponent: (heads, n), or (n,) where all exponents are 1."""
+        first_powers = from_integers(lengths)
         exponents = self.exponent[heads.start : heads.stop, np.newaxis]
         is_one = exponents == 1.0
         if is_one.all():
-            return own
-        raised = power(lengths, exponents)
-        high, low = (np.where(is_one, *both) for both in zip(own, raised, strict=True))
-        return DoubleDouble(high, low)
+            return first_powers
+        parts = zip(first_powers, power(lengths, exponents), strict=True)
+        return DoubleDouble(*(np.where(is_one, *part) for part in parts))
 
 
 class KernelParameters(BiasParameters):
-    """The kernel, and its queries, keys and heads."""
+    """The parameters of kernels: convention, queries, keys and heads."""
 
-    convention: Annotated[
-        Literal["log", "power", "nemo"],
-        about("log: -p·ln(1 + a·|d|); power: -a·|d|^p; nemo: -b·ln(1 + a·|d|^p).", "nemo"),
-    ] = "log"
-    clamp: Annotated[
-        Boolean,
-        about(
-            "Whether a and p below 0.01 are raised to it, and the p of power above 2 is lowered to "
-            "it, as the code of KERPLE does with learned parameters.",
-            True,
-        ),
-    ] = False
+    convention: Literal["log", "power", "nemo"] = about(
+        "log: -p·ln(1 + a·|d|); power: -a·|d|^p; nemo: -b·ln(1 + a·|d|^p).", "nemo", default="log"
+    )
+    clamp: Boolean = about(
+        "Whether a and p below 0.01 are raised to 0.01, and the p of power above 2 is lowered to "
+        "2, as the code of KERPLE does with learned parameters.",
+        True,
+        default=False,
+    )
     causal: Causal = True
     dtype: RealDType = "float32"
 
@@ -143,20 +133,20 @@ class KernelParameters(BiasParameters):
         """Return the kernel of checked numbers for each head."""
         a, p = numbers["a"], numbers["p"]
         if self.convention == "log":
-            return Kernel(GivenSlopes(p), a, None, self.causal)
+            return Kernel(GivenSlopes(p), a, np.ones(len(a)), self.causal)
         if self.convention == "power":
             return Kernel(GivenSlopes(a), None, p, self.causal)
         b = GivenSlopes(numbers["b"]) if "b" in numbers else SlopeRule("original", len(a), 8.0)
         return Kernel(b, a, p, self.causal)
 
-    def checked(self, given: Mapping[str, Float64s], fault: _Fault) -> dict[str, Float64s]:
-        """Return the numbers of the kernel, clamped if ``clamp`` says so, in the order a, b, p.
+    def checked(self, given: Mapping[str, Float64s], make_error: _MakeError) -> dict[str, Float64s]:
+        """Return the numbers of the kernel in the order a, b, p, clamped where ``clamp`` is set.
 
         Args:
             given: numbers for each head, by name.
-            fault: makes the error that is raised for a number or a name.
+            make_error: returns the error to raise for a number or a name.
         """
-        self._check_names(given, fault)
+        self._check_names(given, make_error)
         if self.convention == "nemo":
             heads = len(next(iter(given.values())))
             given = {"a": np.ones(heads), "p": np.ones(heads), **given}
@@ -165,32 +155,31 @@ class KernelParameters(BiasParameters):
             if self.convention == "power":
                 given["p"] = np.minimum(given["p"], _MAX_POWER)
         for name, values in given.items():
-            self._check_range(name, values, fault)
+            self._check_range(name, values, make_error)
         return {name: given[name] for name in _NAMES if name in given}
 
-    def _check_names(self, given: Mapping[str, Float64s], fault: _Fault) -> None:
+    def _check_names(self, given: Mapping[str, Float64s], make_error: _MakeError) -> None:
         if self.convention == "nemo":
             if self.clamp:
                 raise impossible("clamp", self.clamp, "NeMo clamps nothing")
             return
         if "b" in given:
-            raise fault("b", None, f"b does not go with {self.convention}, which has a and p")
+            raise make_error("b", None, f"b does not go with {self.convention}, which has a and p")
         for name in ("a", "p"):
             if name not in given:
-                raise fault(name, None, f"{name} is required with {self.convention}")
+                raise make_error(name, None, f"{name} is required with {self.convention}")
 
-    def _check_range(self, name: str, values: Float64s, fault: _Fault) -> None:
+    def _check_range(self, name: str, values: Float64s, make_error: _MakeError) -> None:
         is_exponent = name == "p" and self.convention in _MAX_EXPONENTS
         most = _MAX_EXPONENTS[self.convention] if is_exponent else _MOST
         # NeMo learns b of either sign.
         sizes = np.abs(values) if name == "b" else values
         is_right = ((sizes == 0) & (not is_exponent)) | ((sizes >= _LEAST) & (sizes <= most))
         if not is_right.all():
-            wrong = float(values[~is_right][0])
             least = f"{_LEAST:g}" if is_exponent else f"0, or {_LEAST:g}"
             of = " in size" if name == "b" else ""
             rule = f"{name} must be {least} to {most:g}{of} with {self.convention}"
-            raise fault(name, wrong, rule)
+            raise make_error(name, float(values[~is_right][0]), rule)
 
 
 class Kerple(TableFamily, KernelParameters, path="/relative/kerple"):
@@ -214,28 +203,18 @@ class Kerple(TableFamily, KernelParameters, path="/relative/kerple"):
     example: ClassVar[str] = "a=1,0.5&p=2,1&head=0&query_len=4"
     array: ClassVar[str] = "bias"
 
-    num_heads: Annotated[
-        Integer | None,
-        about(
-            "Number of heads; as many as numbers unless given. One number is for all.",
-            4,
-            ge=1,
-            le=MAX_CHANNELS,
-        ),
-    ] = None
-    a: Annotated[
-        Reals | None, about("A number for each head; with nemo 1 unless given.", "1,0.5")
-    ] = None
-    b: Annotated[
-        Reals | None,
-        about(
-            "A number for each head, of either sign, with nemo alone; ALiBi's slopes unless given.",
-            "0.5,0.25",
-        ),
-    ] = None
-    p: Annotated[
-        Reals | None, about("A number for each head; with nemo 1 unless given.", "1,2")
-    ] = None
+    num_heads: Integer | None = optional(
+        "Number of heads; as many as numbers unless given. One number is for all.",
+        4,
+        ge=1,
+        le=MAX_CHANNELS,
+    )
+    a: Reals | None = optional("A number for each head; with nemo 1 unless given.", "1,0.5")
+    b: Reals | None = optional(
+        "A number for each head, of either sign, with nemo alone; ALiBi's slopes unless given.",
+        "0.5,0.25",
+    )
+    p: Reals | None = optional("A number for each head; with nemo 1 unless given.", "1,2")
 
     @cached_property
     def numbers(self) -> dict[str, Float64s]:
@@ -249,10 +228,10 @@ class Kerple(TableFamily, KernelParameters, path="/relative/kerple"):
             if len(values) not in {1, heads}:
                 rule = f"{name} must be one number, or one for each of {heads} heads"
                 raise impossible(name, values, rule)
-        every = {name: np.zeros(heads) + values for name, values in lists.items()}
-        if not every and self.convention == "nemo":
-            every = {"a": np.ones(heads)}
-        return self.checked(every, impossible)
+        given = {name: np.zeros(heads) + values for name, values in lists.items()}
+        if not given and self.convention == "nemo":
+            given = {"a": np.ones(heads)}
+        return self.checked(given, impossible)
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -272,7 +251,7 @@ class Kerple(TableFamily, KernelParameters, path="/relative/kerple"):
         }
 
 
-_of_heads = partial(InputArray, ranks=(1,), is_required=False)
+_HeadNumbers = partial(InputArray, ranks=(1,), is_required=False)
 
 
 class KerpleBias(ComposedFamily, KernelParameters, path="/relative/kerple/bias"):
@@ -287,18 +266,10 @@ class KerpleBias(ComposedFamily, KernelParameters, path="/relative/kerple/bias")
 
     example: ClassVar[str] = "convention=nemo&query_len=2&key_len=3&head=0"
     inputs: ClassVar[tuple[InputArray, ...]] = (
-        _of_heads(
-            name="a",
-            description="the factor of distances, or of powers, (heads,)",
-            example=[1.0, 0.5],
-        ),
-        _of_heads(
-            name="b", description="the factor of NeMo's logarithms, (heads,)", example=[0.5, 0.25]
-        ),
-        _of_heads(
-            name="p",
-            description="the factor of logarithms, or the exponent, (heads,)",
-            example=[2.0, 1.0],
+        _HeadNumbers("a", "the factor of distances or of powers, (heads,)", example=[1.0, 0.5]),
+        _HeadNumbers("b", "the factor of NeMo's logarithms, (heads,)", example=[0.5, 0.25]),
+        _HeadNumbers(
+            "p", "the factor of logarithms, or the exponent, (heads,)", example=[2.0, 1.0]
         ),
     )
 
@@ -307,7 +278,7 @@ class KerpleBias(ComposedFamily, KernelParameters, path="/relative/kerple/bias")
         heads = {len(values) for values in given.values()}
         if len(heads) != 1 or max(heads) > MAX_CHANNELS:
             raise InvalidBody(f"arrays must be of one length, at most {MAX_CHANNELS} heads")
-        kernel = self.kernel(self.checked(given, _body_fault))
+        kernel = self.kernel(self.checked(given, _body_error))
         table = self.bias_table(kernel, self.element_type, kernel.outer.count)
         parameters: dict[str, ParameterValue] = {
             "convention": self.convention,
@@ -318,5 +289,5 @@ class KerpleBias(ComposedFamily, KernelParameters, path="/relative/kerple/bias")
         return self.describe({"bias": table}, parameters, axes=self.bias_axes, states_axes=True)
 
 
-def _body_fault(name: str, value: float | None, rule: str) -> PosrefError:
+def _body_error(name: str, value: float | None, rule: str) -> PosrefError:
     return InvalidBody(rule, f"/{name}", None if value is None else to_query(value))

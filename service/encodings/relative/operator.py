@@ -1,7 +1,7 @@
 """Relative positions inside the sinusoidal encoding: the shift operator and the similarity."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -15,14 +15,15 @@ from service.encodings.family import (
     TableFamily,
     about,
     impossible,
+    optional,
 )
 from service.grammar import Integer
 from service.numerics.double_double import pairwise_sum
-from service.numerics.dtypes import DType, Elements, round_into
-from service.numerics.phase import MAX_POSITION, Float64s, Geometric, Int64s, geometric
+from service.numerics.frequencies import Geometric, geometric
+from service.numerics.phase import MAX_POSITION, Float64s
 from service.numerics.phasors import component, sines_and_cosines
 from service.numerics.positions import Positions
-from service.numerics.tables import FREQUENCY_WORK, RowTable, Table, row_steps
+from service.numerics.tables import FREQUENCY_WORK, FormulaTable, Table, row_steps
 
 _OFFSETS = about("Offsets k: integers and half-open ranges.", "-3:4")
 
@@ -44,22 +45,15 @@ class ShiftOperator(TableFamily, path="/relative"):
     array: ClassVar[str] = "relative"
     states_axes: ClassVar[bool] = False
 
-    d_model: EvenChannelCount
-    base: SeriesBase = 10000.0
-    layout: AbsoluteLayout = about(
-        "Sine and cosine in turn, or all sines and then all cosines.",
-        "interleaved",
-        default="interleaved",
+    d_model: Integer = d_model_field(even=True)
+    base: Real = base_field()
+    layout: AbsoluteLayout = absolute_layout_field()
+    offset: Integer | None = optional(
+        "The offset k of one operator, (d_model, d_model); or give offsets.",
+        3,
+        ge=-MAX_POSITION,
+        le=MAX_POSITION,
     )
-    offset: Annotated[
-        Integer | None,
-        about(
-            "The offset k of one operator, (d_model, d_model); or give offsets.",
-            3,
-            ge=-MAX_POSITION,
-            le=MAX_POSITION,
-        ),
-    ] = None
     offsets: Annotated[PositionList | None, _OFFSETS] = None
     dtype: RealDType = "float32"
 
@@ -77,56 +71,31 @@ class ShiftOperator(TableFamily, path="/relative"):
             raise impossible("offset", self.offset, rule)
         offsets = self.offsets or Positions.contiguous(self.offset or 0, 1)
         stack = () if self.offsets is None else (offsets.count,)
-        shape = (*stack, self.d_model, self.d_model)
         rule_of_pairs = geometric(self.d_model, self.base)
-        return OperatorTable(rule_of_pairs, offsets, self.layout, self.element_type, shape)
+        return FormulaTable(
+            (*stack, self.d_model, self.d_model),
+            self.element_type,
+            self.d_model,
+            partial(self._rows, rule_of_pairs, offsets),
+            setup_work=FREQUENCY_WORK * rule_of_pairs.count,
+        )
 
+    def _rows(self, rule: Geometric, offsets: Positions, rows: range, columns: range) -> Float64s:
+        """Evaluate some rows of the operators of offsets, one operator below the other."""
+        matrix, channel = np.divmod(np.arange(rows.start, rows.stop), self.d_model)
+        some = offsets.at(int(matrix[0]), int(matrix[-1]) + 1)
+        both, index = sines_and_cosines(rule, some), matrix - matrix[0]
+        # The step from a channel to the next pair, and from a sine to its cosine.
+        across, beside = (2, 1) if self.layout == "interleaved" else (1, rule.count)
+        pair = channel // across % rule.count
+        is_cosine = channel // beside % 2
+        sin, cos = both[index, pair], both[index, pair + rule.count]
 
-@dataclass(frozen=True, eq=False)
-class OperatorTable(RowTable):
-    """The shift operators of offsets, row under row."""
-
-    rule: Geometric
-    offsets: Positions
-    layout: AbsoluteLayout
-    dtype: DType
-    shape: tuple[int, ...]
-
-    @property
-    def setup_work(self) -> int:
-        return FREQUENCY_WORK * self.rule.count
-
-    @property
-    def row_width(self) -> int:
-        return self.rule.dim
-
-    def fill(self, first: int, rows: Elements) -> None:
-        number = np.arange(first, first + len(rows))
-        matrix, channel = np.divmod(number, self.row_width)
-        pair, is_cosine = self._pair_of(channel)
-        offsets = self.offsets.at(int(matrix[0]), int(matrix[-1]) + 1)
-        both, row = sines_and_cosines(self.rule, offsets), matrix - matrix[0]
-        sin, cos = both[row, pair], both[row, pair + self.rule.count]
-
-        to_sine, to_cosine = self._channels_of(pair)
-        rows[...] = 0
-        self._put(rows, to_sine, np.where(is_cosine, 0.0 - sin, cos))
-        self._put(rows, to_cosine, np.where(is_cosine, cos, sin))
-
-    def _pair_of(self, channel: Int64s) -> tuple[Int64s, Int64s]:
-        if self.layout == "interleaved":
-            return channel // 2, channel % 2
-        return channel % self.rule.count, channel // self.rule.count
-
-    def _channels_of(self, pair: Int64s) -> tuple[Int64s, Int64s]:
-        if self.layout == "interleaved":
-            return 2 * pair, 2 * pair + 1
-        return pair, pair + self.rule.count
-
-    def _put(self, rows: Elements, channels: Int64s, values: Float64s) -> None:
-        elements = np.empty(len(rows), dtype=self.dtype.storage)
-        round_into(values, elements, self.dtype)
-        rows[np.arange(len(rows)), channels] = elements
+        values = np.zeros((len(rows), self.d_model))
+        row, sine = np.arange(len(rows)), across * pair
+        values[row, sine] = np.where(is_cosine, 0.0 - sin, cos)
+        values[row, sine + beside] = np.where(is_cosine, cos, sin)
+        return values[:, columns.start : columns.stop]
 
 
 class Similarity(TableFamily, path="/relative/similarity"):
@@ -142,6 +111,7 @@ class Similarity(TableFamily, path="/relative/similarity"):
 
     example: ClassVar[str] = "d_model=4&offsets=0:4&base=100"
     array: ClassVar[str] = "similarity"
+    axes: ClassVar[tuple[str, ...]] = ("offset",)
     states_axes: ClassVar[bool] = False
 
     d_model: EvenChannelCount
@@ -149,40 +119,21 @@ class Similarity(TableFamily, path="/relative/similarity"):
     offsets: Annotated[PositionList, _OFFSETS]
     dtype: RealDType = "float32"
 
-    @property
-    def axes(self) -> tuple[str, ...]:
-        return ("offset",)
-
     def table(self) -> Table:
-        return SimilarityTable(geometric(self.d_model, self.base), self.offsets, self.element_type)
+        rule = geometric(self.d_model, self.base)
 
+        def evaluate(rows: range, _: range) -> Float64s:
+            sums = np.empty((len(rows), 1))
+            for part in row_steps(len(rows), rule.count):
+                offsets = self.offsets.at(rows.start + part.start, rows.start + part.stop)
+                sums[part, 0] = pairwise_sum(component(rule, "cos", offsets))
+            return sums
 
-@dataclass(frozen=True, eq=False)
-class SimilarityTable(RowTable):
-    """Sums of cosines over all frequencies, one for each offset."""
-
-    rule: Geometric
-    offsets: Positions
-    dtype: DType
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return (self.offsets.count,)
-
-    @property
-    def work_per_element(self) -> int:
-        return self.rule.count
-
-    @property
-    def setup_work(self) -> int:
-        return FREQUENCY_WORK * self.rule.count
-
-    @property
-    def row_width(self) -> int:
-        return 1
-
-    def fill(self, first: int, rows: Elements) -> None:
-        for part in row_steps(len(rows), self.rule.count):
-            offsets = self.offsets.at(first + part.start, first + part.stop)
-            sums = pairwise_sum(component(self.rule, "cos", offsets))
-            round_into(sums, rows[part, 0], self.dtype)
+        return FormulaTable(
+            (self.offsets.count,),
+            self.element_type,
+            1,
+            evaluate,
+            work_per_element=rule.count,
+            setup_work=FREQUENCY_WORK * rule.count,
+        )

@@ -3,25 +3,30 @@
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from service.encodings.family import (
-    RealDType,
-    about,
+from service.encodings.fields import RealDType, about, dtype_field
+from service.encodings.relative.distance import (
+    BiasParameters,
+    Causal,
+    DistanceTableFamily,
+    Heads,
+    QueryKey,
+    distance_lengths,
 )
-from service.encodings.relative.distance import Causal, DistanceBias, Heads, QueryKey
 from service.grammar import Integer, Real
-from service.numerics import phase as scaling
+from service.numerics import frequencies as scaling
+from service.numerics.document import ParameterValue
 from service.numerics.double_double import pairwise_sum
 from service.numerics.limits import MAX_CHANNELS
 from service.numerics.phase import Decimals, Float64s, Int64s, exact_context
 from service.numerics.phasors import component
-from service.numerics.tables import FREQUENCY_WORK, row_steps
+from service.numerics.tables import FREQUENCY_WORK, Table, row_steps
 
 
-class Sandwich(DistanceBias, path="/relative/sandwich"):
+class Sandwich(DistanceTableFamily, BiasParameters, path="/relative/sandwich"):
     """Sandwich's bias of every head, query and key.
 
     Formula: (Σ cos(d·ω_k) − n)/(8h/H), ω_k = base^(−2k/head_dim), k = 1 … n = head_dim/2,
@@ -36,23 +41,25 @@ class Sandwich(DistanceBias, path="/relative/sandwich"):
     """
 
     example: ClassVar[str] = "num_heads=4&head_dim=16&head=0&query_len=4"
+    array: ClassVar[str] = "bias"
 
     num_heads: Heads
-    head_dim: Annotated[
-        Integer,
-        about(
-            "Channels of a head, even: half as many frequencies. NeMo's hidden_size is this times "
-            "num_attention_heads.",
-            64,
-            ge=2,
-            le=MAX_CHANNELS,
-            multiple_of=2,
-        ),
-    ]
+    head_dim: Integer = about(
+        "Channels of a head, even: half as many frequencies. NeMo's hidden_size is this times "
+        "num_attention_heads.",
+        64,
+        ge=2,
+        le=MAX_CHANNELS,
+        multiple_of=2,
+    )
     # Up to 1e100 the squares of the sines keep all their digits.
-    base: Annotated[
-        Real, about("Base n of the frequencies n^(-2k/head_dim), k from 1.", 10000, ge=1, le=1e100)
-    ] = 10000.0
+    base: Real = about(
+        "Base n of the frequencies n^(-2k/head_dim), k from 1.",
+        10000,
+        default=10000.0,
+        ge=1,
+        le=1e100,
+    )
     causal: Causal = True
     dtype: RealDType = "float32"
 
@@ -60,6 +67,10 @@ class Sandwich(DistanceBias, path="/relative/sandwich"):
     def half_frequencies(self) -> "HalfFrequencies":
         """Half of each ω_k."""
         return HalfFrequencies(self.base, self.head_dim)
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        return self.bias_axes
 
     @property
     def work_per_element(self) -> int:
@@ -71,9 +82,15 @@ class Sandwich(DistanceBias, path="/relative/sandwich"):
         """The evaluation of the frequencies."""
         return FREQUENCY_WORK * (self.head_dim // 2)
 
+    def table(self) -> Table:
+        return self.bias_table(self, self.element_type, self.num_heads)
+
+    def canonical(self) -> dict[str, ParameterValue]:
+        return {**super().canonical(), **self.head_parameters}
+
     def values(self, distances: Int64s, heads: range) -> Float64s:
         """Evaluate distances (n,) for heads counted from 0: (heads, n)."""
-        lengths = np.maximum(-distances, 0) if self.causal else np.abs(distances)
+        lengths = distance_lengths(distances, is_causal=self.causal)
         sums = np.empty(len(lengths))
         for part in row_steps(len(lengths), self.head_dim // 2):
             sines = component(self.half_frequencies, "sin", lengths[part])
@@ -83,7 +100,7 @@ class Sandwich(DistanceBias, path="/relative/sandwich"):
 
     def bound(self, pairs: QueryKey, heads: range) -> float:
         """Bound the biases: no sine exceeds 1, or half of the distance."""
-        farthest = pairs.farthest_behind if self.causal else pairs.farthest
+        farthest = pairs.longest(is_causal=self.causal)
         sines = min(1.0, farthest * farthest / 4)
         return self.head_dim / 2 * sines * self.num_heads / (4.0 * (heads.start + 1))
 

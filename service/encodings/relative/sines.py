@@ -2,11 +2,10 @@
 
 The sinusoids are the rows of the matrix R in the papers: sin(r·ω_k) and cos(r·ω_k) with
 ω_k = base^(−2k/d_model), for relative positions r that descend from the farthest key to the left.
-The shift moves scores by relative position to the keys they are for, without arithmetic.
+The relative shift turns scores by relative position into scores by key, without arithmetic.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
@@ -21,26 +20,18 @@ from service.encodings.family import (
     TableFamily,
     about,
     impossible,
+    optional,
 )
 from service.errors import InvalidBody
-from service.grammar import Boolean, Integer
-from service.numerics.dtypes import DType, Elements, all_finite, round_into
+from service.grammar import Boolean, Integer, Real
+from service.numerics.document import Document, ParameterValue
+from service.numerics.dtypes import Elements, all_finite
+from service.numerics.frequencies import Geometric, geometric
 from service.numerics.limits import MAX_LENGTH
-from service.numerics.phase import Geometric, geometric
+from service.numerics.phase import Float64s
 from service.numerics.phasors import Channels, PhasorTable, sines_and_cosines
 from service.numerics.positions import Positions, Run
-from service.numerics.tables import (
-    FREQUENCY_WORK,
-    Document,
-    ParameterValue,
-    RowTable,
-    StoredTable,
-    Table,
-    row_steps,
-)
-
-# Arrays of a sine's width that a step of two directions goes through.
-_ARRAYS = 6
+from service.numerics.tables import FREQUENCY_WORK, FormulaTable, StoredTable, Table
 
 _KeyLen = Annotated[
     Integer,
@@ -49,8 +40,7 @@ _KeyLen = Annotated[
 _ClampLen = Annotated[
     Integer,
     about(
-        "Relative positions beyond this one, to either side, are replaced by it; none are unless "
-        "it is positive.",
+        "The largest |relative position|; larger ones become it. No limit unless positive.",
         3,
         ge=-1,
         le=MAX_LENGTH,
@@ -91,7 +81,7 @@ class RelativeSines(TableFamily):
         return PhasorTable(rule, channels, positions, self.element_type, shape)
 
     def canonical(self) -> dict[str, ParameterValue]:
-        """Leave out a clamp that does nothing."""
+        """Return the parameters without a clamp_len that has no effect."""
         parameters = super().canonical()
         if getattr(self, "clamp_len", 1) <= 0:
             del parameters["clamp_len"]
@@ -144,26 +134,25 @@ class XLNet(RelativeSines, path="/relative/xlnet"):
     d_model: ChannelCount
     base: SeriesBase = 10000.0
     key_len: _KeyLen
-    attn_type: Annotated[
-        Literal["bi", "uni"],
-        about("Attention to both sides, or to keys on the left only: positions end with 0.", "bi"),
-    ] = "bi"
-    bi_data: Annotated[
-        Boolean,
-        about("Add a second direction, of the opposite positions: (rows, 2, channels).", False),
-    ] = False
+    attn_type: Literal["bi", "uni"] = about(
+        "bi: attention to both sides; uni: to keys on the left only, positions end with 0.",
+        "bi",
+        default="bi",
+    )
+    bi_data: Boolean = about(
+        "Add a second direction, of the opposite positions: (rows, 2, channels).",
+        False,
+        default=False,
+    )
     clamp_len: _ClampLen = -1
-    query_len: Annotated[
-        Integer | None,
-        about(
-            "Number of queries: positions end with 1 - query_len. Required with attn_type=bi; "
-            "with uni there is none.",
-            2,
-            ge=1,
-            le=MAX_LENGTH,
-        ),
-    ] = None
-    dtype: RealDType = "float32"
+    query_len: Integer | None = optional(
+        "Number of queries: positions end with 1 - query_len. Required with attn_type=bi; "
+        "with uni there is none.",
+        2,
+        ge=1,
+        le=MAX_LENGTH,
+    )
+    dtype: RealDType = dtype_field()
 
     def removable_axes(self) -> Mapping[str, str]:
         return {"direction": "leave out bi_data"}
@@ -185,9 +174,24 @@ class XLNet(RelativeSines, path="/relative/xlnet"):
         return descending(self.key_len, 1 - (self.query_len or 1), self.clamp_len)
 
     def table(self) -> Table:
-        if not self.bi_data:
-            return super().table()
-        return MirroredTable(self.rule, self.positions(), self.element_type)
+        return self._of_both_directions() if self.bi_data else super().table()
+
+    def _of_both_directions(self) -> Table:
+        rule, positions = self.rule, self.positions()
+
+        def evaluate(rows: range, columns: range) -> Float64s:
+            """Evaluate rows of both directions: sin(−r·ω) is −sin(r·ω)."""
+            both = sines_and_cosines(rule, positions.at(rows.start, rows.stop))
+            opposite = 0.0 - both[:, : rule.count], both[:, rule.count :]
+            return np.concatenate([both, *opposite], axis=1)[:, columns.start : columns.stop]
+
+        return FormulaTable(
+            (positions.count, 2, 2 * rule.count),
+            self.element_type,
+            4 * rule.count,
+            evaluate,
+            setup_work=FREQUENCY_WORK * rule.count,
+        )
 
 
 class Conformer(RelativeSines, path="/relative/conformer"):
@@ -207,19 +211,19 @@ class Conformer(RelativeSines, path="/relative/conformer"):
     array: ClassVar[str] = "conformer"
     is_interleaved: ClassVar[bool] = True
 
-    d_model: EvenChannelCount
-    base: SeriesBase = 10000.0
-    seq_len: Annotated[
-        Integer, about("Number of frames; there are 2·seq_len - 1 rows.", 3, ge=1, le=MAX_LENGTH)
-    ]
-    dtype: RealDType = "float32"
+    d_model: Integer = d_model_field(even=True)
+    base: Real = base_field()
+    seq_len: Integer = about(
+        "Number of frames; there are 2·seq_len - 1 rows.", 3, ge=1, le=MAX_LENGTH
+    )
+    dtype: RealDType = dtype_field()
 
     def positions(self) -> Positions:
         return descending(self.seq_len - 1, 1 - self.seq_len)
 
 
 def descending(first: int, last: int, clamp_len: int = -1) -> Positions:
-    """Return first, first − 1, …, last, those beyond ±clamp_len moved there if it is positive."""
+    """Return first, first − 1, …, last, limited to ±clamp_len if that is positive."""
     limit = clamp_len if clamp_len > 0 else max(first, -last)
     highest, lowest = min(first, limit), max(last, -limit)
     runs = (
@@ -228,42 +232,6 @@ def descending(first: int, last: int, clamp_len: int = -1) -> Positions:
         Run(lowest, 0, lowest - last),
     )
     return Positions.of_runs(run for run in runs if run.count)
-
-
-@dataclass(frozen=True, eq=False)
-class MirroredTable(RowTable):
-    """Sines and cosines of positions, and beside them those of the opposite positions.
-
-    Attributes:
-        rule: the frequencies.
-        positions: the position of each row in the first direction.
-        dtype: a real element type.
-    """
-
-    rule: Geometric
-    positions: Positions
-    dtype: DType
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.positions.count, 2, 2 * self.rule.count
-
-    @property
-    def setup_work(self) -> int:
-        return FREQUENCY_WORK * self.rule.count
-
-    @property
-    def row_width(self) -> int:
-        return 4 * self.rule.count
-
-    def fill(self, first: int, rows: Elements) -> None:
-        """Fill rows with both directions: sin(−r·ω) is −sin(r·ω)."""
-        for part in row_steps(len(rows), _ARRAYS * self.rule.count):
-            positions = self.positions.at(first + part.start, first + part.stop)
-            both = sines_and_cosines(self.rule, positions)
-            opposite = 0.0 - both[:, : self.rule.count], both[:, self.rule.count :]
-            exact = np.concatenate([both, *opposite], axis=1)
-            round_into(exact, rows[part], self.dtype)
 
 
 class RelativeShift(ComposedFamily, path="/relative/transformer-xl/shift"):
@@ -292,26 +260,21 @@ class RelativeShift(ComposedFamily, path="/relative/transformer-xl/shift"):
         ),
     )
 
-    convention: Annotated[
-        Literal["transformer-xl", "xlnet"],
-        about(
-            "Whose shift: transformer-xl puts a column of zeros first, xlnet does not, as its rows "
-            "of R have one position more.",
-            "transformer-xl",
-        ),
-    ] = "transformer-xl"
-    zero_triu: Annotated[
-        Boolean, about("With transformer-xl: put zeros where a causal mask hides the key.", False)
-    ] = False
-    key_len: Annotated[
-        Integer | None,
-        about(
-            "With xlnet: how many columns are kept; all that are shifted unless given.",
-            2,
-            ge=1,
-            le=MAX_LENGTH,
-        ),
-    ] = None
+    convention: Literal["transformer-xl", "xlnet"] = about(
+        "The library of the shift: transformer-xl puts a column of zeros first, xlnet does not, "
+        "because its R has one row more.",
+        "transformer-xl",
+        default="transformer-xl",
+    )
+    zero_triu: Boolean = about(
+        "With transformer-xl: put zeros where a causal mask hides the key.", False, default=False
+    )
+    key_len: Integer | None = optional(
+        "With xlnet: the number of columns to keep; all shifted columns unless given.",
+        2,
+        ge=1,
+        le=MAX_LENGTH,
+    )
 
     def document(self, arrays: Mapping[str, StoredTable]) -> Document:
         x = arrays["x"]
@@ -321,7 +284,7 @@ class RelativeShift(ComposedFamily, path="/relative/transformer-xl/shift"):
             shifted = self._transformer_xl(x.elements)
         else:
             parameters["key_len"] = key_len = self._checked_key_len(x.shape[1] - 1)
-            shifted = _dropped_row(x.elements)[:, :key_len]
+            shifted = _without_first_row(x.elements)[:, :key_len]
         elements = np.ascontiguousarray(shifted)
         table = StoredTable(elements, x.dtype, all_finite(elements, x.dtype))
         axes = ("query", "key", "batch", "head")[: len(x.shape)]
@@ -334,7 +297,7 @@ class RelativeShift(ComposedFamily, path="/relative/transformer-xl/shift"):
         queries, keys, *others = x.shape
         padded = np.zeros((queries, keys + 1, *others), dtype=x.dtype)
         padded[:, 1:] = x
-        shifted = _dropped_row(padded)
+        shifted = _without_first_row(padded)
         if self.zero_triu:
             query, key = np.ogrid[:queries, :keys]
             shifted[key > query + keys - queries] = 0
@@ -351,8 +314,8 @@ class RelativeShift(ComposedFamily, path="/relative/transformer-xl/shift"):
         return self.key_len or most
 
 
-def _dropped_row(scores: Elements) -> Elements:
-    """Drop the first row of (q, c, …) read as (c, q, …): the rest is read as (q, c − 1, …)."""
+def _without_first_row(scores: Elements) -> Elements:
+    """Read (q, c, …) as (c, q, …), drop the first row, and read the rest as (q, c − 1, …)."""
     queries, columns, *others = scores.shape
     rest = scores.reshape(columns, queries, *others)[1:]
     return rest.reshape(queries, columns - 1, *others)

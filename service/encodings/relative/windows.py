@@ -1,13 +1,12 @@
-"""Relative positions within a window or a sequence: numbers of them, and coordinates.
+"""Relative positions within a window or a sequence, as numbers and as coordinates.
 
-Numbers (Swin, BEiT) name the rows of a learned table of biases; coordinates (Swin V2, timm,
-x-transformers) are what a learned network of positions takes in.
+Numbers (Swin, BEiT) are rows of a learned table of biases; coordinates (Swin V2, timm,
+x-transformers) are the input of a learned network that computes biases.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from decimal import Decimal
-from functools import cache
+from functools import cache, partial
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
@@ -20,6 +19,8 @@ from service.encodings.family import (
     TableFamily,
     about,
     impossible,
+    index_dtype_field,
+    optional,
 )
 from service.encodings.relative.distance import GatheredBias, check_fits, wrong_rows
 from service.grammar import Boolean, Integer, to_query
@@ -33,25 +34,11 @@ from service.numerics.double_double import (
     multiply,
     two_product,
 )
-from service.numerics.dtypes import (
-    DType,
-    Elements,
-    may_overflow,
-    round_integers_into,
-    round_into,
-)
+from service.numerics.dtypes import Elements, may_overflow
 from service.numerics.limits import MAX_LENGTH
 from service.numerics.phase import Float64s, Int64s, exact_context
 from service.numerics.positions import Positions
-from service.numerics.tables import (
-    Curves,
-    Document,
-    ParameterValue,
-    RowTable,
-    StoredTable,
-    Table,
-    row_steps,
-)
+from service.numerics.tables import FormulaTable, StoredTable, Table
 
 _MAX_TOKENS = 2**31 - 1
 
@@ -79,12 +66,13 @@ class Swin(TableFamily, path="/relative/swin"):
 
     example: ClassVar[str] = "window_size=2,3"
     array: ClassVar[str] = "index"
+    axes: ClassVar[tuple[str, ...]] = ("query", "key")
 
     window_size: _WindowSize
-    class_token: Annotated[
-        Boolean, about("Whether a class token comes before the others, as in BEiT.", True)
-    ] = False
-    dtype: IndexDType = "int32"
+    class_token: Boolean = about(
+        "Whether a class token comes before the others, as in BEiT.", True, default=False
+    )
+    dtype: IndexDType = index_dtype_field()
 
     @property
     def height(self) -> int:
@@ -109,10 +97,6 @@ class Swin(TableFamily, path="/relative/swin"):
         """The number of relative positions: rows of a table of biases."""
         return self.between_tokens + (3 if self.class_token else 0)
 
-    @property
-    def axes(self) -> tuple[str, ...]:
-        return "query", "key"
-
     def check_window(self) -> None:
         """Raise InvalidParameters unless the window has from 1 to 2^31 − 1 tokens."""
         if min(self.window_size) < 1 or self.height * self.width > _MAX_TOKENS:
@@ -122,7 +106,8 @@ class Swin(TableFamily, path="/relative/swin"):
     def table(self) -> Table:
         self.check_window()
         check_fits(self.element_type, self.count - 1)
-        return WindowTable(self, self.element_type)
+        shape = (self.tokens, self.tokens)
+        return FormulaTable(shape, self.element_type, self.tokens, self.numbers)
 
     def numbers(self, queries: range, keys: range) -> Int64s:
         """Return the numbers of consecutive queries and keys, shape (queries, keys)."""
@@ -130,10 +115,11 @@ class Swin(TableFamily, path="/relative/swin"):
         rows = self._unrolled(queries)[:, np.newaxis] + np.int64(centre)
         numbers = rows - self._unrolled(keys)
         if self.class_token:
-            from_it, to_it = queries.start == 0, keys.start == 0
-            numbers[: int(from_it)] = self.between_tokens
-            numbers[:, : int(to_it)] = self.between_tokens + 1
-            numbers[: int(from_it), : int(to_it)] = self.between_tokens + 2
+            # Token 0 is the class token.
+            first_query, first_key = int(queries.start == 0), int(keys.start == 0)
+            numbers[:first_query] = self.between_tokens
+            numbers[:, :first_key] = self.between_tokens + 1
+            numbers[:first_query, :first_key] = self.between_tokens + 2
         return np.asarray(numbers)
 
     def _unrolled(self, tokens: range) -> Int64s:
@@ -141,40 +127,6 @@ class Swin(TableFamily, path="/relative/swin"):
         number = np.arange(tokens.start, tokens.stop, dtype=np.int64) - self.class_token
         row, column = np.divmod(number, self.width)
         return np.asarray(row * (2 * self.width - 1) + column)
-
-
-@dataclass(frozen=True, eq=False)
-class WindowTable:
-    """The number of the relative position of every two tokens, queries by keys."""
-
-    window: Swin
-    dtype: DType
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.window.tokens, self.window.tokens
-
-    @property
-    def work_per_element(self) -> int:
-        return 1
-
-    def read(self, start: int, stop: int) -> Elements:
-        width = self.window.tokens
-        first, last = start // width, -(-stop // width)
-        if width <= stop - start:
-            rows = self.window.numbers(range(first, last), range(width)).reshape(-1)
-            numbers = rows[start - first * width : stop - first * width]
-        else:
-            # A part of one row, or the end of one and the beginning of the next.
-            parts = [self._of_row(row, start, stop) for row in range(first, last)]
-            numbers = np.concatenate([*parts, np.empty(0, dtype=np.int64)])
-        return numbers.astype(self.dtype.storage)
-
-    def _of_row(self, row: int, start: int, stop: int) -> Int64s:
-        """Compute the flat elements start to stop that are in a row."""
-        width = self.window.tokens
-        begin, end = max(start - row * width, 0), min(stop - row * width, width)
-        return self.window.numbers(range(row, row + 1), range(begin, end)).reshape(-1)
 
 
 class SwinBias(GatheredBias, path="/relative/swin/bias"):
@@ -191,22 +143,19 @@ class SwinBias(GatheredBias, path="/relative/swin/bias"):
     example: ClassVar[str] = "window_size=1,2&head=0"
     inputs: ClassVar[tuple[InputArray, ...]] = (
         InputArray(
-            name="weight",
-            description="the learned table, ((2·rows - 1)·(2·columns - 1), heads), with three rows "
-            "more for a class token",
+            "weight",
+            "the learned table, ((2·rows - 1)·(2·columns - 1), heads), with three rows more for a "
+            "class token",
             ranks=(2,),
             example=[[0.5, -1.0], [0.25, -2.0], [1.5, 3.0]],
         ),
     )
 
     window_size: _WindowSize
-    class_token: Annotated[
-        Boolean | None,
-        about(
-            "Whether a class token comes before the others; by the rows of the array unless given.",
-            False,
-        ),
-    ] = None
+    class_token: Boolean | None = optional(
+        "Whether a class token comes before the others; by the rows of the array unless given.",
+        False,
+    )
 
     def document(self, arrays: Mapping[str, StoredTable]) -> Document:
         weight = arrays["weight"]
@@ -246,29 +195,25 @@ class SwinV2(TableFamily, path="/relative/swin-v2"):
     example: ClassVar[str] = "window_size=4,4&axis=y"
     array: ClassVar[str] = "coordinates"
 
-    window_size: Annotated[
-        Integers,
-        about("Height and width of the window, in patches.", "8,8", min_length=2, max_length=2),
-    ]
-    mode: Annotated[
-        Literal["swin", "cr"],
-        about("swin: sign(d)·log2(1 + |8d/(W - 1)|)/log2 8; cr: sign(d)·ln(1 + |d|).", "cr"),
-    ] = "swin"
-    pretrained_window_size: Annotated[
-        Integers | None,
-        about(
-            "Height and width of the window that the model was trained with, by which distances "
-            "are normalized; 0,0, or nothing, where that is the window itself.",
-            "12,12",
-            min_length=2,
-            max_length=2,
-        ),
-    ] = None
-    axis: Annotated[
-        Literal["y", "x"] | None,
-        about("One coordinate alone: shape (2h - 1, 2w - 1). Both unless given, y first.", "y"),
-    ] = None
-    dtype: RealDType = "float32"
+    window_size: Integers = about(
+        "Height and width of the window, in patches.", "8,8", min_length=2, max_length=2
+    )
+    mode: Literal["swin", "cr"] = about(
+        "swin: sign(d)·log2(1 + |8d/(W - 1)|)/log2 8; cr: sign(d)·ln(1 + |d|).",
+        "cr",
+        default="swin",
+    )
+    pretrained_window_size: Integers | None = optional(
+        "Height and width of the window of pretraining, which normalize distances; 0,0 or nothing "
+        "where it is the window itself.",
+        "12,12",
+        min_length=2,
+        max_length=2,
+    )
+    axis: Literal["y", "x"] | None = optional(
+        "One coordinate alone: shape (2h - 1, 2w - 1). Both unless given, y first.", "y"
+    )
+    dtype: RealDType = dtype_field()
 
     def removable_axes(self) -> Mapping[str, str]:
         return {"coordinate": "add axis=y"}
@@ -282,20 +227,16 @@ class SwinV2(TableFamily, path="/relative/swin-v2"):
         height, width = self.window_size
         return {"dy": _differences(height), "dx": _differences(width)}
 
-    @property
-    def _is_own_size(self) -> bool:
-        return self.pretrained_window_size in {None, (0, 0), self.window_size}
-
-    def normalized_by(self) -> tuple[int, ...] | None:
-        """Return the W of each axis, or None with mode=cr; raises InvalidParameters."""
-        pretrained = self.pretrained_window_size
-        if self.mode == "cr":
-            if pretrained not in {None, (0, 0)}:
-                rule = "pretrained_window_size does not go with mode=cr, which normalizes nothing"
-                raise impossible("pretrained_window_size", pretrained, rule)
-            return None
-        name = "window_size" if pretrained in {None, (0, 0)} else "pretrained_window_size"
+    def normalized_by(self) -> tuple[int | None, ...]:
+        """Return the W of each axis, None with mode=cr; raises InvalidParameters."""
+        is_own = self.pretrained_window_size in {None, (0, 0)}
+        name = "window_size" if is_own else "pretrained_window_size"
         sides: tuple[int, ...] = getattr(self, name)
+        if self.mode == "cr":
+            if not is_own:
+                rule = f"{name} does not go with mode=cr, which normalizes nothing"
+                raise impossible(name, sides, rule)
+            return None, None
         if not all(2 <= side <= _MAX_SIDE for side in sides):
             rule = f"{name} must be at least 2 by 2: distances are divided by each side less one"
             raise impossible(name, sides, rule)
@@ -305,66 +246,30 @@ class SwinV2(TableFamily, path="/relative/swin-v2"):
         if not all(1 <= side <= _MAX_SIDE for side in self.window_size):
             rule = f"window_size must be two numbers of patches, 1 to {_MAX_SIDE}"
             raise impossible("window_size", self.window_size, rule)
-        axis = None if self.axis is None else "yx".index(self.axis)
-        return CoordinateTable(self.window_size, self.normalized_by(), axis, self.element_type)
+        sides = self.normalized_by()
+        height, width = (2 * side - 1 for side in self.window_size)
+        coordinates = 2 if self.axis is None else 1
+
+        def evaluate(rows: range, _: range) -> Float64s:
+            """Evaluate flat elements, which lie by dy, by dx and by coordinate."""
+            place, axis = np.divmod(np.arange(rows.start, rows.stop, dtype=np.int64), coordinates)
+            if self.axis is not None:
+                axis += "yx".index(self.axis)
+            values = np.empty((len(rows), 1))
+            for which, indices in enumerate(np.divmod(place, width)):
+                is_own = axis == which
+                distances = indices[is_own] - (self.window_size[which] - 1)
+                values[is_own, 0] = log_distances(distances, sides[which])
+            return values
+
+        shape = (height, width, coordinates)[: len(self.axes)]
+        return FormulaTable(shape, self.element_type, 1, evaluate)
 
     def canonical(self) -> dict[str, ParameterValue]:
         parameters = super().canonical()
-        if self._is_own_size:
-            parameters.pop("pretrained_window_size", None)
+        if self.pretrained_window_size in {(0, 0), self.window_size}:
+            del parameters["pretrained_window_size"]
         return parameters
-
-
-@dataclass(frozen=True, eq=False)
-class CoordinateTable:
-    """The relative coordinates of all patch offsets in a window.
-
-    Attributes:
-        window: height and width, in patches.
-        normalized_by: the W of each axis, or None for plain logarithms.
-        axis: 0 for those down, 1 for those across, or None for both, along a last axis.
-        dtype: a real type.
-    """
-
-    window: tuple[int, ...]
-    normalized_by: tuple[int, ...] | None
-    axis: int | None
-    dtype: DType
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        height, width = (2 * side - 1 for side in self.window)
-        return (height, width, 2) if self.axis is None else (height, width)
-
-    @property
-    def work_per_element(self) -> int:
-        return 1
-
-    def read(self, start: int, stop: int) -> Elements:
-        elements = np.empty(stop - start, dtype=self.dtype.storage)
-        for part in row_steps(stop - start, 1):
-            values = self._values(start + part.start, start + part.stop)
-            round_into(values, elements[part], self.dtype)
-        return elements
-
-    def _values(self, start: int, stop: int) -> Float64s:
-        number = np.arange(start, stop, dtype=np.int64)
-        if self.axis is None:
-            place, axis = np.divmod(number, 2)
-        else:
-            place, axis = number, np.full(len(number), self.axis)
-        places_of = np.divmod(place, self.shape[1])
-        values = np.empty(len(number))
-        for which in range(2):
-            is_own = axis == which
-            distances = places_of[which][is_own] - (self.window[which] - 1)
-            values[is_own] = self._of_axis(distances, which)
-        return values
-
-    def _of_axis(self, distances: Int64s, axis: int) -> Float64s:
-        if self.normalized_by is None:
-            return log_distances(distances)
-        return scaled_log_distances(distances, self.normalized_by[axis])
 
 
 class DynamicDistances(TableFamily, path="/relative/dynamic"):
@@ -381,61 +286,34 @@ class DynamicDistances(TableFamily, path="/relative/dynamic"):
 
     example: ClassVar[str] = "seq_len=4&log_distance=true"
     array: ClassVar[str] = "distance"
+    axes: ClassVar[tuple[str, ...]] = ("distance", "channel")
     curves: ClassVar[Curves | None] = "columns"
 
-    seq_len: Annotated[
-        Integer,
-        about(
-            "Number of keys: distances reach from -(seq_len - 1) to seq_len - 1.",
-            8,
-            ge=1,
-            le=MAX_LENGTH,
-        ),
-    ]
-    log_distance: Annotated[Boolean, about("Whether they are sign(d)·ln(1 + |d|).", True)] = False
-    dtype: RealDType = "float32"
-
-    @property
-    def axes(self) -> tuple[str, ...]:
-        return "distance", "channel"
+    seq_len: Integer = about(
+        "Number of keys: distances reach from -(seq_len - 1) to seq_len - 1.",
+        8,
+        ge=1,
+        le=MAX_LENGTH,
+    )
+    log_distance: Boolean = about(
+        "Whether the table holds sign(d)·ln(1 + |d|) in place of d.", True, default=False
+    )
+    dtype: RealDType = dtype_field()
 
     @property
     def places(self) -> Mapping[str, Positions]:
         return {"distance": _differences(self.seq_len)}
 
     def table(self) -> Table:
-        return DistanceRows(self.seq_len, self.log_distance, self.element_type)
+        def evaluate(rows: range, _: range) -> Elements:
+            distances = np.arange(rows.start, rows.stop, dtype=np.int64) - (self.seq_len - 1)
+            values = log_distances(distances) if self.log_distance else distances
+            return values[:, np.newaxis]
 
-
-@dataclass(frozen=True, eq=False)
-class DistanceRows(RowTable):
-    """A row for each distance of a sequence of seq_len positions, or for its logarithm."""
-
-    seq_len: int
-    is_log: bool
-    dtype: DType
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return (2 * self.seq_len - 1, 1)
-
-    @property
-    def row_width(self) -> int:
-        return 1
-
-    @property
-    def overflows(self) -> bool:
-        """True if a distance may be too large for the type; a logarithm never is."""
-        return not self.is_log and may_overflow(self.seq_len - 1, self.dtype)
-
-    def fill(self, first: int, rows: Elements) -> None:
-        for part in row_steps(len(rows), 1):
-            number = np.arange(first + part.start, first + part.stop, dtype=np.int64)
-            distances = number - (self.seq_len - 1)
-            if self.is_log:
-                round_into(log_distances(distances), rows[part, 0], self.dtype)
-            else:
-                round_integers_into(distances, rows[part, 0], self.dtype)
+        # A logarithm is never too large.
+        overflows = not self.log_distance and may_overflow(self.seq_len - 1, self.element_type)
+        shape = (2 * self.seq_len - 1, 1)
+        return FormulaTable(shape, self.element_type, 1, evaluate, overflows=overflows)
 
 
 def _differences(length: int) -> Positions:
@@ -443,18 +321,15 @@ def _differences(length: int) -> Positions:
     return Positions.contiguous(1 - length, 2 * length - 1)
 
 
-def log_distances(distances: Int64s) -> Float64s:
-    """Evaluate sign(d)·ln(1 + |d|) for distances (n,)."""
-    return _signed(distances, evaluate_integers(_log, np.abs(distances)))
+def log_distances(distances: Int64s, window: int | None = None) -> Float64s:
+    """Evaluate sign(d)·ln(1 + |d|) for distances (n,).
 
-
-def scaled_log_distances(distances: Int64s, window: int) -> Float64s:
-    """Evaluate sign(d)·log2(1 + |8d/(W − 1)|)/log2 8 for distances (n,) in a window of W."""
-    lengths = np.abs(distances)
-    return _signed(distances, evaluate_integers(lambda part: _scaled_log(part, window), lengths))
-
-
-def _signed(distances: Int64s, values: Float64s) -> Float64s:
+    Args:
+        distances: each d.
+        window: the side W for sign(d)·log2(1 + |8d/(W − 1)|)/log2 8 instead.
+    """
+    evaluate = _log if window is None else partial(_scaled_log, window)
+    values = evaluate_integers(evaluate, np.abs(distances))
     return np.where(distances < 0, 0.0 - values, values)
 
 
@@ -462,7 +337,7 @@ def _log(lengths: Int64s) -> Float64s:
     return ln_1p(from_integers(lengths)).high
 
 
-def _scaled_log(lengths: Int64s, window: int) -> Float64s:
+def _scaled_log(window: int, lengths: Int64s) -> Float64s:
     above, below = (_NORM * lengths).astype(np.float64), float(window - 1)
     quotient = above / below
     again = two_product(quotient, np.array([below]))

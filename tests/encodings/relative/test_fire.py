@@ -12,7 +12,6 @@ from service.encodings.relative.fire import Fire
 from service.numerics.tables import overflows
 from tests.client import Client
 from tests.exact import UNIT
-from tests.parity import exact_relative
 
 mpf = mpmath.mpf
 PLACES = st.one_of(st.integers(-(2**61), 2**61), st.integers(-2000, 2000))
@@ -56,16 +55,6 @@ def test_queries_before_the_threshold_are_normalized_by_it() -> None:
     assert at[3] < at[2]
 
 
-def test_any_range_has_the_bytes_of_the_whole() -> None:
-    table = fire(query_start=500, query_len=30, key_start=3, key_len=17).table()
-
-    whole = table.read(0, 510)
-
-    assert table.shape == (30, 17)
-    for start, stop in [(0, 1), (5, 40), (16, 18), (17, 34), (300, 510)]:
-        assert table.read(start, stop).tobytes() == whole[start:stop].tobytes()
-
-
 @settings(max_examples=300)
 @given(
     st.floats(1e-9, 1e9),
@@ -90,20 +79,6 @@ def test_a_small_denominator_overflows_and_the_default_never_does() -> None:
     assert overflows(fire(threshold=0.0, eps=1e-9, dtype="float16", **near).table())
     assert not overflows(fire(threshold=0.0, eps=1e-9, dtype="float32", **near).table())
     assert not overflows(fire(dtype="float16", **far).table())
-
-
-def test_coordinates_equal_an_independent_evaluation(client: Client) -> None:
-    parameters = {"query_start": 600, "query_len": 5, "key_len": 40, "c": 0.3, "threshold": 602.5}
-    query = "&".join(f"{name}={value}" for name, value in parameters.items())
-
-    answer = client.get(f"/relative/fire?dtype=float64&{query}").json()
-
-    assert (answer["shape"], answer["axes"]) == ([5, 40], ["query", "key"])
-    with mpmath.workdps(45):
-        (expected,) = exact_relative.fire(parameters).values()
-    values = [value for row in answer["data"] for value in row]
-    for value, truth in zip(values, expected.flat, strict=True):
-        assert abs(value - truth.value) <= truth.bound
 
 
 def test_defaults_are_those_of_the_paper(client: Client) -> None:

@@ -1,6 +1,6 @@
 """KERPLE's kernels."""
 
-from math import log, log1p
+from math import log
 from operator import neg
 from typing import Any
 
@@ -126,7 +126,8 @@ def test_no_bias_exceeds_its_bound(
 
     bound = biases.bound(pairs, chosen)
 
-    largest = np.abs(biases.values(pairs.distances(0, length + 1), chosen)).max()
+    distances = np.arange(length + 1) - (first - length)
+    largest = np.abs(biases.values(distances, chosen)).max()
     assert largest <= bound * (1 + 2.0**-40)
     if not biases.is_causal or first >= length:
         assert largest == pytest.approx(bound)
@@ -170,15 +171,6 @@ def posted(client: Client, query: str, **body: Any) -> NDArray[np.float64]:
 
 
 NEAR = 1e-15
-
-
-def test_each_kernel_is_its_formula(client: Client) -> None:
-    numbers = "a=3,0.5&p=2,1.5&query_positions=4&key_positions=0&head=0"
-
-    assert data_of(client, numbers)[0, 0] == pytest.approx(-2 * log1p(12), rel=NEAR)
-    assert data_of(client, f"{numbers}&convention=power")[0, 0] == -48
-    nemo = data_of(client, f"{numbers}&convention=nemo&b=7")
-    assert nemo[0, 0] == pytest.approx(-7 * log(49), rel=NEAR)
 
 
 def test_each_head_has_its_own_numbers(client: Client) -> None:
@@ -261,10 +253,11 @@ def test_the_range_of_b_is_that_of_its_size(client: Client) -> None:
         ({"a": [1.0], "p": [1.0, 2.0]}, ""),
         ({"a": [1.0], "p": [-1.0]}, "/p"),
         ({"a": [1.0], "p": [1.0], "b": [1.0]}, "/b"),
-        ({"a": [[1.0]], "p": [1.0]}, "/a"),
     ],
 )
-def test_impossible_arrays_are_named(client: Client, body: dict[str, Any], where: str) -> None:
+def test_a_refusal_names_the_impossible_array(
+    client: Client, body: dict[str, Any], where: str
+) -> None:
     answer = client.post(f"{KERPLE}/bias?query_len=2", json=body)
 
     assert answer.status_code == 422, answer.text

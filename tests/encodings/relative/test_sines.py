@@ -1,6 +1,5 @@
 """Sinusoids of relative positions and the relative shift, as the libraries order them."""
 
-from io import BytesIO
 from typing import Any
 
 import mpmath
@@ -10,13 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from service.encodings.relative.sines import MirroredTable, RelativeShift, TransformerXL, XLNet
-from service.numerics.dtypes import BFLOAT16, FLOAT32, FLOAT64, REAL_DTYPES
-from service.numerics.phase import Geometric, geometric
+from service.encodings.relative.sines import RelativeShift, TransformerXL, XLNet
+from service.numerics.dtypes import BFLOAT16, FLOAT64, REAL_DTYPES
+from service.numerics.frequencies import geometric
 from service.numerics.phasors import component
-from service.numerics.positions import Positions
 from service.numerics.tables import StoredTable, Table, size
-from tests.client import Client
+from tests.client import Client, load_npy, npy_bytes
 from tests.exact import UNIT, frequency
 
 
@@ -80,25 +78,10 @@ def test_2_to_the_62_keys_take_no_memory() -> None:
     assert (table.read(2**62 * 4, 2**62 * 4 + 8).reshape(2, 4) == halves([0, -1])).all()
 
 
-MIRRORED = MirroredTable(Geometric(100.0, 6, 3), Positions.contiguous(-20, 40), FLOAT32)
+def test_the_second_direction_has_no_negative_zeros() -> None:
+    values = XLNet(d_model=4, key_len=1, attn_type="uni", bi_data=True, dtype="float64").table()
 
-
-@given(st.data())
-def test_any_range_of_both_directions_has_the_bytes_of_the_whole(data: st.DataObject) -> None:
-    start = data.draw(st.integers(0, size(MIRRORED) - 1))
-    stop = data.draw(st.integers(start + 1, size(MIRRORED)))
-
-    part = MIRRORED.read(start, stop)
-
-    assert MIRRORED.read(0, size(MIRRORED))[start:stop].tobytes() == part.tobytes()
-
-
-def test_the_size_of_steps_does_not_change_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    at_once = MIRRORED.read(0, size(MIRRORED)).tobytes()
-    monkeypatch.setattr("service.numerics.tables.STEP_ELEMENTS", 100)
-
-    assert MIRRORED.read(0, size(MIRRORED)).tobytes() == at_once
-    assert not np.signbit(MIRRORED.read(20 * 12, 21 * 12)).any()
+    assert not np.signbit(values.read(8, 16)).any()
 
 
 LENGTHS = st.integers(1, 7)
@@ -165,15 +148,6 @@ def test_xlnets_shift_is_for_rows_with_one_position_more(
             assert (values[i, j] == x[i, j + queries - i]).all()
 
 
-def test_transformer_xls_shift_is_xlnets_after_a_column_of_zeros() -> None:
-    x = np.random.default_rng(0).standard_normal((4, 6, 2))
-    padded = np.concatenate([np.zeros((4, 1, 2)), x], axis=1)
-
-    assert (
-        shifted(stored(x)).elements == shifted(stored(padded), convention="xlnet").elements
-    ).all()
-
-
 @pytest.mark.parametrize("dtype", sorted(REAL_DTYPES))
 def test_the_bits_of_every_type_are_copied(dtype: str) -> None:
     x = stored(np.random.default_rng(0).integers(0, 60000, (3, 5)), dtype)
@@ -220,44 +194,17 @@ def test_rows_are_rows_of_the_encoding(
     assert answer.json()["data"] == client.get(f"/encoding?{same}").json()["data"]
 
 
-def test_two_directions_are_an_axis(client: Client) -> None:
-    url = "/relative/xlnet?d_model=4&query_len=2&key_len=3"
-
-    both = client.get(f"{url}&bi_data=true").json()
-
-    assert both["axes"] == ["position", "direction", "channel"]
-    assert [row[0] for row in both["data"]] == client.get(url).json()["data"]
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        "transformer-xl?d_model=6&key_len=4&clamp_len=2",
-        "xlnet?d_model=6&key_len=4&attn_type=uni",
-        "conformer?d_model=6&seq_len=3",
-    ],
-)
-def test_canonical_parameters_request_the_table_again(client: Client, path: str) -> None:
-    first = client.get(f"/relative/{path}").json()
-
-    query = "&".join(f"{name}={str(value).lower()}" for name, value in first["parameters"].items())
-
-    assert client.get(f"/relative/{path.partition('?')[0]}?{query}").json() == first
-
-
 SHIFT = "/relative/transformer-xl/shift"
 
 
-def test_scores_are_shifted_in_their_own_format(client: Client) -> None:
+def test_batch_and_head_axes_are_kept(client: Client) -> None:
     x = np.random.default_rng(0).standard_normal((3, 5, 2, 4)).astype(np.float16)
-    stream = BytesIO()
-    np.save(stream, x)
     headers = {"Content-Type": "application/x-npy"}
 
-    answer = client.post(SHIFT, content=stream.getvalue(), headers=headers)
+    answer = client.post(SHIFT, content=npy_bytes(x), headers=headers)
 
     assert answer.headers["Array-Axes"] == "query, key, batch, head"
-    values = np.load(BytesIO(answer.content))
+    values = load_npy(answer)
     assert values.dtype == x.dtype
     assert (values[0, :3] == x[0, 2:]).all()
     assert (values[2] == x[2]).all()
@@ -277,11 +224,8 @@ def test_the_two_conventions_differ_by_the_column_of_zeros(client: Client) -> No
     assert xlnet["parameters"] == {"convention": "xlnet", "key_len": 2}
 
 
-@pytest.mark.parametrize(("x", "query"), [([[1.0]], "?convention=xlnet"), ([1.0, 2.0], "")])
-def test_scores_that_cannot_be_shifted_are_refused(
-    client: Client, x: list[object], query: str
-) -> None:
-    answer = client.post(f"{SHIFT}{query}", json={"x": x})
+def test_scores_of_one_column_are_refused_with_xlnet(client: Client) -> None:
+    answer = client.post(f"{SHIFT}?convention=xlnet", json={"x": [[1.0]]})
 
     assert answer.status_code == 422
     assert [error["pointer"] for error in answer.json()["errors"]] == ["/x"]

@@ -9,16 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from service.encodings.relative.windows import (
-    CoordinateTable,
-    DistanceRows,
-    Swin,
-    WindowTable,
-    log_distances,
-    scaled_log_distances,
-)
-from service.numerics.dtypes import FLOAT16, FLOAT32, FLOAT64, INT32, INT64, DType
+from service.encodings.relative.windows import DynamicDistances, Swin, log_distances
+from service.numerics.dtypes import to_float64
 from service.numerics.phase import MAX_POSITION
+from service.numerics.tables import overflows
 from tests.client import Client
 from tests.exact import UNIT
 
@@ -32,8 +26,8 @@ def counted(height: int, width: int) -> list[list[int]]:
     return [[steps.index((q[0] - k[0], q[1] - k[1])) for k in places] for q in places]
 
 
-def whole(window: Swin) -> list[list[int]]:
-    table = WindowTable(window, INT64)
+def numbers_of(window: Swin) -> list[list[int]]:
+    table = window.table()
     rows: list[list[int]] = table.read(0, window.tokens**2).reshape(table.shape).tolist()
     return rows
 
@@ -42,14 +36,14 @@ def whole(window: Swin) -> list[list[int]]:
 def test_numbers_count_relative_positions_row_by_row(size: tuple[int, int]) -> None:
     window = Swin(window_size=size)
 
-    assert whole(window) == counted(*size)
-    assert window.count == len({number for row in whole(window) for number in row})
+    assert numbers_of(window) == counted(*size)
+    assert window.count == len({number for row in numbers_of(window) for number in row})
 
 
 @pytest.mark.parametrize("size", [(1, 1), (4, 6), (3, 3)])
 def test_a_class_token_has_three_numbers_of_its_own(size: tuple[int, int]) -> None:
     window = Swin(window_size=size, class_token=True)
-    first, *others = whole(window)
+    first, *others = numbers_of(window)
     most = window.between_tokens
 
     assert first == [most + 2, *[most] * (size[0] * size[1])]
@@ -58,32 +52,10 @@ def test_a_class_token_has_three_numbers_of_its_own(size: tuple[int, int]) -> No
     assert window.count == most + 3
 
 
-@given(
-    st.integers(1, 5),
-    st.integers(1, 5),
-    st.booleans(),
-    st.integers(0, 700),
-    st.integers(0, 700),
-    st.sampled_from([INT32, INT64]),
-)
-def test_any_range_of_numbers_is_a_slice_of_the_whole(
-    height: int, width: int, has_class: bool, start: int, length: int, dtype: DType
-) -> None:
-    window = Swin(window_size=(height, width), class_token=has_class)
-    start = min(start, window.tokens**2)
-    stop = min(start + length, window.tokens**2)
-
-    part = WindowTable(window, dtype).read(start, stop)
-
-    flat = [number for row in whole(window) for number in row]
-    assert part.dtype == np.dtype(dtype.storage)
-    assert part.tolist() == flat[start:stop]
-
-
 @pytest.mark.parametrize("has_class", [False, True])
 def test_a_part_of_a_large_window_is_read_alone(has_class: bool) -> None:
-    window = Swin(window_size=(2**15, 2**15), class_token=has_class)
-    table, width = WindowTable(window, INT64), window.tokens
+    window = Swin(window_size=(2**15, 2**15), class_token=has_class, dtype="int64")
+    table, width = window.table(), window.tokens
 
     last = table.read(width**2 - 2, width**2).tolist()
     across = table.read(width - 1, width + 1 + has_class).tolist()
@@ -108,7 +80,7 @@ def test_a_logarithm_of_a_distance_is_rounded_once(distance: int) -> None:
 @settings(max_examples=600)
 @given(st.integers(-(2**30), 2**30), st.one_of(st.integers(2, 60), st.integers(2, 2**30)))
 def test_a_coordinate_in_a_window_is_rounded_once(distance: int, window: int) -> None:
-    (value,) = scaled_log_distances(np.array([distance], dtype=np.int64), window).tolist()
+    (value,) = log_distances(np.array([distance], dtype=np.int64), window).tolist()
 
     scaled = mpf(8 * abs(distance)) / (window - 1)
     true = mpmath.sign(distance) * mpmath.log(1 + scaled, 2) / 3
@@ -117,38 +89,15 @@ def test_a_coordinate_in_a_window_is_rounded_once(distance: int, window: int) ->
 
 def test_integer_coordinates_are_exact() -> None:
     """With W = 9, 8d/(W − 1) is d: log2 8/log2 8 at d = 7."""
-    assert scaled_log_distances(np.array([7, -7, 0]), 9).tolist() == [1.0, -1.0, 0.0]
+    assert log_distances(np.array([7, -7, 0]), 9).tolist() == [1.0, -1.0, 0.0]
 
 
 def test_opposite_distances_have_opposite_values_and_0_no_negative_zero() -> None:
     distances = np.arange(-20, 21)
 
-    for values in (log_distances(distances), scaled_log_distances(distances, 7)):
+    for values in (log_distances(distances), log_distances(distances, 7)):
         assert (values == -values[::-1]).all()
         assert not np.signbit(values[20])
-
-
-def test_coordinates_are_the_distance_down_and_then_across() -> None:
-    both = CoordinateTable((2, 3), (2, 3), None, FLOAT64)
-
-    values = both.read(0, 30).reshape(both.shape)
-
-    assert both.shape == (3, 5, 2)
-    assert (values[:, :, 0] == scaled_log_distances(np.arange(-1, 2), 2)[:, np.newaxis]).all()
-    assert (values[:, :, 1] == scaled_log_distances(np.arange(-2, 3), 3)).all()
-    for axis in (0, 1):
-        alone = CoordinateTable((2, 3), (2, 3), axis, FLOAT64)
-        assert (alone.read(0, 15).reshape(alone.shape) == values[:, :, axis]).all()
-
-
-def test_any_range_of_coordinates_has_the_bytes_of_the_whole() -> None:
-    table = CoordinateTable((3, 4), (8, 8), None, FLOAT32)
-
-    values = table.read(0, 70)
-
-    for start in range(0, 69, 7):
-        for stop in range(start + 1, 71, 5):
-            assert table.read(start, stop).tobytes() == values[start:stop].tobytes()
 
 
 @pytest.mark.parametrize("distance", [2**58 + 2**34 + 1, 2**58 + 3 * 2**34 - 1])
@@ -156,20 +105,29 @@ def test_any_range_of_coordinates_has_the_bytes_of_the_whole() -> None:
 def test_far_distances_are_rounded_once(distance: int, sign: int) -> None:
     """Beside the middle between two numbers of float32, by less than float64 can tell."""
     length = 2**60
-    table = DistanceRows(length, is_log=False, dtype=FLOAT32)
+    table = DynamicDistances(seq_len=length).table()
     place = length - 1 + sign * distance
 
     assert table.read(place, place + 1).tolist() == [sign * (2**58 + 2**35)]
 
 
-def test_distances_overflow_if_the_last_one_does() -> None:
-    for length, expected in ((65_520, False), (65_521, True)):
-        table = DistanceRows(length, is_log=False, dtype=FLOAT16)
+@pytest.mark.parametrize(
+    ("length", "dtype", "log_distance", "expected"),
+    [
+        (65_520, "float16", False, False),
+        (65_521, "float16", False, True),
+        (2**62, "float16", True, False),
+        (2**62, "float32", False, False),
+    ],
+)
+def test_distances_overflow_if_the_last_one_does(
+    length: int, dtype: str, log_distance: bool, expected: bool
+) -> None:
+    values = {"seq_len": length, "dtype": dtype, "log_distance": log_distance}
+    table = DynamicDistances.model_validate(values).table()
 
-        assert table.overflows == expected
-        assert np.isinf(table.read(0, 1)[0]) == expected
-    assert not DistanceRows(2**62, is_log=True, dtype=FLOAT16).overflows
-    assert not DistanceRows(2**62, is_log=False, dtype=FLOAT32).overflows
+    assert overflows(table) == expected
+    assert np.isinf(to_float64(table.read(0, 1), table.dtype)[0]) == expected
 
 
 SWIN = "/relative/swin"
@@ -181,30 +139,6 @@ def test_rows_are_queries_and_numbers_lead_from_the_key_to_the_query(client: Cli
     assert answer["axes"] == ["query", "key"]
     assert answer["parameters"] == {"window_size": [1, 3], "class_token": False}
     assert answer["data"] == [[2, 1, 0], [3, 2, 1], [4, 3, 2]]
-
-
-def test_the_first_number_of_window_size_is_the_height(client: Client) -> None:
-    tall = client.get(f"{SWIN}?window_size=3,2").json()["data"]
-    wide = client.get(f"{SWIN}?window_size=2,3").json()["data"]
-
-    assert (tall, wide) == (counted(3, 2), counted(2, 3))
-    assert tall != wide
-
-
-def test_a_class_token_comes_first(client: Client) -> None:
-    answer = client.get(f"{SWIN}?window_size=1,2&class_token=true")
-
-    assert answer.json()["data"] == [[5, 3, 3], [4, 1, 0], [4, 2, 1]]
-
-
-def test_a_huge_window_is_read_by_ranges(client: Client) -> None:
-    url = f"{SWIN}.bin?window_size=8192,16384"
-    size = 4 * 2**54
-
-    answer = client.get(url, range=f"bytes={size - 8}-{size - 1}")
-
-    centre = ((2 * 8192 - 1) * (2 * 16384 - 1) - 1) // 2
-    assert np.frombuffer(answer.content, "<i4").tolist() == [centre + 1, centre]
 
 
 def test_numbers_beyond_32_bits_need_int64(client: Client) -> None:
