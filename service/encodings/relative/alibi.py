@@ -12,8 +12,16 @@ from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 
-from service.encodings.family import ComposedFamily, InputArray, TableFamily
-from service.encodings.fields import Parameters, RealDType, about, dtype_field, impossible, optional
+from service.encodings.family import (
+    ComposedFamily,
+    InputArray,
+    Parameters,
+    RealDType,
+    TableFamily,
+    about,
+    impossible,
+    optional,
+)
 from service.encodings.relative.distance import (
     BiasParameters,
     DistanceFunction,
@@ -37,7 +45,16 @@ from service.numerics.dtypes import DType, may_overflow, to_float64
 from service.numerics.limits import MAX_CHANNELS
 from service.numerics.phase import MAX_POSITION, Float64s, Int64s, exact_arithmetic, exact_context
 from service.numerics.positions import Positions
-from service.numerics.tables import FREQUENCY_WORK, FormulaTable, StoredTable, Table, setup_work
+from service.numerics.tables import (
+    FREQUENCY_WORK,
+    Curves,
+    Document,
+    FormulaTable,
+    ParameterValue,
+    StoredTable,
+    Table,
+    setup_work,
+)
 
 MAX_BIAS_MAX = 100.0
 """The largest exponent of the smallest slope."""
@@ -207,7 +224,7 @@ class SlopeParameters(Parameters):
     alibi_bias_max: Real = about(
         "The smallest slope is 2^-alibi_bias_max.", 8, default=8.0, gt=0, le=MAX_BIAS_MAX
     )
-    dtype: RealDType = dtype_field()
+    dtype: RealDType = "float32"
 
     def slope_rule(self, num_heads: int) -> SlopeRule:
         """Return the slopes of a number of heads."""

@@ -14,8 +14,14 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from service.encodings.family import ComposedFamily, InputArray
-from service.encodings.fields import IndexDType, about, impossible, index_dtype_field, optional
+from service.encodings.family import (
+    ComposedFamily,
+    IndexDType,
+    InputArray,
+    about,
+    impossible,
+    optional,
+)
 from service.encodings.relative.distance import (
     DistanceTableFamily,
     GatheredBias,
@@ -238,7 +244,7 @@ class Deberta(DistanceTableFamily, path="/relative/deberta"):
         ge=_NO_BUCKETS,
         le=MAX_LENGTH,
     )
-    dtype: IndexDType = index_dtype_field()
+    dtype: IndexDType = "int32"
 
     @property
     def has_buckets(self) -> bool:
@@ -326,7 +332,7 @@ class Shaw(DistanceTableFamily, path="/relative/shaw"):
     max_relative_position: Integer = about(
         "The distance K beyond which all distances count as K.", 2, ge=0, le=_MAX_CLIPPED
     )
-    dtype: IndexDType = index_dtype_field()
+    dtype: IndexDType = "int32"
 
     def table(self) -> Table:
         clipped = min(self.max_relative_position, self.pairs.farthest)

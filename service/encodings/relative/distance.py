@@ -13,10 +13,11 @@ from typing import Annotated
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from service.encodings.family import ComposedFamily, TableFamily
-from service.encodings.fields import (
+from service.encodings.family import (
+    ComposedFamily,
     Parameters,
     PositionList,
+    TableFamily,
     about,
     contiguous,
     impossible,
@@ -24,12 +25,13 @@ from service.encodings.fields import (
 )
 from service.errors import Fault, InvalidBody, InvalidParameters
 from service.grammar import Boolean, Integer, to_query
-from service.numerics.document import Document, ParameterValue
 from service.numerics.dtypes import INT32, DType, Elements, may_overflow, round_numbers_into
 from service.numerics.limits import MAX_CHANNELS, MAX_LENGTH
 from service.numerics.phase import MAX_POSITION, Int64s
 from service.numerics.positions import Positions
 from service.numerics.tables import (
+    Document,
+    ParameterValue,
     StoredTable,
     Table,
     distinct_integers,

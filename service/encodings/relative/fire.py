@@ -54,7 +54,7 @@ class Fire(DistanceTableFamily, path="/relative/fire"):
         le=2.0**62,
     )
     eps: Real = about("The ε that is added to the denominator.", 1e-6, default=1e-6, ge=0, le=1)
-    dtype: RealDType = dtype_field()
+    dtype: RealDType = "float32"
 
     def table(self) -> Table:
         if 0 < self.threshold < 1e-9:

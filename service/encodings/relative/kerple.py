@@ -7,8 +7,16 @@ from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 
-from service.encodings.family import ComposedFamily, InputArray, TableFamily
-from service.encodings.fields import RealDType, Reals, about, dtype_field, impossible, optional
+from service.encodings.family import (
+    ComposedFamily,
+    InputArray,
+    RealDType,
+    Reals,
+    TableFamily,
+    about,
+    impossible,
+    optional,
+)
 from service.encodings.relative.alibi import GivenSlopes, SlopeRule, Slopes
 from service.encodings.relative.distance import (
     BiasParameters,

@@ -19,8 +19,7 @@ from service.encodings.family import (
 )
 from service.grammar import Integer
 from service.numerics.double_double import pairwise_sum
-from service.numerics.frequencies import Geometric, geometric
-from service.numerics.phase import MAX_POSITION, Float64s
+from service.numerics.phase import MAX_POSITION, Float64s, Geometric, geometric
 from service.numerics.phasors import component, sines_and_cosines
 from service.numerics.positions import Positions
 from service.numerics.tables import FREQUENCY_WORK, FormulaTable, Table, row_steps
@@ -45,9 +44,13 @@ class ShiftOperator(TableFamily, path="/relative"):
     array: ClassVar[str] = "relative"
     states_axes: ClassVar[bool] = False
 
-    d_model: Integer = d_model_field(even=True)
-    base: Real = base_field()
-    layout: AbsoluteLayout = absolute_layout_field()
+    d_model: EvenChannelCount
+    base: SeriesBase = 10000.0
+    layout: AbsoluteLayout = about(
+        "Sine and cosine in turn, or all sines and then all cosines.",
+        "interleaved",
+        default="interleaved",
+    )
     offset: Integer | None = optional(
         "The offset k of one operator, (d_model, d_model); or give offsets.",
         3,

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from service.encodings.fields import RealDType, about, dtype_field
+from service.encodings.family import RealDType, about
 from service.encodings.relative.distance import (
     BiasParameters,
     Causal,
@@ -17,13 +17,12 @@ from service.encodings.relative.distance import (
     distance_lengths,
 )
 from service.grammar import Integer, Real
-from service.numerics import frequencies as scaling
-from service.numerics.document import ParameterValue
+from service.numerics import phase as scaling
 from service.numerics.double_double import pairwise_sum
 from service.numerics.limits import MAX_CHANNELS
 from service.numerics.phase import Decimals, Float64s, Int64s, exact_context
 from service.numerics.phasors import component
-from service.numerics.tables import FREQUENCY_WORK, Table, row_steps
+from service.numerics.tables import FREQUENCY_WORK, ParameterValue, Table, row_steps
 
 
 class Sandwich(DistanceTableFamily, BiasParameters, path="/relative/sandwich"):

@@ -23,15 +23,20 @@ from service.encodings.family import (
     optional,
 )
 from service.errors import InvalidBody
-from service.grammar import Boolean, Integer, Real
-from service.numerics.document import Document, ParameterValue
+from service.grammar import Boolean, Integer
 from service.numerics.dtypes import Elements, all_finite
-from service.numerics.frequencies import Geometric, geometric
 from service.numerics.limits import MAX_LENGTH
-from service.numerics.phase import Float64s
+from service.numerics.phase import Float64s, Geometric, geometric
 from service.numerics.phasors import Channels, PhasorTable, sines_and_cosines
 from service.numerics.positions import Positions, Run
-from service.numerics.tables import FREQUENCY_WORK, FormulaTable, StoredTable, Table
+from service.numerics.tables import (
+    FREQUENCY_WORK,
+    Document,
+    FormulaTable,
+    ParameterValue,
+    StoredTable,
+    Table,
+)
 
 _KeyLen = Annotated[
     Integer,
@@ -152,7 +157,7 @@ class XLNet(RelativeSines, path="/relative/xlnet"):
         ge=1,
         le=MAX_LENGTH,
     )
-    dtype: RealDType = dtype_field()
+    dtype: RealDType = "float32"
 
     def removable_axes(self) -> Mapping[str, str]:
         return {"direction": "leave out bi_data"}
@@ -211,12 +216,12 @@ class Conformer(RelativeSines, path="/relative/conformer"):
     array: ClassVar[str] = "conformer"
     is_interleaved: ClassVar[bool] = True
 
-    d_model: Integer = d_model_field(even=True)
-    base: Real = base_field()
+    d_model: EvenChannelCount
+    base: SeriesBase = 10000.0
     seq_len: Integer = about(
         "Number of frames; there are 2·seq_len - 1 rows.", 3, ge=1, le=MAX_LENGTH
     )
-    dtype: RealDType = dtype_field()
+    dtype: RealDType = "float32"
 
     def positions(self) -> Positions:
         return descending(self.seq_len - 1, 1 - self.seq_len)

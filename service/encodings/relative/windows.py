@@ -19,7 +19,6 @@ from service.encodings.family import (
     TableFamily,
     about,
     impossible,
-    index_dtype_field,
     optional,
 )
 from service.encodings.relative.distance import GatheredBias, check_fits, wrong_rows
@@ -38,7 +37,14 @@ from service.numerics.dtypes import Elements, may_overflow
 from service.numerics.limits import MAX_LENGTH
 from service.numerics.phase import Float64s, Int64s, exact_context
 from service.numerics.positions import Positions
-from service.numerics.tables import FormulaTable, StoredTable, Table
+from service.numerics.tables import (
+    Curves,
+    Document,
+    FormulaTable,
+    ParameterValue,
+    StoredTable,
+    Table,
+)
 
 _MAX_TOKENS = 2**31 - 1
 
@@ -72,7 +78,7 @@ class Swin(TableFamily, path="/relative/swin"):
     class_token: Boolean = about(
         "Whether a class token comes before the others, as in BEiT.", True, default=False
     )
-    dtype: IndexDType = index_dtype_field()
+    dtype: IndexDType = "int32"
 
     @property
     def height(self) -> int:
@@ -213,7 +219,7 @@ class SwinV2(TableFamily, path="/relative/swin-v2"):
     axis: Literal["y", "x"] | None = optional(
         "One coordinate alone: shape (2h - 1, 2w - 1). Both unless given, y first.", "y"
     )
-    dtype: RealDType = dtype_field()
+    dtype: RealDType = "float32"
 
     def removable_axes(self) -> Mapping[str, str]:
         return {"coordinate": "add axis=y"}
@@ -298,7 +304,7 @@ class DynamicDistances(TableFamily, path="/relative/dynamic"):
     log_distance: Boolean = about(
         "Whether the table holds sign(d)·ln(1 + |d|) in place of d.", True, default=False
     )
-    dtype: RealDType = dtype_field()
+    dtype: RealDType = "float32"
 
     @property
     def places(self) -> Mapping[str, Positions]:

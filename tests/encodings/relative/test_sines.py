@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from service.encodings.relative.sines import RelativeShift, TransformerXL, XLNet
 from service.numerics.dtypes import BFLOAT16, FLOAT64, REAL_DTYPES
-from service.numerics.frequencies import geometric
+from service.numerics.phase import geometric
 from service.numerics.phasors import component
 from service.numerics.tables import StoredTable, Table, size
 from tests.client import Client, load_npy, npy_bytes
