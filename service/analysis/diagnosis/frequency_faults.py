@@ -1,12 +1,13 @@
-"""Mistakes of frequencies: those that make measured frequencies of the expected ones.
+"""Mistakes of frequencies: those that turn the expected frequencies into the measured ones.
 
-``angle_faults`` measures a table that was sent against the expected waves, and yields the angle
-faults that known mistakes lead to and the measurement allows. ``variants`` yields the requests for
-tables that come out where a setting is ignored, wrong, or on another axis: they cannot be measured,
-only computed and compared.
+``angle_faults`` measures a table that was sent, and yields the angle faults of known mistakes that
+agree with the measurement. ``variants`` yields the requests of tables in which a setting is
+ignored or wrong, or two axes are swapped: such tables cannot be measured, only computed and
+compared.
 """
 
 from collections.abc import Iterator
+from typing import TypeAlias
 
 import numpy as np
 
@@ -26,18 +27,20 @@ from service.analysis.diagnosis.waves import (
 from service.analysis.measure import EARLY_ROWS, Complexes, fit_geometric, measure, round_bases
 from service.analysis.round_numbers import round_numbers
 from service.numerics.phase import Float64s
-from service.numerics.tables import ParameterValue
 
-Frequencies = tuple[tuple[Mistake, ...], Float64s]
+Frequencies: TypeAlias = tuple[tuple[Mistake, ...], Float64s]
 """Mistakes, and the frequencies that they lead to."""
 
 _SIGN = Mistake("sine-sign")
 _TWICE = Mistake("rotated-twice")
+# Fewer frequencies agree with a series over many widths.
 _FEWEST = 4
 
 
 def frequency_mistakes(waves: Waves, omega: Float64s, error: Float64s) -> Iterator[Frequencies]:
-    """Yield mistakes and the frequencies that they lead to, where measured ones allow them.
+    """Yield mistakes, each with the frequencies that it leads to.
+
+    Those without numbers of their own come always, others where measured frequencies show them.
 
     Args:
         waves: the expected table.
@@ -57,6 +60,7 @@ def frequency_mistakes(waves: Waves, omega: Float64s, error: Float64s) -> Iterat
 
 
 def _positive(waves: Waves, omega: Float64s, error: Float64s) -> Iterator[Frequencies]:
+    """Yield mistakes, with positive frequencies that they lead to."""
     yield from _scaled(np.abs(waves.omega), omega, error)
     yield from _of_other_width(waves, omega, error)
     series = fit_geometric(omega, error)
@@ -82,36 +86,33 @@ def _first_frequencies(first: float, error: float) -> Iterator[tuple[tuple[Mista
 
 
 def _scaled(expected: Float64s, omega: Float64s, error: Float64s) -> Iterator[Frequencies]:
-    """Find one factor between all frequencies, each with a weight by its error."""
+    """Find one ratio of all frequencies, each weighted by 1 over its squared error."""
     known = (expected > 0) & (omega > 2 * error) & (omega < 1)
     if not known.any():
         return
-    share = error[known] / omega[known]
+    errors = error[known] / omega[known]
     ratios = omega[known] / expected[known]
-    ratio = float(np.average(ratios, weights=1 / share**2))
-    spread = float(share.min()) + 2.0**-24
-    if (np.abs(ratios / ratio - 1) > 4 * share + 4 * spread).any():
+    ratio = float(np.average(ratios, weights=1 / errors**2))
+    least_error = float(errors.min()) + 2.0**-24
+    if (np.abs(ratios / ratio - 1) > 4 * errors + 4 * least_error).any():
         return
-    for mistake, exact in _round_ratios(ratio, 4 * spread):
+    for mistake, exact in _round_ratios(ratio, 4 * least_error):
         if exact != 1:
             yield (mistake,), exact * expected
 
 
 def _round_ratios(ratio: float, error: float) -> Iterator[tuple[Mistake, float]]:
-    """Yield a ratio that is a round number, or 1 over one."""
-    if ratio < 1:
-        for factor in round_numbers(1 / ratio, error, 1):
-            yield linear_mistake(1 / factor, factor), 1 / factor
-    else:
-        for factor in round_numbers(ratio, error, 1):
-            yield linear_mistake(factor, factor), factor
+    """Yield round numbers near a ratio, or 1 over them where it is below 1."""
+    for factor in round_numbers(max(ratio, 1 / ratio), error, 1):
+        exact = 1 / factor if ratio < 1 else factor
+        yield linear_mistake(exact, factor), exact
 
 
 def _of_other_width(waves: Waves, omega: Float64s, error: Float64s) -> Iterator[Frequencies]:
     """Find frequencies of fewer channels, the last ones 0, or that fall over another width."""
     expected = np.abs(waves.omega)
-    is_zero = np.abs(omega) <= np.maximum(4 * error, 2.0**-30)
-    count = len(omega) - int(np.argmin(is_zero[::-1])) if not is_zero.all() else 0
+    nonzero = np.flatnonzero(np.abs(omega) > np.maximum(4 * error, 2.0**-30))
+    count = int(nonzero[-1]) + 1 if len(nonzero) else 0
     if 0 < count < len(omega):
         mistake = Mistake("partial-width", {"have": 2 * count, "want": 2 * len(omega)})
 
@@ -123,20 +124,14 @@ def _of_other_width(waves: Waves, omega: Float64s, error: Float64s) -> Iterator[
             yield (mistake, *mistakes), padded(frequencies)
         if waves.base:
             base, places = waves.base[0], np.arange(count)
-            yield (mistake,), padded(base ** (-2 * places / (2 * count)))
+            yield (mistake,), padded(base ** (-places / count))
             series = fit_geometric(omega[:count], error[:count]) if count > 1 else None
             for other in round_bases(series, 2 * count)[:1] if series else ():
                 wrong_base = Mistake("wrong-base", {"have": other, "want": base})
                 yield (mistake, wrong_base), padded(float(other) ** (-places / count))
-    if waves.base and len(omega) >= _FEWEST:
-        yield from _of_other_span(waves.base, omega, error)
-
-
-def _of_other_span(
-    expected: tuple[float, int], omega: Float64s, error: Float64s
-) -> Iterator[Frequencies]:
-    """Find frequencies of the expected base over another even number of channels."""
-    base, span = expected
+    if not waves.base or len(omega) < _FEWEST:
+        return
+    base, span = waves.base
     series = fit_geometric(omega, error)
     if series is None or not 0 < series.ratio < 1:
         return
@@ -148,7 +143,7 @@ def _of_other_span(
 
 
 def angle_faults(waves: Waves, rows: Float64s, epsilon: float) -> Iterator[AngleFault]:
-    """Yield what known mistakes make of waves, where the rows that were sent allow it.
+    """Yield the angle faults of known mistakes that agree with the first rows that were sent.
 
     Args:
         waves: the expected table.
@@ -187,7 +182,7 @@ def _scale_fault(waves: Waves, size: float, epsilon: float) -> tuple[tuple[Mista
 def _shifted_frequencies(
     waves: Waves, phasors: Complexes, epsilon: float
 ) -> Iterator[tuple[tuple[Mistake, ...], Float64s, float]]:
-    """Yield mistakes, frequencies and shifts of positions that the measurement allows."""
+    """Yield mistakes with the frequencies and the shift of positions that they lead to."""
     early = phasors[:EARLY_ROWS]
     positions = waves.positions[: len(early)]
     if len(early) < 2:
@@ -196,7 +191,7 @@ def _shifted_frequencies(
         return
     measured = measure(early, positions)
     error = measured.omega_error + epsilon * np.abs(measured.omega)
-    # Frequencies that were stored in bfloat16 are off by 2^-9 of themselves at most.
+    # Storing frequencies in bfloat16 changes them by 2^-9 of themselves at most.
     loose = np.maximum(error, 2.0**-8 * np.abs(measured.omega))
     tried: set[bytes] = set()
     for errors in (error, loose):
@@ -216,7 +211,7 @@ def _shifts(
             yield (*mistakes, Mistake("position-offset", {"rows": int(shift)})), omega, shift
 
 
-Variant = tuple[Mistake, TableRequest]
+Variant: TypeAlias = tuple[Mistake, TableRequest]
 
 # The parameters of the scaling rules other than rope_type.
 _RULE_KEYS = (
@@ -225,7 +220,7 @@ _RULE_KEYS = (
     *("high_freq_factor", "freq_factors", "original_max_position_embeddings", "context_length"),
 )
 
-# Parameters that a table must have, or that a mistake of their own covers.
+# Parameters that a table needs, or that have a mistake of their own.
 _NEEDED = (
     *("d_model", "head_dim", "seq_len", "start", "positions", "dtype", "pack", "part", "batch"),
     *("rope_theta", "base", "rope_type", "inv_freq", "factor", "grid", "num_heads", "layout"),
@@ -237,7 +232,11 @@ _NEEDED = (
 
 
 def variants(request: TableRequest) -> Iterator[Variant]:
-    """Yield the requests that a mistake of settings makes of one; not all have a table."""
+    """Yield the requests with a mistaken setting; not all of them have a table.
+
+    Args:
+        request: the expected table, its parameters as written in a URL.
+    """
     if request.resource.startswith("rope"):
         yield from _rule_variants(request)
         yield from _width_variants(request)
@@ -260,9 +259,8 @@ def _rule_variants(request: TableRequest) -> Iterator[Variant]:
     values = {"keys": ", ".join(["rope_type", *keys]), "rule": rule}
     yield Mistake("config-key-ignored", values), _without(request, "rope_type", *keys)
     if rule != "linear" and "factor" in keys:
-        linear = _without(request, *keys).with_parameters(
-            rope_type="linear", factor=parameters["factor"]
-        )
+        factor = parameters["factor"]
+        linear = _without(request, *keys).with_parameters(rope_type="linear", factor=factor)
         yield Mistake("wrong-rule", {"have": "linear", "want": rule}), linear
     expected = float(str(parameters.get("rope_theta", 10000)))
     for base in COMMON_BASES:
@@ -286,37 +284,30 @@ def _length_variants(request: TableRequest) -> Iterator[Variant]:
 
 
 def _width_variants(request: TableRequest) -> Iterator[Variant]:
-    given = [key for key in ("partial_rotary_factor", "rotary_dim") if key in request.parameters]
-    head_dim = request.parameters.get("head_dim")
-    if not given or head_dim is None:
+    """Let all channels of a head rotate."""
+    parameters = request.parameters
+    given = [key for key in ("partial_rotary_factor", "rotary_dim") if key in parameters]
+    if not given or "head_dim" not in parameters:
         return
-    width = int(str(head_dim))
-    share = float(str(request.parameters.get("partial_rotary_factor", 1)))
-    rotating = int(str(request.parameters.get("rotary_dim", int(share * width))))
-    mistake = Mistake("partial-width", {"have": width, "want": rotating})
+    width = int(str(parameters["head_dim"]))
+    factor = float(str(parameters.get("partial_rotary_factor", 1)))
+    rotary_dim = int(str(parameters.get("rotary_dim", int(factor * width))))
+    mistake = Mistake("partial-width", {"have": width, "want": rotary_dim})
     yield mistake, _without(request, *given)
 
 
 def _axis_variants(request: TableRequest) -> Iterator[Variant]:
     """Swap height and width."""
     swapped = Mistake("axes-swapped", {"first": "h", "second": "w"})
-    grid = request.parameters.get("grid")
-    if grid is not None:
-        sides = _sides(grid)
-        if len(sides) > 1 and sides[-1] != sides[-2]:
-            exchanged = ",".join([*sides[:-2], sides[-1], sides[-2]])
-            yield swapped, request.with_parameters(grid=exchanged)
+    lengths = str(request.parameters.get("grid", "")).split(",")
+    if len(lengths) > 1 and lengths[-1] != lengths[-2]:
+        grid = ",".join([*lengths[:-2], lengths[-1], lengths[-2]])
+        yield swapped, request.with_parameters(grid=grid)
     for first, second in (("positions_h", "positions_w"), ("height", "width")):
         if {first, second} <= set(request.parameters):
             height, width = (request.parameters[name] for name in (first, second))
             if height != width:
                 yield swapped, request.with_parameters(**{first: width, second: height})
-
-
-def _sides(grid: ParameterValue) -> list[str]:
-    if isinstance(grid, str):
-        return grid.split(",")
-    return [str(side) for side in grid] if isinstance(grid, tuple) else []
 
 
 def _without(request: TableRequest, *keys: str) -> TableRequest:
