@@ -100,7 +100,7 @@ def propose_axial(request: IdentifyInput) -> Iterator[Proposal]:
         if table.scale != 1.0:
             continue
         known = len(proposed)
-        for tokens in axial_tokens(table.turns, table.rounding):
+        for tokens in axial_tokens(table.phasors, table.rounding):
             # A first token at 0 is like a class token: only where there is no other way.
             if tokens.class_token is not None and len(proposed) > known:
                 break

@@ -57,7 +57,7 @@ def _tables(request: IdentifyInput) -> Iterator[Proposal]:
             omega = frequencies(match.rule)
             if not (omega > 0).all():
                 continue
-            groups = grouped(np.angle(table.turns), omega, (table.rounding, table.least))
+            groups = grouped(np.angle(table.phasors), omega, (table.rounding, table.smallest_error))
             if groups is None or len(groups) == 1 or not all(each.is_counted for each in groups):
                 continue
             for order in orders([each.places for each in groups], count):
@@ -71,12 +71,12 @@ def _rules(table: PackReading) -> Iterator[RuleMatch]:
     """Yield unscaled rules from the slowest pairs, others from the rows of a text."""
     count = table.count
     if table.scale == 1.0:
-        slow = table.some(list(range(max(count - _SLOW_PAIRS - max(_GAPS), 0), count)))
+        slow = table.phasors_of(list(range(max(count - _SLOW_PAIRS - max(_GAPS), 0), count)))
         for theta in _bases(np.angle(slow), count, table):
             support = (f"the angles of the slowest pairs are as {theta:g}^(-k/{count})",)
             theta_parameter = unless_default("rope_theta", theta, USUAL_BASE)
             yield RuleMatch(Default(2 * count, theta), theta_parameter, support)
-    for match in rules_of_first_rows(table.turns[:_TEXT_ROWS], table.rounding):
+    for match in rules_of_first_rows(table.phasors[:_TEXT_ROWS], table.rounding):
         if not match.parameters.keys() <= {"rope_theta"}:
             yield match
 
@@ -88,7 +88,7 @@ def _is_sequence(table: PackReading) -> bool:
     pairs, these are the first, one in the middle and the last.
     """
     count = table.count
-    some = table.some(sorted({0, count // 2, *range(count - _LEAST_FREQUENCIES, count)}))
+    some = table.phasors_of(sorted({0, count // 2, *range(count - _LEAST_FREQUENCIES, count)}))
     ahead = some[1:] * some[:-1].conj()
     # Two roundings of each of two rows move such a product by twice as much as one row.
     loose = 8 * table.rounding + _ARITHMETIC * len(some)
@@ -97,7 +97,7 @@ def _is_sequence(table: PackReading) -> bool:
 
 def _bases(angles: Float64s, count: int, table: PackReading) -> list[float]:
     """Measure the base by pairs of slow frequencies, the last of all, that are proportional."""
-    share, least = 2 * table.rounding + _ARITHMETIC, 4 * table.least + _LEAST_ANGLE
+    share, least = 2 * table.rounding + _ARITHMETIC, 4 * table.smallest_error + _LEAST_ANGLE
     last = angles.shape[1] - 1
     for k in range(last, max(last - _SLOW_PAIRS, 0), -1):
         slow = angles[:, k]

@@ -6,7 +6,6 @@ from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from service.analysis.array import IdentifyInput
 from service.analysis.measure import Complexes, layout_readings
@@ -15,9 +14,10 @@ from service.numerics.dtypes import REAL_DTYPES, DType, rounding_bound
 from service.numerics.phase import Float64s
 from service.numerics.phasors import Channels
 
-# What engines in float32 may add to rounding, far out: norms are judged loosely, numbers later.
-_STRUCTURE = 2.0**-13
-_LOOSE = 2.0**-6
+# Tolerances of norms: engines in float32 add to rounding at large positions. Verification compares
+# the numbers themselves.
+_TOLERANCE = 2.0**-13
+_LAYOUT_TOLERANCE = 2.0**-6
 _EARLY_ROWS = 64
 
 Components: TypeAlias = tuple[Float64s, Float64s]
@@ -31,7 +31,7 @@ class PackReading:
     Attributes:
         pack: its name.
         components: cosines and sines of each row and frequency, (S, K) each.
-        scale: their factor.
+        scale: the factor of both.
         dtype: the type of the numbers.
     """
 
@@ -41,15 +41,14 @@ class PackReading:
     dtype: DType
 
     @cached_property
-    def turns(self) -> Complexes:
+    def phasors(self) -> Complexes:
         """Cosine + i·sine of each row and frequency, (S, K)."""
-        return self.some(slice(None))
+        return self.phasors_of(slice(None))
 
-    def some(self, frequencies: list[int] | slice) -> Complexes:
-        """Return the turns of some frequencies, which costs less than those of all."""
+    def phasors_of(self, frequencies: list[int] | slice) -> Complexes:
+        """Return the phasors of some frequencies, which is faster than those of all."""
         cosine, sine = self.components
-        turns: Complexes = cosine[:, frequencies] + 1j * sine[:, frequencies]
-        return turns
+        return np.asarray(cosine[:, frequencies] + 1j * sine[:, frequencies])
 
     @property
     def count(self) -> int:
@@ -62,8 +61,8 @@ class PackReading:
         return rounding_bound(self.dtype, 1.0)
 
     @property
-    def least(self) -> float:
-        """Half the smallest number above 0: the rounding error of the smallest numbers."""
+    def smallest_error(self) -> float:
+        """The rounding error of the smallest numbers: half of the smallest above 0."""
         return rounding_bound(self.dtype, 0.0) / 2
 
     def channels(self) -> Mapping[str, Channels]:
@@ -78,20 +77,20 @@ class PackReading:
 
 
 def packed_tables(request: IdentifyInput) -> Iterator[PackReading]:
-    """Read arrays in each pack in which pairs of channels have one norm."""
+    """Read arrays in each pack in which all pairs of channels have one norm."""
     dtype = request.sample.element_dtype
     if any(
         each.element_dtype.name not in REAL_DTYPES or not each.is_finite
         for each in request.arrays.values()
     ):
         return
-    loose = 8 * rounding_bound(dtype, 1.0) + _STRUCTURE
+    tolerance = 8 * rounding_bound(dtype, 1.0) + _TOLERANCE
     for name, components in _readings(request):
         cosine, sine = (each[:_EARLY_ROWS] for each in components)
         norms = np.hypot(cosine, sine)
         scale = float(np.median(norms)) or 1.0
-        if norms.size and np.abs(norms / scale - 1).max() <= loose:
-            is_one = abs(scale - 1) <= loose
+        if norms.size and np.abs(norms / scale - 1).max() <= tolerance:
+            is_one = abs(scale - 1) <= tolerance
             yield PackReading(name, components, 1.0 if is_one else scale, dtype)
 
 
@@ -115,39 +114,38 @@ def _flat(values: Float64s) -> Float64s:
     return values.reshape(-1, values.shape[-1])
 
 
-def _of_two_arrays(cosine: Float64s, sine: Float64s) -> Iterator[tuple[str, Components]]:
-    half, is_even = cosine.shape[1] // 2, cosine.shape[1] % 2 == 0
-    both = cosine, sine
-    if is_even and all(np.array_equal(each[:, :half], each[:, half:]) for each in both):
-        yield "half", (cosine[:, :half], sine[:, :half])
-    if is_even and all(np.array_equal(each[:, ::2], each[:, 1::2]) for each in both):
-        yield "interleaved", (cosine[:, ::2], sine[:, ::2])
-    yield "compact", both
+def _of_two_arrays(*both: Float64s) -> Iterator[tuple[str, Components]]:
+    width = both[0].shape[1]
+    if width % 2 == 0:
+        halves = slice(0, width // 2), slice(width // 2, None)
+        alternate = slice(0, None, 2), slice(1, None, 2)
+        for name, (first, second) in (("half", halves), ("interleaved", alternate)):
+            if all(np.array_equal(each[:, first], each[:, second]) for each in both):
+                yield name, (both[0][:, first], both[1][:, first])
+    yield "compact", (both[0], both[1])
 
 
 def _of_one_array(rows: Float64s) -> Iterator[tuple[str, Components]]:
     for reading in layout_readings(rows[:_EARLY_ROWS]):
         norms = np.abs(reading.phasors)
-        is_even = np.ptp(norms) <= _LOOSE * norms.max(initial=1)
-        # Sine before cosine, channel by channel, is no pack.
-        if reading.layout == "interleaved" or reading.copy_error > _LOOSE or not is_even:
+        is_even = np.ptp(norms) <= _LAYOUT_TOLERANCE * norms.max(initial=1)
+        # No pack has sines and cosines that alternate, the sines first.
+        if reading.layout == "interleaved" or reading.copy_error > _LAYOUT_TOLERANCE or not is_even:
             continue
         name = "sin_concat" if reading.layout == "concatenated" else reading.layout
         frequency, is_sine = reading.channels.indices()
         cosine, sine = (
-            _first_channels(rows, frequency, part)[:, : reading.phasors.shape[1]]
+            rows[:, _first_channels(np.flatnonzero(part), frequency)]
             for part in (~is_sine, is_sine)
         )
-        yield name, (cosine, sine)
+        count = reading.phasors.shape[1]
+        yield name, (cosine[:, :count], sine[:, :count])
     if np.abs(rows).max(initial=0) > 1:
         yield "angle", (np.cos(rows), np.sin(rows))
 
 
-def _first_channels(
-    rows: Float64s, frequency: NDArray[np.intp], of_part: NDArray[np.bool_]
-) -> Float64s:
-    """Return the first channel of each frequency, evenly apart in every layout, as a view."""
-    channels = np.flatnonzero(of_part)
-    channels = channels[np.unique(frequency[of_part], return_index=True)[1]]
-    step = int(channels[1] - channels[0]) if len(channels) > 1 else 1
-    return rows[:, int(channels[0]) : int(channels[-1]) + 1 : step]
+def _first_channels(channels: np.ndarray, frequency: np.ndarray) -> slice:
+    """Return the first channel of each frequency; they are evenly spaced in every layout."""
+    first = channels[np.unique(frequency[channels], return_index=True)[1]]
+    step = int(first[1] - first[0]) if len(first) > 1 else 1
+    return slice(int(first[0]), int(first[-1]) + 1, step)

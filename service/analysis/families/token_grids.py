@@ -1,4 +1,4 @@
-"""Find the grids whose tokens the rows of a table may be, and the order in which tokens come.
+"""Find the grids whose tokens the rows of a table may be, and the order of the tokens.
 
 Each channel of such a table changes along one axis: it is the same in runs of rows, and repeats
 after longer ones. Tokens of rotary tables may come in square blocks, with a class token before or
@@ -7,11 +7,13 @@ after them, and once for each frame.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
+from service.analysis.families.requests import unless_default
 from service.analysis.measure import Complexes
 from service.encodings.grid.grids import GridAxis
 from service.numerics.phase import Float64s
@@ -19,8 +21,8 @@ from service.numerics.tables import ParameterValue
 
 _MAX_COLUMNS = 32
 
-# An engine computes an axis once and copies it, or computes the same twice: the last bits of a
-# product may differ where a loop is vectorized for all but its tail.
+# Engines may compute equal numbers twice, in the vectorized part and in the tail of a loop: the
+# last bits of a product may differ.
 _EQUAL_ROUNDINGS = 4
 
 
@@ -30,8 +32,8 @@ class AxisLines:
 
     Attributes:
         lengths: tokens along each axis, the slowest first.
-        lines: for each axis its rows, (length, C).
-        depends: for each axis, whether a channel changes along it, (C,).
+        lines: the rows along each axis, (length, C).
+        depends: whether each channel changes along an axis, (C,) for each axis.
     """
 
     lengths: tuple[int, ...]
@@ -39,13 +41,13 @@ class AxisLines:
     depends: tuple[NDArray[np.bool_], ...]
 
     def only(self, axis: int, channels: Sequence[int] | NDArray[np.intp]) -> bool:
-        """Return whether channels change along no axis but one."""
+        """Return whether channels change along this axis alone, if at all."""
         others = (depends for other, depends in enumerate(self.depends) if other != axis)
         return not any(depends[channels].any() for depends in others)
 
 
 def axis_lines(rows: Float64s, lengths: tuple[int, ...], rounding: float) -> AxisLines:
-    """Take the rows (S, C) of a grid of known lengths apart into its axes."""
+    """Separate the rows (S, C) of a grid of known lengths into its axes."""
     steps = [prod(lengths[axis + 1 :]) for axis in range(len(lengths))]
     lines = tuple(rows[: length * step : step] for length, step in zip(lengths, steps, strict=True))
     tolerance = _EQUAL_ROUNDINGS * rounding
@@ -53,14 +55,14 @@ def axis_lines(rows: Float64s, lengths: tuple[int, ...], rounding: float) -> Axi
 
 
 def token_grids(rows: Float64s, rounding: float) -> Iterator[tuple[int, ...]]:
-    """Yield the lengths of grids of two or three axes that rows (S, C) may be the tokens of.
+    """Yield the lengths of the grids of two or three axes whose tokens rows may be.
 
     Args:
-        rows: the table, token by token.
+        rows: the table, token by token, (S, C).
         rounding: half a unit in the last place of its numbers, at 1.
     """
     count, width = rows.shape
-    columns = rows[:, some_of(width, _MAX_COLUMNS)]
+    columns = rows[:, spread_channels(width, _MAX_COLUMNS)]
     tolerance = _EQUAL_ROUNDINGS * rounding
     varies = np.ptp(columns, axis=0) > tolerance
     if count < 2 or not varies.any():
@@ -74,8 +76,8 @@ def token_grids(rows: Float64s, rounding: float) -> Iterator[tuple[int, ...]]:
         yield from ((1, 1, count), (count, 1, 1), (1, count, 1))
 
 
-def some_of(count: int, most: int) -> NDArray[np.intp]:
-    """Pick some of a number of channels, in no step in which axes may take turns."""
+def spread_channels(count: int, most: int) -> NDArray[np.intp]:
+    """Pick at most so many channels, unevenly: axes may alternate at any even step."""
     if count <= most:
         return np.arange(count)
     golden = np.arange(most) * 0.6180339887498949 % 1
@@ -83,37 +85,37 @@ def some_of(count: int, most: int) -> NDArray[np.intp]:
 
 
 def _repeating_grids(columns: Float64s, tolerance: float) -> Iterator[tuple[int, ...]]:
-    """Yield three axes before two, as two of three that are in line pass."""
+    """Yield grids of three axes before those of two, which may join two of three axes."""
     count = len(columns)
     spans = [span for span in range(2, count) if count % span == 0]
     steady = {span: _is_steady(columns, span, tolerance) for span in spans}
-    periodic = {span: _repeats(columns, span, tolerance) for span in spans}
-    for short, long in ((a, b) for a in spans for b in spans if a < b and b % a == 0):
-        middle = steady[short] & periodic[long]
-        if _are_kinds(steady[long], middle, periodic[short]):
-            yield count // long, long // short, short
+    periodic = {span: _is_periodic(columns, span, tolerance) for span in spans}
+    for short, long in combinations(spans, 2):
+        if long % short == 0:
+            middle = steady[short] & periodic[long]
+            if _are_kinds(steady[long], middle, periodic[short]):
+                yield count // long, long // short, short
     for span in spans:
         if _are_kinds(steady[span], periodic[span]):
             yield count // span, span
 
 
 def _are_kinds(*kinds: NDArray[np.bool_]) -> bool:
-    """Return whether every channel is of a kind, and some of each kind alone."""
+    """Return whether every channel is of a kind, and each kind has a channel of no other."""
     number = np.sum(kinds, axis=0)
     return bool((number > 0).all() and all((kind & (number == 1)).any() for kind in kinds))
 
 
 def _is_steady(columns: Float64s, span: int, tolerance: float) -> NDArray[np.bool_]:
-    runs = (columns[:span], columns[-span:])
-    steady: NDArray[np.bool_] = np.all([np.ptp(run, axis=0) <= tolerance for run in runs], axis=0)
-    return steady
+    """Return whether each channel is the same in the first rows and in the last ones."""
+    first, last = (np.ptp(run, axis=0) for run in (columns[:span], columns[-span:]))
+    return np.asarray(np.maximum(first, last) <= tolerance)
 
 
-def _repeats(columns: Float64s, span: int, tolerance: float) -> NDArray[np.bool_]:
-    others = (columns[span : 2 * span], columns[-span:])
-    apart = [np.abs(other - columns[:span]).max(axis=0) <= tolerance for other in others]
-    repeats: NDArray[np.bool_] = np.all(apart, axis=0)
-    return repeats
+def _is_periodic(columns: Float64s, span: int, tolerance: float) -> NDArray[np.bool_]:
+    """Return whether each channel has its first rows again in the next ones and in the last."""
+    others = np.stack([columns[span : 2 * span], columns[-span:]])
+    return np.asarray(np.abs(others - columns[:span]).max(axis=(0, 1)) <= tolerance)
 
 
 # Tokens of rotary tables.
@@ -125,22 +127,18 @@ _EARLY_COLUMNS = 16
 
 @dataclass(frozen=True, eq=False)
 class AxialTokens:
-    """A grid, and the turns of the rows along each of its axes.
+    """A grid, and the phasors of the rows along each of its axes.
 
     Attributes:
         lengths: tokens along each axis, the slowest first.
-        rows: how many rows there are, with that of a class token.
-        count: frequencies.
-        lines: for each axis the turns where the others are at their first token, (length, K).
-        depends: for each axis, whether a frequency turns along it, (A, K).
-        class_token: where there is one more row that nothing turns.
-        merge: rows and columns of the blocks that tokens come in; 1 where they do not.
+        lines: the phasors along each axis, where the others are at their first token, (length, K).
+        depends: whether each frequency rotates along each axis, (A, K).
+        class_token: the place of a further row that has no angle, ``first`` or ``last``.
+        merge: rows and columns of the square blocks of tokens; 1 where there are none.
         frames: how often the grid is repeated.
     """
 
     lengths: tuple[int, ...]
-    rows: int
-    count: int
     lines: tuple[Complexes, ...]
     depends: NDArray[np.bool_]
     class_token: str | None
@@ -148,21 +146,30 @@ class AxialTokens:
     frames: int = 1
 
     @property
+    def rows(self) -> int:
+        return self.frames * prod(self.lengths) + (self.class_token is not None)
+
+    @property
+    def count(self) -> int:
+        """The number of frequencies."""
+        return len(self.depends[0])
+
+    @property
     def grid(self) -> tuple[int, ...]:
         """The lengths, after the number of frames where there are several."""
         return (self.frames, *self.lengths) if self.frames > 1 else self.lengths
 
     def may_be(self, axis_of: NDArray[np.intp]) -> bool:
-        """Return whether each frequency turns along no axis but its own."""
+        """Return whether each frequency rotates along its own axis alone, if at all."""
         elsewhere = np.arange(len(self.lengths))[:, np.newaxis] != axis_of
         return not bool((self.depends & elsewhere).any())
 
     def block_widths(self, order: tuple[int, ...]) -> tuple[int, ...] | None:
-        """Return how many channels of each axis lie together; None where they do not."""
+        """Return the channels of each axis, if they are a block; None where they are not."""
         number = self.depends.sum(axis=0)
         if (number > 1).any():
             return None
-        # The slow ones of an axis may stand still in a narrow type: they follow its faster ones.
+        # Slow frequencies may not change in a narrow type: they are of the axis before them.
         axis = np.where(number == 1, self.depends.argmax(axis=0), -1)
         known = np.maximum.accumulate(np.where(axis >= 0, np.arange(self.count), 0))
         axis = np.where(axis[known] >= 0, axis[known], order[0])
@@ -171,11 +178,11 @@ class AxialTokens:
         return widths if min(widths) > 0 and np.array_equal(axis, expected) else None
 
     def parameters(self) -> dict[str, ParameterValue]:
-        """Return the parameters of the tokens beside the grid."""
-        token: dict[str, ParameterValue] = (
-            {} if self.class_token is None else {"class_token": self.class_token}
-        )
-        return {**token, "spatial_merge_size": self.merge} if self.merge > 1 else token
+        """Return the parameters of the tokens, without the grid."""
+        return {
+            **unless_default("class_token", self.class_token or "", ""),
+            **unless_default("spatial_merge_size", self.merge, 1),
+        }
 
     def coordinates(self, axis: int, first: float, step: float) -> Float64s:
         """Return the coordinate of each row along an axis, 0 for a class token."""
@@ -196,62 +203,58 @@ def block_order(lengths: tuple[int, ...], merge: int) -> NDArray[np.intp]:
     return np.moveaxis(tokens, -3, -2).reshape(-1)
 
 
-def axial_tokens(turns: Complexes, rounding: float) -> Iterator[AxialTokens]:
-    """Yield the grids that rows of turns (S, K) may be the tokens of, the plainest first."""
-    is_still = np.abs(turns - 1).max(axis=1) <= 4 * rounding
-    yield from _grids(turns, rounding, None)
-    if is_still[0]:
-        yield from _grids(turns[1:], rounding, _FIRST)
-    if is_still[-1]:
-        yield from _grids(turns[:-1], rounding, _LAST)
-    frames = _count_frames(turns, rounding)
+def axial_tokens(phasors: Complexes, rounding: float) -> Iterator[AxialTokens]:
+    """Yield the grids whose tokens rows of phasors (S, K) may be, the simplest first."""
+    is_constant = np.abs(phasors - 1).max(axis=1) <= 4 * rounding
+    yield from _grids(phasors, rounding, None)
+    if is_constant[0]:
+        yield from _grids(phasors[1:], rounding, _FIRST)
+    if is_constant[-1]:
+        yield from _grids(phasors[:-1], rounding, _LAST)
+    frames = _count_frames(phasors, rounding)
     if frames > 1:
-        for tokens in _grids(turns[: len(turns) // frames], rounding, None):
-            yield replace(tokens, rows=len(turns), frames=frames)
+        for tokens in _grids(phasors[: len(phasors) // frames], rounding, None):
+            yield replace(tokens, frames=frames)
 
 
-def _count_frames(turns: Complexes, rounding: float) -> int:
-    """Count how often the rows repeat those of a first part."""
-    count = len(turns)
+def _count_frames(phasors: Complexes, rounding: float) -> int:
+    """Count how often the rows repeat the first of them."""
+    count = len(phasors)
     for part in range(2, count // 2 + 1):
-        if count % part == 0 and np.abs(turns[part] - turns[0]).max() <= 4 * rounding:
-            repeated = turns.reshape(count // part, part, -1)
+        if count % part == 0 and np.abs(phasors[part] - phasors[0]).max() <= 4 * rounding:
+            repeated = phasors.reshape(count // part, part, -1)
             if np.abs(repeated - repeated[:1]).max() <= 4 * rounding:
                 return count // part
     return 1
 
 
-def _grids(turns: Complexes, rounding: float, class_token: str | None) -> Iterator[AxialTokens]:
+def _grids(phasors: Complexes, rounding: float, class_token: str | None) -> Iterator[AxialTokens]:
     """Yield the grids of tokens row by row, and of tokens in blocks."""
-    parts = _parts(turns)
+
+    def tokens(parts: Float64s, lengths: tuple[int, ...], merge: int) -> AxialTokens:
+        along, count = axis_lines(parts, lengths, rounding), phasors.shape[1]
+        lines = tuple(line[:, :count] + 1j * line[:, count:] for line in along.lines)
+        depends = np.array([each[:count] | each[count:] for each in along.depends])
+        return AxialTokens(lengths, lines, depends, class_token, merge)
+
+    parts = _parts(phasors)
     for lengths in dict.fromkeys(token_grids(parts, rounding)):
-        yield _taken_apart(parts, lengths, rounding, class_token, 1)
-    some = _parts(turns[:, some_of(turns.shape[1], _EARLY_COLUMNS)])
+        yield tokens(parts, lengths, 1)
+    some = _parts(phasors[:, spread_channels(phasors.shape[1], _EARLY_COLUMNS)])
     for merge in _MERGES:
-        if len(turns) % merge**2 or not _begins_with_block(some, merge, 4 * rounding):
+        if len(phasors) % merge**2 or not _begins_with_block(some, merge, 4 * rounding):
             continue
-        for width in range(merge, len(turns) // merge + 1, merge):
-            height, rest = divmod(len(turns), width)
+        for width in range(merge, len(phasors) // merge + 1, merge):
+            height, rest = divmod(len(phasors), width)
             if rest or height % merge:
                 continue
             row_by_row = np.argsort(block_order((height, width), merge))
-            if (height, width) in set(token_grids(some[row_by_row], rounding)):
-                yield _taken_apart(parts[row_by_row], (height, width), rounding, class_token, merge)
+            if (height, width) in token_grids(some[row_by_row], rounding):
+                yield tokens(parts[row_by_row], (height, width), merge)
 
 
-def _parts(turns: Complexes) -> Float64s:
-    return np.concatenate([turns.real, turns.imag], axis=1)
-
-
-def _taken_apart(
-    parts: Float64s, lengths: tuple[int, ...], rounding: float, class_token: str | None, merge: int
-) -> AxialTokens:
-    count = parts.shape[1] // 2
-    along = axis_lines(parts, lengths, rounding)
-    lines = tuple(line[:, :count] + 1j * line[:, count:] for line in along.lines)
-    depends = np.array([each[:count] | each[count:] for each in along.depends])
-    rows = len(parts) + (class_token is not None)
-    return AxialTokens(lengths, rows, count, lines, depends, class_token, merge)
+def _parts(phasors: Complexes) -> Float64s:
+    return np.concatenate([phasors.real, phasors.imag], axis=1)
 
 
 def _begins_with_block(columns: Float64s, merge: int, tolerance: float) -> bool:

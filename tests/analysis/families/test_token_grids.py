@@ -8,7 +8,7 @@ from service.analysis.families.token_grids import (
     axial_tokens,
     axis_lines,
     block_order,
-    some_of,
+    spread_channels,
     token_grids,
 )
 from service.analysis.measure import Complexes
@@ -24,9 +24,9 @@ TABLE = "/rope/axial?convention=qwen2_vl&head_dim=8&grid=3,5"
 def test_turns_are_the_same_whatever_the_pack(pack: str) -> None:
     [expected] = packed_tables(input_of(f"{TABLE}&dtype=float64"))
 
-    found = {each.pack: each.turns for each in packed_tables(input_of(f"{TABLE}&pack={pack}"))}
+    found = {each.pack: each.phasors for each in packed_tables(input_of(f"{TABLE}&pack={pack}"))}
 
-    assert np.abs(found[pack] - expected.turns).max() < 2**-20
+    assert np.abs(found[pack] - expected.phasors).max() < 2**-20
 
 
 def test_channels_are_those_of_the_pack() -> None:
@@ -48,8 +48,8 @@ def test_pairs_with_unequal_norms_match_no_pack() -> None:
 @pytest.mark.parametrize("pack", PACKS)
 def test_some_frequencies_equal_those_of_all(pack: str) -> None:
     for table in packed_tables(input_of(f"{TABLE}&pack={pack}")):
-        assert table.count == table.turns.shape[1]
-        assert np.array_equal(table.some([0, 2]), table.turns[:, [0, 2]])
+        assert table.count == table.phasors.shape[1]
+        assert np.array_equal(table.phasors_of([0, 2]), table.phasors[:, [0, 2]])
 
 
 def turns_of(query: str) -> Complexes:
@@ -133,4 +133,4 @@ def test_lines_are_the_rows_along_an_axis() -> None:
 
 @pytest.mark.parametrize("turn", [2, 3, 4, 8])
 def test_some_channels_are_of_every_axis_that_takes_turns(turn: int) -> None:
-    assert set(some_of(256, 32) % turn) == set(range(turn))
+    assert set(spread_channels(256, 32) % turn) == set(range(turn))
