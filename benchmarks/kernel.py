@@ -59,7 +59,7 @@ class Contender:
 BASELINE = Contender("NumPy formula in float64", numpy_float64)
 CONTENDERS = (
     Contender("posref", posref),
-    Contender("posref, frequencies not met before", posref, new_frequencies=True),
+    Contender("posref, frequencies not cached", posref, new_frequencies=True),
     BASELINE,
     Contender("NumPy formula in float32", numpy_float32),
 )

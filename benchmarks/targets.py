@@ -104,7 +104,7 @@ TARGETS = (
     Target(
         f"p99 of {latency.CONNECTIONS} clients at warm {latency.SMALL} "
         f"while {latency.STREAMS} others stream huge tables",
-        "posref, nobody streams",
+        "posref, no streams",
         "≤ 8",
         "≤ 3",
         _microseconds,

@@ -36,18 +36,18 @@ class Kind:
         return self.target.replace("{}", str(number))
 
 
-WARM_SMALL = Kind("kept 4×4 .npy", "/encoding.npy?seq_len=4&d_model=4")
-WARM_TABLE = Kind("kept 50×512 .npy", "/encoding.npy?seq_len=50&d_model=512")
-WARM_LARGE = Kind("kept 512×512 .npy", "/encoding.npy?seq_len=512&d_model=512")
-WARM_TEXT = Kind("kept 50×512 .json", "/encoding.json?seq_len=50&d_model=512")
+WARM_SMALL = Kind("cached 4×4 .npy", "/encoding.npy?seq_len=4&d_model=4")
+WARM_TABLE = Kind("cached 50×512 .npy", "/encoding.npy?seq_len=50&d_model=512")
+WARM_LARGE = Kind("cached 512×512 .npy", "/encoding.npy?seq_len=512&d_model=512")
+WARM_TEXT = Kind("cached 50×512 .json", "/encoding.json?seq_len=50&d_model=512")
 UNCHANGED = Kind("304 for 50×512 .npy", WARM_TABLE.target, is_conditional=True)
-COLD_SMALL = Kind("new 4×4 .npy", "/encoding.npy?seq_len=4&d_model=4&start={}")
-COLD_TABLE = Kind("new 50×512 .npy", "/encoding.npy?seq_len=50&d_model=512&start={}")
-COLD_LARGE = Kind("new 512×512 .npy", "/encoding.npy?seq_len=512&d_model=512&start={}")
+COLD_SMALL = Kind("uncached 4×4 .npy", "/encoding.npy?seq_len=4&d_model=4&start={}")
+COLD_TABLE = Kind("uncached 50×512 .npy", "/encoding.npy?seq_len=50&d_model=512&start={}")
+COLD_LARGE = Kind("uncached 512×512 .npy", "/encoding.npy?seq_len=512&d_model=512&start={}")
 COLD_BASE = Kind(
-    "new 512×512 .npy of a new base", "/encoding.npy?seq_len=512&d_model=512&base={}.5"
+    "uncached 512×512 .npy of a new base", "/encoding.npy?seq_len=512&d_model=512&base={}.5"
 )
-COLD_TEXT = Kind("new 50×512 .json", "/encoding.json?seq_len=50&d_model=512&start={}")
+COLD_TEXT = Kind("uncached 50×512 .json", "/encoding.json?seq_len=50&d_model=512&start={}")
 RANGE = Kind("64 KiB of a table of 2 PiB", _HUGE, range_bytes=64 * KIB)
 SLICE = Kind("1 MiB of a table of 2 PiB", _HUGE, range_bytes=MIB)
 APPLY = Kind("/rope/apply to 1 MiB", "/rope/apply", is_posted=True)

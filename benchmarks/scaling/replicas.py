@@ -39,8 +39,8 @@ TRACED = Catalogue(
 SIZES = ((WARM_SMALL, COLD_SMALL), (WARM_TABLE, COLD_TABLE), (WARM_LARGE, COLD_LARGE))
 """Cached and new tables of three sizes."""
 
-DIRECT = "1 replica, asked directly"
-WORKERS = "1 posref with 2 workers, asked directly"
+DIRECT = "1 replica, direct"
+WORKERS = "1 posref with 2 workers, direct"
 BEHIND_ONE = "edge, 1 replica"
 BEHIND_TWO = "edge, 2 replicas, by hash"
 COMPARED = (DIRECT, WORKERS, BEHIND_ONE, BEHIND_TWO)

@@ -20,13 +20,13 @@ _FOUND = (0.67, 0.95, 0.99, 0.999)
 
 
 def print_costs(costs: Mapping[str, Cost], waits: Mapping[str, Sequence[float]]) -> None:
-    print("\nOne core: asked directly, and through an edge that shares it\n")
+    print("\nOne core: direct requests, and through an edge on the same core\n")
     header = ["request", "bytes", "posref's CPU", "of the rounds", "a core serves", "that is"]
-    header += ["seen", "edge's CPU", "posref's CPU behind it", "seen by the edge"]
+    header += ["measured", "edge's CPU", "posref's CPU behind it", "measured at the edge"]
     print_table(header, (_cost_row(name, cost) for name, cost in costs.items()))
     print("\nOne client at a time, the median it waits\n")
     rows = ([name, *map(_microseconds, both)] for name, both in waits.items())
-    print_table(["request", "asked directly", "through the edge"], rows)
+    print_table(["request", "direct", "through the edge"], rows)
 
 
 def print_replicas(turns: Turns) -> None:
@@ -36,28 +36,28 @@ def print_replicas(turns: Turns) -> None:
 
 
 def print_traces(traces: Mapping[str, Traced]) -> None:
-    print("\nThe same URLs asked of each, measured / simulated\n")
-    header = ["layout", "requests", "found at a replica", "made, of all", "posref's CPU a request"]
+    print("\nThe same URLs for each layout, measured / simulated\n")
+    header = ["layout", "requests", "replica hits", "computed", "posref's CPU a request"]
     print_table(header, (_trace_row(name, traced) for name, traced in traces.items()))
 
 
 def print_upstreams(found: Mapping[tuple[int, int], float]) -> None:
     print("\nThe edge's CPU for a request that it passes on\n")
-    header = ["replicas", "connections kept", "edge's CPU"]
+    header = ["replicas", "idle connections", "edge's CPU"]
     rows = ([str(number), str(kept), _microseconds(s)] for (number, kept), s in found.items())
     print_table(header, rows)
 
 
 def print_many(rows: Iterable[Row]) -> None:
     print("\nSimulated\n")
-    header = ["replicas", "edges", "routing", "requests/s", "found at an edge"]
-    header += ["found at a replica", "made of 1,000", "cores of posref", "busiest", "p99"]
+    header = ["replicas", "edges", "routing", "requests/s", "edge hits"]
+    header += ["replica hits", "computed per 1,000", "cores of posref", "busiest", "p99"]
     print_table(header, map(_many_row, rows))
 
 
 def print_needs(costs: Mapping[str, Cost]) -> None:
     print("\nComputed: " + ", ".join(f"{part.share:.0%} {part.said}" for part in MIX) + "\n")
-    header = ["requests/s", "found at an edge", "edge cores", "posref cores"]
+    header = ["requests/s", "edge hits", "edge cores", "posref cores"]
     header += ["to clients, Gbit/s", "replicas to edges, Gbit/s"]
     cases = [(rate, found) for rate in _RATES for found in _FOUND]
     print_table(header, (_needs_row(costs, rate, found) for rate, found in cases))
