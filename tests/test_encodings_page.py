@@ -8,8 +8,8 @@ from service.encodings.absolute.conventions import ALIASES
 from service.encodings.absolute.conventions import CONVENTIONS as SINUSOIDS
 from service.encodings.grid.grid_conventions import CONVENTIONS as GRIDS
 from service.encodings.registry import FAMILIES
+from service.encodings.rotary.angles import CONSUMERS, PACKS
 from service.encodings.rotary.axial_conventions import CONVENTIONS as AXIALS
-from service.encodings.rotary.packs import CONSUMERS, PACKS
 from service.encodings.rotary.rules import ROPE_TYPES
 from tests.data.encodings_page import PAGE, heading_of, heading_of_grid, write_page
 

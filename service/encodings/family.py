@@ -167,6 +167,25 @@ def impossible(parameter: str, value: object, rule: str) -> InvalidParameters:
     return InvalidParameters(Fault(parameter, sent, rule))
 
 
+def refuse_given(
+    parameters: Parameters, others: Mapping[str, str], rule: str = "does not go with {}"
+) -> None:
+    """Refuse every parameter that is given and excluded; raises InvalidParameters.
+
+    Args:
+        parameters: all parameters.
+        others: what excludes a parameter, by its name.
+        rule: ends the sentence about it, with {} for what excludes it.
+    """
+    faults = [
+        Fault(name, grammar.to_query(value), f"{name} {rule.format(other)}")
+        for name, other in others.items()
+        if (value := getattr(parameters, name, None)) is not None
+    ]
+    if faults:
+        raise InvalidParameters(*faults)
+
+
 class FirstParameters(Parameters):
     """The position of the first row."""
 

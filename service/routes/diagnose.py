@@ -34,9 +34,9 @@ from service.analysis.identification.verification import Verdict
 from service.delivery.endpoints import ABSENT, Count, Endpoint, Report, ReportedArrays
 from service.delivery.parameters import read_parameters
 from service.encodings.family import Parameters, optional
-from service.encodings.rotary.angles import RotaryAngles, SequenceAngles
-from service.encodings.rotary.packs import packed
-from service.encodings.rotary.rope import Rope, RopeApply
+from service.encodings.rotary.angles import RotaryAngles, SequenceAngles, packed
+from service.encodings.rotary.rope import Rope
+from service.encodings.rotary.rope_apply import RopeApply
 from service.errors import Fault, InvalidBody, InvalidParameters, shortened
 from service.formats.format import Input
 from service.grammar import integer, integers, real_positions, to_query

@@ -9,7 +9,8 @@ from pydantic import ConfigDict, Field
 from service.delivery.endpoints import ABSENT, Count, Endpoint, JsonObject, Number, Report
 from service.delivery.parameters import read_parameters
 from service.delivery.representation import MAX_TABLE_BYTES
-from service.encodings.family import Parameters, TableFamily
+from service.encodings.family import Parameters
+from service.encodings.rotary.angles import RotaryAngles
 from service.encodings.rotary.rope import Rope, RopeFrequencies
 from service.encodings.rotary.rules import RULE_KEYS
 from service.errors import Fault, InvalidBody, InvalidParameters
@@ -18,7 +19,6 @@ from service.models.config_values import MEANINGS, RULE, RULE_TYPES, ResolvedVal
 from service.models.resolve import resolve
 from service.models.rotary_settings import LayerSettings
 from service.numerics.limits import MAX_LENGTH
-from service.numerics.tables import size_bytes
 
 Layout = Literal["half", "interleaved"]
 Layers = list[Count]
@@ -128,6 +128,8 @@ class RopeConfigReport(Report):
 
 
 _LENGTH = "max_position_embeddings"
+# A cosine and a sine in float32.
+_BYTES_PER_ANGLE = 8
 _TABLE_ONLY = ("mrope_section", "mrope_interleaved")
 
 
@@ -173,7 +175,7 @@ def report_config(parameters: ConfigParameters, config: Mapping[str, Any]) -> Ro
 
 def _settings(entry: LayerSettings, context_length: int | None) -> RotarySettings:
     values = dict(entry.at(context_length))
-    urls, attention_factor = _urls(values), _attention_factor(values)
+    urls, attention_factor = _urls(values), _angles(values).scale
     if entry.offset:
         values["rotary_offset"] = entry.offset
     origin = {name: each.origin for name, each in values.items()}
@@ -189,29 +191,29 @@ def _settings(entry: LayerSettings, context_length: int | None) -> RotarySetting
 
 
 def _faults(values: Mapping[str, ResolvedValue]) -> Iterator[Fault]:
-    """Yield the faults in the config that make frequencies or table impossible."""
-    query = _query(values)
-    families: tuple[tuple[type[TableFamily], dict[str, Any]], ...] = (
-        (RopeFrequencies, _frequency_query(query)),
-        (Rope, query),
-    )
-    for family, parameters in families:
-        try:
-            document = read_parameters(family, parameters).resolve()
-            if sum(map(size_bytes, document.arrays.values())) > MAX_TABLE_BYTES:
-                raise InvalidParameters(Fault(_LENGTH, None, f"{_LENGTH} has no room in a file"))
-        except InvalidParameters as error:
-            for fault in error.faults:
-                origin = values.get(fault.where or "", values["rope_type"])
-                yield Fault(origin.pointer, fault.value, fault.detail, in_body=True)
+    """Yield the faults in the config that make its frequencies or its table impossible."""
+    try:
+        angles = _angles(values)
+        if _BYTES_PER_ANGLE * angles.rows * angles.count > MAX_TABLE_BYTES:
+            raise InvalidParameters(Fault(_LENGTH, None, f"{_LENGTH} has no room in a file"))
+    except InvalidParameters as error:
+        for fault in error.faults:
+            origin = values.get(fault.where or "", values["rope_type"])
+            yield Fault(origin.pointer, fault.value, fault.detail, in_body=True)
+
+
+def _angles(values: Mapping[str, ResolvedValue]) -> RotaryAngles:
+    """Return the angles of the table; raises InvalidParameters."""
+    return read_parameters(Rope, _query(values)).rotary_angles()
 
 
 def _urls(values: Mapping[str, ResolvedValue]) -> dict[str, str]:
     """Return the fields of TableUrls."""
     query = {name: to_query(value) for name, value in _query(values).items()}
+    of_frequencies = {name: text for name, text in query.items() if name not in _TABLE_ONLY}
     text = urlencode(query, safe=",")
     return {
-        "frequencies": f"{RopeFrequencies.path}?{urlencode(_frequency_query(query), safe=',')}",
+        "frequencies": f"{RopeFrequencies.path}?{urlencode(of_frequencies, safe=',')}",
         "table": f"{Rope.path}?{text}",
         "file": f"{Rope.path}.npy?{text}",
     }
@@ -223,15 +225,6 @@ def _query(values: Mapping[str, ResolvedValue]) -> dict[str, Any]:
     return {
         name: each.value for name, each in values.items() if name != "rotary_dim" or not is_whole
     }
-
-
-def _frequency_query(query: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in query.items() if name not in _TABLE_ONLY}
-
-
-def _attention_factor(values: Mapping[str, ResolvedValue]) -> float:
-    parameters = read_parameters(RopeFrequencies, _frequency_query(_query(values)))
-    return parameters.rule(parameters.head_dim).scale
 
 
 CONFIG = Endpoint(

@@ -20,8 +20,8 @@ from service.analysis.identification.search import identify
 from service.encodings.absolute.conventions import CONVENTIONS
 from service.encodings.family import choices
 from service.encodings.grid.grid_encoding import GridEncoding
+from service.encodings.rotary.angles import PACKS
 from service.encodings.rotary.axial import Axial
-from service.encodings.rotary.packs import PACKS
 from service.errors import InvalidRequest
 from service.numerics.dtypes import INDEX_DTYPES, INT64
 from service.numerics.tables import Document, StoredTable, Table, size

@@ -23,8 +23,8 @@ from service.encodings.family import ComposedFamily, Family, Parameters, TableFa
 from service.encodings.grid.grid_conventions import CONVENTIONS as GRIDS
 from service.encodings.grid.grid_conventions import GridConvention
 from service.encodings.registry import FAMILIES
+from service.encodings.rotary.angles import CONSUMERS, PACKS
 from service.encodings.rotary.axial_conventions import CONVENTIONS as AXIALS
-from service.encodings.rotary.packs import CONSUMERS, PACKS
 from service.encodings.rotary.rules import RULES, RotaryRule
 from service.grammar import to_query
 from tests.client import Client, client_of

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.encodings.rotary.angles import SequenceAngles
-from service.encodings.rotary.packs import packed
+from service.encodings.rotary.angles import SequenceAngles, packed
 from service.encodings.rotary.rules import Default
 from service.formats import FORMATS
 from service.formats import raw as binary_module

@@ -27,7 +27,7 @@ from service.analysis.round_numbers import round_integers
 from service.encodings.relative.buckets import T5, Deberta, Shaw
 from service.encodings.relative.distance import DistanceTableFamily
 from service.encodings.relative.windows import Swin
-from service.encodings.rotary.rope import HeadOrder
+from service.encodings.rotary.rope_apply import HeadOrder
 from service.numerics.phase import Float64s, Int64s
 from service.numerics.tables import ParameterValue
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from service.analysis.array import IdentifyInput
 from service.analysis.measure import Complexes, layout_readings
-from service.encodings.rotary.packs import PACKS, Pack
+from service.encodings.rotary.angles import PACKS, Pack
 from service.numerics.dtypes import REAL_DTYPES, DType, rounding_bound
 from service.numerics.phase import Float64s
 from service.numerics.phasors import Channels

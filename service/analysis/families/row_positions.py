@@ -28,7 +28,7 @@ from service.analysis.measure import (
     wrap_angles,
 )
 from service.analysis.precision import rounding_share
-from service.encodings.rotary.packs import PACKS
+from service.encodings.rotary.angles import PACKS
 from service.encodings.rotary.rules import Default, Linear
 from service.numerics.dtypes import BFLOAT16, REAL_DTYPES
 from service.numerics.phase import Float64s, Int64s

@@ -1,4 +1,4 @@
-"""The angles of a rotary table: along one sequence, along three axes (M-RoPE), with xPos.
+"""The tables of rotary angles: rows of angles, and the packings of their cosines and sines.
 
 M-RoPE: "Qwen2-VL" (Wang et al. 2024), §2.1; transformers 5.23.0
 ``apply_multimodal_rotary_pos_emb`` of Qwen2-VL (chunked) and ``apply_interleaved_mrope`` of
@@ -6,28 +6,33 @@ Qwen3-VL (interleaved). xPos: "A Length-Extrapolatable Transformer" (Sun et al. 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from math import inf, nextafter, prod
-from typing import Any, Literal, TypeAlias
+from math import inf, nextafter
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
-from service.encodings.family import Integers, Parameters, PositionList, about, impossible, optional
+from service.encodings.family import RealDType, TableFamily, about, impossible, optional
 from service.encodings.grid.grids import Picked, Tokens
-from service.encodings.rotary.rule_parameters import RuleParameters
 from service.encodings.rotary.rules import RotaryFrequencies
-from service.errors import Fault, InvalidParameters
-from service.grammar import Boolean, Integer, Real, to_query
+from service.grammar import Boolean
 from service.lru import ByteBoundedLRU
 from service.numerics.axes import AngleRounding, AnglesTable, AxesTable, Axis, float32_distance
-from service.numerics.dtypes import FLOAT64, DType, largest_finite
-from service.numerics.limits import MAX_AXES_CHANNELS, MAX_FACTOR, MAX_GROWN_CHANNELS, MAX_LENGTH
-from service.numerics.phase import MAX_POSITION, Decimals, Float64s, Int64s, exact_context
-from service.numerics.phasors import Channels, PhasorTable
+from service.numerics.dtypes import (
+    COMPLEX64,
+    COMPLEX128,
+    FLOAT16,
+    FLOAT64,
+    DType,
+    Elements,
+    rounding_bound,
+)
+from service.numerics.phase import Decimals, Float64s, Int64s, exact_context
+from service.numerics.phasors import Channels, Component, PhasorTable
 from service.numerics.positions import Positions
-from service.numerics.tables import ParameterValue, Table
+from service.numerics.tables import Document, ParameterValue, Table, setup_work
 
 # 3.5 to this power is the last within the range of float64.
 _MAX_POWER = 566
@@ -46,9 +51,9 @@ class XPos:
 
     Attributes:
         rotary_dim: rotary channels, r.
-        scale_base: positions after which ζ_k itself is reached.
+        scale_base: the distance from the centre at which the multiplier is ζ_k itself.
         centre: the position where all are 1.
-        inverse: whether keys are multiplied, by the reciprocals.
+        inverse: whether to return the reciprocals, which multiply keys.
     """
 
     rotary_dim: int
@@ -78,33 +83,29 @@ class XPos:
         return 3.5 ** nextafter(power, inf) * (1 + 2.0**-48) if power < _MAX_POWER else inf
 
 
-_kept: ByteBoundedLRU[tuple[int, float, int], Float64s] = ByteBoundedLRU(32 * 1024 * 1024)
+_cache: ByteBoundedLRU[tuple[int, float, int], Float64s] = ByteBoundedLRU(32 * 1024 * 1024)
 
 
 def _factors(rotary_dim: int, scale_base: float, place: int) -> Float64s:
     """Return the multipliers of the offsets d·64^place for d = −63 … 63, shape (127, r/2)."""
     key = rotary_dim, scale_base, place
-    found = _kept.get(key)
-    if found is None:
-        ones = _digit_factors(rotary_dim, scale_base, place)
-        found = np.array([*reversed(ones[1]), [1.0] * (rotary_dim // 2), *ones[0]])
-        _kept.put(key, found, found.nbytes + 256)
-    return found
+    factors = _cache.get(key)
+    if factors is None:
+        context, count = exact_context(), rotary_dim // 2
+        base = [_at_place(k, rotary_dim, scale_base, place) for k in range(count)]
+        inverse = [context.divide(Decimal(1), factor) for factor in base]
+        factors = np.array([*_powers(inverse)[::-1], [1.0] * count, *_powers(base)])
+        _cache.put(key, factors, factors.nbytes + 256)
+    return factors
 
 
-def _digit_factors(rotary_dim: int, scale_base: float, place: int) -> tuple[list[list[float]], ...]:
-    """Return the multipliers of the digits 1 … 63, and of −1 … −63."""
-    context = exact_context()
-    ahead = [_at_place(k, rotary_dim, scale_base, place) for k in range(rotary_dim // 2)]
-    back: Decimals = [context.divide(Decimal(1), step) for step in ahead]
-    sides = []
-    for step in (ahead, back):
-        powers, rows = step, [[float(power) for power in step]]
-        for _ in range(_RADIX - 2):
-            powers = list(map(context.multiply, powers, step))
-            rows.append([float(power) for power in powers])
-        sides.append(rows)
-    return tuple(sides)
+def _powers(base: Decimals) -> list[list[float]]:
+    """Return the powers 1 … 63 of every number, each rounded once."""
+    powers, rows = base, [list(map(float, base))]
+    for _ in range(_RADIX - 2):
+        powers = list(map(exact_context().multiply, powers, base))
+        rows.append(list(map(float, powers)))
+    return rows
 
 
 def _at_place(k: int, rotary_dim: int, scale_base: float, place: int) -> Decimal:
@@ -118,7 +119,7 @@ def _at_place(k: int, rotary_dim: int, scale_base: float, place: int) -> Decimal
 
 
 class RotaryAngles(ABC):
-    """Rows of angles: one for each frequency of each token.
+    """Rows of angles, one for each frequency of each token.
 
     Attributes:
         rounding: of the angles.
@@ -127,9 +128,9 @@ class RotaryAngles(ABC):
     rounding: AngleRounding
 
     @property
-    @abstractmethod
     def count(self) -> int:
         """The number of angles in a row: half of the rotary channels."""
+        return sum(len(axis.places) for axis in self.along())
 
     @property
     @abstractmethod
@@ -174,21 +175,19 @@ class RotaryAngles(ABC):
 
     def angle_distance(self) -> float | None:
         """Return the bound on the error of angles; None where they are exact."""
-        if self.rounding == "exact":
-            return None
-        return nextafter(self._moved(), inf)
-
-    @property
-    def reach(self) -> float:
-        """An upper bound on the angles; it also holds after rounding to float32."""
-        sizes = (max(axis.rule.exact()) * axis.positions.farthest for axis in self.along())
-        return float(max(sizes)) * (1 + 2.0**-22)
+        return None if self.rounding == "exact" else nextafter(self._moved(), inf)
 
     def _moved(self) -> float:
         distances = (
             float32_distance(axis.rule.exact(), axis.positions.farthest) for axis in self.along()
         )
         return nextafter(float(max(distances)), inf)
+
+    @property
+    def reach(self) -> float:
+        """An upper bound on the angles; it also holds after rounding to float32."""
+        sizes = (max(axis.rule.exact()) * axis.positions.farthest for axis in self.along())
+        return float(max(sizes)) * (1 + 2.0**-22)
 
 
 @dataclass(frozen=True)
@@ -215,14 +214,6 @@ class SequenceAngles(RotaryAngles):
     def rows(self) -> int:
         return self.positions.count
 
-    def parameters(self) -> dict[str, ParameterValue]:
-        parameters = {**self.rule.parameters(), **self.positions.parameters()}
-        if self.xpos is not None:
-            parameters["xpos"] = "key" if self.xpos.inverse else "query"
-            parameters["xpos_scale_base"] = self.xpos.scale_base
-            parameters["xpos_centre"] = self.xpos.centre
-        return parameters | rounding_parameters(self.rounding)
-
     @property
     def scale(self) -> float:
         return self.rule.scale
@@ -232,6 +223,14 @@ class SequenceAngles(RotaryAngles):
         if self.xpos is None:
             return self.scale
         return self.scale * self.xpos.peak(self.positions.farthest_from(self.xpos.centre))
+
+    def parameters(self) -> dict[str, ParameterValue]:
+        parameters = {**self.rule.parameters(), **self.positions.parameters()}
+        if self.xpos is not None:
+            parameters["xpos"] = "key" if self.xpos.inverse else "query"
+            parameters["xpos_scale_base"] = self.xpos.scale_base
+            parameters["xpos_centre"] = self.xpos.centre
+        return parameters | _rounding_parameters(self.rounding)
 
     def along(self) -> tuple[Axis, ...]:
         return (Axis(self.rule, self.positions, tuple(range(self.count))),)
@@ -243,12 +242,76 @@ class SequenceAngles(RotaryAngles):
         return AxesTable(axes, self.rounding, channels, dtype, shape, scale, self.xpos)
 
 
-def rounding_parameters(rounding: AngleRounding) -> dict[str, ParameterValue]:
-    """Return the canonical parameter of a rounding; exact is none."""
+@dataclass(frozen=True)
+class AxesAngles(RotaryAngles):
+    """Angles of tokens with several positions: each frequency times the position on its axis.
+
+    Attributes:
+        axes: frequencies and positions of each axis.
+        tokens: the number of tokens.
+        canonical: the canonical parameters, without the rounding.
+        rounding: of the angles.
+        attention_factor: multiplies sines and cosines.
+    """
+
+    axes: tuple[Axis, ...]
+    tokens: int
+    canonical: Mapping[str, ParameterValue]
+    rounding: AngleRounding = "exact"
+    attention_factor: float = 1.0
+
+    @property
+    def rows(self) -> int:
+        return self.tokens
+
+    @property
+    def scale(self) -> float:
+        return self.attention_factor
+
+    def parameters(self) -> dict[str, ParameterValue]:
+        return {**self.canonical, **_rounding_parameters(self.rounding)}
+
+    def along(self) -> tuple[Axis, ...]:
+        return self.axes
+
+
+def _rounding_parameters(rounding: AngleRounding) -> dict[str, ParameterValue]:
     return {} if rounding == "exact" else {"angle": rounding}
 
 
 AXES = ("t", "h", "w")
+
+
+def mrope_angles(
+    rule: RotaryFrequencies,
+    section: tuple[int, ...],
+    tokens: Tokens,
+    rounding: AngleRounding = "exact",
+    *,
+    interleaved: bool,
+) -> AxesAngles:
+    """Return the angles of M-RoPE, each by one of the three positions of its row.
+
+    Args:
+        rule: the frequencies.
+        section: the number of frequencies of t, h and w, which sum to those of the rule.
+        tokens: the positions.
+        rounding: of the angles.
+        interleaved: whether the axes alternate frequency by frequency.
+    """
+    names = axis_of_frequency(rule.count, section, interleaved=interleaved)
+    places = {axis: tuple(k for k, name in enumerate(names) if name == axis) for axis in AXES}
+    axes = tuple(
+        Axis(Picked(rule, places[axis]), tokens.axes[axis], places[axis])
+        for axis in AXES
+        if places[axis]
+    )
+    sections: dict[str, ParameterValue] = {
+        "mrope_section": section,
+        "mrope_interleaved": interleaved,
+    }
+    canonical = {**rule.parameters(), **sections, **tokens.spelled}
+    return AxesAngles(axes, tokens.rows, canonical, rounding, rule.scale)
 
 
 def axis_of_frequency(count: int, section: tuple[int, ...], *, interleaved: bool) -> str:
@@ -270,227 +333,213 @@ def axis_of_frequency(count: int, section: tuple[int, ...], *, interleaved: bool
 
 
 @dataclass(frozen=True)
-class MropeAngles(RotaryAngles):
-    """M-RoPE: angles by one of three positions of each row, chosen by frequency.
+class Pack:
+    """A layout of cosines and sines.
 
     Attributes:
-        rule: the frequencies.
-        section: the number of frequencies of t, h and w, which sum to the count.
-        interleaved: whether the axes alternate frequency by frequency.
-        tokens: the positions.
-        rounding: of the angles.
+        parts: for each array by name, the components of a row, in order.
+        description: shape and content, for documentation.
+        interleaved: whether the components alternate channel by channel.
+        paired: whether the row is an array of (cos, sin) pairs, shape (S, r/2, 2).
+        complex: whether such pairs are complex numbers, shape (S, r/2).
+        repeats: how many times each frequency comes, next to itself.
     """
 
-    rule: RotaryFrequencies
-    section: tuple[int, ...]
-    interleaved: bool
-    tokens: Tokens
-    rounding: AngleRounding = "exact"
+    parts: Mapping[str, tuple[Component, ...]]
+    description: str
+    interleaved: bool = False
+    paired: bool = False
+    complex: bool = False
+    repeats: int = 1
+
+    def tables(
+        self, angles: RotaryAngles, dtype: DType, leading: tuple[int, ...] = ()
+    ) -> dict[str, Table]:
+        """Return the arrays of this packing, below leading axes of length 1."""
+        tables: dict[str, Table] = {}
+        for name, components in self.parts.items():
+            width = angles.count * len(components) * self.repeats
+            shape = (*leading, angles.rows, *((angles.count, 2) if self.paired else (width,)))
+            channels = Channels(components, self.interleaved, width, self.repeats)
+            table = angles.table(channels, dtype, shape)
+            tables[name] = ComplexTable(table) if self.complex else table
+        return tables
+
+    def error_bound(self, angles: RotaryAngles, dtype: DType) -> float | None:
+        """Return the bound on the error of elements, None where each is the nearest number."""
+        distance = angles.distance()
+        return distance and nextafter(distance + rounding_bound(dtype, angles.peak), inf)
+
+
+@dataclass(frozen=True)
+class AnglePack:
+    """The angles themselves, in radians."""
+
+    description: str = "(S, r/2): the angles themselves, in radians"
+
+    def tables(
+        self, angles: RotaryAngles, dtype: DType, leading: tuple[int, ...] = ()
+    ) -> dict[str, Table]:
+        return {"rope": angles.angle_table(dtype, (*leading, angles.rows, angles.count))}
+
+    def error_bound(self, angles: RotaryAngles, dtype: DType) -> float | None:
+        distance = angles.angle_distance()
+        return distance and nextafter(distance + rounding_bound(dtype, angles.reach), inf)
+
+
+@dataclass(frozen=True, eq=False)
+class ComplexTable:
+    """Pairs (cos, sin) read as the complex numbers cos + i·sin."""
+
+    pairs: Table
 
     @property
-    def count(self) -> int:
-        return self.rule.count
+    def shape(self) -> tuple[int, ...]:
+        return self.pairs.shape[:-1]
 
     @property
-    def rows(self) -> int:
-        return self.tokens.rows
-
-    def parameters(self) -> dict[str, ParameterValue]:
-        sections: dict[str, ParameterValue] = {
-            "mrope_section": self.section,
-            "mrope_interleaved": self.interleaved,
-        }
-        rounding = rounding_parameters(self.rounding)
-        return {**self.rule.parameters(), **sections, **self.tokens.spelled, **rounding}
+    def dtype(self) -> DType:
+        return COMPLEX128 if self.pairs.dtype is FLOAT64 else COMPLEX64
 
     @property
-    def scale(self) -> float:
-        return self.rule.scale
+    def work_per_element(self) -> int:
+        return 2 * self.pairs.work_per_element
 
-    def along(self) -> tuple[Axis, ...]:
-        named = axis_of_frequency(self.count, self.section, interleaved=self.interleaved)
-        places = {axis: tuple(k for k, name in enumerate(named) if name == axis) for axis in AXES}
-        return tuple(
-            Axis(Picked(self.rule, places[axis]), self.tokens.axes[axis], places[axis])
-            for axis in AXES
-            if places[axis]
-        )
+    @property
+    def setup_work(self) -> int:
+        return setup_work(self.pairs)
+
+    def read(self, start: int, stop: int) -> Elements:
+        return self.pairs.read(2 * start, 2 * stop).view(self.dtype.storage)
 
 
-def _along(axis: str) -> Any:
-    text = f"The position {axis} of each token, beside those of other axes; in place of grid."
-    return optional(text, "0,1,1,2")
+_COS_SIN: Mapping[str, tuple[Component, ...]] = {"rope": ("cos", "sin")}
+_SIN_COS: Mapping[str, tuple[Component, ...]] = {"rope": ("sin", "cos")}
+_TWICE: Mapping[str, tuple[Component, ...]] = {"cos": ("cos", "cos"), "sin": ("sin", "sin")}
+
+PACKS: Mapping[str, Pack | AnglePack] = {
+    "pair": Pack(_COS_SIN, "(S, r/2, 2): cos, sin", interleaved=True, paired=True),
+    "complex": Pack(
+        _COS_SIN,
+        "(S, r/2) complex numbers cos + i·sin",
+        interleaved=True,
+        paired=True,
+        complex=True,
+    ),
+    "flat": Pack(_COS_SIN, "(S, r): c0, s0, c1, s1, …", interleaved=True),
+    "concat": Pack(_COS_SIN, "(S, r): cos ‖ sin"),
+    "sin_concat": Pack(_SIN_COS, "(S, r): sin ‖ cos"),
+    "compact": Pack({"cos": ("cos",), "sin": ("sin",)}, "cos and sin, each (S, r/2)"),
+    "half": Pack(_TWICE, "cos and sin, each (S, r) as [f, f]"),
+    "interleaved": Pack(
+        _TWICE, "cos and sin, each (S, r) as [f0, f0, f1, f1, …]", interleaved=True
+    ),
+    "half_concat": Pack(
+        {"rope": ("cos", "cos", "sin", "sin")}, "(S, 2r): cos as [f, f] ‖ sin as [f, f]"
+    ),
+    "sin_half_concat": Pack(
+        {"rope": ("sin", "sin", "cos", "cos")}, "(S, 2r): sin as [f, f] ‖ cos as [f, f]"
+    ),
+    "sin_interleaved_concat": Pack(
+        _SIN_COS, "(S, 2r): sin as [f0, f0, f1, f1, …] ‖ cos as the same", repeats=2
+    ),
+    "angle": AnglePack(),
+}
+
+CONSUMERS: Mapping[str, str] = {
+    "transformers": "half",
+    "cohere": "interleaved",
+    "diffusers": "interleaved",
+    "stable_audio": "half",
+    "allegro": "half",
+    "llama": "complex",
+    "llama4": "complex",
+    "lumina": "complex",
+    "gptj": "sin_concat",
+    "vllm": "concat",
+    "sglang": "concat",
+    "flashinfer": "concat",
+    "flash_attn": "compact",
+    "onnx": "compact",
+    "onnxruntime": "compact",
+    "torchtune": "pair",
+    "torchtune_phi3": "half_concat",
+    "torchtune_qwen2": "half_concat",
+    "ggml": "flat",
+    "dinov3": "half",
+    "timm_dinov3": "sin_half_concat",
+    "timm_mrope": "sin_half_concat",
+    "timm_cat": "sin_interleaved_concat",
+    "sam2": "interleaved",
+}
+"""The pack that each consumer expects.
+
+transformers 5.23.0 (Llama and its kin; Cohere; GPT-J; Llama 4; SAM 2), diffusers 0.42.1 (Flux,
+CogVideoX; Stable Audio; Allegro; Lumina), Meta's Llama, vLLM 0.33.0 ``cos_sin_cache`` and those who
+share it, flash-attn 2.8.3, ONNX RotaryEmbedding-23, torchtune 0.6.1, ggml's cache, DINOv3, timm
+1.0.31.
+"""
 
 
-class AxisParameters(Parameters):
-    """Positions along time, height and width."""
+def packed(
+    angles: RotaryAngles, pack: str, dtype: DType, *, batch: bool = False, kind: str = "rope"
+) -> Document:
+    """Return the document of cosines and sines in a packing.
 
-    positions_t: PositionList | None = _along("t")
-    positions_h: PositionList | None = _along("h")
-    positions_w: PositionList | None = _along("w")
-
-    def positions_by_axis(self, *, every: bool) -> dict[str, Positions]:
-        """Return the listed positions along each axis, all of one length; none if none are listed.
-
-        Args:
-            every: whether all axes are required, or only the last ones.
-        """
-        lists = {axis: getattr(self, f"positions_{axis}") for axis in AXES}
-        given = {axis: positions for axis, positions in lists.items() if positions is not None}
-        if not given:
-            return {}
-        for axis in AXES if every else AXES[-len(given) :]:
-            if axis not in given:
-                name = f"positions_{axis}"
-                raise impossible(name, None, f"{name} is required, beside those of other axes")
-        counts = [positions.count for positions in given.values()]
-        for axis, positions in given.items():
-            if positions.count != counts[0]:
-                rule = f"the positions along every axis must be as many, not {counts}"
-                raise impossible(f"positions_{axis}", positions, rule)
-        return given
+    Args:
+        angles: S rows of r/2 angles.
+        pack: a key of PACKS.
+        dtype: a real element type; for the complex pack the type of the two parts.
+        batch: whether there is a leading axis of 1.
+        kind: the kind of the document.
+    """
+    parameters = {**angles.parameters(), "pack": pack, **({"batch": True} if batch else {})}
+    tables = PACKS[pack].tables(angles, dtype, (1,) if batch else ())
+    bound = PACKS[pack].error_bound(angles, dtype)
+    _, *widths = next(iter(tables.values())).shape[int(batch) :]
+    row = "token" if kind == "rope-axial" else "position"
+    channels = "pair" if widths[0] == angles.count else "channel"
+    axes = (*(("batch",) if batch else ()), row, channels, *(("component",) * (len(widths) - 1)))
+    return Document(kind, parameters, tables, len(tables) > 1, bound, axes=axes)
 
 
-def check_grid(grid: tuple[int, ...]) -> None:
-    """Refuse a grid without tokens, or of more than MAX_LENGTH."""
-    if min(grid) < 1 or prod(grid) > MAX_LENGTH:
-        rule = "grid must be lengths from 1 on, of at most 2^62 tokens"
-        raise impossible("grid", grid, rule)
+if TYPE_CHECKING:
+    PackName: TypeAlias = str
+else:
+    PackName: TypeAlias = Literal[(*PACKS, *CONSUMERS)]
+
+_PACK_DESCRIPTION = (
+    "How cosines and sines are laid out: "
+    + "; ".join(f"{name} {pack.description}" for name, pack in PACKS.items())
+    + ". Or the consumer: "
+    + ", ".join(f"{consumer} ({pack})" for consumer, pack in CONSUMERS.items())
+)
 
 
-Sequence: TypeAlias = Callable[[], Positions]
-"""Returns the positions of tables along one sequence."""
+class PackedTable(TableFamily):
+    """Base of the rotary tables, in any packing."""
 
-_XPOS_SCALE_BASE = 512.0
-
-# The bound is worked out before anything else: for so many frequencies in some milliseconds.
-_MAX_ROUNDED_CHANNELS = 1024
-
-
-def check_rounding(angle: AngleRounding, channels: int) -> None:
-    """Refuse float32 angles of more frequencies than engines have: their bound is costly."""
-    if angle == "float32" and channels > _MAX_ROUNDED_CHANNELS:
-        rule = f"angle=float32 is for at most {_MAX_ROUNDED_CHANNELS} rotary channels"
-        raise impossible("angle", angle, rule)
-
-
-class AngleParameters(AxisParameters, RuleParameters):
-    """The rule of the frequencies, positions along axes, rounding and xPos."""
-
-    mrope_section: Integers | None = optional(
-        "M-RoPE: the number of frequencies rotated by each of the positions t, h and w.",
-        "16,24,24",
-        min_length=3,
-        max_length=3,
+    pack: PackName = about(_PACK_DESCRIPTION, "pair", default="pair")
+    part: Literal["cos", "sin"] | None = optional(
+        "Answer one of the two arrays of compact, half or interleaved alone.", "cos"
     )
-    mrope_interleaved: Boolean | None = optional(
-        "Whether the axes of M-RoPE alternate frequency by frequency (Qwen3-VL) instead of coming "
-        "one after the other (Qwen2-VL); false unless given.",
-        example=True,
-    )
-    grid: Integers | None = optional(
-        "With mrope_section: the tokens of a grid of t by h by w, w running fastest.",
-        "2,3,4",
-        min_length=3,
-        max_length=3,
-    )
-    angle: AngleRounding = about(
-        "exact, or float32: frequencies, and their products with positions, rounded to float32 as "
-        "engines do, and exact sines and cosines of that.",
-        "float32",
-        default="exact",
-    )
-    xpos: Literal["query", "key"] | None = optional(
-        "xPos: multiplies cosines and sines by the scale of queries, or of keys.", "query"
-    )
-    xpos_scale_base: Real | None = optional(
-        "With xpos: positions after which the scale is reached; 512 unless given.",
-        512,
-        ge=1,
-        le=MAX_FACTOR,
-    )
-    xpos_centre: Integer | None = optional(
-        "With xpos: the position with a scale of 1; half the rows unless given.",
-        4,
-        ge=-MAX_POSITION,
-        le=MAX_POSITION,
-    )
+    batch: Boolean = about("Add a leading axis of length 1.", example=False, default=False)
+    dtype: RealDType = "float32"
 
-    def angles(self, head_dim: int | None, sequence: Sequence) -> RotaryAngles:
-        """Return the angles for heads of a width, which may be unknown."""
-        rule = self.rule(head_dim)
-        check_rounding(self.angle, 2 * rule.count)
-        if self.xpos is None:
-            self._refuse_set("xpos", "xpos_scale_base", "xpos_centre")
-        if self.mrope_section is None:
-            self._refuse_set(
-                "mrope_section", "mrope_interleaved", "grid", *(f"positions_{a}" for a in AXES)
-            )
-            return self._along_sequence(rule, sequence())
-        self._check_section(self.mrope_section, rule.count)
-        if 2 * rule.count > MAX_AXES_CHANNELS:
-            explained = f"mrope_section is for at most {MAX_AXES_CHANNELS} rotary channels"
-            raise impossible("mrope_section", self.mrope_section, explained)
-        if self.xpos is not None:
-            raise impossible("xpos", self.xpos, "xpos does not go with mrope_section")
-        return self._along_axes(rule, self.mrope_section, sequence)
+    def removable_axes(self) -> Mapping[str, str]:
+        return {"batch": "leave out batch"}
 
-    def _refuse_set(self, missing: str, *names: str) -> None:
-        faults = [
-            Fault(name, to_query(value), f"{name} goes with {missing} only")
-            for name in names
-            if (value := getattr(self, name)) is not None
-        ]
-        if faults:
-            raise InvalidParameters(*faults)
+    def rotary_angles(self) -> RotaryAngles:
+        """Return the angles; raises InvalidParameters for an impossible combination."""
+        raise NotImplementedError
 
-    def _along_sequence(self, rule: RotaryFrequencies, positions: Positions) -> RotaryAngles:
-        if self.xpos is None:
-            return SequenceAngles(rule, positions, self.angle)
-        if self.angle != "exact":
-            raise impossible("angle", self.angle, "angle=float32 does not go with xpos")
-        if 2 * rule.count > MAX_GROWN_CHANNELS:
-            explained = f"xpos is for at most {MAX_GROWN_CHANNELS} rotary channels"
-            raise impossible("xpos", self.xpos, explained)
-        centre = positions.count // 2 if self.xpos_centre is None else self.xpos_centre
-        scale_base = self.xpos_scale_base or _XPOS_SCALE_BASE
-        xpos = XPos(2 * rule.count, scale_base, centre, self.xpos == "key")
-        angles = SequenceAngles(rule, positions, "exact", xpos)
-        if angles.peak > largest_finite(FLOAT64):
-            explained = "positions are so far from xpos_centre that no number is large enough"
-            raise impossible("xpos_scale_base", self.xpos_scale_base, explained)
-        return angles
-
-    def _check_section(self, section: tuple[int, ...], count: int) -> None:
-        if min(section) < 0 or sum(section) != count:
-            rule = f"mrope_section must be three numbers, none below 0, with a sum of {count}"
-            raise impossible("mrope_section", section, rule)
-
-    def _along_axes(
-        self, rule: RotaryFrequencies, section: tuple[int, ...], sequence: Sequence
-    ) -> MropeAngles:
-        tokens = self._tokens() or Tokens.of_sequence(sequence(), AXES)
-        return MropeAngles(rule, section, self.mrope_interleaved or False, tokens, self.angle)
-
-    def _tokens(self) -> Tokens | None:
-        """Return the positions along three axes, None if they are not given."""
-        if self.grid is not None:
-            self._refuse_beside("grid")
-            check_grid(self.grid)
-            return Tokens.of_grid(self.grid, AXES)
-        given = self.positions_by_axis(every=True)
-        if not given:
-            return None
-        self._refuse_beside(*(f"positions_{axis}" for axis in given))
-        return Tokens.of_lists(given)
-
-    def _refuse_beside(self, *chosen: str) -> None:
-        """Refuse every other parameter of positions."""
-        ways = ("seq_len", "start", "positions", "grid", *(f"positions_{axis}" for axis in AXES))
-        faults = [
-            Fault(name, to_query(value), f"{name} does not go with {chosen[0]}")
-            for name in ways
-            if name not in chosen and (value := getattr(self, name, None)) is not None
-        ]
-        if faults:
-            raise InvalidParameters(*faults)
+    def document(self) -> Document:
+        pack = CONSUMERS.get(self.pack, self.pack)
+        angles, dtype = self.rotary_angles(), self.element_type
+        if pack == "complex" and self.dtype not in {"float32", "float64"}:
+            rule = "pack=complex needs dtype float32 (complex64) or float64 (complex128)"
+            raise impossible("dtype", self.dtype, rule)
+        if pack == "angle" and dtype is FLOAT16:
+            rule = "pack=angle needs a dtype with room for angles, not float16"
+            raise impossible("dtype", self.dtype, rule)
+        return packed(angles, pack, dtype, batch=self.batch, kind=self.kind())

@@ -4,15 +4,15 @@ Each frequency is multiplied by the coordinate of one axis. ``axial_conventions`
 channels, frequencies and coordinates of each axis by library and model.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import prod
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
-from service.encodings.family import Integers, Reals, about, impossible, optional
+from service.encodings.family import Integers, Reals, about, impossible, optional, refuse_given
 from service.encodings.grid.grids import (
     Coordinates,
     GridAxis,
@@ -22,13 +22,7 @@ from service.encodings.grid.grids import (
     pixels,
     spread,
 )
-from service.encodings.rotary.angles import (
-    AxisParameters,
-    RotaryAngles,
-    check_grid,
-    check_rounding,
-    rounding_parameters,
-)
+from service.encodings.rotary.angles import AXES, AxesAngles, PackedTable, RotaryAngles
 from service.encodings.rotary.axial_conventions import (
     CONVENTIONS,
     PARAMETERS_OF_PLACES,
@@ -37,8 +31,12 @@ from service.encodings.rotary.axial_conventions import (
     ConventionName,
     Placing,
 )
-from service.encodings.rotary.packs import PackedTable
-from service.encodings.rotary.rule_parameters import check_frequencies
+from service.encodings.rotary.rope import (
+    AxisParameters,
+    check_frequencies,
+    check_grid,
+    check_rounding,
+)
 from service.encodings.rotary.rules import GivenFrequencies
 from service.errors import Fault, InvalidParameters
 from service.grammar import Boolean, Integer, Real, to_query
@@ -63,43 +61,14 @@ from service.numerics.phase import (
 from service.numerics.positions import RowPositions
 from service.numerics.tables import ParameterValue
 
-AXES = "nthw"
-"""The axes of a grid; a grid of fewer axes has the last ones."""
-
-
-@dataclass(frozen=True)
-class AxialAngles(RotaryAngles):
-    """Angles of tokens of a grid: each frequency times the coordinate of its axis.
-
-    Attributes:
-        axes: frequencies and positions of each axis.
-        tokens: the number of tokens.
-        canonical: the canonical parameters.
-        rounding: of the angles.
-    """
-
-    axes: tuple[Axis, ...]
-    tokens: int
-    canonical: Mapping[str, ParameterValue]
-    rounding: AngleRounding = "exact"
-
-    @property
-    def count(self) -> int:
-        return sum(len(axis.places) for axis in self.axes)
-
-    @property
-    def rows(self) -> int:
-        return self.tokens
-
-    @property
-    def scale(self) -> float:
-        return 1.0
-
-    def parameters(self) -> dict[str, ParameterValue]:
-        return {**self.canonical, **rounding_parameters(self.rounding)}
-
-    def along(self) -> tuple[Axis, ...]:
-        return self.axes
+_MAX_AXES = 4
+_POSITIONS = tuple(f"positions_{axis}" for axis in AXES)
+_CANONICAL = (
+    *("axes_dim", "grid", *_POSITIONS, "spatial_merge_size", "grid_indexing"),
+    *("rope_theta", "inv_freq", "min_period", "max_period", "max_freq", "linear_bands"),
+    *("grid_offset", "reference_grid", "grid_start", "grid_stop", "interpolation_scale"),
+    *("normalize_coords", "class_token"),
+)
 
 
 def arranged_axes(
@@ -143,25 +112,22 @@ class WithClassToken:
 
     def at(self, start: int, stop: int) -> Int64s:
         """Return the positions of the rows start to stop, shape (stop - start,)."""
-        shift = 1 if self.is_first else 0
+        shift = int(self.is_first)
         first, last = max(start - shift, 0), min(stop - shift, self.rows)
-        others = self.positions.at(first, max(first, last))
-        before = np.zeros(max(0, min(shift, stop) - start), dtype=np.int64)
-        after = np.zeros(stop - start - len(before) - len(others), dtype=np.int64)
-        return np.concatenate([before, others, after])
+        positions = np.zeros(stop - start, dtype=np.int64)
+        if first < last:
+            offset = first + shift - start
+            positions[offset : offset + last - first] = self.positions.at(first, last)
+        return positions
 
 
-@dataclass(frozen=True)
-class _AxisPositions:
-    """The positions of tokens along an axis, and the coordinate of position 1."""
-
-    positions: RowPositions
-    unit: Fraction
+AxisPositions: TypeAlias = tuple[RowPositions, Fraction]
+"""The positions of tokens along an axis, and the coordinate of position 1."""
 
 
 def _per_axis(description: str, example: str) -> Any:
     text = f"{description} One number for every axis, or one for all."
-    return optional(text, example, max_length=len(AXES))
+    return optional(text, example, max_length=_MAX_AXES)
 
 
 def _factor(description: str, example: float) -> Any:
@@ -179,13 +145,13 @@ def _explicit_frequencies(inv_freq: tuple[float, ...], width: int) -> FrequencyR
 class Axial(PackedTable, AxisParameters, path="/rope/axial"):
     """Axial rotary tables, by the conventions of libraries and models.
 
-    Channels are shared out to the axes of a grid: height and width, or time, height and width; w is
-    the number of channels of an axis. Tokens come row by row, or with spatial_merge_size=2 in the
-    blocks of 2 by 2 that Qwen-VL merges. grid_offset is added to coordinates, and grid_indexing=xy
-    swaps the first two axes in the channels. inv_freq replaces the frequencies of every axis
-    (DINOv3 weights hold rounded periods). positions_t, positions_h and positions_w replace the grid
-    where coordinates are counted. pack and part are as of /rope; angle=float32 is for whole
-    coordinates; all other coordinates are exact fractions.
+    The channels are divided among the axes of a grid, height and width, or time, height and width;
+    w is the number of channels of an axis. Tokens come row by row, or with spatial_merge_size=2 in
+    the blocks of 2 by 2 that Qwen-VL merges. grid_offset is added to coordinates, and
+    grid_indexing=xy swaps the first two axes in the channels. inv_freq replaces the frequencies of
+    every axis (DINOv3 weights hold rounded periods). positions_t, positions_h and positions_w
+    replace the grid where coordinates are counted. pack and part are as of /rope; angle=float32 is
+    for whole coordinates; all other coordinates are exact fractions.
 
     Formula: cos(c·ω) and sin(c·ω) for the coordinate c of a token on the axis of each frequency.
     Source: that of each convention.
@@ -215,13 +181,13 @@ class Axial(PackedTable, AxisParameters, path="/rope/axial"):
     axes_dim: Integers | None = optional(
         "Channels of each axis, in the order of the channels; by the convention unless given.",
         "16,56,56",
-        max_length=len(AXES),
+        max_length=_MAX_AXES,
     )
     grid: Integers | None = optional(
         "Tokens along each axis, as height and width or time, height and width; the last runs "
         "fastest. Required unless positions are given.",
         "4,6",
-        max_length=len(AXES),
+        max_length=_MAX_AXES,
     )
     spatial_merge_size: Integer | None = optional(
         "Rows and columns of the blocks in which tokens come, as in vision towers that merge "
@@ -294,39 +260,19 @@ class Axial(PackedTable, AxisParameters, path="/rope/axial"):
 
     def canonical(self) -> dict[str, ParameterValue]:
         """Return the parameters that fix the angles, with the defaults of the convention."""
+        defaults = {} if self.inv_freq is not None else self._series_defaults()
+        if self.recipe.offset and self.grid is not None:
+            defaults["grid_offset"] = (float(self.recipe.offset),)
         canonical: dict[str, ParameterValue] = {
             "convention": self.convention,
             "head_dim": self.channels,
         }
-        defaults = {} if self.inv_freq is not None else self._series_defaults()
-        if self.recipe.offset and self.grid is not None:
-            defaults["grid_offset"] = (float(self.recipe.offset),)
-        names = (
-            "axes_dim",
-            "grid",
-            *(f"positions_{axis}" for axis in AXES[1:]),
-            "spatial_merge_size",
-            "grid_indexing",
-            "rope_theta",
-            "inv_freq",
-            "min_period",
-            "max_period",
-            "max_freq",
-            "linear_bands",
-            "grid_offset",
-            "reference_grid",
-            "grid_start",
-            "grid_stop",
-            "interpolation_scale",
-            "normalize_coords",
-            "class_token",
-        )
-        for name in names:
+        for name in _CANONICAL:
             value: Any = getattr(self, name)
             value = defaults.get(name) if value is None else value
             # The defaults of grid_indexing and normalize_coords are not canonical.
             if value not in {None, "ij", "separate"}:
-                canonical[name] = str(value) if name.startswith("positions") else value
+                canonical[name] = str(value) if name in _POSITIONS else value
         return canonical
 
     def _series_defaults(self) -> dict[str, ParameterValue]:
@@ -341,11 +287,8 @@ class Axial(PackedTable, AxisParameters, path="/rope/axial"):
         head_dim = self.channels
         theta = self.rope_theta or self.recipe.rope_theta
         if self.recipe.placing == "strided":
-            for name in ("axes_dim", "inv_freq"):
-                value = getattr(self, name)
-                if value is not None:
-                    rule = f"{name} does not go with convention={self.convention}"
-                    raise impossible(name, value, rule)
+            excluded = ("axes_dim", "inv_freq")
+            refuse_given(self, dict.fromkeys(excluded, f"convention={self.convention}"))
             if head_dim < 2 * axes:
                 rule = f"head_dim must be at least {2 * axes}, a pair for each axis"
                 raise impossible("head_dim", head_dim, rule)
@@ -382,8 +325,8 @@ class Axial(PackedTable, AxisParameters, path="/rope/axial"):
             return ConstantFrequencies(count)
         if self.recipe.series == "pixels":
             is_linear = self.linear_bands
-            chosen = self.recipe.linear_bands if is_linear is None else is_linear
-            return PixelBands(self.max_freq or self.recipe.max_freq, count, chosen)
+            is_linear = self.recipe.linear_bands if is_linear is None else is_linear
+            return PixelBands(self.max_freq or self.recipe.max_freq, count, is_linear)
         shortest, longest = self.min_period, self.max_period
         if shortest is None and longest is None:
             return PeriodFrequencies(1.0, theta, count, count)
@@ -399,44 +342,35 @@ class Axial(PackedTable, AxisParameters, path="/rope/axial"):
         self._refuse_others()
         along, rows = self._from_grid() if self.grid else self._from_lists()
         self._check_axes(len(along))
-        if self.angle == "float32" and any(a.unit != 1 for a in along):
+        if self.angle == "float32" and any(unit != 1 for _, unit in along):
             rule = "angle=float32 is for whole coordinates: engines round others first"
             raise impossible("angle", self.angle, rule)
         if self.class_token is not None:
-            is_first = {"first": True, "last": False}[self.class_token]
-            along = [
-                _AxisPositions(WithClassToken(a.positions, rows, is_first), a.unit) for a in along
-            ]
+            is_first = self.class_token == "first"  # noqa: S105
+            along = [(WithClassToken(each, rows, is_first), unit) for each, unit in along]
             rows += 1
         if self.recipe.is_reversed != (self.grid_indexing == "xy"):
             # As meshgrid with indexing="xy", which leaves a third axis in its place.
             along = [*along[1::-1], *along[2:]]
-        rules = self.frequency_rules(len(along))
-        measured = [ScaledFrequencies(rule, a.unit) for rule, a in zip(rules, along, strict=True)]
-        axes = arranged_axes(measured, [a.positions for a in along], self.recipe.placing)
-        return AxialAngles(axes, rows, self.canonical(), self.angle)
+        positions, units = zip(*along, strict=True)
+        rules = map(ScaledFrequencies, self.frequency_rules(len(along)), units)
+        axes = arranged_axes([*rules], positions, self.recipe.placing)
+        return AxesAngles(axes, rows, self.canonical(), self.angle)
 
     def _refuse_others(self) -> None:
         """Refuse parameters that do not go with the convention, positions or inv_freq."""
-        of_series = PARAMETERS_OF_SERIES[self.recipe.series]
-        of_places = PARAMETERS_OF_PLACES[self.recipe.places]
-        conventions = (*PARAMETERS_OF_PLACES.values(), *PARAMETERS_OF_SERIES.values())
-        known = {name for names in conventions for name in names}
-        excluded = dict.fromkeys(known - {*self.recipe.takes}, f"convention={self.convention}")
+        lists = (*PARAMETERS_OF_PLACES.values(), *PARAMETERS_OF_SERIES.values())
+        others = (name for names in lists for name in names if name not in self.recipe.takes)
+        excluded = dict.fromkeys(others, f"convention={self.convention}")
         if self.inv_freq is not None:
-            excluded |= dict.fromkeys(of_series, "inv_freq")
+            excluded |= dict.fromkeys(PARAMETERS_OF_SERIES[self.recipe.series], "inv_freq")
         if self.grid is not None:
-            excluded |= {f"positions_{axis}": "grid" for axis in AXES[1:]}
+            excluded |= dict.fromkeys(_POSITIONS, "grid")
         else:
+            of_places = PARAMETERS_OF_PLACES[self.recipe.places]
             names = (*of_places, "grid_indexing", "spatial_merge_size")
             excluded |= dict.fromkeys(names, "positions")
-        faults = [
-            Fault(name, to_query(value), f"{name} does not go with {other}")
-            for name, other in excluded.items()
-            if (value := getattr(self, name)) is not None
-        ]
-        if faults:
-            raise InvalidParameters(*faults)
+        refuse_given(self, excluded)
 
     def _check_axes(self, axes: int) -> None:
         if axes not in self.recipe.axes:
@@ -445,7 +379,7 @@ class Axial(PackedTable, AxisParameters, path="/rope/axial"):
             name = "grid" if self.grid else "positions_w"
             raise impossible(name, getattr(self, name), rule)
 
-    def _from_lists(self) -> tuple[list[_AxisPositions], int]:
+    def _from_lists(self) -> tuple[list[AxisPositions], int]:
         """Return the listed positions along each axis, and the number of tokens."""
         given = self.positions_by_axis(every=False)
         if not given:
@@ -454,10 +388,10 @@ class Axial(PackedTable, AxisParameters, path="/rope/axial"):
             rule = f"positions do not go with convention={self.convention}: give a grid"
             raise impossible("positions_w", given["w"], rule)
         scales = self._each_axis("interpolation_scale", len(given), [1.0] * len(given))
-        pairs = zip(given.values(), scales, strict=True)
-        return [_AxisPositions(each, 1 / scale) for each, scale in pairs], given["w"].count
+        units = (1 / scale for scale in scales)
+        return list(zip(given.values(), units, strict=True)), given["w"].count
 
-    def _from_grid(self) -> tuple[list[_AxisPositions], int]:
+    def _from_grid(self) -> tuple[list[AxisPositions], int]:
         """Return the positions of the tokens of a grid along each axis, and their number."""
         grid = self.grid or ()
         check_grid(grid)
@@ -469,8 +403,7 @@ class Axial(PackedTable, AxisParameters, path="/rope/axial"):
                 raise self._coordinate_error()
             first, step = int(coordinates.first / unit), int(coordinates.step / unit)
             positions = GridAxis(first, step, grid[axis], prod(grid[axis + 1 :]))
-            in_order = self._in_blocks(positions, axis, grid)
-            along.append(_AxisPositions(in_order, unit / scales[axis]))
+            along.append((self._in_blocks(positions, axis, grid), unit / scales[axis]))
         if self.recipe.repeats_frames and len(grid) == 3:
             along = along[1:]
         return along, prod(grid)

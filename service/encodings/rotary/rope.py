@@ -1,73 +1,399 @@
-"""Rotary embeddings along one sequence: tables, frequencies, rotated arrays, reordered weights."""
+"""``/rope`` and ``/rope/frequencies``, and the parameters of all that is rotary.
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+The frequencies follow from the width of a head and from a rule with its keys, or are listed; the
+angles from these and from positions along one sequence or along three axes (M-RoPE).
+"""
+
+from collections.abc import Callable, Iterable
 from decimal import Decimal
 from math import prod
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
-import numpy as np
+from pydantic import create_model
 
 from service.encodings.family import (
+    Integers,
+    Parameters,
+    PositionList,
     PositionParameters,
-    StartParameters,
+    Reals,
     TableFamily,
-    TransformFamily,
     about,
     impossible,
+    optional,
+    refuse_given,
 )
-from service.encodings.rotary.angles import AngleParameters, RotaryAngles
-from service.encodings.rotary.packs import PackedTable
-from service.encodings.rotary.rule_parameters import (
-    RotaryOffset,
-    RuleParameters,
-    WidthParameters,
-    even_channels,
+from service.encodings.grid.grids import Tokens
+from service.encodings.rotary.angles import (
+    AXES,
+    PackedTable,
+    RotaryAngles,
+    SequenceAngles,
+    XPos,
+    mrope_angles,
 )
-from service.encodings.rotary.rules import INTERMEDIATES, RotaryFrequencies
-from service.errors import InvalidBody
-from service.grammar import Boolean, Integer
-from service.numerics.dtypes import (
-    FLOAT64,
-    INT32,
-    DType,
-    Elements,
-    all_finite,
-    largest_finite,
-    round_results,
-    to_float64,
+from service.encodings.rotary.rules import (
+    DEFAULT_ROPE_THETA,
+    INTERMEDIATES,
+    ROPE_TYPES,
+    RULE_KEYS,
+    SHARE_FIELD,
+    SHARED,
+    Default,
+    GivenFrequencies,
+    RotaryFrequencies,
+    rule_of,
 )
-from service.numerics.limits import MAX_CHANNELS
-from service.numerics.phase import Float64s, wavelengths
-from service.numerics.phasors import Channels, Component
-from service.numerics.tables import (
-    DecimalTable,
-    Document,
-    ParameterValue,
-    StoredTable,
-    Table,
-    row_steps,
+from service.grammar import Boolean, Integer, Real
+from service.numerics.axes import AngleRounding
+from service.numerics.dtypes import FLOAT64, largest_finite
+from service.numerics.limits import (
+    MAX_AXES_CHANNELS,
+    MAX_BASE,
+    MAX_CHANNELS,
+    MAX_FACTOR,
+    MAX_GROWN_CHANNELS,
+    MAX_LENGTH,
 )
+from service.numerics.phase import (
+    MAX_FREQUENCY,
+    MAX_POSITION,
+    MIN_FREQUENCY,
+    is_valid_frequency,
+    wavelengths,
+)
+from service.numerics.positions import Positions
+from service.numerics.tables import DecimalTable, Document, Table
 
-Layout: TypeAlias = Literal["interleaved", "half"]
+_XPOS_SCALE_BASE = 512.0
+_POSITIONS = tuple(f"positions_{axis}" for axis in AXES)
 
-# Arrays of float64 that a rotation goes through.
-_ARRAYS = 8
-_MAX_INT32_ROWS = 2**31
+# The bound is worked out before anything else: for so many frequencies in some milliseconds.
+_MAX_ROUNDED_CHANNELS = 1024
 
 if TYPE_CHECKING:
+    RopeType: TypeAlias = str
     FrequencyArray: TypeAlias = str
 else:
+    RopeType: TypeAlias = Literal[ROPE_TYPES]
     FrequencyArray: TypeAlias = Literal[
         ("inv_freq", "wavelength", "attention_factor", *INTERMEDIATES)
     ]
 
 
+class WidthParameters(Parameters):
+    """The width of a head, and of its rotary part."""
+
+    head_dim: Integer | None = optional(
+        "Channels of a head; required unless rotary_dim or inv_freq is given.",
+        128,
+        ge=1,
+        le=MAX_CHANNELS,
+    )
+    rotary_dim: Integer | None = optional(
+        "Rotary channels, the first ones of a head; all unless given.",
+        64,
+        ge=2,
+        le=MAX_CHANNELS,
+        multiple_of=2,
+    )
+    partial_rotary_factor: Annotated[Real | None, SHARE_FIELD] = None
+
+    def rotary_channels(self, head_dim: int | None) -> int | None:
+        """Return the number of rotary channels, even; None where no parameter gives it.
+
+        Args:
+            head_dim: channels of a head, if they are known.
+        """
+        factor = self.partial_rotary_factor
+        if factor is None:
+            if self.rotary_dim is None:
+                return even_channels("head_dim", head_dim, head_dim)
+            if head_dim is not None and self.rotary_dim > head_dim:
+                rule = f"rotary_dim must be at most head_dim, {head_dim}"
+                raise impossible("rotary_dim", self.rotary_dim, rule)
+            return self.rotary_dim
+        if self.rotary_dim is not None:
+            rule = "partial_rotary_factor does not go with rotary_dim"
+            raise impossible("partial_rotary_factor", factor, rule)
+        if head_dim is None:
+            rule = "head_dim is required with partial_rotary_factor"
+            raise impossible("head_dim", None, rule)
+        return even_channels("partial_rotary_factor", factor, int(head_dim * factor))
+
+
+def even_channels(origin: str, value: object, rotary_dim: int | None) -> int | None:
+    """Refuse a number of channels that do not go in pairs; the error names its origin."""
+    if rotary_dim is not None and (rotary_dim % 2 or rotary_dim < 2):
+        rule = (
+            f"channels rotate in pairs: {origin} gives {rotary_dim}, not an even number from 2 on"
+        )
+        raise impossible(origin, value, rule)
+    return rotary_dim
+
+
+class NamedRule(WidthParameters):
+    """The width of a head, and the name and base of a rule."""
+
+    rope_theta: Real | None = optional(
+        "Base of the frequencies rope_theta^(-2k/rotary_dim); 10000 unless given.",
+        10000,
+        ge=1,
+        le=MAX_BASE,
+    )
+    rope_type: RopeType | None = optional("Rule of the frequencies; default unless given.", "yarn")
+
+
+def _optional_key(kind: Any) -> tuple[Any, None]:
+    """Return the definition of a parameter for a key of a rule, None unless given."""
+    *others, field = kind.__metadata__
+    annotated: Any = Annotated
+    key_type = annotated[(kind.__origin__, *others)] if others else kind.__origin__
+    return annotated[key_type | None, field], None
+
+
+if TYPE_CHECKING:
+
+    class RuleKeys(NamedRule):
+        """The keys of all rules."""
+
+        max_position_embeddings: Integer | None = None
+
+else:
+    RuleKeys = create_model(
+        "RuleKeys",
+        __base__=NamedRule,
+        __module__=__name__,
+        **{name: _optional_key(kind) for name, kind in RULE_KEYS.items()},
+    )
+
+
+class RuleParameters(RuleKeys):
+    """The frequency of each pair of channels, by a rule or listed."""
+
+    inv_freq: Reals | None = optional(
+        "The frequencies themselves, in place of rope_theta and rope_type.",
+        "1,0.1,0.01,0.001",
+        max_length=MAX_CHANNELS // 2,
+    )
+
+    def rule(self, head_dim: int | None) -> RotaryFrequencies:
+        """Return the frequencies for heads of a width; raises InvalidParameters.
+
+        Args:
+            head_dim: channels of a head, if they are known.
+        """
+        names = ("partial_rotary_factor", *RULE_KEYS)
+        keys = {name: value for name in names if (value := getattr(self, name)) is not None}
+        if self.inv_freq is not None:
+            self._check_listed(self.inv_freq, head_dim, keys)
+            return GivenFrequencies(self.inv_freq, keys.get("attention_factor", 1.0))
+        rule = rule_of(self.rope_type or Default.rope_type, keys)
+        channels_of = self._whole_head if rule.is_whole_head else self.rotary_channels
+        rotary_dim = channels_of(head_dim)
+        if rotary_dim is None:
+            explained = "head_dim is required, unless rotary_dim or inv_freq is given"
+            raise impossible("head_dim", None, explained)
+        chooser = rule.variant or f"rope_type={rule.rope_type}"
+        known = {*SHARED, *rule.key_types()}
+        refuse_given(self, {name: chooser for name in keys if name not in known})
+        return rule.from_keys(rotary_dim, self.rope_theta or DEFAULT_ROPE_THETA, keys)
+
+    def _whole_head(self, head_dim: int | None) -> int | None:
+        """Return the channels of a head, all of which are in pairs."""
+        if head_dim is None:
+            return self.rotary_dim
+        if self.rotary_dim not in {None, head_dim}:
+            rule = f"with rope_type={self.rope_type} all of a head is rotary: leave rotary_dim out"
+            raise impossible("rotary_dim", self.rotary_dim, rule)
+        return even_channels("head_dim", head_dim, head_dim)
+
+    def _check_listed(
+        self, inv_freq: tuple[float, ...], head_dim: int | None, keys: Iterable[str]
+    ) -> None:
+        for name in ("rope_theta", "rope_type", *keys):
+            value = getattr(self, name)
+            if value is not None and name not in {*SHARED, "attention_factor"}:
+                raise impossible(name, value, f"{name} does not go with inv_freq")
+        check_frequencies(inv_freq)
+        count, width = len(inv_freq), 2 * len(inv_freq)
+        given = self.rotary_dim or self.partial_rotary_factor
+        rotary_dim = self.rotary_channels(head_dim) if given else width
+        if rotary_dim != width:
+            rule = f"{count} inv_freq rotate {width} channels, not {rotary_dim}"
+            raise impossible("inv_freq", count, rule)
+        if head_dim is not None and width > head_dim:
+            rule = f"{count} inv_freq rotate {width} channels, and a head has {head_dim}"
+            raise impossible("inv_freq", count, rule)
+
+
+def check_frequencies(inv_freq: tuple[float, ...]) -> None:
+    """Refuse frequencies for which phases are not exact."""
+    for frequency in inv_freq:
+        if not is_valid_frequency(frequency):
+            rule = f"inv_freq must be 0 or from {MIN_FREQUENCY:g} to {MAX_FREQUENCY:g}"
+            raise impossible("inv_freq", frequency, rule)
+
+
+def _along(axis: str) -> Any:
+    text = f"The position {axis} of each token, beside those of other axes; in place of grid."
+    return optional(text, "0,1,1,2")
+
+
+class AxisParameters(Parameters):
+    """Positions along time, height and width."""
+
+    positions_t: PositionList | None = _along("t")
+    positions_h: PositionList | None = _along("h")
+    positions_w: PositionList | None = _along("w")
+
+    def positions_by_axis(self, *, every: bool) -> dict[str, Positions]:
+        """Return the listed positions along each axis, all of one length; none if none are listed.
+
+        Args:
+            every: whether all axes are required, or only the last ones.
+        """
+        lists = {axis: getattr(self, f"positions_{axis}") for axis in AXES}
+        given = {axis: positions for axis, positions in lists.items() if positions is not None}
+        if not given:
+            return {}
+        for axis in AXES if every else AXES[-len(given) :]:
+            if axis not in given:
+                name = f"positions_{axis}"
+                raise impossible(name, None, f"{name} is required, beside those of other axes")
+        counts = [positions.count for positions in given.values()]
+        for axis, positions in given.items():
+            if positions.count != counts[0]:
+                rule = f"the positions along every axis must be as many, not {counts}"
+                raise impossible(f"positions_{axis}", positions, rule)
+        return given
+
+
+def check_grid(grid: tuple[int, ...]) -> None:
+    """Refuse a grid without tokens, or of more than MAX_LENGTH."""
+    if min(grid) < 1 or prod(grid) > MAX_LENGTH:
+        rule = "grid must be lengths from 1 on, of at most 2^62 tokens"
+        raise impossible("grid", grid, rule)
+
+
+def check_rounding(angle: AngleRounding, channels: int) -> None:
+    """Refuse float32 angles of more frequencies than engines have: their bound is costly."""
+    if angle == "float32" and channels > _MAX_ROUNDED_CHANNELS:
+        rule = f"angle=float32 is for at most {_MAX_ROUNDED_CHANNELS} rotary channels"
+        raise impossible("angle", angle, rule)
+
+
+class AngleParameters(AxisParameters, RuleParameters):
+    """The rule of the frequencies, positions along axes, rounding and xPos."""
+
+    mrope_section: Integers | None = optional(
+        "M-RoPE: the number of frequencies rotated by each of the positions t, h and w.",
+        "16,24,24",
+        min_length=3,
+        max_length=3,
+    )
+    mrope_interleaved: Boolean | None = optional(
+        "Whether the axes of M-RoPE alternate frequency by frequency (Qwen3-VL) instead of coming "
+        "one after the other (Qwen2-VL); false unless given.",
+        example=True,
+    )
+    grid: Integers | None = optional(
+        "With mrope_section: the tokens of a grid of t by h by w, w running fastest.",
+        "2,3,4",
+        min_length=3,
+        max_length=3,
+    )
+    angle: AngleRounding = about(
+        "exact, or float32: frequencies, and their products with positions, rounded to float32 as "
+        "engines do, and exact sines and cosines of that.",
+        "float32",
+        default="exact",
+    )
+    xpos: Literal["query", "key"] | None = optional(
+        "xPos: multiplies cosines and sines by the scale of queries, or of keys.", "query"
+    )
+    xpos_scale_base: Real | None = optional(
+        "With xpos: positions after which the scale is reached; 512 unless given.",
+        512,
+        ge=1,
+        le=MAX_FACTOR,
+    )
+    xpos_centre: Integer | None = optional(
+        "With xpos: the position with a scale of 1; half the rows unless given.",
+        4,
+        ge=-MAX_POSITION,
+        le=MAX_POSITION,
+    )
+
+    def angles(self, head_dim: int | None, sequence: Callable[[], Positions]) -> RotaryAngles:
+        """Return the angles; raises InvalidParameters.
+
+        Args:
+            head_dim: channels of a head, if they are known.
+            sequence: returns the positions along one sequence.
+        """
+        rule, section = self.rule(head_dim), self.mrope_section
+        channels = 2 * rule.count
+        check_rounding(self.angle, channels)
+        if self.xpos is None:
+            of_xpos = dict.fromkeys(("xpos_scale_base", "xpos_centre"), "xpos")
+            refuse_given(self, of_xpos, "goes with {} only")
+        if section is None:
+            of_mrope = ("mrope_interleaved", "grid", *_POSITIONS)
+            refuse_given(self, dict.fromkeys(of_mrope, "mrope_section"), "goes with {} only")
+            if self.xpos is None:
+                return SequenceAngles(rule, sequence(), self.angle)
+            return self._with_xpos(rule, sequence())
+        if min(section) < 0 or sum(section) != rule.count:
+            explained = "mrope_section must be three numbers, none below 0, with a sum of"
+            raise impossible("mrope_section", section, f"{explained} {rule.count}")
+        if channels > MAX_AXES_CHANNELS:
+            explained = f"mrope_section is for at most {MAX_AXES_CHANNELS} rotary channels"
+            raise impossible("mrope_section", section, explained)
+        if self.xpos is not None:
+            raise impossible("xpos", self.xpos, "xpos does not go with mrope_section")
+        tokens = self._tokens() or Tokens.of_sequence(sequence(), AXES)
+        interleaved = self.mrope_interleaved or False
+        return mrope_angles(rule, section, tokens, self.angle, interleaved=interleaved)
+
+    def _with_xpos(self, rule: RotaryFrequencies, positions: Positions) -> RotaryAngles:
+        channels = 2 * rule.count
+        if self.angle != "exact":
+            raise impossible("angle", self.angle, "angle=float32 does not go with xpos")
+        if channels > MAX_GROWN_CHANNELS:
+            explained = f"xpos is for at most {MAX_GROWN_CHANNELS} rotary channels"
+            raise impossible("xpos", self.xpos, explained)
+        centre = positions.count // 2 if self.xpos_centre is None else self.xpos_centre
+        xpos = XPos(channels, self.xpos_scale_base or _XPOS_SCALE_BASE, centre, self.xpos == "key")
+        angles = SequenceAngles(rule, positions, "exact", xpos)
+        if angles.peak > largest_finite(FLOAT64):
+            explained = "positions are so far from xpos_centre that no number is large enough"
+            raise impossible("xpos_scale_base", self.xpos_scale_base, explained)
+        return angles
+
+    def _tokens(self) -> Tokens | None:
+        """Return the positions along three axes, None if they are not given."""
+        if self.grid is not None:
+            self._refuse_beside("grid")
+            check_grid(self.grid)
+            return Tokens.of_grid(self.grid, AXES)
+        given = self.positions_by_axis(every=True)
+        if not given:
+            return None
+        self._refuse_beside(*_POSITIONS)
+        return Tokens.of_lists(given)
+
+    def _refuse_beside(self, *chosen: str) -> None:
+        """Refuse every other parameter of positions."""
+        ways = ("seq_len", "start", "positions", "grid", *_POSITIONS)
+        refuse_given(self, {name: chosen[0] for name in ways if name not in chosen})
+
+
 class Rope(PackedTable, PositionParameters, AngleParameters, path="/rope"):
     """Rotary tables: the cosines and sines by which queries and keys are rotated.
 
-    M-RoPE: mrope_section=16,24,24 makes that many frequencies turn with the positions t, h and w,
-    one axis after the other (Qwen2-VL), or frequency by frequency with mrope_interleaved=true
+    M-RoPE: mrope_section=16,24,24 rotates that many frequencies by the positions t, h and w, one
+    axis after the other (Qwen2-VL), or frequency by frequency with mrope_interleaved=true
     (Qwen3-VL): h where k mod 3 is 1 and k < 3·section[1], w where it is 2 and k < 3·section[2],
     else t. Positions are positions_t, positions_h and positions_w, or grid=t,h,w; plain positions
     are those of text, the same for all three.
@@ -104,7 +430,8 @@ class Rope(PackedTable, PositionParameters, AngleParameters, path="/rope"):
         angles = self.angles(
             self.head_dim, lambda: self.resolved_positions(self.max_position_embeddings)
         )
-        if angles.peak > largest_finite(self.element_type):
+        # Without xPos the attention factor is the peak, which is in the range of float16.
+        if self.xpos is not None and angles.peak > largest_finite(self.element_type):
             rule = f"positions are so far from xpos_centre that {self.dtype} has no room"
             raise impossible("xpos_scale_base", self.xpos_scale_base, rule)
         return angles
@@ -126,9 +453,7 @@ class RopeFrequencies(TableFamily, RuleParameters, path="/rope/frequencies"):
     summary: ClassVar[str] = "The frequency of each pair of rotary channels, and how it came about"
     example: ClassVar[str] = "head_dim=4"
 
-    part: Annotated[FrequencyArray | None, about("Answer one of the arrays alone.", "inv_freq")] = (
-        None
-    )
+    part: FrequencyArray | None = optional("Answer one of the arrays alone.", "inv_freq")
 
     def document(self) -> Document:
         return self.of(self.rule(self.head_dim))
@@ -143,298 +468,3 @@ class RopeFrequencies(TableFamily, RuleParameters, path="/rope/frequencies"):
         }
         arrays |= rule.intermediates()
         return cls.describe(arrays, rule.parameters(), has_parts=True)
-
-
-class RopeApply(TransformFamily, StartParameters, AngleParameters, path="/rope/apply"):
-    """Queries or keys, rotated by their positions.
-
-    Formula: (x0·cos − x1·sin, x1·cos + x0·sin) for each pair (x0, x1) of channels, with the
-        cosines and sines of /rope; channels before and after the r rotary ones pass through.
-    Source: "RoFormer" (Su et al. 2021), §3.2.2; transformers 5.23.0 ``rotate_half``.
-    Bound: computed in float64 and rounded once to the type of x: before that, an output of the
-        pair is within 7·2^-53·(|x0| + |x1|) times the attention factor, 6 for cosine and sine,
-        1/2 for the products and 1/2 for the sum. A pair with NaN or infinity becomes NaN or
-        infinity; what is too large becomes infinite.
-    Trap: the same weights in the other layout give other numbers; see /rope/permutation.
-    """
-
-    operation: ClassVar[str] = "RopeApply"
-    summary: ClassVar[str] = "Queries or keys rotated by their positions"
-    example: ClassVar[str] = "start=1"
-
-    layout: Annotated[
-        Layout,
-        about("Which channels are pairs: 2k and 2k+1, or k and k + rotary_dim/2.", "half"),
-    ] = "interleaved"
-    output_layout: Annotated[
-        Layout | None,
-        about(
-            "Layout of the result: as layout unless given. DeepSeek-V3 in transformers "
-            "reads interleaved pairs and writes half ones.",
-            "half",
-        ),
-    ] = None
-    rotary_offset: RotaryOffset = 0
-    inverse: Annotated[
-        Boolean,
-        about("Rotate by the negative angles: the inverse unless scaled.", example=False),
-    ] = False
-
-    def apply(self, x: StoredTable) -> tuple[StoredTable, Mapping[str, ParameterValue]]:
-        rotation = self.rotation(x.shape)
-        return rotation.rotated(x), rotation.parameters()
-
-    def rotation(self, shape: tuple[int, ...]) -> "Rotation":
-        """Return the rotation of arrays of a shape; raises InvalidParameters or InvalidBody."""
-        *_, rows, head_dim = shape
-        if self.head_dim not in {None, head_dim}:
-            raise InvalidBody(
-                f"the last axis has {head_dim} channels, and head_dim is {self.head_dim}"
-            )
-        angles = self.angles(head_dim, lambda: self.positions_of(rows))
-        width = 2 * angles.count
-        if width > MAX_CHANNELS:
-            raise InvalidBody(
-                f"{width} channels are rotary, and at most {MAX_CHANNELS} are possible"
-            )
-        if angles.rows != rows:
-            raise InvalidBody(
-                f"there are positions of {angles.rows} rows, and the array has {rows}"
-            )
-        if self.rotary_offset + width > head_dim:
-            rule = f"rotary_offset leaves fewer than {width} of {head_dim} channels"
-            raise impossible("rotary_offset", self.rotary_offset, rule)
-        return Rotation(angles, self.layout, self.inverse, self.output_layout, self.rotary_offset)
-
-
-@dataclass(frozen=True)
-class Rotation:
-    """The rotation of queries or keys by angles.
-
-    ``interleaved`` pairs channels 2k and 2k+1 (RoFormer, Meta's Llama), ``half`` pairs k and k +
-    r/2 (GPT-NeoX, transformers).
-
-    Attributes:
-        angles: one for each pair of channels of a row.
-        layout: which channels are pairs.
-        inverse: whether to rotate by the negative angles.
-        output_layout: the layout of the result, as layout unless given: DeepSeek-V3 in transformers
-            5.23.0 (``apply_rotary_pos_emb_interleave``) reads interleaved pairs, writes half ones.
-        rotary_offset: channels before the rotary ones.
-    """
-
-    angles: RotaryAngles
-    layout: str
-    inverse: bool
-    output_layout: str | None = None
-    rotary_offset: int = 0
-
-    def parameters(self) -> dict[str, ParameterValue]:
-        """Return the canonical parameters."""
-        parameters = {**self.angles.parameters(), "layout": self.layout}
-        if self._output_layout != self.layout:
-            parameters["output_layout"] = self._output_layout
-        if self.rotary_offset:
-            parameters["rotary_offset"] = self.rotary_offset
-        return {**parameters, "inverse": self.inverse}
-
-    def rotated(self, x: StoredTable) -> StoredTable:
-        """Rotate x, of shape (…, S, head_dim)."""
-        *leading, rows, head_dim = x.shape
-        width = 2 * self.angles.count
-        rotary = slice(self.rotary_offset, self.rotary_offset + width)
-        source = x.elements.reshape(prod(leading), rows, head_dim)
-        result = np.empty_like(source)
-        is_finite = True
-        for passing in (slice(0, rotary.start), slice(rotary.stop, None)):
-            result[..., passing] = source[..., passing]
-            is_finite &= all_finite(result[..., passing], x.dtype)
-        cosines, sines = self._table("cos", rows), self._table("sin", rows)
-        for part in row_steps(rows, _ARRAYS * width):
-            cos, sin = (
-                table.read(part.start * width, part.stop * width).reshape(-1, width)
-                for table in (cosines, sines)
-            )
-            self._sign(sin)
-            for group in row_steps(len(source), _ARRAYS * cos.size):
-                rotated = self._rotated(to_float64(source[group, part, rotary], x.dtype), cos, sin)
-                is_finite &= round_results(rotated, result[group, part, rotary], x.dtype)
-        return StoredTable(result.reshape(x.shape), x.dtype, is_finite)
-
-    def _table(self, name: Component, rows: int) -> Table:
-        width = 2 * self.angles.count
-        channels = Channels((name, name), self.layout == "interleaved", width)
-        return self.angles.table(channels, FLOAT64, (rows, width))
-
-    def _sign(self, sin: Float64s) -> None:
-        """Change sines, in place, into the multipliers of the other channel of each pair."""
-        if self.inverse:
-            np.subtract(0.0, sin, out=sin)
-        first, _ = self._pair_channels(self.layout)
-        np.negative(sin[:, first], out=sin[:, first])
-
-    def _rotated(self, x: Float64s, cos: Float64s, sin: Float64s) -> Float64s:
-        first, second = self._pair_channels(self.layout)
-        with np.errstate(over="ignore", invalid="ignore"):
-            rotated = x * cos
-            others = np.empty_like(rotated)
-            others[..., first], others[..., second] = x[..., second], x[..., first]
-            others *= sin
-            rotated += others
-        if self._output_layout != self.layout:
-            to_first, to_second = self._pair_channels(self._output_layout)
-            others[..., to_first], others[..., to_second] = (
-                rotated[..., first],
-                rotated[..., second],
-            )
-            return others
-        return rotated
-
-    @property
-    def _output_layout(self) -> str:
-        return self.output_layout or self.layout
-
-    def _pair_channels(self, layout: str) -> tuple[slice, slice]:
-        pairs = self.angles.count
-        if layout == "half":
-            return slice(0, pairs), slice(pairs, 2 * pairs)
-        return slice(0, 2 * pairs, 2), slice(1, 2 * pairs, 2)
-
-
-class RopePermutation(TableFamily, WidthParameters, path="/rope/permutation"):
-    """The order of the rows of query and key weights that have the other rotary layout.
-
-    Formula: new = old[index], an index of shape (heads·head_dim,). Within each head, to half: from
-        2k and 2k+1; to interleaved: from k and k + r/2; channels that do not turn (rotary_dim,
-        rotary_offset) stay. num_key_value_heads makes two arrays, q and k.
-    Source: the conversion of Llama from Meta's to transformers' weights, by view and transpose.
-    Trap: biases of these projections, and weights of a norm of q and k, move along.
-    """
-
-    operation: ClassVar[str] = "RopePermutation"
-    summary: ClassVar[str] = (
-        "The order in which weights of queries and keys have the other rotary layout"
-    )
-    example: ClassVar[str] = "head_dim=8&num_attention_heads=2"
-
-    rotary_offset: RotaryOffset = 0
-    layout: Annotated[
-        Layout,
-        about(
-            "Layout of the weights there are: interleaved, as Meta's, or half, as those of "
-            "transformers.",
-            "interleaved",
-        ),
-    ] = "interleaved"
-    output_layout: Annotated[
-        Layout | None, about("Layout of the weights wanted; the other one unless given.", "half")
-    ] = None
-    num_attention_heads: Annotated[
-        Integer, about("Heads of queries.", 32, ge=1, le=MAX_CHANNELS)
-    ] = 1
-    num_key_value_heads: Annotated[
-        Integer | None, about("Heads of keys, for two vectors q and k.", 8, ge=1, le=MAX_CHANNELS)
-    ] = None
-    part: Annotated[
-        Literal["q", "k"] | None, about("Answer one of the two vectors alone.", "k")
-    ] = None
-    dtype: Annotated[Literal["int32", "int64"], about("Type of the elements.", "int32")] = "int32"
-
-    def document(self) -> Document:
-        order, dtype = self.order(), self.element_type
-        query_heads, key_heads = self.num_attention_heads, self.num_key_value_heads
-        rows = max(query_heads, key_heads or 1) * order.head_dim
-        if dtype is INT32 and rows > _MAX_INT32_ROWS:
-            raise impossible("dtype", "int32", "so many rows need dtype=int64")
-        parameters = {**order.parameters(), "num_attention_heads": query_heads}
-        table = PermutationTable(order, query_heads, dtype)
-        if key_heads is None:
-            return self.describe({"permutation": table}, parameters)
-        arrays = {"q": table, "k": PermutationTable(order, key_heads, dtype)}
-        parameters["num_key_value_heads"] = key_heads
-        return self.describe(arrays, parameters, has_parts=True)
-
-    def order(self) -> "HeadOrder":
-        """Return the order of the channels of a head; raises InvalidParameters."""
-        head_dim, offset = self.head_dim, self.rotary_offset
-        if head_dim is None:
-            raise impossible("head_dim", None, "head_dim is required")
-        if offset and offset > head_dim - 2:
-            rule = f"rotary_offset must leave a pair of the {head_dim} channels of a head"
-            raise impossible("rotary_offset", offset, rule)
-        if self.rotary_dim or self.partial_rotary_factor:
-            rotary_dim = self.rotary_channels(head_dim)
-        else:
-            origin = ("rotary_offset", offset) if offset else ("head_dim", head_dim)
-            rotary_dim = even_channels(*origin, head_dim - offset)
-        assert rotary_dim is not None
-        if offset + rotary_dim > head_dim:
-            rule = f"{rotary_dim} rotary channels from {offset} on do not fit into {head_dim}"
-            raise impossible("rotary_offset", offset, rule)
-        other = "half" if self.layout == "interleaved" else "interleaved"
-        return HeadOrder(head_dim, rotary_dim, offset, self.layout, self.output_layout or other)
-
-
-@dataclass(frozen=True)
-class HeadOrder:
-    """The order of the channels of a head in one layout, by their places in the other.
-
-    Attributes:
-        head_dim: channels of a head.
-        rotary_dim: rotary channels of a head; the others stay in place.
-        rotary_offset: channels before the rotary ones.
-        layout: of the weights there are, ``interleaved`` or ``half``.
-        output_layout: of the weights wanted.
-    """
-
-    head_dim: int
-    rotary_dim: int
-    rotary_offset: int
-    layout: str
-    output_layout: str
-
-    def parameters(self) -> dict[str, ParameterValue]:
-        """Return the canonical parameters."""
-        return dict(vars(self))
-
-    def sources(self, channels: Elements) -> Elements:
-        """Return the channel of the old layout for each of the new one, shape (n,)."""
-        rotary = channels - self.rotary_offset
-        is_rotary = (rotary >= 0) & (rotary < self.rotary_dim)
-        pairs = self.rotary_dim // 2
-        moved = rotary
-        if self.layout != self.output_layout:
-            # To half: from 2k and 2k+1; to interleaved: from k and k + r/2.
-            second, pair = np.divmod(rotary, pairs)
-            if self.output_layout == "half":
-                moved = 2 * pair + second
-            else:
-                pair, second = np.divmod(rotary, 2)
-                moved = pair + second * pairs
-        return np.where(is_rotary, moved + self.rotary_offset, channels)
-
-
-@dataclass(frozen=True, eq=False)
-class PermutationTable:
-    """The row of the old weights for each row of the new ones: new = old[index].
-
-    Attributes:
-        order: the order of the channels of a head.
-        heads: how many heads the rows are of.
-        dtype: an integer type.
-    """
-
-    order: HeadOrder
-    heads: int
-    dtype: DType
-
-    work_per_element = 1
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return (self.heads * self.order.head_dim,)
-
-    def read(self, start: int, stop: int) -> Elements:
-        head, channel = np.divmod(np.arange(start, stop, dtype=np.int64), self.order.head_dim)
-        index = head * self.order.head_dim + self.order.sources(channel)
-        return index.astype(self.dtype.storage)

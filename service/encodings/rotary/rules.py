@@ -16,10 +16,9 @@ This module is long because all rules stand in it side by side.
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, Field, dataclass, fields
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
-from functools import cache
-from types import UnionType
+from functools import cache, partial
 from typing import (
     Annotated,
     Any,
@@ -59,22 +58,10 @@ _YARN_SLOPE = Decimal("0.1")
 _MORE_ROTATIONS = "pairs with more full rotations over the original length"
 _FEWER_ROTATIONS = "pairs with fewer full rotations over the original length"
 
-
-def _factor(description: str, example: float, most: float = MAX_FACTOR) -> Any:
-    return about(description, example, ge=MIN_FACTOR, le=most)
-
-
-def _mscale(description: str) -> Any:
-    return about(description, 1, ge=0, le=MAX_MSCALE)
-
-
-def _length(description: str, example: int) -> Any:
-    return about(description, example, ge=1, le=MAX_LENGTH)
-
-
-def _list(description: str) -> Any:
-    return about(description, "1,1.5,2,4", max_length=MAX_CHANNELS // 2)
-
+_factor = partial(about, ge=MIN_FACTOR, le=MAX_FACTOR)
+_length = partial(about, ge=1, le=MAX_LENGTH)
+_mscale = partial(about, example=1, ge=0, le=MAX_MSCALE)
+_list = partial(about, example="1,1.5,2,4", max_length=MAX_CHANNELS // 2)
 
 # Keys that several rules have.
 Factor = Annotated[
@@ -87,6 +74,12 @@ Factor = Annotated[
 ]
 OriginalLength = Annotated[
     Integer, _length("Longest sequence that the model was first trained with.", 8192)
+]
+Length = Annotated[
+    Integer,
+    _length(
+        "Longest sequence of the model; also the length of a table, unless that is given.", 131072
+    ),
 ]
 ContextLength = Annotated[
     Integer,
@@ -102,7 +95,7 @@ AttentionFactor = Annotated[
         "For yarn, longrope and inv_freq: multiplies cosines and sines; by the formula unless "
         "given.",
         1,
-        MAX_ATTENTION_FACTOR,
+        le=MAX_ATTENTION_FACTOR,
     ),
 ]
 SHARE_FIELD = about(
@@ -211,25 +204,31 @@ class RotaryRule(RotaryFrequencies):
     def key_types(cls) -> Mapping[str, Any]:
         """Return the annotated type of each key of this rule, by name; derived keys come last."""
         hints = get_type_hints(cls, include_extras=True)
-        names = [field.name for field in fields(cls) if field.name not in _BASE_FIELDS]
-        own = {name: _required(hints[name]) for name in names}
+        types = {field.name: hints[field.name] for field in cls._key_fields()}
+        # The type of a key that may be None is the first of the union.
+        own = {
+            name: get_args(kind)[0] if get_origin(kind) is Union else kind
+            for name, kind in types.items()
+        }
         chosen = {name: kind for name, kind in own.items() if name not in cls.derived}
         return {**chosen, **cls.other_keys, **own}
 
     @classmethod
+    def _key_fields(cls) -> list[Field[Any]]:
+        return [field for field in fields(cls) if field.name not in {"rotary_dim", "rope_theta"}]
+
+    @classmethod
     def required_keys(cls) -> tuple[str, ...]:
         """Return the keys without which the rule is refused."""
-        others = (*_BASE_FIELDS, *cls.derived)
-        required = (field.name for field in fields(cls) if field.default is MISSING)
-        return tuple(name for name in required if name not in others)
+        required = (field.name for field in cls._key_fields() if field.default is MISSING)
+        return tuple(name for name in required if name not in cls.derived)
 
     @classmethod
     def config_keys(cls) -> dict[str, Any]:
         """Return the type of the values of each key of this rule in configs, by name."""
+        own = {name: kind.__origin__ for name, kind in cls.key_types().items()}
         others = {*cls.not_in_configs, _LENGTH}
-        own = {
-            name: kind.__origin__ for name, kind in cls.key_types().items() if name not in others
-        }
+        own = {name: kind for name, kind in own.items() if name not in others}
         return own | dict.fromkeys(cls.only_in_configs, float)
 
     @classmethod
@@ -248,7 +247,7 @@ class RotaryRule(RotaryFrequencies):
             if name not in keys:
                 explained = f"{name} is required with rope_type={cls.rope_type}"
                 raise impossible(name, None, explained)
-        known = {field.name for field in fields(cls)}
+        known = {field.name for field in cls._key_fields()}
         values = {name: value for name, value in cls.complete(keys).items() if name in known}
         rule = cls(rotary_dim, rope_theta, **values)
         rule.check()
@@ -259,10 +258,9 @@ class RotaryRule(RotaryFrequencies):
         if self.rope_theta > MAX_SCALED_BASE:
             rule = f"rope_theta must be at most {MAX_SCALED_BASE:g} where frequencies are scaled"
             raise impossible("rope_theta", self.rope_theta, rule)
-        for name in self.key_types():
-            values = getattr(self, name, None)
-            if values and isinstance(values, tuple):
-                self._check_list(name, values)
+        for name, factors in vars(self).items():
+            if factors and isinstance(factors, tuple):
+                self._check_list(name, factors)
 
     def _check_list(self, name: str, factors: tuple[float, ...]) -> None:
         if len(factors) != self.count:
@@ -278,24 +276,12 @@ class RotaryRule(RotaryFrequencies):
         return self.rotary_dim // 2
 
     def parameters(self) -> dict[str, ParameterValue]:
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        named = {"rotary_dim": self.rotary_dim, "rope_type": self.rope_type, **values}
+        named = {"rotary_dim": self.rotary_dim, "rope_type": self.rope_type, **vars(self)}
         return {name: value for name, value in named.items() if value not in {None, ()}}
 
     def unscaled(self) -> Decimals:
         """Return ω_k = b^(−2k/r): "RoFormer" (Su et al. 2021), §3.2.2."""
         return geometric_series(Decimal(self.rope_theta), self.rotary_dim, self.count)
-
-
-_BASE_FIELDS = ("rotary_dim", "rope_theta")
-
-
-def _required(hint: Any) -> Any:
-    """Return a type without None."""
-    if get_origin(hint) not in {Union, UnionType}:
-        return hint
-    (required,) = (kind for kind in get_args(hint) if kind is not type(None))
-    return required
 
 
 @dataclass(frozen=True)
@@ -383,15 +369,7 @@ class Dynamic(RescaledBase, name="dynamic"):
 
     example: ClassVar[str] = "head_dim=4&factor=2&max_position_embeddings=8&context_length=16"
     derived: ClassVar[tuple[str, ...]] = (_ORIGINAL, "context_length")
-    other_keys: ClassVar[Mapping[str, Any]] = {
-        _LENGTH: Annotated[
-            Integer,
-            _length(
-                "Longest sequence of the model; also the length of a table, unless that is given.",
-                131072,
-            ),
-        ]
-    }
+    other_keys: ClassVar[Mapping[str, Any]] = {_LENGTH: Length}
     # A config gives the original length as max_position_embeddings.
     not_in_configs: ClassVar[tuple[str, ...]] = (_ORIGINAL, "context_length")
 
@@ -446,7 +424,7 @@ class Ntk(RotaryRule, name="ntk"):
     factor: Factor
     mixed_b: (
         Annotated[
-            Real, _factor("For ntk: how the scaling is mixed over the frequencies.", 0.625, 16)
+            Real, _factor("For ntk: how the scaling is mixed over the frequencies.", 0.625, le=16)
         ]
         | None
     ) = None
@@ -459,10 +437,13 @@ class Ntk(RotaryRule, name="ntk"):
 
     @exact_arithmetic
     def exact(self) -> Decimals:
+        factor, count = Decimal(self.factor), self.count
         if self.mixed_b is not None:
-            return divided(self.unscaled(), self._mixed_factors(Decimal(self.mixed_b)))
-        share = Decimal(self.factor) ** (Decimal(2) / self.rotary_dim)
-        return divided(geometric_series(self._base(), self.rotary_dim, self.count), share)
+            mixed_b = Decimal(self.mixed_b)
+            a = factor.ln() / count**mixed_b
+            return divided(self.unscaled(), [(a * k**mixed_b).exp() for k in range(1, count + 1)])
+        share = factor ** (Decimal(2) / self.rotary_dim)
+        return divided(geometric_series(self._base(), self.rotary_dim, count), share)
 
     def intermediates(self) -> Mapping[str, DecimalTable]:
         if self.mixed_b is not None:
@@ -472,11 +453,6 @@ class Ntk(RotaryRule, name="ntk"):
     @exact_arithmetic
     def _base(self) -> Decimal:
         return Decimal(self.rope_theta) * Decimal(self.factor)
-
-    @exact_arithmetic
-    def _mixed_factors(self, mixed_b: Decimal) -> Decimals:
-        a = Decimal(self.factor).ln() / Decimal(self.count) ** mixed_b
-        return [(a * Decimal(k) ** mixed_b).exp() for k in range(1, self.count + 1)]
 
 
 @dataclass(frozen=True)
@@ -670,8 +646,8 @@ class Llama3(RotaryRule, name="llama3"):
         width = high - low
         smooth = []
         for frequency in self.unscaled():
-            above = self.original_max_position_embeddings * frequency / TWO_PI - low
-            smooth.append(clipped(above / width if width else Decimal(above > 0)))
+            excess = self.original_max_position_embeddings * frequency / TWO_PI - low
+            smooth.append(clipped(excess / width if width else Decimal(excess > 0)))
         return smooth
 
 
@@ -768,14 +744,13 @@ ROPE_TYPES = tuple(dict.fromkeys(rule.rope_type for rule in RULES))
 SHARED = (_LENGTH, "partial_rotary_factor")
 """Keys that go with every rule: the length of a table, and the rotary share of a head."""
 
-_OTHERS_FIRST: tuple[type[RotaryRule], ...] = (*RULES[1:], Default)
 RULE_KEYS: Mapping[str, Any] = {
     name: kind
-    for rule in _OTHERS_FIRST
+    for rule in RULES
     for name, kind in rule.key_types().items()
-    if name != "partial_rotary_factor" and (rule is Default or name not in Default.key_types())
+    if name != "partial_rotary_factor"
 }
-"""The annotated type of each key of a rule; those of the default rule, which others share, last."""
+"""The annotated type of each key of a rule."""
 
 INTERMEDIATES = tuple(dict.fromkeys(name for rule in RULES for name in rule.intermediate_names))
 

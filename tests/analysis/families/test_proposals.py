@@ -36,7 +36,7 @@ from service.analysis.families.sinusoid_tables import (
 from service.analysis.families.slope_biases import propose_alibi, propose_slopes
 from service.analysis.families.wavelength_lists import propose_bands
 from service.encodings.absolute.conventions import CONVENTIONS
-from service.encodings.rotary.packs import PACKS
+from service.encodings.rotary.angles import PACKS
 from tests.analysis.samples import ROTARY_FAMILIES, agreeing, input_of
 
 EVERY = 1000

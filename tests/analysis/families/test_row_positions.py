@@ -19,7 +19,7 @@ from service.analysis.families.row_positions import (
     unit_of,
 )
 from service.analysis.measure import Complexes
-from service.encodings.rotary.packs import PACKS
+from service.encodings.rotary.angles import PACKS
 from service.numerics.dtypes import BFLOAT16, FLOAT32, INT64, DType
 from service.numerics.phase import Float64s
 from service.numerics.tables import StoredTable

@@ -12,7 +12,7 @@ from service.analysis.families.token_grids import (
     token_grids,
 )
 from service.analysis.measure import Complexes
-from service.encodings.rotary.packs import PACKS
+from service.encodings.rotary.angles import PACKS
 from service.numerics.phase import Float64s
 from tests.analysis.samples import input_of
 

@@ -17,16 +17,14 @@ from numpy.typing import NDArray
 from service.encodings.grid.grids import Tokens
 from service.encodings.rotary.angles import (
     AXES,
-    AxisParameters,
-    MropeAngles,
     RotaryAngles,
     SequenceAngles,
     XPos,
     axis_of_frequency,
-    check_grid,
-    rounding_parameters,
+    mrope_angles,
+    packed,
 )
-from service.encodings.rotary.packs import packed
+from service.encodings.rotary.rope import AxisParameters, check_grid
 from service.encodings.rotary.rules import Default, GivenFrequencies, RotaryFrequencies, Yarn
 from service.errors import InvalidParameters
 from service.numerics.axes import AngleRounding, AxesTable, float32_distance
@@ -64,7 +62,6 @@ def test_rounding_and_xpos_are_canonical_unless_default() -> None:
         "xpos_scale_base": 512.0,
         "xpos_centre": 5,
     }
-    assert rounding_parameters("exact") == {}
 
 
 def test_exact_angles_of_a_sequence_use_the_phasor_table() -> None:
@@ -198,7 +195,7 @@ def test_each_frequency_is_that_of_the_sequence_of_its_axis(
     interleaved: bool, rounding: AngleRounding
 ) -> None:
     named = axis_of_frequency(8, SECTION, interleaved=interleaved)
-    ours = read(MropeAngles(MROPE_RULE, SECTION, interleaved, GRID, rounding))
+    ours = read(mrope_angles(MROPE_RULE, SECTION, GRID, rounding, interleaved=interleaved))
     for place, axis in enumerate(named):
         along = GRID.axes[axis].at(0, GRID.rows).tolist()
         positions = Positions.of_runs(Run(position, 1, 1) for position in along)
@@ -215,7 +212,7 @@ def test_mrope_of_text_has_the_bytes_of_the_plain_table(
 ) -> None:
     tokens = Tokens.of_sequence(SCATTERED, AXES)
 
-    ours = read(MropeAngles(MROPE_RULE, SECTION, interleaved, tokens, rounding), pack)
+    ours = read(mrope_angles(MROPE_RULE, SECTION, tokens, rounding, interleaved=interleaved), pack)
 
     plain = read(SequenceAngles(MROPE_RULE, SCATTERED, rounding), pack)
     assert {name: values.tobytes() for name, values in ours.items()} == {
@@ -224,7 +221,7 @@ def test_mrope_of_text_has_the_bytes_of_the_plain_table(
 
 
 def test_an_axis_without_frequencies_is_not_needed() -> None:
-    ours = read(MropeAngles(MROPE_RULE, (0, 8, 0), False, GRID))
+    ours = read(mrope_angles(MROPE_RULE, (0, 8, 0), GRID, interleaved=False))
 
     rows = GRID.axes["h"].at(0, GRID.rows).tolist()
     plain = read(SequenceAngles(MROPE_RULE, Positions.of_runs(Run(row, 1, 1) for row in rows)))
@@ -232,7 +229,7 @@ def test_an_axis_without_frequencies_is_not_needed() -> None:
 
 
 def test_canonical_parameters_of_mrope() -> None:
-    turns = MropeAngles(MROPE_RULE, SECTION, True, GRID, "float32")
+    turns = mrope_angles(MROPE_RULE, SECTION, GRID, "float32", interleaved=True)
 
     assert turns.parameters() == {
         **MROPE_RULE.parameters(),
@@ -246,7 +243,7 @@ def test_canonical_parameters_of_mrope() -> None:
 
 @pytest.mark.parametrize("rule", [MROPE_RULE, Yarn(16, 10000.0, 8.0, 4096, 1.25)])
 def test_the_attention_factor_multiplies_all(rule: RotaryFrequencies) -> None:
-    turns = MropeAngles(rule, SECTION, False, GRID)
+    turns = mrope_angles(rule, SECTION, GRID, interleaved=False)
 
     cos = read(turns)["cos"]
 
@@ -258,12 +255,12 @@ def test_the_attention_factor_multiplies_all(rule: RotaryFrequencies) -> None:
 def test_the_error_bound_of_mrope_is_that_of_its_farthest_axis() -> None:
     far, near = Positions.contiguous(10**6, 2), Positions.contiguous(0, 2)
     tokens = Tokens.of_lists({"t": near, "h": near, "w": far})
-    of_far = MropeAngles(MROPE_RULE, (3, 2, 3), False, tokens, "float32")
-    of_near = MropeAngles(MROPE_RULE, (3, 5, 0), False, tokens, "float32")
+    of_far = mrope_angles(MROPE_RULE, (3, 2, 3), tokens, "float32", interleaved=False)
+    of_near = mrope_angles(MROPE_RULE, (3, 5, 0), tokens, "float32", interleaved=False)
 
-    assert MropeAngles(MROPE_RULE, (3, 2, 3), False, tokens).distance() is None
+    assert mrope_angles(MROPE_RULE, (3, 2, 3), tokens, interleaved=False).distance() is None
     assert (of_far.distance() or 0) > 1000 * (of_near.distance() or 1)
-    exact = read(MropeAngles(MROPE_RULE, (3, 2, 3), False, tokens))
+    exact = read(mrope_angles(MROPE_RULE, (3, 2, 3), tokens, interleaved=False))
     for name, values in read(of_far).items():
         assert np.abs(values - exact[name]).max() <= (of_far.distance() or 0)
 

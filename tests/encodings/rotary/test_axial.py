@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from service.delivery.parameters import read_parameters
 from service.encodings.grid.grids import GridAxis, Picked
+from service.encodings.rotary.angles import AxesAngles
 from service.encodings.rotary.axial import (
     Axial,
-    AxialAngles,
     WithClassToken,
     arranged_axes,
     strided_frequencies,
@@ -47,8 +47,8 @@ ACROSS = GridAxis(0, 1, WIDTH, 1)
 RULE = Geometric(10000.0, 8, 4)
 
 
-def turns(placing: Placing = "blocks", rounding: AngleRounding = "exact") -> AxialAngles:
-    return AxialAngles(arranged_axes([RULE, RULE], [DOWN, ACROSS], placing), ROWS, {}, rounding)
+def turns(placing: Placing = "blocks", rounding: AngleRounding = "exact") -> AxesAngles:
+    return AxesAngles(arranged_axes([RULE, RULE], [DOWN, ACROSS], placing), ROWS, {}, rounding)
 
 
 def whole(table: Table) -> NDArray[Any]:
@@ -179,7 +179,7 @@ def test_float32_angles_of_axes_are_within_their_error_bound(
     rule = Geometric(base, 2 * count, count)
     along = Positions.contiguous(farthest - 1, 2)
     axes = arranged_axes([rule, rule], [along, Positions.contiguous(0, 2)], "blocks")
-    rounded = AxialAngles(axes, 2, {}, "float32")
+    rounded = AxesAngles(axes, 2, {}, "float32")
     bound = rounded.distance()
     assert bound is not None
     found = whole(rounded.table(Channels(("cos",), False, 2 * count), FLOAT64, (2, 2 * count)))
@@ -194,7 +194,7 @@ def test_the_error_bound_of_axes_is_that_of_the_farthest() -> None:
 
     def distance(*along: Positions) -> float:
         axes = arranged_axes([RULE, RULE], along, "blocks")
-        stated = AxialAngles(axes, 2, {}, "float32").distance()
+        stated = AxesAngles(axes, 2, {}, "float32").distance()
         assert stated is not None
         return stated
 

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from service.encodings.rotary.angles import RotaryAngles, SequenceAngles
-from service.encodings.rotary.packs import (
+from service.encodings.rotary.angles import (
     CONSUMERS,
     PACKS,
     AnglePack,
@@ -21,7 +20,8 @@ from service.encodings.rotary.packs import (
     Pack,
     PackedTable,
     PackName,
-    pack_of,
+    RotaryAngles,
+    SequenceAngles,
     packed,
 )
 from service.encodings.rotary.rope import RopeFrequencies
@@ -166,16 +166,6 @@ def test_the_description_of_a_packing_begins_with_its_shape(rule: RotaryFrequenc
 def test_every_consumer_names_a_packing() -> None:
     assert set(CONSUMERS.values()) <= set(PACKS)
     assert not set(CONSUMERS) & set(PACKS)
-
-
-def test_a_packing_has_its_name_and_those_of_its_consumers() -> None:
-    assert {pack_of(name) for name in PACKS} == set(PACKS)
-    assert {name: pack_of(name) for name in CONSUMERS} == dict(CONSUMERS)
-    assert (pack_of("transformers"), pack_of("vllm"), pack_of("gptj")) == (
-        "half",
-        "concat",
-        "sin_concat",
-    )
 
 
 ROUNDINGS: tuple[AngleRounding, AngleRounding] = ("exact", "float32")

@@ -14,9 +14,20 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from service.encodings.grid.grids import Tokens
-from service.encodings.rotary.angles import AXES, MropeAngles, RotaryAngles, SequenceAngles, XPos
-from service.encodings.rotary.packs import PACKS
-from service.encodings.rotary.rope import HeadOrder, PermutationTable, RopePermutation, Rotation
+from service.encodings.rotary.angles import (
+    AXES,
+    PACKS,
+    RotaryAngles,
+    SequenceAngles,
+    XPos,
+    mrope_angles,
+)
+from service.encodings.rotary.rope_apply import (
+    HeadOrder,
+    PermutationTable,
+    RopePermutation,
+    Rotation,
+)
 from service.encodings.rotary.rules import Default, Yarn
 from service.numerics import tables as table_module
 from service.numerics.dtypes import (
@@ -662,7 +673,7 @@ def test_mrope_of_text_rotates_as_a_sequence() -> None:
     x = vectors(16, 2, 5, 8)
     text = Tokens.of_sequence(Positions.contiguous(7, 5), AXES)
 
-    out = turned(x, MropeAngles(RULE, (1, 2, 1), True, text), "half")
+    out = turned(x, mrope_angles(RULE, (1, 2, 1), text, interleaved=True), "half")
 
     assert (out == turned(x, sequence(7, 5), "half")).all()
 

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from service.encodings.rotary.rule_parameters import RuleParameters, WidthParameters
+from service.encodings.rotary.rope import RuleParameters, WidthParameters
 from service.encodings.rotary.rules import (
     DEFAULT_ROPE_THETA,
     INTERMEDIATES,

@@ -1,0 +1,327 @@
+"""Arrays in one of the two layouts of pairs: queries and keys rotated, weights reordered."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Annotated, ClassVar, Literal, TypeAlias
+
+import numpy as np
+
+from service.encodings.family import (
+    IndexDType,
+    StartParameters,
+    TableFamily,
+    TransformFamily,
+    about,
+    impossible,
+    optional,
+)
+from service.encodings.rotary.angles import RotaryAngles
+from service.encodings.rotary.rope import AngleParameters, WidthParameters, even_channels
+from service.errors import InvalidBody
+from service.grammar import Boolean, Integer
+from service.numerics.dtypes import (
+    FLOAT64,
+    INT32,
+    DType,
+    Elements,
+    all_finite,
+    round_results,
+    to_float64,
+)
+from service.numerics.limits import MAX_CHANNELS
+from service.numerics.phase import Float64s
+from service.numerics.phasors import Channels, Component
+from service.numerics.tables import Document, ParameterValue, StoredTable, Table, row_steps
+
+Layout: TypeAlias = Literal["interleaved", "half"]
+RotaryOffset = Annotated[
+    Integer, about("Channels of a head before the rotary ones.", 0, ge=0, le=MAX_CHANNELS)
+]
+
+# Arrays of float64 that a rotation goes through.
+_ARRAYS = 8
+_MAX_INT32_ROWS = 2**31
+
+
+class RopeApply(TransformFamily, StartParameters, AngleParameters, path="/rope/apply"):
+    """Queries or keys, rotated by their positions.
+
+    Formula: (x0·cos − x1·sin, x1·cos + x0·sin) for each pair (x0, x1) of channels, with the
+        cosines and sines of /rope; channels before and after the r rotary ones pass through.
+    Source: "RoFormer" (Su et al. 2021), §3.2.2; transformers 5.23.0 ``rotate_half``.
+    Bound: computed in float64 and rounded once to the type of x: before that, an output of the
+        pair is within 7·2^-53·(|x0| + |x1|) times the attention factor, 6 for cosine and sine,
+        1/2 for the products and 1/2 for the sum. A pair with NaN or infinity becomes NaN or
+        infinity; what is too large becomes infinite.
+    Trap: the same weights in the other layout give other numbers; see /rope/permutation.
+    """
+
+    operation: ClassVar[str] = "RopeApply"
+    summary: ClassVar[str] = "Queries or keys rotated by their positions"
+    example: ClassVar[str] = "start=1"
+
+    layout: Layout = about(
+        "Which channels are pairs: 2k and 2k+1, or k and k + rotary_dim/2.",
+        "half",
+        default="interleaved",
+    )
+    output_layout: Layout | None = optional(
+        "Layout of the result: as layout unless given. DeepSeek-V3 in transformers reads "
+        "interleaved pairs and writes half ones.",
+        "half",
+    )
+    rotary_offset: RotaryOffset = 0
+    inverse: Boolean = about(
+        "Rotate by the negative angles: the inverse unless scaled.", example=False, default=False
+    )
+
+    def apply(self, x: StoredTable) -> tuple[StoredTable, Mapping[str, ParameterValue]]:
+        rotation = self.rotation(x.shape)
+        return rotation.rotated(x), rotation.parameters()
+
+    def rotation(self, shape: tuple[int, ...]) -> "Rotation":
+        """Return the rotation of arrays of a shape; raises InvalidParameters or InvalidBody."""
+        *_, rows, head_dim = shape
+        if self.head_dim not in {None, head_dim}:
+            rule = f"the last axis has {head_dim} channels, and head_dim is {self.head_dim}"
+            raise InvalidBody(rule)
+        angles = self.angles(head_dim, lambda: self.positions_of(rows))
+        width = 2 * angles.count
+        if width > MAX_CHANNELS:
+            rule = f"{width} channels are rotary, and at most {MAX_CHANNELS} are possible"
+            raise InvalidBody(rule)
+        if angles.rows != rows:
+            rule = f"there are positions of {angles.rows} rows, and the array has {rows}"
+            raise InvalidBody(rule)
+        if self.rotary_offset + width > head_dim:
+            rule = f"rotary_offset leaves fewer than {width} of {head_dim} channels"
+            raise impossible("rotary_offset", self.rotary_offset, rule)
+        return Rotation(angles, self.layout, self.inverse, self.output_layout, self.rotary_offset)
+
+
+@dataclass(frozen=True)
+class Rotation:
+    """The rotation of queries or keys by angles.
+
+    ``interleaved`` pairs channels 2k and 2k+1 (RoFormer, Meta's Llama), ``half`` pairs k and k +
+    r/2 (GPT-NeoX, transformers).
+
+    Attributes:
+        angles: one for each pair of channels of a row.
+        layout: which channels are pairs.
+        inverse: whether to rotate by the negative angles.
+        output_layout: the layout of the result, as layout unless given: DeepSeek-V3 in transformers
+            5.23.0 (``apply_rotary_pos_emb_interleave``) reads interleaved pairs, writes half ones.
+        rotary_offset: channels before the rotary ones.
+    """
+
+    angles: RotaryAngles
+    layout: str
+    inverse: bool
+    output_layout: str | None = None
+    rotary_offset: int = 0
+
+    def parameters(self) -> dict[str, ParameterValue]:
+        """Return the canonical parameters."""
+        parameters = {**self.angles.parameters(), "layout": self.layout}
+        if self._output_layout != self.layout:
+            parameters["output_layout"] = self._output_layout
+        if self.rotary_offset:
+            parameters["rotary_offset"] = self.rotary_offset
+        return {**parameters, "inverse": self.inverse}
+
+    def rotated(self, x: StoredTable) -> StoredTable:
+        """Rotate x, of shape (…, S, head_dim)."""
+        *leading, rows, head_dim = x.shape
+        width = 2 * self.angles.count
+        rotary = slice(self.rotary_offset, self.rotary_offset + width)
+        source = x.elements.reshape(prod(leading), rows, head_dim)
+        result = np.empty_like(source)
+        is_finite = True
+        for passing in (slice(0, rotary.start), slice(rotary.stop, None)):
+            result[..., passing] = source[..., passing]
+            is_finite &= all_finite(result[..., passing], x.dtype)
+        cosines, sines = self._table("cos", rows), self._table("sin", rows)
+        for part in row_steps(rows, _ARRAYS * width):
+            cos, sin = (
+                table.read(part.start * width, part.stop * width).reshape(-1, width)
+                for table in (cosines, sines)
+            )
+            self._sign(sin)
+            for group in row_steps(len(source), _ARRAYS * cos.size):
+                rotated = self._rotated(to_float64(source[group, part, rotary], x.dtype), cos, sin)
+                is_finite &= round_results(rotated, result[group, part, rotary], x.dtype)
+        return StoredTable(result.reshape(x.shape), x.dtype, is_finite)
+
+    def _table(self, name: Component, rows: int) -> Table:
+        width = 2 * self.angles.count
+        channels = Channels((name, name), self.layout == "interleaved", width)
+        return self.angles.table(channels, FLOAT64, (rows, width))
+
+    def _sign(self, sin: Float64s) -> None:
+        """Change sines, in place, into the multipliers of the other channel of each pair."""
+        if self.inverse:
+            np.subtract(0.0, sin, out=sin)
+        first, _ = self._pair_channels(self.layout)
+        np.negative(sin[:, first], out=sin[:, first])
+
+    def _rotated(self, x: Float64s, cos: Float64s, sin: Float64s) -> Float64s:
+        first, second = self._pair_channels(self.layout)
+        with np.errstate(over="ignore", invalid="ignore"):
+            rotated = x * cos
+            others = np.empty_like(rotated)
+            others[..., first], others[..., second] = x[..., second], x[..., first]
+            others *= sin
+            rotated += others
+        if self._output_layout != self.layout:
+            to_first, to_second = self._pair_channels(self._output_layout)
+            others[..., to_first], others[..., to_second] = (
+                rotated[..., first],
+                rotated[..., second],
+            )
+            return others
+        return rotated
+
+    @property
+    def _output_layout(self) -> str:
+        return self.output_layout or self.layout
+
+    def _pair_channels(self, layout: str) -> tuple[slice, slice]:
+        pairs = self.angles.count
+        if layout == "half":
+            return slice(0, pairs), slice(pairs, 2 * pairs)
+        return slice(0, 2 * pairs, 2), slice(1, 2 * pairs, 2)
+
+
+class RopePermutation(TableFamily, WidthParameters, path="/rope/permutation"):
+    """The order of rows that gives weights of queries and keys the other rotary layout.
+
+    Formula: new = old[index], an index of shape (heads·head_dim,). Within each head, to half: from
+        2k and 2k+1; to interleaved: from k and k + r/2; channels that are not rotary (rotary_dim,
+        rotary_offset) stay. num_key_value_heads makes two arrays, q and k.
+    Source: the conversion of Llama from Meta's to transformers' weights, by view and transpose.
+    Trap: biases of these projections, and weights of a norm of q and k, move along.
+    """
+
+    operation: ClassVar[str] = "RopePermutation"
+    summary: ClassVar[str] = (
+        "The order of rows that gives weights of queries and keys the other rotary layout"
+    )
+    example: ClassVar[str] = "head_dim=8&num_attention_heads=2"
+
+    rotary_offset: RotaryOffset = 0
+    layout: Layout = about(
+        "Layout of the existing weights: interleaved, as Meta's, or half, as those of "
+        "transformers.",
+        "interleaved",
+        default="interleaved",
+    )
+    output_layout: Layout | None = optional(
+        "Layout of the new weights; the other one unless given.", "half"
+    )
+    num_attention_heads: Integer = about("Heads of queries.", 32, ge=1, le=MAX_CHANNELS, default=1)
+    num_key_value_heads: Integer | None = optional(
+        "Heads of keys, for two vectors q and k.", 8, ge=1, le=MAX_CHANNELS
+    )
+    part: Literal["q", "k"] | None = optional("Answer one of the two vectors alone.", "k")
+    dtype: IndexDType = "int32"
+
+    def document(self) -> Document:
+        order, dtype = self.order(), self.element_type
+        query_heads, key_heads = self.num_attention_heads, self.num_key_value_heads
+        rows = max(query_heads, key_heads or 1) * order.head_dim
+        if dtype is INT32 and rows > _MAX_INT32_ROWS:
+            raise impossible("dtype", "int32", "so many rows need dtype=int64")
+        parameters = {**order.parameters(), "num_attention_heads": query_heads}
+        table = PermutationTable(order, query_heads, dtype)
+        if key_heads is None:
+            return self.describe({"permutation": table}, parameters)
+        arrays = {"q": table, "k": PermutationTable(order, key_heads, dtype)}
+        parameters["num_key_value_heads"] = key_heads
+        return self.describe(arrays, parameters, has_parts=True)
+
+    def order(self) -> "HeadOrder":
+        """Return the order of the channels of a head; raises InvalidParameters."""
+        head_dim, offset = self.head_dim, self.rotary_offset
+        if head_dim is None:
+            raise impossible("head_dim", None, "head_dim is required")
+        if offset and offset > head_dim - 2:
+            rule = f"rotary_offset must leave a pair of the {head_dim} channels of a head"
+            raise impossible("rotary_offset", offset, rule)
+        if self.rotary_dim or self.partial_rotary_factor:
+            rotary_dim = self.rotary_channels(head_dim)
+        else:
+            origin = ("rotary_offset", offset) if offset else ("head_dim", head_dim)
+            rotary_dim = even_channels(*origin, head_dim - offset)
+        assert rotary_dim is not None
+        if offset + rotary_dim > head_dim:
+            rule = f"{rotary_dim} rotary channels from {offset} on do not fit into {head_dim}"
+            raise impossible("rotary_offset", offset, rule)
+        other = "half" if self.layout == "interleaved" else "interleaved"
+        return HeadOrder(head_dim, rotary_dim, offset, self.layout, self.output_layout or other)
+
+
+@dataclass(frozen=True)
+class HeadOrder:
+    """The order of the channels of a head in one layout, by their places in the other.
+
+    Attributes:
+        head_dim: channels of a head.
+        rotary_dim: rotary channels of a head; the others stay in place.
+        rotary_offset: channels before the rotary ones.
+        layout: of the existing weights, ``interleaved`` or ``half``.
+        output_layout: of the new weights.
+    """
+
+    head_dim: int
+    rotary_dim: int
+    rotary_offset: int
+    layout: str
+    output_layout: str
+
+    def parameters(self) -> dict[str, ParameterValue]:
+        """Return the canonical parameters."""
+        return dict(vars(self))
+
+    def sources(self, channels: Elements) -> Elements:
+        """Return the channel of the old layout for each of the new one, shape (n,)."""
+        rotary = channels - self.rotary_offset
+        is_rotary = (rotary >= 0) & (rotary < self.rotary_dim)
+        pairs = self.rotary_dim // 2
+        moved = rotary
+        if self.layout != self.output_layout:
+            # To half: from 2k and 2k+1; to interleaved: from k and k + r/2.
+            second, pair = np.divmod(rotary, pairs)
+            if self.output_layout == "half":
+                moved = 2 * pair + second
+            else:
+                pair, second = np.divmod(rotary, 2)
+                moved = pair + second * pairs
+        return np.where(is_rotary, moved + self.rotary_offset, channels)
+
+
+@dataclass(frozen=True, eq=False)
+class PermutationTable:
+    """The row of the old weights for each row of the new ones: new = old[index].
+
+    Attributes:
+        order: of the channels of a head.
+        heads: the number of heads.
+        dtype: an integer type.
+    """
+
+    order: HeadOrder
+    heads: int
+    dtype: DType
+
+    work_per_element = 1
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.heads * self.order.head_dim,)
+
+    def read(self, start: int, stop: int) -> Elements:
+        head, channel = np.divmod(np.arange(start, stop, dtype=np.int64), self.order.head_dim)
+        index = head * self.order.head_dim + self.order.sources(channel)
+        return index.astype(self.dtype.storage)
