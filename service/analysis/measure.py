@@ -7,7 +7,7 @@ in every layout that fits their width, ``measure`` measures how phasors rotate f
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from math import inf
+from math import exp, inf, isfinite, log
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,9 @@ EARLY_ROWS = 256
 """Frequencies are measured in the first rows, where float32 angles of engines are still right."""
 
 USUAL_BASE = 10000.0
+
+# Its exponential is a float64.
+_MAX_LOGARITHM = 709.0
 
 
 def wrap_angles(angles: Float64s) -> Float64s:
@@ -244,6 +247,15 @@ class GeometricSeries:
     ratio: float
     first_error: float
     ratio_error: float
+
+    @property
+    def has_ratio(self) -> bool:
+        """False where there is one number only."""
+        return isfinite(self.ratio_error)
+
+    def base(self, steps: float) -> tuple[float, float]:
+        """Return by what factor numbers fall in so many steps, and its relative error."""
+        return exp(min(-log(self.ratio) * steps, _MAX_LOGARITHM)), self.ratio_error * steps
 
     def at(self, count: int) -> Float64s:
         """Return the first numbers of the series."""

@@ -1,10 +1,14 @@
 """Round numbers within the error of a measurement, fewest digits first, as configs have them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from math import isfinite, log2
 
 _FLOAT64_DIGITS = 17
+_MAX_SIGNED_DIGITS = 6
+
+# What float64 loses in the logarithms and powers of a fit, with room to spare.
+_LEAST_ERROR = 2.0**-40
 
 
 def round_numbers(measured: float, error: float, most: int = 3) -> Iterator[float]:
@@ -46,3 +50,39 @@ def round_integers(low: int, high: int, preferred: int, most: int) -> Iterator[i
     multiples = (ten * (-(-low // ten) + more) for ten in tens for more in range(most))
     candidates = dict.fromkeys(chain((preferred,), powers, multiples))
     yield from islice((each for each in candidates if low <= each <= high), most)
+
+
+def significant_digits(number: float) -> int:
+    """Count the digits of a number, of the 15 that every float64 has."""
+    return len(f"{number:.14e}".partition("e")[0].replace(".", "").strip("-").rstrip("0"))
+
+
+def signed_round_numbers(measured: float, error: float, most: int = 3) -> list[float]:
+    """Return 0, or round numbers of either sign, within an absolute error of a measured number."""
+    if abs(measured) <= error:
+        return [0.0]
+    sign = 1.0 if measured > 0 else -1.0
+    numbers = [sign * each for each in round_numbers(abs(measured), error / abs(measured), most)]
+    # Such as 1.875 = 30/16: the ratio of two lengths, which few digits of a measurement miss.
+    eighths = round(8 * measured) / 8
+    if abs(eighths - measured) <= error:
+        numbers.append(eighths)
+    # Numbers of more digits fit by chance.
+    digits = _MAX_SIGNED_DIGITS - 1
+    return [each for each in dict.fromkeys(numbers) if each == float(f"{each:.{digits}e}")]
+
+
+def common_value(measured: Iterable[tuple[float, float]]) -> tuple[float, float] | None:
+    """Return the most exact of several measurements of a number; None if they differ.
+
+    Args:
+        measured: values and their relative errors.
+    """
+    values = list(measured)
+    if not values:
+        return None
+    best, best_error = min(values, key=lambda each: each[1])
+    for value, error in values:
+        if abs(value / best - 1) > 2 * (error + best_error) + _LEAST_ERROR:
+            return None
+    return best, max(best_error, _LEAST_ERROR)

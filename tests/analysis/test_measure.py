@@ -13,7 +13,13 @@ from service.analysis.measure import (
     round_bases,
 )
 from service.analysis.precision import dtype_parameters, error_share, rounding_share
-from service.analysis.round_numbers import round_integers, round_numbers
+from service.analysis.round_numbers import (
+    common_value,
+    round_integers,
+    round_numbers,
+    signed_round_numbers,
+    significant_digits,
+)
 from service.numerics.dtypes import (
     BFLOAT16,
     COMPLEX64,
@@ -307,3 +313,26 @@ def test_error_share_is_four_roundings_and_dtype_is_named_unless_it_is_the_defau
 ) -> None:
     assert error_share(sample_of(dtype)) == 4 * rounding_share(sample_of(counts_as))
     assert dtype_parameters(sample_of(dtype)) == parameters
+
+
+def test_the_common_value_is_the_most_exact_measurement() -> None:
+    assert common_value([(2.001, 1e-3), (2.00001, 1e-5)]) == (2.00001, 1e-5)
+    assert common_value([(2.0, 1e-5), (2.1, 1e-5)]) is None
+
+
+@pytest.mark.parametrize(
+    ("measured", "error", "number"),
+    [(-2.00001, 1e-4, -2.0), (1e-9, 1e-8, 0.0), (1.8763, 2e-2, 1.875)],
+)
+def test_signed_round_numbers_are_0_or_decimals_or_multiples_of_an_eighth(
+    measured: float, error: float, number: float
+) -> None:
+    assert number in signed_round_numbers(measured, error)
+
+
+def test_numbers_of_many_digits_are_not_round() -> None:
+    assert signed_round_numbers(12.566370614359172, 1e-12) == []
+
+
+def test_significant_digits_are_counted() -> None:
+    assert [significant_digits(each) for each in (10000.0, -9646.6, 1 / 3)] == [1, 5, 15]

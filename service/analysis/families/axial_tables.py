@@ -17,23 +17,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.analysis.array import AngleModel, IdentifyInput, Proposal, TableRequest
-from service.analysis.families.coordinate_series import (
-    AxisSeries,
-    AxisTurns,
-    axis_series,
-    axis_turns,
-    bands,
-    common_value,
-    first_place,
-    highest_bands,
-    nearest,
-    signed_plain_numbers,
+from service.analysis.families.requests import (
+    nearest_fits,
+    pack_parameters,
+    table_proposal,
+    unless_default,
 )
-from service.analysis.families.requests import pack_parameters, table_proposal, unless_default
 from service.analysis.families.rotary_packs import PackReading, packed_tables
 from service.analysis.families.token_grids import AxialTokens, axial_tokens
-from service.analysis.measure import USUAL_BASE, Complexes
-from service.analysis.round_numbers import round_numbers
+from service.analysis.families.unwrapping import (
+    AxisWaves,
+    axis_series,
+    axis_waves,
+    bands,
+    first_coordinate,
+    highest_bands,
+)
+from service.analysis.measure import USUAL_BASE, Complexes, GeometricSeries
+from service.analysis.round_numbers import common_value, round_numbers, signed_round_numbers
 from service.encodings.grid.grids import Coordinates, counted, spread
 from service.encodings.rotary.axial_conventions import CONVENTIONS, AxialConvention
 from service.numerics.limits import MIN_UNIT
@@ -41,15 +42,14 @@ from service.numerics.phase import Float64s
 from service.numerics.tables import ParameterValue
 
 Values: TypeAlias = dict[str, ParameterValue]
-OptionalSeries: TypeAlias = Sequence[AxisSeries | None]
+OptionalSeries: TypeAlias = Sequence[GeometricSeries | None]
 
 _MAX_PROPOSALS = 24
 
 # How near 1 a step is that engines in float32 compute for 1.
 _NEAR_ONE = 2.0**-18
 
-# The largest logarithm of a base: its exponential is still a float64.
-_MAX_LOGARITHM = 512.0
+_MAX_BASE = 1e222
 
 # What float64 loses in an offset.
 _OFFSET_ERROR = 1e-9
@@ -68,7 +68,7 @@ class AxisShares:
     """
 
     name: str
-    turns: tuple[AxisTurns, ...]
+    turns: tuple[AxisWaves, ...]
     lengths: tuple[int, ...]
     widths: tuple[int, ...]
     order: tuple[int, ...]
@@ -119,8 +119,8 @@ def _of_tokens(
     found: list[tuple[int, Proposal]] = []
 
     @cache
-    def measured(axis: int, places: tuple[int, ...]) -> AxisTurns | None:
-        return axis_turns(tokens.lines[axis][:, list(places)], table.rounding)
+    def measured(axis: int, places: tuple[int, ...]) -> AxisWaves | None:
+        return axis_waves(tokens.lines[axis][:, list(places)], table.rounding)
 
     for name, convention in CONVENTIONS.items():
         if len(tokens.lengths) not in convention.axes:
@@ -142,7 +142,7 @@ def _of_tokens(
             shares = AxisShares(name, known, lengths, widths, order)
             every = list(fits(shares))
             apart = [_residual(fit, shares, tokens, axis_of) for fit in every]
-            for way in nearest(apart, [repr(fit.values) for fit in every], table.rounding):
+            for way in nearest_fits(apart, [fit.values for fit in every], table.rounding):
                 values = {**own, **tokens.parameters(), **every[way].values}
                 parameters: Values = {
                     "convention": name,
@@ -258,7 +258,7 @@ def fits(shares: AxisShares) -> Iterator[AxialFit]:
     if any(each is None and n > 1 for each, n in zip(series, lengths, strict=True)):
         return
     if kind == "ones":
-        if all(each is None or abs(each.decay) <= each.decay_error for each in series):
+        if all(each is None or abs(log(each.ratio)) <= each.ratio_error for each in series):
             yield from _placed(shares, {}, series, [np.ones(len(t.rates)) for t in shares.turns])
     elif kind == "periods":
         yield from _fit_periods(shares, series)
@@ -286,7 +286,7 @@ def bases(series: OptionalSeries, spans: Sequence[float]) -> list[float]:
     known = [
         each.base(span)
         for each, span in zip(series, spans, strict=True)
-        if each is not None and each.count > 1 and 0 < each.decay * span < _MAX_LOGARITHM
+        if each is not None and each.has_ratio and 1 < each.base(span)[0] < _MAX_BASE
     ]
     if not known:
         return [USUAL_BASE]
@@ -332,7 +332,7 @@ def _periods(
     ratio = common_value(
         each.base(count - 1)
         for each in series
-        if each is not None and each.decay * (count - 1) < _MAX_LOGARITHM
+        if each is not None and each.has_ratio and each.base(count - 1)[0] < _MAX_BASE
     )
     options: list[tuple[Values, float, float, float]] = []
     if abs(shortest[0] - 1) <= max(2 * shortest[1], _NEAR_ONE):
@@ -343,8 +343,8 @@ def _periods(
         times, error = ratio[0], ratio[1] + shortest[1]
         options = [
             ({"min_period": low, "max_period": high}, low, high, count - 1)
-            for low in signed_plain_numbers(shortest[0], shortest[0] * shortest[1], 2)
-            for high in signed_plain_numbers(low * times, low * times * error, 2)
+            for low in signed_round_numbers(shortest[0], shortest[0] * shortest[1], 2)
+            for high in signed_round_numbers(low * times, low * times * error, 2)
         ]
     for values, low, high, span in options:
         if min(low, high) > 0:
@@ -357,12 +357,12 @@ def _patch_offsets(
     """Return the offsets of the first patches, as far as they are plain; None if they have none."""
     offsets: list[float] = []
     for turns, step in zip(shares.turns, steps, strict=True):
-        place = first_place(turns.phases, omega, turns.noise)
+        place = first_coordinate(turns, omega)
         if place is None:
             return None
         first, error = place
         offset = (first + 1) / step - 0.5
-        offsets += signed_plain_numbers(offset, error / step + _OFFSET_ERROR)[:1]
+        offsets += signed_round_numbers(offset, error / step + _OFFSET_ERROR)[:1]
     return offsets
 
 
@@ -375,7 +375,7 @@ def _fit_pixels(shares: AxisShares) -> Iterator[AxialFit]:
         measured = usual / float(turns.rates[0]) if turns.length > 1 and turns.rates[0] > 0 else 1.0
         error = float(turns.errors[0]) / usual * 4
         is_one = turns.length == 1 or abs(measured - 1) <= max(error, _NEAR_ONE)
-        scales += [1.0] if is_one else signed_plain_numbers(measured, error)[:1]
+        scales += [1.0] if is_one else signed_round_numbers(measured, error)[:1]
     if len(scales) < len(shares.turns) or min(scales) <= 0:
         return
     # An axis of one token does not show its scale: that of the others is taken.
@@ -428,7 +428,7 @@ def _placed(
     """Find where on each axis tokens are, in the parameters that a convention has for it."""
     places = []
     for turns, each, rates in zip(shares.turns, series, omega, strict=True):
-        place = first_place(turns.phases, rates, turns.noise)
+        place = first_coordinate(turns, rates)
         if place is None:
             return
         step = 1.0 if each is None else each.first / float(rates[0])
@@ -448,14 +448,14 @@ def _counted(shares: AxisShares, places: Sequence[_AxisPlace]) -> Iterator[_Plac
         return
     if shares.name == "timm":
         sizes = [(each.length * each.step, each.step_error) for each in places]
-        for grid in _positive(signed_plain_numbers(size, size * error) for size, error in sizes):
+        for grid in _positive(signed_round_numbers(size, size * error) for size, error in sizes):
             steps = [size / n for size, n in zip(grid, shares.lengths, strict=True)]
             for offset, firsts, _ in _offset(shares, steps, places):
                 ends = zip(shares.lengths, firsts, steps, grid, strict=True)
                 axes = [counted(n, Fraction(u / d), Fraction(size)) for n, u, d, size in ends]
                 if _are_countable(axes):
                     yield {"reference_grid": shares.listed(grid), **offset}, firsts, steps
-    inverses = (signed_plain_numbers(1 / each.step, each.step_error / each.step) for each in places)
+    inverses = (signed_round_numbers(1 / each.step, each.step_error / each.step) for each in places)
     for scales in _positive(inverses):
         steps = [1 / scale for scale in scales]
         for offset, firsts, _ in _offset(shares, steps, places):
@@ -472,7 +472,7 @@ def _offset(
     shares: AxisShares, steps: Sequence[float], places: Sequence[_AxisPlace]
 ) -> Iterator[_Placed]:
     offsets = [
-        signed_plain_numbers(each.first / step, each.first_error / step + _OFFSET_ERROR, 1)
+        signed_round_numbers(each.first / step, each.first_error / step + _OFFSET_ERROR, 1)
         for each, step in zip(places, steps, strict=True)
     ]
     for chosen in islice(product(*offsets), 2):
@@ -486,7 +486,7 @@ def _offset(
 def _spread(shares: AxisShares, places: Sequence[_AxisPlace]) -> Iterator[_Placed]:
     """Place tokens evenly from a start to a stop that is left out."""
     begins = [
-        signed_plain_numbers(each.first, each.first_error + _OFFSET_ERROR, 1) for each in places
+        signed_round_numbers(each.first, each.first_error + _OFFSET_ERROR, 1) for each in places
     ]
     if not all(begins):
         return
@@ -496,7 +496,7 @@ def _spread(shares: AxisShares, places: Sequence[_AxisPlace]) -> Iterator[_Place
         n = each.length
         last = (start + each.step * (n - 1)) * n / max(n - 1, 1)
         error = abs(last) * each.step_error + _OFFSET_ERROR
-        stops.append([float(n)] if n == 1 else signed_plain_numbers(last, error, 2))
+        stops.append([float(n)] if n == 1 else signed_round_numbers(last, error, 2))
     for stop in islice(product(*stops), 2):
         ends = list(zip(shares.lengths, starts, stop, strict=True))
         if not _are_countable([spread(n, Fraction(u), Fraction(v)) for n, u, v in ends]):

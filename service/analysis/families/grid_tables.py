@@ -15,23 +15,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.analysis.array import AngleModel, IdentifyInput, Proposal, Sample, TableRequest
-from service.analysis.families.coordinate_series import (
-    USUAL_RESOLUTIONS,
-    AxisSeries,
-    AxisTurns,
+from service.analysis.families.requests import nearest_fits, unless_default
+from service.analysis.families.token_grids import AxisLines, axis_lines, token_grids
+from service.analysis.families.unwrapping import (
+    AxisWaves,
     axis_series,
-    axis_turns,
-    common_value,
-    highest_bands,
-    nearest,
-    signed_plain_numbers,
+    axis_waves,
+    band_resolutions,
     sine_bands,
 )
-from service.analysis.families.requests import unless_default
-from service.analysis.families.token_grids import AxisLines, axis_lines, token_grids
-from service.analysis.measure import USUAL_BASE
+from service.analysis.measure import USUAL_BASE, GeometricSeries
 from service.analysis.precision import dtype_parameters, rounding_share
-from service.analysis.round_numbers import round_numbers
+from service.analysis.round_numbers import common_value, round_numbers, signed_round_numbers
 from service.encodings.grid.grid_conventions import (
     AXES,
     CONVENTIONS,
@@ -50,6 +45,7 @@ ParameterValues: TypeAlias = dict[str, ParameterValue]
 
 _MAX_PROPOSALS = 16
 _EARLY_ROWS = 64
+_MAX_BASE = 1e260
 _SWITCHES = ("reverse_coord", "interleave_sin_cos", "concat_pos", "sine_only")
 
 
@@ -233,8 +229,8 @@ class GridMeasures:
 
     layout: Layout
     lengths: Mapping[str, int]
-    turns: Mapping[str, AxisTurns]
-    series: Mapping[str, AxisSeries]
+    turns: Mapping[str, AxisWaves]
+    series: Mapping[str, GeometricSeries]
 
     def first(self, *names: str) -> tuple[float, float] | None:
         """Return the first rate of axes, and its relative error; None where they differ."""
@@ -246,12 +242,12 @@ class GridMeasures:
         known = [
             series.base(span)
             for name, series in self.series.items()
-            if series.count > 1 and (span := self._span(name)) and series.decay * span < 600
+            if series.has_ratio and (span := self._span(name)) and series.base(span)[0] < _MAX_BASE
         ]
         if known:
             base = common_value(known)
             return [] if base is None else list(round_numbers(*base, 2))
-        return [None] if all(series.count == 1 for series in self.series.values()) else []
+        return [None] if not any(series.has_ratio for series in self.series.values()) else []
 
     def _span(self, name: str) -> float:
         rule = self.layout.along[name].rule
@@ -272,7 +268,7 @@ def _fitting(
     # Resolutions of bands are no measured numbers, of which one is meant: all give the same table.
     if not candidate.convention.gives_channels:
         apart = [_residual(final, listed, lines) for _, final in finals]
-        ways = nearest(apart, [repr(values) for values, _ in finals], rows.rounding)
+        ways = nearest_fits(apart, [values for values, _ in finals], rows.rounding)
     for way in ways:
         yield _proposal(candidate, *finals[way], measures, rows)
 
@@ -282,7 +278,7 @@ def _measured(
 ) -> GridMeasures | None:
     """Measure the axes of an array whose channels are as a convention has them."""
     filled = np.zeros(rows.width, dtype=np.bool_)
-    turns: dict[str, AxisTurns] = {}
+    turns: dict[str, AxisWaves] = {}
     for axis, name in enumerate(layout.along):
         own = {lane.content: lane.channels for lane in listed if lane.axis == name}
         for channels in own.values():
@@ -308,14 +304,14 @@ def _measured(
 
 def _turns_of(
     line: Float64s, sines: range | None, cosines: range | None, rounding: float
-) -> AxisTurns | None:
+) -> AxisWaves | None:
     if sines is None:
-        return axis_turns(np.zeros((len(line), 0), dtype=np.complex128), rounding)
+        return axis_waves(np.zeros((len(line), 0), dtype=np.complex128), rounding)
     if cosines is None:
         return sine_bands(line[:, _slice(sines)], rounding)
     count = min(len(sines), len(cosines))
     pairs = line[:, _slice(cosines[:count])] + 1j * line[:, _slice(sines[:count])]
-    return axis_turns(pairs, rounding)
+    return axis_waves(pairs, rounding)
 
 
 def _slice(channels: range) -> slice:
@@ -375,7 +371,7 @@ def _fit_detr(measures: GridMeasures) -> Iterator[ParameterValues]:
     if scale is None:
         return
     chosen: list[ParameterValues] = [{"normalize": True}] if _is_near(2 * pi, *scale) else []
-    plain = signed_plain_numbers(scale[0], scale[0] * scale[1], 2)
+    plain = signed_round_numbers(scale[0], scale[0] * scale[1], 2)
     chosen += [{"normalize": True, "scale": each} for each in plain]
     for base in measures.bases()[:1]:
         yield from (_with_base(values, base) for values in chosen)
@@ -398,11 +394,11 @@ def _fit_diffusers(measures: GridMeasures) -> Iterator[ParameterValues]:
     size, error = stretched
     bases = measures.bases()[:1]
     for base_size in dict.fromkeys((_BASE_SIZE, *measures.lengths.values())):
-        for scale in signed_plain_numbers(base_size / size, error * base_size / size):
+        for scale in signed_round_numbers(base_size / size, error * base_size / size):
             values = unless_default("interpolation_scale", scale, 1)
             values |= unless_default("base_size", base_size, _BASE_SIZE)
             yield from (_with_base(values, base) for base in bases)
-    for plain in signed_plain_numbers(size, error * size, 1):
+    for plain in signed_round_numbers(size, error * size, 1):
         yield from (_with_base({"base_size": plain}, base) for base in bases)
 
 
@@ -422,7 +418,7 @@ def _interpolation_scales(measures: GridMeasures, kind: str, *names: str) -> lis
     if _is_near(1.0, *first):
         return [{}]
     scale, error = 1 / first[0], first[1]
-    plain = signed_plain_numbers(scale, error * scale)
+    plain = signed_round_numbers(scale, error * scale)
     return [{f"{kind}_interpolation_scale": each} for each in plain]
 
 
@@ -440,29 +436,10 @@ def _fit_tensor2tensor(measures: GridMeasures) -> Iterator[ParameterValues]:
             }
 
 
-_MAX_RESOLUTIONS = 4
-
-
 def _fit_bands(measures: GridMeasures) -> Iterator[ParameterValues]:
-    """Yield twice the highest band of each axis, where bands are evenly spaced.
-
-    Several numbers give the same table where bands make whole turns more from token to token: the
-    length of each axis or else the lowest, and the usual ones that all axes have in common.
-    """
-    found = [
-        [number for number, is_linear in highest_bands(measures.turns[name]) if is_linear]
-        for name in measures.lengths
-    ]
-    if not all(found):
-        return
-    own = tuple(
-        length if length in each else each[0]
-        for length, each in zip(measures.lengths.values(), found, strict=True)
-    )
-    usual = [number for number in USUAL_RESOLUTIONS if all(number in each for each in found)]
-    alike = ((number,) * len(found) for number in usual[:_MAX_RESOLUTIONS])
-    for each in dict.fromkeys((own, *alike)):
-        yield {"max_resolution": each}
+    """Yield twice the highest band of each axis, where bands are evenly spaced."""
+    for numbers in band_resolutions([measures.turns[name] for name in measures.lengths]):
+        yield {"max_resolution": numbers}
 
 
 _FITS: Mapping[str, Callable[[GridMeasures], Iterator[ParameterValues]]] = {
@@ -532,10 +509,11 @@ def _support(candidate: GridCandidate, measures: GridMeasures) -> Iterator[str]:
     grid = " x ".join(f"{length} ({name})" for name, length in candidate.lengths.items())
     yield f"each channel changes along one axis of a grid of {grid} tokens"
     for name, series in measures.series.items():
-        if series.count > 1:
+        if series.has_ratio:
             yield (
-                f"along {name} {series.count} pairs turn by {series.first:.7g} radians a token and "
-                f"less, each {np.exp(series.decay):.6g} times slower than the one before"
+                f"along {name} the angles of {len(measures.turns[name].rates)} pairs grow by "
+                f"{series.first:.7g} radians a token and less, each {1 / series.ratio:.6g} times "
+                "slower than the one before"
             )
 
 

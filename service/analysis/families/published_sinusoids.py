@@ -13,10 +13,12 @@ import numpy as np
 
 from service.analysis.families.requests import unless_default
 from service.analysis.families.sinusoid_rows import (
-    ENGINE_SHARE,
     LayoutView,
-    RowPlaces,
     RowSeries,
+)
+from service.analysis.families.unwrapping import (
+    ENGINE_ERROR,
+    LocatedPositions,
     locate,
     locate_whole,
 )
@@ -27,7 +29,7 @@ from service.analysis.measure import (
     round_bases,
     spread_indices,
 )
-from service.analysis.round_numbers import round_number, round_numbers
+from service.analysis.round_numbers import round_number, round_numbers, significant_digits
 from service.encodings.absolute.conventions import CONVENTIONS, SinusoidConvention
 from service.grammar import to_query
 from service.numerics.phase import Float64s
@@ -67,12 +69,9 @@ def plainest(plain: Iterable[float], error: float) -> list[float]:
     A number of n digits is within the error of any number with a chance of about error·10^n.
     """
     numbers = list(plain)[:_MAX_BASES]
-    return numbers[:1] if numbers and is_no_chance(digits(numbers[0]), error) else numbers
-
-
-def digits(number: float) -> int:
-    """Count the digits of a number, as far as float64 surely has them."""
-    return len(f"{number:.14e}".partition("e")[0].replace(".", "").rstrip("0"))
+    return (
+        numbers[:1] if numbers and is_no_chance(significant_digits(numbers[0]), error) else numbers
+    )
 
 
 def is_no_chance(count: int, error: float) -> bool:
@@ -202,7 +201,7 @@ def frequencies_of(
         fastest = number * (2 * np.pi if is_in_turns else 1.0)
         turns: Parameters = {"full_turns": True} if is_in_turns else {}
         for parameters, base in _ends(convention, number, series, span if count > 1 else 0):
-            few = min(digits(each) for each in (base, 1 / base, number * base))
+            few = min(significant_digits(each) for each in (base, 1 / base, number * base))
             is_plain = count == 1 or is_no_chance(few, error)
             omega = fastest * falling(base, span, count)
             yield ConventionFrequencies({**turns, **parameters}, omega, base, is_plain)
@@ -304,7 +303,7 @@ def positions_of(view: LayoutView, rows: RowSeries, omega: Float64s) -> Position
     at_start = turns * np.exp(-1j * step * np.outer(where, omega))
     phases = np.angle(at_start.sum(axis=0))[np.newaxis]
     # Frequencies that engines have in float32 are off by as much as rows are far.
-    engine = ENGINE_SHARE * abs(step) * omega * np.abs(where).max()
+    engine = ENGINE_ERROR * abs(step) * omega * np.abs(where).max()
     located = _locate_one(phases, (np.median(angle_errors, axis=0) + engine)[np.newaxis], omega)
     if located is None:
         return None
@@ -334,7 +333,7 @@ def _each_position(view: LayoutView, omega: Float64s) -> PositionedRows | None:
     return PositionedRows(values, located.residual, None)
 
 
-def _locate_one(phases: Float64s, errors: Float64s, omega: Float64s) -> RowPlaces | None:
+def _locate_one(phases: Float64s, errors: Float64s, omega: Float64s) -> LocatedPositions | None:
     """Locate one row, (1, K): at a whole position if it is at no short fraction."""
     located = locate(phases, errors, omega)
     if located is None:

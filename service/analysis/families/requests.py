@@ -1,15 +1,21 @@
 """Parts of proposals that several families share: request parameters and angle models."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from service.analysis.array import AngleModel, IdentifyInput, Proposal, TableRequest
 from service.analysis.precision import dtype_parameters
+from service.analysis.round_numbers import significant_digits
 from service.numerics.phase import Float64s, Int64s
 from service.numerics.phasors import Channels
 from service.numerics.positions import Positions
 from service.numerics.tables import ParameterValue
+
+_MAX_NEAREST = 3
+
+# Engines in float32 differ by up to _GOOD. Up to _NEAR, verification judges.
+_GOOD, _NEAR = 2.0**-20, 2.0**-10
 
 
 def table_proposal(
@@ -69,3 +75,37 @@ def one_axis_angles(
     """
     coordinates = positions.astype(np.float64)[:, np.newaxis]
     return AngleModel(coordinates, (0,) * len(omega), omega, channels, scale)
+
+
+def nearest_fits(
+    residuals: Sequence[float], parameters: Sequence[Mapping[str, ParameterValue]], rounding: float
+) -> list[int]:
+    """Choose among parameters that fit a measurement: one that is good, or else a few near ones.
+
+    Args:
+        residuals: the largest difference between the table of each and the array.
+        parameters: of each. Of those that are good the one with the fewest digits is chosen, and
+            beside it another of less than half its residual.
+        rounding: half a unit in the last place at 1.
+    """
+    good, near = 2 * rounding + _GOOD, 8 * rounding + _NEAR
+    order = sorted(
+        (way for way, residual in enumerate(residuals) if residual <= near),
+        key=lambda way: (max(residuals[way], good), _digits(parameters[way].values())),
+    )
+    if not order or residuals[order[0]] > good:
+        return order[:_MAX_NEAREST]
+    best = min(order, key=lambda way: residuals[way])
+    return [order[0]] if residuals[best] > residuals[order[0]] / 2 else [order[0], best]
+
+
+def _digits(values: Iterable[ParameterValue]) -> int:
+    """Count the digits of numbers, alone and in lists; other values count as one."""
+    return sum(
+        _digits(value)
+        if isinstance(value, tuple)
+        else significant_digits(value)
+        if isinstance(value, int | float)
+        else 1
+        for value in values
+    )

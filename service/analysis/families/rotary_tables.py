@@ -26,13 +26,13 @@ from service.analysis.families.row_positions import (
     has_real_numbers,
     has_rising_positions,
     packings,
-    positions_of,
     rows_of,
     scattered,
     unit_of,
 )
 from service.analysis.families.scaling_rules import find_rules
 from service.analysis.families.series_rules import MeasuredFrequencies, RuleMatch, frequencies
+from service.analysis.families.unwrapping import whole_positions
 from service.analysis.measure import EARLY_ROWS, Complexes
 from service.numerics.dtypes import FLOAT16
 from service.numerics.phase import Float64s, Int64s
@@ -177,7 +177,7 @@ def located_components(
                 packed = PackedRows(
                     pack, {name: of_name}, turns[np.newaxis], len(every), f"the {name} alone"
                 )
-                for start in next(positions_of(phases[clear], exact[clear], phase_error))[:1]:
+                for start in whole_positions(phases[clear], exact[clear], phase_error)[:1]:
                     yield packed, LocatedRows(match, exact, np.arange(len(every)) + start)
 
 

@@ -18,6 +18,7 @@ from service.analysis.families.series_rules import (
     RuleMatch,
     frequencies,
 )
+from service.analysis.families.unwrapping import whole_positions
 from service.analysis.measure import (
     EARLY_ROWS,
     Complexes,
@@ -25,7 +26,6 @@ from service.analysis.measure import (
     fit_geometric,
     layout_readings,
     measure,
-    wrap_angles,
 )
 from service.analysis.precision import rounding_share
 from service.encodings.rotary.angles import PACKS
@@ -202,60 +202,6 @@ def first_copies(rows: Float64s, channels: Channels) -> Float64s:
     return rows[:, places]
 
 
-# Positions of known frequencies.
-
-_MAX_TURNS = 4096
-_MAX_POSITIONS = 4
-
-# Farther out than this float64 has no room for an angle beside its turns.
-_FARTHEST = 2.0**40
-
-# Frequencies in float32 are a few units of the last place off, and an angle by as much.
-_FREQUENCY_ERROR = 2.0**-21
-
-
-def positions_of(angles: Float64s, omega: Float64s, error: float) -> Iterator[Int64s]:
-    """Yield for each row the integers p with p·ω_k the angle of each channel, modulo whole turns.
-
-    The slowest channel gives p up to whole turns of its own; each faster one gives it more
-    exactly. Where the slowest turns often, several p are left: at most four, those near 0 first.
-
-    Args:
-        angles: in radians, (K,) or, for many rows, (S, K).
-        omega: radians per position, (K,), none below 0.
-        error: how far angles may be off, in radians.
-    """
-    turning = np.flatnonzero(omega > 0)
-    order = turning[np.argsort(omega[turning])]
-    return (_positions_of_row(row, omega, order, error) for row in np.atleast_2d(angles))
-
-
-def _positions_of_row(row: Float64s, omega: Float64s, order: Int64s, error: float) -> Int64s:
-    if not len(order):
-        return np.zeros(0, dtype=np.int64)
-    # A channel slower than this turns by no more than its own error on the way to the farthest.
-    order = order[omega[order] * _FARTHEST > error]
-    first = order[0]
-    turns = np.arange(-_MAX_TURNS, _MAX_TURNS + 1)
-    kept = (row[first] + _TWO_PI * turns) / omega[first]
-    off = error / omega[first] + np.abs(kept) * _FREQUENCY_ERROR
-    place = 0
-    while len(kept) and (off > 0.25).any() and place + 1 < len(order):
-        # The fastest channel whose whole turns are certain at the error so far.
-        clear = np.flatnonzero(omega[order] * float(off.max()) < 1.0)
-        place = max(place + 1, int(clear[-1]) if len(clear) else 0)
-        channel = order[place]
-        whole = np.round((kept * omega[channel] - row[channel]) / _TWO_PI)
-        finer = (row[channel] + _TWO_PI * whole) / omega[channel]
-        kept = finer[np.abs(finer - kept) <= off + error / omega[channel]]
-        off = error / omega[channel] + np.abs(kept) * _FREQUENCY_ERROR
-    positions = np.unique(np.round(kept[np.abs(kept) < _FARTHEST])).astype(np.int64)
-    positions = positions[np.argsort(np.abs(positions), kind="stable")]
-    allowed = 2 * error + np.outer(np.abs(positions), omega[order]) * _FREQUENCY_ERROR
-    left = wrap_angles(np.outer(positions, omega[order]) - row[order])
-    return positions[(np.abs(left) <= allowed).all(axis=1)][:_MAX_POSITIONS]
-
-
 # Rules and positions of rows.
 
 # Angles that are farther than this from a straight line are not those of evenly spaced rows.
@@ -331,7 +277,8 @@ def scattered(turns: Complexes, unit: float) -> Iterator[LocatedRows]:
 def _nearest_positions(angles: Float64s, omega: Float64s, unit: float) -> Int64s | None:
     """Return the position nearest to 0 of each row, or None where a row has none."""
     nearest = []
-    for fitting in positions_of(angles, omega, 16 * unit):
+    for row in angles:
+        fitting = whole_positions(row, omega, 16 * unit)
         if not len(fitting):
             return None
         nearest.append(fitting[0])
@@ -365,7 +312,7 @@ def _rules_along(
             continue
         step, unscaled = _row_step(match)
         omega = frequencies(unscaled.rule)
-        for start in next(positions_of(waves.phase, omega, error))[:2]:
+        for start in whole_positions(waves.phase, omega, error)[:2]:
             yield LocatedRows(unscaled, omega, step * rows + start)
 
 

@@ -39,17 +39,16 @@ from service.analysis.families.published_sinusoids import (
 )
 from service.analysis.families.requests import one_axis_angles, table_proposal, unless_default
 from service.analysis.families.sinusoid_rows import (
-    ENGINE_ERROR,
     LayoutView,
     OrientedRows,
     RowSeries,
     grain_of,
     layout_views,
-    locate,
     row_series,
     uneven_series,
     views,
 )
+from service.analysis.families.unwrapping import ENGINE_ERROR, locate
 from service.analysis.families.wavelength_lists import propose_bands, propose_encoding_frequencies
 from service.analysis.measure import USUAL_BASE, GeometricSeries, solve_falling
 from service.analysis.precision import spacing

@@ -6,21 +6,22 @@ spaced. Rows of Perceiver lie evenly from −1 to 1, and their bands are evenly 
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import lcm
 
 import numpy as np
 
 from service.analysis.array import IdentifyInput, Proposal, TableRequest, single_finite_array
-from service.analysis.families.coordinate_series import USUAL_RESOLUTIONS
 from service.analysis.families.published_sinusoids import frequencies_of, series_support
 from service.analysis.families.requests import one_axis_angles, table_proposal, unless_default
-from service.analysis.families.sinusoid_rows import (
+from service.analysis.families.sinusoid_rows import OrientedRows, oriented_rows
+from service.analysis.families.unwrapping import (
     ENGINE_ERROR,
-    ENGINE_SHARE,
-    OrientedRows,
-    oriented_rows,
+    AxisWaves,
+    axis_waves,
+    band_resolutions,
+    bands,
+    sine_bands,
 )
-from service.analysis.measure import fit_geometric, spread_indices
+from service.analysis.measure import fit_geometric
 from service.analysis.precision import spacing
 from service.encodings.absolute.conventions import CONVENTIONS, SinusoidConvention
 from service.numerics.dtypes import rounding_bound
@@ -36,7 +37,7 @@ def propose_encoding_frequencies(request: IdentifyInput) -> Iterator[Proposal]:
     values = single_finite_array(request, (1,))
     if values is None or not (values > 0).all():
         return
-    errors = spacing(values, request.sample.element_dtype) + ENGINE_SHARE * values
+    errors = spacing(values, request.sample.element_dtype) + ENGINE_ERROR * values
     omega, omega_errors = _TWO_PI / values, _TWO_PI / values**2 * errors
     yield from _evenly_spaced(request, "frequency", values, errors)
     yield from _evenly_spaced(request, "wavelength", omega, omega_errors)
@@ -108,9 +109,8 @@ def _evenly_spaced(
 
 
 def _bands(resolution: int, count: int) -> Float64s:
-    """Return bands up to half a resolution, in radians."""
-    omega: Float64s = np.pi * np.linspace(1.0, resolution / 2, count)
-    return omega
+    """Return evenly spaced bands up to half a resolution, in radians."""
+    return np.pi * bands(resolution / 2, count, is_linear=True)
 
 
 def _bands_support(resolution: int, count: int) -> str:
@@ -119,157 +119,77 @@ def _bands_support(resolution: int, count: int) -> str:
 
 # Rows of bands.
 
-# Rows this far apart have the same numbers for bands that differ by the number of steps: those of
-# max_resolution that are tried beyond the lowest.
-_MAX_ALIASES = 16
-
-_LARGEST_RESOLUTION = 1e9
-_MAX_USUAL = 4
-
-_LEAST_ROWS, _CHECKED_ROWS = 3, 64
+_LEAST_ROWS = 3
 
 
 @dataclass(frozen=True, eq=False)
 class BandRows:
-    """Rows read as features of their places.
+    """Rows read as sines, and cosines if there are any, of bands at positions from −1 to 1.
 
     Attributes:
-        rows: what is read.
-        has_place: whether the first channel is the place itself.
+        rows: the rows.
+        has_position: whether the first channel is the position.
         is_sine: whether there are no cosines.
+        waves: their measured frequencies.
     """
 
     rows: OrientedRows
-    has_place: bool
+    has_position: bool
     is_sine: bool
-
-    @property
-    def places(self) -> Float64s:
-        """Places of rows: evenly from −1 to 1."""
-        return np.linspace(-1.0, 1.0, len(self.rows.values))
-
-    @property
-    def waves(self) -> Float64s:
-        """Sines, and cosines if there are any."""
-        return self.rows.values[:, int(self.has_place) :]
-
-    @property
-    def channels(self) -> Channels:
-        components: tuple[Component, ...] = ("sin",) if self.is_sine else ("sin", "cos")
-        return Channels(components, interleaved=False, width=self.waves.shape[1])
-
-    @property
-    def count(self) -> int:
-        """The number of bands."""
-        return len(self.waves[0]) // (1 if self.is_sine else 2)
-
-    @property
-    def error(self) -> float:
-        """The largest rounding error of an element."""
-        return 4 * rounding_bound(self.rows.grain, 1.0) + ENGINE_ERROR
-
-    def misfit(self, resolution: int) -> float | None:
-        """Return how far some rows, the early ones among them, are from a resolution.
-
-        None if they are farther than rounding may put them.
-        """
-        count = len(self.rows.values)
-        some = np.union1d(
-            np.arange(min(count, _CHECKED_ROWS)), spread_indices(count, _CHECKED_ROWS)
-        )
-        frequency, is_sine = self.channels.indices()
-        angles = np.outer(self.places[some], _bands(resolution, self.count))[:, frequency]
-        off = np.abs(np.where(is_sine, np.sin(angles), np.cos(angles)) - self.waves[some])
-        if (off > self.error + ENGINE_ERROR * np.abs(angles)).any():
-            return None
-        return float(off.max())
+    waves: AxisWaves
 
 
 def propose_bands(request: IdentifyInput) -> Iterator[Proposal]:
-    """Propose ``/encoding`` in the convention of Perceiver.
-
-    Where several resolutions fit, all bands make whole turns more between rows, and the numbers
-    are the same: the number of rows is proposed if it is one of them, and otherwise the lowest;
-    after it those that are usual.
-    """
+    """Propose ``/encoding`` in the convention of Perceiver."""
     if request.is_pair:
         return
     for rows in oriented_rows(request.sample):
         for reading in _readings(rows):
-            fits = ((number, reading.misfit(number)) for number in _resolutions(reading))
-            first = next(((number, off) for number, off in fits if off is not None), None)
-            if first is not None:
-                for number in _same(reading, first[0]):
-                    yield _proposal(request, reading, number, first[1])
+            for (resolution,) in band_resolutions([reading.waves]):
+                yield _proposal(request, reading, resolution)
 
 
 def _readings(rows: OrientedRows) -> Iterator[BandRows]:
-    """Read rows with cosines and without, if the first band is that of one half turn."""
-    if len(rows.values) < _LEAST_ROWS:
+    """Read rows with cosines and without."""
+    values, rounding = rows.values, rounding_bound(rows.grain, 1.0)
+    if len(values) < _LEAST_ROWS:
         return
-    for is_sine in (False, True):
-        plain = BandRows(rows, False, is_sine)
-        has_place = np.abs(rows.values[:, 0] - plain.places).max() <= plain.error
-        reading = BandRows(rows, bool(has_place), is_sine)
-        width = reading.waves.shape[1]
-        if width and (is_sine or width % 2 == 0):
-            slowest = np.sin(np.pi * reading.places)
-            if np.abs(reading.waves[:, 0] - slowest).max() <= reading.error:
-                yield reading
+    off = np.abs(values[:, 0] - np.linspace(-1.0, 1.0, len(values))).max()
+    has_position = bool(off <= 4 * rounding + ENGINE_ERROR)
+    sines = values[:, int(has_position) :]
+    count, rest = divmod(sines.shape[1], 2)
+    waves = None
+    if count and not rest:
+        waves = axis_waves(sines[:, count:] + 1j * sines[:, :count], rounding)
+    if waves is not None:
+        yield BandRows(rows, has_position, False, waves)
+    waves = sine_bands(sines, rounding) if sines.shape[1] else None
+    if waves is not None:
+        yield BandRows(rows, has_position, True, waves)
 
 
-def _resolutions(reading: BandRows) -> list[int]:
-    """Return twice the highest band, as the last channel gives it modulo twice the steps.
-
-    Sines of evenly spaced angles have x_{s+1} + x_{s−1} = 2·cos(δ)·x_s for a step δ.
-    """
-    last = reading.waves[:, reading.count - 1]
-    steps, power = len(last) - 1, float(last[1:-1] @ last[1:-1])
-    if reading.count == 1 or power == 0:
-        return [len(last)]
-    cosine = float(last[1:-1] @ (last[2:] + last[:-2])) / (2 * power)
-    band = float(np.arccos(np.clip(cosine, -1.0, 1.0))) * steps / np.pi
-    folded = {
-        round(turn * 2 * steps + side * band) for turn in range(_MAX_ALIASES) for side in (1, -1)
-    }
-    known = (number for number in folded if 1 <= number <= _LARGEST_RESOLUTION)
-    return sorted(known, key=lambda number: (number != len(last), number))
-
-
-def _same(reading: BandRows, resolution: int) -> list[int]:
-    """Return a resolution, and the usual ones that give the same numbers.
-
-    Band k of n goes up by k/(n − 1) of half of what the resolution does. It makes whole turns more
-    at −1 if that is a multiple of 2, and from one of the rows to the next if it is a multiple of
-    the number of steps between them.
-    """
-    steps = len(reading.rows.values) - 1
-    period = 2 * max(reading.count - 1, 1) * lcm(steps, 2)
-    usual = [number for number in USUAL_RESOLUTIONS if (number - resolution) % period == 0]
-    return list(dict.fromkeys([resolution, *usual[:_MAX_USUAL]]))
-
-
-def _proposal(
-    request: IdentifyInput, reading: BandRows, resolution: int, misfit: float
-) -> Proposal:
-    count, rows = reading.count, reading.rows
+def _proposal(request: IdentifyInput, reading: BandRows, resolution: int) -> Proposal:
+    rows, count = reading.rows, len(reading.waves.rates)
     parameters = {
         "seq_len": len(rows.values),
         "d_model": rows.values.shape[1],
         "convention": "perceiver",
         "max_resolution": resolution,
-        **unless_default("concat_pos", reading.has_place, default=True),
+        **unless_default("concat_pos", reading.has_position, default=True),
         **unless_default("sine_only", reading.is_sine, default=False),
     }
     support = (
-        f"rows are those of {len(rows.values)} places from -1 to 1 within {misfit:.1e}",
+        f"rows are those of {len(rows.values)} positions from -1 to 1",
         _bands_support(resolution, count),
-        "bands that make whole turns more between rows give the same numbers",
+        "bands that make whole periods more between rows give the same numbers",
     )
     angles = None
-    if not reading.has_place:
-        channels = {next(iter(request.arrays)): reading.channels}
-        angles = one_axis_angles(reading.places, _bands(resolution, count), channels)
+    if not reading.has_position:
+        components: tuple[Component, ...] = ("sin",) if reading.is_sine else ("sin", "cos")
+        channels = Channels(components, interleaved=False, width=rows.values.shape[1])
+        positions = np.linspace(-1.0, 1.0, len(rows.values))
+        named = {next(iter(request.arrays)): channels}
+        angles = one_axis_angles(positions, _bands(resolution, count), named)
     return table_proposal(
         request, "encoding", parameters, support, angles, is_transposed=rows.is_transposed
     )

@@ -7,7 +7,8 @@ import pytest
 
 from service.analysis.array import TableRequest
 from service.analysis.families.axial_tables import AxisShares, bases, fits, propose_axial
-from service.analysis.families.coordinate_series import AxisSeries, AxisTurns, axis_turns
+from service.analysis.families.unwrapping import AxisWaves, axis_waves
+from service.analysis.measure import GeometricSeries
 from service.numerics.tables import ParameterValue
 from tests.analysis.samples import input_of
 
@@ -31,7 +32,7 @@ def shares_of(name: str, query: str) -> AxisShares:
     url = f"/rope/axial?convention={name}&head_dim=32&grid=4,6{query}"
     pairs = input_of(url).sample.reals()
     turns = pairs[..., 0] + 1j * pairs[..., 1]
-    measured = [axis_turns(turns[::6, :8], 2**-24), axis_turns(turns[:6, 8:], 2**-24)]
+    measured = [axis_waves(turns[::6, :8], 2**-24), axis_waves(turns[:6, 8:], 2**-24)]
     known = tuple(each for each in measured if each is not None)
     return AxisShares(name, known, (4, 6), (16, 16), (0, 1))
 
@@ -62,7 +63,7 @@ def test_an_offset_has_no_fit_in_a_convention_without_offsets() -> None:
     assert list(fits(others)) == []
 
 
-STILL = AxisTurns(np.zeros(2), np.zeros(2), np.ones(2), 1e-7, 1)
+STILL = AxisWaves(np.zeros(2), np.zeros(2), np.ones(2), 1e-7, 1)
 
 
 def test_numbers_of_axes_are_listed_in_the_order_of_the_grid() -> None:
@@ -73,12 +74,12 @@ def test_numbers_of_axes_are_listed_in_the_order_of_the_grid() -> None:
 
 
 def test_bases_follow_from_the_most_exact_axis() -> None:
-    series = [AxisSeries(1.0, np.log(100) / 8, 1e-6, 1e-7, 8), None]
+    series = [GeometricSeries(1.0, 100 ** (-1 / 8), 1e-6, 1e-7), None]
 
     assert bases(series, [8, 8])[0] == pytest.approx(100)
 
 
 def test_axes_of_different_bases_have_none() -> None:
-    series = [AxisSeries(1.0, np.log(base) / 8, 1e-6, 1e-7, 8) for base in (100, 1000)]
+    series = [GeometricSeries(1.0, base ** (-1 / 8), 1e-6, 1e-7) for base in (100, 1000)]
 
     assert bases(series, [8, 8]) == []

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from service.analysis.array import IdentifyInput, Sample
-from service.analysis.families.requests import position_parameters
 from service.analysis.families.row_positions import (
     component_channels,
     evenly_located,
@@ -12,7 +11,6 @@ from service.analysis.families.row_positions import (
     has_real_numbers,
     has_rising_positions,
     packings,
-    positions_of,
     rows_of,
     rules_of_first_rows,
     scattered,
@@ -21,7 +19,6 @@ from service.analysis.families.row_positions import (
 from service.analysis.measure import Complexes
 from service.encodings.rotary.angles import PACKS
 from service.numerics.dtypes import BFLOAT16, FLOAT32, INT64, DType
-from service.numerics.phase import Float64s
 from service.numerics.tables import StoredTable
 from tests.analysis.samples import input_of
 
@@ -88,46 +85,6 @@ def test_noise_has_no_positions() -> None:
     assert not list(scattered(np.exp(1j * angles), _UNIT))
 
 
-def _angles(positions: list[int]) -> Float64s:
-    angles: Float64s = np.angle(np.exp(1j * np.outer(positions, _OMEGA)))
-    return angles
-
-
-@pytest.mark.parametrize("position", [0, 1, -20, 4095, 131071, 5_000_000])
-@pytest.mark.parametrize("error", [1e-9, 1e-6, 1e-3])
-def test_a_position_is_found_however_far_out(position: int, error: float) -> None:
-    (found,) = positions_of(_angles([position]), _OMEGA, error)
-
-    assert found[0] == position
-
-
-def test_each_row_has_its_own_position() -> None:
-    found = positions_of(_angles([3, 77, 5]), _OMEGA, 1e-6)
-
-    assert [each[0] for each in found] == [3, 77, 5]
-
-
-def test_random_angles_have_no_position() -> None:
-    angles = np.random.default_rng(3).uniform(-3, 3, (1, 32))
-
-    (found,) = positions_of(angles, _OMEGA, 1e-6)
-
-    assert not len(found)
-
-
-def test_fitting_positions_near_0_come_first() -> None:
-    (found,) = positions_of(np.array([0.0]), np.array([np.pi / 4]), 1e-6)
-
-    assert found[0] == 0
-    assert abs(int(found[1])) == 8
-
-
-def test_zero_frequencies_give_no_position() -> None:
-    (found,) = positions_of(np.zeros(2), np.zeros(2), 1e-6)
-
-    assert not len(found)
-
-
 @pytest.mark.parametrize("pack", [pack for pack in PACKS if pack != "angle"])
 def test_every_pack_is_read_as_itself(pack: str) -> None:
     question = input_of(f"/rope?head_dim=8&seq_len=5&start=2&pack={pack}")
@@ -163,12 +120,6 @@ def test_the_first_copy_of_channels_is_taken() -> None:
 
 def _sample(dtype: DType, number: float = 1) -> Sample:
     return Sample.of(StoredTable(np.full(2, number).astype(dtype.storage), dtype))
-
-
-def test_position_parameters_are_the_shortest() -> None:
-    assert position_parameters(np.arange(5)) == {"seq_len": 5}
-    assert position_parameters(np.arange(3, 8)) == {"start": 3, "seq_len": 5}
-    assert position_parameters(np.array([0, 1, 2, 9])) == {"positions": "0:3,9"}
 
 
 def test_cosines_and_sines_are_rounded_by_half_a_step_below_1() -> None:

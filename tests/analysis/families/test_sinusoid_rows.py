@@ -6,12 +6,9 @@ import pytest
 from service.analysis.array import Sample
 from service.analysis.families.sinusoid_rows import (
     layout_views,
-    locate,
-    locate_whole,
     oriented_rows,
     row_series,
     uneven_series,
-    unwrapped_series,
     views,
 )
 from service.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, DType
@@ -135,83 +132,3 @@ def test_known_places_that_do_not_rise_are_ignored() -> None:
     rows = next(row_series(view, np.array([5.0, 4, 3, 2, 1, 0])))
 
     assert rows.places.tolist() == [0, 1, 2, 3, 4, 5]
-
-
-BASE = 10000.0
-
-
-def angles_of(position: float, count: int) -> np.ndarray:
-    return position * BASE ** (-np.arange(count) / count)
-
-
-def folded(angles: np.ndarray) -> np.ndarray:
-    return (angles + np.pi) % (2 * np.pi) - np.pi
-
-
-@pytest.mark.parametrize("position", [1.0, 0.25, 37.0, 999.0, -250.0])
-def test_one_row_gives_the_ratio_of_its_frequencies(position: float) -> None:
-    unwrapped = unwrapped_series(folded(angles_of(position, 32)), np.full(32, 1e-9))
-
-    assert unwrapped is not None
-    series, sign = unwrapped
-    assert sign == np.sign(position)
-    assert series.first == pytest.approx(abs(position), rel=1e-4)
-    assert series.ratio**-32 == pytest.approx(BASE, rel=1e-4)
-
-
-def test_angles_without_a_constant_ratio_have_no_series() -> None:
-    angles = angles_of(5.0, 16)
-    angles[8] *= 1.1
-
-    assert unwrapped_series(folded(angles), np.full(16, 1e-9)) is None
-
-
-def test_a_slowest_angle_within_its_error_has_no_series() -> None:
-    assert unwrapped_series(np.array([1e-3, 1e-4]), np.full(2, 1e-2)) is None
-
-
-OMEGA = 10000.0 ** (-np.arange(16) / 16)
-
-
-def phases(places: list[float], omega: np.ndarray = OMEGA) -> np.ndarray:
-    return (np.outer(places, omega) + np.pi) % (2 * np.pi) - np.pi
-
-
-def errors(rows: int, omega: np.ndarray = OMEGA) -> np.ndarray:
-    return np.full((rows, len(omega)), 1e-8)
-
-
-def test_rows_in_any_order_are_located_with_fractions_among_them() -> None:
-    places = [0.0, 0.5, 3.0, 100.0, 2047.0, -7.25]
-
-    found = locate(phases(places), errors(6), OMEGA)
-
-    assert found is not None
-    assert found.rounded().tolist() == places
-
-
-def test_a_place_many_turns_of_the_slowest_frequency_away_is_found() -> None:
-    found = locate(phases([131071.0, 2.0**20]), errors(2), OMEGA)
-
-    assert found is not None
-    assert found.rounded().tolist() == [131071.0, 2.0**20]
-
-
-def test_phases_of_other_frequencies_have_no_place() -> None:
-    assert locate(phases([100.0], OMEGA**1.1), errors(1), OMEGA) is None
-
-
-@pytest.mark.parametrize("place", [-5.0, 1000.0])
-def test_one_frequency_alone_gives_the_nearest_whole_place(place: float) -> None:
-    one = np.array([1.0])
-
-    found = locate_whole(phases([place], one), np.full((1, 1), 1e-9), one)
-
-    assert found is not None
-    assert found.rounded().tolist() == [place]
-
-
-def test_a_place_that_fits_by_chance_is_rejected() -> None:
-    one = np.array([1.0])
-
-    assert locate_whole(phases([1000.0], one), np.full((1, 1), 1e-3), one) is None
