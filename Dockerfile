@@ -4,7 +4,7 @@ ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
     PIP_ROOT_USER_ACTION=ignore
 
 WORKDIR /build
-# What builds the wheel stays in an environment of its own; the one that serves has not even pip.
+# The wheel is built in a separate environment; the environment that serves has no pip.
 RUN python -m venv tools && python -m venv --without-pip /opt/posref
 
 COPY requirements/build.txt requirements/runtime.txt requirements/
@@ -26,8 +26,8 @@ LABEL org.opencontainers.image.title="posref" \
 
 COPY --from=build /opt/posref /opt/posref
 
-# pip has compiled the modules: nothing is written where everything is read-only, but for the list
-# of fonts that a first picture makes, in memory.
+# pip has compiled the modules, so the root file system can be read-only. The first picture writes a
+# list of fonts to memory.
 ENV PATH=/opt/posref/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     TMPDIR=/dev/shm \
@@ -36,7 +36,7 @@ ENV PATH=/opt/posref/bin:$PATH \
 
 USER 10001:10001
 EXPOSE 8000
-# What "posref ready" asks, without loading the whole of posref every time.
+# The request of "posref ready", without importing posref each time.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --start-interval=1s \
     CMD ["python", "-I", "-S", "-c", "import http.client, os; \
 asked = http.client.HTTPConnection('127.0.0.1', int(os.environ.get('POSREF_PORT', 8000)), timeout=4); \

@@ -1,4 +1,4 @@
-# Everything runs in .venv, made here from the pinned and hashed requirements.
+# Everything runs in .venv, which is created from pinned and hashed requirements.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -20,7 +20,7 @@ test-full: $(VENV)/dev.stamp ## Run all tests that need no system package
 test-system: $(VENV)/dev.stamp ## Run the tests with real servers, containers and other processors
 	$(BIN)/python -m pytest -m system -p no:xdist
 
-same: $(VENV)/dev.stamp ## Compare every answer with the record of them in tests/data
+same: $(VENV)/dev.stamp ## Compare answers with the recorded ones in tests/data
 	$(BIN)/python -m tests.same
 
 check: $(VENV)/dev.stamp ## Lint, format and types
@@ -28,7 +28,7 @@ check: $(VENV)/dev.stamp ## Lint, format and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-fuzz: $(VENV)/fuzz.stamp ## Try inputs on every parser, each for FUZZ_SECONDS (Linux, x86-64)
+fuzz: $(VENV)/fuzz.stamp ## Fuzz every parser, each for FUZZ_SECONDS (Linux, x86-64)
 	for parser in $$($(BIN)/python -m tests.fuzz); do \
 	  $(BIN)/python -m tests.fuzz $$parser .cache/fuzz/$$parser \
 	    -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 || exit 1; \
@@ -43,10 +43,10 @@ load: $(VENV)/dev.stamp ## Load a server with a thousand connections for five mi
 scaling: $(VENV)/dev.stamp ## Measure one core, an edge and two replicas; simulate many
 	$(BIN)/python -m benchmarks.scaling
 
-pictures: $(VENV)/dev.stamp ## Draw the pictures of the documents
+pictures: $(VENV)/dev.stamp ## Draw the pictures of the documentation
 	$(BIN)/python tests/data/draw_pictures.py
 
-format: $(VENV)/dev.stamp ## Rewrite what the linter can
+format: $(VENV)/dev.stamp ## Format, and apply the fixes of the linter
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
@@ -56,7 +56,7 @@ openapi: $(VENV)/runtime.stamp ## Write openapi.json
 docs: $(VENV)/dev.stamp ## Write docs/encodings.md from the families
 	$(BIN)/python -m tests.data.encodings_page
 
-lock: $(VENV)/dev.stamp ## Pin the requirements anew
+lock: $(VENV)/dev.stamp ## Update the pinned requirements
 	$(PIP) uv
 	for set in "pyproject.toml -o requirements/runtime.txt" \
 	  "pyproject.toml --extra dev -c requirements/runtime.txt -o requirements/dev.txt" \
@@ -66,7 +66,7 @@ lock: $(VENV)/dev.stamp ## Pin the requirements anew
 	    --no-emit-index-url --no-annotate --no-header --upgrade $$set || exit 1; \
 	done
 
-clean: ## Remove what was made here
+clean: ## Remove generated files
 	rm -rf $(VENV) .cache build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 $(VENV)/bin/python:
