@@ -1,15 +1,13 @@
-"""Propose ``/rope`` with mrope_section: frequencies that turn with one of three positions each.
+"""Propose ``/rope`` with mrope_section: frequencies with one of three position sequences each.
 
-The slowest pairs have not gone round once: the ratios of their angles give the base, and the base
-gives the positions, to a whole number as faster pairs that turn with the same ones refine them.
-Frequencies are sorted by the positions that they turn with; which of them lie together gives the
-sections.
+The slowest pairs do not complete a rotation: the ratios of their angles give the base. The base
+gives the positions, which faster pairs with the same positions refine to integers. Frequencies are
+grouped by their positions, and the order of the groups gives the sections.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice, product
-from typing import TypeAlias
+from itertools import islice, product, takewhile
 
 import numpy as np
 
@@ -31,14 +29,14 @@ _LEAST_FREQUENCIES = 3
 _MAX_ROWS = 4096
 _MAX_PROPOSALS = 6
 
-# Between two pairs of one axis lies one frequency, or three where the axes take turns.
+# The next frequency of the same axis is the next one, or the third where axes are interleaved.
 _GAPS = (1, 3)
 _SLOW_PAIRS = 12
 
-# A text before the first image gives the rule, if it is as long as this or shorter.
+# Text before the first image gives the rule; so many of its rows are measured.
 _TEXT_ROWS = 16
 
-# Frequencies and angles of engines in float32: some roundings of the angle.
+# The relative error of angles of engines in float32: some roundings.
 _ARITHMETIC = 2.0**-22
 _LEAST_ANGLE = 2.0**-40
 
@@ -57,23 +55,22 @@ def _tables(request: IdentifyInput) -> Iterator[Proposal]:
             omega = frequencies(match.rule)
             if not (omega > 0).all():
                 continue
-            groups = grouped(np.angle(table.phasors), omega, (table.rounding, table.smallest_error))
+            angles = np.angle(table.phasors)
+            groups = grouped(angles, omega, table.rounding, table.smallest_error)
             if groups is None or len(groups) == 1 or not all(each.is_counted for each in groups):
                 continue
-            for order in orders([each.places for each in groups], count):
-                positions = [groups[group].whole for group in order.groups]
-                yield _proposal(
-                    request, table, match, order, dict(zip(AXES, positions, strict=True))
-                )
+            for order in orders([each.candidates for each in groups], count):
+                positions = [groups[group].integers for group in order.groups]
+                yield _proposal(request, table, match, order, positions)
 
 
 def _rules(table: PackReading) -> Iterator[RuleMatch]:
-    """Yield unscaled rules from the slowest pairs, others from the rows of a text."""
+    """Yield unscaled rules by the slowest pairs, others by the rows of text."""
     count = table.count
     if table.scale == 1.0:
         slow = table.phasors_of(list(range(max(count - _SLOW_PAIRS - max(_GAPS), 0), count)))
         for theta in _bases(np.angle(slow), count, table):
-            support = (f"the angles of the slowest pairs are as {theta:g}^(-k/{count})",)
+            support = (f"the angles of the slowest pairs fall as {theta:g}^(-k/{count})",)
             theta_parameter = unless_default("rope_theta", theta, USUAL_BASE)
             yield RuleMatch(Default(2 * count, theta), theta_parameter, support)
     for match in rules_of_first_rows(table.phasors[:_TEXT_ROWS], table.rounding):
@@ -82,22 +79,29 @@ def _rules(table: PackReading) -> Iterator[RuleMatch]:
 
 
 def _is_sequence(table: PackReading) -> bool:
-    """Return whether rows follow each other evenly, as those of one sequence of positions do.
+    """Return whether angles grow evenly from row to row, as in one sequence of positions.
 
-    The last three pairs turn along all three axes where these take turns; where each has a block of
-    pairs, these are the first, one in the middle and the last.
+    Some pairs are enough, one of each axis: the last three where axes are interleaved; the first,
+    the middle and the last where each axis has a block.
     """
     count = table.count
     some = table.phasors_of(sorted({0, count // 2, *range(count - _LEAST_FREQUENCIES, count)}))
     ahead = some[1:] * some[:-1].conj()
-    # Two roundings of each of two rows move such a product by twice as much as one row.
-    loose = 8 * table.rounding + _ARITHMETIC * len(some)
-    return bool((np.abs(ahead - ahead[0]) <= loose).all())
+    # The product of two rows has twice the error of one row.
+    tolerance = 8 * table.rounding + _ARITHMETIC * len(some)
+    return bool((np.abs(ahead - ahead[0]) <= tolerance).all())
 
 
 def _bases(angles: Float64s, count: int, table: PackReading) -> list[float]:
-    """Measure the base by pairs of slow frequencies, the last of all, that are proportional."""
-    share, least = 2 * table.rounding + _ARITHMETIC, 4 * table.smallest_error + _LEAST_ANGLE
+    """Return bases by the last two pairs whose angles are proportional, the usual bases first.
+
+    Args:
+        angles: of the slowest frequencies, (S, K).
+        count: the number of all frequencies.
+        table: from which they are.
+    """
+    relative_error = 2 * table.rounding + _ARITHMETIC
+    error = 4 * table.smallest_error + _LEAST_ANGLE
     last = angles.shape[1] - 1
     for k in range(last, max(last - _SLOW_PAIRS, 0), -1):
         slow = angles[:, k]
@@ -108,71 +112,65 @@ def _bases(angles: Float64s, count: int, table: PackReading) -> list[float]:
                 continue
             fast = np.unwrap(angles[:, k - gap])
             ratio = float(slow @ fast) / float(slow @ slow)
-            noise = share * (np.abs(fast) + ratio * np.abs(slow))
-            if ratio > 1 and (np.abs(fast - ratio * slow) <= 4 * noise + (1 + ratio) * least).all():
+            allowed = 4 * relative_error * (np.abs(fast) + ratio * np.abs(slow))
+            if ratio > 1 and (np.abs(fast - ratio * slow) <= allowed + (1 + ratio) * error).all():
                 power = np.log(ratio) * count / gap
                 if power < 100:
-                    # A least square over rows of relative errors: as heavy as the largest angles.
-                    return _plain_bases(float(np.exp(power)), 4 * share * count / gap)
+                    measured = float(np.exp(power))
+                    # The error of a least-squares fit is at most that of the largest angles.
+                    base_error = 4 * relative_error * count / gap
+                    close = [b for b in USUAL_BASES if abs(b - measured) <= base_error * measured]
+                    return list(dict.fromkeys([*close, *round_numbers(measured, base_error, 3)]))
     return []
 
 
-def _plain_bases(measured: float, error: float) -> list[float]:
-    """Return bases near a measured one: those of published models first."""
-    usual = [base for base in USUAL_BASES if abs(base - measured) <= error * measured]
-    return list(dict.fromkeys([*usual, *round_numbers(measured, error, 3)]))
-
-
-# Frequencies by the positions that they turn with.
-
-RoundingErrors: TypeAlias = tuple[float, float]
-"""The relative rounding error of a number, and the absolute one of the smallest numbers."""
+# Frequencies by their positions.
 
 
 @dataclass(eq=False)
 class FrequencyGroup:
-    """Frequencies that turn with the same positions.
+    """Frequencies with the same positions.
 
     Attributes:
-        positions: as far as they are known, (S,).
-        errors: how far off each may be.
-        places: which frequencies may be of it.
+        positions: estimates of the positions, (S,).
+        errors: of each position, (S,).
+        candidates: the frequencies that may be of this group.
     """
 
     positions: Float64s
     errors: Float64s
-    places: set[int] = field(default_factory=set)
+    candidates: set[int] = field(default_factory=set)
 
     @property
-    def whole(self) -> Int64s:
+    def integers(self) -> Int64s:
         return np.round(self.positions).astype(np.int64)
 
     @property
     def is_counted(self) -> bool:
         """Return whether positions have no common divisor, as those of tokens."""
-        return int(np.gcd.reduce(np.diff(self.whole))) <= 1
+        return int(np.gcd.reduce(np.diff(self.integers))) <= 1
 
-    def refine(self, k: int, rate: float, apart: Float64s, noise: Float64s) -> None:
-        """Add a frequency that turns with them."""
-        self.places.add(k)
-        self.positions = np.where(
-            noise / rate < self.errors, self.positions + apart / rate, self.positions
-        )
+    def refine(self, k: int, rate: float, deviation: Float64s, noise: Float64s) -> None:
+        """Add a frequency whose angles deviate by so much from the product with the positions."""
+        self.candidates.add(k)
+        is_finer = noise / rate < self.errors
+        self.positions = np.where(is_finer, self.positions + deviation / rate, self.positions)
         self.errors = np.minimum(self.errors, noise / rate)
-        is_sure = self.errors < 0.1
-        self.positions = np.where(is_sure, np.round(self.positions), self.positions)
-        self.errors = np.where(is_sure, 0.0, self.errors)
+        is_known = self.errors < 0.1
+        self.positions = np.where(is_known, np.round(self.positions), self.positions)
+        self.errors = np.where(is_known, 0.0, self.errors)
 
 
 def grouped(
-    angles: Float64s, omega: Float64s, rounding: RoundingErrors
+    angles: Float64s, omega: Float64s, rounding: float, least: float
 ) -> list[FrequencyGroup] | None:
-    """Sort frequencies by the positions they turn with; None where these are more than three.
+    """Group frequencies by their positions; None where these are more than three sequences.
 
     Args:
         angles: in radians, (S, K), within ±π.
         omega: radians per position, (K,), falling.
-        rounding: of cosines and sines.
+        rounding: the relative error of cosines and sines.
+        least: the smallest error of a cosine or a sine.
     """
     groups: list[FrequencyGroup] = []
     for k in range(len(omega) - 1, -1, -1):
@@ -180,36 +178,36 @@ def grouped(
         best: tuple[float, FrequencyGroup, Float64s, Float64s] | None = None
         for group in groups:
             expected = group.positions * rate
-            noise = _noise(angle, expected, rounding)
-            apart = wrap_angles(angle - expected)
-            worst = float((np.abs(apart) / (4 * noise + group.errors * rate)).max())
+            noise = _noise(angle, expected, rounding, least)
+            deviation = wrap_angles(angle - expected)
+            worst = float((np.abs(deviation) / (4 * noise + group.errors * rate)).max())
             if worst <= 1:
-                group.places.add(k)
+                group.candidates.add(k)
                 if best is None or worst < best[0]:
-                    best = (worst, group, apart, noise)
+                    best = worst, group, deviation, noise
         if best is not None:
-            best[1].refine(k, rate, best[2], best[3])
+            best[1].refine(k, rate, *best[2:])
             continue
         if len(groups) == len(AXES):
             return None
         positions = np.unwrap(angle) / rate
         if groups:
-            # The first row is near that of the other groups.
-            turn = 2 * np.pi / rate
-            positions += turn * np.round((groups[0].positions[0] - positions[0]) / turn)
+            # The position of the first row is near those of the other groups.
+            period = 2 * np.pi / rate
+            positions += period * np.round((groups[0].positions[0] - positions[0]) / period)
         group = FrequencyGroup(positions, np.full(len(positions), np.inf))
-        group.refine(k, rate, np.zeros(len(positions)), _noise(angle, positions * rate, rounding))
+        noise = _noise(angle, positions * rate, rounding, least)
+        group.refine(k, rate, np.zeros(len(positions)), noise)
         groups.append(group)
     return groups if all((each.errors == 0).all() for each in groups) else None
 
 
-def _noise(angle: Float64s, expected: Float64s, rounding: RoundingErrors) -> Float64s:
-    """Bound the error of angles whose sines and cosines are rounded, or computed of rounded angles.
+def _noise(angle: Float64s, expected: Float64s, rounding: float, least: float) -> Float64s:
+    """Bound the error of angles by the rounding of sines, of cosines and of the angles themselves.
 
-    φ is off by cos φ·δsin − sin φ·δcos, each δ a share of its own.
+    The error of φ is cos φ·δsin − sin φ·δcos, where each δ is relative to its number.
     """
-    share, least = rounding
-    rounded = share * np.abs(np.sin(2 * angle)) + max(least, _LEAST_ANGLE)
+    rounded = rounding * np.abs(np.sin(2 * angle)) + max(least, _LEAST_ANGLE)
     noise: Float64s = rounded + _ARITHMETIC * np.abs(expected)
     return noise
 
@@ -219,63 +217,58 @@ def _noise(angle: Float64s, expected: Float64s, rounding: RoundingErrors) -> Flo
 
 @dataclass(frozen=True)
 class SectionOrder:
-    """Frequencies shared out to t, h and w.
+    """The frequencies of t, h and w.
 
     Attributes:
-        section: how many turn with each.
-        interleaved: whether they take turns.
-        groups: which group of frequencies is that of each axis.
+        section: the number of each.
+        interleaved: whether axes are interleaved.
+        groups: the index of the group of frequencies of each axis.
         axis_of: the axis of each frequency, one letter each.
     """
 
     section: tuple[int, int, int]
     interleaved: bool
-    groups: tuple[int, int, int]
+    groups: tuple[int, ...]
     axis_of: str
 
 
-def orders(places: Sequence[set[int]], count: int) -> Iterator[SectionOrder]:
-    """Yield the orders of groups of frequencies, at most one in blocks and one in turns.
+def orders(groups: Sequence[set[int]], count: int) -> Iterator[SectionOrder]:
+    """Yield the orders of groups of frequencies, at most one in blocks and one interleaved.
 
     Args:
-        places: for each group the frequencies that may be of it.
-        count: how many there are.
+        groups: for each group the frequencies that may be of it.
+        count: the number of frequencies.
     """
     for interleaved in (False, True):
         last = 2 if interleaved else count - 1
-        for t, h, w in product(range(len(places)), repeat=3):
-            is_middle = 1 in places[h] or not interleaved
-            uses_all = len({t, h, w}) == len(places)
-            if not (0 in places[t] and last in places[w] and is_middle and uses_all):
+        for chosen in product(range(len(groups)), repeat=3):
+            t, h, w = of_axes = [groups[group] for group in chosen]
+            is_middle = 1 in h or not interleaved
+            uses_all = len(set(chosen)) == len(groups)
+            if not (0 in t and last in w and is_middle and uses_all):
                 continue
-            of_axes = places[t], places[h], places[w]
-            section = (_turns if interleaved else _blocks)(*of_axes, count)
-            if section is None:
-                continue
+            section = _interleaved(h, w, count) if interleaved else _blocks(t, w, count)
             axis_of = axis_of_frequency(count, section, interleaved=interleaved)
             if all(k in of_axes[AXES.index(axis)] for k, axis in enumerate(axis_of)):
-                yield SectionOrder(section, interleaved, (t, h, w), axis_of)
+                yield SectionOrder(section, interleaved, chosen, axis_of)
                 break
 
 
-def _blocks(t: set[int], h: set[int], w: set[int], count: int) -> tuple[int, int, int] | None:
-    """Assign t all frequencies from the first on that it can have, and w all to the last."""
+def _blocks(t: set[int], w: set[int], count: int) -> tuple[int, int, int]:
+    """Return sections with all first frequencies that t may have and all last ones that w may."""
     end = next((k for k in range(count) if k not in t), count)
     begin = next((k + 1 for k in range(count - 1, -1, -1) if k not in w), 0)
     begin = max(begin, end)
-    if not all(k in h for k in range(end, begin)):
-        return None
     return end, begin - end, count - begin
 
 
-def _turns(_: set[int], h: set[int], w: set[int], count: int) -> tuple[int, int, int] | None:
-    """Assign h and w what they can have of their thirds, from the first on."""
-    counts = []
-    for place, group in enumerate((h, w), start=1):
-        own = range(place, count, 3)
-        counts.append(next((n for n, k in enumerate(own) if k not in group), len(own)))
-    section = (count - sum(counts), counts[0], counts[1])
-    return section if min(section) >= 0 else None
+def _interleaved(h: set[int], w: set[int], count: int) -> tuple[int, int, int]:
+    """Return sections with all first frequencies that h and w may have in every third place."""
+    of_h, of_w = (
+        sum(1 for _ in takewhile(group.__contains__, range(place, count, 3)))
+        for place, group in ((1, h), (2, w))
+    )
+    return count - of_h - of_w, of_h, of_w
 
 
 def _proposal(
@@ -283,7 +276,7 @@ def _proposal(
     table: PackReading,
     match: RuleMatch,
     order: SectionOrder,
-    positions: dict[str, Int64s],
+    positions: Sequence[Int64s],
 ) -> Proposal:
     count, channels = table.count, table.channels()
     parameters: dict[str, ParameterValue] = {
@@ -294,23 +287,28 @@ def _proposal(
         **_position_parameters(positions),
         **pack_parameters(table.pack),
     }
-    shares = ", ".join(map(str, order.section))
-    support = f"{shares} of {count} frequencies turn with three sequences of whole positions"
+    sections = ", ".join(map(str, order.section))
+    support = f"{sections} of {count} frequencies have the positions of one axis each"
     angles = None
     if channels:
-        coordinates = np.stack([positions[axis] for axis in AXES], axis=1).astype(np.float64)
-        axis_of = tuple(AXES.index(axis) for axis in order.axis_of)
+        coordinates = np.stack(positions, axis=1).astype(np.float64)
+        axis_of = tuple(map(AXES.index, order.axis_of))
         omega = frequencies(match.rule)
         angles = AngleModel(coordinates, axis_of, omega, channels, match.rule.scale)
     return table_proposal(request, "rope", parameters, (*match.support, support), angles)
 
 
-def _position_parameters(positions: dict[str, Int64s]) -> dict[str, ParameterValue]:
+def _position_parameters(positions: Sequence[Int64s]) -> dict[str, ParameterValue]:
     """Return positions along three axes as parameters, as a grid where they are those of one."""
-    lengths = tuple(int(positions[axis].max()) + 1 for axis in AXES)
-    rows = len(positions["t"])
+    rows, lengths = len(positions[0]), tuple(int(each.max()) + 1 for each in positions)
     if min(lengths) > 0 and np.prod(lengths, dtype=float) == rows:
-        grid = Tokens.of_grid(lengths, AXES)
-        if all((grid.axes[axis].at(0, rows) == positions[axis]).all() for axis in AXES):
+        grid = Tokens.of_grid(lengths, AXES).axes
+        if all(
+            np.array_equal(grid[axis].at(0, rows), each)
+            for axis, each in zip(AXES, positions, strict=True)
+        ):
             return {"grid": lengths}
-    return {f"positions_{axis}": str(Positions.of_runs(positions[axis].tolist())) for axis in AXES}
+    return {
+        f"positions_{axis}": str(Positions.of_runs(each.tolist()))
+        for axis, each in zip(AXES, positions, strict=True)
+    }

@@ -1,7 +1,7 @@
 """Propose ``/rope`` and ``/rope/frequencies``: rotary tables, parts of them, and frequencies.
 
-Arrays of cosines and sines in every pack, cosines or sines alone, angles in radians, and vectors
-of inverse frequencies or wavelengths are recognised.
+The arrays are cosines and sines in every pack, cosines or sines alone, angles in radians, inverse
+frequencies, or wavelengths.
 """
 
 from collections.abc import Iterator
@@ -35,14 +35,14 @@ from service.analysis.families.series_rules import MeasuredFrequencies, RuleMatc
 from service.analysis.families.unwrapping import whole_positions
 from service.analysis.measure import EARLY_ROWS, Complexes
 from service.numerics.dtypes import FLOAT16
-from service.numerics.phase import Float64s, Int64s
+from service.numerics.phase import Float64s
 from service.numerics.phasors import Component
 
 _MAX_PROPOSALS = 24
 
-# A norm of two rounded numbers is off by a unit at most, and so is the median: the rest is for
-# what engines lose in sines and cosines.
-_EVEN_NORMS = 8
+# In units: a norm of two rounded numbers and the median each have an error of one at most, engines
+# add errors of sines and cosines.
+_NORM_ERROR = 8
 
 
 def propose_rotary_tables(request: IdentifyInput) -> Iterator[Proposal]:
@@ -53,22 +53,19 @@ def propose_rotary_tables(request: IdentifyInput) -> Iterator[Proposal]:
 
 def _tables(request: IdentifyInput) -> Iterator[Proposal]:
     unit = unit_of(request.sample)
-    even = [
-        rows
+    readings = [
+        (rows, norm)
         for rows in packings(request, unit)
-        if _has_one_norm(rows.turns, unit) and has_rising_positions(request, rows.rows)
+        if has_rising_positions(request, rows.rows)
+        and (norm := _common_norm(rows, unit)) is not None
     ]
     given: list[Proposal] = []
     for locate in (_evenly, _scattered):
         is_found = False
-        for rows in even:
-            is_wider = rows.turns.shape[1] > even[0].turns.shape[1]
-            norms = np.abs(rows.turns)
-            scale = float(np.median(norms))
-            off = float(np.abs(norms / scale - 1).max())
-            norm = f"√(cos² + sin²) is {scale:.8g} within {off:.1e}, with {rows.support}"
+        for rows, norm in readings:
+            is_wider = rows.turns.shape[1] > readings[0][0].turns.shape[1]
             for located in locate(request, rows, unit):
-                # A list fits any reading of channels: only the one with the fewest pairs counts.
+                # A list fits every reading of channels: only the one with the fewest pairs counts.
                 if is_wider and located.match.is_listed:
                     continue
                 proposal = _proposal(request, rows, located, norm)
@@ -88,20 +85,29 @@ def _evenly(request: IdentifyInput, rows: PackedRows, unit: float) -> Iterator[L
 
 
 def _scattered(request: IdentifyInput, rows: PackedRows, unit: float) -> Iterator[LocatedRows]:
-    is_whole = rows.rows == len(rows.turns)
-    return scattered(rows.turns, unit) if is_whole and request.positions is None else iter(())
+    is_complete = rows.rows == len(rows.turns)
+    return scattered(rows.turns, unit) if is_complete and request.positions is None else iter(())
 
 
-def _has_one_norm(turns: Complexes, unit: float) -> bool:
-    norms = np.abs(turns)
+def _common_norm(rows: PackedRows, unit: float) -> str | None:
+    """Return a sentence on the norm of all pairs; None where they have several."""
+    norms = np.abs(rows.turns)
     scale = float(np.median(norms))
-    return scale > 0 and float(np.abs(norms - scale).max()) <= _EVEN_NORMS * unit * scale
+    if not (scale > 0 and float(np.abs(norms - scale).max()) <= _NORM_ERROR * unit * scale):
+        return None
+    error = float(np.abs(norms / scale - 1).max())
+    return f"√(cos² + sin²) is {scale:.8g} within {error:.1e}, with {rows.support}"
 
 
 def _proposal(
     request: IdentifyInput, rows: PackedRows, located: LocatedRows, support: str
 ) -> Proposal:
-    match, positions = located.match, _all_positions(request, rows, located)
+    match, positions = located.match, located.positions
+    if len(positions) < rows.rows:
+        # The first rows alone are located.
+        positions = np.arange(positions[0], positions[0] + rows.rows)
+        if request.positions is not None:
+            positions = request.positions.astype(np.int64)
     part = next(iter(rows.channels))
     parameters = {
         **match.sized(len(located.omega)),
@@ -113,25 +119,15 @@ def _proposal(
     return table_proposal(request, "rope", parameters, (support, *match.support), angles)
 
 
-def _all_positions(request: IdentifyInput, rows: PackedRows, located: LocatedRows) -> Int64s:
-    """Return the positions of all rows, of which only the first are located."""
-    if len(located.positions) == rows.rows:
-        return located.positions
-    if request.positions is not None:
-        return request.positions.astype(np.int64)
-    first = int(located.positions[0])
-    return np.arange(first, first + rows.rows, dtype=np.int64)
-
-
 # Cosines or sines alone.
 
-# Two numbers are fitted to each channel: fewer rows do not show whether it is a wave at all.
+# Two numbers are fitted to each channel: fewer rows do not show whether it is a wave.
 _FEWEST_WAVE_ROWS = 8
 _COMPONENTS: tuple[Component, ...] = ("cos", "sin")
 
 
 def propose_rotary_components(request: IdentifyInput) -> Iterator[Proposal]:
-    """Propose rotary tables of which an array holds the cosines or the sines alone."""
+    """Propose rotary tables whose cosines or sines alone are the array."""
     if not all(has_real_numbers(sample) for sample in request.arrays.values()):
         return
     for rows, located in islice(
@@ -144,10 +140,10 @@ def propose_rotary_components(request: IdentifyInput) -> Iterator[Proposal]:
 def located_components(
     request: IdentifyInput, unit: float
 ) -> Iterator[tuple[PackedRows, LocatedRows]]:
-    """Yield rules and positions of cosines or of sines alone, in rows that follow each other.
+    """Yield rules and positions of cosines or of sines alone, in rows of consecutive positions.
 
     x(p + L) + x(p − L) = 2·cos(L·ω)·x(p) gives the frequency of each channel, and least squares
-    its phase.
+    give its phase.
     """
     values = request.sample.values
     if request.is_pair or request.sample.is_complex or values.ndim != 2:
@@ -160,29 +156,32 @@ def located_components(
     for pack, channels in component_channels(rows, unit):
         wave = first_copies(rows, channels)
         omega, error = _wave_frequencies(wave, unit)
-        turns, misfit = _wave_phases(wave, omega)
+        phasors, residual = _wave_phases(wave, omega)
         clear = omega * len(wave) > 1
-        if not clear.any() or (misfit[clear] > 0.2).any():
+        if not clear.any() or (residual[clear] > 0.2).any():
             continue
-        scale = float(np.median(np.abs(turns[clear])))
+        scale = float(np.median(np.abs(phasors[clear])))
         scale = 1.0 if abs(scale - 1) < 64 * unit else scale
-        phase_error = float(misfit[clear].max()) * 4 + 64 * unit
+        phase_error = float(residual[clear].max()) * 4 + 64 * unit
         for match in find_rules(MeasuredFrequencies(omega, error, scale, 64 * unit)):
             if match.parameters.keys() & {"inv_freq", "freq_factors"}:
                 continue
             exact = frequencies(match.rule)
             for name in _COMPONENTS:
-                phases = np.angle(turns if name == "cos" else turns * 1j)
+                phases = np.angle(phasors if name == "cos" else phasors * 1j)
                 of_name = dict(component_channels(rows, unit, name))[pack]
                 packed = PackedRows(
-                    pack, {name: of_name}, turns[np.newaxis], len(every), f"the {name} alone"
+                    pack, {name: of_name}, phasors[np.newaxis], len(every), f"the {name} alone"
                 )
                 for start in whole_positions(phases[clear], exact[clear], phase_error)[:1]:
                     yield packed, LocatedRows(match, exact, np.arange(len(every)) + start)
 
 
 def _wave_frequencies(wave: Float64s, unit: float) -> tuple[Float64s, Float64s]:
-    """Estimate frequencies from doubling lags, each giving the whole turns of the next."""
+    """Estimate frequencies and their errors from lags of 1, 2, 4, … rows.
+
+    Each estimate gives the number of full rotations in the next lag.
+    """
     omega = np.zeros(wave.shape[1])
     error = np.full(wave.shape[1], np.pi)
     size = np.sqrt((wave**2).sum(axis=0)) + 1e-300
@@ -213,15 +212,15 @@ def _nearest_angle(angle: Float64s, near: Float64s) -> Float64s:
 
 
 def _wave_phases(wave: Float64s, omega: Float64s) -> tuple[Complexes, Float64s]:
-    """Fit a·cos(ω·row) − b·sin(ω·row) to each channel: a + i·b, and the largest misfit."""
+    """Fit a·cos(ω·row) − b·sin(ω·row) to each channel: a + i·b, and the largest residual."""
     places = np.arange(len(wave), dtype=np.float64)[:, np.newaxis]
     cos, sin = np.cos(places * omega), -np.sin(places * omega)
     cc, ss, cs = (cos * cos).sum(axis=0), (sin * sin).sum(axis=0), (cos * sin).sum(axis=0)
     cx, sx = (cos * wave).sum(axis=0), (sin * wave).sum(axis=0)
     determinant = np.maximum(cc * ss - cs**2, 1e-300)
     real, imaginary = (ss * cx - cs * sx) / determinant, (cc * sx - cs * cx) / determinant
-    misfit = np.abs(wave - real * cos - imaginary * sin).max(axis=0)
-    return real + 1j * imaginary, misfit
+    residual = np.abs(wave - real * cos - imaginary * sin).max(axis=0)
+    return real + 1j * imaginary, residual
 
 
 # Vectors of frequencies, and angles.
@@ -230,12 +229,12 @@ _FEWEST_FREQUENCIES = 2
 _LARGEST_ANGLE = 2.0**40
 _LEAST_FREQUENCY_ERROR = 2.0**-120
 
-# Logarithms and powers of float64 are some units of the last place off.
-_LEAST_SHARE = 2.0**-46
+# Logarithms and powers of float64 have an error of some units in the last place.
+_LEAST_RELATIVE_ERROR = 2.0**-46
 
 
 def propose_inverse_frequencies(request: IdentifyInput) -> Iterator[Proposal]:
-    """Propose ``/rope/frequencies`` for inverse frequencies, which fall, and wavelengths."""
+    """Propose ``/rope/frequencies`` for falling inverse frequencies and for rising wavelengths."""
     sample = request.sample
     values = sample.reals()
     if request.is_pair or sample.is_complex or not has_real_numbers(sample) or values.ndim != 1:
@@ -247,7 +246,7 @@ def propose_inverse_frequencies(request: IdentifyInput) -> Iterator[Proposal]:
         if not (values > 0).all():
             return
         part, omega = "wavelength", 2 * np.pi / values
-    matches = list(find_rules(_with_share(omega, _share(unit_of(sample)))))
+    matches = list(find_rules(_measured(omega, _relative_error(unit_of(sample)))))
     rules = [match for match in matches if not match.is_given]
     if part == "inv_freq":
         rules = rules or matches
@@ -257,7 +256,7 @@ def propose_inverse_frequencies(request: IdentifyInput) -> Iterator[Proposal]:
 
 
 def propose_angles(request: IdentifyInput) -> Iterator[Proposal]:
-    """Propose rotary tables of which an array holds the angles themselves, in radians."""
+    """Propose rotary tables whose angles, in radians, are the array."""
     sample = request.sample
     if request.is_pair or sample.is_complex or not has_real_numbers(sample):
         return
@@ -280,36 +279,37 @@ def propose_angles(request: IdentifyInput) -> Iterator[Proposal]:
                 **position_parameters(positions.astype(np.int64)),
                 "pack": "angle",
             }
-            growth = "numbers grow in proportion to the position, as angles do"
+            growth = "numbers are proportional to the position, as angles are"
             yield table_proposal(request, "rope", parameters, (growth, *match.support))
 
 
-def _share(unit: float) -> float:
-    return max(4 * unit, _LEAST_SHARE)
+def _relative_error(unit: float) -> float:
+    return max(4 * unit, _LEAST_RELATIVE_ERROR)
 
 
-def _with_share(omega: Float64s, share: float) -> MeasuredFrequencies:
-    return MeasuredFrequencies(omega, np.maximum(share * np.abs(omega), _LEAST_FREQUENCY_ERROR))
+def _measured(omega: Float64s, relative_error: float) -> MeasuredFrequencies:
+    error = np.maximum(relative_error * np.abs(omega), _LEAST_FREQUENCY_ERROR)
+    return MeasuredFrequencies(omega, error)
 
 
 def _angle_rows(
     rows: Float64s, unit: float, known: Float64s | None
 ) -> Iterator[tuple[MeasuredFrequencies, Float64s]]:
-    """Yield frequencies and positions: known ones, or those for a first frequency of 1."""
+    """Yield frequencies and positions: known positions, or those for a first frequency of 1."""
     rounded = np.round(rows[:, 0])
     positions = rounded if known is None else known
     if known is None and len(rows) > 1 and rows[-1, 0] != rows[0, 0]:
         step = (rows[-1, 0] - rows[0, 0]) / (len(rows) - 1)
         if step <= 0:
             return
-        # Rows with a step of one position, whatever the first frequency.
+        # Rows one position apart, whatever the first frequency.
         in_steps = np.round(rows[:, 0] / step)
         positions = in_steps if np.ptp(in_steps) == len(rows) - 1 else rounded
     for each in dict.fromkeys((tuple(positions), tuple(rounded))):
-        at = np.array(each)
-        reach = float(np.abs(at).max())
-        if reach > 0 and np.abs(at[-1]) >= reach:
-            yield _with_share(rows[-1] / at[-1], 2 * _share(unit)), at
+        places = np.array(each)
+        farthest = float(np.abs(places).max())
+        if farthest > 0 and np.abs(places[-1]) >= farthest:
+            yield _measured(rows[-1] / places[-1], 2 * _relative_error(unit)), places
 
 
 def _begins_with(rows: Float64s, match: RuleMatch, positions: Float64s, unit: float) -> bool:

@@ -78,23 +78,23 @@ def _angles(unit: float) -> np.ndarray:
 
 def test_groups_have_exact_positions_in_narrow_types() -> None:
     for unit in (2.0**-8, 2.0**-11, 2.0**-24):
-        groups = grouped(_angles(unit), _OMEGA, (unit, 0.0))
+        groups = grouped(_angles(unit), _OMEGA, unit, 0.0)
 
         assert groups is not None
-        assert [each.whole.tolist() for each in groups] == _POSITIONS[[2, 1, 0]].tolist()
+        assert [each.integers.tolist() for each in groups] == _POSITIONS[[2, 1, 0]].tolist()
 
 
 def test_four_position_sequences_have_no_groups() -> None:
     angles = _angles(2.0**-24)
     angles[:, 5] = np.array([0, 5, 1, 7, 2, 9]) * _OMEGA[5]
 
-    assert grouped(angles, _OMEGA, (2.0**-24, 0.0)) is None
+    assert grouped(angles, _OMEGA, 2.0**-24, 0.0) is None
 
 
 def test_positions_with_a_common_divisor_are_not_counted() -> None:
     angles = np.outer(2 * np.arange(6.0), _OMEGA)
 
-    groups = grouped(angles, _OMEGA, (2.0**-24, 0.0))
+    groups = grouped(angles, _OMEGA, 2.0**-24, 0.0)
 
     assert groups is not None
     assert not groups[0].is_counted
