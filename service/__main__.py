@@ -57,7 +57,7 @@ def _parser() -> argparse.ArgumentParser:
     get.add_argument("-o", "--output", type=Path, help="the file (standard output)")
     get.set_defaults(command=_get)
 
-    ready = commands.add_parser("ready", help="tell whether a server answers: exit code 0 if so")
+    ready = commands.add_parser("ready", help="exit with code 0 if a server is ready")
     ready.add_argument("--host", help="its address (POSREF_HOST, 127.0.0.1)")
     ready.add_argument("--port", help="its port (POSREF_PORT, 8000)")
     ready.set_defaults(command=_ready)
@@ -111,7 +111,7 @@ def _ready(options: argparse.Namespace) -> int:
 
 
 def _reachable(host: str) -> str:
-    """Return an address of this machine at which a server that listens on a host answers."""
+    """Return an address at which a server on this machine that listens on a host is reached."""
     reachable = {_EVERY_IPV4: "127.0.0.1", "::": "::1"}.get(host, host)
     return f"[{reachable}]" if ":" in reachable else reachable
 
@@ -137,11 +137,7 @@ def find_body(url: str) -> Body:
 
 
 def save(body: Body, path: Path) -> None:
-    """Write a body to a file, which is removed unless all of it could be written.
-
-    Args:
-        body: the bytes.
-        path: the file; a link is followed, a pipe or a device is written to as it is.
+    """Write a body to a file, pipe or device; after a failure, remove an incomplete file.
 
     Raises:
         OSError: the file cannot be written, or the disk has no room for it.
@@ -160,12 +156,12 @@ def save(body: Body, path: Path) -> None:
 def _check_room(body: Body, path: Path) -> None:
     if path.exists() and not path.is_file():
         return
-    room_bytes = shutil.disk_usage(path.resolve().parent).free
+    free_bytes = shutil.disk_usage(path.resolve().parent).free
     if path.exists():
-        room_bytes += path.stat().st_size
-    if (body.length_bytes or 0) > room_bytes:
-        rule = f"it takes {body.length_bytes} bytes and there is room for {room_bytes}"
-        raise OSError(errno.ENOSPC, rule, str(path))
+        free_bytes += path.stat().st_size
+    if (body.length_bytes or 0) > free_bytes:
+        reason = f"it takes {body.length_bytes} bytes and there is room for {free_bytes}"
+        raise OSError(errno.ENOSPC, reason, str(path))
 
 
 if __name__ == "__main__":

@@ -26,12 +26,12 @@ def create_app(
     slot: WorkerSlot | None = None,
     writer: LineWriter | None = None,
 ) -> FastAPI:
-    """Make the application.
+    """Return the application.
 
     Args:
-        settings: without them, what the POSREF_* variables say.
-        slot: the place of this process among those of a server that has several.
-        writer: where requests are logged, if anywhere.
+        settings: by default those of the POSREF_* variables.
+        slot: the slot of this worker process, in a server that has several.
+        writer: the writer of the log, if requests are logged.
     """
     settings = settings or load_settings()
     delivery = Delivery.of(settings, slot, writer)

@@ -1,31 +1,4 @@
-"""The exceptions of requests that cannot be answered, independent of HTTP.
-
-The exception hierarchy:
-
-* PosrefError
-  + InvalidRequest
-    - InvalidParameters
-    - InvalidBody
-    - UnsupportedByFormat
-  + TooLarge
-    - BodyTooLarge
-    - AnswerTooLarge
-  + NotFound
-  + NotAcceptable
-  + UnsupportedMediaType
-  + RevisionRetired
-  + PreconditionFailed
-  + RangeNotSatisfiable
-  + Unauthorized
-  + Unavailable
-    - Overloaded
-    - NotReady
-  + RequestNotParsed
-    - MalformedRequest
-    - HeadersTooLarge
-    - URLTooLong
-    - RequestTimeout
-"""
+"""The exceptions of requests that cannot be answered, independent of HTTP."""
 
 import json
 from collections.abc import Sequence
@@ -40,11 +13,11 @@ class Fault:
     """One thing that is wrong with a request.
 
     Attributes:
-        where: a parameter's name, or a JSON pointer into the body (empty for all of it), or None
-            where neither applies.
-        value: the value there, shortened, or None.
-        detail: the rule that it breaks and, where there is one, the nearest valid value.
-        in_body: whether where is a pointer.
+        where: the name of a parameter, or a JSON pointer into the body (empty for all of it), or
+            None if neither applies.
+        value: the invalid value, shortened, or None.
+        detail: the rule that it breaks and the nearest valid value, if there is one.
+        in_body: whether ``where`` is a pointer.
     """
 
     where: str | None
@@ -124,11 +97,7 @@ class PreconditionFailed(PosrefError):
 
 
 class RangeNotSatisfiable(PosrefError):
-    """A range that starts after the end of the body.
-
-    Attributes:
-        length_bytes: the length of the body.
-    """
+    """A range that starts after the end of the body."""
 
     def __init__(self, length_bytes: int) -> None:
         super().__init__(
@@ -143,11 +112,7 @@ class Unauthorized(PosrefError):
 
 
 class Unavailable(PosrefError):
-    """A request that may succeed later.
-
-    Attributes:
-        retry_seconds: when to retry.
-    """
+    """A request that may succeed after ``retry_seconds``."""
 
     def __init__(self, detail: str, retry_seconds: int = 1) -> None:
         super().__init__(detail)

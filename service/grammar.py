@@ -1,7 +1,7 @@
 """The grammar of values: numbers, lists and ranges, in queries, command lines and JSON bodies.
 
-Text is parsed; a value of JSON, which has a type already, must follow the same rules. Every
-function raises ValueError with the rule that a value breaks.
+Values of JSON, which have a type already, follow the same rules as text. Every parser raises
+ValueError with the rule that a value breaks.
 """
 
 import re
@@ -29,6 +29,7 @@ _REAL = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?", re.ASCII)
 _POINT = re.compile(r"[.eE]")
 _BOOLEANS = {"true": True, "false": False}
 _OTHER_BOOLEANS = {"1": "true", "yes": "true", "on": "true", "0": "false", "no": "false"}
+_POSITIONS_RULE = "a list of integers and ranges start:stop[:step]"
 _MAX_INTEGER_DIGITS = 40
 _MAX_REAL_LENGTH = 800
 
@@ -82,29 +83,27 @@ def boolean(value: Any) -> bool:
 
 def reals(value: Any) -> tuple[float, ...]:
     """Parse a list of numbers, with commas between them."""
-    return _list(real, value, "a list of numbers with commas between them")
+    rule = "a list of numbers with commas between them"
+    return _parse_items(real, _split(value, rule), rule)
 
 
 def integers(value: Any) -> tuple[int, ...]:
     """Parse a list of integers, with commas between them."""
-    return _list(integer, value, "a list of integers with commas between them")
+    rule = "a list of integers with commas between them"
+    return _parse_items(integer, _split(value, rule), rule)
 
 
-def _list(read: Callable[[Any], Item], value: Any, rule: str) -> tuple[Item, ...]:
+def _split(value: Any, rule: str) -> list[Any] | tuple[Any, ...]:
     items = value.split(",") if isinstance(value, str) else value
     if not isinstance(items, list | tuple) or not items:
         raise ValueError(f"must be {rule}")
-    return _items(read, items, rule)
+    return items
 
 
 def positions(value: Any) -> Positions:
     """Parse a list of integers and half-open ranges: ``0,5,9:20:2``; a list of them in JSON."""
-    items = value.split(",") if isinstance(value, str) else value
-    if isinstance(items, int) and not isinstance(items, bool):
-        items = [items]
-    if not isinstance(items, list | tuple) or not items:
-        raise ValueError("must be a list of integers and ranges start:stop[:step], not empty")
-    result = Positions.of_runs(_runs(items))
+    items = [value] if type(value) is int else value
+    result = Positions.of_runs(_runs(_split(items, f"{_POSITIONS_RULE}, not empty")))
     if result.count > 2**63 - 1:
         raise ValueError("must be fewer than 2^63 positions")
     return result
@@ -112,15 +111,14 @@ def positions(value: Any) -> Positions:
 
 def real_positions(value: Any) -> AnyPositions:
     """Parse positions that may be fractions: a list of numbers, if one is not an integer."""
-    if isinstance(value, str) and not _POINT.search(value):
-        return positions(value)
-    items = value.split(",") if isinstance(value, str) else value
-    if isinstance(items, float):
-        items = [items]
+    if isinstance(value, str):
+        items: Any = value.split(",") if _POINT.search(value) else ()
+    else:
+        items = [value] if isinstance(value, float) else value
     if not isinstance(items, list | tuple) or not any(map(_is_fractional, items)):
         return positions(value)
     rule = "a list of numbers, without ranges where some are fractions"
-    parsed = RealPositions(_items(real, items, rule))
+    parsed = RealPositions(_parse_items(real, items, rule))
     invalid = parsed.out_of_range
     if invalid is not None:
         raise ValueError(
@@ -130,37 +128,36 @@ def real_positions(value: Any) -> AnyPositions:
 
 
 def _is_fractional(item: Any) -> bool:
-    """Return whether an item is written as a number that is not an integer."""
+    """Return whether an item has the notation of a fraction, as 1.0 has."""
     return isinstance(item, float) or (isinstance(item, str) and bool(_POINT.search(item)))
 
 
 def _runs(items: list[Any] | tuple[Any, ...]) -> Iterator[Run | int]:
-    rule = "a list of integers and ranges start:stop[:step]"
     for item in items:
         if type(item) is int or (type(item) is str and _SHORT_INTEGER.fullmatch(item)):
             run: Run | int = int(item)
         else:
-            run = _item(_run, item, rule)
+            run = _parse_item(_run, item, _POSITIONS_RULE)
         farthest = abs(run) if isinstance(run, int) else max(abs(run.first), abs(run.last))
         if farthest > MAX_POSITION:
             raise ValueError(f"must lie within ±2^62, and {shortened(str(item))} does not")
         yield run
 
 
-def _items(
-    read: Callable[[Any], Item], items: list[Any] | tuple[Any, ...], rule: str
+def _parse_items(
+    parse: Callable[[Any], Item], items: list[Any] | tuple[Any, ...], rule: str
 ) -> tuple[Item, ...]:
     """Parse the items of a list; look for the invalid one only after a failure."""
     try:
-        return tuple([read(item) for item in items])
+        return tuple([parse(item) for item in items])
     except ValueError:
-        return tuple(_item(read, item, rule) for item in items)
+        return tuple(_parse_item(parse, item, rule) for item in items)
 
 
-def _item(read: Callable[[Any], Item], item: Any, rule: str) -> Item:
+def _parse_item(parse: Callable[[Any], Item], item: Any, rule: str) -> Item:
     """Parse an item of a list; the error names it."""
     try:
-        return read(item)
+        return parse(item)
     except ValueError as error:
         raise ValueError(f"must be {rule}, and {shortened(item) or 'nothing'} {error}") from error
 

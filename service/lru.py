@@ -14,7 +14,7 @@ class ByteBoundedLRU(Generic[Key, Value]):
 
     Attributes:
         capacity_bytes: the largest sum.
-        size_bytes: the present sum.
+        size_bytes: the current sum.
         evictions: the number of values evicted to make room.
     """
 
@@ -43,15 +43,15 @@ class ByteBoundedLRU(Generic[Key, Value]):
         A value larger than the cache is not kept. The size should include key and overhead.
         """
         with self._lock:
-            self._forget(key)
+            self._remove(key)
             if size_bytes > self.capacity_bytes:
                 return
             self._entries[key] = (value, size_bytes)
             self.size_bytes += size_bytes
             while self.size_bytes > self.capacity_bytes:
-                self._forget(next(iter(self._entries)))
+                self._remove(next(iter(self._entries)))
                 self.evictions += 1
 
-    def _forget(self, key: Key) -> None:
+    def _remove(self, key: Key) -> None:
         _, size_bytes = self._entries.pop(key, (None, 0))
         self.size_bytes -= size_bytes

@@ -4,8 +4,7 @@ import os
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches
-from functools import partial
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, SecretStr, ValidationError, model_validator
 from pydantic_core import ErrorDetails
@@ -14,8 +13,8 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from service.grammar import Boolean, Integer
 
 MIB = 1024 * 1024
-_Count = partial(Field, ge=1)
-_Seconds = partial(Field, ge=1, le=3600)
+# Bounds of settings that are times.
+_SECONDS = {"ge": 1, "le": 3600}
 # Limits of which the first must be at least the second.
 _AT_LEAST = (
     ("max_head_bytes", "max_url_bytes", "the URL is a part of the head"),
@@ -26,7 +25,7 @@ _API_KEY = re.compile(r"[A-Za-z0-9._~+/-]{16,256}=*", re.ASCII)
 
 
 def _cores_but_one() -> int:
-    """Return the number of cores, less one for the event loop."""
+    """Return the number of cores without the one of the event loop."""
     return max(1, (os.cpu_count() or 1) - 1)
 
 
@@ -42,113 +41,89 @@ def _check_keys(keys: SecretStr) -> SecretStr:
     return keys
 
 
+def _setting(default: Any, description: str, **bounds: int) -> Any:
+    return Field(default=default, description=description, **bounds)  # type: ignore[call-overload]
+
+
 class Settings(BaseSettings):
     """All settings; each field NAME is read from the variable POSREF_NAME."""
 
     model_config = SettingsConfigDict(env_prefix="POSREF_", frozen=True, extra="ignore")
 
-    host: Annotated[str, Field(description="Address to listen on.")] = "127.0.0.1"
-    port: Annotated[
-        Integer, Field(ge=0, le=65535, description="Port to listen on; 0 picks one.")
-    ] = 8000
-    workers: Annotated[Integer, _Count(le=256, description="Worker processes.")] = 1
-    threads: Annotated[
-        Integer,
-        _Count(le=256, description="Threads for long computations, in each process."),
-    ] = Field(default_factory=_cores_but_one)
-    cache_bytes: Annotated[
-        Integer, Field(ge=0, description="Size of the cache of finished answers, in each process.")
-    ] = 256 * MIB
-    cache_entry_bytes: Annotated[
-        Integer,
-        Field(ge=0, description="Largest body that is built whole and cached."),
-    ] = 16 * MIB
-    max_body_bytes: Annotated[Integer, _Count(description="Largest binary request body.")] = (
-        64 * MIB
+    host: str = _setting("127.0.0.1", "Address to listen on.")
+    port: Integer = _setting(8000, "Port to listen on; 0 picks one.", ge=0, le=65535)
+    workers: Integer = _setting(1, "Worker processes.", ge=1, le=256)
+    threads: Integer = Field(
+        default_factory=_cores_but_one,
+        description="Threads for long computations, in each process.",
+        ge=1,
+        le=256,
     )
-    max_json_body_bytes: Annotated[Integer, _Count(description="Largest JSON request body.")] = (
-        4 * MIB
+    cache_bytes: Integer = _setting(
+        256 * MIB, "Size of the cache of finished answers, in each process.", ge=0
     )
-    max_text_bytes: Annotated[
-        Integer,
-        _Count(description="Largest JSON or CSV answer, estimated before it is computed."),
-    ] = 128 * MIB
-    max_digest_bytes: Annotated[
-        Integer, _Count(description="Largest file whose digest is computed.")
-    ] = 4096 * MIB
-    max_response_bytes: Annotated[
-        Integer, _Count(le=2**63 - 1, description="Most bytes in one binary answer.")
-    ] = 2**40
-    max_url_bytes: Annotated[
-        Integer, Field(ge=256, le=65_535, description="Longest request URL.")
-    ] = 65_535
-    max_head_bytes: Annotated[
-        Integer,
-        Field(ge=1024, le=MIB, description="Longest request head: request line and headers."),
-    ] = 131_072
-    max_held_body_bytes: Annotated[
-        Integer, _Count(description="Memory for all request bodies together, in each process.")
-    ] = 512 * MIB
-    max_connections: Annotated[
-        Integer,
-        _Count(le=1_000_000, description="Most connections at a time, in each process."),
-    ] = 4096
-    max_waiting: Annotated[
-        Integer,
-        _Count(le=1_000_000, description="Most requests that wait for each kind of thread."),
-    ] = 256
-    wait_seconds: Annotated[
-        Integer, _Seconds(description="Longest wait of a request for a thread.")
-    ] = 15
-    header_seconds: Annotated[
-        Integer, _Seconds(description="Time limit for receiving a request head.")
-    ] = 10
-    body_seconds: Annotated[
-        Integer, _Seconds(description="Time limit for receiving a request body.")
-    ] = 120
-    stall_seconds: Annotated[
-        Integer, _Seconds(description="Time limit for a client that reads nothing of its answer.")
-    ] = 60
-    keep_alive_seconds: Annotated[
-        Integer, _Seconds(description="Time until an idle connection is closed.")
-    ] = 75
-    drain_seconds: Annotated[
-        Integer,
-        Field(
-            ge=0,
-            le=3600,
-            description="Time after SIGTERM in which new requests are still accepted.",
-        ),
-    ] = 2
-    shutdown_seconds: Annotated[
-        Integer,
-        Field(ge=0, le=3600, description="Time after that for running answers to finish."),
-    ] = 30
-    api_keys: Annotated[
-        SecretStr,
-        AfterValidator(_check_keys),
-        Field(description="API keys, with commas between; none: open to all."),
-    ] = SecretStr("")
-    log_requests: Annotated[Boolean, Field(description="Log each request.")] = True
-    log_level: Annotated[
-        Literal["debug", "info", "warning", "error"],
-        Field(description="Lowest level that is logged."),
-    ] = "info"
+    cache_entry_bytes: Integer = _setting(
+        16 * MIB, "Largest body that is built whole and cached.", ge=0
+    )
+    max_body_bytes: Integer = _setting(64 * MIB, "Largest binary request body.", ge=1)
+    max_json_body_bytes: Integer = _setting(4 * MIB, "Largest JSON request body.", ge=1)
+    max_text_bytes: Integer = _setting(
+        128 * MIB, "Largest JSON or CSV answer, estimated before it is computed.", ge=1
+    )
+    max_digest_bytes: Integer = _setting(4096 * MIB, "Largest file whose digest is computed.", ge=1)
+    max_response_bytes: Integer = _setting(
+        2**40, "Most bytes in one binary answer.", ge=1, le=2**63 - 1
+    )
+    max_url_bytes: Integer = _setting(65_535, "Longest request URL.", ge=256, le=65_535)
+    max_head_bytes: Integer = _setting(
+        131_072, "Longest request head: request line and headers.", ge=1024, le=MIB
+    )
+    max_held_body_bytes: Integer = _setting(
+        512 * MIB, "Memory for all request bodies together, in each process.", ge=1
+    )
+    max_connections: Integer = _setting(
+        4096, "Most connections at a time, in each process.", ge=1, le=1_000_000
+    )
+    max_waiting: Integer = _setting(
+        256, "Most requests that wait for each kind of thread.", ge=1, le=1_000_000
+    )
+    wait_seconds: Integer = _setting(15, "Longest wait of a request for a thread.", **_SECONDS)
+    header_seconds: Integer = _setting(10, "Time limit for receiving a request head.", **_SECONDS)
+    body_seconds: Integer = _setting(120, "Time limit for receiving a request body.", **_SECONDS)
+    stall_seconds: Integer = _setting(
+        60, "Time limit for a client that reads nothing of its answer.", **_SECONDS
+    )
+    keep_alive_seconds: Integer = _setting(
+        75, "Time until an idle connection is closed.", **_SECONDS
+    )
+    drain_seconds: Integer = _setting(
+        2, "Time after SIGTERM in which new requests are still accepted.", ge=0, le=3600
+    )
+    shutdown_seconds: Integer = _setting(
+        30, "Time after that for running answers to finish.", ge=0, le=3600
+    )
+    api_keys: Annotated[SecretStr, AfterValidator(_check_keys)] = _setting(
+        SecretStr(""), "API keys, with commas between; none: open to all."
+    )
+    log_requests: Boolean = _setting(default=True, description="Log each request.")
+    log_level: Literal["debug", "info", "warning", "error"] = _setting(
+        "info", "Lowest level that is logged."
+    )
 
     @model_validator(mode="after")
     def _check_limits(self) -> Self:
-        for larger, smaller, why in _AT_LEAST:
-            most, least = getattr(self, larger), getattr(self, smaller)
-            if most < least:
+        for larger, smaller, reason in _AT_LEAST:
+            limit, least = getattr(self, larger), getattr(self, smaller)
+            if limit < least:
                 raise ValueError(
-                    f"{_variable(larger)}={most} must be at least "
-                    f"{_variable(smaller)}={least}: {why}"
+                    f"{_variable(larger)}={limit} must be at least "
+                    f"{_variable(smaller)}={least}: {reason}"
                 )
         return self
 
     @property
     def keys(self) -> tuple[bytes, ...]:
-        """The API keys, one of which a request must have; none where all requests are accepted."""
+        """The API keys; a request must have one of them, unless there are none."""
         keys = self.api_keys.get_secret_value().split(",")
         return tuple(key.encode() for key in keys if key)
 
@@ -158,7 +133,7 @@ class InvalidSettings(Exception):
 
 
 def default_settings() -> Settings:
-    """Return the default settings, whatever the environment says."""
+    """Return the default settings; the environment is not read."""
     return Settings.model_construct()
 
 
@@ -166,8 +141,8 @@ def load_settings(**overrides: str | int | None) -> Settings:
     """Read the settings; overrides that are not None take precedence over the variables.
 
     Raises:
-        InvalidSettings: naming every invalid variable, its value and the rule, or a variable that
-            is almost the name of a setting.
+        InvalidSettings: names every invalid variable, its value and the rule, or a variable that
+            is probably misspelled.
     """
     _refuse_misspelled(os.environ)
     values = {name: value for name, value in overrides.items() if value is not None}
@@ -188,7 +163,7 @@ def _message(detail: ErrorDetails) -> str:
     name = str(detail["loc"][0])
     # A message must not show a secret.
     is_secret = Settings.model_fields[name].annotation is SecretStr
-    shown = "" if is_secret else f"={detail['input']!r}"
+    shown = "" if is_secret else f"={str(detail['input'])!r}"
     return f"{_variable(name)}{shown}: {rule}"
 
 

@@ -9,6 +9,8 @@ from openapi_spec_validator import validate
 
 from service.app import create_app
 from service.delivery.handler import Delivery
+from service.numerics.dtypes import Elements
+from service.numerics.phasors import PhasorTable
 from service.settings import default_settings
 from tests.client import Client, client_of
 
@@ -52,20 +54,17 @@ def test_equivalent_urls_share_one_cached_body() -> None:
 def test_nothing_is_computed_on_the_event_loop(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    names: list[str] = []
-    fill = "service.numerics.phasors.PhasorTable.fill"
-    from service.numerics.phasors import PhasorTable  # noqa: PLC0415
+    threads: list[str] = []
+    fill = PhasorTable.fill
 
-    original = PhasorTable.fill
+    def recorded(self: PhasorTable, first: int, rows: Elements) -> None:
+        threads.append(threading.current_thread().name)
+        fill(self, first, rows)
 
-    def noted(self: PhasorTable, first: int, rows: object) -> None:
-        names.append(threading.current_thread().name)
-        original(self, first, rows)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(fill, noted)
+    monkeypatch.setattr(PhasorTable, "fill", recorded)
 
     client.get("/encoding.npy?seq_len=31&d_model=6")
     client.post("/encoding/apply", json={"x": [[1.0, 2.0]]})
 
-    assert len(names) == 2
-    assert all(name.startswith("posref-short") for name in names)
+    assert len(threads) == 2
+    assert all(name.startswith("posref-short") for name in threads)

@@ -75,25 +75,25 @@ def test_boolean_is_true_or_false(text: object, value: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "meant"),
+    ("text", "hint"),
     [
-        ("True", "true"),
-        ("1", "true"),
-        (1, "true"),
-        ("yes", "true"),
-        ("FALSE", "false"),
-        (0, "false"),
+        ("True", "; did you mean true?"),
+        ("1", "; did you mean true?"),
+        (1, "; did you mean true?"),
+        ("yes", "; did you mean true?"),
+        ("FALSE", "; did you mean false?"),
+        (0, "; did you mean false?"),
+        ("t", ""),
+        ("", ""),
+        (None, ""),
+        ([1], ""),
     ],
 )
-def test_refused_boolean_has_a_suggestion(text: object, meant: str) -> None:
-    with pytest.raises(ValueError, match=f"must be true or false; did you mean {meant}?"):
+def test_other_text_is_no_boolean(text: object, hint: str) -> None:
+    with pytest.raises(ValueError, match="must be true or false") as refused:
         grammar.boolean(text)
 
-
-@pytest.mark.parametrize("text", ["True", "1", "t", "yes", "", 1, None, [1]])
-def test_other_text_is_no_boolean(text: object) -> None:
-    with pytest.raises(ValueError, match="must be true or false"):
-        grammar.boolean(text)
+    assert str(refused.value) == f"must be true or false{hint}"
 
 
 def test_list_of_reals_is_comma_separated_or_a_json_array() -> None:
@@ -160,7 +160,7 @@ def test_invalid_positions_are_refused_with_the_rule(text: object, rule: str) ->
         (Positions.contiguous(0, 3), "0:3"),
     ],
 )
-def test_values_are_quoted_as_sent(value: object, expected: str) -> None:
+def test_values_are_formatted_for_a_query(value: object, expected: str) -> None:
     assert grammar.to_query(value) == expected
 
 
@@ -238,12 +238,10 @@ def test_invalid_real_positions_are_refused_with_the_rule(value: object, rule: s
         grammar.real_positions(value)
 
 
-def test_lists_are_parsed_at_once_unless_an_item_is_wrong() -> None:
-    with pytest.raises(ValueError, match="and x must be a number") as caught:
+def test_first_invalid_item_of_a_list_is_named() -> None:
+    rule = "must be a list of numbers with commas between them, and x must be a number"
+    with pytest.raises(ValueError, match=rule):
         grammar.reals("1,2,x,y")
-
-    assert "commas between them" in str(caught.value)
-    assert grammar.integers(["1", 2]) == (1, 2)
 
 
 @pytest.mark.parametrize("text", ["1" * 20, "-" + "1" * 20, "0" * 39 + "1", "1" * 40])

@@ -29,8 +29,12 @@ def bounds_of(name: str) -> tuple[int | None, int | None]:
 
 
 NUMBERS = [name for name, field in Settings.model_fields.items() if field.annotation is int]
-BELOW = [(name, least - 1) for name in NUMBERS if (least := bounds_of(name)[0]) is not None]
-ABOVE = [(name, most + 1) for name in NUMBERS if (most := bounds_of(name)[1]) is not None]
+OUT_OF_RANGE = [
+    (name, bound + step)
+    for name in NUMBERS
+    for bound, step in zip(bounds_of(name), (-1, 1), strict=True)
+    if bound is not None
+]
 NO_NUMBERS = ["many", "8_000", "80.0", "1e3", "", " 80", "+80", "0x50", "true", "9" * 41]
 
 
@@ -43,60 +47,48 @@ def refusal(monkeypatch: pytest.MonkeyPatch, **settings: object) -> str:
     return str(stopped.value)
 
 
-@pytest.mark.parametrize(("name", "value"), BELOW)
-def test_number_below_its_minimum_is_refused_with_its_variable(
-    monkeypatch: pytest.MonkeyPatch, name: str, value: int
-) -> None:
-    assert refusal(monkeypatch, **{name: value}).startswith(f"POSREF_{name.upper()}='{value}': ")
-
-
-@pytest.mark.parametrize(("name", "value"), ABOVE)
-def test_number_above_its_maximum_is_refused(
+@pytest.mark.parametrize(("name", "value"), OUT_OF_RANGE)
+def test_number_out_of_its_range_is_refused_with_its_variable(
     monkeypatch: pytest.MonkeyPatch, name: str, value: int
 ) -> None:
     assert refusal(monkeypatch, **{name: value}).startswith(f"POSREF_{name.upper()}='{value}': ")
 
 
 def test_every_number_has_a_minimum() -> None:
-    assert len(BELOW) == len(NUMBERS) >= 20
-    assert len(ABOVE) >= 15
+    assert len(NUMBERS) >= 20
+    assert all(bounds_of(name)[0] is not None for name in NUMBERS)
 
 
-@pytest.mark.parametrize("name", NUMBERS)
-@pytest.mark.parametrize("value", NO_NUMBERS)
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [*((name, "many") for name in NUMBERS), *(("port", value) for value in NO_NUMBERS)],
+)
 def test_text_is_refused_as_a_number(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
-    said = refusal(monkeypatch, **{name: value})
+    message = refusal(monkeypatch, **{name: value})
 
-    assert said.startswith(f"POSREF_{name.upper()}='{value}': must be an integer")
+    assert message.startswith(f"POSREF_{name.upper()}='{value}': must be an integer")
 
 
 @pytest.mark.parametrize(
     ("value", "hint"),
-    [("True", "true"), ("1", "true"), ("yes", "true"), ("no", "false"), ("FALSE", "false")],
+    [("True", "; did you mean true?"), ("no", "; did you mean false?"), ("", ""), ("truee", "")],
 )
-def test_misspelled_boolean_has_a_suggestion(
+def test_other_text_is_refused_as_a_boolean(
     monkeypatch: pytest.MonkeyPatch, value: str, hint: str
 ) -> None:
-    said = refusal(monkeypatch, log_requests=value)
+    message = refusal(monkeypatch, log_requests=value)
 
-    assert said == (f"POSREF_LOG_REQUESTS='{value}': must be true or false; did you mean {hint}?")
-
-
-@pytest.mark.parametrize("value", ["", "maybe", "truee"])
-def test_other_text_is_refused_as_a_boolean(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
-    said = refusal(monkeypatch, log_requests=value)
-
-    assert said == f"POSREF_LOG_REQUESTS='{value}': must be true or false"
+    assert message == f"POSREF_LOG_REQUESTS='{value}': must be true or false{hint}"
 
 
-@pytest.mark.parametrize("value", ["INFO", "warn", "trace", "", "20"])
+@pytest.mark.parametrize("value", ["INFO", "warn", ""])
 def test_misspelled_log_level_lists_the_levels(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
-    said = refusal(monkeypatch, log_level=value)
+    message = refusal(monkeypatch, log_level=value)
 
-    assert said.startswith(f"POSREF_LOG_LEVEL='{value}': ")
-    assert all(f"'{level}'" in said for level in ("debug", "info", "warning", "error"))
+    assert message.startswith(f"POSREF_LOG_LEVEL='{value}': ")
+    assert all(f"'{level}'" in message for level in ("debug", "info", "warning", "error"))
 
 
 KEY, OTHER = "correct-horse-battery", "staple.0123456789+/=="
@@ -133,10 +125,10 @@ def test_empty_api_keys_disable_access_control(monkeypatch: pytest.MonkeyPatch) 
 def test_invalid_api_key_stops_the_start_and_is_not_shown(
     monkeypatch: pytest.MonkeyPatch, keys: str
 ) -> None:
-    said = refusal(monkeypatch, api_keys=keys)
+    message = refusal(monkeypatch, api_keys=keys)
 
-    assert said.startswith("POSREF_API_KEYS: must be keys with commas between")
-    assert not any(len(part) > 5 and part in said for part in keys.replace(",", " ").split())
+    assert message.startswith("POSREF_API_KEYS: must be keys with commas between")
+    assert not any(len(part) > 5 and part in message for part in keys.replace(",", " ").split())
 
 
 def test_repr_of_settings_has_no_api_keys(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,39 +140,42 @@ def test_repr_of_settings_has_no_api_keys(monkeypatch: pytest.MonkeyPatch) -> No
     assert KEY not in settings.model_dump_json()
 
 
-IMPOSSIBLE = [
-    ("max_head_bytes", 4096, "max_url_bytes", 4097),
-    ("max_held_body_bytes", 2**20, "max_body_bytes", 2**20 + 1),
-    ("max_held_body_bytes", 2**27, "max_json_body_bytes", 2**27 + 1),
-]
+CONTRADICTORY = pytest.mark.parametrize(
+    ("larger", "limit", "smaller", "least"),
+    [
+        ("max_head_bytes", 4096, "max_url_bytes", 4097),
+        ("max_held_body_bytes", 2**20, "max_body_bytes", 2**20 + 1),
+        ("max_held_body_bytes", 2**27, "max_json_body_bytes", 2**27 + 1),
+    ],
+)
 
 
-@pytest.mark.parametrize(("larger", "most", "smaller", "least"), IMPOSSIBLE)
+@CONTRADICTORY
 def test_contradictory_limits_stop_the_start(
-    monkeypatch: pytest.MonkeyPatch, larger: str, most: int, smaller: str, least: int
+    monkeypatch: pytest.MonkeyPatch, larger: str, limit: int, smaller: str, least: int
 ) -> None:
-    said = refusal(monkeypatch, **{larger: most, smaller: least})
+    message = refusal(monkeypatch, **{larger: limit, smaller: least})
 
-    wanted = f"POSREF_{larger.upper()}={most} must be at least POSREF_{smaller.upper()}={least}: "
-    assert said.startswith(wanted)
+    rule = f"POSREF_{larger.upper()}={limit} must be at least POSREF_{smaller.upper()}={least}: "
+    assert message.startswith(rule)
 
 
-@pytest.mark.parametrize(("larger", "most", "smaller", "least"), IMPOSSIBLE)
+@CONTRADICTORY
 def test_limits_may_be_equal(
-    monkeypatch: pytest.MonkeyPatch, larger: str, most: int, smaller: str, least: int
+    monkeypatch: pytest.MonkeyPatch, larger: str, limit: int, smaller: str, least: int
 ) -> None:
     small = {"max_body_bytes": 1024, "max_json_body_bytes": 1024}
-    for name, value in {**small, larger: most, smaller: least - 1}.items():
+    for name, value in {**small, larger: limit, smaller: least - 1}.items():
         monkeypatch.setenv(f"POSREF_{name.upper()}", str(value))
 
-    assert getattr(load_settings(), larger) == most
+    assert getattr(load_settings(), larger) == limit
 
 
 def test_limit_may_contradict_a_default(monkeypatch: pytest.MonkeyPatch) -> None:
-    said = refusal(monkeypatch, max_head_bytes=8192)
+    message = refusal(monkeypatch, max_head_bytes=8192)
 
-    assert "POSREF_MAX_HEAD_BYTES=8192" in said
-    assert "POSREF_MAX_URL_BYTES=65535" in said
+    assert "POSREF_MAX_HEAD_BYTES=8192" in message
+    assert "POSREF_MAX_URL_BYTES=65535" in message
 
 
 def test_cache_size_may_be_zero(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,9 +204,9 @@ def test_server_with_invalid_settings_exits_with_the_reason(
         monkeypatch.setenv(f"POSREF_{name}", value)
 
     assert main(["serve"]) == 2
-    said = capsys.readouterr().err
-    assert all(f"POSREF_{name}" in said for name in named)
-    assert "secret" not in said
+    message = capsys.readouterr().err
+    assert all(f"POSREF_{name}" in message for name in named)
+    assert "secret" not in message
 
 
 def test_every_setting_has_a_description() -> None:
