@@ -150,7 +150,11 @@ def test_examples_of_the_readme_are_those_of_the_repository() -> None:
 def test_every_mistake_code_is_documented() -> None:
     rows = (ROOT / "docs/debugging.md").read_text().splitlines()
 
-    sentences = {name: re.sub(r"{\w+}", "…", known.sentence) for name, known in CATALOGUE.items()}
+    sentences = {
+        name: re.sub(r"{\w+}", "…", known.sentence)
+        for name, known in CATALOGUE.items()
+        if "/" not in name
+    }
     assert {f"| `{name}` | {sentence} |" for name, sentence in sentences.items()} <= {*rows}
 
 

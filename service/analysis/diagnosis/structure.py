@@ -1,11 +1,12 @@
 """Mistakes of structure: missing or extra rows and channels, other orders, rounding to decimals.
 
-Each function yields ways to lay the array that was sent over the expected one, with the mistakes
-that would have led to them; ``explanation`` compares the numbers.
+Each function yields ways to align the array that was sent with the expected one, with the mistakes
+that lead to them. ``explanation`` compares the numbers.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import permutations, product
 from math import isqrt, prod
 
@@ -27,10 +28,10 @@ class SizeFault:
 
     Attributes:
         mistakes: of size.
-        rows: the first so many of both are compared.
+        rows: the number of rows to compare, from the first on.
         have: columns of the table that was sent.
         want: the columns of the expected table that belong to them.
-        rotating: the number of channels that rotate, where frequencies may be those of so many.
+        rotating: the number of channels that the frequencies are computed for, if not the expected.
     """
 
     mistakes: tuple[Mistake, ...]
@@ -43,13 +44,13 @@ class SizeFault:
 def size_faults(
     have: Float64s, want: Float64s, blocks: int, waves: Waves | None
 ) -> Iterator[SizeFault]:
-    """Yield the parts of two tables (S, C) that can be compared.
+    """Yield the parts of two tables (S, C) of any sizes that can be compared.
 
     Args:
         have: the table that was sent.
-        want: the expected one, with as many rows and columns, or more, or fewer.
+        want: the expected one.
         blocks: the number of arrays whose columns stand side by side.
-        waves: the expected table as waves, where it is made of any.
+        waves: the expected table as waves, if it consists of sines and cosines.
     """
     for row_mistakes, rows in _row_counts(have, want):
         for mistakes, columns, rotating in _column_sets(have, want, blocks, waves):
@@ -132,20 +133,17 @@ def order_faults(
         rows: the number of rows.
         columns: the number of columns of all arrays together.
         blocks: the number of arrays.
-        grid: height and width, where rows are the places of a grid.
+        grid: height and width, where rows are the cells of a grid.
         is_interleaved: whether neighbours are known to be pairs in the expected table.
     """
-    seen: set[bytes] = set()
-    faults: list[OrderFault] = []
+    faults: dict[bytes, OrderFault] = {}
     column_orders = _column_orders(columns, blocks, is_interleaved=is_interleaved)
     for column_mistakes, column_order in column_orders:
         for row_mistakes, row_order in _row_orders(rows, grid):
-            mistakes = (*row_mistakes, *column_mistakes)
-            key = row_order.tobytes() + column_order.tobytes()
-            if len(mistakes) <= 2 and key not in seen:
-                seen.add(key)
-                faults.append(OrderFault(mistakes, row_order, column_order))
-    yield from sorted(faults, key=lambda fault: len(fault.mistakes))
+            fault = OrderFault((*row_mistakes, *column_mistakes), row_order, column_order)
+            if len(fault.mistakes) <= 2:
+                faults.setdefault(row_order.tobytes() + column_order.tobytes(), fault)
+    yield from sorted(faults.values(), key=lambda fault: len(fault.mistakes))
 
 
 def _row_orders(
@@ -156,7 +154,7 @@ def _row_orders(
     yield (Mistake("positions-reversed"),), every[::-1].copy()
     side = isqrt(rows)
     height, width = grid or ((side, side) if side * side == rows else (1, rows))
-    # Tables of different grids share some rows only, which are no grid.
+    # The rows that tables of different grids share are no grid.
     if min(height, width) > 1 and height * width == rows:
         swapped = Mistake("axes-swapped", {"first": "h", "second": "w"})
         yield (swapped,), every.reshape(width, height).T.reshape(-1)
@@ -180,7 +178,7 @@ def _single_column_orders(
     for parts in {1, blocks, 2}:
         if columns % (2 * parts) == 0 and (parts == 1 or columns // parts > 2):
             layouts = list(_layouts(columns, parts))
-            # With four channels both are the same exchange.
+            # With four channels both are the same permutation.
             yield from reversed(layouts) if is_interleaved else layouts
     if columns % 2 == 0:
         swapped = Mistake("halves-swapped")
@@ -190,7 +188,7 @@ def _single_column_orders(
 
 
 def _layouts(columns: int, parts: int) -> Iterator[tuple[Mistake, Indices]]:
-    """Yield the exchanges of the layouts ``interleaved`` and ``half`` in each of equal parts."""
+    """Yield the permutations between ``interleaved`` and ``half`` in each of equal parts."""
     numbers = np.arange(columns).reshape(parts, -1)
     halves = numbers.reshape(parts, -1, 2).swapaxes(1, 2).reshape(-1)
     pairs = numbers.reshape(parts, 2, -1).swapaxes(1, 2).reshape(-1)
@@ -198,19 +196,16 @@ def _layouts(columns: int, parts: int) -> Iterator[tuple[Mistake, Indices]]:
         yield Mistake("layout-swapped", {"have": have, "want": want}), order
 
 
-# float32 has about seven decimals: numbers with more of them have lost nothing.
+# Every float32 has seven decimals: the float32 of 1 is within 2^-24, which is 0.6·10^-7.
 _MOST_DECIMALS = 7
-
-# The float32 of a decimal is within 2^-24 of it. Next to the last of seven decimals, 10^-7, that
-# of 1 is 0.6 of it: all float32 numbers have seven decimals.
-_DECIMAL_ERROR = 2.0**-24
+_FLOAT32_ERROR = 2.0**-24
 
 # Fewer numbers may have few decimals by chance, or because they are 0 and 1.
 _FEWEST_NUMBERS = 3
 
 
 def decimals_of(numbers: Float64s) -> int | None:
-    """Return the number of decimals that all numbers are rounded to; None where there are more.
+    """Return the number of decimals that all numbers are rounded to; None if they are not.
 
     Whole numbers are not counted: they have no decimals.
     """
@@ -220,20 +215,20 @@ def decimals_of(numbers: Float64s) -> int | None:
     for decimals in range(1, _MOST_DECIMALS + 1):
         power = 10.0**decimals
         nearest = np.round(numbers * power) / power
-        if (np.abs(numbers - nearest) <= _DECIMAL_ERROR * np.abs(numbers)).all():
+        if (np.abs(numbers - nearest) <= _FLOAT32_ERROR * np.abs(numbers)).all():
             return decimals
     return None
 
 
 def decimal_roundings(numbers: Float64s) -> Iterator[tuple[float, tuple[Mistake, ...]]]:
-    """Yield bounds on the error by rounding to decimals, if there is such, and 0 for none."""
+    """Yield the error by rounding to decimals, with its mistake, if there is one, then 0."""
     decimals = decimals_of(numbers)
     if decimals is not None:
         yield 0.5 * 10.0**-decimals, (Mistake("rounded-decimals", {"decimals": decimals}),)
     yield 0.0, ()
 
 
-_MAX_EXCHANGED_AXES = 4
+_MAX_PERMUTED_AXES = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,8 +237,8 @@ class TableView:
 
     Attributes:
         arrays: by name.
-        axes: their order, without those of length 1.
-        mistakes: that put the axes in another order.
+        axes: their order, without axes of length 1.
+        mistakes: those that lead to another order than 0, 1, ….
     """
 
     arrays: Mapping[str, Sample]
@@ -265,14 +260,15 @@ class TableView:
         shape = _shape(self.arrays)
         return tuple(shape[axis] for axis in self.axes)
 
+    @cached_property
     def table(self) -> Float64s:
-        """Return the columns of the first array, then those of the second."""
+        """The columns of the first array, then those of the second."""
         return np.hstack([self._rows(self.arrays[name].reals()) for name in self.names])
 
     def mismatch(
         self, place: tuple[int, int], value: float, expected: float, allowed: float
     ) -> FirstMismatch:
-        """Describe the element in a row and a column of the table, as it was sent."""
+        """Locate the element in a row and a column of the table in the arrays as sent."""
         row, column = place
         first = self.arrays[self.names[0]]
         numbers = self._rows(np.arange(first.values.size).reshape(first.values.shape))
@@ -293,9 +289,9 @@ class TableView:
 
 
 def table_views(have: Mapping[str, Sample], want: TableView) -> Iterator[TableView]:
-    """Yield the arrays that were sent with their axes in each order that may be the expected one.
+    """Yield the arrays that were sent with their axes in each order that fits the expected shape.
 
-    There is none where the shapes have nothing in common.
+    Nothing is yielded for unrelated shapes.
     """
     view = TableView.of(have)
     rank = len(view.axes)
@@ -303,7 +299,7 @@ def table_views(have: Mapping[str, Sample], want: TableView) -> Iterator[TableVi
         return
     if _is_related(view.shape, want.shape):
         yield view
-    for axes in permutations(range(rank)) if rank <= _MAX_EXCHANGED_AXES else ():
+    for axes in permutations(range(rank)) if rank <= _MAX_PERMUTED_AXES else ():
         if axes == view.axes:
             continue
         other = TableView(have, axes, (_axes_mistake(axes),))

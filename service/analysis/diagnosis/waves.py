@@ -1,9 +1,8 @@
-"""Tables of sines and cosines, read as waves, and the tables that mistakes of angles make of them.
+"""Tables of sines and cosines read as waves, and the tables that wrong angles make of them.
 
-``waves_of`` reads the expected table as waves: which frequency is in which column, how fast it
-turns, from which position on. An ``AngleFault`` computes the table that comes out where positions,
-frequencies, signs or sizes are wrong. ``tutorial_slips`` are angle faults in which cosines
-have other frequencies than sines.
+``waves_of`` reads the frequencies of the expected table, the frequency of each column and the
+position of each row. An ``AngleFault`` computes the table with wrong positions, frequencies, signs
+or scale. ``tutorial_slips`` are angle faults in which cosines have other frequencies than sines.
 """
 
 from collections.abc import Iterator
@@ -41,12 +40,11 @@ class Waves:
 
     Attributes:
         frequency: the index of the frequency in each column, (C,).
-        is_sine: whether a column has its sine, (C,).
+        is_sine: whether a column has the sine, (C,).
         positions: of the rows, (S,).
-        omega: radians per position, (K,).
+        omega: the frequencies in radians per position, (K,).
         scale: of sines and cosines.
-        base: the base of which the frequencies are powers, and the number of channels over which
-            they fall to 1 over it; None where they are no powers.
+        base: b and d if frequency k is b^(-2k/d); None if the frequencies are no powers.
     """
 
     frequency: Indices
@@ -66,11 +64,11 @@ class Waves:
         return phasors
 
     def restricted(self, columns: Indices, rows: int) -> "Waves | None":
-        """Keep some columns and the first rows; None where a sine is left without its cosine."""
+        """Keep some columns and the first rows; None unless the columns are whole pairs."""
         frequency, is_sine = self.frequency[columns], self.is_sine[columns]
-        sines, cosines = set(frequency[is_sine].tolist()), set(frequency[~is_sine].tolist())
+        sines, cosines = np.unique(frequency[is_sine]), np.unique(frequency[~is_sine])
         count = len(sines)
-        if sines != cosines or sines != set(range(count)):
+        if not (np.array_equal(sines, cosines) and np.array_equal(sines, np.arange(count))):
             return None
         return replace(
             self,
@@ -81,7 +79,7 @@ class Waves:
         )
 
     def of_width(self, channels: int) -> "Waves":
-        """Let frequencies fall over another number of channels, where they have a base."""
+        """Compute the frequencies for another number of channels, if they have a base."""
         if self.base is None:
             return self
         base, _ = self.base
@@ -90,13 +88,13 @@ class Waves:
 
 
 def waves_of(rows: Float64s, *, is_pair: bool, positions: Float64s | None) -> Waves | None:
-    """Read rows (S, C) as waves; None where they are none.
+    """Read rows (S, C) as waves; None if they are not sines and cosines of one position each.
 
     Args:
-        rows: cosines and sines; of two arrays the columns of the first, then of the second.
+        rows: cosines and sines; the columns of two arrays side by side.
         is_pair: whether they are two arrays, the cosines first.
-        positions: of the rows, rising, where they are known; otherwise integers, of which the
-            angles decide the first.
+        positions: of the rows, rising, where they are known; otherwise consecutive integers, of
+            which the angles determine the first.
     """
     if len(rows) < 2 or rows.shape[1] < 2:
         return None
@@ -121,7 +119,7 @@ def waves_of(rows: Float64s, *, is_pair: bool, positions: Float64s | None) -> Wa
 
 
 def _extended(waves: Waves, reading: LayoutReading, positions: Float64s) -> Waves | None:
-    """Extend waves from the first rows to all; None where the later rows are no waves."""
+    """Extend waves from the first rows to all; None if the later rows have other norms."""
     if not _has_equal_norms(reading):
         return None
     positions = positions + (waves.positions[0] - positions[0])
@@ -150,10 +148,8 @@ def _waves(reading: LayoutReading, positions: Float64s) -> Waves | None:
         return None
     error = measured.omega_error + 2.0**-23 * np.abs(measured.omega)
     powers, base = _powers_of_base(np.abs(measured.omega), error)
-    if base is None:
-        omega = measured.omega
-    else:
-        omega = -powers if float(np.median(measured.omega)) < 0 else powers
+    sign = -1.0 if float(np.median(measured.omega)) < 0 else 1.0
+    omega = measured.omega if powers is None else sign * powers
     frequency, is_sine = reading.channels.indices()
     return Waves(frequency, is_sine, positions + start, omega, measured.scale, base)
 
@@ -167,7 +163,7 @@ def _has_equal_norms(reading: LayoutReading) -> bool:
 
 
 def _refined(phasors: Complexes, positions: Float64s, omega: Float64s) -> Float64s:
-    """Measure frequencies on all rows, unless an angle is too far off to count its turns."""
+    """Measure frequencies on all rows, unless an angle may be off by a whole rotation."""
     if len(phasors) <= EARLY_ROWS:
         return omega
     residual = np.angle(phasors * np.exp(-1j * np.outer(positions, omega)))
@@ -178,27 +174,29 @@ def _refined(phasors: Complexes, positions: Float64s, omega: Float64s) -> Float6
     return refined
 
 
-def _powers_of_base(omega: Float64s, error: Float64s) -> tuple[Float64s, tuple[float, int] | None]:
-    """Return the powers of a round base that frequencies are, with the base; or themselves."""
+def _powers_of_base(
+    omega: Float64s, error: Float64s
+) -> tuple[Float64s, tuple[float, int]] | tuple[None, None]:
+    """Return the powers of a round base that frequencies are, with base and channels."""
     series = fit_geometric(omega, error)
     if series is None or len(omega) < 2:
-        return omega, None
+        return None, None
     places = np.arange(len(omega))
     for span in (2 * len(omega), 2 * len(omega) - 2):
         for base in round_bases(series, span):
-            exact = float(base) ** (-2 * places / span)
-            if base == float(f"{base:.3g}") and (np.abs(exact - omega) <= 2 * error).all():
-                return exact, (base, span)
-    return omega, None
+            powers = float(base) ** (-2 * places / span)
+            if base == float(f"{base:.3g}") and (np.abs(powers - omega) <= 2 * error).all():
+                return powers, (base, span)
+    return None, None
 
 
 def offset_of(phase: Float64s, omega: Float64s, tolerance: float = 0.05) -> float | None:
-    """Find the integer position at which all angles are the given ones; None where there is none.
+    """Find the integer position that has given angles; None if there is none.
 
     The slowest frequency gives an estimate, and each faster one refines it.
 
     Args:
-        phase: angles, modulo 2π, (K,).
+        phase: the angles modulo 2π, (K,).
         omega: radians per position, (K,).
         tolerance: of an angle.
     """
@@ -212,17 +210,12 @@ def offset_of(phase: Float64s, omega: Float64s, tolerance: float = 0.05) -> floa
 
 
 LARGEST_INTEGERS = {BFLOAT16: 256, FLOAT16: 2048}
-"""Up to them a narrow type has every integer: 2^p with p bits of precision."""
+"""A narrow type has every integer up to this one: 2^p with p bits of precision."""
 
 
 @dataclass(frozen=True)
 class Narrowing:
-    """The values that were rounded to a narrow type while a table was computed.
-
-    Attributes:
-        dtype: the type.
-        positions, frequencies, angles: whether these were.
-    """
+    """The values that are rounded to a narrow type while a table is computed."""
 
     dtype: DType
     positions: bool = False
@@ -239,26 +232,21 @@ class Narrowing:
 
 
 NARROWINGS = tuple(
-    Narrowing(dtype, positions, frequencies, angles)
-    for positions, frequencies, angles in (
-        (True, False, False),
-        (False, True, False),
-        (True, True, False),
-        (True, True, True),
-    )
+    Narrowing(dtype, *parts)
+    for parts in ((True,), (False, True), (True, True), (True, True, True))
     for dtype in (BFLOAT16, FLOAT16)
 )
 
 
 @dataclass(frozen=True, eq=False)
 class AngleFault:
-    """The table that mistakes of angles make of waves.
+    """Waves with wrong angles or another scale.
 
     Attributes:
-        mistakes: of angles.
+        mistakes: that lead to them.
         cosine, sine: radians per position of cosines and of sines, (K,).
         shift: added to the positions.
-        narrowing: what is stored in a narrow type.
+        narrowing: what is rounded to a narrow type.
         factor: a further factor of all numbers.
     """
 
@@ -270,26 +258,25 @@ class AngleFault:
     factor: float = 1.0
 
     def with_mistakes(self, *mistakes: Mistake, **changes: Any) -> "AngleFault":
-        """Make further mistakes, which change these attributes."""
+        """Add mistakes, which change these attributes."""
         return replace(self, mistakes=(*self.mistakes, *mistakes), **changes)
 
     def table(self, waves: Waves, rows: slice | np.ndarray) -> tuple[Float64s, Float64s]:
-        """Compute rows of the table, and the error weight of each angle (see there)."""
+        """Compute rows of the table, and the error weight of each element."""
         positions = waves.positions[rows] + self.shift
         narrow = self.narrowing
         if narrow and narrow.positions:
             positions = _clipped(positions, narrow.dtype)
         sines = self._angles(positions, self.sine)
         cosines = sines if self.cosine is self.sine else self._angles(positions, self.cosine)
-        sine_weights = error_weights(sines, self.sine)
-        cosine_weights = error_weights(cosines, self.cosine)
         scale = waves.scale * self.factor
-        sine, cosine = np.sin(sines) * scale, np.cos(cosines) * scale
-        table, weights = (
-            np.where(waves.is_sine, of_sine[:, waves.frequency], of_cosine[:, waves.frequency])
-            for of_sine, of_cosine in ((sine, cosine), (sine_weights, cosine_weights))
-        )
-        return table, weights
+
+        def in_columns(of_sines: Float64s, of_cosines: Float64s) -> Float64s:
+            columns = waves.frequency
+            return np.where(waves.is_sine, of_sines[:, columns], of_cosines[:, columns])
+
+        weights = error_weights(sines, self.sine), error_weights(cosines, self.cosine)
+        return in_columns(np.sin(sines) * scale, np.cos(cosines) * scale), in_columns(*weights)
 
     def _angles(self, positions: Float64s, omega: Float64s) -> Float64s:
         narrow = self.narrowing
@@ -300,27 +287,26 @@ class AngleFault:
 
 
 def error_weights(angles: Float64s, omega: Float64s) -> Float64s:
-    """Return the sizes to which errors of angles are proportional.
+    """Return weights (S, K) to which the errors of angles are proportional.
 
     Engines that compute a frequency as e^(-k·ln b/n) in float32 round the exponent: ln ω has the
     relative error that the angle has by other steps, and so ω has that times |ln ω|.
     """
-    size = np.abs(omega)
-    logarithms = np.abs(np.log(np.where(size > 0, size, 1.0)))
-    weights: Float64s = np.abs(angles) * (1 + logarithms / 2)
+    logarithms = np.log(np.where(omega == 0, 1.0, np.abs(omega)))
+    weights: Float64s = np.abs(angles) * (1 + np.abs(logarithms) / 2)
     return weights
 
 
 def _clipped(values: Float64s, dtype: DType) -> Float64s:
-    """Round to a narrow type, overflow to its largest number: an infinite angle has no sine."""
+    """Round to a narrow type, large values to its largest number: infinity has no sine."""
     most = largest_finite(dtype)
     return rounded(np.clip(values, -most, most), dtype)
 
 
 COMMON_BASES = (USUAL_BASE, 500000.0, 1000000.0)
 
-# With a slip a pair has two frequencies, and neither can be measured: a second mistake is tried
-# with common values.
+# With a slip the two components of a pair have different frequencies, and neither can be measured:
+# a second mistake is tried with common values.
 _FACTORS = (2.0, 4.0, 8.0)
 _SHIFTS = 64
 # bfloat16 moves a number by 2^-8 at most, float32 arithmetic by far less.
@@ -339,7 +325,7 @@ def tutorial_slips(waves: Waves, rows: Float64s) -> Iterator[AngleFault]:
     (i + 1)/d for the cosine, and 2i/d, 2(i + 1)/d and the like as if the loop counted pairs.
 
     Args:
-        waves: the expected table; without a base there is no exponent to be wrong.
+        waves: the expected table; without a base it has no slips.
         rows: the first rows of the table that was sent.
     """
     if waves.base is None:
@@ -391,7 +377,7 @@ def _with_second_mistake(slip: AngleFault, waves: Waves, rows: Float64s) -> Iter
 
 
 def _shifts(slip: AngleFault, waves: Waves, first: Float64s) -> list[int]:
-    """Return the nonzero position shifts, at most _SHIFTS, that match the first row."""
+    """Return the position shifts other than 0, at most _SHIFTS, that match the first row."""
     shifts = np.arange(-_SHIFTS, _SHIFTS + 1)
     moved = replace(waves, positions=waves.positions[0] + shifts)
     table, _ = slip.table(moved, np.arange(len(shifts)))
@@ -400,7 +386,7 @@ def _shifts(slip: AngleFault, waves: Waves, first: Float64s) -> list[int]:
 
 
 def linear_mistake(ratio: float, factor: float) -> Mistake:
-    """Name the ratio of all frequencies, which is the factor or 1 over it."""
+    """Return the mistake for a ratio of all frequencies, which is the factor or 1 over it."""
     if ratio == 2:
         return Mistake("rotated-twice")
     how = "divided" if ratio < 1 else "multiplied"
@@ -408,10 +394,10 @@ def linear_mistake(ratio: float, factor: float) -> Mistake:
 
 
 def factor_mistake(factor: float) -> Mistake:
-    """Name the factor of all numbers.
+    """Return the mistake for a factor of all numbers.
 
-    Of the factors in use, the attention factor of YaRN is the smallest: 0.1·ln 2 + 1 for twice the
-    length, and that of longrope, √(1 + ln 2/ln L) for L positions, is above 1.01 up to L = 2^40.
+    The smallest factors in use are the attention factors of YaRN, 0.1·ln 2 + 1 for twice the
+    length, and of longrope, √(1 + ln 2/ln L) for L positions, above 1.01 up to L = 2^40.
     """
     if max(factor, 1 / factor) < _LEAST_FACTOR_IN_USE:
         return Mistake("wrong-factor", {"factor": factor})

@@ -15,8 +15,7 @@ from service.analysis.diagnosis.explanation import (
     sampled_rows,
 )
 from service.analysis.diagnosis.mistakes import Diagnosis
-from service.analysis.diagnosis.structure import SizeFault, order_faults
-from service.analysis.diagnosis.waves import waves_of
+from service.analysis.diagnosis.structure import OrderFault, SizeFault, TableView
 from service.analysis.precision import rounded
 from service.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, DType
 from tests.analysis.mistaken import FORMS, MISTAKES, Made, had, mistaken, stored, wanted
@@ -223,50 +222,40 @@ def test_unrelated_shapes_have_no_diagnosis() -> None:
 
 
 TABLE = Made(200, 16, "interleaved").table()["table"]
-WAVES = waves_of(TABLE, is_pair=False, positions=None)
-COLUMNS = np.arange(16)
+EXPECTED = ExpectedTable({"table": stored(TABLE, FLOAT64)}, FLOAT64)
+ROWS, COLUMNS = np.arange(200), np.arange(16)
 
 
 def explanation(*, has_waves: bool = True) -> Explanation:
-    size = SizeFault((), 200, COLUMNS, COLUMNS)
-    return Explanation((), size, next(order_faults(200, 16, 1)), WAVES if has_waves else None)
+    size, order = SizeFault((), 200, COLUMNS, COLUMNS), OrderFault((), ROWS, COLUMNS)
+    return Explanation((), size, order, EXPECTED.waves if has_waves else None)
 
 
 def pair_of(have: np.ndarray, dtype: DType = FLOAT32) -> ArrayPair:
-    return ArrayPair(have, TABLE, dtype, FLOAT64, WAVES, 1)
+    return ArrayPair(TableView.of({"table": stored(have, FLOAT64)}), EXPECTED, dtype)
 
 
 def test_rounding_is_explained_only_in_the_type_that_rounded() -> None:
-    have, rows = rounded(TABLE, BFLOAT16), np.arange(200)
+    have = rounded(TABLE, BFLOAT16)
 
-    assert check(pair_of(have, BFLOAT16), explanation(), rows).is_complete
-    assert not check(pair_of(have, FLOAT32), explanation(), rows).is_complete
+    assert check(pair_of(have, BFLOAT16), explanation(), ROWS).is_complete
+    assert not check(pair_of(have, FLOAT32), explanation(), ROWS).is_complete
 
 
 @pytest.mark.parametrize(
     ("row", "has_waves", "mismatch"),
     [(199, True, None), (1, True, (1, 0)), (199, False, (199, 0))],
 )
-def test_allowed_error_grows_with_the_angle(
-    row: int,
-    has_waves: bool,
-    mismatch: tuple[int, int] | None,
+def test_tolerance_grows_with_the_angle(
+    row: int, has_waves: bool, mismatch: tuple[int, int] | None
 ) -> None:
     have = TABLE.copy()
     have[row, 0] += 2e-5
 
-    result = check(pair_of(have), explanation(has_waves=has_waves), np.arange(200))
+    result = check(pair_of(have), explanation(has_waves=has_waves), ROWS)
 
     assert (result.first_mismatch and result.first_mismatch[:2]) == mismatch
     assert result.share == 1 - (mismatch is not None) / TABLE.size
-
-
-def test_shift_and_factor_are_applied() -> None:
-    shifted = replace(explanation(has_waves=False), factor=3.0, shift=5)
-    have = np.vstack([3 * TABLE[5:], np.ones((5, 16))])
-
-    assert shifted.rows == 195
-    assert check(pair_of(have, FLOAT64), shifted, np.arange(195)).is_complete
 
 
 def test_sampled_rows_include_the_first_and_the_last() -> None:

@@ -7,7 +7,6 @@ from service.analysis.diagnosis.explanation import ExpectedTable, diagnose
 from service.analysis.diagnosis.structure import TableView
 from service.analysis.diagnosis.waves import (
     LARGEST_INTEGERS,
-    NARROWINGS,
     AngleFault,
     Narrowing,
     Waves,
@@ -23,7 +22,7 @@ from tests.analysis.mistaken import FORMS, Made, had, stored
 
 def read(made: Made, dtype: DType = FLOAT32) -> Waves:
     view = TableView.of(had(made, dtype))
-    waves = waves_of(view.table(), is_pair=len(view.names) == 2, positions=None)
+    waves = waves_of(view.table, is_pair=len(view.names) == 2, positions=None)
     assert waves is not None
     return waves
 
@@ -43,7 +42,6 @@ def test_frequencies_without_a_base_are_measured_on_all_rows() -> None:
     omega = np.array([1.0, 0.7, 0.11, 0.013])
     angles = np.outer(np.arange(2000), omega)
     table = np.hstack([np.sin(angles), np.cos(angles)])
-
     waves = waves_of(table, is_pair=False, positions=None)
 
     assert waves is not None
@@ -80,12 +78,6 @@ def test_waves_are_restricted_to_whole_pairs() -> None:
     assert waves.restricted(np.arange(7), 5) is None
 
 
-def test_frequencies_of_another_width_have_the_same_base() -> None:
-    omega = read(Made(10, 16, "interleaved")).of_width(8).omega
-
-    assert omega[1] == pytest.approx(10000 ** (-2 / 8))
-
-
 OMEGA = 10000.0 ** (-np.arange(16) / 16)
 
 
@@ -104,17 +96,8 @@ def test_angle_fault_computes_the_table_of_its_mistakes(form: str) -> None:
 
     table, weights = fault.table(waves, np.arange(300))
 
-    assert np.abs(table - TableView.of(had(made, FLOAT64)).table()).max() < 1e-12
+    assert np.abs(table - TableView.of(had(made, FLOAT64)).table).max() < 1e-12
     assert weights.max() == 300
-
-
-def test_narrowings_are_of_positions_frequencies_both_or_angles() -> None:
-    assert {tuple(mistake.name for mistake in each.mistakes) for each in NARROWINGS} == {
-        ("narrow-positions",),
-        ("narrow-frequencies",),
-        ("narrow-positions", "narrow-frequencies"),
-        ("narrow-angles",),
-    }
 
 
 @pytest.mark.parametrize(("dtype", "largest"), LARGEST_INTEGERS.items(), ids=str)
