@@ -1,9 +1,9 @@
-"""Read tables of queries and keys as strips: one number for each distance key - query.
+"""Read tables of queries and keys as strips: one value for each distance key - query.
 
 Rows with gaps between them are located one by one, by the numbers that a rule gives for distances.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,11 +21,11 @@ CHECKED_ROWS = 8
 
 @dataclass(frozen=True, eq=False)
 class Strip:
-    """The values of distances, where queries follow one another and keys do.
+    """The values of distances, for contiguous queries and contiguous keys.
 
     Attributes:
-        values: (heads, queries + keys - 1), for distances key - query that rise by one; those of
-            the last query and the first key come first.
+        values: (heads, queries + keys - 1), for distances key - query that rise by one, from that
+            of the last query and the first key.
         queries: the number of queries.
         keys: the number of keys.
     """
@@ -35,30 +35,23 @@ class Strip:
     keys: int
 
     def distances(self, zero: int) -> Int64s:
-        """Return every distance if distance 0 is at this place, which may be outside."""
+        """Return the distances if distance 0 has this index, which may be outside."""
         return np.arange(self.values.shape[1], dtype=np.int64) - zero
 
-    def places(self, zero: int) -> tuple[Int64s, Int64s]:
-        """Return query positions from 0, and the key positions that put distance 0 at index 0."""
+    def positions(self, zero: int) -> tuple[Int64s, Int64s]:
+        """Return query positions from 0, and the key positions that put distance 0 at an index."""
         first_key = self.queries - 1 - zero
         keys = np.arange(first_key, first_key + self.keys, dtype=np.int64)
         return np.arange(self.queries, dtype=np.int64), keys
 
 
-def strips(values: Float64s | Int64s, share: float = 0.0) -> Iterator[Strip]:
-    """Read a vector (n,), a matrix (Q, K) or heads of it (H, Q, K) as strips."""
+def strips(values: Float64s | Int64s) -> list[Strip]:
+    """Read a vector as one query with many keys and the reverse, or a matrix (Q, K) as a strip."""
     if values.ndim == 1:
-        yield from line_strips(values)
-    elif values.ndim in {2, 3}:
-        strip = strip_of(values if values.ndim == 3 else values[np.newaxis], share)
-        if strip is not None:
-            yield strip
-
-
-def line_strips(line: Float64s | Int64s) -> Iterator[Strip]:
-    """Read a vector as one query with many keys, and as many queries with one key."""
-    yield Strip(line[np.newaxis], 1, len(line))
-    yield Strip(line[np.newaxis, ::-1], len(line), 1)
+        line = values[np.newaxis]
+        return [Strip(line, 1, len(values)), Strip(line[:, ::-1], len(values), 1)]
+    strip = strip_of(values[np.newaxis])
+    return [] if strip is None else [strip]
 
 
 def strip_of(block: Float64s | Int64s, share: float = 0.0, wrong_rows: int = 0) -> Strip | None:
@@ -66,8 +59,8 @@ def strip_of(block: Float64s | Int64s, share: float = 0.0, wrong_rows: int = 0) 
 
     Args:
         block: the values; infinite ones are equal to each other.
-        share: by how much of their size equal ones may differ.
-        wrong_rows: how many of the checked rows may be something else.
+        share: the relative error of values that count as equal.
+        wrong_rows: the number of checked rows that may differ.
     """
     _, queries, keys = block.shape
     values = _typical(block)
@@ -80,10 +73,10 @@ def strip_of(block: Float64s | Int64s, share: float = 0.0, wrong_rows: int = 0) 
 
 
 def _typical(block: Float64s | Int64s) -> Float64s | Int64s:
-    """Return the value of each distance: the middle one of three that have it.
+    """Return the value of each distance: the median of its values in three rows.
 
-    One wrong row is in one of the three, unless the distance occurs just once or twice. Of two
-    rows the outer one counts twice: that one can be left out.
+    One wrong row is one of the three, unless the distance occurs only once or twice. Of two rows
+    the outer one counts twice: that one can be left out.
     """
     _, queries, keys = block.shape
     distances = np.arange(1 - queries, keys)
@@ -96,36 +89,36 @@ def _typical(block: Float64s | Int64s) -> Float64s | Int64s:
     return np.asarray(np.sort(same, axis=1)[:, 1])
 
 
-def alike(some: Float64s | Int64s, others: Float64s | Int64s, share: float) -> bool:
-    """Return whether numbers are equal but for a share of their size."""
+def alike(values: Float64s | Int64s, expected: Float64s | Int64s, share: float) -> bool:
+    """Return whether numbers are equal except for a relative error."""
     if share == 0:
-        return bool(np.array_equal(some, others))
+        return bool(np.array_equal(values, expected))
     with np.errstate(invalid="ignore"):
-        is_near = np.abs(some - others) <= share * np.abs(others)
-    return bool(((some == others) | is_near).all())
+        is_near = np.abs(values - expected) <= share * np.abs(expected)
+    return bool(((values == expected) | is_near).all())
 
 
 # Rows with gaps.
 
-# Rows are looked for one after another, among places as far as this from the first key.
+# Each row is located by itself, at most this far from the first key.
 _MAX_ROWS = 1024
 _REACH = 4096
 _PROBES = 6
 
 
-def aligned(
+def locate_rows(
     rows: Int64s, values_of_distances: Callable[[Int64s], Int64s], sign: int
 ) -> Int64s | None:
-    """Find where each row (R, K) is, if all are what a rule gives for K neighbours of a place.
+    """Return the position of each row, if a rule gives all of them for contiguous columns.
 
     Args:
-        rows: the numbers.
+        rows: the numbers, (R, K).
         values_of_distances: the rule.
-        sign: 1 where rows are of queries, -1 where they are of keys.
+        sign: 1 where rows are queries, -1 where they are keys.
 
     Returns:
-        How far each row is after the first of its columns, or None where one is nowhere. Of
-        several places the one in line with its neighbours is taken.
+        The positions of rows if that of the first column is 0; None where a row has none. Of
+        several positions, the one in line with the neighbouring rows is chosen.
     """
     count, width = rows.shape
     if count > _MAX_ROWS:
@@ -135,39 +128,35 @@ def aligned(
     windows = sliding_window_view(values_of_distances(sign * offsets), width)
     probes = spread_indices(width, _PROBES)
     probed = windows[:, probes]
-    places: list[Int64s] = []
+    positions: list[Int64s] = []
     for row in rows:
         likely = np.flatnonzero((probed == row[probes]).all(axis=1))
         exact = likely[(windows[likely] == row).all(axis=1)]
         if not len(exact):
             return None
-        # A window that starts at distance d is of a row that is at -d, its first column at 0.
-        places.append(-offsets[exact])
-    return _in_line(places)
+        # A window that starts at distance d is of a row at position -d.
+        positions.append(-offsets[exact])
+    return _in_line(positions)
 
 
-def _in_line(places: list[Int64s]) -> Int64s:
-    """Choose of several places those nearest to the line through rows with one place only."""
-    known = np.array([row for row, each in enumerate(places) if len(each) == 1])
-    if not len(known):
-        return np.array([each[np.abs(each).argmin()] for each in places])
-    exact = np.array([places[row][0] for row in known])
-    step = 1.0
-    if len(known) > 1:
-        step = float(exact[-1] - exact[0]) / float(known[-1] - known[0])
-    chosen = []
-    for row, each in enumerate(places):
-        beside = np.abs(known - row).argmin()
-        expected = exact[beside] + step * (row - known[beside])
-        chosen.append(each[np.abs(each - expected).argmin()])
-    return np.array(chosen, dtype=np.int64)
+def _in_line(positions: list[Int64s]) -> Int64s:
+    """Choose of several positions the nearest to the line through rows with a single one."""
+    rows, expected = np.arange(len(positions)), np.zeros(len(positions))
+    known = np.array([row for row in rows if len(positions[row]) == 1], dtype=np.int64)
+    if len(known):
+        exact = np.array([positions[row][0] for row in known])
+        step = (exact[-1] - exact[0]) / (known[-1] - known[0]) if len(known) > 1 else 1.0
+        beside = np.abs(known - rows[:, np.newaxis]).argmin(axis=1)
+        expected = exact[beside] + step * (rows - known[beside])
+    pairs = zip(positions, expected, strict=True)
+    return np.array([each[np.abs(each - near).argmin()] for each, near in pairs], dtype=np.int64)
 
 
 # Request parameters.
 
 
 def query_key_parameters(queries: Int64s, keys: Int64s) -> dict[str, ParameterValue]:
-    """Return queries and keys as parameters, moved together so that the first of all is at 0."""
+    """Return the parameters of queries and keys, moved together so that the first one is at 0."""
     origin = min(int(queries.min()), int(keys.min()))
     return absolute_parameters(queries - origin, keys - origin)
 

@@ -1,8 +1,8 @@
 """Propose tables of integers: T5's and DeBERTa's buckets, Shaw's clipped distances, Swin, weights.
 
-Matrices of queries and keys are read as strips of distances. The sizes of a rule follow from where
-numbers begin to repeat, and the rule must then give every number. Windows of Swin and permutations
-of rotary weights are read by where their numbers jump.
+Matrices of queries and keys are read as strips of distances. The first repeated numbers give the
+sizes of a rule, which must then give every number. Jumps between numbers give the windows of Swin
+and the permutations of rotary weights.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,7 +16,7 @@ import numpy as np
 from service.analysis.array import IdentifyInput, Proposal, TableRequest, single_integer_array
 from service.analysis.families.bias_strips import (
     Strip,
-    aligned,
+    locate_rows,
     query_key_parameters,
     strip_of,
     strips,
@@ -31,44 +31,48 @@ from service.encodings.rotary.rope_apply import HeadOrder
 from service.numerics.phase import Float64s, Int64s
 from service.numerics.tables import ParameterValue
 
-_ONE_HEAD = range(1)
 _MAX_PROPOSALS = 8
 _TRIED_ROWS = 32
-# Fewer different numbers are of any rule: a mask, a sign.
+# Masks and signs have fewer different numbers.
 _FEWEST_NUMBERS = 3
-# Of fewer rows, one is too many to be wrong.
+# Of fewer rows, none may be wrong.
 _FEWEST_ROWS = 4
 
 
 @dataclass(frozen=True, eq=False)
 class IndexMatch:
-    """A rule that a strip may follow; zero is the place of distance 0, in the strip or outside."""
+    """A rule that a strip may follow; zero is the index of distance 0, in the strip or outside."""
 
     rule: DistanceTableFamily
     parameters: dict[str, ParameterValue]
     zero: int
     support: tuple[str, ...]
 
+    def values(self, distances: Int64s) -> Int64s:
+        return self.rule.values(distances, range(1))
+
     def gives(self, strip: Strip) -> bool:
         """Return whether the rule gives all numbers of a strip."""
-        expected = self.rule.values(strip.distances(self.zero), _ONE_HEAD)
-        return bool(np.array_equal(expected, strip.values[0]))
+        return bool(np.array_equal(self.values(strip.distances(self.zero)), strip.values[0]))
+
+    def proposal(self, resource: str, queries: Int64s, keys: Int64s, evidence: str) -> Proposal:
+        parameters = {**self.parameters, **query_key_parameters(queries, keys)}
+        return Proposal(TableRequest(resource, parameters), (evidence, *self.support))
 
 
 Reader: TypeAlias = Callable[[Strip], Iterator[IndexMatch]]
-"""Finds the rules of a kind that a strip may follow, the plainest first."""
+"""Yields the rules of a kind that a strip may follow, the simplest first."""
 
 
 def propose_rules(request: IdentifyInput, resource: str, read: Reader) -> Iterator[Proposal]:
-    """Propose the tables of integers that follow from what a reader finds.
+    """Propose the tables of integers that follow from the rules of a reader.
 
-    Rows that are a choice of those of a larger table are located by one that is read alone.
+    Where rows have gaps between them, one row gives the rule, and the rule locates the others.
     """
     numbers = single_integer_array(request, (1, 2))
     if numbers is None or numbers.size < 2:
         return
-    whole = list(strips(numbers))
-    if whole:
+    if whole := strips(numbers):
         yield from islice(_of_strips(whole, resource, read), _MAX_PROPOSALS)
     elif numbers.ndim == 2:
         yield from islice(_of_rows(numbers, resource, read), _MAX_PROPOSALS)
@@ -79,7 +83,7 @@ def propose_rules(request: IdentifyInput, resource: str, read: Reader) -> Iterat
 def _of_strips(
     whole: list[Strip], resource: str, read: Reader, left_out: tuple[int, int] = (0, 0)
 ) -> Iterator[Proposal]:
-    """Propose tables of strips, and of so many queries before and after theirs."""
+    """Propose tables of strips, and of the number of queries left out before and after theirs."""
     for strip in whole:
         if len(np.unique(strip.values)) < _FEWEST_NUMBERS:
             continue
@@ -88,54 +92,48 @@ def _of_strips(
             evidence = f"{strip.values.shape[1]} neighbouring distances"
         for match in read(strip):
             if match.gives(strip):
-                queries, keys = strip.places(match.zero)
+                queries, keys = strip.positions(match.zero)
                 every = np.arange(queries[0] - left_out[0], queries[-1] + 1 + left_out[1])
-                parameters = {**match.parameters, **query_key_parameters(every, keys)}
-                yield Proposal(TableRequest(resource, parameters), (evidence, *match.support))
+                yield match.proposal(resource, every, keys, evidence)
 
 
 def _of_most_rows(numbers: Int64s, resource: str, read: Reader) -> Iterator[Proposal]:
-    """Propose tables that all rows but one agree with, which are near, if not the array's.
+    """Propose tables that differ from the array in one row only.
 
     Distances at the ends are in the first or in the last row alone: where that is the wrong one,
     the others give the rule.
     """
-    near = strip_of(numbers[np.newaxis], wrong_rows=1)
-    if near is not None:
-        yield from _of_strips([near], resource, read)
-    for rest, left_out in ((numbers[1:], (1, 0)), (numbers[:-1], (0, 1))):
-        near = strip_of(rest[np.newaxis])
-        if near is not None:
-            yield from _of_strips([near], resource, read, left_out)
+    for rows, left_out, wrong_rows in (
+        (numbers, (0, 0), 1),
+        (numbers[1:], (1, 0), 0),
+        (numbers[:-1], (0, 1), 0),
+    ):
+        strip = strip_of(rows[np.newaxis], wrong_rows=wrong_rows)
+        if strip is not None:
+            yield from _of_strips([strip], resource, read, left_out)
 
 
 def _of_rows(numbers: Int64s, resource: str, read: Reader) -> Iterator[Proposal]:
     for kind, sign, rows in (("row", 1, numbers), ("column", -1, numbers.T)):
         columns = np.arange(rows.shape[1], dtype=np.int64)
-        lengths = (1, len(columns)) if sign == 1 else (len(columns), 1)
         evidence = f"every {kind} is a part of what the rule of the fullest one gives"
         for row in _fullest_rows(rows):
-            strip = Strip(row[np.newaxis, ::sign], *lengths)
+            strip = strips(row)[sign == -1]
             for match in read(strip):
-                places = _row_places(match, strip, rows, sign)
-                if places is not None:
-                    both = (places, columns) if sign == 1 else (columns, places)
-                    parameters = {**match.parameters, **query_key_parameters(*both)}
-                    yield Proposal(TableRequest(resource, parameters), (evidence, *match.support))
+                if not match.gives(strip):
+                    continue
+                positions = locate_rows(rows, match.values, sign)
+                if positions is not None:
+                    queries, keys = (positions, columns)[::sign]
+                    yield match.proposal(resource, queries, keys, evidence)
 
 
 def _fullest_rows(rows: Int64s) -> Int64s:
-    """Choose the row with the most numbers, and that with the largest, to be read alone."""
+    """Choose the row with the most numbers, and the one with the largest."""
     some = rows[spread_indices(len(rows), _TRIED_ROWS)]
     fullest = int(np.argmax([len(np.unique(row)) for row in some]))
     largest = int(np.abs(some).max(axis=1).argmax())
-    return some[[fullest] if fullest == largest else [fullest, largest]]
-
-
-def _row_places(match: IndexMatch, strip: Strip, rows: Int64s, sign: int) -> Int64s | None:
-    if not match.gives(strip):
-        return None
-    return aligned(rows, lambda distances: match.rule.values(distances, _ONE_HEAD), sign)
+    return some[list(dict.fromkeys((fullest, largest)))]
 
 
 # Buckets.
@@ -143,15 +141,15 @@ def _row_places(match: IndexMatch, strip: Strip, rows: Int64s, sign: int) -> Int
 _T5_BUCKETS, _T5_DISTANCE = 32, 128
 _DEBERTA_BUCKETS, _DEBERTA_POSITION = 256, 512
 
-# Smaller numbers than these are matrices of other things: masks and signs.
+# The largest numbers of masks and signs are smaller.
 _LEAST_LARGEST = 3
 _MAX_DISTANCES = 3
 _MAX_SIZES = 6
 _MAX_EDGES = 4096
-# Rows of other queries may be so much farther away.
+# The distances of rows with gaps may be farther than those of the strip, by so much.
 _REACH = 2**13
 _FARTHEST = 2**30
-# Ends of ranges are known as well as powers in float64 are.
+# The relative error of the ends of ranges: that of powers in float64.
 _SLACK = 1e-9
 _LARGEST_LOGARITHM = 20.0
 
@@ -167,8 +165,8 @@ def propose_deberta(request: IdentifyInput) -> Iterator[Proposal]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Side:
-    """Buckets of distances to one side: those of lengths."""
+class _LengthBuckets:
+    """The buckets of some lengths, in one direction."""
 
     lengths: Int64s
     buckets: Int64s
@@ -180,7 +178,7 @@ class _Side:
         return int(self.lengths[is_other].min()) if is_other.any() else None
 
     def beyond(self, single: int, least: int) -> tuple[Float64s, Int64s] | None:
-        """Return ln(length/single) and bucket - single of the lengths from one on.
+        """Return ln(length/single) and bucket - single of the lengths from a least one on.
 
         None where shorter lengths are not their own buckets.
         """
@@ -191,10 +189,10 @@ class _Side:
 
 
 def _fewest_single(shared: int) -> int:
-    """Bound from below how many lengths have a bucket of their own.
+    """Return a lower bound of the number of lengths with a bucket of their own.
 
-    Past h of them buckets are h + ln(m/h)·s for some s: at s = h they leave m by no more than
-    (m - h)^2/2h, which is 1 at h + √(2h) or so, and for any other s sooner. Twice as far is safe.
+    Past h of them buckets are h + ln(m/h)·s for some s: at s = h they differ from m by no more than
+    (m - h)^2/2h, which is 1 at about h + √(2h), and for any other s sooner. Twice as far is safe.
     """
     return max(1, shared - 4 * isqrt(shared) - 8)
 
@@ -204,43 +202,49 @@ def _t5_rules(strip: Strip) -> Iterator[IndexMatch]:
     if numbers.min() < 0 or not _LEAST_LARGEST <= numbers.max() <= _FARTHEST:
         return
     zeros = np.flatnonzero(numbers == 0)
-    # Distance 0 is at the first 0, or as far behind the least number as that is large.
+    # Distance 0 is at the first 0, or as many places after the least number as its size.
     nearest = len(numbers) - 1 - int(np.argmin(numbers[::-1]))
     zero = int(zeros[0]) if len(zeros) else nearest + int(numbers[nearest])
     distances = strip.distances(zero)
     is_behind, is_ahead = distances < 0, distances > 0
-    lengths, buckets = [-distances[is_behind]], [numbers[is_behind]]
-    of_direction, ahead = None, numbers[is_ahead]
-    if ahead.any():
-        of_direction = int(ahead[0]) - int(distances[is_ahead][0])
-        lengths.append(distances[is_ahead])
-        buckets.append(ahead - of_direction)
-    side = _Side(np.concatenate(lengths), np.concatenate(buckets))
-    if min(strip.queries, strip.keys) == 1 and side.first_shared is None:
-        return
+    ahead = numbers[is_ahead]
+    known = _LengthBuckets(-distances[is_behind], numbers[is_behind])
+    of_direction: int | None = None
     # Without keys ahead buckets may be for one direction or for both.
     directions: tuple[bool, ...] = (False,) if len(ahead) else (False, True)
-    if of_direction is not None:
+    if ahead.any():
         directions = (True,)
-    for count in _bucket_counts(side, of_direction):
-        for distance in _max_distances(side, count):
+        of_direction = int(ahead[0]) - int(distances[is_ahead][0])
+        lengths = np.concatenate([known.lengths, distances[is_ahead]])
+        known = _LengthBuckets(lengths, np.concatenate([known.buckets, ahead - of_direction]))
+    if min(strip.queries, strip.keys) == 1 and known.first_shared is None:
+        return
+    for count in _bucket_counts(known, of_direction):
+        for distance in _max_distances(known, count):
             for is_both in directions:
                 rule = T5.model_construct(
                     num_buckets=count * (1 + is_both), max_distance=distance, bidirectional=is_both
                 )
-                yield _t5_match(rule, zero)
+                ahead_of_query = "have buckets of their own" if is_both else "share bucket 0"
+                support = (
+                    f"{rule.single} of {rule.of_direction} buckets in a direction have one length",
+                    f"farther lengths share buckets as with max_distance={distance}",
+                    f"keys after the query {ahead_of_query}",
+                )
+                parameters = _non_defaults(rule, "num_buckets", "max_distance", "bidirectional")
+                yield IndexMatch(rule, parameters, zero, support)
 
 
-def _bucket_counts(side: _Side, known: int | None) -> Iterator[int]:
-    """Yield how many buckets a direction may have, the plainest first."""
-    if known is not None:
-        if known >= 2:
-            yield known
+def _bucket_counts(known: _LengthBuckets, of_direction: int | None) -> Iterator[int]:
+    """Yield the possible numbers of buckets of a direction, the simplest first."""
+    if of_direction is not None:
+        if of_direction >= 2:
+            yield of_direction
         return
-    top, shared = int(side.buckets.max(initial=0)), side.first_shared
+    top, shared = int(known.buckets.max(initial=0)), known.first_shared
     if shared is None:
         # All have a bucket of their own: half of the buckets, or more than there are distances.
-        yield max(_T5_BUCKETS, 1 << (2 * int(side.lengths.max())).bit_length())
+        yield max(_T5_BUCKETS, 1 << (2 * int(known.lengths.max())).bit_length())
         return
     counts = [
         count
@@ -253,15 +257,15 @@ def _bucket_counts(side: _Side, known: int | None) -> Iterator[int]:
     yield from counts[:_MAX_SIZES]
 
 
-def _max_distances(side: _Side, count: int) -> Iterator[int]:
-    """Yield the plainest of the largest distances for which buckets of a direction are these.
+def _max_distances(known: _LengthBuckets, count: int) -> Iterator[int]:
+    """Yield the simplest values of max_distance, D, that give these of n buckets of a direction.
 
-    h + j is the bucket of m for (D/h)^j ≤ (m/h)^(n-h) < (D/h)^(j+1), the last but for the bound
-    above: each m bounds D from both sides.
+    h + j is the bucket of m for (D/h)^j ≤ (m/h)^(n-h) < (D/h)^(j+1), without the upper bound in the
+    last one: each m bounds D from both sides.
     """
     single = count // 2
     shared = count - single
-    beyond = side.beyond(single, single)
+    beyond = known.beyond(single, single)
     if beyond is None or (beyond[1] < 0).any() or (beyond[1] >= shared).any():
         return
     ratio, step = beyond
@@ -271,17 +275,6 @@ def _max_distances(side: _Side, count: int) -> Iterator[int]:
     low = max(single + 1, floor(single * np.exp(least) * (1 - _SLACK)))
     high = min(_FARTHEST, floor(single * np.exp(most) * (1 + _SLACK)))
     yield from round_integers(low, high, _T5_DISTANCE, _MAX_DISTANCES)
-
-
-def _t5_match(rule: T5, zero: int) -> IndexMatch:
-    parameters = _non_defaults(rule, "num_buckets", "max_distance", "bidirectional")
-    ahead = "have buckets of their own" if rule.bidirectional else "share bucket 0"
-    support = (
-        f"{rule.single} lengths have a bucket of their own, of {rule.of_direction} in a direction",
-        f"farther ones share buckets as with max_distance={rule.max_distance}",
-        f"keys after the query {ahead}",
-    )
-    return IndexMatch(rule, parameters, zero, support)
 
 
 def _non_defaults(rule: DistanceTableFamily, *names: str) -> dict[str, ParameterValue]:
@@ -302,53 +295,46 @@ def _deberta_rules(strip: Strip) -> Iterator[IndexMatch]:
     distances = strip.distances(zero)
     if not np.array_equal(-np.sign(distances) * np.abs(numbers), numbers):
         return
-    side = _Side(np.abs(distances), np.abs(numbers))
-    farthest, shared = int(side.lengths.max()), side.first_shared
+    known = _LengthBuckets(np.abs(distances), np.abs(numbers))
+    farthest, shared = int(known.lengths.max()), known.first_shared
     if shared is None:
-        if min(strip.queries, strip.keys) > 1:
-            yield from _unshared(farthest, zero)
-        return
-    mids = range(max(2, _fewest_single(shared)), min(shared, _MAX_EDGES))
-    sizes = [(mid, position) for mid in mids for position in _max_positions(side, mid)]
-    sizes.sort(key=_oddity)
-    for mid, position in sizes[:_MAX_SIZES]:
-        rule = _deberta(2 * mid, position, farthest + _REACH)
-        if rule.edge_count() <= _MAX_EDGES:
-            parameters = _non_defaults(rule, "bucket_size", "max_position")
+        if min(strip.queries, strip.keys) == 1:
+            return
+        sizes = [(-1, _DEBERTA_POSITION)]
+        if farthest <= _DEBERTA_BUCKETS // 2:
+            sizes.append((_DEBERTA_BUCKETS, _DEBERTA_POSITION))
+    else:
+        mids = range(max(2, _fewest_single(shared)), min(shared, _MAX_EDGES))
+        pairs = ((mid, position) for mid in mids for position in _max_positions(known, mid))
+        simplest = sorted(pairs, key=_simplest_first)[:_MAX_SIZES]
+        sizes = [(2 * mid, position) for mid, position in simplest]
+        farthest += _REACH
+    for bucket_size, position in sizes:
+        rule = Deberta.model_construct(
+            bucket_size=bucket_size,
+            max_position=position,
+            query_start=farthest,
+            query_len=1,
+            key_len=1,
+        )
+        support: tuple[str, ...] = ("a number is query - key",)
+        if shared is not None:
+            if rule.edge_count() > _MAX_EDGES:
+                continue
             support = (
-                f"distances up to {mid} are their own buckets, negative after the query",
+                f"distances up to ±{bucket_size // 2} are their own buckets",
                 f"farther ones share buckets as with max_position={position}",
             )
-            yield IndexMatch(rule, parameters, zero, support)
+        yield IndexMatch(rule, _non_defaults(rule, "bucket_size", "max_position"), zero, support)
 
 
-def _unshared(farthest: int, zero: int) -> Iterator[IndexMatch]:
-    support = ("a number is query - key",)
-    without = _deberta(-1, _DEBERTA_POSITION, farthest)
-    yield IndexMatch(without, {"bucket_size": -1}, zero, support)
-    if farthest <= _DEBERTA_BUCKETS // 2:
-        rule = _deberta(_DEBERTA_BUCKETS, _DEBERTA_POSITION, farthest)
-        yield IndexMatch(rule, {}, zero, support)
-
-
-def _deberta(bucket_size: int, max_position: int, farthest: int) -> Deberta:
-    """Return buckets of distances up to the farthest."""
-    return Deberta.model_construct(
-        bucket_size=bucket_size,
-        max_position=max_position,
-        query_start=farthest,
-        query_len=1,
-        key_len=1,
-    )
-
-
-def _max_positions(side: _Side, mid: int) -> Iterator[int]:
-    """Yield the plainest max_position for which buckets around so many are these.
+def _max_positions(known: _LengthBuckets, mid: int) -> Iterator[int]:
+    """Yield the simplest values of max_position for which these buckets have a middle.
 
     With P = max_position - 1, mid + j is the bucket of m for
     (P/mid)^(j-1) < (m/mid)^(mid-1) ≤ (P/mid)^j.
     """
-    beyond = side.beyond(mid, mid + 1)
+    beyond = known.beyond(mid, mid + 1)
     if beyond is None or (beyond[1] < 1).any():
         return
     power, step = beyond[0] * (mid - 1), beyond[1]
@@ -359,8 +345,8 @@ def _max_positions(side: _Side, mid: int) -> Iterator[int]:
     yield from round_integers(low + 1, high + 1, _DEBERTA_POSITION, _MAX_DISTANCES)
 
 
-def _oddity(size: tuple[int, int]) -> tuple[bool, int, int]:
-    """Order sizes: the default, few binary digits, many buckets."""
+def _simplest_first(size: tuple[int, int]) -> tuple[bool, int, int]:
+    """Return the sort key of sizes: the default, few binary digits, many buckets."""
     mid, position = size
     is_default = 2 * mid == _DEBERTA_BUCKETS and position == _DEBERTA_POSITION
     return not is_default, mid.bit_count() + position.bit_count(), -mid
@@ -395,22 +381,18 @@ def _shaw_rules(strip: Strip) -> Iterator[IndexMatch]:
 
 # Windows.
 
-# Of fewer tokens, a wrong one is too many.
-_FEWEST_TOKENS = 4
-
 
 def propose_swin(request: IdentifyInput) -> Iterator[Proposal]:
-    """Propose the relative positions of the tokens of a window, a row of which may be wrong."""
+    """Propose the relative positions of the tokens of a window, one row of which may be wrong."""
     numbers = single_integer_array(request, (2,))
     if numbers is None or numbers.shape[0] != numbers.shape[1]:
         return
     for has_token in (False, True):
         inner = numbers[has_token:, has_token:]
-        # From the last token back, numbers fall as they rise from the first on: one of both ends
-        # is right if one row is wrong.
-        for height, width in dict.fromkeys(
-            (*_window_sides(inner), *_window_sides(-inner[::-1, ::-1]))
-        ):
+        # Backwards from the last token, numbers fall as they rise from the first one: at most one
+        # of both ends is wrong.
+        backwards = -inner[::-1, ::-1]
+        for height, width in dict.fromkeys((*_window_sizes(inner), *_window_sizes(backwards))):
             window = Swin.model_construct(window_size=(height, width), class_token=has_token)
             if not _is_of_window(numbers, window):
                 continue
@@ -426,19 +408,19 @@ def propose_swin(request: IdentifyInput) -> Iterator[Proposal]:
 
 
 def _is_of_window(numbers: Int64s, window: Swin) -> bool:
-    """Check by some rows whether all rows but one may be those of a window."""
+    """Return whether at most one of some rows differs from a window."""
     tokens = window.tokens
     some = {0, 1, window.width, window.width + 1, tokens // 2, tokens - 1}
-    right = [
-        np.array_equal(window.numbers(range(row, row + 1), range(tokens))[0], numbers[row])
-        for row in sorted(some)
+    wrong_rows = sum(
+        not np.array_equal(window.numbers(range(row, row + 1), range(tokens))[0], numbers[row])
+        for row in some
         if row < tokens
-    ]
-    return right.count(False) <= (0 if tokens < _FEWEST_TOKENS else 1)
+    )
+    return wrong_rows <= (tokens >= _FEWEST_ROWS)
 
 
-def _window_sides(numbers: Int64s) -> Iterator[tuple[int, int]]:
-    """Yield the sides of windows: a row of it ends where numbers rise by more than one."""
+def _window_sizes(numbers: Int64s) -> Iterator[tuple[int, int]]:
+    """Yield heights and widths of windows: a row ends where numbers rise by more than one."""
     tokens = len(numbers)
     rising = numbers[:, 0] - numbers[0, 0]
     jumps = np.flatnonzero(rising != np.arange(tokens))
@@ -467,7 +449,7 @@ def propose_permutation(request: IdentifyInput) -> Iterator[Proposal]:
     moved = np.flatnonzero(order[:head_dim] != np.arange(head_dim))
     if not len(moved):
         return
-    # The first channel that turns stays where it is, and so does the last.
+    # The first and the last of the rotated channels keep their places.
     offset, rotary_dim = int(moved[0]) - 1, int(moved[-1] - moved[0]) + 3
     if offset < 0 or offset + rotary_dim > head_dim or rotary_dim % 2:
         return
@@ -491,7 +473,7 @@ def propose_permutation(request: IdentifyInput) -> Iterator[Proposal]:
 
 
 def _period(order: Int64s) -> int:
-    """Return after how many channels the next head does the same."""
+    """Return the number of channels of a head: the order of the next head is the same."""
     for period in range(4, len(order) // 2 + 1):
         if len(order) % period == 0:
             heads = order.reshape(-1, period) - np.arange(0, len(order), period)[:, np.newaxis]

@@ -1,7 +1,7 @@
 """Propose ``/relative/fire``, ``/relative/swin-v2`` and ``/relative/dynamic``: scaled distances.
 
 FIRE's coordinates are logarithms of lengths, divided by a logarithm of the query's: a row gives c,
-and what rows are divided by gives the threshold and the queries. The coordinates of Swin V2 and of
+and the divisors of rows give the threshold and the queries. The coordinates of Swin V2 and of
 dynamic position biases are distances or their logarithms, whose ends give their window.
 """
 
@@ -26,19 +26,19 @@ _MAX_PROPOSALS = 8
 _LEAST_KEYS = 4
 _FIRE_ROWS = 16
 _LARGEST_LOGARITHM = 40.0
-# Fitted numbers are known less well than the coordinates are.
+# The errors of fitted numbers are larger than those of coordinates.
 _LOOSENESS = 2.0**10
 _LOOSEST = 2.0**-4
 
 
 @dataclass(frozen=True, eq=False)
 class _FireRows:
-    """Some rows of queries that follow one another.
+    """Some rows of contiguous queries.
 
     Attributes:
-        zero: the column of the key that is where the first of all queries is, or would be.
+        zero: the column of the key at the first query of the array, possibly outside.
         rows: their numbers, (R,).
-        lengths: how far each key is from the query, (R, K).
+        lengths: the distance of each key from the query, (R, K).
         values: (R, K).
     """
 
@@ -48,7 +48,7 @@ class _FireRows:
     values: Float64s
 
     def divisors(self, c: float) -> Float64s:
-        """Return what each row is divided by, from its farthest key."""
+        """Return the divisor of each row, from its farthest key."""
         farthest = (np.arange(len(self.rows)), self.lengths.argmax(axis=1))
         divisors: Float64s = np.log1p(c * self.lengths[farthest]) / self.values[farthest]
         return divisors
@@ -63,7 +63,7 @@ class _FireFit:
     start: int
 
     def error(self, rows: _FireRows) -> float:
-        """Return how far coordinates are from it at most, as a share of them."""
+        """Return the largest relative error of a coordinate."""
         queries = np.maximum(self.threshold, (self.start + rows.rows).astype(np.float64))
         divisors = np.log1p(self.c * queries) + _EPS
         expected = np.log1p(self.c * rows.lengths) / divisors[:, np.newaxis]
@@ -72,16 +72,13 @@ class _FireFit:
 
 def propose_fire(request: IdentifyInput) -> Iterator[Proposal]:
     """Propose coordinates of queries and keys."""
-    sample, values = request.sample, single_finite_array(request, (1, 2))
-    if values is None:
+    values = single_finite_array(request, (1, 2))
+    rows = None if values is None else _fire_rows(np.atleast_2d(values))
+    if values is None or rows is None:
         return
-    values = np.atleast_2d(values)
-    rows = _fire_rows(values)
-    if rows is None:
-        return
-    for fit in islice(_fire_fits(rows, error_share(sample)), _MAX_PROPOSALS):
-        queries = fit.start + np.arange(len(values))
-        keys = fit.start - rows.zero + np.arange(values.shape[1])
+    count, width = np.atleast_2d(values).shape
+    for fit in islice(_fire_fits(rows, error_share(request.sample)), _MAX_PROPOSALS):
+        queries, keys = fit.start + np.arange(count), fit.start - rows.zero + np.arange(width)
         parameters = {
             **unless_default("c", fit.c, _C),
             **unless_default("threshold", fit.threshold, _THRESHOLD),
@@ -95,18 +92,17 @@ def propose_fire(request: IdentifyInput) -> Iterator[Proposal]:
 
 
 def _fire_rows(values: Float64s) -> _FireRows | None:
-    """Choose some rows, if every 0 in them is one column after that of the row before."""
+    """Choose some rows, if each row has its 0 one column after the row before."""
     rows = spread_indices(len(values), _FIRE_ROWS)
     some = values[rows]
     if values.shape[1] < _LEAST_KEYS or some.min() < 0:
         return None
     row, column = np.nonzero(some == 0)
-    places = column - rows[row]
-    if not len(places) or (places != places[0]).any():
+    zeros = column - rows[row]
+    if not len(zeros) or (zeros != zeros[0]).any():
         return None
-    zero = int(places[0])
-    lengths = np.abs(np.arange(values.shape[1]) - (zero + rows)[:, np.newaxis])
-    return _FireRows(zero, rows, lengths.astype(np.float64), some)
+    lengths = np.abs(np.arange(values.shape[1]) - (zeros[0] + rows)[:, np.newaxis])
+    return _FireRows(int(zeros[0]), rows, lengths.astype(np.float64), some)
 
 
 def _fire_fits(rows: _FireRows, share: float) -> Iterator[_FireFit]:
@@ -129,7 +125,7 @@ def _fire_fits(rows: _FireRows, share: float) -> Iterator[_FireFit]:
 
 
 def _candidates(measured: float, default: float, error: float) -> Iterator[float]:
-    """Yield a default near what was measured, plain numbers, and what was measured."""
+    """Yield a default near the measured number, round numbers, and the measured number."""
     if abs(default - measured) <= error * measured:
         yield default
     yield from (number for number in round_numbers(measured, error) if number != default)
@@ -137,7 +133,7 @@ def _candidates(measured: float, default: float, error: float) -> Iterator[float
 
 
 def _measured_fire(rows: _FireRows, c: float, error: float) -> _FireFit | None:
-    """Find the threshold, the least that rows are divided by, and queries by those past it."""
+    """Find the threshold from the least divisor, and the queries from those beyond it."""
     divisors = rows.divisors(c)
     if not (divisors < _LARGEST_LOGARITHM).all():
         return None
@@ -145,7 +141,7 @@ def _measured_fire(rows: _FireRows, c: float, error: float) -> _FireFit | None:
     if (reach <= reach.min() * (1 + error)).all():
         return _FireFit(c, max(0.0, float(reach[0])), max(rows.zero, 0))
     start = round(float(reach[-1])) - int(rows.rows[-1])
-    # Where all queries are past the threshold, it may be anywhere before the first.
+    # Where all queries are beyond the threshold, it may be anywhere before the first.
     is_before = reach[0] > start + 0.5
     return _FireFit(c, float(reach[0]) if is_before else float(max(start, 0)), start)
 
@@ -157,43 +153,45 @@ _LEAST_LENGTH = 3
 
 def propose_dynamic(request: IdentifyInput) -> Iterator[Proposal]:
     """Propose the distances of a sequence, or their logarithms."""
-    sample, values = request.sample, single_finite_array(request, (1,))
-    share = error_share(sample)
+    values = single_finite_array(request, (1,))
     if values is None or len(values) < _LEAST_LENGTH or len(values) % 2 == 0:
         return
-    count = len(values) // 2 + 1
-    distances = np.arange(1 - count, count, dtype=np.float64)
+    distances = _distances(values)
+    length = len(values) // 2
     for is_log, expected in ((False, distances), (True, _logarithms(distances))):
-        if alike(values, expected, share):
+        if alike(values, expected, error_share(request.sample)):
             parameters = {
-                "seq_len": count,
+                "seq_len": length + 1,
                 **unless_default("log_distance", is_log, default=False),
             }
             formula = "sign(d)·ln(1 + |d|)" if is_log else "d"
-            support = f"numbers are {formula} for d from {1 - count} to {count - 1}"
+            support = f"numbers are {formula} for d from {-length} to {length}"
             yield table_proposal(request, "relative/dynamic", parameters, (support,))
 
 
 def propose_swin_v2(request: IdentifyInput) -> Iterator[Proposal]:
-    """Propose the coordinates of a window, both of them or one alone."""
-    sample, values = request.sample, single_finite_array(request, (2, 3))
+    """Propose the coordinates of a window, both or a single one."""
+    values = single_finite_array(request, (2, 3))
     if values is None:
         return
     for axis, height, width in _window_lines(values):
-        window = _window((height, width), error_share(sample))
+        window = _window((height, width), error_share(request.sample))
         if window is None:
             continue
-        alone: dict[str, ParameterValue] = {} if axis is None else {"axis": axis}
+        single: dict[str, ParameterValue] = {} if axis is None else {"axis": axis}
         support = "coordinates are sign(d)·ln(1 + |d|)"
         if "mode" not in window:
             by = window.get("pretrained_window_size", window["window_size"])
             formula = "sign(d)·log2(1 + |8d/(W - 1)|)/log2 8"
             support = f"coordinates are {formula} for windows W of {by}"
-        yield table_proposal(request, "relative/swin-v2", {**window, **alone}, (support,))
+        yield table_proposal(request, "relative/swin-v2", {**window, **single}, (support,))
 
 
 def _window_lines(values: Float64s) -> Iterator[tuple[str | None, Float64s, Float64s]]:
-    """Read one line of each coordinate, if it does not depend on the other one."""
+    """Yield the axis of a single coordinate, and the coordinates down and across, if independent.
+
+    The coordinate that is missing is 0.
+    """
     if not all(length % 2 for length in values.shape[:2]):
         return
     if values.ndim == 3 and values.shape[2] == 2:
@@ -208,30 +206,32 @@ def _window_lines(values: Float64s) -> Iterator[tuple[str | None, Float64s, Floa
 
 
 def _window(lines: tuple[Float64s, Float64s], share: float) -> dict[str, ParameterValue] | None:
-    """Find the window, and what distances are normalised by, of the lines down and across."""
-    distances = [np.arange(-(len(line) // 2), len(line) // 2 + 1.0) for line in lines]
-    sides = [len(line) // 2 + 1 for line in lines]
-    window: dict[str, ParameterValue] = {"window_size": tuple(sides)}
-    filled = [line.any() for line in lines]
-    if not any(filled):
+    """Return the parameters of the window of the coordinates down and across."""
+    size = tuple(len(line) // 2 + 1 for line in lines)
+    window: dict[str, ParameterValue] = {"window_size": size}
+    filled = [line for line in lines if line.any()]
+    if not filled:
         return None
-    if all(
-        alike(line, _logarithms(own), share)
-        for line, own, is_filled in zip(lines, distances, filled, strict=True)
-        if is_filled
-    ):
+    if all(alike(line, _logarithms(_distances(line)), share) for line in filled):
         return {**window, "mode": "cr"}
-    trained = []
-    for line, own, side, is_filled in zip(lines, distances, sides, filled, strict=True):
-        normalizer = _normalizer(line) if is_filled else max(side, 2)
-        if is_filled and not alike(line, _normalised(own, normalizer), 2 * share):
+    trained = tuple(
+        _normalizer(line) if line.any() else max(length, 2)
+        for line, length in zip(lines, size, strict=True)
+    )
+    for line, normalizer in zip(lines, trained, strict=True):
+        expected = _normalised(_distances(line), normalizer)
+        if line.any() and not alike(line, expected, 2 * share):
             return None
-        trained.append(normalizer)
-    return window if trained == sides else {**window, "pretrained_window_size": tuple(trained)}
+    return window if trained == size else {**window, "pretrained_window_size": trained}
+
+
+def _distances(line: Float64s) -> Float64s:
+    """Return the distances of an odd number of coordinates, which are in the middle 0."""
+    return np.arange(len(line), dtype=np.float64) - len(line) // 2
 
 
 def _normalizer(line: Float64s) -> int:
-    """Return the W whose coordinate of the farthest distance is the last."""
+    """Return the window W whose farthest distance has the last coordinate."""
     distance = len(line) // 2
     quotient = _NORM ** min(float(line[-1]), 16.0) - 1
     return max(2, round(1 + _NORM * distance / quotient)) if quotient > 0 else 2

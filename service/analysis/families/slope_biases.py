@@ -1,6 +1,6 @@
 """Propose ``/relative/alibi/slopes`` and ``/relative/alibi``: slopes of heads, and their biases.
 
-The ratios of heads give the series of their slopes; numbers divided by a slope are integers, which
+The ratios of heads give the series of their slopes; biases divided by a slope are integers, which
 give the form of the biases, the queries and the keys.
 """
 
@@ -19,7 +19,11 @@ from service.analysis.array import (
     single_real_array,
 )
 from service.analysis.families.bias_strips import CHECKED_ROWS, query_key_parameters
-from service.analysis.families.requests import table_proposal, unless_default
+from service.analysis.families.requests import (
+    position_parameters,
+    table_proposal,
+    unless_default,
+)
 from service.analysis.measure import spread_indices
 from service.analysis.precision import error_share
 from service.analysis.round_numbers import round_numbers
@@ -29,23 +33,22 @@ from service.numerics.phase import Float64s, Int64s
 from service.numerics.tables import ParameterValue
 
 _BIAS_MAX = 8.0
-_CONVENTIONS = ("original", "paper")
 _MAX_BIAS_MAXES = 2
 
-# So few slopes fit any series: only a plain one is taken.
+# Fewer slopes fit any series: only a bias_max of two digits is taken.
 _FEW = 3
 
-# Heads among which one with the slope of a head alone is looked for.
+# The numbers of heads of which one may have the slope of a single head.
 _POWERS = (1, 2, 4, 8, 16, 32)
 _MAX_HEADS = 26
 
 
 def propose_slopes(request: IdentifyInput) -> Iterator[Proposal]:
     """Propose the slopes of heads."""
-    sample, values = request.sample, single_finite_array(request, (1,))
+    values = single_finite_array(request, (1,))
     if values is None or not (values > 0).all():
         return
-    for rule in slope_rules(values, error_share(sample), is_absolute=True):
+    for rule in slope_rules(values, error_share(request.sample), is_absolute=True):
         parameters, support = _slope_parameters(rule), (_slope_support(rule),)
         yield table_proposal(request, "relative/alibi/slopes", parameters, support)
 
@@ -55,15 +58,15 @@ def slope_rules(values: Float64s, share: float, *, is_absolute: bool) -> Iterato
 
     Args:
         values: above 0, one for each head.
-        share: by how much of its size each may be off.
-        is_absolute: whether they are slopes; otherwise two of them at least that are proportional.
+        share: the relative error of each.
+        is_absolute: whether they are slopes; otherwise they are at least two, and proportional.
     """
     count = len(values)
-    for convention in _CONVENTIONS:
-        own = count if convention == "paper" else 1 << (count.bit_length() - 1)
+    for convention in ("original", "paper"):
+        own = _series_length(convention, count)
         # From first to last, or to the last from 1, which would come before the first.
-        steps = own if is_absolute else own - 1
-        fall = -log2(values[own - 1] / (1.0 if is_absolute else values[0]))
+        steps, first = (own, 1.0) if is_absolute else (own - 1, values[0])
+        fall = -log2(values[own - 1] / first)
         if steps == 0 or not 0 < fall < 2 * MAX_BIAS_MAX:
             continue
         bias_max, error = fall * own / steps, 2 * share / log(2) * own / steps
@@ -76,24 +79,30 @@ def slope_rules(values: Float64s, share: float, *, is_absolute: bool) -> Iterato
                 break
 
 
+def _series_length(convention: str, count: int) -> int:
+    """Return the number of heads of the geometric series; others are between its slopes."""
+    return count if convention == "paper" else 1 << (count.bit_length() - 1)
+
+
 def _fits(rule: SlopeRule, values: Float64s, share: float) -> bool:
     sizes = rule.sizes(range(rule.count))
     return bool((np.abs(values - sizes) <= 2 * share * sizes).all())
 
 
 def lone_slope(slope: float, share: float) -> Iterator[tuple[SlopeRule, int]]:
-    """Yield the fewest heads of which one has a slope, and which one that is.
+    """Yield the rule with the fewest heads of which one has a slope, and the number of that head.
 
-    Of a series up to 2^-8, one of n heads; or of a series of one head, if it is a plain one.
+    Otherwise the rule of one head, if its bias_max has two digits.
     """
     if not 0 < slope < 1:
         return
     exponent, error = -log2(slope), 2 * share / log(2)
     for count in (*_POWERS, *range(3, _MAX_HEADS)):
-        place = exponent * count / _BIAS_MAX
-        if abs(place - round(place)) <= error * count / _BIAS_MAX and 1 <= round(place) <= count:
+        measured = exponent * count / _BIAS_MAX
+        number = round(measured)
+        if abs(measured - number) <= error * count / _BIAS_MAX and 1 <= number <= count:
             name = "original" if count in _POWERS else "paper"
-            yield SlopeRule(name, count, _BIAS_MAX), round(place) - 1
+            yield SlopeRule(name, count, _BIAS_MAX), number - 1
             return
     of_one = slope_rules(np.array([slope]), share, is_absolute=True)
     # With one head both conventions are the same.
@@ -109,7 +118,7 @@ def _slope_parameters(rule: SlopeRule) -> dict[str, ParameterValue]:
 
 
 def _slope_support(rule: SlopeRule) -> str:
-    own = rule.count if rule.convention == "paper" else 1 << (rule.count.bit_length() - 1)
+    own = _series_length(rule.convention, rule.count)
     series = f"slopes fall as 2^(-{rule.bias_max:g}h/{own}), h = 1 … {own}"
     return series if own == rule.count else f"{series}; the others are between them"
 
@@ -125,7 +134,7 @@ _RATIO_ROWS = 3
 
 @dataclass(frozen=True, eq=False)
 class _Heads:
-    """The slope of head 0, the parameters of all slopes, and their support."""
+    """The slope of the first head, the parameters of all slopes, and their support."""
 
     slope: float
     parameters: dict[str, ParameterValue]
@@ -143,7 +152,7 @@ def _biases(values: Float64s, request: IdentifyInput) -> Iterator[Proposal]:
     sample = request.sample
     dtype, share = sample.element_dtype, error_share(sample)
     lowest = -largest_finite(dtype) if dtype.name in REAL_DTYPES else -np.inf
-    # Where there is no -∞ there may be the least number of the type, or of float32.
+    # The least number of the type or of float32 may take the place of -∞.
     hidden_below = max(lowest, -largest_finite(REAL_DTYPES["float32"])) / 2
     for is_of_heads, block in _blocks(values):
         hidden = block[0] <= hidden_below
@@ -152,9 +161,9 @@ def _biases(values: Float64s, request: IdentifyInput) -> Iterator[Proposal]:
             continue
         every = _heads(block, first, share) if is_of_heads else _lone_head(first, hidden, share)
         for heads in every:
-            for form in forms(Multiples(first / heads.slope, hidden, share)):
-                parameters = {**heads.parameters, **form.parameters}
-                support = (heads.support, f"biases are {form.support}")
+            for formula, positions in forms(Multiples(first / heads.slope, hidden, share)):
+                support = (heads.support, f"biases are {formula}")
+                parameters = {**heads.parameters, **positions}
                 yield table_proposal(request, "relative/alibi", parameters, support)
 
 
@@ -181,7 +190,7 @@ def _heads(block: Float64s, first: Float64s, share: float) -> Iterator[_Heads]:
 
 
 def _ratios(block: Float64s, first: Float64s) -> Float64s:
-    """Return the biases of heads as shares of the first one's: the middle ones of a few rows."""
+    """Return the ratio of each head to the first one: the median of a few rows."""
     rows = spread_indices(len(first), _RATIO_ROWS)
     keys = np.abs(first[rows]).argmax(axis=1)
     is_known = first[rows, keys] != 0
@@ -193,7 +202,7 @@ def _ratios(block: Float64s, first: Float64s) -> Float64s:
 
 
 def _lone_head(rows: Float64s, hidden: NDArray[np.bool_], share: float) -> Iterator[_Heads]:
-    """Yield the slope of a head alone, by the keys nearest to the query, then by the farthest."""
+    """Yield the slope of a single head, by the keys nearest to the query, then by the farthest."""
     row = int((~hidden).sum(axis=1).argmax())
     line = rows[row][~hidden[row]]
     steps = np.abs(np.diff(line))
@@ -213,20 +222,20 @@ def _lone_head(rows: Float64s, hidden: NDArray[np.bool_], share: float) -> Itera
 
 # Forms.
 
-# With a wrong row an array is no table of these, but near one; of few rows, one is too many.
+# A table with a wrong row is near the array; of fewer rows, none may be wrong.
 _MAX_WRONG, _FEWEST_ROWS = 1, 4
-# A share is that of four roundings, and a multiple has one or two: so this is far from a half.
+# The share is that of four roundings, and a multiple has at most two: below, it is far from a half.
 _SURE = 1.0
 
 
 @dataclass(frozen=True, eq=False)
 class Multiples:
-    """The multiples of a slope, for queries (down) and keys (across).
+    """The biases of queries and keys, divided by the slope.
 
     Attributes:
         numbers: (Q, K), near integers.
-        hidden: (Q, K), whether there is -∞ instead.
-        share: by how much of its size a number is off.
+        hidden: (Q, K), whether the bias is -∞.
+        share: the relative error of a number.
     """
 
     numbers: Float64s
@@ -234,22 +243,14 @@ class Multiples:
     share: float
 
     def wrong_rows(self, expected: Int64s) -> int:
-        """Count the rows that are not these integers where nothing is hidden."""
+        """Count the rows that are not these integers, except where they are hidden."""
         error = self.share * np.abs(expected) + self.share
         is_right = self.hidden | (np.abs(self.numbers - expected) <= error)
         return int((~is_right.all(axis=1)).sum())
 
 
-@dataclass(frozen=True, eq=False)
-class BiasForm:
-    """A form of biases, with the parameters of queries and keys, and its formula."""
-
-    parameters: dict[str, ParameterValue]
-    support: str
-
-
-def forms(multiples: Multiples) -> Iterator[BiasForm]:
-    """Yield the forms that numbers may be of, the plainest first."""
+def forms(multiples: Multiples) -> Iterator[tuple[str, dict[str, ParameterValue]]]:
+    """Yield formulas of biases with the parameters of form, queries and keys, simplest first."""
     has_hidden = bool(multiples.hidden.any())
     if len(multiples.numbers) == 1 and not has_hidden:
         yield from _forms_of_keys(multiples)
@@ -257,39 +258,41 @@ def forms(multiples: Multiples) -> Iterator[BiasForm]:
         ("linear", 1, "slope·(key - query)"),
         ("symmetric", -1, "-slope·|key - query|"),
     ):
-        places = (
+        positions = (
             _contiguous(multiples, sign, 0)
             or _listed(multiples, sign)
             or _contiguous(multiples, sign, _MAX_WRONG)
         )
-        if places is not None:
-            parameters = {
-                **unless_default("form", form, "linear"),
-                **unless_default("masked", has_hidden, default=False),
-            }
-            yield BiasForm({**parameters, **query_key_parameters(*places)}, formula)
+        if positions is not None:
+            yield (
+                formula,
+                {
+                    **unless_default("form", form, "linear"),
+                    **unless_default("masked", has_hidden, default=False),
+                    **query_key_parameters(*positions),
+                },
+            )
 
 
-def _forms_of_keys(multiples: Multiples) -> Iterator[BiasForm]:
+def _forms_of_keys(multiples: Multiples) -> Iterator[tuple[str, dict[str, ParameterValue]]]:
     numbers = np.round(multiples.numbers[0]).astype(np.int64)
     if multiples.wrong_rows(numbers[np.newaxis]):
         return
     if numbers[-1] == 0:
-        own = query_key_parameters(numbers, numbers)
-        keys = {name.replace("query", "key"): value for name, value in own.items()}
-        yield BiasForm({"form": "last-key", **keys}, "slope·(key - last key)")
+        keys = position_parameters(numbers - numbers.min(), "key")
+        yield "slope·(key - last key)", {"form": "last-key", **keys}
     elif numbers.min() >= 0:
-        both = query_key_parameters(np.zeros(1, dtype=np.int64), numbers)
-        keys = {name: value for name, value in both.items() if name.startswith("key")}
-        if "key_positions" not in keys:
-            keys.setdefault("key_len", 1)
-        yield BiasForm({"form": "key", **keys}, "slope·key, the same for every query")
+        keys = position_parameters(numbers, "key")
+        yield "slope·key, the same for every query", {"form": "key", **keys}
 
 
 def _contiguous(multiples: Multiples, sign: int, max_wrong: int) -> tuple[Int64s, Int64s] | None:
-    """Find queries and keys that follow one another, but for so many wrong ones of a few rows.
+    """Find contiguous queries and contiguous keys.
 
-    The sign is 1 for linear, -1 for symmetric.
+    Args:
+        multiples: the biases.
+        sign: 1 for linear, -1 for symmetric.
+        max_wrong: the number of checked rows that may be wrong.
     """
     queries, keys = multiples.numbers.shape
     rows = spread_indices(queries, CHECKED_ROWS)
@@ -306,7 +309,7 @@ def _contiguous(multiples: Multiples, sign: int, max_wrong: int) -> tuple[Int64s
 
 
 def _nearest_keys(multiples: Multiples, sign: int) -> Iterator[int]:
-    """Yield how far the first key may be after the first query, by the smallest numbers of rows."""
+    """Yield possible distances of the first key and query, by the smallest numbers of rows."""
     sizes = np.where(multiples.hidden, np.inf, np.abs(multiples.numbers))
     smallest = int(sizes.min(axis=1).argmin())
     for row in (smallest, 0, len(sizes) - 1):
@@ -318,7 +321,7 @@ def _nearest_keys(multiples: Multiples, sign: int) -> Iterator[int]:
 
 
 def _listed(multiples: Multiples, sign: int) -> tuple[Int64s, Int64s] | None:
-    """Find queries and keys anywhere, rising, where every number is known to the integer."""
+    """Find any rising queries and keys, if every number determines an integer."""
     numbers = np.round(multiples.numbers)
     if multiples.hidden.any() or (np.abs(numbers) * multiples.share > _SURE).any():
         return None
@@ -334,7 +337,7 @@ def _listed(multiples: Multiples, sign: int) -> tuple[Int64s, Int64s] | None:
 
 
 def _signed(row: Int64s, sign: int) -> Iterator[Int64s]:
-    """Yield the distances of a row of keys that rise; the nearest may be on either side."""
+    """Yield the distances of a row of rising keys; the nearest may be on either side."""
     if sign == 1:
         yield row
         return
@@ -348,7 +351,7 @@ def _signed(row: Int64s, sign: int) -> Iterator[Int64s]:
 
 
 def _queries(numbers: Int64s, keys: Int64s, sign: int) -> Int64s | None:
-    """Find each query from its row, given where keys are after the first."""
+    """Find each query from its row, given the keys relative to the first."""
     queries = []
     for row in numbers:
         fitting = [each for each in _signed(row, sign) if np.array_equal(each - each[0], keys)]

@@ -5,9 +5,8 @@ import pytest
 
 from service.analysis.families.bias_strips import (
     absolute_parameters,
-    aligned,
     alike,
-    line_strips,
+    locate_rows,
     query_key_parameters,
     strip_of,
     strips,
@@ -25,7 +24,7 @@ def test_a_matrix_of_distances_is_read_as_a_strip() -> None:
     assert strip is not None
     assert strip.values.tolist() == [[-2, -1, 0, 1, 2, 3, 4]]
     assert strip.distances(2).tolist() == strip.values[0].tolist()
-    assert [each.tolist() for each in strip.places(2)] == [[0, 1, 2], [0, 1, 2, 3, 4]]
+    assert [each.tolist() for each in strip.positions(2)] == [[0, 1, 2], [0, 1, 2, 3, 4]]
 
 
 def test_a_matrix_that_depends_on_more_than_distances_is_no_strip() -> None:
@@ -54,19 +53,12 @@ def test_a_strip_may_allow_relative_differences() -> None:
 
 
 def test_a_vector_is_read_as_keys_of_one_query_and_as_queries_of_one_key() -> None:
-    of_keys, of_queries = line_strips(np.array([5, 6, 8]))
+    of_keys, of_queries = strips(np.array([5, 6, 8]))
 
     assert of_keys.values.tolist() == [[5, 6, 8]]
     assert (of_keys.queries, of_keys.keys) == (1, 3)
     assert of_queries.values.tolist() == [[8, 6, 5]]
     assert (of_queries.queries, of_queries.keys) == (3, 1)
-
-
-@pytest.mark.parametrize(("shape", "count"), [((4,), 2), ((1, 4), 1), ((2, 3, 4, 5), 0)])
-def test_only_vectors_matrices_and_heads_of_them_are_strips(
-    shape: tuple[int, ...], count: int
-) -> None:
-    assert len(list(strips(np.zeros(shape)))) == count
 
 
 def test_equal_infinite_numbers_are_alike() -> None:
@@ -94,7 +86,7 @@ def clipped(distances: Int64s) -> Int64s:
 def test_rows_are_located_by_their_numbers(places: list[int], sign: int) -> None:
     rows = clipped(sign * (np.arange(20) - np.array(places)[:, np.newaxis]))
 
-    found = aligned(rows, clipped, sign)
+    found = locate_rows(rows, clipped, sign)
 
     assert found is not None
     assert clipped(sign * (np.arange(20) - found[:, np.newaxis])).tolist() == rows.tolist()
@@ -106,7 +98,7 @@ def test_rows_are_located_by_their_numbers(places: list[int], sign: int) -> None
 def test_an_ambiguous_row_is_located_in_line_with_its_neighbours() -> None:
     rows = clipped(np.arange(5) - np.arange(0, 60, 2)[:, np.newaxis])
 
-    found = aligned(rows, clipped, 1)
+    found = locate_rows(rows, clipped, 1)
 
     assert found is not None
     assert found.tolist() == list(range(0, 60, 2))
@@ -116,7 +108,7 @@ def test_a_row_that_no_place_gives_is_not_located() -> None:
     rows = clipped(np.arange(5) - np.arange(3)[:, np.newaxis])
     rows[1, 2] = 7
 
-    assert aligned(rows, clipped, 1) is None
+    assert locate_rows(rows, clipped, 1) is None
 
 
 @pytest.mark.parametrize(

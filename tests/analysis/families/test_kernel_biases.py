@@ -9,9 +9,9 @@ from service.analysis.families.kernel_biases import (
     fit_logarithm_of_power,
     fit_power,
     inner_factor,
+    length_biases,
     propose_kerple,
     propose_sandwich,
-    sides,
 )
 from tests.analysis.samples import agreeing, input_of, proposed
 
@@ -56,7 +56,7 @@ def distances(queries: int, keys: int) -> np.ndarray:
 
 
 def test_a_symmetric_kernel_is_not_causal() -> None:
-    (found,) = sides(falling(distances(6, 9)), 2.0**-40)
+    (found,) = length_biases(falling(distances(6, 9)), 2.0**-40)
 
     assert found.parameters == {"query_len": 6, "key_len": 9, "causal": False}
     assert np.allclose(found.sizes[0], np.sqrt(found.lengths))
@@ -64,7 +64,7 @@ def test_a_symmetric_kernel_is_not_causal() -> None:
 
 
 def test_a_causal_kernel_is_read_behind_the_query() -> None:
-    (found,) = sides(np.where(distances(6, 6) < 0, falling(distances(6, 6)), 0.0), 2.0**-40)
+    (found,) = length_biases(np.where(distances(6, 6) < 0, falling(distances(6, 6)), 0.0), 2.0**-40)
 
     assert found.parameters == {"query_len": 6}
 
@@ -74,7 +74,7 @@ def test_queries_with_gaps_are_located_by_their_zeros(causal: bool) -> None:
     signed = distances(40, 40)[[3, 9, 30]]
     matrix = np.where(causal & (signed > 0), 0.0, falling(signed))
 
-    (found,) = sides(matrix, 2.0**-40)
+    (found,) = length_biases(matrix, 2.0**-40)
 
     expected: dict[str, object] = {"query_positions": "3,9,30", "key_len": 40}
     assert found.parameters == (expected if causal else {**expected, "causal": False})
@@ -84,7 +84,7 @@ def test_queries_with_gaps_are_located_by_their_zeros(causal: bool) -> None:
 def test_heads_share_queries_and_keys() -> None:
     block = np.array([1.0, 2.0, 0.5])[:, np.newaxis, np.newaxis] * falling(distances(6, 6))
 
-    (found,) = sides(block, 2.0**-40)
+    (found,) = length_biases(block, 2.0**-40)
 
     assert found.sizes.shape == (3, 5)
 
@@ -101,11 +101,11 @@ def test_an_array_that_is_no_kernel_has_no_sides(change: str) -> None:
     else:
         matrix -= 1
 
-    assert not list(sides(matrix, 2.0**-40))
+    assert not list(length_biases(matrix, 2.0**-40))
 
 
 def test_long_kernels_are_sampled() -> None:
-    (found,) = sides(falling(distances(1500, 1500)), 2.0**-40)
+    (found,) = length_biases(falling(distances(1500, 1500)), 2.0**-40)
 
     assert found.lengths[:6].tolist() == [1, 2, 3, 4, 5, 6]
     assert found.lengths[-1] == 1499
