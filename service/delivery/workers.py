@@ -11,6 +11,7 @@ import sys
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from math import ceil
 from time import monotonic
@@ -33,7 +34,7 @@ _MAX_RETRY_SECONDS = 60
 _NEWEST_SHARE = 1 / 8
 
 
-class Recent:
+class MovingMean:
     """An exponential moving mean of durations."""
 
     def __init__(self) -> None:
@@ -60,7 +61,7 @@ class Gate:
         self.wait_seconds = settings.wait_seconds
         self.max_held_body_bytes = settings.max_held_body_bytes
         self.held_body_bytes = 0
-        self.held_for = Recent()
+        self.held_for = MovingMean()
         self.refusals = dict.fromkeys(REASONS, 0)
 
     def refused(self, reason: str) -> None:
@@ -78,97 +79,6 @@ class Gate:
         self.refused(reason)
         retry_seconds = min(max(ceil(seconds), _MIN_RETRY_SECONDS), _MAX_RETRY_SECONDS)
         return Overloaded(detail, retry_seconds)
-
-
-class Line:
-    """The queue of work for one kind of threads, first come, first served."""
-
-    def __init__(self, gate: Gate, name: str, threads: int) -> None:
-        self.gate = gate
-        self.name = name
-        self.served_for = Recent()
-        self._threads = threads
-        self._waiting: set[QueuePlace] = set()
-
-    def __len__(self) -> int:
-        """Return the number of pieces of work that wait."""
-        return len(self._waiting)
-
-    @property
-    def wait_seconds(self) -> float:
-        """The estimated wait of the next piece of work."""
-        return len(self) * self.served_for.seconds / self._threads
-
-    @contextmanager
-    def place(self) -> Iterator["QueuePlace"]:
-        """Wait in the queue until served; raises Overloaded if the queue is full."""
-        if len(self) >= self.gate.max_waiting:
-            detail = f"{len(self)} requests wait already for {self.name} work (POSREF_MAX_WAITING)"
-            raise self.gate.overloaded("waiting", detail, self.wait_seconds)
-        place = QueuePlace(self)
-        self._waiting.add(place)
-        try:
-            yield place
-        finally:
-            self._waiting.discard(place)
-            if place.served_at is not None:
-                self.served_for.add(monotonic() - place.served_at)
-
-    def leave(self, place: "QueuePlace") -> None:
-        """Remove a place; in any thread."""
-        self._waiting.discard(place)
-
-
-class QueuePlace:
-    """A place in a queue, with a deadline.
-
-    Attributes:
-        served_at: the time at which the work began.
-    """
-
-    def __init__(self, line: Line) -> None:
-        self.served_at: float | None = None
-        self._line = line
-        self._deadline = asyncio.get_running_loop().time() + line.gate.wait_seconds
-        self._is_late = False
-
-    def serve(self) -> None:
-        """End the wait; called by the thread that begins the work."""
-        self.served_at = monotonic()
-        self._line.leave(self)
-
-    async def turn(self, turns: asyncio.Semaphore) -> None:
-        """Acquire a semaphore; raises Overloaded at the deadline."""
-        try:
-            async with asyncio.timeout_at(self._deadline):
-                await turns.acquire()
-        except TimeoutError:
-            raise self._late() from None
-
-    @contextmanager
-    def limited(self, withdraw: Callable[[], bool]) -> Iterator[None]:
-        """Cancel work that has not begun at the deadline; raises Overloaded.
-
-        Args:
-            withdraw: cancels the work, and returns whether it had not begun.
-        """
-        timer = asyncio.get_running_loop().call_at(self._deadline, self._expire, withdraw)
-        try:
-            yield
-        except asyncio.CancelledError:
-            if self._is_late:
-                raise self._late() from None
-            raise
-        finally:
-            timer.cancel()
-
-    def _expire(self, withdraw: Callable[[], bool]) -> None:
-        self._is_late = withdraw()
-
-    def _late(self) -> Overloaded:
-        line, limit = self._line, self._line.gate.wait_seconds
-        detail = f"{line.name} work did not begin within {limit} seconds (POSREF_WAIT_SECONDS)"
-        return line.gate.overloaded("wait_time", detail, line.wait_seconds)
 
 
 class BodyMemory:
@@ -221,19 +131,33 @@ _TURN_SECONDS = 0.004
 _DRAWING_SWITCH_SECONDS = 0.0005
 
 
+@dataclass(eq=False)
+class _Place:
+    """A place in the queue of a lane.
+
+    Attributes:
+        deadline: the time of the event loop at which the wait ends.
+        begun_at: the time at which the work began.
+    """
+
+    deadline: float
+    begun_at: float | None = None
+
+
 class _Piece(Generic[Result]):
     """A piece of work in the queue of a lane; its memory is freed when it is withdrawn.
 
     The executor's own queue keeps cancelled work until a thread reaches it.
     """
 
-    def __init__(
-        self, threads: ThreadPoolExecutor, work: Callable[[], Result], place: QueuePlace | None
-    ) -> None:
+    def __init__(self, threads: ThreadPoolExecutor, work: Callable[[], Result]) -> None:
         self._work: Callable[[], Result] | None = work
-        self._place = place
         self._future = threads.submit(self._do)
         self._done = asyncio.wrap_future(self._future)
+
+    async def wait(self, seconds: float) -> None:
+        """Return when the work is done, or after some seconds."""
+        await asyncio.wait({self._done}, timeout=seconds)
 
     async def result(self) -> Result:
         """Return the result; cancellation withdraws the work."""
@@ -252,33 +176,74 @@ class _Piece(Generic[Result]):
     def _do(self) -> Result:
         work, self._work = self._work, None
         assert work is not None
-        if self._place is not None:
-            self._place.serve()
         return work()
 
 
 _Turn: TypeAlias = Callable[[], Block | None]
 
 
-class _Lane:
-    """The threads of one kind of work, their queue, and a semaphore for whole bodies."""
+class Lane:
+    """The threads of one kind of work, and their queue: first come, first served.
+
+    Attributes:
+        served_for: the mean duration of the work.
+        building: limits the bodies that are built at once.
+    """
 
     def __init__(self, gate: Gate, name: str, threads: int, *, gives_way: bool = True) -> None:
-        self.line = Line(gate, name, threads)
+        self.name = name
+        self.served_for = MovingMean()
         self.building = asyncio.Semaphore(threads)
         self.threads = ThreadPoolExecutor(
             threads, f"posref-{name}", initializer=_give_way if gives_way else None
         )
+        self._gate = gate
+        self._thread_count = threads
+        self._waiting: set[_Place] = set()
 
-    def begin(self, work: Callable[[], Result], place: QueuePlace | None = None) -> _Piece[Result]:
-        """Submit a piece of work."""
-        return _Piece(self.threads, work, place)
+    def __len__(self) -> int:
+        """Return the number of pieces of work that wait."""
+        return len(self._waiting)
 
-    async def first(self, work: Callable[[], Result], place: QueuePlace) -> _Piece[Result]:
-        """Do the first piece of work of a place in the queue; raises Overloaded."""
-        piece = self.begin(work, place)
-        with place.limited(piece.withdraw):
+    @contextmanager
+    def place(self) -> Iterator[_Place]:
+        """Wait in the queue until the work begins; raises Overloaded if the queue is full."""
+        if len(self) >= self._gate.max_waiting:
+            rule = f"{len(self)} requests wait already for {self.name} work (POSREF_MAX_WAITING)"
+            raise self._overloaded("waiting", rule)
+        place = _Place(asyncio.get_running_loop().time() + self._gate.wait_seconds)
+        self._waiting.add(place)
+        try:
+            yield place
+        finally:
+            self._waiting.discard(place)
+            if place.begun_at is not None:
+                self.served_for.add(monotonic() - place.begun_at)
+
+    async def begin_body(self, place: _Place) -> None:
+        """Acquire ``building``; raises Overloaded at the deadline."""
+        try:
+            async with asyncio.timeout_at(place.deadline):
+                await self.building.acquire()
+        except TimeoutError:
+            raise self._late() from None
+
+    async def first(self, work: Callable[[], Result], place: _Place) -> _Piece[Result]:
+        """Do the first piece of work of a place; raises Overloaded unless it begins in time."""
+
+        def begin() -> Result:
+            place.begun_at = monotonic()
+            self._waiting.discard(place)
+            return work()
+
+        piece = _Piece(self.threads, begin)
+        try:
+            await piece.wait(place.deadline - asyncio.get_running_loop().time())
+            if piece.withdraw():
+                raise self._late()
             await piece.result()
+        finally:
+            piece.withdraw()
         return piece
 
     async def blocks(
@@ -290,14 +255,23 @@ class _Lane:
             turn: computes the next block.
             ahead: the first block, where its computation has begun.
         """
-        ahead = ahead or self.begin(turn)
+        ahead = ahead or _Piece(self.threads, turn)
         try:
             while (block := await ahead.result()) is not None:
-                ahead = self.begin(turn)
+                ahead = _Piece(self.threads, turn)
                 yield block
                 del block
         finally:
             ahead.withdraw()
+
+    def _late(self) -> Overloaded:
+        seconds = self._gate.wait_seconds
+        rule = f"{self.name} work did not begin within {seconds} seconds (POSREF_WAIT_SECONDS)"
+        return self._overloaded("wait_time", rule)
+
+    def _overloaded(self, reason: str, rule: str) -> Overloaded:
+        wait_seconds = len(self) * self.served_for.seconds / self._thread_count
+        return self._gate.overloaded(reason, rule, wait_seconds)
 
 
 class Workers:
@@ -306,23 +280,20 @@ class Workers:
     Each lane serves turns in order of arrival. A turn of long work is one block, so all streams
     and builds share the threads of their lane evenly. A drawing is one long block.
 
-    Work is refused where its queue is full, and after POSREF_WAIT_SECONDS in the queue.
+    All methods but ``iterate`` raise Overloaded where their queue is full, and after
+    POSREF_WAIT_SECONDS in the queue.
     """
 
     def __init__(self, threads: int, gate: Gate) -> None:
-        self._long = _Lane(gate, "long", threads)
-        self._drawing = _Lane(gate, "drawing", _DRAWING_LANE_THREADS)
-        self._short = _Lane(gate, "short", _SHORT_LANE_THREADS, gives_way=False)
+        self._short = Lane(gate, "short", _SHORT_LANE_THREADS, gives_way=False)
+        self._long = Lane(gate, "long", threads)
+        self._drawing = Lane(gate, "drawing", _DRAWING_LANE_THREADS)
+        self._lanes = (self._short, self._long, self._drawing)
 
     async def run(self, work: Callable[[], Result], cost: int) -> Result:
-        """Return the result of work on a thread; raises Overloaded.
-
-        Args:
-            work: the work.
-            cost: its estimate, in sines.
-        """
+        """Return the result of work on a thread; its cost is estimated in sines."""
         lane = self._short if cost <= SHORT_WORK else self._long
-        with lane.line.place() as place:
+        with lane.place() as place:
             piece = await lane.first(work, place)
             return await piece.result()
 
@@ -341,13 +312,9 @@ class Workers:
     async def begin(
         self, blocks: Iterator[Block], *, drawn: bool = False
     ) -> AsyncGenerator[Block, None]:
-        """Like ``iterate``, with the first block computed before this returns.
-
-        Raises:
-            Overloaded: the queue is full, or the wait too long.
-        """
+        """Like ``iterate``, with the first block computed before this returns."""
         lane, turn = self._turns(blocks, drawn=drawn)
-        with lane.line.place() as place:
+        with lane.place() as place:
             return lane.blocks(turn, await lane.first(turn, place))
 
     async def collect(
@@ -360,39 +327,27 @@ class Workers:
         """Compute all blocks of a body; as many bodies at a time as there are threads.
 
         A body waits as a whole: half-built bodies would take memory.
-
-        Args:
-            blocks: computes them.
-            put_together: makes the body from them.
-            drawn: whether one of them is a drawing.
-
-        Raises:
-            Overloaded: the queue is full, or the wait too long.
         """
         lane, turn = self._turns(blocks, drawn=drawn)
-        with lane.line.place() as place:
-            await place.turn(lane.building)
+        with lane.place() as place:
+            await lane.begin_body(place)
             try:
                 first = await lane.first(turn, place)
-                made = [block async for block in lane.blocks(turn, first)]
-                return await lane.begin(partial(put_together, made)).result()
+                computed = [block async for block in lane.blocks(turn, first)]
+                return await _Piece(lane.threads, partial(put_together, computed)).result()
             finally:
                 lane.building.release()
 
     def waiting_by_lane(self) -> Mapping[str, int]:
         """Return the length of each queue, by lane."""
-        return {lane.line.name: len(lane.line) for lane in self._lanes}
+        return {lane.name: len(lane) for lane in self._lanes}
 
     def close(self) -> None:
         """Finish running work and drop waiting work."""
         for lane in self._lanes:
             lane.threads.shutdown(wait=True, cancel_futures=True)
 
-    @property
-    def _lanes(self) -> tuple[_Lane, ...]:
-        return self._short, self._long, self._drawing
-
-    def _turns(self, blocks: Iterator[Block], *, drawn: bool) -> tuple[_Lane, _Turn]:
+    def _turns(self, blocks: Iterator[Block], *, drawn: bool) -> tuple[Lane, _Turn]:
         """Return the lane of blocks, and the function of a turn."""
         if drawn:
             return self._drawing, partial(_drawing_turn, blocks)
@@ -436,14 +391,11 @@ async def disconnected(receive: Receive) -> None:
 
 
 async def cancel_on_disconnect(receive: Receive, answering: Coroutine[Any, Any, Result]) -> Result:
-    """Return an answer; cancel it when the client disconnects first.
-
-    Raises:
-        ClientDisconnect: the client has disconnected.
-    """
-    answer, gone = asyncio.ensure_future(answering), asyncio.ensure_future(disconnected(receive))
+    """Return an answer; if the client disconnects first, cancel it and raise ClientDisconnect."""
+    answer = asyncio.ensure_future(answering)
+    disconnect = asyncio.ensure_future(disconnected(receive))
     try:
-        await asyncio.wait({answer, gone}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({answer, disconnect}, return_when=asyncio.FIRST_COMPLETED)
         if answer.done():
             return answer.result()
         answer.cancel()
@@ -451,4 +403,4 @@ async def cancel_on_disconnect(receive: Receive, answering: Coroutine[Any, Any, 
         raise ClientDisconnect
     finally:
         answer.cancel()
-        gone.cancel()
+        disconnect.cancel()
