@@ -1,19 +1,16 @@
-"""Bodies built once and kept within bounds.
-
-Compressed bodies and digests.
-"""
+"""The caches: bodies are built once and bounded; cached responses equal the first ones."""
 
 import asyncio
-import gzip
-from base64 import b64encode
-from hashlib import sha256
+from collections.abc import Iterator
 
+import httpx
 import pytest
 
-from service.delivery.cache import BodyCache
-from service.delivery.representation import DerivedBody, _portions, checksum_line, gzipped
+from service.app import create_app
+from service.delivery.cache import BodyCache, request_key
 from service.delivery.responses import CachedBody
-from service.formats.raw import BinaryBody
+from service.settings import Settings, default_settings
+from tests.client import Client, client_of
 
 BUILT = CachedBody.of([b"bo", memoryview(b"dy")])
 
@@ -40,13 +37,7 @@ async def run_loop() -> None:
         await asyncio.sleep(0)
 
 
-def test_blocks_are_put_together_and_digested() -> None:
-    digest = b64encode(sha256(b"body").digest()).decode()
-
-    assert CachedBody(b"body", f"sha-256=:{digest}:") == BUILT
-
-
-def test_however_many_ask_at_once_one_build_answers_all() -> None:
+def test_concurrent_requests_share_one_build() -> None:
     async def scenario() -> None:
         cache, builder = BodyCache(10_000), Builder()
         waiting = [asyncio.ensure_future(cache.get("key", builder.build)) for _ in range(200)]
@@ -60,7 +51,7 @@ def test_however_many_ask_at_once_one_build_answers_all() -> None:
     asyncio.run(scenario())
 
 
-def test_what_was_built_is_found() -> None:
+def test_built_body_is_cached() -> None:
     async def scenario() -> None:
         cache, builder = BodyCache(10_000), Builder()
         builder.may_end.set()
@@ -111,7 +102,7 @@ def test_request_after_a_cancellation_starts_a_new_build(later: int) -> None:
     asyncio.run(scenario())
 
 
-def test_a_build_that_fails_is_tried_again_by_the_next() -> None:
+def test_failed_build_is_repeated_by_the_next_request() -> None:
     async def scenario() -> None:
         cache, builder = BodyCache(10_000), Builder()
         builder.may_end.set()
@@ -128,7 +119,7 @@ def test_a_build_that_fails_is_tried_again_by_the_next() -> None:
     asyncio.run(scenario())
 
 
-def test_a_body_that_is_forgotten_for_another_is_counted() -> None:
+def test_evictions_are_counted() -> None:
     async def scenario() -> None:
         cache, builder = BodyCache(600), Builder()
         builder.may_end.set()
@@ -141,7 +132,7 @@ def test_a_body_that_is_forgotten_for_another_is_counted() -> None:
     asyncio.run(scenario())
 
 
-def test_a_body_larger_than_the_cache_is_built_each_time() -> None:
+def test_body_larger_than_the_cache_is_built_each_time() -> None:
     async def scenario() -> None:
         cache, builder = BodyCache(10), Builder()
         builder.may_end.set()
@@ -154,7 +145,7 @@ def test_a_body_larger_than_the_cache_is_built_each_time() -> None:
 
 
 @pytest.mark.parametrize("missing_bytes", [0, 1])
-def test_what_is_said_to_have_room_is_kept_and_nothing_else(missing_bytes: int) -> None:
+def test_body_is_kept_if_has_room_for_says_so(missing_bytes: int) -> None:
     async def scenario() -> None:
         roomy, builder = BodyCache(10_000), Builder()
         builder.may_end.set()
@@ -169,53 +160,121 @@ def test_what_is_said_to_have_room_is_kept_and_nothing_else(missing_bytes: int) 
     asyncio.run(scenario())
 
 
-BLOCKS = [b"0.5403023,", b"0.99995,"] * 1000
+URLS = [
+    "/encoding.npy?seq_len=5&d_model=6",
+    "/encoding.json?seq_len=5&d_model=6&revision=1",
+    "/encoding?seq_len=5&d_model=6",
+    "/rope.safetensors?head_dim=4&seq_len=3&pack=half",
+]
 
 
-def test_compressed_blocks_are_one_gzip_member_of_them_all() -> None:
-    packed = b"".join(gzipped(BLOCKS))
-
-    assert gzip.decompress(packed) == b"".join(BLOCKS)
-    assert len(packed) < 500
-
-
-def test_a_compressed_body_holds_no_time() -> None:
-    assert b"".join(gzipped(BLOCKS))[4:8] == bytes(4)
+@pytest.fixture
+def fresh() -> Iterator[Client]:
+    with client_of(create_app(default_settings())) as client:
+        yield client
 
 
-def test_compressed_bytes_do_not_show_their_blocks() -> None:
-    assert b"".join(gzipped(BLOCKS)) == b"".join(gzipped([b"".join(BLOCKS)]))
+def break_routes(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every request that reaches a route fail."""
+
+    def fail(*_: object) -> None:
+        raise ArithmeticError
+
+    monkeypatch.setattr("service.delivery.handler.parse_query", fail)
+    assert client.get("/encoding?seq_len=9&d_model=9").status_code == 500
 
 
-def test_a_packer_is_given_the_same_portions_whatever_the_blocks() -> None:
-    whole = bytes(range(256)) * 1000
-    cuts = ([whole], [whole[:1], whole[1:]], [whole[i : i + 7000] for i in range(0, 256000, 7000)])
-
-    portions = [[bytes(portion) for portion in _portions(blocks)] for blocks in cuts]
-
-    assert portions[0] == portions[1] == portions[2]
-    assert b"".join(portions[0]) == whole
-    assert [len(portion) for portion in portions[0]] == [65536, 65536, 65536, 59392]
+def content_of(answer: httpx.Response) -> tuple[int, bytes, dict[str, str]]:
+    """Return status, body and headers, without the id of the request."""
+    headers = {name: value for name, value in answer.headers.items() if name != "x-request-id"}
+    return answer.status_code, answer.content, headers
 
 
-def test_a_checksum_is_made_block_by_block() -> None:
-    *waits, line = checksum_line([b"a", b"b"], "ab.bin")
+@pytest.mark.parametrize(
+    ("raw_path", "query", "target"),
+    [(b"/x.npy", b"a=1", b"/x.npy?a=1"), (b"/x.npy", b"", b"/x.npy"), (None, b"a", b"/x.npy?a")],
+)
+def test_key_is_the_target_and_the_accept_headers(
+    raw_path: bytes | None, query: bytes, target: bytes
+) -> None:
+    headers = [(b"accept", b"a/b"), (b"host", b"x"), (b"accept", b"c/d")]
+    scope = {"path": "/x.npy", "raw_path": raw_path, "query_string": query, "headers": headers}
 
-    assert waits == [b"", b""]
-    assert line == f"{sha256(b'ab').hexdigest()}  ab.bin\n".encode()
+    assert request_key(scope) == (target, b"a/b, c/d", None)
 
 
-def test_a_digest_is_spelled_as_a_structured_field() -> None:
-    # RFC 9530, appendix B.1: the digest of {"hello": "world"} and a line feed.
-    expected = "sha-256=:RK/0qy18MlBSVnWgjwz6lZEWjP/lF5HF9bvEF8FabDg=:"
+@pytest.mark.parametrize("url", URLS)
+def test_cached_response_equals_the_first_and_reaches_no_route(
+    fresh: Client, monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    get, head = fresh.get(url), fresh.head(url)
+    seen = fresh.get(url, if_none_match=get.headers["ETag"])
+    with client_of(create_app(default_settings())) as cold:
+        assert content_of(cold.head(url)) == content_of(head)
+        assert content_of(cold.get(url, if_none_match=get.headers["ETag"])) == content_of(seen)
+    break_routes(fresh, monkeypatch)
 
-    assert CachedBody.of([b'{"hello": "world"}\n']).repr_digest == expected
+    assert content_of(fresh.get(url)) == content_of(get)
+    assert content_of(fresh.get(url, if_none_match='"other"')) == content_of(get)
+    assert (head.status_code, head.content) == (200, b"")
+    assert (seen.status_code, seen.content) == (304, b"")
 
 
-def test_a_derived_body_is_only_made_whole() -> None:
-    body = DerivedBody(BinaryBody((b"abc",)), gzipped)
+def test_cached_responses_differ_by_accept(fresh: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    json_answer = fresh.get("/encoding?seq_len=2&d_model=2", accept="application/json")
+    npy_answer = fresh.get("/encoding?seq_len=2&d_model=2", accept="application/x-npy")
+    break_routes(fresh, monkeypatch)
 
-    assert gzip.decompress(b"".join(body.blocks())) == b"abc"
-    assert (body.length_bytes, body.limit_bytes) == (None, 3)
-    with pytest.raises(ValueError, match="has no parts"):
-        next(body.blocks(1))
+    for answer, accept in ((json_answer, "application/json"), (npy_answer, "application/x-npy")):
+        again = fresh.get("/encoding?seq_len=2&d_model=2", accept=accept)
+        assert content_of(again) == content_of(answer)
+    assert json_answer.content != npy_answer.content
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    "url", ["/encoding?seq_len=2", "/nope", "/livez", "/encoding.npy?seq_len=2&d_model=2"]
+)
+def test_only_successful_gets_of_tables_are_cached(fresh: Client, url: str) -> None:
+    fresh.request("POST", url, json={})
+    fresh.head(url)
+    answer = fresh.get(url)
+
+    kept = len(fresh.app.state.delivery.answers._responses)
+    assert kept == (answer.status_code == 200 and url.startswith("/encoding"))
+
+
+def test_response_with_an_evicted_body_is_computed_again() -> None:
+    with client_of(create_app(Settings(cache_bytes=20_000))) as small:
+        first = small.get("/encoding.npy?seq_len=64&d_model=64&dtype=float16")
+        small.get("/encoding.npy?seq_len=64&d_model=65&dtype=float16")
+        small.get("/encoding.npy?seq_len=64&d_model=66&dtype=float16")
+        again = small.get("/encoding.npy?seq_len=64&d_model=64&dtype=float16")
+
+        assert content_of(again) == content_of(first)
+        assert small.app.state.delivery.cache.builds == 4
+
+
+@pytest.mark.full
+def test_memory_of_cached_responses_is_bounded() -> None:
+    settings = Settings(cache_bytes=16 * 50_000)
+    with client_of(create_app(settings)) as small:
+        kept = small.app.state.delivery.answers._responses
+        for number in range(1, 100):
+            small.get("/encoding.npy?seq_len=1&d_model=2", accept=f"a/b{number}, */*")
+
+        assert kept.size_bytes <= kept.capacity_bytes == 50_000
+        assert 5 < len(kept) < 30
+
+
+@pytest.mark.full
+def test_refusals_of_cached_and_uncached_tables_are_the_same(fresh: Client) -> None:
+    url = "/encoding.npy?seq_len=5&d_model=6"
+    refused = [{"range": "bytes=9999-"}, {"if_match": '"x"'}]
+    cold = [content_of(fresh.get(url, **headers)) for headers in refused]
+    fresh.get(url)
+
+    warm = [content_of(fresh.get(url, **headers)) for headers in refused]
+
+    assert warm == cold
+    assert [status for status, _, _ in warm] == [416, 412]

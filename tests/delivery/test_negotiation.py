@@ -1,138 +1,22 @@
-"""The headers that describe a document.
-
-Which format an answer comes in.
-
-What a request says about its answer.
-"""
+"""Negotiation: the format and the coding of an answer, and what a request says about them."""
 
 import numpy as np
 import pytest
 from starlette.requests import Request
 
 from service.delivery.negotiation import (
-    EXPOSED_HEADERS,
     RepresentationRequest,
     choose_coding,
     choose_format,
     list_header,
     media_quality,
     possible_formats,
-    raw,
     read_extension,
-)
-from service.delivery.representation import (
-    array_headers,
-    cache_control,
-    file_name,
-    place_headers,
-    vary_header,
 )
 from service.errors import NotAcceptable, NotFound, UnsupportedByFormat
 from service.formats import FORMATS
 from service.numerics.dtypes import BFLOAT16, COMPLEX64, FLOAT32
 from service.numerics.tables import Document, StoredTable
-
-TABLE = StoredTable(np.zeros((50, 512), "<f4"), FLOAT32)
-DOCUMENT = Document("encoding", {}, {"encoding": TABLE})
-NPY = FORMATS["npy"]
-
-
-def test_shape_type_and_revision_are_said() -> None:
-    assert array_headers(DOCUMENT) == {
-        "Array-Shape": "50, 512",
-        "Array-Dtype": "float32",
-        "Table-Revision": "1",
-    }
-
-
-def test_axes_are_named_in_their_order() -> None:
-    document = Document("encoding", {}, {"encoding": TABLE}, axes=("position", "channel"))
-
-    assert array_headers(document)["Array-Axes"] == "position, channel"
-    assert "Array-Axes" in EXPOSED_HEADERS
-
-
-def test_arrays_that_differ_are_said_in_the_body_only() -> None:
-    other = StoredTable(np.zeros((1, 512), "<u2"), BFLOAT16)
-
-    assert array_headers(Document("rope", {}, {"q": TABLE, "k": other})) == {"Table-Revision": "1"}
-
-
-@pytest.mark.parametrize(
-    ("extension", "revision", "expected"),
-    [
-        ("npy", None, "public, max-age=86400"),
-        ("npy", 1, "public, max-age=31536000, immutable"),
-        (None, None, "private, max-age=86400"),
-        (None, 1, "private, max-age=31536000, immutable"),
-    ],
-)
-def test_a_named_revision_is_immutable_and_negotiated_answers_are_private(
-    extension: str | None, revision: int | None, expected: str
-) -> None:
-    assert expected == cache_control(extension, revision)
-
-
-def test_a_negotiated_answer_says_where_it_is_itself() -> None:
-    headers = place_headers("/encoding", b"a=1", DOCUMENT, NPY, None)
-
-    assert headers["Content-Location"] == "/encoding.npy?a=1"
-    assert vary_header(NPY, None) == {"Vary": "Accept, Accept-Encoding"}
-
-
-def test_an_answer_by_extension_is_where_it_is_and_varies_by_nothing() -> None:
-    assert {"Link"} == set(place_headers("/encoding.npy", b"a=1", DOCUMENT, NPY, "npy"))
-    assert vary_header(NPY, "npy") == {}
-
-
-@pytest.mark.parametrize("extension", ["json", "csv"])
-def test_text_varies_by_its_coding(extension: str) -> None:
-    assert vary_header(FORMATS[extension], extension) == {"Vary": "Accept-Encoding"}
-
-
-def test_the_other_possible_formats_are_linked() -> None:
-    narrow = Document("rope", {}, {"rope": StoredTable(np.zeros((1, 2), "<u2"), BFLOAT16)})
-
-    link = place_headers("/rope.bin", b"a=1", narrow, FORMATS["bin"], "bin")["Link"]
-
-    assert link == (
-        '</rope.json?a=1>; rel="alternate"; type="application/json", '
-        '</rope.safetensors?a=1>; rel="alternate"; type="application/vnd.safetensors", '
-        '</rope.csv?a=1>; rel="alternate"; type="text/csv", '
-        '</rope.png?a=1>; rel="alternate"; type="image/png"'
-    )
-
-
-def test_a_long_query_is_not_repeated() -> None:
-    assert place_headers("/encoding", b"a" * 513, DOCUMENT, NPY, None) == {}
-    assert set(place_headers("/encoding", b"a" * 512, DOCUMENT, NPY, None)) == {
-        "Content-Location",
-        "Link",
-    }
-
-
-def test_a_query_cannot_break_out_of_a_header() -> None:
-    query = b'a=>;"\xc3\xa4 b&c=%3E'
-
-    location = place_headers("/encoding", query, DOCUMENT, NPY, None)["Content-Location"]
-
-    assert location == "/encoding.npy?a=%3E%3B%22%C3%A4%20b&c=%3E"
-
-
-def test_different_tables_are_saved_under_different_names() -> None:
-    assert file_name(DOCUMENT, NPY, '"1f3a9c2e77"') == "encoding_50x512_1f3a9c2e.npy"
-
-
-def test_a_list_on_several_lines_is_one() -> None:
-    scope = {"headers": [(b"accept", b"a/b"), (b"host", b"x"), (b"accept", b"c/d")]}
-
-    assert list_header(scope, b"accept") == "a/b, c/d"
-    assert list_header(scope, b"range") is None
-
-
-def test_names_are_lower_case_on_the_wire() -> None:
-    assert raw({"ETag": '"a"'}) == [(b"etag", b'"a"')]
-
 
 PLAIN = Document("encoding", {}, {"encoding": StoredTable(np.zeros((1, 1), "<f4"), FLOAT32)})
 NARROW = Document("encoding", {}, {"encoding": StoredTable(np.zeros((1, 1), "<u2"), BFLOAT16)})
@@ -167,8 +51,8 @@ def chosen(document: Document, extension: str | None, accept: str | None) -> str
         (";;,,", 0.0),
     ],
 )
-def test_qualities_are_those_of_the_most_specific_range(accept: str | None, quality: float) -> None:
-    assert quality == media_quality(accept, "application/x-npy")
+def test_most_specific_range_has_the_quality(accept: str | None, quality: float) -> None:
+    assert media_quality(accept, "application/x-npy") == quality
 
 
 @pytest.mark.parametrize(
@@ -195,13 +79,13 @@ def test_qualities_are_those_of_the_most_specific_range(accept: str | None, qual
         (None, "text/html, image/png, application/json;q=0.001", "json"),
     ],
 )
-def test_the_extension_decides_and_then_accept(
+def test_extension_chooses_the_format_and_otherwise_accept(
     extension: str | None, accept: str | None, expected: str
 ) -> None:
-    assert expected == chosen(PLAIN, extension, accept)
+    assert chosen(PLAIN, extension, accept) == expected
 
 
-def test_what_no_format_satisfies_is_not_acceptable_and_says_what_exists() -> None:
+def test_accept_that_allows_no_format_is_refused_with_the_formats() -> None:
     with pytest.raises(NotAcceptable, match=r"application/json, application/x-npy"):
         chosen(PLAIN, None, "text/html")
 
@@ -219,14 +103,14 @@ def test_what_no_format_satisfies_is_not_acceptable_and_says_what_exists() -> No
         (COMPLEX, "json", None, "JSON has no complex numbers; these formats can: npy, bin"),
     ],
 )
-def test_a_format_that_cannot_hold_the_table_says_which_can(
+def test_format_that_cannot_hold_the_table_is_refused_with_those_that_can(
     document: Document, extension: str | None, accept: str | None, rule: str
 ) -> None:
     with pytest.raises(UnsupportedByFormat, match=rule):
         chosen(document, extension, accept)
 
 
-def test_without_a_wish_a_format_that_can_hold_the_table_is_chosen() -> None:
+def test_default_format_is_one_that_can_hold_the_table() -> None:
     assert chosen(COMPLEX, None, None) == "npy"
     assert [form.extension for form in possible_formats(COMPLEX)] == ["npy", "bin"]
 
@@ -258,7 +142,7 @@ def test_without_a_wish_a_format_that_can_hold_the_table_is_chosen() -> None:
         ("xgzip", None),
     ],
 )
-def test_a_coding_is_chosen_by_quality(accept_encoding: str | None, coding: str | None) -> None:
+def test_coding_is_chosen_by_quality(accept_encoding: str | None, coding: str | None) -> None:
     assert choose_coding(accept_encoding, ("gzip",)) == coding
 
 
@@ -267,20 +151,20 @@ def test_a_coding_is_chosen_by_quality(accept_encoding: str | None, coding: str 
     ["identity;q=0", "*;q=0", "br, identity;q=0.000", "identity;q=0, gzip;q=0, *"],
 )
 @pytest.mark.parametrize("codings", [(), ("gzip",)])
-def test_a_body_that_is_excluded_every_way_is_not_acceptable(
+def test_excluding_identity_and_every_coding_is_refused(
     accept_encoding: str, codings: tuple[str, ...]
 ) -> None:
     with pytest.raises(NotAcceptable, match="allow identity"):
         choose_coding(accept_encoding, codings)
 
 
-def test_what_cannot_be_compressed_is_sent_as_it_is() -> None:
+def test_body_that_cannot_be_compressed_has_no_coding() -> None:
     assert choose_coding("gzip", ()) is None
     with pytest.raises(NotAcceptable):
         choose_coding("gzip, identity;q=0", ())
 
 
-def test_an_extension_may_ask_for_a_digest() -> None:
+def test_extension_may_name_a_digest() -> None:
     assert read_extension(None) == (None, False)
     assert read_extension("npy") == ("npy", False)
     assert read_extension("npy.sha256") == ("npy", True)
@@ -289,28 +173,28 @@ def test_an_extension_may_ask_for_a_digest() -> None:
             read_extension(text)
 
 
-@pytest.mark.parametrize(("said", "meant"), [("NPY", "npy"), ("numpy", "npy"), ("jsn", "json")])
-def test_a_format_that_there_is_not_has_a_nearest(said: str, meant: str) -> None:
-    with pytest.raises(NotFound, match=f"did you mean {meant}?"):
-        read_extension(said)
+@pytest.mark.parametrize(("text", "near"), [("NPY", "npy"), ("numpy", "npy"), ("jsn", "json")])
+def test_unknown_format_is_refused_with_the_nearest(text: str, near: str) -> None:
+    with pytest.raises(NotFound, match=f"did you mean {near}?"):
+        read_extension(text)
 
 
-def test_extension_and_headers_are_read() -> None:
+def test_extension_and_headers_of_a_request_are_read() -> None:
+    headers = [(b"accept", b"a/b"), (b"host", b"x"), (b"accept", b"c/d")]
     scope = {
         "type": "http",
         "http_version": "1.0",
         "path_params": {"extension": "npy.sha256"},
-        "headers": [(b"accept", b"a/b"), (b"accept-encoding", b"gzip")],
+        "headers": [*headers, (b"accept-encoding", b"gzip")],
     }
 
-    wanted = RepresentationRequest.of(Request(scope))
+    assert RepresentationRequest.of(Request(scope)) == RepresentationRequest(
+        "npy", is_digest=True, accept="a/b, c/d", accept_encoding="gzip", takes_chunks=False
+    )
+    assert list_header(scope, b"range") is None
 
-    assert (wanted.extension, wanted.is_digest) == ("npy", True)
-    assert (wanted.accept, wanted.accept_encoding) == ("a/b", "gzip")
-    assert not wanted.takes_chunks
 
-
-def test_nothing_said_is_nothing_wanted() -> None:
+def test_request_without_headers_has_the_defaults() -> None:
     scope = {"type": "http", "http_version": "1.1", "path_params": {}, "headers": []}
 
     assert RepresentationRequest.of(Request(scope)) == RepresentationRequest()

@@ -1,179 +1,178 @@
-"""The ways in which a document can be sent.
-
-Answers but for their body.
-
-Answers with a body, with blocks, and with none.
-
-Limits on answers, before any work.
-"""
+"""Preconditions and ranges of requests; responses with bytes, blocks, or no body."""
 
 import asyncio
-import gzip
 from collections.abc import AsyncGenerator
 from typing import Any
 
-import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from service.app import create_app
-from service.delivery.handler import MAX_BUILD_WORK
-from service.delivery.negotiation import RepresentationRequest
-from service.delivery.representation import represent
-from service.delivery.responses import Answer, CachedBody, Preconditions, ResponseHead, Span
-from service.delivery.workers import SHORT_WORK
-from service.errors import InvalidParameters, NotAcceptable, PreconditionFailed, RangeNotSatisfiable
-from service.numerics.dtypes import FLOAT64
-from service.numerics.tables import Document, StoredTable
-from service.settings import Settings
-from tests.client import Client, client_of
+from service.delivery.responses import (
+    Answer,
+    CachedBody,
+    Preconditions,
+    Span,
+    matches_any,
+    matches_none,
+    requested_span,
+)
+from service.errors import PreconditionFailed, RangeNotSatisfiable
 
-DOCUMENT = Document("encoding", {}, {"encoding": StoredTable(np.ones((4, 8)), FLOAT64)})
-WAYS = [
-    RepresentationRequest("npy"),
-    RepresentationRequest("json"),
-    RepresentationRequest("json", accept_encoding="gzip"),
-    RepresentationRequest("npy", is_digest=True),
-    RepresentationRequest("json", is_digest=True),
-    RepresentationRequest("png"),
-    RepresentationRequest("png", is_digest=True),
-]
+TAG = '"9bea89223e0df83fd52bc688c208a367"'
 
 
-def test_every_representation_has_its_own_tag() -> None:
-    tags = {represent(DOCUMENT, wanted).tag for wanted in WAYS}
-
-    assert len(tags) == len(WAYS)
-    weak = {represent(DOCUMENT, wanted).tag for wanted in (WAYS[2], *WAYS[5:])}
-    assert {tag for tag in tags if tag.startswith("W/")} == weak
-
-
-def test_compressed_file_has_the_name_of_the_plain_one() -> None:
-    plain, packed = represent(DOCUMENT, WAYS[1]), represent(DOCUMENT, WAYS[2])
-
-    assert packed.plain().tag == plain.tag
-    assert packed.file_name == plain.file_name
-    assert gzip.decompress(b"".join(packed.body.blocks())) == b"".join(plain.body.blocks())
-
-
-def test_a_digest_is_of_the_uncompressed_file() -> None:
-    both = represent(
-        DOCUMENT, RepresentationRequest("json", is_digest=True, accept_encoding="gzip")
-    )
-
-    assert (both.coding, both.tag) == (None, represent(DOCUMENT, WAYS[4]).tag)
-    assert both.content_headers() == {"Content-Type": "text/plain; charset=utf-8"}
-    assert both.file_name.endswith(".json.sha256")
-
-
-def test_range_costs_its_share_and_text_more_than_binary() -> None:
-    npy, text = (
-        represent(DOCUMENT, RepresentationRequest("bin")),
-        represent(DOCUMENT, RepresentationRequest("json")),
-    )
-
-    assert (npy.cost(), npy.cost(64), npy.cost(1)) == (32, 8, 1)
-    assert text.cost() > npy.cost()
+@pytest.mark.parametrize(
+    ("header", "is_in_any", "is_in_none"),
+    [
+        (None, True, True),
+        ("*", True, False),
+        (" * ", True, False),
+        (TAG, True, False),
+        (f"W/{TAG}", False, False),
+        (f'"other", {TAG}', True, False),
+        (f'W/"a,b" , W/{TAG}', False, False),
+        ('"other"', False, True),
+        (TAG.strip('"'), False, True),
+        ("", False, True),
+    ],
+)
+def test_if_match_is_compared_strongly_and_if_none_match_weakly(
+    header: str | None, is_in_any: bool, is_in_none: bool
+) -> None:
+    assert matches_any(header, TAG) is is_in_any
+    assert matches_none(header, TAG) is is_in_none
+    # A weak tag of a representation never matches strongly.
+    assert matches_any(header, f"W/{TAG}") is (header is None or header.strip() == "*")
+    assert matches_none(header, f"W/{TAG}") is is_in_none
 
 
-def test_a_picture_costs_more_than_its_table_and_can_still_be_kept() -> None:
-    picture = represent(DOCUMENT, RepresentationRequest("png", accept_encoding="gzip"))
-
-    assert SHORT_WORK < picture.cost() < MAX_BUILD_WORK
-    assert picture.coding is None
-    assert picture.length_bytes is None
-
-
-def test_a_picture_and_what_it_is_digested_of_are_one_body() -> None:
-    picture, digest = represent(DOCUMENT, WAYS[5]), represent(DOCUMENT, WAYS[6])
-
-    assert digest.plain().tag == picture.tag
-    assert digest.file_name == f"{picture.file_name}.sha256"
-    assert picture.file_name == f"encoding_4x8_{picture.tag[3:11]}.png"
-
-
-def test_excluded_coding_is_not_chosen() -> None:
-    with pytest.raises(NotAcceptable, match="allow identity or gzip"):
-        represent(DOCUMENT, RepresentationRequest("json", accept_encoding="*;q=0"))
-
-
-def test_unknown_revision_is_refused() -> None:
-    with pytest.raises(InvalidParameters, match="revision must be 1"):
-        represent(DOCUMENT, RepresentationRequest("npy", revision=7))
-
-
-ALWAYS, DESCRIBED = (b"etag", b'"a"'), (b"content-type", b"x/y")
-BINARY = ResponseHead('"a"', [ALWAYS], [DESCRIBED], 6)
-TEXT = ResponseHead('"a"', [ALWAYS], [DESCRIBED], None)
-BUILT = CachedBody(b"abcdef", "sha-256=:x:")
-DIGEST = (b"repr-digest", b"sha-256=:x:")
-
-
-def test_not_modified_has_no_body_and_no_content_headers() -> None:
-    answer = BINARY.without_body(Preconditions("GET", if_none_match='"a"'))
-
-    assert answer is not None
-    assert (answer.status_code, answer.raw_headers, answer.payload) == (304, [ALWAYS], None)
-
-
-def test_head_has_a_known_length() -> None:
-    binary, text = (
-        BINARY.without_body(Preconditions("HEAD")),
-        TEXT.without_body(Preconditions("HEAD")),
-    )
-
-    assert binary is not None
-    assert text is not None
-    assert binary.raw_headers == [ALWAYS, DESCRIBED, (b"content-length", b"6")]
-    assert text.raw_headers == [ALWAYS, DESCRIBED]
-
-
-def test_get_needs_a_body() -> None:
-    assert BINARY.without_body(Preconditions("GET")) is None
-    with pytest.raises(PreconditionFailed):
-        BINARY.without_body(Preconditions("GET", if_match='"b"'))
-
-
-def test_only_bodies_of_known_length_have_ranges() -> None:
-    asked = Preconditions("GET", range="bytes=2-3")
-
-    assert (BINARY.span(asked), TEXT.span(asked)) == (Span(2, 4), None)
-    with pytest.raises(RangeNotSatisfiable):
-        BINARY.span(Preconditions("GET", range="bytes=6-"))
-
-
-def test_cached_body_and_its_ranges_have_a_digest() -> None:
-    whole, part = BINARY.cached(None, BUILT), BINARY.cached(Span(2, 4), BUILT)
-
-    assert (whole.status_code, whole.payload) == (200, b"abcdef")
-    assert whole.raw_headers == [ALWAYS, DESCRIBED, DIGEST, (b"content-length", b"6")]
-    assert (part.status_code, part.payload) == (206, b"cd")
-    assert part.raw_headers == [
-        ALWAYS,
-        DESCRIBED,
-        DIGEST,
-        (b"content-range", b"bytes 2-3/6"),
-        (b"content-length", b"2"),
+def test_conditional_headers_on_several_lines_are_joined() -> None:
+    headers = [
+        (b"if-match", b'"a"'),
+        (b"if-match", b'"b"'),
+        (b"if-none-match", b'"c"'),
+        (b"if-range", b'"d"'),
+        (b"range", b"bytes=0-1"),
     ]
 
+    preconditions = Preconditions.of({"method": "GET", "headers": headers})
 
-def test_uncached_body_has_the_same_headers_without_a_digest() -> None:
-    whole, part = BINARY.streamed(None, b"abcdef"), BINARY.streamed(Span(2, 4), b"cd")
-
-    assert whole.raw_headers == [ALWAYS, DESCRIBED, (b"content-length", b"6")]
-    assert part.status_code == 206
-    assert part.raw_headers[2:] == [(b"content-range", b"bytes 2-3/6"), (b"content-length", b"2")]
+    assert preconditions == Preconditions("GET", '"a", "b"', '"c"', '"d"', "bytes=0-1")
 
 
-async def connected() -> dict[str, Any]:
+def test_if_match_is_evaluated_before_if_none_match() -> None:
+    with pytest.raises(PreconditionFailed, match="If-Match does not name"):
+        Preconditions("GET", if_match='"x"', if_none_match=TAG).is_known(TAG)
+
+
+@pytest.mark.parametrize(
+    ("preconditions", "span"),
+    [
+        (Preconditions("GET", range="bytes=1-2"), Span(1, 3)),
+        (Preconditions("GET", range="bytes=1-2", if_range=TAG), Span(1, 3)),
+        (Preconditions("GET", range="bytes=1-2", if_range=f"W/{TAG}"), None),
+        (Preconditions("GET", range="bytes=1-2", if_range="Sat, 21 Nov 2026 00:00:00 GMT"), None),
+        (Preconditions("HEAD", range="bytes=1-2"), None),
+        (Preconditions("GET"), None),
+    ],
+)
+def test_range_needs_get_and_the_current_strong_tag_in_if_range(
+    preconditions: Preconditions, span: Span | None
+) -> None:
+    assert preconditions.span(TAG, 10) == span
+
+
+@pytest.mark.parametrize(
+    ("value", "start", "stop"),
+    [
+        ("bytes=0-0", 0, 1),
+        ("bytes=0-99", 0, 100),
+        ("bytes=10-19", 10, 20),
+        ("bytes=10-", 10, 100),
+        ("bytes=0-", 0, 100),
+        ("bytes=99-99", 99, 100),
+        ("bytes=99-1000", 99, 100),
+        ("bytes=50-99999999999999999999999999", 50, 100),
+        ("bytes=-1", 99, 100),
+        ("bytes=-100", 0, 100),
+        ("bytes=-1000", 0, 100),
+        ("bytes=-" + "9" * 5000, 0, 100),
+        ("bytes=00000000000000000000000000005-6", 5, 7),
+        ("BYTES=1-2", 1, 3),
+        (" bytes= 1-2 ", 1, 3),
+    ],
+)
+def test_a_single_range_is_read(value: str, start: int, stop: int) -> None:
+    assert requested_span(value, 100) == Span(start, stop)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        "",
+        "bytes",
+        "bytes=",
+        "bytes=-",
+        "bytes=5-4",
+        "bytes=a-b",
+        "bytes=1-2x",
+        "bytes=1 - 2",
+        "bytes=+1-2",
+        "bytes=1.0-2",
+        "bytes=٣-٤",
+        "rows=1-2",
+        "bytes=0-1,5-6",
+        "bytes=0-1,",
+        "bytes=1-2-3",
+        "bytes =1-2",
+    ],
+)
+def test_a_header_that_is_no_single_range_is_ignored(value: str | None) -> None:
+    assert requested_span(value, 100) is None
+
+
+@pytest.mark.parametrize("value", ["bytes=100-", "bytes=100-200", "bytes=-0", f"bytes={10**30}-"])
+def test_a_range_past_the_end_is_refused_with_the_length(value: str) -> None:
+    with pytest.raises(RangeNotSatisfiable, match="which has 100 bytes, 0 to 99") as raised:
+        requested_span(value, 100)
+
+    assert raised.value.length_bytes == 100
+
+
+@given(st.integers(1, 2**63 - 1), st.data())
+def test_any_range_of_any_body_is_read(length_bytes: int, data: st.DataObject) -> None:
+    start = data.draw(st.integers(0, length_bytes - 1))
+    stop = data.draw(st.integers(start + 1, length_bytes))
+
+    assert requested_span(f"bytes={start}-{stop - 1}", length_bytes) == Span(start, stop)
+    assert requested_span(f"bytes={start}-", length_bytes) == Span(start, length_bytes)
+    assert requested_span(f"bytes=-{length_bytes - start}", length_bytes) == Span(
+        start, length_bytes
+    )
+
+
+def test_digest_is_a_structured_field() -> None:
+    # RFC 9530, appendix B.1: the digest of {"hello": "world"} and a line feed.
+    cached = CachedBody.of([b'{"hello": ', memoryview(b'"world"}'), b"\n"])
+
+    assert cached.body == b'{"hello": "world"}\n'
+    assert cached.repr_digest == "sha-256=:RK/0qy18MlBSVnWgjwz6lZEWjP/lF5HF9bvEF8FabDg=:"
+
+
+async def stay_connected() -> dict[str, Any]:
     await asyncio.Event().wait()
     return {}
 
 
-async def gone() -> dict[str, Any]:
+async def disconnect() -> dict[str, Any]:
     return {"type": "http.disconnect"}
 
 
-def sent(answer: Answer, method: str = "GET", receive: Any = connected) -> list[dict[str, Any]]:
+def sent(
+    answer: Answer, method: str = "GET", receive: Any = stay_connected
+) -> list[dict[str, Any]]:
     messages: list[dict[str, Any]] = []
 
     async def send(message: Any) -> None:
@@ -184,9 +183,9 @@ def sent(answer: Answer, method: str = "GET", receive: Any = connected) -> list[
     return messages
 
 
-async def numbers(made: list[int], count: int) -> AsyncGenerator[bytes, None]:
+async def numbers(computed: list[int], count: int) -> AsyncGenerator[bytes, None]:
     for number in range(count):
-        made.append(number)
+        computed.append(number)
         yield bytes([number])
         await asyncio.sleep(0)
 
@@ -213,101 +212,50 @@ def test_blocks_are_sent_in_order_with_an_end() -> None:
 
 
 def test_block_is_computed_after_the_previous_one_is_sent() -> None:
-    made: list[int] = []
-    taken: list[int] = []
+    computed: list[int] = []
+    computed_before: list[int] = []
 
-    # A server's send waits until what it was given before is taken.
     async def send(_: Any) -> None:
-        taken.append(len(made))
+        computed_before.append(len(computed))
         await asyncio.sleep(0)
 
     asyncio.run(
-        Answer(200, [], numbers(made, 3))({"type": "http", "method": "GET"}, connected, send)
+        Answer(200, [], numbers(computed, 3))(
+            {"type": "http", "method": "GET"}, stay_connected, send
+        )
     )
 
-    assert taken == [0, 1, 1, 2, 2, 3, 3, 3]
+    assert computed_before == [0, 1, 1, 2, 2, 3, 3, 3]
 
 
 def test_head_computes_no_block() -> None:
-    made: list[int] = []
+    computed: list[int] = []
 
-    _, body = sent(Answer(200, [], numbers(made, 3)), method="HEAD")
+    _, body = sent(Answer(200, [], numbers(computed, 3)), method="HEAD")
 
-    assert (body["body"], made) == (b"", [])
+    assert (body["body"], computed) == (b"", [])
 
 
 def test_disconnect_ends_the_stream() -> None:
-    made: list[int] = []
+    computed: list[int] = []
 
-    sent(Answer(200, [], numbers(made, 200)), receive=gone)
+    sent(Answer(200, [], numbers(computed, 200)), receive=disconnect)
 
-    assert len(made) < 5
+    assert len(computed) < 5
 
 
 def test_blocks_are_counted_for_content_length() -> None:
-    made: list[int] = []
+    computed: list[int] = []
 
-    start, *bodies = sent(Answer(200, [], numbers(made, 3), numbers(made, 3)))
+    start, *bodies = sent(Answer(200, [], numbers(computed, 3), numbers(computed, 3)))
 
     assert start["headers"] == [(b"content-length", b"3")]
     assert b"".join(message["body"] for message in bodies) == b"\0\1\2"
-    assert made == [0, 1, 2, 0, 1, 2]
+    assert computed == [0, 1, 2, 0, 1, 2]
 
 
 def test_disconnect_ends_the_count() -> None:
     counted: list[int] = []
 
-    assert sent(Answer(200, [], numbers([], 99), numbers(counted, 99)), receive=gone) == []
+    assert sent(Answer(200, [], numbers([], 99), numbers(counted, 99)), receive=disconnect) == []
     assert len(counted) < 5
-
-
-@pytest.mark.full
-@pytest.mark.parametrize(
-    ("settings", "url", "name"),
-    [
-        (Settings(max_text_bytes=1000), "/encoding.json?seq_len=100&d_model=4", "MAX_TEXT_BYTES"),
-        (Settings(max_text_bytes=1000), "/encoding.csv?seq_len=100&d_model=4", "MAX_TEXT_BYTES"),
-        (Settings(max_response_bytes=191), "/encoding.npy?seq_len=4&d_model=4", "MAX_RESPONSE_"),
-        (
-            Settings(max_digest_bytes=191),
-            "/encoding.npy.sha256?seq_len=4&d_model=4",
-            "MAX_DIGEST_BYTES",
-        ),
-    ],
-)
-def test_answer_past_a_limit_names_the_setting_and_an_alternative(
-    settings: Settings, url: str, name: str
-) -> None:
-    with client_of(create_app(settings)) as limited:
-        answers = [limited.get(url), limited.get(url, accept_encoding="gzip")]
-        assert limited.app.state.delivery.cache.builds == 0
-        small = limited.get(url.replace("seq_len=100", "seq_len=2").replace("=4", "=1"))
-
-        for answer in answers:
-            assert answer.status_code == 413
-            assert f"POSREF_{name}" in answer.json()["detail"]
-            assert ": ask for" in answer.json()["detail"]
-        assert small.status_code == 200
-
-
-@pytest.mark.full
-def test_head_describes_a_body_past_its_limit_if_it_has_ranges() -> None:
-    with client_of(create_app(Settings(max_response_bytes=191))) as limited:
-        binary = limited.head("/encoding.npy?seq_len=4&d_model=4")
-
-    assert (binary.status_code, binary.headers["Content-Length"]) == (200, "192")
-
-
-def test_text_of_any_size_is_refused_at_once(client: Client) -> None:
-    for extension in ("json", "csv"):
-        answer = client.get(f"/encoding.{extension}?seq_len={2**60}&d_model=1")
-
-        assert answer.status_code == 413
-
-
-def test_posted_answer_past_its_limit_offers_no_ranges() -> None:
-    with client_of(create_app(Settings(max_response_bytes=191))) as limited:
-        answer = limited.post("/encoding.npy", json={"seq_len": 4, "d_model": 4})
-
-    assert answer.status_code == 413
-    assert answer.json()["detail"].endswith(": ask for less of it")

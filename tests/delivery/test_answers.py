@@ -1,7 +1,4 @@
-"""From a document to an answer: the limits, and what a cache does with it.
-
-Whether requests are welcome.
-"""
+"""Answers: limits, bodies from the cache and from workers, revisions, readiness."""
 
 from urllib.parse import urlencode
 
@@ -9,7 +6,6 @@ import pytest
 
 from service.app import create_app
 from service.delivery import handler
-from service.delivery.handler import Readiness
 from service.encodings.relative.sandwich import Sandwich
 from service.formats import FORMATS
 from service.formats.format import Block
@@ -33,33 +29,6 @@ def test_body_past_2_to_63_bytes_with_its_header_is_refused(client: Client) -> N
     answer = client.head(f"/encoding.npy?start={-(2**62)}&seq_len={rows}&d_model=1&dtype=float16")
 
     assert answer.status_code == 422
-
-
-def test_json_past_its_limit_is_refused_before_any_work() -> None:
-    with client_of(create_app(Settings(max_text_bytes=1000))) as limited:
-        answer = limited.get("/encoding.json?seq_len=100&d_model=4")
-        small = limited.get("/encoding.json?seq_len=2&d_model=4")
-
-    assert answer.status_code == 413
-    assert "POSREF_MAX_TEXT_BYTES" in answer.json()["detail"]
-    assert small.status_code == 200
-
-
-@pytest.mark.full
-def test_binary_body_past_its_limit_is_refused_for_get_and_not_for_head() -> None:
-    with client_of(create_app(Settings(max_response_bytes=191))) as limited:
-        answer, head = limited.get(TABLE), limited.head(TABLE)
-
-    assert answer.status_code == 413
-    assert "POSREF_MAX_RESPONSE_BYTES" in answer.json()["detail"]
-    assert (head.status_code, head.headers["Content-Length"]) == (200, "192")
-
-
-def test_limits_apply_to_posts() -> None:
-    with client_of(create_app(Settings(max_response_bytes=191))) as limited:
-        answer = limited.post("/encoding.npy", json={"seq_len": 4, "d_model": 4})
-
-    assert answer.status_code == 413
 
 
 def test_head_of_a_huge_table_computes_nothing(client: Client) -> None:
@@ -94,10 +63,10 @@ def test_answers_to_posts_are_streamed() -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("found_pieces", [0, 1, 3, 2**20])
+@pytest.mark.parametrize("piece_count", [0, 1, 3, 2**20])
 @pytest.mark.parametrize("extension", ["npy", "csv", "json"])
 def test_long_cached_body_is_sent_in_pieces(
-    client: Client, monkeypatch: pytest.MonkeyPatch, extension: str, found_pieces: int
+    client: Client, monkeypatch: pytest.MonkeyPatch, extension: str, piece_count: int
 ) -> None:
     url = f"/encoding.{extension}?seq_len=30&d_model=16"
     whole = client.get(url)
@@ -105,11 +74,11 @@ def test_long_cached_body_is_sent_in_pieces(
     monkeypatch.setattr(handler, "BLOCK_BYTES", 64)
     with client_of(create_app(Settings())) as other:
         for _ in range(2):
-            forget_after(found_pieces, monkeypatch)
+            evict_after(piece_count, monkeypatch)
             pieces = other.get(url)
-            forget_after(found_pieces, monkeypatch)
+            evict_after(piece_count, monkeypatch)
             part = other.get(url, range="bytes=5-1004")
-            forget_after(found_pieces, monkeypatch)
+            evict_after(piece_count, monkeypatch)
             packed = other.get(url, accept_encoding="gzip")
 
             for answer in (pieces, whole):
@@ -126,14 +95,14 @@ def test_long_cached_body_is_sent_in_pieces(
 _FIND = handler.Delivery._cached_piece
 
 
-def forget_after(found_pieces: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a cache find a number of pieces of a body, and then no more of it."""
-    left = iter(range(found_pieces))
+def evict_after(piece_count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a cached body be evicted after a number of pieces."""
+    left = iter(range(piece_count))
 
-    def finds(delivery: handler.Delivery, tag: str, start: int, stop: int) -> Block | None:
+    def find(delivery: handler.Delivery, tag: str, start: int, stop: int) -> Block | None:
         return None if next(left, None) is None else _FIND(delivery, tag, start, stop)
 
-    monkeypatch.setattr(handler.Delivery, "_cached_piece", finds)
+    monkeypatch.setattr(handler.Delivery, "_cached_piece", find)
 
 
 @pytest.mark.full
@@ -186,6 +155,58 @@ def test_length_of_a_digest_is_known_in_advance() -> None:
     assert "Accept-Ranges" not in answer.headers
 
 
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("settings", "url", "name"),
+    [
+        (Settings(max_text_bytes=1000), "/encoding.json?seq_len=100&d_model=4", "MAX_TEXT_BYTES"),
+        (Settings(max_text_bytes=1000), "/encoding.csv?seq_len=100&d_model=4", "MAX_TEXT_BYTES"),
+        (Settings(max_response_bytes=191), "/encoding.npy?seq_len=4&d_model=4", "MAX_RESPONSE_"),
+        (
+            Settings(max_digest_bytes=191),
+            "/encoding.npy.sha256?seq_len=4&d_model=4",
+            "MAX_DIGEST_BYTES",
+        ),
+    ],
+)
+def test_answer_past_a_limit_names_the_setting_and_an_alternative(
+    settings: Settings, url: str, name: str
+) -> None:
+    with client_of(create_app(settings)) as limited:
+        answers = [limited.get(url), limited.get(url, accept_encoding="gzip")]
+        assert limited.app.state.delivery.cache.builds == 0
+        small = limited.get(url.replace("seq_len=100", "seq_len=2").replace("=4", "=1"))
+
+        for answer in answers:
+            assert answer.status_code == 413
+            assert f"POSREF_{name}" in answer.json()["detail"]
+            assert ": ask for" in answer.json()["detail"]
+        assert small.status_code == 200
+
+
+@pytest.mark.full
+def test_head_describes_a_body_past_its_limit_if_it_has_ranges() -> None:
+    with client_of(create_app(Settings(max_response_bytes=191))) as limited:
+        binary = limited.head("/encoding.npy?seq_len=4&d_model=4")
+
+    assert (binary.status_code, binary.headers["Content-Length"]) == (200, "192")
+
+
+def test_text_of_any_size_is_refused_at_once(client: Client) -> None:
+    for extension in ("json", "csv"):
+        answer = client.get(f"/encoding.{extension}?seq_len={2**60}&d_model=1")
+
+        assert answer.status_code == 413
+
+
+def test_posted_answer_past_its_limit_offers_no_ranges() -> None:
+    with client_of(create_app(Settings(max_response_bytes=191))) as limited:
+        answer = limited.post("/encoding.npy", json={"seq_len": 4, "d_model": 4})
+
+    assert answer.status_code == 413
+    assert answer.json()["detail"].endswith(": ask for less of it")
+
+
 def test_limit_is_checked_before_preconditions() -> None:
     url = "/encoding.json?seq_len=100&d_model=4"
     with client_of(create_app(Settings(max_text_bytes=1000))) as limited:
@@ -232,26 +253,12 @@ def test_retired_revision_is_gone(client: Client, monkeypatch: pytest.MonkeyPatc
         assert answer.json()["type"] == "urn:posref:problem:revision-retired"
 
 
-def test_if_none_match_with_the_current_tag_is_not_modified(client: Client) -> None:
-    first = client.get(TABLE)
-
-    again = client.get(TABLE, if_none_match=first.headers["ETag"])
-
-    assert (again.status_code, again.content) == (304, b"")
-    for name in ("ETag", "Cache-Control", "Array-Shape", "Content-Disposition", "Link"):
-        assert again.headers[name] == first.headers[name]
-
-
 def test_answers_to_posts_are_no_store(client: Client) -> None:
     answer = client.post("/encoding.npy", json={"seq_len": 4, "d_model": 4})
 
     assert answer.headers["Cache-Control"] == "no-store"
     assert "ETag" not in answer.headers
     assert answer.content == client.get(TABLE).content
-
-
-def test_process_is_ready_until_it_drains() -> None:
-    assert not Readiness().is_draining
 
 
 def test_draining_process_is_not_ready_and_answers_requests(fresh_client: Client) -> None:
