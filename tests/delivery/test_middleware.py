@@ -1,14 +1,12 @@
-"""Layers around the application.
-
-Keys, and what is said to caches while they are asked for.
-"""
+"""Middleware: CORS, internal errors, disconnects, and API keys."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp
 
 from service.delivery.middleware import Authorized, CorsMiddleware, ErrorMiddleware, private
 from tests.client import Client
@@ -16,7 +14,7 @@ from tests.client import Client
 
 @pytest.mark.parametrize("url", ["/encoding?seq_len=1&d_model=2", "/encoding?seq_len=1", "/nope"])
 @pytest.mark.parametrize("headers", [{}, {"Origin": "https://example.org"}])
-def test_pages_of_any_origin_may_read_and_embed_every_answer(
+def test_any_origin_may_read_and_embed_every_answer(
     client: Client, url: str, headers: dict[str, str]
 ) -> None:
     answer = client.get(url, **headers)
@@ -28,16 +26,7 @@ def test_pages_of_any_origin_may_read_and_embed_every_answer(
     assert "Origin" not in answer.headers.get("Vary", "")
 
 
-def test_what_a_client_already_has_is_as_open(client: Client) -> None:
-    url = "/encoding.npy?seq_len=1&d_model=2"
-
-    again = client.get(url, if_none_match=client.get(url).headers["ETag"])
-
-    assert again.status_code == 304
-    assert again.headers["Access-Control-Allow-Origin"] == "*"
-
-
-def test_a_preflight_is_answered(client: Client) -> None:
+def test_preflight_is_answered(client: Client) -> None:
     answer = client.request(
         "OPTIONS",
         "/rope/apply",
@@ -54,22 +43,25 @@ def test_a_preflight_is_answered(client: Client) -> None:
     assert answer.headers["Access-Control-Allow-Headers"] == "content-type"
 
 
-def test_options_without_a_question_is_a_problem(client: Client) -> None:
+def test_options_that_is_no_preflight_is_refused(client: Client) -> None:
     assert client.request("OPTIONS", "/rope/apply").status_code == 405
 
 
-def test_what_is_no_request_passes_untouched() -> None:
+@pytest.mark.parametrize(
+    "middleware", [CorsMiddleware, ErrorMiddleware, lambda app: Authorized(app, KEYS)]
+)
+def test_other_protocols_pass(middleware: Callable[[ASGIApp], ASGIApp]) -> None:
     scopes: list[str] = []
 
     async def app(scope: Any, _receive: Any, _send: Any) -> None:
         scopes.append(scope["type"])
 
-    asyncio.run(CorsMiddleware(app)({"type": "lifespan"}, None, None))  # type: ignore[arg-type]
+    asyncio.run(middleware(app)({"type": "lifespan"}, None, None))  # type: ignore[arg-type]
 
     assert scopes == ["lifespan"]
 
 
-def test_an_answer_that_had_begun_is_broken_off() -> None:
+def test_exception_after_the_headers_reaches_the_server() -> None:
     messages: list[str] = []
 
     async def app(_scope: Any, _receive: Any, send: Any) -> None:
@@ -85,7 +77,7 @@ def test_an_answer_that_had_begun_is_broken_off() -> None:
     assert messages == ["http.response.start"]
 
 
-def test_a_client_that_leaves_while_it_sends_is_no_failure() -> None:
+def test_disconnect_during_the_request_is_no_error() -> None:
     messages: list[Any] = []
 
     async def app(_scope: Any, _receive: Any, _send: Any) -> None:
@@ -102,20 +94,20 @@ def test_a_client_that_leaves_while_it_sends_is_no_failure() -> None:
 KEYS = (b"correct-horse-battery", b"staple-0123456789")
 
 
-class Asked:
-    """What came back of a request that was sent through the layer, and whether it went on."""
+class Exchanged:
+    """The response to a request through the middleware, and whether the application got it."""
 
     def __init__(self, headers: Sequence[tuple[bytes, bytes]], **scope: Any) -> None:
         self.status = 0
         self.headers: dict[bytes, bytes] = {}
         self.body = b""
-        self.went_on = False
+        self.is_passed = False
         plain = {"type": "http", "method": "GET", "path": "/rope", "query_string": b""}
         layer = Authorized(self._app, KEYS)
         asyncio.run(layer({**plain, "headers": headers, **scope}, self._receive, self._send))
 
     async def _app(self, _scope: Any, _receive: Any, send: Any) -> None:
-        self.went_on = True
+        self.is_passed = True
         headers = [(b"Cache-Control", b"public, max-age=60")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": b"secret"})
@@ -129,17 +121,17 @@ class Asked:
         self.body += message.get("body", b"")
 
 
-def bearing(credentials: bytes, **scope: Any) -> Asked:
-    return Asked([(b"authorization", credentials)], **scope)
+def request_with(credentials: bytes, **scope: Any) -> Exchanged:
+    return Exchanged([(b"authorization", credentials)], **scope)
 
 
 @pytest.mark.parametrize("key", KEYS)
 @pytest.mark.parametrize("scheme", [b"Bearer", b"bearer", b"BEARER", b"Bearer  "])
-def test_each_key_opens_whatever_the_case_of_the_scheme(scheme: bytes, key: bytes) -> None:
-    asked = bearing(scheme + b" " + key)
+def test_each_key_is_accepted_with_any_case_of_the_scheme(scheme: bytes, key: bytes) -> None:
+    response = request_with(scheme + b" " + key)
 
-    assert (asked.status, asked.body) == (200, b"secret")
-    assert asked.headers[b"cache-control"] == b"private, max-age=60"
+    assert (response.status, response.body) == (200, b"secret")
+    assert response.headers[b"cache-control"] == b"private, max-age=60"
 
 
 WRONG = [
@@ -160,45 +152,45 @@ WRONG = [
 
 
 @pytest.mark.parametrize("credentials", WRONG)
-def test_what_is_not_a_key_is_refused_before_anything_is_read(credentials: bytes) -> None:
-    asked = bearing(credentials)
+def test_wrong_key_is_refused_before_the_body_is_read(credentials: bytes) -> None:
+    response = request_with(credentials)
 
-    assert (asked.status, asked.went_on) == (401, False)
-    assert asked.headers[b"www-authenticate"] == b'Bearer realm="posref", error="invalid_token"'
-    assert asked.headers[b"cache-control"] == b"no-store"
-
-
-def test_a_refusal_does_not_say_which_part_was_wrong() -> None:
-    assert len({bearing(credentials).body for credentials in WRONG}) == 1
+    assert (response.status, response.is_passed) == (401, False)
+    assert response.headers[b"www-authenticate"] == b'Bearer realm="posref", error="invalid_token"'
+    assert response.headers[b"cache-control"] == b"no-store"
 
 
-def test_nothing_sent_is_challenged_without_a_fault() -> None:
-    asked = Asked([])
-
-    assert (asked.status, asked.went_on) == (401, False)
-    assert asked.headers[b"www-authenticate"] == b'Bearer realm="posref"'
+def test_refusals_of_all_wrong_keys_are_equal() -> None:
+    assert len({request_with(credentials).body for credentials in WRONG}) == 1
 
 
-def test_a_key_beside_another_is_none() -> None:
+def test_missing_key_is_challenged_without_an_error() -> None:
+    response = Exchanged([])
+
+    assert (response.status, response.is_passed) == (401, False)
+    assert response.headers[b"www-authenticate"] == b'Bearer realm="posref"'
+
+
+def test_two_authorization_headers_are_refused() -> None:
     right = (b"authorization", b"Bearer " + KEYS[0])
 
-    assert Asked([right, right]).status == 401
-    assert Asked([right, (b"authorization", b"Bearer no")]).status == 401
+    assert Exchanged([right, right]).status == 401
+    assert Exchanged([right, (b"authorization", b"Bearer no")]).status == 401
 
 
 @pytest.mark.parametrize("name", [b"access_token", b"api_key", b"key", b"API_KEY", b"token"])
-def test_a_key_in_the_query_opens_nothing_and_is_not_repeated(name: bytes) -> None:
-    asked = Asked([], query_string=b"d_model=2&" + name + b"=" + KEYS[0])
+def test_key_in_the_query_is_refused_and_not_repeated(name: bytes) -> None:
+    response = Exchanged([], query_string=b"d_model=2&" + name + b"=" + KEYS[0])
 
-    assert (asked.status, asked.went_on) == (401, False)
-    assert b"never in the query" in asked.body
-    assert KEYS[0] not in asked.body
+    assert (response.status, response.is_passed) == (401, False)
+    assert b"never in the query" in response.body
+    assert KEYS[0] not in response.body
 
 
 @pytest.mark.parametrize("path", ["/livez", "/readyz"])
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
 def test_probes_need_no_key(path: str, method: str) -> None:
-    assert Asked([], path=path, method=method).went_on
+    assert Exchanged([], path=path, method=method).is_passed
 
 
 @pytest.mark.parametrize(
@@ -213,12 +205,12 @@ def test_probes_need_no_key(path: str, method: str) -> None:
         ("GET", "/livez/../rope"),
     ],
 )
-def test_what_is_like_a_probe_needs_one(method: str, path: str) -> None:
-    assert Asked([], path=path, method=method).status == 401
+def test_paths_and_methods_like_a_probe_need_a_key(method: str, path: str) -> None:
+    assert Exchanged([], path=path, method=method).status == 401
 
 
 @pytest.mark.parametrize(
-    ("told", "expected"),
+    ("lines", "expected"),
     [
         ([], b"private"),
         ([b"public, max-age=86400"], b"private, max-age=86400"),
@@ -228,18 +220,7 @@ def test_what_is_like_a_probe_needs_one(method: str, path: str) -> None:
         ([b"no-store"], b"no-store"),
     ],
 )
-def test_no_answer_is_public(told: list[bytes], expected: bytes) -> None:
-    headers = private([(b"etag", b'"a"'), *((b"cache-control", line) for line in told)])
+def test_responses_are_private(lines: list[bytes], expected: bytes) -> None:
+    headers = private([(b"etag", b'"a"'), *((b"cache-control", line) for line in lines)])
 
     assert headers == [(b"etag", b'"a"'), (b"cache-control", expected)]
-
-
-def test_access_what_is_no_request_passes_untouched() -> None:
-    scopes: list[str] = []
-
-    async def app(scope: Any, _receive: Any, _send: Any) -> None:
-        scopes.append(scope["type"])
-
-    asyncio.run(Authorized(app, KEYS)({"type": "lifespan"}, None, None))  # type: ignore[arg-type]
-
-    assert scopes == ["lifespan"]

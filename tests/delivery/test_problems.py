@@ -1,7 +1,4 @@
-"""Problem documents, for every failure.
-
-What pages of HTML may load and run.
-"""
+"""Problem documents; the security headers of pages."""
 
 import re
 from base64 import b64decode
@@ -16,7 +13,7 @@ from tests.client import Client, client_of
 from tests.exchange import Exchange
 
 
-def test_types_are_distinct_uris_of_our_own() -> None:
+def test_types_are_distinct_uris() -> None:
     uris = [problem.uri for problem in PROBLEM_TYPES]
 
     assert len(set(uris)) == len(uris)
@@ -41,7 +38,7 @@ def test_types_are_distinct_uris_of_our_own() -> None:
         ("/%ff", "There is no"),
     ],
 )
-def test_what_is_not_there_has_a_nearest(client: Client, path: str, hint: str) -> None:
+def test_unknown_path_has_a_hint(client: Client, path: str, hint: str) -> None:
     answer = client.get(path)
 
     assert (answer.status_code, answer.json()["status"]) == (404, 404)
@@ -69,7 +66,7 @@ def test_method_not_allowed_lists_the_allowed_methods(
 
 
 @pytest.mark.parametrize(("method", "path", "status"), [("GET", "/no", 404), ("PUT", "/", 405)])
-def test_an_undecodable_query_does_not_cause_a_500(
+def test_undecodable_query_does_not_cause_a_500(
     client: Client, method: str, path: str, status: int
 ) -> None:
     exchange = Exchange(client.app, method, f"{path}?x=\udcff")
@@ -77,7 +74,7 @@ def test_an_undecodable_query_does_not_cause_a_500(
     assert client.run(exchange.run()).status == status
 
 
-def test_a_failure_of_ours_is_a_problem_without_its_secrets(
+def test_internal_error_is_a_problem_without_details(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def fail(*_: object) -> None:
@@ -105,7 +102,7 @@ def directives(page: str) -> dict[str, str]:
     return {name: sources for name, _, sources in words}
 
 
-def test_just_the_words_that_stand_in_a_page_may_run() -> None:
+def test_policy_allows_the_inline_scripts_and_styles_by_hash() -> None:
     found = re.findall(r"'sha256-([^']+)'", directives(PAGE)["script-src"])
 
     expected = [sha256(text.encode()).digest() for text in ("", '\nrun("ä");\n')]
@@ -113,7 +110,7 @@ def test_just_the_words_that_stand_in_a_page_may_run() -> None:
     assert "'sha256-" in directives(PAGE)["style-src"]
 
 
-def test_nothing_else_is_allowed() -> None:
+def test_policy_allows_nothing_else() -> None:
     policy = directives("<p>plain</p>")
 
     assert "unsafe" not in content_policy(PAGE)
@@ -123,7 +120,7 @@ def test_nothing_else_is_allowed() -> None:
         assert policy[name] == "'none'"
 
 
-def test_a_page_says_what_it_is_and_names_no_referrer() -> None:
+def test_pages_have_type_policy_and_no_referrer() -> None:
     headers = dict(html_headers(PAGE, "no-store", vary="Accept"))
 
     assert headers[b"content-type"] == b"text/html; charset=utf-8"
