@@ -11,6 +11,8 @@ from starlette.types import ASGIApp
 from service.delivery.middleware import Authorized, CorsMiddleware, ErrorMiddleware, private
 from tests.client import Client
 
+KEYS = (b"correct-horse-battery", b"staple-0123456789")
+
 
 @pytest.mark.parametrize("url", ["/encoding?seq_len=1&d_model=2", "/encoding?seq_len=1", "/nope"])
 @pytest.mark.parametrize("headers", [{}, {"Origin": "https://example.org"}])
@@ -89,9 +91,6 @@ def test_disconnect_during_the_request_is_no_error() -> None:
     asyncio.run(ErrorMiddleware(app)({"type": "http"}, None, send))  # type: ignore[arg-type]
 
     assert not messages
-
-
-KEYS = (b"correct-horse-battery", b"staple-0123456789")
 
 
 class Exchanged:
