@@ -182,7 +182,7 @@ class _Piece(Generic[Result]):
 _Turn: TypeAlias = Callable[[], Block | None]
 
 
-class Lane:
+class WorkLane:
     """The threads of one kind of work, and their queue: first come, first served.
 
     Attributes:
@@ -285,9 +285,9 @@ class Workers:
     """
 
     def __init__(self, threads: int, gate: Gate) -> None:
-        self._short = Lane(gate, "short", _SHORT_LANE_THREADS, gives_way=False)
-        self._long = Lane(gate, "long", threads)
-        self._drawing = Lane(gate, "drawing", _DRAWING_LANE_THREADS)
+        self._short = WorkLane(gate, "short", _SHORT_LANE_THREADS, gives_way=False)
+        self._long = WorkLane(gate, "long", threads)
+        self._drawing = WorkLane(gate, "drawing", _DRAWING_LANE_THREADS)
         self._lanes = (self._short, self._long, self._drawing)
 
     async def run(self, work: Callable[[], Result], cost: int) -> Result:
@@ -347,7 +347,7 @@ class Workers:
         for lane in self._lanes:
             lane.threads.shutdown(wait=True, cancel_futures=True)
 
-    def _turns(self, blocks: Iterator[Block], *, drawn: bool) -> tuple[Lane, _Turn]:
+    def _turns(self, blocks: Iterator[Block], *, drawn: bool) -> tuple[WorkLane, _Turn]:
         """Return the lane of blocks, and the function of a turn."""
         if drawn:
             return self._drawing, partial(_drawing_turn, blocks)

@@ -19,9 +19,9 @@ from service.delivery.workers import (
     SHORT_WORK,
     BodyMemory,
     Gate,
-    Lane,
     MovingMean,
     Workers,
+    WorkLane,
     cancel_on_disconnect,
 )
 from service.errors import Overloaded
@@ -413,7 +413,7 @@ def test_retry_after_is_whole_seconds_up_to_a_minute(seconds: float, expected: i
 
 def test_refusal_has_the_estimated_wait() -> None:
     async def scenario() -> None:
-        lane = Lane(gate_of(max_waiting=3), "long", threads=2)
+        lane = WorkLane(gate_of(max_waiting=3), "long", threads=2)
         with lane.place():
             pass
         assert lane.served_for.seconds == 0.0
