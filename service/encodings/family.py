@@ -5,7 +5,7 @@ docstring has the sections Formula, Source, Bound and Trap. Routes, operationIds
 canonical parameters, OpenAPI, documentation and contract tests follow from ``Family.registered``.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from inspect import get_annotations
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias, TypeVar, get_args, get_origin
@@ -32,92 +32,71 @@ from service.numerics.tables import Curves, Document, ParameterValue, StoredTabl
 _REAL = r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?"
 _RANGE = r"-?[0-9]+(:-?[0-9]+){0,2}"
 
+
+def _list_schema(types: list[str], pattern: str, items: Mapping[str, object]) -> WithJsonSchema:
+    """Return the schema of a list: text with commas, an array in JSON, or a single item there."""
+    schema = {"type": types, "pattern": f"^{pattern}$", "items": items, "minItems": 1}
+    return WithJsonSchema(schema)
+
+
 Reals = Annotated[
     tuple[float, ...],
     BeforeValidator(grammar.reals),
-    WithJsonSchema(
-        {
-            "type": ["string", "array"],
-            "pattern": f"^{_REAL}(,{_REAL})*$",
-            "items": {"type": "number"},
-            "minItems": 1,
-        }
-    ),
+    _list_schema(["string", "array"], f"{_REAL}(,{_REAL})*", {"type": "number"}),
 ]
 Integers = Annotated[
     tuple[int, ...],
     BeforeValidator(grammar.integers),
-    WithJsonSchema(
-        {
-            "type": ["string", "array"],
-            "pattern": r"^-?[0-9]+(,-?[0-9]+)*$",
-            "items": {"type": "integer"},
-            "minItems": 1,
-        }
-    ),
+    _list_schema(["string", "array"], "-?[0-9]+(,-?[0-9]+)*", {"type": "integer"}),
 ]
 PositionList = Annotated[
     Positions,
     BeforeValidator(grammar.positions),
-    WithJsonSchema(
-        {
-            "type": ["string", "integer", "array"],
-            "pattern": f"^{_RANGE}(,{_RANGE})*$",
-            "items": {"type": ["integer", "string"], "pattern": f"^{_RANGE}$"},
-            "minItems": 1,
-        }
+    _list_schema(
+        ["string", "integer", "array"],
+        f"{_RANGE}(,{_RANGE})*",
+        {"type": ["integer", "string"], "pattern": f"^{_RANGE}$"},
     ),
 ]
 RealPositionList = Annotated[
     AnyPositions,
     BeforeValidator(grammar.real_positions),
-    WithJsonSchema(
-        {
-            "type": ["string", "number", "array"],
-            "pattern": f"^({_RANGE}(,{_RANGE})*|{_REAL}(,{_REAL})*)$",
-            "items": {"type": ["number", "string"], "pattern": f"^({_RANGE}|{_REAL})$"},
-            "minItems": 1,
-        }
+    _list_schema(
+        ["string", "number", "array"],
+        f"({_RANGE}(,{_RANGE})*|{_REAL}(,{_REAL})*)",
+        {"type": ["number", "string"], "pattern": f"^({_RANGE}|{_REAL})$"},
     ),
 ]
 Factor = Annotated[Real, Field(ge=MIN_FACTOR, le=MAX_FACTOR)]
 Position = Annotated[Integer, Field(ge=-MAX_POSITION, le=MAX_POSITION)]
-ChannelCount = Annotated[
-    Integer, Field(ge=1, le=MAX_CHANNELS, description="Number of channels.", examples=[512])
-]
-EvenChannelCount = Annotated[
-    Integer,
-    Field(
-        le=MAX_CHANNELS,
-        ge=2,
-        multiple_of=2,
-        description="Number of channels, even.",
-        examples=[512],
-    ),
-]
-SeriesBase = Annotated[
-    Real,
-    Field(
-        le=MAX_BASE,
-        ge=1,
-        description="Base n of the frequencies n^(-2i/d_model).",
-        examples=[10000],
-    ),
-]
 RealDTypeName: TypeAlias = Literal["float32", "float64", "float16", "bfloat16"]
-RealDType = Annotated[
-    RealDTypeName,
-    Field(
-        description="Type of the elements; each is the exact value rounded once.",
-        examples=["float32"],
-    ),
-]
-IndexDType = Annotated[
-    Literal["int32", "int64"], Field(description="Type of the elements.", examples=["int64"])
-]
 AbsoluteLayout: TypeAlias = Literal["interleaved", "concatenated"]
 
 Listed = TypeVar("Listed", Positions, AnyPositions)
+
+
+def about(description: str, example: Any, **bounds: Any) -> Any:
+    """Return the field of a parameter: its description, an example, and its bounds."""
+    return Field(description=description, examples=[example], **bounds)
+
+
+def optional(description: str, example: Any, **bounds: Any) -> Any:
+    """Return the field of a parameter that is None unless given."""
+    return about(description, example, default=None, **bounds)
+
+
+ChannelCount = Annotated[Integer, about("Number of channels.", 512, ge=1, le=MAX_CHANNELS)]
+EvenChannelCount = Annotated[
+    Integer, about("Number of channels, even.", 512, ge=2, le=MAX_CHANNELS, multiple_of=2)
+]
+SeriesBase = Annotated[
+    Real, about("Base n of the frequencies n^(-2i/d_model).", 10000, ge=1, le=MAX_BASE)
+]
+RealDType = Annotated[
+    RealDTypeName,
+    about("Type of the elements; each is the exact value rounded once.", "float32"),
+]
+IndexDType = Annotated[Literal["int32", "int64"], about("Type of the elements.", "int64")]
 
 
 class Parameters(BaseModel):
@@ -151,37 +130,38 @@ def choices(model: type[Parameters], name: str) -> tuple[str, ...]:
     return get_args(field.annotation)
 
 
-def about(description: str, example: Any, **bounds: Any) -> Any:
-    """Return the field of a parameter: its description, an example, and its bounds."""
-    return Field(description=description, examples=[example], **bounds)
-
-
-def optional(description: str, example: Any, **bounds: Any) -> Any:
-    """Return the field of a parameter that is None unless given."""
-    return about(description, example, default=None, **bounds)
-
-
 def impossible(parameter: str, value: object, rule: str) -> InvalidParameters:
-    """Make the error of a parameter that does not go with the others."""
+    """Return the error of a parameter that does not go with the others."""
     sent = None if value is None else shortened(grammar.to_query(value))
     return InvalidParameters(Fault(parameter, sent, rule))
 
 
-def refuse_given(
+def misplaced(
     parameters: Parameters, others: Mapping[str, str], rule: str = "does not go with {}"
-) -> None:
-    """Refuse every parameter that is given and excluded; raises InvalidParameters.
+) -> list[Fault]:
+    """Return a fault for every parameter that is given and excluded.
 
     Args:
         parameters: all parameters.
         others: what excludes a parameter, by its name.
         rule: ends the sentence about it, with {} for what excludes it.
     """
-    faults = [
-        Fault(name, grammar.to_query(value), f"{name} {rule.format(other)}")
+    return [
+        Fault(name, shortened(grammar.to_query(value)), f"{name} {rule.format(other)}")
         for name, other in others.items()
         if (value := getattr(parameters, name, None)) is not None
     ]
+
+
+def refuse_given(
+    parameters: Parameters, others: Mapping[str, str], rule: str = "does not go with {}"
+) -> None:
+    """Raise InvalidParameters for every parameter that is given and excluded (``misplaced``)."""
+    refuse(misplaced(parameters, others, rule))
+
+
+def refuse(faults: Sequence[Fault]) -> None:
+    """Raise InvalidParameters if there are faults."""
     if faults:
         raise InvalidParameters(*faults)
 
@@ -189,31 +169,22 @@ def refuse_given(
 class FirstParameters(Parameters):
     """The position of the first row."""
 
-    start: Integer | None = Field(
-        default=None,
-        ge=-MAX_POSITION,
-        le=MAX_POSITION,
-        description="Position of the first row; 0 unless given.",
-        examples=[0],
-    )
+    start: Position | None = optional("Position of the first row; 0 unless given.", 0)
 
 
 class StartParameters(FirstParameters):
     """The positions of the rows of an array: consecutive from start on, or a list."""
 
-    positions: PositionList | None = Field(
-        default=None,
-        description="Position of each row, integers and half-open ranges, in place of "
-        "seq_len and start.",
-        examples=["0,5,9:20:2"],
+    positions: PositionList | None = optional(
+        "Position of each row, integers and half-open ranges, in place of seq_len and start.",
+        "0,5,9:20:2",
     )
 
     def positions_of(self, rows: int) -> Positions:
         """Return the positions of the rows of an array."""
         if self.positions is None:
             return contiguous(self.start or 0, rows)
-        if self.start is not None:
-            raise impossible("start", self.start, "start does not go with positions")
+        refuse_given(self, {"start": "positions"})
         if self.positions.count != rows:
             raise InvalidBody(
                 f"positions names {self.positions.count} rows, and the array has {rows}"
@@ -224,53 +195,37 @@ class StartParameters(FirstParameters):
 class LengthParameters(FirstParameters):
     """The number of positions and the first one."""
 
-    seq_len: Integer | None = Field(
-        default=None,
-        ge=1,
-        le=2**63 - 1,
-        description="Number of positions; required unless positions is given.",
-        examples=[50],
+    seq_len: Integer | None = optional(
+        "Number of positions; required unless positions is given.", 50, ge=1, le=2**63 - 1
     )
 
     def _resolved(self, listed: Listed | None, default_seq_len: int | None) -> Positions | Listed:
         """Return the positions; raises InvalidParameters unless they are given just once."""
+        if listed is not None:
+            refuse_given(self, {"seq_len": "positions", "start": "positions"})
+            return listed
         seq_len = self.seq_len or default_seq_len
-        if listed is None and seq_len is None:
+        if seq_len is None:
             rule = "seq_len is required, unless positions is given"
             raise impossible("seq_len", None, rule)
-        if listed is None:
-            return contiguous(self.start or 0, seq_len or 0)
-        beside = {"seq_len": self.seq_len, "start": self.start}
-        faults = [
-            Fault(name, str(value), f"{name} does not go with positions")
-            for name, value in beside.items()
-            if value is not None
-        ]
-        if faults:
-            raise InvalidParameters(*faults)
-        return listed
+        return contiguous(self.start or 0, seq_len)
 
 
 class PositionParameters(LengthParameters, StartParameters):
     """The integer positions of a table: seq_len of them from start on, or a list."""
 
     def resolved_positions(self, default_seq_len: int | None = None) -> Positions:
-        """Return the positions; raises InvalidParameters unless they are given just once.
-
-        Args:
-            default_seq_len: how many there are where nothing says it.
-        """
+        """Return the positions; raises InvalidParameters unless they are given just once."""
         return self._resolved(self.positions, default_seq_len)
 
 
 class RealPositionParameters(LengthParameters):
     """The positions of a table, which may be fractions."""
 
-    positions: RealPositionList | None = Field(
-        default=None,
-        description="Position of each row, integers and half-open ranges, or numbers of which "
-        "some are fractions, in place of seq_len and start.",
-        examples=["0,5,9:20:2"],
+    positions: RealPositionList | None = optional(
+        "Position of each row, integers and half-open ranges, or numbers of which some are "
+        "fractions, in place of seq_len and start.",
+        "0,5,9:20:2",
     )
 
     def resolved_positions(self) -> AnyPositions:
@@ -279,7 +234,7 @@ class RealPositionParameters(LengthParameters):
 
 
 def contiguous(start: int, count: int, name: str = "start") -> Positions:
-    """Make positions that follow each other; an error names the parameter that is their start."""
+    """Return consecutive positions; an error names the parameter that gives their start."""
     if start + count - 1 > MAX_POSITION:
         rule = f"the last position, {start + count - 1}, lies beyond 2^62"
         raise impossible(name, start, rule)
@@ -301,7 +256,7 @@ class InputArray:
         example: nested lists.
         is_integer: whether its elements are integers; they are read as int64.
         is_required: whether the request is refused without it.
-        aliases: names of the same array in other libraries; the refusal of one names this array.
+        aliases: names of the array in other libraries; the refusal of one names this array.
     """
 
     name: str
@@ -319,16 +274,12 @@ class InputArray:
             raise self._invalid(f"has {len(table.shape)} axes, and must have {ranks}")
         if table.dtype in COMPLEX_DTYPES:
             raise self._invalid("holds complex numbers, and must hold real ones")
-        if not self.is_integer:
-            if table.dtype is INT64:
-                raise self._invalid(
-                    "holds integers or booleans, and must hold floating-point numbers"
-                )
+        has_integers = table.dtype is INT64
+        if has_integers and not self.is_integer:
+            raise self._invalid("holds integers or booleans, and must hold floating-point numbers")
+        if has_integers or not self.is_integer:
             return table
-        return table if table.dtype is INT64 else self._as_integers(table)
-
-    def _as_integers(self, table: StoredTable) -> StoredTable:
-        """Convert reals that hold integers: JSON has one type of number."""
+        # JSON has one type of number.
         values = to_float64(table.elements, table.dtype)
         if not (np.abs(values) < _EXACT_LIMIT).all() or (values != np.trunc(values)).any():
             raise self._invalid("must hold integers, from 2^53 on as int64")
@@ -340,12 +291,7 @@ class InputArray:
 
 @dataclass(frozen=True)
 class Choice:
-    """A parameter that names the array of a body that has no names (``.npy``).
-
-    Attributes:
-        parameter: the name of the parameter.
-        names: the name of the array, by the value of the parameter.
-    """
+    """A parameter whose value names the array of a body that has no names (``.npy``)."""
 
     parameter: str
     names: Mapping[str, str]
@@ -505,18 +451,13 @@ class TableFamily(Family):
 
 
 class ComposedFamily(Family):
-    """A kind of table that is made of arrays that are sent, each with a role of its own.
-
-    Attributes:
-        inputs: the arrays.
-        choice: the parameter that names an array sent without a name, where there are several.
-    """
+    """A kind of table that is made of the arrays in a request's body."""
 
     inputs: ClassVar[tuple[InputArray, ...]]
     choice: ClassVar[Choice | None] = None
 
     def document(self, arrays: Mapping[str, StoredTable]) -> Document:
-        """Return the tables made of arrays; raises InvalidParameters or InvalidBody."""
+        """Return the tables made of the arrays; raises InvalidParameters or InvalidBody."""
         raise NotImplementedError
 
     def resolve(self, arrays: Mapping[str, StoredTable]) -> Document:
@@ -525,13 +466,12 @@ class ComposedFamily(Family):
 
 
 class TransformFamily(Family):
-    """A transformation of every array that is sent, of shape (..., positions, channels)."""
+    """A transformation of every array in a body, of shape (..., positions, channels)."""
 
     def apply(self, x: StoredTable) -> tuple[StoredTable, Mapping[str, ParameterValue]]:
-        """Return the transformed array and the canonical parameters of what was done to it.
+        """Return the transformed array and the canonical parameters of the transformation.
 
-        Raises:
-            InvalidParameters, InvalidBody: the array does not fit the parameters.
+        Raises InvalidParameters or InvalidBody if the array does not fit the parameters.
         """
         raise NotImplementedError
 
@@ -565,8 +505,7 @@ def transformed(
 ) -> Document:
     """Return the document of transformed arrays, with the parameters that all have in common.
 
-    Raises:
-        InvalidBody: an array cannot be transformed; the error names it.
+    Raises InvalidBody with the name of an array that cannot be transformed.
     """
     results = {}
     for name, array in arrays.items():

@@ -25,12 +25,10 @@ class Table(Protocol):
     """
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """Length of each axis."""
+    def shape(self) -> tuple[int, ...]: ...
 
     @property
-    def dtype(self) -> DType:
-        """Type of the elements."""
+    def dtype(self) -> DType: ...
 
     @property
     def work_per_element(self) -> int:
@@ -72,12 +70,12 @@ frequencies, should not queue behind long work for these some 20 ms.
 
 
 def size(table: Table) -> int:
-    """Return the number of elements of a table."""
+    """Return the number of elements."""
     return prod(table.shape)
 
 
 def size_bytes(table: Table) -> int:
-    """Return the number of bytes of a table's elements."""
+    """Return the number of bytes of the elements."""
     return size(table) * table.dtype.itemsize_bytes
 
 
@@ -166,7 +164,7 @@ class FormulaTable:
 
 
 class RowTable(ABC):
-    """A table that is computed by rows."""
+    """A table that is computed row by row."""
 
     dtype: DType
 
@@ -192,12 +190,33 @@ class RowTable(ABC):
 
 
 @dataclass(frozen=True, eq=False)
+class DerivedTable:
+    """A base of tables that read the elements of another one, at the same cost."""
+
+    table: Table
+
+    @property
+    def dtype(self) -> DType:
+        return self.table.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.table.shape
+
+    @property
+    def work_per_element(self) -> int:
+        return self.table.work_per_element
+
+    @property
+    def setup_work(self) -> int:
+        return setup_work(self.table)
+
+
+@dataclass(frozen=True, eq=False)
 class StoredTable:
     """A table over elements in memory: an array that a client sent, or a result computed from it.
 
     Attributes:
-        elements: the array.
-        dtype: its element type.
         is_finite: False where an element is known to be infinite or NaN.
     """
 
@@ -219,13 +238,7 @@ class StoredTable:
 
 @dataclass(frozen=True, eq=False)
 class DecimalTable(RowTable):
-    """A short list of decimals, or a single one, each rounded once to float64.
-
-    Attributes:
-        shape: the length of the list; empty for a single number.
-        exact: evaluates them.
-        dtype: float64.
-    """
+    """A short list of decimals, or a single one of shape (), each rounded once to float64."""
 
     shape: tuple[int, ...]
     exact: Callable[[], Sequence[Decimal]]
@@ -263,7 +276,7 @@ class GatheredTable(StoredTable):
     """A row of an array for each integer of an index table, copied bit for bit.
 
     Attributes:
-        index: int64, the row of each place.
+        index: the row of each query and key, int64.
         heads_lead: whether the columns of the array, one for each head, come before the axes of
             the index, or after them.
     """
@@ -296,19 +309,13 @@ class GatheredTable(StoredTable):
     def _fill_heads(self, heads: range, places: range, found: Elements) -> None:
         index = self.index.read(places.start, places.stop)
         columns = self.elements.reshape(len(self.elements), -1)
-        _look_up(columns[:, heads.start : heads.stop], index, found)
-
-
-def _look_up(columns: Elements, index: Elements, found: Elements) -> None:
-    """Write the columns of rows (n,) one below the other into found, (columns, n).
-
-    Each column is indexed in place: take() would copy all columns first.
-    """
-    if len(found) > len(index):
-        found[...] = columns[index].T
-        return
-    for number, row in enumerate(found):
-        row[...] = columns[:, number][index]
+        columns = columns[:, heads.start : heads.stop]
+        if len(found) > len(index):
+            found[...] = columns[index].T
+            return
+        # Each column is indexed in place: take() would copy all columns first.
+        for number, row in enumerate(found):
+            row[...] = columns[:, number][index]
 
 
 def gather_biases(weight: StoredTable, index: Table, head: int | None) -> GatheredTable:
@@ -324,12 +331,7 @@ def gather_biases(weight: StoredTable, index: Table, head: int | None) -> Gather
 
 
 def gather_rows(weight: StoredTable, index: Table) -> GatheredTable:
-    """Return the row of a table for every query and key, (…, channels).
-
-    Args:
-        weight: a row for each number.
-        index: the number of every query and key.
-    """
+    """Return the row of a table for every query and key, (…, channels)."""
     return _gathered(weight.elements, weight.dtype, index, heads_lead=False)
 
 

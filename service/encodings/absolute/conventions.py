@@ -23,11 +23,13 @@ from service.encodings.family import (
     Position,
     about,
     impossible,
+    misplaced,
     optional,
+    refuse,
 )
 from service.encodings.grid.sincos import Along, ChannelBlock, GridTable, Layout
 from service.errors import Fault, InvalidParameters
-from service.grammar import Boolean, Integer, Real, to_query
+from service.grammar import Boolean, Integer, Real
 from service.numerics.dtypes import DType, Elements
 from service.numerics.limits import (
     MAX_ATTENTION_FACTOR,
@@ -46,7 +48,7 @@ from service.numerics.phase import (
 )
 from service.numerics.phasors import Channels, Component, SinusoidTable, sinusoid_table
 from service.numerics.positions import AnyPositions, Positions, RealPositions, RowPositions
-from service.numerics.tables import ParameterValue, RowTable, Table, setup_work
+from service.numerics.tables import DerivedTable, ParameterValue, RowTable, Table
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,25 +91,22 @@ class Sinusoids:
 
 @dataclass(frozen=True, eq=False)
 class SpreadSinusoids(Sinusoids):
-    """Rows that have no positions: n of them lie evenly from −1 to 1.
+    """Rows without positions: n of them have coordinates spread evenly from −1 to 1.
 
     Attributes:
-        has_coordinates: whether each row begins with its place between −1 and 1.
+        has_coordinates: whether each row begins with its coordinate.
     """
 
     has_coordinates: bool = False
 
     @property
     def width(self) -> int:
-        """Channels of a row."""
         return self.channels.width + self.has_coordinates
 
     def canonical_rows(self, positions: AnyPositions) -> Mapping[str, ParameterValue]:
-        """Return the number of rows."""
         return {"seq_len": positions.count}
 
     def table(self, positions: AnyPositions, dtype: DType, shape: tuple[int, ...]) -> Table:
-        """Return as many rows as there are positions."""
         coordinate = ChannelBlock(("coordinate",), ("x",), int(self.has_coordinates))
         bands = [
             ChannelBlock((name,), ("x",), self.rule.count) for name in self.channels.components
@@ -117,7 +116,7 @@ class SpreadSinusoids(Sinusoids):
 
 
 @dataclass(frozen=True, eq=False)
-class ZeroRow(RowTable):
+class ZeroRow(DerivedTable, RowTable):  # type: ignore[override]
     """A table of positions in which the row of one of them, that of padding, is zero.
 
     Attributes:
@@ -129,22 +128,6 @@ class ZeroRow(RowTable):
     table: SinusoidTable
     positions: RowPositions
     zero: int
-
-    @property
-    def dtype(self) -> DType:  # type: ignore[override]
-        return self.table.dtype
-
-    @property
-    def work_per_element(self) -> int:
-        return self.table.work_per_element
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.table.shape
-
-    @property
-    def setup_work(self) -> int:
-        return setup_work(self.table)
 
     @property
     def row_width(self) -> int:
@@ -161,7 +144,7 @@ Odd: TypeAlias = Literal["sine", "zero", "more", "fewer", "cut", "refused"]
 
 @dataclass(frozen=True)
 class SinusoidConvention:
-    """The recipe by which a library or a model makes an absolute encoding.
+    """The recipe of an absolute encoding in a library or a model.
 
     In ``formula`` p is the position, d d_model, b base, k = 0, 1, … numbers frequencies, and
     ``sin ‖ cos`` are all sines, then all cosines.
@@ -209,7 +192,6 @@ class SinusoidConvention:
 
     @property
     def parameters(self) -> frozenset[str]:
-        """The names of its parameters."""
         has_base = self.spacing != "bands" and not self.has_bounds
         return frozenset({*self.takes, "layout", *(("base",) if has_base else ())})
 
@@ -456,28 +438,6 @@ _DEFAULTS: Mapping[str, float] = MappingProxyType(
 )
 
 
-@dataclass(frozen=True)
-class FrequencyRange:
-    """The two numbers that the frequencies of a convention lie between.
-
-    Attributes:
-        names: the parameters that they are.
-        least, greatest: their values; the second may be the smaller one.
-    """
-
-    names: tuple[str, str]
-    least: float
-    greatest: float
-
-    @property
-    def frequencies(self) -> tuple[float, float]:
-        """The slowest frequency there may be, and the fastest."""
-        last = self.greatest
-        if self.names != ("min_freq", "max_freq"):
-            last = self.least / self.greatest * self.least
-        return min(self.least, last), max(self.least, last)
-
-
 _Base = Annotated[Real, Field(ge=1, le=MAX_BASE)]
 _Timescale = Annotated[Real, Field(ge=MIN_FACTOR, le=MAX_SCALED_BASE)]
 _LowFrequency = Annotated[Real, Field(ge=1 / MAX_SCALED_BASE, le=MAX_FACTOR)]
@@ -529,32 +489,39 @@ class FrequencyParameters(Parameters):
         return CONVENTIONS[self.convention_name]
 
     @property
-    def frequency_range(self) -> FrequencyRange:
-        """The numbers that the frequencies lie between; a base is a timescale."""
-        names = "min_timescale", "base" if self.max_timescale is None else "max_timescale"
+    def range_names(self) -> tuple[str, str]:
+        """The two parameters that frequencies lie between; a base is a timescale."""
         if self.known_convention.has_bounds:
-            names = "min_freq", "max_freq"
-        values = (getattr(self, name) for name in names)
-        least, greatest = (
-            _DEFAULTS[name] if value is None else value
-            for name, value in zip(names, values, strict=True)
-        )
-        return FrequencyRange(names, least, greatest)
+            return "min_freq", "max_freq"
+        return "min_timescale", "base" if self.max_timescale is None else "max_timescale"
+
+    @property
+    def frequency_range(self) -> tuple[float, float]:
+        """The values of ``range_names``; the second may be the smaller one."""
+        values = ((name, getattr(self, name)) for name in self.range_names)
+        least, greatest = (_DEFAULTS[name] if value is None else value for name, value in values)
+        return least, greatest
+
+    @property
+    def _extreme_frequencies(self) -> tuple[float, float]:
+        """The slowest frequency that is possible, and the fastest."""
+        first, last = self.frequency_range
+        if not self.known_convention.has_bounds:
+            last = first / last * first
+        return min(first, last), max(first, last)
 
     def frequencies(self, d_model: int) -> tuple[FrequencyRule, dict[str, ParameterValue]]:
         """Return the frequencies, and the canonical parameters that fix them.
 
-        Raises:
-            InvalidParameters: the convention does not have a parameter, or no such table.
+        Raises InvalidParameters if the convention lacks a parameter, or such a table.
         """
         self._check_names()
         self._check_range()
-        known, parameters = self.known_convention, self.frequency_range
+        known, (least, greatest) = self.known_convention, self.frequency_range
         canonical: dict[str, ParameterValue] = {
             "convention": self.convention_name,
             "d_model": d_model,
         }
-        least, greatest = parameters.least, parameters.greatest
         if known.spacing == "bands":
             return self._bands(d_model, canonical)
         _check_d_model(self.convention, known, d_model)
@@ -570,10 +537,9 @@ class FrequencyParameters(Parameters):
 
     def check_slowest(self) -> None:
         """Refuse frequencies that are too slow for fractions of a position."""
-        parameters = self.frequency_range
-        if parameters.frequencies[0] < _SLOWEST_OF_FRACTIONS:
+        if self._extreme_frequencies[0] < _SLOWEST_OF_FRACTIONS:
             rule = f"frequencies below {_SLOWEST_OF_FRACTIONS:g} go with whole positions only"
-            raise self._impossible(*reversed(parameters.names), rule=rule)
+            raise self._impossible(*reversed(self.range_names), rule=rule)
 
     def _bands(
         self, d_model: int, canonical: Mapping[str, ParameterValue]
@@ -597,32 +563,27 @@ class FrequencyParameters(Parameters):
 
     def _check_names(self) -> None:
         known = self.known_convention
-        fields = (name for name in type(self).model_fields if name in _PARAMETERS)
-        given = {name: getattr(self, name) for name in fields if getattr(self, name) is not None}
-        faults = [
-            Fault(name, to_query(value), f"{name} does not go with convention={self.convention}")
-            for name, value in given.items()
-            if name not in known.parameters
-        ]
-        layout = given.get("layout", known.layout)
+        others = _PARAMETERS - known.parameters
+        values = {name: getattr(self, name) for name in type(self).model_fields if name in others}
+        faults = misplaced(values, f"convention={self.convention}")
+        layout = getattr(self, "layout", None) or known.layout
         if layout != known.layout and not (known.is_free and self.convention in CONVENTIONS):
-            rule = f"convention={self.convention} is {known.layout}"
-            faults.append(Fault("layout", layout, rule))
-        if faults:
-            raise InvalidParameters(*faults)
+            faults.append(
+                Fault("layout", layout, f"convention={self.convention} is {known.layout}")
+            )
+        refuse(faults)
 
     def _check_range(self) -> None:
         if self.base is not None and self.max_timescale is not None:
             rule = "base and max_timescale are the same: give one of them"
             raise impossible("base", self.base, rule)
-        parameters = self.frequency_range
-        least_name, greatest_name = parameters.names
-        if parameters.frequencies[1] > MAX_FREQUENCY:
+        (least_name, greatest_name), (least, greatest) = self.range_names, self.frequency_range
+        if self._extreme_frequencies[1] > MAX_FREQUENCY:
             rule = f"frequencies must stay below {MAX_FREQUENCY:g}"
             raise self._impossible(greatest_name, least_name, rule=rule)
-        if parameters.least != 1 and parameters.greatest > MAX_SCALED_BASE:
+        if least != 1 and greatest > MAX_SCALED_BASE:
             rule = f"{greatest_name} must be at most {MAX_SCALED_BASE:g} beside {least_name}"
-            raise impossible(greatest_name, parameters.greatest, rule)
+            raise impossible(greatest_name, greatest, rule)
 
     def _impossible(self, *names: str, rule: str) -> InvalidParameters:
         """Return the refusal of the first of several parameters that is given."""
@@ -669,8 +630,7 @@ class ConventionParameters(FrequencyParameters):
     def sinusoids(self, d_model: int) -> Sinusoids:
         """Return the rows of d_model channels, as the library counts them.
 
-        Raises:
-            InvalidParameters: the convention does not have a parameter, or no such table.
+        Raises InvalidParameters if the convention lacks a parameter, or such a table.
         """
         rule, canonical = self.frequencies(d_model)
         known = self.known_convention
@@ -691,7 +651,8 @@ class ConventionParameters(FrequencyParameters):
         )
         scale = known.scale_of(d_model) if self.scale is None else self.scale
         padding_idx = known.padding_idx if self.padding_idx is None else self.padding_idx
-        offset = self._offset(known, padding_idx)
+        default_offset = (padding_idx or 0) + 1 if known.offset is None else known.offset
+        offset = default_offset if self.offset is None else self.offset
         values: dict[str, Any] = {
             "cos_first": is_flipped,
             "flip_sin_to_cos": is_flipped,
@@ -702,8 +663,3 @@ class ConventionParameters(FrequencyParameters):
         canonical["layout"] = layout
         canonical |= {name: values[name] for name in known.takes if name in values}
         return Sinusoids(rule, channels, canonical, scale, offset, padding_idx)
-
-    def _offset(self, known: SinusoidConvention, padding_idx: int | None) -> int:
-        if self.offset is not None:
-            return self.offset
-        return (padding_idx or 0) + 1 if known.offset is None else known.offset

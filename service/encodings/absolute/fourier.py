@@ -17,7 +17,6 @@ from service.encodings.family import (
 )
 from service.errors import InvalidBody
 from service.grammar import Boolean, Integer, Real, to_query
-from service.numerics import phase as scaling
 from service.numerics.dtypes import FLOAT64, DType, Elements, round_into, to_float64
 from service.numerics.limits import MAX_CHANNELS, MAX_FACTOR
 from service.numerics.phase import (
@@ -25,7 +24,9 @@ from service.numerics.phase import (
     Decimals,
     FixedPointFrequencies,
     Float64s,
+    Geometric,
     Int64s,
+    exact_arithmetic,
     exact_context,
     fixed_point,
     sin_cos,
@@ -157,8 +158,9 @@ class BoxFourierFeatures(ComposedFamily, path="/encoding/boxes"):
         if boxes.shape[-1] != 4:
             rule = f"boxes has {boxes.shape[-1]} coordinates each, and must have 4"
             raise InvalidBody(rule, "/boxes")
-        rule_of_boxes = BoxFrequencies(self.temperature, self.embed_dim)
-        table = BoxTable(rule_of_boxes, boxes, self.element_type)
+        # b^(−2k/dim), where dim is −2·embed_dim, is b^(k/embed_dim).
+        frequencies = Geometric(self.temperature, -2 * self.embed_dim, self.embed_dim)
+        table = BoxTable(frequencies, boxes, self.element_type)
         axes = ("batch", "box", "channel")[-boxes.ndim :]
         return self.describe({"boxes": table}, self.canonical(), axes=axes, states_axes=True)
 
@@ -188,12 +190,11 @@ class GaussianTable(RowTable):
     """Sines and cosines of 2π·number·weight.
 
     Attributes:
-        numbers: the distinct ones.
+        numbers: distinct ones.
         is_log: whether their logarithms are multiplied.
         row: the index into numbers of each row.
         weight: one for each pair of channels.
         is_flipped: whether the cosines come first.
-        dtype: a real element type.
     """
 
     numbers: Float64s
@@ -257,40 +258,19 @@ class GaussianTable(RowTable):
         return units
 
 
+@exact_arithmetic
 def _radians(numbers: Sequence[Decimal], exponent: int) -> Decimals:
     """Return 2π·2^exponent times the size of each number."""
-    context = exact_context()
     unit = Fraction(2) ** exponent
-    per_number = context.divide(context.multiply(TWO_PI, unit.numerator), unit.denominator)
-    return [context.multiply(number.copy_abs(), per_number) for number in numbers]
-
-
-@dataclass(frozen=True)
-class BoxFrequencies:
-    """The frequencies temperature^(k/count) for k = 0 … count − 1."""
-
-    temperature: float
-    count: int
-
-    def exact(self) -> Decimals:
-        """Evaluate them, in radians per unit of a coordinate."""
-        context = exact_context()
-        logarithm = context.ln(Decimal(self.temperature))
-        ratio = context.exp(context.divide(logarithm, Decimal(self.count)))
-        return scaling.powers(ratio, self.count)
+    per_number = TWO_PI * unit.numerator / unit.denominator
+    return [number.copy_abs() * per_number for number in numbers]
 
 
 @dataclass(frozen=True, eq=False)
 class BoxTable(RowTable):
-    """For each frequency in turn the sines of the four coordinates, then their cosines.
+    """Of boxes (…, 4), for one frequency after the other, the four sines and the four cosines."""
 
-    Attributes:
-        rule: the frequencies.
-        boxes: coordinates, shape (…, 4).
-        dtype: a real element type.
-    """
-
-    rule: BoxFrequencies
+    rule: Geometric
     boxes: Float64s
     dtype: DType
 

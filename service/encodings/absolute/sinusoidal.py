@@ -33,24 +33,26 @@ from service.encodings.family import (
     TransformFamily,
     about,
     impossible,
+    misplaced,
     optional,
+    refuse,
 )
 from service.encodings.grid.grid_encoding import GridEncoding
-from service.errors import Fault, InvalidBody, InvalidParameters, shortened
-from service.grammar import Boolean, to_query
+from service.errors import InvalidBody
+from service.grammar import Boolean
 from service.numerics.dtypes import FLOAT64, DType, Elements, round_results, to_float64
 from service.numerics.limits import MAX_CHANNELS
 from service.numerics.phase import MAX_POSITION, Int64s, wavelengths
 from service.numerics.positions import AnyPositions, Positions, RealPositions
 from service.numerics.tables import (
     DecimalTable,
+    DerivedTable,
     Document,
     ParameterValue,
     RowTable,
     StoredTable,
     Table,
     row_steps,
-    setup_work,
 )
 
 
@@ -85,25 +87,18 @@ class SinusoidRows(RealPositionParameters, ConventionParameters, TableFamily):
     def canonical(self) -> dict[str, ParameterValue]:
         return {**self.rows.canonical, **self.rows.canonical_rows(self.row_positions)}
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.row_positions.count, self.rows.width
+
     def table(self) -> Table:
-        shape = self.row_positions.count, self.rows.width
-        return self.rows.table(self.row_positions, self.element_type, shape)
+        return self.rows.table(self.row_positions, self.element_type, self.shape)
 
 
 def _check_no_positions(parameters: "SinusoidRows | SinusoidSum") -> None:
     """Refuse positions where rows are spread evenly from −1 to 1."""
-    given = {"positions": parameters.positions, "start": parameters.start or None}
-    faults = [
-        Fault(
-            name,
-            shortened(to_query(value)),
-            f"{name} does not go with convention={parameters.convention}",
-        )
-        for name, value in given.items()
-        if value is not None
-    ]
-    if faults:
-        raise InvalidParameters(*faults)
+    values = {"positions": parameters.positions, "start": parameters.start or None}
+    refuse(misplaced(values, f"convention={parameters.convention}"))
 
 
 def _check_offset(rows: Sinusoids, positions: Positions) -> None:
@@ -134,7 +129,7 @@ class SinusoidalEncoding(SinusoidRows, path="/encoding"):
 
     @property
     def axes(self) -> tuple[str, ...]:
-        return (*(("batch",) if self.batch else ()), "position", "channel")
+        return ("batch", "position", "channel") if self.batch else ("position", "channel")
 
     def removable_axes(self) -> Mapping[str, str]:
         return {"batch": "leave out batch"}
@@ -142,10 +137,9 @@ class SinusoidalEncoding(SinusoidRows, path="/encoding"):
     def canonical(self) -> dict[str, ParameterValue]:
         return {**super().canonical(), "batch": self.batch}
 
-    def table(self) -> Table:
-        shape = self.row_positions.count, self.rows.width
-        batched = (1, *shape) if self.batch else shape
-        return self.rows.table(self.row_positions, self.element_type, batched)
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (1, *super().shape) if self.batch else super().shape
 
 
 class SinusoidalFrequencies(FrequencyParameters, TableFamily, path="/encoding/frequencies"):
@@ -316,20 +310,10 @@ class SinusoidCurves(SinusoidRows, path="/encoding/curves"):
 
 
 @dataclass(frozen=True, eq=False)
-class ColumnsTable(RowTable):
-    """Chosen columns of a matrix, the bytes of each element unchanged.
+class ColumnsTable(DerivedTable, RowTable):  # type: ignore[override]
+    """The numbered columns of a matrix, in any order, the bytes of each element unchanged."""
 
-    Attributes:
-        table: the matrix.
-        columns: the numbers of the columns, in any order.
-    """
-
-    table: Table
     columns: Positions
-
-    @property
-    def dtype(self) -> DType:  # type: ignore[override]
-        return self.table.dtype
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -339,10 +323,6 @@ class ColumnsTable(RowTable):
     def work_per_element(self) -> int:
         """The share of an element in a whole row, which is read for it."""
         return -(-self.table.work_per_element * self.table.shape[1] // self.row_width)
-
-    @property
-    def setup_work(self) -> int:
-        return setup_work(self.table)
 
     @property
     def row_width(self) -> int:

@@ -16,7 +16,6 @@ from service.encodings.family import (
     optional,
 )
 from service.grammar import Boolean, Integer, Real, to_query
-from service.numerics import phase as scaling
 from service.numerics.limits import MAX_FACTOR, MAX_LENGTH, MAX_SCALED_BASE, MIN_FACTOR
 from service.numerics.phase import (
     MAX_FREQUENCY,
@@ -24,7 +23,8 @@ from service.numerics.phase import (
     Decimals,
     FrequencyRule,
     ScaledFrequencies,
-    exact_context,
+    exact_arithmetic,
+    powers,
 )
 from service.numerics.phasors import Channels, Component, sinusoid_table
 from service.numerics.positions import (
@@ -185,26 +185,24 @@ class TimestepFrequencies:
     shift: float
     count: int
 
+    @exact_arithmetic
     def exact(self) -> Decimals:
-        """Evaluate them, in radians per timestep."""
-        return scaling.powers(exact_context().exp(self._logarithm()), self.count)
+        return powers(self._logarithm().exp(), self.count)
 
+    @exact_arithmetic
     def has_exact_angles(self, scale: float) -> bool:
         """Return whether they have exact angles, times a scale and at any real position."""
         if scale == 0:
             return True
-        context = exact_context()
-        logarithm = context.multiply(self._logarithm(), Decimal(self.count - 1))
-        if logarithm.copy_abs() > _LARGEST_LOGARITHM:
+        logarithm = self._logarithm() * (self.count - 1)
+        if abs(logarithm) > _LARGEST_LOGARITHM:
             return False
-        last = context.exp(logarithm)
-        ends = [context.multiply(end, Decimal(abs(scale))) for end in (Decimal(1), last)]
+        size = Decimal(abs(scale))
+        ends = size, logarithm.exp() * size
         return Decimal(_MIN_FREQUENCY) <= min(ends) <= max(ends) <= Decimal(MAX_FREQUENCY)
 
     def _logarithm(self) -> Decimal:
-        """Return that of the ratio between one frequency and the next, 0 where there is no next."""
-        context = exact_context()
+        """Return the logarithm of the ratio between a frequency and the next; 0 without a next."""
         if self.count == 1:
             return Decimal(0)
-        span = context.subtract(Decimal(self.count), Decimal(self.shift))
-        return context.divide(context.ln(Decimal(self.max_period)), context.minus(span))
+        return Decimal(self.max_period).ln() / (Decimal(self.shift) - self.count)

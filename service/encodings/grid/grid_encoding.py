@@ -14,7 +14,9 @@ from service.encodings.family import (
     TableFamily,
     about,
     impossible,
+    misplaced,
     optional,
+    refuse,
 )
 from service.encodings.grid.grid_conventions import (
     AXES,
@@ -24,8 +26,8 @@ from service.encodings.grid.grid_conventions import (
     convention_for,
 )
 from service.encodings.grid.sincos import ChannelBlock, ChannelsFirstTable, GridTable, Layout
-from service.errors import Fault, InvalidParameters
-from service.grammar import Boolean, Integer, Real, to_query
+from service.errors import Fault
+from service.grammar import Boolean, Integer, Real
 from service.numerics.limits import (
     MAX_AXES_CHANNELS,
     MAX_FACTOR,
@@ -163,7 +165,6 @@ class GridEncoding(TableFamily, path="/encoding/grid"):
 
     @cached_property
     def layout(self) -> Layout:
-        """The axes and the channels."""
         return self._known.layout(self.grid)
 
     @property
@@ -201,7 +202,7 @@ class GridEncoding(TableFamily, path="/encoding/grid"):
         table = GridTable(layout, width, self.element_type, (*tokens, width))
         if not self.has_channels_first:
             return table
-        return ChannelsFirstTable(table, prod(tokens), (width, *tokens))
+        return ChannelsFirstTable(table, prod(tokens))
 
     @cached_property
     def _lengths(self) -> dict[str, int]:
@@ -230,16 +231,12 @@ class GridEncoding(TableFamily, path="/encoding/grid"):
 
     def _check_taken(self) -> None:
         """Refuse parameters that the convention does not have; require those it needs."""
-        faults = [
-            *self._unused(),
-            *(
-                Fault(name, None, f"{name} is required by convention={self.convention}")
-                for name in self._known.required
-                if getattr(self, name) is None
-            ),
+        missing = [
+            Fault(name, None, f"{name} is required by convention={self.convention}")
+            for name in self._known.required
+            if getattr(self, name) is None
         ]
-        if faults:
-            raise InvalidParameters(*faults)
+        refuse([*self._unused(), *missing])
         if self.scale is not None and not self.normalize:
             raise impossible("scale", self.scale, "scale goes with normalize=true")
         if "extra_tokens" in self._known.takes:
@@ -247,13 +244,11 @@ class GridEncoding(TableFamily, path="/encoding/grid"):
 
     def _unused(self) -> Iterator[Fault]:
         for name in _PARAMETERS:
-            value = getattr(self, name)
-            if value is None or name in self._known.takes:
-                continue
-            rule = f"{name} does not go with convention={self.convention}"
-            of_others = any(name in known.takes for known in CONVENTIONS[self.convention])
-            axes = f" of {len(self._lengths)} axes" if of_others else ""
-            yield Fault(name, to_query(value), rule + axes)
+            if name not in self._known.takes:
+                of_others = any(name in known.takes for known in CONVENTIONS[self.convention])
+                axes = f" of {len(self._lengths)} axes" if of_others else ""
+                beside = f"convention={self.convention}{axes}"
+                yield from misplaced({name: getattr(self, name)}, beside)
 
     def _check_extra_tokens(self) -> None:
         """Refuse half of what diffusers adds rows for, since it then adds none."""

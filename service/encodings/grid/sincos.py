@@ -23,10 +23,10 @@ from service.numerics.phasors import component
 from service.numerics.tables import (
     FREQUENCY_WORK,
     STEP_ELEMENTS,
+    DerivedTable,
     RowTable,
     distinct_integers,
     row_steps,
-    setup_work,
 )
 
 Content: TypeAlias = Literal["sin", "cos", "coordinate"]
@@ -234,30 +234,21 @@ def _rounded(values: Float64s, dtype: DType) -> Elements:
 
 
 @dataclass(frozen=True, eq=False)
-class ChannelsFirstTable:
+class ChannelsFirstTable(DerivedTable):
     """The same elements with the channels before the tokens, as convolutions have them.
 
     Attributes:
         table: the rows of tokens.
         rows: how many there are.
-        shape: any whose size is channels × rows.
     """
 
     table: GridTable
     rows: int
-    shape: tuple[int, ...]
 
     @property
-    def dtype(self) -> DType:
-        return self.table.dtype
-
-    @property
-    def work_per_element(self) -> int:
-        return self.table.work_per_element
-
-    @property
-    def setup_work(self) -> int:
-        return setup_work(self.table)
+    def shape(self) -> tuple[int, ...]:
+        *tokens, width = self.table.shape
+        return width, *tokens
 
     def read(self, start: int, stop: int) -> Elements:
         elements = np.empty(stop - start, dtype=self.dtype.storage)

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from service.encodings.absolute.fourier import (
     MAX_NUMBER,
     BoxFourierFeatures,
-    BoxFrequencies,
     GaussianTable,
     RandomFourierFeatures,
 )
@@ -218,12 +217,6 @@ def test_steps_do_not_change_the_bytes_of_boxes(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("service.numerics.tables.STEP_ELEMENTS", 100)
 
     assert boxes_whole(document).tobytes() == at_once
-
-
-def test_frequencies_grow_towards_the_temperature() -> None:
-    found = [float(frequency) for frequency in BoxFrequencies(10000.0, 4).exact()]
-
-    assert found == [1.0, 10.0, 100.0, 1000.0]
 
 
 FOURIER, BOXES = "/encoding/fourier", "/encoding/boxes"

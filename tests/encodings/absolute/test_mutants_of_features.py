@@ -11,7 +11,7 @@ import pytest
 
 from service.encodings.absolute import fourier as random_fourier
 from service.encodings.absolute import timesteps
-from service.encodings.absolute.fourier import BoxFrequencies, GaussianTable
+from service.encodings.absolute.fourier import GaussianTable
 from service.encodings.absolute.timesteps import TimestepFrequencies
 from service.encodings.grid import mask as masked_grid
 from service.encodings.grid import sincos as sincos_grid
@@ -21,7 +21,14 @@ from service.lru import ByteBoundedLRU
 from service.numerics import phasors as factors
 from service.numerics import phasors as real_positions
 from service.numerics import positions
-from service.numerics.phase import Decimals, Float64s, FrequencyRule, Int64s, ScaledFrequencies
+from service.numerics.phase import (
+    Decimals,
+    Float64s,
+    FrequencyRule,
+    Geometric,
+    Int64s,
+    ScaledFrequencies,
+)
 from tests.encodings.absolute import test_fourier as test_boxes
 from tests.encodings.absolute import test_fourier as test_random_fourier
 from tests.encodings.absolute import test_timesteps
@@ -125,8 +132,8 @@ def exponentials_of_timesteps(self: TimestepFrequencies) -> Decimals:
     return list(map(Decimal, np.exp(-log(self.max_period) * exponents).tolist()))
 
 
-def powers_of_boxes(self: BoxFrequencies) -> Decimals:
-    powers = self.temperature ** (np.arange(self.count) / self.count)
+def float64_powers(self: Geometric) -> Decimals:
+    powers = self.base ** (-2 * np.arange(self.count) / self.dim)
     return list(map(Decimal, powers.tolist()))
 
 
@@ -152,7 +159,7 @@ def float64_radians(numbers: Decimals, exponent: int) -> Decimals:
         (real_positions, "_of_unit", plain_sines, real_positions_are_exact),
         (real_positions, "_of_unit", plain_sines, timesteps_are_exact),
         (TimestepFrequencies, "exact", exponentials_of_timesteps, timesteps_are_exact),
-        (BoxFrequencies, "exact", powers_of_boxes, boxes_are_exact),
+        (Geometric, "exact", float64_powers, boxes_are_exact),
         (GaussianTable, "_exact", property(plain_logarithms), products_are_exact),
         (random_fourier, "_radians", float64_radians, products_are_exact),
     ],

@@ -242,7 +242,7 @@ ROWS = 22
 
 
 def turned(dtype: str = "float32") -> ChannelsFirstTable:
-    return ChannelsFirstTable(of_both(dtype), ROWS, (WIDTH, ROWS))
+    return ChannelsFirstTable(of_both(dtype), ROWS)
 
 
 def test_channels_first_is_the_transpose_bit_for_bit() -> None:
