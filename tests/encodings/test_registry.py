@@ -1,17 +1,30 @@
 """Promises of every family of the registry."""
 
+import sys
 from urllib.parse import parse_qsl, urlsplit
 
+import numpy as np
 import pytest
 
-from service.encodings.family import TableFamily
+from service.encodings.family import ComposedFamily, TableFamily
 from service.encodings.registry import FAMILIES
-from service.numerics.tables import Table, size
+from service.numerics.dtypes import FLOAT64, INT64
+from service.numerics.tables import StoredTable, Table, size
 from service.routes import ENDPOINTS
 
-TABLE_FAMILIES = {family.path: family for family in FAMILIES if issubclass(family, TableFamily)}
+READ = {
+    family.path: family for family in FAMILIES if issubclass(family, TableFamily | ComposedFamily)
+}
+STEPS = ("STEP_ELEMENTS", "_STEP_ELEMENTS", "_BATCH_ELEMENTS")
 # Tables whose reading depends on more than the example shows.
 FURTHER_URLS = [
+    "/encoding?d_model=6&positions=0.5,3,-1e-9,7&scale=0.7&convention=x-transformers",
+    "/encoding?d_model=6&positions=-3,1,1099511627776,0,1&convention=fairseq",
+    "/encoding?d_model=9&seq_len=11&convention=perceiver&max_resolution=7&dtype=bfloat16",
+    "/encoding/curves?positions=0.5,3&d_model=9&dimensions=4,0:2,8",
+    "/encoding/grid?convention=detr&height=3&width=5&d_model=8&normalize=true",
+    "/encoding/grid?convention=mae&height=3&width=4&d_model=8&cls_token=true&channels_first=true",
+    "/encoding/mask?d_model=12&normalize=true&dtype=float16",
     "/relative?d_model=6&offsets=-2:3",
     "/relative?d_model=6&offsets=5,-9&layout=concatenated&dtype=bfloat16",
     "/relative/alibi?num_heads=3&query_len=7&key_len=9&masked=true",
@@ -25,7 +38,7 @@ FURTHER_URLS = [
     "/relative/similarity?d_model=10&offsets=-50:51&dtype=float64",
     "/relative/xlnet?d_model=6&query_len=4&key_len=5&bi_data=true",
 ]
-URLS = [f"{path}?{family.example}" for path, family in TABLE_FAMILIES.items()] + FURTHER_URLS
+URLS = [f"{path}?{family.example}" for path, family in READ.items()] + FURTHER_URLS
 
 
 def test_every_path_is_registered_once() -> None:
@@ -35,9 +48,20 @@ def test_every_path_is_registered_once() -> None:
 
 
 def tables_of(url: str) -> list[Table]:
+    """Return the tables of a URL, and of the examples of the arrays that it needs."""
     parts = urlsplit(url)
-    family = TABLE_FAMILIES[parts.path].model_validate(dict(parse_qsl(parts.query)))
-    return list(family.document().arrays.values())
+    family = READ[parts.path].model_validate(dict(parse_qsl(parts.query)))
+    if isinstance(family, TableFamily):
+        return list(family.document().arrays.values())
+    assert isinstance(family, ComposedFamily)
+    sent = [known for known in family.inputs if known.is_required] or family.inputs[:1]
+    arrays = {
+        known.name: StoredTable(np.array(known.example, "<i8"), INT64)
+        if known.is_integer
+        else StoredTable(np.array(known.example, "<f8"), FLOAT64)
+        for known in sent
+    }
+    return list(family.document(arrays).arrays.values())
 
 
 @pytest.mark.parametrize("step_elements", [1, 20])
@@ -45,11 +69,16 @@ def tables_of(url: str) -> list[Table]:
 def test_ranges_and_steps_of_any_size_have_the_bytes_of_the_whole(
     monkeypatch: pytest.MonkeyPatch, url: str, step_elements: int
 ) -> None:
-    for table in tables_of(url):
+    for table, again in zip(tables_of(url), tables_of(url), strict=True):
         count = size(table)
         whole = table.read(0, count)
         with monkeypatch.context() as steps:
-            steps.setattr("service.numerics.tables.STEP_ELEMENTS", step_elements)
+            for module in [
+                sys.modules[name] for name in sys.modules if name.startswith("service.")
+            ]:
+                for constant in STEPS:
+                    if hasattr(module, constant):
+                        steps.setattr(module, constant, step_elements)
             for start in {0, 1, count // 3, count - 1} & set(range(count)):
                 for stop in {start + 1, (start + count + 1) // 2, count}:
-                    assert table.read(start, stop).tobytes() == whole[start:stop].tobytes()
+                    assert again.read(start, stop).tobytes() == whole[start:stop].tobytes()

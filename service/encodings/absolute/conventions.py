@@ -563,9 +563,10 @@ class FrequencyParameters(Parameters):
 
     def _check_names(self) -> None:
         known = self.known_convention
-        others = _PARAMETERS - known.parameters
-        values = {name: getattr(self, name) for name in type(self).model_fields if name in others}
-        faults = misplaced(values, f"convention={self.convention}")
+        others = [
+            name for name in type(self).model_fields if name in _PARAMETERS - known.parameters
+        ]
+        faults = misplaced(self, dict.fromkeys(others, f"convention={self.convention}"))
         layout = getattr(self, "layout", None) or known.layout
         if layout != known.layout and not (known.is_free and self.convention in CONVENTIONS):
             faults.append(

@@ -33,9 +33,8 @@ from service.encodings.family import (
     TransformFamily,
     about,
     impossible,
-    misplaced,
     optional,
-    refuse,
+    refuse_given,
 )
 from service.encodings.grid.grid_encoding import GridEncoding
 from service.errors import InvalidBody
@@ -97,8 +96,8 @@ class SinusoidRows(RealPositionParameters, ConventionParameters, TableFamily):
 
 def _check_no_positions(parameters: "SinusoidRows | SinusoidSum") -> None:
     """Refuse positions where rows are spread evenly from −1 to 1."""
-    values = {"positions": parameters.positions, "start": parameters.start or None}
-    refuse(misplaced(values, f"convention={parameters.convention}"))
+    names = ["positions", "start"] if parameters.start else ["positions"]
+    refuse_given(parameters, dict.fromkeys(names, f"convention={parameters.convention}"))
 
 
 def _check_offset(rows: Sinusoids, positions: Positions) -> None:

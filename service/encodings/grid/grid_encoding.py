@@ -1,6 +1,5 @@
 """The sin-cos table of an image or a video, by the convention of a library."""
 
-from collections.abc import Iterator
 from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
@@ -231,24 +230,23 @@ class GridEncoding(TableFamily, path="/encoding/grid"):
 
     def _check_taken(self) -> None:
         """Refuse parameters that the convention does not have; require those it needs."""
+        known, others = self._known, CONVENTIONS[self.convention]
+        excluding = {
+            name: f"convention={self.convention}"
+            + (f" of {len(self._lengths)} axes" if any(name in o.takes for o in others) else "")
+            for name in _PARAMETERS
+            if name not in known.takes
+        }
         missing = [
             Fault(name, None, f"{name} is required by convention={self.convention}")
-            for name in self._known.required
+            for name in known.required
             if getattr(self, name) is None
         ]
-        refuse([*self._unused(), *missing])
+        refuse([*misplaced(self, excluding), *missing])
         if self.scale is not None and not self.normalize:
             raise impossible("scale", self.scale, "scale goes with normalize=true")
         if "extra_tokens" in self._known.takes:
             self._check_extra_tokens()
-
-    def _unused(self) -> Iterator[Fault]:
-        for name in _PARAMETERS:
-            if name not in self._known.takes:
-                of_others = any(name in known.takes for known in CONVENTIONS[self.convention])
-                axes = f" of {len(self._lengths)} axes" if of_others else ""
-                beside = f"convention={self.convention}{axes}"
-                yield from misplaced({name: getattr(self, name)}, beside)
 
     def _check_extra_tokens(self) -> None:
         """Refuse half of what diffusers adds rows for, since it then adds none."""
