@@ -11,30 +11,24 @@ from math import prod
 
 import numpy as np
 
-from service.formats.format import REAL_AND_INTEGER, Block, Format
+from service.formats.format import REAL_AND_INTEGER, Block, Format, WholeBody
 from service.formats.json_text import ENCODER, block_elements, nested_lists, text_limit_bytes
 from service.numerics.dtypes import decimal_view
 from service.numerics.tables import Document, Table
 
 
 @dataclass(frozen=True, eq=False)
-class CsvBody:
+class CsvBody(WholeBody):
     """The bytes of a matrix, or of a vector as its one column, as CSV."""
 
     table: Table
 
     @property
-    def length_bytes(self) -> int | None:
-        return None
-
-    @property
     def limit_bytes(self) -> int:
         return text_limit_bytes(self.table)
 
-    def blocks(self, start: int = 0, stop: int | None = None) -> Iterator[Block]:
-        """Write the whole of it: some rows at a time, or a part of one where rows are long."""
-        if start != 0 or stop is not None:
-            raise ValueError("a CSV body is only computed whole")
+    def whole(self) -> Iterator[Block]:
+        """Write some rows at a time, or a part of one where rows are long."""
         rows, width, *_ = (*self.table.shape, 1, 1)
         elements = block_elements(self.table)
         step = elements // width
@@ -77,6 +71,6 @@ CSV = Format(
     is_text=True,
     version=ENCODER,
     dtypes=REAL_AND_INTEGER,
-    ranks=(0, 1, 2),
+    ranks=range(3),
     has_nan=False,
 )

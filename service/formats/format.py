@@ -1,18 +1,20 @@
-"""Formats: a name, the documents that a format can hold, and its function from document to body.
+"""The base classes of formats, of the bodies that they write and of those that they read.
 
 A format declares as data what it can hold, so that the formats of a document are found without
 running any of them. Arrays of request bodies are checked here, too, whichever format they came in.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
 from service.errors import InvalidBody, shortened
 from service.numerics.dtypes import COMPLEX_DTYPES, INDEX_DTYPES, INT64, REAL_DTYPES, Elements
-from service.numerics.tables import Document, StoredTable, Table, overflows, size
+from service.numerics.tables import Document, StoredTable, Table, overflows, size, size_bytes
 
 Block: TypeAlias = bytes | memoryview
 
@@ -38,6 +40,71 @@ class Body(Protocol):
 
         Only a body of known length has parts; others are computed whole.
         """
+
+
+@dataclass(frozen=True, eq=False)
+class BinaryBody:
+    """Bytes and tables, one after the other; any range of them can be computed."""
+
+    parts: tuple[bytes | Table, ...]
+
+    @cached_property
+    def length_bytes(self) -> int:
+        return sum(_length(part) for part in self.parts)
+
+    @property
+    def limit_bytes(self) -> int:
+        return self.length_bytes
+
+    def blocks(self, start: int = 0, stop: int | None = None) -> Iterator[Block]:
+        end = self.length_bytes if stop is None else stop
+        offset = 0
+        for part in self.parts:
+            length = _length(part)
+            first, last = max(start - offset, 0), min(end - offset, length)
+            if first < last:
+                yield from _part_blocks(part, first, last)
+            offset += length
+
+
+def _length(part: bytes | Table) -> int:
+    return len(part) if isinstance(part, bytes) else size_bytes(part)
+
+
+def _part_blocks(part: bytes | Table, start: int, stop: int) -> Iterator[Block]:
+    if isinstance(part, bytes):
+        yield part[start:stop]
+        return
+    item = part.dtype.itemsize_bytes
+    block_bytes = max(1, BLOCK_BYTES // part.work_per_element)
+    while start < stop:
+        end = min(stop, (start // block_bytes + 1) * block_bytes)
+        first = start // item
+        elements = part.read(first, -(-end // item))
+        yield elements.view(np.uint8).data.toreadonly()[start - first * item : end - first * item]
+        start = end
+
+
+class WholeBody(ABC):
+    """A body whose length is not known before all of it is computed."""
+
+    @property
+    def length_bytes(self) -> None:
+        return None
+
+    @property
+    @abstractmethod
+    def limit_bytes(self) -> int:
+        """An upper bound of the number of bytes."""
+
+    @abstractmethod
+    def whole(self) -> Iterator[Block]:
+        """Compute all bytes in blocks."""
+
+    def blocks(self, start: int = 0, stop: int | None = None) -> Iterator[Block]:
+        if start != 0 or stop is not None:
+            raise ValueError("this body is only computed whole")
+        yield from self.whole()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +136,7 @@ class Format:
     version: str = ""
     has_several_arrays: bool = False
     dtypes: frozenset[str] = EVERY_DTYPE
-    ranks: tuple[int, ...] | None = None
+    ranks: range | None = None
     has_infinity: bool = True
     has_nan: bool = True
     max_elements: int | None = None
@@ -94,21 +161,20 @@ class Format:
         if not self.has_nan and isinstance(table, StoredTable) and not table.is_finite:
             return f"{self.name} has no NaN and no infinity"
         if self.ranks is not None and len(table.shape) not in self.ranks:
-            axes = f": {', '.join(document.axes)}" if document.axes else ""
-            ranks = " or ".join(map(str, self.ranks))
-            rule = f"it holds arrays of {ranks} axes, and this one has {len(table.shape)}{axes}"
-            return rule + _ways_to_fewer_axes(document, len(table.shape))
+            return self._refusal_of_rank(len(table.shape), document)
         limit = self.max_elements if document.curves is None else self.max_curve_elements
         if limit is not None and size(table) > limit:
             return f"it shows up to {limit} elements, and these are {size(table)}: request fewer"
         return None
 
-
-def _ways_to_fewer_axes(document: Document, rank: int) -> str:
-    """Return how to request the table with two axes, or nothing where there are none."""
-    ways = [document.removable[axis] for axis in document.axes if axis in document.removable]
-    excess = rank - 2
-    return f"; {' and '.join(ways[:excess])}" if 0 < excess <= len(ways) else ""
+    def _refusal_of_rank(self, rank: int, document: Document) -> str:
+        """Return why the format cannot hold so many axes, and how to request a table of two."""
+        most = f"{'at most ' if 0 in self.ranks else ''}{self.ranks[-1]}" if self.ranks else ""
+        axes = f": {', '.join(document.axes)}" if document.axes else ""
+        ways = [document.removable[axis] for axis in document.axes if axis in document.removable]
+        excess = rank - 2
+        hint = f"; {' and '.join(ways[:excess])}" if 0 < excess <= len(ways) else ""
+        return f"it holds arrays of {most} axes, and this one has {rank}{axes}{hint}"
 
 
 MAX_RANK = 8
@@ -144,8 +210,8 @@ class ReadableFormat(Format):
     """A format that request bodies may come in, too.
 
     Attributes:
-        read: reads a body, trusting nothing; raises InvalidBody. It also takes the names of the
-            arrays there may be, which a JSON object has among other things.
+        read: reads a body from an untrusted client; raises InvalidBody. It also takes the names
+            of the possible arrays, which a JSON object has among other members.
     """
 
     read: Callable[[bytes, Sequence[str]], Input]

@@ -22,6 +22,7 @@ from service.formats.format import (
     Block,
     Input,
     ReadableFormat,
+    WholeBody,
     check_shape,
     integers,
 )
@@ -77,15 +78,10 @@ _LARGEST = sys.float_info.max
 
 
 @dataclass(frozen=True, eq=False)
-class JsonBody:
+class JsonBody(WholeBody):
     """The bytes of a document as one object: kind, parameters, shape, dtype, data."""
 
     document: Document
-
-    @property
-    def length_bytes(self) -> int | None:
-
-        return None
 
     @cached_property
     def limit_bytes(self) -> int:
@@ -97,33 +93,26 @@ class JsonBody:
         names = sum(len(orjson.dumps(name)) + 2 for name in self.document.arrays)
         return len(self._head()) + names + elements + 4
 
-    def blocks(self, start: int = 0, stop: int | None = None) -> Iterator[Block]:
-        if start != 0 or stop is not None:
-            raise ValueError("a JSON body is only computed whole")
+    def whole(self) -> Iterator[Block]:
         yield self._head()
         arrays = self.document.arrays
-        if len(arrays) == 1:
-            (table,) = arrays.values()
-            yield from _nested(table, table.shape, 0)
-        else:
-            for index, (name, table) in enumerate(arrays.items()):
+        is_single = len(arrays) == 1
+        for index, (name, table) in enumerate(arrays.items()):
+            if not is_single:
                 yield (b"," if index else b"{") + orjson.dumps(name) + b":"
-                yield from _nested(table, table.shape, 0)
-            yield b"}"
-        yield b"}"
+            yield from _nested(table, table.shape, 0)
+        yield b"}" if is_single else b"}}"
 
     def _head(self) -> bytes:
-        document = self.document
-        tables = document.arrays.items()
-        shape: object = document.shape
-        if shape is None:
-            shape = {name: table.shape for name, table in tables}
-        head = {
+        document, tables = self.document, self.document.arrays.items()
+        head: dict[str, Any] = {
             "kind": document.kind,
             "parameters": dict(document.parameters),
-            "shape": shape,
+            "shape": document.shape,
             "dtype": document.dtype or {name: table.dtype.name for name, table in tables},
         }
+        if document.shape is None:
+            head["shape"] = {name: table.shape for name, table in tables}
         if document.error_bound is not None:
             head["error_bound"] = document.error_bound
         if document.states_axes:

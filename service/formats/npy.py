@@ -16,12 +16,12 @@ from service.errors import InvalidBody, shortened
 from service.formats.format import (
     EVERY_DTYPE,
     INTEGER_STORAGES,
+    BinaryBody,
     Input,
     ReadableFormat,
     check_shape,
     integers,
 )
-from service.formats.raw import BinaryBody
 from service.numerics.dtypes import BFLOAT16, COMPLEX64, COMPLEX128, FLOAT16, FLOAT32, FLOAT64
 from service.numerics.tables import Document, StoredTable, Table
 
@@ -55,7 +55,13 @@ def _write(document: Document) -> BinaryBody:
 
 def _read(body: bytes, names: Sequence[str]) -> Input:  # noqa: ARG001
     """Read one array of a type that tables have; nothing in it is ever unpickled."""
-    shape, fortran_order, storage, offset = _read_header(body)
+    text, offset = _header_text(body)
+    members = _members(text)
+    order, shape = members["fortran_order"], _shape(members["shape"])
+    if order not in {"True", "False"} or shape is None:
+        raise _unreadable(text)
+    storage = _storage(members["descr"])
+    check_shape(_UNNAMED, shape)
     count = prod(shape)
     expected, received = count * storage.itemsize, len(body) - offset
     if expected != received:
@@ -64,7 +70,7 @@ def _read(body: bytes, names: Sequence[str]) -> Input:  # noqa: ARG001
             f"and {received} follow it"
         )
     flat = np.frombuffer(body, dtype=storage, count=count, offset=offset)
-    elements = np.ascontiguousarray(flat.reshape(shape, order="F" if fortran_order else "C"))
+    elements = np.ascontiguousarray(flat.reshape(shape, order="F" if order == "True" else "C"))
     if storage.str in INTEGER_STORAGES:
         types = {_UNNAMED: storage.name}
         arrays = {_UNNAMED: integers(_UNNAMED, elements)}
@@ -79,17 +85,6 @@ def _header(table: Table) -> bytes:
     unpadded = len(_MAGIC) + 4 + len(described) + 1
     text = described + " " * (-unpadded % _ALIGNMENT_BYTES) + "\n"
     return _MAGIC + b"\x01\x00" + len(text).to_bytes(2, "little") + text.encode("ascii")
-
-
-def _read_header(body: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
-    text, offset = _header_text(body)
-    members = _members(text)
-    fortran_order, shape = members["fortran_order"], _shape(members["shape"])
-    if fortran_order not in {"True", "False"} or shape is None:
-        raise _unreadable(text)
-    storage = _storage(members["descr"])
-    check_shape(_UNNAMED, shape)
-    return shape, fortran_order == "True", storage, offset
 
 
 def _header_text(body: bytes) -> tuple[str, int]:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service import grammar
-from service.formats.format import REAL_AND_INTEGER, Block, Format
+from service.formats.format import REAL_AND_INTEGER, Block, Format, WholeBody
 from service.numerics.dtypes import to_float64
 from service.numerics.phase import Float64s
 from service.numerics.tables import STEP_ELEMENTS, Curves, Document, ParameterValue, Table
@@ -155,42 +155,32 @@ _LARGEST = 1e300
 _DRAWING = "drawing 3"
 """Part of the entity tag; change it with the drawing."""
 
-_LIMIT_BYTES = 3 * 1000 * 600 + 65_536
-
 
 @dataclass(frozen=True, eq=False)
-class PngBody:
+class PngBody(WholeBody):
     """The bytes of the picture of a document."""
 
     document: Document
 
     @property
-    def length_bytes(self) -> int | None:
-
-        return None
-
-    @property
     def limit_bytes(self) -> int:
+        return 3 * 1000 * 600 + 65_536
 
-        return _LIMIT_BYTES
-
-    def blocks(self, start: int = 0, stop: int | None = None) -> Iterator[Block]:
+    def whole(self) -> Iterator[Block]:
         """Read the table part by part, with an empty block after each, and draw the picture."""
-        if start != 0 or stop is not None:
-            raise ValueError("a picture is only drawn whole")
         (table,) = self.document.arrays.values()
-        parts = (1, 1) if self.document.curves else _parts(table)
+        rows, columns = table.shape
+        parts = 1, 1
+        if self.document.curves is None:
+            parts = -(-rows // _MAX_ROWS), -(-columns // _MAX_COLUMNS)
         values: list[Float64s] = []
         for means in _means(table, *parts):
             values.append(means)
             yield b""
-        yield _drawn(picture(self.document, np.concatenate(values), parts))
+        # matplotlib takes more than half a second to import.
+        from service.formats.drawing import draw  # noqa: PLC0415
 
-
-def _parts(table: Table) -> tuple[int, int]:
-    """Return how many rows, and columns, share a pixel."""
-    rows, columns = table.shape
-    return -(-rows // _MAX_ROWS), -(-columns // _MAX_COLUMNS)
+        yield draw(picture(self.document, np.concatenate(values), parts))
 
 
 def _means(table: Table, tall: int, wide: int) -> Iterator[Float64s]:
@@ -217,13 +207,6 @@ def _mean(values: Float64s, part: int, axis: int) -> Float64s:
     return np.asarray(sums / (counts if axis == 1 else counts[:, np.newaxis]))
 
 
-def _drawn(shown: Picture) -> bytes:
-    """Draw a picture; matplotlib is imported here, which takes more than half a second."""
-    from service.formats.drawing import draw  # noqa: PLC0415
-
-    return draw(shown)
-
-
 PNG = Format(
     extension="png",
     media_type="image/png",
@@ -232,7 +215,7 @@ PNG = Format(
     is_drawn=True,
     version=f"{_DRAWING}, matplotlib {version('matplotlib')}, pillow {version('pillow')}",
     dtypes=REAL_AND_INTEGER,
-    ranks=(2,),
+    ranks=range(2, 3),
     max_elements=MAX_ELEMENTS,
     max_curve_elements=MAX_CURVE_ELEMENTS,
 )

@@ -12,9 +12,15 @@ import numpy as np
 from safetensors import SafetensorError, deserialize
 
 from service.errors import InvalidBody, shortened
-from service.formats.format import INTEGER_STORAGES, Input, ReadableFormat, check_shape, integers
+from service.formats.format import (
+    INTEGER_STORAGES,
+    BinaryBody,
+    Input,
+    ReadableFormat,
+    check_shape,
+    integers,
+)
 from service.formats.json_text import parameter_text
-from service.formats.raw import BinaryBody
 from service.numerics.dtypes import BFLOAT16, COMPLEX64, FLOAT16, FLOAT32, FLOAT64, INT32, INT64
 from service.numerics.tables import Document, ParameterValue, StoredTable, Table, size_bytes
 

@@ -34,36 +34,28 @@ def test_the_bytes_are_those_that_numpy_saves(shape: tuple[int, ...]) -> None:
     assert len(body) - elements.nbytes == 128
 
 
-def alone(body: bytes) -> StoredTable:
-    """Read the one array there is."""
+def single_array(body: bytes) -> StoredTable:
     (table,) = NPY.read(body, ()).arrays.values()
     return table
 
 
-@pytest.mark.parametrize("dtype", ["<f2", "<f4", "<f8", "<c8", "<c16"])
+@pytest.mark.parametrize("dtype", ["<f2", "<f4", "<f8", "<c8", "<c16", *INTEGER_STORAGES])
 def test_files_of_numpy_are_read(dtype: str) -> None:
-    array = np.arange(6, dtype=dtype).reshape(2, 3)
+    array = np.array([[0, 1, 1], [1, 0, 0]]).astype(dtype)
 
-    table = alone(saved(array))
+    table = single_array(saved(array))
 
-    assert dtype == table.dtype.storage
-    assert array.tolist() == table.elements.tolist()
-
-
-@pytest.mark.parametrize("dtype", INTEGER_STORAGES)
-def test_integers_of_every_type_are_read_as_the_same_integers(dtype: str) -> None:
-    array = np.array([[0, 1], [1, 0]]).astype(dtype)
-
-    table = alone(saved(array))
-
-    assert table.dtype is INT64
-    assert table.elements.dtype == np.dtype("<i8")
-    assert table.elements.tolist() == [[0, 1], [1, 0]]
+    is_integer = dtype in INTEGER_STORAGES
+    assert table.dtype.storage == table.elements.dtype == ("<i8" if is_integer else dtype)
+    assert (table.dtype is INT64) == is_integer
+    assert table.elements.tolist() == array.astype(table.dtype.storage).tolist()
 
 
-def test_npy_reads_one_axis_and_an_unnamed_array() -> None:
-    assert alone(saved(np.arange(3.0))).shape == (3,)
-    assert not NPY.read(saved(np.arange(3.0)), ("slopes", "mask")).is_named
+def test_the_array_has_no_name_and_may_have_one_axis() -> None:
+    content = NPY.read(saved(np.arange(3.0)), ("slopes", "mask"))
+
+    assert not content.is_named
+    assert [table.shape for table in content.arrays.values()] == [(3,)]
 
 
 def test_fortran_order_is_read() -> None:
@@ -71,21 +63,21 @@ def test_fortran_order_is_read() -> None:
     body = saved(array)
 
     assert b"'fortran_order': True" in body
-    assert array.tolist() == alone(body).elements.tolist()
+    assert array.tolist() == single_array(body).elements.tolist()
 
 
 def test_version_2_is_read() -> None:
     stream = io.BytesIO()
     np.lib.format.write_array(stream, np.ones((2, 2), dtype="<f4"), version=(2, 0))
 
-    assert alone(stream.getvalue()).dtype == FLOAT32
+    assert single_array(stream.getvalue()).dtype == FLOAT32
 
 
 GOOD = saved(np.arange(6.0).reshape(2, 3))
 
 
 @pytest.mark.parametrize(
-    "spelled",
+    "header",
     [
         b"{'descr':'<f8','fortran_order':False,'shape':(2,3)}",
         b'{"shape": (2, 3,), "fortran_order": False, "descr": "=f8"}',
@@ -93,16 +85,19 @@ GOOD = saved(np.arange(6.0).reshape(2, 3))
         b" {'fortran_order': False,\n 'descr': 'float64', 'shape': ( 2 , 3 ) , } \r\n",
     ],
 )
-def test_headers_of_other_programs_are_read_without_a_warning(spelled: bytes) -> None:
-    body = b"\x93NUMPY\x01\x00" + len(spelled).to_bytes(2, "little") + spelled + GOOD[128:]
+def test_headers_of_other_programs_are_read_without_a_warning(header: bytes) -> None:
+    body = with_header(header)
 
-    assert alone(body).elements.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
+    assert single_array(body).elements.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
+
+
+def with_header(header: bytes) -> bytes:
+    """Return a file with this header and six elements."""
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + GOOD[128:]
 
 
 def with_shape(shape: str) -> bytes:
-    """Make a file whose header says this shape and whose elements are six."""
-    header = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
-    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + GOOD[128:]
+    return with_header(f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}, }}\n".encode())
 
 
 @pytest.mark.parametrize(
@@ -117,19 +112,15 @@ def with_shape(shape: str) -> bytes:
         (saved(np.array([[{}]], dtype=object), allow_pickle=True), "a pickle"),
         (pickle.dumps([1.0]), "not a readable npy header"),
         (saved(np.ones((2, 2), dtype=">f4")), "big-endian"),
-        (saved(np.ones((2, 2), dtype=">i8")), "big-endian"),
         (saved(np.full((2, 2), 2**63, dtype="<u8")), r"the array holds integers beyond 2\^63 - 1"),
-        (saved(np.ones((2, 2), dtype=">c8")), "big-endian"),
         (saved(np.ones((2, 2), dtype="<M8[s]")), r"elements are <M8\[s\]: send one of"),
         (saved(np.ones((2, 2), dtype="<f4").astype("S4")), "send one of float32"),
         (saved(np.ones(2, dtype=[("a", "<f4")])), "send one of float32"),
         (GOOD.replace(b"(2, 3)", b"(2,-3)"), "no elements: its shape is"),
         (GOOD.replace(b"(2, 3), }", b"(2, 9**9)"), "not a readable npy header"),
         (GOOD.replace(b"'<f8'", b"'x!8'"), "elements are x!8: send one of float32"),
-        (GOOD.replace(b"'<f8'", b"'<f7'"), "elements are <f7: send one of float32"),
         (GOOD.replace(b"'<f8'", b"'<a8'"), "elements are <a8: send one of float32"),
         (with_shape("(True, 2)"), "no elements|not a readable npy header"),
-        (with_shape("(0, 2**70)"), "not a readable npy header"),
         (with_shape(f"(0, {2**60})"), "no elements"),
         (with_shape(f"({2**60}, {2**60})"), "bytes of elements"),
         (with_shape(f"({2**63}, 1)"), r"the array has an axis longer than 2\^63 - 1"),
@@ -146,14 +137,12 @@ def with_shape(shape: str) -> bytes:
         (with_shape("(2, 3)").replace(b"False", b"'no'"), "not a readable npy header"),
         (with_shape("(2, 3)").replace(b"'descr'", b"'d\\escr'"), "not a readable npy header"),
         (GOOD[:6], "the body is no npy file"),
-        (GOOD[:7], "the body is no npy file"),
         (with_shape(str((1,) * 65)), "the array has 65 axes"),
         (with_shape("()"), "the array has 0 axes"),
-        (with_shape("(4,)"), "32 bytes of elements .* and 48 follow"),
         (with_shape("(2, 3), 'more': '" + "x" * 11000 + "'"), "not a readable npy header"),
         (GOOD[:8] + b"\xff\xff" + GOOD[10:], "not a readable npy header"),
     ],
-    ids=range(41),
+    ids=range(35),
 )
 def test_invalid_files_are_refused_with_the_reason(body: bytes, rule: str) -> None:
     with pytest.raises(InvalidBody, match=rule):
@@ -163,20 +152,13 @@ def test_invalid_files_are_refused_with_the_reason(body: bytes, rule: str) -> No
 @pytest.mark.parametrize(
     ("descr", "shape"), [("'\\d'", "(2, 3)"), ("'<f8'", "(1in [], 3)"), ("'a8'", "(2L, 3L)")]
 )
-def test_no_header_makes_the_server_print_a_warning(descr: str, shape: str) -> None:
+def test_no_header_causes_a_warning(descr: str, shape: str) -> None:
     body = with_shape(shape).replace(b"'<f8'", descr.encode())
 
     with (
-        warnings.catch_warnings(record=True, action="always") as warned,
+        warnings.catch_warnings(record=True, action="always") as caught,
         pytest.raises(InvalidBody),
     ):
         NPY.read(body, ())
 
-    assert not warned
-
-
-def test_a_header_that_promises_more_than_memory_allocates_nothing() -> None:
-    body = GOOD.replace(b"(2, 3), }          ", b"(99999, 99999999)} ")
-
-    with pytest.raises(InvalidBody, match="bytes of elements"):
-        NPY.read(body, ("x",))
+    assert not caught

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from service.encodings.rotary.angles import SequenceAngles, packed
 from service.encodings.rotary.rules import Default
 from service.formats import FORMATS
-from service.formats import raw as binary_module
-from service.formats.raw import RAW, BinaryBody
+from service.formats import format as format_module
+from service.formats.format import BinaryBody
+from service.formats.raw import RAW
 from service.numerics.dtypes import FLOAT32, REAL_DTYPES
 from service.numerics.positions import Positions
 from service.numerics.tables import Document, StoredTable
@@ -59,7 +60,7 @@ def test_any_range_of_bytes_is_that_of_the_whole(
 def test_blocks_have_bounded_size_and_join_to_the_body(monkeypatch: pytest.MonkeyPatch) -> None:
     body = body_of("npy", "float64", 100)
     whole = b"".join(body.blocks())
-    monkeypatch.setattr(binary_module, "BLOCK_BYTES", 100)
+    monkeypatch.setattr(format_module, "BLOCK_BYTES", 100)
 
     blocks = list(body.blocks())
 
@@ -67,7 +68,7 @@ def test_blocks_have_bounded_size_and_join_to_the_body(monkeypatch: pytest.Monke
     assert max(len(block) for block in blocks[1:]) <= 100
 
 
-def test_the_last_bytes_of_a_table_larger_than_any_disk_are_there_at_once() -> None:
+def test_the_last_bytes_of_a_huge_table_are_computed_alone() -> None:
     body = body_of("bin", "float32", 2**55)
 
     assert body.length_bytes == 2**55 * 6 * 4
