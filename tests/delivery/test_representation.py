@@ -26,8 +26,8 @@ from service.delivery.representation import (
 from service.delivery.workers import SHORT_WORK
 from service.errors import InvalidParameters
 from service.formats import FORMATS
+from service.formats.format import BinaryBody
 from service.formats.json_text import JSON
-from service.formats.raw import BinaryBody
 from service.numerics.dtypes import BFLOAT16, FLOAT32, FLOAT64
 from service.numerics.tables import Document, StoredTable
 
