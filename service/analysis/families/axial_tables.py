@@ -1,17 +1,18 @@
-"""Propose ``/rope/axial``: rotary tables of images and videos, with frequencies shared out to axes.
+"""Propose ``/rope/axial``: rotary tables of images and videos, with frequencies for each axis.
 
-Which frequencies turn along which axis of a grid tells the conventions that share them out so; how
-fast they turn, and from where on, gives their parameters. Tokens are counted, or spread between
-two ends; with the periods of DINOv3 or the bands of pixels they lie within ±1.
+The axis of each frequency shows which conventions the table may follow. The frequencies along an
+axis and the angles of its first token give the parameters. Tokens have the coordinates 0, 1, … or
+others evenly between two ends; with the periods of DINOv3 or the bands of pixels these are within
+±1.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from itertools import islice, product
 from math import log, pi
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,30 +47,28 @@ OptionalSeries: TypeAlias = Sequence[GeometricSeries | None]
 
 _MAX_PROPOSALS = 24
 
-# How near 1 a step is that engines in float32 compute for 1.
+# The error of a step of 1 in engines that compute in float32.
 _NEAR_ONE = 2.0**-18
 
 _MAX_BASE = 1e222
 
-# What float64 loses in an offset.
+# The error of an offset that is computed in float64.
 _OFFSET_ERROR = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class AxisShares:
-    """The axes of a table, in the order of their channels, as a convention shares them out.
+class ConventionAxes:
+    """The axes of a table in the order in which a convention has their channels.
 
     Attributes:
         name: of the convention.
-        turns: how each axis turns.
-        lengths: tokens along it.
-        widths: channels of it.
-        order: which axis of the grid it is.
+        waves: the measured frequencies of each axis.
+        widths: the channels of each axis.
+        order: the index of each axis in the grid.
     """
 
     name: str
-    turns: tuple[AxisWaves, ...]
-    lengths: tuple[int, ...]
+    waves: tuple[AxisWaves, ...]
     widths: tuple[int, ...]
     order: tuple[int, ...]
 
@@ -77,9 +76,14 @@ class AxisShares:
     def convention(self) -> AxialConvention:
         return CONVENTIONS[self.name]
 
-    def listed(self, numbers: Sequence[float]) -> tuple[float, ...]:
-        """Put numbers of axes into the order of the grid, as one where they are the same."""
-        by_axis = [numbers[self.order.index(axis)] for axis in range(len(numbers))]
+    @property
+    def lengths(self) -> list[int]:
+        """The number of tokens along each axis."""
+        return [each.length for each in self.waves]
+
+    def listed(self, numbers: Iterable[float]) -> tuple[float, ...]:
+        """Put numbers of axes into the order of the grid; return one where all are the same."""
+        by_axis = [number for _, number in sorted(zip(self.order, numbers, strict=True))]
         return (by_axis[0],) if len(set(by_axis)) == 1 else tuple(by_axis)
 
 
@@ -88,8 +92,8 @@ class AxialFit:
     """Parameters, and the first coordinate, the step and the frequencies of each axis by them."""
 
     values: Values
-    firsts: Sequence[float]
-    steps: Sequence[float]
+    firsts: Float64s
+    steps: Float64s
     omega: Sequence[Float64s]
 
 
@@ -101,7 +105,7 @@ def propose_axial(request: IdentifyInput) -> Iterator[Proposal]:
             continue
         known = len(proposed)
         for tokens in axial_tokens(table.phasors, table.rounding):
-            # A first token at 0 is like a class token: only where there is no other way.
+            # A first token at 0 looks like a class token, which comes only where nothing else fits.
             if tokens.class_token is not None and len(proposed) > known:
                 break
             for proposal in _of_tokens(request, table, tokens):
@@ -119,30 +123,26 @@ def _of_tokens(
     found: list[tuple[int, Proposal]] = []
 
     @cache
-    def measured(axis: int, places: tuple[int, ...]) -> AxisWaves | None:
-        return axis_waves(tokens.lines[axis][:, list(places)], table.rounding)
+    def measured(axis: int, channels: tuple[int, ...]) -> AxisWaves | None:
+        return axis_waves(tokens.lines[axis][:, list(channels)], table.rounding)
 
     for name, convention in CONVENTIONS.items():
         if len(tokens.lengths) not in convention.axes:
             continue
         if tokens.frames > 1 and not convention.repeats_frames:
             continue
-        for own, widths, order in _share_out(name, tokens):
+        for own, widths, order in _channel_orders(name, tokens):
             axis_of = _axis_of(convention, widths, order, tokens.count)
-            if not tokens.may_be(axis_of):
+            if not (tokens.may_be(axis_of) and set(order) <= set(axis_of.tolist())):
                 continue
-            turns = []
-            for axis in order:
-                places = tuple(np.flatnonzero(axis_of == axis).tolist())
-                turns.append(measured(axis, places) if places else None)
-            known = tuple(each for each in turns if each is not None)
-            if len(known) < len(turns):
+            waves = [measured(a, tuple(np.flatnonzero(axis_of == a).tolist())) for a in order]
+            known = tuple(each for each in waves if each is not None)
+            if len(known) < len(waves):
                 continue
-            lengths = tuple(tokens.lengths[axis] for axis in order)
-            shares = AxisShares(name, known, lengths, widths, order)
-            every = list(fits(shares))
-            apart = [_residual(fit, shares, tokens, axis_of) for fit in every]
-            for way in nearest_fits(apart, [fit.values for fit in every], table.rounding):
+            axes = ConventionAxes(name, known, widths, order)
+            every = list(fits(axes))
+            residuals = [_residual(fit, axes, tokens, axis_of) for fit in every]
+            for way in nearest_fits(residuals, [fit.values for fit in every], table.rounding):
                 values = {**own, **tokens.parameters(), **every[way].values}
                 parameters: Values = {
                     "convention": name,
@@ -151,32 +151,29 @@ def _of_tokens(
                     **values,
                     **pack_parameters(table.pack),
                 }
-                proposal = table_proposal(
-                    request,
-                    "rope/axial",
-                    parameters,
-                    tuple(_support(shares, tokens)),
-                    _angles(every[way], shares, table, tokens, axis_of),
-                )
+                support = tuple(_support(axes, tokens))
+                angles = _angles(every[way], axes, table, tokens, axis_of)
+                proposal = table_proposal(request, "rope/axial", parameters, support, angles)
                 found.append((len(repr(values)), proposal))
     yield from (proposal for _, proposal in sorted(found, key=lambda each: each[0]))
 
 
 def _residual(
-    fit: AxialFit, shares: AxisShares, tokens: AxialTokens, axis_of: NDArray[np.intp]
+    fit: AxialFit, axes: ConventionAxes, tokens: AxialTokens, axis_of: NDArray[np.intp]
 ) -> float:
-    apart = 0.0
-    for index, axis in enumerate(shares.order):
+    """Return the largest difference between the phasors of a fit and those of the array."""
+    largest = 0.0
+    for index, axis in enumerate(axes.order):
         line: Complexes = tokens.lines[axis][:, axis_of == axis]
         coordinates = fit.firsts[index] + fit.steps[index] * np.arange(len(line))
         expected = np.exp(1j * np.outer(coordinates, fit.omega[index]))
-        apart = max(apart, float(np.abs(line - expected).max(initial=0)))
-    return apart
+        largest = max(largest, float(np.abs(line - expected).max(initial=0)))
+    return largest
 
 
 def _angles(
     fit: AxialFit,
-    shares: AxisShares,
+    axes: ConventionAxes,
     table: PackReading,
     tokens: AxialTokens,
     axis_of: NDArray[np.intp],
@@ -185,46 +182,45 @@ def _angles(
     if not channels:
         return None
     omega = np.empty(tokens.count)
-    coordinates = np.empty((tokens.rows, len(shares.order)))
-    for index, axis in enumerate(shares.order):
+    coordinates = np.empty((tokens.rows, len(axes.order)))
+    for index, axis in enumerate(axes.order):
         omega[axis_of == axis] = fit.omega[index]
         coordinates[:, axis] = tokens.coordinates(axis, fit.firsts[index], fit.steps[index])
     return AngleModel(coordinates, tuple(axis_of.tolist()), omega, channels)
 
 
-def _support(shares: AxisShares, tokens: AxialTokens) -> Iterator[str]:
+def _support(axes: ConventionAxes, tokens: AxialTokens) -> Iterator[str]:
     grid = " x ".join(map(str, tokens.grid))
-    yield f"each frequency turns along one axis of a grid of {grid} tokens"
-    for axis, turns in zip(shares.order, shares.turns, strict=True):
-        if turns.length > 1:
+    yield f"each frequency rotates along one axis of a grid of {grid} tokens"
+    for axis, waves in zip(axes.order, axes.waves, strict=True):
+        if waves.length > 1:
             yield (
-                f"along axis {axis} {len(turns.rates)} frequencies turn, the first by "
-                f"{turns.rates[0]:.7g} radians from token to token"
+                f"along axis {axis} {len(waves.rates)} frequencies rotate, the first by "
+                f"{waves.rates[0]:.7g} radians from token to token"
             )
 
 
 # Axes of frequencies.
 
-# The conventions that have a parameter for the order of axes: no other needs to be proposed with
-# the first two exchanged.
+# The conventions that have a parameter for the order of axes. Others need no second proposal with
+# the first two axes exchanged.
 _INDEXED = frozenset(("timm", "timm_pixels", "dinov3"))
 
 
-def _share_out(
+def _channel_orders(
     name: str, tokens: AxialTokens
 ) -> Iterator[tuple[Values, tuple[int, ...], tuple[int, ...]]]:
     """Yield the parameters, widths and orders of axes of a convention."""
     convention = CONVENTIONS[name]
     axes, channels = len(tokens.lengths), 2 * tokens.count
-    for indexing in ("ij", "xy"):
+    usual = convention.widths(channels, axes)
+    is_usual = sum(usual) == channels and all(w >= 2 and w % 2 == 0 for w in usual)
+    has_indexing = axes > 1 and name in _INDEXED
+    for indexing in ("ij", "xy") if has_indexing else ("ij",):
         order = tuple(range(axes))
         if convention.is_reversed != (indexing == "xy"):
             order = (*order[1::-1], *order[2:])
-        if indexing == "xy" and (axes == 1 or name not in _INDEXED):
-            return
         own = unless_default("grid_indexing", indexing, "ij")
-        usual = convention.widths(channels, axes)
-        is_usual = sum(usual) == channels and all(w >= 2 and w % 2 == 0 for w in usual)
         if is_usual or convention.placing == "strided":
             yield own, usual, order
         if convention.placing == "blocks" and convention.series == "geometric":
@@ -236,53 +232,52 @@ def _share_out(
 def _axis_of(
     convention: AxialConvention, widths: tuple[int, ...], order: tuple[int, ...], count: int
 ) -> NDArray[np.intp]:
-    """Return the axis of the grid that each frequency turns along."""
+    """Return the axis of each frequency in the grid."""
     if convention.placing == "alternating":
-        return np.array([order[k % len(order)] for k in range(count)])
+        return np.resize(order, count)
     if convention.placing == "strided":
         return np.repeat(order, [len(range(a, count, len(order))) for a in range(len(order))])
     return np.repeat(order, [width // 2 for width in widths])
 
 
-# Parameters of axes.
+# Frequencies of axes.
 
 
-def fits(shares: AxisShares) -> Iterator[AxialFit]:
-    """Yield the parameters that the measured turns follow from, the plainest first."""
-    kind = shares.convention.series
+def fits(axes: ConventionAxes) -> Iterator[AxialFit]:
+    """Yield the parameters that give the measured frequencies, the simplest first."""
+    kind = axes.convention.series
     if kind == "pixels":
-        yield from _fit_pixels(shares)
+        yield from _fit_pixels(axes)
         return
-    series = [axis_series(turns) if turns.length > 1 else None for turns in shares.turns]
-    lengths = [turns.length for turns in shares.turns]
-    if any(each is None and n > 1 for each, n in zip(series, lengths, strict=True)):
+    series = [axis_series(waves) if waves.length > 1 else None for waves in axes.waves]
+    if any(each is None and n > 1 for each, n in zip(series, axes.lengths, strict=True)):
         return
     if kind == "ones":
         if all(each is None or abs(log(each.ratio)) <= each.ratio_error for each in series):
-            yield from _placed(shares, {}, series, [np.ones(len(t.rates)) for t in shares.turns])
+            yield from _placed(axes, {}, series, [np.ones(len(w.rates)) for w in axes.waves])
     elif kind == "periods":
-        yield from _fit_periods(shares, series)
+        yield from _fit_periods(axes, series)
     else:
-        yield from _fit_geometric(shares, series)
+        yield from _fit_geometric(axes, series)
 
 
-def _fit_geometric(shares: AxisShares, series: OptionalSeries) -> Iterator[AxialFit]:
-    axes = len(shares.widths)
-    spans, starts = [width / 2 for width in shares.widths], [0.0] * axes
-    if shares.convention.placing == "strided":
-        spans = [sum(shares.widths) / 2 / axes] * axes
-        starts = [axis / axes for axis in range(axes)]
+def _fit_geometric(axes: ConventionAxes, series: OptionalSeries) -> Iterator[AxialFit]:
+    count = len(axes.widths)
+    spans, starts = [width / 2 for width in axes.widths], [0.0] * count
+    if axes.convention.placing == "strided":
+        spans = [sum(axes.widths) / 2 / count] * count
+        starts = [axis / count for axis in range(count)]
     for theta in bases(series, spans):
-        values = unless_default("rope_theta", theta, shares.convention.rope_theta)
+        values = unless_default("rope_theta", theta, axes.convention.rope_theta)
         omega = [
-            np.exp(-log(theta) * (np.arange(len(turns.rates)) + start) / span)
-            for turns, span, start in zip(shares.turns, spans, starts, strict=True)
+            np.exp(-log(theta) * (np.arange(len(waves.rates)) + start) / span)
+            for waves, span, start in zip(axes.waves, spans, starts, strict=True)
         ]
-        yield from _placed(shares, values, series, omega)
+        yield from _placed(axes, values, series, omega)
 
 
 def bases(series: OptionalSeries, spans: Sequence[float]) -> list[float]:
-    """Return the bases of series over so many frequencies, the plainest first."""
+    """Return the bases of series over so many frequencies, the simplest first."""
     known = [
         each.base(span)
         for each, span in zip(series, spans, strict=True)
@@ -294,41 +289,39 @@ def bases(series: OptionalSeries, spans: Sequence[float]) -> list[float]:
     return [] if base is None else [each for each in round_numbers(*base, 3) if each > 1]
 
 
-_SIDES: Mapping[str, Callable[[Sequence[int]], int]] = {"max": max, "min": min}
-
-
-def _fit_periods(shares: AxisShares, series: OptionalSeries) -> Iterator[AxialFit]:
+def _fit_periods(axes: ConventionAxes, series: OptionalSeries) -> Iterator[AxialFit]:
     """Place the centres of patches within ±1, with periods from a shortest to a longest."""
-    sides = {"separate": list(shares.lengths)}
-    if len(set(shares.lengths)) > 1:
-        sides |= {name: [pick(shares.lengths)] * len(series) for name, pick in _SIDES.items()}
-    for name, side in sides.items():
+    lengths, count = axes.lengths, len(axes.lengths)
+    divisors = {"separate": lengths}
+    if len(set(lengths)) > 1:
+        divisors |= {"max": [max(lengths)] * count, "min": [min(lengths)] * count}
+    for name, divisor in divisors.items():
         shortest = common_value(
             (4 * pi / n / each.first, each.first_error)
-            for n, each in zip(side, series, strict=True)
+            for n, each in zip(divisor, series, strict=True)
             if each is not None
         )
         if shortest is None:
             continue
         chosen = unless_default("normalize_coords", name, "separate")
-        steps = [2 / n for n in side]
-        for values, omega in _periods(shares, series, shortest):
-            offsets = _patch_offsets(shares, omega, steps)
-            if offsets is None:
+        steps = 2 / np.array(divisor)
+        for values, omega in _periods(axes, series, shortest):
+            first = _first_coordinates(axes, [omega] * count)
+            if first is None:
                 break
-            if len(offsets) == len(side):
-                moved: Values = {"grid_offset": shares.listed(offsets)} if any(offsets) else {}
-                firsts = [
-                    step * (0.5 + offset) - 1 for step, offset in zip(steps, offsets, strict=True)
-                ]
-                yield AxialFit({**chosen, **values, **moved}, firsts, steps, [omega] * len(side))
+            found = _choices((first[0] + 1) / steps - 0.5, first[1] / steps + _OFFSET_ERROR)
+            offsets = [each[0] for each in found if each]
+            if len(offsets) == count:
+                moved: Values = {"grid_offset": axes.listed(offsets)} if any(offsets) else {}
+                firsts = steps * (0.5 + np.array(offsets)) - 1
+                yield AxialFit({**chosen, **values, **moved}, firsts, steps, [omega] * count)
 
 
 def _periods(
-    shares: AxisShares, series: OptionalSeries, shortest: tuple[float, float]
+    axes: ConventionAxes, series: OptionalSeries, shortest: tuple[float, float]
 ) -> Iterator[tuple[Values, Float64s]]:
     """Yield the parameters of a series of periods, and its frequencies."""
-    count = shares.widths[0] // 2
+    count = axes.widths[0] // 2
     ratio = common_value(
         each.base(count - 1)
         for each in series
@@ -336,7 +329,7 @@ def _periods(
     )
     options: list[tuple[Values, float, float, float]] = []
     if abs(shortest[0] - 1) <= max(2 * shortest[1], _NEAR_ONE):
-        usual = shares.convention.rope_theta
+        usual = axes.convention.rope_theta
         thetas = bases(series, [count] * len(series))
         options = [(unless_default("rope_theta", each, usual), 1.0, each, count) for each in thetas]
     elif count > 1 and ratio is not None:
@@ -351,163 +344,158 @@ def _periods(
             yield values, 2 * pi / low * np.exp(-log(high / low) / span * np.arange(count))
 
 
-def _patch_offsets(
-    shares: AxisShares, omega: Float64s, steps: Sequence[float]
-) -> list[float] | None:
-    """Return the offsets of the first patches, as far as they are plain; None if they have none."""
-    offsets: list[float] = []
-    for turns, step in zip(shares.turns, steps, strict=True):
-        place = first_coordinate(turns, omega)
-        if place is None:
-            return None
-        first, error = place
-        offset = (first + 1) / step - 0.5
-        offsets += signed_round_numbers(offset, error / step + _OFFSET_ERROR)[:1]
-    return offsets
-
-
-def _fit_pixels(shares: AxisShares) -> Iterator[AxialFit]:
+def _fit_pixels(axes: ConventionAxes) -> Iterator[AxialFit]:
     """Place tokens from −1 to 1, with bands from 1 to half of a number."""
-    convention = shares.convention
+    convention, lengths = axes.convention, axes.lengths
     scales = []
-    for turns in shares.turns:
-        usual = 2 * pi / max(turns.length - 1, 1)
-        measured = usual / float(turns.rates[0]) if turns.length > 1 and turns.rates[0] > 0 else 1.0
-        error = float(turns.errors[0]) / usual * 4
-        is_one = turns.length == 1 or abs(measured - 1) <= max(error, _NEAR_ONE)
+    for waves in axes.waves:
+        usual = 2 * pi / max(waves.length - 1, 1)
+        measured = usual / float(waves.rates[0]) if waves.length > 1 and waves.rates[0] > 0 else 1.0
+        error = float(waves.errors[0]) / usual * 4
+        is_one = waves.length == 1 or abs(measured - 1) <= max(error, _NEAR_ONE)
         scales += [1.0] if is_one else signed_round_numbers(measured, error)[:1]
-    if len(scales) < len(shares.turns) or min(scales) <= 0:
+    if len(scales) < len(axes.waves) or min(scales) <= 0:
         return
-    # An axis of one token does not show its scale: that of the others is taken.
-    other = next((s for s, n in zip(scales, shares.lengths, strict=True) if n > 1), 1.0)
-    scales = [other if n == 1 else s for s, n in zip(scales, shares.lengths, strict=True)]
+    # An axis of one token does not show its scale: that of another axis is taken.
+    other = next((s for s, n in zip(scales, lengths, strict=True) if n > 1), 1.0)
+    scales = [other if n == 1 else s for s, n in zip(scales, lengths, strict=True)]
     common = set.intersection(
         *(
-            set(highest_bands(turns, 1 / scale))
-            for turns, scale in zip(shares.turns, scales, strict=True)
+            set(highest_bands(waves, 1 / scale))
+            for waves, scale in zip(axes.waves, scales, strict=True)
         )
     )
     usual_bands = int(convention.max_freq), convention.linear_bands
-    count = len(shares.turns[0].rates)
+    count = len(axes.waves[0].rates)
+    inverse = 1 / np.array(scales)
     for highest, is_linear in sorted(common, key=lambda each: each != usual_bands)[:4]:
-        values: Values = {} if highest == convention.max_freq else {"max_freq": float(highest)}
+        values = unless_default("max_freq", float(highest), convention.max_freq)
         values |= unless_default("linear_bands", is_linear, convention.linear_bands)
         if any(scale != 1 for scale in scales):
-            values["interpolation_scale"] = shares.listed(scales)
+            values["interpolation_scale"] = axes.listed(scales)
         omega = pi * bands(highest / 2, count, is_linear=is_linear)
-        steps = [2 / max(n - 1, 1) / scale for n, scale in zip(shares.lengths, scales, strict=True)]
-        yield AxialFit(values, [-1 / scale for scale in scales], steps, [omega] * len(scales))
+        steps = 2 / np.maximum(np.array(lengths) - 1, 1) * inverse
+        yield AxialFit(values, -inverse, steps, [omega] * len(scales))
 
 
-# Places of tokens.
+# Coordinates of tokens.
 
 # The conventions with parameters for coordinates that are scaled, or do not begin at 0: they give
-# what others would give for the same parameters.
+# the tables of the others with such coordinates.
 _SCALED = frozenset(("timm", "lumina"))
 _MOVED = frozenset(("timm", "lumina", "llama4", "rotary_embedding_torch"))
 
 
-@dataclass(frozen=True)
-class _AxisPlace:
-    """The coordinates of the tokens of an axis; step_error is relative, first_error absolute."""
+class MeasuredCoordinates(NamedTuple):
+    """The coordinates of the tokens of each axis; step_errors are relative, first_errors not."""
 
-    length: int
-    step: float
-    step_error: float
-    first: float
-    first_error: float
+    steps: Float64s
+    step_errors: Float64s
+    firsts: Float64s
+    first_errors: Float64s
 
 
-_Placed: TypeAlias = tuple[Values, Sequence[float], Sequence[float]]
+_Placed: TypeAlias = tuple[Values, Float64s, Float64s]
 """Parameters, coordinates of the first tokens, and steps."""
 
 
 def _placed(
-    shares: AxisShares, values: Values, series: OptionalSeries, omega: Sequence[Float64s]
+    axes: ConventionAxes, values: Values, series: OptionalSeries, omega: Sequence[Float64s]
 ) -> Iterator[AxialFit]:
-    """Find where on each axis tokens are, in the parameters that a convention has for it."""
-    places = []
-    for turns, each, rates in zip(shares.turns, series, omega, strict=True):
-        place = first_coordinate(turns, rates)
-        if place is None:
-            return
-        step = 1.0 if each is None else each.first / float(rates[0])
-        error = 0.0 if each is None else each.first_error
-        places.append(_AxisPlace(turns.length, step, error, *place))
-    by_kind = _counted if shares.convention.places == "counted" else _spread
-    for own, firsts, steps in by_kind(shares, places):
+    """Yield the coordinates of tokens by the parameters that a convention has for them."""
+    first = _first_coordinates(axes, omega)
+    if first is None:
+        return
+    known_steps = [
+        (1.0, 0.0) if each is None else (each.first / float(rates[0]), each.first_error)
+        for each, rates in zip(series, omega, strict=True)
+    ]
+    own_steps, errors = np.transpose(known_steps)
+    measured = MeasuredCoordinates(own_steps, errors, *first)
+    by_kind = _counted if axes.convention.places == "counted" else _spread
+    for own, firsts, steps in by_kind(axes, measured):
         yield AxialFit({**values, **own}, firsts, steps, omega)
 
 
-def _counted(shares: AxisShares, places: Sequence[_AxisPlace]) -> Iterator[_Placed]:
+def _first_coordinates(
+    axes: ConventionAxes, omega: Sequence[Float64s]
+) -> tuple[Float64s, Float64s] | None:
+    """Return the coordinates of the first tokens, and their errors; None where an axis has none."""
+    every = [first_coordinate(*each) for each in zip(axes.waves, omega, strict=True)]
+    found = [each for each in every if each is not None]
+    if len(found) < len(every):
+        return None
+    firsts, errors = np.transpose(found)
+    return firsts, errors
+
+
+def _choices(numbers: Float64s, errors: Float64s, most: int = 3) -> list[list[float]]:
+    """Return the round numbers within the error of each number."""
+    return [
+        signed_round_numbers(number, error, most)
+        for number, error in zip(numbers.tolist(), errors.tolist(), strict=True)
+    ]
+
+
+def _counted(axes: ConventionAxes, measured: MeasuredCoordinates) -> Iterator[_Placed]:
     """Place tokens at i + offset, or at that times a step that a grid or a scale gives."""
-    if all(abs(each.step - 1) <= max(2 * each.step_error, _NEAR_ONE) for each in places):
-        yield from _offset(shares, [1.0] * len(places), places)
+    steps, errors = measured.steps, measured.step_errors
+    if (np.abs(steps - 1) <= np.maximum(2 * errors, _NEAR_ONE)).all():
+        yield from _offset(axes, np.ones(len(steps)), measured)
         return
-    if shares.name not in _SCALED:
+    if axes.name not in _SCALED:
         return
-    if shares.name == "timm":
-        sizes = [(each.length * each.step, each.step_error) for each in places]
-        for grid in _positive(signed_round_numbers(size, size * error) for size, error in sizes):
-            steps = [size / n for size, n in zip(grid, shares.lengths, strict=True)]
-            for offset, firsts, _ in _offset(shares, steps, places):
-                ends = zip(shares.lengths, firsts, steps, grid, strict=True)
-                axes = [counted(n, Fraction(u / d), Fraction(size)) for n, u, d, size in ends]
-                if _are_countable(axes):
-                    yield {"reference_grid": shares.listed(grid), **offset}, firsts, steps
-    inverses = (signed_round_numbers(1 / each.step, each.step_error / each.step) for each in places)
-    for scales in _positive(inverses):
-        steps = [1 / scale for scale in scales]
-        for offset, firsts, _ in _offset(shares, steps, places):
-            yield {"interpolation_scale": shares.listed(scales), **offset}, firsts, steps
+    if axes.name == "timm":
+        sizes = np.array(axes.lengths) * steps
+        for grid in _positive(_choices(sizes, sizes * errors)):
+            for offset, firsts, scaled in _offset(axes, grid / np.array(axes.lengths), measured):
+                ends = zip(axes.lengths, firsts / scaled, grid, strict=True)
+                if _are_countable(counted(n, Fraction(u), Fraction(size)) for n, u, size in ends):
+                    yield {"reference_grid": axes.listed(grid.tolist()), **offset}, firsts, scaled
+    for scales in _positive(_choices(1 / steps, errors / steps)):
+        for offset, firsts, scaled in _offset(axes, 1 / scales, measured):
+            yield {"interpolation_scale": axes.listed(scales.tolist()), **offset}, firsts, scaled
 
 
-def _positive(choices: Iterator[list[float]]) -> Iterator[tuple[float, ...]]:
+def _positive(choices: list[list[float]]) -> Iterator[Float64s]:
     """Combine the choices of axes, the first ones before others, up to four."""
     combined = islice(product(*choices), 4)
-    return (chosen for chosen in combined if all(each > 0 for each in chosen))
+    return (np.array(chosen) for chosen in combined if all(each > 0 for each in chosen))
 
 
 def _offset(
-    shares: AxisShares, steps: Sequence[float], places: Sequence[_AxisPlace]
+    axes: ConventionAxes, steps: Float64s, measured: MeasuredCoordinates
 ) -> Iterator[_Placed]:
-    offsets = [
-        signed_round_numbers(each.first / step, each.first_error / step + _OFFSET_ERROR, 1)
-        for each, step in zip(places, steps, strict=True)
-    ]
-    for chosen in islice(product(*offsets), 2):
-        firsts = [offset * step for offset, step in zip(chosen, steps, strict=True)]
-        if all(offset == shares.convention.offset for offset in chosen):
+    errors = measured.first_errors / steps + _OFFSET_ERROR
+    for chosen in islice(product(*_choices(measured.firsts / steps, errors, 1)), 2):
+        firsts = np.array(chosen) * steps
+        if all(offset == axes.convention.offset for offset in chosen):
             yield {}, firsts, steps
-        elif shares.name in _MOVED:
-            yield {"grid_offset": shares.listed(chosen)}, firsts, steps
+        elif axes.name in _MOVED:
+            yield {"grid_offset": axes.listed(chosen)}, firsts, steps
 
 
-def _spread(shares: AxisShares, places: Sequence[_AxisPlace]) -> Iterator[_Placed]:
+def _spread(axes: ConventionAxes, measured: MeasuredCoordinates) -> Iterator[_Placed]:
     """Place tokens evenly from a start to a stop that is left out."""
-    begins = [
-        signed_round_numbers(each.first, each.first_error + _OFFSET_ERROR, 1) for each in places
-    ]
+    begins = _choices(measured.firsts, measured.first_errors + _OFFSET_ERROR, 1)
     if not all(begins):
         return
     starts = [begin[0] for begin in begins]
-    stops = []
-    for start, each in zip(starts, places, strict=True):
-        n = each.length
-        last = (start + each.step * (n - 1)) * n / max(n - 1, 1)
-        error = abs(last) * each.step_error + _OFFSET_ERROR
-        stops.append([float(n)] if n == 1 else signed_round_numbers(last, error, 2))
+    n, gaps = np.array(axes.lengths), np.maximum(np.array(axes.lengths) - 1, 1)
+    last = (np.array(starts) + measured.steps * (n - 1)) * n / gaps
+    found = _choices(last, np.abs(last) * measured.step_errors + _OFFSET_ERROR, 2)
+    stops = [[1.0] if length == 1 else each for length, each in zip(n, found, strict=True)]
     for stop in islice(product(*stops), 2):
-        ends = list(zip(shares.lengths, starts, stop, strict=True))
-        if not _are_countable([spread(n, Fraction(u), Fraction(v)) for n, u, v in ends]):
+        ends = zip(axes.lengths, starts, stop, strict=True)
+        if not _are_countable(spread(n, Fraction(u), Fraction(v)) for n, u, v in ends):
             continue
-        steps = [(v * (n - 1) / n - u) / max(n - 1, 1) for n, u, v in ends]
-        values: Values = {"grid_start": shares.listed(starts)} if any(starts) else {}
-        if any(v != n for n, _, v in ends):
-            values["grid_stop"] = shares.listed(stop)
-        yield values, starts, steps
+        values: Values = {"grid_start": axes.listed(starts)} if any(starts) else {}
+        if any(np.array(stop) != n):
+            values["grid_stop"] = axes.listed(stop)
+        firsts = np.array(starts)
+        yield values, firsts, (np.array(stop) * (n - 1) / n - firsts) / gaps
 
 
-def _are_countable(axes: Sequence[Coordinates]) -> bool:
-    """Return whether coordinates are whole numbers of a unit that is served."""
+def _are_countable(axes: Iterable[Coordinates]) -> bool:
+    """Return whether coordinates are integer multiples of a unit that the service has."""
     return all(each.is_countable and each.unit >= MIN_UNIT for each in axes)

@@ -143,6 +143,7 @@ AXIAL_IMAGES = one_of(
     "convention=llama4&head_dim=32",
     "convention=llama4&head_dim=32&class_token=last",
     "convention=dinov3&head_dim=32",
+    "convention=dinov3&head_dim=32&rope_theta=50",
     "convention=dinov3&head_dim=32&normalize_coords=max&min_period=0.5&max_period=20",
     "convention=timm&head_dim=32&reference_grid=16,16&grid_indexing=xy",
     "convention=timm&head_dim=32&grid_offset=1&class_token=first",

@@ -3,27 +3,26 @@
 import numpy as np
 import pytest
 
-from service.analysis.array import IdentifyInput, Sample
 from service.analysis.families.rotary_tables import (
     located_components,
     propose_angles,
     propose_inverse_frequencies,
 )
-from service.numerics.dtypes import FLOAT32
-from service.numerics.tables import StoredTable
-from tests.analysis.samples import ROTARY_FAMILIES, distance, input_of, proposed
+from tests.analysis.samples import ROTARY_FAMILIES, distance, input_from, input_of, proposed
+
+UNIT = 2.0**-24
 
 
 def test_the_angle_model_gives_the_proposed_table() -> None:
-    question = input_of("/rope?head_dim=8&seq_len=6&start=2&pack=concat&rope_theta=500000")
-    turning = proposed(question, ROTARY_FAMILIES)[0].angles
-    assert turning is not None
-    index, is_sine = turning.channels["rope"].indices()
+    request = input_of("/rope?head_dim=8&seq_len=6&start=2&pack=concat&rope_theta=500000")
+    model = proposed(request, ROTARY_FAMILIES)[0].angles
+    assert model is not None
+    index, is_sine = model.channels["rope"].indices()
 
-    angles = (turning.coordinates @ turning.omega[np.newaxis])[:, index]
+    angles = (model.coordinates @ model.omega[np.newaxis])[:, index]
 
-    made = turning.scale * np.where(is_sine, np.sin(angles), np.cos(angles))
-    assert np.abs(made - question.sample.values).max() < 2.0**-23
+    table = model.scale * np.where(is_sine, np.sin(angles), np.cos(angles))
+    assert np.abs(table - request.sample.values).max() < 2 * UNIT
 
 
 def test_support_names_norm_and_series() -> None:
@@ -33,50 +32,43 @@ def test_support_names_norm_and_series() -> None:
     assert "frequencies fall from 1 as 10000^(-2k/8)" in first.support[1]
 
 
-@pytest.mark.parametrize(
-    "shape", [(1,), (7,), (5, 6), (1, 8), (8, 1), (3, 4, 2), (3, 4, 5), (2, 2)]
-)
+@pytest.mark.parametrize("shape", [(1,), (7,), (5, 6), (1, 8), (8, 1), (3, 4, 2), (3, 4, 5)])
 def test_noise_has_no_matching_proposal(shape: tuple[int, ...]) -> None:
-    noise = np.random.default_rng(2).normal(size=shape).astype(np.float32)
-    question = IdentifyInput({"array": Sample.of(StoredTable(noise, FLOAT32))})
+    request = input_from(np.random.default_rng(2).normal(size=shape).astype(np.float32))
 
-    assert not any(distance(each, question) == 0 for each in proposed(question, ROTARY_FAMILIES))
-
-
-_UNIT = 2.0**-24
+    assert not any(distance(each, request) == 0 for each in proposed(request, ROTARY_FAMILIES))
 
 
 @pytest.mark.parametrize("part", ["cos", "sin"])
 @pytest.mark.parametrize("pack", ["half", "interleaved", "compact"])
 @pytest.mark.parametrize("start", [0, 40])
 def test_one_component_gives_rule_pack_and_start(part: str, pack: str, start: int) -> None:
-    question = input_of(f"/rope?head_dim=64&seq_len=300&start={start}&pack={pack}&part={part}")
+    request = input_of(f"/rope?head_dim=64&seq_len=300&start={start}&pack={pack}&part={part}")
 
-    packed, found = next(located_components(question, _UNIT))
+    packed, located = next(located_components(request, UNIT))
 
     assert list(packed.channels) == [part]
-    assert found.match.parameters == {"rope_theta": 10000.0}
-    assert found.positions[0] == start
-    assert distance(proposed(question, ROTARY_FAMILIES)[0], question) == 0
+    assert located.match.parameters == {"rope_theta": 10000.0}
+    assert located.positions[0] == start
+    assert distance(proposed(request, ROTARY_FAMILIES)[0], request) == 0
 
 
 def test_one_component_of_few_rows_has_no_proposal() -> None:
-    question = input_of("/rope?head_dim=64&seq_len=4&pack=half&part=cos")
+    request = input_of("/rope?head_dim=64&seq_len=4&pack=half&part=cos")
 
-    assert not list(located_components(question, _UNIT))
+    assert not list(located_components(request, UNIT))
 
 
 def test_frequencies_in_float32_keep_their_base() -> None:
     omega = (1 / 10000.0 ** (np.arange(32, dtype=np.float32) / 32)).astype(np.float32)
-    question = IdentifyInput({"array": Sample.of(StoredTable(omega, FLOAT32))})
 
-    first = next(propose_inverse_frequencies(question))
+    first = next(propose_inverse_frequencies(input_from(omega)))
 
     assert first.request.parameters == {"head_dim": 64, "rope_theta": 10000.0, "part": "inv_freq"}
 
 
-def test_cosines_and_sines_are_no_frequencies_and_no_angles() -> None:
-    question = input_of("/rope?head_dim=8&seq_len=9&pack=flat")
+def test_cosines_and_sines_are_neither_frequencies_nor_angles() -> None:
+    request = input_of("/rope?head_dim=8&seq_len=9&pack=flat")
 
-    assert not list(propose_inverse_frequencies(question))
-    assert not list(propose_angles(question))
+    assert not list(propose_inverse_frequencies(request))
+    assert not list(propose_angles(request))
