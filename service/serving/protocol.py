@@ -1,16 +1,16 @@
-"""Connections with limits: how long a request may be, how slow, and over how many at once.
+"""Connections: limits on the size, the time and the number of requests, and the transport.
 
-Here, too: the problems of requests that do not reach the application, and the transport that
-writes long blocks without stopping other threads.
+Requests beyond a limit do not reach the application; the protocol answers them with a problem. The
+transport lets other threads run while it writes a long block.
 """
 
 import asyncio
 import os
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import (
@@ -20,6 +20,7 @@ from uvicorn.protocols.http.httptools_impl import (
 )
 
 from service.delivery.handler import STATE, Delivery
+from service.delivery.middleware import PROBES
 from service.delivery.negotiation import OPEN_HEADERS
 from service.delivery.problems import refusal
 from service.delivery.responses import Answer
@@ -35,99 +36,46 @@ from service.errors import (
 from service.formats.format import Block
 from service.settings import Settings
 
-
-def url_too_long(limit_bytes: int) -> URLTooLong:
-    """Return the error of a URL beyond its limit."""
-    return URLTooLong(
-        f"the URL is longer than {limit_bytes} bytes (POSREF_MAX_URL_BYTES): "
-        "send long lists in the body of a POST"
-    )
-
-
-def head_too_long(limit_bytes: int) -> HeadersTooLarge:
-    """Return the error of a request line and headers beyond their limit."""
-    return HeadersTooLarge(
-        f"the request line and headers are longer than {limit_bytes} bytes (POSREF_MAX_HEAD_BYTES)"
-    )
-
-
-def head_too_slow(limit_seconds: int) -> RequestTimeout:
-    """Return the error of a head that arrives too slowly."""
-    return _too_slow("head", limit_seconds, "POSREF_HEADER_SECONDS")
-
-
-def body_too_slow(limit_seconds: int) -> RequestTimeout:
-    """Return the error of a body that arrives too slowly."""
-    return _too_slow("body", limit_seconds, "POSREF_BODY_SECONDS")
-
-
-def too_many_connections(limit: int) -> Overloaded:
-    """Return the error of a connection beyond the limit."""
-    return Overloaded(f"more than {limit} connections at once (POSREF_MAX_CONNECTIONS)")
-
-
-def _too_slow(part: str, limit_seconds: int, name: str) -> RequestTimeout:
-    return RequestTimeout(
-        f"the {part} of the request took longer than {limit_seconds} s to arrive ({name})"
-    )
-
-
-def serialize_response(answer: Answer, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """Serialize a response with a body in memory as the last one of a connection.
-
-    Args:
-        answer: the response.
-        headers: further headers, which come first.
-    """
-    assert isinstance(answer.payload, bytes)
-    every_header = [*headers, *answer.raw_headers, (b"connection", b"close")]
-    lines = [b"%s: %s\r\n" % header for header in every_header]
-    return b"".join([STATUS_LINE[answer.status_code], *lines, b"\r\n", answer.payload])
-
-
 _LONG_BYTES = 64 * 1024
 
-# The bytes that the kernel buffers for a connection beyond those in flight: more would only be
-# colder memory.
+# The bytes that the kernel buffers for a connection beyond those in flight: more would only fill
+# its memory.
 _UNSENT_BYTES = 128 * 1024
-
 
 # How long a client that is still sending may take to notice the response.
 _LINGER_SECONDS = 5.0
 
 
-def tuned(transport: asyncio.Transport, has_unread: Callable[[], bool]) -> Any:
-    """Set a connection up for long responses; with TLS its transport must encrypt every byte.
+def tune(transport: asyncio.Transport, has_unread: Callable[[], bool]) -> Any:
+    """Set a connection up for long responses, and return its transport or one around it.
 
     Args:
-        transport: of the connection.
+        transport: of the connection; with TLS it must encrypt every byte, and is returned.
         has_unread: returns whether the client may still send bytes that are not read.
-
-    Returns:
-        The transport, or what takes its place.
     """
-    _keep_little_unsent(transport.get_extra_info("socket"))
+    _limit_unsent_bytes(transport.get_extra_info("socket"))
     is_plain = transport.get_extra_info("sslcontext") is None
     return FreeingTransport(transport, has_unread) if is_plain else transport
 
 
 class FreeingTransport:
-    """A transport that lets other threads run while a long block is copied to the kernel.
+    """A transport that releases the interpreter lock while it copies a long block to the kernel.
 
-    uvloop's own holds the interpreter during the copy.
+    uvloop's own transport holds the lock.
 
-    It closes in two steps where the client may still be sending: a kernel that receives more on a
-    closed connection answers with a reset, which deletes the response that the client has not read.
+    Where the client may still be sending, it first closes its own direction only, and the
+    connection after a while: a kernel that receives bytes on a closed connection sends a reset,
+    which deletes the response that the client has not read.
 
     Attributes:
-        is_lingering: whether the first step was taken; nothing is read any more.
+        is_lingering: whether its own direction is closed; what is received is not parsed.
     """
 
     def __init__(self, transport: asyncio.Transport, has_unread: Callable[[], bool]) -> None:
         self.is_lingering = False
         self._has_unread = has_unread
         self._transport = transport
-        # Called for every response, where the detour through __getattr__ is measurable.
+        # Called for every response, where __getattr__ takes measurable time.
         self.is_closing = transport.is_closing
         self._socket: int = transport.get_extra_info("socket").fileno()
 
@@ -135,9 +83,11 @@ class FreeingTransport:
         return getattr(self._transport, name)
 
     def write(self, data: Block) -> None:
-        """Write what the kernel takes at once, and leave the rest to the transport."""
-        if len(data) > _LONG_BYTES and self._is_clear():
-            data = memoryview(data)[self._written(data) :]
+        """Write what the kernel accepts at once; the transport writes the rest."""
+        if len(data) > _LONG_BYTES and not (self.is_closing() or self.get_write_buffer_size()):
+            # Where the socket is full or closed, the transport finds out by itself.
+            with suppress(OSError):
+                data = memoryview(data)[os.write(self._socket, data) :]
         self._transport.write(data)
 
     def close(self) -> None:
@@ -151,25 +101,15 @@ class FreeingTransport:
         self._transport.write_eof()
         asyncio.get_running_loop().call_later(_LINGER_SECONDS, self._transport.close)
 
-    def _is_clear(self) -> bool:
-        return not self.is_closing() and self._transport.get_write_buffer_size() == 0
 
-    def _written(self, data: Block) -> int:
-        try:
-            return os.write(self._socket, data)
-        # The transport finds out by itself whether the socket is full or closed.
-        except OSError:
-            return 0
-
-
-def _keep_little_unsent(connection: socket.socket) -> None:
+def _limit_unsent_bytes(connection: socket.socket) -> None:
     option: int | None = getattr(socket, "TCP_NOTSENT_LOWAT", None)
     if option is not None and connection.family in (socket.AF_INET, socket.AF_INET6):
         with suppress(OSError):
             connection.setsockopt(socket.IPPROTO_TCP, option, _UNSENT_BYTES)
 
 
-# Takes the place of a cycle for a request that was answered without one.
+# The cycle of a request that was answered without the application.
 _ANSWERED: Any = SimpleNamespace(
     response_complete=True, more_body=False, message_event=SimpleNamespace(set=lambda: None)
 )
@@ -178,13 +118,13 @@ _ANSWERED: Any = SimpleNamespace(
 class UvicornProtocol(HttpToolsProtocol):
     """uvicorn's protocol; its scope is made for requests that reach the application only.
 
-    uvicorn is pinned below 0.55 because the protocols of this package rely on undocumented parts of
-    ``HttpToolsProtocol`` of uvicorn 0.54. They are:
+    uvicorn is pinned below 0.55 because this package relies on undocumented parts of 0.54:
 
-    - attributes: ``parser``, ``transport``, ``flow`` (``read_paused``, ``write_paused``),
-      ``cycle``, ``pipeline``, ``connections``, ``headers``, ``scope``, ``expect_100_continue``,
-      ``client``, ``app_state``, ``server_state.default_headers``, ``timeout_keep_alive_task``;
-    - methods: ``on_message_begin`` (makes the scope), ``on_headers_complete`` (starts the
+    - attributes of ``HttpToolsProtocol``: ``parser``, ``transport``, ``flow`` (``read_paused``,
+      ``write_paused``), ``cycle``, ``pipeline``, ``connections``, ``headers``, ``scope``,
+      ``expect_100_continue``, ``client``, ``app_state``, ``server_state.default_headers``,
+      ``timeout_keep_alive_task``;
+    - its methods: ``on_message_begin`` (makes the scope), ``on_headers_complete`` (starts the
       application), ``on_response_complete`` (starts the next request or the keep-alive timer),
       ``_unset_keepalive_if_required``, ``_start_asgi_task``;
     - of ``RequestResponseCycle``: ``response_started``, ``response_complete``, ``more_body``,
@@ -213,13 +153,13 @@ class UvicornProtocol(HttpToolsProtocol):
         self.cycle.message_event.set()
 
     def start_application(self, *, keep_alive: bool) -> None:
-        """Make the scope of the request, which uvicorn does at its first byte, and start on it."""
+        """Make the scope, as uvicorn does at the first byte of a request, and start."""
         url, headers, expects = self.url, self.headers, self.expect_100_continue
         super().on_message_begin()
         self.url, self.headers, self.expect_100_continue = url, headers, expects
         self.scope["headers"] = headers
         super().on_headers_complete()
-        # Trailers are no headers, and are not kept.
+        # Trailers are not headers of the request.
         self.headers = []
         if not keep_alive:
             self.cycle.keep_alive = False
@@ -239,8 +179,8 @@ class UvicornProtocol(HttpToolsProtocol):
                 cycle.disconnected = True
                 cycle.message_event.set()
 
-    def is_at_rest(self) -> bool:
-        """Return whether every request that came has been answered."""
+    def is_idle(self) -> bool:
+        """Return whether every received request is answered."""
         return not self.pipeline and (self.cycle is None or self.cycle.response_complete)
 
     def has_unread_body(self) -> bool:
@@ -248,7 +188,7 @@ class UvicornProtocol(HttpToolsProtocol):
         return self.cycle is not None and self.cycle.more_body
 
     def may_answer(self) -> bool:
-        """Return whether no response has begun that the next bytes would corrupt."""
+        """Return whether a response may follow, because none has begun that it would corrupt."""
         cycle = self.cycle
         if self.pipeline or cycle is None:
             return not self.pipeline
@@ -256,25 +196,18 @@ class UvicornProtocol(HttpToolsProtocol):
 
     def can_write_now(self, transport: asyncio.Transport) -> bool:
         """Return whether a response may be written at once."""
-        return not (
-            (self.cycle is not None and not self.cycle.response_complete)
-            or self.pipeline
-            or self.flow.write_paused
-            or transport.is_closing()
-        )
+        return self.is_idle() and not (self.flow.write_paused or transport.is_closing())
 
 
-PROBES = frozenset({b"/livez", b"/readyz"})
-"""Paths that are answered on connections beyond the limit, too."""
+# Paths that are answered on connections beyond the limit, too.
+_PROBES = frozenset(path.encode() for path in PROBES)
 
 # Connections beyond the limit that are accepted, so that probes among them are answered.
 _EXTRA_CONNECTIONS = 256
 
-_NO_ROUTE = "other"
-
 
 class LimitedProtocol(UvicornProtocol):
-    """A protocol with limits, which answers with a problem document where one is exceeded.
+    """A protocol with limits; a request beyond one is answered with a problem.
 
     The server calls ``check`` about once a second to enforce the time limits: a timer for each
     request would cost a tenth of a small response.
@@ -299,14 +232,14 @@ class LimitedProtocol(UvicornProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin a connection; one far beyond the limit is closed at once."""
-        super().connection_made(tuned(transport, self._has_unread))
+        super().connection_made(tune(transport, self._has_unread))
         self._is_beyond = len(self.connections) > self.limits.max_connections
         if len(self.connections) > self.limits.max_connections + _EXTRA_CONNECTIONS:
             self.delivery.gate.refused("connections")
             transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        """Parse what came; refuse invalid requests and those that exceed a limit."""
+        """Parse a segment; refuse invalid requests and those beyond a limit."""
         if self.transport.is_closing():
             return
         self._unset_keepalive_if_required()
@@ -332,8 +265,12 @@ class LimitedProtocol(UvicornProtocol):
         self.url += url
         limit = self._max_url_bytes
         if len(self.url) > limit:
-            self._fault = url_too_long(limit)
-            raise self._fault
+            self._fail(
+                URLTooLong(
+                    f"the URL is longer than {limit} bytes (POSREF_MAX_URL_BYTES): "
+                    "send long lists in the body of a POST"
+                )
+            )
 
     def on_headers_complete(self) -> None:
         """Start the application on a request, unless its connection is beyond the limit."""
@@ -341,7 +278,7 @@ class LimitedProtocol(UvicornProtocol):
         self._start()
 
     def on_body(self, body: bytes) -> None:
-        """Take a part of a body; the trailers after it have a limit of their own."""
+        """Receive a part of a body; the trailers after it have a limit of their own."""
         self._is_new_head, self._head_bytes = True, 0
         super().on_body(body)
 
@@ -354,28 +291,39 @@ class LimitedProtocol(UvicornProtocol):
         Args:
             now: the time of the event loop.
         """
+        passed_seconds = now - self._begun
+        head_seconds, body_seconds = self.limits.header_seconds, self.limits.body_seconds
         if self._has_stalled(now):
             self.transport.abort()
         elif self.transport.is_closing():
             return
-        elif self.pipeline or (self._in_head and not self.is_at_rest()):
+        elif self.pipeline or (self._in_head and not self.is_idle()):
             # A pipelined request waits for the previous response; do not count that as slowness.
             self._begun = now
         elif self._in_head:
-            self._check_head_time(now)
-        elif self._lacks_body():
-            self._check_body_time(now)
-        elif self.is_at_rest() and self.timeout_keep_alive_task is None:
+            if passed_seconds > head_seconds and self._has_begun:
+                self._refuse(_too_slow("head", head_seconds, "POSREF_HEADER_SECONDS"))
+            elif passed_seconds > head_seconds:
+                self.transport.close()
+        elif self.has_unread_body() and not self.flow.read_paused:
+            if passed_seconds > head_seconds + body_seconds:
+                self._refuse(_too_slow("body", body_seconds, "POSREF_BODY_SECONDS"))
+        elif self.is_idle() and self.timeout_keep_alive_task is None:
             # Stray bytes cancelled uvicorn's keep-alive timer; start our own.
             self._begun, self._in_head, self._has_begun = now, True, False
 
+    def _fail(self, error: PosrefError) -> NoReturn:
+        """Raise an error in a callback of httptools, which replaces it by one of its own."""
+        self._fault = error
+        raise error
+
     def _start(self) -> None:
-        path = self.url.partition(b"?")[0]
-        if self._is_beyond and path not in PROBES:
+        if self._is_beyond and self.url.partition(b"?")[0] not in _PROBES:
             limit = self.limits.max_connections
             self.delivery.gate.refused("connections")
-            self._fault = too_many_connections(limit)
-            raise self._fault
+            self._fail(
+                Overloaded(f"more than {limit} connections at once (POSREF_MAX_CONNECTIONS)")
+            )
         is_last = self._is_beyond or self.delivery.readiness.is_draining
         self.start_application(keep_alive=not is_last)
 
@@ -399,30 +347,16 @@ class LimitedProtocol(UvicornProtocol):
     def _check_head_length(self, head_bytes: int) -> None:
         limit = self._max_head_bytes
         if head_bytes > limit:
-            self._fault = head_too_long(limit)
-            raise self._fault
-
-    def _check_head_time(self, now: float) -> None:
-        limit = self.limits.header_seconds
-        if now - self._begun <= limit:
-            return
-        if self._has_begun:
-            self._refuse(head_too_slow(limit))
-        else:
-            self.transport.close()
+            self._fail(
+                HeadersTooLarge(
+                    f"the request line and headers are longer than {limit} bytes "
+                    "(POSREF_MAX_HEAD_BYTES)"
+                )
+            )
 
     def _has_unread(self) -> bool:
         """Return whether the client may still send bytes that are not read."""
         return self._is_refused or self.has_unread_body()
-
-    def _lacks_body(self) -> bool:
-        """Return whether the body is incomplete and reading is not paused."""
-        return self.has_unread_body() and not self.flow.read_paused
-
-    def _check_body_time(self, now: float) -> None:
-        limit = self.limits.body_seconds
-        if now - self._begun > self.limits.header_seconds + limit:
-            self._refuse(body_too_slow(limit))
 
     def _has_stalled(self, now: float) -> bool:
         """Return whether the client has read nothing of a waiting response for too long."""
@@ -437,21 +371,35 @@ class LimitedProtocol(UvicornProtocol):
         """Respond with a problem, unless a response has begun, and close."""
         self._is_refused = True
         if self.may_answer():
-            answer, request_id = refusal(error), self.delivery.log.request_id(None)
-            id_header = (REQUEST_ID_HEADER, request_id.encode())
-            headers = [*self.server_state.default_headers, id_header, *OPEN_HEADERS]
-            self.transport.write(serialize_response(answer, headers))
-            self._note(answer, request_id)
+            self._respond(refusal(error))
         self.cancel_running()
         self.transport.close()
 
-    def _note(self, answer: Answer, request_id: str) -> None:
-        """Count and log a response that the application did not send."""
+    def _respond(self, answer: Answer) -> None:
+        """Write, count and log the last response of the connection."""
         assert isinstance(answer.payload, bytes)
-        body_bytes, seconds = len(answer.payload), max(0.0, self.loop.time() - self._begun)
         tallies, log = self.delivery.tallies, self.delivery.log
-        tally = tallies.of(_NO_ROUTE, answer.status_code, "problem", is_warm=False)
+        request_id = log.request_id(None)
+        headers = [
+            *self.server_state.default_headers,
+            (REQUEST_ID_HEADER, request_id.encode()),
+            *OPEN_HEADERS,
+            *answer.raw_headers,
+            (b"connection", b"close"),
+        ]
+        lines = [b"%s: %s\r\n" % header for header in headers]
+        head = b"".join([STATUS_LINE[answer.status_code], *lines, b"\r\n"])
+        self.transport.write(head + answer.payload)
+
+        body_bytes, seconds = len(answer.payload), max(0.0, self.loop.time() - self._begun)
+        tally = tallies.of("other", answer.status_code, "problem", is_warm=False)
         tally.count(body_bytes, seconds)
         # The method may be missing or invalid.
         fields = log.log_fields("", self.url, tally.labels, body_bytes)
         log.write(fields, request_id, self.client, seconds)
+
+
+def _too_slow(part: str, limit_seconds: int, setting: str) -> RequestTimeout:
+    return RequestTimeout(
+        f"the {part} of the request took longer than {limit_seconds} s to arrive ({setting})"
+    )

@@ -1,4 +1,4 @@
-"""From settings to processes that serve: listeners, signals, drain, the watch over connections."""
+"""The server of one process, and the start of all processes: listeners, signals, drain."""
 
 import asyncio
 import gc
@@ -14,7 +14,6 @@ from functools import partial
 from pathlib import Path
 from time import monotonic
 from types import FrameType
-from typing import NoReturn
 
 import uvicorn
 from fastapi import FastAPI
@@ -26,27 +25,56 @@ from service.delivery.telemetry.log import LineWriter, configure_logging, file_l
 from service.delivery.telemetry.metrics import WorkerSlot
 from service.serving.fast_path import CachedResponseProtocol
 from service.serving.protocol import LimitedProtocol
-from service.serving.supervisor import START_FAILED, Supervisor
+from service.serving.supervisor import START_FAILED, Supervisor, handle_signals
 from service.settings import Settings
 
-_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+if sys.platform != "win32":
+    import resource
+
 _TICKS_PER_SECOND = 10
+_BACKLOG = 2048
+_ACCEPTS_PER_ITERATION = 8
+
+# Listeners, pipes, logs, libraries, and the accepted connections beyond the limit.
+_OTHER_FILES = 512
+
+_log = logging.getLogger("posref")
 
 
 class Server(uvicorn.Server):
-    """A server that reports not ready before it stops taking requests; uvicorn 0.54.
+    """A server that reports not ready before it stops accepting requests; uvicorn 0.54.
 
-    On SIGTERM it reports not ready. For ``drain_seconds`` it serves on, and asks each client to
-    close its connection; then it takes no more requests, lets running responses end for
-    ``shutdown_seconds``, and exits. SIGINT, and a second SIGTERM, skip the first part; another
-    SIGINT skips all of it.
+    On SIGTERM it reports not ready. For ``drain_seconds`` it continues to serve, and asks each
+    client to close its connection; then it accepts no more requests, waits ``shutdown_seconds`` for
+    running responses, and exits. SIGINT and a second SIGTERM skip the drain; another SIGINT skips
+    the wait, too.
+
+    Args:
+        app: the application.
+        settings: of the application.
+        channel: a socket to the supervisor, for heartbeats.
     """
 
-    def __init__(self, app: FastAPI, settings: Settings, line: socket.socket | None = None) -> None:
-        super().__init__(_configuration(app, settings))
+    def __init__(
+        self, app: FastAPI, settings: Settings, channel: socket.socket | None = None
+    ) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                http=CachedResponseProtocol,
+                ws="none",
+                lifespan="on",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                timeout_keep_alive=settings.keep_alive_seconds,
+                timeout_graceful_shutdown=settings.shutdown_seconds,
+            )
+        )
         self._delivery: Delivery = app.state.delivery
         self._drain_seconds = settings.drain_seconds
-        self._line = line
+        self._channel = channel
         self._signalled_at: float | None = None
         connections = self.server_state.connections
         self._delivery.metrics.watch("posref_connections", lambda: len(connections))
@@ -54,12 +82,8 @@ class Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Install the signal handlers while serving; do not raise the signals again afterwards."""
-        before = {each: signal.signal(each, self.handle_exit) for each in _SIGNALS}
-        try:
+        with handle_signals(self.handle_exit):
             yield
-        finally:
-            for each, handler in before.items():
-                signal.signal(each, handler)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         del frame
@@ -70,23 +94,23 @@ class Server(uvicorn.Server):
         self.drain()
 
     def drain(self) -> None:
-        """Report not ready, and stop taking requests after a while."""
+        """Report not ready, and stop accepting requests after ``drain_seconds``."""
         self._delivery.readiness.is_draining = True
         if self._signalled_at is None:
             self._signalled_at = monotonic()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to serve, and to watch the line to the supervisor."""
+        """Start to serve, and to watch the channel to the supervisor."""
         await super().startup(sockets)
-        # The objects of the start stay for good: collecting among them stops the loop for 60 ms.
+        # Objects of the start are never freed: collecting them stops the event loop for 60 ms.
         gc.collect()
         gc.freeze()
-        if self._line is not None:
-            self._line.setblocking(False)
-            asyncio.get_running_loop().add_reader(self._line, self._lose_supervisor)
+        if self._channel is not None:
+            self._channel.setblocking(False)
+            asyncio.get_running_loop().add_reader(self._channel, self._lose_supervisor)
 
     async def on_tick(self, counter: int) -> bool:
-        """Do the work of every tenth of a second; return whether to stop taking requests."""
+        """Do the work of every tenth of a second; return whether to stop accepting requests."""
         if counter % _TICKS_PER_SECOND == 0:
             self._watch()
         if (
@@ -97,53 +121,25 @@ class Server(uvicorn.Server):
         return await super().on_tick(counter)
 
     def _watch(self) -> None:
+        """Check the limits of connections, and send the supervisor a heartbeat."""
         now = asyncio.get_running_loop().time()
         for connection in list(self.server_state.connections):
             assert isinstance(connection, LimitedProtocol)
             connection.check(now)
-        if self._line is not None:
-            self._beat(self._line)
-
-    def _beat(self, line: socket.socket) -> None:
-        """Send the supervisor a heartbeat: the event loop runs."""
-        try:
-            line.send(b".")
-        except BlockingIOError:
-            # The supervisor is stopped or slow.
-            return
-        except OSError:
-            self.drain()
+        if self._channel is not None:
+            try:
+                self._channel.send(b".")
+            except BlockingIOError:
+                # The supervisor is stopped or slow.
+                return
+            except OSError:
+                self.drain()
 
     def _lose_supervisor(self) -> None:
         """Shut down when the supervisor has ended."""
-        assert self._line is not None
-        asyncio.get_running_loop().remove_reader(self._line)
+        assert self._channel is not None
+        asyncio.get_running_loop().remove_reader(self._channel)
         self.drain()
-
-
-def _configuration(app: FastAPI, settings: Settings) -> uvicorn.Config:
-    return uvicorn.Config(
-        app,
-        http=CachedResponseProtocol,
-        ws="none",
-        lifespan="on",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        timeout_keep_alive=settings.keep_alive_seconds,
-        timeout_graceful_shutdown=settings.shutdown_seconds,
-    )
-
-
-if sys.platform != "win32":
-    import resource
-
-_BACKLOG = 2048
-_ACCEPTS_A_TURN = 8
-
-# Listeners, pipes, logs, libraries, and the connections beyond the limit that are accepted.
-_OTHER_FILES = 512
 
 
 class CannotListen(Exception):
@@ -168,27 +164,24 @@ def listen(settings: Settings) -> list[socket.socket]:
         ) from error
 
 
-def repeated(listeners: list[socket.socket]) -> list[socket.socket]:
-    """Return every listener several times: an event loop accepts one connection a turn from each.
+def duplicate_listeners(listeners: list[socket.socket]) -> list[socket.socket]:
+    """Return every listener several times, so that an event loop accepts several connections.
 
-    A turn is long where many requests are answered; a new client would wait one turn for each
-    connection before its own (uvloop 0.23).
+    uvloop 0.23 accepts one connection of each listener per iteration, which is long while many
+    requests are answered: a new client waits one iteration for each connection before its own.
     """
-    return [*listeners, *(each.dup() for each in listeners for _ in range(_ACCEPTS_A_TURN - 1))]
+    copies = range(_ACCEPTS_PER_ITERATION - 1)
+    return [*listeners, *(listener.dup() for listener in listeners for _ in copies)]
 
 
-def addresses(listeners: list[socket.socket]) -> list[str]:
+def urls_of(listeners: list[socket.socket]) -> list[str]:
     """Return the URLs of the listeners."""
     names = (listener.getsockname()[:2] for listener in listeners)
     return [f"http://{f'[{host}]' if ':' in host else host}:{port}" for host, port in names]
 
 
-def allow_files(settings: Settings) -> int:
-    """Raise the limit on open files to what the settings need.
-
-    Returns:
-        The number of connections that it is too low for; 0 where it suffices.
-    """
+def raise_file_limit(settings: Settings) -> int:
+    """Raise the limit on open files to that of the settings; return how many are missing."""
     if sys.platform == "win32":
         return 0
     required = settings.max_connections + _OTHER_FILES
@@ -197,9 +190,6 @@ def allow_files(settings: Settings) -> int:
         soft = required if hard == resource.RLIM_INFINITY else min(required, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     return 0 if soft == resource.RLIM_INFINITY else max(0, required - soft)
-
-
-_log = logging.getLogger("posref")
 
 
 def serve(settings: Settings) -> int:
@@ -216,24 +206,24 @@ def serve(settings: Settings) -> int:
 
 def _serve(settings: Settings, writer: LineWriter) -> int:
     listeners = listen(settings)
-    missing = allow_files(settings)
+    missing = raise_file_limit(settings)
     if missing:
         _log.warning("the limit on open files is %d too low for POSREF_MAX_CONNECTIONS", missing)
-    _log.info("posref %s serves on %s", __version__, ", ".join(addresses(listeners)))
+    _log.info("posref %s serves on %s", __version__, ", ".join(urls_of(listeners)))
     if settings.workers == 1:
-        return _serve_alone(settings, listeners, writer)
+        server = Server(create_app(settings, writer=writer), settings)
+        server.run(duplicate_listeners(listeners))
+        return 0 if server.started else START_FAILED
     with tempfile.TemporaryDirectory(prefix="posref-") as folder:
         return Supervisor(settings, listeners, Path(folder), _serve_as_worker).run()
 
 
-def _serve_alone(settings: Settings, listeners: list[socket.socket], writer: LineWriter) -> int:
-    server = Server(create_app(settings, writer=writer), settings)
-    server.run(repeated(listeners))
-    return 0 if server.started else START_FAILED
-
-
 def _serve_as_worker(
-    settings: Settings, listeners: list[socket.socket], line: socket.socket, folder: Path, slot: int
+    settings: Settings,
+    listeners: list[socket.socket],
+    channel: socket.socket,
+    folder: Path,
+    slot: int,
 ) -> None:
     """Serve as a worker, in its own process group: a terminal signals the supervisor alone."""
     _exit_on_signals()
@@ -241,15 +231,11 @@ def _serve_as_worker(
     with LineWriter(sys.stderr.fileno(), partial(file_lock, folder / "log.turns")) as writer:
         configure_logging(settings, writer)
         app = create_app(settings, WorkerSlot(folder, slot), writer)
-        # A worker that accepts several connections a turn would leave few to the others.
-        Server(app, settings, line).run(listeners)
+        # Without duplicates: a worker that accepts several connections leaves few to the others.
+        Server(app, settings, channel).run(listeners)
 
 
 def _exit_on_signals() -> None:
     """Exit at once on a signal that comes before the server handles it."""
-    for each in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(each, _exit)
-
-
-def _exit(_signal: int, _frame: FrameType | None) -> NoReturn:
-    sys.exit(0)
+    for sig in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(sig, lambda *_: sys.exit(0))

@@ -1,10 +1,11 @@
-"""Worker processes that serve on the same sockets: started, watched, replaced, stopped together."""
+"""Worker processes on the same sockets: started, watched, replaced, and stopped together."""
 
 import logging
 import os
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing import connection, get_context
 from multiprocessing.process import BaseProcess
@@ -17,10 +18,11 @@ from service.settings import Settings
 START_FAILED = 3
 """The exit code of a server none of whose workers starts to serve."""
 
-_LOOK_SECONDS = 0.2
+_POLL_SECONDS = 0.2
 _MAX_FAILED_STARTS = 3
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
-# A worker without a heartbeat for so long has a blocked event loop: it does not even answer probes.
+# A worker without a heartbeat for this time has a blocked event loop: it cannot answer probes.
 _HUNG_SECONDS = 30.0
 _START_SECONDS = 120.0
 _MARGIN_SECONDS = 10.0
@@ -28,30 +30,43 @@ _MARGIN_SECONDS = 10.0
 _log = logging.getLogger("posref.supervisor")
 
 Serve = Callable[[Settings, list[socket.socket], socket.socket, Path, int], None]
-"""The function of a worker process: it serves on sockets, sends a heartbeat byte over its line each
-second and ends when the line closes, shares a folder with the others, and has the number of a slot.
+"""The function of a worker process, of settings, listeners, a channel, a folder and a slot.
+
+It serves on the listeners, sends a heartbeat byte over the channel each second and ends when the
+channel closes. All workers share the folder; the slot is the number of a worker.
 """
+
+
+@contextmanager
+def handle_signals(handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
+    """Handle SIGTERM and SIGINT; afterwards restore the previous handlers."""
+    before = {sig: signal.signal(sig, handler) for sig in _SIGNALS}
+    try:
+        yield
+    finally:
+        for sig, previous in before.items():
+            signal.signal(sig, previous)
 
 
 @dataclass
 class _Worker:
     slot: int
     process: BaseProcess
-    line: socket.socket
-    heard_at: float = field(default_factory=monotonic)
+    channel: socket.socket
+    heartbeat_at: float = field(default_factory=monotonic)
     has_served: bool = False
 
     def read_heartbeats(self) -> None:
         try:
-            while self.line.recv(4096):
-                self.heard_at, self.has_served = monotonic(), True
+            while self.channel.recv(4096):
+                self.heartbeat_at, self.has_served = monotonic(), True
         except OSError:
             return
 
     @property
     def is_hung(self) -> bool:
         limit_seconds = _HUNG_SECONDS if self.has_served else _START_SECONDS
-        return monotonic() - self.heard_at > limit_seconds
+        return monotonic() - self.heartbeat_at > limit_seconds
 
     def send(self, sig: int) -> None:
         if self.process.is_alive() and self.process.pid is not None:
@@ -75,42 +90,39 @@ class Supervisor:
 
     def run(self) -> int:
         """Serve; return the exit code."""
-        before = {
-            each: signal.signal(each, self._receive) for each in (signal.SIGTERM, signal.SIGINT)
-        }
-        try:
-            self._workers = [self._start(slot) for slot in range(self._settings.workers)]
-            while not self._signals and self._failed_starts < _MAX_FAILED_STARTS:
-                self._watch()
-            return self._end()
-        finally:
-            for worker in self._workers:
-                worker.line.close()
-            for each, handler in before.items():
-                signal.signal(each, handler)
+        with handle_signals(self._receive):
+            try:
+                self._workers = [self._start(slot) for slot in range(self._settings.workers)]
+                while not self._signals and self._failed_starts < _MAX_FAILED_STARTS:
+                    self._watch()
+                return self._end()
+            finally:
+                for worker in self._workers:
+                    worker.channel.close()
 
     def _receive(self, sig: int, frame: FrameType | None) -> None:
         del frame
         self._signals.append(sig)
 
     def _start(self, slot: int) -> _Worker:
-        ours, its = socket.socketpair()
-        ours.setblocking(False)
+        channel, worker_end = socket.socketpair()
+        channel.setblocking(False)
         process = get_context("spawn").Process(
-            target=self._serve, args=(self._settings, self._listeners, its, self._folder, slot)
+            target=self._serve,
+            args=(self._settings, self._listeners, worker_end, self._folder, slot),
         )
         process.start()
-        its.close()
-        return _Worker(slot, process, ours)
+        worker_end.close()
+        return _Worker(slot, process, channel)
 
     def _watch(self) -> None:
-        """Wait a little, or until a worker ends, and replace those that have ended or hang."""
-        connection.wait([worker.process.sentinel for worker in self._workers], _LOOK_SECONDS)
+        """Wait a moment or until a worker ends; replace workers that have ended or hang."""
+        connection.wait([worker.process.sentinel for worker in self._workers], _POLL_SECONDS)
         was_paused = self._was_paused()
         for worker in self._workers:
             worker.read_heartbeats()
             if was_paused:
-                worker.heard_at = monotonic()
+                worker.heartbeat_at = monotonic()
             if worker.is_hung:
                 _log.error("a worker process hangs and is replaced: %s", worker.process.pid)
                 worker.send(signal.SIGKILL)
@@ -119,13 +131,13 @@ class Supervisor:
                 self._replace(worker)
 
     def _was_paused(self) -> bool:
-        """Return whether this process was paused, as the others are when the machine is."""
+        """Return whether this process was paused, and with it probably the whole machine."""
         before, self._watched_at = self._watched_at, monotonic()
         return self._watched_at - before > _HUNG_SECONDS / 2
 
     def _replace(self, worker: _Worker) -> None:
         worker.process.join()
-        worker.line.close()
+        worker.channel.close()
         self._failed_starts = 0 if worker.has_served else self._failed_starts + 1
         _log.warning(
             "a worker process ended with code %s and is replaced: %s",
@@ -138,8 +150,8 @@ class Supervisor:
     def _end(self) -> int:
         """Stop every worker; forward further signals.
 
-        The sockets of this process are closed first: while any is open, the kernel accepts
-        connections that no worker takes.
+        The listeners of this process are closed first: while any is open, the kernel accepts
+        connections that no worker serves.
         """
         for listener in self._listeners:
             listener.close()
@@ -156,7 +168,7 @@ class Supervisor:
                 for worker in self._workers:
                     worker.send(signal.SIGKILL)
             alive = [worker.process for worker in self._workers if worker.process.is_alive()]
-            connection.wait([process.sentinel for process in alive], _LOOK_SECONDS)
+            connection.wait([process.sentinel for process in alive], _POLL_SECONDS)
         return self._exit_code()
 
     def _exit_code(self) -> int:

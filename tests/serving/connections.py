@@ -22,7 +22,7 @@ PLAIN = f"GET {NPY} HTTP/1.1\r\nHost: x\r\n\r\n"
 
 @dataclass
 class Connection:
-    """A connection, and what the server has kept and counted."""
+    """A connection of a client, and the delivery and state of its server."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
@@ -32,7 +32,7 @@ class Connection:
     request_ids: list[str] = field(default_factory=list)
 
     async def answer(self, request: str = "") -> tuple[str, dict[str, str], bytes]:
-        """Send a request, if any, and read one answer: status line, headers but its name, body."""
+        """Send a request, if any; return status line, headers without the request id, and body."""
         self.writer.write(request.encode())
         head = (await self.reader.readuntil(b"\r\n\r\n")).decode("latin-1")
         status, *lines = head.strip().split("\r\n")
@@ -48,37 +48,37 @@ class Connection:
         return self.others[-1]
 
     async def is_closed(self) -> bool:
-        """Wait for the server to close; nothing more must come."""
+        """Wait for the server to close; return whether it sends nothing before."""
         try:
             return await asyncio.wait_for(self.reader.read(), 10) == b""
         except ConnectionResetError:
             return True
 
     async def protocol(self) -> LimitedProtocol:
-        """Give the server's end, of one connection, once it has begun."""
+        """Return the protocol of the only connection, once the server has accepted it."""
         await until(lambda: bool(self.state.connections))
         (protocol,) = self.state.connections
         assert isinstance(protocol, LimitedProtocol)
         return protocol
 
     @property
-    def warm(self) -> int:
-        """How many whole answers were sent that had been kept."""
+    def cached_answers(self) -> int:
+        """The number of whole answers from the cache."""
         return sum(
             tally.number for labels, tally in self.delivery.tallies.items() if "kept" in labels
         )
 
 
-async def until(is_so: Callable[[], bool]) -> None:
-    """Let the event loop turn until something is so."""
+async def until(condition: Callable[[], bool]) -> None:
+    """Run the event loop until a condition holds."""
     async with asyncio.timeout(30):
-        while not is_so():  # noqa: ASYNC110 - what is waited for has no event.
+        while not condition():  # noqa: ASYNC110 - the condition has no event.
             await asyncio.sleep(0.001)
 
 
 @asynccontextmanager
 async def connected(**settings: Any) -> AsyncIterator[Connection]:
-    """Connect to an application with its default settings but for these."""
+    """Connect to an application with the default settings and these."""
     app = create_app(default_settings().model_copy(update=settings))
     delivery: Delivery = app.state.delivery
     config = uvicorn.Config(
@@ -112,7 +112,7 @@ async def connected(**settings: Any) -> AsyncIterator[Connection]:
 
 
 def run(scenario: Callable[[Connection], Awaitable[None]], **settings: Any) -> None:
-    """Run a scenario on a connection of its own."""
+    """Run a scenario on a new connection to a new server."""
 
     async def whole() -> None:
         async with connected(**settings) as connection, asyncio.timeout(60):

@@ -17,7 +17,14 @@ import pytest
 import uvloop
 
 from service.app import create_app
-from service.serving.server import CannotListen, Server, addresses, allow_files, listen, repeated
+from service.serving.server import (
+    CannotListen,
+    Server,
+    duplicate_listeners,
+    listen,
+    raise_file_limit,
+    urls_of,
+)
 from service.settings import default_settings
 from tests.serving.connections import until
 
@@ -26,7 +33,7 @@ FOR_EVER = 3600
 
 
 class Serving:
-    """A server that serves in this loop, and a client of it."""
+    """A running server in this event loop, and a client of it."""
 
     def __init__(
         self, server: Server, running: asyncio.Task[None], http: httpx.AsyncClient
@@ -42,10 +49,10 @@ class Serving:
 
 
 @asynccontextmanager
-async def serving(line: socket.socket | None = None, **settings: Any) -> AsyncIterator[Serving]:
+async def serving(channel: socket.socket | None = None, **settings: Any) -> AsyncIterator[Serving]:
     chosen = default_settings().model_copy(update={"port": 0, **settings})
     listeners = listen(chosen)
-    server = Server(create_app(chosen), chosen, line)
+    server = Server(create_app(chosen), chosen, channel)
     running = asyncio.create_task(server.serve(listeners))
     host, port = listeners[0].getsockname()
     try:
@@ -59,18 +66,18 @@ async def serving(line: socket.socket | None = None, **settings: Any) -> AsyncIt
 
 def run(
     scenario: Callable[[Serving], Awaitable[None]],
-    line: socket.socket | None = None,
+    channel: socket.socket | None = None,
     **settings: Any,
 ) -> None:
     async def whole() -> None:
-        async with serving(line, **settings) as served:
+        async with serving(channel, **settings) as served:
             await scenario(served)
 
     asyncio.run(whole())
 
 
 @pytest.mark.full
-def test_sigterm_makes_the_server_not_ready_and_it_serves_on() -> None:
+def test_after_sigterm_the_server_is_not_ready_and_continues_to_serve() -> None:
     async def scenario(served: Serving) -> None:
         assert (await served.http.get(ENCODING)).headers.get("Connection") is None
         signal.raise_signal(signal.SIGTERM)
@@ -135,17 +142,17 @@ def test_signal_handlers_are_restored() -> None:
 
 
 def test_a_worker_ends_when_its_supervisor_does() -> None:
-    ours, its = socket.socketpair()
+    supervisor_end, channel = socket.socketpair()
 
     async def scenario(served: Serving) -> None:
-        ours.settimeout(10)
-        assert await asyncio.to_thread(ours.recv, 1) == b"."
-        ours.close()
+        supervisor_end.settimeout(10)
+        assert await asyncio.to_thread(supervisor_end.recv, 1) == b"."
+        supervisor_end.close()
 
         assert await served.has_ended()
 
-    with its:
-        run(scenario, its, drain_seconds=0)
+    with channel:
+        run(scenario, channel, drain_seconds=0)
 
 
 def test_the_server_checks_the_limits_of_connections() -> None:
@@ -163,10 +170,10 @@ def test_the_server_checks_the_limits_of_connections() -> None:
 
 
 def test_a_stopped_supervisor_does_not_stop_its_workers() -> None:
-    ours, its = socket.socketpair()
-    its.setblocking(False)
+    supervisor_end, channel = socket.socketpair()
+    channel.setblocking(False)
     with suppress(BlockingIOError):
-        while its.send(b"." * 4096):
+        while channel.send(b"." * 4096):
             continue
 
     async def scenario(served: Serving) -> None:
@@ -174,12 +181,12 @@ def test_a_stopped_supervisor_does_not_stop_its_workers() -> None:
 
         assert (await served.http.get("/readyz")).status_code == httpx.codes.OK
 
-    with ours, its:
-        run(scenario, its)
+    with supervisor_end, channel:
+        run(scenario, channel)
 
 
 SERVE = [sys.executable, "-m", "service", "serve", "--port"]
-PLACE = re.compile(r"serves on (http://127\.0\.0\.1:\d+)")
+ADDRESS = re.compile(r"serves on (http://127\.0\.0\.1:\d+)")
 
 
 def environment(**settings: str) -> dict[str, str]:
@@ -193,12 +200,12 @@ def test_the_server_prints_its_address_and_exits_with_code_0(workers: str) -> No
     settings = environment(POSREF_DRAIN_SECONDS="0", POSREF_WORKERS=workers)
     with subprocess.Popen([*SERVE, "0"], stderr=subprocess.PIPE, text=True, env=settings) as served:
         assert served.stderr is not None
-        told = served.stderr.readline()
+        first_line = served.stderr.readline()
         served.send_signal(signal.SIGTERM)
 
         assert served.wait(60) == 0
 
-    assert PLACE.search(told)
+    assert ADDRESS.search(first_line)
 
 
 @pytest.mark.full
@@ -214,30 +221,21 @@ def test_a_used_address_is_reported_in_one_line() -> None:
     assert f"port {port} (POSREF_PORT)" in done.stderr
 
 
-def test_port_0_picks_one_and_the_address_says_which() -> None:
+def test_port_0_picks_one_that_the_url_contains() -> None:
     (listener,) = listen(default_settings().model_copy(update={"port": 0}))
 
     with closing(listener):
         port = listener.getsockname()[1]
-        assert addresses([listener]) == [f"http://127.0.0.1:{port}"]
+        assert urls_of([listener]) == [f"http://127.0.0.1:{port}"]
         with socket.create_connection(("127.0.0.1", port)):
             pass
 
 
-def test_an_address_of_version_6_is_spelled_in_brackets() -> None:
+def test_an_ipv6_address_is_in_brackets_in_the_url() -> None:
     (listener,) = listen(default_settings().model_copy(update={"host": "::1", "port": 0}))
 
     with closing(listener):
-        assert addresses([listener])[0].startswith("http://[::1]:")
-
-
-def test_a_used_address_is_refused_with_the_names_of_its_settings() -> None:
-    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
-        port = taken.getsockname()[1]
-        settings = default_settings().model_copy(update={"port": port})
-
-        with pytest.raises(CannotListen, match=rf"127.0.0.1 \(POSREF_HOST\), port {port}"):
-            listen(settings)
+        assert urls_of([listener])[0].startswith("http://[::1]:")
 
 
 def test_a_host_that_does_not_exist_is_named() -> None:
@@ -251,10 +249,10 @@ def test_the_file_limit_is_raised_for_all_connections() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (1024, hard))
-        lacking = allow_files(default_settings())
+        missing = raise_file_limit(default_settings())
 
         assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == min(4608, hard)
-        assert lacking == max(0, 4608 - hard)
+        assert missing == max(0, 4608 - hard)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
@@ -265,28 +263,28 @@ def test_a_file_limit_that_is_too_low_is_reported() -> None:
 
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
-        assert allow_files(wanted) == 512
+        assert raise_file_limit(wanted) == 512
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
-async def taken_in_two_turns(listeners: list[socket.socket], waiting: int) -> int:
-    """Let clients connect, and tell how many connections two turns of the event loop take."""
-    taken: list[asyncio.BaseTransport] = []
+async def accepted_in_two_iterations(listeners: list[socket.socket], clients_count: int) -> int:
+    """Let clients connect; return how many two iterations of the event loop accept."""
+    accepted: list[asyncio.BaseTransport] = []
 
     class Protocol(asyncio.Protocol):
         def connection_made(self, transport: asyncio.BaseTransport) -> None:
-            taken.append(transport)
+            accepted.append(transport)
 
     loop, address = asyncio.get_running_loop(), listeners[0].getsockname()
     servers = [await loop.create_server(Protocol, sock=each) for each in listeners]
     with ExitStack() as clients:
-        for _ in range(waiting):
+        for _ in range(clients_count):
             clients.enter_context(closing(socket.create_connection(address)))
         for _ in range(4):
             await asyncio.sleep(0)
-        count = len(taken)
-        for transport in taken:
+        count = len(accepted)
+        for transport in accepted:
             transport.close()
         for server in servers:
             server.close()
@@ -294,12 +292,12 @@ async def taken_in_two_turns(listeners: list[socket.socket], waiting: int) -> in
     return count
 
 
-def test_an_event_loop_turn_accepts_several_connections() -> None:
+def test_an_iteration_of_the_event_loop_accepts_several_connections() -> None:
     (listener,) = listen(default_settings().model_copy(update={"port": 0}))
-    listeners = repeated([listener])
+    listeners = duplicate_listeners([listener])
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        count = runner.run(taken_in_two_turns(listeners, 40))
+        count = runner.run(accepted_in_two_iterations(listeners, 40))
     for each in listeners:
         each.close()
 

@@ -6,7 +6,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -21,55 +21,80 @@ TWO = default_settings().model_copy(
 
 
 def serve(
-    _settings: Settings, _sockets: list[socket.socket], line: socket.socket, folder: Path, slot: int
+    _settings: Settings,
+    _sockets: list[socket.socket],
+    channel: socket.socket,
+    folder: Path,
+    slot: int,
 ) -> None:
-    """Serve nothing until told to end."""
+    """Send heartbeats until SIGTERM."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     (folder / f"{slot}-{os.getpid()}").touch()
     while True:
-        line.send(b".")
+        channel.send(b".")
         time.sleep(0.05)
 
 
-def stand_still(
-    settings: Settings, sockets: list[socket.socket], line: socket.socket, folder: Path, slot: int
+def hang_once(
+    settings: Settings,
+    sockets: list[socket.socket],
+    channel: socket.socket,
+    folder: Path,
+    slot: int,
 ) -> None:
-    """Serve, but for the first process of the first slot, which soon does nothing any more."""
+    """Serve, except for the first process of slot 0, which hangs after one heartbeat."""
     if slot == 0 and not list(folder.glob("0-*")):
         (folder / f"0-{os.getpid()}").touch()
-        line.send(b".")
+        channel.send(b".")
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         time.sleep(3600)
-    serve(settings, sockets, line, folder, slot)
+    serve(settings, sockets, channel, folder, slot)
 
 
 def fail(
-    _settings: Settings, _sockets: list[socket.socket], _line: socket.socket, _: Path, _slot: int
+    _settings: Settings, _sockets: list[socket.socket], _channel: socket.socket, _: Path, _slot: int
 ) -> None:
-    """Fail before anything is served."""
+    """Exit before the first heartbeat."""
     sys.exit(7)
 
 
 def never_end(
-    _settings: Settings, _sockets: list[socket.socket], line: socket.socket, folder: Path, slot: int
+    _settings: Settings,
+    _sockets: list[socket.socket],
+    channel: socket.socket,
+    folder: Path,
+    slot: int,
 ) -> None:
-    """Do not end when told to."""
+    """Ignore SIGTERM."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     (folder / f"{slot}-{os.getpid()}").touch()
-    line.send(b".")
+    channel.send(b".")
     time.sleep(3600)
 
 
 def started(folder: Path, slot: int) -> list[int]:
-    """List the processes that there have been in a slot."""
+    """List the ids of all processes that have started in a slot."""
     return [int(path.name.partition("-")[2]) for path in folder.glob(f"{slot}-*")]
 
 
+def wait_for_both(folder: Path) -> None:
+    wait_until(lambda: all(started(folder, slot) for slot in range(2)))
+
+
+def all_have_ended(folder: Path) -> bool:
+    processes = [process for slot in range(2) for process in started(folder, slot)]
+    return not any(Path(f"/proc/{process}").exists() for process in processes)
+
+
 def supervised(
-    folder: Path, serve: Serve, meanwhile: Callable[[], None], settings: Settings = TWO
+    folder: Path,
+    serve: Serve,
+    meanwhile: Callable[[], None],
+    settings: Settings = TWO,
+    listeners: Sequence[socket.socket] = (),
 ) -> int:
-    """Run a supervisor, do something meanwhile, tell it to end; gives its exit code."""
-    running = Supervisor(settings, [], folder, serve)
+    """Run a supervisor and an action meanwhile, then stop it; return its exit code."""
+    running = Supervisor(settings, list(listeners), folder, serve)
 
     def work() -> None:
         try:
@@ -85,32 +110,22 @@ def supervised(
         thread.join()
 
 
-def wait_until(is_so: Callable[[], bool]) -> None:
+def wait_until(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 60
-    while not is_so():
+    while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.02)
 
 
-def is_running(process: int) -> bool:
-    return Path(f"/proc/{process}").exists()
-
-
 def test_the_configured_number_of_workers_serves_and_stops(tmp_path: Path) -> None:
-    code = supervised(
-        tmp_path,
-        serve,
-        lambda: wait_until(lambda: all(started(tmp_path, slot) for slot in range(2))),
-    )
-
-    assert code == 0
-    assert not any(is_running(each) for slot in range(2) for each in started(tmp_path, slot))
+    assert supervised(tmp_path, serve, lambda: wait_for_both(tmp_path)) == 0
+    assert all_have_ended(tmp_path)
 
 
 @pytest.mark.full
 def test_a_killed_worker_is_replaced_in_its_slot(tmp_path: Path) -> None:
     def meanwhile() -> None:
-        wait_until(lambda: bool(started(tmp_path, 0)) and bool(started(tmp_path, 1)))
+        wait_for_both(tmp_path)
         time.sleep(0.5)
         os.kill(started(tmp_path, 0)[0], signal.SIGKILL)
         wait_until(lambda: len(started(tmp_path, 0)) == 2)
@@ -126,7 +141,7 @@ def test_a_hung_worker_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     def meanwhile() -> None:
         wait_until(lambda: len(started(tmp_path, 0)) == 2)
 
-    assert supervised(tmp_path, stand_still, meanwhile) == 0
+    assert supervised(tmp_path, hang_once, meanwhile) == 0
 
 
 @pytest.mark.full
@@ -143,15 +158,8 @@ def test_a_worker_ignoring_signals_is_killed(
     monkeypatch.setattr(supervisor, "_MARGIN_SECONDS", 0.5)
     impatient = TWO.model_copy(update={"shutdown_seconds": 0})
 
-    code = supervised(
-        tmp_path,
-        never_end,
-        lambda: wait_until(lambda: all(started(tmp_path, slot) for slot in range(2))),
-        impatient,
-    )
-
-    assert code == 1
-    assert not any(is_running(each) for slot in range(2) for each in started(tmp_path, slot))
+    assert supervised(tmp_path, never_end, lambda: wait_for_both(tmp_path), impatient) == 1
+    assert all_have_ended(tmp_path)
 
 
 @pytest.mark.full
@@ -159,22 +167,22 @@ def test_a_paused_machine_does_not_count_as_hung_workers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(supervisor, "_HUNG_SECONDS", 2.0)
-    # Signals are handled in the thread of the supervisor, which does nothing else meanwhile.
+    # The thread of the supervisor handles the signal, and so it is paused, too.
     before = signal.signal(signal.SIGUSR1, lambda *_: time.sleep(3))
 
-    def tell_all(sig: signal.Signals) -> None:
+    def signal_all(sig: signal.Signals) -> None:
         for slot in range(2):
             os.kill(started(tmp_path, slot)[0], sig)
 
     def meanwhile() -> None:
-        wait_until(lambda: all(started(tmp_path, slot) for slot in range(2)))
+        wait_for_both(tmp_path)
         time.sleep(0.5)
-        tell_all(signal.SIGSTOP)
-        # What they sent before is heard now, and not after the pause.
+        signal_all(signal.SIGSTOP)
+        # Heartbeats that they sent before are received now, not after the pause.
         time.sleep(0.5)
         os.kill(os.getpid(), signal.SIGUSR1)
         time.sleep(3.5)
-        tell_all(signal.SIGCONT)
+        signal_all(signal.SIGCONT)
         time.sleep(0.5)
 
     try:
@@ -187,15 +195,7 @@ def test_a_paused_machine_does_not_count_as_hung_workers(
 @pytest.mark.full
 def test_a_stopping_supervisor_accepts_no_connections(tmp_path: Path) -> None:
     listener = socket.create_server(("127.0.0.1", 0))
-    running = Supervisor(TWO, [listener], tmp_path, serve)
 
-    def tell() -> None:
-        wait_until(lambda: all(started(tmp_path, slot) for slot in range(2)))
-        running._receive(signal.SIGTERM, None)
+    code = supervised(tmp_path, serve, lambda: wait_for_both(tmp_path), listeners=[listener])
 
-    telling = threading.Thread(target=tell)
-    telling.start()
-    assert running.run() == 0
-    telling.join()
-
-    assert listener.fileno() == -1
+    assert (code, listener.fileno()) == (0, -1)
