@@ -1,4 +1,4 @@
-"""The parameters of frequency rules in a config, and the layers that they are for.
+"""The parameters of frequency rules in a config, and the layers that they apply to.
 
 A config has one block of parameters, or one for each layer type. Configs of other programs
 (Mistral's params.json, OpenAI's gpt-oss, litgpt, Meta's params.json) have them as keys at the top.
@@ -38,9 +38,9 @@ class ConfigBlock:
     """The parameters of one frequency rule.
 
     Attributes:
-        label: the layer type that it is for, or EVERY_LAYER.
+        label: the layer type that has it, or EVERY_LAYER.
         values: by canonical name.
-        place: the object in the body that it is read from, or that could give it.
+        place: the object in the body that holds it, empty for a default.
         is_default: whether it is the default of the class.
         is_nested: whether the config has it under its layer type.
     """
@@ -113,7 +113,7 @@ def _differ(one: KeyPlace, other: KeyPlace) -> bool:
 
 
 def _labels(kind: ModelType) -> tuple[str, ...]:
-    """Return the layer types that have rotary embeddings of their own in a class."""
+    """Return the layer types for which a class has parameters or keys of their own."""
     nested = [label for label, own in kind.rope_parameters.items() if isinstance(own, Mapping)]
     return tuple(dict.fromkeys([*nested, *kind.rope_keys]))
 
@@ -121,8 +121,8 @@ def _labels(kind: ModelType) -> tuple[str, ...]:
 def _is_nested(given: KeyPlace, model: TextModel) -> bool:
     """Return whether an object has parameters by layer type.
 
-    It has where a member with the name of a layer type is an object or, unless it has a rope_type,
-    where any member is an object that is no parameter.
+    That is so if the member of a known layer type is an object. Without a rope_type, any object
+    that is no parameter suffices.
     """
     layer_types = model.given("layer_types")
     labels = {*_labels(model.type), *(layer_types.value if layer_types else ())}
@@ -183,16 +183,13 @@ def _warn_defaults(blocks: Collection[ConfigBlock], model: TextModel) -> None:
 
 
 def _foreign_values(model: TextModel) -> Values | None:
-    """Return the parameters of a rule in another program's spelling, None if there are none."""
-    for read in (_mistral, _litgpt_llama3, _litgpt_linear, _gpt_oss, _meta):
-        values = read(model)
-        if values is not None:
-            return values
-    return None
+    """Return the parameters of a rule as another program writes them, None if there are none."""
+    readers = (_mistral, _litgpt_llama3, _litgpt_linear, _gpt_oss, _meta)
+    return next((values for read in readers if (values := read(model)) is not None), None)
 
 
 def _mistral(model: TextModel) -> Values | None:
-    """Read ``yarn``: beta and alpha are β_fast and β_slow, without apply_scale the factor is 1."""
+    """Read ``yarn``: beta is β_fast, alpha β_slow; without apply_scale the factor is 1."""
     place = model.place.inner("yarn")
     if place is None:
         return None
@@ -220,7 +217,7 @@ def _litgpt_linear(model: TextModel) -> Values | None:
 
 
 def _gpt_oss(model: TextModel) -> Values | None:
-    """Read gpt-oss's own keys: its range of YaRN is not rounded."""
+    """Read gpt-oss's own keys for YaRN, whose range it does not round."""
     length, factor = model.given("initial_context_length"), model.given("rope_scaling_factor")
     fast, slow = model.given("rope_ntk_beta"), model.given("rope_ntk_alpha")
     if length is None or factor is None or fast is None or slow is None or factor.value <= 1:
@@ -236,7 +233,7 @@ def _gpt_oss(model: TextModel) -> Values | None:
 
 
 def _meta(model: TextModel) -> Values | None:
-    """Read ``use_scaled_rope``, whose numbers are in Meta's code; a config may name two."""
+    """Read ``use_scaled_rope``: two numbers may be in the config, the others are in Meta's code."""
     scaled = model.given("use_scaled_rope")
     if scaled is None or not scaled.value:
         return None
@@ -269,11 +266,11 @@ class Layers:
     """The layers of a model.
 
     Attributes:
-        types: the type of each, if that is known.
-        count: how many there are, if that is known.
-        without: those that have no rotary embedding.
-        origin: where the types, or the list of those without, came from.
-        pointer: where they are in the body, or would be given.
+        types: the type of each layer, if known.
+        count: the number of layers, if known.
+        without: the layers without a rotary embedding.
+        origin: of the types, or of the list of layers without.
+        pointer: the JSON pointer of either, even if it is missing.
     """
 
     types: tuple[str, ...] | None
@@ -283,10 +280,7 @@ class Layers:
     pointer: str
 
     def of(self, label: str | None) -> tuple[int, ...] | None:
-        """Return the layers of a type, or of every type, that have a rotary embedding.
-
-        None where they are unknown.
-        """
+        """Return the layers of a type, or all, with a rotary embedding; None if unknown."""
         if label is None:
             return self._with_rope(range(self.count)) if self.count else None
         if self.types is None or label not in self.types:
@@ -337,7 +331,7 @@ def _types_without(model: TextModel, no_rope: NoRope | None) -> tuple[str, ...]:
 
 
 def _types(model: TextModel) -> ResolvedValue | None:
-    """Return the type of each layer: the list of the config, or by the pattern of the class."""
+    """Return the type of each layer, from the list of the config or the pattern of the class."""
     given = model.given("layer_types")
     if given is not None and given.value:
         return given
@@ -367,7 +361,7 @@ def _every(model: TextModel, key: str | None) -> ResolvedValue | None:
 def _without_by_position(
     model: TextModel, no_rope: NoRope | None, flags: ResolvedValue | None, count: int | None
 ) -> set[int]:
-    """Return the layers that a list, or an interval, leaves without a rotary embedding."""
+    """Return the layers that a list of flags, or an interval, excludes from rotation."""
     if flags is not None and flags.value:
         return {i for i, has_rope in enumerate(flags.value) if not has_rope}
     if no_rope is None or no_rope.every is None or count is None:
@@ -378,7 +372,7 @@ def _without_by_position(
 
 
 def which_have(layers: Collection[int]) -> str:
-    """Return layers as a subject of a sentence, the first ones where they are many."""
+    """Return the subject and verb of a sentence about layers, at most the first eight."""
     named = ", ".join(map(str, sorted(layers)[:_MAX_NAMED]))
     if len(layers) > _MAX_NAMED:
         named += f" … ({len(layers)} in all)"
@@ -393,8 +387,8 @@ _LISTS = {"rope_theta": THETA_BY_LAYER, "partial_rotary_factor": SHARE_BY_LAYER}
 def split_by_layer(model: TextModel, blocks: Blocks, layers: Layers) -> Iterator[Group]:
     """Yield each block with its layers, split where lists of the config have several values.
 
-    Layers are None where they are all, or not known. A class's block for a type of layers that a
-    config has none of is left out.
+    Layers are None for all layers, and for unknown ones. The default block of a layer type without
+    layers is left out.
     """
     for block in blocks.blocks:
         label = None if block.label == EVERY_LAYER else block.label
@@ -405,7 +399,7 @@ def split_by_layer(model: TextModel, blocks: Blocks, layers: Layers) -> Iterator
 
 
 def _is_absent(model: TextModel, label: str, layers: Layers) -> bool:
-    """Return whether all layers are of types that a class knows, and none of this one."""
+    """Return whether all layers are of other types that the class has."""
     known = set(model.type.known_layer_types)
     return layers.types is not None and label in known and set(layers.types) <= known - {label}
 
@@ -432,7 +426,7 @@ def _split_by_scaling(
 def _split_by_lists(
     model: TextModel, block: ConfigBlock, layers: tuple[int, ...] | None
 ) -> Iterator[Group]:
-    """Split by lists of one value per layer; a base of 0 or null is no rotary embedding."""
+    """Split by lists of one value per layer; a base of 0 or null disables the embedding."""
     lists = {name: model.values[key] for name, key in _LISTS.items() if key in model.values}
     if not lists:
         yield block, layers

@@ -1,15 +1,17 @@
-"""The keys of configs, and the readers of their values, with origins, faults and warnings.
+"""The keys of configs, and how their values are read: with origins, faults and warnings.
 
-A reader raises ValueError with the rule that a value breaks. The canonical names are those of
+A reader raises ValueError with the rule that a value breaks. Canonical names are those of
 transformers 5.23.0 ``RopeParameters`` and ``PreTrainedConfig``; the keys of frequency rules are
 those of ``encodings/rotary/rules``. Aliases are those of remote-code models, of Meta's and
 Mistral's params.json, of gpt-oss's original config.json, of litgpt and of vLLM 0.33.0.
 """
 
+import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import partial
+from importlib.resources import files
 from math import inf, isfinite
 from typing import Any
 
@@ -33,20 +35,19 @@ def count(value: Any) -> int:
     return value
 
 
-def channels(value: Any) -> int:
-    """Return a number of channels."""
-    return _at_most(MAX_CHANNELS, count(value))
-
-
-def layers(value: Any) -> int:
-    """Return a number of layers."""
-    return _at_most(MAX_LAYERS, count(value))
-
-
-def _at_most(limit: int, value: int) -> int:
-    if value > limit:
+def _count_up_to(limit: int, value: Any) -> int:
+    if count(value) > limit:
         raise ValueError(f"must be at most {limit}")
-    return value
+    return count(value)
+
+
+channels = partial(_count_up_to, MAX_CHANNELS)
+layers = partial(_count_up_to, MAX_LAYERS)
+
+
+def size(value: Any) -> int:
+    """Return the size of a section: 0, or an integer up to 2^53."""
+    return 0 if value == 0 and type(value) in {int, float} else count(value)
 
 
 def real(value: Any) -> float:
@@ -71,7 +72,7 @@ def share(value: Any) -> float:
 
 
 def mscale(value: Any) -> float:
-    """Return a number of the formula of an attention factor."""
+    """Return a coefficient of the formula of an attention factor."""
     number = real(value)
     if not 0 <= number <= MAX_MSCALE:
         raise ValueError(f"must be from 0 to {MAX_MSCALE:g}")
@@ -86,7 +87,7 @@ def flag(value: Any) -> bool:
 
 
 def name(value: Any) -> str:
-    """Return text."""
+    """Return a text."""
     if type(value) is not str:
         raise ValueError("must be text")
     return value
@@ -133,8 +134,8 @@ def _items(read: Reader, items: list[Any]) -> tuple[Any, ...]:
 
 
 reals = partial(_by_channel, real, "numbers")
-sizes = partial(_by_channel, lambda item: item and count(item), "integers")
-# The lists with one item for each layer may be empty; a base of null is 0.
+sizes = partial(_by_channel, size, "integers")
+# Lists with one item for each layer may be empty; a base of null is 0.
 bases = partial(_by_layer, lambda item: real(item or 0), "numbers")
 shares = partial(_by_layer, share, "numbers")
 flags = partial(_by_layer, flag, "0 and 1")
@@ -203,7 +204,7 @@ _RULE_ALIASES: Mapping[str, tuple[str, ...]] = {
     "original_max_position_embeddings": ("original_max_seq_len", "original_max_position_embedding"),
     "attention_factor": ("attn_factor",),
 }
-# The attention factor is computed of these before the bounds of all keys are checked.
+# The attention factor is computed from these before the bounds of all keys are checked.
 _RULE_READERS: Mapping[str, Reader] = {"mscale": mscale, "mscale_all_dim": mscale}
 
 OF_EVERY_RULE: Mapping[str, Key] = {
@@ -221,7 +222,7 @@ RULE_TYPES: Mapping[str, frozenset[str]] = {
     name: frozenset(key for rule in RULES if rule.rope_type == name for key in rule.config_keys())
     for name in ROPE_TYPES
 }
-"""The frequency rules, each with the keys that it reads beside those of every rule."""
+"""The frequency rules, each with the keys that it reads in addition to those of every rule."""
 
 RULE: Mapping[str, Key] = {
     **OF_EVERY_RULE,
@@ -237,7 +238,7 @@ RULE: Mapping[str, Key] = {
 RULE_SPELLINGS: Mapping[str, str] = {
     spelling: name for name, key in RULE.items() for spelling in (name, *key.aliases)
 }
-"""The canonical names of these, by every name that they have."""
+"""The canonical names of these keys, by each of their names."""
 
 YARN_OF_MISTRAL: Mapping[str, Key] = {
     "factor": RULE["factor"],
@@ -269,68 +270,9 @@ TEXT_CONFIGS = ("text_config", "llm_config", "language_config", "thinker_config"
 """Keys under which multimodal configs of any type hold the config of the text model."""
 
 
-MEANINGS: Mapping[str, str] = {
-    "attention-factor-and-mscale": "attention_factor, mscale and mscale_all_dim are given; "
-    "attention_factor is used",
-    "attn-factor-alias": "attn_factor is read as attention_factor; some engines ignore it",
-    "class-default-used": "a value is missing from the config; the default of the model's "
-    "class is used",
-    "context-length-unused": "context_length is given, and no frequency rule depends on it",
-    "deepseek-mscale-ambiguity": "mscale is given without mscale_all_dim: transformers and "
-    "DeepSeek's own code compute different attention factors",
-    "dynamic-is-stateful": "the base grows with the sequence length, and engines disagree on "
-    "which length",
-    "factor-below-one": "a factor below 1 increases the frequencies",
-    "frequencies-per-axis": "the table is for one of several position axes",
-    "head-dim-computed": "the head_dim of an unknown model type is computed",
-    "heads-do-not-divide": "head_dim is computed, and num_attention_heads does not divide "
-    "hidden_size",
-    "implicit-factor-differs": "factor is not max_position_embeddings / "
-    "original_max_position_embeddings",
-    "key-not-read": "the model's class ignores a key of the config",
-    "last-channels-turn": "the last channels of a head turn, not the first",
-    "layer-count-differs": "the length of a list by layer is not num_hidden_layers",
-    "layers-unknown": "the config does not tell which layers an entry is for",
-    "layers-without-rule": "no frequency rule is given for some layers",
-    "layout-assumed": "the config does not name the layout of pairs; it is assumed",
-    "longrope-regimes": "short_factor is used up to the original length, long_factor beyond",
-    "low-equals-high-freq-factor": "low_freq_factor equals high_freq_factor: no frequency is "
-    "smoothed",
-    "max-length-assumed": "the config has no maximum length; the table's URL has an assumed "
-    "number of rows",
-    "mixed-layout": "the rotation reads pairs of one layout and writes the other",
-    "model-type-missing": "there is no model_type, so no class defaults are known",
-    "model-type-unknown": "no class defaults are known for this model_type",
-    "mrope-axes": "the sections are for position axes that the table's URL cannot name",
-    "no-rotary-embedding": "models of this type have no rotary embedding",
-    "nope-layers": "some layers have no rotary embedding",
-    "original-length-assumed": "original_max_position_embeddings is missing; "
-    "max_position_embeddings is used",
-    "original-length-in-two-places": "two values of original_max_position_embeddings differ",
-    "partial-rotary-ignored": "models of this class turn whole heads and ignore "
-    "partial_rotary_factor",
-    "per-layer-rope": "layers of different types have different rotary embeddings",
-    "rope-scaling-and-rope-parameters-both": "rope_scaling and rope_parameters differ; "
-    "rope_scaling is used",
-    "rotary-dim-and-factor-disagree": "partial_rotary_factor and rotary_dim give different "
-    "numbers of channels",
-    "scaled-rope-assumed": "use_scaled_rope has no numbers; those of Llama 3.1 are used",
-    "softmax-scale-unknown": "whether this unknown class multiplies the softmax scale by "
-    "mscale_all_dim cannot be determined",
-    "table-incomplete": "the angles depend on values that no config has",
-    "telechat-yarn": "the attention factor of TeleChat3's YaRN differs from that of YaRN",
-    "theta-assumed": "rope_theta of an unknown model type is missing; 10000 is used",
-    "theta-default-changed": "the class default of rope_theta differs in transformers 4.57.1",
-    "theta-not-everywhere": "transformers uses a class default of rope_theta for some layers, "
-    "or for all",
-    "truncate-ignored-when-nested": "transformers 5.23.0 ignores truncate: false within "
-    "parameters by layer type",
-    "truncate-not-representable": "some engines always round the range of YaRN",
-    "turns-inversely": "models of this class rotate by the negative angle",
-    "type-and-rope-type-disagree": "rope_type and type differ; rope_type is used",
-    "unknown-rope-key": "nothing reads a key that looks like a rotary setting",
-    "zero-ignored": "a number that may not be 0 is 0; it counts as missing",
-}
+MEANINGS: Mapping[str, str] = tomllib.loads(
+    files("service.models").joinpath("warnings.toml").read_text(encoding="utf-8")
+)
 """The codes of warnings, each with its meaning."""
 
 _MAX_UNKNOWN = 20
@@ -338,12 +280,12 @@ _MAX_UNKNOWN = 20
 
 @dataclass(frozen=True)
 class ConfigWarning:
-    """A doubt about a value of a config: assumed, ignored, or read differently elsewhere.
+    """A warning: a value of a config is assumed, ignored, or read differently elsewhere.
 
     Attributes:
         code: a key of MEANINGS.
-        detail: the warning for this config.
-        pointer: a JSON pointer to the value, or to where it would be.
+        detail: the sentence for this config.
+        pointer: the JSON pointer of the value, even if it is missing.
     """
 
     code: str
@@ -383,7 +325,7 @@ class ResolvedValue:
 
     Attributes:
         origin: a JSON pointer, "alias" and a JSON pointer, "class default of …" or "computed: …".
-        pointer: a JSON pointer to where it is in the body, or would be given.
+        pointer: the JSON pointer of the value, even if it is missing in the body.
     """
 
     value: Any
@@ -395,7 +337,7 @@ class ResolvedValue:
         return ResolvedValue(value, f"computed: {formula}", self.pointer)
 
     def alias(self) -> "ResolvedValue":
-        """Return this value with the origin of one that has another name in the config."""
+        """Return this value as one that the config has under another name."""
         return ResolvedValue(self.value, f"alias {self.pointer}", self.pointer)
 
 
@@ -435,13 +377,13 @@ class KeyPlace:
         """Return members by canonical name, without those that are null or invalid.
 
         Args:
-            keys: the canonical names, each of which wins over all others.
-            names: the class's own names, which win over aliases.
+            keys: the keys by canonical name, which takes precedence over all others.
+            names: the class's own names, which take precedence over aliases.
         """
         values: dict[str, ResolvedValue] = {}
         for name, key in keys.items():
             spellings = (name, (names or {}).get(name, name), *key.aliases)
-            spelling = next((each for each in spellings if self.has(each)), name)
+            spelling = next(filter(self.has, spellings), name)
             value = self.read(spelling, key)
             if value is not None:
                 values[name] = value if spelling == name else value.alias()
@@ -456,7 +398,7 @@ class KeyPlace:
         return KeyPlace(value, self.at(name), self.report) if value else None
 
     def absent(self, pointer: str) -> "KeyPlace":
-        """Return the place of an object that is not in the body."""
+        """Return an empty object at a pointer that is not in the body."""
         return KeyPlace({}, pointer, self.report)
 
     def warn(self, code: str, detail: str, name: str) -> None:
@@ -464,11 +406,11 @@ class KeyPlace:
         self.report.warn(code, detail, self.at(name))
 
     def warn_unknown(self, keys: Sequence[str], detail: Callable[[str], str], others: str) -> None:
-        """Warn of members that are not read: each of the first ones, and the count of the others.
+        """Warn of each of the first members that are not read, and of the number of the others.
 
         Args:
-            keys: their names.
-            detail: returns the detail of the warning of one of them.
+            keys: the names of the members.
+            detail: returns the detail of the warning of a member.
             others: the detail of the warning of the others, with {} for their number.
         """
         for key in keys[:_MAX_UNKNOWN]:

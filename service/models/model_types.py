@@ -1,4 +1,4 @@
-"""Model types, read from model_types.toml, and the text model of a config."""
+"""Model types, from model_types.toml, and the text model of a config."""
 
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -29,8 +29,8 @@ class LayerPattern:
     """Layer i, counted from 0, is of type ``at`` if (i + offset) % every == 0, else ``otherwise``.
 
     Attributes:
-        every_key: the key of a config that overrides every.
-        also: further layers of type ``at``, negative ones counted from the end.
+        every_key: the key of a config that overrides ``every``.
+        also: further layers of type ``at``; negative ones count from the end.
     """
 
     every: int
@@ -41,7 +41,7 @@ class LayerPattern:
     also: tuple[int, ...] = ()
 
     def of(self, layers: int, every: int) -> tuple[str, ...]:
-        """Return the type of each layer of a model, with ``every`` as given."""
+        """Return the type of each of a number of layers."""
         also = {index % layers for index in self.also}
         return tuple(
             self.at if (i + self.offset) % every == 0 or i in also else self.otherwise
@@ -54,11 +54,11 @@ class NoRope:
     """The rule that selects the layers without a rotary embedding.
 
     Attributes:
-        layers_key: the key of a list that holds 1 for each layer with, 0 for each without.
+        layers_key: the key of a list that holds 1 for each layer with rotary embedding, else 0.
         every: layers with (i + 1) % every == 0 have none.
-        every_key: the key of a config that overrides every.
+        every_key: the key of a config that overrides ``every``.
         layer_types: the layers of these types have none.
-        if_key: the key of a config that must be there, and not null, for this to hold.
+        if_key: ``layer_types`` apply only if this key of a config is not null.
     """
 
     layers_key: str | None = None
@@ -73,9 +73,9 @@ class Attention:
     """The factors that attention applies beside the table.
 
     Attributes:
-        softmax_mscale: whether the scale of the softmax is multiplied by
-            (0.1·mscale_all_dim·ln factor + 1)².
-        query_temperature: how queries grow with their position, ``llama4`` or ``ministral3``.
+        softmax_mscale: whether (0.1·mscale_all_dim·ln factor + 1)² multiplies the softmax scale.
+        query_temperature: the formula that scales queries by position, ``llama4`` or
+            ``ministral3``.
     """
 
     softmax_mscale: bool = False
@@ -87,7 +87,7 @@ class Sections:
     """The distribution of the frequencies of a class over several position axes.
 
     Attributes:
-        arrangement: the name of an order that is neither chunked nor interleaved.
+        arrangement: the name of an order other than chunked and interleaved.
     """
 
     section: tuple[int, ...] | None = None
@@ -142,7 +142,7 @@ class ModelType:
 
     @property
     def known_layer_types(self) -> tuple[str, ...]:
-        """The types that the pattern of layers has; none without a pattern."""
+        """The layer types of the pattern of layers; none without a pattern."""
         pattern = self.layer_types
         return (pattern.at, pattern.otherwise) if pattern else ()
 
@@ -153,7 +153,7 @@ class ModelType:
         return parameters
 
     def rope_parameters_of(self, label: str) -> Members:
-        """Return the default parameters of one layer type; empty where all layers share them."""
+        """Return the default parameters of one layer type; empty if all layers share them."""
         parameters = self.rope_parameters.get(label)
         return parameters if isinstance(parameters, Mapping) else {}
 
@@ -206,11 +206,11 @@ class TextModel:
 
     Attributes:
         place: its config.
-        type: the facts of its type; assumptions if it is unknown.
+        type: the facts of its type; assumptions for an unknown type.
         is_known: whether the type is known.
-        model_type: the model_type of the whole config, if there is one.
-        values: those at the top of its config, by canonical name.
-        unread: values there that its class does not read.
+        model_type: the model_type of the whole config, if any.
+        values: at the top of its config, by canonical name.
+        unread: the values there that its class ignores.
     """
 
     place: KeyPlace
@@ -244,12 +244,12 @@ class TextModel:
         return self.given(name) or self.default(name, warns=warns)
 
     def raw(self, name: str) -> object:
-        """Return a member of the config as it is, or else the class default."""
+        """Return a member of the config without reading it, or else the class default."""
         value = self.place.content.get(name)
         return self.type.defaults.get(name) if value is None else value
 
     def warn_unread(self, name: str, used: ResolvedValue) -> None:
-        """Warn of a value that the class ignores, where it differs from the one that is used."""
+        """Warn of a value that the class ignores, if it differs from the one that is used."""
         unread = self.unread.get(name)
         if unread is not None and unread.value != used.value:
             detail = f"{self.type.name} does not read {unread.pointer}: {name} is {used.value}"
@@ -283,7 +283,7 @@ def find_text_model(config: Members, report: ReadingReport) -> TextModel:
 def _lists_by_layer(place: KeyPlace, kind: ModelType, keys: dict[str, Key]) -> Values:
     """Return the lists of one value per layer, which some classes have.
 
-    A list of bases may replace the one base, which is then not read: its key leaves ``keys``.
+    If the key of the base holds a list, it is removed from ``keys``.
     """
     lists: dict[str, ResolvedValue | None] = {}
     theta, share = kind.theta_by_layer_key, kind.partial_by_layer_key
@@ -311,7 +311,7 @@ def _innermost(
 
 
 def _inner(place: KeyPlace, kind: ModelType | None) -> KeyPlace | None:
-    """Return the config of the text model in a multimodal config, None if there is none."""
+    """Return the config of the text model within a multimodal config; None for other configs."""
     if kind is not None and kind.text is not None:
         found: KeyPlace | None = place
         for name in kind.text.split("."):

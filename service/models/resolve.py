@@ -1,15 +1,15 @@
-"""From a model's config.json to its rotary settings: ``resolve(config)``.
+"""Resolve the rotary settings of a model from its config.json.
 
-The modules, in the order in which a config goes through them:
+``resolve`` uses these modules in turn:
 
 * ``model_types``: the config of the text model, its type, and the values at its top;
-* ``blocks``: the parameters of frequency rules, in any spelling, and the layers that each is for;
+* ``blocks``: the parameters of frequency rules, and the layers that each applies to;
 * ``rotary_settings``: the settings of the layers of one type, with origins;
-* this one: all settings, the layout of pairs, what attention multiplies beside the table, and the
-  keys that nothing reads.
+* this one: all settings, the layout of pairs, the factors of attention beside the table, and
+  warnings of keys that nothing reads.
 
-``config_values`` has the names of keys, the readers of their values, values with origins, and the
-report of faults and warnings.
+``config_values`` has the names of keys, the readers of their values, and the report of faults and
+warnings.
 """
 
 import re
@@ -63,9 +63,8 @@ class Resolved:
     Attributes:
         model_type: the type of the whole config.
         text_model_type: the type of its text model.
-        layout: the channels that are pairs; ``none`` without a rotary embedding.
-        warnings: assumptions, and values that engines read differently.
-        writes: the layout of the rotated channels, where it is another.
+        layout: of the pairs of channels; ``none`` without a rotary embedding.
+        writes: the layout of the rotated channels, if it is another.
         entries: the settings by layer type.
         attention: the factors of attention beside the table.
     """
@@ -83,8 +82,8 @@ def resolve(config: Mapping[str, Any], context_length: int | None = None) -> Res
     """Resolve the rotary settings of a model.
 
     Args:
-        config: its config.json, or params.json, in any spelling.
-        context_length: the length that the model runs at; a warning if no rule depends on it.
+        config: its config.json or params.json.
+        context_length: of the model in use; a warning if no rule depends on it.
 
     Raises:
         InvalidBody: with a pointer to each invalid or missing value.
@@ -200,7 +199,7 @@ def _warn_layers_without(model: TextModel, blocks: Blocks, layers: Layers) -> No
 
 
 def _layout(model: TextModel) -> str:
-    """Return the layout of pairs, which is assumed for unknown model types."""
+    """Return the layout of pairs; assume one for unknown model types."""
     is_interleaved = model.given(model.type.layout_key)
     if is_interleaved is not None:
         return "interleaved" if is_interleaved.value else "half"
@@ -215,7 +214,7 @@ def _layout(model: TextModel) -> str:
 
 
 def _written_layout(model: TextModel, layout: str) -> str | None:
-    """Return the layout of the rotated channels, None if it is the one that is read."""
+    """Return the layout of the rotated channels; None if it is that of the input."""
     kind, writes = model.type, model.type.writes
     if writes is None or writes == layout:
         return None
@@ -225,7 +224,7 @@ def _written_layout(model: TextModel, layout: str) -> str | None:
 
 
 def _warn_rotation(model: TextModel) -> None:
-    """Warn of classes whose rotation differs from the table by sign, channels, axes or factors."""
+    """Warn of classes whose rotation differs from the table by sign, channels or axes."""
     kind, place = model.type, model.place
     for is_so, code, detail in (
         (kind.inverse, "turns-inversely", "rotates by the negative angle: set inverse=true"),
@@ -251,7 +250,7 @@ def _warn_rotation(model: TextModel) -> None:
 
 @dataclass
 class AttentionFactors:
-    """Return the factors that attention applies beside the table, with the origin of each.
+    """The factors that attention applies beside the table, with the origin of each.
 
     softmax_scale_multiplier multiplies 1/√d of the softmax: (0.1·mscale_all_dim·ln factor + 1)²,
     transformers 5.23.0 ``DeepseekV3Attention``. query_temperature multiplies queries:
@@ -333,7 +332,7 @@ def _warn_unread(model: TextModel) -> None:
 
 
 def _warn_unread_without_rope(model: TextModel) -> None:
-    """Warn of every key whose name, or text, is for the rotary embedding that a class lacks."""
+    """Warn of keys, and of kinds of positions, for a rotary embedding that the class lacks."""
     always_lacks = model.type.no_rope is True
     known = frozenset(() if always_lacks else (*model.type.rope_if, *_BLOCKS))
     places = [model.place]
@@ -354,7 +353,7 @@ def _warn_unread_without_rope(model: TextModel) -> None:
 
 
 def _is_rotary(key: str, value: object) -> bool:
-    """Return whether the name of a key, or the kind of positions that it names, is rotary."""
+    """Return whether the name of a key, or the kind of positions in its value, is rotary."""
     kind = value if "position" in key and isinstance(value, str) else ""
     return bool(_ROTARY_NAME.search(key) or _ROTARY_NAME.search(kind))
 

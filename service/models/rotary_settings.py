@@ -1,6 +1,7 @@
-"""The rotary settings of the layers of one type: ``LayerSettings``.
+"""The rotary settings of the layers of one type.
 
-Each comes with its origin: the block of the frequency rule, the top of the config, or the defaults.
+``LayerSettings`` reads each value from the block of the frequency rule, the top of the config or
+the class defaults, and keeps its origin.
 """
 
 from collections.abc import Callable, Mapping
@@ -37,13 +38,12 @@ class LayerSettings:
     """The rotary settings of the layers of one type.
 
     Attributes:
-        model: whose settings these are.
         block: the parameters of the frequency rule.
-        layers: the layers that have them; None if all, or if they are not known.
-        every_layer: whether they are for all layers.
+        layers: the layers that have these settings; None for all layers, and for unknown ones.
+        every_layer: whether all layers have them.
         values: the settings, by canonical name.
-        lengths: one context_length of each regime, the original first; empty if there is but one.
-        mscales: the attention factor of each regime, where a config gives them.
+        lengths: one context_length of each regime, the original first; empty for a single regime.
+        mscales: the attention factor of each regime, where a config has them.
         length: max_position_embeddings, or the assumed length.
     """
 
@@ -67,7 +67,7 @@ class LayerSettings:
 
     @property
     def offset(self) -> ResolvedValue | None:
-        """The channels of a head before the first that turns, where that is not the first."""
+        """The number of channels of a head before the first rotated one; None for 0."""
         if not self.model.type.last_channels:
             return None
         head_dim = self.values["head_dim"]
@@ -120,11 +120,11 @@ class LayerSettings:
         return name in self.block.values
 
     def _put(self, *names: str) -> None:
-        """Add the values that the block has."""
+        """Add the values that are in the block."""
         self.values |= {name: self.block.values[name] for name in names if self._has(name)}
 
     def _put_required(self, *names: str) -> bool:
-        """Add values of the block; False, with a fault for each that is missing."""
+        """Add values of the block; return False, with a fault for each that is missing."""
         missing = [name for name in names if not self._has(name)]
         place = self.block.place
         for name in missing:
@@ -135,7 +135,7 @@ class LayerSettings:
         return not missing
 
     def _put_unless_zero(self, *names: str) -> None:
-        """Add values of the block that are not 0, which counts as absent, as in transformers."""
+        """Add values of the block except 0, which counts as missing, as in transformers."""
         for name in names:
             if self.number(name):
                 self._put(name)
@@ -143,7 +143,7 @@ class LayerSettings:
                 self.warn("zero-ignored", f"{name} is 0, which counts as missing", name)
 
     def _rope_type(self) -> ResolvedValue:
-        """Return the canonical rope_type of the block; a fault if there is no such rule."""
+        """Return the canonical rope_type of the block; add a fault for an unknown one."""
         given, place = self.block.values.get("rope_type"), self.block.place
         if given is None:
             origin = "computed: no rope_type is given"
@@ -184,10 +184,10 @@ class LayerSettings:
         )
 
     def _head_dim(self) -> ResolvedValue | None:
-        """Return the width of the heads that rotary embeddings see; None and a fault if unknown.
+        """Return the width of a head before rotation; None, with a fault, if it is unknown.
 
-        A config's own key wins over the class default, and that over hidden_size //
-        num_attention_heads, as in transformers; an explicit null asks for the last.
+        As in transformers, the key of the config takes precedence over the class default, and that
+        over hidden_size // num_attention_heads, which an explicit null selects.
         """
         model = self.model
         if "head_dim" in model.type.fixed:
@@ -227,13 +227,13 @@ class LayerSettings:
         return hidden.computed(width, f"{multiple}{hidden.origin} // {heads.origin}")
 
     def _rotary_dim(self, rope_type: str, head_dim: ResolvedValue) -> ResolvedValue:
-        """Return the number of channels that turn with a position, or for ``proportional`` all."""
-        turned, axes = self._turned(rope_type, head_dim), self.model.type.axes
+        """Return the number of rotated channels for each axis, for ``proportional`` all."""
+        rotated, axes = self._rotated_channels(rope_type, head_dim), self.model.type.axes
         if axes == 1:
-            return turned
-        return turned.computed(turned.value // axes, f"{turned.origin} // axes")
+            return rotated
+        return rotated.computed(rotated.value // axes, f"{rotated.origin} // axes")
 
-    def _turned(self, rope_type: str, head_dim: ResolvedValue) -> ResolvedValue:
+    def _rotated_channels(self, rope_type: str, head_dim: ResolvedValue) -> ResolvedValue:
         key = self.model.type.rotary_dim
         number = (self.model.given(key) or self.model.default(key)) if key else None
         if number:
@@ -242,27 +242,27 @@ class LayerSettings:
         if rope_type == "proportional":
             return head_dim
         share, number = self._share(), self._given_rotary_dim()
-        turned = int(head_dim.value * share.value) if share else None
+        rotated = int(head_dim.value * share.value) if share else None
         if rope_type == "default" and self.model.type.partial == "ignored":
-            self._warn_ignored(turned, share or number, head_dim)
+            self._warn_ignored(rotated, share or number, head_dim)
             return head_dim
         if share is None:
             return number or head_dim
-        if number is not None and number.value != turned:
+        if number is not None and number.value != rotated:
             detail = (
-                f"partial_rotary_factor {share.value!r} of {head_dim.value} channels is {turned}, "
+                f"partial_rotary_factor {share.value!r} of {head_dim.value} channels is {rotated}, "
                 f"which is used; {number.origin} is {number.value}"
             )
             self.model.report.warn("rotary-dim-and-factor-disagree", detail, number.pointer)
-        return (
-            head_dim if share.value == 1 else share.computed(turned, f"head_dim · {share.origin}")
-        )
+        if share.value == 1:
+            return head_dim
+        return share.computed(rotated, f"head_dim · {share.origin}")
 
     def _given_rotary_dim(self) -> ResolvedValue | None:
         return self.block.values.get("rotary_dim") or self.model.given("rotary_dim")
 
     def _share(self) -> ResolvedValue | None:
-        """Return partial_rotary_factor; a rotary_dim of the config wins over the class default."""
+        """Return partial_rotary_factor; a rotary_dim of the config replaces the class default."""
         inside, top = self.block.values.get(_SHARE), self.model.given(_SHARE)
         if self.block.is_default and inside and top and inside.value != top.value:
             detail = f"{inside.value} of the {inside.origin} is used, not {top.pointer}"
@@ -279,33 +279,33 @@ class LayerSettings:
         share = inside or self.model.given(_SHARE)
         if share is None or self.model.type.head_dim is not None:
             return
-        turned = int(head_dim.value * share.value)
-        if turned != used.value:
+        rotated = int(head_dim.value * share.value)
+        if rotated != used.value:
             detail = (
                 f"{used.origin} is {used.value} channels, which is used; partial_rotary_factor "
-                f"{share.value!r} of {head_dim.value} is {turned}"
+                f"{share.value!r} of {head_dim.value} is {rotated}"
             )
             self.model.report.warn("rotary-dim-and-factor-disagree", detail, share.pointer)
 
     def _warn_ignored(
-        self, turned: int | None, given: ResolvedValue | None, head_dim: ResolvedValue
+        self, rotated: int | None, given: ResolvedValue | None, head_dim: ResolvedValue
     ) -> None:
         """Warn of a number or a share of channels that the class ignores."""
         if given is None:
             return
-        turned = given.value if turned is None else turned
-        if turned != head_dim.value:
+        rotated = given.value if rotated is None else rotated
+        if rotated != head_dim.value:
             detail = (
                 f"the class of {self.model.type.name} turns all {head_dim.value} channels where "
-                f"rope_type is default, and ignores {given.pointer}, by which it would be {turned}"
+                f"rope_type is default, and ignores {given.pointer}, by which it would be {rotated}"
             )
             self.model.report.warn("partial-rotary-ignored", detail, given.pointer)
 
     def _rope_theta(self) -> ResolvedValue:
-        """Return rope_theta: of the block, of the layer type's own key, the top, or the class.
+        """Return rope_theta of the block, the layer type's own key, the top or the class.
 
-        At the top, rope_ratio is a multiple of 10000 (GLM). A class default is a warning, and so is
-        10000 where no class is known.
+        At the top, rope_ratio is a multiple of 10000 (GLM). Class defaults are a warning, and so is
+        10000 for an unknown class.
         """
         model, kind = self.model, self.model.type
         if "rope_theta" in kind.fixed:
@@ -364,7 +364,7 @@ class LayerSettings:
         return ResolvedValue(float(value), kind.origin, place.at(key))
 
     def read_length(self) -> None:
-        """Read max_position_embeddings; else the original length · factor, or 4096, is assumed."""
+        """Read max_position_embeddings, or assume the original length · factor, or 4096."""
         place, length = self.model.place, self.model.value(_LENGTH)
         if length is None:
             length = ResolvedValue(_ASSUMED_LENGTH, "assumed", place.at(_LENGTH))
@@ -377,7 +377,7 @@ class LayerSettings:
         self.length = length
 
     def _required_length(self) -> ResolvedValue | None:
-        """Return max_position_embeddings; None and a fault if it is unknown."""
+        """Return max_position_embeddings; None, with a fault, if it is unknown."""
         length = self.model.value(_LENGTH)
         if length is None:
             pointer = self.model.place.at(_LENGTH)
@@ -385,10 +385,10 @@ class LayerSettings:
         return length
 
     def _original_length(self) -> ResolvedValue | None:
-        """Return the length that the model was first trained at; None and a fault if unknown.
+        """Return the length that the model was first trained at; None, with a fault, if unknown.
 
-        As in transformers 5.23.0, that at the top wins over that of a flat block, and without any
-        it is max_position_embeddings. Values of the config win over class defaults.
+        As in transformers 5.23.0, the top takes precedence over a flat block, and
+        max_position_embeddings replaces a missing value. Class defaults come last.
         """
         both = [self.model.given(_ORIGINAL), self.block.values.get(_ORIGINAL)]
         given = [value for value in both if value is not None]
@@ -413,9 +413,9 @@ class LayerSettings:
         return ResolvedValue(length.value, origin, self.block.place.at(_ORIGINAL))
 
     def _put_lengths_and_factor(self) -> bool:
-        """Add the original length and the factor, max_position_embeddings / original unless given.
+        """Add the original length and the factor; return False, with a fault, if one is unknown.
 
-        Returns False, with a fault, if either is unknown.
+        A missing factor is max_position_embeddings / original length.
         """
         original, factor = self._original_length(), self.block.values.get("factor")
         if factor is None:
@@ -444,10 +444,10 @@ class LayerSettings:
         self.model.report.warn("implicit-factor-differs", detail, factor.pointer)
 
     def _put_sections(self) -> None:
-        """Add mrope_section and mrope_interleaved, where a config or a class has them.
+        """Add mrope_section and mrope_interleaved of the config or the class.
 
-        Sections for other than three axes, or in an order of their own, are a warning, and left
-        out: the table's URL then is that of text, where all axes have the same position.
+        Sections for other than three axes, or in another order, are left out with a warning: the
+        table then is that of text, where all axes have the same position.
         """
         section, own = self.block.values.get("mrope_section"), self.model.type.mrope
         place, origin = self.block.place, self.model.type.origin
@@ -474,7 +474,7 @@ class LayerSettings:
         self.values["mrope_interleaved"] = interleaved or default
 
     def read_keys(self) -> None:
-        """Read the keys of the class of the rule: the required ones, and others of the block."""
+        """Read the required keys of the rule's class, and its other keys that the block has."""
         rule = rule_of(self.rope_type, self.block.values)
         self._put_required(*rule.required_keys())
         self._put(*rule.config_keys())
@@ -543,7 +543,7 @@ class LayerSettings:
             self.warn("attn-factor-alias", detail, "attention_factor")
 
     def _put_attention_factor(self) -> None:
-        """Add the attention factor of a class, or of TeleChat3, where it is not that of YaRN."""
+        """Add the attention factor of classes that do not use YaRN's, and of TeleChat3."""
         own = self.model.type.defaults.get("attention_factor")
         rope_type = self.block.values.get("rope_type")
         if own is not None:
