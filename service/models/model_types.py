@@ -2,10 +2,13 @@
 
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
-from typing import Any, TypeVar
+from typing import Any
+
+from pydantic import ConfigDict, TypeAdapter
+from pydantic.dataclasses import dataclass as validated_dataclass
 
 from service.errors import shortened
 from service.models import config_values as values
@@ -20,11 +23,11 @@ from service.models.config_values import (
     did_you_mean,
 )
 
-Facts = TypeVar("Facts")
 Members = Mapping[str, Any]
+_FACTS = ConfigDict(extra="forbid")
 
 
-@dataclass(frozen=True)
+@validated_dataclass(frozen=True, config=_FACTS)
 class LayerPattern:
     """Layer i, counted from 0, is of type ``at`` if (i + offset) % every == 0, else ``otherwise``.
 
@@ -49,7 +52,7 @@ class LayerPattern:
         )
 
 
-@dataclass(frozen=True)
+@validated_dataclass(frozen=True, config=_FACTS)
 class NoRope:
     """The rule that selects the layers without a rotary embedding.
 
@@ -68,7 +71,7 @@ class NoRope:
     if_key: str | None = None
 
 
-@dataclass(frozen=True)
+@validated_dataclass(frozen=True, config=_FACTS)
 class Attention:
     """The factors that attention applies beside the table.
 
@@ -82,7 +85,7 @@ class Attention:
     query_temperature: str | None = None
 
 
-@dataclass(frozen=True)
+@validated_dataclass(frozen=True, config=_FACTS)
 class Sections:
     """The distribution of the frequencies of a class over several position axes.
 
@@ -95,7 +98,7 @@ class Sections:
     arrangement: str | None = None
 
 
-@dataclass(frozen=True)
+@validated_dataclass(frozen=True, config=_FACTS)
 class ModelType:
     """The facts of a model type, as the head of model_types.toml explains them."""
 
@@ -163,36 +166,11 @@ def model_types() -> Mapping[str, ModelType]:
     """Return all model types, by name."""
     text = files("service.models").joinpath("model_types.toml").read_text(encoding="utf-8")
     tables = tomllib.loads(text)
+    read = TypeAdapter(ModelType).validate_python
     return {
-        name: model_type_of(name, tables[table.get("same_as", name)])
+        name: read({"name": name, **tables[table.get("same_as", name)]})
         for name, table in tables.items()
     }
-
-
-_PARTS: Mapping[str, type[Any]] = {
-    "layer_types": LayerPattern,
-    "attention": Attention,
-    "mrope": Sections,
-    "no_rope": NoRope,
-}
-
-
-def model_type_of(name: str, table: Members) -> ModelType:
-    """Return the model type of a table; raises ValueError for unknown keys."""
-    parts = {
-        key: _facts(part, table[key])
-        for key, part in _PARTS.items()
-        if isinstance(table.get(key), dict)
-    }
-    return _facts(ModelType, {"name": name, **table, **parts})
-
-
-def _facts(kind: type[Facts], table: Members) -> Facts:
-    known = {known.name for known in fields(kind)}  # type: ignore[arg-type]
-    unknown = table.keys() - known
-    if unknown:
-        raise ValueError(f"model_types.toml has {sorted(unknown)} where there are {sorted(known)}")
-    return kind(**{key: tuple(v) if isinstance(v, list) else v for key, v in table.items()})
 
 
 _MODEL_TYPE = Key(values.name)

@@ -4,9 +4,10 @@ import re
 from typing import Any
 
 import pytest
+from pydantic import TypeAdapter
 
 from service.errors import InvalidBody
-from service.models.model_types import LayerPattern, model_type_of, model_types
+from service.models.model_types import LayerPattern, ModelType, model_types
 from service.models.resolve import resolve
 from tests.models.settings import LLAMA, codes_of, origin_of, value_of
 
@@ -42,7 +43,7 @@ def test_a_config_of_only_a_model_type_resolves_or_has_faults(name: str) -> None
 
 def test_an_unknown_fact_is_refused() -> None:
     with pytest.raises(ValueError, match="layuot"):
-        model_type_of("x", {"source": "s", "layuot": "half"})
+        TypeAdapter(ModelType).validate_python({"name": "x", "source": "s", "layuot": "half"})
 
 
 def test_a_pattern_counts_layers_from_either_end() -> None:
