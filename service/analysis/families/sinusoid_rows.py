@@ -1,13 +1,12 @@
-"""Measure rows of sines and cosines of absolute encodings: layout, frequencies, positions.
+"""Read rows of sines and cosines in the layouts of absolute encodings, and measure frequencies.
 
-Rows are read in every layout in which cos² + sin² is the same throughout. Rows that are evenly
-spaced, or whose places are known, give their frequencies by how they turn from one to the next. A
-row on its own gives the ratio of frequencies, as all of its angles are its position times them.
-Once frequencies are known, the angles of a row give its position.
+A layout fits where cos² + sin² is the same in all pairs of channels. Rows that are evenly spaced,
+or whose positions are known, give frequencies by how angles grow from row to row. A single row
+gives the ratio of frequencies: its angles are its position times them.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,36 +24,35 @@ from service.analysis.precision import spacing
 from service.encodings.family import AbsoluteLayout
 from service.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, DType, rounding_bound
 from service.numerics.phase import Float64s
-from service.numerics.phasors import Channels, Component
+from service.numerics.phasors import Channels
 
 # Rows whose norms are checked before anything else.
 _NORM_ROWS = 32
 
 _ALL = slice(None)
 
-# How much of an angle's size float64 keeps through the few operations that measure it.
-_MEASURED_SHARE = 2.0**-50
+# The relative error of an angle after the few float64 operations that measure it.
+_MEASURED_ERROR = 2.0**-50
 
 
 @dataclass(frozen=True, eq=False)
 class OrientedRows:
-    """An array as rows (S, C), possibly transposed from the input.
+    """An array as rows (S, C).
 
     Attributes:
         values: (S, C).
-        grain: the narrowest type that has all of its numbers.
-        is_transposed: whether rows of it are columns of what was sent.
+        dtype: the narrowest type that has all of its numbers.
+        is_transposed: whether the rows are columns of the array.
     """
 
     values: Float64s
-    grain: DType
+    dtype: DType
     is_transposed: bool = False
 
     @property
-    def blank(self) -> NDArray[np.bool_]:
-        """A mask of the rows that are zero throughout, (S,)."""
-        is_zero: NDArray[np.bool_] = np.logical_not(self.values.any(axis=1))
-        return is_zero
+    def is_zero(self) -> NDArray[np.bool_]:
+        """A mask of the rows of zeros, (S,)."""
+        return np.asarray(~self.values.any(axis=1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,22 +60,22 @@ class LayoutView:
     """Rows read in a layout.
 
     Attributes:
-        rows: those that were read, (S, C).
-        layout: where sines and cosines lie.
+        rows: all rows, (S, C).
+        layout: the order of sines and cosines.
         is_flipped: whether cosines come before sines.
-        channels: the same, with channels of zeros at the end.
-        filled: the numbers of the rows that are not zero throughout, (R,).
+        channels: the component and the frequency of each channel.
+        nonzero: the indices of the rows that are not all zeros, (R,).
         scale: the factor of sines and cosines.
-        scale_error: as a share of it.
+        scale_error: relative to it.
     """
 
     rows: OrientedRows
     layout: AbsoluteLayout
     is_flipped: bool
     channels: Channels
-    filled: NDArray[np.intp]
-    scale: float
-    scale_error: float
+    nonzero: NDArray[np.intp]
+    scale: float = 1.0
+    scale_error: float = 0.0
 
     @property
     def width(self) -> int:
@@ -85,53 +83,60 @@ class LayoutView:
         return self.channels.width
 
     @property
-    def pairs(self) -> int:
-        """Pairs of a cosine and a sine; a sine without a cosine is none."""
-        return (self.width - self.channels.zeros) // 2
+    def live_channels(self) -> int:
+        return self.width - self.channels.zeros
 
     @property
-    def is_whole(self) -> bool:
-        """Return whether no row is zero throughout."""
-        return len(self.filled) == len(self.rows.values)
+    def pairs(self) -> int:
+        """Pairs of a cosine and a sine; a sine without a cosine is left out."""
+        return self.live_channels // 2
 
-    def turns(
+    @property
+    def has_zero_rows(self) -> bool:
+        return len(self.nonzero) < len(self.rows.values)
+
+    def scaled_phasors(self, window: slice | NDArray[np.intp], pairs: slice = _ALL) -> Complexes:
+        """Return cosine + i·sine of some pairs in a window of the nonzero rows, (R, K)."""
+        live, count = self.live_channels, self.pairs
+        if self.channels.interleaved:
+            parts = slice(0, 2 * count, 2), slice(1, 2 * count, 2)
+        else:
+            # Of an odd number of channels the first component has one more.
+            parts = slice(0, count), slice(live - count, live)
+        some = self.nonzero[window]
+        first, second = (self.rows.values[:, part][:, pairs][some] for part in parts)
+        return first + 1j * second if self.is_flipped else second + 1j * first
+
+    def phasors(
         self, window: slice | NDArray[np.intp], pairs: slice = _ALL
     ) -> tuple[Complexes, Float64s]:
-        """Return the turns of some of the filled rows.
-
-        Returns:
-            Cosine + i·sine of each pair in them, or of some, 1 in size, and how far the angle of
-            each may be off; both (R, K).
-        """
-        turns = _read(self.rows, self.filled[window], self.channels, pairs)
-        return turns / self.scale, _angle_errors(turns, self.rows.grain)
+        """Return phasors of norm 1, and bounds on the errors of their angles, both (R, K)."""
+        phasors = self.scaled_phasors(window, pairs)
+        return phasors / self.scale, _angle_errors(phasors, self.rows.dtype)
 
     @property
     def support(self) -> str:
         """A sentence on the pairs of a cosine and a sine."""
         pairs = "channels 2k, 2k + 1"
         if self.layout == "concatenated":
-            half = -(-(self.width - self.channels.zeros) // 2)
-            pairs = f"channels k, k + {half}"
-        square = f"{self.scale * self.scale:.6g}" if self.scale != 1 else "1"
+            pairs = f"channels k, k + {self.live_channels - self.pairs}"
+        square = f"{self.scale * self.scale:.6g}"
         return f"cos² + sin² is {square} within {self.scale_error:.1e} of it in {pairs}"
 
 
 def oriented_rows(sample: Sample) -> Iterator[OrientedRows]:
-    """Read an array by its rows, and then by its columns, as far as it has any."""
+    """Read an array by rows and, if it has two axes, by columns."""
     if sample.is_complex or not sample.is_finite or sample.values.ndim > 2:
         return
-    values = sample.reals()
-    grain = grain_of(values, sample.element_dtype)
-    if values.ndim == 1:
-        yield OrientedRows(values[np.newaxis], grain)
-        return
-    yield OrientedRows(values, grain)
-    yield OrientedRows(values.T, grain, is_transposed=True)
+    values = np.atleast_2d(sample.reals())
+    dtype = narrowest_dtype(values, sample.element_dtype)
+    yield OrientedRows(values, dtype)
+    if sample.values.ndim == 2:
+        yield OrientedRows(values.T, dtype, is_transposed=True)
 
 
-def grain_of(values: Float64s, dtype: DType) -> DType:
-    """Find the narrowest type that has all numbers: the one before they were widened."""
+def narrowest_dtype(values: Float64s, dtype: DType) -> DType:
+    """Return the narrowest type that has all numbers, which may have been widened to a dtype."""
     if dtype not in {FLOAT64, FLOAT32}:
         return dtype
     some = values.reshape(-1)[:: max(1, values.size // 4096)]
@@ -145,83 +150,65 @@ def grain_of(values: Float64s, dtype: DType) -> DType:
 
 
 def layout_views(sample: Sample) -> Iterator[LayoutView]:
-    """Read an array by rows and by columns in every layout in which it may be sinusoids."""
+    """Read an array by rows and by columns in every layout that fits."""
     for rows in oriented_rows(sample):
         yield from views(rows)
 
 
 def views(rows: OrientedRows) -> Iterator[LayoutView]:
     """Read rows in every layout of an absolute encoding in which cos² + sin² is the same."""
-    filled = np.flatnonzero(~rows.blank)
+    nonzero = np.flatnonzero(~rows.is_zero)
     width = rows.values.shape[1]
-    if not len(filled) or width < 2:
+    if not len(nonzero) or width < 2:
         return
     zeros = int(width % 2 == 1 and width > 2 and not rows.values[:, -1].any())
-    layouts: tuple[tuple[AbsoluteLayout, bool], ...] = (
-        ("interleaved", False),
-        ("concatenated", False),
-        ("concatenated", True),
-    )
-    for layout, is_flipped in layouts:
-        components: tuple[Component, ...] = ("cos", "sin") if is_flipped else ("sin", "cos")
-        channels = Channels(components, layout == "interleaved", width, zeros=zeros)
-        if (width - zeros) % 2 and is_flipped:
-            continue
-        scale = _scale(rows, filled[:_NORM_ROWS], channels)
-        if scale is not None:
-            yield LayoutView(rows, layout, is_flipped, channels, filled, *scale)
+    interleaved = Channels(("sin", "cos"), True, width, zeros=zeros)
+    concatenated = replace(interleaved, interleaved=False)
+    readings = [
+        LayoutView(rows, "interleaved", False, interleaved, nonzero),
+        LayoutView(rows, "concatenated", False, concatenated, nonzero),
+    ]
+    if (width - zeros) % 2 == 0:
+        flipped = replace(concatenated, components=("cos", "sin"))
+        readings.append(LayoutView(rows, "concatenated", True, flipped, nonzero))
+    yield from filter(None, map(_with_scale, readings))
 
 
-def _scale(
-    rows: OrientedRows, some: NDArray[np.intp], channels: Channels
-) -> tuple[float, float] | None:
-    """Return the norm of pairs, and its relative error; None where norms differ."""
-    norms = np.abs(_read(rows, some, channels))
+def _with_scale(view: LayoutView) -> LayoutView | None:
+    """Return a view with the norm of its pairs as the scale; None if norms differ."""
+    norms = np.abs(view.scaled_phasors(slice(_NORM_ROWS)))
     scale = float(np.median(norms))
     if not scale > 0:
         return None
-    loose = 4 * rounding_bound(rows.grain, 1.0) + ENGINE_ERROR
+    tolerance = 4 * rounding_bound(view.rows.dtype, 1.0) + ENGINE_ERROR
     unevenness = float(np.median(np.abs(norms / scale - 1).max(axis=1)))
-    if unevenness > loose:
+    if unevenness > tolerance:
         return None
-    return 1.0 if abs(scale - 1) <= loose else scale, unevenness + 2.0**-52
+    scale = 1.0 if abs(scale - 1) <= tolerance else scale
+    return replace(view, scale=scale, scale_error=unevenness + 2.0**-52)
 
 
-def _read(
-    rows: OrientedRows, some: NDArray[np.intp], channels: Channels, pairs: slice = _ALL
-) -> Complexes:
-    live = channels.width - channels.zeros
-    count = live // 2
-    if channels.interleaved:
-        evens, odds = slice(0, 2 * count, 2), slice(1, 2 * count, 2)
-    else:
-        # Of an odd number of channels the first component has one more.
-        evens, odds = slice(0, count), slice(live - count, live)
-    first, second = (rows.values[:, part][:, pairs][some] for part in (evens, odds))
-    is_sine_first = channels.components[0] == "sin"
-    return second + 1j * first if is_sine_first else first + 1j * second
-
-
-def _angle_errors(turns: Complexes, grain: DType) -> Float64s:
+def _angle_errors(phasors: Complexes, dtype: DType) -> Float64s:
     """Bound the error of angles: θ = atan2(s, c) moves by (c·Δs − s·Δc)/(c² + s²)."""
-    sine, cosine = turns.imag, turns.real
-    moved = np.abs(cosine) * spacing(sine, grain) + np.abs(sine) * spacing(cosine, grain)
-    angles = np.abs(np.angle(turns))
+    sine, cosine = phasors.imag, phasors.real
+    moved = np.abs(cosine) * spacing(sine, dtype) + np.abs(sine) * spacing(cosine, dtype)
+    angles = np.abs(np.angle(phasors))
     with np.errstate(invalid="ignore", divide="ignore"):
-        bounds: Float64s = moved / np.abs(turns) ** 2 + _MEASURED_SHARE * angles
+        bounds: Float64s = moved / np.abs(phasors) ** 2 + _MEASURED_ERROR * angles
     return np.nan_to_num(bounds, nan=np.pi, posinf=np.pi)
 
 
-# Angles along rows.
+# Series of frequencies.
 
-# Rows that are measured together: all that are early, or a few of them where one is spoilt.
+# Rows that are measured together: all early rows, or a few of them where one is wrong.
 _WINDOWS = (slice(0, EARLY_ROWS), slice(0, 8), slice(8, 24), slice(24, 56))
 
-# Rows of which some, from the slowest angles to the fastest, give the ratio on their own.
+# Rows of which some, from the smallest angles to the largest, give the ratio on their own.
 _SERIES_ROWS, _MAX_SERIES = 64, 6
 
-# How crooked rows may be that are evenly spaced: what float32 adds at 2^20 is below it.
-_MAX_CROOKED = 0.3
+# The largest deviation of angles from a line, and of norms from 1, in evenly spaced rows: float32
+# adds less at position 2^20.
+_MAX_DEVIATION = 0.3
 
 # A ratio of 1 has no base: that of 65,536 channels with a base of 2 is below this.
 _MAX_RATIO = 1 - 2.0**-17
@@ -231,69 +218,66 @@ _UNKNOWN = GeometricSeries(1.0, 1.0, np.inf, np.inf)
 
 @dataclass(frozen=True, eq=False)
 class RowSeries:
-    """The frequencies of rows, as a series of radians per unit of their places.
+    """The frequencies of rows as a geometric series.
 
     Attributes:
-        series: of ω_k times the step of positions; where places are unknown its first number
-            means nothing.
+        series: in radians per unit of the coordinates; where there is no window, only the ratio is
+            known.
         sign: 1 where angles grow from row to row, −1 where they shrink.
-        window: the rows that it was measured on; None where places are unknown.
-        places: of every row, as they are known or as they follow each other, (S,): positions are
-            linear in them.
+        window: the rows it was measured in; None where rows were measured one by one.
+        coordinates: of all rows, (S,): known positions or row numbers. Positions are linear in
+            them where there is a window.
     """
 
     series: GeometricSeries
     sign: int
     window: slice | None
-    places: Float64s
-
-    @property
-    def is_even(self) -> bool:
-        """Return whether positions follow from the places."""
-        return self.window is not None
+    coordinates: Float64s
 
 
-def row_series(view: LayoutView, known: Float64s | None = None) -> Iterator[RowSeries]:
-    """Yield how angles may run: along known places, from row to row, and in each row on its own.
+def row_series(view: LayoutView, positions: Float64s | None = None) -> Iterator[RowSeries]:
+    """Yield the series along known positions, from row to row, and in single rows.
 
     Args:
         view: the rows.
-        known: where they are, rising, as far as that is known.
+        positions: of the rows, if known; those that do not rise are ignored.
     """
-    rows = np.arange(len(view.rows.values), dtype=np.float64)
-    is_known = known is not None and known.shape == rows.shape and (np.diff(known) > 0).all()
-    for places in (known, rows) if is_known else (rows,):
+    numbers = np.arange(len(view.rows.values), dtype=np.float64)
+    known = []
+    if positions is not None and len(positions) == len(numbers) and (np.diff(positions) > 0).all():
+        known = [positions]
+    for coordinates in (*known, numbers):
         for window in _WINDOWS:
-            series = None if places is None else _along(view, window, places)
+            series = _series_along(view, window, coordinates)
             if series is not None:
                 yield series
                 break
-    yield uneven_series(view)
+    yield series_of_single_rows(view)
 
 
-def _along(view: LayoutView, window: slice, places: Float64s) -> RowSeries | None:
-    """Measure how angles run along the places of a window; None where they do not."""
-    where = places[view.filled[window]]
+def _series_along(view: LayoutView, window: slice, coordinates: Float64s) -> RowSeries | None:
+    """Measure how angles grow along coordinates in a window; None unless they do so linearly."""
+    where = coordinates[view.nonzero[window]]
     if len(where) < 2:
         return None
-    turns, errors = view.turns(window)
-    waves = measure(turns, where)
-    if waves.angle_error.max() > _MAX_CROOKED or waves.norm_error > _MAX_CROOKED:
+    phasors, errors = view.phasors(window)
+    waves = measure(phasors, where)
+    if waves.angle_error.max() > _MAX_DEVIATION or waves.norm_error > _MAX_DEVIATION:
         return None
     error = waves.omega_error + 2 * errors.max(axis=0) / (where[-1] - where[0])
     unwrapped = unwrapped_series(waves.omega, error)
     if unwrapped is None or (len(error) > 1 and unwrapped[0].ratio > _MAX_RATIO):
         return None
-    return RowSeries(*unwrapped, window, places)
+    return RowSeries(*unwrapped, window, coordinates)
 
 
-def uneven_series(view: LayoutView) -> RowSeries:
-    """Return the ratio of frequencies that single rows give, whatever the rows beside them."""
-    turns, errors = view.turns(spread_indices(len(view.filled), _SERIES_ROWS))
-    angles: Float64s = np.angle(turns)
+def series_of_single_rows(view: LayoutView) -> RowSeries:
+    """Return the most exact ratio of frequencies that a row gives on its own."""
+    phasors, errors = view.phasors(spread_indices(len(view.nonzero), _SERIES_ROWS))
+    angles: Float64s = np.angle(phasors)
     order = np.argsort(np.abs(angles[:, -1]))
     some = order[spread_indices(len(order), _MAX_SERIES)]
     unwrapped = [unwrapped_series(angles[row], errors[row]) for row in some]
-    every = [each[0] for each in unwrapped if each and each[0].ratio <= _MAX_RATIO]
-    series = min(every, key=lambda series: series.ratio_error, default=_UNKNOWN)
+    found = [each[0] for each in unwrapped if each and each[0].ratio <= _MAX_RATIO]
+    series = min(found, key=lambda series: series.ratio_error, default=_UNKNOWN)
     return RowSeries(series, 1, None, np.arange(len(view.rows.values), dtype=np.float64))

@@ -1,21 +1,21 @@
-"""Propose tables of sines and cosines of positions: the absolute encoding and what is made of it.
+"""Propose the tables that consist of sines and cosines of positions, or follow from them.
 
-These are ``/encoding`` in every convention, ``/encoding/timesteps`` with a spacing of its own,
-``/relative/transformer-xl``, ``xlnet`` and ``conformer``, whose rows descend, the shift operators
-of ``/relative``, the sums of ``/relative/similarity``, and the lists of ``/encoding/frequencies``.
+These are ``/encoding`` in every convention, ``/encoding/timesteps``, ``/relative/transformer-xl``,
+``xlnet`` and ``conformer``, whose rows descend, the shift operators of ``/relative``, the sums of
+``/relative/similarity``, and the lists of ``/encoding/frequencies``.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from math import exp
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from service.analysis.array import (
+    AngleModel,
     IdentifyInput,
     Proposal,
     ProposalFamily,
@@ -25,27 +25,26 @@ from service.analysis.array import (
 )
 from service.analysis.families.published_sinusoids import (
     ConventionCandidate,
+    FrequencyFit,
     Parameters,
     PositionedRows,
+    base_fits,
     candidates,
     falling,
     listed_numbers,
+    listed_positions,
     plainest,
     positions_of,
-    rows_support,
-    series_support,
-    spelled_positions,
-    usable_bases,
 )
 from service.analysis.families.requests import one_axis_angles, table_proposal, unless_default
 from service.analysis.families.sinusoid_rows import (
     LayoutView,
     OrientedRows,
     RowSeries,
-    grain_of,
     layout_views,
+    narrowest_dtype,
     row_series,
-    uneven_series,
+    series_of_single_rows,
     views,
 )
 from service.analysis.families.unwrapping import ENGINE_ERROR, locate
@@ -61,30 +60,27 @@ from service.numerics.limits import MAX_CHANNELS
 from service.numerics.phase import Float64s
 from service.numerics.phasors import Channels
 from service.numerics.positions import Positions
-from service.numerics.tables import ParameterValue
 
 _MAX_PROPOSALS = 24
 _FEW_DIGITS = 6
 
-# A table with a list of so many positions more is left out beside one with a few parameters.
-_MUCH_LONGER = 32
+# Proposals are left out that cost so much more than the cheapest, as with a long list of positions.
+_MAX_EXTRA_COST = 32
 
 
 def propose_sinusoids(request: IdentifyInput) -> Iterator[Proposal]:
-    """Propose all kinds of tables of sines and cosines of positions, the plainest first.
-
-    Plain tables have few parameters, and numbers of few digits in them.
-    """
+    """Propose tables of all of these families: few parameters of few digits first."""
     found = [(_cost(each.request), each) for family in _FAMILIES for each in family(request)]
     least = min((cost for cost, _ in found), default=0)
     for cost, proposal in sorted(found, key=lambda each: each[0])[:_MAX_PROPOSALS]:
-        if cost <= least + _MUCH_LONGER:
+        if cost <= least + _MAX_EXTRA_COST:
             yield proposal
 
 
-def _cost(call: TableRequest) -> int:
-    cost = len(call.parameters)
-    for value in call.parameters.values():
+def _cost(request: TableRequest) -> int:
+    """Count parameters, digits beyond a few, and the numbers of lists."""
+    cost = len(request.parameters)
+    for value in request.parameters.values():
         if isinstance(value, float):
             cost += max(0, len(to_query(value)) - _FEW_DIGITS)
         elif isinstance(value, str):
@@ -92,13 +88,12 @@ def _cost(call: TableRequest) -> int:
     return cost
 
 
-Proposer: TypeAlias = Callable[[IdentifyInput, LayoutView, RowSeries], Iterator[Proposal]]
-
-
 def _of_first_series(
-    request: IdentifyInput, view: LayoutView, propose: Proposer
+    request: IdentifyInput,
+    view: LayoutView,
+    propose: Callable[[IdentifyInput, LayoutView, RowSeries], Iterator[Proposal]],
 ) -> Iterator[Proposal]:
-    """Yield the proposals of the first way that angles may run of which there are any."""
+    """Yield the proposals for the first series of the rows that has any."""
     for rows in row_series(view, request.positions):
         is_found = False
         for proposal in propose(request, view, rows):
@@ -108,8 +103,11 @@ def _of_first_series(
             return
 
 
-def _channels(request: IdentifyInput, view: LayoutView) -> dict[str, Channels]:
-    return {next(iter(request.arrays)): view.channels}
+def _angles(
+    request: IdentifyInput, view: LayoutView, positions: Float64s, omega: Float64s
+) -> AngleModel:
+    channels = {next(iter(request.arrays)): view.channels}
+    return one_axis_angles(positions, omega, channels, view.scale)
 
 
 # The absolute encoding.
@@ -119,12 +117,12 @@ def propose_encoding(request: IdentifyInput) -> Iterator[Proposal]:
     """Propose ``/encoding`` in every convention that the rows of an array may have."""
     if request.is_pair:
         return
-    every = (
+    proposals = (
         proposal
         for view in layout_views(request.sample)
         for proposal in _of_first_series(request, view, _encodings)
     )
-    yield from islice(every, _MAX_PROPOSALS)
+    yield from islice(proposals, _MAX_PROPOSALS)
 
 
 def _encodings(request: IdentifyInput, view: LayoutView, rows: RowSeries) -> Iterator[Proposal]:
@@ -138,45 +136,44 @@ def _encodings(request: IdentifyInput, view: LayoutView, rows: RowSeries) -> Ite
         if positioned is None:
             continue
         for padding, values, offset in _paddings(candidate, view, positioned):
-            where = spelled_positions(values)
-            if where is None:
-                continue
-            yield table_proposal(
-                request,
-                "encoding",
-                {**where, **candidate.parameters, **padding},
-                tuple(_support(view, rows, candidate, positioned, offset)),
-                one_axis_angles(values + offset, omega, _channels(request, view), view.scale),
-                is_transposed=view.rows.is_transposed,
-            )
+            listed = listed_positions(values)
+            if listed is not None:
+                yield table_proposal(
+                    request,
+                    "encoding",
+                    {**listed, **candidate.parameters, **padding},
+                    tuple(_support(view, rows, candidate, positioned, offset)),
+                    _angles(request, view, values + offset, omega),
+                    is_transposed=view.rows.is_transposed,
+                )
 
 
 def _paddings(
     candidate: ConventionCandidate, view: LayoutView, positioned: PositionedRows
 ) -> Iterator[tuple[Parameters, Float64s, int]]:
     """Yield the parameters of padding, the positions of the request, and the offset of angles."""
-    blank, convention = view.rows.blank, candidate.convention
+    is_zero, convention = view.rows.is_zero, candidate.convention
     usual = convention.padding_idx
     if usual is None:
-        if not blank.any():
+        if not view.has_zero_rows:
             yield {}, positioned.values, 0
         return
-    if not positioned.is_whole:
+    if not positioned.are_integers:
         return
-    for padding in _padding_indices(blank, positioned.values, usual):
-        values = np.where(blank, padding, positioned.values)
-        if ((values == padding) == blank).all():
+    for padding in _padding_indices(is_zero, positioned.values, usual):
+        values = np.where(is_zero, padding, positioned.values)
+        if ((values == padding) == is_zero).all():
             offset = padding + 1 if convention.offset is None else convention.offset
             yield unless_default("padding_idx", padding, usual), values - offset, offset
 
 
-def _padding_indices(blank: NDArray[np.bool_], values: Float64s, usual: int) -> list[int]:
-    """Return what the row of padding may be: the usual one, or the one among its neighbours."""
-    if not blank.any() or np.isnan(values[blank]).any():
+def _padding_indices(is_zero: NDArray[np.bool_], values: Float64s, usual: int) -> list[int]:
+    """Return what the row of padding may be: the usual one, or the one between its neighbours."""
+    if not is_zero.any() or np.isnan(values[is_zero]).any():
         return [usual]
-    own = int(values[blank][0])
-    is_inside = not (blank[0] or blank[-1])
-    return list(dict.fromkeys([own, usual] if is_inside else [usual, own]))
+    own = int(values[is_zero][0])
+    is_between = not (is_zero[0] or is_zero[-1])
+    return list(dict.fromkeys([own, usual] if is_between else [usual, own]))
 
 
 def _support(
@@ -186,14 +183,13 @@ def _support(
     positioned: PositionedRows,
     offset: int,
 ) -> Iterator[str]:
-    frequencies = candidate.frequencies
     yield view.support
-    yield series_support(rows.series, len(frequencies.omega), frequencies.base, candidate.span)
+    yield candidate.frequencies.support(rows.series)
     if view.scale != 1:
         yield f"sines and cosines are multiplied by {view.scale:.9g}"
-    yield rows_support(positioned, offset)
-    if view.rows.blank.any():
-        row = int(np.flatnonzero(view.rows.blank)[0])
+    yield positioned.support(offset)
+    if view.has_zero_rows:
+        row = int(np.argmax(view.rows.is_zero))
         yield f"row {row} is zero throughout, as that of padding"
     aliases = [alias for alias, name in ALIASES.items() if name == candidate.name]
     if aliases:
@@ -202,94 +198,73 @@ def _support(
 
 # Timesteps.
 
-_USUAL_PERIOD, _USUAL_SHIFT = 10000.0, 1.0
-
-
-@dataclass(frozen=True, eq=False)
-class TimestepSpacing:
-    """Frequencies exp(−ln(max_period)·k/(n − shift)) of n.
-
-    Attributes:
-        parameters: max_period and downscale_freq_shift where they are not the usual ones.
-        omega: radians per timestep, (n,).
-        base: max_period.
-        span: 2·(n − shift).
-    """
-
-    parameters: Parameters
-    omega: Float64s
-    base: float
-    span: float
+_USUAL_SHIFT = 1.0
 
 
 def propose_timesteps(request: IdentifyInput) -> Iterator[Proposal]:
-    """Propose ``/encoding/timesteps``: sines and cosines apart, whatever the rows."""
+    """Propose ``/encoding/timesteps``: all sines and then all cosines, of any rows."""
     if request.is_pair:
         return
     for view in layout_views(request.sample):
         # An odd channel is one of zeros.
-        is_filled = view.width % 2 == view.channels.zeros
-        if view.layout == "concatenated" and view.scale == 1 and is_filled and view.is_whole:
+        is_even = view.width % 2 == view.channels.zeros
+        is_plain = view.layout == "concatenated" and view.scale == 1
+        if is_plain and is_even and not view.has_zero_rows:
             yield from _of_first_series(request, view, _timesteps)
 
 
 def _timesteps(request: IdentifyInput, view: LayoutView, rows: RowSeries) -> Iterator[Proposal]:
-    for spaced in _spacings(rows.series, view.pairs):
-        positioned = positions_of(view, rows, spaced.omega)
+    for fit in _timestep_frequencies(rows.series, view.pairs):
+        positioned = positions_of(view, rows, fit.omega)
         if positioned is None:
             continue
         support = (
             view.support,
-            series_support(rows.series, len(spaced.omega), spaced.base, spaced.span),
-            rows_support(positioned),
+            fit.support(rows.series),
+            positioned.support(),
             "only the products of timesteps and scale are determined",
         )
-        for steps, scale in _steps(request, positioned):
-            parameters = {
-                **steps,
-                "d_model": view.width,
-                **unless_default("flip_sin_to_cos", view.is_flipped, default=False),
-                **spaced.parameters,
-            }
-            timesteps, omega = positioned.values / scale, spaced.omega * scale
-            angles = one_axis_angles(timesteps, omega, _channels(request, view))
+        for timesteps, scale in _scaled_timesteps(request, positioned.values):
             yield table_proposal(
                 request,
                 "encoding/timesteps",
-                parameters,
+                {
+                    **timesteps,
+                    "d_model": view.width,
+                    **unless_default("flip_sin_to_cos", view.is_flipped, default=False),
+                    **fit.parameters,
+                },
                 support,
-                angles,
+                _angles(request, view, positioned.values / scale, fit.omega * scale),
                 is_transposed=view.rows.is_transposed,
             )
 
 
-def _spacings(series: GeometricSeries, count: int) -> Iterator[TimestepSpacing]:
-    """Yield what max_period and downscale_freq_shift may be."""
+def _timestep_frequencies(series: GeometricSeries, count: int) -> Iterator[FrequencyFit]:
+    """Yield frequencies exp(−ln(max_period)·k/(n − downscale_freq_shift)), k below n."""
     is_usual = False
     for shift in (_USUAL_SHIFT, 0.0) if count > 1 else (_USUAL_SHIFT + 1,):
-        span = int(2 * (count - shift))
-        for period in usable_bases(series, span if count > 1 else 0):
-            is_usual = is_usual or period == _USUAL_PERIOD
-            parameters = {
-                **unless_default("max_period", period, _USUAL_PERIOD),
-                **unless_default("downscale_freq_shift", shift, _USUAL_SHIFT),
-            }
-            yield TimestepSpacing(parameters, falling(period, span, count), period, span)
-    if is_usual or not (np.isfinite(series.ratio_error) and series.ratio < 1):
+        for fit in base_fits(series, int(2 * (count - shift)), count, "max_period"):
+            is_usual = is_usual or fit.base == USUAL_BASE
+            shifted = unless_default("downscale_freq_shift", shift, _USUAL_SHIFT)
+            yield replace(fit, parameters={**fit.parameters, **shifted})
+    if is_usual or not (series.has_ratio and series.ratio < 1):
         return
-    half_span = float(np.log(_USUAL_PERIOD) / -np.log(series.ratio))
+    half_span = float(np.log(USUAL_BASE) / -np.log(series.ratio))
     error = abs(half_span * series.ratio_error / np.log(series.ratio))
     shift = count - half_span
     for number in plainest(round_numbers(abs(shift), error / max(abs(shift), error)), error):
         signed = float(np.copysign(number, shift))
-        omega = np.exp(-np.log(_USUAL_PERIOD) * np.arange(count) / (count - signed))
-        shifted: Parameters = {"downscale_freq_shift": signed}
-        yield TimestepSpacing(shifted, omega, _USUAL_PERIOD, 2 * (count - signed))
+        span = 2 * (count - signed)
+        omega = falling(USUAL_BASE, span, count)
+        yield FrequencyFit({"downscale_freq_shift": signed}, omega, USUAL_BASE, span)
 
 
-def _steps(request: IdentifyInput, rows: PositionedRows) -> Iterator[tuple[Parameters, float]]:
+def _scaled_timesteps(
+    request: IdentifyInput, values: Float64s
+) -> Iterator[tuple[Parameters, float]]:
     """Yield the parameters of timesteps, and the scale that they are multiplied by."""
-    values, known = rows.values, request.positions
+    known = request.positions
     if known is not None and len(known) == len(values) and known.any():
         ratio = float(values @ known / (known @ known))
         if ratio != 1 and np.allclose(known * ratio, values, rtol=2.0**-20, atol=0):
@@ -305,11 +280,11 @@ def _steps(request: IdentifyInput, rows: PositionedRows) -> Iterator[tuple[Param
         yield {"timesteps": listed}, 1.0
 
 
-# Rows that descend.
+# Descending rows.
 
 
 def propose_relative(request: IdentifyInput) -> Iterator[Proposal]:
-    """Propose ``/relative/transformer-xl``, ``xlnet`` and ``conformer`` where rows descend."""
+    """Propose ``/relative/transformer-xl``, ``xlnet`` and ``conformer`` for descending rows."""
     sample = request.sample
     if request.is_pair:
         return
@@ -318,7 +293,7 @@ def propose_relative(request: IdentifyInput) -> Iterator[Proposal]:
         sample = replace(sample, values=sample.values[:, 0])
     for view in layout_views(sample):
         is_plain = view.scale == 1 and not view.is_flipped and view.width % 2 == 0
-        if is_plain and view.is_whole and not view.rows.is_transposed:
+        if is_plain and not view.has_zero_rows and not view.rows.is_transposed:
             yield from _descending(request, view, has_directions=has_directions)
 
 
@@ -326,49 +301,44 @@ def _descending(
     request: IdentifyInput, view: LayoutView, *, has_directions: bool
 ) -> Iterator[Proposal]:
     first = next(row_series(view))
-    if first.is_even and first.sign > 0:
+    if first.window is not None and first.sign > 0:
         return
-    rows = uneven_series(view)
+    rows = series_of_single_rows(view)
     for d_model in (view.width, view.width - 1):
-        for base in usable_bases(rows.series, d_model if view.pairs > 1 else 0):
-            omega = falling(base, d_model, view.pairs)
-            positioned = positions_of(view, rows, omega) if _descends(view, omega) else None
-            if positioned is None or not positioned.is_whole:
+        for fit in base_fits(rows.series, d_model, view.pairs):
+            positioned = positions_of(view, rows, fit.omega) if _descends(view, fit) else None
+            if positioned is None or not positioned.are_integers:
                 continue
             values = positioned.values
             support = (
                 view.support,
-                series_support(rows.series, view.pairs, base, d_model),
-                rows_support(positioned),
+                fit.support(rows.series),
+                positioned.support(),
                 f"rows descend from {values[0]:g} to {values[-1]:g}",
             )
-            angles = None
-            if not has_directions:
-                angles = one_axis_angles(values, omega, _channels(request, view))
-            requests = _requests(view, values, d_model, has_directions=has_directions)
-            for resource, lengths in requests:
-                parameters = {
-                    "d_model": d_model,
-                    **lengths,
-                    **unless_default("base", base, USUAL_BASE),
-                }
+            angles = None if has_directions else _angles(request, view, values, fit.omega)
+            for resource, lengths in _relative_lengths(
+                view, values, d_model, has_directions=has_directions
+            ):
+                parameters = {"d_model": d_model, **lengths, **fit.parameters}
                 yield table_proposal(request, f"relative/{resource}", parameters, support, angles)
 
 
-def _descends(view: LayoutView, omega: Float64s) -> bool:
+def _descends(view: LayoutView, fit: FrequencyFit) -> bool:
     """Check by the first row, one in the middle and the last whether rows may descend."""
-    turns, errors = view.turns(np.unique([0, len(view.filled) // 2, len(view.filled) - 1]))
-    located = locate(np.angle(turns), errors, omega)
+    phasors, errors = view.phasors(np.unique([0, len(view.nonzero) // 2, len(view.nonzero) - 1]))
+    located = locate(np.angle(phasors), errors, fit.omega)
     return located is not None and bool((np.diff(located.rounded()) <= 0).all())
 
 
-def _requests(
+def _relative_lengths(
     view: LayoutView, positions: Float64s, d_model: int, *, has_directions: bool
 ) -> Iterator[tuple[str, Parameters]]:
-    """Yield the resources whose rows descend so, and the parameters of their lengths."""
+    """Yield the resources that have descending positions, and the parameters of their lengths."""
     steps = np.diff(positions)
     highest, lowest = int(positions[0]), int(positions[-1])
     moving = np.flatnonzero(steps)
+    # Clamped positions repeat at the ends.
     above = int(moving[0]) if len(moving) else 0
     below = len(steps) - 1 - int(moving[-1]) if len(moving) else 0
     if (steps[above : len(steps) - below] != -1).any() or (len(steps) and not len(moving)):
@@ -377,7 +347,7 @@ def _requests(
         if not (above or below or has_directions) and highest == -lowest and d_model % 2 == 0:
             yield "conformer", {"seq_len": highest + 1}
         return
-    clamp: dict[str, ParameterValue] = {"clamp_len": highest} if above or below else {}
+    clamp: Parameters = {"clamp_len": highest} if above or below else {}
     if lowest == 0 and not below and not has_directions:
         yield "transformer-xl", {"key_len": len(positions), **clamp}
     key_len, last = highest + above, lowest - below
@@ -395,7 +365,7 @@ _LAYOUTS: tuple[AbsoluteLayout, ...] = ("interleaved", "concatenated")
 
 
 def propose_operators(request: IdentifyInput) -> Iterator[Proposal]:
-    """Propose ``/relative``: matrices that turn each plane of a sine and a cosine."""
+    """Propose ``/relative``: matrices that rotate each plane of a sine and a cosine."""
     matrices = single_finite_array(request, (2, 3))
     if matrices is None:
         return
@@ -408,50 +378,47 @@ def propose_operators(request: IdentifyInput) -> Iterator[Proposal]:
         for view in views(rows) if rows is not None else ():
             if view.layout == "concatenated" and view.scale == 1 and not view.is_flipped:
                 # Positions are those of rows, not of matrices.
-                alone = replace(request, positions=None)
-                yield from _of_first_series(alone, view, partial(_operators, layout))
+                unplaced = replace(request, positions=None)
+                yield from _of_first_series(unplaced, view, partial(_operators, layout))
 
 
 def _operator_rows(
     matrices: Float64s, layout: AbsoluteLayout, sample: Sample
 ) -> OrientedRows | None:
-    """Return sines ‖ cosines of each matrix, if there is nothing else in it."""
+    """Return sines ‖ cosines of each matrix; None if it has other numbers."""
     channels = Channels(("sin", "cos"), layout == "interleaved", matrices.shape[1])
     frequency, is_sine = channels.indices()
     to_sine = np.flatnonzero(is_sine)[np.argsort(frequency[is_sine])]
     to_cosine = np.flatnonzero(~is_sine)[np.argsort(frequency[~is_sine])]
     sine, cosine = matrices[:, to_sine, to_cosine], matrices[:, to_sine, to_sine]
-    again = np.zeros_like(matrices)
-    again[:, to_sine, to_sine] = again[:, to_cosine, to_cosine] = cosine
-    again[:, to_sine, to_cosine], again[:, to_cosine, to_sine] = sine, -sine
-    grain = grain_of(matrices, sample.element_dtype)
-    if np.abs(again - matrices).max() > 4 * rounding_bound(grain, 1.0) + ENGINE_ERROR:
+    expected = np.zeros_like(matrices)
+    expected[:, to_sine, to_sine] = expected[:, to_cosine, to_cosine] = cosine
+    expected[:, to_sine, to_cosine], expected[:, to_cosine, to_sine] = sine, -sine
+    dtype = narrowest_dtype(matrices, sample.element_dtype)
+    if np.abs(expected - matrices).max() > 4 * rounding_bound(dtype, 1.0) + ENGINE_ERROR:
         return None
-    return OrientedRows(np.concatenate([sine, cosine], axis=1), grain)
+    return OrientedRows(np.concatenate([sine, cosine], axis=1), dtype)
 
 
 def _operators(
     layout: AbsoluteLayout, request: IdentifyInput, view: LayoutView, rows: RowSeries
 ) -> Iterator[Proposal]:
-    sample = request.sample
-    for base in usable_bases(rows.series, view.width if view.pairs > 1 else 0):
-        positioned = positions_of(view, rows, falling(base, view.width, view.pairs))
-        if positioned is None or not positioned.is_whole or np.isnan(positioned.values).any():
+    for fit in base_fits(rows.series, view.width, view.pairs):
+        positioned = positions_of(view, rows, fit.omega)
+        if positioned is None or (positioned.values != np.round(positioned.values)).any():
             continue
         offsets = Positions.of_runs(map(int, positioned.values.tolist()))
-        offset: Parameters = {"offsets": str(offsets)}
-        if sample.values.ndim == 2:
-            offset = {"offset": offsets.runs[0].first}
-        parameters = {
+        is_single = request.sample.values.ndim == 2
+        parameters: Parameters = {
             "d_model": view.width,
-            **offset,
+            **({"offset": offsets.runs[0].first} if is_single else {"offsets": str(offsets)}),
             **unless_default("layout", layout, "interleaved"),
-            **unless_default("base", base, USUAL_BASE),
+            **fit.parameters,
         }
         support = (
-            f"each matrix turns {view.pairs} planes of a sine and a cosine, and nothing else",
-            series_support(rows.series, view.pairs, base, view.width),
-            rows_support(positioned).replace("position", "offset").replace("row", "matrix"),
+            f"each matrix rotates {view.pairs} planes of a sine and a cosine, and nothing else",
+            fit.support(rows.series),
+            positioned.support().replace("position", "offset").replace("row", "matrix"),
         )
         yield table_proposal(request, "relative", parameters, support)
 
@@ -460,15 +427,15 @@ def _operators(
 
 _CHECKED_OFFSETS = 64
 
-# Σ cos(offset·ω_k) rises with the base as long as no angle is beyond half a turn: up to here.
+# Σ cos(offset·ω_k) rises with the base as long as all angles are below π: up to here.
 _FARTHEST_RISING = 3
 
-# Logarithms of bases, which end at 1e300, and how often their range is halved: to float64's end.
+# The largest logarithm of a base, and how often its range is halved: to float64's precision.
 _LARGEST_LOGARITHM, _HALVINGS = 690.0, 64
 
 
 def propose_similarity(request: IdentifyInput) -> Iterator[Proposal]:
-    """Propose ``/relative/similarity``: sums of cosines about the offset 0, where they are d/2."""
+    """Propose ``/relative/similarity``: sums of cosines, which are d/2 at the offset 0."""
     sums, sample = single_finite_array(request, (1,)), request.sample
     if sums is None:
         return

@@ -9,8 +9,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from service.analysis.array import IdentifyInput, Proposal, TableRequest, single_finite_array
-from service.analysis.families.published_sinusoids import frequencies_of, series_support
+from service.analysis.array import (
+    AngleModel,
+    IdentifyInput,
+    Proposal,
+    TableRequest,
+    single_finite_array,
+)
+from service.analysis.families.published_sinusoids import frequency_fits, possible_widths
 from service.analysis.families.requests import one_axis_angles, table_proposal, unless_default
 from service.analysis.families.sinusoid_rows import OrientedRows, oriented_rows
 from service.analysis.families.unwrapping import (
@@ -29,22 +35,22 @@ from service.numerics.limits import MAX_FACTOR
 from service.numerics.phase import Float64s
 from service.numerics.phasors import Channels, Component
 
-_TWO_PI = 2 * np.pi
-
 
 def propose_encoding_frequencies(request: IdentifyInput) -> Iterator[Proposal]:
-    """Propose ``/encoding/frequencies``: one of its two arrays, numbers that fall or that rise."""
+    """Propose ``/encoding/frequencies`` for frequencies and wavelengths: positive numbers."""
     values = single_finite_array(request, (1,))
     if values is None or not (values > 0).all():
         return
     errors = spacing(values, request.sample.element_dtype) + ENGINE_ERROR * values
-    omega, omega_errors = _TWO_PI / values, _TWO_PI / values**2 * errors
-    yield from _evenly_spaced(request, "frequency", values, errors)
-    yield from _evenly_spaced(request, "wavelength", omega, omega_errors)
-    if len(values) == 1 or values[0] > values[-1]:
-        yield from _geometric(request, "frequency", values, errors)
-    if len(values) == 1 or values[0] < values[-1]:
-        yield from _geometric(request, "wavelength", omega, omega_errors)
+    parts = {
+        "frequency": (values, errors),
+        "wavelength": (2 * np.pi / values, 2 * np.pi / values**2 * errors),
+    }
+    for part, (omega, omega_errors) in parts.items():
+        yield from _evenly_spaced(request, part, omega, omega_errors)
+    for part, (omega, omega_errors) in parts.items():
+        if len(omega) == 1 or omega[0] > omega[-1]:
+            yield from _geometric(request, part, omega, omega_errors)
 
 
 def _geometric(
@@ -53,39 +59,30 @@ def _geometric(
     series = fit_geometric(omega, errors)
     if series is None:
         return
+    count = len(omega)
+
+    def fits(convention: SinusoidConvention, width: int) -> bool:
+        return convention.count(width) == count and convention.width(width) >= 1
+
     found = []
     for name, convention in CONVENTIONS.items():
-        for d_model in _widths(convention, len(omega), request.d_model):
-            for each in frequencies_of(convention, d_model, series, has_first=True):
-                if (np.abs(each.omega - omega) <= 4 * errors).all():
+        for d_model in possible_widths(convention, 2 * count, request.d_model, fits):
+            for fit in frequency_fits(convention, d_model, series, has_first=True):
+                if (np.abs(fit.omega - omega) <= 4 * errors).all():
                     parameters = {
                         "d_model": d_model,
                         **unless_default("convention", name, "vaswani"),
-                        **each.parameters,
+                        **fit.parameters,
                         "part": part,
                     }
-                    span = convention.span(d_model)
-                    support = series_support(series, len(omega), each.base, span)
                     call = TableRequest("encoding/frequencies", parameters)
-                    found.append((each.is_plain, d_model % 2, Proposal(call, (support,))))
-    has_plain = any(is_plain for is_plain, *_ in found)
+                    found.append(
+                        (d_model % 2, fit.is_plain, Proposal(call, (fit.support(series),)))
+                    )
+    has_plain = any(is_plain for _, is_plain, _ in found)
     # All conventions have even widths, few have odd ones.
-    found.sort(key=lambda each: each[1])
-    yield from (proposal for is_plain, _, proposal in found if is_plain or not has_plain)
-
-
-def _widths(convention: SinusoidConvention, count: int, d_model: int | None) -> list[int]:
-    """Return what d_model may be for so many frequencies; the known one alone if it is among it."""
-    fitting = [
-        width
-        for width in (2 * count, 2 * count - 1, 2 * count + 1)
-        if convention.spacing != "bands"
-        and convention.count(width) == count
-        and convention.width(width) >= 1
-        and convention.span(width) > 0
-        and not (convention.odd == "refused" and width % 2)
-    ]
-    return [width for width in fitting if width == d_model] or fitting
+    found.sort(key=lambda each: each[0])
+    yield from (proposal for _, is_plain, proposal in found if is_plain or not has_plain)
 
 
 def _evenly_spaced(
@@ -124,7 +121,7 @@ _LEAST_ROWS = 3
 
 @dataclass(frozen=True, eq=False)
 class BandRows:
-    """Rows read as sines, and cosines if there are any, of bands at positions from −1 to 1.
+    """Rows read as sines, and cosines unless there are none, of bands at positions from −1 to 1.
 
     Attributes:
         rows: the rows.
@@ -138,37 +135,46 @@ class BandRows:
     is_sine: bool
     waves: AxisWaves
 
+    def angles(self, name: str, omega: Float64s) -> AngleModel | None:
+        """Return the angle model of an array of a name; None with a channel of positions."""
+        if self.has_position:
+            return None
+        components: tuple[Component, ...] = ("sin",) if self.is_sine else ("sin", "cos")
+        channels = Channels(components, interleaved=False, width=self.rows.values.shape[1])
+        return one_axis_angles(_positions(self.rows), omega, {name: channels})
+
 
 def propose_bands(request: IdentifyInput) -> Iterator[Proposal]:
     """Propose ``/encoding`` in the convention of Perceiver."""
     if request.is_pair:
         return
     for rows in oriented_rows(request.sample):
-        for reading in _readings(rows):
+        for reading in _readings(rows) if len(rows.values) >= _LEAST_ROWS else ():
             for (resolution,) in band_resolutions([reading.waves]):
-                yield _proposal(request, reading, resolution)
+                yield _band_proposal(request, reading, resolution)
+
+
+def _positions(rows: OrientedRows) -> Float64s:
+    return np.linspace(-1.0, 1.0, len(rows.values))
 
 
 def _readings(rows: OrientedRows) -> Iterator[BandRows]:
-    """Read rows with cosines and without."""
-    values, rounding = rows.values, rounding_bound(rows.grain, 1.0)
-    if len(values) < _LEAST_ROWS:
-        return
-    off = np.abs(values[:, 0] - np.linspace(-1.0, 1.0, len(values))).max()
-    has_position = bool(off <= 4 * rounding + ENGINE_ERROR)
-    sines = values[:, int(has_position) :]
-    count, rest = divmod(sines.shape[1], 2)
-    waves = None
+    rounding = rounding_bound(rows.dtype, 1.0)
+    residual = np.abs(rows.values[:, 0] - _positions(rows)).max()
+    has_position = bool(residual <= 4 * rounding + ENGINE_ERROR)
+    channels = rows.values[:, int(has_position) :]
+    count, rest = divmod(channels.shape[1], 2)
     if count and not rest:
-        waves = axis_waves(sines[:, count:] + 1j * sines[:, :count], rounding)
-    if waves is not None:
-        yield BandRows(rows, has_position, False, waves)
-    waves = sine_bands(sines, rounding) if sines.shape[1] else None
-    if waves is not None:
-        yield BandRows(rows, has_position, True, waves)
+        waves = axis_waves(channels[:, count:] + 1j * channels[:, :count], rounding)
+        if waves is not None:
+            yield BandRows(rows, has_position, is_sine=False, waves=waves)
+    if channels.shape[1]:
+        waves = sine_bands(channels, rounding)
+        if waves is not None:
+            yield BandRows(rows, has_position, is_sine=True, waves=waves)
 
 
-def _proposal(request: IdentifyInput, reading: BandRows, resolution: int) -> Proposal:
+def _band_proposal(request: IdentifyInput, reading: BandRows, resolution: int) -> Proposal:
     rows, count = reading.rows, len(reading.waves.rates)
     parameters = {
         "seq_len": len(rows.values),
@@ -183,13 +189,7 @@ def _proposal(request: IdentifyInput, reading: BandRows, resolution: int) -> Pro
         _bands_support(resolution, count),
         "bands that make whole periods more between rows give the same numbers",
     )
-    angles = None
-    if not reading.has_position:
-        components: tuple[Component, ...] = ("sin",) if reading.is_sine else ("sin", "cos")
-        channels = Channels(components, interleaved=False, width=rows.values.shape[1])
-        positions = np.linspace(-1.0, 1.0, len(rows.values))
-        named = {next(iter(request.arrays)): channels}
-        angles = one_axis_angles(positions, _bands(resolution, count), named)
+    angles = reading.angles(next(iter(request.arrays)), _bands(resolution, count))
     return table_proposal(
         request, "encoding", parameters, support, angles, is_transposed=rows.is_transposed
     )

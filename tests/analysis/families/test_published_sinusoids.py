@@ -6,15 +6,14 @@ import pytest
 from service.analysis.array import Sample
 from service.analysis.families.published_sinusoids import (
     ConventionCandidate,
+    FrequencyFit,
     PositionedRows,
+    base_fits,
     candidates,
     falling,
     is_no_chance,
+    listed_positions,
     positions_of,
-    rows_support,
-    series_support,
-    spelled_positions,
-    usable_bases,
 )
 from service.analysis.families.sinusoid_rows import row_series
 from service.analysis.measure import GeometricSeries
@@ -23,7 +22,7 @@ from tests.analysis.measured_rules import view_of
 from tests.analysis.samples import sample_of
 
 
-def found(sample: Sample, layout: str = "concatenated") -> list[ConventionCandidate]:
+def candidates_of(sample: Sample, layout: str = "concatenated") -> list[ConventionCandidate]:
     view = view_of(sample, layout)
     return candidates(view, next(row_series(view)), None)
 
@@ -40,20 +39,19 @@ def found(sample: Sample, layout: str = "concatenated") -> list[ConventionCandid
     ],
     ids=lambda parameters: parameters["convention"],
 )
-def test_a_convention_is_among_the_candidates_with_its_numbers(
+def test_a_convention_is_a_candidate_with_its_parameters(
     parameters: dict[str, ParameterValue],
 ) -> None:
-    asked = {**parameters}
-    asked["max_timescale" if parameters["convention"] == "none" else "d_model"] = 16
-    sample = sample_of("encoding", seq_len=40, start=3, **asked)
+    expected = {**parameters, "d_model": 16}
+    sample = sample_of("encoding", seq_len=40, start=3, **expected)
 
-    assert {**parameters, "d_model": 16} in [dict(each.parameters) for each in found(sample)]
+    assert expected in [dict(each.parameters) for each in candidates_of(sample)]
 
 
 def test_all_conventions_with_equal_tables_are_candidates() -> None:
     sample = sample_of("encoding", seq_len=40, d_model=16, layout="concatenated")
 
-    assert [each.name for each in found(sample)] == [
+    assert [each.name for each in candidates_of(sample)] == [
         "vaswani",
         "marian",
         "mae",
@@ -63,12 +61,12 @@ def test_all_conventions_with_equal_tables_are_candidates() -> None:
     ]
 
 
-def test_odd_channels_are_those_of_the_conventions_that_have_them() -> None:
+def test_odd_widths_are_those_of_the_conventions_that_have_them() -> None:
     cut = sample_of("encoding", seq_len=40, d_model=9, convention="positional-encodings")
     more = sample_of("encoding", seq_len=40, d_model=15, convention="transformer-xl")
 
-    assert [each.name for each in found(cut, "interleaved")] == ["positional-encodings"]
-    assert [dict(each.parameters) for each in found(more)] == [
+    assert [each.name for each in candidates_of(cut, "interleaved")] == ["positional-encodings"]
+    assert [dict(each.parameters) for each in candidates_of(more)] == [
         {"d_model": 15, "convention": "transformer-xl"}
     ]
 
@@ -77,9 +75,9 @@ def test_frequencies_fall_from_one_to_one_over_the_base() -> None:
     assert falling(100.0, 4, 3) == pytest.approx([1, 0.1, 0.01], rel=1e-15)
 
 
-def test_an_undetermined_series_has_the_default_base() -> None:
-    assert usable_bases(GeometricSeries(1.0, 1.0, np.inf, np.inf), 8) == (10000.0,)
-    assert usable_bases(GeometricSeries(1.0, 0.1, 1e-9, 1e-9), 8) == (10000.0,)
+@pytest.mark.parametrize(("ratio", "error"), [(1.0, np.inf), (0.1, 1e-9)])
+def test_a_series_without_a_base_in_range_has_the_default_base(ratio: float, error: float) -> None:
+    assert [fit.base for fit in base_fits(GeometricSeries(1.0, ratio, error, error), 8, 4)] == [1e4]
 
 
 def test_a_close_fit_counts_as_evidence_only_for_numbers_with_few_digits() -> None:
@@ -92,21 +90,21 @@ def test_the_start_of_rows_is_found(start: int) -> None:
     sample = sample_of("encoding", start=start, seq_len=20, d_model=64, dtype="float64")
     view = view_of(sample, "interleaved")
 
-    found = positions_of(view, next(row_series(view)), falling(10000.0, 64, 32))
+    positioned = positions_of(view, next(row_series(view)), falling(10000.0, 64, 32))
 
-    assert found is not None
-    assert found.values.tolist() == list(range(start, start + 20))
+    assert positioned is not None
+    assert positioned.values.tolist() == list(range(start, start + 20))
 
 
 @pytest.mark.parametrize("base", [10001.0, 500000.0])
-def test_frequencies_of_another_base_place_no_rows(base: float) -> None:
+def test_rows_have_no_positions_for_another_base(base: float) -> None:
     view = view_of(sample_of("encoding", start=900, seq_len=20, d_model=64), "interleaved")
 
     assert positions_of(view, next(row_series(view)), falling(base, 64, 32)) is None
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("values", "expected"),
     [
         ([0, 1, 2], {"seq_len": 3}),
         ([7, 8, 9], {"seq_len": 3, "start": 7}),
@@ -116,33 +114,33 @@ def test_frequencies_of_another_base_place_no_rows(base: float) -> None:
     ],
 )
 def test_positions_have_the_shortest_parameters(
-    values: list[float], said: dict[str, ParameterValue]
+    values: list[float], expected: dict[str, ParameterValue]
 ) -> None:
-    spelled = spelled_positions(np.array(values, dtype=np.float64))
+    listed = listed_positions(np.array(values, dtype=np.float64))
 
-    assert spelled is not None
-    sample = sample_of("encoding", d_model=2, **spelled)
-    wanted = sample_of("encoding", d_model=2, **said)
-    assert (spelled.keys(), sample.values.tolist()) == (said.keys(), wanted.values.tolist())
+    assert listed is not None
+    assert list(listed) == list(expected)
+    tables = [sample_of("encoding", d_model=2, **each).reals() for each in (listed, expected)]
+    assert (tables[0] == tables[1]).all()
 
 
 def test_too_many_positions_have_no_parameters() -> None:
-    assert spelled_positions(np.square(np.arange(10000.0))) is None
+    assert listed_positions(np.square(np.arange(10000.0))) is None
 
 
-def test_series_support_names_base_span_and_error() -> None:
-    assert series_support(GeometricSeries(1.0, 0.9, 1e-9, 3e-8), 64, 10000.0, 128) == (
+def test_support_names_the_base_the_span_and_the_error() -> None:
+    fit = FrequencyFit({}, falling(10000.0, 128, 64), 10000.0, 128)
+
+    assert fit.support(GeometricSeries(1.0, 0.9, 1e-9, 3e-8)) == (
         "64 frequencies fall as 10000^(-2k/128), each to the one before within 3.0e-08"
     )
 
 
-def test_rows_support_names_positions_and_step() -> None:
+def test_support_names_the_positions_and_the_step() -> None:
     even = PositionedRows(np.array([3.0, 5.0]), 1e-8, 2.0)
     uneven = PositionedRows(np.array([3.0, 50.0]), 1e-8, None)
 
-    assert rows_support(even, 2) == (
+    assert even.support(2) == (
         "angles put the first row at position 5, each next one 2 on, within 1.0e-08 radians"
     )
-    assert rows_support(uneven) == (
-        "angles put rows at positions from 3 to 50, within 1.0e-08 radians"
-    )
+    assert uneven.support() == "angles put rows at positions from 3 to 50, within 1.0e-08 radians"

@@ -1,4 +1,4 @@
-"""Rows of sinusoids: layouts, series and places."""
+"""Rows of sinusoids: layouts and series of frequencies."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from service.analysis.families.sinusoid_rows import (
     layout_views,
     oriented_rows,
     row_series,
-    uneven_series,
+    series_of_single_rows,
     views,
 )
 from service.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, DType
@@ -17,30 +17,28 @@ from tests.analysis.samples import sample_from, sample_of
 
 
 @pytest.mark.parametrize(
-    ("name", "grain"),
+    ("name", "dtype"),
     [("float64", FLOAT64), ("float32", FLOAT32), ("float16", FLOAT16), ("bfloat16", BFLOAT16)],
 )
-def test_the_grain_of_widened_numbers_is_the_narrow_type(name: str, grain: DType) -> None:
+def test_widened_numbers_have_the_narrow_type(name: str, dtype: DType) -> None:
     narrow = sample_of("encoding", seq_len=8, d_model=16, dtype=name)
 
     rows = next(oriented_rows(sample_from(narrow.reals())))
 
-    assert rows.grain is grain
+    assert rows.dtype is dtype
 
 
-def test_the_scale_of_rows_is_the_root_of_their_squares() -> None:
+def test_the_scale_of_rows_is_their_norm() -> None:
     view = view_of(sample_of("encoding", seq_len=8, d_model=32, convention="mlx"))
 
     assert view.scale == pytest.approx(0.25, rel=1e-6)
     assert "cos² + sin² is 0.0625" in view.support
 
 
-def test_a_row_of_zeros_is_left_out_of_the_others() -> None:
-    sample = sample_of("encoding", seq_len=5, d_model=7, convention="fairseq")
+def test_rows_and_channels_of_zeros_are_left_out() -> None:
+    view = view_of(sample_of("encoding", seq_len=5, d_model=7, convention="fairseq"))
 
-    view = view_of(sample)
-
-    assert view.filled.tolist() == [0, 2, 3, 4]
+    assert view.nonzero.tolist() == [0, 2, 3, 4]
     assert (view.pairs, view.channels.zeros) == (3, 1)
 
 
@@ -49,14 +47,14 @@ def test_angle_errors_bound_rounding() -> None:
     narrow = sample_of("encoding", seq_len=40, d_model=16, dtype="bfloat16")
     every = slice(None)
 
-    turns, _ = view_of(exact, "interleaved").turns(every)
-    rounded, errors = view_of(narrow, "interleaved").turns(every)
+    phasors, _ = view_of(exact, "interleaved").phasors(every)
+    rounded, errors = view_of(narrow, "interleaved").phasors(every)
 
-    assert (np.abs(np.angle(rounded / turns)) <= errors).all()
+    assert (np.abs(np.angle(rounded / phasors)) <= errors).all()
     assert errors.max() < 2.0**-6
 
 
-def test_noise_and_arrays_of_other_ranks_are_read_in_no_layout() -> None:
+def test_noise_and_arrays_of_other_ranks_have_no_layout() -> None:
     noise = np.random.default_rng(7).normal(size=(16, 16))
 
     assert not list(layout_views(sample_from(noise)))
@@ -65,11 +63,11 @@ def test_noise_and_arrays_of_other_ranks_are_read_in_no_layout() -> None:
 
 
 def test_columns_are_read_as_transposed_rows() -> None:
-    turned = sample_of("encoding", seq_len=20, d_model=6).reals().T
+    transposed = sample_of("encoding", seq_len=20, d_model=6).reals().T
 
-    assert [
-        rows.is_transposed for rows in oriented_rows(sample_from(turned)) if list(views(rows))
-    ] == [True]
+    fitting = [rows for rows in oriented_rows(sample_from(transposed)) if list(views(rows))]
+
+    assert [rows.is_transposed for rows in fitting] == [True]
 
 
 @pytest.mark.parametrize(("positions", "step"), [("0:40", 1), ("7:200:3", 3), ("5,100", 95)])
@@ -78,7 +76,7 @@ def test_evenly_spaced_rows_give_frequencies_and_step(positions: str, step: int)
 
     rows = next(row_series(view))
 
-    assert (rows.is_even, rows.sign) == (True, 1)
+    assert (rows.window, rows.sign) == (slice(0, 256), 1)
     assert rows.series.first == pytest.approx(step, rel=1e-5)
     assert rows.series.ratio**-16 == pytest.approx(10000, rel=1e-4)
 
@@ -89,7 +87,7 @@ def test_descending_rows_have_a_negative_sign() -> None:
     assert next(row_series(view)).sign == -1
 
 
-def test_a_corrupted_row_moves_the_window() -> None:
+def test_rows_after_a_corrupted_one_give_the_series() -> None:
     values = sample_of("encoding", seq_len=40, d_model=32).reals()
     values[3] = values[30]
 
@@ -98,37 +96,34 @@ def test_a_corrupted_row_moves_the_window() -> None:
     assert rows.window == slice(8, 24)
 
 
-def test_unordered_rows_give_the_ratio() -> None:
-    view = view_of(sample_of("encoding", positions="0,3,100,17,2047", d_model=32), "interleaved")
+@pytest.mark.parametrize(
+    ("positions", "ratio"), [("0,3,100,17,2047", 10000.0 ** (-1 / 16)), ("0", None)]
+)
+def test_a_row_beyond_position_0_gives_the_ratio(positions: str, ratio: float | None) -> None:
+    view = view_of(sample_of("encoding", positions=positions, d_model=32), "interleaved")
 
-    rows = uneven_series(view)
+    rows = series_of_single_rows(view)
 
-    assert not rows.is_even
-    assert rows.series.ratio**-16 == pytest.approx(10000, rel=1e-5)
-
-
-def test_a_row_at_position_0_has_no_ratio() -> None:
-    view = view_of(sample_of("encoding", positions="0", d_model=8), "interleaved")
-
-    assert np.isinf(uneven_series(view).series.ratio_error)
+    assert rows.window is None
+    assert rows.series.has_ratio == (ratio is not None)
+    assert ratio is None or rows.series.ratio == pytest.approx(ratio, rel=1e-6)
 
 
-def test_rows_at_known_places_give_the_series() -> None:
-    told = np.array([3.0, 4, 5, 9, 20, 100])
-    values = sample_of("encoding", positions="3,4,5,9,20,100", d_model=4)
-    view = view_of(values, "interleaved")
+def test_rows_at_known_positions_give_the_series() -> None:
+    known = np.array([3.0, 4, 5, 9, 20, 100])
+    view = view_of(sample_of("encoding", positions="3,4,5,9,20,100", d_model=4), "interleaved")
 
-    rows = next(row_series(view, told))
+    rows = next(row_series(view, known))
 
-    assert rows.is_even
-    assert (rows.places == told).all()
+    assert rows.window is not None
+    assert (rows.coordinates == known).all()
     assert rows.series.first == pytest.approx(1, rel=1e-5)
     assert rows.series.ratio == pytest.approx(0.01, rel=1e-5)
 
 
-def test_known_places_that_do_not_rise_are_ignored() -> None:
+def test_known_positions_that_do_not_rise_are_ignored() -> None:
     view = view_of(sample_of("encoding", seq_len=6, d_model=32), "interleaved")
 
     rows = next(row_series(view, np.array([5.0, 4, 3, 2, 1, 0])))
 
-    assert rows.places.tolist() == [0, 1, 2, 3, 4, 5]
+    assert rows.coordinates.tolist() == [0, 1, 2, 3, 4, 5]
