@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from service.encodings.rotary.rules import Default
 from service.numerics import phase as scaling
-from service.numerics import tables as table_module
 from service.numerics.axes import (
     AngleRounding,
     AnglesTable,
@@ -85,13 +84,6 @@ def test_channels_have_indices_of_component_and_frequency(rounding: AngleRoundin
     assert (read(both_axes(rounding, doubled)) == expected).all()
 
 
-@EVERY_ROUNDING
-def test_the_scale_multiplies_once_before_rounding(rounding: AngleRounding) -> None:
-    scaled = read(both_axes(rounding, scale=1.3))
-
-    assert (scaled == read(both_axes(rounding)) * 1.3).all()
-
-
 def test_one_exact_axis_is_the_table_of_a_sequence() -> None:
     rule = Default(64, 10000.0)
     channels = Channels(("cos", "sin"), interleaved=True, width=64)
@@ -118,23 +110,6 @@ def test_growth_multiplies_cosines_and_sines() -> None:
 
     plain = read(AxesTable(axes, "exact", channels, FLOAT64, (5, 6)))
     assert (read(grown) == plain * np.arange(-2, 3)[:, np.newaxis]).all()
-
-
-@EVERY_ROUNDING
-def test_values_do_not_depend_on_parts_and_steps(
-    monkeypatch: pytest.MonkeyPatch, rounding: AngleRounding
-) -> None:
-    tables: list[Table] = [
-        both_axes(rounding),
-        AnglesTable((FIRST, SECOND), rounding, FLOAT64, (15, 5)),
-    ]
-    for table in tables:
-        whole = table.read(0, size(table))
-        for start, stop in [(0, 1), (3, 4), (7, 31), (29, size(table))]:
-            assert (table.read(start, stop) == whole[start:stop]).all()
-        with monkeypatch.context() as patched:
-            patched.setattr(table_module, "STEP_ELEMENTS", 100)
-            assert (table.read(0, size(table)) == whole).all()
 
 
 def test_angles_are_within_eight_units_of_their_size() -> None:
@@ -221,10 +196,6 @@ def test_frequencies_below_every_float32_are_zero() -> None:
     assert float32_frequencies(tiny).tolist() == [0.0] * 4
 
 
-def test_geometric_frequencies_are_the_float32_nearest_to_them() -> None:
-    check_rounded(scaling.geometric_series(Decimal(10000), 128, 64))
-
-
 def engine_angle(position: int, frequency: float) -> Fraction:
     """Round a position to float32, and its product with a float32, by fractions."""
     product = rounded(Fraction(position), "float32") * Fraction(frequency)
@@ -304,17 +275,6 @@ def test_the_distance_is_never_more_than_its_bound(
     bound = float32_distance(frequencies, max(map(abs, positions)))
 
     assert max(distances(frequencies, positions)) <= float(bound) + 2 * UNIT
-
-
-@given(st.integers(0, 2**26), st.floats(1e-6, 1.0).map(Decimal))
-def test_the_bound_holds_for_every_position_up_to_the_farthest(
-    farthest: int, frequency: Decimal
-) -> None:
-    positions = [farthest, max(farthest - 1, 0), farthest // 2, -farthest]
-
-    bound = float32_distance([frequency], farthest)
-
-    assert max(distances([frequency], positions)) <= float(bound) + 2 * UNIT
 
 
 @pytest.mark.full

@@ -46,31 +46,6 @@ def test_scaled_geometric_starts_at_first_and_falls_by_the_ratio(
         assert abs(mpmath.mpf(str(exact[pair])) - expected) <= expected * mpmath.mpf("1e-60")
 
 
-def test_scaled_geometric_ends_at_the_least_frequency() -> None:
-    exact = ScaledGeometric(2.0, 0.5, 2.0, 2 * (9 - 1), 9).exact()
-
-    assert [float(exact[0]), float(exact[-1])] == [2.0, 0.5]
-
-
-@pytest.mark.parametrize(
-    ("shortest", "longest"), [(1.0, 1e4), (2.0, 500.0), (0.5, 0.5), (3.0, 2.0)]
-)
-def test_timescales_go_from_the_shortest_to_its_square_over_the_longest(
-    shortest: float, longest: float
-) -> None:
-    exact = ScaledGeometric(shortest, shortest, longest, 2 * (5 - 1), 5).exact()
-
-    assert float(exact[0]) == shortest
-    assert float(exact[-1]) == pytest.approx(shortest**2 / longest, rel=1e-15)
-
-
-def test_geometric_equals_scaled_geometric_from_one() -> None:
-    spaced, geometric = ScaledGeometric(1.0, 1.0, 10000.0, 14, 8), Geometric(10000.0, 14, 8)
-
-    assert spaced.exact() == geometric.exact()
-    assert hash(spaced) != hash(geometric)
-
-
 def test_a_worker_thread_evaluates_to_the_same_digits() -> None:
     rule = Geometric(10000.0, 128, 64)
 
@@ -97,11 +72,6 @@ def test_a_wavelength_is_two_pi_divided_by_the_frequency(value: int, expected: s
         assert str(wavelength).startswith(expected)
 
 
-BASES = st.floats(0.0, 250.0).map(lambda exponent: 10.0**exponent)
-FACTORS = st.floats(-9.0, 9.0).map(lambda exponent: 10.0**exponent)
-DIMS = st.integers(1, 40).map(lambda pairs: 2 * pairs)
-
-
 def exact(value: Decimal | float) -> Any:
     return mpmath.mpf(str(value)) if isinstance(value, Decimal) else mpmath.mpf(value)
 
@@ -110,17 +80,6 @@ def check(got: Sequence[Decimal], expected: Sequence[Any], relative: str = "1e-7
     assert len(got) == len(expected)
     for ours, theirs in zip(got, expected, strict=True):
         assert abs(exact(ours) - theirs) <= mpmath.mpf(relative) * abs(theirs)
-
-
-def powers(base: Any, dim: int, count: int) -> list[Any]:
-    return [frequency(base, dim, k) for k in range(count)]
-
-
-@given(BASES, DIMS)
-def test_frequencies_are_a_geometric_series(base: float, dim: int) -> None:
-    frequencies = scaling.geometric_series(Decimal(base), dim, dim // 2)
-
-    check(frequencies, powers(mpmath.mpf(base), dim, dim // 2))
 
 
 def test_a_geometric_series_keeps_its_digits_over_the_widest_head() -> None:

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from service.encodings.rotary.rules import GivenFrequencies
@@ -28,7 +28,6 @@ from service.numerics.phasors import (
     block_spans,
     component,
     phasor_setup,
-    sines_and_cosines,
 )
 from service.numerics.positions import Positions, Run
 from service.numerics.tables import size
@@ -38,25 +37,6 @@ def table(width: int, positions: Positions, dtype: str = "float64") -> PhasorTab
     rule = Geometric(10000.0, width, -(-width // 2))
     channels = Channels(("sin", "cos"), interleaved=True, width=width)
     return PhasorTable(rule, channels, positions, REAL_DTYPES[dtype], (positions.count, width))
-
-
-@pytest.mark.full
-@settings(max_examples=150)
-@given(
-    st.sampled_from([1, 2, 3, 8, 130, 512]),
-    st.integers(-300, 300),
-    st.integers(1, 400),
-    st.sampled_from(sorted(REAL_DTYPES)),
-    st.data(),
-)
-def test_any_range_has_the_bytes_of_the_whole(
-    width: int, start: int, rows: int, dtype: str, data: st.DataObject
-) -> None:
-    whole = table(width, Positions.contiguous(start, rows), dtype)
-    first = data.draw(st.integers(0, size(whole) - 1))
-    last = data.draw(st.integers(first + 1, size(whole)))
-
-    assert whole.read(0, size(whole))[first:last].tobytes() == whole.read(first, last).tobytes()
 
 
 @given(st.lists(st.integers(-(2**40), 2**40), min_size=1, max_size=40), st.sampled_from([4, 512]))
@@ -152,25 +132,6 @@ def test_a_table_may_be_read_from_several_threads_at_once() -> None:
     assert alone == read
 
 
-def test_positions_in_several_runs_have_the_bytes_of_each_run() -> None:
-    both = table(96, Positions.of_runs([Run(-500, 1, 1000), Run(10**12, 1, 1000)]))
-    parts = [table(96, Positions.contiguous(start, 1000)) for start in (-500, 10**12)]
-
-    assert both.read(0, size(both)).tobytes() == b"".join(
-        part.read(0, size(part)).tobytes() for part in parts
-    )
-
-
-@pytest.mark.parametrize("positions", [[5, 6, 7], [-1, 2**61, 3]])
-def test_sines_and_cosines_together_have_the_bytes_of_each(positions: list[int]) -> None:
-    rule, at = Geometric(10000.0, 12, 6), np.array(positions)
-
-    together = sines_and_cosines(rule, at)
-
-    each = [component(rule, "sin", at), component(rule, "cos", at)]
-    assert together.tobytes() == np.concatenate(each, axis=1).tobytes()
-
-
 RULE = Geometric(10000.0, 512, 256)
 CHANNELS = Channels(("sin", "cos"), interleaved=True, width=512)
 
@@ -202,18 +163,6 @@ def test_setups_are_shared_and_bounded() -> None:
     assert factors._setups.size_bytes <= factors.SETUP_CACHE_BYTES
     assert known.all_fine is not None
     assert known.all_fine[0].nbytes == FLOAT64.itemsize_bytes * 127 * 512
-
-
-def test_the_fine_phasors_of_rows_too_wide_for_a_setup_are_the_same(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    kept = PhasorSetup.of(RULE, CHANNELS)
-    monkeypatch.setattr(factors, "_MAX_FINE_BYTES", 0)
-    bare = PhasorSetup.of(RULE, CHANNELS)
-
-    assert bare.all_fine is None
-    for ours, theirs in zip(kept.fine(range(-5, 7)), bare.fine(range(-5, 7)), strict=True):
-        assert ours.tobytes() == theirs.tobytes()
 
 
 def test_sequential_reads_compute_phasors_in_batches(evaluated: list[int]) -> None:
@@ -352,11 +301,3 @@ def test_blank_sets_the_padding_channels_to_zero(dtype: str) -> None:
     Channels(("sin", "cos"), False, 5, zeros=2).blank(rows)
 
     assert rows.tolist() == [[1, 1, 1, 0, 0]] * 3
-
-
-def test_without_zeros_nothing_is_blank() -> None:
-    rows = np.ones((2, 4))
-
-    Channels(("sin", "cos"), True, 4).blank(rows)
-
-    assert rows.all()

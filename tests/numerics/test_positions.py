@@ -26,7 +26,7 @@ def test_equal_positions_have_equal_canonical_forms(runs: list[Run]) -> None:
 
 
 @given(RUNS, st.data())
-def test_any_slice_of_positions_equals_that_of_a_list(runs: list[Run], data: st.DataObject) -> None:
+def test_slices_of_positions_are_those_of_a_list(runs: list[Run], data: st.DataObject) -> None:
     positions = Positions.of_runs(runs)
     everything = expanded(runs)
     start = data.draw(st.integers(0, len(everything) - 1))
@@ -36,25 +36,23 @@ def test_any_slice_of_positions_equals_that_of_a_list(runs: list[Run], data: st.
     assert everything[start:stop] == positions.at(start, stop).tolist()
 
 
-def test_a_contiguous_sequence_is_spelled_as_start_and_length() -> None:
+def test_contiguous_positions_are_formatted_as_start_and_length() -> None:
     positions = Positions.of_runs([Run(5, 1, 2), Run(7, 1, 3)])
 
     assert positions.is_contiguous
     assert positions.parameters() == {"start": 5, "seq_len": 5}
 
 
-def test_other_sequences_are_spelled_as_integers_and_ranges() -> None:
-    positions = Positions.of_runs([Run(0, 1, 1), Run(5, 1, 1), Run(9, 2, 6), Run(3, 1, 4)])
-
-    assert str(positions) == "0,5,9:20:2,3:7"
-
-
-def test_a_descending_range_ends_before_its_stop() -> None:
-    assert str(Positions.of_runs([Run(5, -1, 6)])) == "5:-1:-1"
-
-
-def test_a_repeated_position_is_formatted_as_a_list() -> None:
-    assert str(Positions.of_runs([Run(3, 1, 1)] * 3)) == "3,3,3"
+@pytest.mark.parametrize(
+    ("runs", "text"),
+    [
+        ([Run(0, 1, 1), Run(5, 1, 1), Run(9, 2, 6), Run(3, 1, 4)], "0,5,9:20:2,3:7"),
+        ([Run(5, -1, 6)], "5:-1:-1"),
+        ([Run(3, 1, 1)] * 3, "3,3,3"),
+    ],
+)
+def test_other_positions_are_formatted_as_integers_and_ranges(runs: list[Run], text: str) -> None:
+    assert str(Positions.of_runs(runs)) == text
 
 
 def test_a_run_of_any_length_takes_no_memory() -> None:
@@ -65,7 +63,7 @@ def test_a_run_of_any_length_takes_no_memory() -> None:
 
 
 @pytest.mark.parametrize("ends", [(-(2**62), 2**62), (2**62, -(2**62))])
-def test_positions_may_be_as_far_apart_as_there_are(ends: tuple[int, int]) -> None:
+def test_two_positions_may_be_2_to_the_63_apart(ends: tuple[int, int]) -> None:
     alone = Positions.of_runs(Run(end, 1, 1) for end in ends)
     as_a_range = Positions.of_runs([Run(ends[0], ends[1] - ends[0], 2)])
 
@@ -75,17 +73,16 @@ def test_positions_may_be_as_far_apart_as_there_are(ends: tuple[int, int]) -> No
 
 
 @given(st.lists(st.integers(-MAX_POSITION, MAX_POSITION), min_size=1, max_size=6), st.integers())
-def test_the_farthest_position_is_that_of_all_runs(positions: list[int], origin: int) -> None:
+def test_least_most_and_farthest_are_of_all_runs(positions: list[int], origin: int) -> None:
     sequence = Positions.of_runs(Run(position, 1, 1) for position in positions)
 
+    assert (sequence.least, sequence.most) == (min(positions), max(positions))
     assert sequence.farthest == max(map(abs, positions))
     assert sequence.farthest_from(origin) == max(abs(each - origin) for each in positions)
 
 
 @given(RUNS, st.integers(-(2**61), 2**61))
-def test_moved_positions_are_those_of_each_moved_in_canonical_form(
-    runs: list[Run], distance: int
-) -> None:
+def test_moved_positions_have_a_canonical_form(runs: list[Run], distance: int) -> None:
     moved = Positions.of_runs(runs).moved(distance)
 
     one_by_one = [Run(position + distance, 1, 1) for position in expanded(runs)]
@@ -94,18 +91,11 @@ def test_moved_positions_are_those_of_each_moved_in_canonical_form(
     assert moved.at(0, moved.count).tolist() == [run.first for run in one_by_one]
 
 
-def test_moving_takes_no_memory_and_may_exceed_the_range() -> None:
+def test_moved_positions_may_exceed_the_range() -> None:
     moved = Positions.contiguous(0, 2**62 + 1).moved(2)
 
     assert moved.parameters() == {"start": 2, "seq_len": 2**62 + 1}
     assert moved.farthest == MAX_POSITION + 2
-
-
-@given(RUNS)
-def test_the_ends_are_the_least_and_the_largest(runs: list[Run]) -> None:
-    positions = Positions.of_runs(runs)
-
-    assert (positions.least, positions.most) == (min(expanded(runs)), max(expanded(runs)))
 
 
 @given(st.lists(st.one_of(RUNS, st.lists(st.integers(-9, 9), max_size=9)), min_size=1, max_size=5))
@@ -116,7 +106,7 @@ def test_single_positions_are_runs_of_one(mixed: list[list[Run | int]]) -> None:
     assert Positions.of_runs(alone) == Positions.of_runs(runs)
 
 
-def test_many_position_runs_are_as_exact_as_few() -> None:
+def test_positions_of_many_runs_are_exact() -> None:
     ends = [-(2**62), 2**62] * 3 + [7, 9]
     positions = Positions.of_runs([*ends, Run(-5, 2**60, 5), Run(0, 0, 4)])
 

@@ -112,49 +112,12 @@ def test_a_row_does_not_depend_on_the_range_read(values: list[float], data: st.D
     assert alone.tobytes() == every[8 * number : 8 * number + 8].tobytes()
 
 
-def test_values_do_not_depend_on_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    values = [index * 0.37 - 40 for index in range(300)]
-    at_once = table(values).tobytes()
-    monkeypatch.setattr("service.numerics.tables.STEP_ELEMENTS", 100)
-
-    assert table(values).tobytes() == at_once
-
-
 @given(st.floats(1e-3, 1e3), st.floats(-1e3, 1e3).filter(lambda x: abs(x) > 1e-3))
 def test_another_unit_multiplies_exactly(unit: float, value: float) -> None:
     (row,) = table([value], ScaledFrequencies(RULE, Fraction(unit)))
 
     exact = mpmath.sin(mpmath.mpf(value) * mpmath.mpf(unit) * frequency(10000.0, 8, 1))
     assert abs(row[2] - exact) <= 4 * UNIT
-
-
-def test_a_scale_multiplies_before_the_one_rounding() -> None:
-    positions = np.array([0.5, 3.0, -17.25])
-    plain = RealPhasorTable(RULE, SIN_COS, positions, FLOAT64, (3, 8))
-    scaled = RealPhasorTable(RULE, SIN_COS, positions, FLOAT32, (3, 8), scale=0.7)
-
-    expected = (plain.read(0, 24) * 0.7).astype(np.float32)
-
-    assert scaled.read(0, 24).tobytes() == expected.tobytes()
-
-
-def test_channels_have_the_declared_layout() -> None:
-    positions = np.array([0.5, 3.0])
-    halves = Channels(("cos", "sin"), interleaved=False, width=8)
-    flipped = RealPhasorTable(RULE, halves, positions, FLOAT64, (2, 8)).read(0, 16).reshape(2, 8)
-
-    interleaved = table([0.5, 3.0])
-    assert (flipped[:, :4] == interleaved[:, 1::2]).all()
-    assert (flipped[:, 4:] == interleaved[:, 0::2]).all()
-
-
-def test_channels_of_zeros_are_zero() -> None:
-    positions = np.array([0.5, 3.0])
-    padded = Channels(("sin", "cos"), interleaved=True, width=9, zeros=1)
-    found = RealPhasorTable(RULE, padded, positions, FLOAT64, (2, 9)).read(0, 18).reshape(2, 9)
-
-    assert (found[:, :8] == table([0.5, 3.0])).all()
-    assert found[:, 8].tolist() == [0.0, 0.0]
 
 
 @pytest.mark.parametrize(

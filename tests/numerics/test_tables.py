@@ -109,10 +109,6 @@ def test_each_number_is_rounded_once() -> None:
     assert TABLE.read(0, 3).tolist() == [0.1, 0.0, float("inf")]
 
 
-def test_any_range_is_read() -> None:
-    assert TABLE.read(1, 2).tolist() == [0.0]
-
-
 LISTS = st.lists(st.integers(-9, 9), min_size=1) | st.lists(
     st.integers(-(2**62), 2**62), min_size=1
 )
@@ -164,19 +160,6 @@ def test_channels_come_after_queries_and_keys() -> None:
     assert (whole(table) == WEIGHT.elements[INDEX.elements]).all()
 
 
-@given(st.sampled_from(["biases", "head", "embeddings"]), st.integers(0, 60), st.integers(0, 60))
-def test_any_range_is_a_slice_of_the_whole(which: str, start: int, length: int) -> None:
-    table = {
-        "biases": gather_biases(WEIGHT, INDEX, None),
-        "head": gather_biases(WEIGHT, INDEX, 1),
-        "embeddings": gather_rows(WEIGHT, INDEX),
-    }[which]
-    start = min(start, size(table))
-    stop = min(start + length, size(table))
-
-    assert table.read(start, stop).tolist() == whole(table).reshape(-1)[start:stop].tolist()
-
-
 @pytest.mark.parametrize(
     ("dtype", "bits"), [(FLOAT32, "<u4"), (FLOAT64, "<u8"), (FLOAT16, "<u2"), (BFLOAT16, "<u2")]
 )
@@ -198,16 +181,6 @@ def test_non_finite_elements_are_detected(value: float) -> None:
     assert not gather_biases(sent, INDEX, None).is_finite
     assert not gather_rows(sent, INDEX).is_finite
     assert gather_biases(WEIGHT, INDEX, None).is_finite
-
-
-@pytest.mark.parametrize("step", [1, 11, 12, 25, 2**17])
-def test_heads_gathered_together_equal_single_heads(
-    step: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    expected = WEIGHT.elements[INDEX.elements].transpose(2, 0, 1).ravel()
-    monkeypatch.setattr("service.numerics.tables.STEP_ELEMENTS", step)
-
-    assert gather_biases(WEIGHT, INDEX, None).read(5, 58).tolist() == expected[5:58].tolist()
 
 
 def test_many_heads_of_few_pairs_read_the_index_once() -> None:

@@ -18,7 +18,7 @@ from service.encodings.absolute.fourier import (
     GaussianTable,
     RandomFourierFeatures,
 )
-from service.numerics.dtypes import FLOAT32, FLOAT64, DType
+from service.numerics.dtypes import FLOAT64, DType
 from service.numerics.positions import MIN_REAL_POSITION
 from service.numerics.tables import FREQUENCY_WORK, Document, StoredTable, size
 from tests.client import Client
@@ -97,25 +97,6 @@ def test_flipped_the_cosines_come_first() -> None:
 
     assert (flipped[:, :2] == plain[:, 2:]).all()
     assert (flipped[:, 2:] == plain[:, :2]).all()
-
-
-@given(st.data(), st.lists(NUMBERS, min_size=1, max_size=9))
-def test_any_range_has_the_bytes_of_the_whole(data: st.DataObject, x: list[float]) -> None:
-    made = table([*x, x[0]], [0.1, -7.0, 0.3], log=False, dtype=FLOAT32)
-    start = data.draw(st.integers(0, size(made) - 1))
-    stop = data.draw(st.integers(start + 1, size(made)))
-
-    assert made.read(0, size(made))[start:stop].tobytes() == made.read(start, stop).tobytes()
-    alone = table([x[0]], [0.1, -7.0, 0.3], log=False, dtype=FLOAT32)
-    assert whole(made)[-1].tobytes() == whole(alone)[0].tobytes()
-
-
-def test_steps_do_not_change_the_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = table([index * 0.37 for index in range(50)], [0.1, -7.0, 0.3], log=False)
-    at_once = whole(made).tobytes()
-    monkeypatch.setattr("service.numerics.tables.STEP_ELEMENTS", 100)
-
-    assert whole(made).tobytes() == at_once
 
 
 def test_a_zero_angle_has_a_positive_zero_sine() -> None:
@@ -201,24 +182,6 @@ def test_axes_before_the_coordinates_stay(shape: tuple[int, ...], axes: tuple[st
     )
 
 
-@given(st.data())
-def test_any_range_of_boxes_has_the_bytes_of_the_whole(data: st.DataObject) -> None:
-    sent = np.random.default_rng(0).random((5, 4))
-    table = embedded(sent, 3, dtype=FLOAT32).arrays["boxes"]
-    start = data.draw(st.integers(0, size(table) - 1))
-    stop = data.draw(st.integers(start + 1, size(table)))
-
-    assert table.read(0, size(table))[start:stop].tobytes() == table.read(start, stop).tobytes()
-
-
-def test_steps_do_not_change_the_bytes_of_boxes(monkeypatch: pytest.MonkeyPatch) -> None:
-    document = embedded(np.random.default_rng(0).random((40, 4)), 3)
-    at_once = boxes_whole(document).tobytes()
-    monkeypatch.setattr("service.numerics.tables.STEP_ELEMENTS", 100)
-
-    assert boxes_whole(document).tobytes() == at_once
-
-
 FOURIER, BOXES = "/encoding/fourier", "/encoding/boxes"
 
 
@@ -239,18 +202,6 @@ def test_logarithms_are_the_default(client: Client) -> None:
 
     angle = np.pi / 2 * np.log(2)
     assert np.abs(found - [[0, 1], [np.sin(angle), np.cos(angle)]]).max() < 1e-15
-
-
-def test_arrays_may_be_tensors_of_any_type(client: Client) -> None:
-    x, weight = np.array([0.5, 3.0], np.float32), np.array([1.5, -0.25], np.float16)
-    body = safetensors.numpy.save({"x": x, "weight": weight})
-    headers = {"Content-Type": "application/vnd.safetensors"}
-
-    answer = client.post(f"{FOURIER}.json?flip_sin_to_cos=true", content=body, headers=headers)
-
-    sent = {"x": x.tolist(), "weight": weight.tolist(), "flip_sin_to_cos": True}
-    assert answer.json() == client.post(FOURIER, json=sent).json()
-    assert answer.json()["dtype"] == "float32"
 
 
 @pytest.mark.parametrize(

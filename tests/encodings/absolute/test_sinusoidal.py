@@ -2,29 +2,24 @@
 
 import io
 from fractions import Fraction
-from math import sqrt
 from typing import Any
 
-import httpx
 import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from PIL import Image
 
 from service.encodings.absolute.sinusoidal import (
-    ColumnsTable,
     SinusoidalEncoding,
-    SinusoidalFrequencies,
     SinusoidSum,
 )
-from service.numerics.dtypes import FLOAT64, INT64, Elements, to_float64
+from service.numerics.dtypes import FLOAT64, to_float64
 from service.numerics.phase import MAX_POSITION, Float64s
-from service.numerics.positions import Positions, Run
 from service.numerics.tables import StoredTable, size
-from tests.client import Client
+from tests.client import Client, npy_bytes
+from tests.client import load_npy as npy
 from tests.exact import NARROW_TYPES, UNIT, frequency, rounded
 
 SPECS = {
@@ -115,27 +110,13 @@ def test_narrow_types_are_the_float64_value_rounded_once(
     assert expected == [[Fraction(float(row[c])) for c in chosen] for row in narrow]
 
 
-def test_a_document_of_any_size_is_described_at_once() -> None:
+def test_a_table_of_2_to_the_53_rows_is_read_at_its_end() -> None:
     table = SinusoidalEncoding(d_model=2, seq_len=2**53, dtype="float64").table()
 
     last = table.read(2**54 - 2, 2**54)
 
     assert table.shape == (2**53, 2)
     assert abs(last[0] - mpmath.sin(2**53 - 1)) <= 6 * UNIT
-
-
-@given(st.integers(1, 300), st.floats(1.0, 1e12))
-def test_frequencies_and_wavelengths_are_the_nearest_numbers(d_model: int, base: float) -> None:
-    arrays = SinusoidalFrequencies(d_model=d_model, base=base).document().arrays
-    count = -(-d_model // 2)
-
-    frequencies = arrays["frequency"].read(0, count)
-    wavelengths = arrays["wavelength"].read(0, count)
-
-    for pair in (0, count // 2, count - 1):
-        exact = frequency(base, d_model, pair)
-        assert float(exact) == frequencies[pair]
-        assert float(2 * mpmath.pi / exact) == wavelengths[pair]
 
 
 def applied(
@@ -145,32 +126,7 @@ def applied(
     return total.elements
 
 
-def test_embeddings_get_the_table_added_element_by_element() -> None:
-    x = np.arange(24.0).reshape(2, 3, 4)
-    table = read(4, 10000.0, [7, 8, 9], "interleaved", "float64")
-
-    assert (applied(x, start=7) == x + table).all()
-
-
-def test_embeddings_can_be_scaled_first() -> None:
-    x = np.arange(15.0).reshape(3, 5)
-    table = read(5, 10000.0, [0, 1, 2], "interleaved", "float64")
-
-    result = applied(x, scale_embeddings=True)
-
-    assert (result == x * sqrt(5) + table).all()
-
-
-def test_nan_and_infinity_pass_through_an_addition() -> None:
-    x = np.array([[np.nan, np.inf], [-np.inf, 1.0]])
-
-    result = applied(x)
-
-    assert np.isnan(result[0, 0])
-    assert [np.inf, -np.inf] == [result[0, 1], result[1, 0]]
-
-
-def test_an_addition_of_many_rows_is_the_same_by_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sums_do_not_depend_on_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.arange(3 * 50 * 8.0).reshape(3, 50, 8)
     whole = applied(x)
     monkeypatch.setattr("service.numerics.tables.STEP_ELEMENTS", 100)
@@ -184,11 +140,6 @@ ROBOT = [
     [0.90929743, -0.41614684, 0.19866933, 0.98006658],
     [0.14112001, -0.9899925, 0.29552021, 0.95533649],
 ]
-
-
-def npy(answer: httpx.Response) -> NDArray[np.float64]:
-    assert answer.status_code == 200, answer.text
-    return np.asarray(np.load(io.BytesIO(answer.content), allow_pickle=False))
 
 
 def test_worked_example_of_four_positions_as_json_and_npy(client: Client) -> None:
@@ -216,7 +167,6 @@ def test_worked_example_of_a_sum_with_embeddings(client: Client) -> None:
     ("query", "shape", "dtype"),
     [
         ("seq_len=50&d_model=512", (50, 512), "float32"),
-        ("seq_len=100&d_model=512", (100, 512), "float32"),
         ("seq_len=100&d_model=512&batch=true", (1, 100, 512), "float32"),
         ("seq_len=512&d_model=768&dtype=float16", (512, 768), "float16"),
         ("positions=5,0,9:20:2&d_model=7&dtype=float64", (8, 7), "float64"),
@@ -263,12 +213,10 @@ def test_canonical_parameters_of_an_encoding(client: Client) -> None:
 
 def test_embeddings_of_any_format_keep_their_type_and_shape(client: Client) -> None:
     x = np.linspace(-1, 1, 2 * 5 * 8, dtype=np.float32).reshape(2, 5, 8)
-    stream = io.BytesIO()
-    np.save(stream, x)
 
     answer = client.post(
         "/encoding/apply?start=3&scale_embeddings=true",
-        content=stream.getvalue(),
+        content=npy_bytes(x),
         headers={"Content-Type": "application/x-npy"},
     )
 
@@ -278,17 +226,18 @@ def test_embeddings_of_any_format_keep_their_type_and_shape(client: Client) -> N
     assert answer.headers["Content-Type"] == "application/x-npy"
 
 
-def test_nan_is_refused_as_json_with_the_formats_that_hold_it(client: Client) -> None:
-    stream = io.BytesIO()
-    np.save(stream, np.array([[np.nan, 1.0], [np.inf, 2.0]]))
+def test_nan_and_infinity_pass_through_a_sum_and_are_refused_as_json(client: Client) -> None:
+    body = npy_bytes(np.array([[np.nan, 1.0], [np.inf, 2.0]]))
     headers = {"Content-Type": "application/x-npy"}
 
-    as_json = client.post("/encoding/apply.json", content=stream.getvalue(), headers=headers)
-    as_npy = client.post("/encoding/apply", content=stream.getvalue(), headers=headers)
+    as_json = client.post("/encoding/apply.json", content=body, headers=headers)
+    as_npy = client.post("/encoding/apply", content=body, headers=headers)
 
     assert as_json.status_code == 422
     assert "these formats can: npy, safetensors, bin" in as_json.json()["detail"]
-    assert np.isnan(npy(as_npy)[0, 0])
+    total = npy(as_npy)
+    assert np.isnan(total[0, 0])
+    assert total[1, 0] == np.inf
 
 
 def test_canonical_fractions_are_a_list_of_numbers(client: Client) -> None:
@@ -298,23 +247,7 @@ def test_canonical_fractions_are_a_list_of_numbers(client: Client) -> None:
     assert answer["shape"] == [3, 2]
 
 
-@pytest.mark.parametrize(
-    ("text", "length"), [("positions=0,0.5,7", 3), (f"positions={2**62},0.5", 2), ("seq_len=3", 3)]
-)
-def test_head_states_the_length_and_ranges_are_parts(
-    client: Client, text: str, length: int
-) -> None:
-    url = f"/encoding.npy?{text}&d_model=4&convention=mlx"
-    whole = client.get(url)
-
-    assert client.head(url).headers["Content-Length"] == str(len(whole.content))
-    assert len(whole.content) == 128 + length * 4 * 4
-    for first, last in [(0, 5), (127, 140), (len(whole.content) - 7, len(whole.content) - 1)]:
-        part = client.get(url, Range=f"bytes={first}-{last}")
-        assert (part.status_code, part.content) == (206, whole.content[first : last + 1])
-
-
-def test_a_parameter_or_name_of_grids_is_hinted_at(client: Client) -> None:
+def test_refusals_of_parameters_and_names_of_grids_name_the_grid(client: Client) -> None:
     answer = client.get("/encoding?convention=mae&height=14&seq_len=1&d_model=4")
 
     assert answer.json()["detail"].endswith("height is a parameter of /encoding/grid")
@@ -322,7 +255,7 @@ def test_a_parameter_or_name_of_grids_is_hinted_at(client: Client) -> None:
     assert other.json()["detail"].endswith("detr is one of /encoding/grid")
 
 
-def test_embeddings_have_as_many_channels_as_an_encoding_may(client: Client) -> None:
+def test_embeddings_have_at_most_65536_channels(client: Client) -> None:
     widest, wider = ({"x": [[0.0] * width]} for width in (65_536, 65_537))
 
     assert client.post("/encoding/apply.bin", json=widest).status_code == 200
@@ -330,35 +263,6 @@ def test_embeddings_have_as_many_channels_as_an_encoding_may(client: Client) -> 
 
     assert (refused.status_code, refused.json()["type"]) == (422, "urn:posref:problem:invalid-body")
     assert refused.json()["detail"] == "x: it has 65537 channels, and at most 65536 are possible"
-
-
-class Flat:
-    """A matrix of its own flat indices."""
-
-    dtype = INT64
-    work_per_element = 3
-    shape = (9, 5)
-
-    def read(self, start: int, stop: int) -> Elements:
-        return np.arange(start, stop, dtype=np.int64)
-
-
-COLUMNS = Positions.of_runs([Run(4, 1, 1), Run(0, 1, 2)])
-
-
-@pytest.mark.parametrize(("start", "stop"), [(0, 27), (0, 1), (4, 20), (26, 27), (7, 8)])
-def test_any_part_of_chosen_columns_has_their_elements(start: int, stop: int) -> None:
-    table = ColumnsTable(Flat(), COLUMNS)
-
-    whole = np.arange(45).reshape(9, 5)[:, [4, 0, 1]]
-    assert table.shape == (9, 3)
-    assert table.dtype is INT64
-    assert table.read(start, stop).tolist() == whole.reshape(-1)[start:stop].tolist()
-
-
-def test_an_element_takes_its_share_of_the_work_of_a_row() -> None:
-    assert ColumnsTable(Flat(), COLUMNS).work_per_element == 5
-    assert ColumnsTable(Flat(), Positions.contiguous(0, 1)).work_per_element == 15
 
 
 URL = "/encoding/curves"

@@ -82,24 +82,8 @@ def test_a_scale_of_0_leaves_sines_of_0_and_cosines_of_1() -> None:
     assert found.tobytes() == embedded(5, timesteps=values, scale="-0").tobytes()
 
 
-def test_a_period_below_one_makes_frequencies_rise() -> None:
-    rising = TimestepFrequencies(1e-4, 1.0, 5).exact()
-
-    assert [float(frequency) for frequency in rising] == [1.0, 10.0, 100.0, 1000.0, 10000.0]
-
-
 def test_a_single_channel_is_zero() -> None:
     assert embedded(1, timesteps=[0.0, 3.5]).tolist() == [[0.0], [0.0]]
-
-
-def test_without_a_shift_the_series_is_that_of_the_paper_in_halves() -> None:
-    frequencies = TimestepFrequencies(10000.0, 0.0, 4).exact()
-
-    assert [float(frequency) for frequency in frequencies] == [1.0, 0.1, 0.01, 0.001]
-
-
-def test_with_a_shift_of_one_the_last_period_is_the_longest() -> None:
-    assert float(TimestepFrequencies(10000.0, 1.0, 5).exact()[-1]) == 1e-4
 
 
 @pytest.mark.parametrize(

@@ -51,10 +51,6 @@ def test_the_first_token_has_the_row_after_that_of_padding() -> None:
     assert rows_of_tokens(np.array([[9, 9, 1], [1, 9, 9]]), 1, 0).tolist() == [[2, 3, 1], [1, 2, 3]]
 
 
-def test_padding_between_tokens_does_not_count() -> None:
-    assert rows_of_tokens(np.array([5, 1, 1, 5]), 1, 10).tolist() == [12, 1, 1, 13]
-
-
 def test_farthest_of_listed_positions_is_exact_for_any_int64() -> None:
     values = np.array([-(2**63), 2**63 - 1, 0])
 
@@ -81,15 +77,6 @@ def test_rows_of_tokens_are_rows_of_the_table(d_model: int, dtype: str) -> None:
     table = SinusoidalEncoding.model_validate({**given, "positions": positions}).table()
     assert encoding.shape == (2, 5, d_model)
     assert encoding.read(0, size(encoding)).tobytes() == table.read(0, size(table)).tobytes()
-
-
-def test_a_range_of_the_rows_of_tokens_is_that_of_the_whole() -> None:
-    rows = np.arange(-20, 20).reshape(4, 10)
-    encoding = encoded(rows, convention="m2m100", dtype="float64").arrays["encoding"]
-    whole = encoding.read(0, 200)
-
-    for start, stop in [(0, 200), (7, 8), (104, 106), (19, 121)]:
-        assert encoding.read(start, stop).tobytes() == whole[start:stop].tobytes()
 
 
 URL = "/encoding/tokens{}?convention=fairseq&d_model=4"
@@ -159,24 +146,6 @@ def test_canonical_parameters_of_row_numbers_alone(client: Client) -> None:
     assert (alone["data"], alone["dtype"], alone["shape"]) == (ROWS, "int64", [2, 4])
 
 
-@pytest.mark.parametrize("dtype", ["<i8", "<i4", "<u2", "|i1", "<f8", "<f4"])
-def test_integers_of_any_type_are_the_same_tokens(client: Client, dtype: str) -> None:
-    url = URL.format(".json")
-    expected = client.post(url, json={"input_ids": IDS_SENT}).content
-
-    sent = in_safetensors(input_ids=np.array(IDS_SENT, dtype=dtype))
-    assert client.post(url, **sent).content == expected
-
-
-def test_safetensors_hold_rows_and_their_numbers(client: Client) -> None:
-    answer = client.post(URL.format(".safetensors"), json={"input_ids": IDS_SENT})
-
-    arrays = safetensors.numpy.load(answer.content)
-    assert arrays["position_ids"].tolist() == ROWS
-    assert arrays["encoding"].shape == (2, 4, 4)
-    assert arrays["encoding"].dtype.name == "float32"
-
-
 BODIES: list[tuple[dict[str, Any], str]] = [
     ({"json": {}}, "missing"),
     ({"json": {"input_ids": [1], "position_ids": [1]}}, "either input_ids or position_ids"),
@@ -217,11 +186,3 @@ def test_the_conventions_are_those_with_a_row_of_padding() -> None:
 
     padded = {name for name, known in CONVENTIONS.items() if known.padding_idx is not None}
     assert set(names) == padded | {name for name, of in ALIASES.items() if of in padded}
-
-
-@pytest.mark.parametrize(("query", "parameter"), [("past=0", "past"), ("past=1", "past")])
-def test_positions_have_no_past(client: Client, query: str, parameter: str) -> None:
-    answer = client.post(f"{URL.format('')}&{query}", json={"position_ids": [5]})
-
-    assert answer.status_code == 422
-    assert answer.json()["errors"][0]["parameter"] == parameter

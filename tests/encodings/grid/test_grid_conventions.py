@@ -1,23 +1,20 @@
 """Sin-cos tables of grids: every convention is the formula of its library."""
 
-import io
 from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeAlias
 
-import httpx
 import mpmath
 import numpy as np
 import pytest
 from mpmath import mpf
-from numpy.typing import NDArray
 
 from service.delivery.parameters import parse_query
 from service.encodings.grid.grid_conventions import CONVENTIONS, convention_for
 from service.encodings.grid.grid_encoding import MAX_TIMESCALE, MIN_TIMESCALE, GridEncoding
 from service.numerics.phase import MAX_FREQUENCY
 from service.numerics.tables import Document
-from tests.client import Client
+from tests.client import Client, load_npy
 from tests.exact import UNIT
 from tests.parity.backend import spell
 
@@ -107,11 +104,6 @@ def test_name_and_axis_count_identify_one_convention() -> None:
 
 URL = "/encoding/grid"
 Row: TypeAlias = list[Any]
-
-
-def npy(answer: httpx.Response) -> NDArray[Any]:
-    assert answer.status_code == 200, answer.text
-    return np.asarray(np.load(io.BytesIO(answer.content), allow_pickle=False))
 
 
 # What libraries have in common, in the notation of their code, without its roundings.
@@ -277,7 +269,7 @@ def test_every_convention_is_held_to_its_formula() -> None:
 def test_a_convention_is_the_formula_of_its_library(client: Client, query: str) -> None:
     expected = LIBRARIES[query]()
 
-    found = npy(client.get(f"{URL}.npy?{query}&dtype=float64"))
+    found = load_npy(client.get(f"{URL}.npy?{query}&dtype=float64"))
 
     rows = found.reshape(-1, found.shape[-1])
     assert rows.shape == (len(expected), len(expected[0]))

@@ -147,11 +147,6 @@ def test_spread_tokens_are_the_linspace_of_diffusers(
     assert placed(spread(n, start, stop)) == linspace(start, stop * (n - 1) / n, n)
 
 
-@given(lengths)
-def test_a_spread_that_stops_at_the_number_of_tokens_counts_them(n: int) -> None:
-    assert placed(spread(n, Fraction(0), Fraction(n))) == list(range(n))
-
-
 @given(lengths, numbers)
 def test_pixels_are_the_linspace_between_minus_one_and_one(n: int, offset: Fraction) -> None:
     expected = [x + offset for x in linspace(Fraction(-1), Fraction(1), n)]
@@ -166,10 +161,6 @@ def test_centred_tokens_are_the_patch_centres_of_dinov3(
     assert placed(centred(n, offset, side)) == [
         2 * (i + HALF + offset) / side - 1 for i in range(n)
     ]
-
-
-def test_centres_of_their_own_side_lie_evenly_about_zero() -> None:
-    assert placed(centred(3, Fraction(0), 3)) == [Fraction(-2, 3), 0, Fraction(2, 3)]
 
 
 @given(numbers, numbers, lengths)

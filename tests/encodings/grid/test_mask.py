@@ -1,6 +1,5 @@
 """DETR's sinusoids of images with padding: the formula, masks by any name, refusals."""
 
-from itertools import pairwise
 from typing import Any
 
 import httpx
@@ -11,13 +10,11 @@ import safetensors.numpy
 from mpmath import mpf
 from numpy.typing import NDArray
 
-from service.encodings.grid import mask as module
 from service.encodings.grid.mask import MAX_MASKS, MaskedGridEncoding, MaskedGridTable
-from service.numerics.dtypes import FLOAT64, REAL_DTYPES
+from service.numerics.dtypes import FLOAT64
 from service.numerics.tables import size
-from tests.client import Client
+from tests.client import Client, npy_bytes
 from tests.exact import UNIT, frequency
-from tests.parity.backend import npy_bytes
 
 PADDED = np.zeros((2, 4, 5), dtype=np.int64)
 PADDED[0, :3, :2] = 1
@@ -60,20 +57,6 @@ def test_positions_of_a_line_of_padding_are_0(rule: MaskedGridEncoding) -> None:
 
     assert (nothing[:, 0::2] == 0).all()
     assert (nothing[:, 1::2] == 1).all()
-
-
-@EVERY_RULE
-@pytest.mark.parametrize("step_elements", [3, 40, 90, 2**17])
-def test_ranges_and_steps_have_the_same_bytes(
-    monkeypatch: pytest.MonkeyPatch, rule: MaskedGridEncoding, step_elements: int
-) -> None:
-    table = MaskedGridTable(rule, PADDED, REAL_DTYPES["float16"])
-    whole = read(table).reshape(-1)
-
-    monkeypatch.setattr(module, "STEP_ELEMENTS", step_elements)
-
-    for start, stop in [*pairwise(range(0, len(whole), 7)), (0, len(whole)), (19, 401)]:
-        assert (table.read(start, stop) == whole[start:stop]).all()
 
 
 def test_a_mask_of_noise_is_evaluated_pixel_by_pixel() -> None:
@@ -167,20 +150,6 @@ def test_a_mask_by_another_name_is_never_guessed(client: Client, form: str, name
     else:
         assert "padding_mask: the mask, 1 is padding" in detail
         assert "valid_mask: the mask, 1 is a pixel" in detail
-
-
-def test_a_mask_comes_as_any_kind_of_number_in_any_form(client: Client) -> None:
-    plain = posted(client, padding_mask=PADDING).json()["data"]
-
-    for dtype in ("bool", "uint8", "int64", "float32"):
-        array = np.array([PADDING]).astype(dtype)
-        answer = client.post(
-            f"{URL}.json?d_model=4&mask=padding", content=npy_bytes(array), headers=NPY
-        )
-        assert answer.json()["data"] == plain
-    tensors = safetensors.numpy.save({"valid_mask": 1 - np.array(PADDING, dtype=np.uint8)})
-    answer = client.post(f"{URL}.json?d_model=4", content=tensors, headers=TENSORS)
-    assert answer.json()["data"] == plain
 
 
 @pytest.mark.parametrize("query", ["", "&normalize=true", "&normalize=true&scale=3&base=20"])
