@@ -24,13 +24,11 @@ from service.encodings.rotary.angles import (
     mrope_angles,
     packed,
 )
-from service.encodings.rotary.rope import AxisParameters, check_grid
 from service.encodings.rotary.rules import Default, GivenFrequencies, RotaryFrequencies, Yarn
-from service.errors import InvalidParameters
-from service.numerics.axes import AngleRounding, AxesTable, float32_distance
+from service.numerics.axes import float32_distance
 from service.numerics.dtypes import FLOAT64
 from service.numerics.phase import MAX_POSITION, Int64s
-from service.numerics.phasors import Channels, PhasorTable
+from service.numerics.phasors import Channels
 from service.numerics.positions import Positions, Run
 from service.numerics.tables import size
 from tests.client import Client, load_npy, npy_bytes
@@ -42,60 +40,13 @@ POSITIONS = Positions.contiguous(-3, 10)
 COMPACT = Channels(("cos", "sin"), interleaved=False, width=8)
 
 
-def test_angles_are_positions_by_pairs() -> None:
-    turns = SequenceAngles(RULE, POSITIONS)
-
-    assert (turns.rows, turns.count) == (10, 4)
-    assert turns.angle_table(FLOAT64, (10, 4)).shape == (10, 4)
-
-
-def test_rounding_and_xpos_are_canonical_unless_default() -> None:
-    plain = {**RULE.parameters(), "start": -3, "seq_len": 10}
-    growing = SequenceAngles(RULE, POSITIONS, "exact", XPos(8, 512.0, 5, inverse=True))
-
-    assert SequenceAngles(RULE, POSITIONS).parameters() == plain
-    rounded = SequenceAngles(RULE, POSITIONS, "float32").parameters()
-    assert rounded == {**plain, "angle": "float32"}
-    assert growing.parameters() == {
-        **plain,
-        "xpos": "key",
-        "xpos_scale_base": 512.0,
-        "xpos_centre": 5,
-    }
-
-
-def test_exact_angles_of_a_sequence_use_the_phasor_table() -> None:
-    xpos = XPos(8, 512.0, 5, inverse=False)
-    tables = [
-        SequenceAngles(RULE, POSITIONS),
-        SequenceAngles(RULE, POSITIONS, "float32"),
-        SequenceAngles(RULE, POSITIONS, "exact", xpos),
-    ]
-
-    kinds = [type(turns.table(COMPACT, FLOAT64, (10, 8))) for turns in tables]
-
-    assert kinds == [PhasorTable, AxesTable, AxesTable]
-
-
-def test_xpos_multiplies_cosines_and_sines_by_its_growth() -> None:
-    xpos = XPos(8, 4.0, 2, inverse=False)
-    tables = (SequenceAngles(SCALED, POSITIONS, "exact", growth) for growth in (None, xpos))
-
-    plain, grown = (
-        turns.table(COMPACT, FLOAT64, (10, 8)).read(0, 80).reshape(10, 8) for turns in tables
-    )
-
-    growth = np.tile(xpos.at(POSITIONS.at(0, 10)), 2)
-    assert np.abs(grown - plain * growth).max() < 1e-15 * np.abs(grown).max() * 4
-
-
 @pytest.mark.parametrize("inverse", [False, True])
 def test_peak_bounds_cosines_and_sines(inverse: bool) -> None:
     for xpos in (None, XPos(8, 4.0, 2, inverse)):
-        turns = SequenceAngles(SCALED, POSITIONS, "exact", xpos)
-        table = turns.table(COMPACT, FLOAT64, (10, 8))
+        angles = SequenceAngles(SCALED, POSITIONS, "exact", xpos)
+        table = angles.table(COMPACT, FLOAT64, (10, 8))
 
-        assert np.abs(table.read(0, size(table))).max() <= turns.peak * (1 + 1e-15)
+        assert np.abs(table.read(0, size(table))).max() <= angles.peak * (1 + 1e-15)
     assert SequenceAngles(SCALED, POSITIONS).peak == 1.25
 
 
@@ -113,8 +64,8 @@ def test_the_error_bound_is_that_of_the_farthest_position() -> None:
 
     def distance(frequencies: list[Decimal], farthest: int, scale: float = 1.0) -> float:
         rule = GivenFrequencies(tuple(map(float, frequencies)), scale)
-        turns = SequenceAngles(rule, Positions.contiguous(farthest, 1), "float32")
-        return turns.distance() or 0.0
+        angles = SequenceAngles(rule, Positions.contiguous(farthest, 1), "float32")
+        return angles.distance() or 0.0
 
     assert distance(near + far, 1000) == distance(far, 1000) > distance(near, 5)
     assert distance(far, 2**62, 3.0) == pytest.approx(6.0)
@@ -127,17 +78,10 @@ def test_the_error_bound_of_angles_grows_without_limit() -> None:
     )
 
     assert exact.angle_distance() is None
-    found, near = (turns.angle_table(FLOAT64, (1, 4)).read(0, 4) for turns in (rounded, exact))
+    found, near = (angles.angle_table(FLOAT64, (1, 4)).read(0, 4) for angles in (rounded, exact))
     moved = np.abs(found - near).max()
     assert 2 < moved <= (rounded.angle_distance() or 0) < 100 * moved
     assert np.abs(found).max() <= rounded.reach
-
-
-def test_the_peak_of_xpos_is_that_of_the_distance_from_its_centre() -> None:
-    far = Positions.contiguous(2**60, 3)
-
-    assert SequenceAngles(SCALED, far, "exact", XPos(8, 512.0, 2**60, inverse=True)).peak < 1.3
-    assert SequenceAngles(SCALED, far, "exact", XPos(8, 512.0, 0, inverse=True)).peak == np.inf
 
 
 MROPE_RULE = Default(16, 10000.0)
@@ -147,77 +91,37 @@ SCATTERED = Positions.of_runs([Run(-3, 1, 5), Run(4095, 7, 2), Run(MAX_POSITION,
 BOTH_KINDS = pytest.mark.parametrize("interleaved", [False, True])
 
 
-def read(turns: RotaryAngles, pack: str = "compact") -> dict[str, NDArray[Any]]:
-    document = packed(angles=turns, pack=pack, dtype=FLOAT64)
+def read(angles: RotaryAngles, pack: str = "compact") -> dict[str, NDArray[Any]]:
+    document = packed(angles=angles, pack=pack, dtype=FLOAT64)
     return {
         name: table.read(0, size(table)).reshape(table.shape)
         for name, table in document.arrays.items()
     }
 
 
-def test_interleaved_axes_alternate_until_a_section_is_full() -> None:
-    """Qwen3-VL-4B-Instruct: sections 24, 20 and 20 of 64 frequencies."""
-    named = axis_of_frequency(64, (24, 20, 20), interleaved=True)
-
-    assert named == "THWTHWTHWTHWTHWTHWTHWTHWTHWTHWTHWTHWTHWTHWTHWTHWTHWTHWTHWTHWTTTT".lower()
-
-
-def test_chunked_axes_come_one_after_the_other() -> None:
-    named = axis_of_frequency(64, (16, 24, 24), interleaved=False)
-
-    assert named == "t" * 16 + "h" * 24 + "w" * 24
+@pytest.mark.parametrize(
+    ("section", "interleaved", "expected"),
+    [
+        ((16, 24, 24), False, "t" * 16 + "h" * 24 + "w" * 24),
+        ((24, 20, 20), True, "thw" * 20 + "tttt"),
+    ],
+    ids=["Qwen2-VL-7B-Instruct", "Qwen3-VL-4B-Instruct"],
+)
+def test_published_sections_give_each_frequency_its_axis(
+    section: tuple[int, ...], interleaved: bool, expected: str
+) -> None:
+    assert axis_of_frequency(64, section, interleaved=interleaved) == expected
 
 
 @BOTH_KINDS
 @given(section=st.tuples(*[st.integers(0, 12)] * 3).filter(any))
 def test_every_frequency_of_mrope_has_an_axis(section: tuple[int, ...], interleaved: bool) -> None:
-    named = axis_of_frequency(sum(section), section, interleaved=interleaved)
+    names = axis_of_frequency(sum(section), section, interleaved=interleaved)
 
-    assert len(named) == sum(section)
-    assert set(named) <= set(AXES)
+    assert len(names) == sum(section)
+    assert set(names) <= set(AXES)
     if not interleaved:
-        assert tuple(named.count(axis) for axis in AXES) == section
-
-
-@given(st.integers(1, 20), st.integers(0, 4))
-def test_interleaved_axes_have_as_many_frequencies_as_their_section(side: int, more: int) -> None:
-    """So they are where t has no fewer than the others, which are as many."""
-    section = (side + more, side, side)
-
-    named = axis_of_frequency(sum(section), section, interleaved=True)
-
-    assert tuple(named.count(axis) for axis in AXES) == section
-
-
-@BOTH_KINDS
-@pytest.mark.parametrize("rounding", ["exact", "float32"])
-def test_each_frequency_is_that_of_the_sequence_of_its_axis(
-    interleaved: bool, rounding: AngleRounding
-) -> None:
-    named = axis_of_frequency(8, SECTION, interleaved=interleaved)
-    ours = read(mrope_angles(MROPE_RULE, SECTION, GRID, rounding, interleaved=interleaved))
-    for place, axis in enumerate(named):
-        along = GRID.axes[axis].at(0, GRID.rows).tolist()
-        positions = Positions.of_runs(Run(position, 1, 1) for position in along)
-        plain = read(SequenceAngles(MROPE_RULE, positions, rounding))
-        for name in ("cos", "sin"):
-            assert (ours[name][:, place] == plain[name][:, place]).all()
-
-
-@BOTH_KINDS
-@pytest.mark.parametrize("rounding", ["exact", "float32"])
-@pytest.mark.parametrize("pack", ["half", "flat", "sin_interleaved_concat", "angle"])
-def test_mrope_of_text_has_the_bytes_of_the_plain_table(
-    interleaved: bool, rounding: AngleRounding, pack: str
-) -> None:
-    tokens = Tokens.of_sequence(SCATTERED, AXES)
-
-    ours = read(mrope_angles(MROPE_RULE, SECTION, tokens, rounding, interleaved=interleaved), pack)
-
-    plain = read(SequenceAngles(MROPE_RULE, SCATTERED, rounding), pack)
-    assert {name: values.tobytes() for name, values in ours.items()} == {
-        name: values.tobytes() for name, values in plain.items()
-    }
+        assert tuple(names.count(axis) for axis in AXES) == section
 
 
 def test_an_axis_without_frequencies_is_not_needed() -> None:
@@ -228,41 +132,28 @@ def test_an_axis_without_frequencies_is_not_needed() -> None:
     assert (ours["cos"] == plain["cos"]).all()
 
 
-def test_canonical_parameters_of_mrope() -> None:
-    turns = mrope_angles(MROPE_RULE, SECTION, GRID, "float32", interleaved=True)
-
-    assert turns.parameters() == {
-        **MROPE_RULE.parameters(),
-        "mrope_section": SECTION,
-        "mrope_interleaved": True,
-        "grid": (2, 3, 4),
-        "angle": "float32",
-    }
-    assert (turns.count, turns.rows) == (8, 24)
-
-
 @pytest.mark.parametrize("rule", [MROPE_RULE, Yarn(16, 10000.0, 8.0, 4096, 1.25)])
 def test_the_attention_factor_multiplies_all(rule: RotaryFrequencies) -> None:
-    turns = mrope_angles(rule, SECTION, GRID, interleaved=False)
+    angles = mrope_angles(rule, SECTION, GRID, interleaved=False)
 
-    cos = read(turns)["cos"]
+    cos = read(angles)["cos"]
 
-    assert turns.peak == rule.scale
-    assert (np.abs(cos) <= turns.peak).all()
+    assert angles.peak == rule.scale
+    assert (np.abs(cos) <= angles.peak).all()
     assert cos[0].tolist() == [rule.scale] * 8
 
 
 def test_the_error_bound_of_mrope_is_that_of_its_farthest_axis() -> None:
     far, near = Positions.contiguous(10**6, 2), Positions.contiguous(0, 2)
     tokens = Tokens.of_lists({"t": near, "h": near, "w": far})
-    of_far = mrope_angles(MROPE_RULE, (3, 2, 3), tokens, "float32", interleaved=False)
-    of_near = mrope_angles(MROPE_RULE, (3, 5, 0), tokens, "float32", interleaved=False)
+    far_angles = mrope_angles(MROPE_RULE, (3, 2, 3), tokens, "float32", interleaved=False)
+    near_angles = mrope_angles(MROPE_RULE, (3, 5, 0), tokens, "float32", interleaved=False)
 
     assert mrope_angles(MROPE_RULE, (3, 2, 3), tokens, interleaved=False).distance() is None
-    assert (of_far.distance() or 0) > 1000 * (of_near.distance() or 1)
+    assert (far_angles.distance() or 0) > 1000 * (near_angles.distance() or 1)
     exact = read(mrope_angles(MROPE_RULE, (3, 2, 3), tokens, interleaved=False))
-    for name, values in read(of_far).items():
-        assert np.abs(values - exact[name]).max() <= (of_far.distance() or 0)
+    for name, values in read(far_angles).items():
+        assert np.abs(values - exact[name]).max() <= (far_angles.distance() or 0)
 
 
 def at(*positions: int) -> Int64s:
@@ -298,18 +189,6 @@ def test_multipliers_are_within_two_units_a_digit_of_their_size(
             power = (position - centre) / mpmath.mpf(scale_base) * (-1 if inverse else 1)
             exact = zeta(pair, dim) ** power
             assert abs(got[row, pair] - exact) <= (2 * digits - 1) * UNIT * exact
-
-
-def test_the_multiplier_of_the_centre_is_one() -> None:
-    for inverse in (False, True):
-        assert (XPos(64, 512.0, 1000, inverse).at(at(1000, 1000)) == 1.0).all()
-
-
-def test_keys_are_multiplied_by_the_reciprocals() -> None:
-    positions = np.arange(-700, 900, dtype=np.int64)
-    query, key = (XPos(64, 512.0, 100, inverse).at(positions) for inverse in (False, True))
-
-    assert np.abs(query * key - 1).max() <= 7 * UNIT
 
 
 def test_a_multiplier_of_xpos_does_not_depend_on_other_positions() -> None:
@@ -360,7 +239,7 @@ def refused(answer: httpx.Response) -> list[str]:
 @pytest.mark.parametrize("interleaved", ["false", "true"])
 @pytest.mark.parametrize("angle", ["exact", "float32"])
 def test_text_in_mrope_is_the_plain_table(client: Client, interleaved: str, angle: str) -> None:
-    more = f"angle={angle}&positions=0,5,131071"
+    more = f"angle={angle}&positions=-3:2,131071,{MAX_POSITION}"
 
     ours = table(client, f"{MROPE}&mrope_interleaved={interleaved}&{more}")
 
@@ -378,16 +257,16 @@ def test_a_grid_is_its_tokens_one_by_one(client: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    ("interleaved", "named"), [("false", "tthhhwww"), ("true", "thwthwhw"), ("true", "thwthwtw")]
+    ("interleaved", "names"), [("false", "tthhhwww"), ("true", "thwthwhw"), ("true", "thwthwtw")]
 )
-def test_each_frequency_turns_with_the_position_of_its_axis(
-    client: Client, interleaved: str, named: str
+def test_each_frequency_rotates_by_the_position_of_its_axis(
+    client: Client, interleaved: str, names: str
 ) -> None:
-    section = ",".join(str(named.count(axis)) for axis in "thw")
+    section = ",".join(str(names.count(axis)) for axis in "thw")
     if interleaved == "true":
         # A cycle of three, as far as the sections go.
-        counts = {axis: named.count(axis) for axis in "thw"}
-        named = "".join("thw"[k % 3] if k < 3 * counts["thw"[k % 3]] else "t" for k in range(8))
+        counts = {axis: names.count(axis) for axis in "thw"}
+        names = "".join("thw"[k % 3] if k < 3 * counts["thw"[k % 3]] else "t" for k in range(8))
     positions = {"t": (3, 100), "h": (7, -5), "w": (0, 4096)}
     lists = "&".join(f"positions_{a}={p[0]},{p[1]}" for a, p in positions.items())
 
@@ -396,28 +275,29 @@ def test_each_frequency_turns_with_the_position_of_its_axis(
     )
 
     for row in range(2):
-        for pair, axis in enumerate(named):
+        for pair, axis in enumerate(names):
             angle = positions[axis][row] * frequency(10000.0, 16, pair)
             assert abs(rows[row, pair] - mpmath.cos(angle)) <= 6 * UNIT
             assert abs(rows[row, 8 + pair] - mpmath.sin(angle)) <= 6 * UNIT
 
 
 @pytest.mark.parametrize(
-    "more",
+    "query",
     [
-        "seq_len=3&start=5",
-        "grid=2,1,3",
-        "positions_t=0:4&positions_h=1,1,2,2&positions_w=0,1,0,1",
-        "grid=1,2,2&angle=float32&mrope_interleaved=true",
+        f"{MROPE}&seq_len=3&start=5",
+        f"{MROPE}&grid=2,1,3",
+        f"{MROPE}&positions_t=0:4&positions_h=1,1,2,2&positions_w=0,1,0,1",
+        f"{MROPE}&grid=1,2,2&angle=float32&mrope_interleaved=true",
+        "head_dim=8&seq_len=3&xpos=key&xpos_scale_base=4&xpos_centre=-1",
+        "head_dim=8&seq_len=3&start=131071&angle=float32",
     ],
 )
-def test_the_canonical_parameters_of_an_answer_give_it_again(client: Client, more: str) -> None:
-    answer = client.get(f"/rope?{MROPE}&{more}")
+def test_the_canonical_parameters_of_an_answer_give_it_again(client: Client, query: str) -> None:
+    answer = client.get(f"/rope?{query}")
 
     again = client.post("/rope", json=answer.json()["parameters"])
 
     assert again.content == answer.content
-    assert answer.json()["parameters"]["mrope_section"] == [2, 3, 3]
 
 
 @pytest.mark.parametrize(
@@ -516,27 +396,15 @@ def test_float32_angles_have_a_maximal_number_of_channels(client: Client) -> Non
     assert answer.json()["errors"][0]["parameter"] == "angle"
 
 
-def test_the_stated_error_bound_of_mrope_covers_all_axes(client: Client) -> None:
-    near = "positions_t=0,1&positions_h=0,1&positions_w="
-    url = f"/rope.bin?{MROPE}&angle=float32&dtype=float64&{near}"
-
-    bounds = [
-        float(client.get(url + positions).headers["Array-Error-Bound"])
-        for positions in ("0,1", "0,-100000")
-    ]
-
-    assert bounds[1] > 100 * bounds[0]
-
-
 def test_angles_are_exact_unless_given(client: Client) -> None:
     plain = client.get("/rope?head_dim=8&seq_len=2")
-    named = client.get("/rope?head_dim=8&seq_len=2&angle=exact")
+    names = client.get("/rope?head_dim=8&seq_len=2&angle=exact")
 
-    assert plain.headers["ETag"] == named.headers["ETag"]
+    assert plain.headers["ETag"] == names.headers["ETag"]
     assert "angle" not in plain.json()["parameters"]
 
 
-def test_xpos_is_a_growth_around_its_centre(client: Client) -> None:
+def test_xpos_scales_cosines_by_the_distance_from_its_centre(client: Client) -> None:
     url = "head_dim=8&seq_len=5&xpos_centre=2&xpos_scale_base=4"
     plain = table(client, "head_dim=8&seq_len=5")
 
@@ -595,24 +463,3 @@ def test_an_array_has_as_many_rows_as_there_are_tokens(client: Client) -> None:
 
     assert answer.status_code == 422
     assert "6 rows" in answer.json()["detail"]
-
-
-def test_positions_by_axis() -> None:
-    listed = AxisParameters.model_validate({"positions_h": "0,1", "positions_w": "5:7"})
-
-    assert {axis: str(along) for axis, along in listed.positions_by_axis(every=False).items()} == {
-        "h": "0,1",
-        "w": "5,6",
-    }
-    assert AxisParameters().positions_by_axis(every=True) == {}
-
-
-@pytest.mark.parametrize("grid", [(0, 1), (2**31, 2**32), (-1, -1)])
-def test_a_grid_without_tokens_or_beyond_the_maximal_length_is_refused(
-    grid: tuple[int, ...],
-) -> None:
-    check_grid((1, 2**62))
-    with pytest.raises(InvalidParameters) as caught:
-        check_grid(grid)
-
-    assert [fault.where for fault in caught.value.faults] == ["grid"]

@@ -1,7 +1,7 @@
 """Axial rotary tables, by every convention against an independent evaluation."""
 
 from collections.abc import Callable
-from itertools import pairwise, product
+from itertools import product
 from typing import Any, TypeAlias, get_args
 
 import ml_dtypes
@@ -11,140 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mpf
-from numpy.typing import NDArray
 
 from service.delivery.parameters import read_parameters
-from service.encodings.grid.grids import GridAxis, Picked
-from service.encodings.rotary.angles import AxesAngles
 from service.encodings.rotary.axial import (
     Axial,
     WithClassToken,
-    arranged_axes,
-    strided_frequencies,
 )
-from service.encodings.rotary.axial_conventions import CONVENTIONS, Placing
-from service.numerics.axes import AngleRounding
-from service.numerics.dtypes import FLOAT32, FLOAT64
-from service.numerics.phase import (
-    MAX_POSITION,
-    ConstantFrequencies,
-    FrequencyRule,
-    Geometric,
-    Int64s,
-    PeriodFrequencies,
-    PixelBands,
-)
-from service.numerics.phasors import Channels
+from service.encodings.rotary.axial_conventions import CONVENTIONS
 from service.numerics.positions import Positions
-from service.numerics.tables import Table
 from tests.client import Client, load_npy
-from tests.exact import UNIT, frequency
-
-HEIGHT, WIDTH = 5, 3
-ROWS = HEIGHT * WIDTH
-DOWN = GridAxis(0, 1, HEIGHT, WIDTH)
-ACROSS = GridAxis(0, 1, WIDTH, 1)
-RULE = Geometric(10000.0, 8, 4)
-
-
-def turns(placing: Placing = "blocks", rounding: AngleRounding = "exact") -> AxesAngles:
-    return AxesAngles(arranged_axes([RULE, RULE], [DOWN, ACROSS], placing), ROWS, {}, rounding)
-
-
-def whole(table: Table) -> NDArray[Any]:
-    return np.asarray(table.read(0, int(np.prod(table.shape)))).reshape(table.shape)
-
-
-def angles(placing: Placing, rounding: AngleRounding = "exact") -> NDArray[Any]:
-    return whole(turns(placing, rounding).angle_table(FLOAT64, (ROWS, 8)))
-
-
-@pytest.mark.parametrize(
-    ("name", "head_dim", "axes", "widths"),
-    [
-        ("qwen2_vl", 80, 2, (40, 40)),
-        ("llama4", 88, 2, (44, 44)),
-        ("timm", 96, 3, (32, 32, 32)),
-        ("rotary_embedding_torch", 32, 1, (32,)),
-        ("cogvideox", 64, 3, (16, 24, 24)),
-        ("allegro", 96, 3, (32, 32, 32)),
-        ("minimax_m3", 80, 3, (26, 26, 26)),
-        ("minimax_m3", 64, 3, (20, 20, 20)),
-    ],
-)
-def test_channels_are_shared_out_as_the_library_does(
-    name: str, head_dim: int, axes: int, widths: tuple[int, ...]
-) -> None:
-    assert CONVENTIONS[name].widths(head_dim, axes) == widths
-
-
-def test_blocks_have_the_frequencies_of_an_axis_together() -> None:
-    first, second = arranged_axes(
-        [ConstantFrequencies(2), ConstantFrequencies(3)], [DOWN, ACROSS], "blocks"
-    )
-
-    assert (first.places, second.places) == ((0, 1), (2, 3, 4))
-
-
-def test_alternating_axes_alternate_frequency_by_frequency() -> None:
-    three = arranged_axes([ConstantFrequencies(2)] * 3, [DOWN, ACROSS, DOWN], "alternating")
-
-    assert [axis.places for axis in three] == [(0, 3), (1, 4), (2, 5)]
-
-
-@pytest.mark.parametrize(("head_dim", "axes"), [(16, 2), (6, 2), (14, 3), (4, 2)])
-def test_strided_frequencies_are_every_nth_of_the_whole_head(head_dim: int, axes: int) -> None:
-    rules = strided_frequencies(10000.0, head_dim, axes)
-
-    series = Geometric(10000.0, head_dim, head_dim // 2).exact()
-    assert [rule.exact() for rule in rules] == [series[axis::axes] for axis in range(axes)]
-    assert sum(rule.count for rule in rules) == head_dim // 2
-
-
-@pytest.mark.parametrize("placing", ["blocks", "alternating"])
-def test_rows_of_tokens_run_across_first(placing: Placing) -> None:
-    """A grid that is not square tells one axis from the other."""
-    found = angles(placing)
-
-    for row in range(ROWS):
-        down, across = divmod(row, WIDTH)
-        for pair in range(4):
-            places = {"blocks": (pair, 4 + pair), "alternating": (2 * pair, 2 * pair + 1)}
-            for place, position in zip(places[placing], (down, across), strict=True):
-                exact = position * frequency(10000.0, 8, pair)
-                assert abs(found[row, place] - exact) <= 8 * UNIT * exact
-
-
-@pytest.mark.parametrize("rounding", ["exact", "float32"])
-def test_sines_and_cosines_are_those_of_the_angles(rounding: AngleRounding) -> None:
-    channels = Channels(("cos", "sin"), False, 16)
-    table = turns("blocks", rounding).table(channels, FLOAT64, (ROWS, 16))
-
-    found, exact = whole(table), angles("blocks", rounding)
-
-    assert np.abs(found[:, :8] - np.cos(exact)).max() <= 4 * UNIT
-    assert np.abs(found[:, 8:] - np.sin(exact)).max() <= 4 * UNIT
-
-
-@given(st.integers(0, ROWS * 16), st.integers(0, ROWS * 16), st.sampled_from(["exact", "float32"]))
-def test_reading_a_range_of_an_axial_table_gives_the_bytes_of_the_whole(
-    first: int, second: int, rounding: AngleRounding
-) -> None:
-    start, stop = sorted((first, second))
-    channels = Channels(("sin", "cos"), False, 32, repeats=2)
-    both = [
-        turns("alternating", rounding).table(channels, FLOAT32, (ROWS, 32)),
-        turns("alternating", rounding).angle_table(FLOAT32, (ROWS, 8)),
-    ]
-    for table in both:
-        stop_here = min(stop, int(np.prod(table.shape)))
-        start_here = min(start, stop_here)
-        part = table.read(start_here, stop_here)
-        assert part.tobytes() == whole(table).reshape(-1)[start_here:stop_here].tobytes()
-
-
-def with_class_token(is_first: bool) -> WithClassToken:
-    return WithClassToken(Positions.contiguous(7, 5), 5, is_first)
+from tests.exact import UNIT
 
 
 @pytest.mark.parametrize(
@@ -154,63 +30,12 @@ def with_class_token(is_first: bool) -> WithClassToken:
 def test_a_class_token_is_at_zero_before_or_after_the_others(
     is_first: bool, expected: list[int]
 ) -> None:
-    tokens = with_class_token(is_first)
+    tokens = WithClassToken(Positions.contiguous(7, 5), 5, is_first)
 
-    every: Int64s = tokens.at(0, 6)
-
-    assert every.tolist() == expected
+    assert tokens.farthest == 11
     for start in range(7):
         for stop in range(start, 7):
             assert tokens.at(start, stop).tolist() == expected[start:stop]
-
-
-def test_a_class_token_does_not_change_the_farthest_position() -> None:
-    assert with_class_token(True).farthest == with_class_token(False).farthest == 11
-
-
-@given(
-    st.sampled_from([31, 4095, 2**20, 2**26 + 1, MAX_POSITION]),
-    st.floats(1.5, 1e9),
-    st.integers(1, 4),
-)
-def test_float32_angles_of_axes_are_within_their_error_bound(
-    farthest: int, base: float, count: int
-) -> None:
-    rule = Geometric(base, 2 * count, count)
-    along = Positions.contiguous(farthest - 1, 2)
-    axes = arranged_axes([rule, rule], [along, Positions.contiguous(0, 2)], "blocks")
-    rounded = AxesAngles(axes, 2, {}, "float32")
-    bound = rounded.distance()
-    assert bound is not None
-    found = whole(rounded.table(Channels(("cos",), False, 2 * count), FLOAT64, (2, 2 * count)))
-
-    for row, pair in np.ndindex(2, count):
-        exact = mpmath.cos((farthest - 1 + row) * frequency(base, 2 * count, pair))
-        assert abs(found[row, pair] - exact) <= bound
-
-
-def test_the_error_bound_of_axes_is_that_of_the_farthest() -> None:
-    near, far = Positions.contiguous(0, 2), Positions.contiguous(99_998, 2)
-
-    def distance(*along: Positions) -> float:
-        axes = arranged_axes([RULE, RULE], along, "blocks")
-        stated = AxesAngles(axes, 2, {}, "float32").distance()
-        assert stated is not None
-        return stated
-
-    distances = [distance(near, near), distance(near, far)]
-    assert distance(far, near) == distances[1]
-    assert all(one < other for one, other in pairwise(distances))
-
-
-def test_exact_axial_angles_omit_the_error_bound_and_the_angle_parameter() -> None:
-    assert turns().distance() is None
-    assert turns().parameters() == {}
-    assert turns(rounding="float32").parameters() == {"angle": "float32"}
-
-
-def test_a_row_has_the_frequencies_of_all_axes_and_no_scale() -> None:
-    assert (turns().count, turns().rows, turns().peak) == (8, ROWS, 1.0)
 
 
 def test_every_convention_names_its_source() -> None:
@@ -326,6 +151,9 @@ LIBRARIES: dict[str, Callable[[], Rows]] = {
     f"convention=dinov3&{FLAT}&normalize_coords=separate": dinov3,
     f"convention=dinov3&{FLAT}&normalize_coords=max": lambda: dinov3((5, 5)),
     f"convention=dinov3&{FLAT}&normalize_coords=min": lambda: dinov3((3, 3)),
+    f"convention=dinov3&{FLAT}&rope_theta=50": lambda: dinov3(
+        periods=[mpf(50) ** (mpf(2 * j) / 8) for j in range(4)]
+    ),
     f"convention=dinov3&{FLAT}&grid_offset=-0.25": lambda: dinov3(offset=-0.25),
     f"convention=dinov3&{FLAT}&min_period=0.5&max_period=20": lambda: dinov3(
         periods=[20 * mpf(40) ** (mpf(j) / 3 - 1) for j in range(4)]
@@ -433,7 +261,7 @@ def test_cosines_and_sines_are_within_six_units_of_those_angles(client: Client, 
             assert abs(found[row, place].imag - mpmath.sin(exact)) <= 6 * UNIT
 
 
-def test_the_fastest_frequencies_there_are_have_exact_cosines(client: Client) -> None:
+def test_the_fastest_frequencies_have_exact_cosines(client: Client) -> None:
     query = "convention=dinov3&head_dim=4&grid=3,5&min_period=1e-9&max_period=1e-9"
     found = load_npy(
         client.get(f"{URL}.npy?{query}&interpolation_scale=1e-8&pack=complex&dtype=float64")
@@ -525,7 +353,7 @@ def test_frames_of_a_video_repeat_the_table_of_one(client: Client) -> None:
     assert (load_npy(client.get(f"{url}&grid=3,4,6")) == np.concatenate([frame] * 3)).all()
 
 
-def test_frequencies_of_every_axis_may_be_given_outright(client: Client) -> None:
+def test_inv_freq_replaces_the_frequencies_of_every_axis(client: Client) -> None:
     """Those of periods in bfloat16, as DINOv3 weights hold them, are not those of the formula."""
     periods = (100.0 ** (np.arange(4) / 4)).astype(ml_dtypes.bfloat16).astype(np.float64)
     listed = ",".join(repr(float(value)) for value in 2 * np.pi / periods)
@@ -595,18 +423,6 @@ def test_every_parameter_of_too_many_digits_is_named_with_its_value(client: Clie
         ("grid_start", "0"),
         ("grid_stop", "1e+300,7"),
     ]
-
-
-@pytest.mark.parametrize(
-    ("query", "value"),
-    [("grid_start=0,1", "0,1"), ("linear_bands=true", "true"), ("grid_offset=0.5", None)],
-)
-def test_a_fault_of_axes_states_the_value_as_sent(
-    client: Client, query: str, value: str | None
-) -> None:
-    answer = client.get(f"{URL}?convention=qwen2_vl&head_dim=16&grid=3,5&{query}").json()
-
-    assert [fault["value"] for fault in answer.get("errors", [])] == ([value] if value else [])
 
 
 def test_all_parameters_of_other_conventions_are_refused_at_once(client: Client) -> None:
@@ -737,27 +553,6 @@ def test_every_axial_convention_is_described() -> None:
         assert f"{name} ({convention.source})" in field.description
 
 
-def test_defaults_are_those_of_the_convention() -> None:
-    said = read(grid="3,5").model_dump(exclude_none=True)
-
-    # How it is written has defaults of its own.
-    assert said == {
-        "convention": "qwen2_vl",
-        "head_dim": 16,
-        "grid": (3, 5),
-        "pack": "pair",
-        "batch": False,
-        "dtype": "float32",
-        "angle": "exact",
-    }
-
-
-def test_lists_are_read_from_text_and_from_json() -> None:
-    assert read(grid="3,5") == read(grid=[3, 5])
-    assert read(grid_offset="0.5,-1e-3").grid_offset == (0.5, -0.001)
-    assert str(read(positions_h="0:8:2,9").positions_h) == "0:7:2,9"
-
-
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -774,65 +569,9 @@ def test_axial_values_on_their_bounds_are_accepted(name: str, value: str) -> Non
     assert getattr(read(**{name: value}), name) is not None
 
 
-def rules(convention: str, head_dim: int, axes: int, **others: Any) -> list[FrequencyRule]:
-    values = {"convention": convention, "head_dim": head_dim, **others}
-    parameters = Axial.model_validate(values)
-    return list(parameters.frequency_rules(axes))
-
-
-WHOLE_HEAD = Geometric(10000.0, 16, 8)
-
-
-@pytest.mark.parametrize(
-    ("convention", "head_dim", "axes", "others", "expected"),
-    [
-        ("qwen2_vl", 16, 2, {}, [Geometric(10000.0, 8, 4)] * 2),
-        ("qwen2_vl", 16, 2, {"rope_theta": 7.0}, [Geometric(7.0, 8, 4)] * 2),
-        (
-            "pixtral",
-            16,
-            2,
-            {},
-            [Picked(WHOLE_HEAD, (0, 2, 4, 6)), Picked(WHOLE_HEAD, (1, 3, 5, 7))],
-        ),
-        ("dinov3", 16, 2, {}, [PeriodFrequencies(1.0, 100.0, 4, 4)] * 2),
-        ("dinov3", 16, 2, {"rope_theta": 50.0}, [PeriodFrequencies(1.0, 50.0, 4, 4)] * 2),
-        (
-            "dinov3",
-            16,
-            2,
-            {"min_period": 0.5, "max_period": 2},
-            [PeriodFrequencies(0.5, 2.0, 3, 4)] * 2,
-        ),
-        ("timm_pixels", 16, 2, {}, [PixelBands(224.0, 4, False)] * 2),
-        ("timm_pixels", 16, 2, {"linear_bands": True}, [PixelBands(224.0, 4, True)] * 2),
-        ("rotary_embedding_torch_pixel", 8, 1, {}, [PixelBands(10.0, 4, True)]),
-        (
-            "rotary_embedding_torch_pixel",
-            8,
-            1,
-            {"linear_bands": False, "max_freq": 8},
-            [PixelBands(8.0, 4, False)],
-        ),
-        ("rotary_embedding_torch_constant", 12, 3, {}, [ConstantFrequencies(2)] * 3),
-        ("cogvideox", 16, 3, {}, [Geometric(10000.0, d, d // 2) for d in (4, 6, 6)]),
-        ("minimax_m3", 80, 3, {}, [Geometric(10000.0, 26, 13)] * 3),
-        ("flux", 16, 3, {"axes_dim": [2, 4, 10]}, [Geometric(1e4, d, d // 2) for d in (2, 4, 10)]),
-        ("lumina", 16, 2, {"axes_dim": [8, 8]}, [Geometric(10000.0, 8, 4)] * 2),
-    ],
-)
-def test_axes_have_the_series_of_their_convention(
-    convention: str,
-    head_dim: int,
-    axes: int,
-    others: dict[str, Any],
-    expected: list[FrequencyRule],
-) -> None:
-    assert rules(convention, head_dim, axes, **others) == expected
-
-
-def test_every_frequency_of_the_head_is_one_of_an_axis() -> None:
+def test_the_axes_together_have_the_frequencies_of_a_head() -> None:
     for name, convention in CONVENTIONS.items():
         for axes in convention.axes:
-            counts = [rule.count for rule in rules(name, 48, axes)]
+            parameters = Axial.model_validate({"convention": name, "head_dim": 48})
+            counts = [rule.count for rule in parameters.frequency_rules(axes)]
             assert (len(counts), sum(counts)) == (axes, 24)

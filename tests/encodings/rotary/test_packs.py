@@ -28,11 +28,9 @@ from service.encodings.rotary.rope import RopeFrequencies
 from service.encodings.rotary.rules import (
     Default,
     GivenFrequencies,
-    Proportional,
     RotaryFrequencies,
     Yarn,
 )
-from service.numerics.axes import AngleRounding
 from service.numerics.dtypes import FLOAT32, FLOAT64, REAL_DTYPES, DType, to_float64
 from service.numerics.phase import MAX_POSITION
 from service.numerics.positions import Positions, Run
@@ -40,10 +38,8 @@ from service.numerics.tables import Table, size, work
 from tests.client import Client
 from tests.exact import UNIT, frequency
 
-TURNS = SequenceAngles(Default(8, 10000.0), Positions.contiguous(3, 5))
+ANGLES = SequenceAngles(Default(8, 10000.0), Positions.contiguous(3, 5))
 SCALED = SequenceAngles(Yarn(8, 10000.0, 8.0, 4096, 1.25), Positions.contiguous(4095, 3))
-ROUNDED = SequenceAngles(Proportional(12, 1e6, 0.5), Positions.contiguous(-2, 6), "float32")
-EVERY_TURNS = pytest.mark.parametrize("turns", [TURNS, SCALED, ROUNDED])
 EVERY_PACK = pytest.mark.parametrize("pack", PACKS)
 
 
@@ -52,62 +48,10 @@ def read(table: Table) -> NDArray[Any]:
 
 
 def arrays(
-    pack: str, turns: RotaryAngles, dtype: DType = FLOAT64, leading: tuple[int, ...] = ()
+    pack: str, angles: RotaryAngles, dtype: DType = FLOAT64, leading: tuple[int, ...] = ()
 ) -> dict[str, NDArray[Any]]:
-    tables = PACKS[pack].tables(turns, dtype, leading)
+    tables = PACKS[pack].tables(angles, dtype, leading)
     return {name: read(table) for name, table in tables.items()}
-
-
-def doubled(values: NDArray[Any]) -> NDArray[Any]:
-    return np.tile(values, 2)
-
-
-def repeated(values: NDArray[Any]) -> NDArray[Any]:
-    return np.repeat(values, 2, axis=1)
-
-
-def expected_packs(cos: NDArray[Any], sin: NDArray[Any]) -> dict[str, dict[str, NDArray[Any]]]:
-    """Make what each packing should be the way that NumPy users would."""
-    pairs = np.stack([cos, sin], axis=-1)
-    rows = len(cos)
-    return {
-        "pair": {"rope": pairs},
-        "complex": {"rope": cos + 1j * sin},
-        "flat": {"rope": pairs.reshape(rows, -1)},
-        "concat": {"rope": np.hstack([cos, sin])},
-        "sin_concat": {"rope": np.hstack([sin, cos])},
-        "compact": {"cos": cos, "sin": sin},
-        "half": {"cos": doubled(cos), "sin": doubled(sin)},
-        "interleaved": {"cos": repeated(cos), "sin": repeated(sin)},
-        "half_concat": {"rope": np.hstack([doubled(cos), doubled(sin)])},
-        "sin_half_concat": {"rope": np.hstack([doubled(sin), doubled(cos)])},
-        "sin_interleaved_concat": {"rope": np.hstack([repeated(sin), repeated(cos)])},
-    }
-
-
-@EVERY_TURNS
-def test_every_packing_holds_the_same_numbers(turns: RotaryAngles) -> None:
-    compact = arrays("compact", turns)
-    packed = expected_packs(compact["cos"], compact["sin"])
-
-    assert {*packed, "angle"} == set(PACKS)
-    for pack, expected in packed.items():
-        got = arrays(pack, turns)
-        assert list(expected) == list(got)
-        for name, values in expected.items():
-            assert values.shape == got[name].shape, pack
-            assert (values == got[name]).all(), pack
-
-
-@EVERY_TURNS
-def test_the_angles_are_those_of_the_sines(turns: RotaryAngles) -> None:
-    (angles,) = arrays("angle", turns).values()
-    compact = arrays("compact", turns)
-
-    scale = 1.25 if turns is SCALED else 1.0
-    assert angles.shape == compact["cos"].shape
-    assert np.abs(scale * np.cos(angles) - compact["cos"]).max() < 1e-11
-    assert np.abs(scale * np.sin(angles) - compact["sin"]).max() < 1e-11
 
 
 @EVERY_PACK
@@ -127,15 +71,6 @@ def test_every_packing_rounds_once_to_its_element_type(pack: str, dtype: str) ->
 
 
 @EVERY_PACK
-def test_a_batch_axis_changes_only_the_shape(pack: str) -> None:
-    plain, batch = arrays(pack, TURNS), arrays(pack, TURNS, leading=(1,))
-
-    for name, values in plain.items():
-        assert batch[name].shape == (1, *values.shape)
-        assert batch[name].tobytes() == values.tobytes()
-
-
-@EVERY_PACK
 def test_reading_a_range_gives_the_bytes_of_the_whole(pack: str) -> None:
     for table in PACKS[pack].tables(SCALED, FLOAT32).values():
         whole = table.read(0, size(table))
@@ -145,7 +80,7 @@ def test_reading_a_range_gives_the_bytes_of_the_whole(pack: str) -> None:
 
 @pytest.mark.parametrize(("dtype", "expected"), [("float32", "<c8"), ("float64", "<c16")])
 def test_complex_elements_have_two_parts_of_the_dtype(dtype: str, expected: str) -> None:
-    (table,) = PACKS["complex"].tables(TURNS, REAL_DTYPES[dtype]).values()
+    (table,) = PACKS["complex"].tables(ANGLES, REAL_DTYPES[dtype]).values()
 
     assert isinstance(table, ComplexTable)
     assert table.dtype.storage == expected == read(table).dtype.str
@@ -154,21 +89,15 @@ def test_complex_elements_have_two_parts_of_the_dtype(dtype: str, expected: str)
 
 @pytest.mark.parametrize("rule", [Default(2, 10000.0), Default(6, 10000.0)])
 def test_the_description_of_a_packing_begins_with_its_shape(rule: RotaryFrequencies) -> None:
-    turns = SequenceAngles(rule, Positions.contiguous(0, 7))
+    angles = SequenceAngles(rule, Positions.contiguous(0, 7))
     lengths = {"S": 7, "r/2": rule.count, "r": 2 * rule.count, "2r": 4 * rule.count, "2": 2}
     for name, pack in PACKS.items():
         assert isinstance(pack, Pack | AnglePack)
         axes = pack.description.partition("(")[2].partition(")")[0].split(", ")
-        for table in pack.tables(turns, FLOAT32).values():
+        for table in pack.tables(angles, FLOAT32).values():
             assert table.shape == tuple(lengths[axis] for axis in axes), name
 
 
-def test_every_consumer_names_a_packing() -> None:
-    assert set(CONSUMERS.values()) <= set(PACKS)
-    assert not set(CONSUMERS) & set(PACKS)
-
-
-ROUNDINGS: tuple[AngleRounding, AngleRounding] = ("exact", "float32")
 RULE = Default(8, 10000.0)
 
 
@@ -219,8 +148,8 @@ def test_inv_freq_is_used_without_rounding() -> None:
 
 def test_an_attention_factor_multiplies_within_six_units_of_it() -> None:
     rule = Yarn(8, 10000.0, 8.0, 4096, 1.3465735902799727)
-    turns = SequenceAngles(rule, Positions.contiguous(4095, 2))
-    table = packed(angles=turns, pack="concat", dtype=FLOAT64).arrays["rope"]
+    angles = SequenceAngles(rule, Positions.contiguous(4095, 2))
+    table = packed(angles=angles, pack="concat", dtype=FLOAT64).arrays["rope"]
     values = table.read(0, 16).reshape(2, 8)
 
     for row, position in enumerate((4095, 4096)):
@@ -232,10 +161,10 @@ def test_an_attention_factor_multiplies_within_six_units_of_it() -> None:
 
 
 def test_batch_is_a_canonical_parameter() -> None:
-    turns = SequenceAngles(RULE, Positions.contiguous(0, 3))
+    angles = SequenceAngles(RULE, Positions.contiguous(0, 3))
 
-    plain = packed(angles=turns, pack="half", dtype=FLOAT32)
-    batch = packed(angles=turns, pack="half", dtype=FLOAT32, batch=True)
+    plain = packed(angles=angles, pack="half", dtype=FLOAT32)
+    batch = packed(angles=angles, pack="half", dtype=FLOAT32, batch=True)
 
     assert (plain.shape, batch.shape) == ((3, 8), (1, 3, 8))
     assert batch.parameters == {**plain.parameters, "batch": True}
@@ -271,17 +200,6 @@ def test_the_error_bound_holds_for_the_elements_as_they_are(
                     assert abs(ours - scale * exact) <= document.error_bound
 
 
-def test_only_rounded_angles_have_an_error_bound() -> None:
-    exact, rounded = (
-        SequenceAngles(RULE, Positions.contiguous(0, 3), rounding) for rounding in ROUNDINGS
-    )
-
-    assert packed(angles=exact, pack="half", dtype=FLOAT32).error_bound is None
-    assert packed(angles=rounded, pack="half", dtype=FLOAT32).error_bound is not None
-    assert packed(angles=rounded, pack="angle", dtype=FLOAT64).error_bound is not None
-    assert packed(angles=exact, pack="angle", dtype=FLOAT64).error_bound is None
-
-
 def test_frequencies_are_the_numbers_nearest_to_the_formula() -> None:
     rule = Yarn(8, 10000.0, 8.0, 4096, 1.25)
 
@@ -312,6 +230,7 @@ def test_every_pack_and_consumer_is_described() -> None:
     description = PackedTable.model_fields["pack"].description or ""
 
     assert list(get_args(PackName)) == [*PACKS, *CONSUMERS]
+    assert not {*CONSUMERS} & {*PACKS}
     for name, pack in PACKS.items():
         assert f"{name} {pack.description}" in description
     for consumer, pack_name in CONSUMERS.items():
@@ -376,8 +295,8 @@ def test_a_consumer_is_another_name_of_its_pack(
 def test_a_batch_has_a_leading_axis_of_one(client: Client, url: str) -> None:
     for pack in PACKS:
         extension = ".npy?" if pack == "complex" else ".safetensors?"
-        asked_for = url.replace("?", extension) + f"&pack={pack}"
-        plain, batch = client.head(asked_for), client.head(f"{asked_for}&batch=true")
+        target = url.replace("?", extension) + f"&pack={pack}"
+        plain, batch = client.head(target), client.head(f"{target}&batch=true")
         assert batch.headers["Array-Shape"] == f"1, {plain.headers['Array-Shape']}"
 
 

@@ -13,22 +13,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from service.encodings.grid.grids import Tokens
 from service.encodings.rotary.angles import (
-    AXES,
-    PACKS,
     RotaryAngles,
     SequenceAngles,
     XPos,
-    mrope_angles,
 )
 from service.encodings.rotary.rope_apply import (
     HeadOrder,
     PermutationTable,
-    RopePermutation,
     Rotation,
 )
-from service.encodings.rotary.rules import Default, Yarn
+from service.encodings.rotary.rules import Default
 from service.numerics import tables as table_module
 from service.numerics.dtypes import (
     BFLOAT16,
@@ -51,60 +46,11 @@ NPY = {"Content-Type": "application/x-npy"}
 SAFETENSORS = {"Content-Type": "application/vnd.safetensors"}
 
 
-def test_every_packing_has_its_shape(client: Client) -> None:
-    shapes = {
-        "pair": (6, 4, 2),
-        "complex": (6, 4),
-        "flat": (6, 8),
-        "concat": (6, 8),
-        "sin_concat": (6, 8),
-        "compact": (6, 4),
-        "half": (6, 8),
-        "interleaved": (6, 8),
-        "half_concat": (6, 16),
-        "sin_half_concat": (6, 16),
-        "sin_interleaved_concat": (6, 16),
-        "angle": (6, 4),
-    }
-    assert set(shapes) == set(PACKS)
-    for pack, shape in shapes.items():
-        part = "&part=cos" if pack in {"compact", "half", "interleaved"} else ""
-        answer = client.get(f"/rope.npy?head_dim=8&seq_len=6&pack={pack}{part}")
-        assert load_npy(answer).shape == shape
-
-
-def test_safetensors_hold_both_arrays(client: Client) -> None:
-    answer = client.get("/rope.safetensors?head_dim=8&seq_len=6&pack=half")
-
-    loaded = safetensors.numpy.load(answer.content)
-
-    assert set(loaded) == {"cos", "sin"}
-    assert loaded["cos"][:, :4].tolist() == loaded["cos"][:, 4:].tolist()
-
-
 def test_the_refusal_of_two_arrays_as_npy_names_part(client: Client) -> None:
     answer = client.get("/rope.npy?head_dim=8&seq_len=6&pack=half")
 
     assert answer.status_code == 422
     assert "part=cos|sin" in answer.json()["detail"]
-
-
-@pytest.mark.parametrize(
-    ("query", "rotary_dim"),
-    [
-        ("head_dim=128", 128),
-        ("head_dim=128&rotary_dim=64", 64),
-        ("head_dim=80&partial_rotary_factor=0.4", 32),
-        ("rotary_dim=16", 16),
-        ("inv_freq=1,0.5,0.25", 6),
-        ("head_dim=64&inv_freq=1,0.5", 4),
-    ],
-)
-def test_the_answer_states_rotary_dim(client: Client, query: str, rotary_dim: int) -> None:
-    content = client.get(f"/rope?{query}&seq_len=1").json()
-
-    assert content["parameters"]["rotary_dim"] == rotary_dim
-    assert content["shape"] == [1, rotary_dim // 2, 2]
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
@@ -175,22 +121,6 @@ def test_a_parameter_in_both_query_and_body_is_refused(client: Client) -> None:
 
     assert answer.status_code == 422
     assert answer.json()["errors"][0]["parameter"] == "start"
-
-
-def test_the_answer_has_the_format_of_the_extension(client: Client) -> None:
-    x = npy_bytes(np.ones((2, 4), dtype=np.float32))
-
-    by_accept = client.post("/rope/apply", content=x, headers={**NPY, "Accept": "application/json"})
-    by_extension = client.post("/rope/apply.safetensors", content=x, headers=NPY)
-
-    assert by_accept.headers["Content-Type"] == "application/json"
-    assert by_extension.headers["Content-Type"] == "application/vnd.safetensors"
-
-
-def test_head_dim_must_be_the_width_of_the_array(client: Client) -> None:
-    answer = client.post("/rope/apply?head_dim=8", content=npy_bytes(np.ones((2, 4))), headers=NPY)
-
-    assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (422, "")
 
 
 def test_the_refusal_of_several_arrays_as_npy_does_not_suggest_part(client: Client) -> None:
@@ -366,7 +296,7 @@ def test_apply_multiplies_by_the_attention_factor_of_the_table(client: Client) -
     assert np.abs(out - flat).max() < 1e-15
 
 
-def test_no_more_channels_turn_than_a_head_may_have(client: Client) -> None:
+def test_at_most_65536_channels_are_rotated(client: Client) -> None:
     wide = {"x": [[0.0] * 65_538]}
 
     refused = client.post("/rope/apply", json=wide)
@@ -411,21 +341,6 @@ def test_dot_products_depend_only_on_the_difference_of_positions(
     assert abs(here - there) < 64 * UNIT * np.abs(query).max() * np.abs(key).max() * 8
 
 
-@pytest.mark.parametrize("layout", ["interleaved", "half"])
-def test_a_rotation_agrees_with_the_formula_in_numpy(layout: str) -> None:
-    x = vectors(3, 2, 3, 100, 8)
-    angle = np.arange(100)[:, np.newaxis] * 10000.0 ** (-np.arange(0, 8, 2) / 8)
-    cos, sin = np.cos(angle), np.sin(angle)
-    expected = np.empty_like(x)
-    first, second = (
-        (slice(0, 8, 2), slice(1, 8, 2)) if layout == "interleaved" else (slice(0, 4), slice(4, 8))
-    )
-    expected[..., first] = x[..., first] * cos - x[..., second] * sin
-    expected[..., second] = x[..., second] * cos + x[..., first] * sin
-
-    assert np.abs(rotated(x, 0, layout=layout) - expected).max() < 1e-13
-
-
 def test_a_pair_of_channels_rotates_by_the_angle() -> None:
     """Even: q_i cos θ − q_{i+1} sin θ; odd: q_i cos θ + q_{i−1} sin θ."""
     q = [1.0, 2.0, 3.0, 4.0]
@@ -439,34 +354,6 @@ def test_a_pair_of_channels_rotates_by_the_angle() -> None:
         assert (
             abs(out[2 * pair + 1] - (odd * mpmath.cos(theta) + even * mpmath.sin(theta))) <= bound
         )
-
-
-def test_layouts_agree_after_the_permutation_of_channels() -> None:
-    x = vectors(4, 10, 8)
-    permutation = [0, 2, 4, 6, 1, 3, 5, 7]
-
-    half = rotated(x[:, permutation], 17, layout="half")
-
-    assert (half == rotated(x, 17)[:, permutation]).all()
-
-
-@pytest.mark.parametrize("layout", ["interleaved", "half"])
-def test_the_inverse_returns_the_input_to_rounding(layout: str) -> None:
-    x = vectors(5, 40, 8)
-
-    back = rotated(rotated(x, 1000, layout=layout), 1000, layout=layout, inverse=True)
-
-    assert np.abs(back - x).max() <= 32 * UNIT * np.abs(x).max()
-
-
-def test_channels_after_rotary_dim_are_copied_bit_by_bit() -> None:
-    x = vectors(6, 5, 12)
-    x[2, 9] = np.nan
-
-    out = rotated(x, 3)
-
-    assert x[:, 8:].tobytes() == out[:, 8:].tobytes()
-    assert (rotated(x[:, :8], 3) == out[:, :8]).all()
 
 
 @pytest.mark.parametrize("dtype", [FLOAT32, FLOAT16, BFLOAT16, FLOAT64])
@@ -505,14 +392,6 @@ def test_nan_and_infinity_pass_through_a_rotation() -> None:
     assert np.isfinite(out[4:]).all()
 
 
-def test_a_rotation_in_steps_of_rows_has_the_same_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    x = vectors(8, 3, 50, 8)
-    whole = rotated(x, 0)
-    monkeypatch.setattr("service.numerics.tables.STEP_ELEMENTS", 64)
-
-    assert (whole == rotated(x, 0)).all()
-
-
 @pytest.mark.parametrize(
     "dtype", [FLOAT32, FLOAT16, BFLOAT16, FLOAT64], ids=lambda dtype: dtype.name
 )
@@ -537,7 +416,7 @@ def test_nan_results_have_one_bit_pattern(dtype: DType) -> None:
 
 @pytest.mark.parametrize("channel", [0, 5])
 def test_is_finite_is_false_for_infinite_results(channel: int) -> None:
-    """Channel 5 is past those that turn."""
+    """Channel 5 lies after the rotary ones."""
     x = np.ones((3, 6))
     rotation = Rotation(
         SequenceAngles(Default(4, 10000.0), Positions.contiguous(0, 3)), "half", inverse=False
@@ -564,19 +443,16 @@ def test_a_rotation_in_small_steps_has_the_same_bytes(
     assert (sent == x.elements).all()
 
 
-HALF_OF_PAIRS = [0, 2, 4, 6, 1, 3, 5, 7]
-
-
-def turned(
+def rotate_by(
     x: NDArray[np.float64],
-    turns: RotaryAngles,
+    angles: RotaryAngles,
     layout: str,
     output_layout: str | None = None,
     *,
     inverse: bool = False,
     offset: int = 0,
 ) -> NDArray[np.float64]:
-    rotation = Rotation(turns, layout, inverse, output_layout, offset)
+    rotation = Rotation(angles, layout, inverse, output_layout, offset)
     return np.asarray(rotation.rotated(StoredTable(x, FLOAT64)).elements, dtype=np.float64)
 
 
@@ -584,74 +460,33 @@ def sequence(start: int, rows: int) -> SequenceAngles:
     return SequenceAngles(RULE, Positions.contiguous(start, rows))
 
 
-def test_output_layout_half_is_a_rotation_and_a_permutation() -> None:
-    """What DeepSeek-V3 does, and the other way round."""
-    x, turns = vectors(9, 3, 10, 8), sequence(17, 10)
-
-    to_half = turned(x, turns, "interleaved", "half")
-    to_pairs = turned(x[..., HALF_OF_PAIRS], turns, "half", "interleaved")
-
-    expected = turned(x, turns, "interleaved")
-    assert (to_half == expected[..., HALF_OF_PAIRS]).all()
-    assert (to_half == turned(x[..., HALF_OF_PAIRS], turns, "half")).all()
-    assert (to_pairs == expected).all()
-
-
-@pytest.mark.parametrize("layout", ["interleaved", "half"])
-def test_an_output_layout_equal_to_the_layout_changes_nothing(layout: str) -> None:
-    x, turns = vectors(10, 4, 8), sequence(3, 4)
-    named = Rotation(turns, layout, False, layout)
-
-    assert (turned(x, turns, layout, layout) == turned(x, turns, layout)).all()
-    assert named.parameters() == Rotation(turns, layout, False).parameters()
-
-
-def test_the_inverse_of_a_mixed_rotation_swaps_the_layouts() -> None:
-    x, turns = vectors(11, 40, 12), sequence(1000, 40)
-
-    there = turned(x, turns, "interleaved", "half", offset=3)
-    back = turned(there, turns, "half", "interleaved", inverse=True, offset=3)
-
-    assert np.abs(back - x).max() <= 32 * UNIT * np.abs(x).max()
-
-
 @pytest.mark.parametrize("output_layout", [None, "half"])
 @pytest.mark.parametrize("offset", [0, 1, 4])
 def test_channels_outside_the_offset_range_are_copied_bit_by_bit(
     offset: int, output_layout: str | None
 ) -> None:
-    x, turns = vectors(12, 2, 5, 12), sequence(3, 5)
+    x, angles = vectors(12, 2, 5, 12), sequence(3, 5)
     x[0, 2, -1 if offset < 4 else 0] = np.nan
 
-    out = turned(x, turns, "interleaved", output_layout, offset=offset)
+    out = rotate_by(x, angles, "interleaved", output_layout, offset=offset)
 
     first, last = offset, offset + 8
     assert x[..., :first].tobytes() == out[..., :first].tobytes()
     assert x[..., last:].tobytes() == out[..., last:].tobytes()
-    alone = turned(np.ascontiguousarray(x[..., first:last]), turns, "interleaved", output_layout)
+    alone = rotate_by(
+        np.ascontiguousarray(x[..., first:last]), angles, "interleaved", output_layout
+    )
     assert (out[..., first:last] == alone).all()
 
 
 def test_output_layout_and_offset_are_canonical_unless_default() -> None:
-    turns = sequence(0, 4)
-    plain = {**turns.parameters(), "layout": "interleaved", "inverse": False}
+    angles = sequence(0, 4)
+    plain = {**angles.parameters(), "layout": "interleaved", "inverse": False}
 
-    assert Rotation(turns, "interleaved", False).parameters() == plain
-    mixed = Rotation(turns, "interleaved", True, "half", 64).parameters()
+    assert Rotation(angles, "interleaved", False).parameters() == plain
+    assert Rotation(angles, "interleaved", False, "interleaved").parameters() == plain
+    mixed = Rotation(angles, "interleaved", True, "half", 64).parameters()
     assert mixed == {**plain, "output_layout": "half", "rotary_offset": 64, "inverse": True}
-
-
-def test_the_attention_factor_multiplies_rotated_channels() -> None:
-    x = vectors(13, 6, 8)
-    positions = Positions.contiguous(9, 6)
-    plain, scaled = (
-        Yarn(8, 10000.0, 8.0, 4096, attention_factor) for attention_factor in (1.0, 1.25)
-    )
-
-    out = turned(x, SequenceAngles(scaled, positions), "half")
-
-    expected = 1.25 * turned(x, SequenceAngles(plain, positions), "half")
-    assert np.abs(out - expected).max() <= 32 * UNIT * np.abs(x).max()
 
 
 def test_xpos_of_query_and_key_cancels_at_equal_positions() -> None:
@@ -662,27 +497,17 @@ def test_xpos_of_query_and_key_cancels_at_equal_positions() -> None:
         for inverse in (False, True)
     )
 
-    product = (turned(query, of_query, "half") * turned(key, of_key, "half")).sum(axis=-1)
+    product = (rotate_by(query, of_query, "half") * rotate_by(key, of_key, "half")).sum(axis=-1)
 
     assert np.abs(product - (query * key).sum(axis=-1)).max() < 1e-13
-    assert np.abs(turned(query, of_query, "half")[8]).sum() < np.abs(query[8]).sum()
+    assert np.abs(rotate_by(query, of_query, "half")[8]).sum() < np.abs(query[8]).sum()
 
 
-def test_mrope_of_text_rotates_as_a_sequence() -> None:
-    """A token of text is turned as in a sequence."""
-    x = vectors(16, 2, 5, 8)
-    text = Tokens.of_sequence(Positions.contiguous(7, 5), AXES)
-
-    out = turned(x, mrope_angles(RULE, (1, 2, 1), text, interleaved=True), "half")
-
-    assert (out == turned(x, sequence(7, 5), "half")).all()
-
-
-def test_float32_angles_turn_by_the_rounded_angle() -> None:
+def test_float32_angles_rotate_by_the_rounded_angle() -> None:
     x = np.tile([1.0, 0.0], 4)[np.newaxis]
     rounded = SequenceAngles(RULE, Positions.contiguous(131071, 1), "float32")
 
-    out = turned(x, rounded, "interleaved")[0]
+    out = rotate_by(x, rounded, "interleaved")[0]
 
     for pair, frequency in enumerate(RULE.exact()):
         angle = mpmath.mpf(float(np.float32(131071) * np.float32(float(frequency))))
@@ -693,7 +518,7 @@ def test_float32_angles_turn_by_the_rounded_angle() -> None:
 HALF = ("interleaved", "half")
 INTERLEAVED = ("half", "interleaved")
 
-# Heads, channels of a head, how many of those turn, and from which on.
+# Heads, channels of a head, rotary ones among them, and the first of these.
 SHAPES = [(1, 2, 2, 0), (3, 8, 8, 0), (4, 128, 128, 0), (2, 80, 32, 0), (2, 12, 6, 4), (2, 7, 2, 5)]
 
 
@@ -711,9 +536,9 @@ def converted(
     """Reorder rows as conversions from Meta's weights do: view(heads, r/2, 2, in), transposed."""
     inputs = weights.shape[1]
     out = weights.reshape(heads, -1, inputs).copy()
-    turning = out[:, offset : offset + rotary_dim]
-    pairs = turning.reshape(heads, rotary_dim // 2, 2, inputs)
-    out[:, offset : offset + rotary_dim] = pairs.swapaxes(1, 2).reshape(turning.shape)
+    rotary = out[:, offset : offset + rotary_dim]
+    pairs = rotary.reshape(heads, rotary_dim // 2, 2, inputs)
+    out[:, offset : offset + rotary_dim] = pairs.swapaxes(1, 2).reshape(rotary.shape)
     return out.reshape(weights.shape)
 
 
@@ -744,19 +569,6 @@ def test_the_permutation_of_equal_layouts_is_the_identity(layout: str) -> None:
     assert index(2, 8, 6, 2, (layout, layout)).tolist() == list(range(16))
 
 
-def test_the_permutation_to_half_takes_even_channels_first() -> None:
-    """Of four channels either order undoes itself; of eight it does not."""
-    assert index(1, 8, 8, 0, HALF).tolist() == [0, 2, 4, 6, 1, 3, 5, 7]
-    assert index(1, 8, 8, 0, INTERLEAVED).tolist() == [0, 4, 1, 5, 2, 6, 3, 7]
-
-
-def test_the_permutation_keeps_channels_that_do_not_turn() -> None:
-    assert index(2, 10, 6, 2, HALF).tolist() == [
-        *(0, 1, 2, 4, 6, 3, 5, 7, 8, 9),
-        *(10, 11, 12, 14, 16, 13, 15, 17, 18, 19),
-    ]
-
-
 @given(st.integers(0, 30), st.integers(0, 30), st.sampled_from([INT32, INT64]))
 def test_reading_a_range_of_a_permutation_gives_a_slice(
     start: int, length: int, dtype: Any
@@ -775,20 +587,6 @@ def test_a_permutation_of_2_to_the_32_rows_is_read_at_its_end() -> None:
 
     assert table.shape == (2**32,)
     assert table.read(2**32 - 2, 2**32).tolist() == [2**32 - 3, 2**32 - 1]
-
-
-def test_grouped_heads_have_two_vectors_and_each_is_served_alone() -> None:
-    grouped = {"head_dim": 4, "num_attention_heads": 4, "num_key_value_heads": 2}
-
-    both = RopePermutation.model_validate(grouped).resolve()
-    key = RopePermutation.model_validate({**grouped, "part": "k"}).resolve()
-    alone = RopePermutation.model_validate({"head_dim": 4, "num_attention_heads": 4}).resolve()
-
-    assert {name: table.shape for name, table in both.arrays.items()} == {"q": (16,), "k": (8,)}
-    assert (both.has_parts, alone.has_parts) == (True, False)
-    assert key.arrays["k"].read(0, 8).tolist() == [0, 2, 1, 3, 4, 6, 5, 7]
-    assert list(alone.arrays) == ["permutation"]
-    assert alone.parameters != both.parameters
 
 
 URL = "/rope/permutation"
@@ -819,11 +617,8 @@ def test_a_permutation_is_the_same_in_every_format(client: Client, dtype: str, c
     assert bytes(tensor["data"]) == expected.tobytes()
     assert client.get(f"{URL}.bin?{query}").content == expected.tobytes()
     assert (as_json["dtype"], as_json["data"]) == (dtype, expected.tolist())
+    assert all(type(index) is int for index in as_json["data"])
     assert client.get(f"{URL}.csv?{query}").text.split() == list("02461357")
-
-
-def test_a_permutation_in_json_has_integers(client: Client) -> None:
-    assert '"data":[0,2,1,3]' in client.get(f"{URL}?head_dim=4").text
 
 
 @DTYPES
@@ -841,13 +636,6 @@ def test_permutations_of_q_and_k_are_served_together_or_alone(
     for part in ("q", "k"):
         alone = load_npy(client.get(f"{URL}.npy?{query}&part={part}"))
         assert alone.tobytes() == bytes(both[part]["data"])
-
-
-def test_the_refusal_of_two_permutations_as_npy_names_part(client: Client) -> None:
-    answer = client.get(f"{URL}.npy?{GROUPED}")
-
-    assert answer.status_code == 422
-    assert "part=q|k" in answer.json()["detail"]
 
 
 HEADS = pytest.mark.parametrize(
@@ -890,7 +678,7 @@ def test_dot_products_of_permuted_weights_are_unchanged(
     assert np.abs(scores[0] - scores[1]).max() <= 1e-13 * np.abs(scores[0]).max()
 
 
-def test_the_permutation_of_an_offset_moves_the_channels_that_turn(client: Client) -> None:
+def test_the_permutation_of_an_offset_moves_the_rotary_channels(client: Client) -> None:
     index = load_npy(client.get(f"{URL}.npy?head_dim=12&rotary_dim=8&rotary_offset=4"))
 
     assert index.tolist() == [0, 1, 2, 3, 4, 6, 8, 10, 5, 7, 9, 11]
