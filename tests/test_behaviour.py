@@ -20,7 +20,8 @@ def words_of(promise: str) -> str:
 @cache
 def names_in(file: str) -> frozenset[str]:
     tree = ast.parse((ROOT / file).read_text())
-    return frozenset(node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return frozenset(node.name for node in ast.walk(tree) if isinstance(node, functions))
 
 
 @pytest.mark.full

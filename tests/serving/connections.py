@@ -2,8 +2,10 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial, wraps
+from inspect import Signature, signature
 from typing import Any
 
 import uvicorn
@@ -111,11 +113,34 @@ async def connected(**settings: Any) -> AsyncIterator[Connection]:
         delivery.workers.close()
 
 
-def run(scenario: Callable[[Connection], Awaitable[None]], **settings: Any) -> None:
-    """Run a scenario on a new connection to a new server."""
+def with_opened(
+    opened: Callable[[], AbstractAsyncContextManager[Any]], name: str
+) -> Callable[[Callable[..., Awaitable[None]]], Callable[..., None]]:
+    """Return a decorator that runs an async test in an event loop of its own.
 
-    async def whole() -> None:
-        async with connected(**settings) as connection, asyncio.timeout(60):
-            await scenario(connection)
+    Args:
+        opened: the context manager whose value the test gets as an argument.
+        name: the name of that argument.
+    """
 
-    asyncio.run(whole())
+    def decorate(scenario: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+        async def whole(arguments: dict[str, Any]) -> None:
+            async with opened() as value, asyncio.timeout(60):
+                await scenario(**{name: value}, **arguments)
+
+        @wraps(scenario)
+        def test(**arguments: Any) -> None:
+            asyncio.run(whole(arguments))
+
+        parameters = signature(scenario).parameters
+        # pytest takes the other arguments for fixtures and parameters.
+        others = [parameter for each, parameter in parameters.items() if each != name]
+        test.__signature__ = Signature(others)  # type: ignore[attr-defined]
+        return test
+
+    return decorate
+
+
+def on_connection(**settings: Any) -> Callable[[Callable[..., Awaitable[None]]], Any]:
+    """Run an async test on a connection to a new application with these settings."""
+    return with_opened(partial(connected, **settings), "connection")

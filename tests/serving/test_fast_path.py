@@ -6,7 +6,7 @@ import socket
 import pytest
 from pydantic import SecretStr
 
-from tests.serving.connections import ENDLESS, NPY, PLAIN, Connection, run
+from tests.serving.connections import ENDLESS, NPY, PLAIN, Connection, on_connection
 
 LARGE = "/encoding.npy?seq_len=512&d_model=512"
 UPGRADE = PLAIN[:-2] + "Upgrade: h2c\r\nConnection: Upgrade\r\n\r\n"
@@ -14,33 +14,29 @@ KEY = "a-key-of-many-letters"
 
 
 @pytest.mark.full
-def test_a_cached_response_equals_the_first() -> None:
-    async def scenario(connection: Connection) -> None:
-        first = await connection.answer(PLAIN)
-        assert connection.cached_answers == 0
-        assert await connection.answer(PLAIN) == first
-        assert connection.cached_answers == 1
-        # The application answers a request with another header, from the same cache.
-        assert await connection.answer(PLAIN[:-2] + 'If-None-Match: "x"\r\n\r\n') == first
-        assert first[0] == "HTTP/1.1 200 OK"
-        assert first[1]["date"] == "today"
-        assert first[1]["access-control-allow-origin"] == "*"
-
-    run(scenario)
+@on_connection()
+async def test_a_cached_response_equals_the_first(connection: Connection) -> None:
+    first = await connection.answer(PLAIN)
+    assert connection.cached_answers == 0
+    assert await connection.answer(PLAIN) == first
+    assert connection.cached_answers == 1
+    # The application answers a request with another header, from the same cache.
+    assert await connection.answer(PLAIN[:-2] + 'If-None-Match: "x"\r\n\r\n') == first
+    assert first[0] == "HTTP/1.1 200 OK"
+    assert first[1]["date"] == "today"
+    assert first[1]["access-control-allow-origin"] == "*"
 
 
-def test_pipelined_requests_are_answered_in_order() -> None:
-    async def scenario(connection: Connection) -> None:
-        await connection.answer(PLAIN)
-        large, other = PLAIN.replace(NPY, LARGE), PLAIN.replace("=4&", "=5&")
-        connection.writer.write((PLAIN + large + PLAIN + other + PLAIN + large).encode())
-        lengths = [len((await connection.answer())[2]) for _ in range(6)]
+@on_connection()
+async def test_pipelined_requests_are_answered_in_order(connection: Connection) -> None:
+    await connection.answer(PLAIN)
+    large, other = PLAIN.replace(NPY, LARGE), PLAIN.replace("=4&", "=5&")
+    connection.writer.write((PLAIN + large + PLAIN + other + PLAIN + large).encode())
+    lengths = [len((await connection.answer())[2]) for _ in range(6)]
 
-        assert lengths == [192, 1048704, 192, 208, 192, 1048704]
-        connection.writer.write((PLAIN * 50).encode())
-        assert [len((await connection.answer())[2]) for _ in range(50)] == [192] * 50
-
-    run(scenario)
+    assert lengths == [192, 1048704, 192, 208, 192, 1048704]
+    connection.writer.write((PLAIN * 50).encode())
+    assert [len((await connection.answer())[2]) for _ in range(50)] == [192] * 50
 
 
 @pytest.mark.full
@@ -59,132 +55,118 @@ def test_pipelined_requests_are_answered_in_order() -> None:
         (UPGRADE, "200"),
     ],
 )
-def test_other_requests_reach_the_application(request_text: str, status: str) -> None:
-    async def scenario(connection: Connection) -> None:
-        await connection.answer(PLAIN)
+@on_connection()
+async def test_other_requests_reach_the_application(
+    connection: Connection, request_text: str, status: str
+) -> None:
+    await connection.answer(PLAIN)
 
-        answer = await connection.answer(request_text)
+    answer = await connection.answer(request_text)
 
-        assert answer[0].split()[1] == status
-        if "Upgrade" not in request_text:
-            assert (await connection.answer(PLAIN))[0] == "HTTP/1.1 200 OK"
-
-    run(scenario)
-
-
-@pytest.mark.full
-def test_a_connection_closes_after_an_upgrade_request() -> None:
-    async def scenario(connection: Connection) -> None:
-        _, headers, body = await connection.answer(UPGRADE)
-
-        assert (headers["connection"], len(body)) == ("close", 192)
-        assert await connection.reader.read() == b""
-
-    run(scenario)
-
-
-def test_a_disconnect_with_pipelined_requests_cancels_the_running_one() -> None:
-    async def scenario(connection: Connection) -> None:
-        connection.writer.write(f"GET {ENDLESS} HTTP/1.1\r\nHost: x\r\n\r\n{PLAIN}".encode())
-        await connection.reader.readuntil(b"\r\n\r\n")
-        connection.writer.transport.abort()
-
-        async with asyncio.timeout(30):
-            await asyncio.gather(*connection.state.tasks)
-
-    run(scenario)
-
-
-def test_every_response_has_a_request_id() -> None:
-    async def scenario(connection: Connection) -> None:
-        named = PLAIN[:-2] + "X-Request-Id: abc-1\r\n\r\n"
-        for request in (PLAIN, PLAIN, named, PLAIN[:-2] + 'X-Request-Id: "\r\n\r\n'):
-            await connection.answer(request)
-
-        assert len(set(connection.request_ids)) == 4
-        assert connection.request_ids[2] == "abc-1"
-        assert connection.cached_answers == 3
-
-    run(scenario)
+    assert answer[0].split()[1] == status
+    if "Upgrade" not in request_text:
+        assert (await connection.answer(PLAIN))[0] == "HTTP/1.1 200 OK"
 
 
 @pytest.mark.full
-def test_with_api_keys_cached_responses_need_the_key() -> None:
-    async def scenario(connection: Connection) -> None:
-        keyed = PLAIN[:-2] + f"Authorization: Bearer {KEY}\r\n\r\n"
-        await connection.answer(keyed)
-        assert (await connection.answer(keyed))[0] == "HTTP/1.1 200 OK"
+@on_connection()
+async def test_a_connection_closes_after_an_upgrade_request(connection: Connection) -> None:
+    _, headers, body = await connection.answer(UPGRADE)
 
-        assert (await connection.answer(PLAIN))[0] == "HTTP/1.1 401 Unauthorized"
-
-    run(scenario, api_keys=SecretStr(KEY))
+    assert (headers["connection"], len(body)) == ("close", 192)
+    assert await connection.reader.read() == b""
 
 
-def test_a_draining_server_closes_connections_after_the_response() -> None:
-    async def scenario(connection: Connection) -> None:
-        await connection.answer(PLAIN)
-        connection.delivery.readiness.is_draining = True
+@on_connection()
+async def test_a_disconnect_with_pipelined_requests_cancels_the_running_one(
+    connection: Connection,
+) -> None:
+    connection.writer.write(f"GET {ENDLESS} HTTP/1.1\r\nHost: x\r\n\r\n{PLAIN}".encode())
+    await connection.reader.readuntil(b"\r\n\r\n")
+    connection.writer.transport.abort()
 
-        _, headers, body = await connection.answer(PLAIN)
+    async with asyncio.timeout(30):
+        await asyncio.gather(*connection.state.tasks)
 
-        assert (headers["connection"], len(body)) == ("close", 192)
-        assert await connection.is_closed()
 
-    run(scenario)
+@on_connection()
+async def test_every_response_has_a_request_id(connection: Connection) -> None:
+    named = PLAIN[:-2] + "X-Request-Id: abc-1\r\n\r\n"
+    for request in (PLAIN, PLAIN, named, PLAIN[:-2] + 'X-Request-Id: "\r\n\r\n'):
+        await connection.answer(request)
+
+    assert len(set(connection.request_ids)) == 4
+    assert connection.request_ids[2] == "abc-1"
+    assert connection.cached_answers == 3
+
+
+@pytest.mark.full
+@on_connection(api_keys=SecretStr(KEY))
+async def test_with_api_keys_cached_responses_need_the_key(connection: Connection) -> None:
+    keyed = PLAIN[:-2] + f"Authorization: Bearer {KEY}\r\n\r\n"
+    await connection.answer(keyed)
+    assert (await connection.answer(keyed))[0] == "HTTP/1.1 200 OK"
+
+    assert (await connection.answer(PLAIN))[0] == "HTTP/1.1 401 Unauthorized"
+
+
+@on_connection()
+async def test_a_draining_server_closes_connections_after_the_response(
+    connection: Connection,
+) -> None:
+    await connection.answer(PLAIN)
+    connection.delivery.readiness.is_draining = True
+
+    _, headers, body = await connection.answer(PLAIN)
+
+    assert (headers["connection"], len(body)) == ("close", 192)
+    assert await connection.is_closed()
 
 
 @pytest.mark.full
 @pytest.mark.parametrize(
     "request_text", [PLAIN.replace("1.1", "1.0"), PLAIN[:-2] + "Connection: close\r\n\r\n"]
 )
-def test_connection_close_is_honoured(request_text: str) -> None:
-    async def scenario(connection: Connection) -> None:
+@on_connection()
+async def test_connection_close_is_honoured(connection: Connection, request_text: str) -> None:
+    await connection.answer(PLAIN)
+
+    answer = await connection.answer(request_text)
+
+    assert len(answer[2]) == 192
+    assert answer[1]["connection"] == "close"
+    assert await connection.reader.read() == b""
+
+
+@on_connection(keep_alive_seconds=1)
+async def test_an_idle_connection_is_closed_in_time(connection: Connection) -> None:
+    for _ in range(2):
         await connection.answer(PLAIN)
 
-        answer = await connection.answer(request_text)
-
-        assert len(answer[2]) == 192
-        assert answer[1]["connection"] == "close"
-        assert await connection.reader.read() == b""
-
-    run(scenario)
+    assert connection.cached_answers == 1
+    assert await asyncio.wait_for(connection.reader.read(), 10) == b""
 
 
-def test_an_idle_connection_is_closed_in_time() -> None:
-    async def scenario(connection: Connection) -> None:
-        for _ in range(2):
-            await connection.answer(PLAIN)
+@on_connection()
+async def test_cached_responses_differ_by_accept(connection: Connection) -> None:
+    bare = PLAIN.replace(".npy", "")
+    npy = bare[:-2] + "Accept: application/x-npy\r\n\r\n"
+    packed = bare[:-2] + "Accept-Encoding: gzip\r\n\r\n"
+    first = [await connection.answer(request) for request in (bare, npy, packed)]
+    second = [await connection.answer(request) for request in (bare, npy, packed)]
 
-        assert connection.cached_answers == 1
-        assert await asyncio.wait_for(connection.reader.read(), 10) == b""
-
-    run(scenario, keep_alive_seconds=1)
-
-
-def test_cached_responses_differ_by_accept() -> None:
-    async def scenario(connection: Connection) -> None:
-        bare = PLAIN.replace(".npy", "")
-        npy = bare[:-2] + "Accept: application/x-npy\r\n\r\n"
-        packed = bare[:-2] + "Accept-Encoding: gzip\r\n\r\n"
-        first = [await connection.answer(request) for request in (bare, npy, packed)]
-        second = [await connection.answer(request) for request in (bare, npy, packed)]
-
-        assert first == second
-        assert len({body for _, _, body in first}) == 3
-
-    run(scenario)
+    assert first == second
+    assert len({body for _, _, body in first}) == 3
 
 
 @pytest.mark.full
 @pytest.mark.skipif(
     not hasattr(socket, "TCP_NOTSENT_LOWAT"), reason="the system has no such option"
 )
-def test_the_kernel_buffers_little_unsent_data() -> None:
-    async def scenario(connection: Connection) -> None:
-        await connection.answer(PLAIN)
-        (protocol,) = connection.state.connections
-        server_side = protocol.transport.get_extra_info("socket")
-        unsent_bytes = server_side.getsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT)
-        assert unsent_bytes == 128 * 1024
-
-    run(scenario)
+@on_connection()
+async def test_the_kernel_buffers_little_unsent_data(connection: Connection) -> None:
+    await connection.answer(PLAIN)
+    (protocol,) = connection.state.connections
+    server_side = protocol.transport.get_extra_info("socket")
+    unsent_bytes = server_side.getsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT)
+    assert unsent_bytes == 128 * 1024

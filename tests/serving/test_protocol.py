@@ -2,7 +2,9 @@
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
 from ssl import create_default_context
 
@@ -10,7 +12,15 @@ import orjson
 import pytest
 
 from service.serving.protocol import FreeingTransport, LimitedProtocol, tune
-from tests.serving.connections import ENDLESS, NPY, PLAIN, Connection, run, until
+from tests.serving.connections import (
+    ENDLESS,
+    NPY,
+    PLAIN,
+    Connection,
+    on_connection,
+    until,
+    with_opened,
+)
 
 POST = "POST /rope/apply HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
 LIVE = "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -44,357 +54,323 @@ def has_received(protocol: LimitedProtocol, head_bytes: int) -> bool:
     return protocol._head_bytes == head_bytes
 
 
-def test_invalid_requests_get_a_problem_and_are_counted() -> None:
-    async def scenario(connection: Connection) -> None:
-        await expect_problem(connection, "GARBAGE\r\n\r\n", 400, "malformed-request")
+@on_connection()
+async def test_invalid_requests_get_a_problem_and_are_counted(connection: Connection) -> None:
+    await expect_problem(connection, "GARBAGE\r\n\r\n", 400, "malformed-request")
 
-        metrics = connection.delivery.metrics.exposition(None)[0].decode()
-        assert 'status="400"' in metrics
-
-    run(scenario)
+    metrics = connection.delivery.metrics.exposition(None)[0].decode()
+    assert 'status="400"' in metrics
 
 
-def test_a_url_beyond_its_limit_is_refused_before_it_ends() -> None:
-    async def scenario(connection: Connection) -> None:
-        endless = f"GET {NPY}&positions={'1,' * 600}"
+@on_connection(max_url_bytes=1024)
+async def test_a_url_beyond_its_limit_is_refused_before_it_ends(connection: Connection) -> None:
+    endless = f"GET {NPY}&positions={'1,' * 600}"
 
-        detail = await expect_problem(connection, endless, 414, "url-too-long")
+    detail = await expect_problem(connection, endless, 414, "url-too-long")
 
-        assert "1024 bytes (POSREF_MAX_URL_BYTES)" in detail
-
-    run(scenario, max_url_bytes=1024)
+    assert "1024 bytes (POSREF_MAX_URL_BYTES)" in detail
 
 
 @pytest.mark.full
-def test_a_url_at_its_limit_is_accepted() -> None:
-    async def scenario(connection: Connection) -> None:
-        target = f"{NPY}&positions={'1,' * 600}1"[:1024]
+@on_connection(max_url_bytes=1024)
+async def test_a_url_at_its_limit_is_accepted(connection: Connection) -> None:
+    target = f"{NPY}&positions={'1,' * 600}1"[:1024]
 
-        status = (await connection.answer(PLAIN.replace(NPY, target)))[0]
+    status = (await connection.answer(PLAIN.replace(NPY, target)))[0]
 
-        assert status.split()[1] == "422"
-
-    run(scenario, max_url_bytes=1024)
+    assert status.split()[1] == "422"
 
 
-def test_a_head_beyond_its_limit_is_refused() -> None:
-    async def scenario(connection: Connection) -> None:
-        long = PLAIN[:-2] + f"X-Long: {'x' * 2048}\r\n\r\n"
+@on_connection(max_head_bytes=2048, max_url_bytes=1024)
+async def test_a_head_beyond_its_limit_is_refused(connection: Connection) -> None:
+    long = PLAIN[:-2] + f"X-Long: {'x' * 2048}\r\n\r\n"
 
-        detail = await expect_problem(connection, long, 431, "headers-too-large")
+    detail = await expect_problem(connection, long, 431, "headers-too-large")
 
-        assert "2048 bytes (POSREF_MAX_HEAD_BYTES)" in detail
-
-    run(scenario, max_head_bytes=2048, max_url_bytes=1024)
+    assert "2048 bytes (POSREF_MAX_HEAD_BYTES)" in detail
 
 
-def test_a_head_that_never_ends_is_refused_while_it_arrives() -> None:
-    async def scenario(connection: Connection) -> None:
-        protocol = await connection.protocol()
-        connection.writer.write(b"GET / HTTP/1.1\r\nX-Long: ")
-        await until(lambda: protocol._has_begun)
-        for head_bytes in (1024, 2048, 3072):
-            connection.writer.write(b"x" * 1024)
-            await until(partial(has_received, protocol, head_bytes))
+@on_connection(max_head_bytes=2048)
+async def test_a_head_that_never_ends_is_refused_while_it_arrives(connection: Connection) -> None:
+    protocol = await connection.protocol()
+    connection.writer.write(b"GET / HTTP/1.1\r\nX-Long: ")
+    await until(lambda: protocol._has_begun)
+    for head_bytes in (1024, 2048, 3072):
+        connection.writer.write(b"x" * 1024)
+        await until(partial(has_received, protocol, head_bytes))
 
-        await expect_problem(connection, "", 431, "headers-too-large")
+    await expect_problem(connection, "", 431, "headers-too-large")
 
-        assert protocol.transport.is_closing()
-
-    run(scenario, max_head_bytes=2048)
+    assert protocol.transport.is_closing()
 
 
 @pytest.mark.full
-def test_a_long_body_does_not_count_as_a_head() -> None:
-    async def scenario(connection: Connection) -> None:
-        body = '{"x": [[1, 2]]}' + " " * 8192
-        request = f"{POST}Content-Length: {len(body)}\r\n\r\n{body}{PLAIN}"
+@on_connection(max_head_bytes=2048)
+async def test_a_long_body_does_not_count_as_a_head(connection: Connection) -> None:
+    body = '{"x": [[1, 2]]}' + " " * 8192
+    request = f"{POST}Content-Length: {len(body)}\r\n\r\n{body}{PLAIN}"
 
-        assert (await connection.answer(request))[0] == "HTTP/1.1 200 OK"
-        assert (await connection.answer())[0] == "HTTP/1.1 200 OK"
-
-    run(scenario, max_head_bytes=2048)
+    assert (await connection.answer(request))[0] == "HTTP/1.1 200 OK"
+    assert (await connection.answer())[0] == "HTTP/1.1 200 OK"
 
 
-def test_a_head_that_arrives_too_slowly_is_refused() -> None:
-    async def scenario(connection: Connection) -> None:
-        connection.writer.write(b"GET / HTTP/1.1\r\nX-Slow: ")
-        protocol = await connection.protocol()
-        await until(lambda: protocol._has_begun)
-        await check_after(connection, 9)
-        await check_after(connection, 11)
+@on_connection()
+async def test_a_head_that_arrives_too_slowly_is_refused(connection: Connection) -> None:
+    connection.writer.write(b"GET / HTTP/1.1\r\nX-Slow: ")
+    protocol = await connection.protocol()
+    await until(lambda: protocol._has_begun)
+    await check_after(connection, 9)
+    await check_after(connection, 11)
 
-        detail = await expect_problem(connection, "", 408, "request-timeout")
+    detail = await expect_problem(connection, "", 408, "request-timeout")
 
-        assert "head of the request took longer than 10 s to arrive (POSREF_HEADER" in detail
-
-    run(scenario)
+    assert "head of the request took longer than 10 s to arrive (POSREF_HEADER" in detail
 
 
-def test_a_connection_without_a_request_is_closed() -> None:
-    async def scenario(connection: Connection) -> None:
-        await check_after(connection, 11)
+@on_connection()
+async def test_a_connection_without_a_request_is_closed(connection: Connection) -> None:
+    await check_after(connection, 11)
 
-        assert await connection.is_closed()
-
-    run(scenario)
+    assert await connection.is_closed()
 
 
 @pytest.mark.full
-def test_stray_bytes_do_not_keep_a_connection_open() -> None:
-    async def scenario(connection: Connection) -> None:
-        await connection.answer(PLAIN)
-        protocol = await connection.protocol()
-        connection.writer.write(b"\r\n")
-        await until(lambda: protocol.timeout_keep_alive_task is None)
-        await check_after(connection, 0)
-        await check_after(connection, 11)
+@on_connection()
+async def test_stray_bytes_do_not_keep_a_connection_open(connection: Connection) -> None:
+    await connection.answer(PLAIN)
+    protocol = await connection.protocol()
+    connection.writer.write(b"\r\n")
+    await until(lambda: protocol.timeout_keep_alive_task is None)
+    await check_after(connection, 0)
+    await check_after(connection, 11)
 
-        assert await connection.is_closed()
-
-    run(scenario)
+    assert await connection.is_closed()
 
 
-def test_an_idle_connection_keeps_its_own_time_limit() -> None:
-    async def scenario(connection: Connection) -> None:
-        await connection.answer(PLAIN)
-        await check_after(connection, 3600)
+@on_connection()
+async def test_an_idle_connection_keeps_its_own_time_limit(connection: Connection) -> None:
+    await connection.answer(PLAIN)
+    await check_after(connection, 3600)
 
-        assert (await connection.answer(PLAIN))[0] == "HTTP/1.1 200 OK"
-
-    run(scenario)
+    assert (await connection.answer(PLAIN))[0] == "HTTP/1.1 200 OK"
 
 
-def test_a_body_that_arrives_too_slowly_is_refused() -> None:
-    async def scenario(connection: Connection) -> None:
-        connection.writer.write(f"{POST}Content-Length: 100\r\n\r\n{{".encode())
-        protocol = await connection.protocol()
-        await until(lambda: protocol.cycle is not None)
-        await check_after(connection, 129)
-        await check_after(connection, 131)
+@on_connection()
+async def test_a_body_that_arrives_too_slowly_is_refused(connection: Connection) -> None:
+    connection.writer.write(f"{POST}Content-Length: 100\r\n\r\n{{".encode())
+    protocol = await connection.protocol()
+    await until(lambda: protocol.cycle is not None)
+    await check_after(connection, 129)
+    await check_after(connection, 131)
 
-        detail = await expect_problem(connection, "", 408, "request-timeout")
+    detail = await expect_problem(connection, "", 408, "request-timeout")
 
-        assert "body of the request took longer than 120 s to arrive (POSREF_BODY" in detail
-        async with asyncio.timeout(10):
-            await asyncio.gather(*connection.state.tasks)
-
-    run(scenario)
+    assert "body of the request took longer than 120 s to arrive (POSREF_BODY" in detail
+    async with asyncio.timeout(10):
+        await asyncio.gather(*connection.state.tasks)
 
 
 @pytest.mark.full
-def test_an_unread_body_has_a_time_limit() -> None:
-    async def scenario(connection: Connection) -> None:
-        request = f"{POST}Content-Length: 999999999\r\n\r\n{{"
-        assert (await connection.answer(request))[0].split()[1] == "413"
-        await check_after(connection, 131)
+@on_connection()
+async def test_an_unread_body_has_a_time_limit(connection: Connection) -> None:
+    request = f"{POST}Content-Length: 999999999\r\n\r\n{{"
+    assert (await connection.answer(request))[0].split()[1] == "413"
+    await check_after(connection, 131)
 
-        assert await connection.is_closed()
-
-    run(scenario)
+    assert await connection.is_closed()
 
 
-def test_a_client_that_is_still_sending_gets_the_answer_and_no_reset() -> None:
-    async def scenario(connection: Connection) -> None:
-        body = b"x" * 8_000_000
-        head = f"{POST}Connection: close\r\nContent-Length: {len(body)}\r\n\r\n"
-        connection.writer.write(head.encode())
-        for start in range(0, len(body), 100_000):
-            connection.writer.write(body[start : start + 100_000])
-            await asyncio.sleep(0)
-        await connection.writer.drain()
+@on_connection()
+async def test_a_client_that_is_still_sending_gets_the_answer_and_no_reset(
+    connection: Connection,
+) -> None:
+    body = b"x" * 8_000_000
+    head = f"{POST}Connection: close\r\nContent-Length: {len(body)}\r\n\r\n"
+    connection.writer.write(head.encode())
+    for start in range(0, len(body), 100_000):
+        connection.writer.write(body[start : start + 100_000])
+        await asyncio.sleep(0)
+    await connection.writer.drain()
 
-        status_line, headers, _ = await connection.answer()
+    status_line, headers, _ = await connection.answer()
 
-        assert status_line.split()[1] == "413"
-        assert headers["connection"] == "close"
-        assert await connection.is_closed()
-
-    run(scenario)
+    assert status_line.split()[1] == "413"
+    assert headers["connection"] == "close"
+    assert await connection.is_closed()
 
 
-def test_no_response_follows_the_last_one() -> None:
-    async def scenario(connection: Connection) -> None:
-        body = "x" * 5_000_000
-        closing = f"{POST}Connection: close\r\nContent-Length: {len(body)}\r\n\r\n"
-        connection.writer.write((closing + body + PLAIN).encode())
-        assert (await connection.answer())[0].split()[1] == "413"
+@on_connection()
+async def test_no_response_follows_the_last_one(connection: Connection) -> None:
+    body = "x" * 5_000_000
+    closing = f"{POST}Connection: close\r\nContent-Length: {len(body)}\r\n\r\n"
+    connection.writer.write((closing + body + PLAIN).encode())
+    assert (await connection.answer())[0].split()[1] == "413"
 
-        assert await connection.is_closed()
-
-    run(scenario)
+    assert await connection.is_closed()
 
 
 @pytest.mark.full
-def test_a_client_that_reads_nothing_is_disconnected() -> None:
-    async def scenario(connection: Connection) -> None:
-        connection.reader._limit = 0  # type: ignore[attr-defined]
-        connection.writer.write(PLAIN.replace(NPY, ENDLESS).encode())
-        protocol = await connection.protocol()
-        await until(lambda: protocol.transport.get_write_buffer_size() > 0)
-        await asyncio.sleep(0.5)
-        await check_after(connection, 0)
-        await check_after(connection, 59)
-        assert not protocol.transport.is_closing()
+@on_connection()
+async def test_a_client_that_reads_nothing_is_disconnected(connection: Connection) -> None:
+    connection.reader._limit = 0  # type: ignore[attr-defined]
+    connection.writer.write(PLAIN.replace(NPY, ENDLESS).encode())
+    protocol = await connection.protocol()
+    await until(lambda: protocol.transport.get_write_buffer_size() > 0)
+    await asyncio.sleep(0.5)
+    await check_after(connection, 0)
+    await check_after(connection, 59)
+    assert not protocol.transport.is_closing()
 
-        await check_after(connection, 61)
+    await check_after(connection, 61)
 
-        assert protocol.transport.is_closing()
-        async with asyncio.timeout(10):
-            await asyncio.gather(*connection.state.tasks)
-
-    run(scenario)
+    assert protocol.transport.is_closing()
+    async with asyncio.timeout(10):
+        await asyncio.gather(*connection.state.tasks)
 
 
-def test_connections_beyond_the_limit_answer_probes_only() -> None:
-    async def scenario(connection: Connection) -> None:
-        await connection.answer(PLAIN)
-        another = await connection.other()
-        status_line, headers, body = await another.answer(LIVE)
-        assert (status_line, body) == ("HTTP/1.1 200 OK", b'{"status":"ok"}')
-        assert headers["connection"] == "close"
-        assert await another.is_closed()
-        detail = await expect_problem(await connection.other(), PLAIN, 503, "overloaded")
-        assert "POSREF_MAX_CONNECTIONS" in detail
+@on_connection(max_connections=1)
+async def test_connections_beyond_the_limit_answer_probes_only(connection: Connection) -> None:
+    await connection.answer(PLAIN)
+    another = await connection.other()
+    status_line, headers, body = await another.answer(LIVE)
+    assert (status_line, body) == ("HTTP/1.1 200 OK", b'{"status":"ok"}')
+    assert headers["connection"] == "close"
+    assert await another.is_closed()
+    detail = await expect_problem(await connection.other(), PLAIN, 503, "overloaded")
+    assert "POSREF_MAX_CONNECTIONS" in detail
 
-        assert (await connection.answer(PLAIN))[0] == "HTTP/1.1 200 OK"
-
-    run(scenario, max_connections=1)
+    assert (await connection.answer(PLAIN))[0] == "HTTP/1.1 200 OK"
 
 
-def test_connections_far_beyond_the_limit_are_closed() -> None:
-    async def scenario(connection: Connection) -> None:
-        await connection.protocol()
-        others = [await connection.other() for _ in range(257)]
+@on_connection(max_connections=1)
+async def test_connections_far_beyond_the_limit_are_closed(connection: Connection) -> None:
+    await connection.protocol()
+    others = [await connection.other() for _ in range(257)]
 
-        assert await others[-1].is_closed()
-        assert (await others[0].answer(LIVE))[0] == "HTTP/1.1 200 OK"
-        for other in others:
-            other.writer.close()
-
-    run(scenario, max_connections=1)
+    assert await others[-1].is_closed()
+    assert (await others[0].answer(LIVE))[0] == "HTTP/1.1 200 OK"
+    for other in others:
+        other.writer.close()
 
 
 @pytest.mark.full
-def test_garbage_after_a_request_does_not_corrupt_its_response() -> None:
-    async def scenario(connection: Connection) -> None:
-        connection.writer.write(PLAIN.replace(NPY, ENDLESS).encode())
-        await connection.reader.readuntil(b"\r\n\r\n")
-        connection.writer.write(b"GARBAGE\r\n\r\n")
+@on_connection()
+async def test_garbage_after_a_request_does_not_corrupt_its_response(
+    connection: Connection,
+) -> None:
+    connection.writer.write(PLAIN.replace(NPY, ENDLESS).encode())
+    await connection.reader.readuntil(b"\r\n\r\n")
+    connection.writer.write(b"GARBAGE\r\n\r\n")
 
-        received = await asyncio.wait_for(connection.reader.read(), 30)
+    received = await asyncio.wait_for(connection.reader.read(), 30)
 
-        assert b"HTTP/1.1" not in received
-        async with asyncio.timeout(10):
-            await asyncio.gather(*connection.state.tasks)
-
-    run(scenario)
+    assert b"HTTP/1.1" not in received
+    async with asyncio.timeout(10):
+        await asyncio.gather(*connection.state.tasks)
 
 
-def test_a_client_that_does_not_read_its_last_response_is_disconnected() -> None:
-    async def scenario(connection: Connection) -> None:
-        connection.reader._limit = 0  # type: ignore[attr-defined]
-        whole = PLAIN.replace(NPY, "/encoding.npy?seq_len=1000&d_model=512")
-        connection.writer.write(whole.replace("Host", "Connection: close\r\nHost").encode())
-        protocol = await connection.protocol()
-        await until(protocol.transport.is_closing)
-        await asyncio.sleep(0.5)
-        await check_after(connection, 0)
-        assert connection.state.connections
+@on_connection()
+async def test_a_client_that_does_not_read_its_last_response_is_disconnected(
+    connection: Connection,
+) -> None:
+    connection.reader._limit = 0  # type: ignore[attr-defined]
+    whole = PLAIN.replace(NPY, "/encoding.npy?seq_len=1000&d_model=512")
+    connection.writer.write(whole.replace("Host", "Connection: close\r\nHost").encode())
+    protocol = await connection.protocol()
+    await until(protocol.transport.is_closing)
+    await asyncio.sleep(0.5)
+    await check_after(connection, 0)
+    assert connection.state.connections
 
-        await check_after(connection, 61)
+    await check_after(connection, 61)
 
-        await until(lambda: not connection.state.connections)
-
-    run(scenario)
+    await until(lambda: not connection.state.connections)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("rest", ["GET /livez HT", f"{POST}Content-Length: 9\r\n\r\n1"])
-def test_waiting_for_a_response_does_not_count_as_slowness(rest: str) -> None:
-    async def scenario(connection: Connection) -> None:
-        connection.writer.write((PLAIN.replace(NPY, ENDLESS) + LIVE + rest).encode())
-        protocol = await connection.protocol()
-        await until(lambda: len(protocol.pipeline) > 0)
-
-        await check_after(connection, 3600)
-
-        assert not protocol.transport.is_closing()
-
-    run(scenario)
-
-
-def test_garbage_after_pipelined_requests_cancels_the_running_one(
-    caplog: pytest.LogCaptureFixture,
+@on_connection()
+async def test_waiting_for_a_response_does_not_count_as_slowness(
+    connection: Connection, rest: str
 ) -> None:
-    async def scenario(connection: Connection) -> None:
-        connection.writer.write((PLAIN.replace(NPY, ENDLESS) + LIVE).encode())
-        await connection.reader.readuntil(b"\r\n\r\n")
-        protocol = await connection.protocol()
-        protocol.data_received(b"GARBAGE\r\n\r\n")
+    connection.writer.write((PLAIN.replace(NPY, ENDLESS) + LIVE + rest).encode())
+    protocol = await connection.protocol()
+    await until(lambda: len(protocol.pipeline) > 0)
 
-        assert b"HTTP/1.1" not in await asyncio.wait_for(connection.reader.read(), 30)
-        async with asyncio.timeout(10):
-            await asyncio.gather(*connection.state.tasks)
+    await check_after(connection, 3600)
 
-    run(scenario)
+    assert not protocol.transport.is_closing()
 
+
+@on_connection()
+async def test_garbage_after_pipelined_requests_cancels_the_running_one(
+    connection: Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    connection.writer.write((PLAIN.replace(NPY, ENDLESS) + LIVE).encode())
+    await connection.reader.readuntil(b"\r\n\r\n")
+    protocol = await connection.protocol()
+    protocol.data_received(b"GARBAGE\r\n\r\n")
+
+    assert b"HTTP/1.1" not in await asyncio.wait_for(connection.reader.read(), 30)
+    async with asyncio.timeout(10):
+        await asyncio.gather(*connection.state.tasks)
     assert "Exception in ASGI application" not in caplog.text
 
 
 @pytest.mark.full
-def test_trailers_are_not_headers_and_are_limited() -> None:
-    async def scenario(connection: Connection) -> None:
-        chunked = f"{POST}Transfer-Encoding: chunked\r\n\r\n1\r\n{{\r\n0\r\n"
-        connection.writer.write(chunked.encode())
-        protocol = await connection.protocol()
-        await until(lambda: protocol.cycle is not None)
-        headers = list(protocol.cycle.scope["headers"])
-        for _ in range(3):
-            connection.writer.write(b"a: b\r\n" * 150)
-            await asyncio.sleep(0.05)
-        await expect_problem(connection, "", 431, "headers-too-large")
+@on_connection(max_head_bytes=1024, max_url_bytes=1024)
+async def test_trailers_are_not_headers_and_are_limited(connection: Connection) -> None:
+    chunked = f"{POST}Transfer-Encoding: chunked\r\n\r\n1\r\n{{\r\n0\r\n"
+    connection.writer.write(chunked.encode())
+    protocol = await connection.protocol()
+    await until(lambda: protocol.cycle is not None)
+    headers = list(protocol.cycle.scope["headers"])
+    for _ in range(3):
+        connection.writer.write(b"a: b\r\n" * 150)
+        await asyncio.sleep(0.05)
+    await expect_problem(connection, "", 431, "headers-too-large")
 
-        assert protocol.cycle.scope["headers"] == headers
-
-    run(scenario, max_head_bytes=1024, max_url_bytes=1024)
+    assert protocol.cycle.scope["headers"] == headers
 
 
-def test_a_started_response_is_not_followed_by_a_problem() -> None:
-    async def scenario(connection: Connection) -> None:
-        chunked = POST.replace("json", "pdf") + "Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n"
-        assert (await connection.answer(chunked))[0].split()[1] == "415"
-        connection.writer.write(b"GARBAGE\r\n\r\n")
+@on_connection()
+async def test_a_started_response_is_not_followed_by_a_problem(connection: Connection) -> None:
+    chunked = POST.replace("json", "pdf") + "Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n"
+    assert (await connection.answer(chunked))[0].split()[1] == "415"
+    connection.writer.write(b"GARBAGE\r\n\r\n")
 
-        assert await connection.is_closed()
-
-    run(scenario)
+    assert await connection.is_closed()
 
 
 # Longer than any kernel accepts at once.
 LONG = bytes(range(256)) * 2**16
 
-Scenario = Callable[[FreeingTransport, socket.socket], Awaitable[None]]
+
+@dataclass(frozen=True)
+class Ends:
+    """A tuned transport and the other end of its connection, which is not read."""
+
+    transport: FreeingTransport
+    far: socket.socket
 
 
-def run_transport(scenario: Scenario) -> None:
-    """Run a scenario with a tuned transport and the other end of its connection."""
-
-    async def whole() -> None:
-        loop = asyncio.get_running_loop()
-        listener = socket.create_server(("127.0.0.1", 0))
-        far = socket.create_connection(listener.getsockname())
+@asynccontextmanager
+async def both_ends() -> AsyncIterator[Ends]:
+    loop = asyncio.get_running_loop()
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        socket.create_connection(listener.getsockname()) as far,
+    ):
         near, _ = listener.accept()
         near.setblocking(False)
         transport, _ = await loop.connect_accepted_socket(asyncio.Protocol, near)
         try:
-            await scenario(tune(transport, lambda: False), far)
+            yield Ends(tune(transport, lambda: False), far)
         finally:
             transport.abort()
-            for opened in (far, listener):
-                opened.close()
 
-    asyncio.run(whole())
+
+on_transport = with_opened(both_ends, "ends")
 
 
 def read(far: socket.socket, count: int) -> bytes:
@@ -404,51 +380,43 @@ def read(far: socket.socket, count: int) -> bytes:
     return bytes(received)
 
 
-def test_bytes_that_the_kernel_does_not_accept_follow() -> None:
-    async def scenario(transport: FreeingTransport, far: socket.socket) -> None:
-        transport.write(LONG)
+@on_transport
+async def test_bytes_that_the_kernel_does_not_accept_follow(ends: Ends) -> None:
+    ends.transport.write(LONG)
 
-        assert 0 < transport.get_write_buffer_size() < len(LONG)
-        assert await asyncio.to_thread(read, far, len(LONG)) == LONG
-
-    run_transport(scenario)
+    assert 0 < ends.transport.get_write_buffer_size() < len(LONG)
+    assert await asyncio.to_thread(read, ends.far, len(LONG)) == LONG
 
 
-def test_a_long_block_follows_buffered_bytes() -> None:
-    async def scenario(transport: FreeingTransport, far: socket.socket) -> None:
-        transport.write(LONG)
-        sent_bytes = len(LONG) - transport.get_write_buffer_size()
-        # Now the kernel accepts more, before the event loop has sent the buffered bytes.
-        received = read(far, sent_bytes)
-        transport.write(LONG[::-1])
+@on_transport
+async def test_a_long_block_follows_buffered_bytes(ends: Ends) -> None:
+    ends.transport.write(LONG)
+    sent_bytes = len(LONG) - ends.transport.get_write_buffer_size()
+    # Now the kernel accepts more, before the event loop has sent the buffered bytes.
+    received = read(ends.far, sent_bytes)
+    ends.transport.write(LONG[::-1])
 
-        rest = await asyncio.to_thread(read, far, 2 * len(LONG) - len(received))
-        assert received + rest == LONG + LONG[::-1]
-
-    run_transport(scenario)
+    rest = await asyncio.to_thread(read, ends.far, 2 * len(LONG) - len(received))
+    assert received + rest == LONG + LONG[::-1]
 
 
 @pytest.mark.parametrize("data", [b"short", LONG])
-def test_nothing_is_written_after_close(data: bytes) -> None:
-    async def scenario(transport: FreeingTransport, far: socket.socket) -> None:
-        transport.close()
-        transport.write(data)
+@on_transport
+async def test_nothing_is_written_after_close(ends: Ends, data: bytes) -> None:
+    ends.transport.close()
+    ends.transport.write(data)
 
-        await asyncio.sleep(0)
-        assert await asyncio.to_thread(far.recv, 1) == b""
-
-    run_transport(scenario)
+    await asyncio.sleep(0)
+    assert await asyncio.to_thread(ends.far.recv, 1) == b""
 
 
-def test_a_closed_socket_is_left_to_the_transport() -> None:
-    async def scenario(transport: FreeingTransport, far: socket.socket) -> None:
-        far.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
-        far.close()
-        while not transport.is_closing():
-            transport.write(LONG)
-            await asyncio.sleep(0.01)
-
-    run_transport(scenario)
+@on_transport
+async def test_a_closed_socket_is_left_to_the_transport(ends: Ends) -> None:
+    ends.far.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+    ends.far.close()
+    while not ends.transport.is_closing():
+        ends.transport.write(LONG)
+        await asyncio.sleep(0.01)
 
 
 class Encrypted(asyncio.Transport):

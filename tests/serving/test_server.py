@@ -10,6 +10,8 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import ExitStack, asynccontextmanager, closing, suppress
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import httpx
@@ -26,21 +28,21 @@ from service.serving.server import (
     urls_of,
 )
 from service.settings import default_settings
-from tests.serving.connections import until
+from tests.serving.connections import until, with_opened
 
 ENCODING = "/encoding.npy?seq_len=4&d_model=4"
 FOR_EVER = 3600
 
 
+@dataclass(frozen=True)
 class Serving:
-    """A running server in this event loop, and a client of it."""
+    """A running server in this event loop, a client of it, and both ends of its channel."""
 
-    def __init__(
-        self, server: Server, running: asyncio.Task[None], http: httpx.AsyncClient
-    ) -> None:
-        self.server = server
-        self.running = running
-        self.http = http
+    server: Server
+    running: asyncio.Task[None]
+    http: httpx.AsyncClient
+    channel: socket.socket
+    supervisor_end: socket.socket
 
     async def has_ended(self) -> bool:
         async with asyncio.timeout(30):
@@ -49,140 +51,118 @@ class Serving:
 
 
 @asynccontextmanager
-async def serving(channel: socket.socket | None = None, **settings: Any) -> AsyncIterator[Serving]:
+async def serving(**settings: Any) -> AsyncIterator[Serving]:
     chosen = default_settings().model_copy(update={"port": 0, **settings})
     listeners = listen(chosen)
+    supervisor_end, channel = socket.socketpair()
     server = Server(create_app(chosen), chosen, channel)
     running = asyncio.create_task(server.serve(listeners))
     host, port = listeners[0].getsockname()
     try:
         await until(lambda: server.started)
         async with httpx.AsyncClient(base_url=f"http://{host}:{port}", trust_env=False) as http:
-            yield Serving(server, running, http)
+            yield Serving(server, running, http, channel, supervisor_end)
     finally:
         server.force_exit = server.should_exit = True
         await asyncio.wait([running])
+        channel.close()
+        supervisor_end.close()
 
 
-def run(
-    scenario: Callable[[Serving], Awaitable[None]],
-    channel: socket.socket | None = None,
-    **settings: Any,
-) -> None:
-    async def whole() -> None:
-        async with serving(channel, **settings) as served:
-            await scenario(served)
-
-    asyncio.run(whole())
+def on_server(**settings: Any) -> Callable[[Callable[..., Awaitable[None]]], Any]:
+    """Run an async test with a running server with these settings."""
+    return with_opened(partial(serving, **settings), "served")
 
 
 @pytest.mark.full
-def test_after_sigterm_the_server_is_not_ready_and_continues_to_serve() -> None:
-    async def scenario(served: Serving) -> None:
-        assert (await served.http.get(ENCODING)).headers.get("Connection") is None
-        signal.raise_signal(signal.SIGTERM)
+@on_server(drain_seconds=1)
+async def test_after_sigterm_the_server_is_not_ready_and_continues_to_serve(
+    served: Serving,
+) -> None:
+    assert (await served.http.get(ENCODING)).headers.get("Connection") is None
+    signal.raise_signal(signal.SIGTERM)
 
-        ready = await served.http.get("/readyz")
-        answer = await served.http.get(ENCODING)
+    ready = await served.http.get("/readyz")
+    answer = await served.http.get(ENCODING)
 
-        assert (ready.status_code, answer.status_code) == (503, 200)
-        assert ready.headers["Connection"] == answer.headers["Connection"] == "close"
-        assert await served.has_ended()
-
-    run(scenario, drain_seconds=1)
+    assert (ready.status_code, answer.status_code) == (503, 200)
+    assert ready.headers["Connection"] == answer.headers["Connection"] == "close"
+    assert await served.has_ended()
 
 
-def test_after_the_drain_no_connection_is_accepted() -> None:
-    async def scenario(served: Serving) -> None:
-        signal.raise_signal(signal.SIGTERM)
-        assert await served.has_ended()
+@on_server(drain_seconds=0)
+async def test_after_the_drain_no_connection_is_accepted(served: Serving) -> None:
+    signal.raise_signal(signal.SIGTERM)
+    assert await served.has_ended()
 
-        with pytest.raises(httpx.ConnectError):
-            await served.http.get(ENCODING)
-
-    run(scenario, drain_seconds=0)
+    with pytest.raises(httpx.ConnectError):
+        await served.http.get(ENCODING)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("signals", [[signal.SIGTERM] * 2, [signal.SIGINT]])
-def test_sigint_and_a_second_sigterm_skip_the_drain(signals: list[signal.Signals]) -> None:
-    async def scenario(served: Serving) -> None:
-        for each in signals:
-            signal.raise_signal(each)
+@on_server(drain_seconds=FOR_EVER)
+async def test_sigint_and_a_second_sigterm_skip_the_drain(
+    served: Serving, signals: list[signal.Signals]
+) -> None:
+    for each in signals:
+        signal.raise_signal(each)
+
+    assert await served.has_ended()
+
+
+@on_server(drain_seconds=FOR_EVER, shutdown_seconds=FOR_EVER)
+async def test_a_third_signal_aborts_running_responses(served: Serving) -> None:
+    endless = f"/encoding.npy?seq_len={2**28}&d_model=512"
+    async with served.http.stream("GET", endless) as answer:
+        assert answer.status_code == 200
+        for _ in range(2):
+            signal.raise_signal(signal.SIGINT)
 
         assert await served.has_ended()
-
-    run(scenario, drain_seconds=FOR_EVER)
-
-
-def test_a_third_signal_aborts_running_responses() -> None:
-    async def scenario(served: Serving) -> None:
-        endless = f"/encoding.npy?seq_len={2**28}&d_model=512"
-        async with served.http.stream("GET", endless) as answer:
-            assert answer.status_code == 200
-            for _ in range(2):
-                signal.raise_signal(signal.SIGINT)
-
-            assert await served.has_ended()
-
-    run(scenario, drain_seconds=FOR_EVER, shutdown_seconds=FOR_EVER)
 
 
 def test_signal_handlers_are_restored() -> None:
     before = signal.getsignal(signal.SIGTERM)
 
-    async def scenario(served: Serving) -> None:
-        assert signal.getsignal(signal.SIGTERM) != before
-        signal.raise_signal(signal.SIGTERM)
-        assert await served.has_ended()
+    async def serve_for_a_moment() -> None:
+        async with serving():
+            assert signal.getsignal(signal.SIGTERM) != before
 
-        assert signal.getsignal(signal.SIGTERM) == before
+    asyncio.run(serve_for_a_moment())
 
-    run(scenario, drain_seconds=0)
-
-
-def test_a_worker_ends_when_its_supervisor_does() -> None:
-    supervisor_end, channel = socket.socketpair()
-
-    async def scenario(served: Serving) -> None:
-        supervisor_end.settimeout(10)
-        assert await asyncio.to_thread(supervisor_end.recv, 1) == b"."
-        supervisor_end.close()
-
-        assert await served.has_ended()
-
-    with channel:
-        run(scenario, channel, drain_seconds=0)
+    assert signal.getsignal(signal.SIGTERM) == before
 
 
-def test_the_server_checks_the_limits_of_connections() -> None:
-    async def scenario(served: Serving) -> None:
-        target = served.http.base_url
-        reader, writer = await asyncio.open_connection(target.host, target.port)
-        writer.write(b"GET / HTTP/1.1\r\nX-Slow: ")
+@on_server(drain_seconds=0)
+async def test_a_worker_ends_when_its_supervisor_does(served: Serving) -> None:
+    served.supervisor_end.settimeout(10)
+    assert await asyncio.to_thread(served.supervisor_end.recv, 1) == b"."
+    served.supervisor_end.close()
 
-        head = await asyncio.wait_for(reader.readuntil(b"\r\n"), 30)
-
-        assert head.startswith(b"HTTP/1.1 408 ")
-        writer.close()
-
-    run(scenario, header_seconds=1)
+    assert await served.has_ended()
 
 
-def test_a_stopped_supervisor_does_not_stop_its_workers() -> None:
-    supervisor_end, channel = socket.socketpair()
-    channel.setblocking(False)
+@on_server(header_seconds=1)
+async def test_the_server_checks_the_limits_of_connections(served: Serving) -> None:
+    target = served.http.base_url
+    reader, writer = await asyncio.open_connection(target.host, target.port)
+    writer.write(b"GET / HTTP/1.1\r\nX-Slow: ")
+
+    head = await asyncio.wait_for(reader.readuntil(b"\r\n"), 30)
+
+    assert head.startswith(b"HTTP/1.1 408 ")
+    writer.close()
+
+
+@on_server()
+async def test_a_stopped_supervisor_does_not_stop_its_workers(served: Serving) -> None:
     with suppress(BlockingIOError):
-        while channel.send(b"." * 4096):
+        while served.channel.send(b"." * 4096):
             continue
+    served.server._watch()
 
-    async def scenario(served: Serving) -> None:
-        served.server._watch()
-
-        assert (await served.http.get("/readyz")).status_code == httpx.codes.OK
-
-    with supervisor_end, channel:
-        run(scenario, channel)
+    assert (await served.http.get("/readyz")).status_code == httpx.codes.OK
 
 
 SERVE = [sys.executable, "-m", "service", "serve", "--port"]
