@@ -63,6 +63,11 @@ class Connection:
         assert isinstance(protocol, LimitedProtocol)
         return protocol
 
+    async def all_requests(self) -> None:
+        """Wait until the application has ended all requests."""
+        async with asyncio.timeout(30):
+            await asyncio.gather(*self.state.tasks)
+
     @property
     def cached_answers(self) -> int:
         """The number of whole answers from the cache."""

@@ -85,8 +85,7 @@ async def test_a_disconnect_with_pipelined_requests_cancels_the_running_one(
     await connection.reader.readuntil(b"\r\n\r\n")
     connection.writer.transport.abort()
 
-    async with asyncio.timeout(30):
-        await asyncio.gather(*connection.state.tasks)
+    await connection.all_requests()
 
 
 @on_connection()

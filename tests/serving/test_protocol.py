@@ -166,8 +166,7 @@ async def test_a_body_that_arrives_too_slowly_is_refused(connection: Connection)
     detail = await expect_problem(connection, "", 408, "request-timeout")
 
     assert "body of the request took longer than 120 s to arrive (POSREF_BODY" in detail
-    async with asyncio.timeout(10):
-        await asyncio.gather(*connection.state.tasks)
+    await connection.all_requests()
 
 
 @pytest.mark.full
@@ -224,8 +223,7 @@ async def test_a_client_that_reads_nothing_is_disconnected(connection: Connectio
     await check_after(connection, 61)
 
     assert protocol.transport.is_closing()
-    async with asyncio.timeout(10):
-        await asyncio.gather(*connection.state.tasks)
+    await connection.all_requests()
 
 
 @on_connection(max_connections=1)
@@ -265,8 +263,7 @@ async def test_garbage_after_a_request_does_not_corrupt_its_response(
     received = await asyncio.wait_for(connection.reader.read(), 30)
 
     assert b"HTTP/1.1" not in received
-    async with asyncio.timeout(10):
-        await asyncio.gather(*connection.state.tasks)
+    await connection.all_requests()
 
 
 @on_connection()
@@ -312,8 +309,7 @@ async def test_garbage_after_pipelined_requests_cancels_the_running_one(
     protocol.data_received(b"GARBAGE\r\n\r\n")
 
     assert b"HTTP/1.1" not in await asyncio.wait_for(connection.reader.read(), 30)
-    async with asyncio.timeout(10):
-        await asyncio.gather(*connection.state.tasks)
+    await connection.all_requests()
     assert "Exception in ASGI application" not in caplog.text
 
 
