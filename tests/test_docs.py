@@ -11,7 +11,7 @@ from pydantic.fields import FieldInfo
 
 from service.analysis.diagnosis.mistakes import CATALOGUE
 from service.delivery.endpoints import Endpoint, NamedArrays
-from service.delivery.problems import PROBLEM_TYPES
+from service.delivery.problems import TYPES
 from service.formats import FORMATS
 from service.routes import COMPOSITIONS, REPORTS
 from service.settings import Settings
@@ -24,10 +24,10 @@ DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 def test_every_problem_is_documented_with_its_status() -> None:
     text = (ROOT / "docs/problems.md").read_text()
 
-    for problem in PROBLEM_TYPES:
+    for problem in TYPES.values():
         assert f"\n## {problem.name}\n\n{problem.status}. " in text
     ours, _, of_the_edge = text.partition("\n## At the edge\n")
-    assert ours.count("\n## ") == len(PROBLEM_TYPES)
+    assert ours.count("\n## ") == len(TYPES.values())
     named = re.findall(r"^### (\S+)\n\n(\d+)\. ", of_the_edge, re.MULTILINE)
     assert dict(named) == {
         "too-many-requests": "429",

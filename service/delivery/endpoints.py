@@ -97,17 +97,17 @@ class Inputs(ABC):
     def read(self, form: ReadableFormat, body: bytes) -> tuple[Mapping[str, Any], Any]:
         """Return the parameters in a body, and its other content; raises InvalidBody."""
 
-    @abstractmethod
-    def arguments(self, parameters: Parameters, content: Any) -> tuple[Any, ...]:
+    def arguments(self, parameters: Parameters, content: Any) -> tuple[Any, ...]:  # noqa: ARG002
         """Return what ``answer`` takes after the parameters; raises PosrefError."""
+        return (content,)
 
-    @abstractmethod
-    def cost(self, content: Any) -> int:
+    def cost(self, content: Any) -> int:  # noqa: ARG002
         """Return the work of the answer, in sines, without that of the body of a document."""
+        return LONG_WORK
 
-    @abstractmethod
-    def held_bytes(self, content: Any) -> int:
+    def held_bytes(self, content: Any) -> int:  # noqa: ARG002
         """Return the memory that the content takes until its answer has been sent."""
+        return 0
 
 
 class NoInput(Inputs):
@@ -122,32 +122,16 @@ class NoInput(Inputs):
     def cost(self, content: Any) -> int:  # noqa: ARG002
         return 0
 
-    def held_bytes(self, content: Any) -> int:  # noqa: ARG002
-        return 0
-
 
 @dataclass(frozen=True)
 class JsonObject(Inputs):
-    """A JSON object that is itself the subject of a report; parameters are in the query.
-
-    Attributes:
-        example: such an object.
-    """
+    """A JSON object that is itself the subject of a report; parameters are in the query."""
 
     example: Mapping[str, Any]
     has_parameters = False
 
     def read(self, form: ReadableFormat, body: bytes) -> tuple[Mapping[str, Any], Any]:  # noqa: ARG002
         return {}, read_object(body)
-
-    def arguments(self, parameters: Parameters, content: Any) -> tuple[Any, ...]:  # noqa: ARG002
-        return (content,)
-
-    def cost(self, content: Any) -> int:  # noqa: ARG002
-        return LONG_WORK
-
-    def held_bytes(self, content: Any) -> int:  # noqa: ARG002
-        return 0
 
 
 class ArrayInputs(Inputs):
@@ -221,7 +205,6 @@ class ReportedArrays(ArrayInputs):
         return LONG_WORK
 
     def held_bytes(self, content: Input) -> int:
-        """Return the memory of the arrays and of the copies that are made of them."""
         elements = sum(map(size, content.arrays.values()))
         return super().held_bytes(content) + self.copies * _FLOAT64_BYTES * elements
 
@@ -241,17 +224,17 @@ class NamedArrays(ArrayInputs):
     @property
     def names(self) -> tuple[str, ...]:  # type: ignore[override]
         """The names of the arrays and their aliases."""
-        return tuple(name for known in self.inputs for name in (known.name, *known.aliases))
+        return tuple(name for each in self.inputs for name in (each.name, *each.aliases))
 
     @property
     def unnamed(self) -> InputArray | None:
         """The array that one without a name is, where it can be no other."""
-        certain = [known for known in self.inputs if known.is_required] or self.inputs
+        certain = [each for each in self.inputs if each.is_required] or self.inputs
         return certain[0] if len(certain) == 1 else None
 
     def check(self, content: Input) -> None:
         if not content.is_named and self.unnamed is None and self.choice is None:
-            names = ", ".join(known.name for known in self.inputs)
+            names = ", ".join(each.name for each in self.inputs)
             rule = f"a body in npy is one array without a name, and there are {names}"
             raise InvalidBody(f"{rule}: send safetensors or JSON, which name them")
         if content.is_named and not self._is_single(content):
@@ -263,9 +246,9 @@ class NamedArrays(ArrayInputs):
         """Return the arrays by name, each with its expected rank and element type."""
         arrays = self._by_name(parameters, content)
         checked = {
-            known.name: known.checked(arrays[known.name])
-            for known in self.inputs
-            if known.name in arrays
+            each.name: each.checked(arrays[each.name])
+            for each in self.inputs
+            if each.name in arrays
         }
         return (checked,)
 
@@ -288,7 +271,7 @@ class NamedArrays(ArrayInputs):
         return {name: array}
 
     def _unknown(self, arrays: Mapping[str, StoredTable]) -> list[Fault]:
-        names = [known.name for known in self.inputs]
+        names = [each.name for each in self.inputs]
         faults = []
         for name in arrays:
             if name not in names:
@@ -300,22 +283,22 @@ class NamedArrays(ArrayInputs):
 
     def _nearest(self, name: str) -> str | None:
         """Return the array that a name is an alias or a misspelling of, if that is certain."""
-        for known in self.inputs:
-            if name in known.aliases:
-                return known.name
-        names = [known.name for known in self.inputs]
+        for each in self.inputs:
+            if name in each.aliases:
+                return each.name
+        names = [each.name for each in self.inputs]
         return next(iter(similar(name, names, _NAME_SIMILARITY)), None)
 
     def _missing(self, arrays: Mapping[str, StoredTable]) -> list[Fault]:
-        required = [known for known in self.inputs if known.is_required]
+        required = [each for each in self.inputs if each.is_required]
         missing = [
-            f"{known.name} is missing: {known.description}"
-            for known in required
-            if known.name not in arrays
+            f"{each.name} is missing: {each.description}"
+            for each in required
+            if each.name not in arrays
         ]
-        names = {known.name for known in self.inputs}
+        names = {each.name for each in self.inputs}
         if not required and not any(name in names or self._nearest(name) for name in arrays):
-            ways = "; or ".join(f"{known.name}: {known.description}" for known in self.inputs)
+            ways = "; or ".join(f"{each.name}: {each.description}" for each in self.inputs)
             missing = [f"an array is missing: send {ways}"]
         return [Fault("", None, detail, in_body=True) for detail in missing]
 
@@ -327,9 +310,6 @@ class Endpoint:
     Attributes:
         path: the path, without an extension.
         operation: the stem of the operationIds: ``get`` + operation, ``post`` + operation.
-        summary: one line for the API's documentation.
-        parameters: the model of the parameters.
-        inputs: what a request sends beside parameters; without any there is GET, too.
         answer: returns the document or the report of parameters and inputs; raises PosrefError.
         example: a query that works, with the example of the inputs.
         report: the model of the report; None where the answer is a document.

@@ -65,11 +65,7 @@ MAX_HELD_BYTES = 4 * BLOCK_BYTES
 
 @dataclass
 class Readiness:
-    """The answer of a process to readiness probes.
-
-    Attributes:
-        is_draining: whether the process is about to end; it still answers requests.
-    """
+    """The answer of a process to readiness probes; one that drains still answers requests."""
 
     is_draining: bool = False
 
@@ -298,15 +294,15 @@ class Handler:
             read_parameters(self.endpoint.parameters, query)
         form = format_of_body(request, inputs.formats)
         representation = replace(representation, default=form)
-        held = BodyMemory(self.delivery.gate)
+        memory = BodyMemory(self.delivery.gate)
         try:
-            body = await receive_body(request, form, self.delivery.settings, held)
+            body = await receive_body(request, form, self.delivery.settings, memory)
             answering = self._answered(form, body, query, representation)
             answer = await cancel_on_disconnect(request.receive, answering)
         except BaseException:
-            held.release()
+            memory.release()
             raise
-        return _ReleasingResponse(answer, held)
+        return _ReleasingResponse(answer, memory)
 
     async def _answered(
         self,
@@ -315,7 +311,7 @@ class Handler:
         query: Mapping[str, str],
         representation: RepresentationRequest,
     ) -> Response:
-        """Answer a body: what it holds decides whether the answer is planned with the reading."""
+        """Answer a body; short work is planned on the thread that reads the body."""
         workers, inputs = self.delivery.workers, self.endpoint.inputs
 
         def resolve() -> tuple[Plan | Response | Callable[[], Plan | Response], int]:
@@ -328,7 +324,7 @@ class Handler:
 
         work = reading_work(body.length_bytes, is_text=form.is_text)
         plan, held_bytes = await workers.run(resolve, work)
-        body.held.grow(held_bytes)
+        body.memory.grow(held_bytes)
         if not isinstance(plan, Plan | Response):
             plan = await workers.run(plan, SHORT_WORK + 1)
         return await self.delivery.answer_uncached(plan) if isinstance(plan, Plan) else plan
@@ -432,15 +428,10 @@ def reading_work(length_bytes: int, *, is_text: bool) -> int:
 
 
 class ReceivedBody:
-    """A body in segments: only a worker thread joins megabytes.
+    """A body in segments: only a worker thread joins megabytes."""
 
-    Attributes:
-        held: counts the memory of the body.
-        length_bytes: the bytes received so far.
-    """
-
-    def __init__(self, held: BodyMemory) -> None:
-        self.held = held
+    def __init__(self, memory: BodyMemory) -> None:
+        self.memory = memory
         self.length_bytes = 0
         self._segments: list[bytes] = []
         self._newest = bytearray()
@@ -461,15 +452,9 @@ class ReceivedBody:
 
 
 async def receive_body(
-    request: Request, form: ReadableFormat, settings: Settings, held: BodyMemory
+    request: Request, form: ReadableFormat, settings: Settings, memory: BodyMemory
 ) -> ReceivedBody:
-    """Receive a body; refuse it as soon as it is known to be too long.
-
-    Args:
-        request: the request.
-        form: the format of the body.
-        settings: the limits.
-        held: counts the memory of the body, in advance where Content-Length announces it.
+    """Receive a body; count its memory, in advance where Content-Length announces it.
 
     Raises:
         BodyTooLarge: the body is longer than the limit of its format.
@@ -484,26 +469,26 @@ async def receive_body(
     if not announced.isascii() or not announced.isdigit() or int(announced) > limit:
         raise too_large
     weight = _TEXT_WEIGHT if form.is_text else 1
-    held.grow(int(announced) * weight)
-    body = ReceivedBody(held)
+    memory.grow(int(announced) * weight)
+    body = ReceivedBody(memory)
     async for chunk in request.stream():
         body.add(chunk)
         if body.length_bytes > limit:
             raise too_large
-        held.grow(body.length_bytes * weight)
+        memory.grow(body.length_bytes * weight)
     return body
 
 
 class _ReleasingResponse(Response):
-    """A response that releases the memory counted for its request once it has been sent."""
+    """A response that releases the memory of its request's body once it has been sent."""
 
-    def __init__(self, answer: Response, held: BodyMemory) -> None:
+    def __init__(self, answer: Response, memory: BodyMemory) -> None:
         self.background = None
         self._answer = answer
-        self._held = held
+        self._memory = memory
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await self._answer(scope, receive, send)
         finally:
-            self._held.release()
+            self._memory.release()

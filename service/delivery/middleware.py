@@ -11,7 +11,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.delivery.negotiation import OPEN_HEADERS, RawHeaders, raw
-from service.delivery.problems import UNAUTHORIZED, failure_answer, problem_answer
+from service.delivery.problems import FAILURE, refusal
 from service.delivery.responses import Answer
 from service.errors import Unauthorized
 
@@ -65,7 +65,7 @@ class ErrorMiddleware:
             return
         except Exception:
             if not begun:
-                await failure_answer()(scope, receive, send)
+                await refusal(FAILURE)(scope, receive, send)
             raise
 
 
@@ -98,10 +98,6 @@ class Authorized:
     """Refuses requests without one of the keys before anything else is read or looked up.
 
     Every response is private: a shared cache would serve a public one without a key.
-
-    Args:
-        app: the application behind.
-        keys: the valid keys.
     """
 
     def __init__(self, app: ASGIApp, keys: Iterable[bytes]) -> None:
@@ -129,7 +125,7 @@ class Authorized:
         if _has_key_in_query(scope["query_string"]):
             detail += "; never in the query, which logs and histories keep"
         challenge = {"WWW-Authenticate": _REFUSED_CHALLENGE if sent else _CHALLENGE}
-        return problem_answer(UNAUTHORIZED, Unauthorized(detail), challenge)
+        return refusal(Unauthorized(detail), challenge)
 
     def _is_right(self, credentials: bytes) -> bool:
         """Compare with every key in a time that depends on none of them."""
@@ -142,13 +138,16 @@ class Authorized:
 
 def private(headers: Iterable[tuple[bytes, bytes]]) -> RawHeaders:
     """Return headers with a Cache-Control that is private, or no-store."""
-    told = list(headers)
-    lines = [value for name, value in told if name.lower() == b"cache-control"]
-    words = [word.strip() for line in lines for word in line.split(b",") if word.strip()]
-    kept = [word for word in words if word.lower() not in {b"public", b"private"}]
+    others: RawHeaders = []
+    directives: list[bytes] = []
+    for name, value in headers:
+        if name.lower() == b"cache-control":
+            directives += filter(None, map(bytes.strip, value.split(b",")))
+        else:
+            others.append((name, value))
+    kept = [each for each in directives if each.lower() not in {b"public", b"private"}]
     if b"no-store" not in kept:
         kept.insert(0, b"private")
-    others = [(name, value) for name, value in told if name.lower() != b"cache-control"]
     return [*others, (b"cache-control", b", ".join(kept))]
 
 

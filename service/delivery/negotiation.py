@@ -25,13 +25,9 @@ DIGEST_SUFFIX = ".sha256"
 def choose_format(
     document: Document, extension: str | None, accept: str | None, default: Format
 ) -> Format:
-    """Return the format of a response.
+    """Return the format of a response: that of the extension, or the best that Accept allows.
 
-    Args:
-        document: the document.
-        extension: the extension of the URL, which decides if there is one.
-        accept: the Accept header, which decides otherwise.
-        default: the format that is preferred among equals.
+    The default comes first among equals.
 
     Raises:
         UnsupportedByFormat: the requested format cannot hold the document.
@@ -40,17 +36,15 @@ def choose_format(
     if extension is not None:
         return _required_to_hold(document, FORMATS[extension])
     ordered = [default, *(form for form in FORMATS.values() if form is not default)]
-    able = [form for form in ordered if form.refusal(document) is None]
-    chosen = best_format(accept, able)
-    if chosen is not None:
-        return chosen
-    refused = best_format(accept, ordered)
-    if refused is not None:
-        return _required_to_hold(document, refused)
-    raise NotAcceptable(
-        "Accept allows none of the formats there are: "
-        f"{', '.join(_media_types(ordered))}; an extension names one without it"
-    )
+    possible = [form for form in ordered if form.refusal(document) is None]
+    best = best_format(accept, possible) or best_format(accept, ordered)
+    if best is None:
+        media_types = ", ".join(form.media_type for form in ordered)
+        raise NotAcceptable(
+            f"Accept allows none of the formats there are: {media_types}; "
+            "an extension names one without it"
+        )
+    return _required_to_hold(document, best)
 
 
 def read_extension(text: str | None) -> tuple[str | None, bool]:
@@ -75,11 +69,7 @@ def choose_coding(accept_encoding: str | None, codings: Sequence[str]) -> str | 
     """Return the content coding of a body (RFC 9110, §12.5.3), None for identity.
 
     A coding is chosen if the header names it and ranks it no lower than identity, which ranks last
-    unless it is named.
-
-    Args:
-        accept_encoding: the header, or None.
-        codings: the possible codings, the preferred first.
+    unless it is named. The possible codings have the preferred first.
 
     Raises:
         NotAcceptable: the header excludes identity and every coding.
@@ -169,10 +159,6 @@ def _ranges(accept: str) -> Iterable[tuple[str, float]]:
 _QUALITY = re.compile(r"0(\.[0-9]{0,3})?|1(\.0{0,3})?", re.ASCII)
 
 
-def _media_types(formats: Iterable[Format]) -> list[str]:
-    return [form.media_type for form in formats]
-
-
 RawHeaders: TypeAlias = list[tuple[bytes, bytes]]
 
 EXPOSED_HEADERS = (
@@ -225,7 +211,6 @@ class RepresentationRequest:
     Attributes:
         extension: the extension of the URL, or None.
         is_digest: whether the URL names the digest of that format.
-        accept, accept_encoding: the headers of that name, or None.
         revision: the expected revision of the kind of table, or None.
         default: the format that is preferred among equals.
         takes_chunks: whether a body without Content-Length can be sent (HTTP/1.1).

@@ -110,10 +110,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 def similar(name: str, known: Iterable[str], cutoff: float = 0.6) -> list[str]:
     """Return the known names that are spelled like this one, the most similar first.
 
-    Args:
-        name: the name.
-        known: the known names.
-        cutoff: the least similarity, up to 1; negations of the name are left out.
+    Negations of the name are left out. The cutoff is the least similarity, up to 1.
     """
     matches = get_close_matches(name[:_MAX_NAME_LENGTH].lower(), list(known), cutoff=cutoff)
     return [match for match in matches if not _is_opposite(name, match)]

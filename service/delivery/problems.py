@@ -26,13 +26,7 @@ MEDIA_TYPE = "application/problem+json"
 
 @dataclass(frozen=True)
 class ProblemType:
-    """A type of problem.
-
-    Attributes:
-        name: the last part of its URI.
-        status: the status code.
-        title: the title of every occurrence.
-    """
+    """A type of problem; the name is the last part of its URI."""
 
     name: str
     status: int
@@ -44,55 +38,52 @@ class ProblemType:
         return f"urn:posref:problem:{self.name}"
 
 
-INVALID_PARAMETERS = ProblemType("invalid-parameters", 422, "Invalid parameters")
-INVALID_BODY = ProblemType("invalid-body", 422, "Invalid body")
-UNSUPPORTED_BY_FORMAT = ProblemType("unsupported-by-format", 422, "Not possible in this format")
-NOT_FOUND = ProblemType("not-found", 404, "Not found")
-METHOD_NOT_ALLOWED = ProblemType("method-not-allowed", 405, "Method not allowed")
-NOT_ACCEPTABLE = ProblemType("not-acceptable", 406, "Not acceptable")
-REVISION_RETIRED = ProblemType("revision-retired", 410, "Revision retired")
-BODY_TOO_LARGE = ProblemType("body-too-large", 413, "Body too large")
-PRECONDITION_FAILED = ProblemType("precondition-failed", 412, "Precondition failed")
-ANSWER_TOO_LARGE = ProblemType("answer-too-large", 413, "Answer too large")
-UNSUPPORTED_MEDIA_TYPE = ProblemType("unsupported-media-type", 415, "Unsupported media type")
-RANGE_NOT_SATISFIABLE = ProblemType("range-not-satisfiable", 416, "Range not satisfiable")
-MALFORMED_REQUEST = ProblemType("malformed-request", 400, "Malformed request")
-UNAUTHORIZED = ProblemType("unauthorized", 401, "Unauthorized")
-REQUEST_TIMEOUT = ProblemType("request-timeout", 408, "Request timeout")
-URL_TOO_LONG = ProblemType("url-too-long", 414, "URL too long")
-HEADERS_TOO_LARGE = ProblemType("headers-too-large", 431, "Headers too large")
-OVERLOADED = ProblemType("overloaded", 503, "Overloaded")
-NOT_READY = ProblemType("not-ready", 503, "Not ready")
-INTERNAL_ERROR = ProblemType("internal-error", 500, "Internal error")
+class MethodNotAllowed(errors.PosrefError):
+    """A method that no route of a path has."""
 
-_OF_ERROR: Mapping[type[errors.PosrefError], ProblemType] = MappingProxyType(
+    def __init__(self, method: str, allowed: str) -> None:
+        super().__init__(f"{method} is not possible here; these methods are: {allowed}")
+        self.allowed = allowed
+
+
+TYPES: Mapping[type[errors.PosrefError], ProblemType] = MappingProxyType(
     {
-        errors.InvalidParameters: INVALID_PARAMETERS,
-        errors.InvalidBody: INVALID_BODY,
-        errors.UnsupportedByFormat: UNSUPPORTED_BY_FORMAT,
-        errors.NotFound: NOT_FOUND,
-        errors.NotAcceptable: NOT_ACCEPTABLE,
-        errors.RevisionRetired: REVISION_RETIRED,
-        errors.PreconditionFailed: PRECONDITION_FAILED,
-        errors.BodyTooLarge: BODY_TOO_LARGE,
-        errors.AnswerTooLarge: ANSWER_TOO_LARGE,
-        errors.UnsupportedMediaType: UNSUPPORTED_MEDIA_TYPE,
-        errors.RangeNotSatisfiable: RANGE_NOT_SATISFIABLE,
-        errors.Unauthorized: UNAUTHORIZED,
-        errors.Overloaded: OVERLOADED,
-        errors.NotReady: NOT_READY,
-        errors.MalformedRequest: MALFORMED_REQUEST,
-        errors.HeadersTooLarge: HEADERS_TOO_LARGE,
-        errors.URLTooLong: URL_TOO_LONG,
-        errors.RequestTimeout: REQUEST_TIMEOUT,
+        MethodNotAllowed: ProblemType("method-not-allowed", 405, "Method not allowed"),
+        errors.InvalidParameters: ProblemType("invalid-parameters", 422, "Invalid parameters"),
+        errors.InvalidBody: ProblemType("invalid-body", 422, "Invalid body"),
+        errors.UnsupportedByFormat: ProblemType(
+            "unsupported-by-format", 422, "Not possible in this format"
+        ),
+        errors.NotFound: ProblemType("not-found", 404, "Not found"),
+        errors.NotAcceptable: ProblemType("not-acceptable", 406, "Not acceptable"),
+        errors.RevisionRetired: ProblemType("revision-retired", 410, "Revision retired"),
+        errors.PreconditionFailed: ProblemType("precondition-failed", 412, "Precondition failed"),
+        errors.BodyTooLarge: ProblemType("body-too-large", 413, "Body too large"),
+        errors.AnswerTooLarge: ProblemType("answer-too-large", 413, "Answer too large"),
+        errors.UnsupportedMediaType: ProblemType(
+            "unsupported-media-type", 415, "Unsupported media type"
+        ),
+        errors.RangeNotSatisfiable: ProblemType(
+            "range-not-satisfiable", 416, "Range not satisfiable"
+        ),
+        errors.Unauthorized: ProblemType("unauthorized", 401, "Unauthorized"),
+        errors.Overloaded: ProblemType("overloaded", 503, "Overloaded"),
+        errors.NotReady: ProblemType("not-ready", 503, "Not ready"),
+        errors.MalformedRequest: ProblemType("malformed-request", 400, "Malformed request"),
+        errors.HeadersTooLarge: ProblemType("headers-too-large", 431, "Headers too large"),
+        errors.URLTooLong: ProblemType("url-too-long", 414, "URL too long"),
+        errors.RequestTimeout: ProblemType("request-timeout", 408, "Request timeout"),
+        errors.PosrefError: ProblemType("internal-error", 500, "Internal error"),
     }
 )
+"""The type of the problem of each error; that of the base class is an internal error."""
+
 FAILURE = errors.PosrefError("The server failed; the request may be sent again. Its log says more.")
-PROBLEM_TYPES = (METHOD_NOT_ALLOWED, *_OF_ERROR.values(), INTERNAL_ERROR)
 
 
-def problem_document(problem: ProblemType, error: errors.PosrefError) -> dict[str, object]:
-    """Return the members of a problem document, with ``errors`` for the faults."""
+def problem_of(error: errors.PosrefError) -> dict[str, object]:
+    """Return the problem document of an error, with ``errors`` for its faults."""
+    problem = TYPES[type(error)]
     return {
         "type": problem.uri,
         "title": problem.title,
@@ -109,66 +100,41 @@ def _fault_document(fault: errors.Fault) -> dict[str, str | None]:
     return {"pointer" if fault.in_body else "parameter": fault.where, **described}
 
 
-def problem_of(error: errors.PosrefError) -> dict[str, object]:
-    """Return the problem document of an error."""
-    return problem_document(_OF_ERROR[type(error)], error)
-
-
-def problem_answer(
-    problem: ProblemType, error: errors.PosrefError, headers: Mapping[str, str] | None = None
-) -> Answer:
-    """Return a response with a problem; it is never cached."""
-    body = orjson.dumps(problem_document(problem, error))
-    fixed = {"Content-Type": MEDIA_TYPE, "Cache-Control": "no-store"}
-    return Answer(problem.status, raw({**fixed, **(headers or {})}), body)
-
-
 def _headers(error: errors.PosrefError) -> dict[str, str]:
     if isinstance(error, errors.RangeNotSatisfiable):
         return {"Content-Range": f"bytes */{error.length_bytes}"}
-    if isinstance(error, errors.Unauthorized):
-        return {"WWW-Authenticate": 'Bearer realm="posref"'}
     if isinstance(error, errors.Unavailable):
         return {"Retry-After": str(error.retry_seconds)}
+    if isinstance(error, MethodNotAllowed):
+        return {"Allow": error.allowed}
     return {}
 
 
-def refusal(error: errors.PosrefError) -> Answer:
-    """Return the response to an error."""
-    return problem_answer(_OF_ERROR[type(error)], error, _headers(error))
-
-
-def failure_answer() -> Answer:
-    """Return the response to an internal error; the log has the details."""
-    return problem_answer(INTERNAL_ERROR, FAILURE)
+def refusal(error: errors.PosrefError, headers: Mapping[str, str] | None = None) -> Answer:
+    """Return the response with the problem of an error; it is never cached."""
+    fixed = {"Content-Type": MEDIA_TYPE, "Cache-Control": "no-store"}
+    every = {**fixed, **_headers(error), **(headers or {})}
+    return Answer(TYPES[type(error)].status, raw(every), orjson.dumps(problem_of(error)))
 
 
 def add_problem_handlers(app: FastAPI, named: Mapping[str, str]) -> None:
-    """Answer every error of an application with a problem document.
+    """Answer every error with a problem document; ``named`` has the URLs of conventions by name."""
 
-    Args:
-        app: the application.
-        named: the URLs of conventions, for requests that take their names for paths.
-    """
-
-    async def ours(_: Request, error: Exception) -> Answer:
+    async def refuse(_: Request, error: Exception) -> Answer:
         assert isinstance(error, errors.PosrefError)
         return refusal(error)
 
-    async def framework(request: Request, error: Exception) -> Answer:
+    async def refuse_route(request: Request, error: Exception) -> Answer:
         assert isinstance(error, HTTPException)
-        if error.status_code == METHOD_NOT_ALLOWED.status:
-            return _method_not_allowed(request, error)
-        return _not_found(request, named)
+        if error.status_code == TYPES[MethodNotAllowed].status:
+            allowed = _allowed_methods(request) or (error.headers or {}).get("Allow", "")
+            return refusal(MethodNotAllowed(request.method, allowed))
+        known = {route.path for route in request.app.routes if isinstance(route, Route)}
+        plain = [path for path in known if "{" not in path]
+        return refusal(unknown_path(request.scope["path"], plain, named))
 
-    app.add_exception_handler(errors.PosrefError, ours)
-    app.add_exception_handler(HTTPException, framework)
-
-
-def _method_not_allowed(request: Request, error: HTTPException) -> Answer:
-    allowed = _allowed_methods(request) or (error.headers or {}).get("Allow", "")
-    detail = f"{request.method} is not possible here; these methods are: {allowed}"
-    return problem_answer(METHOD_NOT_ALLOWED, errors.PosrefError(detail), {"Allow": allowed})
+    app.add_exception_handler(errors.PosrefError, refuse)
+    app.add_exception_handler(HTTPException, refuse_route)
 
 
 def _allowed_methods(request: Request) -> str:
@@ -182,22 +148,10 @@ def _allowed_methods(request: Request) -> str:
     return ", ".join(sorted(methods))
 
 
-def _not_found(request: Request, named: Mapping[str, str]) -> Answer:
-    known = {route.path for route in request.app.routes if isinstance(route, Route)}
-    plain = [path for path in known if "{" not in path]
-    return problem_answer(NOT_FOUND, unknown_path(request.scope["path"], plain, named))
-
-
 def unknown_path(
     path: str, known: Iterable[str], named: Mapping[str, str] | None = None
 ) -> errors.NotFound:
-    """Return the error of an unknown path.
-
-    Args:
-        path: the path of the request.
-        known: the known paths.
-        named: the URLs of conventions.
-    """
+    """Return the error of an unknown path; a convention by name has its URL in ``named``."""
     name = path.rpartition("/")[2].partition(".")[0]
     paths = list(known)
     same = [each for each in paths if name and each.endswith(f"/{name}")]
@@ -216,13 +170,7 @@ _INLINE = {
 
 
 def html_headers(page: str, cache_control: str, vary: str = "") -> RawHeaders:
-    """Return the headers of an HTML page.
-
-    Args:
-        page: the page.
-        cache_control: the value of Cache-Control.
-        vary: the value of Vary, or nothing.
-    """
+    """Return the headers of an HTML page."""
     headers = {
         "Content-Type": f"{HTML_MEDIA_TYPE}; charset=utf-8",
         "Cache-Control": cache_control,

@@ -7,14 +7,14 @@ from hashlib import sha256
 import pytest
 
 from service.app import create_app
-from service.delivery.problems import PROBLEM_TYPES, content_policy, html_headers
+from service.delivery.problems import TYPES, content_policy, html_headers
 from service.settings import default_settings
 from tests.client import Client, client_of
 from tests.exchange import Exchange
 
 
 def test_types_are_distinct_uris() -> None:
-    uris = [problem.uri for problem in PROBLEM_TYPES]
+    uris = [problem.uri for problem in TYPES.values()]
 
     assert len(set(uris)) == len(uris)
     assert all(uri.startswith("urn:posref:problem:") for uri in uris)

@@ -9,13 +9,13 @@ from service import errors
 from service.delivery import problems
 from service.delivery.endpoints import Report
 from service.delivery.negotiation import unknown_format
-from service.delivery.problems import ProblemType
 from service.encodings.family import Parameters
 from service.errors import Fault
 from service.formats import FORMATS
 from service.numerics.dtypes import COMPLEX64, COMPLEX128, INDEX_DTYPES, REAL_DTYPES
 
 Json = dict[str, Any]
+ErrorType = type[errors.PosrefError]
 
 COMPONENTS: Json = {
     "Problem": {
@@ -23,7 +23,10 @@ COMPONENTS: Json = {
         "description": "A problem document (RFC 9457).",
         "required": ["type", "title", "status", "detail", "errors"],
         "properties": {
-            "type": {"type": "string", "enum": [problem.uri for problem in problems.PROBLEM_TYPES]},
+            "type": {
+                "type": "string",
+                "enum": [problem.uri for problem in problems.TYPES.values()],
+            },
             "title": {"type": "string"},
             "status": {"type": "integer"},
             "detail": {"type": "string"},
@@ -183,75 +186,65 @@ def _merged_choices(schema: dict[str, Any]) -> dict[str, Any]:
     return {**merged, "type": types[0] if len(types) == 1 else types}
 
 
-_DTYPES = [*REAL_DTYPES, *INDEX_DTYPES, COMPLEX64.name, COMPLEX128.name]
-_TEXT: Json = {"type": "string", "minLength": 1}
+def _header(description: str, *, required: bool = False, **schema: Any) -> Json:
+    described = {"type": "string", **schema}
+    return {"description": description, "required": required, "schema": described}
 
-
-def _matching(pattern: str) -> Json:
-    return {"type": "string", "pattern": pattern}
-
-
-def _header(description: str, schema: Json, *, required: bool = False) -> Json:
-    return {"description": description, "required": required, "schema": schema}
-
-
-_KEPT = r"^(public|private), max-age=(86400|31536000, immutable)$"
 
 HEADER_COMPONENTS: Json = {
-    "Accept-Ranges": _header(
-        "Whether ranges can be requested.", {"type": "string", "enum": ["bytes"]}
-    ),
-    "Array-Axes": _header("The names of the axes, where they have names.", _TEXT),
+    "Accept-Ranges": _header("Whether ranges can be requested.", enum=["bytes"]),
+    "Array-Axes": _header("The names of the axes, where they have names.", minLength=1),
     "Array-Dtype": _header(
         "The type of the elements, unless it differs between arrays.",
-        {"type": "string", "enum": _DTYPES},
+        enum=[*REAL_DTYPES, *INDEX_DTYPES, COMPLEX64.name, COMPLEX128.name],
     ),
     "Array-Error-Bound": _header(
         "The largest error of the numbers, where they are not rounded once.",
-        {"type": "number", "minimum": 0},
+        type="number",
+        minimum=0,
     ),
     "Array-Shape": _header(
         "The lengths of the axes, unless they differ between arrays.",
-        _matching("^([0-9]+(, [0-9]+)*)?$"),
+        pattern="^([0-9]+(, [0-9]+)*)?$",
     ),
     "Cache-Control": _header(
-        "How long the response may be cached.", _matching(_KEPT), required=True
+        "How long the response may be cached.",
+        required=True,
+        pattern=r"^(public|private), max-age=(86400|31536000, immutable)$",
     ),
     "Content-Disposition": _header(
         "The name to save the file under.",
-        _matching('^inline; filename="[0-9a-z_]+[.][a-z0-9.]+"$'),
         required=True,
+        pattern='^inline; filename="[0-9a-z_]+[.][a-z0-9.]+"$',
     ),
-    "Content-Location": _header("The URL of the format that Accept selected.", _TEXT),
+    "Content-Location": _header("The URL of the format that Accept selected.", minLength=1),
     "Content-Range": _header(
         "The range, and the length of the whole body.",
-        _matching("^bytes ([0-9]+-[0-9]+|[*])/[0-9]+$"),
         required=True,
+        pattern="^bytes ([0-9]+-[0-9]+|[*])/[0-9]+$",
     ),
     "ETag": _header(
-        "Entity tag of this representation.", _matching('^(W/)?"[0-9a-f]{32}"$'), required=True
+        "Entity tag of this representation.", required=True, pattern='^(W/)?"[0-9a-f]{32}"$'
     ),
-    "Link": _header("The other formats that can hold the table.", _TEXT),
-    "No-Store": _header(
-        "The response is not cached.", {"type": "string", "enum": ["no-store"]}, required=True
-    ),
+    "Link": _header("The other formats that can hold the table.", minLength=1),
+    "No-Store": _header("The response is not cached.", required=True, enum=["no-store"]),
     "Repr-Digest": _header(
         "The SHA-256 of the whole body (RFC 9530), where it is known in advance.",
-        _matching("^sha-256=:[0-9A-Za-z+/]{43}=:$"),
+        pattern="^sha-256=:[0-9A-Za-z+/]{43}=:$",
     ),
     "Retry-After": _header(
-        "Seconds to wait before the next attempt.", {"type": "integer", "minimum": 1}, required=True
+        "Seconds to wait before the next attempt.", required=True, type="integer", minimum=1
     ),
     "Table-Revision": _header(
-        "The revision of this kind of table.", {"type": "integer", "minimum": 1}, required=True
+        "The revision of this kind of table.", required=True, type="integer", minimum=1
     ),
-    "Vary": _header("The request headers that selected the representation.", _TEXT),
+    "Vary": _header("The request headers that selected the representation.", minLength=1),
     "X-Request-Id": _header(
         "The identifier of the request: the one it was sent with, if that is valid, or a new one.",
-        _matching("^[A-Za-z0-9._-]{1,128}$"),
         required=True,
+        pattern="^[A-Za-z0-9._-]{1,128}$",
     ),
-    "WWW-Authenticate": _header("How to send a key.", _matching("^Bearer "), required=True),
+    "WWW-Authenticate": _header("How to send a key.", required=True, pattern="^Bearer "),
 }
 
 _OF_ARRAYS = ("Table-Revision", "Array-Shape", "Array-Dtype", "Array-Axes", "Array-Error-Bound")
@@ -292,120 +285,109 @@ _NO_BFLOAT16 = (
     "these formats can: json, safetensors, bin, csv, png"
 )
 
-_EXAMPLES: Mapping[ProblemType, errors.PosrefError] = {
-    problems.INVALID_PARAMETERS: errors.InvalidParameters(_MISSPELLED),
-    problems.UNSUPPORTED_BY_FORMAT: errors.UnsupportedByFormat(
-        _NO_BFLOAT16, [Fault("extension", "npy", _NO_BFLOAT16)]
-    ),
-    problems.INVALID_BODY: errors.InvalidBody(
-        "NaN is not JSON: only npy and safetensors have it", value="NaN"
-    ),
-    problems.NOT_FOUND: unknown_format("np"),
-    problems.NOT_ACCEPTABLE: errors.NotAcceptable(
+
+def _by_type(*examples: errors.PosrefError) -> Mapping[ErrorType, errors.PosrefError]:
+    return {type(example): example for example in examples}
+
+
+_EXAMPLES = _by_type(
+    errors.InvalidParameters(_MISSPELLED),
+    errors.UnsupportedByFormat(_NO_BFLOAT16, [Fault("extension", "npy", _NO_BFLOAT16)]),
+    errors.InvalidBody("NaN is not JSON: only npy and safetensors have it", value="NaN"),
+    unknown_format("np"),
+    errors.NotAcceptable(
         "Accept allows none of the formats there are: "
         + ", ".join(form.media_type for form in FORMATS.values())
         + "; an extension names one without it"
     ),
-    problems.PRECONDITION_FAILED: errors.PreconditionFailed(
+    errors.PreconditionFailed(
         'If-Match does not name the current tag: "0015c94d9bb60ccc7ae9b72a9bffe638", '
         'the current one is "a489eb6064ad81b7235f2498d6d1fb07"'
     ),
-    problems.RANGE_NOT_SATISFIABLE: errors.RangeNotSatisfiable(192),
-    problems.REVISION_RETIRED: errors.RevisionRetired(
-        "revision 1 of encoding is no longer served; the current one is 2"
-    ),
-    problems.ANSWER_TOO_LARGE: errors.AnswerTooLarge(
+    errors.RangeNotSatisfiable(192),
+    errors.RevisionRetired("revision 1 of encoding is no longer served; the current one is 2"),
+    errors.AnswerTooLarge(
         "the answer may take up to 8589934873 bytes and the limit is 134217728 "
         "(POSREF_MAX_TEXT_BYTES): ask for npy or safetensors, or for less of it"
     ),
-    problems.BODY_TOO_LARGE: errors.BodyTooLarge(
-        "the body is longer than 67108864 bytes (POSREF_MAX_BODY_BYTES)"
-    ),
-    problems.UNSUPPORTED_MEDIA_TYPE: errors.UnsupportedMediaType(
+    errors.BodyTooLarge("the body is longer than 67108864 bytes (POSREF_MAX_BODY_BYTES)"),
+    errors.UnsupportedMediaType(
         "Content-Type is text/plain: send application/x-npy or "
         "application/vnd.safetensors or application/json"
     ),
-    problems.INTERNAL_ERROR: problems.FAILURE,
-    problems.MALFORMED_REQUEST: errors.MalformedRequest("the request line is not one of HTTP"),
-    problems.UNAUTHORIZED: errors.Unauthorized(
+    problems.FAILURE,
+    errors.MalformedRequest("the request line is not one of HTTP"),
+    errors.Unauthorized(
         "This server asks for a key, and this request bears none that it takes: "
         "send one in the header Authorization: Bearer KEY"
     ),
-    problems.REQUEST_TIMEOUT: errors.RequestTimeout(
-        "the body did not come within 120 seconds (POSREF_BODY_SECONDS)"
-    ),
-    problems.URL_TOO_LONG: errors.URLTooLong(
-        "the URL is longer than 65535 bytes (POSREF_MAX_URL_BYTES)"
-    ),
-    problems.HEADERS_TOO_LARGE: errors.HeadersTooLarge(
-        "the headers are longer than 131072 bytes (POSREF_MAX_HEAD_BYTES)"
-    ),
-    problems.OVERLOADED: errors.Overloaded(
+    errors.RequestTimeout("the body did not come within 120 seconds (POSREF_BODY_SECONDS)"),
+    errors.URLTooLong("the URL is longer than 65535 bytes (POSREF_MAX_URL_BYTES)"),
+    errors.HeadersTooLarge("the headers are longer than 131072 bytes (POSREF_MAX_HEAD_BYTES)"),
+    errors.Overloaded(
         "256 requests wait for a thread already (POSREF_MAX_WAITING): ask again later"
     ),
-    problems.NOT_READY: errors.NotReady("this process is about to end: send requests to another"),
-}
+    errors.NotReady("this process is about to end: send requests to another"),
+)
 
-OF_JSON_BODIES: Mapping[ProblemType, errors.PosrefError] = {
-    problems.INVALID_BODY: errors.InvalidBody("the body must be a JSON object"),
-    problems.BODY_TOO_LARGE: errors.BodyTooLarge(
-        "the body is longer than 4194304 bytes (POSREF_MAX_JSON_BODY_BYTES)"
-    ),
-    problems.UNSUPPORTED_MEDIA_TYPE: errors.UnsupportedMediaType(
-        "Content-Type is text/plain: send application/json"
-    ),
-}
+EXAMPLES_OF_JSON_BODIES = _by_type(
+    errors.InvalidBody("the body must be a JSON object"),
+    errors.BodyTooLarge("the body is longer than 4194304 bytes (POSREF_MAX_JSON_BODY_BYTES)"),
+    errors.UnsupportedMediaType("Content-Type is text/plain: send application/json"),
+)
 """Examples for endpoints whose body is a JSON object."""
 
-
-_ANYWHERE = (
-    problems.MALFORMED_REQUEST,
-    problems.UNAUTHORIZED,
-    problems.REQUEST_TIMEOUT,
-    problems.URL_TOO_LONG,
-    problems.HEADERS_TOO_LARGE,
-    problems.OVERLOADED,
-    problems.NOT_READY,
+_OF_ANY_REQUEST = (
+    errors.MalformedRequest,
+    errors.Unauthorized,
+    errors.RequestTimeout,
+    errors.URLTooLong,
+    errors.HeadersTooLarge,
+    errors.Overloaded,
+    errors.NotReady,
 )
 
 
-def shared_responses() -> dict[str, Any]:
+def shared_responses() -> Json:
     """Return the components of the problems that any request may meet before it is routed."""
-    responses = problem_responses(_ANYWHERE)
-    return {name: responses[status] for status, name in _names().items()}
+    responses = problem_responses(_OF_ANY_REQUEST)
+    return {name: responses[status] for status, name in _component_names().items()}
 
 
-def shared_references() -> dict[str, Any]:
+def shared_references() -> Json:
     """Return references to those components, by status."""
-    return {status: {"$ref": f"#/components/responses/{name}"} for status, name in _names().items()}
+    names = _component_names()
+    return {status: {"$ref": f"#/components/responses/{name}"} for status, name in names.items()}
 
 
-def _names() -> dict[str, str]:
+def _component_names() -> dict[str, str]:
     """Return the name of each component, by status: the title of its first problem."""
-    return {str(p.status): p.title.replace(" ", "") for p in reversed(_ANYWHERE)}
+    shared = [problems.TYPES[error] for error in reversed(_OF_ANY_REQUEST)]
+    return {str(problem.status): problem.title.replace(" ", "") for problem in shared}
 
 
 def problem_responses(
-    listed: Iterable[ProblemType], examples: Mapping[ProblemType, errors.PosrefError] | None = None
-) -> dict[str, Any]:
-    """Describe problems by status; problems of one status share a response.
+    listed: Iterable[ErrorType], examples: Mapping[ErrorType, errors.PosrefError] | None = None
+) -> Json:
+    """Describe the problems of errors by status; those of one status share a response.
 
     Args:
-        listed: the problems.
-        examples: errors to show in place of the usual ones.
+        listed: the errors.
+        examples: examples of errors in place of the usual ones.
     """
     shown = {**_EXAMPLES, **(examples or {})}
-    responses: dict[str, Any] = {}
-    for problem in listed:
+    responses: Json = {}
+    for error in listed:
+        problem = problems.TYPES[error]
         schema = {"$ref": "#/components/schemas/Problem"}
-        fresh: dict[str, Any] = {
+        new: Json = {
             "description": problem.title,
             "headers": of_problem(str(problem.status)),
             "content": {problems.MEDIA_TYPE: {"schema": schema, "examples": {}}},
         }
-        response = responses.setdefault(str(problem.status), fresh)
+        response = responses.setdefault(str(problem.status), new)
         if response["description"] != problem.title:
             response["description"] += f"; {problem.title.lower()}"
-        example = {"value": problems.problem_document(problem, shown[problem])}
+        example = {"value": problems.problem_of(shown[error])}
         response["content"][problems.MEDIA_TYPE]["examples"][problem.name] = example
     return dict(sorted(responses.items()))

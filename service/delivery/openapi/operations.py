@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from service.delivery import problems
+from service import errors
 from service.delivery.endpoints import (
     Endpoint,
     EveryArray,
@@ -19,9 +19,9 @@ from service.delivery.endpoints import (
 from service.delivery.negotiation import DIGEST_SUFFIX
 from service.delivery.openapi.components import (
     COMPONENTS,
+    EXAMPLES_OF_JSON_BODIES,
     HEADER_COMPONENTS,
     NEVER_KEPT,
-    OF_JSON_BODIES,
     OF_NOT_MODIFIED,
     OF_PAGE,
     OF_PART,
@@ -44,28 +44,28 @@ from service.numerics.tables import Document
 
 _BINARY = {"type": "string", "format": "binary"}
 _TEXT = {"type": "string"}
-_BODY_PROBLEMS = (
-    problems.INVALID_PARAMETERS,
-    problems.INVALID_BODY,
-    problems.BODY_TOO_LARGE,
-    problems.UNSUPPORTED_MEDIA_TYPE,
-    problems.INTERNAL_ERROR,
+_BODY_ERRORS = (
+    errors.InvalidParameters,
+    errors.InvalidBody,
+    errors.BodyTooLarge,
+    errors.UnsupportedMediaType,
+    errors.PosrefError,
 )
-_DOCUMENT_PROBLEMS = (
-    problems.INVALID_PARAMETERS,
-    problems.UNSUPPORTED_BY_FORMAT,
-    problems.NOT_ACCEPTABLE,
-    problems.ANSWER_TOO_LARGE,
-    problems.INTERNAL_ERROR,
+_DOCUMENT_ERRORS = (
+    errors.InvalidParameters,
+    errors.UnsupportedByFormat,
+    errors.NotAcceptable,
+    errors.AnswerTooLarge,
+    errors.PosrefError,
 )
-_GET_PROBLEMS = (
-    *_DOCUMENT_PROBLEMS,
-    problems.REVISION_RETIRED,
-    problems.PRECONDITION_FAILED,
-    problems.RANGE_NOT_SATISFIABLE,
+_GET_ERRORS = (
+    *_DOCUMENT_ERRORS,
+    errors.RevisionRetired,
+    errors.PreconditionFailed,
+    errors.RangeNotSatisfiable,
 )
-_POST_PROBLEMS = (*_DOCUMENT_PROBLEMS, *_BODY_PROBLEMS[1:4])
-_PAGE_PROBLEMS = (problems.INVALID_PARAMETERS, problems.INTERNAL_ERROR)
+_POST_ERRORS = (*_DOCUMENT_ERRORS, *_BODY_ERRORS[1:4])
+_PAGE_ERRORS = (errors.InvalidParameters, errors.PosrefError)
 
 _RANGE = {
     "name": "Range",
@@ -156,7 +156,7 @@ def get_operation(endpoint: Endpoint) -> Json:
         f"get{endpoint.operation}",
         endpoint.summary,
         _tag(endpoint),
-        responses | problem_responses(_GET_PROBLEMS),
+        responses | problem_responses(_GET_ERRORS),
         parameters=[*parameters, _RANGE],
     )
 
@@ -172,7 +172,7 @@ def post_operation(endpoint: Endpoint) -> Json:
     is_report = endpoint.report is not None
     response = _report(endpoint) if is_report else _documents(example, OF_POSTED)
     listed = problem_responses(
-        _BODY_PROBLEMS if is_report else _POST_PROBLEMS, OF_JSON_BODIES if is_json_only else {}
+        _BODY_ERRORS if is_report else _POST_ERRORS, EXAMPLES_OF_JSON_BODIES if is_json_only else {}
     )
     return _operation(
         f"post{endpoint.operation}",
@@ -193,7 +193,7 @@ def with_extension(endpoint: Endpoint, plain: Json) -> Json:
     place = len(extra["parameters"]) - (_RANGE in extra["parameters"])
     extra["parameters"].insert(place, _extension(_Example(endpoint).answer))
     extra["responses"]["200"]["content"]["text/plain"] = {"schema": _CHECKSUM}
-    responses = extra["responses"] | problem_responses((problems.NOT_FOUND,))
+    responses = extra["responses"] | problem_responses((errors.NotFound,))
     extra["responses"] = dict(sorted(responses.items()))
     return described
 
@@ -218,7 +218,7 @@ def page_operation(name: str, summary: str, media_type: str, schema: Mapping[str
     """Return FastAPI's documentation of a page that takes no parameters."""
     content = {media_type: {"schema": dict(schema)}}
     shown = {"description": "Successful", "headers": OF_PAGE, "content": content}
-    return _operation(name, summary, "pages", {"200": shown} | problem_responses(_PAGE_PROBLEMS))
+    return _operation(name, summary, "pages", {"200": shown} | problem_responses(_PAGE_ERRORS))
 
 
 def _operation(name: str, summary: str, tag: str, responses: Json, **extra: Any) -> Json:

@@ -11,6 +11,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from service import errors
 from service.delivery import problems
 from service.delivery.openapi.components import (
     HEADER_COMPONENTS,
@@ -26,6 +27,7 @@ from service.delivery.openapi.components import (
     shared_references,
     shared_responses,
 )
+from service.delivery.problems import MethodNotAllowed
 from service.encodings.absolute.sinusoidal import SinusoidalEncoding
 from tests.client import Client
 
@@ -161,7 +163,7 @@ def test_check_of_headers_can_fail(client: Client) -> None:
 
 
 def test_problems_of_one_status_share_a_response() -> None:
-    responses = problem_responses([problems.INVALID_BODY, problems.INVALID_PARAMETERS])
+    responses = problem_responses([errors.InvalidBody, errors.InvalidParameters])
 
     assert list(responses) == ["422"]
     assert responses["422"]["description"] == "Invalid body; invalid parameters"
@@ -170,9 +172,10 @@ def test_problems_of_one_status_share_a_response() -> None:
 
 
 def test_responses_are_in_order_of_status() -> None:
-    listed = [problem for problem in problems.PROBLEM_TYPES if problem.name != "method-not-allowed"]
+    types = {error: each for error, each in problems.TYPES.items() if error is not MethodNotAllowed}
 
-    assert list(problem_responses(listed)) == sorted({str(problem.status) for problem in listed})
+    statuses = sorted({str(problem.status) for problem in types.values()})
+    assert list(problem_responses(types)) == statuses
 
 
 def test_shared_problems_are_components() -> None:
@@ -187,4 +190,4 @@ def test_shared_problems_are_components() -> None:
 
 
 def test_problems_document_cache_control() -> None:
-    assert "Cache-Control" in problem_responses([problems.INVALID_BODY])["422"]["headers"]
+    assert "Cache-Control" in problem_responses([errors.InvalidBody])["422"]["headers"]

@@ -19,7 +19,7 @@ from pydantic import Field
 
 from service.delivery.endpoints import Endpoint, EveryArray, NamedArrays, ReportedArrays
 from service.delivery.openapi.operations import page_operation, post_operation, with_extension
-from service.delivery.problems import PROBLEM_TYPES
+from service.delivery.problems import TYPES
 from service.encodings.family import Choice, InputArray, Parameters
 from service.encodings.registry import TABLE_REVISIONS
 from service.formats import FORMATS
@@ -171,7 +171,7 @@ def test_every_error_has_an_example(client: Client, operations: dict[str, Any]) 
                 assert example["value"]["status"] == int(status)
                 seen.add(name)
 
-    assert seen == {problem.name for problem in PROBLEM_TYPES} - {"method-not-allowed"}
+    assert seen == {problem.name for problem in TYPES.values()} - {"method-not-allowed"}
 
 
 def test_example_bodies_are_answered_as_documented(
