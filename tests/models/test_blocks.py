@@ -10,8 +10,56 @@ from tests.models.settings import codes_of, entry_of, llama, origin_of, value_of
 LINEAR = {"rope_type": "linear", "factor": 8.0}
 
 
+FLAT_GEMMA3 = {"model_type": "gemma3_text", "rope_theta": 1e6, "rope_scaling": LINEAR}
+NESTED_GEMMA3 = {
+    "model_type": "gemma3_text",
+    "rope_parameters": {"full_attention": {**LINEAR, "rope_theta": 5e5}, "rope_theta": 5.0},
+}
+FLAT_WITH_NULL = {**FLAT_GEMMA3, "rope_scaling": {**LINEAR, "full_attention": None}}
+APERTUS = {"model_type": "apertus", "rope_theta": 5e6}
+
+
+@pytest.mark.parametrize(
+    ("config", "label", "name", "value"),
+    [
+        (FLAT_GEMMA3, "full_attention", "rope_type", "linear"),
+        # A flat block does not apply to unscaled layer types.
+        (FLAT_GEMMA3, "sliding_attention", "rope_type", "default"),
+        (FLAT_GEMMA3, "sliding_attention", "rope_theta", 10000.0),
+        # The class completes parameters by layer type, and values beside them are not read.
+        (NESTED_GEMMA3, "full_attention", "rope_theta", 5e5),
+        (NESTED_GEMMA3, "sliding_attention", "rope_theta", 10000.0),
+        # A block with a rope_type is flat.
+        (FLAT_WITH_NULL, "full_attention", "factor", 8.0),
+        (llama(rope_scaling={**LINEAR, "x": {"a": 1}}), "default", "factor", 8.0),
+        # The rule of the class applies if the config has none.
+        (APERTUS, "default", "rope_type", "llama3"),
+        (APERTUS, "default", "rope_theta", 5e6),
+        ({**APERTUS, "rope_scaling": LINEAR}, "default", "rope_type", "linear"),
+    ],
+)
+def test_parameters_are_those_of_the_block_of_a_layer_type(
+    config: dict[str, object], label: str, name: str, value: object
+) -> None:
+    assert value_of(config, name, label) == value
+
+
+@pytest.mark.parametrize(
+    ("config", "code"),
+    [
+        (NESTED_GEMMA3, "unknown-rope-key"),
+        (llama(rope_scaling={**LINEAR, "x": {"a": 1}}), "unknown-rope-key"),
+        (APERTUS, "class-default-used"),
+    ],
+)
+def test_parameters_that_are_assumed_or_not_read_have_a_warning(
+    config: dict[str, object], code: str
+) -> None:
+    assert code in codes_of(config)
+
+
 @pytest.mark.parametrize("name", ["rope_scaling", "rope_parameters"])
-def test_either_name_is_read(name: str) -> None:
+def test_rope_scaling_and_rope_parameters_are_read(name: str) -> None:
     config = llama(**{name: LINEAR})
 
     assert value_of(config, "factor") == 8.0
@@ -26,23 +74,7 @@ def test_rope_scaling_replaces_rope_parameters_unless_it_is_empty() -> None:
     assert codes_of(llama(rope_scaling=LINEAR, rope_parameters=LINEAR)) == []
 
 
-def test_flat_scaling_does_not_apply_to_unscaled_layer_types() -> None:
-    config = {"model_type": "gemma3_text", "rope_theta": 1e6, "rope_scaling": LINEAR}
-
-    assert value_of(config, "rope_type", "full_attention") == "linear"
-    assert value_of(config, "rope_type", "sliding_attention") == "default"
-    assert value_of(config, "rope_theta", "sliding_attention") == 10000.0
-
-
-def test_parameters_by_layer_type_are_completed_by_the_class() -> None:
-    nested = {"full_attention": {**LINEAR, "rope_theta": 5e5}}
-    config = {"model_type": "gemma3_text", "rope_parameters": nested}
-
-    assert value_of(config, "rope_theta", "full_attention") == 5e5
-    assert value_of(config, "rope_theta", "sliding_attention") == 10000.0
-
-
-def test_a_null_layer_type_has_no_rotary_embedding() -> None:
+def test_null_layer_type_has_no_rotary_embedding() -> None:
     types = ["full_attention", "sliding_attention"] * 2
     nested = {"full_attention": None, "sliding_attention": LINEAR}
     resolved = resolve(llama(layer_types=types, rope_parameters=nested))
@@ -53,46 +85,17 @@ def test_a_null_layer_type_has_no_rotary_embedding() -> None:
     assert "nope-layers" in [warning.code for warning in resolved.warnings]
 
 
-def test_the_rule_of_the_class_is_used_with_a_warning_where_the_config_has_none() -> None:
-    config = {"model_type": "apertus", "rope_theta": 5e6}
-
-    assert value_of(config, "rope_type") == "llama3"
-    assert value_of(config, "rope_theta") == 5e6
-    assert "class-default-used" in codes_of(config)
-    assert value_of({**config, "rope_scaling": LINEAR}, "rope_type") == "linear"
-
-
-def test_a_block_with_a_rope_type_is_flat_despite_unknown_objects() -> None:
-    config = llama(rope_scaling={**LINEAR, "x": {"a": 1}})
-    null = {"model_type": "gemma3_text", "rope_scaling": {**LINEAR, "full_attention": None}}
-
-    assert value_of(config, "factor") == 8.0
-    assert "unknown-rope-key" in codes_of(config)
-    assert value_of(null, "factor", "full_attention") == 8.0
-
-
-def test_a_value_beside_parameters_by_layer_type_is_a_warning() -> None:
-    nested = {"full_attention": {**LINEAR}, "sliding_attention": {}, "rope_theta": 5.0}
-    config = {"model_type": "gemma3_text", "rope_parameters": nested}
-
-    assert value_of(config, "rope_theta", "full_attention") == 1e6
-    assert "unknown-rope-key" in codes_of(config)
-
-
 def nested(depth: int) -> list[object]:
-    found: list[object] = []
+    items: list[object] = []
     for _ in range(depth):
-        found = [found]
-    return found
+        items = [items]
+    return items
 
 
 @pytest.mark.full
 def test_objects_too_deep_to_compare_differ() -> None:
-    linear = {"type": "linear", "factor": 2}
-    config = llama(
-        rope_scaling={**linear, "x": nested(100_000)},
-        rope_parameters={**linear, "x": nested(100_000)},
-    )
+    scaling, parameters = ({**LINEAR, "x": nested(100_000)} for _ in range(2))
+    config = llama(rope_scaling=scaling, rope_parameters=parameters)
 
     assert "rope-scaling-and-rope-parameters-both" in codes_of(config)
 
@@ -111,13 +114,59 @@ GPT_OSS = {
 }
 
 
-def test_mistral_s_alpha_and_beta_are_the_betas_of_yarn() -> None:
-    config = {**MISTRAL, "yarn": {**YARN, "apply_scale": False}}
+LITGPT = {"head_size": 128, "n_layer": 32, "rope_base": 500000, "block_size": 131072}
+ADJUSTED = {
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_seq_len": 8192,
+}
 
-    assert value_of(config, "beta_fast") == 32.0
-    assert value_of(config, "beta_slow") == 1.0
-    assert value_of(config, "attention_factor") == 1.0
-    assert origin_of(config, "beta_fast") == "alias /yarn/beta"
+
+@pytest.mark.parametrize(
+    ("config", "values"),
+    [
+        (
+            {**MISTRAL, "yarn": {**YARN, "apply_scale": False}},
+            {"beta_fast": 32.0, "beta_slow": 1.0, "attention_factor": 1.0},
+        ),
+        (
+            GPT_OSS,
+            {
+                "rope_type": "yarn",
+                "factor": 32.0,
+                "original_max_position_embeddings": 4096,
+                "beta_fast": 32.0,
+                "beta_slow": 1.0,
+                "truncate": False,
+                "max_position_embeddings": 131072,
+            },
+        ),
+        (
+            {**LITGPT, "rope_adjustments": ADJUSTED},
+            {
+                "rope_type": "llama3",
+                "original_max_position_embeddings": 8192,
+                "rope_theta": 500000.0,
+            },
+        ),
+        ({**LITGPT, "rope_condense_ratio": 4}, {"rope_type": "linear", "factor": 4.0}),
+        ({**LITGPT, "rope_condense_ratio": 1}, {"rope_type": "default"}),
+        (
+            {**MISTRAL, "use_scaled_rope": True, "rope_scaling_factor": 32.0},
+            {"rope_type": "llama3", "factor": 32.0, "high_freq_factor": 4.0},
+        ),
+    ],
+    ids=["mistral", "gpt-oss", "litgpt llama3", "litgpt linear", "litgpt", "meta"],
+)
+def test_keys_of_other_programs_are_read(
+    config: dict[str, object], values: dict[str, object]
+) -> None:
+    assert {name: value_of(config, name) for name in values} == values
+
+
+def test_keys_of_other_programs_are_aliases() -> None:
+    assert origin_of({**MISTRAL, "yarn": YARN}, "beta_fast") == "alias /yarn/beta"
     assert "attention_factor" not in entry_of({**MISTRAL, "yarn": YARN}).values
 
 
@@ -128,42 +177,7 @@ def test_weights_beside_a_params_json_are_interleaved() -> None:
     assert codes_of(config) == ["model-type-missing", "layout-assumed"]
 
 
-def test_gpt_oss_s_own_config_is_the_yarn_of_its_published_one() -> None:
-    values = {name: found.value for name, found in entry_of(GPT_OSS).at(None).items()}
-
-    assert values["rope_type"] == "yarn"
-    assert (values["factor"], values["original_max_position_embeddings"]) == (32.0, 4096)
-    assert (values["beta_fast"], values["beta_slow"], values["truncate"]) == (32.0, 1.0, False)
-    assert values["max_position_embeddings"] == 131072
-
-
-def test_litgpt_s_keys_are_read() -> None:
-    size = {"head_size": 128, "n_layer": 32, "rope_base": 500000, "block_size": 131072}
-    adjusted = {
-        "factor": 8.0,
-        "low_freq_factor": 1.0,
-        "high_freq_factor": 4.0,
-        "original_max_seq_len": 8192,
-    }
-    llama3 = {**size, "rope_adjustments": adjusted}
-
-    assert value_of(llama3, "rope_type") == "llama3"
-    assert value_of(llama3, "original_max_position_embeddings") == 8192
-    assert value_of(llama3, "rope_theta") == 500000.0
-    assert value_of({**size, "rope_condense_ratio": 4}, "factor") == 4.0
-    assert value_of({**size, "rope_condense_ratio": 1}, "rope_type") == "default"
-
-
-def test_meta_s_scaled_rope_has_the_numbers_of_its_code() -> None:
-    config = {**MISTRAL, "use_scaled_rope": True, "rope_scaling_factor": 32.0}
-
-    assert value_of(config, "factor") == 32.0
-    assert origin_of(config, "factor") == "alias /rope_scaling_factor"
-    assert value_of(config, "high_freq_factor") == 4.0
-    assert "scaled-rope-assumed" in codes_of(config)
-
-
-def test_mistral_s_scaling_of_queries_is_read_beside_its_yarn() -> None:
+def test_mistral_scaling_of_queries_is_read_beside_its_yarn() -> None:
     tuned = {"beta": 0.1, "original_max_position_embeddings": 8192}
     config = {**MISTRAL, "yarn": YARN, "llama_4_scaling": tuned}
 
@@ -174,13 +188,6 @@ def test_mistral_s_scaling_of_queries_is_read_beside_its_yarn() -> None:
 
 
 LLAMA4 = {"model_type": "llama4_text", "num_hidden_layers": 8}
-
-
-def test_an_entry_for_all_layers_has_every_layer() -> None:
-    entry = entry_of(llama())
-
-    assert entry.every_layer
-    assert entry.layers is None
 
 
 GEMMA3 = {"model_type": "gemma3_text", "num_hidden_layers": 7}
@@ -232,12 +239,10 @@ def test_layers_without_types_are_unknown() -> None:
     assert resolve(llama(rope_parameters=nested)).warnings[-1].code == "layers-unknown"
 
 
-def test_a_pattern_of_letters_gives_layer_types() -> None:
-    config = {"model_type": "exaone4", "num_hidden_layers": 8, "sliding_window": 4096}
-
-    assert entry_of({**config, "sliding_window_pattern": "LLGL"}).layers == (0, 1, 3, 4, 5, 7)
+def test_pattern_of_letters_gives_layer_types() -> None:
+    assert entry_of({**EXAONE, "sliding_window_pattern": "LLGL"}).layers == (0, 1, 3, 4, 5, 7)
     with pytest.raises(InvalidBody, match="letters L and G"):
-        resolve({**config, "sliding_window_pattern": "LLXL"})
+        resolve({**EXAONE, "sliding_window_pattern": "LLXL"})
 
 
 def test_warnings_name_the_first_layers_and_count_them() -> None:
@@ -246,72 +251,59 @@ def test_warnings_name_the_first_layers_and_count_them() -> None:
     assert which_have(range(33)) == "layers 0, 1, 2, 3, 4, 5, 6, 7 … (33 in all) have"
 
 
-def test_a_list_of_bases_gives_an_entry_for_each_base() -> None:
-    config = {
-        "model_type": "granite_swa",
-        "num_hidden_layers": 4,
-        "layer_rope_theta": [10000.0, 0, 500000.0, 10000.0],
-    }
-    entries = resolve(config).entries
-
-    assert [(entry.values["rope_theta"].value, entry.layers) for entry in entries] == [
-        (10000.0, (0, 3)),
-        (500000.0, (2,)),
-    ]
-
-
-def test_a_list_of_scaled_layers_leaves_the_others_unscaled() -> None:
-    config = {
-        "model_type": "molmo2_text",
-        "num_hidden_layers": 4,
-        "rope_scaling": {"rope_type": "linear", "factor": 8.0},
-        "rope_scaling_layers": [1, 3],
-    }
-    entries = {entry.label: entry for entry in resolve(config).entries}
-
-    assert entries["scaled"].layers == (1, 3)
-    assert entries["scaled"].values["rope_type"].value == "linear"
-    assert entries["unscaled"].layers == (0, 2)
-    assert entries["unscaled"].values["rope_type"].value == "default"
-
-
+GRANITE = {
+    "model_type": "granite_swa",
+    "num_hidden_layers": 4,
+    "layer_rope_theta": [10000.0, 0, 500000.0, 10000.0],
+}
+MOLMO2 = {
+    "model_type": "molmo2_text",
+    "num_hidden_layers": 4,
+    "rope_scaling": {"rope_type": "linear", "factor": 8.0},
+    "rope_scaling_layers": [1, 3],
+}
 STEP = {
     "model_type": "step3p5",
     "num_hidden_layers": 4,
     "layer_types": ["full_attention", "sliding_attention"] * 2,
 }
+STEP_LISTS = {"rope_theta": [5e6, 1e4] * 2, "partial_rotary_factors": [0.5, 1.0] * 2}
+SHARES = {"rope_theta": 7e4, "partial_rotary_factors": [0.5, 1.0, 0.25, 1.0]}
 
 
-def test_lists_of_bases_and_shares_give_an_entry_for_each_pair() -> None:
-    yarn = {"rope_type": "linear", "factor": 2.0}
-    lists = {"rope_theta": [5e6, 1e4] * 2, "partial_rotary_factors": [0.5, 1.0] * 2}
-    entries = {
-        entry.label: entry for entry in resolve({**STEP, **lists, "rope_scaling": yarn}).entries
-    }
+@pytest.mark.parametrize(
+    ("config", "names", "expected"),
+    [
+        (GRANITE, ("rope_theta",), [((0, 3), 10000.0), ((2,), 500000.0)]),
+        (MOLMO2, ("rope_type",), [((1, 3), "linear"), ((0, 2), "default")]),
+        (
+            {**STEP, **STEP_LISTS, "rope_scaling": {"rope_type": "linear", "factor": 2.0}},
+            ("rotary_dim", "rope_theta", "rope_type"),
+            [((0, 2), 64, 5e6, "linear"), ((1, 3), 128, 1e4, "default")],
+        ),
+        (
+            {**STEP, **SHARES},
+            ("rope_theta", "rotary_dim"),
+            [((0,), 7e4, 64), ((2,), 7e4, 32), ((1, 3), 7e4, 128)],
+        ),
+        # A layer type without layers has no entry.
+        ({"model_type": "step3p5", "num_hidden_layers": 4}, (), [((0, 1, 2, 3),)]),
+    ],
+    ids=["bases", "scaled layers", "bases and shares", "shares", "one type"],
+)
+def test_lists_by_layer_give_an_entry_for_each_set_of_values(
+    config: dict[str, object], names: tuple[str, ...], expected: list[tuple[object, ...]]
+) -> None:
+    assert [
+        (entry.layers, *(entry.values[name].value for name in names))
+        for entry in resolve(config).entries
+    ] == expected
 
-    full, sliding = entries["full_attention"], entries["sliding_attention"]
-    assert (full.layers, sliding.layers) == ((0, 2), (1, 3))
-    assert (full.values["rotary_dim"].value, sliding.values["rotary_dim"].value) == (64, 128)
-    assert (full.values["rope_theta"].value, sliding.values["rope_theta"].value) == (5e6, 1e4)
-    assert (full.values["rope_type"].value, sliding.values["rope_type"].value) == (
-        "linear",
-        "default",
-    )
 
+def test_labels_of_layers_name_their_values() -> None:
+    labels = [entry.label for entry in resolve({**STEP, **SHARES}).entries]
 
-def test_one_base_goes_with_a_list_of_shares() -> None:
-    config = {**STEP, "rope_theta": 7e4, "partial_rotary_factors": [0.5, 1.0, 0.25, 1.0]}
-    entries = resolve(config).entries
-
-    assert {entry.values["rope_theta"].value for entry in entries} == {7e4}
-    assert [entry.values["rotary_dim"].value for entry in entries] == [64, 32, 128]
-    assert entries[0].label == "full_attention partial_rotary_factor=0.5"
-
-
-def test_a_layer_type_without_layers_has_no_entry() -> None:
-    (entry,) = resolve({"model_type": "step3p5", "num_hidden_layers": 4}).entries
-
-    assert (entry.label, entry.layers) == ("full_attention", (0, 1, 2, 3))
+    assert labels[0] == "full_attention partial_rotary_factor=0.5"
 
 
 def test_layers_with_base_0_have_no_rotary_embedding() -> None:

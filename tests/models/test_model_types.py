@@ -14,25 +14,19 @@ from tests.models.settings import LLAMA, codes_of, origin_of, value_of
 TYPES = model_types()
 
 
-def test_every_type_names_its_source_and_a_layout() -> None:
+def test_every_type_has_a_source_and_the_layout_of_its_text_model() -> None:
+    assert list(TYPES) == sorted(TYPES)
     for kind in TYPES.values():
         assert re.match(r"(transformers|vLLM) [0-9]+\.[0-9]+\.[0-9]+: \S", kind.source), kind.name
         assert kind.layout in {"half", "interleaved", "none"}
         assert kind.partial in {"used", "ignored"}
         assert kind.layout != "none" or kind.no_rope is True
-
-
-def test_types_stand_in_alphabetical_order() -> None:
-    assert list(TYPES) == sorted(TYPES)
-
-
-def test_text_models_of_other_types_are_types() -> None:
-    for kind in TYPES.values():
-        assert kind.text_model_type is None or kind.text_model_type in TYPES
+        text = TYPES[kind.text_model_type or kind.name]
+        assert (kind.layout, kind.partial) == (text.layout, text.partial), kind.name
 
 
 @pytest.mark.parametrize("name", TYPES)
-def test_a_config_of_only_a_model_type_resolves_or_has_faults(name: str) -> None:
+def test_config_of_only_a_model_type_resolves_or_has_faults(name: str) -> None:
     try:
         resolved = resolve({"model_type": name})
     except InvalidBody as error:
@@ -41,22 +35,15 @@ def test_a_config_of_only_a_model_type_resolves_or_has_faults(name: str) -> None
         assert resolved.layout == "none" or resolved.entries
 
 
-def test_an_unknown_fact_is_refused() -> None:
+def test_unknown_fact_is_refused() -> None:
     with pytest.raises(ValueError, match="layuot"):
         TypeAdapter(ModelType).validate_python({"name": "x", "source": "s", "layuot": "half"})
 
 
-def test_a_pattern_counts_layers_from_either_end() -> None:
+def test_pattern_counts_layers_from_either_end() -> None:
     pattern = LayerPattern(every=3, at="full", otherwise="sliding", also=(0, -1))
 
     assert pattern.of(5, 3) == ("full", "sliding", "full", "sliding", "full")
-
-
-def test_composite_types_have_the_layout_of_their_text_models() -> None:
-    for kind in TYPES.values():
-        if kind.text_model_type is not None:
-            text = TYPES[kind.text_model_type]
-            assert (kind.layout, kind.partial) == (text.layout, text.partial), kind.name
 
 
 def test_same_as_copies_the_facts_of_a_type() -> None:
@@ -76,18 +63,19 @@ def plain(name: str, **beside: Any) -> dict[str, Any]:
     ("name", "key"), [(kind.name, key) for kind in TYPES.values() for key in kind.fixed]
 )
 def test_values_fixed_by_a_class_ignore_the_config(name: str, key: str) -> None:
-    said: dict[str, Any] = {
+    values: dict[str, Any] = {
         "rope_theta": 777.0,
         "head_dim": 14,
         "rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 777.0},
     }
-    config = plain(name, **{key: said[key]})
+    config = plain(name, **{key: values[key]})
 
     assert "key-not-read" in codes_of(config)
     assert value_of(config, "rope_theta") != 777.0
     assert value_of(config, "rope_type") == "default"
     assert value_of(config, "head_dim") == value_of(plain(name), "head_dim")
     assert "key-not-read" not in codes_of(plain(name, **{key: None}))
+    assert "key-not-read" not in codes_of(plain("gptj", rope_theta=10000))
 
 
 def test_repeating_a_fixed_value_is_no_warning() -> None:
@@ -108,7 +96,7 @@ def test_not_read_keys_are_a_warning_unless_false(name: str, key: str) -> None:
 
 
 @pytest.mark.parametrize("name", [kind.name for kind in TYPES.values() if kind.last_channels])
-def test_last_channels_that_turn_are_an_offset_and_a_warning(name: str) -> None:
+def test_rotated_last_channels_are_an_offset_and_a_warning(name: str) -> None:
     for entry in resolve(plain(name)).entries:
         assert entry.offset is not None
         width = entry.offset.value + entry.values["rotary_dim"].value
@@ -117,7 +105,7 @@ def test_last_channels_that_turn_are_an_offset_and_a_warning(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [kind.name for kind in TYPES.values() if kind.null_theta_is_none])
-def test_a_null_base_may_mean_no_rotary_embedding(name: str) -> None:
+def test_null_base_may_mean_no_rotary_embedding(name: str) -> None:
     null = {"rope_theta": None}
 
     assert resolve(plain(name)).entries
@@ -152,30 +140,27 @@ INNER = {"head_dim": 64, "rope_theta": 5000.0, "max_position_embeddings": 512}
         ),
     ],
 )
-def test_the_text_model_is_found_within(config: dict[str, object], pointer: str) -> None:
+def test_text_model_is_found_within(config: dict[str, object], pointer: str) -> None:
     label = resolve(config).entries[0].label
 
     assert origin_of(config, "head_dim", label) == f"{pointer}/head_dim"
 
 
-def test_a_text_model_has_its_own_type_or_that_of_the_whole() -> None:
+def test_text_model_has_its_own_type_or_that_of_the_whole() -> None:
     own = {"model_type": "llava", "text_config": {**LLAMA, "model_type": "mistral"}}
     implied = {"model_type": "gemma3", "text_config": INNER}
 
+    assert resolve({"model_type": "qwen2_5_omni"}).text_model_type == "qwen2_5_omni_text"
     assert resolve(own).text_model_type == "mistral"
     assert resolve(implied).text_model_type == "gemma3_text"
     assert resolve(implied).model_type == "gemma3"
 
 
-def test_a_multimodal_config_may_be_flat() -> None:
+def test_multimodal_config_may_be_flat() -> None:
     flat = {**LLAMA, "model_type": "qwen2_vl", "rope_scaling": {"type": "mrope"}}
 
     assert resolve(flat).text_model_type == "qwen2_vl_text"
     assert value_of(flat, "mrope_section") == (16, 24, 24)
-
-
-def test_the_text_model_of_a_text_model_is_the_innermost() -> None:
-    assert resolve({"model_type": "qwen2_5_omni"}).text_model_type == "qwen2_5_omni_text"
 
 
 def test_local_bases_of_an_unknown_type_are_those_of_its_sliding_layers() -> None:

@@ -131,7 +131,7 @@ def apertus(**parameters: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_the_faults_of_a_config_are_one_problem(
+def test_faults_of_a_config_are_one_problem(
     config: dict[str, Any], pointers: list[str], detail: str
 ) -> None:
     with pytest.raises(InvalidBody) as raised:
@@ -153,7 +153,7 @@ def test_the_faults_of_a_config_are_one_problem(
         ("theta-not-everywhere", OLMO3, {**OLMO3, "rope_theta": 5e5}),
     ],
 )
-def test_a_doubt_is_a_warning_and_its_absence_none(
+def test_doubt_is_a_warning_and_its_absence_none(
     code: str, config: dict[str, Any], silent: dict[str, Any]
 ) -> None:
     assert code in codes_of(config)

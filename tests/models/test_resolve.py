@@ -74,7 +74,7 @@ DEEPSEEK = {"model_type": "deepseek_v3"}
         ({"model_type": "bert"}, "none", None),
     ],
 )
-def test_the_layout_of_a_model(config: dict[str, object], layout: str, writes: str | None) -> None:
+def test_layout_of_a_model(config: dict[str, object], layout: str, writes: str | None) -> None:
     resolved = resolve(config)
 
     assert (resolved.layout, resolved.writes) == (layout, writes)
@@ -84,7 +84,7 @@ YARN = {"type": "yarn", "factor": 40.0, "original_max_position_embeddings": 4096
 MSCALES = {"mscale": 1.0, "mscale_all_dim": 1.0}
 
 
-def test_deepseek_s_softmax_is_scaled_by_mscale_all_dim() -> None:
+def test_softmax_of_deepseek_is_scaled_by_mscale_all_dim() -> None:
     config = {"model_type": "deepseek_v3", "rope_scaling": {**YARN, **MSCALES}}
 
     exact = float(yarn_mscale(40.0, 1.0) ** 2)
@@ -92,7 +92,7 @@ def test_deepseek_s_softmax_is_scaled_by_mscale_all_dim() -> None:
     assert resolve({"model_type": "deepseek_v3", "rope_scaling": YARN}).attention == {}
 
 
-def test_the_query_temperature_of_llama_4_is_for_nope_layers() -> None:
+def test_query_temperature_of_llama_4_is_for_nope_layers() -> None:
     config = {"model_type": "llama4_text", "num_hidden_layers": 8, "floor_scale": 4096}
     off = {**config, "attn_temperature_tuning": False}
 
@@ -102,7 +102,7 @@ def test_the_query_temperature_of_llama_4_is_for_nope_layers() -> None:
     assert resolve(off).attention == {}
 
 
-def test_the_query_temperature_of_ministral_3_uses_the_original_length() -> None:
+def test_query_temperature_of_ministral_3_uses_the_original_length() -> None:
     scaling = {**YARN, **MSCALES, "llama_4_scaling_beta": 0.1}
     attention = resolve({"model_type": "ministral3", "rope_parameters": scaling}).attention
 
@@ -111,15 +111,20 @@ def test_the_query_temperature_of_ministral_3_uses_the_original_length() -> None
     assert attention["origin"]["llama_4_scaling_beta"] == "/rope_parameters/llama_4_scaling_beta"
 
 
-def test_no_query_temperature_with_beta_0_or_without_original_length() -> None:
-    flat = {**YARN, "llama_4_scaling_beta": 0}
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {**YARN, "llama_4_scaling_beta": 0},
+        {"rope_type": "default", "llama_4_scaling_beta": 0.1},
+    ],
+)
+def test_no_query_temperature_with_beta_0_or_without_original_length(
+    parameters: dict[str, object],
+) -> None:
+    assert resolve({"model_type": "ministral3", "rope_parameters": parameters}).attention == {}
 
-    assert resolve({"model_type": "ministral3", "rope_parameters": flat}).attention == {}
-    plain = {"rope_type": "default", "llama_4_scaling_beta": 0.1}
-    assert resolve({"model_type": "ministral3", "rope_parameters": plain}).attention == {}
 
-
-def test_the_origin_of_a_query_temperature_of_an_unknown_class_is_its_beta() -> None:
+def test_origin_of_a_query_temperature_of_an_unknown_class_is_its_beta() -> None:
     scaling = {**YARN, "llama_4_scaling_beta": 0.1}
     attention = resolve({"model_type": "llama", "rope_scaling": scaling}).attention
 
@@ -148,17 +153,25 @@ def details_of(config: dict[str, object]) -> list[str]:
         ("rotary_pctt", "rotary_pct"),
     ],
 )
-def test_the_warning_of_an_unknown_key_suggests_the_nearest(key: str, meant: str) -> None:
+def test_warning_of_an_unknown_key_suggests_the_nearest(key: str, meant: str) -> None:
     assert details_of(llama(**{key: 5})) == [f"{key} is not read; did you mean {meant}?"]
 
 
-def test_null_false_and_known_keys_are_no_warning() -> None:
-    silent = dict.fromkeys(["rope_x", "use_dynamic_ntk", "alibi"], False)
-
-    assert codes_of(llama(**silent, rotary_scaling_factor=None, rope_interleaved=True)) == []
-    assert details_of({"model_type": "smollm3", "no_rope_layer_interval": 4}) == []
-    assert details_of({"model_type": "deepseek_v3", "rope_interleave": True}) == []
-    assert details_of({"model_type": "modernbert", "global_rope_theta": 1e4}) == []
+@pytest.mark.parametrize(
+    "config",
+    [
+        llama(rope_x=False, use_dynamic_ntk=False, alibi=False, rotary_scaling_factor=None),
+        llama(rope_interleaved=True),
+        # Keys that enable rotary embeddings, or name the other positions that a class has.
+        llama(rotary=True, use_rotary_pos_emb=True),
+        {"model_type": "mpt", "attn_config": {"alibi": True}},
+        {"model_type": "smollm3", "no_rope_layer_interval": 4},
+        {"model_type": "deepseek_v3", "rope_interleave": True},
+        {"model_type": "modernbert", "global_rope_theta": 1e4},
+    ],
+)
+def test_null_false_and_known_keys_have_no_warning(config: dict[str, object]) -> None:
+    assert details_of(config) == []
 
 
 @pytest.mark.parametrize(
@@ -183,8 +196,3 @@ def test_warnings_name_the_first_unread_keys_and_count_the_others() -> None:
 
     assert len(details_of(llama(**many))) == 21
     assert details_of(llama(**many))[-1] == "99980 more keys are not read"
-
-
-def test_keys_that_enable_rotary_embeddings_are_no_warning() -> None:
-    assert details_of(llama(rotary=True, use_rotary_pos_emb=True)) == []
-    assert details_of({"model_type": "mpt", "attn_config": {"alibi": True}}) == []
