@@ -247,10 +247,7 @@ class FormParameters(SlopeParameters, BiasParameters):
         default=False,
     )
     total_heads: Integer | None = optional(
-        "Number of all heads: those after num_heads have the bias 0.",
-        8,
-        ge=1,
-        le=MAX_CHANNELS,
+        "Number of all heads: those after num_heads have the bias 0.", 8, ge=1, le=MAX_CHANNELS
     )
 
     @property

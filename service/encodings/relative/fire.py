@@ -5,11 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from service.encodings.family import (
-    RealDType,
-    about,
-    impossible,
-)
+from service.encodings.family import RealDType, about, impossible
 from service.encodings.relative.distance import DistanceTableFamily, RelativeTable
 from service.grammar import Real
 from service.numerics.double_double import (

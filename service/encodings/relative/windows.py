@@ -49,8 +49,7 @@ from service.numerics.tables import (
 _MAX_TOKENS = 2**31 - 1
 
 _WindowSize = Annotated[
-    Integers,
-    about("Height and width of the window, in tokens.", "2,3", min_length=2, max_length=2),
+    Integers, about("Height and width of the window, in tokens.", "2,3", min_length=2, max_length=2)
 ]
 
 

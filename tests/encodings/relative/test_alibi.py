@@ -13,13 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from service.encodings.relative.alibi import (
-    Alibi,
-    AlibiBias,
-    GivenSlopes,
-    LinearBias,
-    SlopeRule,
-)
+from service.encodings.relative.alibi import Alibi, AlibiBias, GivenSlopes, LinearBias, SlopeRule
 from service.numerics.dtypes import FLOAT64, INT64
 from service.numerics.phase import MAX_POSITION
 from service.numerics.tables import StoredTable, Table, overflows
@@ -37,8 +31,7 @@ def biases(slopes: SlopeRule, heads: range, distances: NDArray[Any]) -> NDArray[
 
 
 @given(
-    st.integers(0, 11),
-    st.one_of(st.integers(-MAX_POSITION, MAX_POSITION), st.integers(-100, 100)),
+    st.integers(0, 11), st.one_of(st.integers(-MAX_POSITION, MAX_POSITION), st.integers(-100, 100))
 )
 def test_a_bias_is_the_product_rounded_once(head: int, number: int) -> None:
     ((value,),) = biases(RULE, range(head, head + 1), np.array([number])).tolist()

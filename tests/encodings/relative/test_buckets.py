@@ -244,10 +244,7 @@ T5_EDGES = "-4611686018427387904,-128,-127,-64,-63,-32,-31,31,32,461168601842738
             f"deberta?query_start={2**31}&query_len=1&key_len=1&bucket_size=-1&dtype=int64",
             [[2**31]],
         ),
-        (
-            f"shaw?query_len=1&key_len=2&max_relative_position={2**31 - 2}",
-            [[2**31 - 2, 2**31 - 1]],
-        ),
+        (f"shaw?query_len=1&key_len=2&max_relative_position={2**31 - 2}", [[2**31 - 2, 2**31 - 1]]),
         (
             f"shaw?query_len=1&key_len=2&max_relative_position={2**31 - 1}&dtype=int64",
             [[2**31 - 1, 2**31]],
@@ -288,8 +285,5 @@ def test_embeddings_are_the_rows_of_clipped_distances(client: Client) -> None:
 
     assert answer["axes"] == ["query", "key", "channel"]
     assert answer["parameters"]["max_relative_position"] == 1
-    assert answer["data"] == [
-        [weight[1], weight[2], weight[2]],
-        [weight[0], weight[1], weight[2]],
-    ]
+    assert answer["data"] == [[weight[1], weight[2], weight[2]], [weight[0], weight[1], weight[2]]]
     assert single["data"] == [[[7.0], [7.0]]]
