@@ -68,7 +68,7 @@ class FreeingTransport:
     which deletes the response that the client has not read.
 
     Attributes:
-        is_lingering: whether its own direction is closed; what is received is not parsed.
+        is_lingering: whether its own direction is closed; received bytes are not parsed.
     """
 
     def __init__(self, transport: asyncio.Transport, has_unread: Callable[[], bool]) -> None:
@@ -334,7 +334,7 @@ class LimitedProtocol(UvicornProtocol):
             self._check_head_length(head_bytes)
 
     def _check_growing_head(self) -> None:
-        """Limit an incomplete head; its first segment may hold the end of another request."""
+        """Limit an incomplete head; its first segment may begin with the end of another request."""
         if self._is_new_head:
             self._is_new_head = False
             return

@@ -193,7 +193,7 @@ def raise_file_limit(settings: Settings) -> int:
 
 
 def serve(settings: Settings) -> int:
-    """Serve until a signal comes; return the exit code.
+    """Serve until a signal arrives; return the exit code.
 
     Raises:
         CannotListen: another process has the address, or there is no such address.
@@ -228,7 +228,7 @@ def _serve_as_worker(
     """Serve as a worker, in its own process group: a terminal signals the supervisor alone."""
     _exit_on_signals()
     os.setpgid(0, 0)
-    with LineWriter(sys.stderr.fileno(), partial(file_lock, folder / "log.turns")) as writer:
+    with LineWriter(sys.stderr.fileno(), partial(file_lock, folder / "log.lock")) as writer:
         configure_logging(settings, writer)
         app = create_app(settings, WorkerSlot(folder, slot), writer)
         # Without duplicates: a worker that accepts several connections leaves few to the others.
@@ -236,6 +236,6 @@ def _serve_as_worker(
 
 
 def _exit_on_signals() -> None:
-    """Exit at once on a signal that comes before the server handles it."""
+    """Exit at once on a signal that arrives before the server handles signals."""
     for sig in (signal.SIGTERM, signal.SIGINT):
         signal.signal(sig, lambda *_: sys.exit(0))

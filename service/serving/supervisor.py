@@ -16,7 +16,7 @@ from types import FrameType
 from service.settings import Settings
 
 START_FAILED = 3
-"""The exit code of a server none of whose workers starts to serve."""
+"""The exit code of a server that cannot start to serve."""
 
 _POLL_SECONDS = 0.2
 _MAX_FAILED_STARTS = 3
@@ -74,7 +74,7 @@ class _Worker:
 
 
 class Supervisor:
-    """Keep a number of worker processes serving until a signal comes."""
+    """Keep a number of worker processes serving until a signal arrives."""
 
     def __init__(
         self, settings: Settings, listeners: list[socket.socket], folder: Path, serve: Serve

@@ -16,7 +16,7 @@ READ = {
     family.path: family for family in FAMILIES if issubclass(family, TableFamily | ComposedFamily)
 }
 STEPS = ("STEP_ELEMENTS", "_STEP_ELEMENTS", "_BATCH_ELEMENTS")
-# Tables whose reading depends on more than the example shows.
+# Tables with more axes, gaps or directions than the examples have.
 FURTHER_URLS = [
     "/encoding?d_model=6&positions=0.5,3,-1e-9,7&scale=0.7&convention=x-transformers",
     "/encoding?d_model=6&positions=-3,1,1099511627776,0,1&convention=fairseq",

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 
-def held(promise: Any, *examples: Iterable[Any]) -> None:
-    """Hold an exactness test to examples of its own: what fails is not made smaller first."""
+def check_examples(promise: Any, *examples: Iterable[Any]) -> None:
+    """Run an exactness test on given examples, without hypothesis shrinking a failing one."""
     for example in examples:
         promise.hypothesis.inner_test(*example)

@@ -311,7 +311,7 @@ class Alibi(TableFamily, FormParameters, path="/relative/alibi"):
     which is null in JSON; biases that may be too large for the element type (float16) are refused
     in JSON.
 
-    Formula: slope·(key − query), or as ``form`` says; slopes as of ``/relative/alibi/slopes``.
+    Formula: slope·(key − query), or that of ``form``; slopes as of ``/relative/alibi/slopes``.
     Source: "Train Short, Test Long" (Press et al. 2022), §3: slope·(query − key) is subtracted from
         the score of a key before or at the query.
     Bound: 1.01·2^-53 of its own size: a slope is kept as a pair within 2^-106, distances are exact,
@@ -377,14 +377,14 @@ class AlibiSlopes(TableFamily, SlopeParameters, path="/relative/alibi/slopes"):
 
 
 class AlibiBias(ComposedFamily, FormParameters, path="/relative/alibi/bias"):
-    """ALiBi's biases from slopes, or for the keys that a mask leaves.
+    """ALiBi's biases from sent slopes, or for the keys of an attention mask.
 
     Formula: as of ``/relative/alibi``; under an attention mask slope·((cumsum(mask) − 1)·mask)
         along each sequence, (batch, head, 1, key), the same for every query.
     Source: BLOOM, transformers 5.23.0 ``build_alibi_tensor``, whose first two axes are one.
     Bound: 1.01·2^-53 of its own size.
-    Trap: padded keys have the bias 0, not −∞: they still have to be masked. A table that does not
-        know of the mask moves every key by the padding on its left: relative scores stay right, but
+    Trap: padded keys have the bias 0, not −∞: they still have to be masked. A table without the
+        mask shifts every key by the padding on its left: differences of scores stay right, but
         padding has a bias other than 0.
     """
 

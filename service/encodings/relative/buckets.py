@@ -85,12 +85,12 @@ def _powers(low: int, high: int, steps: int) -> Iterator[tuple[int, bool]]:
         if context.subtract(power, Decimal(near)).copy_abs() > _NEAR:
             yield int(power), False
         else:
-            order = _compared(Fraction(near, low), Fraction(high, low), step, steps)
+            order = _compare(Fraction(near, low), Fraction(high, low), step, steps)
             yield near - (order > 0), order == 0
         power = context.multiply(power, growth)
 
 
-def _compared(ratio: Fraction, growth: Fraction, step: int, steps: int) -> int:
+def _compare(ratio: Fraction, growth: Fraction, step: int, steps: int) -> int:
     """Compare a ratio with growth^(step/steps) by integers alone: -1, 0 or 1."""
     shared = gcd(step, steps)
     left, right = ratio ** (steps // shared), growth ** (step // shared)
@@ -116,7 +116,7 @@ class T5(DistanceTableFamily, path="/relative/t5"):
         bucket, and no logarithm is rounded.
     Trap: num_buckets counts both directions together; of an odd number, one bucket is unused. Where
         h·(D/h)^(j/(n−h)) is an integer (distances 16, 32 and 64 of the default buckets), a
-        logarithm that comes out slightly too small gives the bucket before: ports disagree there.
+        logarithm that is slightly too small gives the bucket before: libraries disagree there.
         Encoders have buckets for both directions, decoders for one.
     """
 
@@ -209,8 +209,8 @@ class Deberta(DistanceTableFamily, path="/relative/deberta"):
     """DeBERTa-v2's bucket of every query and key.
 
     DeBERTa-v3 looks up embeddings of relative positions by the same buckets; DeBERTa (v1) by r
-    itself, which is bucket_size=-1 or max_position=-1. Refused are settings whose bucket edges are
-    so dense that more than 2^17 lie within the distances of the table.
+    itself: bucket_size=-1 or max_position=-1. Parameters with more than 2^17 bucket edges within
+    the distances of the table are refused.
 
     Formula: with mid = ⌊bucket_size/2⌋ and P = max_position − 1 > mid, a distance
         r = query − key up to mid in size is its own bucket, and any other is in
@@ -220,8 +220,8 @@ class Deberta(DistanceTableFamily, path="/relative/deberta"):
     Source: "DeBERTa: Decoding-enhanced BERT with Disentangled Attention" (He et al. 2021);
         transformers 5.23.0 ``make_log_bucket_position`` and ``build_relative_position``.
     Bound: exact integers, at any distance up to 2^62.
-    Trap: buckets are positive where the query comes after the key, the other way than T5's. Nothing
-        is clipped: with an even bucket_size of 4 and more, |r| ≥ max_position gives numbers beyond
+    Trap: buckets are positive where the query is after the key, the opposite of T5's. Nothing is
+        clipped: with an even bucket_size of 4 and more, |r| ≥ max_position gives numbers beyond
         bucket_size − 1; the model clips them when it looks them up, after it adds its span.
     """
 
@@ -309,20 +309,20 @@ class Deberta(DistanceTableFamily, path="/relative/deberta"):
         return np.asarray(-np.sign(distances) * buckets)
 
 
-# Twice as many are still a signed integer of 64 bits.
+# The largest K whose row numbers, up to 2K, are int64.
 _MAX_CLIPPED = 2**61
 
 
 class Shaw(DistanceTableFamily, path="/relative/shaw"):
-    """Shaw's clipped distance of every query and key: its row of a table of 2K + 1 embeddings.
+    """Shaw's clipped distance of every query and key: a row of a table of 2K + 1 embeddings.
 
     Formula: min(max(key − query, −K), K) + K with K = max_relative_position.
     Source: "Self-Attention with Relative Position Representations" (Shaw et al. 2018);
         tensor2tensor 1.15.7 ``_generate_relative_positions_matrix``; also Music Transformer and
         NeMo.
     Bound: exact integers.
-    Trap: row 0 is of keys K or more before the query, and row K of the query's own position. In
-        tensor2tensor the queries are the last of the keys: q queries and k keys start at
+    Trap: row 0 is for keys K or more before the query, and row K for the query's own position. In
+        tensor2tensor the queries are the last of the keys: q queries of k keys start at
         query_start = k − q, not at 0.
     """
 
@@ -353,7 +353,7 @@ class ShawEmbeddings(ComposedFamily, QueryKeyParameters, path="/relative/shaw/em
         ``_generate_relative_positions_embeddings``.
     Bound: exact; elements are copied.
     Trap: keys and values have tables of their own, a^K and a^V in the paper. The answer has
-        queries·keys·channels numbers: ask for the queries that are needed, or gather rows by
+        queries·keys·channels numbers: request only some queries, or gather rows by
         /relative/shaw.
     """
 

@@ -47,7 +47,7 @@ class ShiftOperator(TableFamily, path="/relative"):
     d_model: EvenChannelCount
     base: SeriesBase = 10000.0
     layout: AbsoluteLayout = about(
-        "Sine and cosine in turn, or all sines and then all cosines.",
+        "interleaved: sine and cosine alternate; concatenated: all sines, then all cosines.",
         "interleaved",
         default="interleaved",
     )
@@ -107,9 +107,9 @@ class Similarity(TableFamily, path="/relative/similarity"):
     Formula: PE(p) · PE(p + k) = Σ cos(kω_i), i = 0 … n − 1, n = d_model/2; n at k = 0.
     Source: "Attention Is All You Need" (Vaswani et al. 2017), §3.5.
     Bound: n·(5 + 2·⌈log2 n⌉)·2^-53: 5 for each term, and one rounding of at most n for each
-        addition that a term goes through, two a halving.
-    Trap: it is the same for k and −k, so it does not tell before from after; and it does not fall
-        steadily with the distance.
+        of the 2·⌈log2 n⌉ additions that a term is part of.
+    Trap: it is the same for k and −k, so it contains no direction; and it does not decrease
+        monotonically with the distance.
     """
 
     example: ClassVar[str] = "d_model=4&offsets=0:4&base=100"

@@ -101,7 +101,7 @@ class TransformerXL(RelativeSines, path="/relative/transformer-xl"):
         44781ed, ``PositionalEmbedding`` and ``MemTransformerLM._forward``.
     Bound: 5·2^-53.
     Trap: the first row is the farthest key, not distance 0: shifted in the other order, every score
-        still lands somewhere. An odd d_model has one channel more, as in the library.
+        still gets a key, but a wrong one. An odd d_model has one channel more, as in the library.
     """
 
     operation: ClassVar[str] = "RelativeTransformerXL"
@@ -200,7 +200,7 @@ class XLNet(RelativeSines, path="/relative/xlnet"):
 
 
 class Conformer(RelativeSines, path="/relative/conformer"):
-    """Conformer's sinusoids of seq_len − 1, …, −(seq_len − 1), sine and cosine in turn.
+    """Conformer's sinusoids of seq_len − 1, …, −(seq_len − 1), with sine and cosine alternating.
 
     Formula: sin(r·ω_k), cos(r·ω_k) in channels 2k and 2k + 1, ω_k = base^(−2k/d_model); r is
         positive for keys to the left. d_model is even: the libraries fail otherwise.
@@ -208,8 +208,8 @@ class Conformer(RelativeSines, path="/relative/conformer"):
         ``Wav2Vec2ConformerRelPositionalEmbedding`` and, with the same numbers,
         ``RelPositionalEncoding`` of ESPnet and fairseq.
     Bound: 5·2^-53.
-    Trap: sine and cosine alternate here; Transformer-XL, whose shift it borrows, and XLNet have all
-        sines first. The sign of the sines tells left from right.
+    Trap: sine and cosine alternate here; Transformer-XL, which has the same shift, and XLNet have
+        all sines first. Keys to the left and to the right differ in the sign of the sines.
     """
 
     example: ClassVar[str] = "d_model=4&seq_len=2&base=100"

@@ -1,4 +1,4 @@
-"""Integers of distances, held to their definitions in integers."""
+"""Integers of distances, compared with their definitions in integers."""
 
 from fractions import Fraction
 from itertools import count, pairwise

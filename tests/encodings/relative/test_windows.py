@@ -103,7 +103,7 @@ def test_opposite_distances_have_opposite_values_and_0_no_negative_zero() -> Non
 @pytest.mark.parametrize("distance", [2**58 + 2**34 + 1, 2**58 + 3 * 2**34 - 1])
 @pytest.mark.parametrize("sign", [1, -1])
 def test_far_distances_are_rounded_once(distance: int, sign: int) -> None:
-    """Beside the middle between two numbers of float32, by less than float64 can tell."""
+    """The distance is so near the middle of two float32 numbers that float64 rounds it there."""
     length = 2**60
     table = DynamicDistances(seq_len=length).table()
     place = length - 1 + sign * distance
