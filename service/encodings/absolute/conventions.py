@@ -1,4 +1,4 @@
-"""Published sinusoids: one series of sines and cosines in the conventions of libraries and models.
+"""Published sinusoids: sines and cosines in the conventions of libraries and models.
 
 CONVENTIONS is the only list of them. A convention fixes how frequencies are spaced, in which order
 sines and cosines lie, what an odd number of channels ends with, and which row a position has. The
@@ -53,12 +53,12 @@ from service.numerics.tables import DerivedTable, ParameterValue, RowTable, Tabl
 
 @dataclass(frozen=True, eq=False)
 class Sinusoids:
-    """The rows of a convention whose parameters are known.
+    """The rows of a convention with its parameters.
 
     Attributes:
         rule: the frequencies.
         channels: the sines and cosines of a row.
-        canonical: the canonical parameters, positions left out.
+        canonical: the canonical parameters but for positions.
         scale: multiplies sines and cosines.
         offset: added to positions, which are integers unless it is 0.
         padding_idx: the position, offset included, whose row is zero.
@@ -155,18 +155,17 @@ class SinusoidConvention:
         trap: what ports and users get wrong.
         spacing: the exponent of frequency k of n: ``paired``, 2k/d, or ``ends``, k/(n − 1), from
             one end of the range to the other; ``guarded_ends`` has one frequency of 1 for n = 1.
-            ``bands`` are no powers of a base, but evenly spaced.
+            ``bands`` are evenly spaced and no powers of a base.
         layout: the layout unless a request names another.
-        odd: what an odd d_model has: one sine more, a channel of zeros at the end, one channel
-            more or fewer, the even table above it without its last channel, or no table at all.
-        takes: the parameters it has beside base and layout.
+        odd: the table of an odd d_model: one sine more, a channel of zeros at the end, one channel
+            more or fewer, the next even table without its last channel, or none.
+        takes: the parameters but for base and layout.
         is_free: whether a request may name another layout.
         offset: added to positions by default; None for padding_idx + 1.
-        skips_padding: whether padding is left out of the count of tokens.
+        skips_padding: whether the count of tokens leaves padding out.
         padding_idx: the row, offset included, that is zero by default.
-        scale: the default factor of the encoding is the square root of this over d_model; None
-            for 1.
-        notes: other libraries that have the same, and how parameters differ.
+        scale: the default factor is the square root of this over d_model; None for 1.
+        notes: other libraries with the same table, and how parameters differ.
         example: the rest of a query that works.
     """
 
@@ -187,7 +186,7 @@ class SinusoidConvention:
 
     @property
     def has_bounds(self) -> bool:
-        """True where the lowest and the highest frequency are parameters."""
+        """True if the lowest and the highest frequency are parameters."""
         return "max_freq" in self.takes
 
     @property
@@ -410,8 +409,8 @@ ALIASES: Mapping[str, str] = MappingProxyType(
         "xlnet": "transformer-xl",
     }
 )
-"""Libraries and models whose convention goes by another's name: keras-hub 0.32.0
-SinePositionEncoding, and classes of transformers 5.23.0."""
+"""Other libraries and models of a convention: keras-hub 0.32.0 SinePositionEncoding, and classes of
+transformers 5.23.0."""
 
 NAMES = (*CONVENTIONS, *ALIASES)
 PADDED_NAMES = tuple(
@@ -430,7 +429,7 @@ else:
 _PARAMETERS = frozenset().union(*(known.parameters for known in CONVENTIONS.values()))
 
 
-# Slower ones, counted in the smallest fraction of a position there is, have no exact angle.
+# Times the smallest fraction of a position, slower ones are below the range of phases.
 _SLOWEST_OF_FRACTIONS = 1e-250
 
 _DEFAULTS: Mapping[str, float] = MappingProxyType(
@@ -450,7 +449,7 @@ class FrequencyParameters(Parameters):
     convention: SinusoidName = about(
         "Published recipe: "
         + "; ".join(f"{name} ({known.source})" for name, known in CONVENTIONS.items())
-        + ". The same by another name: "
+        + ". Aliases: "
         + ", ".join(f"{alias} ({name})" for alias, name in ALIASES.items())
         + ".",
         "vaswani",
@@ -460,23 +459,23 @@ class FrequencyParameters(Parameters):
         "Base n of the frequencies n^(-2i/d_model); 10000 unless given.", 10000
     )
     min_timescale: Factor | None = optional(
-        "What frequencies are multiplied by; 1 unless given (tensor2tensor).", 1
+        "Factor of the frequencies; 1 unless given (tensor2tensor).", 1
     )
     max_timescale: _Timescale | None = optional(
-        "The base, by the name it has where frequencies are timescales.", 10000
+        "The base, by the name that libraries of timescales give it.", 10000
     )
     min_freq: _LowFrequency | None = optional(
         "The lowest frequency; 0.0001 unless given (mlx).", 0.0001
     )
     max_freq: Factor | None = optional("The highest frequency; 1 unless given (mlx).", 1)
-    full_turns: Boolean | None = optional("Frequencies count turns (mlx).", True)
+    full_turns: Boolean | None = optional("Count frequencies in full turns (mlx).", True)
     max_resolution: _Resolution | None = optional(
         "Twice the highest of the bands, which begin at 1; required (perceiver).", 224
     )
     concat_pos: Boolean | None = optional(
-        "A row begins with its place from -1 to 1; true unless given (perceiver).", False
+        "Begin a row with its coordinate from -1 to 1; true unless given (perceiver).", False
     )
-    sine_only: Boolean | None = optional("There are no cosines (perceiver).", True)
+    sine_only: Boolean | None = optional("Leave the cosines out (perceiver).", True)
 
     @property
     def convention_name(self) -> str:
@@ -485,7 +484,6 @@ class FrequencyParameters(Parameters):
 
     @property
     def known_convention(self) -> SinusoidConvention:
-        """The entry of the convention."""
         return CONVENTIONS[self.convention_name]
 
     @property
@@ -603,29 +601,29 @@ def _check_d_model(name: str, known: SinusoidConvention, d_model: int) -> None:
 
 
 class ConventionParameters(FrequencyParameters):
-    """A convention, and every parameter that one of them has."""
+    """A convention, and the parameters of all conventions."""
 
     layout: AbsoluteLayout | None = optional(
         "Sine and cosine in turn, or all sines and then all cosines; only vaswani leaves it open, "
         "and is interleaved by default.",
         "interleaved",
     )
-    cos_first: Boolean | None = optional("Cosines come before sines (mlx).", True)
+    cos_first: Boolean | None = optional("Put the cosines first (mlx).", True)
     flip_sin_to_cos: Boolean | None = optional("The same by another name (diffusers).", True)
     scale: Real | None = optional(
-        "What sines and cosines are multiplied by; √(2/d_model) (mlx) or 1/√d_model "
-        "(x-transformers) unless given.",
+        "Factor of sines and cosines; √(2/d_model) (mlx) or 1/√d_model (x-transformers) unless "
+        "given.",
         1,
         ge=MIN_FACTOR,
         le=MAX_ATTENTION_FACTOR,
     )
     offset: Position | None = optional(
-        "What is added to a position to find its row; 0 (fairseq), padding_idx + 1 (m2m100) or 2 "
-        "(xglm) unless given.",
+        "Added to a position to give its row; 0 (fairseq), padding_idx + 1 (m2m100) or 2 (xglm) "
+        "unless given.",
         2,
     )
     padding_idx: Position | None = optional(
-        "The row that is zero, counted with the offset; 1 unless given (fairseq, m2m100, xglm).", 1
+        "The row of zeros, offset included; 1 unless given (fairseq, m2m100, xglm).", 1
     )
 
     def sinusoids(self, d_model: int) -> Sinusoids:

@@ -1,4 +1,4 @@
-"""Fourier features of numbers that are sent: under random weights, and of the corners of boxes."""
+"""Fourier features: of numbers under random weights, and of the corners of boxes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -36,14 +36,14 @@ from service.numerics.positions import MIN_REAL_POSITION, first_out_of_range, ma
 from service.numerics.tables import FREQUENCY_WORK, Document, RowTable, StoredTable, row_steps
 
 MAX_NUMBERS = 4096
-"""Distinct numbers: the logarithm of one takes as long as a dozen frequencies."""
+"""Distinct numbers: each logarithm takes as long as a dozen frequencies."""
 
 MAX_NUMBER = 1e17
-"""The largest number of which 2π times is in the range of phases."""
+"""The largest number: 2π times it is still in the range of phases."""
 
 _LOGARITHM_WORK = 2**12
 
-# Arrays of a row's width that one step goes through.
+# Arrays of a row's width in one step.
 _ARRAYS = 6
 
 
@@ -178,7 +178,7 @@ def _exact(arrays: Mapping[str, StoredTable], name: str) -> Float64s:
 
 @dataclass(frozen=True, eq=False)
 class _Weights:
-    """Weights of one unit: integers in places, and the frequency of that unit for each number."""
+    """The weights of one unit: their places, integers, and the unit's frequency of each number."""
 
     places: Int64s
     integers: Int64s
@@ -210,12 +210,10 @@ class GaussianTable(RowTable):
 
     @property
     def work_per_element(self) -> int:
-        """Two sines: nothing is shared between rows."""
         return 2
 
     @property
     def setup_work(self) -> int:
-        """A frequency for each number and unit, and the logarithm of each number."""
         frequencies = FREQUENCY_WORK * max_units(len(self.weight))
         return len(self.numbers) * (frequencies + (_LOGARITHM_WORK if self.is_log else 0))
 
@@ -280,7 +278,7 @@ class BoxTable(RowTable):
 
     @property
     def work_per_element(self) -> int:
-        """Two sines, and as much again for putting them in order."""
+        # Two sines, and as much again to put them in order.
         return 4
 
     @property

@@ -1,10 +1,10 @@
-"""Sinusoidal encodings of positions: the table, its frequencies, its curves, its sum with others.
+"""Sinusoidal encodings: the table, its frequencies, its curves, its sum with embeddings.
 
 The table is that of "Attention Is All You Need" (Vaswani et al. 2017), §3.5,
 
     PE(pos, 2i) = sin(pos · base^(−2i/d_model))     PE(pos, 2i+1) = cos(pos · base^(−2i/d_model))
 
-or that of a library whose frequencies or whose order of channels differ (``conventions``).
+or that of a library with other frequencies or another order of channels (``conventions``).
 """
 
 from collections.abc import Mapping
@@ -41,7 +41,7 @@ from service.errors import InvalidBody
 from service.grammar import Boolean
 from service.numerics.dtypes import FLOAT64, DType, Elements, round_results, to_float64
 from service.numerics.limits import MAX_CHANNELS
-from service.numerics.phase import MAX_POSITION, Int64s, wavelengths
+from service.numerics.phase import MAX_POSITION, wavelengths
 from service.numerics.positions import AnyPositions, Positions, RealPositions
 from service.numerics.tables import (
     DecimalTable,
@@ -65,12 +65,11 @@ class SinusoidRows(RealPositionParameters, ConventionParameters, TableFamily):
 
     @cached_property
     def rows(self) -> Sinusoids:
-        """The convention with its parameters."""
         return self.sinusoids(self.d_model)
 
     @cached_property
     def row_positions(self) -> AnyPositions:
-        """The position of each row; raises InvalidParameters for those without a row."""
+        """The position of each row; raises InvalidParameters if one has no row."""
         rows, positions = self.rows, self.resolved_positions()
         if isinstance(rows, SpreadSinusoids):
             _check_no_positions(self)
@@ -155,7 +154,7 @@ class SinusoidalFrequencies(FrequencyParameters, TableFamily, path="/encoding/fr
 
     d_model: ChannelCount
     part: Literal["frequency", "wavelength"] | None = optional(
-        "Answer one of the two arrays alone.", "wavelength"
+        "Return one of the two arrays alone.", "wavelength"
     )
 
     def document(self) -> Document:
@@ -170,7 +169,7 @@ class SinusoidalFrequencies(FrequencyParameters, TableFamily, path="/encoding/fr
         return self.describe(arrays, canonical, has_parts=True)
 
 
-# Arrays of float64 that a sum goes through.
+# Arrays of float64 in one step of a sum.
 _ARRAYS = 8
 
 
@@ -230,11 +229,11 @@ class SinusoidSum(StartParameters, ConventionParameters, TransformFamily, path="
 
 
 MAX_CURVES = 64
-"""Curves that are shown together."""
+"""Curves in one picture."""
 
 
 def _bounded_list(value: Any) -> Any:
-    """Refuse a list of more dimensions than are shown before its items are parsed."""
+    """Refuse a list of too many dimensions before its items are parsed."""
     items = value.count(",") + 1 if isinstance(value, str) else 0
     items = len(value) if isinstance(value, list) else items
     if items > MAX_CURVES:
@@ -260,9 +259,8 @@ class SinusoidCurves(SinusoidRows, path="/encoding/curves"):
     array: ClassVar[str] = "curves"
 
     dimensions: Annotated[PositionList, BeforeValidator(_bounded_list)] | None = optional(
-        "Channels that are a curve over the positions each, integers from 0 on and half-open "
-        "ranges; without them, each position is a curve over all channels. At most "
-        f"{MAX_CURVES} curves.",
+        "Channels, each a curve over the positions: integers from 0 on and half-open ranges. "
+        f"Without them each position is a curve over all channels. At most {MAX_CURVES} curves.",
         "4,5,6,7",
     )
 
@@ -284,8 +282,7 @@ class SinusoidCurves(SinusoidRows, path="/encoding/curves"):
         return ColumnsTable(matrix, self.dimensions)
 
     def document(self) -> Document:
-        curves: Literal["rows", "columns"] = "rows" if self.dimensions is None else "columns"
-        return replace(super().document(), curves=curves)
+        return replace(super().document(), curves="rows" if self.dimensions is None else "columns")
 
     def _check_few_positions(self) -> None:
         if self.row_positions.count <= MAX_CURVES:
@@ -310,7 +307,7 @@ class SinusoidCurves(SinusoidRows, path="/encoding/curves"):
 
 @dataclass(frozen=True, eq=False)
 class ColumnsTable(DerivedTable, RowTable):  # type: ignore[override]
-    """The numbered columns of a matrix, in any order, the bytes of each element unchanged."""
+    """Some columns of a matrix, by number and in any order."""
 
     columns: Positions
 
@@ -320,7 +317,7 @@ class ColumnsTable(DerivedTable, RowTable):  # type: ignore[override]
 
     @property
     def work_per_element(self) -> int:
-        """The share of an element in a whole row, which is read for it."""
+        # A whole row is read for each row of chosen columns.
         return -(-self.table.work_per_element * self.table.shape[1] // self.row_width)
 
     @property
@@ -330,10 +327,6 @@ class ColumnsTable(DerivedTable, RowTable):  # type: ignore[override]
     def fill(self, first: int, rows: Elements) -> None:
         width = self.table.shape[1]
         for part in row_steps(len(rows), width):
-            start, stop = (first + edge for edge in (part.start, part.stop))
+            start, stop = first + part.start, first + part.stop
             whole = self.table.read(start * width, stop * width).reshape(-1, width)
-            rows[part] = whole[:, self._numbers]
-
-    @cached_property
-    def _numbers(self) -> Int64s:
-        return self.columns.at(0, self.columns.count)
+            rows[part] = whole[:, self.columns.at(0, self.columns.count)]

@@ -64,12 +64,12 @@ class TimestepEmbedding(TableFamily, path="/encoding/timesteps"):
         "Timesteps, which may be fractions; or give num_timesteps.", "0,2.5,999"
     )
     num_timesteps: Integer | None = optional(
-        "All timesteps 0, 1, … of so many.", 1000, ge=1, le=MAX_LENGTH
+        "Number of timesteps 0, 1, ….", 1000, ge=1, le=MAX_LENGTH
     )
     d_model: ChannelCount
     flip_sin_to_cos: Boolean = about("Put the cosines first.", True, default=False)
     downscale_freq_shift: Real = about(
-        "What is taken from the number n of frequencies in the exponent k/(n - shift).",
+        "Subtracted from the number n of frequencies in the exponent k/(n - shift).",
         0,
         default=1.0,
     )
@@ -81,7 +81,7 @@ class TimestepEmbedding(TableFamily, path="/encoding/timesteps"):
         le=MAX_FACTOR,
     )
     max_period: Real = about(
-        "Base of the series of frequencies, which rise where it is below 1.",
+        "Base of the series of frequencies, which rise if it is below 1.",
         10000,
         default=_USUAL_PERIOD,
         ge=_MIN_PERIOD,
@@ -95,7 +95,7 @@ class TimestepEmbedding(TableFamily, path="/encoding/timesteps"):
 
     @cached_property
     def steps(self) -> AnyPositions:
-        """The timesteps, none of them out of range."""
+        """The timesteps; raises InvalidParameters if one is out of range."""
         listed, count = self.timesteps, self.num_timesteps
         if listed is None:
             if count is None:
@@ -177,8 +177,8 @@ class TimestepFrequencies:
 
     Attributes:
         max_period: positive; below 1 the frequencies rise.
-        shift: other than count, unless that is 1.
-        count: how many there are, at least 1.
+        shift: not equal to count, unless that is 1.
+        count: the number of frequencies, at least 1.
     """
 
     max_period: float

@@ -1,4 +1,4 @@
-"""Encodings of batches of tokens: the rows that a library looks up for each of them."""
+"""Encodings of batches of tokens: the row of each token, and its number."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ _MAX_PAST = 2**61
 
 
 class TokenEncoding(ConventionParameters, ComposedFamily, path="/encoding/tokens"):
-    """The rows of a sinusoidal table that the tokens of a batch have, and their numbers.
+    """The rows of a sinusoidal table for the tokens of a batch, and their numbers.
 
     Formula: with input_ids, row (cumsum(id ≠ padding_idx) + past)·(id ≠ padding_idx) + padding_idx
         of /encoding, for the conventions that do not count padding (fairseq, m2m100); row
@@ -74,7 +74,7 @@ class TokenEncoding(ConventionParameters, ComposedFamily, path="/encoding/tokens
         le=_MAX_PAST,
     )
     part: Literal["encoding", "position_ids"] | None = optional(
-        "Answer the rows, or their numbers, alone.", "encoding"
+        "Return the rows, or their numbers, alone.", "encoding"
     )
     dtype: RealDType = "float32"
 
@@ -92,21 +92,21 @@ class TokenEncoding(ConventionParameters, ComposedFamily, path="/encoding/tokens
         else:
             rows = self._rows_of_positions(array.elements, sinusoids.offset)
             counted = {"offset": sinusoids.offset}
-        tables: dict[str, Table] = {"position_ids": StoredTable(rows, INT64)}
+        numbers = StoredTable(rows, INT64)
         if self.part == "position_ids":
             self._refuse("part=position_ids", "dtype", "base", "layout")
             canonical = {"convention": self.convention_name, **counted}
-            return self.describe(tables, canonical, has_parts=True)
+            return self.describe({"position_ids": numbers}, canonical, has_parts=True)
         listed = ListedPositions(rows.reshape(-1))
         rule, shape = sinusoids.rule, (*rows.shape, sinusoids.width)
         axes = (Axis(rule, listed, tuple(range(rule.count))),)
-        table = AxesTable(
-            axes, "exact", sinusoids.channels, self.element_type, shape, sinusoids.scale
-        )
-        tables = {"encoding": ZeroRow(table, listed, padding_idx), **tables}
-        canonical = {**sinusoids.canonical}
-        for row_number in ("offset", "padding_idx"):
-            canonical.pop(row_number)
+        table = AxesTable(axes, "exact", sinusoids.channels, self.element_type, shape)
+        tables: dict[str, Table] = {
+            "encoding": ZeroRow(table, listed, padding_idx),
+            "position_ids": numbers,
+        }
+        row_numbers = ("offset", "padding_idx")
+        canonical = {k: v for k, v in sinusoids.canonical.items() if k not in row_numbers}
         canonical |= counted | {"padding_idx": padding_idx}
         return self.describe(tables, canonical, has_parts=True)
 
@@ -129,7 +129,6 @@ class TokenEncoding(ConventionParameters, ComposedFamily, path="/encoding/tokens
         return position_ids + offset
 
     def _refuse(self, beside: str, *names: str) -> None:
-        """Refuse parameters that have no meaning beside something else."""
         for name in names:
             if name in self.model_fields_set:
                 rule = f"{name} does not go with {beside}"
@@ -138,31 +137,25 @@ class TokenEncoding(ConventionParameters, ComposedFamily, path="/encoding/tokens
 
 @dataclass(frozen=True, eq=False)
 class ListedPositions:
-    """Positions of rows that exist as an array.
-
-    Attributes:
-        values: one for each row, shape (n,).
-    """
+    """The positions of rows as an array."""
 
     values: Int64s
 
     @property
     def farthest(self) -> int:
-        """The largest magnitude of them."""
         return max(abs(int(self.values.min())), abs(int(self.values.max())))
 
     def at(self, start: int, stop: int) -> Int64s:
-        """Return the positions of the rows start to stop, shape (stop - start,)."""
         return self.values[start:stop]
 
 
 def rows_of_tokens(input_ids: Int64s, padding_idx: int, past: int) -> Int64s:
-    """Return the row of each token: those that are no padding count on from padding_idx + 1.
+    """Return the row of each token: padding_idx for padding, then padding_idx + 1, + 2, ….
 
     Args:
         input_ids: any shape; positions run along the last axis.
-        padding_idx: the id of padding, and the row that it has.
-        past: tokens that came before.
+        padding_idx: the id of padding, and its row.
+        past: the number of earlier tokens.
     """
     is_token = input_ids != padding_idx
     counted = np.cumsum(is_token, axis=-1, dtype=np.int64) + past

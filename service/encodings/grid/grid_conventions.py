@@ -1,4 +1,4 @@
-"""The conventions of sin-cos tables of images and videos: what libraries lay out, and how.
+"""The conventions of sin-cos tables of images and videos.
 
 Each convention is one function, registered with its source, the numbers of axes it has and the
 parameters it takes; its docstring has the sections Formula, Notes and Trap. The names that requests
@@ -42,16 +42,16 @@ class Grid:
 
 @dataclass(frozen=True)
 class GridConvention:
-    """The recipe by which a library makes the table of a grid.
+    """The recipe of a library for the table of a grid.
 
     Attributes:
         source: library and version.
-        axes: how many axes a grid may have.
-        layout: lays the table out.
-        defaults: the parameters it takes, and their defaults.
-        optional: parameters it takes that have no default.
-        required: parameters that a request must give.
-        multiple_of: what d_model must be a multiple of.
+        axes: the possible numbers of axes.
+        layout: returns the layout of a grid.
+        defaults: parameters with a default.
+        optional: parameters without a default.
+        required: parameters that a request must have.
+        multiple_of: d_model must be a multiple of this.
         is_spread: whether the exponents are k/(n − 1), so that one frequency for an axis divides
             by zero.
         gives_channels: whether d_model follows from the other parameters.
@@ -73,7 +73,6 @@ class GridConvention:
 
     @property
     def takes(self) -> frozenset[str]:
-        """The names of its parameters."""
         return frozenset((*self.defaults, *self.optional, *self.required))
 
 
@@ -82,7 +81,7 @@ CONVENTIONS: dict[str, list[GridConvention]] = {}
 
 
 def convention_for(name: str, axes: int) -> GridConvention | None:
-    """Return the convention of a name for so many axes, or None."""
+    """Return the convention of a name for a number of axes, or None."""
     return next((known for known in CONVENTIONS[name] if axes in known.axes), None)
 
 

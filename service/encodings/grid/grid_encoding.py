@@ -1,6 +1,7 @@
 """The sin-cos table of an image or a video, by the convention of a library."""
 
 from functools import cached_property
+from itertools import accumulate
 from math import prod
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
@@ -47,7 +48,7 @@ _PARAMETERS = sorted(
 )
 
 MIN_TIMESCALE, MAX_TIMESCALE = 1e-6, 1e6
-"""Of a nearest and a farthest: their frequencies stay in the range of phases."""
+"""Bounds of timescales: their frequencies stay in the range of phases."""
 
 _Length = Annotated[Integer, Field(ge=1, le=MAX_LENGTH)]
 _Count = Annotated[Integer, Field(ge=1, le=MAX_AXES_CHANNELS)]
@@ -65,9 +66,9 @@ class GridEncoding(TableFamily, path="/encoding/grid"):
     the row of a token, and ‖ separates blocks of channels. A convention refuses parameters that are
     not its own. base is what libraries call temperature; base_size may be a fraction.
 
-    The axes of the answer say in words which of them runs faster: ``token(height*width)`` has the
-    columns run fastest, ``channel(sin width + cos width + …)`` one block of channels after the
-    other, and contents that alternate within a block have a stroke between.
+    The names of the axes state their order: in ``token(height*width)`` the columns run fastest;
+    ``channel(sin width + cos width + …)`` has one block of channels after the other, and ``|``
+    between what alternates within a block.
 
     Formula: sin(x·ω_k) and cos(x·ω_k) of the coordinate x along each axis; the frequencies, the
         coordinates and the order of channels are those of the convention.
@@ -81,72 +82,71 @@ class GridEncoding(TableFamily, path="/encoding/grid"):
     array: ClassVar[str] = "encoding"
 
     convention: GridName = about(
-        "Whose table it is: "
+        "Library or model: "
         + "; ".join(
             f"{name} ({', '.join(each.source for each in known)})"
             for name, known in CONVENTIONS.items()
         ),
         "mae",
     )
-    depth: _Length | None = optional(
-        "Tokens along a third axis, of time or of depth, the slowest.", 4
-    )
-    height: _Length | None = optional("Tokens along the second axis, from row to row.", 4)
-    width: _Length = about("Tokens along the last axis, in a row.", 6)
+    depth: _Length | None = optional("Frames or slices: the slowest axis.", 4)
+    height: _Length | None = optional("Rows of tokens.", 4)
+    width: _Length = about("Tokens in a row.", 6)
     d_model: _Count | None = optional(
-        "Channels of all axes together; of perceiver and timm-fourier they follow from the bands.",
+        "Channels of all axes together; for perceiver and timm-fourier they follow from the bands.",
         16,
     )
     base: _Base | None = optional("Base of the frequencies; 10000 unless given.", 10000)
-    cls_token: Boolean | None = optional("mae and its kin: one row of zeros comes first.", True)
+    cls_token: Boolean | None = optional("Put one row of zeros first (mae and others).", True)
     extra_tokens: _Count | None = optional(
-        "diffusers: so many rows of zeros come first, beside cls_token=true.", 2
+        "Number of rows of zeros that come first with cls_token=true (diffusers).", 2
     )
-    interpolation_scale: _Scale | None = optional("diffusers: what coordinates are divided by.", 2)
+    interpolation_scale: _Scale | None = optional("Divisor of coordinates (diffusers).", 2)
     base_size: Factor | None = optional(
-        "diffusers: the length that both axes are stretched to; 16 unless given.", 16
+        "Length to which both axes are stretched; 16 unless given (diffusers).", 16
     )
     spatial_interpolation_scale: _Scale | None = optional(
-        "diffusers with a depth: what coordinates of rows and columns are divided by.", 2
+        "Divisor of the coordinates of rows and columns (diffusers with a depth).", 2
     )
     temporal_interpolation_scale: _Scale | None = optional(
-        "diffusers with a depth: what coordinates of time are divided by.", 2
+        "Divisor of the coordinates of time (diffusers with a depth).", 2
     )
     reverse_coord: Boolean | None = optional(
-        "timm: the columns come first, in the channels and in the order of the tokens.", True
+        "Put the columns first, in the channels and in the order of the tokens (timm).", True
     )
     interleave_sin_cos: Boolean | None = optional(
-        "timm: sines and cosines of one axis, then those of the other.", True
+        "Put sines and cosines of one axis before those of the other (timm).", True
     )
     normalize: Boolean | None = optional(
-        "detr: positions are divided by the last one + 10^-6, times scale.", True
+        "Divide positions by the last one + 10^-6, and multiply them by scale (detr).", True
     )
-    scale: Factor | None = optional(
-        "detr: what normalized positions are multiplied by; 2π unless given.", 1
+    scale: Factor | None = optional("Factor of normalized positions; 2π unless given (detr).", 1)
+    min_timescale: _Timescale | None = optional(
+        "The fastest frequency; 1 unless given (tensor2tensor).", 1
     )
-    min_timescale: _Timescale | None = optional("tensor2tensor: the fastest frequency; 1.", 1)
     max_timescale: _Timescale | None = optional(
-        "tensor2tensor: the slowest frequency is min_timescale squared over this; 10000.", 10000
+        "min_timescale squared over the slowest frequency; 10000 unless given (tensor2tensor).",
+        10000,
     )
-    num_bands: _Count | None = optional("perceiver, timm-fourier: frequencies of each axis.", 4)
+    num_bands: _Count | None = optional("Frequencies of each axis (perceiver, timm-fourier).", 4)
     max_resolution: Integers | None = optional(
-        "perceiver, timm-fourier: twice the highest band of each axis, in the order of the axes; "
-        "one number for every axis, or one for all.",
+        "Twice the highest band: one number for each axis in their order, or one for all "
+        "(perceiver, timm-fourier).",
         "5,7",
         max_length=len(AXES),
     )
     concat_pos: Boolean | None = optional(
-        "perceiver, timm-fourier: the coordinates themselves come first; true unless given.", True
+        "Put the coordinates first; true unless given (perceiver, timm-fourier).", True
     )
-    sine_only: Boolean | None = optional("perceiver: no cosines.", True)
+    sine_only: Boolean | None = optional("Leave the cosines out (perceiver).", True)
     channels_first: Boolean | None = optional(
-        "Channels before tokens; of detr true unless given, else false.", True
+        "Put channels before tokens; for detr true unless given, else false.", True
     )
     dtype: RealDType = "float32"
 
     @cached_property
     def grid(self) -> Grid:
-        """The lengths, the channels and the parameters; raises InvalidParameters."""
+        """The grid; raises InvalidParameters if the convention has no such table."""
         lengths, known = self._lengths, self._known
         self._check_taken()
         values = self._values()
@@ -168,7 +168,6 @@ class GridEncoding(TableFamily, path="/encoding/grid"):
 
     @property
     def has_channels_first(self) -> bool:
-        """True where the channels come before the tokens."""
         return self._known.channels_first if self.channels_first is None else self.channels_first
 
     @property
@@ -293,10 +292,8 @@ class GridEncoding(TableFamily, path="/encoding/grid"):
 
 
 def _description(blocks: tuple[ChannelBlock, ...], width: int) -> str:
-    """Return what the channels hold, up to where they are cut off."""
-    parts, first = [], 0
-    for block in blocks:
-        if first < width:
-            parts.append(str(block))
-        first += block.width
-    return " + ".join(parts)
+    """Describe the channels of a row that is cut to a width."""
+    starts = accumulate((block.width for block in blocks), initial=0)
+    return " + ".join(
+        str(block) for block, start in zip(blocks, starts, strict=False) if start < width
+    )

@@ -39,7 +39,6 @@ class GridAxis:
         return max(abs(self.first), abs(self.first + self.step * (self.length - 1)))
 
     def at(self, start: int, stop: int) -> Int64s:
-        """Return the positions of the tokens start to stop, shape (stop - start,)."""
         tokens = np.arange(start, stop, dtype=np.int64)
         return tokens // self.inner % self.length * self.step + self.first
 
@@ -65,7 +64,7 @@ class BlockAxis:
 
     Attributes:
         outer: the position of the block.
-        within: how much further the token is.
+        within: the token's distance from it.
     """
 
     outer: GridAxis

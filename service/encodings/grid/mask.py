@@ -1,4 +1,4 @@
-"""DETR's sinusoids of images with padding: positions count the valid pixels."""
+"""DETR's sinusoids of images with padding: a position is a count of valid pixels."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -34,10 +34,10 @@ from service.numerics.phase import (
 from service.numerics.tables import FREQUENCY_WORK, STEP_ELEMENTS, Document, StoredTable
 
 MAX_MASKS = 2**10
-"""Each is counted by itself."""
+"""Images in a batch: each is counted by itself."""
 
 MAX_PIXELS = 2**22
-"""Of all masks together: their counts are kept."""
+"""Pixels of all masks together: their counts stay in memory."""
 
 MAX_QUOTIENTS = 2**16
 """Frequencies over all counts that columns or rows end with: each is a number of 80 digits."""
@@ -84,7 +84,7 @@ class MaskedGridEncoding(ComposedFamily, path="/encoding/mask"):
     choice: ClassVar[Choice] = Choice("mask", _KINDS)
 
     mask: Literal["padding", "valid"] | None = optional(
-        "What 1 means in a mask without a name (npy): padding_mask or valid_mask.", "padding"
+        "The meaning of 1 in a mask without a name (npy): padding_mask or valid_mask.", "padding"
     )
     d_model: Integer = about(
         "Channels of both axes: twice num_pos_feats, which is even.",
@@ -99,14 +99,11 @@ class MaskedGridEncoding(ComposedFamily, path="/encoding/mask"):
         True,
         default=False,
     )
-    scale: Factor | None = optional(
-        "What normalized positions are multiplied by; 2π unless given.", 1
-    )
+    scale: Factor | None = optional("Factor of normalized positions; 2π unless given.", 1)
     dtype: RealDType = "float32"
 
     @property
     def frequencies(self) -> int:
-        """The number of frequencies of an axis."""
         return self.d_model // 4
 
     def document(self, arrays: Mapping[str, StoredTable]) -> Document:
@@ -134,7 +131,7 @@ class MaskedGridEncoding(ComposedFamily, path="/encoding/mask"):
         return fixed_point(ScaledFrequencies(normalized(series, self.scale), unit).exact())
 
     def quotients(self, valid: Int64s) -> int:
-        """Return how many numbers of 80 digits masks (B, h, w) take."""
+        """Return the number of frequencies, of 80 digits each, of masks (B, h, w)."""
         if not self.normalize:
             return self.frequencies
         ends = [np.sort(valid.sum(axis=axis), axis=1) for axis in (1, 2)]
@@ -234,12 +231,10 @@ class MaskedGridTable:
 
     @property
     def work_per_element(self) -> int:
-        """Two sines, where every pixel has counts of its own."""
         return 2
 
     @property
     def setup_work(self) -> int:
-        """The frequencies of each count that a column or a row may end with."""
         masks, height, width = self.valid.shape
         lasts = masks * (height + width) if self.rule.normalize else 1
         return FREQUENCY_WORK * min(lasts * self.rule.frequencies, MAX_QUOTIENTS)

@@ -1,7 +1,7 @@
 """Tables of the tokens of a grid: sines and cosines of each axis, coordinates, zeros.
 
-A channel is about one axis, and there are few positions along it: a small table for each axis is
-computed and rounded, and the rows of the whole are copied from those.
+A channel depends on one axis, and there are few positions along it: a small table for each axis is
+computed and rounded, and its rows are copied into those of the grid.
 
 Error, in units of 2^-53: a sine or a cosine is a product of phasors, within 3.9 (phasors.py); the
 fractions of coordinates and the scales that divide them are part of the frequency, in 80 digits. A
@@ -57,7 +57,7 @@ class Along:
         return cls(GridAxis(first, step, length, inner), places.unit, rule)
 
     def distinct(self, start: int, stop: int) -> tuple[Int64s, Int64s]:
-        """Return positions of the tokens start to stop, and the index of each token's."""
+        """Return the distinct positions of the tokens start to stop, and each token's index."""
         axis = self.tokens
         first, last = start // axis.inner, -(-stop // axis.inner)
         index = np.arange(last - first, dtype=np.int64) + first % axis.length
@@ -104,15 +104,14 @@ class ChannelBlock:
 
     @property
     def width(self) -> int:
-        return self.count * max(1, self.turn)
+        return self.count * max(1, self.channels_per_frequency)
 
     @property
-    def turn(self) -> int:
-        """Channels from one frequency to the next."""
+    def channels_per_frequency(self) -> int:
         return len(self.contents) * len(self.axes)
 
     def __str__(self) -> str:
-        """Return what the channels hold; a stroke is between what alternates."""
+        """Describe the channels, with ``|`` between what alternates."""
         if not self.contents:
             return "0"
         contents = "|".join(content for content in self.contents if content != "coordinate")
@@ -134,7 +133,7 @@ class Lane:
     channels: range
 
     def within(self, first: int, last: int) -> range:
-        """Return which of its frequencies the channels first to last hold."""
+        """Return the indices of its frequencies in the channels first to last."""
         start, step, count = self.channels.start, self.channels.step, len(self.channels)
         begin = max(0, -((start - first) // step))
         return range(begin, max(begin, min(count, -((start - last) // step))))
@@ -145,9 +144,10 @@ def lanes(blocks: tuple[ChannelBlock, ...], width: int) -> Iterator[Lane]:
     first = 0
     for block in blocks:
         last = min(first + block.width, width)
-        for place in range(block.turn):
+        stride = block.channels_per_frequency
+        for place in range(stride):
             axis, content = divmod(place, len(block.contents))
-            channels = range(min(first + place, last), last, block.turn)
+            channels = range(min(first + place, last), last, stride)
             yield Lane(block.axes[axis], block.contents[content], channels)
         first = last
 
@@ -187,7 +187,6 @@ class GridTable(RowTable):
 
     @property
     def work_per_element(self) -> int:
-        """Two sines, where each token has a position of its own along an axis."""
         return 2
 
     @property
