@@ -1,10 +1,13 @@
 """Rules with one series, with a list of factors, and given frequencies."""
 
+from collections.abc import Callable, Iterator
+
 import numpy as np
 import pytest
 
 from service.analysis.families.series_rules import (
     MeasuredFrequencies,
+    RuleMatch,
     frequencies,
     given_rule,
     listed_rules,
@@ -15,9 +18,11 @@ from service.analysis.families.series_rules import (
 from service.encodings.rotary.rules import Default, Linear
 from tests.analysis.measured_rules import measured, named
 
+URL = "/rope/frequencies?head_dim=64"
+
 
 def test_frequencies_agree_with_their_own_rule_alone() -> None:
-    of_10000 = measured("/rope/frequencies?head_dim=64")
+    of_10000 = measured(URL)
 
     assert of_10000.agrees(Default(64, 10000.0))
     assert not of_10000.agrees(Default(64, 10001.0))
@@ -38,21 +43,25 @@ def test_the_frequencies_of_a_rule_are_the_nearest_numbers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "expected"),
+    ("rules", "query", "error", "expected"),
     [
-        ("head_dim=64&rope_theta=10000", {"rope_theta": 1e4}),
-        ("head_dim=64&rope_theta=500000", {"rope_theta": 5e5}),
-        ("head_dim=64&rope_theta=1000042", {"rope_theta": 1000042.0}),
+        (series_rules, "rope_theta=1000042", 1e-9, {"rope_theta": 1000042.0}),
         (
-            "head_dim=64&rope_type=linear&factor=2.5&rope_theta=1e6",
+            series_rules,
+            "rope_type=linear&factor=2.5&rope_theta=1e6",
+            1e-7,
             {"rope_type": "linear", "rope_theta": 1e6, "factor": 2.5},
         ),
         (
-            "head_dim=64&rope_type=ntk&factor=8",
+            series_rules,
+            "rope_type=ntk&factor=8",
+            1e-7,
             {"rope_type": "ntk", "rope_theta": 1e4, "factor": 8.0},
         ),
         (
-            "head_dim=64&rope_type=proportional&partial_rotary_factor=0.25&factor=8",
+            series_rules,
+            "rope_type=proportional&partial_rotary_factor=0.25&factor=8",
+            1e-7,
             {
                 "rope_type": "proportional",
                 "rope_theta": 1e4,
@@ -60,29 +69,33 @@ def test_the_frequencies_of_a_rule_are_the_nearest_numbers() -> None:
                 "partial_rotary_factor": 0.25,
             },
         ),
+        (
+            listed_rules,
+            "rope_type=ntk&factor=8&mixed_b=0.625",
+            1e-7,
+            {"rope_type": "ntk", "rope_theta": 10000.0, "factor": 8.0, "mixed_b": 0.625},
+        ),
     ],
 )
-def test_the_rule_of_a_series_comes_first(query: str, expected: dict[str, object]) -> None:
-    error = 1e-9 if "rope_theta=1000042" in query else 1e-7
+def test_the_simplest_rule_comes_first(
+    rules: Callable[[MeasuredFrequencies], Iterator[RuleMatch]],
+    query: str,
+    error: float,
+    expected: dict[str, object],
+) -> None:
+    assert named(rules(measured(f"{URL}&{query}", error)))[0] == expected
 
-    assert named(series_rules(measured(f"/rope/frequencies?{query}", error)))[0] == expected
 
-
-def test_a_stretched_base_is_a_usual_one_with_an_alpha() -> None:
-    url = "/rope/frequencies?head_dim=128&rope_type=dynamic&alpha=1000"
-
-    found = named(series_rules(measured(url)))
+def test_a_scaled_base_is_a_usual_one_with_an_alpha() -> None:
+    found = named(series_rules(measured(f"{URL}&rope_type=dynamic&alpha=1000")))
 
     assert {"rope_type": "dynamic", "rope_theta": 10000.0, "alpha": 1000.0} in found
 
 
 def test_yarn_frequencies_have_no_series_rule() -> None:
-    url = (
-        "/rope/frequencies?head_dim=64&rope_type=yarn&factor=16"
-        "&original_max_position_embeddings=4096"
-    )
+    yarn = "rope_type=yarn&factor=16&original_max_position_embeddings=4096"
 
-    assert not named(series_rules(measured(url)))
+    assert not named(series_rules(measured(f"{URL}&{yarn}")))
 
 
 @pytest.mark.parametrize(("number", "count"), [(10000.0, 1), (8192.0, 1), (2.5, 2), (0.707, 3)])
@@ -90,34 +103,31 @@ def test_digits_are_counted(number: float, count: int) -> None:
     assert odd_digits(number) == count
 
 
-_FACTORS = "1,1.05,1.21,1.3,1.9,2.5,4.75,8"
+FACTORS = (1, 1.05, 1.21, 1.3, 1.9, 2.5, 4.75, 8)
 
 
-def test_a_list_of_factors_is_found_in_its_few_decimals() -> None:
-    url = f"/rope/frequencies?head_dim=16&freq_factors={_FACTORS}"
+@pytest.mark.parametrize(
+    ("scale", "expected"),
+    [
+        (1.0, {"freq_factors": FACTORS}),
+        (
+            float(np.sqrt(1 + np.log(32) / np.log(4096))),
+            {
+                "rope_type": "longrope",
+                "short_factor": FACTORS,
+                "long_factor": FACTORS,
+                "original_max_position_embeddings": 4096,
+                "factor": 32.0,
+            },
+        ),
+    ],
+    ids=["freq_factors", "longrope"],
+)
+def test_a_list_of_factors_has_few_decimals(scale: float, expected: dict[str, object]) -> None:
+    factors = ",".join(map(str, FACTORS))
+    url = f"/rope/frequencies?head_dim=16&freq_factors={factors}"
 
-    found = named(listed_rules(measured(url)))
-
-    wanted = tuple(map(float, _FACTORS.split(",")))
-    assert {"rope_theta": 10000.0, "freq_factors": wanted} in found
-
-
-def test_a_scale_gives_the_factor_and_length_of_longrope() -> None:
-    url = f"/rope/frequencies?head_dim=16&freq_factors={_FACTORS}"
-    scale = float(np.sqrt(1 + np.log(32) / np.log(4096)))
-
-    (found,) = named(listed_rules(measured(url, scale=scale)))
-
-    assert (found["factor"], found["original_max_position_embeddings"]) == (32.0, 4096)
-    assert found["short_factor"] == found["long_factor"] == tuple(map(float, _FACTORS.split(",")))
-
-
-def test_mixed_ntk_is_found_by_its_formula() -> None:
-    url = "/rope/frequencies?head_dim=64&rope_type=ntk&factor=8&mixed_b=0.625"
-
-    found = named(listed_rules(measured(url)))
-
-    assert found[0] == {"rope_type": "ntk", "rope_theta": 10000.0, "factor": 8.0, "mixed_b": 0.625}
+    assert {"rope_theta": 10000.0, **expected} in named(listed_rules(measured(url, scale=scale)))
 
 
 def test_frequencies_of_no_rule_become_inv_freq() -> None:
