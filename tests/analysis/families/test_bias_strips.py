@@ -18,7 +18,7 @@ def of_distances(queries: int, keys: int) -> np.ndarray:
     return np.arange(keys) - np.arange(queries)[:, np.newaxis]
 
 
-def test_a_matrix_of_distances_is_read_as_a_strip() -> None:
+def test_matrix_of_distances_is_read_as_a_strip() -> None:
     strip = strip_of(of_distances(3, 5)[np.newaxis])
 
     assert strip is not None
@@ -27,24 +27,14 @@ def test_a_matrix_of_distances_is_read_as_a_strip() -> None:
     assert [each.tolist() for each in strip.positions(2)] == [[0, 1, 2], [0, 1, 2, 3, 4]]
 
 
-def test_a_matrix_that_depends_on_more_than_distances_is_no_strip() -> None:
+def test_matrix_that_depends_on_more_than_distances_is_no_strip() -> None:
     matrix = of_distances(6, 6)
     matrix[5, 3] += 1
 
     assert strip_of(matrix[np.newaxis]) is None
 
 
-def test_a_strip_may_allow_one_wrong_row() -> None:
-    matrix = of_distances(6, 6)
-    matrix[3] = 17
-
-    assert strip_of(matrix[np.newaxis]) is None
-    strip = strip_of(matrix[np.newaxis], wrong_rows=1)
-    assert strip is not None
-    assert strip.values[0, 1:-1].tolist() == list(range(-4, 5))
-
-
-def test_a_strip_may_allow_relative_differences() -> None:
+def test_strip_may_allow_relative_differences() -> None:
     matrix = of_distances(3, 5).astype(np.float64)[np.newaxis]
     matrix[0, 1, 4] *= 1 + 1e-7
 
@@ -52,7 +42,7 @@ def test_a_strip_may_allow_relative_differences() -> None:
     assert strip_of(matrix, 1e-6) is not None
 
 
-def test_a_vector_is_read_as_keys_of_one_query_and_as_queries_of_one_key() -> None:
+def test_vector_is_read_as_keys_of_one_query_and_as_queries_of_one_key() -> None:
     of_keys, of_queries = strips(np.array([5, 6, 8]))
 
     assert of_keys.values.tolist() == [[5, 6, 8]]
@@ -67,10 +57,11 @@ def test_equal_infinite_numbers_are_alike() -> None:
 
 
 @pytest.mark.parametrize("row", [1, 2, 3, 4])
-def test_a_wrong_row_next_to_an_end_leaves_the_end_right(row: int) -> None:
+def test_one_wrong_row_that_is_allowed_does_not_change_the_strip(row: int) -> None:
     matrix = of_distances(6, 6)
     matrix[row] = 17
 
+    assert strip_of(matrix[np.newaxis]) is None
     strip = strip_of(matrix[np.newaxis], wrong_rows=1)
 
     assert strip is not None
@@ -95,7 +86,7 @@ def test_rows_are_located_by_their_numbers(places: list[int], sign: int) -> None
     ]
 
 
-def test_an_ambiguous_row_is_located_in_line_with_its_neighbours() -> None:
+def test_ambiguous_row_is_located_in_line_with_its_neighbours() -> None:
     rows = clipped(np.arange(5) - np.arange(0, 60, 2)[:, np.newaxis])
 
     found = locate_rows(rows, clipped, 1)
@@ -104,7 +95,7 @@ def test_an_ambiguous_row_is_located_in_line_with_its_neighbours() -> None:
     assert found.tolist() == list(range(0, 60, 2))
 
 
-def test_a_row_that_no_place_gives_is_not_located() -> None:
+def test_row_that_no_place_gives_is_not_located() -> None:
     rows = clipped(np.arange(5) - np.arange(3)[:, np.newaxis])
     rows[1, 2] = 7
 
@@ -130,6 +121,6 @@ def test_parameters_of_queries_and_keys_begin_at_0(
 
 
 def test_absolute_parameters_keep_positions() -> None:
-    spelled = absolute_parameters(np.array([600, 601]), np.array([600, 601]))
+    parameters = absolute_parameters(np.array([600, 601]), np.array([600, 601]))
 
-    assert spelled == {"query_start": 600, "query_len": 2, "key_start": 600, "key_len": 2}
+    assert parameters == {"query_start": 600, "query_len": 2, "key_start": 600, "key_len": 2}

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from service.analysis.array import ProposalFamily
 from service.analysis.families.bias_strips import Strip
 from service.analysis.families.index_matrices import (
     IndexMatch,
@@ -20,93 +21,90 @@ from tests.analysis.samples import agreeing, input_from, input_of, proposed
 
 
 def test_t5_sizes_are_exact_where_every_bucket_occurs() -> None:
-    question = input_of("/relative/t5?query_len=300&num_buckets=48&max_distance=256")
+    request = input_of("/relative/t5?query_len=300&num_buckets=48&max_distance=256")
 
-    first = proposed(question, [propose_t5])[0].request.parameters
+    first = proposed(request, [propose_t5])[0].request.parameters
 
     assert (first["num_buckets"], first["max_distance"]) == (48, 256)
 
 
 def test_both_directions_are_proposed_for_t5_without_later_keys() -> None:
-    question = input_of("/relative/t5?query_start=199&query_len=1&key_len=200&bidirectional=false")
+    request = input_of("/relative/t5?query_start=199&query_len=1&key_len=200&bidirectional=false")
 
-    proposals = proposed(question, [propose_t5])
+    proposals = proposed(request, [propose_t5])
 
     directions = {proposal.request.parameters.get("bidirectional", True) for proposal in proposals}
     assert directions == {True, False}
-    assert len(agreeing(question, proposals, 0)) == len(proposals)
+    assert len(agreeing(request, proposals, 0)) == len(proposals)
 
 
 def test_plain_distances_are_proposed_with_and_without_deberta_buckets() -> None:
-    question = input_of("/relative/deberta?query_len=6&key_len=9&bucket_size=-1")
+    request = input_of("/relative/deberta?query_len=6&key_len=9&bucket_size=-1")
 
-    proposals = proposed(question, [propose_deberta])
+    proposals = proposed(request, [propose_deberta])
 
     assert [proposal.request.parameters.get("bucket_size") for proposal in proposals] == [-1, None]
-    assert len(agreeing(question, proposals, 0)) == 2
+    assert len(agreeing(request, proposals, 0)) == 2
 
 
 def test_negated_buckets_are_not_the_same_table() -> None:
-    question = input_of("/relative/deberta?query_len=300")
-    turned = input_from(-question.sample.values)
+    request = input_of("/relative/deberta?query_len=300")
+    negated = input_from(-request.sample.values)
 
-    assert not proposed(question, [propose_t5])
-    calls = agreeing(turned, proposed(turned, [propose_deberta]), 0)
-    assert not any(call.parameters.get("query_len") == 300 for call in calls)
-
-
-@pytest.mark.parametrize("family", [propose_t5, propose_deberta])
-def test_masks_and_ramps_have_no_bucket_proposals(family: object) -> None:
-    of = propose_t5 if family is propose_t5 else propose_deberta
-
-    assert not proposed(input_from(np.tril(np.ones((8, 8), dtype=np.int64))), [of])
-    assert not proposed(input_from(np.arange(12)), [of])
+    assert not proposed(request, [propose_t5])
+    requests = agreeing(negated, proposed(negated, [propose_deberta]), 0)
+    assert not any(each.parameters.get("query_len") == 300 for each in requests)
 
 
-def test_the_nearest_table_is_proposed_with_one_wrong_row() -> None:
+@pytest.mark.parametrize("numbers", [np.tril(np.ones((8, 8), dtype=np.int64)), np.arange(12)])
+def test_masks_and_ramps_have_no_bucket_proposals(numbers: np.ndarray) -> None:
+    assert not proposed(input_from(numbers), [propose_t5, propose_deberta])
+
+
+def test_nearest_table_is_proposed_with_one_wrong_row() -> None:
     numbers = input_of("/relative/t5?query_len=40").sample.values.copy()
     numbers[17] = np.random.default_rng(0).integers(0, 32, 40)
-    question = input_from(numbers)
+    request = input_from(numbers)
 
-    proposals = proposed(question, [propose_t5])
+    proposals = proposed(request, [propose_t5])
 
     assert proposals[0].request.parameters == {"query_len": 40}
-    assert not agreeing(question, proposals, 0)
+    assert not agreeing(request, proposals, 0)
 
 
 @pytest.mark.parametrize("farthest", [10**12, 2**40, 2**63 - 1])
 def test_huge_numbers_have_no_bucket_proposals(farthest: int) -> None:
     numbers = -farthest - np.tile(np.arange(4) // 2, (3, 1)) + (farthest == 2**63 - 1)
 
-    question = input_from(numbers.astype(np.int64))
+    request = input_from(numbers.astype(np.int64))
 
-    assert not proposed(question, [propose_t5, propose_deberta])
+    assert not proposed(request, [propose_t5, propose_deberta])
 
 
 def test_shaw_with_one_clipped_end_keeps_its_maximum() -> None:
-    question = input_of(
+    request = input_of(
         "/relative/shaw?max_relative_position=4&query_start=7&query_len=3&key_len=10"
     )
 
-    first = proposed(question, [propose_shaw])[0].request.parameters
+    first = proposed(request, [propose_shaw])[0].request.parameters
 
     assert first["max_relative_position"] == 4
 
 
-def test_a_window_of_one_row_is_also_one_of_one_column() -> None:
-    question = input_of("/relative/swin?window_size=1,5")
+def test_window_of_one_row_is_also_one_of_one_column() -> None:
+    request = input_of("/relative/swin?window_size=1,5")
 
-    calls = agreeing(question, proposed(question, [propose_swin]), 0)
+    requests = agreeing(request, proposed(request, [propose_swin]), 0)
 
-    assert [call.parameters["window_size"] for call in calls] == [(1, 5), (5, 1)]
+    assert [each.parameters["window_size"] for each in requests] == [(1, 5), (5, 1)]
 
 
 def test_both_layouts_are_proposed_for_a_permutation_of_four_channels() -> None:
-    question = input_of("/rope/permutation?head_dim=4&num_attention_heads=3")
+    request = input_of("/rope/permutation?head_dim=4&num_attention_heads=3")
 
-    proposals = proposed(question, [propose_permutation])
+    proposals = proposed(request, [propose_permutation])
 
-    assert len(agreeing(question, proposals, 0)) == 2
+    assert len(agreeing(request, proposals, 0)) == 2
 
 
 def test_other_permutations_have_no_proposal() -> None:
@@ -117,67 +115,69 @@ def test_other_permutations_have_no_proposal() -> None:
     assert not proposed(input_from(np.arange(64)[::-1].copy()))
 
 
-@pytest.mark.parametrize("row", [0, 1, 7, 24, 48])
-@pytest.mark.parametrize("query", ["window_size=7,7", "window_size=3,16&class_token=true"])
-def test_a_window_is_proposed_with_any_one_row_wrong(query: str, row: int) -> None:
-    question = input_of(f"/relative/swin?{query}")
-    numbers = question.sample.values.copy()
+@pytest.mark.parametrize(
+    ("url", "family", "row"),
+    [
+        *(("/relative/swin?window_size=7,7", propose_swin, row) for row in (0, 1, 7, 48)),
+        *(
+            ("/relative/swin?window_size=3,16&class_token=true", propose_swin, row)
+            for row in (0, 1, 24, 48)
+        ),
+        *(
+            ("/relative/shaw?max_relative_position=16&query_len=40", propose_shaw, row)
+            for row in (0, 1, 20, 39)
+        ),
+    ],
+)
+def test_table_is_proposed_with_any_one_row_wrong(
+    url: str, family: ProposalFamily, row: int
+) -> None:
+    request = input_of(url)
+    numbers = request.sample.values.copy()
     numbers[row] = numbers[row][::-1] + 1
 
-    (near,) = proposed(input_from(numbers), [propose_swin])
+    near = proposed(input_from(numbers), [family])
 
-    assert agreeing(question, [near], 0)
-
-
-@pytest.mark.parametrize("row", [0, 1, 20, 39])
-def test_clipped_distances_are_proposed_with_any_one_row_wrong(row: int) -> None:
-    question = input_of("/relative/shaw?max_relative_position=16&query_len=40")
-    numbers = question.sample.values.copy()
-    numbers[row] = 5
-
-    near = proposed(input_from(numbers), [propose_shaw])
-
-    assert agreeing(question, near, 0)
+    assert agreeing(request, near, 0)
 
 
 def clipped_at_2(strip: Strip) -> Iterator[IndexMatch]:
     for zero in np.flatnonzero(strip.values[0] == 2).tolist():
         rule = Shaw.model_construct(max_relative_position=2)
-        yield IndexMatch(rule, {"max_relative_position": 2}, zero, ("said",))
+        yield IndexMatch(rule, {"max_relative_position": 2}, zero, ("evidence",))
 
 
 def distances(queries: list[int], keys: list[int]) -> np.ndarray:
     return np.asarray(np.clip(np.subtract.outer(keys, queries).T, -2, 2) + 2)
 
 
-def test_a_matching_rule_is_proposed_with_its_queries_and_keys() -> None:
-    question = input_from(distances([6, 7, 8], list(range(12))))
+def test_matching_rule_is_proposed_with_its_queries_and_keys() -> None:
+    request = input_from(distances([6, 7, 8], list(range(12))))
 
-    (proposal,) = propose_rules(question, "relative/shaw", clipped_at_2)
+    (proposal,) = propose_rules(request, "relative/shaw", clipped_at_2)
 
-    assert agreeing(question, [proposal], 0)
-    assert "said" in proposal.support
-
-
-def test_queries_with_gaps_are_located_row_by_row() -> None:
-    question = input_from(distances([1, 5, 6, 11], list(range(12))))
-
-    (proposal, *_) = propose_rules(question, "relative/shaw", clipped_at_2)
-
-    assert proposal.request.parameters["query_positions"] == "1,5,6,11"
-    assert agreeing(question, [proposal], 0)
+    assert agreeing(request, [proposal], 0)
+    assert "evidence" in proposal.support
 
 
-def test_keys_with_gaps_are_located_column_by_column() -> None:
-    question = input_from(distances(list(range(12)), [2, 3, 7, 10]))
-
-    (proposal, *_) = propose_rules(question, "relative/shaw", clipped_at_2)
-
-    assert proposal.request.parameters["key_positions"] == "2,3,7,10"
-    assert agreeing(question, [proposal], 0)
+GAPS, ALL = [1, 5, 6, 11], list(range(12))
 
 
-def test_a_rule_that_does_not_match_is_not_proposed() -> None:
+@pytest.mark.parametrize(
+    ("queries", "keys", "axis"), [(GAPS, ALL, "query"), (ALL, GAPS, "key")], ids=str
+)
+def test_rows_or_columns_with_gaps_are_located(
+    queries: list[int], keys: list[int], axis: str
+) -> None:
+    request = input_from(distances(queries, keys))
+
+    (proposal, *_) = propose_rules(request, "relative/shaw", clipped_at_2)
+
+    assert proposal.request.parameters[f"{axis}_positions"] == "1,5,6,11"
+    assert agreeing(request, [proposal], 0)
+
+
+def test_rule_that_does_not_match_is_not_proposed() -> None:
     numbers = distances(list(range(6)), list(range(6)))
     numbers[[0, 5], [4, 1]] = 3
 
@@ -186,7 +186,7 @@ def test_a_rule_that_does_not_match_is_not_proposed() -> None:
 
 
 @pytest.mark.parametrize("row", range(6))
-def test_a_rule_is_proposed_for_a_table_with_one_wrong_row(row: int) -> None:
+def test_rule_is_proposed_for_a_table_with_one_wrong_row(row: int) -> None:
     right = distances(list(range(6)), list(range(6)))
     numbers = right.copy()
     numbers[row] = 7

@@ -1,4 +1,4 @@
-"""Kernels of the distance: sides, fits, KERPLE and Sandwich."""
+"""KERPLE and Sandwich: biases of lengths are read, fitted and proposed."""
 
 import numpy as np
 import pytest
@@ -16,35 +16,28 @@ from service.analysis.families.kernel_biases import (
 from tests.analysis.samples import agreeing, input_of, proposed
 
 
-def test_plain_kernel_numbers_are_recovered_exactly() -> None:
-    question = input_of("/relative/kerple?a=0.73,1.9&p=0.3,0.8&query_len=40")
+def test_round_numbers_of_a_logarithm_are_exact_as_log_and_as_nemo() -> None:
+    request = input_of("/relative/kerple?a=0.73,1.9&p=0.3,0.8&query_len=40")
 
-    first = proposed(question, [propose_kerple])[0].request.parameters
+    requests = agreeing(request, proposed(request, [propose_kerple]), 2.0**-21)
 
-    assert first == {"a": (0.73, 1.9), "p": (0.3, 0.8), "query_len": 40}
-
-
-def test_a_logarithm_is_proposed_as_log_and_as_nemo() -> None:
-    question = input_of("/relative/kerple?a=0.73,1.9&p=0.3,0.8&query_len=40")
-
-    calls = agreeing(question, proposed(question, [propose_kerple]), 2.0**-21)
-
-    assert {call.parameters.get("convention", "log") for call in calls} == {"log", "nemo"}
+    assert requests[0].parameters == {"a": (0.73, 1.9), "p": (0.3, 0.8), "query_len": 40}
+    assert {each.parameters.get("convention", "log") for each in requests} == {"log", "nemo"}
 
 
-def test_an_untrained_nemo_kernel_is_proposed_by_num_heads() -> None:
-    question = input_of("/relative/kerple?convention=nemo&num_heads=8&query_len=20")
+def test_untrained_nemo_kernel_is_proposed_by_num_heads() -> None:
+    request = input_of("/relative/kerple?convention=nemo&num_heads=8&query_len=20")
 
-    calls = [proposal.request.parameters for proposal in proposed(question, [propose_kerple])]
+    requests = [proposal.request.parameters for proposal in proposed(request, [propose_kerple])]
 
-    assert {"convention": "nemo", "num_heads": 8, "query_len": 20} in calls
+    assert {"convention": "nemo", "num_heads": 8, "query_len": 20} in requests
 
 
-def test_alibi_biases_have_no_kerple_proposal() -> None:
-    assert not proposed(input_of("/relative/alibi?num_heads=8&query_len=9"), [propose_kerple])
-    assert not proposed(
-        input_of("/relative/alibi?num_heads=8&query_len=9&form=symmetric"), [propose_kerple]
-    )
+@pytest.mark.parametrize("form", ["linear", "symmetric"])
+def test_alibi_biases_have_no_kerple_proposal(form: str) -> None:
+    url = f"/relative/alibi?num_heads=8&query_len=9&form={form}"
+
+    assert not proposed(input_of(url), [propose_kerple])
 
 
 def falling(distances: np.ndarray) -> np.ndarray:
@@ -55,18 +48,16 @@ def distances(queries: int, keys: int) -> np.ndarray:
     return np.arange(keys) - np.arange(queries)[:, np.newaxis]
 
 
-def test_a_symmetric_kernel_is_not_causal() -> None:
-    (found,) = length_biases(falling(distances(6, 9)), 2.0**-40)
+@pytest.mark.parametrize("causal", [True, False])
+def test_biases_of_keys_after_the_query_decide_whether_a_kernel_is_causal(causal: bool) -> None:
+    signed = distances(6, 9)
 
-    assert found.parameters == {"query_len": 6, "key_len": 9, "causal": False}
+    (found,) = length_biases(np.where(causal & (signed > 0), 0.0, falling(signed)), 2.0**-40)
+
+    expected: dict[str, object] = {"query_len": 6, "key_len": 9}
+    assert found.parameters == (expected if causal else {**expected, "causal": False})
     assert np.allclose(found.sizes[0], np.sqrt(found.lengths))
-    assert found.lengths.max() == 8
-
-
-def test_a_causal_kernel_is_read_behind_the_query() -> None:
-    (found,) = length_biases(np.where(distances(6, 6) < 0, falling(distances(6, 6)), 0.0), 2.0**-40)
-
-    assert found.parameters == {"query_len": 6}
+    assert found.lengths.max() == (5 if causal else 8)
 
 
 @pytest.mark.parametrize("causal", [True, False])
@@ -89,14 +80,14 @@ def test_heads_share_queries_and_keys() -> None:
     assert found.sizes.shape == (3, 5)
 
 
-@pytest.mark.parametrize("change", ["above", "sides", "distance", "zero"])
-def test_an_array_that_is_no_kernel_has_no_sides(change: str) -> None:
+@pytest.mark.parametrize("change", ["positive", "asymmetric", "one number", "not 0 at 0"])
+def test_other_arrays_are_no_biases_of_lengths(change: str) -> None:
     matrix = falling(distances(6, 6))
-    if change == "above":
+    if change == "positive":
         matrix = -matrix
-    elif change == "sides":
+    elif change == "asymmetric":
         matrix = np.where(distances(6, 6) > 0, 2 * matrix, matrix)
-    elif change == "distance":
+    elif change == "one number":
         matrix[5, 0] -= 1
     else:
         matrix -= 1
@@ -116,19 +107,19 @@ LENGTHS = np.arange(1.0, 30.0)
 
 
 @pytest.mark.parametrize("inner", [0.02, 0.3, 1.0, 7.0, 400.0])
-def test_the_factor_in_a_logarithm_follows_from_a_ratio(inner: float) -> None:
+def test_factor_in_a_logarithm_follows_from_a_ratio(inner: float) -> None:
     found = inner_factor(LENGTHS, 3 * np.log1p(inner * LENGTHS))
 
     assert found == pytest.approx(inner, rel=1e-9)
 
 
-def test_a_straight_line_has_no_factor() -> None:
+def test_straight_line_has_no_factor() -> None:
     assert inner_factor(LENGTHS, 3 * LENGTHS) is None
     assert inner_factor(LENGTHS, np.full_like(LENGTHS, 3)) is None
 
 
 @pytest.mark.parametrize("inner", [0.02, 1.3, 40.0])
-def test_a_logarithm_is_fitted_through_the_rounding_of_sizes(inner: float) -> None:
+def test_logarithm_is_fitted_through_the_rounding_of_sizes(inner: float) -> None:
     sizes = (0.7 * np.log1p(inner * LENGTHS)).astype(np.float32).astype(np.float64)
 
     found = fit_logarithm(LENGTHS, sizes)
@@ -139,7 +130,7 @@ def test_a_logarithm_is_fitted_through_the_rounding_of_sizes(inner: float) -> No
     assert found.error(LENGTHS, sizes) < 2.0**-23
 
 
-def test_a_power_is_a_straight_line_of_logarithms() -> None:
+def test_power_is_a_straight_line_of_logarithms() -> None:
     found = fit_power(LENGTHS, 0.4 * LENGTHS**1.7)
 
     assert found.outer == pytest.approx(0.4)
@@ -156,7 +147,7 @@ def test_three_numbers_are_fitted_together(inner: float, exponent: float) -> Non
     assert found.exponent == pytest.approx(exponent, rel=1e-6)
 
 
-def test_the_error_of_a_logarithm_allows_for_float32_cancellation() -> None:
+def test_error_of_a_logarithm_allows_for_float32_cancellation() -> None:
     fit = LengthKernel(2.0, 0.01, 1.0)
     sizes = 2.0 * np.log((1 + (0.01 * LENGTHS).astype(np.float32)).astype(np.float64))
 
@@ -165,22 +156,22 @@ def test_the_error_of_a_logarithm_allows_for_float32_cancellation() -> None:
 
 
 def test_another_sandwich_base_is_found_with_a_usual_head_dim() -> None:
-    question = input_of("/relative/sandwich?num_heads=4&head_dim=64&base=500000&query_len=40")
+    request = input_of("/relative/sandwich?num_heads=4&head_dim=64&base=500000&query_len=40")
 
-    calls = agreeing(question, proposed(question, [propose_sandwich]), 2.0**-21)
+    requests = agreeing(request, proposed(request, [propose_sandwich]), 2.0**-21)
 
-    assert calls[0].parameters["base"] == 500000
-    assert calls[0].parameters["head_dim"] == 64
+    assert requests[0].parameters["base"] == 500000
+    assert requests[0].parameters["head_dim"] == 64
 
 
-def test_the_default_sandwich_base_is_preferred() -> None:
+def test_default_sandwich_base_is_preferred() -> None:
     # 10^8 and twice as many channels: the same first frequencies, and more that are nearly 0.
-    question = input_of("/relative/sandwich?num_heads=4&head_dim=16&query_len=6")
+    request = input_of("/relative/sandwich?num_heads=4&head_dim=16&query_len=6")
 
-    calls = [proposal.request.parameters for proposal in proposed(question, [propose_sandwich])]
+    requests = [proposal.request.parameters for proposal in proposed(request, [propose_sandwich])]
 
-    assert calls[0] == {"num_heads": 4, "head_dim": 16, "query_len": 6}
-    assert 1e8 not in {call.get("base") for call in calls}
+    assert requests[0] == {"num_heads": 4, "head_dim": 16, "query_len": 6}
+    assert 1e8 not in {each.get("base") for each in requests}
 
 
 @pytest.mark.parametrize(

@@ -7,17 +7,17 @@ from tests.analysis.samples import agreeing, input_from, input_of, proposed
 
 
 def test_fire_queries_past_the_threshold_keep_their_positions() -> None:
-    question = input_of("/relative/fire?query_start=600&query_len=30&key_start=560&key_len=80")
+    request = input_of("/relative/fire?query_start=600&query_len=30&key_start=560&key_len=80")
 
-    calls = agreeing(question, proposed(question, [propose_fire]), 2.0**-21)
+    requests = agreeing(request, proposed(request, [propose_fire]), 2.0**-21)
 
-    assert calls[0].parameters["query_start"] == 600
+    assert requests[0].parameters["query_start"] == 600
 
 
 def test_fire_numbers_of_many_digits_are_measured() -> None:
-    question = input_of("/relative/fire?query_len=64&c=0.1234567&threshold=345.678&dtype=float64")
+    request = input_of("/relative/fire?query_len=64&c=0.1234567&threshold=345.678&dtype=float64")
 
-    assert agreeing(question, proposed(question, [propose_fire]), 2.0**-48)
+    assert agreeing(request, proposed(request, [propose_fire]), 2.0**-48)
 
 
 def test_other_rows_have_no_fire_proposal() -> None:

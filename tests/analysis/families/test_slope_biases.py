@@ -24,44 +24,44 @@ SHARES = {"float32": 2.0**-22, "float64": 2.0**-50, "float16": 2.0**-10, "bfloat
 @pytest.mark.parametrize("keys", ["key_len=5", "key_len=300", "key_len=40&head=1"])
 def test_biases_of_keys_are_found(dtype: str, convention: str, keys: str) -> None:
     url = f"/relative/alibi?num_heads=12&convention={convention}&{keys}&dtype={dtype}"
-    question = input_of(url)
+    request = input_of(url)
 
-    proposals = proposed(question, [propose_alibi])
+    proposals = proposed(request, [propose_alibi])
 
     form = {"bloom": "key", "mpt": "last-key"}[convention]
     assert proposals[0].request.parameters["form"] == form
-    assert agreeing(question, proposals[:1], SHARES[dtype])
+    assert agreeing(request, proposals[:1], SHARES[dtype])
 
 
-def test_the_last_row_of_a_decoder_has_all_forms() -> None:
-    question = input_of("/relative/alibi?num_heads=8&query_start=20&query_len=1&key_len=21")
+def test_last_row_of_a_decoder_has_all_forms() -> None:
+    request = input_of("/relative/alibi?num_heads=8&query_start=20&query_len=1&key_len=21")
 
-    calls = agreeing(question, proposed(question, [propose_alibi]), 0)
+    requests = agreeing(request, proposed(request, [propose_alibi]), 0)
 
-    forms = {call.parameters.get("form", "linear") for call in calls}
+    forms = {each.parameters.get("form", "linear") for each in requests}
     assert forms == {"linear", "symmetric", "last-key"}
 
 
-def test_the_least_number_of_a_type_masks_keys() -> None:
+def test_least_number_of_a_type_masks_keys() -> None:
     values = input_of("/relative/alibi?num_heads=8&query_len=6&masked=true").sample.reals()
     least = -largest_finite(REAL_DTYPES["float32"])
-    question = input_from(np.where(np.isinf(values), least, values).astype(np.float32))
+    request = input_from(np.where(np.isinf(values), least, values).astype(np.float32))
 
-    assert proposed(question, [propose_alibi])[0].request.parameters["masked"] is True
+    assert proposed(request, [propose_alibi])[0].request.parameters["masked"] is True
 
 
-def test_the_nearest_table_is_proposed_with_one_wrong_row() -> None:
+def test_nearest_table_is_proposed_with_one_wrong_row() -> None:
     values = input_of("/relative/alibi?num_heads=8&query_len=30").sample.reals().copy()
     values[:, 17] = np.arange(30)[::-1]
-    question = input_from(values)
+    request = input_from(values)
 
-    proposals = proposed(question, [propose_alibi])
+    proposals = proposed(request, [propose_alibi])
 
     assert proposals[0].request.parameters == {"num_heads": 8, "query_len": 30, "dtype": "float64"}
-    assert not agreeing(question, proposals, 0)
+    assert not agreeing(request, proposals, 0)
 
 
-def test_a_ramp_of_another_slope_has_no_alibi_proposal() -> None:
+def test_ramp_of_another_slope_has_no_alibi_proposal() -> None:
     ramp = 0.3 * np.arange(12)
 
     assert not proposed(input_from(ramp), [propose_alibi])
@@ -83,19 +83,11 @@ ODD_MASK[4, 0] = True
 @pytest.mark.parametrize(
     ("numbers", "hidden", "expected"),
     [
-        (
-            distances([3, 4, 5], range(8)),
-            None,
-            [{"query_start": 3, "query_len": 3, "key_len": 8}],
-        ),
+        (distances([3, 4, 5], range(8)), None, [{"query_start": 3, "query_len": 3, "key_len": 8}]),
         (-np.abs(SQUARE), None, [{"form": "symmetric", "query_len": 5}]),
         (GAPS, None, [LISTED]),
         (-np.abs(GAPS), None, [{"form": "symmetric", **LISTED}]),
-        (
-            SQUARE,
-            SQUARE > 0,
-            [MASKED, {"form": "symmetric", **MASKED}],
-        ),
+        (SQUARE, SQUARE > 0, [MASKED, {"form": "symmetric", **MASKED}]),
         (SQUARE, ODD_MASK, []),
         (
             np.arange(-4, 1)[np.newaxis],
@@ -131,18 +123,18 @@ def test_numbers_give_the_forms_of_biases(
 
 @pytest.mark.parametrize(("heads", "count"), [(8, 2), (64, 2), (12, 1), (40, 1)])
 def test_both_slope_conventions_are_proposed_where_they_are_equal(heads: int, count: int) -> None:
-    question = input_of(f"/relative/alibi/slopes?num_heads={heads}")
+    request = input_of(f"/relative/alibi/slopes?num_heads={heads}")
 
-    calls = agreeing(question, proposed(question, [propose_slopes]), 2.0**-22)
+    requests = agreeing(request, proposed(request, [propose_slopes]), 2.0**-22)
 
-    assert len(calls) == count
-    assert "convention" not in calls[0].parameters
+    assert len(requests) == count
+    assert "convention" not in requests[0].parameters
 
 
-def test_an_odd_end_of_many_slopes_is_measured() -> None:
-    question = input_of("/relative/alibi/slopes?num_heads=12&alibi_bias_max=6.125")
+def test_odd_end_of_many_slopes_is_measured() -> None:
+    request = input_of("/relative/alibi/slopes?num_heads=12&alibi_bias_max=6.125")
 
-    (proposal, *_) = proposed(question, [propose_slopes])
+    (proposal, *_) = proposed(request, [propose_slopes])
 
     assert proposal.request.parameters["alibi_bias_max"] == 6.125
 
@@ -167,21 +159,21 @@ def test_slopes_are_known_by_their_ratios_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("slope", "heads", "head", "bias_max"),
-    [(0.5, 8, 0, 8), (2.0**-8, 1, 0, 8), (2.0**-2.5, 16, 4, 8), (2.0**-16, 1, 0, 16)],
+    ("slope", "expected"),
+    [
+        (0.5, ("original", 8, 8, 0)),
+        (2.0**-8, ("original", 1, 8, 0)),
+        (2.0**-2.5, ("original", 16, 8, 4)),
+        (2.0**-16, ("original", 1, 16, 0)),
+        (2.0 ** (-8 * 2 / 12), ("paper", 6, 8, 0)),
+    ],
 )
-def test_a_single_slope_has_the_fewest_heads(
-    slope: float, heads: int, head: int, bias_max: float
+def test_single_slope_has_the_rule_of_the_fewest_heads(
+    slope: float, expected: tuple[str, int, float, int]
 ) -> None:
-    ((rule, place),) = lone_slope(slope, 2.0**-22)
+    ((rule, head),) = lone_slope(slope, 2.0**-22)
 
-    assert (rule.count, rule.bias_max, place) == (heads, bias_max, head)
-
-
-def test_a_single_slope_of_the_paper_gives_the_number_of_heads() -> None:
-    ((rule, place),) = lone_slope(2.0 ** (-8 * 2 / 12), 2.0**-22)
-
-    assert (rule.convention, rule.count, place) == ("paper", 6, 0)
+    assert (rule.convention, rule.count, rule.bias_max, head) == expected
 
 
 @pytest.mark.parametrize("slope", [0.0, 1.0, 3.0, 0.123])
