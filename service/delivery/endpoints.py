@@ -41,7 +41,7 @@ ABSENT: Any = None
 class Report(BaseModel):
     """Base of reports and of their parts; fields that are not given are left out of the JSON."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, from_attributes=True)
 
     def json_bytes(self) -> bytes:
         """Return the JSON of the report."""

@@ -10,10 +10,10 @@ from pydantic import ConfigDict, Field
 
 from service.analysis.comparison import (
     ULPS,
-    Alignment,
     Bools,
     Comparison,
     ElementError,
+    Overlay,
     Tolerance,
     best_overlay,
     compare,
@@ -308,28 +308,14 @@ def _compared(
         array = rounded_to(array, table.dtype)
     tolerances = (parameters.atol, parameters.rtol)
     overlay, tolerance = best_overlay(array, table, document.axes, tolerances)
-    alignment = overlay.alignment
-    shape = alignment.table_shape
+    shape, region = overlay.alignment.table_shape, overlay.alignment.region
     has_names = len(document.axes) == len(shape)
     axes = document.axes if has_names else tuple(f"axis {number}" for number in range(len(shape)))
     rows = next((i for i, axis in enumerate(axes) if axis != "head"), 0)
     comparison = compare(overlay, tolerance, rows, _column_axis(axes, rows))
-    is_same_type = array.shape == table.shape and (
-        (dtype_name or array.dtype.name) == table.dtype.name
-    )
-    writer = ReportWriter(
-        comparison,
-        alignment,
-        axes,
-        axis_numbers(axes[rows], shape[rows], document, alignment.region[rows]),
-        table.dtype.name in INDEX_DTYPES,
-    )
-    types = ArrayAndTable[ArrayType](
-        yours=ArrayType(shape=list(array.shape), dtype=dtype_name or "number"),
-        theirs=ArrayType(shape=list(table.shape), dtype=table.dtype.name),
-    )
-    is_equal_bytes = comparison.is_equal and is_same_type and comparison.has_equal_signs
-    return writer.report(types, parameters.epsilon or EPSILONS, is_equal_bytes=is_equal_bytes)
+    positions = axis_numbers(axes[rows], shape[rows], document, region[rows])
+    writer = _ReportWriter(comparison, overlay, axes, positions)
+    return writer.report(dtype_name, parameters.epsilon or EPSILONS)
 
 
 def _column_axis(names: Iterable[str], rows: int) -> int | None:
@@ -340,32 +326,34 @@ def _column_axis(names: Iterable[str], rows: int) -> int | None:
 
 
 @dataclass(frozen=True, eq=False)
-class ReportWriter:
+class _ReportWriter:
     """Writes the report of one comparison.
 
     Attributes:
         comparison: the comparison.
-        alignment: the axes of the array by those of the table.
+        overlay: the array and the table.
         names: the names of the axes of the table.
         positions: the positions of the rows.
-        is_integer: whether the table holds integers.
     """
 
     comparison: Comparison
-    alignment: Alignment
+    overlay: Overlay
     names: tuple[str, ...]
     positions: Numbers
-    is_integer: bool
 
-    def report(
-        self, types: ArrayAndTable[ArrayType], epsilons: Iterable[float], *, is_equal_bytes: bool
-    ) -> ArrayComparison:
-        comparison = self.comparison
+    def report(self, dtype_name: str | None, epsilons: Iterable[float]) -> ArrayComparison:
+        """Return the report; text has no name of a type."""
+        comparison, array, table = self.comparison, self.overlay.array, self.overlay.table
+        is_same_type = (dtype_name or array.dtype.name) == table.dtype.name
+        is_same = comparison.is_equal and comparison.has_equal_signs
         return ArrayComparison(
             equal=comparison.is_equal,
-            equal_bytes=is_equal_bytes,
+            equal_bytes=is_same and is_same_type and array.shape == table.shape,
             within=comparison.is_within,
-            array=types,
+            array=ArrayAndTable(
+                yours=ArrayType(shape=list(array.shape), dtype=dtype_name or "number"),
+                theirs=ArrayType(shape=list(table.shape), dtype=table.dtype.name),
+            ),
             tolerance=_tolerance(comparison.tolerance),
             axes=self._axes(),
             largest=LargestErrors(
@@ -413,7 +401,7 @@ class ReportWriter:
         rank, columns = len(self.names), self.comparison.columns
         is_complex = len(element.index) > rank
         return ErrorLocation(
-            index=list(self.alignment.index(element.index[:rank])),
+            index=list(self.overlay.alignment.index(element.index[:rank])),
             position=self._position(element.index[self.comparison.rows]),
             channel=None if columns is None else element.index[columns],
             error=element.error,
@@ -426,10 +414,11 @@ class ReportWriter:
         if not isfinite(value):
             return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
         is_integer = value.is_integer() and _LEAST_INTEGER <= value < _INTEGERS_END
-        return int(value) if self.is_integer and is_integer else value
+        is_exact = is_integer and self.overlay.table.dtype.name in INDEX_DTYPES
+        return int(value) if is_exact else value
 
     def _axes(self) -> AxesReport:
-        alignment, columns = self.alignment, self.comparison.columns
+        alignment, columns = self.overlay.alignment, self.comparison.columns
         differences: dict[str, Any] = {}
         if alignment.is_squeezed:
             differences["removed"] = ArrayAndTable(
@@ -447,7 +436,7 @@ class ReportWriter:
         )
 
     def _prefix(self) -> ComparedPrefix:
-        alignment = self.alignment
+        alignment = self.overlay.alignment
         if alignment.prefix is None:
             assert alignment.longer is not None
             length = alignment.shape[alignment.longer]

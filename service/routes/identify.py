@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import Field, WithJsonSchema
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from service.analysis.array import MAX_ELEMENTS, FirstMismatch, IdentifyInput, Sample
+from service.analysis.array import MAX_ELEMENTS, IdentifyInput, Sample
 from service.analysis.comparison import rounded_to
 from service.analysis.identification.search import identify
 from service.analysis.identification.verification import Verdict
@@ -29,8 +29,18 @@ from service.numerics.tables import StoredTable, size
 from service.routes.table_urls import tables, unknown_parameter_hint, url_of
 
 Index = Annotated[list[Count], Field(description="In the array that was sent.")]
+
+
+def _plain(position: float | tuple[float, ...] | None) -> Any:
+    """Return a position as JSON has it: a whole number as an integer, a tuple as a list."""
+    if isinstance(position, tuple):
+        return [_plain(each) for each in position]
+    return int(position) if position is not None and position.is_integer() else position
+
+
 PositionReport = Annotated[
     int | float | list[int | float] | None,
+    BeforeValidator(_plain),
     Field(description="A position, or one on each axis; null where rows have none."),
     WithJsonSchema({"type": ["number", "array", "null"], "items": {"type": "number"}}),
 ]
@@ -84,7 +94,9 @@ class MismatchReport(Report):
     index: Index
     position: PositionReport
     channel: Count
-    yours: FiniteOrNull = Field(description="The number of the array; null if not finite.")
+    yours: FiniteOrNull = Field(
+        validation_alias="value", description="The number of the array; null if not finite."
+    )
     expected: FiniteOrNull = Field(description="That of the table; null if not finite.")
     error: FiniteOrNull = Field(description="Their difference; null if not finite.")
     allowed: float = Field(
@@ -188,10 +200,7 @@ def identify_arrays(parameters: IdentifyParameters, content: Input) -> IdentifyR
         hypotheses=[
             Hypothesis(
                 **_identified(verdict),
-                arithmetic=[
-                    ArithmeticReport(name=each.name, description=each.description)
-                    for each in verdict.arithmetic
-                ],
+                arithmetic=[ArithmeticReport.model_validate(each) for each in verdict.arithmetic],
             )
             for verdict in outcome.hypotheses
         ],
@@ -200,7 +209,7 @@ def identify_arrays(parameters: IdentifyParameters, content: Input) -> IdentifyR
         else NearestTable(
             **_identified(nearest),
             agreeing=nearest.agreeing,
-            leaves_at=_mismatch(nearest.first_mismatch),
+            leaves_at=MismatchReport.model_validate(nearest.first_mismatch),
         ),
         notes=list(outcome.notes),
     )
@@ -260,34 +269,9 @@ def _identified(verdict: Verdict) -> dict[str, Any]:
             for name, value in document.parameters.items()
         },
         "transposed": proposal.is_transposed,
-        "residual": Residual(
-            max_absolute=verdict.max_absolute,
-            max_ulp=verdict.max_ulp,
-            index=list(verdict.index),
-            position=_plain(verdict.position),
-        ),
+        "residual": Residual.model_validate(verdict),
         "support": list(proposal.support),
     }
-
-
-def _mismatch(mismatch: FirstMismatch) -> MismatchReport:
-    return MismatchReport(
-        array=mismatch.array,
-        index=list(mismatch.index),
-        position=_plain(mismatch.position),
-        channel=mismatch.channel,
-        yours=mismatch.value,
-        expected=mismatch.expected,
-        error=mismatch.error,
-        allowed=mismatch.allowed,
-    )
-
-
-def _plain(position: float | tuple[float, ...] | None) -> Any:
-    """Return a position as JSON has it: a whole number as an integer, a tuple as a list."""
-    if isinstance(position, tuple):
-        return [_plain(each) for each in position]
-    return int(position) if position is not None and position.is_integer() else position
 
 
 IDENTIFY = Endpoint(
