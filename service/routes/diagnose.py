@@ -463,7 +463,7 @@ def diagnose_rotation(
     if request.resource == "rope/apply":
         with pointing_at("to", url):
             parameters = read_parameters(RopeApply, request.parameters)
-            angles = parameters.rotation(x.shape).angles
+            angles = parameters.angles_of(x.shape)
         document = packed(angles, "compact", FLOAT64)
         sign = -1.0 if parameters.inverse else 1.0
         options: dict[str, Any] = {

@@ -85,13 +85,6 @@ def arranged_axes(
     return tuple(axes)
 
 
-def strided_frequencies(rope_theta: float, head_dim: int, axes: int) -> tuple[FrequencyRule, ...]:
-    """Return every axes-th frequency of one series over the whole head, for each axis."""
-    count = head_dim // 2
-    series = Geometric(rope_theta, head_dim, count)
-    return tuple(Picked(series, tuple(range(axis, count, axes))) for axis in range(axes))
-
-
 @dataclass(frozen=True)
 class WithClassToken:
     """Positions of tokens and of a class token, at position 0, before or after them.
@@ -132,14 +125,6 @@ def _per_axis(description: str, example: str) -> Any:
 
 def _factor(description: str, example: float) -> Any:
     return optional(description, example, ge=MIN_FACTOR, le=MAX_FACTOR)
-
-
-def _explicit_frequencies(inv_freq: tuple[float, ...], width: int) -> FrequencyRule:
-    if len(inv_freq) != width // 2:
-        rule = f"inv_freq must have {width // 2} numbers, one for each pair of an axis"
-        raise impossible("inv_freq", len(inv_freq), f"{rule}, and has {len(inv_freq)}")
-    check_frequencies(inv_freq)
-    return GivenFrequencies(inv_freq)
 
 
 class Axial(PackedTable, AxisParameters, path="/rope/axial"):
@@ -246,7 +231,7 @@ class Axial(PackedTable, AxisParameters, path="/rope/axial"):
 
     @property
     def recipe(self) -> AxialConvention:
-        """The convention."""
+        """The published convention that ``convention`` names."""
         return CONVENTIONS[self.convention]
 
     @property
@@ -260,7 +245,10 @@ class Axial(PackedTable, AxisParameters, path="/rope/axial"):
 
     def canonical(self) -> dict[str, ParameterValue]:
         """Return the parameters that fix the angles, with the defaults of the convention."""
-        defaults = {} if self.inv_freq is not None else self._series_defaults()
+        defaults: dict[str, ParameterValue] = {}
+        if self.inv_freq is None and self.min_period is None:
+            names = PARAMETERS_OF_SERIES[self.recipe.series]
+            defaults = {name: value for name, value in vars(self.recipe).items() if name in names}
         if self.recipe.offset and self.grid is not None:
             defaults["grid_offset"] = (float(self.recipe.offset),)
         canonical: dict[str, ParameterValue] = {
@@ -275,13 +263,6 @@ class Axial(PackedTable, AxisParameters, path="/rope/axial"):
                 canonical[name] = str(value) if name in _POSITIONS else value
         return canonical
 
-    def _series_defaults(self) -> dict[str, ParameterValue]:
-        """Return the parameters of the series that the convention states, by name."""
-        if self.min_period is not None:
-            return {}
-        names = PARAMETERS_OF_SERIES[self.recipe.series]
-        return {name: value for name, value in vars(self.recipe).items() if name in names}
-
     def frequency_rules(self, axes: int) -> Sequence[FrequencyRule]:
         """Return the frequencies of each axis, in the order of the channels."""
         head_dim = self.channels
@@ -292,11 +273,11 @@ class Axial(PackedTable, AxisParameters, path="/rope/axial"):
             if head_dim < 2 * axes:
                 rule = f"head_dim must be at least {2 * axes}, a pair for each axis"
                 raise impossible("head_dim", head_dim, rule)
-            return strided_frequencies(theta, head_dim, axes)
-        widths = self._widths(axes)
-        if self.inv_freq is not None:
-            return [_explicit_frequencies(self.inv_freq, width) for width in widths]
-        return [self._series(theta, width) for width in widths]
+            # Every axes-th frequency of one series over the whole head.
+            count = head_dim // 2
+            series = Geometric(theta, head_dim, count)
+            return [Picked(series, tuple(range(axis, count, axes))) for axis in range(axes)]
+        return [self._series(theta, width) for width in self._widths(axes)]
 
     def _widths(self, axes: int) -> tuple[int, ...]:
         head_dim, widths = self.channels, self.axes_dim
@@ -319,6 +300,13 @@ class Axial(PackedTable, AxisParameters, path="/rope/axial"):
     def _series(self, theta: float, width: int) -> FrequencyRule:
         """Return the frequencies of one axis, per coordinate."""
         count = width // 2
+        if self.inv_freq is not None:
+            if len(self.inv_freq) != count:
+                rule = f"inv_freq must have {count} numbers, one for each pair of an axis"
+                given = len(self.inv_freq)
+                raise impossible("inv_freq", given, f"{rule}, and has {given}")
+            check_frequencies(self.inv_freq)
+            return GivenFrequencies(self.inv_freq)
         if self.recipe.series == "geometric":
             return Geometric(theta, width, count)
         if self.recipe.series == "ones":
@@ -341,7 +329,11 @@ class Axial(PackedTable, AxisParameters, path="/rope/axial"):
         check_rounding(self.angle, self.channels)
         self._refuse_others()
         along, rows = self._from_grid() if self.grid else self._from_lists()
-        self._check_axes(len(along))
+        if len(along) not in self.recipe.axes:
+            counts = " or ".join(map(str, sorted(self.recipe.axes)))
+            rule = f"convention={self.convention} has {counts} axes, not {len(along)}"
+            name = "grid" if self.grid else "positions_w"
+            raise impossible(name, getattr(self, name), rule)
         if self.angle == "float32" and any(unit != 1 for _, unit in along):
             rule = "angle=float32 is for whole coordinates: engines round others first"
             raise impossible("angle", self.angle, rule)
@@ -372,13 +364,6 @@ class Axial(PackedTable, AxisParameters, path="/rope/axial"):
             excluded |= dict.fromkeys(names, "positions")
         refuse_given(self, excluded)
 
-    def _check_axes(self, axes: int) -> None:
-        if axes not in self.recipe.axes:
-            counts = " or ".join(map(str, sorted(self.recipe.axes)))
-            rule = f"convention={self.convention} has {counts} axes, not {axes}"
-            name = "grid" if self.grid else "positions_w"
-            raise impossible(name, getattr(self, name), rule)
-
     def _from_lists(self) -> tuple[list[AxisPositions], int]:
         """Return the listed positions along each axis, and the number of tokens."""
         given = self.positions_by_axis(every=False)
@@ -400,7 +385,7 @@ class Axial(PackedTable, AxisParameters, path="/rope/axial"):
         for axis, coordinates in enumerate(self._coordinates(grid)):
             unit = coordinates.unit
             if not coordinates.is_countable or unit < MIN_UNIT:
-                raise self._coordinate_error()
+                raise self._too_many_digits()
             first, step = int(coordinates.first / unit), int(coordinates.step / unit)
             positions = GridAxis(first, step, grid[axis], prod(grid[axis + 1 :]))
             along.append((self._in_blocks(positions, axis, grid), unit / scales[axis]))
@@ -418,8 +403,8 @@ class Axial(PackedTable, AxisParameters, path="/rope/axial"):
             raise impossible("spatial_merge_size", size, rule)
         return positions.in_blocks(size, grid[-1], is_column=axis == columns)
 
-    def _coordinate_error(self) -> InvalidParameters:
-        """Return the error of coordinates that are no multiples of a unit."""
+    def _too_many_digits(self) -> InvalidParameters:
+        """Return the error of coordinates that are not whole multiples of a unit."""
         names = PARAMETERS_OF_PLACES[self.recipe.places]
         given = [name for name in names if getattr(self, name) is not None] or ["grid"]
         rule = "leads to coordinates with too many digits: give shorter numbers"

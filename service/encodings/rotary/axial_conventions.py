@@ -6,7 +6,6 @@ refusals follow from its entries.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 Share: TypeAlias = Literal["equal", "video", "thirds"]
@@ -14,22 +13,18 @@ Placing: TypeAlias = Literal["blocks", "alternating", "strided"]
 Series: TypeAlias = Literal["geometric", "periods", "pixels", "ones"]
 Places: TypeAlias = Literal["counted", "spread", "pixels", "centred"]
 
-PARAMETERS_OF_PLACES: Mapping[Places, tuple[str, ...]] = MappingProxyType(
-    {
-        "counted": ("grid_offset", "reference_grid"),
-        "spread": ("grid_start", "grid_stop"),
-        "pixels": ("grid_offset",),
-        "centred": ("grid_offset", "normalize_coords"),
-    }
-)
-PARAMETERS_OF_SERIES: Mapping[Series, tuple[str, ...]] = MappingProxyType(
-    {
-        "geometric": ("rope_theta",),
-        "periods": ("rope_theta", "min_period", "max_period"),
-        "pixels": ("max_freq", "linear_bands"),
-        "ones": (),
-    }
-)
+PARAMETERS_OF_PLACES: Mapping[Places, tuple[str, ...]] = {
+    "counted": ("grid_offset", "reference_grid"),
+    "spread": ("grid_start", "grid_stop"),
+    "pixels": ("grid_offset",),
+    "centred": ("grid_offset", "normalize_coords"),
+}
+PARAMETERS_OF_SERIES: Mapping[Series, tuple[str, ...]] = {
+    "geometric": ("rope_theta",),
+    "periods": ("rope_theta", "min_period", "max_period"),
+    "pixels": ("max_freq", "linear_bands"),
+    "ones": (),
+}
 
 
 @dataclass(frozen=True)
@@ -88,112 +83,108 @@ class AxialConvention:
 _TIMM_AXES = (2, 1, 3)
 _ANY_AXES = (2, 1, 3, 4)
 
-CONVENTIONS: Mapping[str, AxialConvention] = MappingProxyType(
-    {
-        "qwen2_vl": AxialConvention(
-            "transformers 5.23.0 Qwen2-VL vision and its kin",
-            "axes h, w; ω_k = b^(−2k/w); coordinates 0, 1, …; a third axis of grid, of "
-            "frames, repeats them",
-            repeats_frames=True,
-        ),
-        "pixtral": AxialConvention(
-            "transformers 5.23.0 Pixtral",
-            "axes h, w; frequencies of one series b^(−2k/head_dim) over the head, dealt to "
-            "the axes in turn; coordinates 0, 1, …",
-            placing="strided",
-        ),
-        "llama4": AxialConvention(
-            "vLLM 0.33.0 llama4_vision_rope.py",
-            "axes w, h; ω_k = b^(−2k/w); coordinates 1, 2, …; class_token=last adds a token at 0",
-            is_reversed=True,
-            offset=1,
-        ),
-        "dinov3": AxialConvention(
-            "dinov3 commit 6876159, timm 1.0.31",
-            "axes h, w; ω_k = 2π/period, periods b^(2k/w) with b = 100, or min_period to "
-            "max_period; coordinates the centres of patches within ±1, by normalize_coords",
-            series="periods",
-            places="centred",
-            rope_theta=100.0,
-        ),
-        "timm": AxialConvention(
-            "timm 1.0.31, in_pixels=False",
-            "axes h, w; ω_k = b^(−2k/w); coordinates 0, 1, …, or scaled to a reference_grid "
-            "(EVA-02)",
-            axes=_TIMM_AXES,
-        ),
-        "timm_pixels": AxialConvention(
-            "timm 1.0.31, in_pixels=True",
-            "axes h, w; ω_k from π·1 to π·max_freq/2 in equal ratios, or evenly with "
-            "linear_bands=true; coordinates −1 to 1",
-            axes=_TIMM_AXES,
-            series="pixels",
-            places="pixels",
-        ),
-        "rotary_embedding_torch": AxialConvention(
-            "rotary-embedding-torch 0.9.1, freqs_for=lang",
-            "axes as in the grid; ω_k = b^(−2k/w); coordinates 0, 1, …",
-            axes=_ANY_AXES,
-        ),
-        "rotary_embedding_torch_pixel": AxialConvention(
-            "rotary-embedding-torch 0.9.1, freqs_for=pixel",
-            "axes as in the grid; ω_k evenly from π·1 to π·max_freq/2; coordinates −1 to 1",
-            axes=_ANY_AXES,
-            series="pixels",
-            places="pixels",
-            max_freq=10.0,
-            linear_bands=True,
-        ),
-        "rotary_embedding_torch_constant": AxialConvention(
-            "rotary-embedding-torch 0.9.1, freqs_for=constant",
-            "axes as in the grid; ω_k = 1; coordinates 0, 1, …",
-            axes=_ANY_AXES,
-            series="ones",
-        ),
-        "diffusers_2d": AxialConvention(
-            "diffusers 0.42.1 get_2d_rotary_pos_embed",
-            "axes w, h; ω_k = b^(−2k/w); n coordinates evenly from grid_start to "
-            "grid_stop·(n − 1)/n",
-            places="spread",
-            is_reversed=True,
-        ),
-        "lumina": AxialConvention(
-            "diffusers 0.42.1 get_2d_rotary_pos_embed_lumina",
-            "axes h, w, frequency by frequency; ω_k = b^(−2k/w); coordinates 0, 1, …",
-            placing="alternating",
-        ),
-        "cogvideox": AxialConvention(
-            "diffusers 0.42.1 get_3d_rotary_pos_embed",
-            "axes t, h, w with 1/4, 3/8 and 3/8 of the channels; ω_k = b^(−2k/w); "
-            "coordinates as diffusers_2d",
-            axes=(3,),
-            places="spread",
-            share="video",
-            example="head_dim=16&grid=1,2,2",
-        ),
-        "allegro": AxialConvention(
-            "diffusers 0.42.1 get_3d_rotary_pos_embed_allegro",
-            "axes t, h, w, or a single one; ω_k = b^(−2k/w); coordinates as diffusers_2d, "
-            "over interpolation_scale",
-            axes=(3, 1),
-            places="spread",
-            example="head_dim=12&grid=1,2,2",
-        ),
-        "flux": AxialConvention(
-            "diffusers 0.42.1 FluxPosEmbed",
-            "axes as in axes_dim; ω_k = b^(−2k/w); coordinates are the positions given",
-            axes=(3, 2, 1, 4),
-            example="axes_dim=2,4,4&positions_t=0,0&positions_h=0,1&positions_w=0,2",
-        ),
-        "minimax_m3": AxialConvention(
-            "transformers 5.23.0 MiniMax-M3 vision",
-            "axes t, h, w with 2·⌊head_dim/6⌋ channels each; ω_k = b^(−2k/w); coordinates 0, 1, …",
-            axes=(3,),
-            share="thirds",
-            example="head_dim=14&grid=1,2,2",
-        ),
-    }
-)
+CONVENTIONS: Mapping[str, AxialConvention] = {
+    "qwen2_vl": AxialConvention(
+        "transformers 5.23.0 Qwen2-VL vision and its kin",
+        "axes h, w; ω_k = b^(−2k/w); coordinates 0, 1, …; a third axis of grid, of "
+        "frames, repeats them",
+        repeats_frames=True,
+    ),
+    "pixtral": AxialConvention(
+        "transformers 5.23.0 Pixtral",
+        "axes h, w; frequencies of one series b^(−2k/head_dim) over the head, alternately for "
+        "each axis; coordinates 0, 1, …",
+        placing="strided",
+    ),
+    "llama4": AxialConvention(
+        "vLLM 0.33.0 llama4_vision_rope.py",
+        "axes w, h; ω_k = b^(−2k/w); coordinates 1, 2, …; class_token=last adds a token at 0",
+        is_reversed=True,
+        offset=1,
+    ),
+    "dinov3": AxialConvention(
+        "dinov3 commit 6876159, timm 1.0.31",
+        "axes h, w; ω_k = 2π/period, periods b^(2k/w) with b = 100, or min_period to "
+        "max_period; coordinates the centres of patches within ±1, by normalize_coords",
+        series="periods",
+        places="centred",
+        rope_theta=100.0,
+    ),
+    "timm": AxialConvention(
+        "timm 1.0.31, in_pixels=False",
+        "axes h, w; ω_k = b^(−2k/w); coordinates 0, 1, …, or scaled to a reference_grid (EVA-02)",
+        axes=_TIMM_AXES,
+    ),
+    "timm_pixels": AxialConvention(
+        "timm 1.0.31, in_pixels=True",
+        "axes h, w; ω_k from π·1 to π·max_freq/2 in equal ratios, or evenly with "
+        "linear_bands=true; coordinates −1 to 1",
+        axes=_TIMM_AXES,
+        series="pixels",
+        places="pixels",
+    ),
+    "rotary_embedding_torch": AxialConvention(
+        "rotary-embedding-torch 0.9.1, freqs_for=lang",
+        "axes as in the grid; ω_k = b^(−2k/w); coordinates 0, 1, …",
+        axes=_ANY_AXES,
+    ),
+    "rotary_embedding_torch_pixel": AxialConvention(
+        "rotary-embedding-torch 0.9.1, freqs_for=pixel",
+        "axes as in the grid; ω_k evenly from π·1 to π·max_freq/2; coordinates −1 to 1",
+        axes=_ANY_AXES,
+        series="pixels",
+        places="pixels",
+        max_freq=10.0,
+        linear_bands=True,
+    ),
+    "rotary_embedding_torch_constant": AxialConvention(
+        "rotary-embedding-torch 0.9.1, freqs_for=constant",
+        "axes as in the grid; ω_k = 1; coordinates 0, 1, …",
+        axes=_ANY_AXES,
+        series="ones",
+    ),
+    "diffusers_2d": AxialConvention(
+        "diffusers 0.42.1 get_2d_rotary_pos_embed",
+        "axes w, h; ω_k = b^(−2k/w); n coordinates evenly from grid_start to grid_stop·(n − 1)/n",
+        places="spread",
+        is_reversed=True,
+    ),
+    "lumina": AxialConvention(
+        "diffusers 0.42.1 get_2d_rotary_pos_embed_lumina",
+        "axes h, w, frequency by frequency; ω_k = b^(−2k/w); coordinates 0, 1, …",
+        placing="alternating",
+    ),
+    "cogvideox": AxialConvention(
+        "diffusers 0.42.1 get_3d_rotary_pos_embed",
+        "axes t, h, w with 1/4, 3/8 and 3/8 of the channels; ω_k = b^(−2k/w); "
+        "coordinates as diffusers_2d",
+        axes=(3,),
+        places="spread",
+        share="video",
+        example="head_dim=16&grid=1,2,2",
+    ),
+    "allegro": AxialConvention(
+        "diffusers 0.42.1 get_3d_rotary_pos_embed_allegro",
+        "axes t, h, w, or a single one; ω_k = b^(−2k/w); coordinates as diffusers_2d, "
+        "over interpolation_scale",
+        axes=(3, 1),
+        places="spread",
+        example="head_dim=12&grid=1,2,2",
+    ),
+    "flux": AxialConvention(
+        "diffusers 0.42.1 FluxPosEmbed",
+        "axes as in axes_dim; ω_k = b^(−2k/w); coordinates are the positions given",
+        axes=(3, 2, 1, 4),
+        example="axes_dim=2,4,4&positions_t=0,0&positions_h=0,1&positions_w=0,2",
+    ),
+    "minimax_m3": AxialConvention(
+        "transformers 5.23.0 MiniMax-M3 vision",
+        "axes t, h, w with 2·⌊head_dim/6⌋ channels each; ω_k = b^(−2k/w); coordinates 0, 1, …",
+        axes=(3,),
+        share="thirds",
+        example="head_dim=14&grid=1,2,2",
+    ),
+}
 
 if TYPE_CHECKING:
     ConventionName: TypeAlias = str

@@ -32,7 +32,7 @@ from service.numerics.dtypes import (
 from service.numerics.limits import MAX_CHANNELS
 from service.numerics.phase import Float64s
 from service.numerics.phasors import Channels, Component
-from service.numerics.tables import Document, ParameterValue, StoredTable, Table, row_steps
+from service.numerics.tables import Document, ParameterValue, StoredTable, row_steps
 
 Layout: TypeAlias = Literal["interleaved", "half"]
 RotaryOffset = Annotated[
@@ -41,6 +41,7 @@ RotaryOffset = Annotated[
 
 # Arrays of float64 that a rotation goes through.
 _ARRAYS = 8
+_COMPONENTS: tuple[Component, Component] = ("cos", "sin")
 _MAX_INT32_ROWS = 2**31
 
 
@@ -49,7 +50,8 @@ class RopeApply(TransformFamily, StartParameters, AngleParameters, path="/rope/a
 
     Formula: (x0·cos − x1·sin, x1·cos + x0·sin) for each pair (x0, x1) of channels, with the
         cosines and sines of /rope; channels before and after the r rotary ones pass through.
-    Source: "RoFormer" (Su et al. 2021), §3.2.2; transformers 5.23.0 ``rotate_half``.
+    Source: "RoFormer" (Su et al. 2021), §3.2.2; transformers 5.23.0 ``rotate_half``, and
+        ``apply_rotary_pos_emb_interleave`` of DeepSeek-V3 for an output_layout.
     Bound: computed in float64 and rounded once to the type of x: before that, an output of the
         pair is within 7·2^-53·(|x0| + |x1|) times the attention factor, 6 for cosine and sine,
         1/2 for the products and 1/2 for the sum. A pair with NaN or infinity becomes NaN or
@@ -77,11 +79,16 @@ class RopeApply(TransformFamily, StartParameters, AngleParameters, path="/rope/a
     )
 
     def apply(self, x: StoredTable) -> tuple[StoredTable, Mapping[str, ParameterValue]]:
-        rotation = self.rotation(x.shape)
-        return rotation.rotated(x), rotation.parameters()
+        angles = self.angles_of(x.shape)
+        parameters = {**angles.parameters(), "layout": self.layout}
+        if self._result_layout != self.layout:
+            parameters["output_layout"] = self._result_layout
+        if self.rotary_offset:
+            parameters["rotary_offset"] = self.rotary_offset
+        return self._rotate(x, angles), {**parameters, "inverse": self.inverse}
 
-    def rotation(self, shape: tuple[int, ...]) -> "Rotation":
-        """Return the rotation of arrays of a shape; raises InvalidParameters or InvalidBody."""
+    def angles_of(self, shape: tuple[int, ...]) -> RotaryAngles:
+        """Return the angles of arrays of a shape; raises InvalidParameters or InvalidBody."""
         *_, rows, head_dim = shape
         if self.head_dim not in {None, head_dim}:
             rule = f"the last axis has {head_dim} channels, and head_dim is {self.head_dim}"
@@ -97,44 +104,11 @@ class RopeApply(TransformFamily, StartParameters, AngleParameters, path="/rope/a
         if self.rotary_offset + width > head_dim:
             rule = f"rotary_offset leaves fewer than {width} of {head_dim} channels"
             raise impossible("rotary_offset", self.rotary_offset, rule)
-        return Rotation(angles, self.layout, self.inverse, self.output_layout, self.rotary_offset)
+        return angles
 
-
-@dataclass(frozen=True)
-class Rotation:
-    """The rotation of queries or keys by angles.
-
-    ``interleaved`` pairs channels 2k and 2k+1 (RoFormer, Meta's Llama), ``half`` pairs k and k +
-    r/2 (GPT-NeoX, transformers).
-
-    Attributes:
-        angles: one for each pair of channels of a row.
-        layout: which channels are pairs.
-        inverse: whether to rotate by the negative angles.
-        output_layout: the layout of the result, as layout unless given: DeepSeek-V3 in transformers
-            5.23.0 (``apply_rotary_pos_emb_interleave``) reads interleaved pairs, writes half ones.
-        rotary_offset: channels before the rotary ones.
-    """
-
-    angles: RotaryAngles
-    layout: str
-    inverse: bool
-    output_layout: str | None = None
-    rotary_offset: int = 0
-
-    def parameters(self) -> dict[str, ParameterValue]:
-        """Return the canonical parameters."""
-        parameters = {**self.angles.parameters(), "layout": self.layout}
-        if self._output_layout != self.layout:
-            parameters["output_layout"] = self._output_layout
-        if self.rotary_offset:
-            parameters["rotary_offset"] = self.rotary_offset
-        return {**parameters, "inverse": self.inverse}
-
-    def rotated(self, x: StoredTable) -> StoredTable:
-        """Rotate x, of shape (…, S, head_dim)."""
+    def _rotate(self, x: StoredTable, angles: RotaryAngles) -> StoredTable:
         *leading, rows, head_dim = x.shape
-        width = 2 * self.angles.count
+        width = 2 * angles.count
         rotary = slice(self.rotary_offset, self.rotary_offset + width)
         source = x.elements.reshape(prod(leading), rows, head_dim)
         result = np.empty_like(source)
@@ -142,56 +116,56 @@ class Rotation:
         for passing in (slice(0, rotary.start), slice(rotary.stop, None)):
             result[..., passing] = source[..., passing]
             is_finite &= all_finite(result[..., passing], x.dtype)
-        cosines, sines = self._table("cos", rows), self._table("sin", rows)
+        cosines, sines = (
+            angles.table(
+                Channels((name, name), self.layout == "interleaved", width), FLOAT64, (rows, width)
+            )
+            for name in _COMPONENTS
+        )
+        first, _ = _pair_channels(self.layout, width)
         for part in row_steps(rows, _ARRAYS * width):
             cos, sin = (
                 table.read(part.start * width, part.stop * width).reshape(-1, width)
                 for table in (cosines, sines)
             )
-            self._sign(sin)
+            # The sign makes sines the multipliers of the other channel of each pair.
+            if self.inverse:
+                np.subtract(0.0, sin, out=sin)
+            np.negative(sin[:, first], out=sin[:, first])
             for group in row_steps(len(source), _ARRAYS * cos.size):
-                rotated = self._rotated(to_float64(source[group, part, rotary], x.dtype), cos, sin)
+                wide = to_float64(source[group, part, rotary], x.dtype)
+                rotated = self._rotate_rows(wide, cos, sin)
                 is_finite &= round_results(rotated, result[group, part, rotary], x.dtype)
         return StoredTable(result.reshape(x.shape), x.dtype, is_finite)
 
-    def _table(self, name: Component, rows: int) -> Table:
-        width = 2 * self.angles.count
-        channels = Channels((name, name), self.layout == "interleaved", width)
-        return self.angles.table(channels, FLOAT64, (rows, width))
-
-    def _sign(self, sin: Float64s) -> None:
-        """Change sines, in place, into the multipliers of the other channel of each pair."""
-        if self.inverse:
-            np.subtract(0.0, sin, out=sin)
-        first, _ = self._pair_channels(self.layout)
-        np.negative(sin[:, first], out=sin[:, first])
-
-    def _rotated(self, x: Float64s, cos: Float64s, sin: Float64s) -> Float64s:
-        first, second = self._pair_channels(self.layout)
+    def _rotate_rows(self, x: Float64s, cos: Float64s, sin: Float64s) -> Float64s:
+        first, second = _pair_channels(self.layout, x.shape[-1])
         with np.errstate(over="ignore", invalid="ignore"):
             rotated = x * cos
             others = np.empty_like(rotated)
             others[..., first], others[..., second] = x[..., second], x[..., first]
             others *= sin
             rotated += others
-        if self._output_layout != self.layout:
-            to_first, to_second = self._pair_channels(self._output_layout)
-            others[..., to_first], others[..., to_second] = (
-                rotated[..., first],
-                rotated[..., second],
-            )
-            return others
-        return rotated
+        if self._result_layout == self.layout:
+            return rotated
+        to_first, to_second = _pair_channels(self._result_layout, x.shape[-1])
+        others[..., to_first], others[..., to_second] = rotated[..., first], rotated[..., second]
+        return others
 
     @property
-    def _output_layout(self) -> str:
+    def _result_layout(self) -> Layout:
         return self.output_layout or self.layout
 
-    def _pair_channels(self, layout: str) -> tuple[slice, slice]:
-        pairs = self.angles.count
-        if layout == "half":
-            return slice(0, pairs), slice(pairs, 2 * pairs)
-        return slice(0, 2 * pairs, 2), slice(1, 2 * pairs, 2)
+
+def _pair_channels(layout: Layout, width: int) -> tuple[slice, slice]:
+    """Return the first and the second channels of all pairs.
+
+    ``interleaved`` pairs channels 2k and 2k+1 (RoFormer, Meta's Llama), ``half`` pairs k and k +
+    r/2 (GPT-NeoX, transformers).
+    """
+    if layout == "half":
+        return slice(0, width // 2), slice(width // 2, width)
+    return slice(0, width, 2), slice(1, width, 2)
 
 
 class RopePermutation(TableFamily, WidthParameters, path="/rope/permutation"):

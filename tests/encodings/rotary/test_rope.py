@@ -13,22 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from service.encodings.rotary.angles import (
-    RotaryAngles,
-    SequenceAngles,
-    XPos,
-)
-from service.encodings.rotary.rope_apply import (
-    HeadOrder,
-    PermutationTable,
-    Rotation,
-)
-from service.encodings.rotary.rules import Default
+from service.encodings.rotary.rope_apply import HeadOrder, PermutationTable, RopeApply
 from service.numerics import tables as table_module
 from service.numerics.dtypes import (
-    BFLOAT16,
     FLOAT16,
-    FLOAT32,
     FLOAT64,
     INT32,
     INT64,
@@ -37,7 +25,6 @@ from service.numerics.dtypes import (
     round_into,
     to_float64,
 )
-from service.numerics.positions import Positions
 from service.numerics.tables import StoredTable
 from tests.client import Client, load_npy, npy_bytes
 from tests.exact import UNIT
@@ -308,24 +295,18 @@ def test_at_most_65536_channels_are_rotated(client: Client) -> None:
     assert (refused.status_code, passed.status_code) == (422, 200)
 
 
-RULE = Default(8, 10000.0)
-
-
 def vectors(seed: int, *shape: int) -> NDArray[np.float64]:
     return np.random.default_rng(seed).standard_normal(shape)
 
 
-def rotated(
-    x: NDArray[np.float64],
-    start: int,
-    *,
-    layout: str = "interleaved",
-    inverse: bool = False,
-    rule: Default = RULE,
-) -> NDArray[np.float64]:
-    positions = Positions.contiguous(start, x.shape[-2])
-    rotation = Rotation(SequenceAngles(rule, positions), layout, inverse)
-    return np.asarray(rotation.rotated(StoredTable(x, FLOAT64)).elements, dtype=np.float64)
+def rotate(x: NDArray[Any], dtype: DType = FLOAT64, **parameters: Any) -> StoredTable:
+    family = RopeApply.model_validate({"rotary_dim": 8, **parameters})
+    result, _ = family.apply(StoredTable(x, dtype))
+    return result
+
+
+def rotated(x: NDArray[np.float64], start: int, **parameters: Any) -> NDArray[np.float64]:
+    return np.asarray(rotate(x, start=start, **parameters).elements, dtype=np.float64)
 
 
 @settings(max_examples=40)
@@ -344,7 +325,7 @@ def test_dot_products_depend_only_on_the_difference_of_positions(
 def test_a_pair_of_channels_rotates_by_the_angle() -> None:
     """Even: q_i cos θ − q_{i+1} sin θ; odd: q_i cos θ + q_{i−1} sin θ."""
     q = [1.0, 2.0, 3.0, 4.0]
-    out = rotated(np.array([q]), 5, rule=Default(4, 10000.0))[0]
+    out = rotated(np.array([q]), 5, rotary_dim=4)[0]
 
     for pair in range(2):
         theta = 5 / mpmath.mpf(10000) ** (mpmath.mpf(2 * pair) / 4)
@@ -356,27 +337,29 @@ def test_a_pair_of_channels_rotates_by_the_angle() -> None:
         )
 
 
-@pytest.mark.parametrize("dtype", [FLOAT32, FLOAT16, BFLOAT16, FLOAT64])
-def test_a_rotation_is_rounded_once_to_the_type_of_its_input(dtype: object) -> None:
-    chosen = REAL_DTYPES[dtype.name]  # type: ignore[attr-defined]
-    narrow = np.empty((6, 8), dtype=chosen.storage)
-    from_wide = np.empty((6, 8), dtype=chosen.storage)
-    round_into(vectors(7, 6, 8), narrow, chosen)
-    rotation = Rotation(SequenceAngles(RULE, Positions.contiguous(9, 6)), "half", inverse=False)
+def stored(values: NDArray[np.float64], dtype: DType) -> NDArray[Any]:
+    elements = np.empty(values.shape, dtype=dtype.storage)
+    round_into(values, elements, dtype)
+    return elements
 
-    out = rotation.rotated(StoredTable(narrow, chosen)).elements
 
-    round_into(rotated(to_float64(narrow, chosen), 9, layout="half"), from_wide, chosen)
-    assert from_wide.tobytes() == out.tobytes()
+EVERY_DTYPE = pytest.mark.parametrize("dtype", REAL_DTYPES.values(), ids=lambda dtype: dtype.name)
+
+
+@EVERY_DTYPE
+def test_a_rotation_is_rounded_once_to_the_type_of_its_input(dtype: DType) -> None:
+    narrow = stored(vectors(7, 6, 8), dtype)
+
+    out = rotate(narrow, dtype, start=9, layout="half").elements
+
+    wide = rotated(to_float64(narrow, dtype), 9, layout="half")
+    assert out.tobytes() == stored(wide, dtype).tobytes()
 
 
 def test_overflow_to_float16_gives_infinity() -> None:
     x = np.full((2, 8), 65000.0, dtype="<f2")
-    rotation = Rotation(
-        SequenceAngles(RULE, Positions.contiguous(0, 2)), "interleaved", inverse=True
-    )
 
-    out = rotation.rotated(StoredTable(x, FLOAT16)).elements
+    out = rotate(x, FLOAT16, inverse=True).elements
 
     assert np.isinf(out[1]).any()
     assert not np.isnan(out).any()
@@ -392,72 +375,41 @@ def test_nan_and_infinity_pass_through_a_rotation() -> None:
     assert np.isfinite(out[4:]).all()
 
 
-@pytest.mark.parametrize(
-    "dtype", [FLOAT32, FLOAT16, BFLOAT16, FLOAT64], ids=lambda dtype: dtype.name
-)
+@EVERY_DTYPE
 def test_nan_results_have_one_bit_pattern(dtype: DType) -> None:
     """Which NaN of two a sum keeps, and the sign of infinity minus infinity, differ by CPU."""
     values = np.array([[-np.nan, np.nan, np.inf, np.inf, -np.inf, np.inf, np.nan, 1.0]])
-    x = np.empty(values.shape, dtype=dtype.storage)
-    round_into(values, x, dtype)
-    one_nan = np.empty(1, dtype=dtype.storage)
-    round_into(np.array([np.nan]), one_nan, dtype)
 
-    out = (
-        Rotation(SequenceAngles(RULE, Positions.contiguous(1, 1)), "half", inverse=False)
-        .rotated(StoredTable(x, dtype))
-        .elements
-    )
+    out = rotate(stored(values, dtype), dtype, start=1, layout="half").elements
 
     is_nan = np.isnan(to_float64(out, dtype))
+    (one_nan,) = stored(np.array([np.nan]), dtype)
     assert is_nan.sum() >= 4
-    assert {element.tobytes() for element in out[is_nan]} == {one_nan[0].tobytes()}
+    assert {element.tobytes() for element in out[is_nan]} == {one_nan.tobytes()}
 
 
-@pytest.mark.parametrize("channel", [0, 5])
+@pytest.mark.parametrize("channel", [0, 9])
 def test_is_finite_is_false_for_infinite_results(channel: int) -> None:
-    """Channel 5 lies after the rotary ones."""
-    x = np.ones((3, 6))
-    rotation = Rotation(
-        SequenceAngles(Default(4, 10000.0), Positions.contiguous(0, 3)), "half", inverse=False
-    )
-    assert rotation.rotated(StoredTable(x, FLOAT64)).is_finite
+    """Channel 9 lies after the rotary ones."""
+    x = np.ones((3, 10))
+    assert rotate(x, layout="half").is_finite
 
     x[1, channel] = np.inf
 
-    assert not rotation.rotated(StoredTable(x, FLOAT64)).is_finite
+    assert not rotate(x, layout="half").is_finite
 
 
 @pytest.mark.parametrize("layout", ["interleaved", "half"])
 def test_a_rotation_in_small_steps_has_the_same_bytes(
     monkeypatch: pytest.MonkeyPatch, layout: str
 ) -> None:
-    x = StoredTable(np.random.default_rng(3).standard_normal((5, 300, 24)), FLOAT64)
-    rotation = Rotation(
-        SequenceAngles(Default(16, 10000.0), Positions.contiguous(-90, 300)), layout, False
-    )
-    sent, expected = x.elements.copy(), rotation.rotated(x).elements.tobytes()
+    x = vectors(3, 5, 300, 24)
+    options: dict[str, Any] = {"rotary_dim": 16, "start": -90, "layout": layout}
+    before, expected = x.copy(), rotate(x, **options).elements.tobytes()
     monkeypatch.setattr(table_module, "STEP_ELEMENTS", 9000)
 
-    assert expected == rotation.rotated(x).elements.tobytes()
-    assert (sent == x.elements).all()
-
-
-def rotate_by(
-    x: NDArray[np.float64],
-    angles: RotaryAngles,
-    layout: str,
-    output_layout: str | None = None,
-    *,
-    inverse: bool = False,
-    offset: int = 0,
-) -> NDArray[np.float64]:
-    rotation = Rotation(angles, layout, inverse, output_layout, offset)
-    return np.asarray(rotation.rotated(StoredTable(x, FLOAT64)).elements, dtype=np.float64)
-
-
-def sequence(start: int, rows: int) -> SequenceAngles:
-    return SequenceAngles(RULE, Positions.contiguous(start, rows))
+    assert expected == rotate(x, **options).elements.tobytes()
+    assert (before == x).all()
 
 
 @pytest.mark.parametrize("output_layout", [None, "half"])
@@ -465,52 +417,67 @@ def sequence(start: int, rows: int) -> SequenceAngles:
 def test_channels_outside_the_offset_range_are_copied_bit_by_bit(
     offset: int, output_layout: str | None
 ) -> None:
-    x, angles = vectors(12, 2, 5, 12), sequence(3, 5)
+    x = vectors(12, 2, 5, 12)
     x[0, 2, -1 if offset < 4 else 0] = np.nan
 
-    out = rotate_by(x, angles, "interleaved", output_layout, offset=offset)
+    out = rotated(x, 3, output_layout=output_layout, rotary_offset=offset)
 
     first, last = offset, offset + 8
     assert x[..., :first].tobytes() == out[..., :first].tobytes()
     assert x[..., last:].tobytes() == out[..., last:].tobytes()
-    alone = rotate_by(
-        np.ascontiguousarray(x[..., first:last]), angles, "interleaved", output_layout
-    )
-    assert (out[..., first:last] == alone).all()
+    rotary = np.ascontiguousarray(x[..., first:last])
+    assert (out[..., first:last] == rotated(rotary, 3, output_layout=output_layout)).all()
 
 
-def test_output_layout_and_offset_are_canonical_unless_default() -> None:
-    angles = sequence(0, 4)
-    plain = {**angles.parameters(), "layout": "interleaved", "inverse": False}
+@pytest.mark.parametrize(
+    ("parameters", "canonical"),
+    [
+        ({}, {"layout": "interleaved", "inverse": False}),
+        ({"output_layout": "interleaved"}, {"layout": "interleaved", "inverse": False}),
+        (
+            {"output_layout": "half", "rotary_offset": 1, "inverse": True},
+            {
+                "layout": "interleaved",
+                "output_layout": "half",
+                "rotary_offset": 1,
+                "inverse": True,
+            },
+        ),
+    ],
+)
+def test_output_layout_and_offset_are_canonical_unless_default(
+    parameters: dict[str, object], canonical: dict[str, object]
+) -> None:
+    family = RopeApply.model_validate({"rotary_dim": 2, **parameters})
 
-    assert Rotation(angles, "interleaved", False).parameters() == plain
-    assert Rotation(angles, "interleaved", False, "interleaved").parameters() == plain
-    mixed = Rotation(angles, "interleaved", True, "half", 64).parameters()
-    assert mixed == {**plain, "output_layout": "half", "rotary_offset": 64, "inverse": True}
+    _, stated = family.apply(StoredTable(np.ones((1, 3)), FLOAT64))
+
+    angles = {"rotary_dim": 2, "rope_type": "default", "rope_theta": 1e4, "start": 0, "seq_len": 1}
+    assert stated == {**angles, **canonical}
 
 
 def test_xpos_of_query_and_key_cancels_at_equal_positions() -> None:
     """Queries grow as keys shrink: the product of both at one position is that without xPos."""
-    query, key, positions = vectors(14, 9, 8), vectors(15, 9, 8), Positions.contiguous(0, 9)
-    of_query, of_key = (
-        SequenceAngles(RULE, positions, "exact", XPos(8, 4.0, 4, inverse))
-        for inverse in (False, True)
+    query, key = vectors(14, 9, 8), vectors(15, 9, 8)
+    options = {"xpos_scale_base": 4, "xpos_centre": 4, "layout": "half"}
+
+    scaled_query, scaled_key = (
+        rotated(x, 0, xpos=side, **options) for side, x in (("query", query), ("key", key))
     )
 
-    product = (rotate_by(query, of_query, "half") * rotate_by(key, of_key, "half")).sum(axis=-1)
-
+    product = (scaled_query * scaled_key).sum(axis=-1)
     assert np.abs(product - (query * key).sum(axis=-1)).max() < 1e-13
-    assert np.abs(rotate_by(query, of_query, "half")[8]).sum() < np.abs(query[8]).sum()
+    assert np.abs(scaled_query[8]).sum() < np.abs(query[8]).sum()
 
 
 def test_float32_angles_rotate_by_the_rounded_angle() -> None:
     x = np.tile([1.0, 0.0], 4)[np.newaxis]
-    rounded = SequenceAngles(RULE, Positions.contiguous(131071, 1), "float32")
 
-    out = rotate_by(x, rounded, "interleaved")[0]
+    out = rotated(x, 131071, angle="float32")[0]
 
-    for pair, frequency in enumerate(RULE.exact()):
-        angle = mpmath.mpf(float(np.float32(131071) * np.float32(float(frequency))))
+    for pair in range(4):
+        exact = 10000.0 ** (-pair / 4)
+        angle = mpmath.mpf(float(np.float32(131071) * np.float32(exact)))
         assert abs(out[2 * pair] - mpmath.cos(angle)) <= 6 * UNIT
         assert abs(out[2 * pair + 1] - mpmath.sin(angle)) <= 6 * UNIT
 
