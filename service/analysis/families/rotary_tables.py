@@ -4,7 +4,8 @@ The arrays are cosines and sines in every pack, cosines or sines alone, angles i
 frequencies, or wavelengths.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import islice
 
 import numpy as np
@@ -17,16 +18,19 @@ from service.analysis.families.requests import (
     table_proposal,
     unless_default,
 )
+from service.analysis.families.rotary_packs import (
+    PackReading,
+    equal_channels,
+    has_pair_axis,
+    pack_channels,
+    pack_readings,
+    rows_of,
+)
 from service.analysis.families.row_positions import (
     LocatedRows,
-    PackedRows,
-    component_channels,
     evenly_located,
-    first_copies,
     has_real_numbers,
     has_rising_positions,
-    packings,
-    rows_of,
     scattered,
     unit_of,
 )
@@ -34,15 +38,19 @@ from service.analysis.families.scaling_rules import find_rules
 from service.analysis.families.series_rules import MeasuredFrequencies, RuleMatch, frequencies
 from service.analysis.families.unwrapping import whole_positions
 from service.analysis.measure import EARLY_ROWS, Complexes
+from service.encodings.rotary.angles import PACKS
 from service.numerics.dtypes import FLOAT16
 from service.numerics.phase import Float64s
-from service.numerics.phasors import Component
+from service.numerics.phasors import Channels, Component
 
 _MAX_PROPOSALS = 24
 
 # In units: a norm of two rounded numbers and the median each have an error of one at most, engines
 # add errors of sines and cosines.
 _NORM_ERROR = 8
+
+# In so few rows channels may be equal by chance: all cosines are 1 at position 0.
+_FEW_ROWS = 8
 
 
 def propose_rotary_tables(request: IdentifyInput) -> Iterator[Proposal]:
@@ -54,21 +62,22 @@ def propose_rotary_tables(request: IdentifyInput) -> Iterator[Proposal]:
 def _tables(request: IdentifyInput) -> Iterator[Proposal]:
     unit = unit_of(request.sample)
     readings = [
-        (rows, norm)
-        for rows in packings(request, unit)
-        if has_rising_positions(request, rows.rows)
-        and (norm := _common_norm(rows, unit)) is not None
+        (reading, norm)
+        for reading in _narrow_readings(request)
+        if has_rising_positions(request, reading.rows)
+        and (norm := _common_norm(reading, unit)) is not None
     ]
     given: list[Proposal] = []
     for locate in (_evenly, _scattered):
         is_found = False
-        for rows, norm in readings:
-            is_wider = rows.turns.shape[1] > readings[0][0].turns.shape[1]
-            for located in locate(request, rows, unit):
+        for reading, norm in readings:
+            is_wider = reading.count > readings[0][0].count
+            for located in locate(request, reading, unit):
                 # A list fits every reading of channels: only the one with the fewest pairs counts.
                 if is_wider and located.match.is_listed:
                     continue
-                proposal = _proposal(request, rows, located, norm)
+                channels = reading.channels()
+                proposal = _proposal(request, reading.pack, channels, located, norm)
                 if located.match.is_given:
                     given.append(proposal)
                 else:
@@ -79,43 +88,60 @@ def _tables(request: IdentifyInput) -> Iterator[Proposal]:
     yield from given[:1]
 
 
-def _evenly(request: IdentifyInput, rows: PackedRows, unit: float) -> Iterator[LocatedRows]:
-    known = request.positions
-    return evenly_located(rows.turns, unit, None if known is None else known[: len(rows.turns)])
+def _narrow_readings(request: IdentifyInput) -> list[PackReading]:
+    """Return the readings with the fewest pairs, and all of few rows, the narrowest first."""
+    sample = request.sample
+    if sample.values.ndim > (3 if has_pair_axis(sample) else 2):
+        return []
+    readings = sorted(pack_readings(request), key=lambda each: each.count)
+    return [each for each in readings if each.count == readings[0].count or each.rows <= _FEW_ROWS]
 
 
-def _scattered(request: IdentifyInput, rows: PackedRows, unit: float) -> Iterator[LocatedRows]:
-    is_complete = rows.rows == len(rows.turns)
-    return scattered(rows.turns, unit) if is_complete and request.positions is None else iter(())
+def _evenly(request: IdentifyInput, reading: PackReading, unit: float) -> Iterator[LocatedRows]:
+    phasors, known = reading.first_phasors, request.positions
+    first = None if known is None else known[: len(phasors)]
+    for located in evenly_located(phasors, unit, first):
+        positions = located.positions
+        if len(positions) < reading.rows:
+            # The first rows alone are located.
+            positions = np.arange(positions[0], positions[0] + reading.rows)
+            if known is not None:
+                positions = known.astype(np.int64)
+        yield replace(located, positions=positions)
 
 
-def _common_norm(rows: PackedRows, unit: float) -> str | None:
+def _scattered(request: IdentifyInput, reading: PackReading, unit: float) -> Iterator[LocatedRows]:
+    phasors = reading.first_phasors
+    is_complete = reading.rows == len(phasors)
+    return scattered(phasors, unit) if is_complete and request.positions is None else iter(())
+
+
+def _common_norm(reading: PackReading, unit: float) -> str | None:
     """Return a sentence on the norm of all pairs; None where they have several."""
-    norms = np.abs(rows.turns)
+    norms = np.abs(reading.first_phasors)
     scale = float(np.median(norms))
     if not (scale > 0 and float(np.abs(norms - scale).max()) <= _NORM_ERROR * unit * scale):
         return None
     error = float(np.abs(norms / scale - 1).max())
-    return f"√(cos² + sin²) is {scale:.8g} within {error:.1e}, with {rows.support}"
+    layout = PACKS[reading.pack].description
+    return f"√(cos² + sin²) is {scale:.8g} within {error:.1e}, with pairs laid out as {layout}"
 
 
 def _proposal(
-    request: IdentifyInput, rows: PackedRows, located: LocatedRows, support: str
+    request: IdentifyInput,
+    pack: str,
+    channels: Mapping[str, Channels],
+    located: LocatedRows,
+    support: str,
 ) -> Proposal:
-    match, positions = located.match, located.positions
-    if len(positions) < rows.rows:
-        # The first rows alone are located.
-        positions = np.arange(positions[0], positions[0] + rows.rows)
-        if request.positions is not None:
-            positions = request.positions.astype(np.int64)
-    part = next(iter(rows.channels))
+    match = located.match
     parameters = {
         **match.sized(len(located.omega)),
-        **position_parameters(positions),
-        **pack_parameters(rows.pack),
-        **({} if request.is_pair else unless_default("part", part, "rope")),
+        **position_parameters(located.positions),
+        **pack_parameters(pack),
+        **({} if request.is_pair else unless_default("part", next(iter(channels)), "rope")),
     }
-    angles = one_axis_angles(positions, located.omega, rows.channels, match.rule.scale)
+    angles = one_axis_angles(located.positions, located.omega, channels, match.rule.scale)
     return table_proposal(request, "rope", parameters, (support, *match.support), angles)
 
 
@@ -130,17 +156,17 @@ def propose_rotary_components(request: IdentifyInput) -> Iterator[Proposal]:
     """Propose rotary tables whose cosines or sines alone are the array."""
     if not all(has_real_numbers(sample) for sample in request.arrays.values()):
         return
-    for rows, located in islice(
-        located_components(request, unit_of(request.sample)), _MAX_PROPOSALS
-    ):
-        support = f"channels are waves of one frequency: {rows.support}"
-        yield _proposal(request, rows, located, support)
+    every = located_components(request, unit_of(request.sample))
+    for pack, name, located in islice(every, _MAX_PROPOSALS):
+        support = f"channels are waves of one frequency: the {name} alone"
+        channels = pack_channels(pack, len(located.omega))
+        yield _proposal(request, pack, {str(name): channels[name]}, located, support)
 
 
 def located_components(
     request: IdentifyInput, unit: float
-) -> Iterator[tuple[PackedRows, LocatedRows]]:
-    """Yield rules and positions of cosines or of sines alone, in rows of consecutive positions.
+) -> Iterator[tuple[str, Component, LocatedRows]]:
+    """Yield packs, components, rules and positions of cosines or sines of consecutive positions.
 
     x(p + L) + x(p − L) = 2·cos(L·ω)·x(p) gives the frequency of each channel, and least squares
     give its phase.
@@ -153,8 +179,9 @@ def located_components(
     known = request.positions
     if len(rows) < _FEWEST_WAVE_ROWS or (known is not None and not (np.diff(known) == 1).all()):
         return
-    for pack, channels in component_channels(rows, unit):
-        wave = first_copies(rows, channels)
+    packs = list(equal_channels(request.sample.element_dtype, rows))
+    for pack, first in packs[:-1] or packs:
+        wave = rows[:, first]
         omega, error = _wave_frequencies(wave, unit)
         phasors, residual = _wave_phases(wave, omega)
         clear = omega * len(wave) > 1
@@ -169,12 +196,8 @@ def located_components(
             exact = frequencies(match.rule)
             for name in _COMPONENTS:
                 phases = np.angle(phasors if name == "cos" else phasors * 1j)
-                of_name = dict(component_channels(rows, unit, name))[pack]
-                packed = PackedRows(
-                    pack, {name: of_name}, phasors[np.newaxis], len(every), f"the {name} alone"
-                )
                 for start in whole_positions(phases[clear], exact[clear], phase_error)[:1]:
-                    yield packed, LocatedRows(match, exact, np.arange(len(every)) + start)
+                    yield pack, name, LocatedRows(match, exact, np.arange(len(every)) + start)
 
 
 def _wave_frequencies(wave: Float64s, unit: float) -> tuple[Float64s, Float64s]:

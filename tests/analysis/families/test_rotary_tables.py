@@ -45,9 +45,9 @@ def test_noise_has_no_matching_proposal(shape: tuple[int, ...]) -> None:
 def test_one_component_gives_rule_pack_and_start(part: str, pack: str, start: int) -> None:
     request = input_of(f"/rope?head_dim=64&seq_len=300&start={start}&pack={pack}&part={part}")
 
-    packed, located = next(located_components(request, UNIT))
+    found, name, located = next(located_components(request, UNIT))
 
-    assert list(packed.channels) == [part]
+    assert (found, name) == (pack, part)
     assert located.match.parameters == {"rope_theta": 10000.0}
     assert located.positions[0] == start
     assert distance(proposed(request, ROTARY_FAMILIES)[0], request) == 0

@@ -1,9 +1,8 @@
-"""Grids of tokens, and packs of rotary tables."""
+"""Grids of tokens."""
 
 import numpy as np
 import pytest
 
-from service.analysis.families.rotary_packs import packed_tables
 from service.analysis.families.token_grids import (
     AxialTokens,
     axial_tokens,
@@ -15,27 +14,6 @@ from service.numerics.phase import Float64s
 from tests.analysis.samples import input_of
 
 ROUNDING = 2.0**-24
-TABLE = "/rope/axial?convention=qwen2_vl&head_dim=8&grid=3,5"
-
-
-def test_readings_have_the_channels_of_their_pack() -> None:
-    tables = {each.pack: each for each in packed_tables(input_of(f"{TABLE}&pack=half"))}
-
-    widths = {name: channels.width for name, channels in tables["half"].channels().items()}
-
-    assert widths == {"cos": 8, "sin": 8}
-
-
-def test_pairs_with_unequal_norms_match_no_pack() -> None:
-    request = input_of(f"{TABLE}&pack=concat")
-    request.sample.values[:, 0] *= 0.5
-
-    assert not list(packed_tables(request))
-
-
-def test_phasors_of_some_frequencies_equal_those_of_all() -> None:
-    for table in packed_tables(input_of(f"{TABLE}&pack=sin_half_concat")):
-        assert np.array_equal(table.phasors_of([0, 2]), table.phasors[:, [0, 2]])
 
 
 def tokens_of(query: str) -> AxialTokens:
