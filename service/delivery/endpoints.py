@@ -353,9 +353,9 @@ RESOURCES: tuple[Endpoint, ...] = tuple(
 TRANSFORMS: tuple[Endpoint, ...] = tuple(
     endpoint_of(family) for family in FAMILIES if issubclass(family, TransformFamily)
 )
-"""The transformations of arrays that are sent."""
+"""The transformations of the arrays of a request."""
 
 COMPOSITIONS: tuple[Endpoint, ...] = tuple(
     endpoint_of(family) for family in FAMILIES if issubclass(family, ComposedFamily)
 )
-"""The tables that are made of arrays that are sent."""
+"""The tables that are computed from the arrays of a request."""

@@ -32,13 +32,13 @@ class CorsMiddleware:
             await self.app(scope, receive, send)
             return
 
-        async def send_opened(message: Message) -> None:
+        async def send_open(message: Message) -> None:
             if message["type"] == "http.response.start":
                 message["headers"] = [*message.get("headers", ()), *OPEN_HEADERS]
             await send(message)
 
         preflight = _preflight(scope)
-        await (preflight or self.app)(scope, receive, send_opened)
+        await (preflight or self.app)(scope, receive, send_open)
 
 
 @dataclass(frozen=True)
@@ -52,19 +52,19 @@ class ErrorMiddleware:
     app: ASGIApp
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        begun = scope["type"] != "http"
+        has_begun = scope["type"] != "http"
 
-        async def send_noted(message: Message) -> None:
-            nonlocal begun
-            begun = True
+        async def send_and_note(message: Message) -> None:
+            nonlocal has_begun
+            has_begun = True
             await send(message)
 
         try:
-            await self.app(scope, receive, send_noted)
+            await self.app(scope, receive, send_and_note)
         except ClientDisconnect:
             return
         except Exception:
-            if not begun:
+            if not has_begun:
                 await refusal(FAILURE)(scope, receive, send)
             raise
 
@@ -121,7 +121,7 @@ class Authorized:
         sent = [value for name, value in scope["headers"] if name == b"authorization"]
         if len(sent) == 1 and self._is_right(sent[0]):
             return None
-        detail = f"This server asks for a key, and this request bears none that it takes: {_WHERE}"
+        detail = f"The server needs an API key, and the request has no valid one: {_WHERE}"
         if _has_key_in_query(scope["query_string"]):
             detail += "; never in the query, which logs and histories keep"
         challenge = {"WWW-Authenticate": _REFUSED_CHALLENGE if sent else _CHALLENGE}

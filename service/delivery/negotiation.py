@@ -41,7 +41,7 @@ def choose_format(
     if best is None:
         media_types = ", ".join(form.media_type for form in ordered)
         raise NotAcceptable(
-            f"Accept allows none of the formats there are: {media_types}; "
+            f"Accept allows none of the possible formats: {media_types}; "
             "an extension names one without it"
         )
     return _required_to_hold(document, best)
@@ -90,7 +90,7 @@ def choose_coding(accept_encoding: str | None, codings: Sequence[str]) -> str | 
     if allowed:
         return allowed[0]
     possible = " or ".join((_IDENTITY, *codings))
-    raise NotAcceptable(f"Accept-Encoding excludes every coding there is: allow {possible}")
+    raise NotAcceptable(f"Accept-Encoding excludes every possible coding: allow {possible}")
 
 
 _IDENTITY = "identity"

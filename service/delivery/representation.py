@@ -19,7 +19,7 @@ from service.delivery.negotiation import (
     possible_formats,
 )
 from service.errors import AnswerTooLarge, Fault, InvalidParameters, RevisionRetired
-from service.formats.format import Block, Body, Format
+from service.formats.format import Block, Body, Format, WholeBody
 from service.formats.json_text import parameter_text
 from service.numerics.tables import Document, ParameterValue, size_bytes
 from service.settings import Settings
@@ -182,17 +182,17 @@ def check_answer_size(
     limit_bytes = representation.file.limit_bytes
     if representation.is_digest:
         limit, name = settings.max_digest_bytes, "POSREF_MAX_DIGEST_BYTES"
-        label, way_out = "the digest is of a file of up to", "ask for that of less of it"
+        label, way_out = "the digest is of a file of up to", "request that of a smaller table"
     elif representation.form.is_text:
         limit, name = settings.max_text_bytes, "POSREF_MAX_TEXT_BYTES"
         label, way_out = (
             "the answer may take up to",
-            "ask for npy or safetensors, or for less of it",
+            "request npy or safetensors, or a smaller table",
         )
     else:
         limit, name = settings.max_response_bytes, "POSREF_MAX_RESPONSE_BYTES"
-        ranges = "ranges of it (Range), or for " if has_ranges else ""
-        label, way_out = "the answer takes", f"ask for {ranges}less of it"
+        ranges = "ranges of it (Range), or " if has_ranges else ""
+        label, way_out = "the answer takes", f"request {ranges}a smaller table"
     if limit_bytes > limit:
         raise AnswerTooLarge(
             f"{label} {limit_bytes} bytes and the limit is {limit} ({name}): {way_out}"
@@ -305,7 +305,7 @@ BodyTransform: TypeAlias = Callable[[Iterable[Block]], Iterator[Block]]
 
 
 @dataclass(frozen=True)
-class DerivedBody:
+class DerivedBody(WholeBody):
     """A body that is made from another one.
 
     Attributes:
@@ -317,19 +317,11 @@ class DerivedBody:
     transform: BodyTransform
 
     @property
-    def length_bytes(self) -> int | None:
-        """None: only computing the body tells."""
-        return None
-
-    @property
     def limit_bytes(self) -> int:
         """The limit of the source, which determines the work."""
         return self.source.limit_bytes
 
-    def blocks(self, start: int = 0, stop: int | None = None) -> Iterator[Block]:
-        """Yield the blocks of the whole body; raises ValueError for a part."""
-        if start != 0 or stop is not None:
-            raise ValueError("a derived body has no parts")
+    def whole(self) -> Iterator[Block]:
         return self.transform(self.source.blocks())
 
 
@@ -343,14 +335,14 @@ def gzipped(blocks: Iterable[Block]) -> Iterator[Block]:
 
 def _portions(blocks: Iterable[Block]) -> Iterator[Block]:
     """Yield the bytes of all blocks in portions of a fixed size, and the rest."""
-    begun = b""
+    rest = b""
     for block in blocks:
-        ready = memoryview(begun + block if begun else block)
+        ready = memoryview(rest + block if rest else block)
         whole_bytes = len(ready) - len(ready) % _PORTION_BYTES
         for start in range(0, whole_bytes, _PORTION_BYTES):
             yield ready[start : start + _PORTION_BYTES]
-        begun = bytes(ready[whole_bytes:])
-    yield begun
+        rest = bytes(ready[whole_bytes:])
+    yield rest
 
 
 def checksum_line(blocks: Iterable[Block], file_name: str) -> Iterator[Block]:

@@ -124,7 +124,7 @@ def test_concurrent_requests_draw_one_picture(monkeypatch: pytest.MonkeyPatch) -
         drawn.append(picture)
         return b"picture"
 
-    monkeypatch.setattr("service.formats.png._drawn", draw)
+    monkeypatch.setattr("service.formats.drawing.draw", draw)
     url = "/encoding.png?seq_len=4&d_model=4"
     spellings = [url, url, f"{url}&base=1e4", url.replace("?", ".sha256?"), f"{url}&revision=1"]
     with client_of(create_app(default_settings())) as fresh:
@@ -180,7 +180,7 @@ def test_answer_past_a_limit_names_the_setting_and_an_alternative(
         for answer in answers:
             assert answer.status_code == 413
             assert f"POSREF_{name}" in answer.json()["detail"]
-            assert ": ask for" in answer.json()["detail"]
+            assert ": request" in answer.json()["detail"]
         assert small.status_code == 200
 
 
@@ -204,7 +204,7 @@ def test_posted_answer_past_its_limit_offers_no_ranges() -> None:
         answer = limited.post("/encoding.npy", json={"seq_len": 4, "d_model": 4})
 
     assert answer.status_code == 413
-    assert answer.json()["detail"].endswith(": ask for less of it")
+    assert answer.json()["detail"].endswith(": request a smaller table")
 
 
 def test_limit_is_checked_before_preconditions() -> None:

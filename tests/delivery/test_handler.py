@@ -124,14 +124,6 @@ def test_transforms_refuse_integers_complex_numbers_and_single_axes(
     assert answer.json()["detail"] == rule
 
 
-@pytest.mark.parametrize("path", [transform.path for transform in TRANSFORMS])
-def test_transforms_refuse_a_single_axis_in_json(client: Client, path: str) -> None:
-    answer = client.post(path, json={"x": [1, 2, 3, 4]})
-
-    assert answer.status_code == 422
-    assert "x: it has 1 axis" in answer.json()["detail"]
-
-
 def threads_of_plans(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return a list that gets the name of the thread on which each answer is planned."""
     threads: list[str] = []
@@ -275,8 +267,6 @@ GOOD = npy_bytes(np.ones((2, 4), dtype=np.float32))
         (pickle.dumps(np.ones((2, 4))), NPY, 422, "invalid-body"),
         (npy_bytes(np.array([[{}]])), NPY, 422, "invalid-body"),
         (npy_bytes(np.ones((2, 4), dtype=">f8")), NPY, 422, "invalid-body"),
-        (npy_bytes(np.ones((2, 4), dtype=np.int32)), NPY, 422, "invalid-body"),
-        (npy_bytes(np.ones(4)), NPY, 422, "invalid-body"),
         (npy_bytes(np.array(1.0)), NPY, 422, "invalid-body"),
         (npy_bytes(np.ones((1,) * 8 + (4,))), NPY, 422, "invalid-body"),
         (npy_bytes(np.ones((0, 4))), NPY, 422, "invalid-body"),
@@ -292,7 +282,7 @@ GOOD = npy_bytes(np.ones((2, 4), dtype=np.float32))
         (GOOD, "application/octet-stream", 415, "unsupported-media-type"),
         (GOOD, None, 415, "unsupported-media-type"),
     ],
-    ids=range(22),
+    ids=range(20),
 )
 def test_invalid_body_has_its_problem_type(
     client: Client, path: str, body: bytes, media_type: str | None, status: int, problem: str
@@ -348,13 +338,6 @@ def test_parameters_are_posted_as_json_only(client: Client) -> None:
     assert answer.json()["detail"].endswith("send application/json")
 
 
-@pytest.mark.parametrize("body", [b'{"\\ud800": 1}', b'{"layout": "\\ud800", "d_model": 2}'])
-def test_unpaired_surrogate_is_refused(client: Client, body: bytes) -> None:
-    answer = client.post("/encoding", content=body, headers={"Content-Type": "application/json"})
-
-    assert (answer.status_code, answer.json()["title"]) == (422, "Invalid body")
-
-
 def test_body_with_a_content_coding_is_refused(client: Client) -> None:
     headers = {"Content-Type": NPY, "Content-Encoding": "gzip"}
 
@@ -364,14 +347,7 @@ def test_body_with_a_content_coding_is_refused(client: Client) -> None:
     assert "gzip" in answer.json()["detail"]
 
 
-def test_unknown_name_of_megabytes_is_shortened_in_the_problem(client: Client) -> None:
-    answer = client.post("/encoding", json={"x" * 4_000_000: 1})
-
-    assert answer.status_code == 422
-    assert len(answer.content) < 2000
-
-
-def test_medium_long_name_is_shortened_in_the_problem(client: Client) -> None:
+def test_long_names_are_shortened_in_the_problem(client: Client) -> None:
     name = "a" * 30_000
     headers = {"Content-Type": "application/json"}
 
@@ -379,11 +355,12 @@ def test_medium_long_name_is_shortened_in_the_problem(client: Client) -> None:
         client.get(f"/encoding?{name}=1&{name}=2"),
         client.post("/encoding", content=f'{{"{name}": 1, "{name}": 2}}', headers=headers),
         client.post(f"/encoding?{name}=1", content=f'{{"{name}": 2}}', headers=headers),
+        client.post("/encoding", json={"x" * 4_000_000: 1}),
     ]
 
     for answer in answers:
         assert (answer.status_code, len(answer.content) < 2000) == (422, True)
-        assert "given twice" in answer.json()["detail"]
+    assert all("given twice" in answer.json()["detail"] for answer in answers[:3])
 
 
 @pytest.mark.full

@@ -451,16 +451,6 @@ def test_memory_of_bodies_is_limited_together() -> None:
     assert gate.held_for.seconds > 0
 
 
-def test_single_body_of_any_size_is_accepted() -> None:
-    gate = gate_of(max_held_body_bytes=100)
-    alone = BodyMemory(gate)
-
-    for held_bytes in (101, 1000, 500):
-        alone.grow(held_bytes)
-
-    assert gate.held_body_bytes == 1000
-
-
 async def stay_connected() -> Message:
     await asyncio.Event().wait()
     raise AssertionError

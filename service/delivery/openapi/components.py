@@ -296,7 +296,7 @@ _EXAMPLES = _by_type(
     errors.InvalidBody("NaN is not JSON: only npy and safetensors have it", value="NaN"),
     unknown_format("np"),
     errors.NotAcceptable(
-        "Accept allows none of the formats there are: "
+        "Accept allows none of the possible formats: "
         + ", ".join(form.media_type for form in FORMATS.values())
         + "; an extension names one without it"
     ),
@@ -308,7 +308,7 @@ _EXAMPLES = _by_type(
     errors.RevisionRetired("revision 1 of encoding is no longer served; the current one is 2"),
     errors.AnswerTooLarge(
         "the answer may take up to 8589934873 bytes and the limit is 134217728 "
-        "(POSREF_MAX_TEXT_BYTES): ask for npy or safetensors, or for less of it"
+        "(POSREF_MAX_TEXT_BYTES): request npy or safetensors, or a smaller table"
     ),
     errors.BodyTooLarge("the body is longer than 67108864 bytes (POSREF_MAX_BODY_BYTES)"),
     errors.UnsupportedMediaType(
@@ -318,15 +318,13 @@ _EXAMPLES = _by_type(
     problems.FAILURE,
     errors.MalformedRequest("the request line is not one of HTTP"),
     errors.Unauthorized(
-        "This server asks for a key, and this request bears none that it takes: "
+        "The server needs an API key, and the request has no valid one: "
         "send one in the header Authorization: Bearer KEY"
     ),
     errors.RequestTimeout("the body did not come within 120 seconds (POSREF_BODY_SECONDS)"),
     errors.URLTooLong("the URL is longer than 65535 bytes (POSREF_MAX_URL_BYTES)"),
     errors.HeadersTooLarge("the headers are longer than 131072 bytes (POSREF_MAX_HEAD_BYTES)"),
-    errors.Overloaded(
-        "256 requests wait for a thread already (POSREF_MAX_WAITING): ask again later"
-    ),
+    errors.Overloaded("256 requests wait already for long work (POSREF_MAX_WAITING)"),
     errors.NotReady("this process is about to end: send requests to another"),
 )
 

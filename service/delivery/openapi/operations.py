@@ -1,4 +1,4 @@
-"""The OpenAPI document: what FastAPI is told about each endpoint, and the finished document."""
+"""The OpenAPI document: the operations of each endpoint, and the components that they share."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping
@@ -122,8 +122,8 @@ class _Example:
         """The JSON object that is posted, with a query except where there is no other input."""
         inputs = self.endpoint.inputs
         if isinstance(inputs, NamedArrays):
-            required = [known for known in inputs.inputs if known.is_required]
-            return {known.name: known.example for known in required or inputs.inputs[:1]}
+            required = [array for array in inputs.inputs if array.is_required]
+            return {array.name: array.example for array in required or inputs.inputs[:1]}
         if isinstance(inputs, EveryArray):
             return {"x": inputs.described.example}
         if isinstance(inputs, JsonObject | ReportedArrays):
@@ -164,8 +164,7 @@ def get_operation(endpoint: Endpoint) -> Json:
 def post_operation(endpoint: Endpoint) -> Json:
     """Return FastAPI's documentation of a POST.
 
-    Where arrays are sent, the query has the parameters of the example: it may have them whatever
-    the format of the arrays.
+    The parameters of the example are in the query, which arrays of any format may have.
     """
     example, is_table = _Example(endpoint), isinstance(endpoint.inputs, NoInput)
     is_json_only = isinstance(endpoint.inputs, NoInput | JsonObject)
@@ -265,37 +264,33 @@ def _report(endpoint: Endpoint) -> Json:
 
 def _body(example: _Example) -> Json:
     """Describe the body of a POST in every format that it may have."""
-    endpoint = example.endpoint
-    inputs = endpoint.inputs
+    inputs = example.endpoint.inputs
     if isinstance(inputs, JsonObject):
         return {JSON.media_type: {"schema": {"type": "object"}, "example": example.body}}
-    schema = object_schema(endpoint.parameters)
+    schema = object_schema(example.endpoint.parameters)
+    arrays: Iterable[InputArray] = ()
     files: dict[str, str] = {}
     if isinstance(inputs, NoInput):
         schema["properties"]["revision"]["maximum"] = example.answer.revision
     elif isinstance(inputs, ReportedArrays):
         schema.pop("required", None)
-        known = [
-            InputArray(name, "An array of numbers, as deep as it has axes.", (1, 2, 3, 4), None)
-            for name in inputs.names
-        ]
-        schema["properties"] = {each.name: _lists(each) for each in known} | schema["properties"]
+        description = "An array of numbers, as deep as it has axes."
+        arrays = [InputArray(name, description, (1, 2, 3, 4), None) for name in inputs.names]
         files = {
             "safetensors": f"Arrays by name ({', '.join(inputs.names)}): {_ANY_TYPE}.",
             "npy": f"One array: {_ANY_TYPE}.",
         }
     else:
-        known = list(inputs.inputs) if isinstance(inputs, NamedArrays) else [EveryArray.described]
-        schema["required"] = [each.name for each in known if each.is_required]
-        schema["properties"] = {each.name: _lists(each) for each in known} | schema["properties"]
-        files = _files(inputs) if isinstance(inputs, NamedArrays) else _FILES_OF_VECTORS
-    return {
-        JSON.media_type: {"schema": schema, "example": example.body},
-        **{
-            FORMATS[name].media_type: {"schema": {**_BINARY, "description": description}}
-            for name, description in files.items()
-        },
+        arrays, files = [EveryArray.described], _FILES_OF_VECTORS
+        if isinstance(inputs, NamedArrays):
+            arrays, files = inputs.inputs, _files(inputs)
+        schema["required"] = [array.name for array in arrays if array.is_required]
+    schema["properties"] = {array.name: _lists(array) for array in arrays} | schema["properties"]
+    binary = {
+        FORMATS[name].media_type: {"schema": {**_BINARY, "description": description}}
+        for name, description in files.items()
     }
+    return {JSON.media_type: {"schema": schema, "example": example.body}} | binary
 
 
 _FILES_OF_VECTORS = {
@@ -317,16 +312,16 @@ def _files(inputs: NamedArrays) -> dict[str, str]:
     return files
 
 
-def _described(known: InputArray) -> str:
-    return f"{known.name}: {known.description} ({_INTEGERS if known.is_integer else _REALS})"
+def _described(array: InputArray) -> str:
+    return f"{array.name}: {array.description} ({_INTEGERS if array.is_integer else _REALS})"
 
 
-def _lists(known: InputArray) -> Json:
+def _lists(array: InputArray) -> Json:
     """Return the schema of an array: nested lists, as deep as it has axes."""
-    leaves = ["integer", "boolean"] if known.is_integer else ["number"]
-    kinds = [_nested(rank, leaf) for rank in known.ranks for leaf in leaves]
+    leaves = ["integer", "boolean"] if array.is_integer else ["number"]
+    kinds = [_nested(rank, leaf) for rank in array.ranks for leaf in leaves]
     schema = kinds[0] if len(kinds) == 1 else {"type": "array", "anyOf": kinds}
-    return {**schema, "description": known.description}
+    return {**schema, "description": array.description}
 
 
 def _nested(rank: int, leaf: str) -> Json:
@@ -341,18 +336,17 @@ def complete_document(generate: Callable[[], Json], endpoints: Iterable[Endpoint
 
     The examples of reports have null members, which FastAPI would leave out.
     """
-    reports = {each.operation: each for each in endpoints if each.report is not None}
     document = generate()
     components = document.setdefault("components", {})
-    schemas = {
-        each.operation: report_schema(each.report) for each in endpoints if each.report is not None
-    }
-    components.setdefault("schemas", {}).update(COMPONENTS | schemas)
+    components.setdefault("schemas", {}).update(COMPONENTS)
     components["responses"] = shared_responses()
     components["headers"] = HEADER_COMPONENTS
     components["securitySchemes"] = {"key": _KEY}
-    components["examples"] = {
-        name: {"value": _Example(each).answer.content()} for name, each in reports.items()
-    }
+    components["examples"] = {}
+    for each in endpoints:
+        if each.report is None:
+            continue
+        components["schemas"][each.operation] = report_schema(each.report)
+        components["examples"][each.operation] = {"value": _Example(each).answer.content()}
     document["security"] = [{}, {"key": []}]
     return document
