@@ -30,6 +30,7 @@ from service.numerics.limits import MAX_CHANNELS, MAX_LENGTH
 from service.numerics.phase import MAX_POSITION, Int64s
 from service.numerics.positions import Positions
 from service.numerics.tables import (
+    STEP_ELEMENTS,
     Document,
     ParameterValue,
     StoredTable,
@@ -143,20 +144,29 @@ class RelativeTable:
         return read_blocks(start, stop, prod(self.pairs.shape), self.dtype, self._fill)
 
     def _fill(self, rows: range, pairs: range, block: Elements) -> None:
-        heads, done = self.heads[rows.start : rows.stop], 0
-        for queries, keys in row_ranges(pairs.start, pairs.stop, self.pairs.keys.count):
-            values = self._values(queries, keys, heads)
-            count = len(queries) * len(keys)
-            block[:, done : done + count] = values.reshape(-1, count)
-            done += count
+        heads, columns = self.heads[rows.start : rows.stop], self.pairs.keys.count
+        if columns < STEP_ELEMENTS:
+            # Whole rows are evaluated together; the first and the last may be read in part.
+            queries = range(pairs.start // columns, -(-pairs.stop // columns))
+            values = self.block(queries, range(columns), heads)
+            first = pairs.start % columns
+            block[...] = values.reshape(*values.shape[:-2], -1)[..., first : first + len(pairs)]
+            return
+        done = 0
+        for queries, keys in row_ranges(pairs.start, pairs.stop, columns):
+            block[:, done : done + len(keys)] = self.block(queries, keys, heads)[..., 0, :]
+            done += len(keys)
 
-    def _values(self, queries: range, keys: range, heads: range) -> Elements:
-        """Return some queries by some keys, of which each distance is evaluated once."""
+    def block(self, queries: range, keys: range, heads: range) -> Elements:
+        """Return some queries by some keys, (queries, keys) or (heads, queries, keys).
+
+        Each of their distances is evaluated once.
+        """
         query = self.pairs.queries.at(queries.start, queries.stop)
         key = self.pairs.keys.at(keys.start, keys.stop)
         if not self.pairs.is_contiguous:
             distances, index = distinct_integers((key - query[:, np.newaxis]).reshape(-1))
-            return self._rounded(distances, heads)[..., index]
+            return self._rounded(distances, heads)[..., index.reshape(len(query), len(key))]
         # Each row is the row below it, shifted by one.
         values = self._rounded(np.arange(key[0] - query[-1], key[-1] - query[0] + 1), heads)
         return sliding_window_view(values, len(keys), axis=-1)[..., ::-1, :]

@@ -61,12 +61,9 @@ class Fire(DistanceTableFamily, path="/relative/fire"):
         pairs, numerators = self.pairs, RelativeTable(self, self.pairs, FLOAT64)
 
         def evaluate(rows: range, columns: range) -> Float64s:
-            first, stop = (
-                rows.start * pairs.keys.count + end for end in (columns.start, columns.stop)
-            )
-            values = numerators.read(first, stop + (len(rows) - 1) * pairs.keys.count)
+            numbers = numerators.block(rows, columns, range(1))
             normalizers = self.normalizers(pairs.queries.at(rows.start, rows.stop))
-            return values.reshape(len(rows), len(columns)) / normalizers[:, np.newaxis]
+            return numbers / normalizers[:, np.newaxis]
 
         return FormulaTable(
             pairs.shape,
