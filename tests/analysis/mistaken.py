@@ -1,4 +1,4 @@
-"""Tables with mistakes, made with NumPy alone."""
+"""Tables with mistakes, computed with NumPy alone."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,58 +20,57 @@ def stored(values: Float64s, dtype: DType) -> Sample:
 
 
 @dataclass(frozen=True)
-class Made:
-    """The parameters of a table; the defaults are right."""
+class WaveTable:
+    """A table of sines and cosines; the defaults have no mistake."""
 
     rows: int
     channels: int
     form: str
     base: float = 10000.0
     start: int = 0
-    turns: float = 1.0
-    sine: float = 1.0
+    angle_factor: float = 1.0
+    sine_factor: float = 1.0
     factor: float = 1.0
     kept_rows: int | None = None
     kept_pairs: int | None = None
     position_dtype: DType | None = None
     frequency_dtype: DType | None = None
-    is_slipped: bool = False
+    has_tutorial_slip: bool = False
     is_reversed: bool = False
     is_transposed: bool = False
-    is_exchanged: bool = False
-    is_other_layout: bool = False
+    has_swapped_halves: bool = False
+    has_other_layout: bool = False
 
     def table(self) -> Mapping[str, Float64s]:
-        pairs = self.channels // 2
-        places = np.arange(pairs, dtype=np.float64)
-        omega: Float64s = np.asarray(self.base ** (-2 * places / self.channels))
-        late: Float64s = omega * self.base ** (-1 / self.channels)
+        pairs = np.arange(self.channels // 2, dtype=np.float64)
+        omega: Float64s = np.asarray(self.base ** (-2 * pairs / self.channels))
+        slipped: Float64s = omega * self.base ** (-1 / self.channels)
         if self.kept_pairs:
-            omega[self.kept_pairs :] = late[self.kept_pairs :] = 0
+            omega[self.kept_pairs :] = slipped[self.kept_pairs :] = 0
         if self.frequency_dtype:
-            omega = rounded(omega, self.frequency_dtype)
-            late = rounded(late, self.frequency_dtype)
+            omega, slipped = (rounded(each, self.frequency_dtype) for each in (omega, slipped))
         positions: Float64s = np.arange(self.rows, dtype=np.float64) + self.start
         if self.position_dtype:
             positions = rounded(positions, self.position_dtype)
-        angles = self.turns * np.outer(positions, omega)
-        others = self.turns * np.outer(positions, late)
-        cosines = np.cos(others if self.is_slipped else angles) * self.factor
-        sines = np.sin(angles) * self.sine * self.factor
-        return {name: self._ordered(part) for name, part in self._laid(cosines, sines).items()}
+        sine_angles = self.angle_factor * np.outer(positions, omega)
+        cosine_omega = slipped if self.has_tutorial_slip else omega
+        cosine_angles = self.angle_factor * np.outer(positions, cosine_omega)
+        cosines = np.cos(cosine_angles) * self.factor
+        sines = np.sin(sine_angles) * self.sine_factor * self.factor
+        return {name: self._ordered(part) for name, part in self._arrays(cosines, sines).items()}
 
-    def _laid(self, cosines: Float64s, sines: Float64s) -> dict[str, Float64s]:
+    def _arrays(self, cosines: Float64s, sines: Float64s) -> dict[str, Float64s]:
         first, second = (cosines, sines) if self.form == "concat" else (sines, cosines)
-        if self.is_exchanged:
+        if self.has_swapped_halves:
             first, second, cosines, sines = second, first, sines, cosines
         if self.form == "half":
             return {"cos": self._doubled(cosines), "sin": self._doubled(sines)}
-        if (self.form == "interleaved") != self.is_other_layout:
+        if (self.form == "interleaved") != self.has_other_layout:
             return {"table": np.stack([first, second], axis=-1).reshape(len(first), -1)}
         return {"table": np.hstack([first, second])}
 
     def _doubled(self, part: Float64s) -> Float64s:
-        return np.repeat(part, 2, axis=1) if self.is_other_layout else np.hstack([part, part])
+        return np.repeat(part, 2, axis=1) if self.has_other_layout else np.hstack([part, part])
 
     def _ordered(self, part: Float64s) -> Float64s:
         part = part[: self.kept_rows]
@@ -80,18 +79,18 @@ class Made:
 
 
 MISTAKES: Mapping[str, Mapping[str, object]] = {
-    "layout-swapped": {"is_other_layout": True},
-    "halves-swapped": {"is_exchanged": True},
-    "sine-sign": {"sine": -1.0},
-    "rotated-twice": {"turns": 2.0},
+    "layout-swapped": {"has_other_layout": True},
+    "halves-swapped": {"has_swapped_halves": True},
+    "sine-sign": {"sine_factor": -1.0},
+    "rotated-twice": {"angle_factor": 2.0},
     "missing-factor": {"factor": 0.5},
     "extra-factor": {"factor": 1.1386294361119891},
     "wrong-base": {"base": 500000.0},
-    "linear-factor": {"turns": 0.25},
+    "linear-factor": {"angle_factor": 0.25},
     "position-offset": {"start": 1},
     "narrow-positions": {"position_dtype": BFLOAT16},
     "narrow-frequencies": {"frequency_dtype": BFLOAT16},
-    "tutorial-slip": {"is_slipped": True},
+    "tutorial-slip": {"has_tutorial_slip": True},
     "partial-width": {"kept_pairs": -1},
     "truncated": {"kept_rows": -1},
     "positions-reversed": {"is_reversed": True},
@@ -100,8 +99,8 @@ MISTAKES: Mapping[str, Mapping[str, object]] = {
 FORMS = ("interleaved", "concatenated", "concat", "half")
 
 
-def mistaken(right: Made, names: Sequence[str]) -> Made:
-    """Make mistakes; a cut leaves half of the rows or channels."""
+def with_mistakes(right: WaveTable, names: Sequence[str]) -> WaveTable:
+    """Return the table with mistakes; half of the rows or channels are left where some are cut."""
     for name in names:
         change = dict(MISTAKES[name])
         if name == "partial-width":
@@ -112,10 +111,12 @@ def mistaken(right: Made, names: Sequence[str]) -> Made:
     return right
 
 
-def wanted(right: Made, dtype: DType, *, is_exact: bool = True) -> ExpectedTable:
-    held = FLOAT64 if is_exact else dtype
-    return ExpectedTable({name: stored(part, held) for name, part in right.table().items()}, dtype)
+def expected_table(right: WaveTable, dtype: DType, *, is_exact: bool = True) -> ExpectedTable:
+    stored_in = FLOAT64 if is_exact else dtype
+    return ExpectedTable(
+        {name: stored(part, stored_in) for name, part in right.table().items()}, dtype
+    )
 
 
-def had(made: Made, dtype: DType) -> dict[str, Sample]:
+def sent_arrays(made: WaveTable, dtype: DType) -> dict[str, Sample]:
     return {name: stored(part, dtype) for name, part in made.table().items()}

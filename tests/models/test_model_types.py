@@ -78,10 +78,6 @@ def test_values_fixed_by_a_class_ignore_the_config(name: str, key: str) -> None:
     assert "key-not-read" not in codes_of(plain("gptj", rope_theta=10000))
 
 
-def test_repeating_a_fixed_value_is_no_warning() -> None:
-    assert "key-not-read" not in codes_of(plain("gptj", rope_theta=10000))
-
-
 @pytest.mark.parametrize("name", [kind.name for kind in TYPES.values() if kind.not_in_config])
 def test_not_in_config_is_a_warning(name: str) -> None:
     assert "table-incomplete" in codes_of(plain(name))

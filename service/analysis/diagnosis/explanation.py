@@ -98,13 +98,14 @@ class ArrayPair:
         rounding = rounding_bound(self.dtype, 1.0) + rounding_bound(self.expected.dtype, 1.0)
         return rounding + self.decimal_error
 
-    def allowed(self, table: Float64s, weights: Float64s | None, scale: float) -> Float64s:
-        """Return the tolerance of predicted elements, given the error weights of their angles."""
-        steps = spacing(table, self.dtype) + spacing(table, self.expected.dtype)
-        if weights is None:
-            bound: Float64s = 2 * steps + self.decimal_error
-            return bound
-        return steps + _ARITHMETIC_ERROR * (1 + weights) * scale + self.decimal_error
+    def roundings(self, table: Float64s) -> Float64s:
+        """Return an ulp of each element in the type of the array, plus one in the expected type."""
+        return spacing(table, self.dtype) + spacing(table, self.expected.dtype)
+
+    def wave_tolerances(self, table: Float64s, weights: Float64s, scale: float) -> Float64s:
+        """Return the tolerances of sines and cosines with error weights."""
+        arithmetic_errors = _ARITHMETIC_ERROR * (1 + weights) * scale
+        return self.roundings(table) + arithmetic_errors + self.decimal_error
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,21 +135,18 @@ class Explanation:
         """The number of rows to compare."""
         return self.size.rows - abs(self.shift)
 
-    @property
-    def scale(self) -> float:
-        """The predicted scale of the waves."""
-        factor = self.factor if self.angles is None else self.angles.factor
-        return factor * (self.waves.scale if self.waves else 1.0)
-
-    def predicted(self, pair: ArrayPair, rows: Indices) -> tuple[Float64s, Float64s | None]:
-        """Compute rows, and the error weights of their angles, where they have any."""
-        if self.angles is not None and self.waves is not None:
-            return self.angles.table(self.waves, rows)
-        expected = pair.expected.table[rows + self.shift][:, self.size.want] * self.factor
-        if self.waves is None:
-            return expected, None
-        angles = np.outer(self.waves.positions[rows], self.waves.omega)
-        return expected, error_weights(angles, self.waves.omega)[:, self.waves.frequency]
+    def predict(self, pair: ArrayPair, rows: Indices) -> tuple[Float64s, Float64s]:
+        """Return the predicted elements of rows, and their tolerances."""
+        waves = self.waves
+        if waves is not None and self.angles is not None:
+            table, weights = self.angles.table(waves, rows)
+            return table, pair.wave_tolerances(table, weights, self.angles.factor * waves.scale)
+        table = pair.expected.table[rows + self.shift][:, self.size.want] * self.factor
+        if waves is None:
+            return table, 2 * pair.roundings(table) + pair.decimal_error
+        angles = np.outer(waves.positions[rows], waves.omega)
+        weights = error_weights(angles, waves.omega)[:, waves.frequency]
+        return table, pair.wave_tolerances(table, weights, self.factor * waves.scale)
 
     def sent(self, pair: ArrayPair, rows: Indices) -> Float64s:
         """Return the rows that were sent, in the expected order."""
@@ -186,19 +184,18 @@ def check(pair: ArrayPair, explanation: Explanation, rows: Indices) -> CheckResu
     length = max(1, _BLOCK_ELEMENTS // len(explanation.size.want))
     for start in range(0, len(rows), length):
         block = rows[start : start + length]
-        predicted, weights = explanation.predicted(pair, block)
+        predicted, tolerance = explanation.predict(pair, block)
         sent = explanation.sent(pair, block)
-        bound = pair.allowed(predicted, weights, explanation.scale)
         error = np.abs(sent - predicted)
-        is_good = error <= bound
+        is_good = error <= tolerance
         good += int(is_good.sum())
         elements += sent.size
         residual = max(residual, float(error.max()))
-        allowed = max(allowed, float(bound.max()))
+        allowed = max(allowed, float(tolerance.max()))
         if mismatch is None and not is_good.all():
             row, column = divmod(int(np.argmin(is_good)), sent.shape[1])
             value, expected, most = (
-                float(table[row, column]) for table in (sent, predicted, bound)
+                float(table[row, column]) for table in (sent, predicted, tolerance)
             )
             mismatch = (int(block[row]), column, value, expected, most)
     return CheckResult(good / elements, residual, allowed, elements, mismatch)
@@ -381,7 +378,7 @@ _SHIFTS = 64
 def numeric_faults(pair: ArrayPair, plain: Explanation) -> Iterator[Explanation]:
     """Yield mistakes in numbers that are no sines and cosines: a factor, or shifted rows."""
     rows = sampled_rows(plain.rows, len(plain.size.want))
-    expected, _ = plain.predicted(pair, rows)
+    expected, _ = plain.predict(pair, rows)
     sent = plain.sent(pair, rows)
     factor = float((sent * expected).sum() / ((expected * expected).sum() or 1.0))
     if factor >= LEAST_FACTOR and abs(factor - 1) > 4 * pair.epsilon:

@@ -18,7 +18,15 @@ from service.analysis.diagnosis.mistakes import Diagnosis
 from service.analysis.diagnosis.structure import OrderFault, SizeFault, TableView
 from service.analysis.precision import rounded
 from service.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, DType
-from tests.analysis.mistaken import FORMS, MISTAKES, Made, had, mistaken, stored, wanted
+from tests.analysis.mistaken import (
+    FORMS,
+    MISTAKES,
+    WaveTable,
+    expected_table,
+    sent_arrays,
+    stored,
+    with_mistakes,
+)
 
 DTYPES = pytest.mark.parametrize(
     "dtype", [FLOAT64, FLOAT32, FLOAT16, BFLOAT16], ids=lambda dtype: dtype.name
@@ -28,8 +36,12 @@ DTYPES = pytest.mark.parametrize(
 LONG = 300
 
 
-def diagnosed(made: Made, right: Made, dtype: DType, *, is_exact: bool = True) -> Diagnosis:
-    diagnosis = diagnose(had(made, dtype), wanted(right, dtype, is_exact=is_exact))
+def diagnosed(
+    sent: WaveTable, expected: WaveTable, dtype: DType, *, is_exact: bool = True
+) -> Diagnosis:
+    diagnosis = diagnose(
+        sent_arrays(sent, dtype), expected_table(expected, dtype, is_exact=is_exact)
+    )
     assert diagnosis is not None
     return diagnosis
 
@@ -43,8 +55,8 @@ def names(diagnosis: Diagnosis) -> list[str]:
 def test_each_mistake_is_found_alone(name: str, dtype: DType) -> None:
     for rows, channels in ((8, 16), (LONG, 32)):
         for form in FORMS[:2] if dtype is FLOAT32 else FORMS[3:]:
-            right = Made(rows, channels, form)
-            diagnosis = diagnosed(mistaken(right, [name]), right, dtype)
+            expected = WaveTable(rows, channels, form)
+            diagnosis = diagnosed(with_mistakes(expected, [name]), expected, dtype)
 
             if name == "narrow-positions" and rows < LONG:
                 assert diagnosis.verdict == "equal"
@@ -55,12 +67,12 @@ def test_each_mistake_is_found_alone(name: str, dtype: DType) -> None:
 
 @pytest.mark.parametrize("name", MISTAKES)
 @pytest.mark.parametrize(
-    ("right", "is_exact"),
-    [(Made(2048, 128, "half"), True), (Made(LONG, 32, "interleaved"), False)],
+    ("expected", "is_exact"),
+    [(WaveTable(2048, 128, "half"), True), (WaveTable(LONG, 32, "interleaved"), False)],
     ids=["large", "rounded expected table"],
 )
-def test_each_mistake_is_found_in_float32(name: str, right: Made, is_exact: bool) -> None:
-    diagnosis = diagnosed(mistaken(right, [name]), right, FLOAT32, is_exact=is_exact)
+def test_each_mistake_is_found_in_float32(name: str, expected: WaveTable, is_exact: bool) -> None:
+    diagnosis = diagnosed(with_mistakes(expected, [name]), expected, FLOAT32, is_exact=is_exact)
 
     assert names(diagnosis) == [name]
 
@@ -68,26 +80,26 @@ def test_each_mistake_is_found_in_float32(name: str, right: Made, is_exact: bool
 @DTYPES
 @pytest.mark.parametrize("form", FORMS)
 def test_right_table_is_equal(form: str, dtype: DType) -> None:
-    right = Made(64, 32, form, start=7)
+    expected = WaveTable(64, 32, form, start=7)
 
-    diagnosis = diagnosed(right, right, dtype)
+    diagnosis = diagnosed(expected, expected, dtype)
 
     assert (diagnosis.verdict, diagnosis.mistakes) == ("equal", ())
-    assert diagnosis.elements == sum(part.size for part in right.table().values())
+    assert diagnosis.elements == sum(part.size for part in expected.table().values())
 
 
 @pytest.mark.parametrize(
-    ("right", "changes", "name", "values"),
+    ("expected", "changes", "name", "values"),
     [
         (
-            Made(64, 64, "half", base=500000.0),
+            WaveTable(64, 64, "half", base=500000.0),
             {"base": 10000.0},
             "wrong-base",
             {"have": 10000.0, "want": 500000.0},
         ),
         *(
             (
-                Made(64, 32, "interleaved", start=10),
+                WaveTable(64, 32, "interleaved", start=10),
                 {"start": 10 + rows},
                 "position-offset",
                 {"rows": rows},
@@ -95,7 +107,7 @@ def test_right_table_is_equal(form: str, dtype: DType) -> None:
             for rows in (-3, 1, 2, 40)
         ),
         (
-            Made(64, 64, "half", factor=1.1386294361119891),
+            WaveTable(64, 64, "half", factor=1.1386294361119891),
             {"factor": 1.0},
             "missing-factor",
             {"factor": pytest.approx(1.1386294361119891, rel=1e-7)},
@@ -104,9 +116,9 @@ def test_right_table_is_equal(form: str, dtype: DType) -> None:
     ids=str,
 )
 def test_values_of_a_mistake_are_measured(
-    right: Made, changes: dict[str, float], name: str, values: dict[str, object]
+    expected: WaveTable, changes: dict[str, float], name: str, values: dict[str, object]
 ) -> None:
-    (mistake,) = diagnosed(replace(right, **changes), right, FLOAT32).mistakes  # type: ignore[arg-type]
+    (mistake,) = diagnosed(replace(expected, **changes), expected, FLOAT32).mistakes  # type: ignore[arg-type]
 
     assert mistake.name == name
     assert {key: mistake.values[key] for key in values} == values
@@ -143,20 +155,20 @@ PAIRS = [
 @pytest.mark.parametrize("pair", PAIRS, ids="+".join)
 @pytest.mark.parametrize("form", FORMS[::3])
 def test_two_mistakes_are_found_together(pair: tuple[str, str], form: str) -> None:
-    right = Made(LONG, 32, form)
+    expected = WaveTable(LONG, 32, form)
 
-    diagnosis = diagnosed(mistaken(right, pair), right, FLOAT32)
+    diagnosis = diagnosed(with_mistakes(expected, pair), expected, FLOAT32)
 
     assert (diagnosis.verdict, names(diagnosis)) == ("diagnosed", sorted(pair))
 
 
 @pytest.mark.parametrize("size", [None, 1e-3, 1e-9, 1e-300])
 def test_noise_has_no_mistake(size: float | None) -> None:
-    right = Made(64, 32, "interleaved")
+    expected = WaveTable(64, 32, "interleaved")
     noise = np.random.default_rng(1).normal(size=(64, 32))
     sent = noise if size is None else np.abs(noise) * size
 
-    diagnosis = diagnose({"table": stored(sent, FLOAT64)}, wanted(right, FLOAT64))
+    diagnosis = diagnose({"table": stored(sent, FLOAT64)}, expected_table(expected, FLOAT64))
 
     assert diagnosis is not None
     assert (diagnosis.verdict, diagnosis.mistakes) == ("none", ())
@@ -168,11 +180,11 @@ def test_noise_has_no_mistake(size: float | None) -> None:
 @pytest.mark.parametrize("name", [None, "layout-swapped", "wrong-base", "sine-sign"])
 @pytest.mark.parametrize("row", [3, 40, 63])
 def test_first_mismatch_is_in_a_corrupted_row(name: str | None, row: int) -> None:
-    right = Made(64, 32, "interleaved", start=100)
-    table = mistaken(right, [name] if name else []).table()["table"].copy()
+    expected = WaveTable(64, 32, "interleaved", start=100)
+    table = with_mistakes(expected, [name] if name else []).table()["table"].copy()
     table[row] += 0.01
 
-    diagnosis = diagnose({"table": stored(table, FLOAT32)}, wanted(right, FLOAT32))
+    diagnosis = diagnose({"table": stored(table, FLOAT32)}, expected_table(expected, FLOAT32))
 
     assert diagnosis is not None
     assert (diagnosis.verdict, names(diagnosis)) == ("none", [name] if name else [])
@@ -221,7 +233,7 @@ def test_unrelated_shapes_have_no_diagnosis() -> None:
     assert learned_diagnosis(np.ones((3, 50))) is None
 
 
-TABLE = Made(200, 16, "interleaved").table()["table"]
+TABLE = WaveTable(200, 16, "interleaved").table()["table"]
 EXPECTED = ExpectedTable({"table": stored(TABLE, FLOAT64)}, FLOAT64)
 ROWS, COLUMNS = np.arange(200), np.arange(16)
 

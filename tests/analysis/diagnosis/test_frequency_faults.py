@@ -7,9 +7,9 @@ from service.analysis.array import TableRequest
 from service.analysis.diagnosis.frequency_faults import angle_faults, frequency_mistakes, variants
 from service.analysis.diagnosis.waves import Waves, waves_of
 from service.numerics.phase import Float64s
-from tests.analysis.mistaken import Made
+from tests.analysis.mistaken import WaveTable
 
-RIGHT = Made(40, 16, "concat")
+RIGHT = WaveTable(40, 16, "concat")
 EPSILON = 2.0**-24
 
 
@@ -20,17 +20,17 @@ def wanted() -> Waves:
 
 
 @pytest.mark.parametrize(
-    ("made", "expected"),
+    ("sent", "expected"),
     [
         (RIGHT, []),
         (
-            Made(40, 16, "concat", base=500000.0, start=3, factor=1.25),
+            WaveTable(40, 16, "concat", base=500000.0, start=3, factor=1.25),
             ["extra-factor", "position-offset", "wrong-base"],
         ),
     ],
 )
-def test_base_offset_and_factor_are_found_in_one_fit(made: Made, expected: list[str]) -> None:
-    waves, table = wanted(), made.table()["table"]
+def test_base_offset_and_factor_are_found_in_one_fit(sent: WaveTable, expected: list[str]) -> None:
+    waves, table = wanted(), sent.table()["table"]
 
     fitting = [
         sorted(mistake.name for mistake in each.mistakes)

@@ -16,9 +16,9 @@ from service.analysis.diagnosis.structure import (
 from service.analysis.diagnosis.waves import waves_of
 from service.numerics.dtypes import COMPLEX64, FLOAT32
 from service.numerics.tables import StoredTable
-from tests.analysis.mistaken import Made, stored
+from tests.analysis.mistaken import WaveTable, stored
 
-TABLE = Made(20, 16, "concatenated").table()["table"]
+TABLE = WaveTable(20, 16, "concatenated").table()["table"]
 
 
 def faults(have: np.ndarray) -> list[SizeFault]:

@@ -17,11 +17,11 @@ from service.analysis.diagnosis.waves import (
 )
 from service.analysis.precision import narrowest_dtype, rounded
 from service.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, DType
-from tests.analysis.mistaken import FORMS, Made, had, stored
+from tests.analysis.mistaken import FORMS, WaveTable, sent_arrays, stored
 
 
-def read(made: Made, dtype: DType = FLOAT32) -> Waves:
-    view = TableView.of(had(made, dtype))
+def read(sent: WaveTable, dtype: DType = FLOAT32) -> Waves:
+    view = TableView.of(sent_arrays(sent, dtype))
     waves = waves_of(view.table, is_pair=len(view.names) == 2, positions=None)
     assert waves is not None
     return waves
@@ -30,7 +30,7 @@ def read(made: Made, dtype: DType = FLOAT32) -> Waves:
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("dtype", [FLOAT32, BFLOAT16], ids=lambda dtype: dtype.name)
 def test_base_and_first_position_are_read_from_every_layout(form: str, dtype: DType) -> None:
-    waves = read(Made(40, 32, form, base=500000.0, start=9), dtype)
+    waves = read(WaveTable(40, 32, form, base=500000.0, start=9), dtype)
 
     assert waves.base == (500000.0, 32)
     assert waves.positions.tolist() == list(range(9, 49))
@@ -69,7 +69,7 @@ def test_given_positions_are_kept() -> None:
 
 
 def test_waves_are_restricted_to_whole_pairs() -> None:
-    waves = read(Made(10, 16, "interleaved"))
+    waves = read(WaveTable(10, 16, "interleaved"))
 
     kept = waves.restricted(np.arange(8), 5)
 
@@ -89,14 +89,14 @@ def test_offset_is_found_from_all_angles_together(rows: int) -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_angle_fault_computes_the_table_of_its_mistakes(form: str) -> None:
-    waves = read(Made(300, 16, form), FLOAT64)
-    made = Made(300, 16, form, start=2, sine=-1.0, factor=3.0, position_dtype=BFLOAT16)
+    waves = read(WaveTable(300, 16, form), FLOAT64)
+    sent = WaveTable(300, 16, form, start=2, sine_factor=-1.0, factor=3.0, position_dtype=BFLOAT16)
     narrowing = Narrowing(BFLOAT16, positions=True)
     fault = AngleFault((), -waves.omega, -waves.omega, 2.0, narrowing, 3.0)
 
     table, weights = fault.table(waves, np.arange(300))
 
-    assert np.abs(table - TableView.of(had(made, FLOAT64)).table).max() < 1e-12
+    assert np.abs(table - TableView.of(sent_arrays(sent, FLOAT64)).table).max() < 1e-12
     assert weights.max() == 300
 
 
@@ -109,7 +109,7 @@ def test_narrow_type_has_every_integer_up_to_the_largest(dtype: DType, largest: 
 
 
 def test_overflow_of_a_narrow_type_is_its_largest_number() -> None:
-    waves = read(Made(20, 8, "interleaved"), FLOAT64)
+    waves = read(WaveTable(20, 8, "interleaved"), FLOAT64)
     fault = AngleFault((), waves.omega, waves.omega, 1e9, Narrowing(FLOAT16, positions=True))
 
     assert np.isfinite(fault.table(waves, np.arange(20))[0]).all()
@@ -138,7 +138,7 @@ def test_narrowest_type_of_numbers_is_found(computed_in: DType, sent_in: DType) 
     assert narrowest_dtype(values, sent_in) is computed_in
 
 
-RIGHT = Made(20, 8, "interleaved").table()["table"]
+RIGHT = WaveTable(20, 8, "interleaved").table()["table"]
 
 
 def slip_mistakes(
