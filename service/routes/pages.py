@@ -43,38 +43,16 @@ def add_pages(app: FastAPI, metrics: Metrics, readiness: Readiness) -> None:
     async def counts(request: Request) -> Response:
         return _answer(*metrics.exposition(list_header(request.scope, b"accept")), vary="Accept")
 
-    object_schema, text_schema = {"type": "object"}, {"type": "string"}
-    add_page(
-        app,
-        "/",
-        _home,
-        **page_operation("getHome", "All resources", _JSON, object_schema),
-    )
-    add_page(
-        app,
-        "/livez",
-        _alive,
-        **page_operation("getLive", "Liveness probe", _JSON, object_schema),
-    )
-    add_page(
-        app,
-        "/readyz",
-        ready,
-        **page_operation("getReady", "Readiness probe", _JSON, object_schema),
-    )
-    add_page(
-        app,
-        "/metrics",
-        counts,
-        **page_operation("getMetrics", "Metrics for Prometheus", "text/plain", text_schema),
-    )
-    add_page(
-        app,
-        "/robots.txt",
-        _robots,
-        **page_operation("getRobots", "Rules for crawlers", "text/plain", text_schema),
-    )
-    add_page(app, "/openapi.json", _Description().answer, include_in_schema=False)
+    for path, page, name, summary, media_type in (
+        ("/", _home, "getHome", "All resources", _JSON),
+        ("/livez", _alive, "getLive", "Liveness probe", _JSON),
+        ("/readyz", ready, "getReady", "Readiness probe", _JSON),
+        ("/metrics", counts, "getMetrics", "Metrics for Prometheus", "text/plain"),
+        ("/robots.txt", _robots, "getRobots", "Rules for crawlers", "text/plain"),
+    ):
+        schema = {"type": "object" if media_type == _JSON else "string"}
+        add_page(app, path, page, **page_operation(name, summary, media_type, schema))
+    add_page(app, "/openapi.json", _OpenApiPage().answer, include_in_schema=False)
     add_page(app, "/docs", _docs, include_in_schema=False)
     static = files("fastapi_offline") / "static"
     app.mount(_ASSETS, StaticFiles(directory=str(static)), name="docs-assets")
@@ -139,7 +117,7 @@ def _home_page() -> str:
         '<meta name="viewport" content="width=device-width">'
         "<style>body{font:1rem/1.6 sans-serif;max-width:44rem;margin:3rem auto;padding:0 1rem}"
         "</style></head><body><h1>posref</h1>"
-        "<p>The reference server for positional encodings: ask a URL, get the exact table.</p>"
+        "<p>The reference server for positional encodings: request a URL, get the exact table.</p>"
         f"<ul>\n{rows}\n{posts}\n</ul>"
         '<p><a href="/docs">Documentation</a> · <a href="/openapi.json">OpenAPI</a> · '
         f"version {__version__}</p></body></html>"
@@ -154,22 +132,22 @@ async def _robots(_: Request) -> Response:
     return _answer(_ROBOTS.encode(), _TEXT, "public, max-age=86400")
 
 
-class _Description:
-    """The OpenAPI document: generated once, on a thread, at the first request."""
+class _OpenApiPage:
+    """The OpenAPI document, generated once, in a thread, at the first request."""
 
     def __init__(self) -> None:
         self._body = b""
-        self._making = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     async def answer(self, request: Request) -> Response:
-        async with self._making:
+        async with self._lock:
             if not self._body:
                 self._body = await asyncio.to_thread(lambda: orjson.dumps(request.app.openapi()))
         return _answer(self._body, _JSON, "public, max-age=3600")
 
 
 async def _docs(_: Request) -> Response:
-    made = get_swagger_ui_html(
+    response = get_swagger_ui_html(
         openapi_url="/openapi.json",
         title="posref",
         swagger_js_url=f"{_ASSETS}/swagger-ui-bundle.js",
@@ -178,5 +156,5 @@ async def _docs(_: Request) -> Response:
         # The validator would send the address of the document to another host.
         swagger_ui_parameters={"validatorUrl": None},
     )
-    page = bytes(made.body).decode()
+    page = bytes(response.body).decode()
     return Answer(200, html_headers(page, "public, max-age=3600"), page.encode())

@@ -31,7 +31,7 @@ def test_home_lists_kinds_revisions_and_links_that_work(client: Client) -> None:
             assert client.get(link["href"]).status_code == 200
 
 
-def test_home_links_to_everything_that_is_posted(client: Client) -> None:
+def test_home_links_to_every_post_endpoint(client: Client) -> None:
     links = client.get("/").json()["links"]
 
     posted = {link["href"] for link in links if link["method"] == "POST"}
@@ -40,7 +40,7 @@ def test_home_links_to_everything_that_is_posted(client: Client) -> None:
     assert {known.path for known in REPORTS} < posted
 
 
-def test_home_is_a_page_for_a_browser(client: Client) -> None:
+def test_browsers_get_the_directory_as_html(client: Client) -> None:
     answer = client.get("/", accept="text/html,application/xhtml+xml,*/*;q=0.8")
 
     assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
@@ -48,13 +48,13 @@ def test_home_is_a_page_for_a_browser(client: Client) -> None:
         assert client.get(link.replace("&amp;", "&")).status_code == 200
 
 
-def test_robots_stay_away_from_endless_tables(client: Client) -> None:
+def test_robots_are_kept_from_tables(client: Client) -> None:
     answer = client.get("/robots.txt")
 
     assert "Disallow: /\n" in answer.text
 
 
-def test_the_documentation_asks_no_other_host(client: Client) -> None:
+def test_the_documentation_loads_nothing_from_other_hosts(client: Client) -> None:
     page = client.get("/docs").text
 
     sources = re.findall(r'(?:src|href)="([^"]+)"', page) + re.findall(r"url: '([^']+)'", page)
@@ -65,7 +65,7 @@ def test_the_documentation_asks_no_other_host(client: Client) -> None:
         assert client.get(source).status_code == 200
 
 
-def test_the_description_is_made_once_and_not_on_the_event_loop(
+def test_openapi_is_generated_once_and_not_on_the_event_loop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     app = create_app(default_settings())

@@ -1,9 +1,7 @@
-"""``/rope/config``: from a model's config.json to the URLs of its tables.
-
-The schema of what is said about a model.
-"""
+"""``/rope/config``: from a model's config.json to the URLs of its tables; the report's schema."""
 
 import json
+from contextlib import suppress
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -40,7 +38,7 @@ PHI3 = {
 }
 
 
-def ask(client: Client, config: object, query: str = "") -> Any:
+def resolved(client: Client, config: object, query: str = "") -> Any:
     answer = client.post(f"/rope/config{query}", json=config)
     assert answer.status_code == 200, answer.text
     return answer.json()
@@ -54,7 +52,7 @@ def test_published_models_have_their_exact_tables(
 ) -> None:
     name, _, length = label.rstrip(")").partition("(seq_len=")
     query = f"?context_length={length}" if length else ""
-    rope = ask(client, model["hf_config"], query)["rope"]
+    rope = resolved(client, model["hf_config"], query)["rope"]
     entry, exact = rope["default"] if length else rope[name], model["exact_60_digit"][label]
     factor = exact["attention_factor"]
 
@@ -71,7 +69,7 @@ def test_published_models_have_their_exact_tables(
             assert row[int(index)] == pytest.approx(pair, rel=0, abs=6 * UNIT * factor)
 
 
-def test_the_answer_says_everything_that_fixes_the_table(client: Client) -> None:
+def test_a_report_has_every_parameter_of_the_table(client: Client) -> None:
     scaling = {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 2048}
     answer = client.post("/rope/config", json=llama(rope_scaling=scaling))
     content = answer.json()
@@ -97,30 +95,26 @@ def test_the_answer_says_everything_that_fixes_the_table(client: Client) -> None
     }
 
 
-def test_a_table_has_as_many_rows_as_the_model_positions(client: Client) -> None:
-    table = ask(client, llama())["rope"]["default"]["table"]
-
-    assert client.head(table).headers["Array-Shape"] == "8192, 64, 2"
-
-
 @pytest.mark.parametrize("config", [PHI3, llama(rope_scaling={"type": "dynamic", "factor": 2.0})])
-def test_both_regimes_have_urls_and_the_original_holds(
+def test_both_regimes_have_urls_and_the_original_one_is_the_default(
     client: Client, config: dict[str, object]
 ) -> None:
-    entry = ask(client, config)["rope"]["default"]
+    entry = resolved(client, config)["rope"]["default"]
     original, extended = entry["regimes"]
-    asked = ask(client, config, f"?context_length={extended['context_length']}")["rope"]["default"]
+    extended_entry = resolved(client, config, f"?context_length={extended['context_length']}")[
+        "rope"
+    ]["default"]
 
     assert entry["context_length"] == original["context_length"]
     assert entry["frequencies"] == original["frequencies"]
-    assert asked["frequencies"] == extended["frequencies"]
-    assert asked["table"] == extended["table"]
+    assert extended_entry["frequencies"] == extended["frequencies"]
+    assert extended_entry["table"] == extended["table"]
     numbers = [client.get(regime["frequencies"]).json()["data"] for regime in entry["regimes"]]
     assert numbers[0] != numbers[1]
 
 
-def test_the_text_model_of_a_multimodal_config_is_pointed_into(client: Client) -> None:
-    content = ask(client, {"model_type": "llava", "text_config": llama()})
+def test_pointers_lead_into_the_text_model_of_a_multimodal_config(client: Client) -> None:
+    content = resolved(client, {"model_type": "llava", "text_config": llama()})
 
     assert content["model_type"] == "llava"
     assert content["text_model_type"] == "llama"
@@ -130,7 +124,7 @@ def test_the_text_model_of_a_multimodal_config_is_pointed_into(client: Client) -
 def test_sections_are_in_the_url_of_the_table_alone(client: Client) -> None:
     scaling = {"type": "mrope", "mrope_section": [16, 24, 24]}
     config = llama(model_type="qwen2_vl", rope_scaling=scaling)
-    entry = ask(client, config)["rope"]["default"]
+    entry = resolved(client, config)["rope"]["default"]
 
     assert "mrope_section=16,24,24&mrope_interleaved=false" in entry["table"]
     assert "mrope" not in entry["frequencies"]
@@ -139,14 +133,14 @@ def test_sections_are_in_the_url_of_the_table_alone(client: Client) -> None:
         assert client.get(url).status_code == 200
 
 
-def test_order_of_turning_is_said(client: Client) -> None:
-    content = ask(client, {"model_type": "deepseek_v3"})
+def test_the_layouts_that_are_read_and_written_are_reported(client: Client) -> None:
+    content = resolved(client, {"model_type": "deepseek_v3"})
 
     assert (content["layout"], content["writes"]) == ("interleaved", "half")
 
 
 def test_the_file_is_the_whole_table_and_streams(client: Client) -> None:
-    entry = ask(client, llama(max_position_embeddings=1_048_576))["rope"]["default"]
+    entry = resolved(client, llama(max_position_embeddings=1_048_576))["rope"]["default"]
     described = client.head(entry["file"])
 
     assert entry["file"] == entry["table"].replace("/rope?", "/rope.npy?")
@@ -154,12 +148,7 @@ def test_the_file_is_the_whole_table_and_streams(client: Client) -> None:
     assert client.get(entry["table"]).status_code == 413
 
 
-def test_regimes_have_files(client: Client) -> None:
-    for regime in ask(client, PHI3)["rope"]["default"]["regimes"]:
-        assert client.head(regime["file"]).status_code == 200
-
-
-def test_a_table_that_has_no_room_in_a_file_is_a_problem(client: Client) -> None:
+def test_a_table_too_large_for_a_file_is_refused(client: Client) -> None:
     config = llama(head_dim=65_536, max_position_embeddings=2**53)
     answer = client.post("/rope/config", json=config)
 
@@ -167,8 +156,8 @@ def test_a_table_that_has_no_room_in_a_file_is_a_problem(client: Client) -> None
     assert answer.json()["errors"][0]["pointer"] == "/max_position_embeddings"
 
 
-def test_last_channels_that_turn_have_an_offset_that_apply_takes(client: Client) -> None:
-    content = ask(client, {"model_type": "deepseek_v4", "head_dim": 8, "qk_rope_head_dim": 4})
+def test_rotary_channels_at_the_end_of_a_head_have_an_offset_for_apply(client: Client) -> None:
+    content = resolved(client, {"model_type": "deepseek_v4", "head_dim": 8, "qk_rope_head_dim": 4})
     entry = content["rope"]["main"]
     query = f"rotary_dim={entry['rotary_dim']}&rotary_offset={entry['rotary_offset']}"
     answer = client.post(
@@ -181,7 +170,7 @@ def test_last_channels_that_turn_have_an_offset_that_apply_takes(client: Client)
 
 
 def test_a_model_without_rotary_embedding_has_no_tables(client: Client) -> None:
-    content = ask(client, {"model_type": "bloom"})
+    content = resolved(client, {"model_type": "bloom"})
 
     assert content["rope"] == {}
     assert [warning["code"] for warning in content["warnings"]] == ["no-rotary-embedding"]
@@ -216,7 +205,7 @@ def test_a_model_without_rotary_embedding_has_no_tables(client: Client) -> None:
         ({"model_type": 5}, ["/model_type"]),
     ],
 )
-def test_every_fault_is_pointed_at(
+def test_every_fault_has_a_pointer(
     client: Client, beside: dict[str, object], pointers: list[str]
 ) -> None:
     answer = client.post("/rope/config", json=llama(**beside))
@@ -229,21 +218,18 @@ def test_every_fault_is_pointed_at(
         assert error["pointer"].startswith(pointer)
 
 
-@pytest.mark.parametrize("body", ["[]", "5", "null", '{"rope_theta": NaN}', "{", '{"a":1,"a":2}'])
-def test_what_is_no_json_object_is_a_problem(client: Client, body: str) -> None:
+@pytest.mark.parametrize("body", ["[]", '{"rope_theta": NaN}', "{"])
+def test_a_body_that_is_no_json_object_is_refused(client: Client, body: str) -> None:
     answer = client.post("/rope/config", content=body, headers={"Content-Type": "application/json"})
 
     assert answer.status_code == 422
 
 
-@pytest.mark.parametrize(
-    ("query", "status"),
-    [("?context_length=0", 422), ("?contextlength=5", 422), ("?seq_len=5", 422)],
-)
-def test_the_query_is_strict(client: Client, query: str, status: int) -> None:
-    answer = client.post(f"/rope/config{query}", json=llama())
+@pytest.mark.parametrize("query", ["context_length=0", "contextlength=5", "seq_len=5"])
+def test_invalid_and_unknown_parameters_are_refused(client: Client, query: str) -> None:
+    answer = client.post(f"/rope/config?{query}", json=llama())
 
-    assert answer.status_code == status
+    assert answer.status_code == 422
     assert answer.json()["errors"][0]["parameter"]
 
 
@@ -254,8 +240,8 @@ def test_a_config_is_sent_as_json(client: Client) -> None:
 
 def test_a_report_has_no_formats_and_is_open_to_every_origin(client: Client) -> None:
     assert client.post("/rope/config.npy", json=llama()).status_code == 404
-    asked = {"Origin": "https://a.example", "Access-Control-Request-Method": "POST"}
-    preflight = client.request("OPTIONS", "/rope/config", headers=asked)
+    origin = {"Origin": "https://a.example", "Access-Control-Request-Method": "POST"}
+    preflight = client.request("OPTIONS", "/rope/config", headers=origin)
     answer = client.post("/rope/config", json=llama())
 
     assert preflight.status_code in {200, 204}
@@ -286,9 +272,9 @@ def test_a_config_past_the_limit_of_json_bodies_is_refused() -> None:
         {"rope_scaling": {f"t{i}": {f"k{j}": 1 for j in range(5000)} for i in range(64)}},
     ],
 )
-def test_many_keys_make_few_warnings(client: Client, hostile: dict[str, object]) -> None:
-    """However many keys there are, what is said of them is as much as of a few in each object."""
-    assert len(ask(client, llama(**hostile))["warnings"]) <= 64 * 25
+def test_the_number_of_warnings_is_bounded(client: Client, hostile: dict[str, object]) -> None:
+    """The number of warnings is bounded for each object, whatever its number of keys."""
+    assert len(resolved(client, llama(**hostile))["warnings"]) <= 64 * 25
 
 
 @pytest.mark.parametrize(
@@ -306,9 +292,7 @@ def test_many_keys_make_few_warnings(client: Client, hostile: dict[str, object])
         },
     ],
 )
-def test_lists_that_would_make_many_tables_are_refused(
-    client: Client, hostile: dict[str, object]
-) -> None:
+def test_long_lists_of_layers_are_refused(client: Client, hostile: dict[str, object]) -> None:
     assert client.post("/rope/config", json=llama(**hostile)).status_code == 422
 
 
@@ -360,21 +344,10 @@ RULES = st.fixed_dictionaries(
         "mrope_section": st.lists(st.integers(0, 2), min_size=3, max_size=4),
         "truncate": st.booleans(),
         **dict.fromkeys(
-            (
-                "alpha",
-                "attention_factor",
-                "beta_fast",
-                "beta_slow",
-                "llama_4_scaling_beta",
-                "long_mscale",
-                "mixed_b",
-                "mscale",
-                "mscale_all_dim",
-                "partial_rotary_factor",
-                "short_mscale",
-            ),
-            NUMBERS,
+            ("alpha", "attention_factor", "beta_fast", "beta_slow", "mixed_b"), NUMBERS
         ),
+        **dict.fromkeys(("mscale", "mscale_all_dim", "short_mscale", "long_mscale"), NUMBERS),
+        **dict.fromkeys(("llama_4_scaling_beta", "partial_rotary_factor"), NUMBERS),
     },
 )
 RULES_BY_TYPE = st.dictionaries(
@@ -405,11 +378,9 @@ EVERY_CONFIG = PLAUSIBLE_CONFIGS | st.tuples(ANYTHING, CONFIGS | PLAUSIBLE_CONFI
 
 
 def numbers_in(data: object) -> list[object]:
-    return (
-        [number for item in data for number in numbers_in(item)]
-        if isinstance(data, list)
-        else [data]
-    )
+    if isinstance(data, list):
+        return [number for item in data for number in numbers_in(item)]
+    return [data]
 
 
 @given(config=EVERY_CONFIG)
@@ -435,43 +406,38 @@ def test_any_object_gives_tables_that_work_or_pointers(
                     assert isfinite(number)
 
 
-BARE = [{"model_type": name, "hidden_size": 64, "num_attention_heads": 1} for name in model_types()]
-
-
 SCHEMA = report_schema(RopeConfigReport)
 
 
-def said_of(config: dict[str, Any], **query: Any) -> Any:
+def report_of(config: dict[str, Any], **query: Any) -> Any:
     return json.loads(report_config(ConfigParameters(**query), config).json_bytes())
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model["name"])
-def test_what_is_said_of_published_models_keeps_to_the_schema(model: dict[str, Any]) -> None:
-    jsonschema.validate(said_of(model["hf_config"]), SCHEMA)
-    jsonschema.validate(said_of(model["hf_config"], context_length=200_000), SCHEMA)
+def test_reports_of_published_models_match_the_schema(model: dict[str, Any]) -> None:
+    jsonschema.validate(report_of(model["hf_config"]), SCHEMA)
+    jsonschema.validate(report_of(model["hf_config"], context_length=200_000), SCHEMA)
 
 
 @pytest.mark.full
-def test_what_is_said_of_every_type_keeps_to_the_schema() -> None:
+def test_reports_of_every_model_type_match_the_schema() -> None:
     validator = jsonschema.Draft202012Validator(SCHEMA)
-    for config in BARE:
-        try:
-            said = said_of(config)
-        except InvalidBody:
-            continue
-        validator.validate(said)
+    for name in model_types():
+        with suppress(InvalidBody):
+            config = {"model_type": name, "hidden_size": 64, "num_attention_heads": 1}
+            validator.validate(report_of(config))
 
 
-def test_the_schema_can_be_broken() -> None:
+def test_the_schema_refuses_wrong_reports() -> None:
     assert isinstance(CONFIG.inputs, JsonObject)
-    said = said_of(dict(CONFIG.inputs.example))
+    report = report_of(dict(CONFIG.inputs.example))
 
-    for broken in ({**said, "layout": "halved"}, {**said, "rope": {"default": {}}}):
+    for broken in ({**report, "layout": "halved"}, {**report, "rope": {"default": {}}}):
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate(broken, SCHEMA)
 
 
-def test_codes_of_warnings_are_an_enumeration_with_their_meanings() -> None:
+def test_codes_of_warnings_are_enumerated_with_their_meanings() -> None:
     code = SCHEMA["properties"]["warnings"]["items"]["properties"]["code"]
 
     assert code["enum"] == list(MEANINGS)
