@@ -40,7 +40,7 @@ WIRINGS: dict[str, tuple[Wiring, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize(("wiring", "changes"), WIRINGS.values(), ids=WIRINGS)
-def test_wiring_rotates_as_an_engine_and_measures_its_cosines_and_sines(
+def test_wiring_rotates_as_an_engine_and_recovers_its_cosines_and_sines(
     wiring: Wiring, changes: dict[str, Any]
 ) -> None:
     engine = Engine(8, **changes)
@@ -118,7 +118,7 @@ def test_frequencies_positions_and_scale_of_a_target_are_measured() -> None:
     assert far.position(5) == 905
 
 
-def test_target_has_no_frequencies_where_angles_are_no_multiples_of_positions() -> None:
+def test_target_has_no_frequencies_unless_angles_are_linear_in_positions() -> None:
     angles = np.random.default_rng(0).uniform(-3, 3, (20, 4))
 
     target = Target.of(np.cos(angles), np.sin(angles))
@@ -127,7 +127,7 @@ def test_target_has_no_frequencies_where_angles_are_no_multiples_of_positions() 
     assert target.position(3) is None
 
 
-def test_target_of_one_row_has_only_frequencies_that_are_given() -> None:
+def test_target_of_one_row_has_the_given_frequencies_alone() -> None:
     tables = WANT.with_changes(start=9).tables(1)
 
     assert Target.of(*tables).omega is None
@@ -147,7 +147,7 @@ def test_steps_are_none_where_all_frequencies_are_zero() -> None:
 
 
 ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
-RIGHT = Application(Wiring(16, 8))
+CORRECT = Application(Wiring(16, 8))
 
 
 def evidence(dtype: str = "float32", rows: int = 50, **changes: object) -> Evidence:
@@ -160,35 +160,35 @@ def evidence(dtype: str = "float32", rows: int = 50, **changes: object) -> Evide
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-def test_error_bound_of_a_right_rotation_is_kept_and_tight(dtype: str) -> None:
-    _, error, allowed = evidence(dtype).errors(RIGHT, slice(None), np.arange(50))
+def test_errors_of_a_correct_rotation_are_within_a_tight_bound(dtype: str) -> None:
+    _, error, allowed = evidence(dtype).errors(CORRECT, slice(None), np.arange(50))
 
     assert (error <= allowed).all()
     assert (error > allowed / 16).any()
 
 
-def test_error_bound_of_narrow_tables_has_a_step_only_where_rounding_is_in_doubt() -> None:
-    narrow = Application(RIGHT.wiring, RotationAngles(dtype=BFLOAT16))
+def test_error_bound_of_narrow_tables_has_a_step_only_where_rounding_may_go_either_way() -> None:
+    narrow = Application(CORRECT.wiring, RotationAngles(dtype=BFLOAT16))
 
-    seen = evidence(rows=400, table_dtype="bfloat16")
-    _, error, allowed = seen.errors(narrow, slice(None), np.arange(400))
+    rounded = evidence(rows=400, table_dtype="bfloat16")
+    _, error, allowed = rounded.errors(narrow, slice(None), np.arange(400))
 
     assert (error <= allowed).all()
     assert np.median(allowed) < 1e-4
 
 
 def test_explained_share_is_counted_for_each_row() -> None:
-    seen = evidence()
-    seen.y[0, 3, 0] += 1
-    seen.y[:, 7] += 1
-    seen.y[0, 8, 0] = np.nan
+    sent = evidence()
+    sent.y[0, 3, 0] += 1
+    sent.y[:, 7] += 1
+    sent.y[0, 8, 0] = np.nan
 
-    share = seen.explained_shares(RIGHT, slice(None), np.array([2, 3, 7, 8]))
+    share = sent.explained_shares(CORRECT, slice(None), np.array([2, 3, 7, 8]))
 
     np.testing.assert_array_equal(share, [1, 31 / 32, 0, 31 / 32])
 
 
-def test_chunks_are_all_rows_of_a_wide_array_once() -> None:
+def test_chunks_have_all_rows_of_a_wide_array_once() -> None:
     target = Target.of(*Engine(8).tables(100))
     wide = Evidence(np.zeros((1000, 100, 16)), np.zeros((1000, 100, 16)), target, 2.0**-24)
 
@@ -207,7 +207,7 @@ def test_untouched_channels_are_found_beside_rows_of_zeros() -> None:
 
 
 def test_mistakes_and_changed_aspects_keep_their_order() -> None:
-    first = RIGHT.with_angles("times", Mistake("inverse"), is_inverse=True)
+    first = CORRECT.with_angles("times", Mistake("inverse"), is_inverse=True)
     both = first.with_wiring("width", Mistake("partial-width"), width=16)
 
     assert both.aspects == ("times", "width")
