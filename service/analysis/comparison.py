@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from service.analysis.array import COMPONENT_DTYPES
+from service.analysis.array import COMPONENT_DTYPES, real_numbers
 from service.analysis.precision import round_array, spacing
 from service.errors import Fault, InvalidBody, InvalidParameters
 from service.numerics.dtypes import (
@@ -27,7 +27,6 @@ from service.numerics.dtypes import (
     REAL_DTYPES,
     DType,
     Elements,
-    to_float64,
 )
 from service.numerics.phase import Float64s
 from service.numerics.tables import STEP_ELEMENTS, StoredTable, Table, setup_work
@@ -336,13 +335,11 @@ def _flat_index(index: Shape, shape: Shape) -> int:
 
 
 def _numbers(elements: Elements, dtype: DType) -> Float64s:
-    """Return numbers as float64; complex ones have a last axis of two, for their components.
+    """Return real numbers as float64.
 
     Integers in tables are far below 2^53, so that no other becomes equal to one of them.
     """
-    if dtype in COMPLEX_DTYPES:
-        return np.stack([elements.real, elements.imag], axis=-1).astype(np.float64)
-    return to_float64(elements, dtype)
+    return real_numbers(elements, dtype).astype(np.float64)
 
 
 _LARGEST = float(np.finfo(np.float64).max)

@@ -1,4 +1,4 @@
-"""``POST /compare``: where arrays differ from a table of this server."""
+"""``POST /compare``: report where arrays differ from a table of this server."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass

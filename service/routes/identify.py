@@ -1,4 +1,4 @@
-"""``POST /identify``: which tables an array is equal to, or which is the nearest."""
+"""``POST /identify``: find the tables that an array is equal to, or the nearest one."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
@@ -277,7 +277,7 @@ def _identified(verdict: Verdict) -> dict[str, Any]:
 IDENTIFY = Endpoint(
     path="/identify",
     operation="Identify",
-    summary="What an array is, and the URL that gives it here",
+    summary="Find the table that an array is equal to, and its URL here",
     parameters=IdentifyParameters,
     inputs=ReportedArrays(
         names=("x", "cos", "sin", "freqs_cos", "freqs_sin", "cos_cached", "sin_cached"),

@@ -7,10 +7,10 @@ from numpy.typing import NDArray
 
 from service.analysis.array import AngleModel, IdentifyInput, Proposal, Sample, TableRequest, Tables
 from service.analysis.identification.verification import Verdict, sample_match, verdict_of
-from service.analysis.precision import rounded
-from service.numerics.dtypes import FLOAT32, DType, round_into
+from service.analysis.precision import round_array, rounded
+from service.numerics.dtypes import FLOAT32, DType
 from service.numerics.phasors import Channels
-from service.numerics.tables import ParameterValue, StoredTable
+from service.numerics.tables import ParameterValue
 
 Numbers = NDArray[np.float64]
 
@@ -18,10 +18,8 @@ BASE = 10000.0
 
 
 def sample(values: NDArray[np.generic], dtype: DType = FLOAT32) -> Sample:
-    """Return numbers as sent in a type."""
-    elements = np.empty(values.shape, dtype=dtype.storage)
-    round_into(values.astype(np.float64), elements, dtype)
-    return Sample.of(StoredTable(elements, dtype))
+    """Return numbers rounded to a type."""
+    return Sample.of(round_array(values.astype(np.float64), dtype))
 
 
 def question(values: NDArray[np.generic], dtype: DType = FLOAT32) -> IdentifyInput:

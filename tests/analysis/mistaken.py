@@ -7,16 +7,13 @@ import numpy as np
 
 from service.analysis.array import Sample
 from service.analysis.diagnosis.explanation import ExpectedTable
-from service.analysis.precision import rounded
-from service.numerics.dtypes import BFLOAT16, FLOAT64, DType, round_into
+from service.analysis.precision import round_array, rounded
+from service.numerics.dtypes import BFLOAT16, FLOAT64, DType
 from service.numerics.phase import Float64s
-from service.numerics.tables import StoredTable
 
 
 def stored(values: Float64s, dtype: DType) -> Sample:
-    elements = np.empty(values.shape, dtype=dtype.storage)
-    round_into(values, elements, dtype)
-    return Sample.of(StoredTable(elements, dtype))
+    return Sample.of(round_array(values, dtype))
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,7 @@
 """Layouts, frequencies, geometric series, round numbers and rounding errors are measured."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -12,7 +14,7 @@ from service.analysis.measure import (
     read_layout,
     round_bases,
 )
-from service.analysis.precision import dtype_parameters, error_share, rounding_share
+from service.analysis.precision import dtype_parameters, error_share, rounded, rounding_share
 from service.analysis.round_numbers import (
     common_value,
     round_integers,
@@ -29,10 +31,8 @@ from service.numerics.dtypes import (
     FLOAT64,
     INT64,
     DType,
-    round_into,
-    to_float64,
 )
-from service.numerics.phasors import Channels, Component
+from service.numerics.phasors import Channels
 from service.numerics.tables import StoredTable
 
 OMEGA = 10000.0 ** (-2 * np.arange(32) / 64)
@@ -58,7 +58,7 @@ def test_phase_and_scale_are_measured() -> None:
     assert waves.norm_error < 1e-14
 
 
-def test_places_need_not_be_evenly_spaced() -> None:
+def test_rows_need_not_be_evenly_spaced() -> None:
     places = np.array([-3.0, -2.0, 0.5, 4.0, 100.0, 1000.0])
 
     waves = measure(phasors(places), places)
@@ -67,7 +67,7 @@ def test_places_need_not_be_evenly_spaced() -> None:
     assert np.allclose(waves.phase, 0, atol=1e-9)
 
 
-def test_wide_steps_leave_frequencies_known_modulo_whole_turns() -> None:
+def test_wide_steps_leave_frequencies_known_modulo_2_pi() -> None:
     waves = measure(phasors(np.arange(0, 400, 8.0)), np.arange(0, 400, 8.0))
 
     assert waves.step == 8
@@ -116,8 +116,8 @@ def _series(base: float, span: int, count: int, first: float = 1.0) -> np.ndarra
     return first * base ** (-2 * np.arange(count) / span)
 
 
-@pytest.mark.parametrize("base", [10000.0, 500000.0, 1e6, 150000.0, 100.0])
-@pytest.mark.parametrize("width", [4, 64, 128, 512])
+@pytest.mark.parametrize("base", [10000.0, 500000.0, 100.0])
+@pytest.mark.parametrize("width", [4, 128, 512])
 @pytest.mark.parametrize("first", [1.0, 0.25])
 def test_base_of_frequencies_is_found(base: float, width: int, first: float) -> None:
     omega = _series(base, width, width // 2, first).astype(np.float32).astype(np.float64)
@@ -168,14 +168,14 @@ def test_series_lists_its_first_numbers() -> None:
 LAYOUTS_OMEGA = 10000.0 ** (-2 * np.arange(8) / 16)
 ANGLES = np.outer(np.arange(20), LAYOUTS_OMEGA)
 
-LAYOUTS: dict[str, tuple[tuple[Component, ...], bool, int]] = {
-    "interleaved": (("sin", "cos"), True, 1),
-    "concatenated": (("sin", "cos"), False, 1),
-    "flat": (("cos", "sin"), True, 1),
-    "concat": (("cos", "sin"), False, 1),
-    "half_concat": (("cos", "cos", "sin", "sin"), False, 1),
-    "sin_half_concat": (("sin", "sin", "cos", "cos"), False, 1),
-    "sin_interleaved_concat": (("sin", "cos"), False, 2),
+LAYOUTS: dict[str, Channels] = {
+    "interleaved": Channels(("sin", "cos"), True, 16),
+    "concatenated": Channels(("sin", "cos"), False, 16),
+    "flat": Channels(("cos", "sin"), True, 16),
+    "concat": Channels(("cos", "sin"), False, 16),
+    "half_concat": Channels(("cos", "cos", "sin", "sin"), False, 32),
+    "sin_half_concat": Channels(("sin", "sin", "cos", "cos"), False, 32),
+    "sin_interleaved_concat": Channels(("sin", "cos"), False, 32, 2),
 }
 
 
@@ -186,15 +186,9 @@ def rows_in(channels: Channels) -> np.ndarray:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_right_layout_has_equal_norms_positive_and_fewest_frequencies(
-    layout: str,
-) -> None:
-    components, interleaved, repeats = LAYOUTS[layout]
-    width = 8 * len(components) * repeats
-    rows = rows_in(Channels(components, interleaved, width, repeats))
-
+def test_right_layout_has_equal_norms_positive_and_fewest_frequencies(layout: str) -> None:
     fitting = []
-    for reading in layout_readings(rows):
+    for reading in layout_readings(rows_in(LAYOUTS[layout])):
         waves = measure(reading.phasors)
         if reading.copy_error < 1e-9 and waves.norm_error < 1e-9 and (waves.omega > 0).all():
             fitting.append((reading.phasors.shape[1], reading.layout))
@@ -205,8 +199,7 @@ def test_right_layout_has_equal_norms_positive_and_fewest_frequencies(
 
 @pytest.mark.parametrize("layout", ["interleaved", "concatenated"])
 def test_sine_without_a_cosine_is_left_out(layout: str) -> None:
-    components, interleaved, repeats = LAYOUTS[layout]
-    channels = Channels(components, interleaved, 15, repeats)
+    channels = replace(LAYOUTS[layout], width=15)
 
     reading = read_layout(layout, channels, rows_in(channels))
 
@@ -215,11 +208,12 @@ def test_sine_without_a_cosine_is_left_out(layout: str) -> None:
 
 
 def test_copy_error_is_the_difference_of_channels_that_should_be_equal() -> None:
-    channels = Channels(("cos", "cos", "sin", "sin"), False, 32)
-    rows = rows_in(channels)
+    rows = rows_in(LAYOUTS["half_concat"])
     rows[3, 9] += 0.25
 
-    assert read_layout("half_concat", channels, rows).copy_error == pytest.approx(0.25)
+    reading = read_layout("half_concat", LAYOUTS["half_concat"], rows)
+
+    assert reading.copy_error == pytest.approx(0.25)
 
 
 @pytest.mark.parametrize("width", range(1, 13))
@@ -286,13 +280,10 @@ def sample_of(dtype: DType) -> Sample:
 @pytest.mark.parametrize("dtype", [FLOAT16, BFLOAT16, FLOAT32], ids=lambda dtype: dtype.name)
 def test_rounding_share_is_a_tight_bound(dtype: DType) -> None:
     values = np.random.default_rng(0).uniform(1, 2, 1000)
-    elements = np.empty(1000, dtype=dtype.storage)
-    round_into(values, elements, dtype)
 
-    off = np.abs(to_float64(elements, dtype) / values - 1).max()
+    error = np.abs(rounded(values, dtype) / values - 1).max()
 
-    assert off <= rounding_share(sample_of(dtype))
-    assert off > rounding_share(sample_of(dtype)) / 4
+    assert rounding_share(sample_of(dtype)) / 4 < error <= rounding_share(sample_of(dtype))
 
 
 @pytest.mark.parametrize(

@@ -166,7 +166,7 @@ def propose_deberta(request: IdentifyInput) -> Iterator[Proposal]:
 
 @dataclass(frozen=True, eq=False)
 class _LengthBuckets:
-    """The buckets of some lengths, in one direction."""
+    """The buckets of some lengths, counted within a direction."""
 
     lengths: Int64s
     buckets: Int64s
@@ -206,17 +206,16 @@ def _t5_rules(strip: Strip) -> Iterator[IndexMatch]:
     nearest = len(numbers) - 1 - int(np.argmin(numbers[::-1]))
     zero = int(zeros[0]) if len(zeros) else nearest + int(numbers[nearest])
     distances = strip.distances(zero)
-    is_behind, is_ahead = distances < 0, distances > 0
-    ahead = numbers[is_ahead]
-    known = _LengthBuckets(-distances[is_behind], numbers[is_behind])
+    chosen, ahead = distances < 0, numbers[distances > 0]
     of_direction: int | None = None
     # Without keys ahead buckets may be for one direction or for both.
     directions: tuple[bool, ...] = (False,) if len(ahead) else (False, True)
     if ahead.any():
         directions = (True,)
-        of_direction = int(ahead[0]) - int(distances[is_ahead][0])
-        lengths = np.concatenate([known.lengths, distances[is_ahead]])
-        known = _LengthBuckets(lengths, np.concatenate([known.buckets, ahead - of_direction]))
+        of_direction = int(ahead[0]) - int(distances[distances > 0][0])
+        chosen = distances != 0
+        numbers = np.where(distances > 0, numbers - of_direction, numbers)
+    known = _LengthBuckets(np.abs(distances[chosen]), numbers[chosen])
     if min(strip.queries, strip.keys) == 1 and known.first_shared is None:
         return
     for count in _bucket_counts(known, of_direction):
