@@ -129,11 +129,7 @@ class AxesTable(SinusoidTable):
     Attributes:
         axes: positions and frequencies; their places are 0 … count − 1, each once.
         rounding: of the angles.
-        channels: the components in a row.
-        dtype: a real element type.
-        shape: any whose size is rows × channels.
-        scale: multiplies the values.
-        growth: multiplies the values as well; only where there is one axis.
+        growth: multiplies the values; only for a single axis.
     """
 
     axes: tuple[Axis, ...]
@@ -178,11 +174,7 @@ class AxesTable(SinusoidTable):
 
 @dataclass(frozen=True, eq=False)
 class AnglesTable(RowTable):
-    """The angles themselves, in radians: not reduced, and rounded to their element type.
-
-    Attributes:
-        axes, rounding, dtype, shape: as of an AxesTable; a row holds each frequency once.
-    """
+    """The angles of an AxesTable, in radians, not reduced; a row has each frequency once."""
 
     axes: tuple[Axis, ...]
     rounding: AngleRounding

@@ -87,12 +87,7 @@ def is_valid_frequency(frequency: float) -> bool:
 
 
 def horner(coefficients: Sequence[float], x: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Evaluate a polynomial of x, in any shape, by Horner's rule.
-
-    Args:
-        coefficients: two at least, that of the highest power first.
-        x: the values of the variable.
-    """
+    """Evaluate a polynomial of x, in any shape; the highest power has the first coefficient."""
     total = x * coefficients[0]
     for coefficient in coefficients[1:-1]:
         total += coefficient
@@ -151,15 +146,10 @@ def _extra_bits(turns: Decimal) -> int:
 
 
 def sin_cos(frequencies: FixedPointFrequencies, positions: Int64s) -> tuple[Float64s, Float64s]:
-    """Return sine and cosine of every position times every frequency.
+    """Return sine and cosine of positions (m,) within ±2^62 times frequencies (n,): each (m, n).
 
-    Args:
-        frequencies: n of them.
-        positions: integers within ±2^62, shape (m,).
-
-    Returns:
-        Sine and cosine, each of shape (m, n), within 0.9·2^-53 of the exact value; the sine also
-        within 3.5·2^-53 of its own size where the angle is below an eighth of a turn.
+    They are within 0.9·2^-53 of the exact value; the sine also within 3.5·2^-53 of its own size
+    where the angle is below an eighth of a turn.
     """
     shape = (len(positions), len(frequencies.high))
     sine, cosine = np.empty(shape), np.empty(shape)
@@ -173,15 +163,7 @@ def sin_cos(frequencies: FixedPointFrequencies, positions: Int64s) -> tuple[Floa
 def sin_cos_of_each(
     frequencies: FixedPointFrequencies, positions: Int64s
 ) -> tuple[Float64s, Float64s]:
-    """Return sine and cosine of each position times its own frequency.
-
-    Args:
-        frequencies: n of them.
-        positions: one for each, within ±2^62, shape (n,).
-
-    Returns:
-        Sine and cosine, each of shape (n,), with the bounds of ``sin_cos``.
-    """
+    """Return sine and cosine of positions (n,), each times its own frequency (see ``sin_cos``)."""
     sine, cosine = np.empty(len(positions)), np.empty(len(positions))
     for first in range(0, len(positions), CACHED_ELEMENTS):
         part = slice(first, first + CACHED_ELEMENTS)
@@ -222,11 +204,9 @@ def _phases(frequencies: FixedPointFrequencies, position: UInt64s) -> tuple[UInt
 
 
 def _reduce(high: UInt64s, low: UInt64s, unit: Float64s) -> tuple[UInt64s, Float64s, Float64s]:
-    """Split phases into the nearest quarter turn and what remains, in radians.
+    """Split phases into the nearest quarter of a turn, 0 to 3, and the rest in radians.
 
-    Returns:
-        The quarter (0 to 3), and the rest, within an eighth of a turn of 0, as the unevaluated
-        sum of two float64.
+    The rest, within an eighth of a turn of 0, is the unevaluated sum of two float64.
     """
     quarter = (high + _HALF_QUARTER) >> _QUARTER_SHIFT
     rest = high - (quarter << _QUARTER_SHIFT)
@@ -282,8 +262,7 @@ def _sin_cos_kernel(angle: Float64s, tail: Float64s) -> tuple[Float64s, Float64s
 
 Decimals: TypeAlias = list[Decimal]
 
-_ZERO, _ONE = Decimal(0), Decimal(1)
-_YARN_SLOPE = Decimal("0.1")
+_ONE = Decimal(1)
 
 
 @exact_arithmetic
@@ -303,10 +282,7 @@ def powers(ratio: Decimal, count: int) -> Decimals:
 
 @exact_arithmetic
 def wavelengths(frequencies: Decimals) -> Decimals:
-    """Return 2π/ω of each frequency ω: the positions after which its channels repeat.
-
-    The wavelength of a frequency of 0 is infinite.
-    """
+    """Return 2π/ω of each frequency ω, the positions after which its channels repeat; ∞ for 0."""
     return [TWO_PI / frequency if frequency else Decimal("Infinity") for frequency in frequencies]
 
 
@@ -314,8 +290,7 @@ class FrequencyRule(Hashable, Protocol):
     """A hashable description of a list of frequencies."""
 
     @property
-    def count(self) -> int:
-        """The number of frequencies."""
+    def count(self) -> int: ...
 
     def exact(self) -> Decimals:
         """Return the frequencies, in radians per position or per unit of a coordinate."""
@@ -448,7 +423,7 @@ class ScaledFrequencies:
 
 @dataclass(frozen=True)
 class TimesTwoPi:
-    """The frequencies of a rule that counts in turns, times 2π."""
+    """The frequencies of a rule that counts in full turns, times 2π."""
 
     rule: FrequencyRule
 

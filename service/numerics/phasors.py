@@ -112,12 +112,12 @@ class Channels:
     """The component and the frequency of each channel of a row.
 
     Attributes:
-        components: the components in turn.
+        components: the components in their order.
         interleaved: whether they alternate channel by channel, or each fills a part of the row.
         width: channels in the row. Where those before the zeros are no multiple of the number of
             components, the last components have one channel less.
-        repeats: how many times in a row a frequency stands within its part.
-        zeros: channels at the end of the width that hold 0 at every position.
+        repeats: the number of consecutive channels of one frequency within its part.
+        zeros: channels at the end that are 0 at every position.
     """
 
     components: tuple[Component, ...]
@@ -266,12 +266,9 @@ class CoarsePhasorCache:
         self._kept: tuple[range, Pair] | None = None
 
     def of(self, setup: PhasorSetup, blocks: range, ahead: range) -> Pair:
-        """Return the coarse factors of the given blocks, from the cache or computed.
+        """Return the coarse factors of blocks, from the cache or computed.
 
-        Args:
-            setup: the frequencies and channels, always the same.
-            blocks: those needed.
-            ahead: those to compute for a sequential reader, from the first needed one on.
+        For a sequential reader all blocks ahead are computed. The setup is always the same.
         """
         kept = self._kept
         if kept is None or not (blocks.start in kept[0] and blocks[-1] in kept[0]):
@@ -328,16 +325,7 @@ class SinusoidTable(RowTable):
 
 @dataclass(frozen=True, eq=False)
 class PhasorTable(SinusoidTable):
-    """Sines and cosines of integer positions times frequencies, one row a position.
-
-    Attributes:
-        rule: the frequencies.
-        channels: the components in a row.
-        positions: the position of each row.
-        dtype: a real element type.
-        shape: any whose size is rows × channels.
-        scale: multiplies the values.
-    """
+    """Sines and cosines of integer positions times frequencies, one row a position."""
 
     rule: FrequencyRule
     channels: Channels
@@ -491,16 +479,7 @@ _ARRAYS = 4
 
 @dataclass(frozen=True, eq=False)
 class RealPhasorTable(SinusoidTable):
-    """Sines and cosines of real positions times frequencies, one row a position.
-
-    Attributes:
-        rule: the frequencies; ``ScaledFrequencies`` gives all positions another unit.
-        channels: the components in a row.
-        positions: the position of each row, shape (rows,), none of them out of range.
-        dtype: a real element type.
-        shape: any whose size is rows × channels.
-        scale: multiplies the values.
-    """
+    """Sines and cosines of real positions (rows,), none out of range, times frequencies."""
 
     rule: FrequencyRule
     channels: Channels

@@ -164,7 +164,6 @@ def at(*positions: int) -> Int64s:
 
 
 def decimal(value: Fraction) -> Decimal:
-    """Give a power of two's multiple exactly."""
     return Decimal(float(value))
 
 
@@ -269,9 +268,7 @@ def distances(frequencies: Decimals, positions: list[int]) -> list[float]:
     st.lists(st.floats(0.0, 10.0).map(Decimal), min_size=1, max_size=3),
     st.lists(POSITIONS, min_size=1, max_size=3),
 )
-def test_the_distance_is_never_more_than_its_bound(
-    frequencies: Decimals, positions: list[int]
-) -> None:
+def test_float32_errors_are_within_their_bound(frequencies: Decimals, positions: list[int]) -> None:
     bound = float32_distance(frequencies, max(map(abs, positions)))
 
     assert max(distances(frequencies, positions)) <= float(bound) + 2 * UNIT

@@ -342,14 +342,6 @@ def test_products_are_within_their_bound_everywhere(
             assert error <= Fraction(8, 2**53) * abs(exact) + Fraction(5e-324)
 
 
-def test_products_of_small_integers_are_exact() -> None:
-    got = multiply_positions(
-        split_factors([Decimal(1), Decimal(3), Decimal("0.5")]), np.array([0, 1, 7, -7])
-    )
-
-    assert got.tolist() == [[0, 0, 0], [1, 3, 0.5], [7, 21, 3.5], [-7, -21, -3.5]]
-
-
 def test_opposite_positions_have_opposite_products_to_the_bit() -> None:
     factors = FREQUENCIES
     positions = np.array([1, 63, 2**40 + 7, MAX_POSITION], dtype=np.int64)

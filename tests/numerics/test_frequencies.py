@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.encodings.rotary.rules import GivenFrequencies
 from service.numerics import phase as scaling
 from service.numerics.phase import Geometric, ScaledGeometric, wavelengths
 from tests.exact import frequency
@@ -54,12 +53,6 @@ def test_a_worker_thread_evaluates_to_the_same_digits() -> None:
 
     assert rule.exact() == in_thread
     assert len(str(in_thread[1])) > 70
-
-
-def test_given_frequencies_are_used_unchanged() -> None:
-    (exact,) = GivenFrequencies((0.1,)).exact()
-
-    assert str(exact).startswith("0.1000000000000000055511151231257827021181583404541015625")
 
 
 @pytest.mark.parametrize(("value", "expected"), [(1, "6.28318530717958647692528676655"), (0, "")])

@@ -1,8 +1,9 @@
 """The exactness tests can fail: plausible mistakes in the kernel, each caught."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from inspect import unwrap
+from typing import Any
 
 import numpy as np
 import pytest
@@ -44,36 +45,94 @@ def test_without_a_mutant_the_encoding_is_exact() -> None:
     exactness_of_the_encoding()
 
 
-def test_plain_numpy_sines_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    def plain(frequencies: FixedPointFrequencies, positions: Int64s) -> tuple[Float64s, Float64s]:
-        turns = (frequencies.high * 2.0**-64 + frequencies.low * 2.0**-128) * frequencies.unit
-        angles = positions[:, np.newaxis] * (turns * 2 * np.pi)
-        return np.sin(angles), np.cos(angles)
+def plain_sines(frequencies: FixedPointFrequencies, positions: Int64s) -> tuple[Float64s, Float64s]:
+    turns = (frequencies.high * 2.0**-64 + frequencies.low * 2.0**-128) * frequencies.unit
+    angles = positions[:, np.newaxis] * (turns * 2 * np.pi)
+    return np.sin(angles), np.cos(angles)
 
-    monkeypatch.setattr(phasors, "sin_cos", plain)
+
+def frequencies_of_64_bits(frequencies: list[Decimal]) -> FixedPointFrequencies:
+    whole = fixed_point(frequencies)
+    return FixedPointFrequencies(whole.high, np.zeros_like(whole.low), whole.unit)
+
+
+def bfloat16_rounded_twice(values: Float64s) -> dtypes.Elements:
+    bits = values.astype(np.float32).view(np.uint32)
+    last_kept = (bits >> np.uint32(16)) & np.uint32(1)
+    return ((bits + np.uint32(0x7FFF) + last_kept) >> np.uint32(16)).astype("<u2")
+
+
+RANGE_USED = Yarn.range_used
+
+
+def range_always_rounded(rule: Yarn) -> Decimals:
+    """Round as engines without the parameter truncate do."""
+    low, high = RANGE_USED(rule)
+    return [low.to_integral_value(ROUND_FLOOR), high.to_integral_value(ROUND_CEILING)]
+
+
+def float64_angles(frequencies: Float32s, positions: Int64s) -> Float32s:
+    return (positions[:, np.newaxis] * frequencies.astype(np.float64)).astype(np.float32)
+
+
+def float32_of_float64(frequencies: list[Decimal]) -> Float32s:
+    return np.array([float(frequency) for frequency in frequencies], dtype=np.float32)
+
+
+def digits_28() -> Context:
+    return Context(prec=28)
+
+
+WRONG_PI = phase.exact_context().add(phase.TWO_PI, Decimal("1e-30"))
+WIDEST_HEAD = test_frequencies.test_a_geometric_series_keeps_its_digits_over_the_widest_head
+EVERY_RULE = test_rules.test_every_rule_has_all_its_digits_in_a_worker_thread
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "mutant", "promise"),
+    [
+        (phasors, "sin_cos", plain_sines, exactness_of_the_encoding),
+        (phasors, "fixed_point", frequencies_of_64_bits, exactness_of_the_encoding),
+        (phase, "TWO_PI", WRONG_PI, exactness_of_the_encoding),
+        (phase, "exact_context", digits_28, exactness_of_the_encoding),
+        (phase, "exact_context", digits_28, test_phase.test_precision_is_the_same_in_a_new_thread),
+        (phase, "exact_context", digits_28, WIDEST_HEAD),
+        (phase, "exact_context", digits_28, EVERY_RULE),
+        (rules, "divided", unwrap(rules.divided), EVERY_RULE),
+        (Yarn, "range_used", range_always_rounded, test_rules.test_published_ranges_of_yarn),
+        (
+            dtypes,
+            "_bfloat16_bits",
+            bfloat16_rounded_twice,
+            test_dtypes.test_bfloat16_is_not_rounded_twice,
+        ),
+        (
+            axes,
+            "float32_angles",
+            float64_angles,
+            test_axes.test_a_position_above_2_to_the_24_is_rounded_to_float32,
+        ),
+        (
+            axes,
+            "float32_angles",
+            float64_angles,
+            test_axes.test_sines_and_cosines_are_those_of_the_rounded_angle,
+        ),
+        (
+            test_axes,
+            "float32_frequencies",
+            float32_of_float64,
+            test_axes.test_frequencies_next_to_a_tie_are_rounded_once,
+        ),
+    ],
+)
+def test_mutants_are_caught(
+    monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, mutant: Any, promise: Callable[[], None]
+) -> None:
+    monkeypatch.setattr(owner, name, mutant)
 
     with pytest.raises(AssertionError):
-        exactness_of_the_encoding()
-
-
-def test_decimals_of_28_digits_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(phase, "exact_context", lambda: Context(prec=28))
-
-    with pytest.raises(AssertionError):
-        exactness_of_the_encoding()
-    with pytest.raises(AssertionError):
-        test_phase.test_precision_is_the_same_in_a_new_thread()
-
-
-def test_frequencies_of_64_bits_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    def short(frequencies: list[Decimal]) -> FixedPointFrequencies:
-        whole = fixed_point(frequencies)
-        return FixedPointFrequencies(whole.high, np.zeros_like(whole.low), whole.unit)
-
-    monkeypatch.setattr(phasors, "fixed_point", short)
-
-    with pytest.raises(AssertionError):
-        exactness_of_the_encoding()
+        promise()
 
 
 @pytest.mark.parametrize("positions", [[-1], [-1, 5]])
@@ -96,26 +155,6 @@ def test_phasors_split_across_zero_are_caught(
         test_sinusoidal.check_tiny_sines(row, -1)
 
 
-def test_bfloat16_rounded_twice_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    def twice(values: Float64s) -> dtypes.Elements:
-        bits = values.astype(np.float32).view(np.uint32)
-        last_kept = (bits >> np.uint32(16)) & np.uint32(1)
-        return ((bits + np.uint32(0x7FFF) + last_kept) >> np.uint32(16)).astype("<u2")
-
-    monkeypatch.setattr(dtypes, "_bfloat16_bits", twice)
-
-    with pytest.raises(AssertionError):
-        test_dtypes.test_bfloat16_is_not_rounded_twice()
-
-
-def test_a_wrong_digit_of_pi_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    wrong = phase.exact_context().add(phase.TWO_PI, Decimal("1e-30"))
-    monkeypatch.setattr(phase, "TWO_PI", wrong)
-
-    with pytest.raises(AssertionError):
-        exactness_of_the_encoding()
-
-
 def test_numpy_sines_of_exact_angles_are_caught_by_their_bytes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -130,57 +169,3 @@ def test_numpy_sines_of_exact_angles_are_caught_by_their_bytes(
     )
 
     assert table.read(0, size(table)).tobytes() != ours
-
-
-def test_rules_of_28_digits_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(phase, "exact_context", lambda: Context(prec=28))
-
-    for promise in (
-        test_frequencies.test_a_geometric_series_keeps_its_digits_over_the_widest_head,
-        test_rules.test_every_rule_has_all_its_digits_in_a_worker_thread,
-    ):
-        with pytest.raises(AssertionError):
-            promise()
-
-
-def test_a_rule_in_the_context_of_its_thread_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rules, "divided", unwrap(rules.divided))
-
-    with pytest.raises(AssertionError):
-        test_rules.test_every_rule_has_all_its_digits_in_a_worker_thread()
-
-
-def test_a_range_that_is_always_rounded_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As engines do that know no truncate."""
-    plain = Yarn.range_used
-
-    def rounded(rule: Yarn) -> Decimals:
-        low, high = plain(rule)
-        return [low.to_integral_value(ROUND_FLOOR), high.to_integral_value(ROUND_CEILING)]
-
-    monkeypatch.setattr(Yarn, "range_used", rounded)
-
-    with pytest.raises(AssertionError):
-        test_rules.test_published_ranges_of_yarn()
-
-
-def test_float32_angles_computed_in_float64_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    def wide(frequencies: Float32s, positions: Int64s) -> Float32s:
-        return (positions[:, np.newaxis] * frequencies.astype(np.float64)).astype(np.float32)
-
-    monkeypatch.setattr(axes, "float32_angles", wide)
-
-    with pytest.raises(AssertionError):
-        test_axes.test_a_position_above_2_to_the_24_is_rounded_to_float32()
-    with pytest.raises(AssertionError):
-        test_axes.test_sines_and_cosines_are_those_of_the_rounded_angle()
-
-
-def test_frequencies_rounded_by_way_of_float64_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    def twice(frequencies: list[Decimal]) -> Float32s:
-        return np.array([float(frequency) for frequency in frequencies], dtype=np.float32)
-
-    monkeypatch.setattr(test_axes, "float32_frequencies", twice)
-
-    with pytest.raises(AssertionError):
-        test_axes.test_frequencies_next_to_a_tie_are_rounded_once()

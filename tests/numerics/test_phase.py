@@ -64,8 +64,7 @@ def test_sine_and_cosine_are_within_their_bounds_everywhere(
 
 
 @given(st.lists(st.tuples(FREQUENCIES, POSITIONS), min_size=1, max_size=8))
-def test_each_frequency_may_have_a_position_of_its_own(turning: list[tuple[float, int]]) -> None:
-    """To the bit what it is where all turn with all."""
+def test_sin_cos_of_each_is_the_diagonal_of_sin_cos(turning: list[tuple[float, int]]) -> None:
     fixed = fixed_point([Decimal(frequency) for frequency, _ in turning])
     positions = np.array([position for _, position in turning], dtype=np.int64)
 
@@ -77,7 +76,6 @@ def test_each_frequency_may_have_a_position_of_its_own(turning: list[tuple[float
 
 
 def test_many_distinct_positions_give_the_bytes_of_few() -> None:
-    """More than a core's cache holds at once."""
     count = 10_000
     fixed = fixed_point([Decimal(k) / 7 for k in range(count)])
     positions = np.arange(count, dtype=np.int64)[::-1].copy()

@@ -14,7 +14,6 @@ from service.encodings.absolute.conventions import (
     ALIASES,
     CONVENTIONS,
     ConventionParameters,
-    FrequencyParameters,
 )
 from service.encodings.absolute.sinusoidal import SinusoidalEncoding
 from service.errors import InvalidParameters
@@ -146,24 +145,6 @@ def test_max_timescale_is_base_by_another_name(name: str) -> None:
 
     assert one.canonical == other.canonical
     assert one.rule == other.rule
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "d_model"),
-    [
-        ("mae", "diffusers", 6),
-        ("mae", "marian", 6),
-        ("mae", "transformer-xl", 6),
-        ("ddpm", "tensor2tensor", 7),
-        ("ddpm", "whisper", 6),
-        ("ddpm", "tf-models", 6),
-        ("vaswani", "positional-encodings", 6),
-    ],
-)
-def test_conventions_that_agree_have_the_same_bytes(one: str, other: str, d_model: int) -> None:
-    rows = [rows_of(name, d_model, PLACES).tobytes() for name in (one, other)]
-
-    assert rows[0] == rows[1]
 
 
 @pytest.mark.parametrize(("name", "of"), [("mlx", 2), ("x-transformers", 1)])
@@ -300,19 +281,6 @@ def test_parameters_of_an_answer_request_the_same_answer(client: Client, name: s
         )
         assert one.content == other.content
         assert one.headers["ETag"] == other.headers["ETag"]
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_parameters_of_frequencies_request_the_same_frequencies(client: Client, name: str) -> None:
-    names = {*FrequencyParameters.model_fields, "d_model"}
-    for query in choices(name):
-        known = {key: value for key, value in query.items() if key in names}
-        first = client.get(f"/encoding/frequencies?{urlencode(known)}")
-        assert first.status_code == 200, first.text
-        canonical = first.json()["parameters"]
-        again = urlencode({key: to_query(value) for key, value in canonical.items()})
-
-        assert client.get(f"/encoding/frequencies?{again}").content == first.content
 
 
 @pytest.mark.parametrize(("alias", "name"), sorted(ALIASES.items()))
@@ -505,17 +473,6 @@ def test_a_refusal_names_the_parameter_the_value_and_the_rule(
     (fault,) = answer.json()["errors"]
     assert (answer.status_code, fault["parameter"], fault["value"]) == (422, parameter, value)
     assert rule in fault["detail"]
-
-
-@pytest.mark.parametrize("name", ["fairseq", "perceiver"])
-def test_a_refusal_shortens_a_long_list(client: Client, name: str) -> None:
-    query = {"convention": name, "d_model": 5, **NEEDED.get(name, {})}
-    positions = [index + 0.5 for index in range(10_000)]
-
-    answer = client.post("/encoding", json=query | {"positions": positions})
-
-    assert answer.json()["errors"][0]["parameter"] == "positions"
-    assert len(answer.content) < 2000
 
 
 def test_positions_written_with_a_point_may_be_integers(client: Client) -> None:

@@ -50,7 +50,7 @@ def fresh_frequencies(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def grids_are_exact() -> None:
-    test_sincos_grid.test_each_channel_holds_what_its_block_says()
+    test_sincos_grid.test_channels_are_the_formula_of_their_block()
 
 
 def coordinates_are_exact() -> None:
@@ -99,7 +99,7 @@ def products_are_exact() -> None:
         products_are_exact,
     ],
 )
-def test_without_a_mutant_promises_hold(promise: Promise) -> None:
+def test_promises_hold_without_a_mutant(promise: Promise) -> None:
     promise()
 
 
@@ -166,7 +166,7 @@ def float64_radians(numbers: Decimals, exponent: int) -> Decimals:
         (random_fourier, "_radians", float64_radians, products_are_exact),
     ],
 )
-def test_another_way_to_an_angle_is_caught(
+def test_mutants_are_caught(
     monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, mutant: Any, promise: Promise
 ) -> None:
     monkeypatch.setattr(owner, name, mutant)

@@ -134,12 +134,6 @@ def test_a_long_list_may_be_sent(client: Client) -> None:
     assert answer.json()["parameters"]["timesteps"] == times
 
 
-def test_canonical_parameters_request_it_again(client: Client) -> None:
-    said = client.get(f"{URL}?timesteps=0.5,2e0&d_model=6&flip_sin_to_cos=true").json()
-
-    assert client.post(f"{URL}.json", json=said["parameters"]).json() == said
-
-
 def test_a_shift_by_all_frequencies_divides_by_zero(client: Client) -> None:
     refused = client.get(f"{URL}?timesteps=1&d_model=2").json()
 

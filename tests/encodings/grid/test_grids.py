@@ -33,22 +33,12 @@ def along(axis: RowPositions, rows: int) -> list[int]:
     return [int(position) for position in axis.at(0, rows)]
 
 
-def test_tokens_of_a_grid_run_along_the_last_axis_first() -> None:
-    tokens = Tokens.of_grid((2, 2, 3), AXES)
-
-    assert tokens.rows == 12
-    assert along(tokens.axes["t"], 12) == [0] * 6 + [1] * 6
-    assert along(tokens.axes["h"], 12) == [0, 0, 0, 1, 1, 1] * 2
-    assert along(tokens.axes["w"], 12) == [0, 1, 2] * 4
-    assert tokens.spelled == {"grid": (2, 2, 3)}
-
-
 @given(
     st.lists(st.integers(1, 6), min_size=1, max_size=4).map(tuple),
     st.integers(0, 40),
     st.integers(0, 40),
 )
-def test_any_part_of_a_grid_is_that_part_of_the_whole(
+def test_positions_of_a_grid_are_its_indices(
     lengths: tuple[int, ...], start: int, count: int
 ) -> None:
     names = [f"axis {index}" for index in range(len(lengths))]
@@ -56,14 +46,13 @@ def test_any_part_of_a_grid_is_that_part_of_the_whole(
     expected = np.indices(lengths).reshape(len(lengths), -1)
     part = slice(min(start, tokens.rows), min(start + count, tokens.rows))
 
+    assert (tokens.rows, tokens.spelled) == (expected.shape[1], {"grid": lengths})
     for name, whole in zip(names, expected, strict=True):
         assert (tokens.axes[name].at(part.start, part.stop) == whole[part]).all()
 
 
 @given(st.integers(-50, 50), st.integers(-9, 9), st.integers(1, 9), st.integers(1, 4))
-def test_the_farthest_position_is_the_largest_that_there_is(
-    first: int, step: int, length: int, inner: int
-) -> None:
+def test_farthest_is_the_largest_magnitude(first: int, step: int, length: int, inner: int) -> None:
     axis = GridAxis(first, step, length, inner)
 
     positions = axis.at(0, length * inner)
@@ -72,7 +61,7 @@ def test_the_farthest_position_is_the_largest_that_there_is(
     assert positions[:: max(inner, 1)].tolist() == [first + step * n for n in range(length)]
 
 
-def test_a_grid_of_2_to_the_62_tokens_takes_no_room() -> None:
+def test_a_grid_may_have_2_to_the_62_tokens() -> None:
     tokens = Tokens.of_grid((2**20, 2**21, 2**21), AXES)
 
     last = tokens.rows - 1
@@ -191,7 +180,7 @@ def test_the_unit_counts_every_coordinate_and_no_larger_one_does(
         (Fraction(5e-324), Fraction(0), 1, True),
     ],
 )
-def test_coordinates_are_countable_within_the_positions_there_are(
+def test_coordinates_are_countable_within_max_position(
     first: Fraction, step: Fraction, length: int, is_countable: bool
 ) -> None:
     assert Coordinates(first, step, length).is_countable is is_countable

@@ -52,7 +52,7 @@ def test_positions_count_the_valid_pixels_of_columns_and_rows(rule: MaskedGridEn
 
 
 @EVERY_RULE
-def test_positions_of_a_line_of_padding_are_0(rule: MaskedGridEncoding) -> None:
+def test_positions_in_rows_and_columns_of_padding_are_0(rule: MaskedGridEncoding) -> None:
     nothing = read(MaskedGridTable(rule, np.zeros((1, 2, 3), dtype=np.int64), FLOAT64))
 
     assert (nothing[:, 0::2] == 0).all()
@@ -70,7 +70,7 @@ def test_a_mask_of_noise_is_evaluated_pixel_by_pixel() -> None:
         assert abs(found[0, 0, y, x] - mpmath.sin(2 * mpmath.pi * place)) <= UNIT
 
 
-def test_quotients_are_those_of_every_count_that_lines_end_with() -> None:
+def test_quotients_are_counted_per_final_count_of_rows_and_columns() -> None:
     # Columns end with 3 or 0, rows with 2 or 0; then columns with 2 or 3, rows with 3, 0 or 5.
     assert NORMALIZED.quotients(PADDED) == 3 * (2 + 2 + 2 + 3)
     assert PLAIN.quotients(PADDED) == 3
@@ -162,14 +162,6 @@ def test_an_image_without_padding_is_the_grid(client: Client, query: str) -> Non
     assert np.abs(np.array(masked["data"][0]) - np.array(grid["data"])).max() <= 5 * UNIT
 
 
-def test_each_image_of_a_batch_is_by_itself(client: Client) -> None:
-    query = "d_model=4&normalize=true"
-    both = posted(client, query, padding_mask=[PADDING, [[0, 0, 0], [1, 1, 1]]]).json()["data"]
-
-    assert both[0] == posted(client, query, padding_mask=PADDING).json()["data"][0]
-    assert both[1] != both[0]
-
-
 @pytest.mark.parametrize(
     ("body", "said"),
     [
@@ -181,9 +173,7 @@ def test_each_image_of_a_batch_is_by_itself(client: Client) -> None:
         ({"padding_mask": [[[0]]] * (MAX_MASKS + 1)}, "images"),
     ],
 )
-def test_an_array_that_is_no_mask_is_refused(
-    client: Client, body: dict[str, Any], said: str
-) -> None:
+def test_invalid_masks_are_refused(client: Client, body: dict[str, Any], said: str) -> None:
     answer = posted(client, **body)
 
     assert answer.status_code == 422

@@ -53,7 +53,7 @@ def exact_row(token: int) -> list[Any]:
     return [w, h, *turned, mpf(0), mpf(0), *rest][:WIDTH]
 
 
-def test_each_channel_holds_what_its_block_says() -> None:
+def test_channels_are_the_formula_of_their_block() -> None:
     rows = read(of_both())
 
     for token in range(20):
@@ -70,7 +70,7 @@ def test_rows_and_channels_of_zeros_are_zeros(dtype: str) -> None:
     assert rows[ZEROS:, 2:8].all()
 
 
-def test_some_channels_alone_are_those_of_the_whole() -> None:
+def test_parts_of_channels_are_those_of_the_whole() -> None:
     table = of_both()
     whole = read(table)
 
@@ -117,12 +117,12 @@ def test_distinct_positions_of_tokens_across_a_row_end() -> None:
     assert positions[place].tolist() == [2**40 - 2, 2**40 - 1, 0, 1]
 
 
-def test_blocks_say_what_they_hold() -> None:
+def test_blocks_are_described() -> None:
     assert [str(block) for block in BLOCKS] == ["w|h", "sin|cos h", "0", "cos h|w"]
     assert [block.width for block in BLOCKS] == [2, 6, 2, 6]
 
 
-def test_lanes_are_cut_with_the_row() -> None:
+def test_lanes_end_at_the_width() -> None:
     found = list(lanes(BLOCKS, 11))
 
     assert found[2:4] == [Lane("h", "sin", range(2, 8, 2)), Lane("h", "cos", range(3, 8, 2))]
