@@ -61,7 +61,7 @@ def create_app(
     app.openapi = document  # type: ignore[method-assign]
     add_problem_handlers(app, CONVENTION_URLS)
     app.add_middleware(ErrorMiddleware)
-    app.add_middleware(ResponseCacheMiddleware, answers=delivery.answers)
+    app.add_middleware(ResponseCacheMiddleware, cache=delivery.response_cache)
     if settings.keys:
         app.add_middleware(Authorized, keys=settings.keys)
     app.add_middleware(CorsMiddleware)

@@ -169,7 +169,7 @@ class ResponseCacheMiddleware:
     """Sends cached responses; passes any other request on."""
 
     app: ASGIApp
-    answers: ResponseCache
+    cache: ResponseCache
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await (self._response(scope) or self.app)(scope, receive, send)
@@ -177,7 +177,7 @@ class ResponseCacheMiddleware:
     def _response(self, scope: Scope) -> Answer | None:
         if scope["type"] != "http" or scope["method"] not in {"GET", "HEAD"}:
             return None
-        match = self.answers.find(request_key(scope))
+        match = self.cache.find(request_key(scope))
         if match is None:
             return None
         response, body = match

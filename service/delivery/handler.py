@@ -89,7 +89,7 @@ class Delivery:
 
     settings: Settings
     cache: BodyCache
-    answers: ResponseCache
+    response_cache: ResponseCache
     workers: Workers
     tallies: Tallies
     metrics: Metrics
@@ -125,8 +125,10 @@ class Delivery:
         tallies, log = Tallies(), RequestLog(writer, settings)
         shared = None if slot is None else SharedCounts(slot.directory, slot.slot)
         metrics = Metrics(tallies, watched, shared)
-        answers = ResponseCache(headers_bytes, cache, tallies, log)
-        return cls(settings, cache, answers, workers, tallies, metrics, Readiness(), log, gate)
+        response_cache = ResponseCache(headers_bytes, cache, tallies, log)
+        return cls(
+            settings, cache, response_cache, workers, tallies, metrics, Readiness(), log, gate
+        )
 
     def plan(self, scope: Scope, document: Document, request: RepresentationRequest) -> Plan:
         """Plan the response to a GET or HEAD, in any thread; raises PosrefError."""
@@ -176,7 +178,7 @@ class Delivery:
             part = span or Span(0, length_bytes)
             return head.cached(span, cached, self._pieces(representation, part))
         if length_bytes <= self.settings.max_response_bytes:
-            self.answers.keep(scope, head, cached)
+            self.response_cache.keep(scope, head, cached)
         return head.cached(span, cached)
 
     async def answer_uncached(self, plan: Plan, span: Span | None = None) -> Answer:

@@ -59,10 +59,10 @@ def read_extension(text: str | None) -> tuple[str | None, bool]:
 
 def unknown_format(extension: str) -> NotFound:
     """Return the error of an unknown format."""
-    there_are = f"{', '.join(FORMATS)}, and {DIGEST_SUFFIX} after each"
     near = nearest(extension, FORMATS)
     hint = f"did you mean {near}? There are" if near else "there are"
-    return NotFound(f"There is no format {shortened(extension)}; {hint} {there_are}")
+    formats = f"{', '.join(FORMATS)}, and {DIGEST_SUFFIX} after each"
+    return NotFound(f"There is no format {shortened(extension)}; {hint} {formats}")
 
 
 def choose_coding(accept_encoding: str | None, codings: Sequence[str]) -> str | None:
@@ -119,9 +119,8 @@ def best_format(accept: str | None, formats: Sequence[Format]) -> Format | None:
     A browser that opens a page accepts pictures, too: where Accept ranks HTML as high as a
     picture, the picture comes last.
     """
-    qualities = [(_format_quality(accept, form), form) for form in formats]
-    best = max((quality for quality, _ in qualities), default=0.0)
-    return next((form for quality, form in qualities if quality == best > 0), None)
+    best = max(formats, key=lambda form: _format_quality(accept, form), default=None)
+    return best if best is not None and _format_quality(accept, best) > 0 else None
 
 
 def _format_quality(accept: str | None, form: Format) -> float:
@@ -162,29 +161,15 @@ _QUALITY = re.compile(r"0(\.[0-9]{0,3})?|1(\.0{0,3})?", re.ASCII)
 RawHeaders: TypeAlias = list[tuple[bytes, bytes]]
 
 EXPOSED_HEADERS = (
-    "Accept-Ranges",
-    "Array-Axes",
-    "Array-Dtype",
-    "Array-Error-Bound",
-    "Array-Shape",
-    "Content-Disposition",
-    "Content-Encoding",
-    "Content-Length",
-    "Content-Location",
-    "Content-Range",
-    "ETag",
-    "Link",
-    "Repr-Digest",
-    "Retry-After",
-    "Table-Revision",
-    "WWW-Authenticate",
-    "X-Request-Id",
+    "Accept-Ranges, Array-Axes, Array-Dtype, Array-Error-Bound, Array-Shape, Content-Disposition, "
+    "Content-Encoding, Content-Length, Content-Location, Content-Range, ETag, Link, Repr-Digest, "
+    "Retry-After, Table-Revision, WWW-Authenticate, X-Request-Id"
 )
 """The response headers that a script of another origin may read."""
 
 OPEN_HEADERS: RawHeaders = [
     (b"access-control-allow-origin", b"*"),
-    (b"access-control-expose-headers", ", ".join(EXPOSED_HEADERS).encode()),
+    (b"access-control-expose-headers", EXPOSED_HEADERS.encode()),
     (b"cross-origin-resource-policy", b"cross-origin"),
     (b"x-content-type-options", b"nosniff"),
 ]

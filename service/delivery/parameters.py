@@ -14,6 +14,7 @@ from service.encodings.family import Parameters, choices
 from service.errors import Fault, InvalidParameters, shortened
 
 _MAX_NAME_LENGTH = 64
+_INCOMPLETE_ESCAPE = re.compile(rb"%(?![0-9a-fA-F]{2})")
 
 # Names of the same parameters in other libraries.
 _SYNONYMS: Mapping[str, tuple[str, ...]] = {
@@ -155,9 +156,8 @@ def given_twice(name: str, value: str, places: str = "") -> Fault:
 
 
 def _decoded(raw: bytes, raw_name: bytes) -> str:
-    for escape in raw.split(b"%")[1:]:
-        if len(escape) < 2 or not all(digit in b"0123456789abcdefABCDEF" for digit in escape[:2]):
-            raise _not_text(raw, raw_name, "has a % that two hexadecimal digits do not follow")
+    if _INCOMPLETE_ESCAPE.search(raw):
+        raise _not_text(raw, raw_name, "has a % that two hexadecimal digits do not follow")
     try:
         return unquote_to_bytes(raw.replace(b"+", b" ")).decode("utf-8")
     except UnicodeDecodeError as error:
@@ -193,7 +193,7 @@ def _fault(model: type[Parameters], values: Mapping[str, Any], detail: ErrorDeta
     value = shortened(values[name])
     if detail["type"] == "extra_forbidden":
         return Fault(shortened(name), value, _unknown(model, name, values))
-    return Fault(name, value, f"{name} {_rule(detail)}{_found(model, name, values[name])}")
+    return Fault(name, value, f"{name} {_rule(detail)}{_related_choice(model, name, values[name])}")
 
 
 def _unknown(model: type[Parameters], name: str, values: Mapping[str, Any]) -> str:
@@ -215,7 +215,7 @@ def _unknown(model: type[Parameters], name: str, values: Mapping[str, Any]) -> s
     return f"{shortened(name)} is not a parameter here; {hint}"
 
 
-def _found(model: type[Parameters], name: str, value: Any) -> str:
+def _related_choice(model: type[Parameters], name: str, value: Any) -> str:
     """Return a hint where another resource has the value for this parameter."""
     places = [path for path, other in model.related.items() if value in choices(other, name)]
     return f"; {value} is one of {' and '.join(places)}" if places else ""

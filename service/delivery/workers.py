@@ -35,13 +35,13 @@ _NEWEST_SHARE = 1 / 8
 
 
 class MovingMean:
-    """An exponential moving mean of durations."""
+    """An exponential moving mean of positive numbers."""
 
     def __init__(self) -> None:
-        self.seconds = 0.0
+        self.value = 0.0
 
-    def add(self, seconds: float) -> None:
-        self.seconds += (seconds - self.seconds) * (_NEWEST_SHARE if self.seconds else 1)
+    def add(self, value: float) -> None:
+        self.value += (value - self.value) * (_NEWEST_SHARE if self.value else 1)
 
 
 class Gate:
@@ -52,7 +52,7 @@ class Gate:
         wait_seconds: the longest wait in a queue.
         max_held_body_bytes: the memory that all request bodies may take together.
         held_body_bytes: the memory that they take.
-        held_for: the mean time that bodies were held.
+        held_seconds: the mean time that bodies stay in memory.
         refusals: the number of refused requests, by reason.
     """
 
@@ -61,11 +61,10 @@ class Gate:
         self.wait_seconds = settings.wait_seconds
         self.max_held_body_bytes = settings.max_held_body_bytes
         self.held_body_bytes = 0
-        self.held_for = MovingMean()
+        self.held_seconds = MovingMean()
         self.refusals = dict.fromkeys(REASONS, 0)
 
-    def refused(self, reason: str) -> None:
-        """Count a refusal."""
+    def count_refusal(self, reason: str) -> None:
         self.refusals[reason] += 1
 
     def overloaded(self, reason: str, detail: str, seconds: float) -> Overloaded:
@@ -76,7 +75,7 @@ class Gate:
             detail: the limit that is reached, and its setting.
             seconds: the estimated time until there is room, for Retry-After.
         """
-        self.refused(reason)
+        self.count_refusal(reason)
         retry_seconds = min(max(ceil(seconds), _MIN_RETRY_SECONDS), _MAX_RETRY_SECONDS)
         return Overloaded(detail, retry_seconds)
 
@@ -101,7 +100,7 @@ class BodyMemory:
         if others_bytes and others_bytes + held_bytes > gate.max_held_body_bytes:
             limit = gate.max_held_body_bytes
             detail = f"request bodies take up {limit} bytes already (POSREF_MAX_HELD_BODY_BYTES)"
-            raise gate.overloaded("bodies", detail, gate.held_for.seconds)
+            raise gate.overloaded("bodies", detail, gate.held_seconds.value)
         gate.held_body_bytes = others_bytes + held_bytes
         self._bytes = held_bytes
 
@@ -110,7 +109,7 @@ class BodyMemory:
         if self._bytes:
             self._gate.held_body_bytes -= self._bytes
             self._bytes = 0
-            self._gate.held_for.add(monotonic() - self._since)
+            self._gate.held_seconds.add(monotonic() - self._since)
 
 
 Result = TypeVar("Result")
@@ -186,13 +185,13 @@ class WorkLane:
     """The threads of one kind of work, and their queue: first come, first served.
 
     Attributes:
-        served_for: the mean duration of the work.
+        work_seconds: the mean duration of a piece of work.
         building: limits the bodies that are built at once.
     """
 
     def __init__(self, gate: Gate, name: str, threads: int, *, gives_way: bool = True) -> None:
         self.name = name
-        self.served_for = MovingMean()
+        self.work_seconds = MovingMean()
         self.building = asyncio.Semaphore(threads)
         self.threads = ThreadPoolExecutor(
             threads, f"posref-{name}", initializer=_give_way if gives_way else None
@@ -218,7 +217,7 @@ class WorkLane:
         finally:
             self._waiting.discard(place)
             if place.begun_at is not None:
-                self.served_for.add(monotonic() - place.begun_at)
+                self.work_seconds.add(monotonic() - place.begun_at)
 
     async def begin_body(self, place: _Place) -> None:
         """Acquire ``building``; raises Overloaded at the deadline."""
@@ -270,7 +269,7 @@ class WorkLane:
         return self._overloaded("wait_time", rule)
 
     def _overloaded(self, reason: str, rule: str) -> Overloaded:
-        wait_seconds = len(self) * self.served_for.seconds / self._thread_count
+        wait_seconds = len(self) * self.work_seconds.value / self._thread_count
         return self._gate.overloaded(reason, rule, wait_seconds)
 
 

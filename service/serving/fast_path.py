@@ -51,7 +51,7 @@ class CachedResponseProtocol(LimitedProtocol):
         begun_at = perf_counter()
         self._end_head()
         key = self._request_key() if self._may_use_cache() else None
-        cached = self.delivery.answers.find(key) if key else None
+        cached = self.delivery.response_cache.find(key) if key else None
         if cached is None:
             # The timer runs if the previous request, in the same segment, was answered here.
             self._unset_keepalive_if_required()

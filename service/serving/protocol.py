@@ -235,7 +235,7 @@ class LimitedProtocol(UvicornProtocol):
         super().connection_made(tune(transport, self._has_unread))
         self._is_beyond = len(self.connections) > self.limits.max_connections
         if len(self.connections) > self.limits.max_connections + _EXTRA_CONNECTIONS:
-            self.delivery.gate.refused("connections")
+            self.delivery.gate.count_refusal("connections")
             transport.abort()
 
     def data_received(self, data: bytes) -> None:
@@ -320,7 +320,7 @@ class LimitedProtocol(UvicornProtocol):
     def _start(self) -> None:
         if self._is_beyond and self.url.partition(b"?")[0] not in _PROBES:
             limit = self.limits.max_connections
-            self.delivery.gate.refused("connections")
+            self.delivery.gate.count_refusal("connections")
             self._fail(
                 Overloaded(f"more than {limit} connections at once (POSREF_MAX_CONNECTIONS)")
             )

@@ -88,7 +88,7 @@ def test_long_cached_body_is_sent_in_pieces(
             if extension == "npy":
                 assert part.content == whole.content[5:1005]
                 assert part.headers["Repr-Digest"] == whole.headers["Repr-Digest"]
-        assert not len(other.app.state.delivery.answers._responses)
+        assert not len(other.app.state.delivery.response_cache._responses)
         assert other.app.state.delivery.cache.builds == (1 if extension == "npy" else 2)
 
 

@@ -240,7 +240,7 @@ def test_only_successful_gets_of_tables_are_cached(fresh: Client, url: str) -> N
     fresh.head(url)
     answer = fresh.get(url)
 
-    kept = len(fresh.app.state.delivery.answers._responses)
+    kept = len(fresh.app.state.delivery.response_cache._responses)
     assert kept == (answer.status_code == 200 and url.startswith("/encoding"))
 
 
@@ -259,7 +259,7 @@ def test_response_with_an_evicted_body_is_computed_again() -> None:
 def test_memory_of_cached_responses_is_bounded() -> None:
     settings = Settings(cache_bytes=16 * 50_000)
     with client_of(create_app(settings)) as small:
-        kept = small.app.state.delivery.answers._responses
+        kept = small.app.state.delivery.response_cache._responses
         for number in range(1, 100):
             small.get("/encoding.npy?seq_len=1&d_model=2", accept=f"a/b{number}, */*")
 

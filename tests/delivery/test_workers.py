@@ -240,15 +240,15 @@ class Stuck:
         self._may_end.set()
 
 
-Ask = Callable[[Workers, Iterator[Block]], Awaitable[Any]]
+Submit = Callable[[Workers, Iterator[Block]], Awaitable[Any]]
 
 
 async def request_long_work(workers: Workers, blocks: Iterator[Block]) -> None:
     await workers.run(partial(next, blocks), SHORT_WORK + 1)
 
 
-ASKS = pytest.mark.parametrize(
-    ("ask", "lane"),
+SUBMISSIONS = pytest.mark.parametrize(
+    ("submit", "lane"),
     [
         (request_long_work, "long"),
         (lambda workers, blocks: workers.run(partial(next, blocks), 1), "short"),
@@ -267,55 +267,55 @@ def refusals_of(workers: Workers) -> dict[str, int]:
     return workers._long._gate.refusals
 
 
-@ASKS
-def test_exception_of_work_reaches_its_caller(workers: Workers, ask: Ask, lane: str) -> None:
+@SUBMISSIONS
+def test_exception_of_work_reaches_its_caller(workers: Workers, submit: Submit, lane: str) -> None:
     def fail(_: int) -> Block:
         raise ArithmeticError(lane)
 
     async def scenario() -> None:
         with pytest.raises(ArithmeticError):
-            await ask(workers, map(fail, [0]))
+            await submit(workers, map(fail, [0]))
 
     asyncio.run(scenario())
 
 
-@ASKS
+@SUBMISSIONS
 def test_full_queue_is_refused_with_the_setting_and_waiting_work_completes(
-    ask: Ask, lane: str
+    submit: Submit, lane: str
 ) -> None:
     async def scenario(workers: Workers) -> None:
         stuck = Stuck()
         running = await stuck.take(workers, lane)
-        waiting = [asyncio.ensure_future(ask(workers, block())) for _ in range(2)]
+        waiting = [asyncio.ensure_future(submit(workers, block())) for _ in range(2)]
         await asyncio.sleep(0)
         assert workers.waiting_by_lane()[lane] == 2
 
         with pytest.raises(Overloaded, match=f"^2 .* for {lane} work .*POSREF_MAX_WAITING"):
-            await ask(workers, block())
+            await submit(workers, block())
         stuck.end()
         await asyncio.gather(running, *waiting)
         assert workers.waiting_by_lane()[lane] == 0
-        await ask(workers, block())
+        await submit(workers, block())
         assert refusals_of(workers) == dict.fromkeys(REASONS, 0) | {"waiting": 1}
 
     with workers_with(max_waiting=2) as workers:
         asyncio.run(scenario(workers))
 
 
-@ASKS
-def test_work_that_waits_too_long_is_refused(ask: Ask, lane: str) -> None:
+@SUBMISSIONS
+def test_work_that_waits_too_long_is_refused(submit: Submit, lane: str) -> None:
     async def scenario(workers: Workers) -> None:
         stuck = Stuck()
         running = await stuck.take(workers, lane)
 
         with pytest.raises(Overloaded, match=f"^{lane} work .*POSREF_WAIT_SECONDS"):
-            await ask(workers, block())
+            await submit(workers, block())
         assert workers.waiting_by_lane()[lane] == 0
         # The running work is past its own deadline, which ended when it began.
         assert not running.done()
         stuck.end()
         await running
-        await ask(workers, block())
+        await submit(workers, block())
         assert refusals_of(workers) == dict.fromkeys(REASONS, 0) | {"wait_time": 1}
 
     with workers_with(wait_seconds=0.02) as workers:
@@ -399,7 +399,7 @@ def test_newest_duration_has_an_eighth_of_the_weight() -> None:
     means = []
     for seconds in (1.0, 9.0, 2.0):
         mean.add(seconds)
-        means.append(mean.seconds)
+        means.append(mean.value)
 
     assert means == [1.0, 2.0, 2.0]
 
@@ -416,8 +416,8 @@ def test_refusal_has_the_estimated_wait() -> None:
         lane = WorkLane(gate_of(max_waiting=3), "long", threads=2)
         with lane.place():
             pass
-        assert lane.served_for.seconds == 0.0
-        lane.served_for.add(3.0)
+        assert lane.work_seconds.value == 0.0
+        lane.work_seconds.add(3.0)
         with lane.place(), lane.place(), lane.place():
             with pytest.raises(Overloaded) as refusal, lane.place():
                 pass
@@ -430,7 +430,7 @@ def test_refusal_has_the_estimated_wait() -> None:
 def test_durations_of_work_are_measured(workers: Workers) -> None:
     asyncio.run(workers.run(this_thread, 1))
 
-    assert workers._short.served_for.seconds > 0.0
+    assert workers._short.work_seconds.value > 0.0
 
 
 def test_memory_of_bodies_is_limited_together() -> None:
@@ -448,7 +448,7 @@ def test_memory_of_bodies_is_limited_together() -> None:
     for _ in range(2):
         first.release()
     assert gate.held_body_bytes == 40
-    assert gate.held_for.seconds > 0
+    assert gate.held_seconds.value > 0
 
 
 async def stay_connected() -> Message:

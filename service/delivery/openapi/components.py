@@ -247,9 +247,9 @@ HEADER_COMPONENTS: Json = {
     "WWW-Authenticate": _header("How to send a key.", required=True, pattern="^Bearer "),
 }
 
-_OF_ARRAYS = ("Table-Revision", "Array-Shape", "Array-Dtype", "Array-Axes", "Array-Error-Bound")
-_OF_FILES = ("ETag", "Cache-Control", "Content-Disposition", "Content-Location", "Link", "Vary")
-_OF_BODIES = ("Accept-Ranges", "Repr-Digest")
+_ARRAY_HEADERS = ("Table-Revision", "Array-Shape", "Array-Dtype", "Array-Axes", "Array-Error-Bound")
+_FILE_HEADERS = ("ETag", "Cache-Control", "Content-Disposition", "Content-Location", "Link", "Vary")
+_BODY_HEADERS = ("Accept-Ranges", "Repr-Digest")
 
 
 def _named(name: str, component: str | None = None) -> Json:
@@ -261,22 +261,22 @@ def _headers(*names: str) -> Json:
     return {known: each for name in names for known, each in _named(name).items()}
 
 
-OF_PAGE = _named("X-Request-Id")
-NEVER_KEPT = {**OF_PAGE, **_named("Cache-Control", "No-Store")}
+PAGE_HEADERS = _named("X-Request-Id")
+UNCACHED_HEADERS = {**PAGE_HEADERS, **_named("Cache-Control", "No-Store")}
 """The headers of reports and of problems."""
 
-OF_POSTED = {**NEVER_KEPT, **_headers(*_OF_ARRAYS, "Vary")}
-OF_NOT_MODIFIED = {**OF_PAGE, **_headers(*_OF_FILES, *_OF_ARRAYS)}
-OF_WHOLE = {**OF_NOT_MODIFIED, **_headers(*_OF_BODIES)}
-OF_PART = {**OF_WHOLE, **_named("Content-Range")}
+POST_HEADERS = {**UNCACHED_HEADERS, **_headers(*_ARRAY_HEADERS, "Vary")}
+NOT_MODIFIED_HEADERS = {**PAGE_HEADERS, **_headers(*_FILE_HEADERS, *_ARRAY_HEADERS)}
+TABLE_HEADERS = {**NOT_MODIFIED_HEADERS, **_headers(*_BODY_HEADERS)}
+RANGE_HEADERS = {**TABLE_HEADERS, **_named("Content-Range")}
 
 _BY_STATUS = {"401": "WWW-Authenticate", "416": "Content-Range", "503": "Retry-After"}
 
 
-def of_problem(status: str) -> Json:
+def problem_headers(status: str) -> Json:
     """Return the headers of a problem of a status."""
     special = _BY_STATUS.get(status)
-    return {**NEVER_KEPT, **(_named(special) if special else {})}
+    return {**UNCACHED_HEADERS, **(_named(special) if special else {})}
 
 
 _MISSPELLED = Fault("dmodel", "512", "dmodel is not a parameter here; did you mean d_model?")
@@ -380,7 +380,7 @@ def problem_responses(
         schema = {"$ref": "#/components/schemas/Problem"}
         new: Json = {
             "description": problem.title,
-            "headers": of_problem(str(problem.status)),
+            "headers": problem_headers(str(problem.status)),
             "content": {problems.MEDIA_TYPE: {"schema": schema, "examples": {}}},
         }
         response = responses.setdefault(str(problem.status), new)

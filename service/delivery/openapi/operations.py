@@ -21,12 +21,12 @@ from service.delivery.openapi.components import (
     COMPONENTS,
     EXAMPLES_OF_JSON_BODIES,
     HEADER_COMPONENTS,
-    NEVER_KEPT,
-    OF_NOT_MODIFIED,
-    OF_PAGE,
-    OF_PART,
-    OF_POSTED,
-    OF_WHOLE,
+    NOT_MODIFIED_HEADERS,
+    PAGE_HEADERS,
+    POST_HEADERS,
+    RANGE_HEADERS,
+    TABLE_HEADERS,
+    UNCACHED_HEADERS,
     Json,
     object_schema,
     problem_responses,
@@ -76,7 +76,7 @@ _RANGE = {
 }
 _PART = {
     "description": "The requested range, or its first bytes.",
-    "headers": OF_PART,
+    "headers": RANGE_HEADERS,
     "content": {
         form.media_type: {"schema": _BINARY}
         for form in FORMATS.values()
@@ -85,7 +85,7 @@ _PART = {
 }
 _NOT_MODIFIED = {
     "description": "The client has this representation already (If-None-Match).",
-    "headers": OF_NOT_MODIFIED,
+    "headers": NOT_MODIFIED_HEADERS,
 }
 _CHECKSUM = {
     "type": "string",
@@ -151,7 +151,7 @@ def get_operation(endpoint: Endpoint) -> Json:
     for parameter in parameters:
         if parameter["name"] == "revision":
             parameter["schema"]["maximum"] = example.answer.revision
-    responses = {"200": _documents(example, OF_WHOLE), "206": _PART, "304": _NOT_MODIFIED}
+    responses = {"200": _documents(example, TABLE_HEADERS), "206": _PART, "304": _NOT_MODIFIED}
     return _operation(
         f"get{endpoint.operation}",
         endpoint.summary,
@@ -169,7 +169,7 @@ def post_operation(endpoint: Endpoint) -> Json:
     example, is_table = _Example(endpoint), isinstance(endpoint.inputs, NoInput)
     is_json_only = isinstance(endpoint.inputs, NoInput | JsonObject)
     is_report = endpoint.report is not None
-    response = _report(endpoint) if is_report else _documents(example, OF_POSTED)
+    response = _report(endpoint) if is_report else _documents(example, POST_HEADERS)
     listed = problem_responses(
         _BODY_ERRORS if is_report else _POST_ERRORS, EXAMPLES_OF_JSON_BODIES if is_json_only else {}
     )
@@ -216,7 +216,7 @@ def _extension(document: Document) -> Json:
 def page_operation(name: str, summary: str, media_type: str, schema: Mapping[str, Any]) -> Json:
     """Return FastAPI's documentation of a page that takes no parameters."""
     content = {media_type: {"schema": dict(schema)}}
-    shown = {"description": "Successful", "headers": OF_PAGE, "content": content}
+    shown = {"description": "Successful", "headers": PAGE_HEADERS, "content": content}
     return _operation(name, summary, "pages", {"200": shown} | problem_responses(_PAGE_ERRORS))
 
 
@@ -257,7 +257,7 @@ def _report(endpoint: Endpoint) -> Json:
     }
     return {
         "description": description.partition(".")[0],
-        "headers": NEVER_KEPT,
+        "headers": UNCACHED_HEADERS,
         "content": {JSON.media_type: shown},
     }
 

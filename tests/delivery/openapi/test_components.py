@@ -13,13 +13,13 @@ from service.delivery import problems
 from service.delivery.endpoints import ABSENT, Count, FiniteOrNull, Number, Report
 from service.delivery.openapi.components import (
     HEADER_COMPONENTS,
-    OF_NOT_MODIFIED,
-    OF_PAGE,
-    OF_PART,
-    OF_POSTED,
-    OF_WHOLE,
+    NOT_MODIFIED_HEADERS,
+    PAGE_HEADERS,
+    POST_HEADERS,
+    RANGE_HEADERS,
+    TABLE_HEADERS,
     object_schema,
-    of_problem,
+    problem_headers,
     problem_responses,
     query_parameters,
     report_schema,
@@ -105,7 +105,7 @@ def test_headers_of_tables_match_their_documentation(client: Client, target: str
     answer = client.get(target)
 
     assert answer.status_code == 200
-    assert not list(faults(OF_WHOLE, answer.headers))
+    assert not list(faults(TABLE_HEADERS, answer.headers))
 
 
 def test_headers_of_206_and_304_match_their_documentation(client: Client) -> None:
@@ -113,8 +113,8 @@ def test_headers_of_206_and_304_match_their_documentation(client: Client) -> Non
     known = client.get(URL, If_None_Match=part.headers["ETag"])
 
     assert (part.status_code, known.status_code) == (206, 304)
-    assert not list(faults(OF_PART, part.headers))
-    assert not list(faults(OF_NOT_MODIFIED, known.headers))
+    assert not list(faults(RANGE_HEADERS, part.headers))
+    assert not list(faults(NOT_MODIFIED_HEADERS, known.headers))
 
 
 @pytest.mark.parametrize("target", ["/", "/livez", "/metrics"])
@@ -122,15 +122,15 @@ def test_request_identifier_of_pages_is_documented(client: Client, target: str) 
     answer = client.get(target)
 
     assert answer.status_code == 200
-    assert set(OF_PAGE) == {"X-Request-Id"}
-    assert "x-request-id" not in faults(OF_PAGE, answer.headers)
+    assert set(PAGE_HEADERS) == {"X-Request-Id"}
+    assert "x-request-id" not in faults(PAGE_HEADERS, answer.headers)
 
 
 def test_headers_of_posts_match_their_documentation(client: Client) -> None:
     answer = client.post("/encoding", json={"seq_len": 2, "d_model": 2})
 
     assert answer.status_code == 200
-    assert not list(faults(OF_POSTED, answer.headers))
+    assert not list(faults(POST_HEADERS, answer.headers))
 
 
 @pytest.mark.parametrize(
@@ -143,15 +143,15 @@ def test_headers_of_problems_match_their_documentation(
     answer = client.get(target, **headers)
 
     assert answer.status_code == status
-    assert not list(faults(of_problem(str(status)), answer.headers))
+    assert not list(faults(problem_headers(str(status)), answer.headers))
 
 
 def test_check_of_headers_can_fail(client: Client) -> None:
     headers = dict(client.get(URL).headers)
 
-    assert list(faults(OF_PART, headers)) == ["content-range"]
-    assert list(faults(OF_WHOLE, {**headers, "table-revision": "0"})) == ["table-revision"]
-    assert list(faults(OF_POSTED, {**headers, "cache-control": "no-store"}))
+    assert list(faults(RANGE_HEADERS, headers)) == ["content-range"]
+    assert list(faults(TABLE_HEADERS, {**headers, "table-revision": "0"})) == ["table-revision"]
+    assert list(faults(POST_HEADERS, {**headers, "cache-control": "no-store"}))
 
 
 def test_problems_of_one_status_share_a_response() -> None:
