@@ -50,6 +50,12 @@ def load_npy(response: httpx.Response) -> NDArray[Any]:
     return np.asarray(np.load(io.BytesIO(response.content), allow_pickle=False))
 
 
+def load_data(response: httpx.Response) -> NDArray[Any]:
+    """Return the array of a JSON answer."""
+    assert response.status_code == 200, response.text
+    return np.array(response.json()["data"])
+
+
 def npy_bytes(array: NDArray[Any]) -> bytes:
     stream = io.BytesIO()
     np.save(stream, array)

@@ -17,7 +17,7 @@ from service.encodings.relative.alibi import Alibi, AlibiBias, GivenSlopes, Line
 from service.numerics.dtypes import FLOAT64, INT64
 from service.numerics.phase import MAX_POSITION
 from service.numerics.tables import StoredTable, Table, overflows
-from tests.client import Client
+from tests.client import Client, load_data
 from tests.exact import UNIT
 
 mpf = mpmath.mpf
@@ -67,21 +67,6 @@ def test_keys_after_the_query_have_the_bias_of_the_form(
 
     assert values.tolist() == expected
     assert not np.signbit(values[2])
-
-
-@pytest.mark.parametrize("is_symmetric", [False, True])
-@pytest.mark.parametrize("is_masked", [False, True])
-def test_a_head_alone_has_the_bytes_it_has_among_others(
-    is_symmetric: bool, is_masked: bool
-) -> None:
-    linear = LinearBias(RULE, is_symmetric, is_masked)
-    distances = np.array([-(2**61), -5000, 0, 3, 2**53 + 1])
-
-    together = linear.values(distances, range(14))
-
-    for head in range(14):
-        alone = linear.values(distances, range(head, head + 1))
-        assert alone.tobytes() == together[head].tobytes()
 
 
 @pytest.mark.parametrize(
@@ -209,14 +194,10 @@ SLOPES = "/relative/alibi/slopes?dtype=float64&num_heads="
 ALIBI = "/relative/alibi"
 
 
-def data_of(client: Client, url: str) -> NDArray[np.float64]:
-    answer = client.get(url)
-    assert answer.status_code == 200, answer.text
-    return np.array(answer.json()["data"])
-
-
 def test_slopes_are_those_of_the_code_unless_convention_is_paper(client: Client) -> None:
-    original, paper = (data_of(client, f"{SLOPES}12&convention={n}") for n in ("original", "paper"))
+    original, paper = (
+        load_data(client.get(f"{SLOPES}12&convention={n}")) for n in ("original", "paper")
+    )
 
     assert original[:8].tolist() == [0.5**k for k in range(1, 9)]
     assert original[8] > original[0]
@@ -233,7 +214,7 @@ def test_libraries_with_the_same_slopes_share_a_table(client: Client, name: str)
 
 
 def test_alibi_bias_max_moves_every_slope(client: Client) -> None:
-    slopes = data_of(client, f"{SLOPES}4&alibi_bias_max=16")
+    slopes = load_data(client.get(f"{SLOPES}4&alibi_bias_max=16"))
 
     assert slopes.tolist() == [2.0**-4, 2.0**-8, 2.0**-12, 2.0**-16]
 
@@ -262,8 +243,8 @@ def test_a_convention_has_the_form_of_its_library(
 ) -> None:
     url = f"{ALIBI}?num_heads=8&convention={name}&{query}"
 
-    assert data_of(client, f"{url}&head=0").tolist() == expected
-    assert data_of(client, url)[0].tolist() == expected
+    assert load_data(client.get(f"{url}&head=0")).tolist() == expected
+    assert load_data(client.get(url))[0].tolist() == expected
 
 
 def test_masked_keys_are_null_and_minus_infinity(client: Client) -> None:
@@ -277,8 +258,8 @@ def test_masked_keys_are_null_and_minus_infinity(client: Client) -> None:
 def test_total_heads_adds_heads_without_a_bias(client: Client) -> None:
     query = f"{ALIBI}?num_heads=6&convention=x-transformers&query_len=2&total_heads="
 
-    assert not data_of(client, f"{query}8")[6:].any()
-    assert not data_of(client, f"{query}8&head=7").any()
+    assert not load_data(client.get(f"{query}8"))[6:].any()
+    assert not load_data(client.get(f"{query}8&head=7")).any()
     assert client.get(f"{query}8").json()["parameters"]["total_heads"] == 8
     assert "total_heads" not in client.get(f"{query}6").json()["parameters"]
 

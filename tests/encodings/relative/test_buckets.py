@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from service.encodings.relative.buckets import MAX_EDGES, T5, Deberta, Shaw, ceilings, floors
 from service.encodings.relative.distance import DistanceTableFamily
-from tests.client import Client
+from tests.client import Client, load_data
 
 FAR = 2**62
 
@@ -221,13 +221,6 @@ def test_edges_are_the_same_in_a_new_thread() -> None:
     assert found[0].dtype == np.int64
 
 
-def numbers(client: Client, path: str) -> list[list[int]]:
-    answer = client.get(f"/relative/{path}")
-    assert answer.status_code == 200, answer.text
-    rows: list[list[int]] = answer.json()["data"]
-    return rows
-
-
 # 8·16^(j/8) is an integer at even j; and the farthest pair of positions has a bucket.
 T5_EDGES = "-4611686018427387904,-128,-127,-64,-63,-32,-31,31,32,4611686018427387904"
 
@@ -254,7 +247,7 @@ T5_EDGES = "-4611686018427387904,-128,-127,-64,-63,-32,-31,31,32,461168601842738
 def test_extreme_numbers_are_exact_in_their_type(
     client: Client, path: str, expected: list[list[int]]
 ) -> None:
-    assert numbers(client, path) == expected
+    assert load_data(client.get(f"/relative/{path}")).tolist() == expected
 
 
 def test_two_rows_are_buckets_of_one_direction(client: Client) -> None:

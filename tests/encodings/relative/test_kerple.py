@@ -17,7 +17,7 @@ from service.numerics.double_double import MAX_EXPONENT
 from service.numerics.phase import MAX_POSITION
 from service.numerics.positions import Positions
 from service.numerics.tables import overflows
-from tests.client import Client
+from tests.client import Client, load_data
 from tests.exact import UNIT
 
 mpf = mpmath.mpf
@@ -90,22 +90,6 @@ def test_a_power_of_one_is_the_distance_itself() -> None:
     assert (biases.values(distances, range(1)) == -np.abs(distances)).all()
 
 
-@pytest.mark.parametrize("convention", CONVENTIONS)
-@pytest.mark.parametrize("is_causal", [False, True])
-def test_a_head_alone_has_the_bytes_it_has_among_others(convention: str, is_causal: bool) -> None:
-    """Whether they are evaluated together or not, exponents of 1 beside others."""
-    numbers = {"a": [1.0, 0.3, 1e-9, 7.5, 1.0], "p": [1.0, 0.5, 2.0, 1.0, 0.01]}
-    biases = kernel(convention, numbers, is_causal=is_causal)
-    distances = np.array([-(2**61), -5000, -3, 0, 1, 2**53 + 1])
-
-    together = biases.values(distances, range(5))
-
-    for head in range(5):
-        alone = biases.values(distances, range(head, head + 1))
-        assert alone.tobytes() == together[head].tobytes()
-    assert biases.values(distances, range(1, 4)).tobytes() == together[1:4].tobytes()
-
-
 @pytest.mark.full
 @settings(max_examples=300)
 @given(
@@ -159,15 +143,11 @@ KERPLE = "/relative/kerple"
 
 
 def data_of(client: Client, query: str) -> NDArray[np.float64]:
-    answer = client.get(f"{KERPLE}?dtype=float64&{query}")
-    assert answer.status_code == 200, answer.text
-    return np.array(answer.json()["data"])
+    return load_data(client.get(f"{KERPLE}?dtype=float64&{query}"))
 
 
 def posted(client: Client, query: str, **body: Any) -> NDArray[np.float64]:
-    answer = client.post(f"{KERPLE}/bias?dtype=float64&{query}", json=body)
-    assert answer.status_code == 200, answer.text
-    return np.array(answer.json()["data"])
+    return load_data(client.post(f"{KERPLE}/bias?dtype=float64&{query}", json=body))
 
 
 NEAR = 1e-15

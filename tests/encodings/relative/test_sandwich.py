@@ -70,17 +70,6 @@ def test_the_frequency_1_is_left_out() -> None:
     assert rule.count == 2
 
 
-def test_a_head_alone_has_the_bytes_it_has_among_others() -> None:
-    values = Sandwich(num_heads=7, head_dim=16, base=10000.0, causal=False)
-    distances = np.array([-900, -1, 0, 2**60])
-
-    together = values.values(distances, range(7))
-
-    for head in range(7):
-        alone = values.values(distances, range(head, head + 1))
-        assert alone.tobytes() == together[head].tobytes()
-
-
 @given(st.integers(1, 12), st.floats(1.0, 1e9), st.integers(1, 9), st.integers(0, 8), st.booleans())
 def test_no_bias_exceeds_its_bound(
     half: int, base: float, heads: int, length: int, is_causal: bool

@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from service.encodings.relative.windows import DynamicDistances, Swin, log_distances
 from service.numerics.dtypes import to_float64
 from service.numerics.phase import MAX_POSITION
 from service.numerics.tables import overflows
-from tests.client import Client
+from tests.client import Client, load_data
 from tests.exact import UNIT
 
 mpf = mpmath.mpf
@@ -169,20 +168,16 @@ def test_an_impossible_number_of_rows_is_refused_with_the_possible_ones(client: 
     )
 
 
-def data_of(client: Client, url: str) -> NDArray[np.float64]:
-    answer = client.get(url)
-    assert answer.status_code == 200, answer.text
-    return np.array(answer.json()["data"])
-
-
 def test_coordinates_reach_the_sides_of_the_window(client: Client) -> None:
-    both = data_of(client, "/relative/swin-v2?window_size=2,3&dtype=float64")
+    both = load_data(client.get("/relative/swin-v2?window_size=2,3&dtype=float64"))
 
     assert both.shape == (3, 5, 2)
     assert both[:, 0, 0] == pytest.approx([-log2(9) / 3, 0, log2(9) / 3])
     assert both[0, :, 1] == pytest.approx([-log2(9) / 3, -log2(5) / 3, 0, log2(5) / 3, log2(9) / 3])
     for place, axis in enumerate("yx"):
-        alone = data_of(client, f"/relative/swin-v2?window_size=2,3&dtype=float64&axis={axis}")
+        alone = load_data(
+            client.get(f"/relative/swin-v2?window_size=2,3&dtype=float64&axis={axis}")
+        )
         assert alone.tolist() == both[:, :, place].tolist()
 
 
@@ -199,14 +194,14 @@ def test_a_pretrained_window_normalizes_distances(client: Client) -> None:
 
 
 def test_mode_cr_is_plain_logarithms(client: Client) -> None:
-    values = data_of(client, "/relative/swin-v2?window_size=1,3&mode=cr&axis=x&dtype=float64")
+    values = load_data(client.get("/relative/swin-v2?window_size=1,3&mode=cr&axis=x&dtype=float64"))
 
     assert values[0] == pytest.approx([-log(3), -log(2), 0, log(2), log(3)], rel=1e-15)
 
 
 def test_distances_of_a_sequence_are_a_column(client: Client) -> None:
-    plain = data_of(client, "/relative/dynamic?seq_len=3")
-    logs = data_of(client, "/relative/dynamic?seq_len=3&log_distance=true&dtype=float64")
+    plain = load_data(client.get("/relative/dynamic?seq_len=3"))
+    logs = load_data(client.get("/relative/dynamic?seq_len=3&log_distance=true&dtype=float64"))
 
     assert plain.tolist() == [[-2], [-1], [0], [1], [2]]
     assert logs[:, 0] == pytest.approx([-log(3), -log(2), 0, log(2), log(3)], rel=1e-15)
