@@ -244,7 +244,7 @@ class ErrorBlock:
 # The number and the length of the sampled runs of elements, by which orders of axes are ranked and
 # the size of numbers is estimated.
 _RUNS, _RUN_ELEMENTS = 64, 64
-# Its multiples modulo 1 spread evenly, whatever the number of columns.
+# Its multiples modulo 1 are evenly spread, for any number of columns.
 _GOLDEN = (5**0.5 - 1) / 2
 
 

@@ -121,19 +121,20 @@ class MeasuredWaves:
     step: float
 
 
-def measure(phasors: Complexes, places: Float64s | None = None) -> MeasuredWaves:
+def measure(phasors: Complexes, positions: Float64s | None = None) -> MeasuredWaves:
     """Measure frequencies, phases and scale of phasors in their first ``EARLY_ROWS`` rows.
 
     Args:
         phasors: cosine + i·sine, (S, K), S ≥ 2.
-        places: the position of each row, (S,), rising; 0, 1, 2, … unless given.
+        positions: of the rows, (S,), rising; 0, 1, 2, … unless given.
     """
     norms = np.abs(phasors)
     scale = float(np.median(norms)) or 1.0
     norm_error = float(np.max(np.abs(norms / scale - 1)))
     early = phasors[:EARLY_ROWS]
-    where = np.arange(len(phasors), dtype=np.float64) if places is None else places
-    where = where[: len(early)]
+    if positions is None:
+        positions = np.arange(len(phasors), dtype=np.float64)
+    where = positions[: len(early)]
     with np.errstate(invalid="ignore", divide="ignore"):
         unit = np.nan_to_num(early / np.abs(early))
     omega, step = _estimated_frequencies(unit, where)
@@ -149,17 +150,17 @@ def measure(phasors: Complexes, places: Float64s | None = None) -> MeasuredWaves
 
 
 def line_residuals(
-    phasors: Complexes, places: Float64s, omega: Float64s, weights: Float64s | float = 1.0
+    phasors: Complexes, positions: Float64s, omega: Float64s, weights: Float64s | float = 1.0
 ) -> tuple[Float64s, Float64s]:
     """Return the phases at position 0 of lines with given slopes, (K,), and the residuals, (S, K).
 
     Args:
         phasors: (S, K).
-        places: positions of rows, (S,), or of each phasor, (S, K).
+        positions: of rows, (S,), or of each phasor, (S, K).
         omega: radians per position, (K,).
         weights: of each phasor in the mean, (S, K) or 1.
     """
-    angles = (places if places.ndim == 2 else places[:, None]) * omega
+    angles = (positions if positions.ndim == 2 else positions[:, None]) * omega
     straight = phasors * np.exp(-1j * angles)
     phase: Float64s = np.angle((straight * weights).sum(axis=0))
     return phase, np.angle(straight * np.exp(-1j * phase))
@@ -254,7 +255,7 @@ class GeometricSeries:
         return isfinite(self.ratio_error)
 
     def base(self, steps: float) -> tuple[float, float]:
-        """Return by what factor numbers fall in so many steps, and its relative error."""
+        """Return the factor by which numbers fall in some steps, and its relative error."""
         return exp(min(-log(self.ratio) * steps, _MAX_LOGARITHM)), self.ratio_error * steps
 
     def at(self, count: int) -> Float64s:

@@ -1,4 +1,4 @@
-"""``POST /diagnose``: the shortest known mistakes that turn the expected table into an array.
+"""``POST /diagnose``: find the shortest known mistakes that turn the expected table into an array.
 
 The body has the expected table, or a URL names it: then it is read in float64 where its family has
 that type, and the tables that mistaken settings give are compared with the array as well. A URL may

@@ -146,7 +146,7 @@ _LEAST_LARGEST = 3
 _MAX_DISTANCES = 3
 _MAX_SIZES = 6
 _MAX_EDGES = 4096
-# The distances of rows with gaps may be farther than those of the strip, by so much.
+# The distances of rows with gaps may exceed those of the strip by this.
 _REACH = 2**13
 _FARTHEST = 2**30
 # The relative error of the ends of ranges: that of powers in float64.

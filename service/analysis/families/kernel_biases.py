@@ -143,8 +143,8 @@ class LengthKernel:
     def error(self, lengths: Float64s, sizes: Float64s) -> float:
         """Return the largest relative error of sizes.
 
-        For logarithms it is divided by 1 + 1/(inner·m^exponent): so much more precision is lost
-        where 1 is added to a small number before the logarithm is taken.
+        For logarithms it is divided by 1 + 1/(inner·m^exponent), the loss of precision where 1 is
+        added to a small number before the logarithm is taken.
         """
         errors = np.abs(self.at(lengths) / sizes - 1)
         if self.inner:

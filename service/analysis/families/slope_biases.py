@@ -63,7 +63,7 @@ def slope_rules(values: Float64s, share: float, *, is_absolute: bool) -> Iterato
     """
     count = len(values)
     for convention in ("original", "paper"):
-        own = _series_length(convention, count)
+        own = SlopeRule(convention, count, _BIAS_MAX).series_heads
         # From first to last, or to the last from 1, which would come before the first.
         steps, first = (own, 1.0) if is_absolute else (own - 1, values[0])
         fall = -log2(values[own - 1] / first)
@@ -79,17 +79,12 @@ def slope_rules(values: Float64s, share: float, *, is_absolute: bool) -> Iterato
                 break
 
 
-def _series_length(convention: str, count: int) -> int:
-    """Return the number of heads of the geometric series; others are between its slopes."""
-    return count if convention == "paper" else 1 << (count.bit_length() - 1)
-
-
 def _fits(rule: SlopeRule, values: Float64s, share: float) -> bool:
     sizes = rule.sizes(range(rule.count))
     return bool((np.abs(values - sizes) <= 2 * share * sizes).all())
 
 
-def lone_slope(slope: float, share: float) -> Iterator[tuple[SlopeRule, int]]:
+def single_slope(slope: float, share: float) -> Iterator[tuple[SlopeRule, int]]:
     """Yield the rule with the fewest heads of which one has a slope, and the number of that head.
 
     Otherwise the rule of one head, if its bias_max has two digits.
@@ -118,7 +113,7 @@ def _slope_parameters(rule: SlopeRule) -> dict[str, ParameterValue]:
 
 
 def _slope_support(rule: SlopeRule) -> str:
-    own = _series_length(rule.convention, rule.count)
+    own = rule.series_heads
     series = f"slopes fall as 2^(-{rule.bias_max:g}h/{own}), h = 1 … {own}"
     return series if own == rule.count else f"{series}; the others are between them"
 
@@ -127,7 +122,7 @@ def _slope_support(rule: SlopeRule) -> str:
 
 _MAX_PROPOSALS = 8
 _LEAST_LENGTH = 3
-# A quotient is rounded to the right integer while its error is well below a half.
+# A quotient is rounded to the right integer if its error is well below a half.
 _CERTAIN = 0.25
 _RATIO_ROWS = 3
 
@@ -159,7 +154,7 @@ def _biases(values: Float64s, request: IdentifyInput) -> Iterator[Proposal]:
         first = np.where(hidden, 0.0, block[0])
         if hidden.all() or not np.isfinite(first).all():
             continue
-        every = _heads(block, first, share) if is_of_heads else _lone_head(first, hidden, share)
+        every = _heads(block, first, share) if is_of_heads else _single_head(first, hidden, share)
         for heads in every:
             for formula, positions in forms(Multiples(first / heads.slope, hidden, share)):
                 support = (heads.support, f"biases are {formula}")
@@ -201,7 +196,7 @@ def _ratios(block: Float64s, first: Float64s) -> Float64s:
     return ratios
 
 
-def _lone_head(rows: Float64s, hidden: NDArray[np.bool_], share: float) -> Iterator[_Heads]:
+def _single_head(rows: Float64s, hidden: NDArray[np.bool_], share: float) -> Iterator[_Heads]:
     """Yield the slope of a single head, by the keys nearest to the query, then by the farthest."""
     row = int((~hidden).sum(axis=1).argmax())
     line = rows[row][~hidden[row]]
@@ -215,7 +210,7 @@ def _lone_head(rows: Float64s, hidden: NDArray[np.bool_], share: float) -> Itera
     if sure.any():
         far = int(np.where(sure, np.abs(numbers), 0.0).argmax())
         slope = float(line[far] / numbers[far])
-    for rule, head in lone_slope(slope, share):
+    for rule, head in single_slope(slope, share):
         parameters: dict[str, ParameterValue] = {**_slope_parameters(rule), "head": head}
         yield _Heads(slope, parameters, f"numbers are multiples of {slope:.6g}")
 

@@ -89,9 +89,9 @@ class SlopeRule:
 
     def exact(self, heads: int) -> list[Decimal]:
         """Evaluate the slopes of the first heads."""
-        first = min(heads, self._series_heads)
-        others = self._series(2 * self._series_heads, 2 * (heads - first))[0::2]
-        return self._series(self._series_heads, first) + others
+        first = min(heads, self.series_heads)
+        others = self._series(2 * self.series_heads, 2 * (heads - first))[0::2]
+        return self._series(self.series_heads, first) + others
 
     def of_heads(self, heads: range) -> DoubleDouble:
         """Return the slopes of consecutive heads, (heads,)."""
@@ -101,12 +101,12 @@ class SlopeRule:
 
     def sizes(self, heads: range) -> Float64s:
         """Return |slopes| of consecutive heads within 2^-40 of their size, cheaply."""
-        head, first = np.arange(heads.start, heads.stop), self._series_heads
+        head, first = np.arange(heads.start, heads.stop), self.series_heads
         index = np.where(head < first, head + 1.0, head - first + 0.5)
         return np.asarray(np.exp2(index * (-self.bias_max / first)))
 
     @property
-    def _series_heads(self) -> int:
+    def series_heads(self) -> int:
         """The number of heads of the first series; the other heads lie between them."""
         if self.convention == "paper":
             return self.count

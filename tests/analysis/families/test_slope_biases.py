@@ -8,9 +8,9 @@ import pytest
 from service.analysis.families.slope_biases import (
     Multiples,
     forms,
-    lone_slope,
     propose_alibi,
     propose_slopes,
+    single_slope,
     slope_rules,
 )
 from service.numerics.dtypes import REAL_DTYPES, largest_finite
@@ -171,11 +171,11 @@ def test_slopes_are_known_by_their_ratios_alone() -> None:
 def test_single_slope_has_the_rule_of_the_fewest_heads(
     slope: float, expected: tuple[str, int, float, int]
 ) -> None:
-    ((rule, head),) = lone_slope(slope, 2.0**-22)
+    ((rule, head),) = single_slope(slope, 2.0**-22)
 
     assert (rule.convention, rule.count, rule.bias_max, head) == expected
 
 
 @pytest.mark.parametrize("slope", [0.0, 1.0, 3.0, 0.123])
 def test_other_slopes_have_no_head(slope: float) -> None:
-    assert not list(lone_slope(slope, 2.0**-22))
+    assert not list(single_slope(slope, 2.0**-22))
