@@ -1,7 +1,7 @@
 """``csv``: a line for each row of a matrix or number of a vector, without headings.
 
 Numbers are written as in JSON, infinities as ``inf`` and ``-inf``. The format is that of RFC 4180,
-but lines end with LF alone.
+but lines end with LF.
 """
 
 from collections.abc import Iterator

@@ -117,8 +117,8 @@ class Format:
         name: its name in problems.
         body: describes the bytes of a document that the format can hold.
         is_text: whether it writes numbers as text, which a content coding makes shorter.
-        is_drawn: whether a library draws it: in one long step, to bytes that may change.
-        version: whatever else changes the bytes: the version of an encoder, or empty.
+        is_drawn: whether a library draws it, in one long step; its bytes may change.
+        version: the version of the encoder, where it changes the bytes; else empty.
         has_several_arrays: whether it holds more than one array.
         dtypes: the names of the element types it holds.
         ranks: the numbers of axes it holds; any unless given.

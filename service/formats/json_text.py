@@ -66,7 +66,7 @@ def nested_lists(table: Table, start: int, shape: tuple[int, ...]) -> bytes:
 def parameter_text(value: ParameterValue) -> str:
     """Write a parameter as ``json.dumps`` does, a long list in parts.
 
-    ``json.dumps`` holds the interpreter: for a third of a second where there are a million numbers.
+    ``json.dumps`` holds the interpreter: for a third of a second with a million numbers.
     """
     if not isinstance(value, tuple):
         return json.dumps(value)
@@ -257,7 +257,7 @@ JSON = ReadableFormat(
     version=ENCODER,
     has_several_arrays=True,
     dtypes=REAL_AND_INTEGER,
-    # null stands for what is infinite by its formula, not for what exceeds its type.
+    # null is a number that is infinite by its formula, not one that exceeds its type.
     has_infinity=False,
     has_nan=False,
 )

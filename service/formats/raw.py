@@ -1,4 +1,4 @@
-"""``bin``: the elements alone, little-endian, in C order."""
+"""``bin``: the elements without a header, little-endian, in C order."""
 
 from service.formats.format import BinaryBody, Format
 

@@ -166,10 +166,7 @@ def report_config(parameters: ConfigParameters, config: Mapping[str, Any]) -> Ro
         **optional,
         rope={entry.label: _settings(entry, length) for entry in resolved.entries},
         attention=AttentionReport(**resolved.attention),
-        warnings=[
-            WarningEntry(code=each.code, detail=each.detail, pointer=each.pointer)
-            for each in resolved.warnings
-        ],
+        warnings=[WarningEntry(**vars(warning)) for warning in resolved.warnings],
     )
 
 
@@ -195,7 +192,9 @@ def _faults(values: Mapping[str, ResolvedValue]) -> Iterator[Fault]:
     try:
         angles = _angles(values)
         if _BYTES_PER_ANGLE * angles.rows * angles.count > MAX_TABLE_BYTES:
-            raise InvalidParameters(Fault(_LENGTH, None, f"{_LENGTH} has no room in a file"))
+            raise InvalidParameters(
+                Fault(_LENGTH, None, f"{_LENGTH} makes the table too large for a file")
+            )
     except InvalidParameters as error:
         for fault in error.faults:
             origin = values.get(fault.where or "", values["rope_type"])

@@ -1,4 +1,4 @@
-"""Pictures by matplotlib: content, and the same bytes whatever its settings."""
+"""Pictures by matplotlib: their content, and the same bytes under any settings."""
 
 import io
 import os
@@ -95,7 +95,7 @@ def test_any_values_can_be_drawn_as_curves(values: NDArray[np.float64]) -> None:
     assert dots(pictured(values, "rows")).std() > 1
 
 
-def test_a_short_last_part_takes_its_share_of_space() -> None:
+def test_a_shorter_last_part_is_drawn_narrower() -> None:
     numbers = np.arange(5, dtype=np.int64)
     values = np.array([[0.0, 0.0, 1.0]])
     picture = Picture(
@@ -123,8 +123,8 @@ def test_each_curve_has_a_line_and_a_name(curves: Curves) -> None:
     assert not ((first[..., 0] > 240) & (first[..., 2] < 60)).any()
 
 
-def test_a_curve_is_drawn_to_the_point_however_far_out() -> None:
-    """Positions next to 2^62 are not told apart by float64."""
+def test_curves_at_far_positions_keep_their_points() -> None:
+    """Float64 cannot distinguish positions next to 2^62."""
     values = np.sin(np.arange(20.0))[:, np.newaxis]
 
     near = dots(pictured(values, "columns"))
@@ -192,8 +192,8 @@ def hashes(folder: Path, **environment: str) -> str:
 
 
 @pytest.mark.full
-def test_another_process_with_settings_of_its_own_draws_the_same_bytes(tmp_path: Path) -> None:
-    """No home, no display, a matplotlibrc that changes everything: nothing shows."""
+def test_a_process_with_other_settings_draws_the_same_bytes(tmp_path: Path) -> None:
+    """HOME, DISPLAY and a matplotlibrc have no effect."""
     plain, set_up = tmp_path / "plain", tmp_path / "set_up"
     for folder in (plain, set_up):
         folder.mkdir()
@@ -219,7 +219,7 @@ def test_a_png_has_no_metadata() -> None:
     assert set(names) == {b"IHDR", b"IDAT", b"IEND"}
 
 
-def test_wide_elements_are_sharp_beside_many_rows() -> None:
+def test_wide_elements_have_sharp_edges_in_tables_of_many_rows() -> None:
     stripes = np.tile([[1.0, -1.0, 1.0, -1.0]], (300, 1))
 
     shown = dots(pictured(stripes))[300, 120:840]

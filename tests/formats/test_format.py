@@ -76,9 +76,9 @@ def test_a_table_that_a_format_cannot_hold_is_refused_with_the_reason(
     ],
 )
 def test_every_other_table_is_accepted(table: Table, extensions: str) -> None:
-    held = [name for name, form in FORMATS.items() if form.refusal(document(table)) is None]
+    accepted = [name for name, form in FORMATS.items() if form.refusal(document(table)) is None]
 
-    assert held == extensions.split()
+    assert accepted == extensions.split()
 
 
 def test_curves_have_a_lower_limit_of_elements() -> None:

@@ -66,7 +66,7 @@ def test_a_document_is_one_object_with_metadata_first(
 
 
 @pytest.mark.parametrize("options", [{}, {"error_bound": 0.5}, {"axes": ("row",)}])
-def test_bound_and_axes_follow_the_type(options: dict[str, Any]) -> None:
+def test_error_bound_and_axes_follow_the_element_type(options: dict[str, Any]) -> None:
     text = written(Document("k", {}, {"k": ROW}, **options, states_axes="axes" in options))
 
     added = {name: list(value) if name == "axes" else value for name, value in options.items()}

@@ -34,7 +34,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class Counting:
-    """A table of its own flat indices that notes what is read."""
+    """A table of flat indices that records the ranges that are read."""
 
     dtype = INT64
     work_per_element = 1
@@ -125,7 +125,7 @@ def test_curves_show_every_element(monkeypatch: pytest.MonkeyPatch) -> None:
     assert picture.curves == "columns"
 
 
-def test_numbers_too_large_to_draw_are_shown_as_large(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_numbers_beyond_1e300_are_clipped_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
     elements = np.array([[1.7e308, -1.7e308, np.inf, np.nan]])
 
     picture = shown(StoredTable(elements, FLOAT64), monkeypatch)
@@ -188,7 +188,7 @@ def down(axes: tuple[str, ...], /, **parameters: ParameterValue) -> list[float]:
     return numbers
 
 
-def test_a_title_says_the_kind_and_the_parameters() -> None:
+def test_a_title_has_the_kind_and_the_parameters() -> None:
     shown = picture(picture_document(d_model=2, base=10000.0, batch=False), np.zeros((3, 2)))
 
     assert shown.title == "encoding: d_model=2, base=10000, batch=false"

@@ -1,4 +1,4 @@
-"""bin: the elements alone; any range of a binary body."""
+"""bin: the elements without a header; any range of a binary body."""
 
 import numpy as np
 import pytest
@@ -45,7 +45,7 @@ def body_of(extension: str, dtype: str, rows: int, pack: str = "flat") -> Binary
     ],
 )
 @given(data=st.data())
-def test_any_range_of_bytes_is_that_of_the_whole(
+def test_any_range_of_bytes_equals_that_of_the_whole_body(
     extension: str, dtype: str, pack: str, data: st.DataObject
 ) -> None:
     body = body_of(extension, dtype, 40, pack)

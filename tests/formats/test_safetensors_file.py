@@ -85,7 +85,7 @@ def test_tensors_of_the_library_are_read_by_their_names(
         assert elements.tolist() == [[1, 0]]
 
 
-def test_axes_are_named_where_their_order_is_a_convention() -> None:
+def test_axes_are_stated_where_their_order_is_a_convention() -> None:
     axes = ("query", "key")
 
     named = Document("relative-t5", {}, {"t5": COS}, axes=axes)

@@ -521,7 +521,7 @@ class PackedTable(TableFamily):
 
     pack: PackName = about(_PACK_DESCRIPTION, "pair", default="pair")
     part: Literal["cos", "sin"] | None = optional(
-        "Answer one of the two arrays of compact, half or interleaved alone.", "cos"
+        "Return only one of the two arrays of compact, half or interleaved.", "cos"
     )
     batch: Boolean = about("Add a leading axis of length 1.", example=False, default=False)
     dtype: RealDType = "float32"

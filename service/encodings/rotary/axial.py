@@ -152,7 +152,7 @@ class Axial(PackedTable, AxisParameters, path="/rope/axial"):
     example: ClassVar[str] = "convention=qwen2_vl&head_dim=8&grid=2,3"
 
     convention: ConventionName = about(
-        "The library or model that makes the table: "
+        "The library or model whose table this is: "
         + "; ".join(f"{name} ({convention.source})" for name, convention in CONVENTIONS.items()),
         "qwen2_vl",
     )

@@ -236,7 +236,7 @@ def check_frequencies(inv_freq: tuple[float, ...]) -> None:
 
 
 def _along(axis: str) -> Any:
-    text = f"The position {axis} of each token, beside those of other axes; in place of grid."
+    text = f"The position {axis} of each token, with those of the other axes; in place of grid."
     return optional(text, "0,1,1,2")
 
 
@@ -260,7 +260,9 @@ class AxisParameters(Parameters):
         for axis in AXES if every else AXES[-len(given) :]:
             if axis not in given:
                 name = f"positions_{axis}"
-                raise impossible(name, None, f"{name} is required, beside those of other axes")
+                raise impossible(
+                    name, None, f"{name} is required with the positions along other axes"
+                )
         counts = [positions.count for positions in given.values()]
         for axis, positions in given.items():
             if positions.count != counts[0]:
@@ -409,10 +411,10 @@ class Rope(PackedTable, PositionParameters, AngleParameters, path="/rope"):
     part=sin.
 
     Formula: cos(p·ω_k) and sin(p·ω_k) times the attention factor, for the frequencies ω_k of a
-        rule, k = 0 … r/2 − 1. r is rotary_dim: head_dim unless rotary_dim, partial_rotary_factor or
-        the number of inv_freq (one for two channels) says otherwise. With xpos also times ζ_k^±((p
-        − centre)/scale_base), + for queries and − for keys, ζ_k = (2k + 0.4r)/(1.4r); the centre is
-        half the rows (flash-attn) and the scale base 512 unless given.
+        rule, k = 0 … r/2 − 1. r is rotary_dim, which is head_dim unless rotary_dim,
+        partial_rotary_factor or inv_freq (one number for two channels) is given. With xpos also
+        times ζ_k^±((p − centre)/scale_base), + for queries and − for keys, ζ_k = (2k +
+        0.4r)/(1.4r); the centre is half the rows (flash-attn) and the scale base 512 unless given.
     Source: "RoFormer" (Su et al. 2021), §3.2.2.
     Bound: every cosine and sine is within 4u, u = 2^-53, of the formula; times an attention factor
         within 6u of that factor. While |p·ω| < 1, also within 6u of the value's own size, 8u with
@@ -438,7 +440,7 @@ class Rope(PackedTable, PositionParameters, AngleParameters, path="/rope"):
 
 
 class RopeFrequencies(TableFamily, RuleParameters, path="/rope/frequencies"):
-    """The frequencies of a rule and the numbers on the way to them, all float64.
+    """The frequencies of a rule and the intermediate numbers of its formula, all float64.
 
     Formula: ``inv_freq`` (r/2,) in radians per position, by the rule; ``wavelength`` 2π/ω (r/2,)
         in positions, infinite where a frequency is 0; ``attention_factor`` (); the intermediates
@@ -450,10 +452,10 @@ class RopeFrequencies(TableFamily, RuleParameters, path="/rope/frequencies"):
     """
 
     operation: ClassVar[str] = "RopeFrequencies"
-    summary: ClassVar[str] = "The frequency of each pair of rotary channels, and how it came about"
+    summary: ClassVar[str] = "The frequency of each pair of rotary channels, and intermediates"
     example: ClassVar[str] = "head_dim=4"
 
-    part: FrequencyArray | None = optional("Answer one of the arrays alone.", "inv_freq")
+    part: FrequencyArray | None = optional("Return only one of the arrays.", "inv_freq")
 
     def document(self) -> Document:
         return self.of(self.rule(self.head_dim))

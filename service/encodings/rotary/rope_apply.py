@@ -55,7 +55,7 @@ class RopeApply(TransformFamily, StartParameters, AngleParameters, path="/rope/a
     Bound: computed in float64 and rounded once to the type of x: before that, an output of the
         pair is within 7·2^-53·(|x0| + |x1|) times the attention factor, 6 for cosine and sine,
         1/2 for the products and 1/2 for the sum. A pair with NaN or infinity becomes NaN or
-        infinity; what is too large becomes infinite.
+        infinity; a result beyond the range of the type becomes infinite.
     Trap: the same weights in the other layout give other numbers; see /rope/permutation.
     """
 
@@ -99,7 +99,7 @@ class RopeApply(TransformFamily, StartParameters, AngleParameters, path="/rope/a
             rule = f"{width} channels are rotary, and at most {MAX_CHANNELS} are possible"
             raise InvalidBody(rule)
         if angles.rows != rows:
-            rule = f"there are positions of {angles.rows} rows, and the array has {rows}"
+            rule = f"the parameters give positions of {angles.rows} rows, and the array has {rows}"
             raise InvalidBody(rule)
         if self.rotary_offset + width > head_dim:
             rule = f"rotary_offset leaves fewer than {width} of {head_dim} channels"
@@ -198,7 +198,7 @@ class RopePermutation(TableFamily, WidthParameters, path="/rope/permutation"):
     num_key_value_heads: Integer | None = optional(
         "Heads of keys, for two vectors q and k.", 8, ge=1, le=MAX_CHANNELS
     )
-    part: Literal["q", "k"] | None = optional("Answer one of the two vectors alone.", "k")
+    part: Literal["q", "k"] | None = optional("Return only one of the two vectors.", "k")
     dtype: IndexDType = "int32"
 
     def document(self) -> Document:

@@ -128,7 +128,7 @@ class RotaryFrequencies(ABC):
         """Return the frequencies, in radians per position."""
 
     def intermediates(self) -> Mapping[str, DecimalTable]:
-        """Return the numbers on the way to the frequencies, by name."""
+        """Return the intermediate numbers of the formula, by name."""
         return {}
 
     @abstractmethod
@@ -286,7 +286,7 @@ class RotaryRule(RotaryFrequencies):
 
 @dataclass(frozen=True)
 class Default(RotaryRule, name="default"):
-    """The frequencies of the base, each divided by a factor of its own where there are any.
+    """The frequencies of the base, each divided by its own factor if factors are given.
 
     Formula: ω_k, or ω_k/F_k with F = freq_factors.
     Source: "RoFormer" (Su et al. 2021), §3.2.2; ``freq_factors`` of ggml (``rope_custom``).
@@ -326,7 +326,7 @@ class Linear(RotaryRule, name="linear"):
 
 @dataclass(frozen=True)
 class RescaledBase(RotaryRule):
-    """Base of the rules that change the base alone.
+    """Base class of the rules that only change rope_theta.
 
     Formula: B^(−2k/r) with B = b·α^(r/(r − 2)): the last frequency is ω/α.
     Source: NTK-aware scaling (bloc97 2023) as in "YaRN" (Peng et al. 2023), §3.1.
@@ -394,7 +394,7 @@ class Dynamic(RescaledBase, name="dynamic"):
 
 @dataclass(frozen=True)
 class DynamicAlpha(RescaledBase, name="dynamic", variant="alpha"):
-    """NTK scaling by a fixed alpha, whatever the length.
+    """NTK scaling by a fixed alpha, independent of the length.
 
     Formula: B^(−2k/r) with B = b·alpha^(r/(r − 2)) (``effective_base``).
     Source: transformers ``compute_ntk_alpha_rope_parameters`` (HunYuan).

@@ -124,16 +124,16 @@ def test_every_frequency_of_mrope_has_an_axis(section: tuple[int, ...], interlea
         assert tuple(names.count(axis) for axis in AXES) == section
 
 
-def test_an_axis_without_frequencies_is_not_needed() -> None:
-    ours = read(mrope_angles(MROPE_RULE, (0, 8, 0), GRID, interleaved=False))
+def test_an_axis_without_frequencies_has_no_columns() -> None:
+    mrope = read(mrope_angles(MROPE_RULE, (0, 8, 0), GRID, interleaved=False))
 
     rows = GRID.axes["h"].at(0, GRID.rows).tolist()
     plain = read(SequenceAngles(MROPE_RULE, Positions.of_runs(Run(row, 1, 1) for row in rows)))
-    assert (ours["cos"] == plain["cos"]).all()
+    assert (mrope["cos"] == plain["cos"]).all()
 
 
 @pytest.mark.parametrize("rule", [MROPE_RULE, Yarn(16, 10000.0, 8.0, 4096, 1.25)])
-def test_the_attention_factor_multiplies_all(rule: RotaryFrequencies) -> None:
+def test_the_attention_factor_multiplies_cosines_of_all_axes(rule: RotaryFrequencies) -> None:
     angles = mrope_angles(rule, SECTION, GRID, interleaved=False)
 
     cos = read(angles)["cos"]
@@ -171,7 +171,7 @@ def zeta(pair: int, dim: int) -> Any:
     st.lists(st.integers(-10_000, 10_000), min_size=1, max_size=4),
     st.booleans(),
 )
-def test_multipliers_are_within_two_units_a_digit_of_their_size(
+def test_xpos_multipliers_are_within_two_units_per_digit_of_their_distance(
     dim: int, scale_base: float, centre: int, positions: list[int], inverse: bool
 ) -> None:
     xpos = XPos(dim, scale_base, centre, inverse)
@@ -214,7 +214,7 @@ def test_a_peak_beyond_float64_is_infinite(distance: int) -> None:
     assert XPos(8, 1.0, 0, inverse=False).peak(distance) == np.inf
 
 
-def test_multipliers_have_all_their_digits_in_a_worker_thread() -> None:
+def test_xpos_multipliers_are_the_same_in_a_worker_thread() -> None:
     xpos = XPos(16, 512.0, 5, inverse=False)
 
     with ThreadPoolExecutor(1) as pool:
@@ -241,12 +241,12 @@ def refused(answer: httpx.Response) -> list[str]:
 def test_text_in_mrope_is_the_plain_table(client: Client, interleaved: str, angle: str) -> None:
     more = f"angle={angle}&positions=-3:2,131071,{MAX_POSITION}"
 
-    ours = table(client, f"{MROPE}&mrope_interleaved={interleaved}&{more}")
+    mrope = table(client, f"{MROPE}&mrope_interleaved={interleaved}&{more}")
 
-    assert ours.tobytes() == table(client, f"head_dim=16&{more}").tobytes()
+    assert mrope.tobytes() == table(client, f"head_dim=16&{more}").tobytes()
 
 
-def test_a_grid_is_its_tokens_one_by_one(client: Client) -> None:
+def test_a_grid_equals_the_listed_positions_of_its_tokens(client: Client) -> None:
     t, h, w = (",".join(map(str, axis.ravel())) for axis in np.indices((2, 3, 2)))
 
     for interleaved in ("false", "true"):
@@ -310,7 +310,7 @@ def test_the_canonical_parameters_of_an_answer_give_it_again(client: Client, que
         ),
     ],
 )
-def test_all_parameters_that_do_not_go_together_are_refused_at_once(
+def test_every_parameter_that_excludes_another_is_reported_at_once(
     client: Client, query: str, parameters: list[str]
 ) -> None:
     assert refused(client.get(f"/rope?{query}")) == parameters
@@ -456,7 +456,7 @@ def test_arrays_are_rotated_along_three_axes(client: Client, interleaved: str) -
     assert (out[..., 16:] == x[..., 16:]).all()
 
 
-def test_an_array_has_as_many_rows_as_there_are_tokens(client: Client) -> None:
+def test_an_array_with_other_rows_than_tokens_is_refused(client: Client) -> None:
     x = npy_bytes(np.ones((5, 16)))
 
     answer = client.post(f"/rope/apply?{MROPE}&grid=1,2,3", content=x, headers=NPY)

@@ -192,7 +192,7 @@ LIBRARIES: dict[str, Callable[[], Rows]] = {
     f"convention=rotary_embedding_torch_constant&{FLAT}": lambda: rows_of(
         [AXIAL_DOWN, AXIAL_ACROSS], [mpf(1)] * 4, [mpf(1)] * 4
     ),
-    # meshgrid(grid_w, grid_h, indexing="xy"): what is called emb_h is of the columns.
+    # meshgrid(grid_w, grid_h, indexing="xy"): emb_h belongs to the columns.
     f"convention=diffusers_2d&{FLAT}": lambda: swapped(
         rows_of([AXIAL_DOWN, AXIAL_ACROSS], EIGHT, EIGHT), 4
     ),
@@ -231,7 +231,7 @@ LIBRARIES: dict[str, Callable[[], Rows]] = {
         for t, h, w in ((0, -2, 9), (0, 7, 10), (3, 1, 11))
     ],
     f"convention=minimax_m3&head_dim=26&{SOLID}": lambda: rows_of(VIDEO, EIGHT, EIGHT, EIGHT),
-    # Tokens of Qwen2-VL come by blocks of 2 × 2, which positions say.
+    # Positions list the tokens of Qwen2-VL in blocks of 2 × 2.
     "convention=qwen2_vl&head_dim=16&positions_h=0,0,1,1&positions_w=2,3,2,3"
     "&class_token=first": lambda: [
         [mpf(0)] * 8,
@@ -241,7 +241,7 @@ LIBRARIES: dict[str, Callable[[], Rows]] = {
 
 
 @pytest.mark.parametrize("query", LIBRARIES)
-def test_angles_are_those_of_the_library(client: Client, query: str) -> None:
+def test_angles_equal_those_of_the_library(client: Client, query: str) -> None:
     assert_angles(client, query, LIBRARIES[query]())
 
 
@@ -252,7 +252,7 @@ def test_every_convention_is_compared_with_its_library() -> None:
 
 
 @pytest.mark.parametrize("query", LIBRARIES)
-def test_cosines_and_sines_are_within_six_units_of_those_angles(client: Client, query: str) -> None:
+def test_cosines_and_sines_are_within_six_units_of_the_library(client: Client, query: str) -> None:
     found = load_npy(client.get(f"{URL}.npy?{query}&pack=complex&dtype=float64"))
 
     for row, places in enumerate(LIBRARIES[query]()):
@@ -339,7 +339,7 @@ def test_spatial_merge_size_orders_tokens_in_blocks(client: Client, grid: str) -
     assert (load_npy(client.get(f"{url}&spatial_merge_size=1")) == by_rows).all()
 
 
-def test_the_channels_of_axes_are_the_channels_of_a_head(client: Client) -> None:
+def test_head_dim_follows_from_axes_dim(client: Client) -> None:
     url = f"{URL}.bin?convention=flux&axes_dim=4,6,6&positions_t=0&positions_h=1&positions_w=2"
 
     assert client.get(url).content == client.get(f"{url}&head_dim=16").content
@@ -414,7 +414,7 @@ def test_served_float32_angles_are_within_the_stated_error_bound(
     assert "Array-Error-Bound" not in client.get(url).headers
 
 
-def test_every_parameter_of_too_many_digits_is_named_with_its_value(client: Client) -> None:
+def test_every_parameter_with_too_many_digits_is_reported_with_its_value(client: Client) -> None:
     query = "convention=diffusers_2d&head_dim=16&grid=3,5&grid_start=0&grid_stop=1e300,7"
 
     faults = client.get(f"{URL}?{query}").json()["errors"]

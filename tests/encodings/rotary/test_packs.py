@@ -178,7 +178,7 @@ def test_batch_is_a_canonical_parameter() -> None:
 @pytest.mark.parametrize(
     "rule", [RULE, GivenFrequencies((1.0, 0.001), 1e-6), GivenFrequencies((0.3,), 1e4)]
 )
-def test_the_error_bound_holds_for_the_elements_as_they_are(
+def test_the_error_bound_includes_the_rounding_to_the_element_type(
     dtype: str, rule: RotaryFrequencies
 ) -> None:
     """Rounding to the element type is within it, not only that of the angles."""
@@ -194,10 +194,10 @@ def test_the_error_bound_holds_for_the_elements_as_they_are(
         for row, position in enumerate((start, start + 1)):
             for pair, frequency_ in enumerate(rule.exact()):
                 angle, scale = position * mpmath.mpf(str(frequency_)), mpmath.mpf(rule.scale)
-                for ours, exact in zip(
+                for value, exact in zip(
                     got[row, :, pair], (mpmath.cos(angle), mpmath.sin(angle)), strict=True
                 ):
-                    assert abs(ours - scale * exact) <= document.error_bound
+                    assert abs(value - scale * exact) <= document.error_bound
 
 
 def test_frequencies_are_the_numbers_nearest_to_the_formula() -> None:
@@ -278,10 +278,10 @@ def test_complex_numbers_and_angles_are_those_of_the_cosines(client: Client, url
 
 @TABLES
 @pytest.mark.parametrize(("consumer", "pack"), CONSUMERS.items())
-def test_a_consumer_is_another_name_of_its_pack(
+def test_a_consumer_is_an_alias_of_its_pack(
     client: Client, url: str, consumer: str, pack: str
 ) -> None:
-    """The same document: its parameters say the pack, and its tag is the same."""
+    """Both return the same document with the same ETag."""
     extension = ".npy?" if pack == "complex" else ".safetensors?"
     by_consumer = client.get(url.replace("?", extension) + f"&pack={consumer}")
     by_pack = client.get(url.replace("?", extension) + f"&pack={pack}")
@@ -306,8 +306,8 @@ def test_part_picks_one_of_two_arrays(client: Client, url: str, pack: str) -> No
     both = served_arrays(client, url, pack=pack)
 
     for part in ("cos", "sin"):
-        (alone,) = served_arrays(client, url, pack=pack, part=part).values()
-        assert alone.tolist() == both[part].tolist()
+        (single,) = served_arrays(client, url, pack=pack, part=part).values()
+        assert single.tolist() == both[part].tolist()
 
 
 def test_the_refusal_of_an_unknown_pack_suggests_one(client: Client) -> None:

@@ -73,12 +73,12 @@ def test_queries_and_keys_are_sent_together_in_bfloat16(client: Client) -> None:
     assert answer.status_code == 200, answer.text
     views = dict(safetensors.deserialize(answer.content))  # type: ignore[no-untyped-call]
     assert {name: view["dtype"] for name, view in views.items()} == {"q": "BF16", "k": "BF16"}
-    alone = client.post(
+    single_answer = client.post(
         "/rope/apply?positions=7,100",
         content=safetensors.numpy.save({"k": k}),
         headers=SAFETENSORS,
     )
-    (single,) = safetensors.deserialize(alone.content)  # type: ignore[no-untyped-call]
+    (single,) = safetensors.deserialize(single_answer.content)  # type: ignore[no-untyped-call]
     assert bytes(single[1]["data"]) == bytes(views["k"]["data"])
 
 
@@ -93,7 +93,7 @@ def test_the_inverse_returns_the_input(client: Client) -> None:
     assert there[:, 8:].tobytes() == x[:, 8:].tobytes()
 
 
-def test_parameters_stand_beside_the_array_in_json(client: Client) -> None:
+def test_a_json_body_holds_array_and_parameters(client: Client) -> None:
     body = {"x": [[1, 2, 3, 4], [1, 2, 3, 4]], "positions": [5, 3], "layout": "half"}
 
     content = client.post("/rope/apply", json=body).json()
@@ -141,7 +141,9 @@ def test_the_refusal_of_a_tensor_names_it(client: Client) -> None:
         ("/rope/permutation?head_dim=65536&num_attention_heads=32769", "int32"),
     ],
 )
-def test_a_fault_states_the_value_as_sent(client: Client, query: str, value: str | None) -> None:
+def test_a_fault_states_the_value_of_the_query(
+    client: Client, query: str, value: str | None
+) -> None:
     (fault,) = client.get(query).json()["errors"]
 
     assert fault["value"] == value
@@ -255,8 +257,8 @@ def test_channels_before_an_offset_pass_through(client: Client) -> None:
 
     out = load_npy(client.post(f"{url}&rotary_offset=6", content=npy_bytes(x), headers=NPY))
 
-    alone = load_npy(client.post(url, content=npy_bytes(x[:, 6:10]), headers=NPY))
-    assert (out[:, 6:10] == alone).all()
+    single_answer = load_npy(client.post(url, content=npy_bytes(x[:, 6:10]), headers=NPY))
+    assert (out[:, 6:10] == single_answer).all()
     assert out[:, :6].tobytes() == x[:, :6].tobytes()
     assert out[:, 10:].tobytes() == x[:, 10:].tobytes()
 
@@ -322,7 +324,7 @@ def test_dot_products_depend_only_on_the_difference_of_positions(
     assert abs(here - there) < 64 * UNIT * np.abs(query).max() * np.abs(key).max() * 8
 
 
-def test_a_pair_of_channels_rotates_by_the_angle() -> None:
+def test_a_pair_of_channels_is_rotated_by_its_angle() -> None:
     """Even: q_i cos θ − q_{i+1} sin θ; odd: q_i cos θ + q_{i−1} sin θ."""
     q = [1.0, 2.0, 3.0, 4.0]
     out = rotated(np.array([q]), 5, rotary_dim=4)[0]
@@ -601,8 +603,8 @@ def test_permutations_of_q_and_k_are_served_together_or_alone(
         "k": (code, [16]),
     }
     for part in ("q", "k"):
-        alone = load_npy(client.get(f"{URL}.npy?{query}&part={part}"))
-        assert alone.tobytes() == bytes(both[part]["data"])
+        single_answer = load_npy(client.get(f"{URL}.npy?{query}&part={part}"))
+        assert single_answer.tobytes() == bytes(both[part]["data"])
 
 
 HEADS = pytest.mark.parametrize(
@@ -628,7 +630,7 @@ def test_rotating_permuted_channels_as_half_permutes_the_interleaved_rotation(
 def test_dot_products_of_permuted_weights_are_unchanged(
     client: Client, head_dim: int, rotary: str
 ) -> None:
-    """The rows of grouped weights are put in the other order, and nothing else is."""
+    """Only the rows of grouped weights are reordered."""
     rng = np.random.default_rng(1)
     hidden = rng.standard_normal((5, 6))
     weights = {"q": rng.standard_normal((4 * head_dim, 6)), "k": rng.standard_normal((head_dim, 6))}

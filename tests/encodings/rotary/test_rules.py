@@ -130,8 +130,8 @@ def exact(value: Decimal) -> Any:
 
 def check(got: Sequence[Decimal], expected: Sequence[Any], relative: str = "1e-70") -> None:
     assert len(got) == len(expected)
-    for ours, theirs in zip(got, expected, strict=True):
-        assert abs(exact(ours) - theirs) <= mpmath.mpf(relative) * abs(theirs)
+    for value, reference in zip(got, expected, strict=True):
+        assert abs(exact(value) - reference) <= mpmath.mpf(relative) * abs(reference)
 
 
 def powers(base: Any, dim: int, count: int | None = None) -> list[Any]:
@@ -242,8 +242,8 @@ def test_yarn_interpolates_between_beta_fast_and_beta_slow_rotations(
     check(rule.range_used(), [low, high], CANCELLING)
     width = high - low or mpmath.mpf("0.001")
     ramp = [clipped((k - low) / width) for k in range(dim // 2)]
-    for ours, gamma in zip(rule.ramp(), ramp, strict=True):
-        assert abs(exact(ours) - gamma) <= mpmath.mpf("1e-45")
+    for value, gamma in zip(rule.ramp(), ramp, strict=True):
+        assert abs(exact(value) - gamma) <= mpmath.mpf("1e-45")
     used, f = map(exact, rule.ramp()), mpmath.mpf(factor)
     blended = [(1 - g) * w + g * w / f for g, w in zip(used, powers(base, dim), strict=True)]
     check(rule.exact(), blended, "1e-60")
@@ -273,7 +273,7 @@ def test_a_base_close_to_one_gives_a_range_of_any_size(truncate: bool) -> None:
 
 
 def test_published_ranges_of_yarn() -> None:
-    """gpt-oss-120b is the one whose range is not rounded."""
+    """Only the range of gpt-oss-120b is not rounded."""
     cases = {
         (1e6, 128, 16384, True): ((20.3849609879223, 36.439894090001296), (20.0, 37.0)),
         (1e8, 128, 8192, True): ((12.880480775629875, 24.921680602189124), (12.0, 25.0)),
@@ -422,7 +422,7 @@ def test_false_and_zero_are_canonical_parameters_and_none_is_not() -> None:
 
 
 @EVERY_CASE
-def test_intermediates_are_those_that_the_class_names(name: str) -> None:
+def test_a_rule_returns_the_intermediates_that_its_class_lists(name: str) -> None:
     _, rule = CASES[name]
     tables = rule.intermediates()
 
@@ -650,7 +650,7 @@ def test_max_position_embeddings_is_the_length_of_a_table_unless_given(client: C
     assert "max_position_embeddings" not in client.get(url).json()["parameters"]
 
 
-def test_defaults_and_equal_numbers_are_one_table(client: Client) -> None:
+def test_equal_parameters_have_one_etag_however_they_are_written(client: Client) -> None:
     url = "/rope?head_dim=8&seq_len=2"
     linear = f"{url}&rope_type=linear&factor="
     groups = [
@@ -730,7 +730,7 @@ def requests(draw: st.DrawFn) -> dict[str, Any]:
 
 
 def check_refusal(answer: httpx.Response, keys: dict[str, Any]) -> None:
-    """Accept the refusal of what is known to be impossible at the bounds, and no other."""
+    """Check that a refusal names a combination that is impossible at the bounds."""
     (parameter,) = errors(answer)
     possible = {
         "rope_theta": keys["rope_theta"] == 1 and keys["rope_type"] == "yarn",
@@ -741,7 +741,7 @@ def check_refusal(answer: httpx.Response, keys: dict[str, Any]) -> None:
     assert possible[parameter], answer.text
 
 
-def test_every_rope_type_is_drawn() -> None:
+def test_the_strategy_covers_every_rope_type() -> None:
     assert {kind.strip() for kind in OF_TYPE} == {*ROPE_TYPES}
 
 
