@@ -249,8 +249,7 @@ class RotationAngles:
 
     def positions(self, target: Target, rows: Indices) -> Float64s:
         """Return the positions that were used for rows."""
-        positions: Float64s = target.positions[self._source(rows)] + self._shift(rows)
-        return positions
+        return np.asarray(target.positions[self._source(rows)] + self._shift(rows))
 
     def frequencies(self, target: Target) -> Float64s | None:
         """Return the frequencies that were used; None where angles have none."""
@@ -303,14 +302,7 @@ class RotationAngles:
 
 @dataclass(frozen=True, eq=False)
 class Application:
-    """A way in which an array may have been rotated.
-
-    Attributes:
-        wiring: of the channels.
-        angles: of the rotation.
-        mistakes: those that it makes, in order.
-        aspects: the aspect of the rotation that each mistake changes.
-    """
+    """A way in which an array may have been rotated, with the aspect that each mistake changes."""
 
     wiring: Wiring
     angles: RotationAngles = field(default_factory=RotationAngles)
@@ -342,11 +334,9 @@ _CHUNK_ELEMENTS = 2**20
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """An array before and after its rotation.
+    """An array before and after its rotation, x and y, (H, S, head_dim).
 
     Attributes:
-        x: before, (H, S, head_dim).
-        y: after, in the same shape.
         target: the expected cosines and sines.
         roundoff: half an ulp of 1 in the type of the arrays.
         least: the largest error of an underflow.
@@ -379,10 +369,14 @@ class Evidence:
             return predicted, np.abs(y - predicted), allowed
 
     def explained_shares(self, application: Application, heads: slice, rows: Indices) -> Float64s:
-        """Return for each row the share of elements that an application explains."""
+        """Return for some rows the share of elements that an application explains."""
         _, error, allowed = self.errors(application, heads, rows)
-        share: Float64s = (error <= allowed).mean(axis=(0, 2))
-        return share
+        return np.asarray((error <= allowed).mean(axis=(0, 2)))
+
+    def row_shares(self, application: Application, heads: slice = slice(None)) -> Float64s:
+        """Return for all rows the share of elements that an application explains."""
+        shares = [self.explained_shares(application, heads, rows) for rows in self.chunks()]
+        return np.concatenate(shares)
 
     def chunks(self) -> Iterator[Indices]:
         """Yield all rows, some at a time to bound memory."""

@@ -68,10 +68,10 @@ class ApplicationSearch:
         self._closest: tuple[float, Application] | None = None
 
     def shortest(self, starts: list[Application], most: int) -> Application:
-        """Find the application with the fewest mistakes that explains everything, or the closest.
+        """Return the first application that explains everything, or else the closest one.
 
         Args:
-            starts: applications that are expected.
+            starts: applications that may be correct.
             most: the largest number of further mistakes.
         """
         for application in self._applications(starts, most):
@@ -85,10 +85,7 @@ class ApplicationSearch:
         return (
             self._share(application, slice(0, 1), self._few_rows) == 1
             and self._share(application, self._heads, self._rows) == 1
-            and all(
-                (self.evidence.explained_shares(application, slice(None), rows) == 1).all()
-                for rows in self.evidence.chunks()
-            )
+            and bool((self.evidence.row_shares(application) == 1).all())
         )
 
     def _share(self, application: Application, heads: slice, rows: Indices) -> float:
@@ -206,11 +203,7 @@ def diagnose_applied(
             diagnosis = _diagnosis(evidence, application, x, axis)
             if diagnosis.verdict != "none":
                 return diagnosis
-            shares = [
-                evidence.explained_shares(application, slice(None), rows)
-                for rows in evidence.chunks()
-            ]
-            share = float(np.concatenate(shares).mean())
+            share = float(evidence.row_shares(application).mean())
             if closest is None or share > closest[0]:
                 closest = share, diagnosis
     assert closest is not None

@@ -37,13 +37,14 @@ from service.numerics.phase import Float64s
 from service.numerics.phasors import Indices
 
 _PAIRS = {"half": "(k, k + r/2)", "interleaved": "(2k, 2k + 1)"}
-_SIGNS: dict[Form, str] = {
-    "no-minus": "no sine has a minus: rotate_half gives (x2, x1) for (-x2, x1)",
-    "both-minus": "both sines have a minus: rotate_half gives (-x2, -x1) for (-x2, x1)",
-}
-_HALVES: dict[Form, str] = {
-    "own-minus-last": "rotate_half gives (x1, -x2) for (-x2, x1)",
-    "own-minus-first": "rotate_half gives (-x1, x2) for (-x2, x1)",
+_FORMS: dict[Form, tuple[str, str]] = {
+    "no-minus": ("sine-sign", "no sine has a minus: rotate_half gives (x2, x1) for (-x2, x1)"),
+    "both-minus": (
+        "sine-sign",
+        "both sines have a minus: rotate_half gives (-x2, -x1) for (-x2, x1)",
+    ),
+    "own-minus-last": ("halves-swapped", "rotate_half gives (x1, -x2) for (-x2, x1)"),
+    "own-minus-first": ("halves-swapped", "rotate_half gives (-x1, x2) for (-x2, x1)"),
 }
 _EXCHANGED_RESULT = "the result is (y2, y1) for (y1, y2)"
 _EXCHANGED_COMPONENTS = "sines stand for cosines and cosines for sines"
@@ -52,11 +53,9 @@ _EXCHANGED_COMPONENTS = "sines stand for cosines and cosines for sines"
 def wiring_mistakes(application: Application) -> Iterator[Application]:
     """Yield other ways to pair channels, and other signs and places of their results."""
     yield from _layout_mistakes(application)
-    for form, how in _SIGNS.items():
-        mistake = Mistake("sine-sign", {"how": how}, "rotation")
+    for form, (name, how) in _FORMS.items():
+        mistake = Mistake(name, {"how": how}, "rotation")
         yield application.with_wiring("form", mistake, form=form)
-    for form, how in _HALVES.items():
-        yield application.with_wiring("form", _swapped_halves(how), form=form)
     yield application.with_wiring("order", _swapped_halves(_EXCHANGED_RESULT), is_exchanged=True)
     wiring = application.wiring
     if wiring.read == wiring.written and wiring.count > 1:
@@ -212,10 +211,11 @@ def _frequencies_of_width(
 
 
 def length_mistakes(application: Application, evidence: Evidence) -> Iterator[Application]:
-    """Yield mistakes that begin at the first row that an application does not explain."""
+    """Yield mistakes that begin at the first row that is not explained, in one head."""
     rows, angles = evidence.target.rows, application.angles
-    length = _explained_rows(application, evidence)
-    if not 1 < length < rows:
+    is_explained = evidence.row_shares(application, slice(0, 1)) == 1
+    length = int(np.argmin(is_explained))
+    if is_explained.all() or length < 2:
         return
 
     def truncated(beyond: str) -> Mistake:
@@ -232,24 +232,9 @@ def length_mistakes(application: Application, evidence: Evidence) -> Iterator[Ap
             yield application.with_angles("length", truncated(beyond), rows=source)
 
 
-def _explained_rows(application: Application, evidence: Evidence) -> int:
-    """Count the rows before the first that is not explained, in one head."""
-    for rows in evidence.chunks():
-        is_off = evidence.explained_shares(application, slice(0, 1), rows) < 1
-        if is_off.any():
-            return int(rows[np.argmax(is_off)])
-    return evidence.target.rows
-
-
 @dataclass(frozen=True, eq=False)
 class FrequencyEstimate:
-    """Measured frequencies.
-
-    Attributes:
-        omega: radians per position, (K,).
-        error: of each, (K,).
-        rows: the number of rows that were measured.
-    """
+    """Frequencies in radians per position, (K,), their errors, and the number of measured rows."""
 
     omega: Float64s
     error: Float64s

@@ -58,13 +58,9 @@ _OFFSET_ERROR = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class ConventionAxes:
-    """The axes of a table in the order in which a convention has their channels.
+    """The axes of a table in the order in which a named convention has their channels.
 
-    Attributes:
-        name: of the convention.
-        waves: the measured frequencies of each axis.
-        widths: the channels of each axis.
-        order: the index of each axis in the grid.
+    Each axis has its measured frequencies, its number of channels, and its index in the grid.
     """
 
     name: str

@@ -129,12 +129,9 @@ def _bases(angles: Float64s, count: int, table: PackReading) -> list[float]:
 
 @dataclass(eq=False)
 class FrequencyGroup:
-    """Frequencies with the same positions.
+    """Frequencies with the same positions: estimates with their errors, (S,) each.
 
-    Attributes:
-        positions: estimates of the positions, (S,).
-        errors: of each position, (S,).
-        candidates: the frequencies that may be of this group.
+    The candidates are the frequencies that may be of this group.
     """
 
     positions: Float64s
@@ -208,8 +205,7 @@ def _noise(angle: Float64s, expected: Float64s, rounding: float, least: float) -
     The error of φ is cos φ·δsin − sin φ·δcos, where each δ is relative to its number.
     """
     rounded = rounding * np.abs(np.sin(2 * angle)) + max(least, _LEAST_ANGLE)
-    noise: Float64s = rounded + _ARITHMETIC * np.abs(expected)
-    return noise
+    return np.asarray(rounded + _ARITHMETIC * np.abs(expected))
 
 
 # Sections.
@@ -217,13 +213,9 @@ def _noise(angle: Float64s, expected: Float64s, rounding: float, least: float) -
 
 @dataclass(frozen=True)
 class SectionOrder:
-    """The frequencies of t, h and w.
+    """The number of frequencies of t, h and w, and the group of each axis.
 
-    Attributes:
-        section: the number of each.
-        interleaved: whether axes are interleaved.
-        groups: the index of the group of frequencies of each axis.
-        axis_of: the axis of each frequency, one letter each.
+    ``axis_of`` has the axis of each frequency, one letter each.
     """
 
     section: tuple[int, int, int]

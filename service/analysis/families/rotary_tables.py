@@ -37,7 +37,7 @@ from service.analysis.families.row_positions import (
 from service.analysis.families.scaling_rules import find_rules
 from service.analysis.families.series_rules import MeasuredFrequencies, RuleMatch, frequencies
 from service.analysis.families.unwrapping import whole_positions
-from service.analysis.measure import EARLY_ROWS, Complexes
+from service.analysis.measure import EARLY_ROWS, Complexes, wrap_angles
 from service.encodings.rotary.angles import PACKS
 from service.numerics.dtypes import FLOAT16
 from service.numerics.phase import Float64s
@@ -227,11 +227,8 @@ def _wave_frequencies(wave: Float64s, unit: float) -> tuple[Float64s, Float64s]:
 
 def _nearest_angle(angle: Float64s, near: Float64s) -> Float64s:
     """Return the angle with the same cosine that is nearest to another."""
-    first, second = (
-        sign * angle + 2 * np.pi * np.round((near - sign * angle) / (2 * np.pi)) for sign in (1, -1)
-    )
-    nearer: Float64s = np.where(np.abs(first - near) <= np.abs(second - near), first, second)
-    return nearer
+    plus, minus = (wrap_angles(each - near) for each in (angle, -angle))
+    return near + np.where(np.abs(plus) <= np.abs(minus), plus, minus)
 
 
 def _wave_phases(wave: Float64s, omega: Float64s) -> tuple[Complexes, Float64s]:
@@ -287,9 +284,9 @@ def propose_angles(request: IdentifyInput) -> Iterator[Proposal]:
         return
     rows = rows_of(sample)
     is_rising = bool((np.diff(rows[:, 0]) > 0).all())
-    if not is_rising or np.abs(rows).max() > _LARGEST_ANGLE:
+    if not (is_rising and has_rising_positions(request, len(rows))):
         return
-    if not has_rising_positions(request, len(rows)):
+    if np.abs(rows).max() > _LARGEST_ANGLE:
         return
     unit = unit_of(sample)
     for measured, positions in _angle_rows(rows, unit, request.positions):
@@ -325,7 +322,7 @@ def _angle_rows(
         step = (rows[-1, 0] - rows[0, 0]) / (len(rows) - 1)
         if step <= 0:
             return
-        # Rows one position apart, whatever the first frequency.
+        # Consecutive positions, also where the first frequency is not 1.
         in_steps = np.round(rows[:, 0] / step)
         positions = in_steps if np.ptp(in_steps) == len(rows) - 1 else rounded
     for each in dict.fromkeys((tuple(positions), tuple(rounded))):

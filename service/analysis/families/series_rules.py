@@ -89,13 +89,7 @@ _NO_PARAMETERS = ("rotary_dim", "attention_factor")
 
 @dataclass(frozen=True)
 class RuleMatch:
-    """A rule that gives measured frequencies.
-
-    Attributes:
-        rule: the rule.
-        parameters: those of the request that are not defaults.
-        support: sentences on the evidence.
-    """
+    """A rule that gives measured frequencies, its request parameters, and the evidence in words."""
 
     rule: RotaryFrequencies
     parameters: dict[str, ParameterValue]
@@ -135,8 +129,7 @@ def frequencies(rule: RotaryFrequencies) -> Float64s:
 
 def unscaled(base: float, count: int) -> Float64s:
     """Return base^(−k/count) for k below count."""
-    series: Float64s = base ** (-np.arange(count) / count)
-    return series
+    return np.asarray(base ** (-np.arange(count) / count))
 
 
 # Rules with one geometric series.

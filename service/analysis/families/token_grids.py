@@ -28,12 +28,12 @@ _EQUAL_ROUNDINGS = 4
 
 @dataclass(frozen=True, eq=False)
 class AxisLines:
-    """The rows of a grid along each of its axes, where the other axes are at their first token.
+    """The rows of a grid along each axis, where the other axes are at their first token.
 
     Attributes:
         lengths: tokens along each axis, the slowest first.
         lines: the rows along each axis, (length, C).
-        depends: whether each channel changes along an axis, (C,) for each axis.
+        depends: for each axis, whether channels change along it, (C,).
     """
 
     lengths: tuple[int, ...]
