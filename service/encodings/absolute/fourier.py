@@ -33,7 +33,15 @@ from service.numerics.phase import (
 )
 from service.numerics.phasors import Channels, RealPhasorTable
 from service.numerics.positions import MIN_REAL_POSITION, first_out_of_range, max_units, split_units
-from service.numerics.tables import FREQUENCY_WORK, Document, RowTable, StoredTable, row_steps
+from service.numerics.tables import (
+    FREQUENCY_WORK,
+    Document,
+    FormulaTable,
+    RowTable,
+    StoredTable,
+    Table,
+    row_steps,
+)
 
 MAX_NUMBERS = 4096
 """Distinct numbers: each logarithm takes as long as a dozen frequencies."""
@@ -160,7 +168,7 @@ class BoxFourierFeatures(ComposedFamily, path="/encoding/boxes"):
             raise InvalidBody(rule, "/boxes")
         # b^(−2k/dim), where dim is −2·embed_dim, is b^(k/embed_dim).
         frequencies = Geometric(self.temperature, -2 * self.embed_dim, self.embed_dim)
-        table = BoxTable(frequencies, boxes, self.element_type)
+        table = _box_table(frequencies, boxes, self.element_type)
         axes = ("batch", "box", "channel")[-boxes.ndim :]
         return self.describe({"boxes": table}, self.canonical(), axes=axes, states_axes=True)
 
@@ -264,42 +272,19 @@ def _radians(numbers: Sequence[Decimal], exponent: int) -> Decimals:
     return [number.copy_abs() * per_number for number in numbers]
 
 
-@dataclass(frozen=True, eq=False)
-class BoxTable(RowTable):
-    """Of boxes (…, 4), for one frequency after the other, the four sines and the four cosines."""
+def _box_table(rule: Geometric, boxes: Float64s, dtype: DType) -> Table:
+    """Return for boxes (…, 4), frequency by frequency, the four sines and the four cosines."""
+    values, row_width = boxes.reshape(-1), 8 * rule.count
+    channels = Channels(("sin", "cos"), interleaved=True, width=2 * rule.count)
+    pairs = RealPhasorTable(rule, channels, values, FLOAT64, (len(values), 2 * rule.count))
 
-    rule: Geometric
-    boxes: Float64s
-    dtype: DType
+    def evaluate(rows: range, columns: range) -> Float64s:
+        by_coordinate = pairs.read(rows.start * row_width, rows.stop * row_width)
+        exact = by_coordinate.reshape(len(rows), 4, -1).swapaxes(1, 2).reshape(len(rows), -1)
+        return np.asarray(exact[:, columns.start : columns.stop])
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return *self.boxes.shape[:-1], self.row_width
-
-    @property
-    def work_per_element(self) -> int:
-        # Two sines, and as much again to put them in order.
-        return 4
-
-    @property
-    def setup_work(self) -> int:
-        return self._pairs.setup_work
-
-    @property
-    def row_width(self) -> int:
-        return 8 * self.rule.count
-
-    def fill(self, first: int, rows: Elements) -> None:
-        for part in row_steps(len(rows), _ARRAYS * self.row_width):
-            start, stop = first + part.start, first + part.stop
-            by_coordinate = self._pairs.read(start * self.row_width, stop * self.row_width)
-            exact = by_coordinate.reshape(stop - start, 4, -1).swapaxes(1, 2)
-            round_into(exact.reshape(stop - start, -1), rows[part], self.dtype)
-
-    @cached_property
-    def _pairs(self) -> RealPhasorTable:
-        """Sines and cosines in turn, a row for each coordinate."""
-        width, values = 2 * self.rule.count, self.boxes.reshape(-1)
-        channels = Channels(("sin", "cos"), interleaved=True, width=width)
-        shape = len(values), width
-        return RealPhasorTable(self.rule, channels, values, FLOAT64, shape)
+    # Two sines an element, and as much again to put them in order.
+    shape = *boxes.shape[:-1], row_width
+    return FormulaTable(
+        shape, dtype, row_width, evaluate, work_per_element=4, setup_work=pairs.setup_work
+    )

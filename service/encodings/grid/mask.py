@@ -31,7 +31,7 @@ from service.numerics.phase import (
     fixed_point,
     sin_cos_of_each,
 )
-from service.numerics.tables import FREQUENCY_WORK, STEP_ELEMENTS, Document, StoredTable
+from service.numerics.tables import FREQUENCY_WORK, Document, StoredTable, read_blocks
 
 MAX_MASKS = 2**10
 """Images in a batch: each is counted by itself."""
@@ -212,13 +212,7 @@ class Counts:
 
 @dataclass(frozen=True, eq=False)
 class MaskedGridTable:
-    """The channels of masks, with the channels first: (B, d_model, h, w).
-
-    Attributes:
-        rule: the parameters.
-        valid: 1 where a pixel counts and 0 where it is padding, shape (B, h, w).
-        dtype: a real element type.
-    """
+    """The channels of masks (B, h, w), 1 where a pixel is valid: (B, d_model, h, w)."""
 
     rule: MaskedGridEncoding
     valid: Int64s
@@ -247,27 +241,15 @@ class MaskedGridTable:
         ]
 
     def read(self, start: int, stop: int) -> Elements:
-        elements = np.empty(stop - start, dtype=self.dtype.storage)
-        done = start
-        while done < stop:
-            values, first = self._values(done, stop)
-            part = values[done - first : stop - first]
-            round_into(part, elements[done - start : done - start + len(part)], self.dtype)
-            done += len(part)
-        return elements
+        return read_blocks(start, stop, self.valid[0].size, self.dtype, self._fill)
 
-    def _values(self, start: int, stop: int) -> tuple[Float64s, int]:
-        """Evaluate elements from start on or a little before: the values, and their first."""
-        pixels = self.valid[0].size
-        plane, first = divmod(start, pixels)
-        line, channel = divmod(plane, self.shape[1] // 2)
-        counts = self._counts[line // 2][line % 2]
-        frequency, is_cosine = divmod(channel, 2)
-        together = STEP_ELEMENTS // (2 * pixels)
-        if together:
-            begin = (plane - is_cosine) * pixels
-            needed = -(-(stop - begin) // (2 * pixels))
-            last = min(frequency + min(together, needed), self.rule.frequencies)
-            return counts.values(range(frequency, last), range(pixels)).reshape(-1), begin
-        part = range(first, min(first + STEP_ELEMENTS, pixels, first + stop - start))
-        return counts.values(range(frequency, frequency + 1), part)[is_cosine], start
+    def _fill(self, planes: range, pixels: range, block: Elements) -> None:
+        """Fill the channels of one image after the other, those of an axis together."""
+        axis_channels, done = self.rule.d_model // 2, 0
+        while done < len(planes):
+            line, channel = divmod(planes.start + done, axis_channels)
+            count = min(axis_channels - channel, len(planes) - done)
+            pairs = range(channel // 2, (channel + count + 1) // 2)
+            values = self._counts[line // 2][line % 2].values(pairs, pixels)[channel % 2 :]
+            round_into(values[:count], block[done : done + count], self.dtype)
+            done += count

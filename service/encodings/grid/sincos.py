@@ -22,10 +22,10 @@ from service.numerics.phase import Float64s, FrequencyRule, Int64s, ScaledFreque
 from service.numerics.phasors import component
 from service.numerics.tables import (
     FREQUENCY_WORK,
-    STEP_ELEMENTS,
     DerivedTable,
     RowTable,
     distinct_integers,
+    read_blocks,
     row_steps,
 )
 
@@ -250,24 +250,7 @@ class ChannelsFirstTable(DerivedTable):
         return width, *tokens
 
     def read(self, start: int, stop: int) -> Elements:
-        elements = np.empty(stop - start, dtype=self.dtype.storage)
-        for channels, first, last in self._pieces(start, stop):
-            piece = self.table.part(first, last, channels).T.reshape(-1)
-            at = channels.start * self.rows + first - start
-            begin, end = max(at, 0), min(at + len(piece), stop - start)
-            elements[begin:end] = piece[begin - at : end - at]
-        return elements
+        return read_blocks(start, stop, self.rows, self.dtype, self._fill)
 
-    def _pieces(self, start: int, stop: int) -> Iterator[tuple[range, int, int]]:
-        """Split a flat range of a channels-first table into (channels, first row, last row)."""
-        together = STEP_ELEMENTS // self.rows
-        if together:
-            channels = range(self.table.width)
-            for group in range(start // self.rows // together, -(-stop // self.rows // together)):
-                yield channels[group * together : (group + 1) * together], 0, self.rows
-            return
-        while start < stop:
-            channel, first = divmod(start, self.rows)
-            last = min(first + STEP_ELEMENTS, self.rows, first + stop - start)
-            yield range(channel, channel + 1), first, last
-            start += last - first
+    def _fill(self, channels: range, tokens: range, block: Elements) -> None:
+        block[...] = self.table.part(tokens.start, tokens.stop, channels).T
