@@ -13,7 +13,7 @@ from service.delivery.middleware import Authorized, CorsMiddleware, ErrorMiddlew
 from service.delivery.openapi.operations import complete_document
 from service.delivery.problems import add_problem_handlers
 from service.delivery.telemetry.log import LineWriter
-from service.delivery.telemetry.metrics import WorkerSlot, sharing
+from service.delivery.telemetry.metrics import SharedCounts, sharing
 from service.delivery.telemetry.traffic import TelemetryMiddleware
 from service.routes import ENDPOINTS
 from service.routes.pages import add_pages
@@ -23,18 +23,18 @@ from service.settings import Settings, load_settings
 
 def create_app(
     settings: Settings | None = None,
-    slot: WorkerSlot | None = None,
+    shared: SharedCounts | None = None,
     writer: LineWriter | None = None,
 ) -> FastAPI:
     """Return the application.
 
     Args:
         settings: by default those of the POSREF_* variables.
-        slot: the slot of this worker process, in a server that has several.
+        shared: the counts that this process shares with the others of a server.
         writer: the writer of the log, if requests are logged.
     """
     settings = settings or load_settings()
-    delivery = Delivery.of(settings, slot, writer)
+    delivery = Delivery.of(settings, shared, writer)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[dict[str, object]]:

@@ -29,7 +29,7 @@ from service.delivery.representation import (
 )
 from service.delivery.responses import Answer, CachedBody, Preconditions, ResponseHead, Span
 from service.delivery.telemetry.log import LineWriter
-from service.delivery.telemetry.metrics import Metrics, Reading, SharedCounts, WorkerSlot
+from service.delivery.telemetry.metrics import Metrics, Reading, SharedCounts
 from service.delivery.telemetry.traffic import RequestLog, Tallies
 from service.delivery.workers import SHORT_WORK, BodyMemory, Gate, Workers, cancel_on_disconnect
 from service.encodings.family import Parameters
@@ -101,7 +101,7 @@ class Delivery:
     def of(
         cls,
         settings: Settings,
-        slot: WorkerSlot | None = None,
+        shared: SharedCounts | None = None,
         writer: LineWriter | None = None,
     ) -> "Delivery":
         """Make what the responses of a process share; headers get a sixteenth of the cache."""
@@ -123,7 +123,6 @@ class Delivery:
             "posref_log_lines_dropped": lambda: writer.dropped if writer else 0,
         }
         tallies, log = Tallies(), RequestLog(writer, settings)
-        shared = None if slot is None else SharedCounts(slot.directory, slot.slot)
         metrics = Metrics(tallies, watched, shared)
         response_cache = ResponseCache(headers_bytes, cache, tallies, log)
         return cls(

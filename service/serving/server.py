@@ -22,7 +22,7 @@ from service import __version__
 from service.app import create_app
 from service.delivery.handler import Delivery
 from service.delivery.telemetry.log import LineWriter, configure_logging, file_lock
-from service.delivery.telemetry.metrics import WorkerSlot
+from service.delivery.telemetry.metrics import SharedCounts
 from service.serving.fast_path import CachedResponseProtocol
 from service.serving.protocol import LimitedProtocol
 from service.serving.supervisor import START_FAILED, Supervisor, handle_signals
@@ -230,7 +230,7 @@ def _serve_as_worker(
     os.setpgid(0, 0)
     with LineWriter(sys.stderr.fileno(), partial(file_lock, folder / "log.lock")) as writer:
         configure_logging(settings, writer)
-        app = create_app(settings, WorkerSlot(folder, slot), writer)
+        app = create_app(settings, SharedCounts(folder, slot), writer)
         # Without duplicates: a worker that accepts several connections leaves few to the others.
         Server(app, settings, channel).run(listeners)
 

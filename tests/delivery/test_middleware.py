@@ -186,12 +186,6 @@ def test_key_in_the_query_is_refused_and_not_repeated(name: bytes) -> None:
     assert KEYS[0] not in response.body
 
 
-@pytest.mark.parametrize("path", ["/livez", "/readyz"])
-@pytest.mark.parametrize("method", ["GET", "HEAD"])
-def test_probes_need_no_key(path: str, method: str) -> None:
-    assert Exchanged([], path=path, method=method).is_passed
-
-
 @pytest.mark.parametrize(
     ("method", "path"),
     [

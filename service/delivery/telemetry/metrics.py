@@ -173,19 +173,6 @@ _FRESH_SECONDS = 5.0
 _log = logging.getLogger("posref.counts")
 
 
-@dataclass(frozen=True)
-class WorkerSlot:
-    """The slot of a process among those of a server.
-
-    Attributes:
-        directory: what they share.
-        slot: its number, which a process that replaces it gets, too.
-    """
-
-    directory: Path
-    slot: int
-
-
 class _Snapshot(BaseModel):
     """The content of a file: the clock of the machine, and all counts at that time."""
 
@@ -212,7 +199,10 @@ class _Snapshot(BaseModel):
 
 
 class SharedCounts:
-    """The counts of one process, in a file that the other processes read."""
+    """The counts of one process, in a file that the other processes of a server read.
+
+    A process that replaces another has its slot, and continues its counts.
+    """
 
     def __init__(self, directory: Path, slot: int) -> None:
         self._directory = directory

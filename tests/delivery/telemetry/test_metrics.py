@@ -17,7 +17,6 @@ from service.delivery.telemetry.metrics import (
     Kind,
     MetricDefinition,
     SharedCounts,
-    WorkerSlot,
     add,
     sharing,
 )
@@ -156,7 +155,7 @@ def test_metrics_are_not_cached_and_follow_accept(fresh: Client) -> None:
 @pytest.mark.full
 def test_any_process_exposes_the_responses_of_all(tmp_path: Path) -> None:
     one, other = (
-        client_of(create_app(default_settings(), WorkerSlot(tmp_path, slot))) for slot in (0, 1)
+        client_of(create_app(default_settings(), SharedCounts(tmp_path, slot))) for slot in (0, 1)
     )
     with one as first:
         first.get(NPY)
@@ -283,17 +282,13 @@ def test_counters_never_decrease_when_workers_are_replaced(tmp_path: Path) -> No
     assert last == 10
 
 
-def test_an_ended_process_leaves_its_counters_and_no_gauges(tmp_path: Path) -> None:
-    SharedCounts(tmp_path, 0).write(counted(7, 100), is_last=True)
-
-    combined = SharedCounts(tmp_path, 1).combine(counted(1, 30))
-
-    assert (builds(combined), kept_bytes(combined)) == (8, 30)
-
-
-def test_a_silent_process_has_no_gauges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    SharedCounts(tmp_path, 0).write(counted(7, 100))
-    monkeypatch.setattr("service.delivery.telemetry.metrics._FRESH_SECONDS", 0.0)
+@pytest.mark.parametrize("has_ended", [True, False])
+def test_an_ended_or_silent_process_leaves_its_counters_and_no_gauges(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_ended: bool
+) -> None:
+    SharedCounts(tmp_path, 0).write(counted(7, 100), is_last=has_ended)
+    if not has_ended:
+        monkeypatch.setattr("service.delivery.telemetry.metrics._FRESH_SECONDS", 0.0)
 
     combined = SharedCounts(tmp_path, 1).combine(counted(1, 30))
 
