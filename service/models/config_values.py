@@ -216,7 +216,7 @@ OF_EVERY_RULE: Mapping[str, Key] = {
     "mrope_interleaved": Key(flag),
     "llama_4_scaling_beta": Key(real),
 }
-"""Keys that go with any frequency rule."""
+"""Keys of all frequency rules."""
 
 RULE_TYPES: Mapping[str, frozenset[str]] = {
     name: frozenset(key for rule in RULES if rule.rope_type == name for key in rule.config_keys())

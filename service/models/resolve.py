@@ -1,6 +1,6 @@
 """Resolve the rotary settings of a model from its config.json.
 
-``resolve`` uses these modules in turn:
+``resolve`` uses these modules one after the other:
 
 * ``model_types``: the config of the text model, its type, and the values at its top;
 * ``blocks``: the parameters of frequency rules, and the layers that each applies to;

@@ -5,25 +5,16 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from service.analysis.array import AngleModel, IdentifyInput, Proposal, Sample, TableRequest, Tables
+from service.analysis.array import AngleModel, IdentifyInput, Proposal, TableRequest, Tables
 from service.analysis.identification.verification import Verdict, sample_match, verdict_of
-from service.analysis.precision import round_array, rounded
-from service.numerics.dtypes import FLOAT32, DType
+from service.analysis.precision import rounded
+from service.numerics.dtypes import DType
 from service.numerics.phasors import Channels
 from service.numerics.tables import ParameterValue
 
 Numbers = NDArray[np.float64]
 
 BASE = 10000.0
-
-
-def sample(values: NDArray[np.generic], dtype: DType = FLOAT32) -> Sample:
-    """Return numbers rounded to a type."""
-    return Sample.of(round_array(values.astype(np.float64), dtype))
-
-
-def question(values: NDArray[np.generic], dtype: DType = FLOAT32) -> IdentifyInput:
-    return IdentifyInput({"x": sample(values, dtype)})
 
 
 def angle_model(rows: int, width: int, base: float = BASE) -> AngleModel:

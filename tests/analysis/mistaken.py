@@ -7,13 +7,10 @@ import numpy as np
 
 from service.analysis.array import Sample
 from service.analysis.diagnosis.explanation import ExpectedTable
-from service.analysis.precision import round_array, rounded
+from service.analysis.precision import rounded
 from service.numerics.dtypes import BFLOAT16, FLOAT64, DType
 from service.numerics.phase import Float64s
-
-
-def stored(values: Float64s, dtype: DType) -> Sample:
-    return Sample.of(round_array(values, dtype))
+from tests.analysis.samples import float_sample
 
 
 @dataclass(frozen=True)
@@ -111,9 +108,9 @@ def with_mistakes(right: WaveTable, names: Sequence[str]) -> WaveTable:
 def expected_table(right: WaveTable, dtype: DType, *, is_exact: bool = True) -> ExpectedTable:
     stored_in = FLOAT64 if is_exact else dtype
     return ExpectedTable(
-        {name: stored(part, stored_in) for name, part in right.table().items()}, dtype
+        {name: float_sample(part, stored_in) for name, part in right.table().items()}, dtype
     )
 
 
 def sent_arrays(made: WaveTable, dtype: DType) -> dict[str, Sample]:
-    return {name: stored(part, dtype) for name, part in made.table().items()}
+    return {name: float_sample(part, dtype) for name, part in made.table().items()}

@@ -5,8 +5,15 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from service.analysis.array import IdentifyInput, Proposal, ProposalFamily, Sample, TableRequest
+from service.analysis.array import (
+    IdentifyInput,
+    Proposal,
+    ProposalFamily,
+    Sample,
+    TableRequest,
+)
 from service.analysis.identification.search import DISTANCE_FAMILIES, SINE_FAMILIES
+from service.analysis.precision import round_array
 from service.numerics.dtypes import COMPLEX64, FLOAT32, FLOAT64, INT64, DType
 from service.numerics.phase import Float64s
 from service.numerics.tables import Document, ParameterValue, StoredTable, Table, size
@@ -127,3 +134,12 @@ def _are_near(
     with np.errstate(invalid="ignore"):
         is_near = np.abs(values - sample.values) <= share * np.abs(sample.values) + error
     return bool((is_near | (values == sample.values)).all())
+
+
+def float_sample(values: NDArray[np.generic], dtype: DType = FLOAT32) -> Sample:
+    """Return numbers rounded to a real type."""
+    return Sample.of(round_array(values.astype(np.float64), dtype))
+
+
+def float_input(values: NDArray[np.generic], dtype: DType = FLOAT32) -> IdentifyInput:
+    return IdentifyInput({"x": float_sample(values, dtype)})

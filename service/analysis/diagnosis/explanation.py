@@ -215,7 +215,7 @@ def sampled_rows(count: int, width: int) -> Indices:
 # Mistakes that explain a smaller share of the elements are not reported.
 _LEAST_SHARE = 0.5
 # A further mistake explains a few more elements even of noise, such as one row; a real one explains
-# more than one of the sampled rows. Shares are compared in so many steps.
+# more than one of the sampled rows. Shares are therefore rounded down to multiples of 1/64.
 _SHARE_STEPS = 2**6
 
 # The mistake of settings that leads to a table, the request for that table, and the table.

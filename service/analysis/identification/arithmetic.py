@@ -67,7 +67,7 @@ def narrow_arithmetic(part: str, dtype: DType) -> Arithmetic:
 def without_looser(arithmetics: tuple[Arithmetic, ...]) -> tuple[Arithmetic, ...]:
     """Sort by rank, and drop float32 in steps where a more exact one explains the same numbers.
 
-    Its bounds contain every more exact arithmetic, which says more.
+    Its tolerances contain those of every more exact arithmetic.
     """
     ordered = tuple(sorted(arithmetics, key=lambda arithmetic: arithmetic.rank))
     if ordered and ordered[0] is FLOAT32_STEPS:
@@ -349,7 +349,7 @@ def exact_emulation(model: AngleModel, dtype: DType) -> Emulation:
 
 
 def loosest_float32(model: AngleModel, dtype: DType) -> Emulation:
-    """Bound every float32 arithmetic, whatever its frequencies."""
+    """Bound the errors of every float32 arithmetic, with any frequencies."""
     # Repeated multiplication rounds angle k up to k + 2 times.
     steps: Float64s = np.arange(2, 2 + len(model.omega)).astype(np.float64) * _ROUNDING
     return _in_steps(model, dtype, model.omega, FLOAT32_FREQUENCY_LOSS + steps)
@@ -429,7 +429,7 @@ def narrow_emulations(
     arithmetic = narrow_arithmetic("angles", narrow)
     yield Emulation(arithmetic, model, dtype, model.omega, None, narrow)
     if dtype is narrow:
-        # Only rounded sines: a bound on others would contain whatever is as near to them.
+        # In a wider type the tolerance would accept other arithmetics.
         ulp = float(spacing(np.ones(1), narrow)[0])
         arithmetic = narrow_arithmetic("throughout", narrow)
         yield Emulation(arithmetic, model, dtype, omega, narrow, narrow, narrow, sine_error=ulp)

@@ -22,14 +22,14 @@ _MOST_COMPARED = 2**16
 # Two ways to compute a frequency differ by 2^-53 of it, so an angle of 2^13 by 2^-40.
 _SAME = 2.0**-40
 
-# Parameters of so many digits together are as likely to be in a config as those of fewer.
+# Up to this many digits, parameters with more digits are as likely in a config as with fewer.
 _SIMPLE_DIGITS = 6
-# A table that needs so many digits more to give the same numbers does so by chance.
+# A table that needs more than this many further digits matches by chance.
 _CHANCE_DIGITS = 2
 
 # A fitted list has numbers of as many digits as those of the array, up to this share of them.
 _MOST_FREE = 0.9
-# A list is measured, not fitted, where each of its numbers has so many elements: a cosine and a
+# With this many elements for each of its numbers, a list is measured, not fitted: a cosine and a
 # sine in each of eight rows.
 _ELEMENTS_PER_NUMBER = 16
 

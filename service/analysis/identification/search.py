@@ -61,7 +61,7 @@ SINE_FAMILIES: tuple[ProposalFamily, ...] = (
     axial_tables.propose_axial,
     mrope_sections.propose_mrope,
 )
-"""Sines and cosines, and the frequencies and angles that they are made of."""
+"""Sines and cosines, and the frequencies and angles that they are computed from."""
 
 # The longest context: a row of distances has at most as many numbers.
 _MAX_KEYS = 2**20
@@ -198,11 +198,11 @@ def extended(proposal: Proposal, first: int, rows: int) -> Proposal | None:
 MAX_SAMPLED = 160
 MAX_VERIFIED = 12
 
-# The budget of numbers to compute: this many times the array, and at least so many.
+# The budget of numbers to compute: a multiple of the size of the array, beyond a minimum.
 _BUDGET_FACTOR = 5
 _LEAST_BUDGET = 2**22
 
-# A table that agrees with this share of an array is the closest one, whatever else there is.
+# A table that agrees with this share of an array is the closest one: no other view is searched.
 _NEAR = 0.9
 
 

@@ -24,9 +24,9 @@ from tests.analysis.mistaken import (
     WaveTable,
     expected_table,
     sent_arrays,
-    stored,
     with_mistakes,
 )
+from tests.analysis.samples import float_sample
 
 DTYPES = pytest.mark.parametrize(
     "dtype", [FLOAT64, FLOAT32, FLOAT16, BFLOAT16], ids=lambda dtype: dtype.name
@@ -168,7 +168,7 @@ def test_noise_has_no_mistake(size: float | None) -> None:
     noise = np.random.default_rng(1).normal(size=(64, 32))
     sent = noise if size is None else np.abs(noise) * size
 
-    diagnosis = diagnose({"table": stored(sent, FLOAT64)}, expected_table(expected, FLOAT64))
+    diagnosis = diagnose({"table": float_sample(sent, FLOAT64)}, expected_table(expected, FLOAT64))
 
     assert diagnosis is not None
     assert (diagnosis.verdict, diagnosis.mistakes) == ("none", ())
@@ -184,7 +184,7 @@ def test_first_mismatch_is_in_a_corrupted_row(name: str | None, row: int) -> Non
     table = with_mistakes(expected, [name] if name else []).table()["table"].copy()
     table[row] += 0.01
 
-    diagnosis = diagnose({"table": stored(table, FLOAT32)}, expected_table(expected, FLOAT32))
+    diagnosis = diagnose({"table": float_sample(table, FLOAT32)}, expected_table(expected, FLOAT32))
 
     assert diagnosis is not None
     assert (diagnosis.verdict, names(diagnosis)) == ("none", [name] if name else [])
@@ -210,8 +210,8 @@ DISORDERS = [
 
 
 def learned_diagnosis(sent: np.ndarray) -> Diagnosis | None:
-    expected: dict[str, Sample] = {"weight": stored(LEARNED, FLOAT32)}
-    return diagnose({"weight": stored(sent, FLOAT32)}, ExpectedTable(expected, FLOAT32))
+    expected: dict[str, Sample] = {"weight": float_sample(LEARNED, FLOAT32)}
+    return diagnose({"weight": float_sample(sent, FLOAT32)}, ExpectedTable(expected, FLOAT32))
 
 
 @pytest.mark.parametrize(("name", "sent"), DISORDERS, ids=str)
@@ -234,7 +234,7 @@ def test_unrelated_shapes_have_no_diagnosis() -> None:
 
 
 TABLE = WaveTable(200, 16, "interleaved").table()["table"]
-EXPECTED = ExpectedTable({"table": stored(TABLE, FLOAT64)}, FLOAT64)
+EXPECTED = ExpectedTable({"table": float_sample(TABLE, FLOAT64)}, FLOAT64)
 ROWS, COLUMNS = np.arange(200), np.arange(16)
 
 
@@ -244,7 +244,7 @@ def explanation(*, has_waves: bool = True) -> Explanation:
 
 
 def pair_of(have: np.ndarray, dtype: DType = FLOAT32) -> ArrayPair:
-    return ArrayPair(TableView.of({"table": stored(have, FLOAT64)}), EXPECTED, dtype)
+    return ArrayPair(TableView.of({"table": float_sample(have, FLOAT64)}), EXPECTED, dtype)
 
 
 def test_rounding_is_explained_only_in_the_type_that_rounded() -> None:

@@ -16,7 +16,8 @@ from service.analysis.diagnosis.structure import (
 from service.analysis.diagnosis.waves import waves_of
 from service.numerics.dtypes import COMPLEX64, FLOAT32
 from service.numerics.tables import StoredTable
-from tests.analysis.mistaken import WaveTable, stored
+from tests.analysis.mistaken import WaveTable
+from tests.analysis.samples import float_sample
 
 TABLE = WaveTable(20, 16, "concatenated").table()["table"]
 
@@ -120,7 +121,7 @@ def test_exact_and_too_few_numbers_are_not_rounded_to_decimals(numbers: np.ndarr
 
 def view_of(shape: tuple[int, ...], *names: str) -> TableView:
     values = np.arange(np.prod(shape), dtype=np.float64).reshape(shape)
-    return TableView.of({name: stored(values, FLOAT32) for name in names or ("a",)})
+    return TableView.of({name: float_sample(values, FLOAT32) for name in names or ("a",)})
 
 
 def test_table_has_the_columns_of_cosines_before_those_of_sines() -> None:

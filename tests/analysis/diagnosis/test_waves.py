@@ -17,7 +17,8 @@ from service.analysis.diagnosis.waves import (
 )
 from service.analysis.precision import narrowest_dtype, rounded
 from service.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, DType
-from tests.analysis.mistaken import FORMS, WaveTable, sent_arrays, stored
+from tests.analysis.mistaken import FORMS, WaveTable, sent_arrays
+from tests.analysis.samples import float_sample
 
 
 def read(sent: WaveTable, dtype: DType = FLOAT32) -> Waves:
@@ -147,8 +148,8 @@ def slip_mistakes(
     """Diagnose an interleaved table whose sines and cosines have these exponents."""
     angles = [np.outer(start + np.arange(20), 10000.0**-each) for each in (sines, cosines)]
     table = np.stack([np.sin(angles[0]), np.cos(angles[1])], axis=-1).reshape(20, 8)
-    expected = ExpectedTable({"table": stored(RIGHT, FLOAT32)}, FLOAT32)
-    diagnosis = diagnose({"table": stored(table, FLOAT32)}, expected)
+    expected = ExpectedTable({"table": float_sample(RIGHT, FLOAT32)}, FLOAT32)
+    diagnosis = diagnose({"table": float_sample(table, FLOAT32)}, expected)
     assert diagnosis is not None
     return [(each.name, next(iter(each.values.values()))) for each in diagnosis.mistakes]
 

@@ -9,8 +9,8 @@ from service.analysis.identification.search import Identification, identify
 from service.analysis.identification.verification import Verdict
 from service.numerics.dtypes import FLOAT64
 from service.routes.table_urls import tables
-from tests.analysis.engines import in_float32, in_float64, proposal, question, verify
-from tests.analysis.samples import sample_of
+from tests.analysis.engines import in_float32, in_float64, proposal, verify
+from tests.analysis.samples import float_input, sample_of
 
 
 def identified(sample: Sample) -> Identification:
@@ -20,7 +20,7 @@ def identified(sample: Sample) -> Identification:
 def verdict(base: float | None = None, *, single: bool = False) -> Verdict:
     proposed = proposal(6, 4) if base is None else proposal(6, 4, base=base)
     table = (in_float32 if single else in_float64)(6, 4, base or 10000.0)
-    verdict = verify(question(table), proposed, tables)
+    verdict = verify(float_input(table), proposed, tables)
     assert verdict is not None
     assert verdict.matches
     return verdict
@@ -54,7 +54,7 @@ def test_requests_for_one_table_are_alike() -> None:
 
 
 def test_tables_that_continue_differently_are_not_alike() -> None:
-    row = question(in_float64(1, 8), FLOAT64)
+    row = float_input(in_float64(1, 8), FLOAT64)
     paper, slower = proposal(1, 8, "float64"), proposal(1, 8, "float64", base=500.0)
 
     for each in (paper, slower):
@@ -82,7 +82,7 @@ def test_list_fitted_to_random_numbers_is_no_identification() -> None:
     rng = np.random.default_rng(3)
     numbers = np.sort(rng.random(24))[::-1].astype(np.float32).astype(np.float64)
 
-    assert identify(question(numbers), tables).outcome == "none"
+    assert identify(float_input(numbers), tables).outcome == "none"
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

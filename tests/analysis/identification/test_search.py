@@ -28,19 +28,13 @@ from service.numerics.dtypes import (
 )
 from service.numerics.tables import ParameterValue, StoredTable
 from service.routes.table_urls import tables, url_of
-from tests.analysis.engines import (
-    ENGINES,
-    Numbers,
-    in_float32,
-    in_float64,
-    proposal,
-    question,
-    sample,
-)
+from tests.analysis.engines import ENGINES, Numbers, in_float32, in_float64, proposal
 from tests.analysis.samples import (
     GRID_FAMILIES,
     agreeing,
     distance,
+    float_input,
+    float_sample,
     input_from,
     input_of,
     nearest,
@@ -51,7 +45,7 @@ from tests.parity.golden import golden_folder, read_cases
 
 
 def identified(table: Numbers, dtype: object = FLOAT32) -> Identification:
-    return identify(question(table, dtype), tables)  # type: ignore[arg-type]
+    return identify(float_input(table, dtype), tables)  # type: ignore[arg-type]
 
 
 def urls(found: Identification) -> list[str]:
@@ -142,7 +136,7 @@ def test_note_has_the_index_of_a_nan() -> None:
 def test_cosines_and_sines_are_identified_together() -> None:
     angles = np.outer(np.arange(64), 10000.0 ** (-np.arange(8) / 8))
     twice = np.concatenate([angles, angles], axis=1)
-    pair = IdentifyInput({"cos": sample(np.cos(twice)), "sin": sample(np.sin(twice))})
+    pair = IdentifyInput({"cos": float_sample(np.cos(twice)), "sin": float_sample(np.sin(twice))})
     found = identify(pair, tables)
 
     assert found.outcome == "identified"
@@ -214,7 +208,7 @@ def bases_within_rounding(inputs: IdentifyInput) -> Iterator[Proposal]:
 
 @pytest.mark.full
 def test_search_samples_a_limited_number_of_tables() -> None:
-    inputs = question(in_float32(ROWS, WIDTH))
+    inputs = float_input(in_float32(ROWS, WIDTH))
     search = Search(inputs, tables, every_base)
     (found,) = search.matches(inputs)
 
@@ -223,13 +217,13 @@ def test_search_samples_a_limited_number_of_tables() -> None:
 
 
 def test_search_verifies_a_limited_number_of_tables() -> None:
-    inputs = question(in_float32(ROWS, WIDTH))
+    inputs = float_input(in_float32(ROWS, WIDTH))
 
     assert len(Search(inputs, tables, bases_within_rounding).matches(inputs)) == MAX_VERIFIED
 
 
 def test_search_ends_when_the_budget_is_spent() -> None:
-    inputs = question(in_float32(ROWS, WIDTH))
+    inputs = float_input(in_float32(ROWS, WIDTH))
     search = Search(inputs, tables, every_base)
     search.budget = ROWS * WIDTH * 5
     search.matches(inputs)
@@ -239,7 +233,7 @@ def test_search_ends_when_the_budget_is_spent() -> None:
 
 @pytest.mark.full
 def test_long_array_is_found_by_its_first_rows() -> None:
-    inputs = question(in_float32(1000, WIDTH))
+    inputs = float_input(in_float32(1000, WIDTH))
     shapes = []
 
     def record(part: IdentifyInput) -> Iterator[Proposal]:
@@ -260,7 +254,7 @@ def test_closest_table_is_found_by_the_rows_that_are_right() -> None:
         if (part.sample.values != 0.5).all():
             yield from every_base(part)
 
-    inputs = question(table)
+    inputs = float_input(table)
     search = Search(inputs, tables, every_base_without_padding)
     assert not search.matches(inputs)
     assert not search.matches_of_parts(inputs)
@@ -269,7 +263,7 @@ def test_closest_table_is_found_by_the_rows_that_are_right() -> None:
 
 
 def test_integers_are_not_searched_in_parts() -> None:
-    inputs = question(np.arange(4800.0).reshape(600, 8), INT64)
+    inputs = float_input(np.arange(4800.0).reshape(600, 8), INT64)
     lengths = []
 
     def record(part: IdentifyInput) -> Iterator[Proposal]:
@@ -326,20 +320,20 @@ def test_families_accept_arrays_of_every_kind(sample: Sample) -> None:
 
 
 def test_array_wider_than_any_table_has_no_proposals() -> None:
-    assert not list(propose(question(np.ones((2, 2**20 + 1), dtype=np.float32))))
+    assert not list(propose(float_input(np.ones((2, 2**20 + 1), dtype=np.float32))))
 
 
 def test_array_is_narrowed_to_the_type_of_its_numbers() -> None:
     for narrow in (BFLOAT16, FLOAT16, FLOAT32):
-        numbers = sample(in_float64(64, 32), narrow).reals()
-        view = narrowed(question(numbers, FLOAT64))
+        numbers = float_sample(in_float64(64, 32), narrow).reals()
+        view = narrowed(float_input(numbers, FLOAT64))
         assert view is not None
         assert view.sample.dtype is narrow
         (best, *_) = identified(numbers, FLOAT64).hypotheses
         assert best.arithmetic[0].name == "exact"
         assert best.proposal.request.parameters.get("dtype", "float32") == narrow.name
     for dtype in (FLOAT32, FLOAT64):
-        assert narrowed(question(in_float64(5, 8), dtype)) is None
+        assert narrowed(float_input(in_float64(5, 8), dtype)) is None
 
 
 @pytest.mark.parametrize(
@@ -356,7 +350,7 @@ def test_windows_are_ever_later_or_shorter_and_exclude_the_head_of_a_long_array(
 
 
 def test_window_has_the_positions_of_its_rows() -> None:
-    inputs = IdentifyInput({"x": sample(in_float64(64, 8))}, positions=np.arange(64.0))
+    inputs = IdentifyInput({"x": float_sample(in_float64(64, 8))}, positions=np.arange(64.0))
     starts = []
 
     def record(part: IdentifyInput) -> Iterator[Proposal]:
@@ -380,7 +374,7 @@ def test_proposal_for_some_rows_is_extended_to_all() -> None:
 
 def test_first_copy_keeps_the_shape_of_the_other_axes() -> None:
     copied = np.repeat(in_float64(5, 8)[None, :, None], 3, axis=2)
-    single = without_copies(question(copied))
+    single = without_copies(float_input(copied))
 
     assert single is not None
     assert single[1] == 2
@@ -457,7 +451,7 @@ def test_noise_has_no_proposals_of_distances_and_grids(shape: tuple[int, ...]) -
     noise = np.random.default_rng(2).normal(size=shape)
 
     for dtype in (FLOAT64, FLOAT32, FLOAT16, BFLOAT16):
-        assert not proposed(question(noise, dtype))
+        assert not proposed(float_input(noise, dtype))
     assert not proposed(input_from(np.abs(noise)))
     assert not proposed(input_from({"out": noise}), GRID_FAMILIES)
     if len(shape) == 2:

@@ -37,17 +37,18 @@ from tests.analysis.engines import (
     in_float64,
     laid_out,
     proposal,
-    question,
-    sample,
     verify,
 )
+from tests.analysis.samples import float_input, float_sample
 
 ROWS, WIDTH = 600, 64
 
 
 def verdict(table: Numbers, dtype: DType = FLOAT32, **parameters: float) -> Verdict:
     rows, width = table.shape
-    found = verify(question(table, dtype), proposal(rows, width, dtype.name, **parameters), tables)
+    found = verify(
+        float_input(table, dtype), proposal(rows, width, dtype.name, **parameters), tables
+    )
     assert found is not None
     return found
 
@@ -104,7 +105,7 @@ def test_first_mismatch_is_a_wrong_element_however_small_its_error(
     table[place] += error
     given = replace(proposal(ROWS, WIDTH), is_transposed=is_transposed)
 
-    found = verify(question(table.T if is_transposed else table), given, tables)
+    found = verify(float_input(table.T if is_transposed else table), given, tables)
 
     assert found is not None
     assert not found.matches
@@ -151,9 +152,9 @@ def test_integers_match_only_if_equal(dtype: DType) -> None:
 def test_infinities_match_only_infinities() -> None:
     request = TableRequest("relative/alibi", {"num_heads": 2, "query_len": 4, "masked": True})
     values = np.array(tables(request).arrays["bias"].read(0, 32)).reshape(2, 4, 4)
-    right = verify(question(values), Proposal(request, ()), tables)
+    right = verify(float_input(values), Proposal(request, ()), tables)
     values[0, 3, 0] = -np.inf
-    wrong = verify(question(values), Proposal(request, ()), tables)
+    wrong = verify(float_input(values), Proposal(request, ()), tables)
 
     assert right is not None
     assert right.matches
@@ -164,7 +165,7 @@ def test_infinities_match_only_infinities() -> None:
 def test_proposal_without_a_table_has_no_verdict() -> None:
     impossible = Proposal(TableRequest("encoding", {"seq_len": 4, "d_model": 0}), ())
 
-    assert verify(question(in_float64(4, 4)), impossible, tables) is None
+    assert verify(float_input(in_float64(4, 4)), impossible, tables) is None
 
 
 def test_sampled_rows_are_all_of_a_short_array_and_spread_over_a_long_one() -> None:
@@ -177,7 +178,7 @@ def test_sampled_rows_are_all_of_a_short_array_and_spread_over_a_long_one() -> N
 
 
 def sampled(table: Numbers, given: Proposal | None = None) -> SampledMatch:
-    match = sample_match(question(table), given or proposal(*table.shape), tables)
+    match = sample_match(float_input(table), given or proposal(*table.shape), tables)
     assert match is not None
     return match
 
@@ -226,8 +227,8 @@ def test_angles_of_another_number_of_rows_are_not_emulated() -> None:
 @pytest.mark.parametrize(
     ("array", "count", "is_transposed", "element", "index"),
     [
-        (sample(np.zeros((1, 6, 1, 4))), None, False, (2, 3), (0, 2, 0, 3)),
-        (sample(np.zeros((4, 6))), None, True, (2, 3), (3, 2)),
+        (float_sample(np.zeros((1, 6, 1, 4))), None, False, (2, 3), (0, 2, 0, 3)),
+        (float_sample(np.zeros((4, 6))), None, True, (2, 3), (3, 2)),
         (Sample.of(StoredTable(np.zeros((6, 2), "<c8"), COMPLEX64)), 6, False, (2, 3), (2, 1)),
     ],
     ids=["axes of length 1", "reversed axes", "complex numbers"],
@@ -255,7 +256,7 @@ def test_table_rows_are_read_by_index() -> None:
 
 def test_table_rows_are_rounded_to_the_type_of_the_array() -> None:
     table = StoredTable(np.array([[1 / 3]]), FLOAT64)
-    rows = ArrayRows.of(sample(np.zeros((1, 1))), table, None, is_transposed=False)
+    rows = ArrayRows.of(float_sample(np.zeros((1, 1))), table, None, is_transposed=False)
 
     assert rows.exact(np.array([0]))[0, 0] == np.float32(1 / 3)
 
@@ -270,14 +271,14 @@ ENCODING = Proposal(TableRequest("encoding", {"seq_len": 6, "d_model": 4}), ())
 def test_table_is_paired_with_an_array_of_its_shape(
     shape: tuple[int, ...], *, is_paired: bool
 ) -> None:
-    found = matching_tables(tables(ENCODING.request), question(np.zeros(shape)), ENCODING)
+    found = matching_tables(tables(ENCODING.request), float_input(np.zeros(shape)), ENCODING)
 
     assert (found is not None) == is_paired
 
 
 def test_cosines_and_sines_are_paired_by_name() -> None:
     request = TableRequest("rope", {"head_dim": 8, "seq_len": 6, "pack": "half"})
-    pair = IdentifyInput({name: sample(np.zeros((6, 8))) for name in ("cos", "sin")})
+    pair = IdentifyInput({name: float_sample(np.zeros((6, 8))) for name in ("cos", "sin")})
     found = matching_tables(tables(request), pair, Proposal(request, ()))
 
     assert found is not None
