@@ -272,18 +272,10 @@ class LimitedProtocol(UvicornProtocol):
                 )
             )
 
-    def on_headers_complete(self) -> None:
-        """Start the application on a request, unless its connection is beyond the limit."""
-        self._end_head()
-        self._start()
-
     def on_body(self, body: bytes) -> None:
         """Receive a part of a body; the trailers after it have a limit of their own."""
         self._is_new_head, self._head_bytes = True, 0
         super().on_body(body)
-
-    def send_400_response(self, msg: str) -> None:
-        self._refuse(MalformedRequest(msg))
 
     def check(self, now: float) -> None:
         """Enforce the time limits; called about once a second.
@@ -313,7 +305,7 @@ class LimitedProtocol(UvicornProtocol):
             self._begun, self._in_head, self._has_begun = now, True, False
 
     def _fail(self, error: PosrefError) -> NoReturn:
-        """Raise an error in a callback of httptools, which replaces it by one of its own."""
+        """Raise an error in a callback, and keep it: httptools raises an error of its own."""
         self._fault = error
         raise error
 
