@@ -36,7 +36,7 @@ from service.grammar import Real
 from service.numerics.dtypes import INDEX_DTYPES
 from service.numerics.phase import Float64s
 from service.numerics.tables import Document, StoredTable
-from service.routes.table_urls import document_at, parse_parameter_url, unknown_parameter_hint
+from service.routes.table_urls import table_in_to, unknown_parameter_hint
 
 MOST_RANGES = 64
 MOST_RUNS = 32
@@ -235,8 +235,7 @@ class CompareParameters(Parameters):
 
 def compare_arrays(parameters: CompareParameters, content: Input) -> CompareReport:
     """Return the report about the arrays of a body; raises PosrefError."""
-    url = parse_parameter_url("to", parameters.to)
-    document = document_at("to", parameters.to)
+    url, document = table_in_to(parameters.to)
     reports = {
         name: _compared(parameters, document, name, array, _dtype_name(array, content))
         for name, array in _by_name(document, content).items()

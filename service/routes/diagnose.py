@@ -53,8 +53,8 @@ from service.numerics.dtypes import (
 from service.numerics.phase import Float64s
 from service.numerics.tables import Document, StoredTable, Table, size
 from service.routes.table_urls import (
-    document_at,
-    pointing_at,
+    pointing_at_to,
+    table_in_to,
     table_request,
     tables,
     unknown_parameter_hint,
@@ -371,7 +371,7 @@ def expected_table(url: str, array_elements: int) -> tuple[TableRequest, Expecte
     Raises:
         InvalidParameters: the URL names no table, or one that is far larger.
     """
-    document = document_at("to", url)
+    _, document = table_in_to(url)
     elements = sum(map(size, document.arrays.values()))
     if elements > min(_MOST_ELEMENTS, _TIMES_LONGER * array_elements + _SHORT_ELEMENTS):
         raise _bad_url(
@@ -456,12 +456,12 @@ def diagnose_rotation(
         InvalidBody: the arrays do not fit the rotation.
     """
     _check_rotated(x, rotated)
-    with pointing_at("to", url):
+    with pointing_at_to(url):
         request = table_request(url)
     angles: RotaryAngles | None = None
     sign = 1.0
     if request.resource == "rope/apply":
-        with pointing_at("to", url):
+        with pointing_at_to(url):
             parameters = read_parameters(RopeApply, request.parameters)
             angles = parameters.angles_of(x.shape)
         document = packed(angles, "compact", FLOAT64)
@@ -508,7 +508,7 @@ def _compact_table(url: str, request: TableRequest) -> Document:
         path = f"/{request.resource}"
         rule = f"to must name a rotation, /rope or /rope/apply, where x is sent: it is {path}"
         raise _bad_url(rule, path)
-    document = document_at("to", url)
+    _, document = table_in_to(url)
     if any(table.shape[0] > _MOST_ROWS for table in document.arrays.values()):
         raise _bad_url(f"to names more than {_MOST_ROWS} rows: as many as x has are enough")
     kept = {name: value for name, value in request.parameters.items() if name not in _FORM}

@@ -48,8 +48,10 @@ class TableUrl:
 
     @property
     def document(self) -> Document:
-        """The document of the URL; raises InvalidParameters."""
-        return table_document(self.resource, self.parameters)
+        """The document of the URL; raises PosrefError as GET does."""
+        document = table_document(self.resource, self.parameters)
+        check_revision(document, revision_of(self.parameters))
+        return document
 
     @property
     def canonical(self) -> str:
@@ -94,40 +96,24 @@ def table_request(url: str) -> TableRequest:
 
 
 def document_of(url: str) -> Document:
-    """Return the document that a URL names, whatever its format.
-
-    Raises:
-        PosrefError: as the server would.
-    """
-    parsed = read_url(url)
-    document = parsed.document
-    check_revision(document, revision_of(parsed.parameters))
-    return document
+    """Return the document that a URL names, whatever its format; raises PosrefError as GET does."""
+    return read_url(url).document
 
 
-def parse_parameter_url(parameter: str, url: str) -> TableUrl:
-    """Parse a URL that is the value of a parameter.
-
-    Raises:
-        InvalidParameters: it names no table; the error points at the parameter and says why.
-    """
-    with pointing_at(parameter, url):
-        return read_url(url)
-
-
-def document_at(parameter: str, url: str) -> Document:
-    """Return the document of a URL that is the value of a parameter.
+def table_in_to(url: str) -> tuple[TableUrl, Document]:
+    """Return the URL in the parameter ``to``, and its document.
 
     Raises:
         InvalidParameters: there is none; the error points at the parameter and says why.
     """
-    with pointing_at(parameter, url):
-        return document_of(url)
+    with pointing_at_to(url):
+        parsed = read_url(url)
+        return parsed, parsed.document
 
 
 @contextmanager
-def pointing_at(parameter: str, url: str) -> Iterator[None]:
-    """Attribute the errors of a URL to the parameter whose value it is.
+def pointing_at_to(url: str) -> Iterator[None]:
+    """Attribute the errors of a URL to the parameter ``to``, whose value it is.
 
     Raises:
         InvalidParameters: in place of any other PosrefError but InvalidBody.
@@ -138,7 +124,7 @@ def pointing_at(parameter: str, url: str) -> Iterator[None]:
         raise
     except PosrefError as error:
         faults = [
-            Fault(parameter, shortened(url), f"{parameter} names no table: {each.detail}")
+            Fault("to", shortened(url), f"to names no table: {each.detail}")
             for each in error.faults or [Fault(None, None, error.detail)]
         ]
         raise InvalidParameters(*faults) from error
@@ -168,11 +154,7 @@ def unknown_parameter_hint(name: str, values: Mapping[str, object], arrays: str)
 
 
 def tables(request: TableRequest) -> Document:
-    """Return the document of a table request.
-
-    Raises:
-        InvalidParameters: there is none.
-    """
+    """Return the document of a table request; raises InvalidParameters."""
     resource = _OF_PATH[f"/{request.resource}"]
     return table_document(resource, read_parameters(resource.parameters, request.parameters))
 

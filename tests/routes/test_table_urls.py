@@ -11,10 +11,9 @@ from service.numerics.tables import ParameterValue, size
 from service.routes import REPORTS
 from service.routes.table_urls import (
     CONVENTION_URLS,
-    document_at,
     document_of,
-    parse_parameter_url,
     read_url,
+    table_in_to,
     table_request,
     tables,
     unknown_parameter_hint,
@@ -98,16 +97,17 @@ def test_request_with_unknown_parameters_has_no_table() -> None:
 )
 def test_errors_of_a_url_point_at_its_parameter(url: str, rule: str) -> None:
     with pytest.raises(InvalidParameters) as caught:
-        document_at("to", url)
+        table_in_to(url)
 
     assert rule in caught.value.detail
     assert all(fault.where == "to" for fault in caught.value.faults)
 
 
-def test_url_is_parsed_without_computing_its_table() -> None:
-    with pytest.raises(InvalidParameters, match="to names no table"):
-        parse_parameter_url("to", "/nothing?at=all")
-    assert parse_parameter_url("to", "/encoding?seq_len=1000000000&d_model=4096")
+def test_table_of_to_is_not_computed() -> None:
+    url, document = table_in_to("/encoding?d_model=4096&seq_len=1000000000")
+
+    assert url.canonical == "/encoding?seq_len=1000000000&d_model=4096"
+    assert document.shape == (10**9, 4096)
 
 
 @pytest.mark.parametrize(
