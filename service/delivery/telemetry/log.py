@@ -156,26 +156,18 @@ def configure_logging(settings: Settings, writer: LineWriter) -> None:
 
 
 class RecordHandler(logging.Handler):
-    """Write log records as lines; an error in one is reported on stderr and never raised."""
+    """Write log records as lines of JSON; an error in one is reported on stderr, never raised."""
 
     def __init__(self, writer: LineWriter) -> None:
         super().__init__()
-        self.setFormatter(JsonFormatter())
         self._writer = writer
+        self._clock = Clock()
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
             self._writer.write((self.format(record),))
         except Exception:  # noqa: BLE001 - A log line must not break what it is about.
             self.handleError(record)
-
-
-class JsonFormatter(logging.Formatter):
-    """Format records as JSON objects, each on a line."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._clock = Clock()
 
     def format(self, record: logging.LogRecord) -> str:
         fields = {
@@ -188,7 +180,7 @@ class JsonFormatter(logging.Formatter):
         if request_id is not None:
             fields["request_id"] = request_id
         if record.exc_info:
-            traceback = self.formatException(record.exc_info)
+            traceback = logging.Formatter().formatException(record.exc_info)
             fields["exception"] = _encodable(traceback)[-MAX_TEXT_LENGTH:]
         return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE).decode()
 
