@@ -113,14 +113,11 @@ class Format:
 
     Attributes:
         extension: the end of a URL that selects it, without the dot.
-        media_type: its name in Accept and Content-Type.
         name: its name in problems.
         body: describes the bytes of a document that the format can hold.
         is_text: whether it writes numbers as text, which a content coding makes shorter.
         is_drawn: whether a library draws it, in one long step; its bytes may change.
         version: the version of the encoder, where it changes the bytes; else empty.
-        has_several_arrays: whether it holds more than one array.
-        dtypes: the names of the element types it holds.
         ranks: the numbers of axes it holds; any unless given.
         has_infinity: whether it holds numbers that overflow their element type.
         has_nan: whether it holds NaN and infinity of an array that a client sent.

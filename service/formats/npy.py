@@ -39,8 +39,10 @@ _MEMBER = re.compile(
     r"""(?P<value>'[^'"\\\n]*'|"[^'"\\\n]*"|True|False|\([^()]*\)|\[[^]]*\])[ \t\r\n]*(?:,|\Z)"""
 )
 _REST = re.compile(r"[ \t\r\n]*")
-# Python 2 wrote an L after some.
-_LENGTH = re.compile(r"[ \t\r\n]*(-?(?:0|[1-9][0-9]*))L?[ \t\r\n]*", re.ASCII)
+# A length, with an L after it if Python 2 wrote it, and the rest up to the next one.
+_LENGTH = r"-?(?:0|[1-9][0-9]*)L?[ \t\r\n]*"
+_SHAPE = re.compile(rf"\([ \t\r\n]*(?:(?:{_LENGTH},[ \t\r\n]*)+(?:{_LENGTH})?)?\)", re.ASCII)
+_DIGITS = re.compile(r"-?[0-9]+", re.ASCII)
 _MAX_DIGITS = 20
 _DESCR = re.compile(r"[<>=|]?(?:\?|[biufc][0-9]{0,2})|bool|(?:u?int|float)[0-9]{1,2}", re.ASCII)
 
@@ -128,14 +130,10 @@ def _unreadable(text: str) -> InvalidBody:
 
 def _shape(text: str) -> tuple[int, ...] | None:
     """Parse a tuple, or return None; a length is checked before it is converted."""
-    if text[0] != "(" or (text.count(",") == 0 and text[1:-1].strip()):
+    if _SHAPE.fullmatch(text) is None:
         return None
-    *others, last = text[1:-1].split(",")
-    lengths = [_LENGTH.fullmatch(item) for item in (*others, *([last] if last.strip() else ()))]
-    digits = [length[1] for length in lengths if length is not None]
-    if len(digits) < len(lengths):
-        return None
-    return tuple(int(each) if len(each) <= _MAX_DIGITS else 2**63 for each in digits)
+    lengths = _DIGITS.findall(text)
+    return tuple(int(each) if len(each) <= _MAX_DIGITS else 2**63 for each in lengths)
 
 
 def _storage(text: str) -> np.dtype[Any]:

@@ -29,9 +29,9 @@ def axis_numbers(axis: str, count: int, document: Document, most: int | None = N
 
     Args:
         axis: its name.
-        count: the number of places.
+        count: the number of its places.
         document: the table.
-        most: the number of places to number, all unless given.
+        most: how many places to number at most; all unless given.
     """
     shown = count if most is None else min(count, most)
     if axis in document.places:
@@ -62,12 +62,7 @@ _MAX_LENGTH = 40
 
 @dataclass(frozen=True, eq=False)
 class AxisLabels:
-    """The name of one of the two axes of a table, and the numbers of its places.
-
-    Attributes:
-        name: what it counts.
-        numbers: of each place along it, int64 or float64.
-    """
+    """The name of one of the two axes of a table, and the number of each of its places."""
 
     name: str
     numbers: Numbers
@@ -83,8 +78,6 @@ class Picture:
     """A matrix to be drawn.
 
     Attributes:
-        title: kind and parameters.
-        down, across: the axes.
         values: means over parts of both axes, shape (parts of down, parts of across). NaN and
             infinity have no colour.
         label: the name and the element type of the values.
@@ -102,13 +95,7 @@ class Picture:
 
 
 def picture(document: Document, values: Float64s, parts: tuple[int, int] = (1, 1)) -> Picture:
-    """Describe the picture of a document of one matrix.
-
-    Args:
-        document: the matrix.
-        values: as of a Picture.
-        parts: as of a Picture.
-    """
+    """Return the picture of a document of one matrix, with values and parts as of a Picture."""
     ((name, table),) = document.arrays.items()
     names = document.axes if len(document.axes) == 2 else _DEFAULT_AXES
     down, across = (

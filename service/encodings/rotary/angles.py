@@ -119,11 +119,7 @@ def _at_place(k: int, rotary_dim: int, scale_base: float, place: int) -> Decimal
 
 
 class RotaryAngles(ABC):
-    """Rows of angles, one for each frequency of each token.
-
-    Attributes:
-        rounding: of the angles.
-    """
+    """Rows of angles, one for each frequency of each token."""
 
     rounding: AngleRounding
 
@@ -192,14 +188,7 @@ class RotaryAngles(ABC):
 
 @dataclass(frozen=True)
 class SequenceAngles(RotaryAngles):
-    """Angles by the one position of each row.
-
-    Attributes:
-        rule: the frequencies.
-        positions: the position of each row.
-        rounding: of the angles.
-        xpos: multipliers of sines and cosines, if any.
-    """
+    """Angles by the one position of each row, with the multipliers of xPos, if any."""
 
     rule: RotaryFrequencies
     positions: Positions
@@ -250,7 +239,6 @@ class AxesAngles(RotaryAngles):
         axes: frequencies and positions of each axis.
         tokens: the number of tokens.
         canonical: the canonical parameters, without the rounding.
-        rounding: of the angles.
         attention_factor: multiplies sines and cosines.
     """
 
@@ -297,7 +285,7 @@ def mrope_angles(
         section: the number of frequencies of t, h and w, which sum to those of the rule.
         tokens: the positions.
         rounding: of the angles.
-        interleaved: whether the axes alternate frequency by frequency.
+        interleaved: whether the axes alternate, as of ``axis_of_frequency``.
     """
     names = axis_of_frequency(rule.count, section, interleaved=interleaved)
     places = {axis: tuple(k for k, name in enumerate(names) if name == axis) for axis in AXES}
@@ -320,11 +308,6 @@ def axis_of_frequency(count: int, section: tuple[int, ...], *, interleaved: bool
     Chunked: the first section of frequencies is of t, the next of h, the rest of w.
     Interleaved: frequency k is of h where k mod 3 is 1 and k < 3·section[1], of w where k mod 3
     is 2 and k < 3·section[2], else of t.
-
-    Args:
-        count: r/2.
-        section: the number of frequencies of t, h and w.
-        interleaved: whether the axes alternate.
     """
     if not interleaved:
         return "".join(axis * length for axis, length in zip(AXES, section, strict=True))
@@ -490,7 +473,7 @@ def packed(
         angles: S rows of r/2 angles.
         pack: a key of PACKS.
         dtype: a real element type; for the complex pack the type of the two parts.
-        batch: whether there is a leading axis of 1.
+        batch: whether to add a leading axis of 1.
         kind: the kind of the document.
     """
     parameters = {**angles.parameters(), "pack": pack, **({"batch": True} if batch else {})}

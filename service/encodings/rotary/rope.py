@@ -100,11 +100,7 @@ class WidthParameters(Parameters):
     partial_rotary_factor: Annotated[Real | None, SHARE_FIELD] = None
 
     def rotary_channels(self, head_dim: int | None) -> int | None:
-        """Return the number of rotary channels, even; None where no parameter gives it.
-
-        Args:
-            head_dim: channels of a head, if they are known.
-        """
+        """Return the even number of rotary channels of a head; None if nothing gives it."""
         factor = self.partial_rotary_factor
         if factor is None:
             if self.rotary_dim is None:
@@ -178,11 +174,7 @@ class RuleParameters(RuleKeys):
     )
 
     def rule(self, head_dim: int | None) -> RotaryFrequencies:
-        """Return the frequencies for heads of a width; raises InvalidParameters.
-
-        Args:
-            head_dim: channels of a head, if they are known.
-        """
+        """Return the frequencies for heads of a width, if it is known; raises InvalidParameters."""
         names = ("partial_rotary_factor", *RULE_KEYS)
         keys = {name: value for name in names if (value := getattr(self, name)) is not None}
         if self.inv_freq is not None:

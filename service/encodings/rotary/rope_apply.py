@@ -282,7 +282,6 @@ class PermutationTable:
     Attributes:
         order: of the channels of a head.
         heads: the number of heads.
-        dtype: an integer type.
     """
 
     order: HeadOrder
