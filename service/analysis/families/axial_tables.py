@@ -60,13 +60,19 @@ _OFFSET_ERROR = 1e-9
 class ConventionAxes:
     """The axes of a table in the order in which a named convention has their channels.
 
-    Each axis has its measured frequencies, its number of channels, and its index in the grid.
+    Attributes:
+        widths: the channels of each axis.
+        order: the index of each axis in the grid.
+        axis_of: the index in the grid of the axis of each frequency.
+        waves: the measured frequencies of each axis.
     """
 
     name: str
-    waves: tuple[AxisWaves, ...]
+    tokens: AxialTokens
     widths: tuple[int, ...]
     order: tuple[int, ...]
+    axis_of: NDArray[np.intp]
+    waves: tuple[AxisWaves, ...]
 
     @property
     def convention(self) -> AxialConvention:
@@ -135,9 +141,9 @@ def _of_tokens(
             known = tuple(each for each in waves if each is not None)
             if len(known) < len(waves):
                 continue
-            axes = ConventionAxes(name, known, widths, order)
-            every = list(fits(axes))
-            residuals = [_residual(fit, axes, tokens, axis_of) for fit in every]
+            axes = ConventionAxes(name, tokens, widths, order, axis_of, known)
+            every = list(_fits(axes))
+            residuals = [_residual(fit, axes) for fit in every]
             for way in nearest_fits(residuals, [fit.values for fit in every], table.rounding):
                 values = {**own, **tokens.parameters(), **every[way].values}
                 parameters: Values = {
@@ -147,46 +153,38 @@ def _of_tokens(
                     **values,
                     **pack_parameters(table.pack),
                 }
-                support = tuple(_support(axes, tokens))
-                angles = _angles(every[way], axes, table, tokens, axis_of)
+                support = tuple(_support(axes))
+                angles = _angles(every[way], axes, table)
                 proposal = table_proposal(request, "rope/axial", parameters, support, angles)
                 found.append((len(repr(values)), proposal))
     yield from (proposal for _, proposal in sorted(found, key=lambda each: each[0]))
 
 
-def _residual(
-    fit: AxialFit, axes: ConventionAxes, tokens: AxialTokens, axis_of: NDArray[np.intp]
-) -> float:
+def _residual(fit: AxialFit, axes: ConventionAxes) -> float:
     """Return the largest difference between the phasors of a fit and those of the array."""
     largest = 0.0
     for index, axis in enumerate(axes.order):
-        line: Complexes = tokens.lines[axis][:, axis_of == axis]
+        line: Complexes = axes.tokens.lines[axis][:, axes.axis_of == axis]
         coordinates = fit.firsts[index] + fit.steps[index] * np.arange(len(line))
         expected = np.exp(1j * np.outer(coordinates, fit.omega[index]))
         largest = max(largest, float(np.abs(line - expected).max(initial=0)))
     return largest
 
 
-def _angles(
-    fit: AxialFit,
-    axes: ConventionAxes,
-    table: PackReading,
-    tokens: AxialTokens,
-    axis_of: NDArray[np.intp],
-) -> AngleModel | None:
-    channels = table.channels()
+def _angles(fit: AxialFit, axes: ConventionAxes, table: PackReading) -> AngleModel | None:
+    channels, tokens = table.channels(), axes.tokens
     if not channels:
         return None
     omega = np.empty(tokens.count)
     coordinates = np.empty((tokens.rows, len(axes.order)))
     for index, axis in enumerate(axes.order):
-        omega[axis_of == axis] = fit.omega[index]
+        omega[axes.axis_of == axis] = fit.omega[index]
         coordinates[:, axis] = tokens.coordinates(axis, fit.firsts[index], fit.steps[index])
-    return AngleModel(coordinates, tuple(axis_of.tolist()), omega, channels)
+    return AngleModel(coordinates, tuple(axes.axis_of.tolist()), omega, channels)
 
 
-def _support(axes: ConventionAxes, tokens: AxialTokens) -> Iterator[str]:
-    grid = " x ".join(map(str, tokens.grid))
+def _support(axes: ConventionAxes) -> Iterator[str]:
+    grid = " x ".join(map(str, axes.tokens.grid))
     yield f"each frequency rotates along one axis of a grid of {grid} tokens"
     for axis, waves in zip(axes.order, axes.waves, strict=True):
         if waves.length > 1:
@@ -239,7 +237,7 @@ def _axis_of(
 # Frequencies of axes.
 
 
-def fits(axes: ConventionAxes) -> Iterator[AxialFit]:
+def _fits(axes: ConventionAxes) -> Iterator[AxialFit]:
     """Yield the parameters that give the measured frequencies, the simplest first."""
     kind = axes.convention.series
     if kind == "pixels":
