@@ -23,9 +23,11 @@ SIZES: list[Size] = [
 ]
 
 
-def mistakes_of(heads: int, rows: int, head_dim: int, right: Engine) -> dict[str, dict[str, Any]]:
+def mistakes_of(
+    heads: int, rows: int, head_dim: int, expected: Engine
+) -> dict[str, dict[str, Any]]:
     """Return the changes of an engine that make each mistake, as far as a size allows it."""
-    width, factor = right.width, right.factor
+    width, factor = expected.width, expected.factor
     changes: dict[str, dict[str, Any]] = {
         "layout-swapped": {"layout": "interleaved"},
         "layout-mixed": {"written": "interleaved"},

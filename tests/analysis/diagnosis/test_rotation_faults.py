@@ -45,14 +45,14 @@ def normal(shape: tuple[int, ...]) -> np.ndarray:
 
 
 def test_each_mistake_changes_the_application_and_has_its_own_sentence() -> None:
-    made = [
+    tried = [
         *wiring_mistakes(PARTIAL),
         *angle_mistakes(PARTIAL),
         *size_mistakes(PARTIAL, 1.2),
     ]
 
-    assert all(one.wiring != PARTIAL.wiring or one.angles != PARTIAL.angles for one in made)
-    assert len({one.mistakes[0].sentence for one in made}) == len(made)
+    assert all(one.wiring != PARTIAL.wiring or one.angles != PARTIAL.angles for one in tried)
+    assert len({one.mistakes[0].sentence for one in tried}) == len(tried)
 
 
 @pytest.mark.parametrize(
@@ -64,11 +64,11 @@ def test_each_mistake_changes_the_application_and_has_its_own_sentence() -> None
     ],
 )
 def test_every_other_layout_is_tried(wiring: Wiring, layouts: list[str]) -> None:
-    made = list(wiring_mistakes(Application(wiring)))
+    tried = list(wiring_mistakes(Application(wiring)))
 
-    assert sorted(one.mistakes[0].name for one in made if "layout" in one.aspects) == layouts
-    assert ("tiling" in {one.aspects[0] for one in made}) == (wiring == PARTIAL.wiring)
-    assert ("rest" in {one.aspects[0] for one in made}) == (wiring == PARTIAL.wiring)
+    assert sorted(one.mistakes[0].name for one in tried if "layout" in one.aspects) == layouts
+    assert ("tiling" in {one.aspects[0] for one in tried}) == (wiring == PARTIAL.wiring)
+    assert ("rest" in {one.aspects[0] for one in tried}) == (wiring == PARTIAL.wiring)
 
 
 def test_missing_factor_has_its_value_where_it_is_one_number() -> None:
@@ -80,10 +80,10 @@ def test_missing_factor_has_its_value_where_it_is_one_number() -> None:
     assert not list(size_mistakes(PARTIAL, 1.0))
 
 
-def widths(want: Engine, have: Engine) -> list[Application]:
+def widths(expected: Engine, sent: Engine) -> list[Application]:
     x = normal((2, 20, 16))
-    evidence = Evidence(x, have.rotate(x), Target.of(*want.tables(20)), 2.0**-53)
-    return list(width_mistakes(Application(Wiring(16, want.width)), evidence))
+    evidence = Evidence(x, sent.rotate(x), Target.of(*expected.tables(20)), 2.0**-53)
+    return list(width_mistakes(Application(Wiring(16, expected.width)), evidence))
 
 
 def test_widths_contain_all_changed_channels() -> None:
@@ -127,14 +127,14 @@ def long_evidence(**changes: Any) -> Evidence:
 
 @pytest.mark.parametrize("beyond", ["unrotated", "zero", "clamped", "wrapped"])
 def test_length_is_the_first_row_that_is_not_explained(beyond: str) -> None:
-    seen = long_evidence(beyond=(37, beyond))
-    made = list(length_mistakes(HALF, seen))
+    evidence = long_evidence(beyond=(37, beyond))
+    tried = list(length_mistakes(HALF, evidence))
 
     explained = [
-        (seen.explained_shares(one, slice(None), np.arange(60)) == 1).all() for one in made
+        (evidence.explained_shares(one, slice(None), np.arange(60)) == 1).all() for one in tried
     ]
 
-    assert [one.mistakes[0].values["have"] for one in made] == [37] * 4
+    assert [one.mistakes[0].values["have"] for one in tried] == [37] * 4
     assert sum(explained) == 1
 
 
@@ -172,7 +172,7 @@ def estimate(rows: int = 64, **changes: Any) -> FrequencyEstimate:
 
 
 @pytest.mark.parametrize(
-    ("want", "have", "expected"),
+    ("expected", "sent", "mistake"),
     [
         ({}, {"base": 500000.0}, ("wrong-base", {"have": 500000.0, "want": 10000.0})),
         ({}, {"linear": 4.0}, ("linear-factor", {"ratio": 0.25})),
@@ -183,33 +183,33 @@ def estimate(rows: int = 64, **changes: Any) -> FrequencyEstimate:
     ids=str,
 )
 def test_measured_frequencies_are_named(
-    want: dict[str, Any], have: dict[str, Any], expected: Named
+    expected: dict[str, Any], sent: dict[str, Any], mistake: Named
 ) -> None:
-    wanted = Target.of(*Engine(32, **want).tables(64))
+    expected_tables = Target.of(*Engine(32, **expected).tables(64))
 
-    assert expected in named(frequency_mistakes(RIGHT, wanted, estimate(**have)))
-    assert not list(frequency_mistakes(RIGHT, wanted, estimate(**want)))
+    assert mistake in named(frequency_mistakes(RIGHT, expected_tables, estimate(**sent)))
+    assert not list(frequency_mistakes(RIGHT, expected_tables, estimate(**expected)))
 
 
 def test_unnamed_frequencies_are_the_measured_ones_of_four_rows_or_more() -> None:
-    wanted = Target.of(*Engine(32).tables(64))
-    have = estimate(llama3=True)
+    expected_tables = Target.of(*Engine(32).tables(64))
+    sent = estimate(llama3=True)
     backwards = FrequencyEstimate(-Engine(32).frequencies(), np.full(16, 1e-9), 64)
 
-    (other,) = unnamed_frequencies(RIGHT, wanted, have)
+    (other,) = unnamed_frequencies(RIGHT, expected_tables, sent)
 
     assert other.mistakes[0].name == "wrong-rule"
     assert other.mistakes[0].values["pair"] > 0
-    assert other.angles.omega is have.omega
-    assert not list(unnamed_frequencies(RIGHT, wanted, estimate(rows=3, llama3=True)))
-    assert not list(unnamed_frequencies(RIGHT, wanted, backwards))
+    assert other.angles.omega is sent.omega
+    assert not list(unnamed_frequencies(RIGHT, expected_tables, estimate(rows=3, llama3=True)))
+    assert not list(unnamed_frequencies(RIGHT, expected_tables, backwards))
 
 
 def gauge(**changes: Any) -> Gauge:
-    want = Engine(32, factor=1.1)
+    expected = Engine(32, factor=1.1)
     x = normal((1, 48, 32)).astype(np.float32)
-    y = want.with_changes(**changes).rotate(x)
-    evidence = Evidence(x.astype(float), y.astype(float), Target.of(*want.tables(48)), 2.0**-24)
+    y = expected.with_changes(**changes).rotate(x)
+    evidence = Evidence(x.astype(float), y.astype(float), Target.of(*expected.tables(48)), 2.0**-24)
     return Gauge(evidence, slice(0, 4), np.arange(48))
 
 
