@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.analysis.array import (
+    AngleModel,
     IdentifyInput,
     Proposal,
     ProposalFamily,
@@ -143,3 +144,11 @@ def float_sample(values: NDArray[np.generic], dtype: DType = FLOAT32) -> Sample:
 
 def float_input(values: NDArray[np.generic], dtype: DType = FLOAT32) -> IdentifyInput:
     return IdentifyInput({"x": float_sample(values, dtype)})
+
+
+def evaluated_rows(model: AngleModel) -> Float64s:
+    """Return the rows of the one array of an angle model."""
+    (channels,) = model.channels.values()
+    frequency, is_sine = channels.indices()
+    angles = (model.coordinates[:, list(model.axis)] * model.omega)[:, frequency]
+    return np.asarray(model.scale * np.where(is_sine, np.sin(angles), np.cos(angles)))

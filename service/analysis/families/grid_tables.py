@@ -1,12 +1,12 @@
 """Propose ``/encoding/grid``: sin-cos tables of grids, in the channel order of each convention.
 
-A convention's layout says which channels are about which axis, and which of them are the sine and
-the cosine of the same angle. Where the array has it so, its parameters follow from how those pairs
-turn along their axis; the axes that the convention computes of them must be those of the array.
+The layout of a convention says which channels belong to which axis, and which of them are sine and
+cosine of the same angle. If the array has this layout, the frequencies and phases of the pairs
+along each axis give the parameters; with them the convention must reproduce the array.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from math import pi, prod
 from typing import Any, TypeAlias
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.analysis.array import AngleModel, IdentifyInput, Proposal, Sample, TableRequest
-from service.analysis.families.requests import nearest_fits, unless_default
+from service.analysis.families.requests import nearest_fits
 from service.analysis.families.token_grids import AxisLines, axis_lines, token_grids
 from service.analysis.families.unwrapping import (
     AxisWaves,
@@ -44,21 +44,20 @@ from service.numerics.tables import ParameterValue
 ParameterValues: TypeAlias = dict[str, ParameterValue]
 
 _MAX_PROPOSALS = 16
-_EARLY_ROWS = 64
 _MAX_BASE = 1e260
 _SWITCHES = ("reverse_coord", "interleave_sin_cos", "concat_pos", "sine_only")
 
 
 @dataclass(frozen=True, eq=False)
 class TokenRows:
-    """Rows that may be those of a grid.
+    """Rows that may be the tokens of a grid.
 
     Attributes:
-        rows: (S, C), the rows of zeros left out.
-        shape: of the tokens as they were sent, axes of 1 left out.
-        zero_rows: how many rows of zeros came first.
-        channels_first: whether the channels were the first axis.
-        sample: what was sent.
+        rows: (S, C), without the first rows of zeros.
+        shape: of the tokens in the array, without axes of 1.
+        zero_rows: how many first rows of zeros there are.
+        channels_first: whether the channels are the first axis of the array.
+        sample: the array.
     """
 
     rows: Float64s
@@ -98,37 +97,29 @@ def orientations(sample: Sample) -> Iterator[TokenRows]:
     """Read an array with its channels last, and with its channels first."""
     values = sample.reals()
     shape = values.shape
-    if max(values.max(), -values.min()) > 1 + 8 * rounding_share(sample):
+    if np.abs(values).max() > 1 + 8 * rounding_share(sample):
         return
     for channels_first in (False, True):
         channels = shape[0] if channels_first else shape[-1]
         rows = values.reshape(channels, -1).T if channels_first else values.reshape(-1, channels)
         tokens = shape[1:] if channels_first else shape[:-1]
-        zero_rows = _zero_rows(rows)
-        if channels >= 2 and zero_rows < len(rows):
+        nonzero = rows.any(axis=1)
+        if channels >= 2 and nonzero.any():
+            zero_rows = int(nonzero.argmax())
             yield TokenRows(rows[zero_rows:], tokens, zero_rows, channels_first, sample)
 
 
-def _zero_rows(rows: Float64s) -> int:
-    """Count the rows of zeros that come first; most tables have few."""
-    for some in (rows[:_EARLY_ROWS], rows):
-        is_filled = some.any(axis=1)
-        if is_filled.any():
-            return int(np.argmax(is_filled))
-    return len(rows)
-
-
 def _of_rows(rows: TokenRows) -> Iterator[Proposal]:
-    sent = [rows.shape] if len(rows.shape) in {1, 2, 3} else []
-    for along in dict.fromkeys([*token_grids(rows.rows, rows.rounding), *sent]):
-        if prod(along) != len(rows.rows):
+    own = [rows.shape] if len(rows.shape) in {1, 2, 3} else []
+    for lengths in dict.fromkeys([*token_grids(rows.rows, rows.rounding), *own]):
+        if prod(lengths) != len(rows.rows):
             continue
-        lines = axis_lines(rows.rows, along, rows.rounding)
+        lines = axis_lines(rows.rows, lengths, rows.rounding)
         for name, variants in CONVENTIONS.items():
-            # With one axis the others are the conventions of sequences.
-            if len(along) > 1 or variants[0].gives_channels:
-                for candidate, layout in candidates(name, along, rows):
-                    yield from _fitting(candidate, layout, lines, rows)
+            # Of one axis, the other conventions are those of sequences.
+            if len(lengths) > 1 or variants[0].gives_channels:
+                for candidate, layout in candidates(name, lengths, rows):
+                    yield from _proposals(candidate, layout, lines, rows)
 
 
 # Layouts.
@@ -136,7 +127,7 @@ def _of_rows(rows: TokenRows) -> Iterator[Proposal]:
 
 @dataclass(frozen=True, eq=False)
 class GridCandidate:
-    """A convention that has the channels of an array.
+    """A convention that has as many channels as an array.
 
     Attributes:
         convention: the convention.
@@ -151,23 +142,29 @@ class GridCandidate:
     values: ParameterValues
 
     def layout(self, d_model: int, values: ParameterValues) -> Layout:
-        """Lay the table out, with values beside the defaults."""
+        """Return the layout of the table, with values beside the defaults."""
         every: dict[str, Any] = {**self.convention.defaults, **self.values, **values}
         if "max_resolution" in self.convention.takes:
-            listed = every.get("max_resolution", (2,))
-            each = listed if isinstance(listed, tuple) else (listed,)
+            numbers = every.get("max_resolution", (2,))
+            each = numbers if isinstance(numbers, tuple) else (numbers,)
             every["max_resolution"] = each * (len(self.lengths) // len(each))
         return self.convention.layout(Grid(self.lengths, d_model, every))
 
+    def parameters(self, values: ParameterValues) -> ParameterValues:
+        """Return the parameters that are not defaults."""
+        defaults = self.convention.defaults
+        every = {**self.values, **values}
+        return {name: value for name, value in every.items() if value != defaults.get(name)}
+
 
 def candidates(
-    name: str, along: tuple[int, ...], rows: TokenRows
+    name: str, lengths: tuple[int, ...], rows: TokenRows
 ) -> Iterator[tuple[GridCandidate, Layout]]:
-    """Lay out what a convention makes of tokens, with each choice of its switches."""
-    convention = convention_for(name, len(along))
+    """Yield a convention and its layout for each choice of the switches that order channels."""
+    convention = convention_for(name, len(lengths))
     if convention is None or rows.width % convention.multiple_of:
         return
-    if convention.is_spread and rows.width // (2 * len(along)) < 2:
+    if convention.is_spread and rows.width // (2 * len(lengths)) < 2:
         return
     zeros = _zero_parameters(convention, rows.zero_rows)
     if rows.zero_rows and not zeros:
@@ -178,21 +175,21 @@ def candidates(
         if convention.gives_channels:
             count = band_count(
                 rows.width,
-                len(along),
+                len(lengths),
                 concat_pos=bool(values["concat_pos"]),
                 sine_only=bool(values.get("sine_only", False)),
             )
             if count is None:
                 continue
             values["num_bands"] = count
-        names = AXES[-len(along) :]
+        names = AXES[-len(lengths) :]
         trial = GridCandidate(convention, name, dict.fromkeys(names, 1), values)
-        # Lengths come in the order in which the convention has its tokens run.
-        by_name = dict(zip(trial.layout(rows.width, {}).along, along, strict=True))
+        # Lengths come in the order of the convention's tokens.
+        by_name = dict(zip(trial.layout(rows.width, {}).along, lengths, strict=True))
         candidate = replace(trial, lengths={name: by_name[name] for name in names})
         layout = candidate.layout(rows.width, {})
-        flat = layout.zero_rows + prod(along[layout.leading :])
-        shape = (*along[: layout.leading], *((flat,) if layout.leading < len(along) else ()))
+        flat = layout.zero_rows + prod(lengths[layout.leading :])
+        shape = (*lengths[: layout.leading], *((flat,) if layout.leading < len(lengths) else ()))
         if tuple(length for length in shape if length > 1) == rows.shape:
             yield candidate, layout
 
@@ -207,7 +204,7 @@ def _zero_parameters(convention: GridConvention, zero_rows: int) -> ParameterVal
 
 
 def band_count(channels: int, axes: int, *, concat_pos: bool, sine_only: bool) -> int | None:
-    """Return how many bands have so many channels; None where no number does."""
+    """Return how many bands have so many channels; None if no number does."""
     rest = channels - axes * concat_pos
     each = axes * (1 if sine_only else 2)
     return rest // each if rest > 0 and rest % each == 0 else None
@@ -218,27 +215,34 @@ def band_count(channels: int, axes: int, *, concat_pos: bool, sine_only: bool) -
 
 @dataclass(frozen=True, eq=False)
 class GridMeasures:
-    """Rates, phases and series measured along the axes of a grid.
+    """Frequencies and phases along the axes of a grid.
 
     Attributes:
-        layout: what a convention would make of the grid, whatever its numbers.
         lengths: tokens along each axis by its name.
-        turns: of each axis.
-        series: the rates of each axis that has more than one token.
+        layout: of the convention with its defaults.
+        waves: of each axis.
+        series: the frequencies of each axis of several tokens.
     """
 
-    layout: Layout
     lengths: Mapping[str, int]
-    turns: Mapping[str, AxisWaves]
+    layout: Layout
+    waves: Mapping[str, AxisWaves]
     series: Mapping[str, GeometricSeries]
 
     def first(self, *names: str) -> tuple[float, float] | None:
-        """Return the first rate of axes, and its relative error; None where they differ."""
+        """Return the first frequency of axes and its relative error; None where they differ."""
         every = [self.series[name] for name in names or self.series if name in self.series]
         return common_value((each.first, each.first_error) for each in every)
 
-    def bases(self) -> list[float | None]:
-        """Return the bases that may be meant, the plainest first; None where the data has none."""
+    def size(self, extra: float = 0.0) -> tuple[float, float] | None:
+        """Return the first frequency times the length and its relative error, as ``first``."""
+        return common_value(
+            (series.first * (self.lengths[name] + extra), series.first_error)
+            for name, series in self.series.items()
+        )
+
+    def bases(self) -> list[float]:
+        """Return round numbers for the base, the usual one if there is one frequency an axis."""
         known = [
             series.base(span)
             for name, series in self.series.items()
@@ -247,91 +251,91 @@ class GridMeasures:
         if known:
             base = common_value(known)
             return [] if base is None else list(round_numbers(*base, 2))
-        return [None] if not any(series.has_ratio for series in self.series.values()) else []
+        return [] if any(series.has_ratio for series in self.series.values()) else [USUAL_BASE]
 
     def _span(self, name: str) -> float:
         rule = self.layout.along[name].rule
         return rule.dim / 2 if isinstance(rule, Geometric | ScaledGeometric) else 0.0
 
 
-def _fitting(
+def _proposals(
     candidate: GridCandidate, layout: Layout, lines: AxisLines, rows: TokenRows
 ) -> Iterator[Proposal]:
-    listed = list(lanes(layout.blocks, rows.width))
-    measures = _measured(candidate, layout, listed, lines, rows)
+    table_lanes = list(lanes(layout.blocks, rows.width))
+    measures = _measured(candidate, layout, table_lanes, lines, rows)
     if measures is None:
         return
-    finals = [
-        (values, candidate.layout(rows.width, values)) for values in _FITS[candidate.name](measures)
+    fits = [
+        (candidate.parameters(values), candidate.layout(rows.width, values))
+        for values in _FITS[candidate.name](measures)
     ]
-    ways: Sequence[int] = range(len(finals))
-    # Resolutions of bands are no measured numbers, of which one is meant: all give the same table.
+    chosen: Sequence[int] = range(len(fits))
+    # All resolutions of bands give the same table.
     if not candidate.convention.gives_channels:
-        apart = [_residual(final, listed, lines) for _, final in finals]
-        ways = nearest_fits(apart, [values for values, _ in finals], rows.rounding)
-    for way in ways:
-        yield _proposal(candidate, *finals[way], measures, rows)
+        residuals = [_residual(fitted, table_lanes, lines) for _, fitted in fits]
+        chosen = nearest_fits(residuals, [parameters for parameters, _ in fits], rows.rounding)
+    for index in chosen:
+        yield _proposal(candidate, *fits[index], measures, rows)
 
 
 def _measured(
-    candidate: GridCandidate, layout: Layout, listed: list[Lane], lines: AxisLines, rows: TokenRows
+    candidate: GridCandidate,
+    layout: Layout,
+    table_lanes: list[Lane],
+    lines: AxisLines,
+    rows: TokenRows,
 ) -> GridMeasures | None:
-    """Measure the axes of an array whose channels are as a convention has them."""
-    filled = np.zeros(rows.width, dtype=np.bool_)
-    turns: dict[str, AxisWaves] = {}
+    """Measure the axes of an array; None unless its channels are as a convention has them."""
+    used = np.zeros(rows.width, dtype=np.bool_)
+    waves: dict[str, AxisWaves] = {}
     for axis, name in enumerate(layout.along):
-        own = {lane.content: lane.channels for lane in listed if lane.axis == name}
-        for channels in own.values():
-            filled[channels] = True
+        by_content = {lane.content: lane.channels for lane in table_lanes if lane.axis == name}
+        for channels in by_content.values():
+            used[channels] = True
             if not lines.only(axis, np.array(channels, dtype=np.intp)):
                 return None
-        measured = _turns_of(lines.lines[axis], own.get("sin"), own.get("cos"), rows.rounding)
+        sines, cosines = (by_content.get(content) for content in ("sin", "cos"))
+        measured = _axis_waves(lines.lines[axis], sines, cosines, rows.rounding)
         if measured is None:
             return None
-        turns[name] = measured
-    if np.abs(rows.rows[:2, ~filled]).any():
+        waves[name] = measured
+    if np.abs(rows.rows[:2, ~used]).any():
         return None
-    series = {}
-    if not candidate.convention.gives_channels:
-        for name, measured in turns.items():
-            if measured.length > 1 and len(measured.rates):
-                fitted = axis_series(measured)
-                if fitted is None:
-                    return None
-                series[name] = fitted
-    return GridMeasures(layout, candidate.lengths, turns, series)
+    series: dict[str, GeometricSeries] = {}
+    for name, measured in waves.items():
+        if candidate.convention.gives_channels or measured.length < 2 or not len(measured.rates):
+            continue
+        fitted = axis_series(measured)
+        if fitted is None:
+            return None
+        series[name] = fitted
+    return GridMeasures(candidate.lengths, layout, waves, series)
 
 
-def _turns_of(
+def _axis_waves(
     line: Float64s, sines: range | None, cosines: range | None, rounding: float
 ) -> AxisWaves | None:
     if sines is None:
         return axis_waves(np.zeros((len(line), 0), dtype=np.complex128), rounding)
     if cosines is None:
-        return sine_bands(line[:, _slice(sines)], rounding)
+        return sine_bands(line[:, sines], rounding)
     count = min(len(sines), len(cosines))
-    pairs = line[:, _slice(cosines[:count])] + 1j * line[:, _slice(sines[:count])]
-    return axis_waves(pairs, rounding)
+    return axis_waves(line[:, cosines[:count]] + 1j * line[:, sines[:count]], rounding)
 
 
-def _slice(channels: range) -> slice:
-    """Return channels as a slice, of which NumPy makes no list and no copy."""
-    return slice(channels.start, channels.stop, channels.step)
-
-
-def _residual(layout: Layout, listed: list[Lane], lines: AxisLines) -> float:
-    """Return how far the axes as a convention computes them are from those of the array."""
-    apart = 0.0
-    for axis, (name, along) in enumerate(layout.along.items()):
-        line = lines.lines[axis]
-        places = np.arange(len(line), dtype=np.float64) * along.tokens.step + along.tokens.first
-        coordinates: Float64s = places * float(along.unit)
+def _residual(layout: Layout, table_lanes: list[Lane], lines: AxisLines) -> float:
+    """Return the largest difference between the axes of a convention and those of the array."""
+    largest = 0.0
+    for line, (name, along) in zip(lines.lines, layout.along.items(), strict=True):
+        tokens = np.arange(len(line), dtype=np.float64) * along.tokens.step + along.tokens.first
+        coordinates: Float64s = tokens * float(along.unit)
         angles = np.outer(coordinates, [float(each) for each in along.rule.exact()])
-        for lane in listed:
+        for lane in table_lanes:
             if lane.axis == name:
-                computed = _content(lane, coordinates, angles)
-                apart = max(apart, float(np.abs(line[:, lane.channels] - computed).max(initial=0)))
-    return apart
+                expected = _content(lane, coordinates, angles)
+                difference = np.abs(line[:, lane.channels] - expected).max(initial=0)
+                largest = max(largest, float(difference))
+    return largest
 
 
 def _content(lane: Lane, coordinates: Float64s, angles: Float64s) -> Float64s:
@@ -345,61 +349,50 @@ def _content(lane: Lane, coordinates: Float64s, angles: Float64s) -> Float64s:
 
 
 def _fit_unit_steps(measures: GridMeasures) -> Iterator[ParameterValues]:
-    """Yield the base of series that begin with one radian per token."""
+    """Yield the bases of series that begin with one radian per token."""
     first = measures.first()
-    if measures.series and (first is None or not _is_near(1.0, *first)):
-        return
-    for base in measures.bases():
-        yield _with_base({}, base)
+    if not measures.series or (first is not None and _is_near(1.0, *first)):
+        for base in measures.bases():
+            yield {"base": base}
 
 
 def _is_near(value: float, measured: float, error: float) -> bool:
     return abs(measured - value) <= 2 * error * abs(value) + 2.0**-20
 
 
-def _with_base(values: ParameterValues, base: float | None) -> ParameterValues:
-    return values if base in {None, USUAL_BASE} else {**values, "base": base}
-
-
 def _fit_detr(measures: GridMeasures) -> Iterator[ParameterValues]:
     """Yield the base, and the scale where positions are normalized."""
     yield from _fit_unit_steps(measures)
-    scale = common_value(
-        (series.first * float(measures.lengths[name] + EPSILON), series.first_error)
-        for name, series in measures.series.items()
-    )
+    scale = measures.size(float(EPSILON))
     if scale is None:
         return
     chosen: list[ParameterValues] = [{"normalize": True}] if _is_near(2 * pi, *scale) else []
-    plain = signed_round_numbers(scale[0], scale[0] * scale[1], 2)
-    chosen += [{"normalize": True, "scale": each} for each in plain]
+    numbers = signed_round_numbers(scale[0], scale[0] * scale[1], 2)
+    chosen += [{"normalize": True, "scale": each} for each in numbers]
     for base in measures.bases()[:1]:
-        yield from (_with_base(values, base) for values in chosen)
+        yield from ({**values, "base": base} for values in chosen)
 
 
 _BASE_SIZE = 16
 
 
 def _fit_diffusers(measures: GridMeasures) -> Iterator[ParameterValues]:
-    """Yield what a grid is stretched to: base_size over interpolation_scale."""
+    """Yield the size that a grid is stretched to: base_size over interpolation_scale."""
     if set(measures.lengths) == {"depth", "height", "width"}:
         yield from _fit_diffusers_video(measures)
         return
-    stretched = common_value(
-        (series.first * measures.lengths[name], series.first_error)
-        for name, series in measures.series.items()
-    )
+    stretched = measures.size()
     if stretched is None:
         return
     size, error = stretched
-    bases = measures.bases()[:1]
-    for base_size in dict.fromkeys((_BASE_SIZE, *measures.lengths.values())):
-        for scale in signed_round_numbers(base_size / size, error * base_size / size):
-            values = unless_default("interpolation_scale", scale, 1)
-            values |= unless_default("base_size", base_size, _BASE_SIZE)
-            yield from (_with_base(values, base) for base in bases)
-    for plain in signed_round_numbers(size, error * size, 1):
-        yield from (_with_base({"base_size": plain}, base) for base in bases)
+    chosen: list[ParameterValues] = [
+        {"interpolation_scale": scale, "base_size": base_size}
+        for base_size in dict.fromkeys((_BASE_SIZE, *measures.lengths.values()))
+        for scale in signed_round_numbers(base_size / size, error * base_size / size)
+    ]
+    chosen.extend({"base_size": each} for each in signed_round_numbers(size, error * size, 1))
+    for base in measures.bases()[:1]:
+        yield from ({**values, "base": base} for values in chosen)
 
 
 def _fit_diffusers_video(measures: GridMeasures) -> Iterator[ParameterValues]:
@@ -407,46 +400,38 @@ def _fit_diffusers_video(measures: GridMeasures) -> Iterator[ParameterValues]:
     spatial = _interpolation_scales(measures, "spatial", "height", "width")
     for base in measures.bases()[:2]:
         for one, other in product(temporal, spatial):
-            yield _with_base({**one, **other}, base)
+            yield {**one, **other, "base": base}
 
 
 def _interpolation_scales(measures: GridMeasures, kind: str, *names: str) -> list[ParameterValues]:
-    """Return what coordinates of axes may be divided by; nothing where axes differ."""
+    """Return by what coordinates of axes may be divided; nothing where axes differ."""
     first = measures.first(*names)
     if first is None:
         return [] if any(name in measures.series for name in names) else [{}]
     if _is_near(1.0, *first):
         return [{}]
     scale, error = 1 / first[0], first[1]
-    plain = signed_round_numbers(scale, error * scale)
-    return [{f"{kind}_interpolation_scale": each} for each in plain]
+    numbers = signed_round_numbers(scale, error * scale)
+    return [{f"{kind}_interpolation_scale": each} for each in numbers]
 
 
 def _fit_tensor2tensor(measures: GridMeasures) -> Iterator[ParameterValues]:
     """Yield the two timescales; the base is the ratio of the slowest to the fastest."""
     first = measures.first()
-    if first is None:
-        return
-    shortest = next(round_numbers(*first), 1.0)
-    for ratio in measures.bases():
-        if ratio is not None:
-            yield {
-                **unless_default("min_timescale", shortest, 1),
-                **unless_default("max_timescale", shortest * ratio, USUAL_BASE),
-            }
+    if first is not None:
+        shortest = next(round_numbers(*first), 1.0)
+        for ratio in measures.bases():
+            yield {"min_timescale": shortest, "max_timescale": shortest * ratio}
 
 
 def _fit_bands(measures: GridMeasures) -> Iterator[ParameterValues]:
     """Yield twice the highest band of each axis, where bands are evenly spaced."""
-    for numbers in band_resolutions([measures.turns[name] for name in measures.lengths]):
+    for numbers in band_resolutions([measures.waves[name] for name in measures.lengths]):
         yield {"max_resolution": numbers}
 
 
 _FITS: Mapping[str, Callable[[GridMeasures], Iterator[ParameterValues]]] = {
-    **dict.fromkeys(
-        ("mae", "transformers", "moco-v3", "simple-vit", "timm", "positional-encodings"),
-        _fit_unit_steps,
-    ),
+    **dict.fromkeys(CONVENTIONS, _fit_unit_steps),
     "detr": _fit_detr,
     "diffusers": _fit_diffusers,
     "tensor2tensor": _fit_tensor2tensor,
@@ -459,29 +444,25 @@ _FITS: Mapping[str, Callable[[GridMeasures], Iterator[ParameterValues]]] = {
 # Proposals.
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ListedChannels(Channels):
-    """Channels with a component and a frequency listed for each.
+    """Channels with a frequency and a component listed for each.
 
     Attributes:
-        frequencies: the index of the frequency of each channel.
-        sines: whether a channel holds the sine.
+        frequency: the index of the frequency of each channel.
+        is_sine: whether a channel is the sine.
     """
 
-    frequencies: tuple[int, ...] = ()
-    sines: tuple[bool, ...] = ()
-
-    @classmethod
-    def of(cls, frequencies: list[int], sines: list[bool]) -> "ListedChannels":
-        return cls(("cos", "sin"), False, len(sines), 1, 0, tuple(frequencies), tuple(sines))
+    frequency: Indices = field(kw_only=True)
+    is_sine: NDArray[np.bool_] = field(kw_only=True)
 
     def indices(self) -> tuple[Indices, NDArray[np.bool_]]:
-        return np.array(self.frequencies, dtype=np.intp), np.array(self.sines, dtype=np.bool_)
+        return self.frequency, self.is_sine
 
 
 def _proposal(
     candidate: GridCandidate,
-    values: ParameterValues,
+    fitted: ParameterValues,
     layout: Layout,
     measures: GridMeasures,
     rows: TokenRows,
@@ -490,10 +471,7 @@ def _proposal(
     parameters: ParameterValues = {"convention": candidate.name, **candidate.lengths}
     if not convention.gives_channels:
         parameters["d_model"] = rows.width
-    own = {**candidate.values, **values}
-    parameters |= {
-        name: value for name, value in own.items() if value != convention.defaults.get(name)
-    }
+    parameters |= fitted
     if rows.channels_first != convention.channels_first:
         parameters["channels_first"] = rows.channels_first
     parameters |= dtype_parameters(rows.sample)
@@ -511,16 +489,16 @@ def _support(candidate: GridCandidate, measures: GridMeasures) -> Iterator[str]:
     for name, series in measures.series.items():
         if series.has_ratio:
             yield (
-                f"along {name} the angles of {len(measures.turns[name].rates)} pairs grow by "
+                f"along {name} the angles of {len(measures.waves[name].rates)} pairs grow by "
                 f"{series.first:.7g} radians a token and less, each {1 / series.ratio:.6g} times "
                 "slower than the one before"
             )
 
 
 def _angles(layout: Layout, rows: TokenRows) -> AngleModel | None:
-    """Return the angles of a table, where it holds nothing but their sines and cosines."""
+    """Return the angle model of a table; None if it has channels of coordinates or zeros."""
     count, width = rows.rows.shape
-    frequencies, sines = [-1] * width, [False] * width
+    frequency, is_sine = np.full(width, -1, dtype=np.intp), np.zeros(width, dtype=np.bool_)
     axis: list[int] = []
     omega: list[float] = []
     coordinates = np.empty((count, len(layout.along)))
@@ -528,12 +506,12 @@ def _angles(layout: Layout, rows: TokenRows) -> AngleModel | None:
         coordinates[:, index] = along.tokens.at(0, count) * float(along.unit)
         for lane in lanes(layout.blocks, width):
             if lane.axis == name and lane.content != "coordinate":
-                for k, channel in enumerate(lane.channels):
-                    frequencies[channel], sines[channel] = len(omega) + k, lane.content == "sin"
+                frequency[lane.channels] = len(omega) + np.arange(len(lane.channels))
+                is_sine[lane.channels] = lane.content == "sin"
         rates = [float(each) for each in along.rule.exact()]
         omega += rates
         axis += [index] * len(rates)
-    if min(frequencies) < 0:
+    if frequency.min() < 0:
         return None
-    channels = {"encoding": ListedChannels.of(frequencies, sines)}
-    return AngleModel(coordinates, tuple(axis), np.array(omega), channels)
+    channels = ListedChannels(("cos", "sin"), False, width, frequency=frequency, is_sine=is_sine)
+    return AngleModel(coordinates, tuple(axis), np.array(omega), {"encoding": channels})

@@ -30,11 +30,13 @@ from service.analysis.families.mrope_sections import propose_mrope
 from service.analysis.families.rotary_tables import propose_angles, propose_inverse_frequencies
 from service.analysis.families.sinusoid_tables import (
     propose_operators,
+    propose_relative,
     propose_similarity,
     propose_sinusoids,
+    propose_timesteps,
 )
 from service.analysis.families.slope_biases import propose_alibi, propose_slopes
-from service.analysis.families.wavelength_lists import propose_bands
+from service.analysis.families.wavelength_lists import propose_bands, propose_encoding_frequencies
 from service.encodings.absolute.conventions import CONVENTIONS
 from service.encodings.rotary.angles import PACKS
 from tests.analysis.samples import ROTARY_FAMILIES, agreeing, input_of
@@ -252,8 +254,41 @@ BAND_ROWS = one_of(
     "seq_len=200&max_resolution=224",
     "seq_len=300&max_resolution=101",
 )
+TIMESTEPS = one_of(
+    "timesteps=0,1,2.5,250,999&d_model=32",
+    "timesteps=0,1,2.5,250,999&d_model=32&flip_sin_to_cos=true&downscale_freq_shift=0",
+    "timesteps=3,7.25,42&d_model=15&max_period=1000",
+    "timesteps=0,1,2.5,250,999&d_model=32&downscale_freq_shift=0.5",
+    "num_timesteps=1000&d_model=64",
+)
+DESCENDING = one_of(
+    "transformer-xl?d_model=16&key_len=12",
+    "transformer-xl?d_model=10&key_len=300&clamp_len=200",
+    "transformer-xl?d_model=15&key_len=40&base=100",
+    "xlnet?d_model=16&key_len=8&query_len=5",
+    "xlnet?d_model=12&key_len=7&attn_type=uni",
+    "xlnet?d_model=8&key_len=9&query_len=3&clamp_len=2",
+    "xlnet?d_model=8&key_len=9&query_len=3&bi_data=true",
+    "conformer?d_model=16&seq_len=7",
+    "conformer?d_model=64&seq_len=200&dtype=float64",
+)
+FREQUENCY_LISTS = one_of(
+    "d_model=64",
+    "d_model=4&base=100",
+    "d_model=64&convention=fairseq",
+    "d_model=32&convention=mlx&min_freq=0.003&full_turns=true",
+    "d_model=32&convention=tensor2tensor&min_timescale=2&max_timescale=500",
+    "d_model=65&convention=perceiver&max_resolution=224",
+)
 SINUSOIDS = (
     Group(propose_sinusoids, f"/encoding?{ENCODINGS}", first=8),
+    Group(propose_timesteps, f"/encoding/timesteps?{TIMESTEPS}", first=EVERY),
+    Group(propose_relative, f"/relative/{DESCENDING}", first=EVERY),
+    Group(
+        propose_encoding_frequencies,
+        f"/encoding/frequencies?{FREQUENCY_LISTS}&part={{frequency|wavelength}}",
+        first=EVERY,
+    ),
     Group(
         propose_operators,
         f"/relative?{OFFSETS}&layout={{interleaved|concatenated}}&{DTYPE}",

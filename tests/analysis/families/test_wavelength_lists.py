@@ -2,57 +2,22 @@
 
 import pytest
 
-from service.analysis.array import IdentifyInput
 from service.analysis.families.wavelength_lists import propose_bands, propose_encoding_frequencies
-from service.numerics.tables import ParameterValue
-from tests.analysis.samples import sample_from, sample_of
-
-
-@pytest.mark.parametrize("part", ["frequency", "wavelength"])
-@pytest.mark.parametrize(
-    "parameters",
-    [
-        {"d_model": 64},
-        {"d_model": 4, "base": 100.0},
-        {"d_model": 64, "convention": "fairseq"},
-        {"d_model": 32, "convention": "mlx", "min_freq": 0.003, "full_turns": True},
-        {
-            "d_model": 32,
-            "convention": "tensor2tensor",
-            "min_timescale": 2.0,
-            "max_timescale": 500.0,
-        },
-        {"d_model": 65, "convention": "perceiver", "max_resolution": 224},
-    ],
-)
-def test_a_list_of_frequencies_gives_its_parameters(
-    part: str, parameters: dict[str, ParameterValue]
-) -> None:
-    sample = sample_of("encoding/frequencies", **parameters, part=part)
-
-    found = [
-        dict(each.request.parameters)
-        for each in propose_encoding_frequencies(IdentifyInput({"a": sample}))
-    ]
-
-    assert {**parameters, "part": part} in found
+from tests.analysis.samples import input_from, sample_of
 
 
 def test_numbers_that_are_no_series_are_no_frequencies() -> None:
     numbers = sample_of("encoding/frequencies", d_model=32, part="frequency").reals()
     numbers[5] *= 1.01
 
-    assert not list(propose_encoding_frequencies(IdentifyInput({"a": sample_from(numbers)})))
-    assert not list(propose_encoding_frequencies(IdentifyInput({"a": sample_from(-numbers)})))
+    assert not list(propose_encoding_frequencies(input_from(numbers)))
+    assert not list(propose_encoding_frequencies(input_from(-numbers)))
 
 
 def test_even_widths_of_all_conventions_come_before_odd_ones() -> None:
     sample = sample_of("encoding/frequencies", d_model=64, convention="whisper", part="frequency")
 
-    found = [
-        each.request.parameters
-        for each in propose_encoding_frequencies(IdentifyInput({"a": sample}))
-    ]
+    found = [each.request.parameters for each in propose_encoding_frequencies(input_from(sample))]
     widths = [each["d_model"] for each in found]
 
     assert widths == sorted(widths)
@@ -62,7 +27,7 @@ def test_even_widths_of_all_conventions_come_before_odd_ones() -> None:
 def test_sinusoids_of_positions_are_no_bands() -> None:
     sample = sample_of("encoding", seq_len=50, d_model=32, layout="concatenated")
 
-    assert not list(propose_bands(IdentifyInput({"array": sample})))
+    assert not list(propose_bands(input_from(sample)))
 
 
 @pytest.mark.parametrize("resolution", [8, 224, 512])
@@ -71,6 +36,6 @@ def test_usual_resolutions_with_equal_tables_are_all_proposed(resolution: int) -
         "encoding", seq_len=4, d_model=15, convention="perceiver", max_resolution=resolution
     )
 
-    found = [each.request.parameters for each in propose_bands(IdentifyInput({"array": sample}))]
+    found = [each.request.parameters for each in propose_bands(input_from(sample))]
 
     assert [each["max_resolution"] for each in found] == [8, 224, 512]
