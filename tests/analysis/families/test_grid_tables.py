@@ -38,9 +38,7 @@ def test_a_corrupted_channel_has_no_proposal() -> None:
     assert list(propose_grid(request)) == []
 
 
-@pytest.mark.parametrize(
-    "convention", ["mae&d_model=16", "timm&d_model=16&interleave_sin_cos=true"]
-)
+@pytest.mark.parametrize("convention", ["mae", "timm&interleave_sin_cos=true"])
 def test_the_angle_model_gives_the_table(convention: str) -> None:
     request = input_of(f"/encoding/grid?convention={convention}&d_model=16&height=3&width=5")
 
