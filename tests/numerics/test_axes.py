@@ -89,10 +89,10 @@ def test_one_exact_axis_is_the_table_of_a_sequence() -> None:
     channels = Channels(("cos", "sin"), interleaved=True, width=64)
     axes = (Axis(rule, SCATTERED, tuple(range(32))),)
 
-    ours = AxesTable(axes, "exact", channels, FLOAT32, (15, 64))
+    table = AxesTable(axes, "exact", channels, FLOAT32, (15, 64))
 
     plain = PhasorTable(rule, channels, SCATTERED, FLOAT32, (15, 64), 1.0)
-    assert read(ours).tobytes() == read(plain).tobytes()
+    assert read(table).tobytes() == read(plain).tobytes()
 
 
 class Counting:
@@ -123,7 +123,7 @@ def test_angles_are_within_eight_units_of_their_size() -> None:
 
 def test_rounded_angles_are_products_of_float32() -> None:
     angles = read(AnglesTable((FIRST, SECOND), "float32", FLOAT64, (15, 5)))
-    turned = read(both_axes("float32"))
+    components = read(both_axes("float32"))
 
     for place, (axis, pair) in enumerate(ORDER):
         positions = axis.positions.at(0, 15).astype(np.float32)
@@ -131,7 +131,7 @@ def test_rounded_angles_are_products_of_float32() -> None:
         assert expected.dtype == np.float32
         assert (angles[:, place] == expected).all()
         for cos, sin, angle in zip(
-            turned[:, place], turned[:, place + 5], expected.tolist(), strict=True
+            components[:, place], components[:, place + 5], expected.tolist(), strict=True
         ):
             assert abs(cos - mpmath.cos(angle)) <= 0.9 * UNIT
             assert abs(sin - mpmath.sin(angle)) <= 0.9 * UNIT
@@ -168,8 +168,8 @@ def decimal(value: Fraction) -> Decimal:
 
 
 def check_rounded(frequencies: Sequence[Decimal]) -> None:
-    for ours, omega in zip(float32_frequencies(frequencies), frequencies, strict=True):
-        assert Fraction(float(ours)) == rounded(Fraction(omega), "float32")
+    for found, omega in zip(float32_frequencies(frequencies), frequencies, strict=True):
+        assert Fraction(float(found)) == rounded(Fraction(omega), "float32")
 
 
 @given(st.lists(st.floats(0.0, 1e18), min_size=1, max_size=20))
@@ -217,9 +217,9 @@ def test_sines_and_cosines_are_those_of_the_rounded_angle(
         for column, omega in enumerate(frequencies):
             angle = engine_angle(position, omega)
             assert Fraction(float(angles[row, column])) == angle
-            turned = mpmath.mpf(angle.numerator) / angle.denominator
-            assert abs(sine[row, column] - mpmath.sin(turned)) <= 0.9 * UNIT
-            assert abs(cosine[row, column] - mpmath.cos(turned)) <= 0.9 * UNIT
+            expected = mpmath.mpf(angle.numerator) / angle.denominator
+            assert abs(sine[row, column] - mpmath.sin(expected)) <= 0.9 * UNIT
+            assert abs(cosine[row, column] - mpmath.cos(expected)) <= 0.9 * UNIT
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 2**22 + 1, 2**23 - 1, 2**23, 2**23 + 1])

@@ -113,8 +113,8 @@ def test_rounding_errors_are_within_the_bound(name: str, values: list[float]) ->
     round_into(np.array(values), elements, dtype)
 
     bound = rounding_bound(dtype, max(map(abs, values)))
-    for value, ours in zip(values, to_float64(elements, dtype).tolist(), strict=True):
-        assert abs(Fraction(ours) - Fraction(value)) <= Fraction(bound)
+    for value, found in zip(values, to_float64(elements, dtype).tolist(), strict=True):
+        assert abs(Fraction(found) - Fraction(value)) <= Fraction(bound)
 
 
 @pytest.mark.parametrize("name", sorted(REAL_DTYPES))

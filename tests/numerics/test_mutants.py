@@ -159,13 +159,13 @@ def test_numpy_sines_of_exact_angles_are_caught_by_their_bytes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     table = test_phasors.table(512, Positions.contiguous(0, 600))
-    ours = table.read(0, size(table)).tobytes()
+    expected = table.read(0, size(table)).tobytes()
     monkeypatch.setattr(phasors, "_setups", ByteBoundedLRU(2**26))
     monkeypatch.setattr(phasors, "_frequencies", ByteBoundedLRU(2**20))
     monkeypatch.setattr(
         phase,
         "_sin_cos_kernel",
-        lambda turned, tail: (np.sin(turned + tail), np.cos(turned + tail)),
+        lambda angle, tail: (np.sin(angle + tail), np.cos(angle + tail)),
     )
 
-    assert table.read(0, size(table)).tobytes() != ours
+    assert table.read(0, size(table)).tobytes() != expected

@@ -64,9 +64,9 @@ def test_sine_and_cosine_are_within_their_bounds_everywhere(
 
 
 @given(st.lists(st.tuples(FREQUENCIES, POSITIONS), min_size=1, max_size=8))
-def test_sin_cos_of_each_is_the_diagonal_of_sin_cos(turning: list[tuple[float, int]]) -> None:
-    fixed = fixed_point([Decimal(frequency) for frequency, _ in turning])
-    positions = np.array([position for _, position in turning], dtype=np.int64)
+def test_sin_cos_of_each_is_the_diagonal_of_sin_cos(pairs: list[tuple[float, int]]) -> None:
+    fixed = fixed_point([Decimal(frequency) for frequency, _ in pairs])
+    positions = np.array([position for _, position in pairs], dtype=np.int64)
 
     sine, cosine = sin_cos_of_each(fixed, positions)
 
@@ -162,12 +162,12 @@ def test_numerics_import_numpy_alone() -> None:
 
 
 def test_tiny_frequencies_have_extra_bits() -> None:
-    """The same on either side of 10^-20 turns, where few digits tell that there are none."""
+    """Below and above 10^-20 turns, from which on a decimal's exponent excludes extra bits."""
     turns = [Decimal(s).scaleb(e) for e in (-300, -21, -20, -19, 0) for s in (1, 5, "6.8", 9)]
 
-    made = fixed_point([exact_context().multiply(turn, TWO_PI) for turn in turns])
+    converted = fixed_point([exact_context().multiply(turn, TWO_PI) for turn in turns])
 
-    for turn, unit in zip(turns, made.unit.tolist(), strict=True):
+    for turn, unit in zip(turns, converted.unit.tolist(), strict=True):
         bits = max(0, 61 - 128 - math.frexp(float(turn))[1])
         assert unit == 2.0**-bits
 

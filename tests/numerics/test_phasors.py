@@ -197,8 +197,8 @@ def test_partly_cached_blocks_are_computed_again() -> None:
 
     for runs in (range(4, 5), range(3, 5), range(5, 9), range(-2, 2)):
         expected = setup.coarse(np.arange(runs.start, runs.stop) * 64)
-        for ours, exact in zip(coarse.of(setup, runs, runs), expected, strict=True):
-            assert exact.tobytes() == ours.tobytes()
+        for found, exact in zip(coarse.of(setup, runs, runs), expected, strict=True):
+            assert exact.tobytes() == found.tobytes()
 
 
 def test_frequencies_are_evaluated_once_for_all_channels() -> None:

@@ -49,8 +49,8 @@ RULE = Geometric(10000.0, 8, 4)
 def table(values: list[float], rule: FrequencyRule = RULE, dtype: str = "float64") -> NDArray[Any]:
     shape = (len(values), 8)
     positions = np.array(values)
-    made = RealPhasorTable(rule, SIN_COS, positions, REAL_DTYPES[dtype], shape)
-    return np.asarray(made.read(0, size(made))).reshape(shape)
+    phasors = RealPhasorTable(rule, SIN_COS, positions, REAL_DTYPES[dtype], shape)
+    return np.asarray(phasors.read(0, size(phasors))).reshape(shape)
 
 
 @given(st.lists(REALS, min_size=1, max_size=20))
@@ -76,13 +76,13 @@ def test_values_are_within_their_bound_however_small(value: float, base: float) 
     bound = (3.9 if value.is_integer() else 0.9) * UNIT
     relative = (6 if value.is_integer() else 3.5) * UNIT
     for pair in range(4):
-        turned = mpmath.mpf(value) * frequency(base, 8, pair)
+        angle = mpmath.mpf(value) * frequency(base, 8, pair)
         for found, exact in (
-            (row[2 * pair], mpmath.sin(turned)),
-            (row[2 * pair + 1], mpmath.cos(turned)),
+            (row[2 * pair], mpmath.sin(angle)),
+            (row[2 * pair + 1], mpmath.cos(angle)),
         ):
             assert abs(found - exact) <= bound
-            assert abs(turned) >= 1 or abs(found - exact) <= relative * abs(exact)
+            assert abs(angle) >= 1 or abs(found - exact) <= relative * abs(exact)
 
 
 @given(st.lists(st.integers(-(2**53), 2**53), min_size=1, max_size=9), REALS)

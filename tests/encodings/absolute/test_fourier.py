@@ -38,13 +38,13 @@ def table(
     )
     arrays = {"weight": np.array(weight), "x": np.array(x)}
     sent = {name: StoredTable(array, FLOAT64) for name, array in arrays.items()}
-    made = family.document(sent).arrays["fourier"]
-    assert isinstance(made, GaussianTable)
-    return made
+    features = family.document(sent).arrays["fourier"]
+    assert isinstance(features, GaussianTable)
+    return features
 
 
-def whole(made: GaussianTable) -> NDArray[Any]:
-    return np.asarray(made.read(0, size(made))).reshape(made.shape)
+def whole(features: GaussianTable) -> NDArray[Any]:
+    return np.asarray(features.read(0, size(features))).reshape(features.shape)
 
 
 def check(found: float, other: float, angle: Any) -> None:
@@ -107,29 +107,29 @@ def test_a_zero_angle_has_a_positive_zero_sine() -> None:
 
 
 def test_many_logarithms_let_other_threads_run() -> None:
-    made = table(np.linspace(1.0, 2.0, 1000).tolist(), [1.0], log=True)
-    turns, end = 0, threading.Event()
+    features = table(np.linspace(1.0, 2.0, 1000).tolist(), [1.0], log=True)
+    counted, end = 0, threading.Event()
 
     def others() -> None:
-        nonlocal turns
+        nonlocal counted
         while not end.wait(0.001):
-            turns += 1
+            counted += 1
 
     thread = threading.Thread(target=others)
     thread.start()
-    before = turns
-    assert len(made._exact) == 1000
-    during = turns - before
+    before = counted
+    assert len(features._exact) == 1000
+    during = counted - before
     end.set()
     thread.join()
     assert during > 3
 
 
 def test_nothing_is_evaluated_before_the_first_read() -> None:
-    made = table([1.0, 2.0, 2.0], [1.0, 0.5], log=True)
+    features = table([1.0, 2.0, 2.0], [1.0, 0.5], log=True)
 
-    assert "_exact" not in vars(made)
-    assert made.setup_work == 2 * (4096 + 2 * FREQUENCY_WORK)
+    assert "_exact" not in vars(features)
+    assert features.setup_work == 2 * (4096 + 2 * FREQUENCY_WORK)
     assert table([1.0, 2.0, 2.0], [1.0, 0.5], log=False).setup_work == 4 * FREQUENCY_WORK
 
 

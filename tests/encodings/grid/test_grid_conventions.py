@@ -182,8 +182,8 @@ def perceiver(h: int, w: int) -> Row:
 
 def timm_fourier(h: int, w: int) -> Row:
     y, x = end_to_end(h, 2), end_to_end(w, 3)
-    turned = [[f(c * band) for band in BANDS for c in (y, x)] for f in (mpmath.sin, mpmath.cos)]
-    return [y, x, *turned[0], *turned[1]]
+    angles = [c * band for band in BANDS for c in (y, x)]
+    return [y, x, *map(mpmath.sin, angles), *map(mpmath.cos, angles)]
 
 
 def of(rows: Callable[..., Row], tokens: list[Any]) -> Callable[[], list[Row]]:
@@ -283,8 +283,8 @@ def test_a_convention_is_the_formula_of_its_library(client: Client, query: str) 
 def test_canonical_parameters_request_the_same_table(client: Client, query: str) -> None:
     one = client.get(f"{URL}.json?{query}").json()
 
-    spelled = "&".join(f"{name}={value}" for name, value in spell(one["parameters"]).items())
-    again = client.get(f"{URL}.json?{spelled}").json()
+    canonical = "&".join(f"{name}={value}" for name, value in spell(one["parameters"]).items())
+    again = client.get(f"{URL}.json?{canonical}").json()
 
     assert again == one
 
@@ -302,16 +302,16 @@ def test_channels_first_is_the_transpose(client: Client, query: str) -> None:
 
     shape = [int(length) for length in last.headers["Array-Shape"].split(",")]
     rows = np.frombuffer(last.content, "<u2").reshape(-1, shape[-1])
-    turned = np.frombuffer(first.content, "<u2").reshape(shape[-1], -1)
-    assert (rows == turned.T).all()
+    transposed = np.frombuffer(first.content, "<u2").reshape(shape[-1], -1)
+    assert (rows == transposed.T).all()
     axes = last.headers["Array-Axes"].split(", ")
     assert first.headers["Array-Axes"].split(", ") == [axes[-1], *axes[:-1]]
 
 
 def test_a_whole_base_size_is_an_integer_in_any_spelling(client: Client) -> None:
     answers = {
-        client.get(f"{URL}.json?convention=diffusers&{FLAT}&base_size={spelled}").text
-        for spelled in ("9", "9.0", "9e0")
+        client.get(f"{URL}.json?convention=diffusers&{FLAT}&base_size={text}").text
+        for text in ("9", "9.0", "9e0")
     }
 
     (one,) = answers

@@ -1,6 +1,6 @@
 """Tokens of a grid, and the position of each along an axis.
 
-Coordinates along an axis, held to the libraries' formulas in rational arithmetic.
+Coordinates along an axis are compared with the libraries' formulas in rational arithmetic.
 """
 
 from decimal import Decimal

@@ -107,14 +107,14 @@ def test_padding_and_valid_masks_are_complements(client: Client) -> None:
     }
 
 
-@pytest.mark.parametrize(("said", "name"), [("padding", "padding_mask"), ("valid", "valid_mask")])
-def test_the_parameter_names_a_mask_without_a_name(client: Client, said: str, name: str) -> None:
+@pytest.mark.parametrize(("value", "name"), [("padding", "padding_mask"), ("valid", "valid_mask")])
+def test_the_parameter_names_a_mask_without_a_name(client: Client, value: str, name: str) -> None:
     body = npy_bytes(np.array(PADDING))
 
-    answer = client.post(f"{URL}.json?d_model=4&mask={said}", content=body, headers=NPY)
+    answer = client.post(f"{URL}.json?d_model=4&mask={value}", content=body, headers=NPY)
 
     assert answer.content == posted(client, **{name: PADDING}).content
-    assert answer.json()["parameters"]["mask"] == said
+    assert answer.json()["parameters"]["mask"] == value
 
 
 def test_a_mask_without_a_name_is_never_guessed(client: Client) -> None:
@@ -163,7 +163,7 @@ def test_an_image_without_padding_is_the_grid(client: Client, query: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "rule"),
     [
         ({}, "missing"),
         ({"padding_mask": PADDING, "valid_mask": PADDING}, "not both"),
@@ -173,11 +173,11 @@ def test_an_image_without_padding_is_the_grid(client: Client, query: str) -> Non
         ({"padding_mask": [[[0]]] * (MAX_MASKS + 1)}, "images"),
     ],
 )
-def test_invalid_masks_are_refused(client: Client, body: dict[str, Any], said: str) -> None:
+def test_invalid_masks_are_refused(client: Client, body: dict[str, Any], rule: str) -> None:
     answer = posted(client, **body)
 
     assert answer.status_code == 422
-    assert said in answer.json()["detail"]
+    assert rule in answer.json()["detail"]
 
 
 def test_too_many_different_counts_are_refused(client: Client) -> None:

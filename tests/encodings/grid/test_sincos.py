@@ -48,9 +48,9 @@ def of_both(dtype: str = "float64") -> GridTable:
 def exact_row(token: int) -> list[Any]:
     h, w = mpf(-2 + 3 * (token // 5)) * 2 / 7, mpf(1 + token % 5) / 3
     rates = [frequency(100.0, 6, k) for k in range(3)]
-    turned = [f(h * rate) for rate in rates for f in (mpmath.sin, mpmath.cos)]
+    both = [f(h * rate) for rate in rates for f in (mpmath.sin, mpmath.cos)]
     rest = [mpmath.cos(place * rate) for rate in rates for place in (h, w)]
-    return [w, h, *turned, mpf(0), mpf(0), *rest][:WIDTH]
+    return [w, h, *both, mpf(0), mpf(0), *rest][:WIDTH]
 
 
 def test_channels_are_the_formula_of_their_block() -> None:
