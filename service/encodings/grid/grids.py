@@ -86,12 +86,12 @@ class Tokens:
     Attributes:
         axes: the positions, by the name of the axis.
         rows: the number of tokens.
-        spelled: the canonical parameters of the positions.
+        canonical: the canonical parameters of the positions.
     """
 
     axes: Mapping[str, RowPositions]
     rows: int
-    spelled: Mapping[str, ParameterValue]
+    canonical: Mapping[str, ParameterValue]
 
     @classmethod
     def of_grid(cls, lengths: tuple[int, ...], names: Sequence[str]) -> "Tokens":
@@ -105,8 +105,8 @@ class Tokens:
     @classmethod
     def of_lists(cls, positions: Mapping[str, Positions]) -> "Tokens":
         """Return tokens with listed positions along each axis, all lists of one length."""
-        spelled = {f"positions_{axis}": str(along) for axis, along in positions.items()}
-        return cls(positions, next(iter(positions.values())).count, spelled)
+        canonical = {f"positions_{axis}": str(along) for axis, along in positions.items()}
+        return cls(positions, next(iter(positions.values())).count, canonical)
 
     @classmethod
     def of_sequence(cls, positions: Positions, names: Sequence[str]) -> "Tokens":

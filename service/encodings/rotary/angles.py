@@ -298,7 +298,7 @@ def mrope_angles(
         "mrope_section": section,
         "mrope_interleaved": interleaved,
     }
-    canonical = {**rule.parameters(), **sections, **tokens.spelled}
+    canonical = {**rule.parameters(), **sections, **tokens.canonical}
     return AxesAngles(axes, tokens.rows, canonical, rounding, rule.scale)
 
 

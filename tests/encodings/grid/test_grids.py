@@ -46,7 +46,7 @@ def test_positions_of_a_grid_are_its_indices(
     expected = np.indices(lengths).reshape(len(lengths), -1)
     part = slice(min(start, tokens.rows), min(start + count, tokens.rows))
 
-    assert (tokens.rows, tokens.spelled) == (expected.shape[1], {"grid": lengths})
+    assert (tokens.rows, tokens.canonical) == (expected.shape[1], {"grid": lengths})
     for name, whole in zip(names, expected, strict=True):
         assert (tokens.axes[name].at(part.start, part.stop) == whole[part]).all()
 
@@ -79,14 +79,14 @@ def test_lists_are_positions_by_axis() -> None:
 
     assert tokens.rows == 3
     assert along(tokens.axes["h"], 3) == [5, 6, 7]
-    assert tokens.spelled == {"positions_t": "0:3", "positions_h": "5:8"}
+    assert tokens.canonical == {"positions_t": "0:3", "positions_h": "5:8"}
 
 
 def test_text_has_one_position_along_all_axes() -> None:
     tokens = Tokens.of_sequence(Positions.contiguous(4, 3), AXES)
 
     assert {tuple(along(tokens.axes[name], 3)) for name in AXES} == {(4, 5, 6)}
-    assert (tokens.rows, tokens.spelled) == (3, {"start": 4, "seq_len": 3})
+    assert (tokens.rows, tokens.canonical) == (3, {"start": 4, "seq_len": 3})
 
 
 def test_picked_frequencies_are_those_of_the_rule() -> None:
