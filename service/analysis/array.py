@@ -94,13 +94,20 @@ def real_numbers(elements: Elements, dtype: DType) -> Float64s | Int64s:
     return to_float64(elements, dtype)
 
 
+def float64_numbers(elements: Elements, dtype: DType) -> Float64s:
+    """Return elements as float64; complex ones get an axis of two.
+
+    Integers of tables are far below 2^53, so that no others become equal to them.
+    """
+    return real_numbers(elements, dtype).astype(np.float64)
+
+
 def read_rows(rows: np.ndarray, table: Table, width: int) -> Float64s:
     """Compute rows of a table by their rising indices: (S, width), complex numbers as two."""
     count = width // 2 if table.dtype in COMPONENT_DTYPES else width
     runs = np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1)
     parts = [table.read(int(run[0]) * count, (int(run[-1]) + 1) * count) for run in runs]
-    numbers = real_numbers(np.concatenate(parts), table.dtype)
-    return numbers.astype(np.float64).reshape(len(rows), width)
+    return float64_numbers(np.concatenate(parts), table.dtype).reshape(len(rows), width)
 
 
 @dataclass(frozen=True, eq=False)

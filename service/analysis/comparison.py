@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from service.analysis.array import COMPONENT_DTYPES, real_numbers
+from service.analysis.array import COMPONENT_DTYPES, float64_numbers
 from service.analysis.precision import round_array, spacing
 from service.errors import Fault, InvalidBody, InvalidParameters
 from service.numerics.dtypes import (
@@ -279,7 +279,7 @@ class Overlay:
             for first in range(0, region[axis], step):
                 last = min(first + step, region[axis])
                 cut = (*(slice(i, i + 1) for i in outer), slice(first, last))
-                yours = _numbers(aligned[cut], self.array.dtype)
+                yours = float64_numbers(aligned[cut], self.array.dtype)
                 origin = (*outer, first, *(0 for _ in range(yours.ndim - axis - 1)))
                 yield ErrorBlock(origin, yours, self._read(outer, first, last))
 
@@ -296,7 +296,10 @@ class Overlay:
             start = _flat_index((*outer, first), shape)
             theirs = self.table.read(start, start + last - first)
             yours = aligned[tuple(outer)][first:last]
-            yield _numbers(yours, self.array.dtype), _numbers(theirs, self.table.dtype)
+            yield (
+                float64_numbers(yours, self.array.dtype),
+                float64_numbers(theirs, self.table.dtype),
+            )
 
     @property
     def _block_cut(self) -> tuple[int, int]:
@@ -323,7 +326,7 @@ class Overlay:
         read = self.table.read(start, start + (last - first) * prod(inner))
         block = read.reshape((*(1 for _ in outer), last - first, *inner))
         cut: tuple[Any, ...] = (..., *map(slice, region[len(outer) + 1 :]))
-        return _numbers(block[cut], self.table.dtype)
+        return float64_numbers(block[cut], self.table.dtype)
 
 
 def _flat_index(index: Shape, shape: Shape) -> int:
@@ -332,14 +335,6 @@ def _flat_index(index: Shape, shape: Shape) -> int:
     for along, length in zip(index, shape, strict=True):
         flat = flat * length + along
     return flat
-
-
-def _numbers(elements: Elements, dtype: DType) -> Float64s:
-    """Return real numbers as float64.
-
-    Integers in tables are far below 2^53, so that no other becomes equal to one of them.
-    """
-    return real_numbers(elements, dtype).astype(np.float64)
 
 
 _LARGEST = float(np.finfo(np.float64).max)

@@ -191,11 +191,11 @@ class LineFit:
     """A line through points with errors.
 
     Attributes:
-        middle: the weighted mean of the places.
+        middle: the weighted mean of the x of the points.
         height: the height in the middle.
-        slope: 0 where all points are at one place.
+        slope: 0 where all points have the same x.
         height_error: a bound.
-        slope_error: a bound; infinite where all points are at one place.
+        slope_error: a bound; infinite where all points have the same x.
     """
 
     middle: float
@@ -204,25 +204,25 @@ class LineFit:
     height_error: float
     slope_error: float
 
-    def at(self, place: float) -> float:
-        return self.height + self.slope * (place - self.middle)
+    def at(self, x: float) -> float:
+        return self.height + self.slope * (x - self.middle)
 
-    def error_at(self, place: float) -> float:
-        return self.height_error + abs(place - self.middle) * self.slope_error
+    def error_at(self, x: float) -> float:
+        return self.height_error + abs(x - self.middle) * self.slope_error
 
 
-def fit_line(places: Float64s, heights: Float64s, errors: Float64s) -> LineFit:
+def fit_line(x: Float64s, heights: Float64s, errors: Float64s) -> LineFit:
     """Fit a line by least squares, each point with a weight of 1/error².
 
     Height and slope are linear in the heights: the same sums of the errors bound their errors, and
     no error is assumed to cancel another.
     """
-    middle, height_error = weighted_mean(places, errors)
+    middle, height_error = weighted_mean(x, errors)
     height, _ = weighted_mean(heights, errors)
     weights = (errors.min() / errors) ** 2
-    leverage = weights * (places - middle)
-    spread = float(leverage @ (places - middle))
-    if len(places) < 2 or spread == 0:
+    leverage = weights * (x - middle)
+    spread = float(leverage @ (x - middle))
+    if len(x) < 2 or spread == 0:
         return LineFit(middle, height, 0.0, height_error, inf)
     slope = float(leverage @ heights) / spread
     return LineFit(middle, height, slope, height_error, float(np.abs(leverage) @ errors) / spread)
@@ -274,13 +274,13 @@ def fit_geometric(omega: Float64s, error: Float64s) -> GeometricSeries | None:
         omega: the numbers, k = 0, 1, 2, …; those with weight are above 0.
         error: the error of each, more than 0.
     """
-    places = np.arange(len(omega), dtype=np.float64)
+    indices = np.arange(len(omega), dtype=np.float64)
     known = omega > 2 * error
     if not known.any():
         return None
-    line = fit_line(places[known], np.log(omega[known]), error[known] / omega[known])
-    away = np.abs(places - line.middle)
-    expected = np.exp(line.height + line.slope * (places - line.middle))
+    line = fit_line(indices[known], np.log(omega[known]), error[known] / omega[known])
+    away = np.abs(indices - line.middle)
+    expected = np.exp(line.height + line.slope * (indices - line.middle))
     reach = line.height_error + (away * line.slope_error if np.isfinite(line.slope_error) else 0.0)
     if not (np.abs(omega - expected) <= 2 * error + expected * reach).all():
         return None

@@ -20,9 +20,9 @@ BASE = 10000.0
 def angle_model(rows: int, width: int, base: float = BASE) -> AngleModel:
     """Return the angles of the paper's encoding."""
     omega = base ** (-np.arange(0, width, 2) / width)
-    places = np.arange(rows, dtype=np.float64)[:, None]
+    positions = np.arange(rows, dtype=np.float64)[:, None]
     channels = {"x": Channels(("sin", "cos"), interleaved=True, width=width)}
-    return AngleModel(places, (0,) * len(omega), omega, channels)
+    return AngleModel(positions, (0,) * len(omega), omega, channels)
 
 
 def proposal(rows: int, width: int, dtype: str = "float32", **parameters: float) -> Proposal:
@@ -64,9 +64,9 @@ def in_float32(
     """Compute as the rotary embeddings of models do: 1 / base^(2k/d), times the position."""
     exponents = np.arange(0, width, 2, dtype=np.float32) / np.float32(width)
     omega = (np.float32(1) / np.float32(base) ** exponents).astype(np.float64)
-    places = rounded(np.arange(rows, dtype=np.float64), positions_in)
+    positions = rounded(np.arange(rows, dtype=np.float64), positions_in)
     omega = rounded(omega, frequencies_in)
-    return laid_out(np.outer(places.astype(np.float32), omega.astype(np.float32)))
+    return laid_out(np.outer(positions.astype(np.float32), omega.astype(np.float32)))
 
 
 def by_exponentials(rows: int, width: int, base: float = BASE) -> Numbers:

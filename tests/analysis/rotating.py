@@ -30,7 +30,7 @@ class Engine:
     sine_factor: float | None = None
     linear: float = 1.0
     llama3: bool = False
-    turns: float = 1.0
+    angle_factor: float = 1.0
     signs: tuple[int, int] = (-1, 1)
     is_own: bool = False
     is_swapped: bool = False
@@ -60,21 +60,21 @@ class Engine:
         narrow: Array = omega.astype(TYPES[self.frequency_dtype]).astype(dtype)
         return narrow
 
-    def places(self, rows: int) -> Array:
-        places = np.arange(rows, dtype=np.float64)
+    def row_positions(self, rows: int) -> Array:
+        positions = np.arange(rows, dtype=np.float64)
         if self.positions == "reversed":
-            places = places[::-1]
+            positions = positions[::-1]
         if self.positions == "stuck":
-            places = np.full(rows, 5.0)
+            positions = np.full(rows, 5.0)
         if self.beyond and self.beyond[1] == "clamped":
-            places = np.minimum(places, self.beyond[0] - 1)
+            positions = np.minimum(positions, self.beyond[0] - 1)
         if self.beyond and self.beyond[1] == "wrapped":
-            places = places % self.beyond[0]
-        return (places + self.start).astype(TYPES[self.position_dtype]).astype(np.float64)
+            positions = positions % self.beyond[0]
+        return (positions + self.start).astype(TYPES[self.position_dtype]).astype(np.float64)
 
     def angles(self, rows: int, dtype: Any = np.float64) -> Array:
-        places = self.places(rows).astype(dtype)
-        angles: Array = np.outer(places, self.frequencies(dtype)) * dtype(self.turns)
+        positions = self.row_positions(rows).astype(dtype)
+        angles: Array = np.outer(positions, self.frequencies(dtype)) * dtype(self.angle_factor)
         return angles
 
     def tables(self, rows: int, dtype: Any = np.float64) -> tuple[Array, Array]:

@@ -38,8 +38,8 @@ from service.numerics.tables import StoredTable
 OMEGA = 10000.0 ** (-2 * np.arange(32) / 64)
 
 
-def phasors(places: np.ndarray, scale: float = 1.0) -> np.ndarray:
-    return scale * np.exp(1j * np.outer(places, OMEGA))
+def phasors(positions: np.ndarray, scale: float = 1.0) -> np.ndarray:
+    return scale * np.exp(1j * np.outer(positions, OMEGA))
 
 
 @pytest.mark.parametrize("rows", [2, 3, 4, 5, 17, 512, 4096])
@@ -59,9 +59,9 @@ def test_phase_and_scale_are_measured() -> None:
 
 
 def test_rows_need_not_be_evenly_spaced() -> None:
-    places = np.array([-3.0, -2.0, 0.5, 4.0, 100.0, 1000.0])
+    positions = np.array([-3.0, -2.0, 0.5, 4.0, 100.0, 1000.0])
 
-    waves = measure(phasors(places), places)
+    waves = measure(phasors(positions), positions)
 
     assert np.allclose(waves.omega, OMEGA, rtol=1e-9, atol=0)
     assert np.allclose(waves.phase, 0, atol=1e-9)
@@ -88,10 +88,10 @@ def test_error_bounds_contain_the_rounding_of_narrow_types(dtype: type, unit: fl
 
 
 def test_errors_in_late_rows_do_not_change_the_measurement() -> None:
-    places = np.arange(2048.0)
-    places[257:] = np.round(places[257:] / 8) * 8
+    positions = np.arange(2048.0)
+    positions[257:] = np.round(positions[257:] / 8) * 8
 
-    waves = measure(phasors(places))
+    waves = measure(phasors(positions))
 
     assert np.allclose(waves.omega, OMEGA, rtol=1e-9, atol=0)
 

@@ -426,7 +426,7 @@ def test_corrupted_row_of_a_rotation_is_located(client: Client) -> None:
 
 def test_rotation_may_be_json(client: Client) -> None:
     x = vectors((1, 4, 32))
-    rotated = RIGHT.with_changes(turns=-1.0).rotate(x)
+    rotated = RIGHT.with_changes(angle_factor=-1.0).rotate(x)
 
     assert names(diagnose(client, to=APPLY, x=x, rotated=rotated)) == ["inverse"]
 

@@ -185,18 +185,20 @@ class Target:
         phasors = cosine + 1j * sine
         size = np.abs(phasors)
         unit = np.divide(phasors, size, out=np.ones_like(phasors), where=size > 0)
-        places = np.arange(len(unit), dtype=np.float64) if positions is None else positions
+        row_positions = np.arange(len(unit), dtype=np.float64) if positions is None else positions
         if omega is not None:
-            return cls(unit, size, places, omega, np.zeros(len(omega)))
-        if len(unit) < 2 or not (np.diff(places) > 0).all():
-            return cls(unit, size, places, None, np.zeros(unit.shape[1]))
-        waves = measure(unit, places)
-        error = (waves.angle_error + 2.0**-52) / max(1.0, float(places[-1] - places[0]))
+            return cls(unit, size, row_positions, omega, np.zeros(len(omega)))
+        if len(unit) < 2 or not (np.diff(row_positions) > 0).all():
+            return cls(unit, size, row_positions, None, np.zeros(unit.shape[1]))
+        waves = measure(unit, row_positions)
+        error = (waves.angle_error + 2.0**-52) / max(
+            1.0, float(row_positions[-1] - row_positions[0])
+        )
         is_straight = bool((waves.angle_error < _STRAIGHT * max(1.0, len(unit) / 64)).all())
         start = 0.0
         if is_straight and positions is None:
             start = offset_of(waves.phase, waves.omega, tolerance=np.inf) or 0.0
-        return cls(unit, size, places + start, waves.omega if is_straight else None, error)
+        return cls(unit, size, row_positions + start, waves.omega if is_straight else None, error)
 
     @property
     def rows(self) -> int:

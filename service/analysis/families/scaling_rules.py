@@ -116,7 +116,7 @@ def _yarn_factors(
 
 def _ramp_ends(ramp: Float64s, error: Float64s) -> Iterator[tuple[float, float, float | None]]:
     """Yield where a ramp begins and ends, and its error; None where the ends are rounded."""
-    places = np.arange(len(ramp), dtype=np.float64)
+    indices = np.arange(len(ramp), dtype=np.float64)
     known = error < 0.2
     kept = known & (np.abs(ramp) <= 2 * error)
     divided = known & (np.abs(ramp - 1) <= 2 * error)
@@ -125,9 +125,9 @@ def _ramp_ends(ramp: Float64s, error: Float64s) -> Iterator[tuple[float, float, 
         return
     if int(inner.sum()) < 2:
         if divided.any():
-            yield float(places[kept].max()), float(places[divided].min()), None
+            yield float(indices[kept].max()), float(indices[divided].min()), None
         return
-    line = fit_line(places[inner], ramp[inner], error[inner])
+    line = fit_line(indices[inner], ramp[inner], error[inner])
     if line.slope <= 0:
         return
     low, high = (line.middle + (end - line.height) / line.slope for end in (0, 1))

@@ -320,8 +320,8 @@ def _mixed(measured: MeasuredFrequencies) -> Iterator[RuleMatch]:
         known: NDArray[np.bool_] = (divided > 4 * error) & (error < 0.2)
         if int(known.sum()) < max(2, count // 2):
             continue
-        places = np.log(np.arange(1, count + 1)[known])
-        line = fit_line(places, np.log(divided[known]), error[known] / divided[known])
+        ranks = np.arange(1, count + 1)[known]
+        line = fit_line(np.log(ranks), np.log(divided[known]), error[known] / divided[known])
         end, end_error = line.at(log(count)), line.error_at(log(count))
         if not (0 < line.slope < 16 and end < 20 and end_error < 0.2):
             continue

@@ -187,10 +187,10 @@ class AxialTokens:
     def coordinates(self, axis: int, first: float, step: float) -> Float64s:
         """Return the coordinate of each row along an axis, 0 for a class token."""
         inner = prod(self.lengths[axis + 1 :])
-        places = GridAxis(0, 1, self.lengths[axis], inner).at(0, prod(self.lengths))
+        coordinates = GridAxis(0, 1, self.lengths[axis], inner).at(0, prod(self.lengths))
         if self.merge > 1:
-            places = places[block_order(self.lengths, self.merge)]
-        along: Float64s = np.tile(first + step * places, self.frames)
+            coordinates = coordinates[block_order(self.lengths, self.merge)]
+        along: Float64s = np.tile(first + step * coordinates, self.frames)
         if self.class_token is None:
             return along
         return np.insert(along, len(along) if self.class_token == _LAST else 0, 0.0)

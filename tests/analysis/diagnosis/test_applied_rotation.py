@@ -76,8 +76,8 @@ ROWS = np.arange(40)
 TARGET = Target.of(*WANT.tables(40))
 ANGLES: dict[str, tuple[RotationAngles, dict[str, Any]]] = {
     "none": (RotationAngles(), {}),
-    "inverse": (RotationAngles(is_inverse=True), {"turns": -1.0}),
-    "twice": (RotationAngles(times=2), {"turns": 2.0}),
+    "inverse": (RotationAngles(is_inverse=True), {"angle_factor": -1.0}),
+    "twice": (RotationAngles(times=2), {"angle_factor": 2.0}),
     "exchanged": (RotationAngles(is_exchanged=True), {"is_swapped": True}),
     "later": (RotationAngles(shift=3.0), {"start": 3}),
     "reversed": (RotationAngles(rows=ROWS[::-1]), {"positions": "reversed"}),

@@ -31,9 +31,9 @@ def mistakes_of(
     changes: dict[str, dict[str, Any]] = {
         "layout-swapped": {"layout": "interleaved"},
         "layout-mixed": {"written": "interleaved"},
-        "rotated-twice": {"turns": 2.0, "factor": factor**2},
-        "inverse": {"turns": -1.0},
-        "not-rotated": {"turns": 0.0, "factor": 1.0},
+        "rotated-twice": {"angle_factor": 2.0, "factor": factor**2},
+        "inverse": {"angle_factor": -1.0},
+        "not-rotated": {"angle_factor": 0.0, "factor": 1.0},
         "sine-sign": {"signs": (1, 1)},
         "sine-sign of both": {"signs": (-1, -1)},
         "halves-swapped minus last": {"is_own": True, "signs": (1, -1)},
@@ -73,8 +73,10 @@ def mistakes_of(
     return changes
 
 
-def diagnosed(x: Array, rotated: Array, want: Engine, dtype: str, **options: Any) -> Diagnosis:
-    cosine, sine = want.tables(x.shape[-2])
+def diagnosed(
+    x: Array, rotated: Array, engine: Engine, dtype: str = "float32", **options: Any
+) -> Diagnosis:
+    cosine, sine = engine.tables(x.shape[-2])
     before, after = x.astype(np.float64), rotated.astype(np.float64)
     return diagnose_applied(before, after, cosine, sine, REAL_DTYPES[dtype], **options)
 
@@ -95,9 +97,9 @@ def case(size: Size, dtype: str) -> tuple[Array, Engine]:
 @pytest.mark.parametrize("size", SIZES, ids=str)
 @pytest.mark.parametrize("dtype", TYPES)
 def test_right_rotation_is_equal(size: Size, dtype: str) -> None:
-    x, want = case(size, dtype)
+    x, engine = case(size, dtype)
 
-    diagnosis = diagnosed(x, want.rotate(x), want, dtype, layout="half")
+    diagnosis = diagnosed(x, engine.rotate(x), engine, dtype, layout="half")
 
     assert (diagnosis.verdict, diagnosis.mistakes) == ("equal", ())
     assert diagnosis.elements == x.size
@@ -114,13 +116,13 @@ BELOW_HALF_ROUNDING = {"narrow-frequencies", "narrow-tables"}
     ids=str,
 )
 def test_each_mistake_is_named(size: Size, dtype: str) -> None:
-    x, want = case(size, dtype)
+    x, engine = case(size, dtype)
     wrong = {}
-    for name, changes in mistakes_of(*size[:3], want).items():
+    for name, changes in mistakes_of(*size[:3], engine).items():
         if dtype in {"float16", "bfloat16"} and name in BELOW_HALF_ROUNDING:
             continue
-        rotated = want.with_changes(**changes).rotate(x)
-        diagnosis = diagnosed(x, rotated, want, dtype, layout="half")
+        rotated = engine.with_changes(**changes).rotate(x)
+        diagnosis = diagnosed(x, rotated, engine, dtype, layout="half")
         if diagnosis.verdict != "diagnosed" or names(diagnosis) != name.split()[:1]:
             wrong[name] = names(diagnosis)
         for mistake in diagnosis.mistakes:
@@ -147,8 +149,8 @@ SAME = [
 @pytest.mark.full
 @pytest.mark.parametrize("size", SIZES[1:3], ids=str)
 def test_two_mistakes_together_are_explained(size: Size) -> None:
-    x, want = case(size, "float32")
-    mistakes = mistakes_of(*size[:3], want)
+    x, engine = case(size, "float32")
+    mistakes = mistakes_of(*size[:3], engine)
     pairs = [
         (one, other)
         for one, other in combinations(mistakes, 2)
@@ -158,8 +160,8 @@ def test_two_mistakes_together_are_explained(size: Size) -> None:
     ][::11]
     unexplained, named = [], 0
     for one, other in pairs:
-        rotated = want.with_changes(**mistakes[one], **mistakes[other]).rotate(x)
-        diagnosis = diagnosed(x, rotated, want, "float32", layout="half")
+        rotated = engine.with_changes(**mistakes[one], **mistakes[other]).rotate(x)
+        diagnosis = diagnosed(x, rotated, engine, "float32", layout="half")
         if diagnosis.verdict != "diagnosed" or len(diagnosis.mistakes) > 2:
             unexplained.append((one, other))
         expected = sorted([one.split()[0], other.split()[0]])
@@ -173,9 +175,9 @@ def test_two_mistakes_together_are_explained(size: Size) -> None:
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("size", SIZES[:3], ids=str)
 def test_noise_has_the_verdict_none(size: Size, dtype: str) -> None:
-    x, want = case(size, dtype)
+    x, engine = case(size, dtype)
 
-    diagnosis = diagnosed(x, normal(x.shape, dtype, 1), want, dtype)
+    diagnosis = diagnosed(x, normal(x.shape, dtype, 1), engine, dtype)
 
     assert (diagnosis.verdict, diagnosis.mistakes) == ("none", ())
     assert diagnosis.first_mismatch is not None
@@ -186,11 +188,11 @@ def test_noise_has_the_verdict_none(size: Size, dtype: str) -> None:
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("changes", [{}, {"layout": "interleaved"}, {"base": 5e5}], ids=str)
 def test_first_mismatch_is_in_a_corrupted_row(dtype: str, changes: dict[str, Any]) -> None:
-    x, want = case(SIZES[2], dtype)
-    rotated = want.with_changes(**changes).rotate(x)
+    x, engine = case(SIZES[2], dtype)
+    rotated = engine.with_changes(**changes).rotate(x)
     rotated[0, 3, 41] = normal((64,), dtype, 1)
 
-    diagnosis = diagnosed(x, rotated, want, dtype, layout="half")
+    diagnosis = diagnosed(x, rotated, engine, dtype, layout="half")
 
     assert (diagnosis.verdict, len(diagnosis.mistakes)) == ("none", len(changes))
     assert diagnosis.first_mismatch is not None
@@ -200,11 +202,11 @@ def test_first_mismatch_is_in_a_corrupted_row(dtype: str, changes: dict[str, Any
 
 @pytest.mark.full
 def test_first_mismatch_is_a_corrupted_element() -> None:
-    x, want = case(SIZES[3], "float32")
-    rotated = want.rotate(x)
+    x, engine = case(SIZES[3], "float32")
+    rotated = engine.rotate(x)
     rotated[0, 0, 500, 77] += 0.01
 
-    mismatch = diagnosed(x, rotated, want, "float32").first_mismatch
+    mismatch = diagnosed(x, rotated, engine, "float32").first_mismatch
 
     assert mismatch is not None
     assert mismatch.index == (0, 0, 500, 77)
@@ -212,13 +214,13 @@ def test_first_mismatch_is_a_corrupted_element() -> None:
 
 
 def test_rows_channels_and_heads_of_zeros_are_ignored() -> None:
-    x, want = case(SIZES[2], "float32")
+    x, engine = case(SIZES[2], "float32")
     x[..., 32:, :], x[..., 0], x[0, 1] = 0, 0, 0
 
-    right = diagnosed(x, want.rotate(x), want, "float32", layout="half")
-    swapped = want.with_changes(layout="interleaved").rotate(x)
-    wrong = diagnosed(x, swapped, want, "float32", layout="half")
-    nothing = diagnosed(0 * x, 0 * x, want, "float32", layout="half")
+    right = diagnosed(x, engine.rotate(x), engine, "float32", layout="half")
+    swapped = engine.with_changes(layout="interleaved").rotate(x)
+    wrong = diagnosed(x, swapped, engine, "float32", layout="half")
+    nothing = diagnosed(0 * x, 0 * x, engine, "float32", layout="half")
 
     assert (right.verdict, nothing.verdict) == ("equal", "equal")
     assert names(wrong) == ["layout-swapped"]
@@ -226,11 +228,11 @@ def test_rows_channels_and_heads_of_zeros_are_ignored() -> None:
 
 @pytest.mark.parametrize("layout", ["half", "interleaved"])
 def test_either_layout_is_right_where_none_is_given(layout: str) -> None:
-    x, want = case(SIZES[1], "float32")
+    x, engine = case(SIZES[1], "float32")
 
-    rotated = want.with_changes(layout=layout).rotate(x)
+    rotated = engine.with_changes(layout=layout).rotate(x)
 
-    assert diagnosed(x, rotated, want, "float32").verdict == "equal"
+    assert diagnosed(x, rotated, engine, "float32").verdict == "equal"
 
 
 @pytest.mark.parametrize(
@@ -240,13 +242,13 @@ def test_either_layout_is_right_where_none_is_given(layout: str) -> None:
 def test_expected_output_layout_and_offset_are_respected(
     changes: dict[str, Any], expected: list[str]
 ) -> None:
-    x, want = case(SIZES[2], "float32")
-    want = want.with_changes(layout="interleaved", written="half", offset=32)
+    x, engine = case(SIZES[2], "float32")
+    engine = engine.with_changes(layout="interleaved", written="half", offset=32)
     options = {"layout": "interleaved", "output_layout": "half", "rotary_offset": 32}
 
-    rotated = want.with_changes(**changes).rotate(x)
+    rotated = engine.with_changes(**changes).rotate(x)
 
-    assert names(diagnosed(x, rotated, want, "float32", **options)) == expected
+    assert names(diagnosed(x, rotated, engine, "float32", **options)) == expected
 
 
 @pytest.mark.parametrize(
@@ -265,26 +267,26 @@ def test_expected_output_layout_and_offset_are_respected(
     ids=str,
 )
 def test_values_of_a_mistake_are_measured(changes: dict[str, Any], values: dict[str, Any]) -> None:
-    x, want = case(SIZES[2], "float32")
+    x, engine = case(SIZES[2], "float32")
 
-    rotated = want.with_changes(**changes).rotate(x)
-    (mistake,) = diagnosed(x, rotated, want, "float32", layout="half").mistakes
+    rotated = engine.with_changes(**changes).rotate(x)
+    (mistake,) = diagnosed(x, rotated, engine, "float32", layout="half").mistakes
 
     assert mistake.values.items() >= values.items()
 
 
 def test_scaling_rule_that_was_not_applied_is_reported_with_the_base() -> None:
-    x, want = case(SIZES[2], "float32")
-    scaled = want.with_changes(llama3=True)
+    x, engine = case(SIZES[2], "float32")
+    scaled = engine.with_changes(llama3=True)
 
-    (mistake,) = diagnosed(x, want.rotate(x), scaled, "float32", layout="half").mistakes
+    (mistake,) = diagnosed(x, engine.rotate(x), scaled, "float32", layout="half").mistakes
 
     assert (mistake.name, mistake.values) == ("config-key-ignored", {"have": 10000.0})
 
 
 def test_large_positions_are_measured_on_the_expected_table() -> None:
-    x, want = case(SIZES[2], "float64")
-    far = want.with_changes(start=5000)
+    x, engine = case(SIZES[2], "float64")
+    far = engine.with_changes(start=5000)
 
     def values(engine: Engine, **options: Any) -> list[dict[str, Any]]:
         mistakes = diagnosed(x, engine.rotate(x), far, "float64", **options).mistakes
@@ -292,16 +294,16 @@ def test_large_positions_are_measured_on_the_expected_table() -> None:
 
     assert values(far, layout="half") == []
     assert values(far.with_changes(start=5001), layout="half") == [{"rows": 1}]
-    assert values(want.with_changes(positions="stuck")) == [{"position": 5.0}]
+    assert values(engine.with_changes(positions="stuck")) == [{"position": 5.0}]
 
 
 def test_wrong_position_of_a_single_row_is_found_where_frequencies_are_known() -> None:
-    want = Engine(64, start=700)
+    engine = Engine(64, start=700)
     x = normal((1, 8, 1, 64), "float32")
-    known = {"positions": np.array([700.0]), "omega": want.frequencies(), "layout": "half"}
+    known = {"positions": np.array([700.0]), "omega": engine.frequencies(), "layout": "half"}
 
-    early = diagnosed(x, want.with_changes(start=699).rotate(x), want, "float32", **known)
-    never = diagnosed(x, want.with_changes(start=0).rotate(x), want, "float32", **known)
+    early = diagnosed(x, engine.with_changes(start=699).rotate(x), engine, "float32", **known)
+    never = diagnosed(x, engine.with_changes(start=0).rotate(x), engine, "float32", **known)
 
     assert [mistake.values for mistake in early.mistakes] == [{"rows": -1}]
     assert names(never) == ["not-rotated"]
@@ -310,12 +312,12 @@ def test_wrong_position_of_a_single_row_is_found_where_frequencies_are_known() -
 @pytest.mark.full
 @pytest.mark.parametrize("decimals", [None, 9])
 def test_float64_results_may_come_from_float32(decimals: int | None) -> None:
-    x, want = case(SIZES[2], "float32")
-    rotated = want.with_changes(layout="interleaved").rotate(x).astype(np.float64)
+    x, engine = case(SIZES[2], "float32")
+    rotated = engine.with_changes(layout="interleaved").rotate(x).astype(np.float64)
     if decimals is not None:
         rotated = rotated.round(decimals)
 
-    diagnosis = diagnosed(x, rotated, want, "float64", layout="half")
+    diagnosis = diagnosed(x, rotated, engine, "float64", layout="half")
 
     assert names(diagnosis) == ["layout-swapped"]
 
@@ -325,28 +327,28 @@ def test_float64_results_may_come_from_float32(decimals: int | None) -> None:
     ("changes", "expected"),
     [
         ({"base": 100.0, "start": 4}, ["wrong-base", "position-offset"]),
-        ({"turns": 2.0, "base": 100.0}, ["rotated-twice", "wrong-base"]),
+        ({"angle_factor": 2.0, "base": 100.0}, ["rotated-twice", "wrong-base"]),
         ({"llama3": True, "start": 4}, ["wrong-rule", "position-offset"]),
-        ({"axis": -3, "turns": -1.0}, ["axes-swapped", "inverse"]),
+        ({"axis": -3, "angle_factor": -1.0}, ["axes-swapped", "inverse"]),
     ],
     ids=str,
 )
 def test_two_mistakes_are_named_in_the_order_in_which_they_are_made(
     changes: dict[str, Any], expected: list[str]
 ) -> None:
-    want = Engine(32)
+    engine = Engine(32)
     x = normal((40, 40, 32), "float32")
 
-    rotated = want.with_changes(**changes).rotate(x)
+    rotated = engine.with_changes(**changes).rotate(x)
 
-    assert names(diagnosed(x, rotated, want, "float32", layout="half")) == expected
+    assert names(diagnosed(x, rotated, engine, "float32", layout="half")) == expected
 
 
 @pytest.mark.full
 def test_rotations_along_another_axis_have_at_most_one_mistake_more() -> None:
-    want = Engine(32)
+    engine = Engine(32)
     x = normal((40, 40, 32), "float32")
 
-    rotated = want.with_changes(axis=-3, base=100.0, start=4).rotate(x)
+    rotated = engine.with_changes(axis=-3, base=100.0, start=4).rotate(x)
 
-    assert diagnosed(x, rotated, want, "float32", layout="half").verdict == "none"
+    assert diagnosed(x, rotated, engine, "float32", layout="half").verdict == "none"

@@ -214,6 +214,7 @@ def gauge(**changes: Any) -> Gauge:
 
 
 BASE = ("wrong-base", {"have": 777.0, "want": 10000.0})
+TWICE = RotationAngles(times=2)
 
 
 @pytest.mark.parametrize(
@@ -221,9 +222,13 @@ BASE = ("wrong-base", {"have": 777.0, "want": 10000.0})
     [
         (RotationAngles(), {"factor": 0.55}, ("wrong-factor", {"factor": 0.5})),
         (RotationAngles(), {"base": 777.0, "beyond": (20, "clamped")}, BASE),
-        (RotationAngles(is_inverse=True), {"turns": -1.0, "base": 777.0}, BASE),
-        (RotationAngles(times=2), {"turns": 2.0, "base": 777.0}, BASE),
-        (RotationAngles(times=2), {"turns": 2.0, "start": 3}, ("position-offset", {"rows": 3})),
+        (RotationAngles(is_inverse=True), {"angle_factor": -1.0, "base": 777.0}, BASE),
+        (TWICE, {"angle_factor": 2.0, "base": 777.0}, BASE),
+        (
+            RotationAngles(times=2),
+            {"angle_factor": 2.0, "start": 3},
+            ("position-offset", {"rows": 3}),
+        ),
     ],
 )
 def test_gauge_measures_a_mistake_beside_another(

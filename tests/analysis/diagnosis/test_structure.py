@@ -134,7 +134,7 @@ def test_table_has_the_columns_of_cosines_before_those_of_sines() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shape", "table", "place", "index"),
+    ("shape", "table", "element", "index"),
     [
         ((5, 4, 2), (5, 8), (2, 5), (2, 2, 1)),
         ((5, 4, 6), (20, 6), (6, 5), (1, 2, 5)),
@@ -142,10 +142,10 @@ def test_table_has_the_columns_of_cosines_before_those_of_sines() -> None:
     ],
 )
 def test_leading_axes_become_rows_and_pairs_become_columns(
-    shape: tuple[int, ...], table: tuple[int, int], place: tuple[int, int], index: tuple[int, ...]
+    shape: tuple[int, ...], table: tuple[int, int], element: tuple[int, int], index: tuple[int, ...]
 ) -> None:
     assert view_of(shape).table.shape == table
-    assert view_of(shape).mismatch(place, 0, 0, 0).index == index
+    assert view_of(shape).mismatch(element, 0, 0, 0).index == index
 
 
 def test_complex_number_is_two_columns_and_one_element() -> None:

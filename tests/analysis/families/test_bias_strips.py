@@ -72,17 +72,17 @@ def clipped(distances: Int64s) -> Int64s:
     return np.clip(distances, -3, 3)
 
 
-@pytest.mark.parametrize("places", [[0, 1, 2], [5, 2, 9], [-7, 0, 4], [3, 10, 17]])
+@pytest.mark.parametrize("positions", [[0, 1, 2], [5, 2, 9], [-7, 0, 4], [3, 10, 17]])
 @pytest.mark.parametrize("sign", [1, -1])
-def test_rows_are_located_by_their_numbers(places: list[int], sign: int) -> None:
-    rows = clipped(sign * (np.arange(20) - np.array(places)[:, np.newaxis]))
+def test_rows_are_located_by_their_numbers(positions: list[int], sign: int) -> None:
+    rows = clipped(sign * (np.arange(20) - np.array(positions)[:, np.newaxis]))
 
     found = locate_rows(rows, clipped, sign)
 
     assert found is not None
     assert clipped(sign * (np.arange(20) - found[:, np.newaxis])).tolist() == rows.tolist()
-    assert [place for place in found.tolist() if 0 <= place < 20] == [
-        place for place in places if 0 <= place < 20
+    assert [position for position in found.tolist() if 0 <= position < 20] == [
+        position for position in positions if 0 <= position < 20
     ]
 
 
@@ -95,7 +95,7 @@ def test_ambiguous_row_is_located_in_line_with_its_neighbours() -> None:
     assert found.tolist() == list(range(0, 60, 2))
 
 
-def test_row_that_no_place_gives_is_not_located() -> None:
+def test_row_that_no_position_gives_is_not_located() -> None:
     rows = clipped(np.arange(5) - np.arange(3)[:, np.newaxis])
     rows[1, 2] = 7
 

@@ -304,7 +304,7 @@ SINUSOIDS = (
 
 ALIBI = one_of("convention=original", "convention=paper", "form=symmetric")
 ALIBI_HEADS = "num_heads={2|8|12|32&alibi_bias_max=16}"
-ALIBI_PLACES = one_of(
+ALIBI_POSITIONS = one_of(
     "query_len=5",
     "query_len=64",
     "query_len=4&key_len=9",
@@ -319,7 +319,7 @@ ALIBI_PLACES = one_of(
     "query_len=4&total_heads=40",
 )
 SLOPES = "num_heads={1|2|3|8|12|16|20|32|40|112}&alibi_bias_max={8|16}"
-KERNEL_PLACES = one_of(
+KERNEL_POSITIONS = one_of(
     "query_len=8",
     "query_len=64",
     "query_len=3&query_start=6&key_len=9",
@@ -345,29 +345,29 @@ SANDWICHES = one_of(
     "num_heads=8&head_dim=64&head=2",
 )
 FIRE = "{|c=0.25|threshold=8|threshold=100&c=0.37}"
-FIRE_PLACES = "{query_len=8|query_len=200|query_len=4&key_len=9|query_len=1&key_len=21}"
+FIRE_POSITIONS = "{query_len=8|query_len=200|query_len=4&key_len=9|query_len=1&key_len=21}"
 WINDOWS = "window_size={8,8|4,6|2,2|24,12|2,9}"
 WINDOW_NORMS = "{|mode=cr|pretrained_window_size=6,6|pretrained_window_size=8,24}"
 SWIN_V2 = f"{WINDOWS}&{{|axis=x|axis=y}}&{WINDOW_NORMS}"
 BIASES = tuple(
     Group(propose, f"/relative/{table}&{DTYPE}", first, shares=shares)
     for propose, table, first, shares in (
-        (propose_alibi, f"alibi?{ALIBI_HEADS}&{ALIBI}&{ALIBI_PLACES}", 4, SLOPE_SHARES),
+        (propose_alibi, f"alibi?{ALIBI_HEADS}&{ALIBI}&{ALIBI_POSITIONS}", 4, SLOPE_SHARES),
         (
             propose_slopes,
             f"alibi/slopes?{SLOPES}&convention={{original|paper}}",
             EVERY,
             SLOPE_SHARES,
         ),
-        (propose_kerple, f"kerple?{KERPLES}&{KERNEL_PLACES}", 3, SHARES),
-        (propose_sandwich, f"sandwich?{SANDWICHES}&{KERNEL_PLACES}", 4, SHARES),
-        (propose_fire, f"fire?{FIRE_PLACES}&{FIRE}", 4, SHARES),
+        (propose_kerple, f"kerple?{KERPLES}&{KERNEL_POSITIONS}", 3, SHARES),
+        (propose_sandwich, f"sandwich?{SANDWICHES}&{KERNEL_POSITIONS}", 4, SHARES),
+        (propose_fire, f"fire?{FIRE_POSITIONS}&{FIRE}", 4, SHARES),
         (propose_swin_v2, f"swin-v2?{SWIN_V2}", 1, SHARES),
         (propose_dynamic, "dynamic?seq_len={2|7|300}&{|log_distance=true}", 1, SHARES),
     )
 )
 
-INDEX_PLACES = (
+INDEX_POSITIONS = (
     "query_len=40",
     "query_len=300",
     "query_len=16&key_len=64",
@@ -381,7 +381,7 @@ INDEX_PLACES = (
 )
 T5_SIZES = "{|num_buckets=16&max_distance=64|num_buckets=48&max_distance=200}"
 DEBERTA_SIZES = "{|bucket_size=16&max_position=64|bucket_size=24&max_position=300}"
-SHAW_PLACES = one_of(
+SHAW_POSITIONS = one_of(
     "query_len=40",
     "query_len=300",
     "query_len=5&key_len=70",
@@ -402,10 +402,10 @@ INDICES = tuple(
     for propose, table in (
         (
             propose_t5,
-            f"/relative/t5?{T5_SIZES}&{{|bidirectional=false}}&{one_of(*INDEX_PLACES)}",
+            f"/relative/t5?{T5_SIZES}&{{|bidirectional=false}}&{one_of(*INDEX_POSITIONS)}",
         ),
-        (propose_deberta, f"/relative/deberta?{DEBERTA_SIZES}&{one_of(*INDEX_PLACES[:6])}"),
-        (propose_shaw, f"/relative/shaw?max_relative_position={{1|3|16|100}}&{SHAW_PLACES}"),
+        (propose_deberta, f"/relative/deberta?{DEBERTA_SIZES}&{one_of(*INDEX_POSITIONS[:6])}"),
+        (propose_shaw, f"/relative/shaw?max_relative_position={{1|3|16|100}}&{SHAW_POSITIONS}"),
         (
             propose_swin,
             "/relative/swin?window_size={7,7|3,5|8,2|2,2|4,6|16,16}&{|class_token=true}",

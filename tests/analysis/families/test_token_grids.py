@@ -32,11 +32,11 @@ def test_each_frequency_has_one_axis() -> None:
     assert tokens.block_widths((1, 0)) is None
 
 
-@pytest.mark.parametrize(("place", "row"), [("first", 0), ("last", -1)])
-def test_a_class_token_is_recognized_at_coordinate_0(place: str, row: int) -> None:
-    tokens = tokens_of(f"convention=llama4&grid=3,5&class_token={place}")
+@pytest.mark.parametrize(("end", "row"), [("first", 0), ("last", -1)])
+def test_a_class_token_is_recognized_at_coordinate_0(end: str, row: int) -> None:
+    tokens = tokens_of(f"convention=llama4&grid=3,5&class_token={end}")
 
-    assert (tokens.lengths, tokens.rows, tokens.class_token) == ((3, 5), 16, place)
+    assert (tokens.lengths, tokens.rows, tokens.class_token) == ((3, 5), 16, end)
     assert tokens.coordinates(1, 1.0, 1.0)[row] == 0
 
 
@@ -51,8 +51,8 @@ def test_tokens_in_blocks_have_their_coordinates() -> None:
 
 def rows_of(*lengths: int) -> Float64s:
     """Return the rows of tokens with three channels for each axis."""
-    places = np.indices(lengths).reshape(len(lengths), -1)
-    return np.hstack([np.sin(np.outer(each, [1.0, 0.3, 0.01])) for each in places])
+    coordinates = np.indices(lengths).reshape(len(lengths), -1)
+    return np.hstack([np.sin(np.outer(each, [1.0, 0.3, 0.01])) for each in coordinates])
 
 
 @pytest.mark.parametrize("lengths", [(3, 5), (5, 3), (2, 2), (16, 16), (2, 3, 4), (4, 2, 2)])

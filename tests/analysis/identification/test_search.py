@@ -91,19 +91,19 @@ def test_bfloat16_positions_are_named() -> None:
     assert "bfloat16 positions" in names
 
 
-@pytest.mark.parametrize("place", [(0, 0), (100, 0), (511, 0), (77, 41)])
-def test_nearest_table_of_a_corrupted_array_has_the_mismatch_there(place: tuple[int, int]) -> None:
+@pytest.mark.parametrize("index", [(0, 0), (100, 0), (511, 0), (77, 41)])
+def test_nearest_table_of_a_corrupted_array_has_the_mismatch_there(index: tuple[int, int]) -> None:
     table = in_float32(512, 64)
-    if place[1]:
-        table[place] += 3e-6
+    if index[1]:
+        table[index] += 3e-6
     else:
-        table[place[0]] = np.random.default_rng(5).normal(size=64)
+        table[index[0]] = np.random.default_rng(5).normal(size=64)
     found = identified(table)
 
     assert found.outcome == "none"
     assert found.nearest is not None
     assert found.nearest.first_mismatch is not None
-    assert found.nearest.first_mismatch.index[: 1 + bool(place[1])] == place[: 1 + bool(place[1])]
+    assert found.nearest.first_mismatch.index[: 1 + bool(index[1])] == index[: 1 + bool(index[1])]
     assert url_of(found.nearest.proposal.request) == "/encoding?seq_len=512&d_model=64"
 
 
@@ -165,7 +165,7 @@ def test_copies_along_an_axis_are_identified_with_a_note() -> None:
         ("encoding", {"d_model": 32, "seq_len": 1, "start": 5}),
     ],
 )
-def test_table_with_a_slightly_wrong_number_is_not_identified(
+def test_table_with_one_changed_number_is_not_identified(
     resource: str, parameters: dict[str, ParameterValue]
 ) -> None:
     numbers = sample_of(resource, **parameters).reals()
@@ -399,8 +399,8 @@ def test_sequence_is_no_grid(url: str) -> None:
 
 
 def test_angles_of_a_proposal_give_its_table() -> None:
-    question = input_of("/rope/axial?convention=qwen2_vl&head_dim=16&grid=3,5&pack=concat")
-    proposal = next(each for family in GRID_FAMILIES for each in family(question))
+    request = input_of("/rope/axial?convention=qwen2_vl&head_dim=16&grid=3,5&pack=concat")
+    proposal = next(each for family in GRID_FAMILIES for each in family(request))
     assert proposal.angles is not None
     model = proposal.angles
 
@@ -412,8 +412,8 @@ def test_angles_of_a_proposal_give_its_table() -> None:
     assert proposal.request == TableRequest(
         "rope/axial", {"convention": "qwen2_vl", "head_dim": 16, "grid": (3, 5), "pack": "concat"}
     )
-    assert np.abs(table - question.sample.reals()).max() < 2**-23
-    assert distance(proposal, question) == 0
+    assert np.abs(table - request.sample.reals()).max() < 2**-23
+    assert distance(proposal, request) == 0
 
 
 # A few operations of float32.
@@ -438,12 +438,12 @@ FLOAT32_SHARE = 2.0**-18
     ],
 )
 def test_first_proposal_for_a_table_is_its_own_resource(url: str) -> None:
-    question = input_of(url)
+    request = input_of(url)
 
-    proposals = proposed(question)
+    proposals = proposed(request)
 
     assert f"/{proposals[0].request.resource}" == url.partition("?")[0]
-    assert agreeing(question, proposals[:1], FLOAT32_SHARE)
+    assert agreeing(request, proposals[:1], FLOAT32_SHARE)
 
 
 @pytest.mark.parametrize("shape", [(7,), (64,), (9, 9), (40, 12), (4, 9, 9), (12, 5, 30)])

@@ -96,13 +96,13 @@ def test_short_table_matches_under_several_arithmetics() -> None:
     assert names[:3] == ["exact", "float64", "float32"]
 
 
-@pytest.mark.parametrize(("place", "error"), [((50, 40), 2e-6), ((300, 20), 8e-7), ((333, 0), 0.5)])
+@pytest.mark.parametrize(("index", "error"), [((50, 40), 2e-6), ((300, 20), 8e-7), ((333, 0), 0.5)])
 @pytest.mark.parametrize("is_transposed", [False, True])
 def test_first_mismatch_is_a_wrong_element_however_small_its_error(
-    place: tuple[int, int], error: float, *, is_transposed: bool
+    index: tuple[int, int], error: float, *, is_transposed: bool
 ) -> None:
     table = in_float32(ROWS, WIDTH)
-    table[place] += error
+    table[index] += error
     given = replace(proposal(ROWS, WIDTH), is_transposed=is_transposed)
 
     found = verify(float_input(table.T if is_transposed else table), given, tables)
@@ -112,8 +112,8 @@ def test_first_mismatch_is_a_wrong_element_however_small_its_error(
     assert 0.9999 < found.agreeing < 1
     mismatch = found.first_mismatch
     assert mismatch is not None
-    assert mismatch.index == (place[::-1] if is_transposed else place)
-    assert mismatch.position == place[0]
+    assert mismatch.index == (index[::-1] if is_transposed else index)
+    assert mismatch.position == index[0]
     assert mismatch.error > mismatch.allowed
 
 
