@@ -182,49 +182,9 @@ def test_answer_of_one_array_names_its_axes(client: Client, composition: Endpoin
 
 
 @EVERY
-def test_npy_is_refused_where_the_array_needs_a_name(client: Client, composition: Endpoint) -> None:
-    if arrays_of(composition).unnamed is not None:
-        return
-    known = arrays_of(composition).inputs[0]
-
-    answer = sent(client, composition, {known.name: array_of(known)}, form="npy")
-
-    assert answer.status_code == 422
-    assert "safetensors" in answer.json()["detail"]
-    for each in arrays_of(composition).inputs:
-        assert each.name in answer.json()["detail"]
-
-
-@EVERY
 def test_names_of_arrays_and_parameters_differ(composition: Endpoint) -> None:
     assert not set(arrays_of(composition).names) & set(composition.parameters.model_fields)
     assert len(set(arrays_of(composition).names)) == len(arrays_of(composition).names)
-
-
-@EVERY
-def test_unknown_arrays_are_named(client: Client, composition: Endpoint) -> None:
-    name = arrays_of(composition).names[0]
-    arrays = {**example(composition), f"{name}x": np.ones((1, 1)), "\u2603" * 200: np.ones(1)}
-
-    content = problem(sent(client, composition, arrays), 422, "invalid-body")
-
-    assert {fault["value"] for fault in content["errors"]} == {f"{name}x", "\u2603" * 80 + "…"}
-    assert f"{name}x is no array here; " in content["detail"]
-
-
-@EVERY_TAKEN
-def test_missing_arrays_are_named(client: Client, composition: Endpoint, name: str) -> None:
-    arrays = example(composition)
-    del arrays[name]
-
-    answers = [sent(client, composition, arrays, form="json")]
-    if arrays:
-        answers.append(sent(client, composition, arrays))
-
-    for answer in answers:
-        content = problem(answer, 422, "invalid-body")
-        assert "missing" in content["detail"]
-        assert name in content["detail"]
 
 
 @EVERY_TAKEN
@@ -258,24 +218,6 @@ def test_wrong_element_type_is_refused(
 
 
 @EVERY_TAKEN
-def test_integers_may_have_any_numeric_type(
-    client: Client, composition: Endpoint, name: str
-) -> None:
-    arrays = example(composition)
-    if not known_by(composition, name).is_integer:
-        return
-    expected = sent(client, composition, arrays, ".safetensors").content
-    for dtype in ("<i2", "|u1", "<u8", "<f2", "<f4", "<f8"):
-        same = {**arrays, name: arrays[name].astype(dtype)}
-
-        assert sent(client, composition, same, ".safetensors").content == expected
-
-    for value in (0.5, np.nan, np.inf, 2.0**53):
-        other = {**arrays, name: np.full(arrays[name].shape, value)}
-        assert "must hold integers" in refused_at(sent(client, composition, other), f"/{name}")
-
-
-@EVERY_TAKEN
 @pytest.mark.parametrize("value", ["1", None, True, [], {}, [[1], 2], [[1, 2], [3]], [[]]])
 def test_json_values_that_are_no_arrays_are_refused(
     client: Client, composition: Endpoint, name: str, value: object
@@ -286,37 +228,6 @@ def test_json_values_that_are_no_arrays_are_refused(
 
     content = problem(answer, 422, "invalid-body")
     assert name in content["detail"]
-
-
-@EVERY
-@pytest.mark.parametrize("name", ["zzz", "revision", "part"])
-def test_unknown_parameters_in_query_or_body_are_named(
-    client: Client, composition: Endpoint, name: str
-) -> None:
-    body = {known: array.tolist() for known, array in example(composition).items()}
-    url = f"{composition.path}?{composition.example}"
-
-    in_query = client.post(f"{url}&{name}=1", json=body)
-    in_body = client.post(url, json={**body, name: 1})
-
-    for answer in (in_query, in_body):
-        (fault,) = problem(answer, 422, "invalid-parameters")["errors"]
-        assert (fault["parameter"], fault["value"]) == (name, "1")
-
-
-@EVERY
-def test_repeated_parameter_is_refused(client: Client, composition: Endpoint) -> None:
-    fields = [field.split("=") for field in composition.example.split("&") if field]
-    body = {known: array.tolist() for known, array in example(composition).items()}
-    for name, value in fields:
-        url = f"{composition.path}?{composition.example}"
-
-        twice = client.post(f"{url}&{name}={value}", json=body)
-        beside = client.post(url, json={**body, name: value})
-
-        for answer in (twice, beside):
-            (fault,) = problem(answer, 422, "invalid-parameters")["errors"]
-            assert fault["detail"].startswith(f"{name} is given twice")
 
 
 @EVERY
@@ -342,27 +253,6 @@ def test_malformed_body_is_refused(
     answer = client.post(f"{composition.path}?{composition.example}", content=body, headers=headers)
 
     problem(answer, 422, "invalid-body")
-
-
-@EVERY
-@pytest.mark.parametrize("extension", ["", ".npy"])
-@pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE"])
-def test_only_post_is_allowed(
-    client: Client, composition: Endpoint, extension: str, method: str
-) -> None:
-    answer = client.request(method, f"{composition.path}{extension}?{composition.example}")
-
-    assert (answer.status_code, answer.headers["Allow"]) == (405, "POST")
-    if method != "HEAD":
-        problem(answer, 405, "method-not-allowed")
-
-
-@EVERY
-@pytest.mark.parametrize("extension", ["pickle", "np", "npy.sha512"])
-def test_unknown_extension_is_not_found(
-    client: Client, composition: Endpoint, extension: str
-) -> None:
-    problem(sent(client, composition, example(composition), f".{extension}"), 404, "not-found")
 
 
 ENDS = [0.0, -0.0, 5e-324, -1e-310, 1e308, -1e308, np.nan, np.inf, -np.inf, 2.0**62, -1.0]

@@ -9,7 +9,6 @@ from service.delivery.negotiation import (
     choose_coding,
     choose_format,
     list_header,
-    media_quality,
     possible_formats,
     read_extension,
 )
@@ -25,30 +24,6 @@ COMPLEX = Document("rope", {}, {"rope": StoredTable(np.zeros((1, 1), "<c8"), COM
 
 def chosen(document: Document, extension: str | None, accept: str | None) -> str:
     return choose_format(document, extension, accept, FORMATS["json"]).extension
-
-
-@pytest.mark.parametrize(
-    ("accept", "quality"),
-    [
-        (None, 1.0),
-        ("", 1.0),
-        ("*/*", 1.0),
-        ("application/*;q=0.3", 0.3),
-        ("application/x-npy;q=0.5, */*;q=0.9", 0.5),
-        ("application/x-npy ; q=0.5", 0.5),
-        ("APPLICATION/X-NPY", 1.0),
-        ("application/x-npy;q=0", 0.0),
-        ("text/html", 0.0),
-        ("application/x-npy;q=2", 0.0),
-        ("application/x-npy;q=0.1234", 0.0),
-        ("application/x-npy;q=1.", 1.0),
-        ("application/x-npy;version=2", 1.0),
-        ("application/x-npy; charset=utf-8; q=0.5", 0.5),
-        (";;,,", 0.0),
-    ],
-)
-def test_most_specific_range_has_the_quality(accept: str | None, quality: float) -> None:
-    assert media_quality(accept, "application/x-npy") == quality
 
 
 @pytest.mark.parametrize(

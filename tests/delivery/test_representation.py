@@ -21,7 +21,6 @@ from service.delivery.representation import (
     gzipped,
     place_headers,
     represent,
-    vary_header,
 )
 from service.delivery.workers import SHORT_WORK
 from service.errors import InvalidParameters
@@ -100,34 +99,6 @@ def test_urls_with_a_revision_are_immutable_and_negotiated_answers_private(
     extension: str | None, revision: int | None, expected: str
 ) -> None:
     assert cache_control(extension, revision) == expected
-
-
-@pytest.mark.parametrize(
-    ("form", "extension", "vary"),
-    [
-        ("npy", None, "Accept, Accept-Encoding"),
-        ("npy", "npy", None),
-        ("json", "json", "Accept-Encoding"),
-        ("csv", "csv", "Accept-Encoding"),
-    ],
-)
-def test_vary_names_the_headers_that_were_negotiated(
-    form: str, extension: str | None, vary: str | None
-) -> None:
-    assert vary_header(FORMATS[form], extension) == ({"Vary": vary} if vary else {})
-
-
-def test_the_other_possible_formats_are_linked() -> None:
-    narrow = Document("rope", {}, {"rope": StoredTable(np.zeros((1, 2), "<u2"), BFLOAT16)})
-
-    link = place_headers("/rope.bin", b"a=1", narrow, FORMATS["bin"], "bin")["Link"]
-
-    assert link == (
-        '</rope.json?a=1>; rel="alternate"; type="application/json", '
-        '</rope.safetensors?a=1>; rel="alternate"; type="application/vnd.safetensors", '
-        '</rope.csv?a=1>; rel="alternate"; type="text/csv", '
-        '</rope.png?a=1>; rel="alternate"; type="image/png"'
-    )
 
 
 def test_long_query_is_not_repeated() -> None:

@@ -38,6 +38,14 @@ FURTHER_URLS = [
     "/relative/swin-v2?window_size=3,4&pretrained_window_size=8,8",
     "/relative/similarity?d_model=10&offsets=-50:51&dtype=float64",
     "/relative/xlnet?d_model=6&query_len=4&key_len=5&bi_data=true",
+    "/rope/axial?convention=dinov3&head_dim=8&grid=2,3&pack=angle&dtype=float64",
+    "/rope/axial?convention=diffusers_2d&head_dim=8&grid=2,3&angle=float32",
+    "/rope/axial?convention=llama4&head_dim=8&grid=2,3&class_token=last&pack=flat",
+    "/rope/axial?convention=qwen2_vl&head_dim=8&grid=4,6&spatial_merge_size=2",
+    "/rope?head_dim=8&seq_len=40&start=-3&xpos=query&xpos_centre=5&pack=complex",
+    "/rope?head_dim=12&mrope_section=1,2,3&grid=2,2,3&angle=float32&pack=interleaved",
+    "/rope?head_dim=6&positions=7,0:3,-65&pack=sin_half_concat&dtype=bfloat16",
+    "/rope/permutation?head_dim=10&rotary_dim=6&rotary_offset=2&num_attention_heads=3",
 ]
 URLS = [f"{path}?{family.example}" for path, family in READ.items()] + FURTHER_URLS
 

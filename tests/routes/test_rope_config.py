@@ -12,15 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.app import create_app
 from service.delivery.endpoints import JsonObject
 from service.delivery.openapi.components import report_schema
 from service.errors import InvalidBody
 from service.models.config_values import MEANINGS, RULE, RULE_TYPE_ALIASES, RULE_TYPES, TOP
 from service.models.model_types import model_types
 from service.routes.rope_config import CONFIG, ConfigParameters, RopeConfigReport, report_config
-from service.settings import Settings
-from tests.client import Client, client_of
+from tests.client import Client
 from tests.models.settings import llama
 
 MODELS = json.loads((Path(__file__).parents[1] / "data/rope_models.json").read_text())["models"]
@@ -251,15 +249,6 @@ def test_a_report_has_no_formats_and_is_open_to_every_origin(client: Client) -> 
     assert answer.headers["Cross-Origin-Resource-Policy"] == "cross-origin"
     assert answer.headers["Cache-Control"] == "no-store"
     assert "ETag" not in answer.headers
-
-
-def test_a_config_past_the_limit_of_json_bodies_is_refused() -> None:
-    with client_of(create_app(Settings(max_json_body_bytes=100))) as limited:
-        answer = limited.post("/rope/config", json=llama())
-
-    assert answer.status_code == 413
-    assert "POSREF_MAX_JSON_BODY_BYTES" in answer.json()["detail"]
-    assert answer.headers["Cache-Control"] == "no-store"
 
 
 @pytest.mark.full

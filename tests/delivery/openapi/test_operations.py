@@ -263,15 +263,6 @@ def test_schema_of_vectors_has_at_least_two_axes() -> None:
     assert not any(map(x.is_valid, ([], [[]], [1, 2], [["1"]], [[[]]])))
 
 
-def test_first_array_is_the_example_where_none_is_required() -> None:
-    optional = with_inputs(replace(WEIGHT, is_required=False), MASK)
-
-    described = content(post_operation(optional)["openapi_extra"])
-
-    assert described["example"] == {"weight": [[0.5, 1.5]]}
-    assert described["schema"]["required"] == []
-
-
 def file_descriptions(posted: Endpoint) -> dict[str, str]:
     """Return the descriptions of binary files, by format."""
     content = post_operation(posted)["openapi_extra"]["requestBody"]["content"]

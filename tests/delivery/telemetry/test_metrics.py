@@ -14,8 +14,6 @@ from service.delivery.telemetry.metrics import (
     FAMILIES,
     MAX_FILE_BYTES,
     Counts,
-    Kind,
-    MetricDefinition,
     SharedCounts,
     add,
     sharing,
@@ -215,16 +213,6 @@ def test_a_histogram_is_exposed_with_cumulative_buckets() -> None:
         "posref_build_seconds_count": 3,
         "posref_build_seconds_sum": pytest.approx(100.30005),
     }
-
-
-@pytest.mark.parametrize(
-    ("kind", "name"), [(Kind.COUNTER, "posref_x_total"), (Kind.GAUGE, "posref_x")]
-)
-def test_a_number_is_exposed_with_its_labels(kind: Kind, name: str) -> None:
-    metric = MetricDefinition(kind, "Things.", ("lane",)).metric("posref_x", {("short",): [4]})
-
-    ((sample),) = metric.samples
-    assert (sample.name, sample.labels, sample.value) == (name, {"lane": "short"}, 4)
 
 
 def counted(builds: float, kept_bytes: float = 0) -> Counts:

@@ -16,7 +16,6 @@ from service.delivery.telemetry.traffic import (
     Tallies,
     TelemetryMiddleware,
     format_of,
-    path_of,
 )
 from service.settings import Settings, default_settings
 from tests.client import Client, client_of
@@ -57,21 +56,6 @@ def test_a_duration_counts_in_the_first_bucket_that_holds_it(seconds: float, buc
 )
 def test_the_format_label_follows_the_content_type(content_type: bytes, form: str) -> None:
     assert format_of([(b"vary", b"Accept"), (b"content-type", content_type)]) == form
-
-
-def test_the_format_label_of_an_empty_body_is_none() -> None:
-    assert format_of([(b"etag", b'"x"')]) == "none"
-
-
-def test_requests_without_a_route_share_one_path_label() -> None:
-    assert path_of({"path": "/nowhere"}) == path_of({"path": "/elsewhere"}) == "other"
-
-
-def test_the_source_label_is_kept_or_made() -> None:
-    tallies = Tallies()
-    labels = [tallies.of("/x", 200, "npy", is_warm=is_warm).labels[2] for is_warm in (True, False)]
-
-    assert labels == ["kept", "made"]
 
 
 @pytest.fixture
@@ -344,13 +328,6 @@ async def failing(_scope: Any, _receive: Any, send: Any) -> None:
 
 async def silent(_scope: Any, _receive: Any, _send: Any) -> None:
     return
-
-
-def test_responses_pass_with_the_request_id_added() -> None:
-    messages = messages_of(whole)
-
-    assert messages[0]["headers"] == [(b"a", b"b"), (b"x-request-id", b"own")]
-    assert [message.get("body") for message in messages] == [None, b"123", b"45"]
 
 
 @pytest.mark.parametrize(

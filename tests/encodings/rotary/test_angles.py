@@ -2,7 +2,6 @@
 
 import json
 import struct
-from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from typing import Any
 
@@ -32,7 +31,7 @@ from service.numerics.phasors import Channels
 from service.numerics.positions import Positions, Run
 from service.numerics.tables import size
 from tests.client import Client, load_npy, npy_bytes
-from tests.exact import UNIT, frequency
+from tests.exact import UNIT
 
 RULE = Default(8, 10000.0)
 SCALED = Yarn(8, 10000.0, 8.0, 4096, 1.25)
@@ -87,7 +86,6 @@ def test_the_error_bound_of_angles_grows_without_limit() -> None:
 MROPE_RULE = Default(16, 10000.0)
 SECTION = (2, 3, 3)
 GRID = Tokens.of_grid((2, 3, 4), AXES)
-SCATTERED = Positions.of_runs([Run(-3, 1, 5), Run(4095, 7, 2), Run(MAX_POSITION, 1, 1)])
 BOTH_KINDS = pytest.mark.parametrize("interleaved", [False, True])
 
 
@@ -191,14 +189,6 @@ def test_xpos_multipliers_are_within_two_units_per_digit_of_their_distance(
             assert abs(got[row, pair] - exact) <= (2 * digits - 1) * UNIT * exact
 
 
-def test_a_multiplier_of_xpos_does_not_depend_on_other_positions() -> None:
-    xpos = XPos(16, 512.0, 5, inverse=False)
-    whole = xpos.at(np.arange(-200, 200, dtype=np.int64))
-
-    for position in (-200, -64, -1, 0, 63, 64, 199):
-        assert (xpos.at(at(position)) == whole[position + 200]).all()
-
-
 @given(st.integers(-(10**6), 10**6), st.integers(-(10**6), 10**6), st.floats(1e4, 1e9))
 def test_peak_bounds_the_multipliers_of_xpos(position: int, centre: int, scale_base: float) -> None:
     for inverse in (False, True):
@@ -212,15 +202,6 @@ def test_peak_bounds_the_multipliers_of_xpos(position: int, centre: int, scale_b
 @pytest.mark.parametrize("distance", [10**6, 2**63])
 def test_a_peak_beyond_float64_is_infinite(distance: int) -> None:
     assert XPos(8, 1.0, 0, inverse=False).peak(distance) == np.inf
-
-
-def test_xpos_multipliers_are_the_same_in_a_worker_thread() -> None:
-    xpos = XPos(16, 512.0, 5, inverse=False)
-
-    with ThreadPoolExecutor(1) as pool:
-        in_thread = pool.submit(xpos.at, at(100_000)).result()
-
-    assert (in_thread == xpos.at(at(100_000))).all()
 
 
 NPY = {"Content-Type": "application/x-npy"}
@@ -254,31 +235,6 @@ def test_a_grid_equals_the_listed_positions_of_its_tokens(client: Client) -> Non
         by_grid = table(client, f"{query}&grid=2,3,2")
         by_lists = table(client, f"{query}&positions_t={t}&positions_h={h}&positions_w={w}")
         assert by_grid.tobytes() == by_lists.tobytes()
-
-
-@pytest.mark.parametrize(
-    ("interleaved", "names"), [("false", "tthhhwww"), ("true", "thwthwhw"), ("true", "thwthwtw")]
-)
-def test_each_frequency_rotates_by_the_position_of_its_axis(
-    client: Client, interleaved: str, names: str
-) -> None:
-    section = ",".join(str(names.count(axis)) for axis in "thw")
-    if interleaved == "true":
-        # A cycle of three, as far as the sections go.
-        counts = {axis: names.count(axis) for axis in "thw"}
-        names = "".join("thw"[k % 3] if k < 3 * counts["thw"[k % 3]] else "t" for k in range(8))
-    positions = {"t": (3, 100), "h": (7, -5), "w": (0, 4096)}
-    lists = "&".join(f"positions_{a}={p[0]},{p[1]}" for a, p in positions.items())
-
-    rows = table(
-        client, f"head_dim=16&mrope_section={section}&mrope_interleaved={interleaved}&{lists}"
-    )
-
-    for row in range(2):
-        for pair, axis in enumerate(names):
-            angle = positions[axis][row] * frequency(10000.0, 16, pair)
-            assert abs(rows[row, pair] - mpmath.cos(angle)) <= 6 * UNIT
-            assert abs(rows[row, 8 + pair] - mpmath.sin(angle)) <= 6 * UNIT
 
 
 @pytest.mark.parametrize(
@@ -316,23 +272,6 @@ def test_every_parameter_that_excludes_another_is_reported_at_once(
     assert refused(client.get(f"/rope?{query}")) == parameters
 
 
-def test_float32_angles_are_those_of_an_engine(client: Client) -> None:
-    """NumPy's float32 arithmetic on frequencies that an engine keeps."""
-    inv_freq = (10000.0 ** (-np.arange(0, 16, 2) / 16)).astype(np.float32)
-    positions = np.array([1, 4095, 131071, 2**24 + 1], dtype=np.int64)
-    given = ",".join(repr(float(value)) for value in inv_freq)
-    listed = ",".join(map(str, positions))
-
-    rows = table(client, f"inv_freq={given}&positions={listed}&angle=float32")
-
-    angles = positions.astype(np.float32)[:, np.newaxis] * inv_freq
-    for row in range(4):
-        for pair in range(8):
-            angle = float(angles[row, pair])
-            assert abs(rows[row, pair] - mpmath.cos(angle)) <= 6 * UNIT
-            assert abs(rows[row, 8 + pair] - mpmath.sin(angle)) <= 6 * UNIT
-
-
 def test_every_format_states_the_error_bound_of_float32_angles(client: Client) -> None:
     url = "head_dim=64&positions=0:3,4090:4096&angle=float32&pack=concat&dtype=float64"
     in_json = client.get(f"/rope.json?{url}")
@@ -348,17 +287,6 @@ def test_every_format_states_the_error_bound_of_float32_angles(client: Client) -
         assert float(answer.headers["Array-Error-Bound"]) == bound
     exact = load_npy(client.get(f"/rope.npy?{url}".replace("float32", "exact")))
     assert bound / 10 < np.abs(load_npy(in_npy) - exact).max() <= bound
-
-
-def test_the_error_bound_grows_with_positions_and_includes_the_dtype(client: Client) -> None:
-    def bound(query: str) -> float:
-        answer = client.get(f"/rope.bin?head_dim=64&angle=float32&{query}")
-        return float(answer.headers["Array-Error-Bound"])
-
-    near, far = bound("positions=1&dtype=float64"), bound("positions=100000&dtype=float64")
-    assert far > 1e4 * near
-    assert bound("positions=1&dtype=bfloat16") > 2.0**-8
-    assert bound(f"positions={MAX_POSITION}&dtype=float64") <= 2.0001
 
 
 @pytest.mark.parametrize("query", ["angle=exact", "xpos=query", "pack=angle"])
@@ -402,19 +330,6 @@ def test_angles_are_exact_unless_given(client: Client) -> None:
 
     assert plain.headers["ETag"] == names.headers["ETag"]
     assert "angle" not in plain.json()["parameters"]
-
-
-def test_xpos_scales_cosines_by_the_distance_from_its_centre(client: Client) -> None:
-    url = "head_dim=8&seq_len=5&xpos_centre=2&xpos_scale_base=4"
-    plain = table(client, "head_dim=8&seq_len=5")
-
-    query, key = (table(client, f"{url}&xpos={side}") for side in ("query", "key"))
-
-    zeta = (np.arange(0, 8, 2) + 0.4 * 8) / (1.4 * 8)
-    growth = np.tile(zeta ** ((np.arange(5)[:, np.newaxis] - 2) / 4), 2)
-    assert np.abs(query - plain * growth).max() < 1e-14
-    assert np.abs(key - plain / growth).max() < 1e-14
-    assert (query[2] == plain[2]).all()
 
 
 def test_the_centre_of_xpos_is_half_of_the_rows_unless_given(client: Client) -> None:

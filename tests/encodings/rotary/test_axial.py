@@ -300,28 +300,6 @@ def test_grids_and_the_positions_of_their_tokens_have_the_same_table(client: Cli
         assert client.get(f"{head}&grid=2,2,3").content == client.get(f"{head}&{listed}").content
 
 
-# The centres of patches have no whole coordinates to round.
-@pytest.mark.parametrize(
-    ("convention", "angle"),
-    [
-        *((name, "exact") for name in sorted(CONVENTIONS)),
-        *((name, "float32") for name in sorted(CONVENTIONS) if name != "dinov3"),
-    ],
-)
-def test_a_range_of_bytes_is_a_slice_of_the_file(
-    client: Client, convention: str, angle: str
-) -> None:
-    axes = max(CONVENTIONS[convention].axes)
-    # Sides of 2 and 3 have whole coordinates in all other conventions.
-    grid = ",".join("2323"[:axes])
-    url = f"{URL}.bin?convention={convention}&head_dim=48&grid={grid}&angle={angle}"
-    whole = client.get(url).content
-
-    for first, last in ((0, 0), (7, 1001), (195, 388), (len(whole) - 5, len(whole) - 1)):
-        part = client.get(url, range=f"bytes={first}-{last}")
-        assert (part.status_code, part.content) == (206, whole[first : last + 1])
-
-
 @pytest.mark.parametrize("grid", ["4,6", "6,4", "3,4,6"])
 def test_spatial_merge_size_orders_tokens_in_blocks(client: Client, grid: str) -> None:
     *frames, height, width = map(int, grid.split(","))

@@ -24,7 +24,6 @@ from service.encodings.rotary.angles import (
     SequenceAngles,
     packed,
 )
-from service.encodings.rotary.rope import RopeFrequencies
 from service.encodings.rotary.rules import (
     Default,
     GivenFrequencies,
@@ -68,14 +67,6 @@ def test_every_packing_rounds_once_to_its_element_type(pack: str, dtype: str) ->
     narrow = np.concatenate([v.reshape(-1) for v in arrays(source, SCALED, chosen).values()])
     parts = together.view(narrow.dtype)
     assert set(parts.tolist()) == set(narrow.tolist())
-
-
-@EVERY_PACK
-def test_reading_a_range_gives_the_bytes_of_the_whole(pack: str) -> None:
-    for table in PACKS[pack].tables(SCALED, FLOAT32).values():
-        whole = table.read(0, size(table))
-        for start, stop in [(0, 1), (3, 5), (2, size(table)), (size(table) - 1, size(table))]:
-            assert table.read(start, stop).tobytes() == whole[start:stop].tobytes()
 
 
 @pytest.mark.parametrize(("dtype", "expected"), [("float32", "<c8"), ("float64", "<c16")])
@@ -127,39 +118,6 @@ def test_cosines_and_sines_are_within_six_units(positions: list[int]) -> None:
             assert abs(sin[row, pair] - mpmath.sin(angle)) <= 6 * UNIT
 
 
-def test_inv_freq_is_used_without_rounding() -> None:
-    float32_frequencies = tuple(
-        float(value) for value in (10000.0 ** (-np.arange(0, 8, 2) / 8)).astype(np.float32)
-    )
-    document = packed(
-        angles=SequenceAngles(
-            GivenFrequencies(float32_frequencies), Positions.contiguous(131071, 1)
-        ),
-        pack="concat",
-        dtype=FLOAT64,
-    )
-
-    values = document.arrays["rope"].read(0, 8)
-
-    for pair, inv_freq in enumerate(float32_frequencies):
-        assert abs(values[pair] - mpmath.cos(131071 * mpmath.mpf(inv_freq))) <= 6 * UNIT
-        assert abs(values[4 + pair] - mpmath.sin(131071 * mpmath.mpf(inv_freq))) <= 6 * UNIT
-
-
-def test_an_attention_factor_multiplies_within_six_units_of_it() -> None:
-    rule = Yarn(8, 10000.0, 8.0, 4096, 1.3465735902799727)
-    angles = SequenceAngles(rule, Positions.contiguous(4095, 2))
-    table = packed(angles=angles, pack="concat", dtype=FLOAT64).arrays["rope"]
-    values = table.read(0, 16).reshape(2, 8)
-
-    for row, position in enumerate((4095, 4096)):
-        for pair, exact in enumerate(rule.exact()):
-            angle = position * mpmath.mpf(str(exact))
-            bound = 6 * UNIT * rule.scale
-            assert abs(values[row, pair] - rule.scale * mpmath.cos(angle)) <= bound
-            assert abs(values[row, 4 + pair] - rule.scale * mpmath.sin(angle)) <= bound
-
-
 def test_batch_is_a_canonical_parameter() -> None:
     angles = SequenceAngles(RULE, Positions.contiguous(0, 3))
 
@@ -198,21 +156,6 @@ def test_the_error_bound_includes_the_rounding_to_the_element_type(
                     got[row, :, pair], (mpmath.cos(angle), mpmath.sin(angle)), strict=True
                 ):
                     assert abs(value - scale * exact) <= document.error_bound
-
-
-def test_frequencies_are_the_numbers_nearest_to_the_formula() -> None:
-    rule = Yarn(8, 10000.0, 8.0, 4096, 1.25)
-
-    document = RopeFrequencies.of(rule)
-
-    read = {name: table.read(0, size(table)).tolist() for name, table in document.arrays.items()}
-    assert read["inv_freq"] == [float(exact) for exact in rule.exact()]
-    for wavelength, exact in zip(read["wavelength"], rule.exact(), strict=True):
-        assert wavelength == float(2 * mpmath.pi / mpmath.mpf(str(exact)))
-    assert read["attention_factor"] == [1.25]
-    assert list(read)[3:] == ["ramp", "range_raw", "range_used"]
-    assert document.parameters == rule.parameters()
-    assert (document.has_parts, document.shape) == (True, None)
 
 
 TABLES = pytest.mark.parametrize(
