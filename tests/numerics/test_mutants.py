@@ -21,6 +21,7 @@ from service.numerics.tables import size
 from tests.encodings.absolute import test_sinusoidal
 from tests.encodings.rotary import test_rules
 from tests.numerics import test_axes, test_dtypes, test_frequencies, test_phase, test_phasors
+from tests.numerics.mutants import check_examples
 
 pytestmark = pytest.mark.full
 
@@ -85,7 +86,17 @@ def digits_28() -> Context:
 
 WRONG_PI = phase.exact_context().add(phase.TWO_PI, Decimal("1e-30"))
 WIDEST_HEAD = test_frequencies.test_a_geometric_series_keeps_its_digits_over_the_widest_head
-EVERY_RULE = test_rules.test_every_rule_has_all_its_digits_in_a_worker_thread
+
+
+def digits_of_a_linear_rule() -> None:
+    check_examples(test_rules.test_linear_divides_every_frequency_by_the_factor, (5e5, 64, 3.0))
+
+
+def range_of_yarn_without_truncation() -> None:
+    check_examples(
+        test_rules.test_yarn_interpolates_between_beta_fast_and_beta_slow_rotations,
+        (150000.0, 64, 4096, 32.0, 1.0, 32.0, False),
+    )
 
 
 @pytest.mark.parametrize(
@@ -97,9 +108,9 @@ EVERY_RULE = test_rules.test_every_rule_has_all_its_digits_in_a_worker_thread
         (phase, "exact_context", digits_28, exactness_of_the_encoding),
         (phase, "exact_context", digits_28, test_phase.test_precision_is_the_same_in_a_new_thread),
         (phase, "exact_context", digits_28, WIDEST_HEAD),
-        (phase, "exact_context", digits_28, EVERY_RULE),
-        (rules, "divided", unwrap(rules.divided), EVERY_RULE),
-        (Yarn, "range_used", range_always_rounded, test_rules.test_published_ranges_of_yarn),
+        (phase, "exact_context", digits_28, digits_of_a_linear_rule),
+        (rules, "divided", unwrap(rules.divided), digits_of_a_linear_rule),
+        (Yarn, "range_used", range_always_rounded, range_of_yarn_without_truncation),
         (
             dtypes,
             "_bfloat16_bits",
