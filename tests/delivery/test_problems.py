@@ -120,7 +120,7 @@ def test_policy_allows_nothing_else() -> None:
         assert policy[name] == "'none'"
 
 
-def test_pages_have_type_policy_and_no_referrer() -> None:
+def test_html_headers_have_content_type_csp_and_no_referrer() -> None:
     headers = dict(html_headers(PAGE, "no-store", vary="Accept"))
 
     assert headers[b"content-type"] == b"text/html; charset=utf-8"

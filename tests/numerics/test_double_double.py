@@ -226,7 +226,7 @@ def test_less_exact_logarithms_are_caught(
         exactness()
 
 
-def test_integers_and_floats_have_the_same_logarithm() -> None:
+def test_ln_of_n_equals_ln_1p_of_n_minus_one() -> None:
     numbers = np.arange(2, 300)
 
     assert ln(numbers).high.tolist() == ln_1p(from_integers(numbers - 1)).high.tolist()

@@ -191,7 +191,7 @@ def test_the_phasors_a_table_keeps_are_bounded() -> None:
     assert sum(part.nbytes for part in kept[1]) <= 300 * 1024
 
 
-def test_partly_cached_blocks_are_computed_again() -> None:
+def test_cached_and_uncached_blocks_have_the_same_bytes() -> None:
     setup, coarse = phasor_setup(RULE, CHANNELS), CoarsePhasorCache()
     coarse.of(setup, range(4, 6), range(4, 6))
 

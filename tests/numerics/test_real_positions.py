@@ -167,7 +167,7 @@ def test_periods_of_a_base_are_those_of_dinov3(base: float, count: int) -> None:
 @given(reals, reals, counts)
 @example(0.5, 20.0, 16)
 @example(20.0, 0.5, 1)
-def test_periods_between_two_are_in_equal_ratios(
+def test_periods_from_shortest_to_longest_are_geometric(
     shortest: float, longest: float, count: int
 ) -> None:
     """max · (max/min)^(linspace(0, 1, n) − 1)."""

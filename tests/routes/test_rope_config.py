@@ -131,7 +131,7 @@ def test_sections_are_in_the_url_of_the_table_alone(client: Client) -> None:
         assert client.get(url).status_code == 200
 
 
-def test_the_layouts_that_are_read_and_written_are_reported(client: Client) -> None:
+def test_a_model_that_rotates_into_another_channel_layout_reports_both(client: Client) -> None:
     content = resolved(client, {"model_type": "deepseek_v3"})
 
     assert (content["layout"], content["writes"]) == ("interleaved", "half")

@@ -407,7 +407,7 @@ async def test_nothing_is_written_after_close(ends: Ends, data: bytes) -> None:
 
 
 @on_transport
-async def test_a_closed_socket_is_left_to_the_transport(ends: Ends) -> None:
+async def test_writing_after_a_reset_does_not_raise_and_closes_the_transport(ends: Ends) -> None:
     ends.far.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
     ends.far.close()
     while not ends.transport.is_closing():

@@ -117,7 +117,7 @@ def test_image_tag_is_the_version(replica: Document) -> None:
     assert container["image"].rpartition(":")[2] == __version__
 
 
-def test_probe_paths_are_answered(replica: Document) -> None:
+def test_probes_use_documented_paths_and_declared_ports(replica: Document) -> None:
     (container,) = replica["containers"]
     described = json.loads(OPENAPI.read_text())["paths"]
     asked = {kind: container[f"{kind}Probe"]["httpGet"] for kind in PROBES}

@@ -1,4 +1,4 @@
-"""Attention with linear biases (ALiBi): a slope for each head, times the distance of query and key.
+"""Attention with linear biases (ALiBi): the slope of a head times the distance of query and key.
 
 ``SlopeRule`` evaluates slopes, ``LinearBias`` multiplies distances by them; the families choose
 the slopes, the form of the bias, and the queries and keys.
@@ -57,21 +57,21 @@ from service.numerics.tables import (
 )
 
 MAX_BIAS_MAX = 100.0
-"""The largest exponent of the smallest slope."""
+"""The largest alibi_bias_max: no slope of a rule is below 2^-100."""
 
-# The smallest number of slopes that are evaluated together, in some milliseconds.
+# At least this many slopes are evaluated at once; it takes a few milliseconds.
 _MIN_EVALUATED = 1024
-_LEAST_SLOPE, _MOST_SLOPE = 1e-100, 1e9
+_MIN_SLOPE, _MAX_SLOPE = 1e-100, 1e9
 
 
 @dataclass(frozen=True)
 class SlopeRule:
-    """The slopes of all heads by a formula, each a pair of float64 within 2^-106.
+    """The slopes that a formula gives num_heads heads, each a pair of float64 within 2^-106.
 
     Attributes:
-        convention: ``original``, the rule of ALiBi's code, or ``paper``, one geometric series.
+        convention: ``original`` is the rule of ALiBi's code, ``paper`` is one geometric series.
         count: the number of heads.
-        bias_max: the last slope is 2^−bias_max.
+        bias_max: the smallest slope is 2^−bias_max.
     """
 
     convention: str
@@ -88,7 +88,7 @@ class SlopeRule:
         return dict(zip(("convention", "num_heads", "alibi_bias_max"), values, strict=True))
 
     def exact(self, heads: int) -> list[Decimal]:
-        """Evaluate the slopes of the first heads."""
+        """Return the slopes of heads 0 … heads − 1, as decimals."""
         first = min(heads, self.series_heads)
         others = self._series(2 * self.series_heads, 2 * (heads - first))[0::2]
         return self._series(self.series_heads, first) + others
@@ -100,20 +100,24 @@ class SlopeRule:
         return DoubleDouble(*(part[heads.start : heads.stop] for part in _first_of(self, known)))
 
     def sizes(self, heads: range) -> Float64s:
-        """Return |slopes| of consecutive heads within 2^-40 of their size, cheaply."""
+        """Return |slope| of consecutive heads, float64 with a relative error below 2^-40."""
         head, first = np.arange(heads.start, heads.stop), self.series_heads
         index = np.where(head < first, head + 1.0, head - first + 0.5)
         return np.asarray(np.exp2(index * (-self.bias_max / first)))
 
     @property
     def series_heads(self) -> int:
-        """The number of heads of the first series; the other heads lie between them."""
+        """The length of the first geometric series.
+
+        It is count for paper, and otherwise the largest power of two up to count; the slopes of
+        later heads lie between those of the first series.
+        """
         if self.convention == "paper":
             return self.count
         return 1 << (self.count.bit_length() - 1)
 
     def _series(self, heads: int, count: int) -> list[Decimal]:
-        """Evaluate the first slopes of a series for a number of heads."""
+        """Return the first count slopes of the geometric series for this many heads."""
         base = exact_context().power(Decimal(2), Decimal(self.bias_max))
         return scaling.geometric_series(base, 2 * heads, count + 1)[1:]
 
@@ -127,7 +131,11 @@ def _first_of(rule: SlopeRule, heads: int) -> DoubleDouble:
 
 @dataclass(frozen=True, eq=False)
 class GivenSlopes:
-    """Slopes that a request contains, float64 (heads,)."""
+    """The slopes that a request contains.
+
+    Attributes:
+        slopes: float64 (heads,).
+    """
 
     slopes: Float64s
 
@@ -147,13 +155,12 @@ Slopes: TypeAlias = SlopeRule | GivenSlopes
 
 @dataclass(frozen=True, eq=False)
 class LinearBias(DistanceFunction):
-    """Slope times distance.
+    """The bias slope·(key − query) of each head, or −slope·|key − query|.
 
     Attributes:
-        slopes: one for each head; further heads have the bias 0.
-        is_symmetric: whether it is −slope·|distance|, instead of slope·(key − query), which is
-            negative for keys before the query and positive after it.
-        is_masked: whether keys after the query have −∞ instead.
+        slopes: one slope for each of the first heads; the heads after them have the bias 0.
+        is_symmetric: whether the bias is −slope·|key − query|.
+        is_masked: whether keys after the query have the bias −∞.
     """
 
     slopes: Slopes
@@ -175,7 +182,7 @@ class LinearBias(DistanceFunction):
         return farthest * float(self.slopes.sizes(self._with_slope(heads)).max(initial=0.0))
 
     def _scaled(self, numbers: Int64s, heads: range) -> Float64s:
-        """Multiply integers (n,) by the slopes of heads; by 0 where a head has no slope."""
+        """Return slope·number, (heads, n), for integers (n,); heads without a slope have 0."""
         with_slope = self._with_slope(heads)
         slope = self.slopes.of_heads(with_slope)
 
@@ -187,7 +194,7 @@ class LinearBias(DistanceFunction):
         return np.concatenate([values, np.zeros((missing, len(numbers)))]) if missing else values
 
     def _with_slope(self, heads: range) -> range:
-        """Return the heads that have a slope: the first ones."""
+        """Return those of the heads that have a slope; they come first."""
         return heads[: max(0, self.slopes.count - heads.start)]
 
 
@@ -227,42 +234,49 @@ class SlopeParameters(Parameters):
     dtype: RealDType = "float32"
 
     def slope_rule(self, num_heads: int) -> SlopeRule:
-        """Return the slopes of a number of heads."""
+        """Return the slope rule for num_heads heads."""
         name = "paper" if self.convention == "paper" else "original"
         return SlopeRule(name, num_heads, self.alibi_bias_max)
 
 
 class FormParameters(SlopeParameters, BiasParameters):
-    """The parameters of biases: their slopes, form, queries, keys and heads."""
+    """The parameters of linear biases: slopes, form, queries, keys and heads."""
 
     form: Form | None = optional(
         "linear: slope·(key - query), negative before the query; symmetric: "
         "-slope·|key - query|; key: slope·key, one row for all queries; last-key: slope·(key - "
-        "last key), one row. The default is the form of the convention.",
+        "last key), one row for all queries. The default is the form of the convention.",
         "symmetric",
     )
     masked: Boolean = about(
-        "Whether keys after the query have -inf (null in JSON) in place of a bias.",
+        "Whether keys after the query have the bias -inf, which is null in JSON.",
         True,
         default=False,
     )
     total_heads: Integer | None = optional(
-        "Number of all heads: those after num_heads have the bias 0.", 8, ge=1, le=MAX_CHANNELS
+        "Number of heads of the table, at least num_heads; heads after num_heads have the bias 0.",
+        8,
+        ge=1,
+        le=MAX_CHANNELS,
     )
 
     @property
     def actual_form(self) -> Form:
-        """The form, by default that of the convention."""
+        """The form that is given, or else the form of the convention."""
         return self.form or _FORMS[self.convention]
 
     @cached_property
     def pairs(self) -> QueryKey:
-        """Queries and keys; of key and last-key the only query is at 0 or at the last key."""
+        """The queries and keys.
+
+        The forms key and last-key have one query, at position 0 or at the last key.
+        """
         if self.actual_form not in _ONE_ROW_FORMS:
             return super().pairs
         self.refuse(_QUERY_NAMES, f"the form {self.actual_form} has one row for all queries")
         if self.masked:
-            raise impossible("masked", self.masked, "a row for all queries masks no keys")
+            rule = f"masked does not go with the form {self.actual_form}, one row for all queries"
+            raise impossible("masked", self.masked, rule)
         keys = self._positions("key", None)
         query = 0 if self.actual_form == "key" else int(keys.at(keys.count - 1, keys.count)[0])
         pairs = QueryKey(Positions.contiguous(query, 1), keys)
@@ -271,25 +285,25 @@ class FormParameters(SlopeParameters, BiasParameters):
         return pairs
 
     def refuse(self, names: tuple[str, ...], reason: str) -> None:
-        """Raise InvalidParameters for the first of these parameters that is not its default."""
+        """Raise InvalidParameters if one of these parameters differs from its default."""
         for name in names:
             value = getattr(self, name)
             if value != type(self).model_fields[name].default:
                 raise impossible(name, value, f"{name} does not go with this: {reason}")
 
     def linear_table(self, slopes: Slopes, dtype: DType) -> RelativeTable:
-        """Return the biases of slopes, unevaluated."""
+        """Return the table of biases for these slopes; it is computed when read."""
         # Evaluated first: errors of positions come before errors of heads.
         _ = self.pairs
         total = self.total_heads
         if total is not None and total < slopes.count:
-            rule = f"total_heads must be at least the {slopes.count} heads that have a slope"
+            rule = f"total_heads must be at least {slopes.count}, the number of heads with a slope"
             raise impossible("total_heads", total, rule)
         function = LinearBias(slopes, self.actual_form == "symmetric", self.masked)
         return self.bias_table(function, dtype, total or slopes.count)
 
     def linear_parameters(self, count: int) -> dict[str, ParameterValue]:
-        """Return the canonical parameters of the biases of a number of slopes."""
+        """Return the canonical parameters of the biases of count slopes."""
         parameters: dict[str, ParameterValue] = {"form": self.actual_form}
         if self.actual_form in _ONE_ROW_FORMS:
             parameters |= position_parameters("key", self.pairs.keys)
@@ -301,25 +315,27 @@ class FormParameters(SlopeParameters, BiasParameters):
 
 
 class Alibi(TableFamily, FormParameters, path="/relative/alibi"):
-    """ALiBi's bias of every head, query and key.
+    """ALiBi's bias for every head, query and key.
 
-    The form is that of the convention unless given: ``linear`` slope·(key − query) of original and
-    paper; ``symmetric`` −slope·|key − query| of x-transformers and mlx; ``key`` slope·key of bloom
-    and ``last-key`` slope·(key − last key) of mpt and keras-hub, which have one row for all
-    queries, (head, 1, key), and take key_len only: cached and new keys together. The answer states
-    ``original`` for every library that has the original slopes. masked=true has −∞ after the query,
-    which is null in JSON; biases that may be too large for the element type (float16) are refused
-    in JSON.
+    Each convention has a form, which ``form`` replaces: original and paper have ``linear``,
+    slope·(key − query); x-transformers and mlx have ``symmetric``, −slope·|key − query|; bloom has
+    ``key``, slope·key; mpt and keras-hub have ``last-key``, slope·(key − last key). ``key`` and
+    ``last-key`` have one row for all queries, (head, 1, key), and refuse query parameters and
+    masked=true; key_len counts cached and new keys together. ``parameters.convention`` of the
+    answer is ``original`` for every convention but ``paper``. masked=true puts −∞ at keys after the
+    query, which is null in JSON; biases that may be too large for the element type (float16) are
+    refused in JSON.
 
-    Formula: slope·(key − query), or that of ``form``; slopes as of ``/relative/alibi/slopes``.
+    Formula: slope·(key − query), or the formula of ``form``; ``/relative/alibi/slopes`` has the
+        slopes.
     Source: "Train Short, Test Long" (Press et al. 2022), §3: slope·(query − key) is subtracted from
         the score of a key before or at the query.
-    Bound: 1.01·2^-53 of its own size: a slope is kept as a pair within 2^-106, distances are exact,
-        and their product is rounded once.
+    Bound: 1.01·2^-53 relative: a slope is a pair of float64 within 2^-106, distances are exact, and
+        their product is rounded once.
     Trap: ``linear`` is positive for keys after the query: an encoder, which has no causal mask,
-        needs ``symmetric``. BLOOM's biases are positive and grow with the key, MPT's are negative
-        and end with 0; they differ from ``linear`` by a constant in each row, which softmax
-        cancels.
+        needs ``symmetric``. BLOOM's biases are positive and grow with the key position, MPT's are
+        negative and end with 0; they differ from ``linear`` by a constant in each row, which
+        softmax cancels.
     """
 
     example: ClassVar[str] = "num_heads=8&head=0&query_len=4"
@@ -340,20 +356,21 @@ class Alibi(TableFamily, FormParameters, path="/relative/alibi"):
 
 
 class AlibiSlopes(TableFamily, SlopeParameters, path="/relative/alibi/slopes"):
-    """ALiBi's slope of every head.
+    """ALiBi's slope for every head.
 
-    Formula: 2^(−8(h + 1)/n), h from 0, for a power of two n; the 8 is alibi_bias_max. For another
-        n, ``paper`` takes the same series; the others take the slopes of the next lower power of
-        two, c, and then every second one of the series of 2c.
+    Formula: 2^(−8(h + 1)/n) for head h = 0 … n − 1, if n heads are a power of two; the 8 is
+        alibi_bias_max. For other n, ``paper`` has the same formula; the other conventions have the
+        c slopes for the next lower power of two, c, then every second slope for 2c heads.
     Source: "Train Short, Test Long" (Press et al. 2022), §3; attention_with_linear_biases 4b92f28
         ``get_slopes``. The same: transformers 5.23.0 ``build_alibi_tensor`` (BLOOM) and
-        ``build_mpt_alibi_tensor`` (MPT, which starts from the next higher power), keras-hub 0.32.0
+        ``build_mpt_alibi_tensor`` (MPT, computed from the next higher power), keras-hub 0.32.0
         ``AlibiBias``, x-transformers 2.31.10 ``AlibiPositionalBias``, mlx 0.32.4 ``ALiBi`` (0.30.0
         had the series of ``paper``).
     Bound: the float64 nearest to the formula, rounded once to the element type.
-    Trap: where n is no power of two, the paper's sequence and the paper's own code differ: the
-        code's slope of a head is up to 45 times as large at 12 heads and 89 times at 40. The code's
-        slopes do not descend there: the first of the second series is larger than any of the first.
+    Trap: where n is not a power of two, the paper's formula and the paper's own code differ: the
+        code's slope for a head is up to 45 times as large at 12 heads and 89 times at 40. The
+        code's slopes then do not descend: the first slope taken from the 2c heads is larger than
+        all slopes before it.
     """
 
     example: ClassVar[str] = "num_heads=12"
@@ -377,22 +394,22 @@ class AlibiSlopes(TableFamily, SlopeParameters, path="/relative/alibi/slopes"):
 
 
 class AlibiBias(ComposedFamily, FormParameters, path="/relative/alibi/bias"):
-    """ALiBi's biases from sent slopes, or for the keys of an attention mask.
+    """ALiBi's biases from the slopes in the body, or for the keys of an attention mask.
 
-    Formula: as of ``/relative/alibi``; under an attention mask slope·((cumsum(mask) − 1)·mask)
-        along each sequence, (batch, head, 1, key), the same for every query.
-    Source: BLOOM, transformers 5.23.0 ``build_alibi_tensor``, whose first two axes are one.
-    Bound: 1.01·2^-53 of its own size.
-    Trap: padded keys have the bias 0, not −∞: they still have to be masked. A table without the
-        mask shifts every key by the padding on its left: differences of scores stay right, but
-        padding has a bias other than 0.
+    Formula: that of ``/relative/alibi``; with an attention mask slope·((cumsum(mask) − 1)·mask),
+        the cumulative sum along each sequence: (batch, head, 1, key), the same for every query.
+    Source: BLOOM, transformers 5.23.0 ``build_alibi_tensor``, which joins the axes batch and head.
+    Bound: 1.01·2^-53 relative.
+    Trap: padded keys have the bias 0, not −∞: they still have to be masked. A table made without
+        the mask numbers keys from the padding on their left: differences between scores stay right,
+        but padded keys have a bias other than 0.
     """
 
     example: ClassVar[str] = "num_heads=2&head=0"
     inputs: ClassVar[tuple[InputArray, ...]] = (
         InputArray(
             "attention_mask",
-            "1 for each key that counts and 0 for padding, (batch, key)",
+            "1 for each token and 0 for padding, (batch, key)",
             ranks=(2,),
             example=[[0, 0, 1, 1]],
             is_integer=True,
@@ -400,7 +417,7 @@ class AlibiBias(ComposedFamily, FormParameters, path="/relative/alibi/bias"):
         ),
         InputArray(
             "slopes",
-            "a slope for each head, in place of those of num_heads, (heads,)",
+            "the slope of each head, in place of num_heads, (heads,)",
             ranks=(1,),
             example=[0.5, 0.25],
             is_required=False,
@@ -408,7 +425,7 @@ class AlibiBias(ComposedFamily, FormParameters, path="/relative/alibi/bias"):
     )
 
     num_heads: Integer | None = optional(
-        "Number of attention heads; required unless slopes are sent.", 8, ge=1, le=MAX_CHANNELS
+        "Number of attention heads; required unless the body has slopes.", 8, ge=1, le=MAX_CHANNELS
     )
 
     def document(self, arrays: Mapping[str, StoredTable]) -> Document:
@@ -434,7 +451,7 @@ class AlibiBias(ComposedFamily, FormParameters, path="/relative/alibi/bias"):
         batch, keys = numbers.shape
 
         def evaluate(rows: range, columns: range) -> Float64s:
-            """Evaluate some keys of rows, each of a sequence and a head."""
+            """Return some columns (keys) of some rows; row sequence·heads + head is for both."""
             sequence, head = np.divmod(np.arange(rows.start, rows.stop), len(heads))
             first, last = int(head.min()), int(head.max())
             of_heads = slopes.of_heads(heads[first : last + 1])
@@ -455,17 +472,18 @@ class AlibiBias(ComposedFamily, FormParameters, path="/relative/alibi/bias"):
     def _slopes(self, sent: StoredTable | None) -> Slopes:
         if sent is None:
             if self.num_heads is None:
-                raise impossible("num_heads", None, "num_heads is required, unless slopes are sent")
+                rule = "num_heads is required unless the body has slopes"
+                raise impossible("num_heads", None, rule)
             return self.slope_rule(self.num_heads)
-        self.refuse(("num_heads", "alibi_bias_max"), "slopes are sent")
+        self.refuse(("num_heads", "alibi_bias_max"), "the body has slopes")
         if self.convention == "paper":
-            rule = "convention=paper is a rule of slopes, and slopes are sent"
+            rule = "convention=paper selects a slope formula, but the body has slopes"
             raise impossible("convention", self.convention, rule)
         slopes = to_float64(sent.elements, sent.dtype)
         sizes = np.abs(slopes)
-        # Written so that NaN is refused.
-        if not (((sizes >= _LEAST_SLOPE) & (sizes <= _MOST_SLOPE)) | (sizes == 0)).all():
-            rule = f"slopes must be 0, or {_LEAST_SLOPE:g} to {_MOST_SLOPE:g} in size"
+        # Comparisons with NaN are false, so that NaN is refused.
+        if not (((sizes >= _MIN_SLOPE) & (sizes <= _MAX_SLOPE)) | (sizes == 0)).all():
+            rule = f"the size of each slope must be 0, or {_MIN_SLOPE:g} to {_MAX_SLOPE:g}"
             raise InvalidBody(rule, "/slopes")
         if len(slopes) > MAX_CHANNELS:
             raise InvalidBody(f"slopes must be at most {MAX_CHANNELS} numbers", "/slopes")
@@ -476,8 +494,8 @@ class AlibiBias(ComposedFamily, FormParameters, path="/relative/alibi/bias"):
             rule = "convention has no effect with slopes and an attention_mask"
             raise impossible("convention", self.convention, rule)
         if self.convention not in _MASKABLE or self.form not in {None, "key"}:
-            rule = "an attention_mask makes biases of keys, the form of BLOOM"
+            rule = "with an attention_mask the form is key, that of BLOOM"
             name = "convention" if self.form in {None, "key"} else "form"
             raise impossible(name, getattr(self, name), rule)
         others = (*_QUERY_NAMES, *_KEY_NAMES, "masked", "total_heads")
-        self.refuse(others, "an attention_mask numbers the keys itself")
+        self.refuse(others, "the attention_mask determines the key positions")

@@ -1,7 +1,7 @@
-"""Integers of distances: T5's and DeBERTa's logarithmic buckets, Shaw's clipped distances.
+"""Integers for distances: T5's and DeBERTa's logarithmic buckets, Shaw's clipped distances.
 
-Libraries compute the logarithms in float32, whose last bit decides at the edge of a bucket. Here
-comparisons of integers find each edge, so that every bucket is exact.
+Libraries compute the logarithms in float32, where rounding may put a distance at the edge of a
+bucket into the wrong one. Here integers are compared to find each edge, so every bucket is exact.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,8 +26,8 @@ from service.encodings.relative.distance import (
     DistanceTableFamily,
     GatheredBias,
     QueryKeyParameters,
-    agreed_rows,
     check_fits,
+    checked_size,
     distance_lengths,
     wrong_rows,
 )
@@ -36,15 +36,15 @@ from service.numerics.limits import MAX_CHANNELS, MAX_LENGTH
 from service.numerics.phase import Int64s, exact_context
 from service.numerics.tables import Document, ParameterValue, StoredTable, Table, gather_rows
 
-# A power within this of an integer is compared with it exactly. Its own error, of at most 2^18
-# multiplications in 80 digits of numbers below 10^19, is below 10^-50.
+# A power this close to an integer is compared with it exactly. The error of the power, after at
+# most 2^18 multiplications in 80 digits of numbers below 10^19, is below 10^-50.
 _NEAR = Decimal("1e-40")
 
-# Cached sets of edges: 1 MiB each at most.
+# This many arrays of edges are cached, each of at most 1 MiB.
 _CACHED_SETS = 16
 
 MAX_EDGES = 2**17
-"""Edges of buckets up to the farthest distance of a table: they take a third of a second, once."""
+"""The most bucket edges that a table may need; to compute them takes a third of a second, once."""
 
 _MaxDistance = Annotated[
     Integer,
@@ -62,20 +62,20 @@ _Bidirectional = Annotated[
 
 @lru_cache(maxsize=_CACHED_SETS)
 def ceilings(low: int, high: int, steps: int) -> Int64s:
-    """Return the least integers ≥ low·(high/low)^(j/steps), 0 < j < steps."""
+    """Return the least integer ≥ low·(high/low)^(j/steps) for each j = 1 … steps − 1."""
     powers = islice(_powers(low, high, steps), 1, steps)
     return np.array([whole + (not is_whole) for whole, is_whole in powers], dtype=np.int64)
 
 
 @lru_cache(maxsize=_CACHED_SETS)
 def floors(low: int, high: int, steps: int, limit: int) -> Int64s:
-    """Return the greatest integers ≤ low·(high/low)^(j/steps), j ≥ 0, that are below a limit."""
+    """Return the greatest integer ≤ low·(high/low)^(j/steps), j = 0, 1, …, while below limit."""
     powers = _powers(low, high, steps) if steps else ()
     return np.array(list(takewhile(limit.__gt__, (whole for whole, _ in powers))), dtype=np.int64)
 
 
 def _powers(low: int, high: int, steps: int) -> Iterator[tuple[int, bool]]:
-    """Yield ⌊low·(high/low)^(j/steps)⌋ for j = 0, 1, …, and whether the power is an integer."""
+    """Yield ⌊x⌋ and whether x is an integer: x = low·(high/low)^(j/steps) for j = 0, 1, 2, etc."""
     context = exact_context()
     logarithm = context.ln(context.divide(Decimal(high), Decimal(low)))
     growth = context.exp(context.divide(logarithm, Decimal(steps)))
@@ -91,40 +91,40 @@ def _powers(low: int, high: int, steps: int) -> Iterator[tuple[int, bool]]:
 
 
 def _compare(ratio: Fraction, growth: Fraction, step: int, steps: int) -> int:
-    """Compare a ratio with growth^(step/steps) by integers alone: -1, 0 or 1."""
+    """Compare ratio with growth^(step/steps) exactly; return -1, 0 or 1."""
     shared = gcd(step, steps)
     left, right = ratio ** (steps // shared), growth ** (step // shared)
     return (left > right) - (left < right)
 
 
 class T5(DistanceTableFamily, path="/relative/t5"):
-    """T5's bucket of every query and key.
+    """T5's bucket for every query and key.
 
     mT5, UL2, LongT5, MPNet, WavLM and the bias of x-transformers look up a learned bias by the same
-    buckets. max_distance is more than h, the number of distances with a bucket of their own.
+    buckets. max_distance must exceed h, the number of distances with a bucket of their own.
 
-    Formula: with n buckets for a direction, h = ⌊n/2⌋ and the largest distance D > h, a distance m
-        is in bucket m if it is below h, and otherwise in
+    Formula: for n buckets per direction, h = ⌊n/2⌋ and D = max_distance > h, distance m is in
+        bucket m if m < h, and otherwise in bucket
         min(h + ⌊ln(m/h) / ln(D/h) · (n − h)⌋, n − 1),
-        that is h + j for the largest j < n − h with (m/h)^(n−h) ≥ (D/h)^j. m is |key − query|, and
-        keys after the query have the second half of the buckets; or, where buckets are for one
-        direction only, m is query − key, and 0 for keys after the query.
+        that is h + j for the largest j < n − h with (m/h)^(n−h) ≥ (D/h)^j. With
+        bidirectional=true, m is |key − query|, n is num_buckets/2, and keys after the query are in
+        bucket n plus that of m; with false m is query − key, or 0 for keys after the query.
     Source: "Exploring the Limits of Transfer Learning with a Unified Text-to-Text Transformer"
         (Raffel et al. 2020); mesh_tensorflow, transformers 5.23.0
         ``T5Attention._relative_position_bucket``, x-transformers 2.31.10 ``RelativePositionBias``.
-    Bound: exact integers, at any distance up to 2^62: comparing integers finds the edge of every
-        bucket, and no logarithm is rounded.
-    Trap: num_buckets counts both directions together; of an odd number, one bucket is unused. Where
-        h·(D/h)^(j/(n−h)) is an integer (distances 16, 32 and 64 of the default buckets), a
-        logarithm that is slightly too small gives the bucket before: libraries disagree there.
-        Encoders have buckets for both directions, decoders for one.
+    Bound: exact integers, at any distance up to 2^62: bucket edges are found by comparing integers,
+        and no logarithm is rounded.
+    Trap: num_buckets counts both directions together; if it is odd, one bucket is unused. Where
+        h·(D/h)^(j/(n−h)) is an integer (distances 16, 32 and 64 with the defaults), a logarithm
+        that is slightly too small gives the bucket before: libraries disagree there. Encoders have
+        buckets for both directions, decoders for one.
     """
 
     example: ClassVar[str] = "query_len=4&key_len=6&num_buckets=8&max_distance=20"
     array: ClassVar[str] = "bucket"
 
     num_buckets: Integer = about(
-        "Number of buckets of both directions together; at least 4 for two directions.",
+        "Number of buckets, for both directions together; at least 4 if bidirectional.",
         8,
         default=32,
         ge=2,
@@ -146,10 +146,10 @@ class T5(DistanceTableFamily, path="/relative/t5"):
 
     def table(self) -> Table:
         if self.single < 1:
-            rule = "num_buckets must be at least 4 where buckets are for both directions"
+            rule = "num_buckets must be at least 4 if bidirectional"
             raise impossible("num_buckets", self.num_buckets, rule)
         if self.max_distance <= self.single:
-            rule = f"max_distance must be more than {self.single}, where shared buckets begin"
+            rule = f"max_distance must exceed {self.single}, where shared buckets begin"
             raise impossible("max_distance", self.max_distance, rule)
         return super().table()
 
@@ -165,16 +165,17 @@ class T5(DistanceTableFamily, path="/relative/t5"):
 
 
 class T5Bias(GatheredBias, QueryKeyParameters, path="/relative/t5/bias"):
-    """T5's bias of every head, query and key, from its learned table.
+    """T5's bias for every head, query and key, from its learned table.
 
     Formula: weight[bucket(key − query), head], with the buckets of ``/relative/t5``.
-    Source: as of ``/relative/t5``; transformers 5.23.0 ``T5Attention.compute_bias``, which has a
-        leading axis of 1.
+    Source: see ``/relative/t5``; transformers 5.23.0 ``T5Attention.compute_bias``, which has a
+        leading axis of length 1.
     Bound: exact; elements are copied.
-    Trap: T5 adds it to scores that are not divided by √head_dim; x-transformers, which scales its
-        scores, multiplies the bias by √dim_head. With n cached keys the one query is at n
-        (query_start=n, query_len=1, key_len=n+1): a table made for a query at 0 is right in the
-        first step only. A transposed table has heads for buckets: num_buckets=32 detects that.
+    Trap: T5 adds the bias to scores that are not divided by √head_dim; x-transformers, which
+        divides its scores, multiplies the bias by √dim_head. With n cached keys the one query is at
+        n (query_start=n, query_len=1, key_len=n+1): a table made for a query at 0 is right in the
+        first step only. A transposed weight has heads in place of buckets: num_buckets=32 makes
+        the service refuse it.
     """
 
     example: ClassVar[str] = "query_len=2&key_len=3&max_distance=20&head=0"
@@ -190,15 +191,15 @@ class T5Bias(GatheredBias, QueryKeyParameters, path="/relative/t5/bias"):
     max_distance: _MaxDistance = 128
     bidirectional: _Bidirectional = True
     num_buckets: Integer | None = optional(
-        "Number of buckets; the rows of the array unless given.", 8, ge=2, le=MAX_CHANNELS
+        "Number of buckets; the number of rows of weight unless given.", 8, ge=2, le=MAX_CHANNELS
     )
 
     def document(self, arrays: Mapping[str, StoredTable]) -> Document:
         weight = arrays["weight"]
-        rows = agreed_rows("num_buckets", self.num_buckets, weight.shape[0])
+        rows = checked_size("num_buckets", self.num_buckets, weight.shape[0])
         fewest = 4 if self.bidirectional else 2
         if not fewest <= rows <= MAX_CHANNELS:
-            raise wrong_rows(rows, f"{fewest} to {MAX_CHANNELS}, one a bucket")
+            raise wrong_rows(rows, f"{fewest} to {MAX_CHANNELS}, one for each bucket")
         return self.gathered(weight, T5.like(self, num_buckets=rows, dtype="int64"))
 
 
@@ -206,39 +207,39 @@ _NO_BUCKETS = -1
 
 
 class Deberta(DistanceTableFamily, path="/relative/deberta"):
-    """DeBERTa-v2's bucket of every query and key.
+    """DeBERTa-v2's bucket for every query and key.
 
-    DeBERTa-v3 looks up embeddings of relative positions by the same buckets; DeBERTa (v1) by r
-    itself: bucket_size=-1 or max_position=-1. Parameters with more than 2^17 bucket edges within
-    the distances of the table are refused.
+    DeBERTa-v3 looks up embeddings of relative positions by the same buckets, DeBERTa (v1) by the
+    distance r itself, which bucket_size=-1 or max_position=-1 gives. Parameters that need more than
+    2^17 bucket edges within the distances of the table are refused.
 
-    Formula: with mid = ⌊bucket_size/2⌋ and P = max_position − 1 > mid, a distance
-        r = query − key up to mid in size is its own bucket, and any other is in
+    Formula: for r = query − key, mid = ⌊bucket_size/2⌋ and P = max_position − 1 > mid, the bucket
+        is r if |r| ≤ mid, and otherwise
         sign(r) · (⌈ln(|r|/mid) / ln(P/mid) · (mid − 1)⌉ + mid),
-        where the ceiling is the smallest j with (|r|/mid)^(mid−1) ≤ (P/mid)^j. With bucket_size or
-        max_position of −1 every r is its own bucket.
+        where the ceiling is the smallest j with (|r|/mid)^(mid−1) ≤ (P/mid)^j. If bucket_size or
+        max_position is −1, the bucket is r.
     Source: "DeBERTa: Decoding-enhanced BERT with Disentangled Attention" (He et al. 2021);
         transformers 5.23.0 ``make_log_bucket_position`` and ``build_relative_position``.
     Bound: exact integers, at any distance up to 2^62.
-    Trap: buckets are positive where the query is after the key, the opposite of T5's. Nothing is
-        clipped: with an even bucket_size of 4 and more, |r| ≥ max_position gives numbers beyond
-        bucket_size − 1; the model clips them when it looks them up, after it adds its span.
+    Trap: buckets are positive if the query is after the key, the opposite of T5's. Buckets are not
+        clipped: with an even bucket_size of at least 4, those for |r| ≥ max_position exceed
+        bucket_size − 1; the model adds its span to them and then clips the sum.
     """
 
     example: ClassVar[str] = "query_len=3&key_len=9&bucket_size=4&max_position=12"
     array: ClassVar[str] = "bucket"
 
     bucket_size: Integer = about(
-        "position_buckets of a config: distances up to half of it are their own buckets. At "
-        "least 2, or -1 for distances without buckets.",
+        "position_buckets of a config: the bucket of a distance up to half of it is the distance. "
+        "At least 2, or -1 for the distances themselves.",
         4,
         default=256,
         ge=_NO_BUCKETS,
         le=MAX_CHANNELS,
     )
     max_position: Integer = about(
-        "max_relative_positions of a config, or its max_position_embeddings where that is -1; "
-        "-1 for distances without buckets.",
+        "max_relative_positions of a config, or its max_position_embeddings if that is -1; "
+        "-1 for the distances themselves.",
         12,
         default=512,
         ge=_NO_BUCKETS,
@@ -257,11 +258,11 @@ class Deberta(DistanceTableFamily, path="/relative/deberta"):
 
     @cached_property
     def limit(self) -> int:
-        """A power of 2 above all distances, so that tables of other lengths share cached edges."""
+        """A power of 2 above all distances; tables of similar lengths share it and cached edges."""
         return 1 << self.pairs.farthest.bit_length()
 
     def edge_count(self) -> float:
-        """Estimate the number of edges of buckets up to the limit."""
+        """Return an estimate of the number of bucket edges up to the limit."""
         growth = log1p((self.max_position - 1 - self.mid) / self.mid)
         return (self.mid - 1) * max(0.0, log(self.limit / self.mid)) / growth
 
@@ -276,20 +277,20 @@ class Deberta(DistanceTableFamily, path="/relative/deberta"):
 
     def _check_sizes(self) -> None:
         if self.mid < 1:
-            rule = "bucket_size must be at least 2, or -1 for distances without buckets"
+            rule = "bucket_size must be at least 2, or -1 for the distances themselves"
             raise impossible("bucket_size", self.bucket_size, rule)
         if self.max_position - 1 <= self.mid:
-            rule = f"max_position must be at least {self.mid + 2}, as bucket_size is given"
+            rule = f"max_position must be at least {self.mid + 2}: bucket_size // 2 + 2"
             raise impossible("max_position", self.max_position, rule)
         if self.edge_count() > MAX_EDGES:
-            rule = f"more than {MAX_EDGES} buckets reach that far: max_position must be larger"
+            rule = f"the table needs more than {MAX_EDGES} buckets: max_position must be larger"
             raise impossible("max_position", self.max_position, rule)
 
     def _refuse_sizes(self) -> None:
         for name, other in (("bucket_size", "max_position"), ("max_position", "bucket_size")):
             value = getattr(self, name)
             if name in self.model_fields_set and value != _NO_BUCKETS:
-                rule = f"{name} does not go with {other}=-1, which is for distances without buckets"
+                rule = f"{name} does not go with {other}=-1, which makes a table without buckets"
                 raise impossible(name, value, rule)
 
     def canonical(self) -> dict[str, ParameterValue]:
@@ -309,28 +310,28 @@ class Deberta(DistanceTableFamily, path="/relative/deberta"):
         return np.asarray(-np.sign(distances) * buckets)
 
 
-# The largest K whose row numbers, up to 2K, are int64.
+# The largest K: row indices, up to 2K, must fit int64.
 _MAX_CLIPPED = 2**61
 
 
 class Shaw(DistanceTableFamily, path="/relative/shaw"):
-    """Shaw's clipped distance of every query and key: a row of a table of 2K + 1 embeddings.
+    """Shaw's clipped distance for every query and key: a row index of 2K + 1 embeddings.
 
-    Formula: min(max(key − query, −K), K) + K with K = max_relative_position.
+    Formula: min(max(key − query, −K), K) + K for K = max_relative_position.
     Source: "Self-Attention with Relative Position Representations" (Shaw et al. 2018);
         tensor2tensor 1.15.7 ``_generate_relative_positions_matrix``; also Music Transformer and
         NeMo.
     Bound: exact integers.
-    Trap: row 0 is for keys K or more before the query, and row K for the query's own position. In
-        tensor2tensor the queries are the last of the keys: q queries of k keys start at
-        query_start = k − q, not at 0.
+    Trap: row 0 is for keys that are K or more positions before the query, row K for the query's own
+        position. In tensor2tensor the last query and the last key have the same position: for q
+        queries and k keys, send query_start = k − q.
     """
 
     example: ClassVar[str] = "query_len=4&key_len=6&max_relative_position=2"
     array: ClassVar[str] = "index"
 
     max_relative_position: Integer = about(
-        "The distance K beyond which all distances count as K.", 2, ge=0, le=_MAX_CLIPPED
+        "K: larger distances are clipped to K, smaller ones to -K.", 2, ge=0, le=_MAX_CLIPPED
     )
     dtype: IndexDType = "int32"
 
@@ -346,15 +347,15 @@ class Shaw(DistanceTableFamily, path="/relative/shaw"):
 
 
 class ShawEmbeddings(ComposedFamily, QueryKeyParameters, path="/relative/shaw/embeddings"):
-    """Shaw's embedding of every query and key, from its learned table: (query, key, channel).
+    """Shaw's embedding for every query and key, from a learned table: (query, key, channel).
 
     Formula: weight[min(max(key − query, −K), K) + K].
-    Source: as of ``/relative/shaw``; tensor2tensor 1.15.7
+    Source: see ``/relative/shaw``; tensor2tensor 1.15.7
         ``_generate_relative_positions_embeddings``.
     Bound: exact; elements are copied.
-    Trap: keys and values have tables of their own, a^K and a^V in the paper. The answer has
-        queries·keys·channels numbers: request only some queries, or gather rows by
-        /relative/shaw.
+    Trap: a model has one table for keys and another for values, a^K and a^V in the paper. The
+        answer has queries·keys·channels numbers: request only some queries, or look up rows
+        yourself by the indices of ``/relative/shaw``.
     """
 
     example: ClassVar[str] = "query_len=2&key_len=3"
@@ -368,7 +369,7 @@ class ShawEmbeddings(ComposedFamily, QueryKeyParameters, path="/relative/shaw/em
     )
 
     max_relative_position: Integer | None = optional(
-        "The distance K; (rows - 1)/2 of the array unless given.", 1, ge=0
+        "The largest distance K; (rows of weight - 1)/2 unless given.", 1, ge=0
     )
 
     def document(self, arrays: Mapping[str, StoredTable]) -> Document:
@@ -376,7 +377,7 @@ class ShawEmbeddings(ComposedFamily, QueryKeyParameters, path="/relative/shaw/em
         rows = weight.shape[0]
         if rows % 2 == 0:
             raise wrong_rows(rows, "an odd number, 2·max_relative_position + 1")
-        clipped = agreed_rows("max_relative_position", self.max_relative_position, rows // 2)
+        clipped = checked_size("max_relative_position", self.max_relative_position, rows // 2)
         index = Shaw.like(self, max_relative_position=clipped, dtype="int64")
         return self.describe(
             {"embeddings": gather_rows(weight, index.table())},

@@ -1,7 +1,7 @@
-"""Tables over queries and keys: values that depend on key − query, for one head or for several.
+"""Tables of queries by keys whose values depend on key − query, for one head or several.
 
-A family of such a table subclasses ``DistanceTableFamily`` and evaluates distances;
-``RelativeTable`` evaluates each distance once.
+The family of such a table subclasses ``DistanceTableFamily`` and defines the value of a distance;
+``RelativeTable`` computes the value of each distance once and copies it to all its pairs.
 """
 
 from collections.abc import Mapping
@@ -55,7 +55,7 @@ class QueryKey:
 
     @property
     def is_contiguous(self) -> bool:
-        """True if queries, and keys, are consecutive."""
+        """True if the queries are consecutive, and the keys are."""
         return self.queries.is_contiguous and self.keys.is_contiguous
 
     @property
@@ -64,27 +64,27 @@ class QueryKey:
         return max(self.queries.farthest_from(end) for end in (self.keys.least, self.keys.most))
 
     def longest(self, *, is_causal: bool) -> int:
-        """Return the largest |key − query|, only of keys before the query if causal; 0 if none."""
+        """Return the largest |key − query|; if causal, over keys before the query; 0 if none."""
         return max(0, self.queries.most - self.keys.least) if is_causal else self.farthest
 
     def parameters(self) -> dict[str, ParameterValue]:
-        """Return the canonical parameters: start and length where positions are contiguous."""
+        """Return the canonical parameters of the queries and the keys."""
         return position_parameters("query", self.queries) | position_parameters("key", self.keys)
 
 
 def position_parameters(name: str, positions: Positions) -> dict[str, ParameterValue]:
-    """Return the canonical parameters of queries or keys."""
+    """Return the canonical parameters of queries or keys: start and length, or a list."""
     if positions.is_contiguous:
         return {f"{name}_start": positions.runs[0].first, f"{name}_len": positions.count}
     return {f"{name}_positions": str(positions)}
 
 
 class DistanceFunction:
-    """Base of functions of the distance between a query and a key, for each head."""
+    """Base class of the functions that give each head a value of the distance key − query."""
 
     @property
     def work_per_element(self) -> int:
-        """The cost of one distance for one head, in sines."""
+        """The cost of the value of one distance for one head, in sines."""
         return 1
 
     @property
@@ -93,27 +93,27 @@ class DistanceFunction:
         return 0
 
     def values(self, distances: Int64s, heads: range) -> Elements:
-        """Evaluate distances (n,), each key − query, for consecutive heads counted from 0.
+        """Return the values of distances (n,), each key − query, for a range of heads.
 
-        float64 or int64, of shape (heads, n); (n,) where all heads have the same values.
+        They are float64 or int64, of shape (heads, n), or (n,) if all heads have the same values.
         """
         raise NotImplementedError
 
     def bound(self, pairs: QueryKey, heads: range) -> float:  # noqa: ARG002
-        """Bound |values| of all pairs and heads, except for an intended −∞; 0 of integers."""
+        """Return a bound of |value| over all pairs and heads, without masks of −∞; 0 for int64."""
         return 0.0
 
 
 @dataclass(frozen=True, eq=False)
 class RelativeTable:
-    """A function of the distance of every query and key, for one head or several.
+    """The table of a distance function for every query and key, for one head or several.
 
     Attributes:
-        function: the value of a distance.
-        pairs: queries and keys.
-        dtype: a real type, to which float64 values are rounded once, or an integer type.
+        function: returns the values of distances.
+        pairs: the queries and keys.
+        dtype: the element type: real, with float64 values rounded once, or integer.
         heads: consecutive heads, counted from 0.
-        has_head_axis: whether they are a leading axis; without it there is one.
+        has_head_axis: whether the table has a leading head axis; if not, heads has length 1.
     """
 
     function: DistanceFunction
@@ -136,7 +136,7 @@ class RelativeTable:
 
     @property
     def overflows(self) -> bool:
-        """True if a value may be too large for the type."""
+        """True if a value may be too large for the element type."""
         bound = self.function.bound(self.pairs, self.heads)
         return bound > 0 and may_overflow(bound, self.dtype)
 
@@ -158,16 +158,16 @@ class RelativeTable:
             done += len(keys)
 
     def block(self, queries: range, keys: range, heads: range) -> Elements:
-        """Return some queries by some keys, (queries, keys) or (heads, queries, keys).
+        """Return the elements of some queries and keys, (queries, keys) or (heads, queries, keys).
 
-        Each of their distances is evaluated once.
+        The function is called once for each of their distances.
         """
         query = self.pairs.queries.at(queries.start, queries.stop)
         key = self.pairs.keys.at(keys.start, keys.stop)
         if not self.pairs.is_contiguous:
             distances, index = distinct_integers((key - query[:, np.newaxis]).reshape(-1))
             return self._rounded(distances, heads)[..., index.reshape(len(query), len(key))]
-        # Each row is the row below it, shifted by one.
+        # Each row equals the next row, shifted by one column.
         values = self._rounded(np.arange(key[0] - query[-1], key[-1] - query[0] + 1), heads)
         return sliding_window_view(values, len(keys), axis=-1)[..., ::-1, :]
 
@@ -182,8 +182,8 @@ Heads = Annotated[Integer, about("Number of attention heads.", 8, ge=1, le=MAX_C
 Causal = Annotated[
     Boolean,
     about(
-        "Whether keys after the query have the bias 0 of distance 0; they are not masked. "
-        "Otherwise they have the bias of |d|.",
+        "Whether keys after the query have the bias 0, as at distance 0; they are not masked. "
+        "With false they have the bias of |d|.",
         False,
     ),
 ]
@@ -191,14 +191,14 @@ _MAX_INT32 = 2**31 - 1
 
 
 class QueryKeyParameters(Parameters):
-    """The queries and the keys: a start and a length of each, or a list of positions."""
+    """The parameters of the queries and the keys: start and length, or a list of positions."""
 
     query_len: Integer | None = optional(
         "Number of queries; required unless query_positions is given.", 4, ge=1, le=MAX_LENGTH
     )
     query_start: Integer | None = optional(
-        "Position of the first query; 0 unless given. A decoder that has cached n keys asks "
-        "for query_start=n, query_len=1 and key_len=n+1.",
+        "Position of the first query; 0 unless given. A decoder that has cached n keys needs "
+        "query_start=n, query_len=1 and key_len=n+1.",
         0,
         ge=-MAX_POSITION,
         le=MAX_POSITION,
@@ -207,7 +207,8 @@ class QueryKeyParameters(Parameters):
         "Position of each query, in place of query_len and query_start.", "7"
     )
     key_len: Integer | None = optional(
-        "Number of keys; as many as queries unless given, where those start at 0.",
+        "Number of keys. Required unless key_positions is given or the queries are 0, 1, 2, …; "
+        "then the default is the number of queries.",
         6,
         ge=1,
         le=MAX_LENGTH,
@@ -221,9 +222,9 @@ class QueryKeyParameters(Parameters):
 
     @cached_property
     def pairs(self) -> QueryKey:
-        """Queries and keys; raises InvalidParameters unless each is given in exactly one way."""
+        """The queries and keys; raises InvalidParameters unless each is given in one way."""
         queries = self._positions("query", None)
-        # Queries that start elsewhere than at 0 are those of a decoder, which has more keys.
+        # A decoder's queries do not start at 0, and it has more keys than queries.
         is_square = queries == Positions.contiguous(0, queries.count)
         pairs = QueryKey(queries, self._positions("key", queries.count if is_square else None))
         if pairs.farthest > MAX_POSITION:
@@ -233,7 +234,7 @@ class QueryKeyParameters(Parameters):
     def _too_far(self, *axes: str) -> InvalidParameters:
         names = [f"{axis}_{part}" for axis in axes for part in ("start", "positions", "len")]
         name = next(name for name in names if getattr(self, name) is not None)
-        rule = "queries and keys must lie within 2^62 of each other"
+        rule = "no query and key may be more than 2^62 apart"
         return impossible(name, getattr(self, name), rule)
 
     def _positions(self, axis: str, default_len: int | None) -> Positions:
@@ -242,9 +243,9 @@ class QueryKeyParameters(Parameters):
         if listed is None:
             length = length or default_len
             if length is None:
-                rule = f"{axis}_len is required, unless {axis}_positions is given"
+                rule = f"{axis}_len is required unless {axis}_positions is given"
                 if axis == "key":
-                    rule += " or queries start at 0: a decoder sends key_len=query_start+query_len"
+                    rule += " or queries start at 0: a decoder needs key_len=query_start+query_len"
                 raise impossible(f"{axis}_len", None, rule)
             return contiguous(start or 0, length, name=f"{axis}_start")
         faults = [
@@ -258,17 +259,17 @@ class QueryKeyParameters(Parameters):
 
 
 class HeadParameters(Parameters):
-    """All heads, or one of them."""
+    """The parameter that selects one head."""
 
     head: Integer | None = optional(
-        "One head alone, counted from 0: shape (query, key). All unless given.", 0, ge=0
+        "Return one head, counted from 0, of shape (query, key); all heads unless given.", 0, ge=0
     )
 
     def removable_axes(self) -> Mapping[str, str]:
         return {"head": "add head=0"}
 
     def selected_heads(self, count: int) -> range:
-        """Return the heads of the table; raises InvalidParameters unless head is below a count."""
+        """Return the heads of the table; raises InvalidParameters unless head is below count."""
         if self.head is None:
             return range(count)
         if self.head >= count:
@@ -277,33 +278,33 @@ class HeadParameters(Parameters):
 
     @property
     def head_parameters(self) -> dict[str, ParameterValue]:
-        """The canonical parameter of one head."""
+        """The canonical parameter ``head``, if it is given."""
         return {} if self.head is None else {"head": self.head}
 
     @property
     def bias_axes(self) -> tuple[str, ...]:
-        """The axes of biases: one head alone has no axis of heads."""
+        """The names of the axes of biases; a selected head has no head axis."""
         return ("head", "query", "key") if self.head is None else ("query", "key")
 
 
 class BiasParameters(QueryKeyParameters, HeadParameters):
-    """Queries, keys and heads of biases."""
+    """The parameters of the queries, keys and heads of biases."""
 
     def bias_table(self, function: DistanceFunction, dtype: DType, count: int) -> RelativeTable:
-        """Return the biases of a number of heads, or of the one head, unevaluated."""
+        """Return the bias table of count heads, or of the selected head; computed when read."""
         pairs, heads = self.pairs, self.selected_heads(count)
         return RelativeTable(function, pairs, dtype, heads, has_head_axis=self.head is None)
 
     @property
     def pair_parameters(self) -> dict[str, ParameterValue]:
-        """The canonical parameters of queries, keys and head."""
+        """The canonical parameters of the queries, the keys and the head."""
         return {**self.pairs.parameters(), **self.head_parameters}
 
 
 class DistanceTableFamily(DistanceFunction, TableFamily, QueryKeyParameters):
-    """Base of tables of queries by keys whose elements depend on key − query.
+    """Base class of tables of queries by keys whose elements depend on key − query.
 
-    A subclass declares ``values``, the formula, and ``bound`` where its values are not integers.
+    A subclass defines ``values``, the formula, and ``bound`` if its values are not integers.
     """
 
     @property
@@ -318,14 +319,14 @@ class DistanceTableFamily(DistanceFunction, TableFamily, QueryKeyParameters):
 
 
 class GatheredBias(ComposedFamily, HeadParameters):
-    """Base of biases that are rows of a learned table, named by another family."""
+    """Base class of biases looked up in a learned table, at the indices of another family."""
 
     def gathered(self, weight: StoredTable, index: TableFamily) -> Document:
-        """Return the biases of every head, or of one: column h of weight is head h.
+        """Return the biases of every head, or of the selected one.
 
         Args:
-            weight: a row for each number of the index, a column for each head.
-            index: the row of every query and key, with ``dtype="int64"``.
+            weight: (rows, heads): a row for each index value, a column for each head.
+            index: the family whose table holds the row of weight for every query and key, int64.
         """
         table = index.table()
         self.selected_heads(weight.shape[1])
@@ -335,23 +336,23 @@ class GatheredBias(ComposedFamily, HeadParameters):
 
 
 def distance_lengths(distances: Int64s, *, is_causal: bool) -> Int64s:
-    """Return |key − query|, or 0 for a key after the query where the bias is causal."""
+    """Return |key − query|; if causal, 0 for keys after the query."""
     return np.maximum(-distances, 0) if is_causal else np.abs(distances)
 
 
-def agreed_rows(name: str, value: int | None, rows: int) -> int:
-    """Return what the rows of weight imply; raises InvalidParameters for another value."""
-    if value is not None and value != rows:
-        raise impossible(name, value, f"{name} is {rows} by the rows of weight")
-    return rows
+def checked_size(name: str, value: int | None, size: int) -> int:
+    """Return the size that weight's rows give; raises InvalidParameters if value differs."""
+    if value is not None and value != size:
+        raise impossible(name, value, f"{name} must be {size}, which the rows of weight give")
+    return size
 
 
 def wrong_rows(rows: int, rule: str) -> InvalidBody:
-    """Return the error of a weight with an impossible number of rows."""
-    return InvalidBody(f"weight has {rows} rows, and must have {rule}", "/weight")
+    """Return the error for a weight with a wrong number of rows; rule says the right number."""
+    return InvalidBody(f"weight has {rows} rows, but must have {rule}", "/weight")
 
 
 def check_fits(dtype: DType, largest: int) -> None:
-    """Raise InvalidParameters if int32 is too narrow for the largest number of a table."""
+    """Raise InvalidParameters if the dtype is int32 and cannot hold the largest element."""
     if dtype is INT32 and largest > _MAX_INT32:
         raise impossible("dtype", "int32", f"numbers up to {largest} need dtype=int64")

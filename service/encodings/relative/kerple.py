@@ -1,4 +1,4 @@
-"""KERPLE: kernels of distances as biases of attention, a logarithm or a power for each head."""
+"""KERPLE: attention biases that are kernels of the distance, a logarithm or a power of it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -42,19 +42,19 @@ from service.numerics.limits import MAX_CHANNELS
 from service.numerics.phase import Float64s, Int64s
 from service.numerics.tables import Document, ParameterValue, StoredTable, Table, setup_work
 
-# The range of factors, which may also be 0.
+# The range of nonzero factors; 0 is allowed, too.
 _LEAST, _MOST = 1e-100, 1e9
 
-# The code of KERPLE (commit 25be3d7, ``megatron/mpu/layers.py``) clamps parameters from below.
+# KERPLE's code (commit 25be3d7, ``megatron/mpu/layers.py``) raises smaller a and p to this.
 _CLAMP = 0.01
 
-# A power with a larger exponent is no kernel.
+# With a larger exponent, −a·|d|^p is not a kernel.
 _MAX_POWER = 2.0
 
 _NAMES = ("a", "b", "p")
 _MAX_EXPONENTS = {"power": _MAX_POWER, "nemo": MAX_EXPONENT}
 
-# Returns the error of a name, a value and a rule.
+# Returns the error for the parameter or array of this name, its wrong value, and the rule.
 _MakeError: TypeAlias = Callable[[str, float | None, str], PosrefError]
 
 
@@ -62,14 +62,14 @@ _MakeError: TypeAlias = Callable[[str, float | None, str], PosrefError]
 class Kernel(DistanceFunction):
     """−outer·ln(1 + inner·|d|^exponent), or −outer·|d|^exponent.
 
-    Relative errors: 2^-58 of the power, which ln(1 + …) does not enlarge, 2^-58 of the logarithm,
-    2^-106 of factors, 2^-102 of products, and one rounding: 1.1·2^-53 in all.
+    The relative error is at most 1.1·2^-53: 2^-58 from the power, which ln(1 + …) does not enlarge,
+    2^-58 from the logarithm, 2^-106 from each factor, 2^-102 from each product, and one rounding.
 
     Attributes:
-        outer: a factor for each head.
-        inner: a factor for each head inside the logarithm, or None for no logarithm.
-        exponent: one for each head.
-        is_causal: whether keys after the query have the bias of distance 0, which is 0.
+        outer: the factor before the kernel, for each head.
+        inner: the factor inside the logarithm, float64 (heads,); None for no logarithm.
+        exponent: the exponent of |d|, float64 (heads,).
+        is_causal: whether keys after the query have the bias 0, as at distance 0.
     """
 
     outer: Slopes
@@ -79,7 +79,7 @@ class Kernel(DistanceFunction):
 
     @property
     def work_per_element(self) -> int:
-        """Three sines: a logarithm, an exponential and a logarithm."""
+        """The cost of one value in sines: a logarithm, an exponential and a logarithm."""
         return 3
 
     @property
@@ -93,7 +93,7 @@ class Kernel(DistanceFunction):
         def scaled(some: slice, part: slice) -> Float64s:
             return multiply(self._kernel(lengths[part], heads[some]), outer.column(some)).high
 
-        # A difference, so that the bias of distance 0 is no negative zero.
+        # 0 − x instead of −x, so that the bias at distance 0 is 0 and not −0.
         return 0.0 - evaluate_in_blocks(scaled, len(heads), len(lengths))
 
     def bound(self, pairs: QueryKey, heads: range) -> float:
@@ -112,7 +112,7 @@ class Kernel(DistanceFunction):
         return ln_1p(multiply(powers, inner.column(slice(None))))
 
     def _powers(self, lengths: Int64s, heads: range) -> DoubleDouble:
-        """Return |d|^exponent: (heads, n), or (n,) where all exponents are 1."""
+        """Return |d|^exponent, (heads, n); (n,) if all exponents are 1."""
         first_powers = from_integers(lengths)
         exponents = self.exponent[heads.start : heads.stop, np.newaxis]
         is_one = exponents == 1.0
@@ -129,8 +129,8 @@ class KernelParameters(BiasParameters):
         "log: -p·ln(1 + a·|d|); power: -a·|d|^p; nemo: -b·ln(1 + a·|d|^p).", "nemo", default="log"
     )
     clamp: Boolean = about(
-        "Whether a and p below 0.01 are raised to 0.01, and the p of power above 2 is lowered to "
-        "2, as the code of KERPLE does with learned parameters.",
+        "Whether a and p below 0.01 are raised to 0.01, and with convention=power p above 2 is "
+        "lowered to 2, as KERPLE's code does with learned parameters.",
         True,
         default=False,
     )
@@ -138,7 +138,7 @@ class KernelParameters(BiasParameters):
     dtype: RealDType = "float32"
 
     def kernel(self, numbers: Mapping[str, Float64s]) -> Kernel:
-        """Return the kernel of checked numbers for each head."""
+        """Return the kernel with these checked arrays a, b and p, (heads,)."""
         a, p = numbers["a"], numbers["p"]
         if self.convention == "log":
             return Kernel(GivenSlopes(p), a, np.ones(len(a)), self.causal)
@@ -148,11 +148,11 @@ class KernelParameters(BiasParameters):
         return Kernel(b, a, p, self.causal)
 
     def checked(self, given: Mapping[str, Float64s], make_error: _MakeError) -> dict[str, Float64s]:
-        """Return the numbers of the kernel in the order a, b, p, clamped where ``clamp`` is set.
+        """Return the arrays of the kernel in the order a, b, p, clamped if ``clamp`` is set.
 
         Args:
-            given: numbers for each head, by name.
-            make_error: returns the error to raise for a number or a name.
+            given: some of the arrays a, b and p, (heads,).
+            make_error: returns the error to raise for a wrong or missing array.
         """
         self._check_names(given, make_error)
         if self.convention == "nemo":
@@ -169,7 +169,7 @@ class KernelParameters(BiasParameters):
     def _check_names(self, given: Mapping[str, Float64s], make_error: _MakeError) -> None:
         if self.convention == "nemo":
             if self.clamp:
-                raise impossible("clamp", self.clamp, "NeMo clamps nothing")
+                raise impossible("clamp", self.clamp, "clamp does not go with convention=nemo")
             return
         if "b" in given:
             raise make_error("b", None, f"b does not go with {self.convention}, which has a and p")
@@ -180,7 +180,7 @@ class KernelParameters(BiasParameters):
     def _check_range(self, name: str, values: Float64s, make_error: _MakeError) -> None:
         is_exponent = name == "p" and self.convention in _MAX_EXPONENTS
         most = _MAX_EXPONENTS[self.convention] if is_exponent else _MOST
-        # NeMo learns b of either sign.
+        # NeMo's b may be negative.
         sizes = np.abs(values) if name == "b" else values
         is_right = ((sizes == 0) & (not is_exponent)) | ((sizes >= _LEAST) & (sizes <= most))
         if not is_right.all():
@@ -191,50 +191,56 @@ class KernelParameters(BiasParameters):
 
 
 class Kerple(TableFamily, KernelParameters, path="/relative/kerple"):
-    """KERPLE's bias of every head, query and key.
+    """KERPLE's bias for every head, query and key.
 
-    a, b and p are 0 or 1e-100 to 1e9; b is of either sign, because nothing keeps a learned one
-    positive. Exponents are at most 2, with nemo 8. clamp=true raises a and p below 0.01 to 0.01 and
-    lowers the p of power to 2, as KERPLE's code does each time it runs.
+    a, b and p are 0 or 1e-100 to 1e9; b may be negative, because NeMo does not keep its learned b
+    positive. An exponent p is 1e-100 to 2, with nemo 1e-100 to 8. clamp=true raises a and p below
+    0.01 to 0.01, and with power lowers p above 2 to 2, as KERPLE's code does each time it runs.
 
-    Formula: ``log``: −p·ln(1 + a·|d|); ``power``: −a·|d|^p, 0 < p ≤ 2; ``nemo`` joins the two:
-        −b·ln(1 + a·|d|^p), where unless trained a = p = 1 and b is ALiBi's slope.
+    Formula: ``log``: −p·ln(1 + a·|d|); ``power``: −a·|d|^p, 0 < p ≤ 2; ``nemo`` combines the two:
+        −b·ln(1 + a·|d|^p), where a = p = 1 and b is ALiBi's slope unless given.
     Source: "KERPLE" (Chi et al. 2022), §4; KERPLE 25be3d7 ``ParallelKerpleLog`` and
         ``ParallelKerplePower``; NeMo 1.23.0 ``KERPLERelativePositionEmbedding``.
-    Bound: 1.1·2^-53 of its own size, at any distance.
-    Trap: the paper's r1 and r2 are p and a of ``log``, but a and p of ``power``. Keys after the
-        query have the bias 0; they are not masked. causal=true goes by true positions; NeMo cuts a
-        block along its own diagonal, which with more keys than queries sets most biases of the past
-        to 0, too.
+    Bound: 1.1·2^-53 relative, at any distance.
+    Trap: the paper's r1 and r2 are p and a of ``log``, but a and p of ``power``. With causal=true
+        keys after the query have the bias 0; they are not masked. causal=true compares the
+        positions of key and query; NeMo cuts the block of scores along its own diagonal, which with
+        more keys than queries also sets most biases of earlier keys to 0.
     """
 
     example: ClassVar[str] = "a=1,0.5&p=2,1&head=0&query_len=4"
     array: ClassVar[str] = "bias"
 
     num_heads: Integer | None = optional(
-        "Number of heads; as many as numbers unless given. One number is for all.",
+        "Number of heads; the length of the longest of a, b and p unless given. A single number "
+        "applies to all heads.",
         4,
         ge=1,
         le=MAX_CHANNELS,
     )
-    a: Reals | None = optional("A number for each head; with nemo 1 unless given.", "1,0.5")
+    a: Reals | None = optional(
+        "The factor a of each head; required, but 1 with nemo unless given.", "1,0.5"
+    )
     b: Reals | None = optional(
-        "A number for each head, of either sign, with nemo alone; ALiBi's slopes unless given.",
+        "The factor b of each head, only with nemo; it may be negative. ALiBi's slopes unless "
+        "given.",
         "0.5,0.25",
     )
-    p: Reals | None = optional("A number for each head; with nemo 1 unless given.", "1,2")
+    p: Reals | None = optional(
+        "The factor or exponent p of each head; required, but 1 with nemo unless given.", "1,2"
+    )
 
     @cached_property
     def numbers(self) -> dict[str, Float64s]:
-        """The numbers of every head; raises InvalidParameters where they do not agree."""
+        """The checked arrays a, b and p, (heads,); raises InvalidParameters if lengths differ."""
         lists = {name: values for name in _NAMES if (values := getattr(self, name)) is not None}
         heads = self.num_heads or max(map(len, lists.values()), default=0)
         if not 1 <= heads <= MAX_CHANNELS:
-            rule = f"num_heads is required where there are no numbers, and at most {MAX_CHANNELS}"
+            rule = f"num_heads is required without a, b and p, and at most {MAX_CHANNELS}"
             raise impossible("num_heads", None, rule)
         for name, values in lists.items():
             if len(values) not in {1, heads}:
-                rule = f"{name} must be one number, or one for each of {heads} heads"
+                rule = f"{name} must be one number, or {heads} numbers, one for each head"
                 raise impossible(name, values, rule)
         given = {name: np.zeros(heads) + values for name, values in lists.items()}
         if not given and self.convention == "nemo":
@@ -265,19 +271,19 @@ _HeadNumbers = partial(InputArray, ranks=(1,), is_required=False)
 class KerpleBias(ComposedFamily, KernelParameters, path="/relative/kerple/bias"):
     """KERPLE's biases from the arrays that a model has learned.
 
-    Formula: as of ``/relative/kerple``, with an array of numbers for each name.
-    Source: as of ``/relative/kerple``.
-    Bound: 1.1·2^-53 of its own size.
-    Trap: a checkpoint of KERPLE may hold numbers below 0.01, and its model clamps them each time it
+    Formula: that of ``/relative/kerple``; the body has its a, b and p as arrays, (heads,).
+    Source: see ``/relative/kerple``.
+    Bound: 1.1·2^-53 relative.
+    Trap: a checkpoint of KERPLE may hold a and p below 0.01, which its model clamps each time it
         uses them: send clamp=true.
     """
 
     example: ClassVar[str] = "convention=nemo&query_len=2&key_len=3&head=0"
     inputs: ClassVar[tuple[InputArray, ...]] = (
-        _HeadNumbers("a", "the factor of distances or of powers, (heads,)", example=[1.0, 0.5]),
-        _HeadNumbers("b", "the factor of NeMo's logarithms, (heads,)", example=[0.5, 0.25]),
+        _HeadNumbers("a", "the factor a of |d| or |d|^p, (heads,)", example=[1.0, 0.5]),
+        _HeadNumbers("b", "the factor b of NeMo's logarithm, (heads,)", example=[0.5, 0.25]),
         _HeadNumbers(
-            "p", "the factor of logarithms, or the exponent, (heads,)", example=[2.0, 1.0]
+            "p", "the factor p of log's logarithm, or the exponent p, (heads,)", example=[2.0, 1.0]
         ),
     )
 
@@ -285,7 +291,7 @@ class KerpleBias(ComposedFamily, KernelParameters, path="/relative/kerple/bias")
         given = {name: to_float64(sent.elements, sent.dtype) for name, sent in arrays.items()}
         heads = {len(values) for values in given.values()}
         if len(heads) != 1 or max(heads) > MAX_CHANNELS:
-            raise InvalidBody(f"arrays must be of one length, at most {MAX_CHANNELS} heads")
+            raise InvalidBody(f"arrays must have the same length, at most {MAX_CHANNELS}")
         kernel = self.kernel(self.checked(given, _body_error))
         table = self.bias_table(kernel, self.element_type, kernel.outer.count)
         parameters: dict[str, ParameterValue] = {

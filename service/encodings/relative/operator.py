@@ -1,4 +1,4 @@
-"""Relative positions inside the sinusoidal encoding: the shift operator and the similarity."""
+"""Relative positions in the sinusoidal encoding: the matrix of an offset, and the similarity."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -24,20 +24,21 @@ from service.numerics.phasors import component, sines_and_cosines
 from service.numerics.positions import Positions
 from service.numerics.tables import FREQUENCY_WORK, FormulaTable, Table, row_steps
 
-_OFFSETS = about("Offsets k: integers and half-open ranges.", "-3:4")
+_OFFSETS = about("The offsets k: integers and half-open ranges.", "-3:4")
 
 
 class ShiftOperator(TableFamily, path="/relative"):
-    """The matrix M_k with PE(pos + k) = M_k · PE(pos), the same for every pos.
+    """The matrix M_k of an offset k, for which PE(pos + k) = M_k · PE(pos) at every pos.
 
-    Formula: in the plane of the channels (sin pω, cos pω) an offset k is the rotation
+    Formula: M_k rotates the two channels (sin pω, cos pω) of each frequency ω:
         sin((p + k)ω) = cos(kω)·sin(pω) + sin(kω)·cos(pω),
         cos((p + k)ω) = −sin(kω)·sin(pω) + cos(kω)·cos(pω); other elements are 0.
     Source: "Attention Is All You Need" (Vaswani et al. 2017), §3.5: for any fixed offset k,
         PE(pos + k) is a linear function of PE(pos).
-    Bound: 5·2^-53. The shape is (d_model, d_model) for offset, and (n, d_model, d_model) for
-        offsets.
-    Trap: M_k multiplies a column of channels from the left; rows of a table need PE · M_kᵀ.
+    Bound: 5·2^-53. The shape is (d_model, d_model) with offset, and (n, d_model, d_model) with
+        n offsets.
+    Trap: M_k multiplies a column vector of channels from the left; a table, whose rows are
+        positions, needs PE · M_kᵀ.
     """
 
     example: ClassVar[str] = "d_model=4&offset=1&base=100"
@@ -52,7 +53,7 @@ class ShiftOperator(TableFamily, path="/relative"):
         default="interleaved",
     )
     offset: Integer | None = optional(
-        "The offset k of one operator, (d_model, d_model); or give offsets.",
+        "The offset k of a single matrix, (d_model, d_model); required unless offsets is given.",
         3,
         ge=-MAX_POSITION,
         le=MAX_POSITION,
@@ -70,7 +71,7 @@ class ShiftOperator(TableFamily, path="/relative"):
 
     def table(self) -> Table:
         if (self.offset is None) == (self.offsets is None):
-            rule = "give offset for one operator or offsets for several, and not both"
+            rule = "give either offset, for one matrix, or offsets, for several"
             raise impossible("offset", self.offset, rule)
         offsets = self.offsets or Positions.contiguous(self.offset or 0, 1)
         stack = () if self.offsets is None else (offsets.count,)
@@ -84,11 +85,11 @@ class ShiftOperator(TableFamily, path="/relative"):
         )
 
     def _rows(self, rule: Geometric, offsets: Positions, rows: range, columns: range) -> Float64s:
-        """Evaluate some rows of the operators of offsets, one operator below the other."""
+        """Return some rows of the matrices of all offsets, stacked one below the other."""
         matrix, channel = np.divmod(np.arange(rows.start, rows.stop), self.d_model)
         some = offsets.at(int(matrix[0]), int(matrix[-1]) + 1)
         both, index = sines_and_cosines(rule, some), matrix - matrix[0]
-        # The step from a channel to the next pair, and from a sine to its cosine.
+        # The number of channels from one pair to the next, and from a sine to its cosine.
         across, beside = (2, 1) if self.layout == "interleaved" else (1, rule.count)
         pair = channel // across % rule.count
         is_cosine = channel // beside % 2
@@ -102,14 +103,14 @@ class ShiftOperator(TableFamily, path="/relative"):
 
 
 class Similarity(TableFamily, path="/relative/similarity"):
-    """The similarity of two positions of the sinusoidal encoding, by their offset alone.
+    """The dot product of the sinusoidal encodings of two positions, for each offset: (offset,).
 
-    Formula: PE(p) · PE(p + k) = Σ cos(kω_i), i = 0 … n − 1, n = d_model/2; n at k = 0.
+    Formula: PE(p) · PE(p + k) = Σ cos(kω_i), i = 0 … n − 1, n = d_model/2, at every p; n for k = 0.
     Source: "Attention Is All You Need" (Vaswani et al. 2017), §3.5.
     Bound: n·(5 + 2·⌈log2 n⌉)·2^-53: 5 for each term, and one rounding of at most n for each
         of the 2·⌈log2 n⌉ additions that a term is part of.
-    Trap: it is the same for k and −k, so it contains no direction; and it does not decrease
-        monotonically with the distance.
+    Trap: the similarity is the same for k and −k, so it does not show the direction; and it does
+        not decrease monotonically with |k|.
     """
 
     example: ClassVar[str] = "d_model=4&offsets=0:4&base=100"

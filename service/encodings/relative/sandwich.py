@@ -26,17 +26,18 @@ from service.numerics.tables import FREQUENCY_WORK, ParameterValue, Table, row_s
 
 
 class Sandwich(DistanceTableFamily, BiasParameters, path="/relative/sandwich"):
-    """Sandwich's bias of every head, query and key.
+    """Sandwich's bias for every head, query and key.
 
-    Formula: (Σ cos(d·ω_k) − n)/(8h/H), ω_k = base^(−2k/head_dim), k = 1 … n = head_dim/2,
-        h = 1 … H. Computed as −(H/4h)·Σ sin²(d·ω_k/2), in which nothing cancels: near distance 0
-        the sum of cosines is almost n.
+    Formula: (Σ cos(d·ω_k) − n)/(8h/H) for head h = 1 … H and distance d,
+        ω_k = base^(−2k/head_dim), k = 1 … n = head_dim/2. It is computed as
+        −(H/4h)·Σ sin²(d·ω_k/2), because near distance 0 the sum of cosines is almost n and the
+        difference loses digits.
     Source: Chi et al. 2023, §5; NVIDIA NeMo 1.23.0 ``SandwichRelativePositionEmbedding``.
     Bound: n·(11 + 2⌈log2 n⌉)·H/4h·u, u = 2^-53: a sine is within 4u, its square within 9u, the
         sum of n squares within n·(9 + 2⌈log2 n⌉)u; the product with H and the quotient by 4h are
-        rounded once each. Where d·ω < 2 for all k, 15 + 2⌈log2 n⌉ u of its own size.
-    Trap: the frequency 1 (k = 0) is not among them, and heads are counted from 1. The bias is flat
-        far away, as a sum of cosines is.
+        rounded once each. Where d·ω_k < 2 for all k, (15 + 2⌈log2 n⌉)·u relative.
+    Trap: k starts at 1, so there is no frequency 1, and h starts at 1. At large distances the bias
+        hardly changes with the distance.
     """
 
     example: ClassVar[str] = "num_heads=4&head_dim=16&head=0&query_len=4"
@@ -44,14 +45,14 @@ class Sandwich(DistanceTableFamily, BiasParameters, path="/relative/sandwich"):
 
     num_heads: Heads
     head_dim: Integer = about(
-        "Channels of a head, even: half as many frequencies. NeMo's hidden_size is this times "
-        "num_attention_heads.",
+        "Number of channels of a head, even; there are head_dim/2 frequencies. NeMo's hidden_size "
+        "is head_dim·num_attention_heads.",
         64,
         ge=2,
         le=MAX_CHANNELS,
         multiple_of=2,
     )
-    # Up to 1e100 the squares of the sines keep all their digits.
+    # For larger bases the squares of sines could underflow and lose digits.
     base: Real = about(
         "Base n of the frequencies n^(-2k/head_dim), k from 1.",
         10000,
@@ -64,7 +65,7 @@ class Sandwich(DistanceTableFamily, BiasParameters, path="/relative/sandwich"):
 
     @cached_property
     def half_frequencies(self) -> "HalfFrequencies":
-        """Half of each ω_k."""
+        """The frequencies ω_k/2."""
         return HalfFrequencies(self.base, self.head_dim)
 
     @property
@@ -73,12 +74,12 @@ class Sandwich(DistanceTableFamily, BiasParameters, path="/relative/sandwich"):
 
     @property
     def work_per_element(self) -> int:
-        """One sine a frequency."""
+        """The cost of one value: a sine for each frequency."""
         return self.head_dim // 2
 
     @property
     def setup_work(self) -> int:
-        """The evaluation of the frequencies."""
+        """The cost of computing the frequencies, in sines."""
         return FREQUENCY_WORK * (self.head_dim // 2)
 
     def table(self) -> Table:
@@ -88,7 +89,7 @@ class Sandwich(DistanceTableFamily, BiasParameters, path="/relative/sandwich"):
         return {**super().canonical(), **self.head_parameters}
 
     def values(self, distances: Int64s, heads: range) -> Float64s:
-        """Evaluate distances (n,) for heads counted from 0: (heads, n)."""
+        """Return the biases, (heads, n), of distances (n,) for a range of heads."""
         lengths = distance_lengths(distances, is_causal=self.causal)
         sums = np.empty(len(lengths))
         for part in row_steps(len(lengths), self.head_dim // 2):
@@ -98,7 +99,7 @@ class Sandwich(DistanceTableFamily, BiasParameters, path="/relative/sandwich"):
         return np.asarray(0.0 - sums * self.num_heads / share)
 
     def bound(self, pairs: QueryKey, heads: range) -> float:
-        """Bound the biases: no sine exceeds 1, or half of the distance."""
+        """Return a bound of |bias|: |sin(d·ω/2)| is at most 1 and at most d/2."""
         farthest = pairs.longest(is_causal=self.causal)
         sines = min(1.0, farthest * farthest / 4)
         return self.head_dim / 2 * sines * self.num_heads / (4.0 * (heads.start + 1))
@@ -117,7 +118,7 @@ class HalfFrequencies:
         return self.head_dim // 2
 
     def exact(self) -> Decimals:
-        """Evaluate them."""
+        """Return the frequencies as decimals."""
         context = exact_context()
         whole = scaling.geometric_series(Decimal(self.base), self.head_dim, self.count + 1)[1:]
         return [context.divide(frequency, Decimal(2)) for frequency in whole]

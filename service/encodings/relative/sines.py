@@ -1,8 +1,8 @@
 """Sinusoids of relative positions (Transformer-XL, XLNet, Conformer), and the relative shift.
 
 The sinusoids are the rows of the matrix R in the papers: sin(r·ω_k) and cos(r·ω_k) with
-ω_k = base^(−2k/d_model), for relative positions r that descend from the farthest key to the left.
-The relative shift turns scores by relative position into scores by key, without arithmetic.
+ω_k = base^(−2k/d_model), for descending relative positions r; the first row is the farthest key on
+the left. The relative shift rearranges scores by relative position as scores by key.
 """
 
 from collections.abc import Mapping
@@ -40,12 +40,12 @@ from service.numerics.tables import (
 
 _KeyLen = Annotated[
     Integer,
-    about("Number of keys: those of the memory and of the segment.", 6, ge=1, le=MAX_LENGTH),
+    about("Number of keys, in the memory and the segment together.", 6, ge=1, le=MAX_LENGTH),
 ]
 _ClampLen = Annotated[
     Integer,
     about(
-        "The largest |relative position|; larger ones become it. No limit unless positive.",
+        "Relative positions are limited to -clamp_len … clamp_len; no limit unless positive.",
         3,
         ge=-1,
         le=MAX_LENGTH,
@@ -54,7 +54,7 @@ _ClampLen = Annotated[
 
 
 class RelativeSines(TableFamily):
-    """Base of rows of sinusoids at descending relative positions."""
+    """Base class of tables of sinusoids with a row for each of descending relative positions."""
 
     is_interleaved: ClassVar[bool] = False
 
@@ -68,7 +68,7 @@ class RelativeSines(TableFamily):
 
     @property
     def rule(self) -> Geometric:
-        """The frequencies; an odd d_model has ⌈d_model/2⌉ of them."""
+        """The ⌈d_model/2⌉ frequencies."""
         return geometric(self.d_model, self.base)
 
     @property
@@ -86,7 +86,7 @@ class RelativeSines(TableFamily):
         return PhasorTable(rule, channels, positions, self.element_type, shape)
 
     def canonical(self) -> dict[str, ParameterValue]:
-        """Return the parameters without a clamp_len that has no effect."""
+        """Return the canonical parameters, without clamp_len if it sets no limit."""
         parameters = super().canonical()
         if getattr(self, "clamp_len", 1) <= 0:
             del parameters["clamp_len"]
@@ -94,14 +94,15 @@ class RelativeSines(TableFamily):
 
 
 class TransformerXL(RelativeSines, path="/relative/transformer-xl"):
-    """Transformer-XL's sinusoids of the distances key_len − 1, …, 1, 0: [sines, cosines].
+    """Transformer-XL's sinusoids of the distances r = key_len − 1, …, 1, 0: [sines, cosines].
 
     Formula: sin(r·ω_k), then cos(r·ω_k), ω_k = base^(−2k/d_model), k = 0 … ⌈d_model/2⌉ − 1.
     Source: "Transformer-XL" (Dai et al. 2019), appendix B; kimiyoung/transformer-xl, commit
         44781ed, ``PositionalEmbedding`` and ``MemTransformerLM._forward``.
     Bound: 5·2^-53.
-    Trap: the first row is the farthest key, not distance 0: shifted in the other order, every score
-        still gets a key, but a wrong one. An odd d_model has one channel more, as in the library.
+    Trap: the first row is for the farthest key, not for distance 0: with the rows in the other
+        order, the relative shift runs without error but assigns scores to wrong keys. For an odd
+        d_model the table has d_model + 1 channels, as in the library.
     """
 
     operation: ClassVar[str] = "RelativeTransformerXL"
@@ -119,17 +120,17 @@ class TransformerXL(RelativeSines, path="/relative/transformer-xl"):
 
 
 class XLNet(RelativeSines, path="/relative/xlnet"):
-    """XLNet's sinusoids of the positions key_len, …, 1 − query_len: [sines, cosines].
+    """XLNet's sinusoids of the positions r = key_len, …, 1 − query_len: [sines, cosines].
 
-    Formula: as Transformer-XL's; positions end with 0 where attn_type is ``uni``, and each is
-        within ±clamp_len where that is positive; with bi_data a second direction has the opposite
-        positions, (rows, 2, channels).
+    Formula: sin(r·ω_k), then cos(r·ω_k), with Transformer-XL's ω_k. With attn_type=uni the
+        positions end with 0; a positive clamp_len limits them to ±clamp_len; bi_data adds a second
+        direction with the positions −r: (rows, 2, channels).
     Source: "XLNet" (Yang et al. 2019); transformers 5.23.0
         ``XLNetModel.relative_positional_encoding``.
     Bound: 5·2^-53.
-    Trap: the first position is key_len, Transformer-XL's is key_len − 1: XLNet's own shift drops a
-        column of scores. With the other's shift every distance is off by one. An odd d_model has
-        one channel more.
+    Trap: the first position is key_len, Transformer-XL's is key_len − 1, because XLNet's shift
+        drops a column of scores. With Transformer-XL's shift every distance is off by one. For an
+        odd d_model the table has d_model + 1 channels.
     """
 
     operation: ClassVar[str] = "RelativeXLNet"
@@ -140,19 +141,19 @@ class XLNet(RelativeSines, path="/relative/xlnet"):
     base: SeriesBase = 10000.0
     key_len: _KeyLen
     attn_type: Literal["bi", "uni"] = about(
-        "bi: attention to both sides; uni: to keys on the left only, positions end with 0.",
+        "bi: attention to both sides; uni: to keys on the left only, so positions end with 0.",
         "bi",
         default="bi",
     )
     bi_data: Boolean = about(
-        "Add a second direction, of the opposite positions: (rows, 2, channels).",
+        "Whether to add a second direction with the negated positions: (rows, 2, channels).",
         False,
         default=False,
     )
     clamp_len: _ClampLen = -1
     query_len: Integer | None = optional(
-        "Number of queries: positions end with 1 - query_len. Required with attn_type=bi; "
-        "with uni there is none.",
+        "Number of queries: positions end with 1 - query_len. Required with attn_type=bi, "
+        "refused with uni.",
         2,
         ge=1,
         le=MAX_LENGTH,
@@ -185,7 +186,7 @@ class XLNet(RelativeSines, path="/relative/xlnet"):
         rule, positions = self.rule, self.positions()
 
         def evaluate(rows: range, columns: range) -> Float64s:
-            """Evaluate rows of both directions: sin(−r·ω) is −sin(r·ω)."""
+            """Return some rows of both directions; sin(−r·ω) is −sin(r·ω)."""
             both = sines_and_cosines(rule, positions.at(rows.start, rows.stop))
             opposite = 0.0 - both[:, : rule.count], both[:, rule.count :]
             return np.concatenate([both, *opposite], axis=1)[:, columns.start : columns.stop]
@@ -200,16 +201,17 @@ class XLNet(RelativeSines, path="/relative/xlnet"):
 
 
 class Conformer(RelativeSines, path="/relative/conformer"):
-    """Conformer's sinusoids of seq_len − 1, …, −(seq_len − 1), with sine and cosine alternating.
+    """Conformer's alternating sines and cosines of r = seq_len − 1, …, −(seq_len − 1).
 
     Formula: sin(r·ω_k), cos(r·ω_k) in channels 2k and 2k + 1, ω_k = base^(−2k/d_model); r is
-        positive for keys to the left. d_model is even: the libraries fail otherwise.
+        positive for keys to the left. d_model is even: the libraries fail for an odd d_model.
     Source: "Conformer" (Gulati et al. 2020); transformers 5.23.0
         ``Wav2Vec2ConformerRelPositionalEmbedding`` and, with the same numbers,
         ``RelPositionalEncoding`` of ESPnet and fairseq.
     Bound: 5·2^-53.
-    Trap: sine and cosine alternate here; Transformer-XL, which has the same shift, and XLNet have
-        all sines first. Keys to the left and to the right differ in the sign of the sines.
+    Trap: sine and cosine alternate here; Transformer-XL, which has the same relative shift, and
+        XLNet have all sines first. Keys to the left and to the right differ in the sign of the
+        sines.
     """
 
     example: ClassVar[str] = "d_model=4&seq_len=2&base=100"
@@ -228,7 +230,7 @@ class Conformer(RelativeSines, path="/relative/conformer"):
 
 
 def descending(first: int, last: int, clamp_len: int = -1) -> Positions:
-    """Return first, first − 1, …, last, limited to ±clamp_len if that is positive."""
+    """Return the positions first, first − 1, …, last, limited to ±clamp_len if it is positive."""
     limit = clamp_len if clamp_len > 0 else max(first, -last)
     highest, lowest = min(first, limit), max(last, -limit)
     runs = (
@@ -240,18 +242,19 @@ def descending(first: int, last: int, clamp_len: int = -1) -> Positions:
 
 
 class RelativeShift(ComposedFamily, path="/relative/transformer-xl/shift"):
-    """Scores x (query, row of R, …) shifted so that column j of query i is for key j.
+    """Relative shift of scores x (query, row of R, …): column j of a row is its score for key j.
 
-    Formula: read (queries, columns) as (columns, queries) and drop the first row.
-        ``transformer-xl`` puts a column of zeros before x first: element (i, j) is
-        x[i, j + q − 1 − i]. ``xlnet`` does not: it is x[i, j + q − i], of which key_len columns are
-        kept.
+    Formula: ``transformer-xl`` puts a column of zeros before x, reads the memory of (queries,
+        columns) as (columns, queries) and drops the first row: for q queries, element (i, j) is
+        x[i, j + q − 1 − i]. ``xlnet`` adds no zeros: element (i, j) is x[i, j + q − i], and the
+        first key_len columns are kept.
     Source: kimiyoung/transformer-xl, commit 44781ed, ``RelMultiHeadAttn._rel_shift``; transformers
         5.23.0 ``XLNetRelativeAttention.rel_shift``.
     Bound: exact; elements are copied.
-    Trap: where no such column exists, the element is the next one in memory (a zero, then scores of
-        query i + 1): without a causal mask they are attended to. zero_triu=true puts 0 there, for
-        keys j > i + k − q, which is no mask either.
+    Trap: where x has no such column, the result has the next element in memory (with
+        ``transformer-xl`` a zero, then scores of query i + 1), so the scores still need a causal
+        mask. zero_triu=true puts 0 there (for k keys, where j > i + k − q); 0 is not a mask
+        either: use −∞.
     """
 
     operation: ClassVar[str] = "RelativeTransformerXLShift"
@@ -259,23 +262,25 @@ class RelativeShift(ComposedFamily, path="/relative/transformer-xl/shift"):
     inputs: ClassVar[tuple[InputArray, ...]] = (
         InputArray(
             "x",
-            "scores by query and row of R, and by batch and head where there are such axes",
+            "scores (query, row of R), optionally followed by batch and head axes",
             ranks=(2, 3, 4),
             example=[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]],
         ),
     )
 
     convention: Literal["transformer-xl", "xlnet"] = about(
-        "The library of the shift: transformer-xl puts a column of zeros first, xlnet does not, "
-        "because its R has one row more.",
+        "The library whose shift is used: transformer-xl puts a column of zeros first, xlnet does "
+        "not, because its R has an additional row.",
         "transformer-xl",
         default="transformer-xl",
     )
     zero_triu: Boolean = about(
-        "With transformer-xl: put zeros where a causal mask hides the key.", False, default=False
+        "Only with transformer-xl: whether scores that a causal mask hides are 0.",
+        False,
+        default=False,
     )
     key_len: Integer | None = optional(
-        "With xlnet: the number of columns to keep; all shifted columns unless given.",
+        "Only with xlnet: the number of columns to keep; all shifted columns unless given.",
         2,
         ge=1,
         le=MAX_LENGTH,
@@ -312,15 +317,15 @@ class RelativeShift(ComposedFamily, path="/relative/transformer-xl/shift"):
         if self.zero_triu:
             raise impossible("zero_triu", True, "zero_triu goes with convention=transformer-xl")
         if most < 1:
-            raise InvalidBody("x has one column, and xlnet's shift leaves none of it", "/x")
+            raise InvalidBody("x must have at least 2 columns: xlnet's shift drops one", "/x")
         if (self.key_len or most) > most:
-            rule = f"x has {most + 1} columns, of which the shift leaves {most}"
+            rule = f"key_len must be at most {most}: x has {most + 1} columns, the shift drops one"
             raise impossible("key_len", self.key_len, rule)
         return self.key_len or most
 
 
 def _without_first_row(scores: Elements) -> Elements:
-    """Read (q, c, …) as (c, q, …), drop the first row, and read the rest as (q, c − 1, …)."""
+    """Reshape scores (q, c, …) to (c, q, …), drop the first row, reshape to (q, c − 1, …)."""
     queries, columns, *others = scores.shape
     rest = scores.reshape(columns, queries, *others)[1:]
     return rest.reshape(queries, columns - 1, *others)

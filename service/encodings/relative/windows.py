@@ -1,6 +1,6 @@
-"""Relative positions within a window or a sequence, as numbers and as coordinates.
+"""Relative positions within a window or a sequence, as indices or as coordinates.
 
-Numbers (Swin, BEiT) are rows of a learned table of biases; coordinates (Swin V2, timm,
+An index (Swin, BEiT) names a row of a learned table of biases; coordinates (Swin V2, timm,
 x-transformers) are the input of a learned network that computes biases.
 """
 
@@ -54,19 +54,19 @@ _WindowSize = Annotated[
 
 
 class Swin(TableFamily, path="/relative/swin"):
-    """The number of the relative position of every two tokens of a window: (query, key).
+    """The index of the relative position of every query and key in a window: (query, key).
 
-    Formula: with h rows and w columns of tokens, counted row by row, and dy and dx how far the
-        query lies below and to the right of the key, (dy + h − 1)·(2w − 1) + (dx + w − 1), one of
-        N = (2h − 1)·(2w − 1). A class token comes before the others and has three numbers more: N
-        from it to them, N + 1 from them to it, N + 2 from it to itself.
+    Formula: (dy + h − 1)·(2w − 1) + (dx + w − 1), one of N = (2h − 1)·(2w − 1) indices, for a
+        window of h rows and w columns; tokens are numbered row by row, and the query lies dy rows
+        below and dx columns to the right of the key. A class token comes first and has three
+        further indices: N if it is the query, N + 1 if it is the key, N + 2 if it is both.
     Source: "Swin Transformer: Hierarchical Vision Transformer using Shifted Windows" (Liu et al.
         2021), ``relative_position_index``; BEiT (Bao et al. 2021) for the class token, transformers
         5.23.0 ``BeitRelativePositionBias``; timm 1.0.31 ``gen_relative_position_index``.
     Bound: exact integers.
-    Trap: the stride is 2w − 1, of columns: with rows in its place square windows are right and all
-        others wrong. Distances are query − key: with the other sign every number is N − 1 minus the
-        right one.
+    Trap: the factor of the row distance is 2w − 1, with the width w: with the height in its place
+        only square windows are right. Distances are query − key: with the other sign every index i
+        is N − 1 − i.
     """
 
     example: ClassVar[str] = "window_size=2,3"
@@ -75,7 +75,9 @@ class Swin(TableFamily, path="/relative/swin"):
 
     window_size: _WindowSize
     class_token: Boolean = about(
-        "Whether a class token comes before the others, as in BEiT.", True, default=False
+        "Whether a class token precedes the tokens of the window, as in BEiT.",
+        True,
+        default=False,
     )
     dtype: IndexDType = "int32"
 
@@ -89,7 +91,7 @@ class Swin(TableFamily, path="/relative/swin"):
 
     @property
     def tokens(self) -> int:
-        """The tokens of the window, with a class token."""
+        """The number of tokens of the window, including the class token."""
         return self.height * self.width + self.class_token
 
     @property
@@ -99,13 +101,16 @@ class Swin(TableFamily, path="/relative/swin"):
 
     @property
     def count(self) -> int:
-        """The number of relative positions: rows of a table of biases."""
+        """The number of indices, which is the number of rows of a bias table."""
         return self.between_tokens + (3 if self.class_token else 0)
 
     def check_window(self) -> None:
         """Raise InvalidParameters unless the window has from 1 to 2^31 − 1 tokens."""
         if min(self.window_size) < 1 or self.height * self.width > _MAX_TOKENS:
-            rule = f"window_size must be two numbers of 1 or more, of at most {_MAX_TOKENS} tokens"
+            rule = (
+                "window_size must be two numbers of 1 or more, whose product is at most "
+                f"{_MAX_TOKENS}"
+            )
             raise impossible("window_size", self.window_size, rule)
 
     def table(self) -> Table:
@@ -115,7 +120,7 @@ class Swin(TableFamily, path="/relative/swin"):
         return FormulaTable(shape, self.element_type, self.tokens, self.numbers)
 
     def numbers(self, queries: range, keys: range) -> Int64s:
-        """Return the numbers of consecutive queries and keys, shape (queries, keys)."""
+        """Return the indices for consecutive queries and keys, (queries, keys)."""
         centre = (self.height - 1) * (2 * self.width - 1) + self.width - 1
         rows = self._unrolled(queries)[:, np.newaxis] + np.int64(centre)
         numbers = rows - self._unrolled(keys)
@@ -128,28 +133,28 @@ class Swin(TableFamily, path="/relative/swin"):
         return np.asarray(numbers)
 
     def _unrolled(self, tokens: range) -> Int64s:
-        """Number tokens so that differences of two numbers are relative positions."""
+        """Return row·(2w − 1) + column of tokens: the difference of two is a relative position."""
         number = np.arange(tokens.start, tokens.stop, dtype=np.int64) - self.class_token
         row, column = np.divmod(number, self.width)
         return np.asarray(row * (2 * self.width - 1) + column)
 
 
 class SwinBias(GatheredBias, path="/relative/swin/bias"):
-    """The bias of every head and every two tokens of a window, from its learned table.
+    """The bias for every head, query and key in a window, from a learned table.
 
-    Formula: weight[number of the relative position, head], numbers as of ``/relative/swin``.
-    Source: as of ``/relative/swin``; Swin-Transformer f82860b ``WindowAttention``,
+    Formula: weight[index, head], with the index that ``/relative/swin`` has for query and key.
+    Source: see ``/relative/swin``; Swin-Transformer f82860b ``WindowAttention``,
         ``relative_position_bias_table``; timm 1.0.31 ``RelPosBias``.
     Bound: exact; elements are copied.
-    Trap: three rows more than (2h − 1)·(2w − 1) are those of a class token. The table of another
-        window size is interpolated to the new size, never cut.
+    Trap: a table with 3 rows more than (2h − 1)·(2w − 1) has a class token. To use the table of
+        another window size, interpolate it to the new size; do not cut it.
     """
 
     example: ClassVar[str] = "window_size=1,2&head=0"
     inputs: ClassVar[tuple[InputArray, ...]] = (
         InputArray(
             "weight",
-            "the learned table, ((2·rows - 1)·(2·columns - 1), heads), with three rows more for a "
+            "the learned table, ((2·height - 1)·(2·width - 1), heads), with 3 further rows for a "
             "class token",
             ranks=(2,),
             example=[[0.5, -1.0], [0.25, -2.0], [1.5, 3.0]],
@@ -158,7 +163,8 @@ class SwinBias(GatheredBias, path="/relative/swin/bias"):
 
     window_size: _WindowSize
     class_token: Boolean | None = optional(
-        "Whether a class token comes before the others; by the rows of the array unless given.",
+        "Whether a class token precedes the tokens of the window; the number of rows of weight "
+        "decides unless given.",
         False,
     )
 
@@ -183,18 +189,19 @@ _MAX_SIDE = 2**30
 
 
 class SwinV2(TableFamily, path="/relative/swin-v2"):
-    """Log-spaced coordinates of every distance in a window: (2h − 1, 2w − 1, 2), first y, then x.
+    """Logarithms of every relative position in a window: (2h − 1, 2w − 1, 2), first y, then x.
 
-    Formula: sign(d)·log2(1 + |8d/(W − 1)|)/log2 8 for a distance d along a side W of the window,
-        or of pretrained_window_size; sign(d)·ln(1 + |d|) with mode=cr.
+    Formula: sign(d)·log2(1 + |8d/(W − 1)|)/log2 8 for a distance d along a side of the window,
+        where W is the length of that side, or of the side of pretrained_window_size;
+        sign(d)·ln(1 + |d|) with mode=cr.
     Source: "Swin Transformer V2" (Liu et al. 2022), §3.3, with the published normalization:
         Swin-Transformer f82860b ``WindowAttention``; timm 1.0.31 ``gen_relative_log_coords``, whose
         mode "cr" is the other formula.
-    Bound: 1.1·2^-53 of its own size: quotients and products are kept within 2^-101, the logarithm
-        within 2^-58, and the result is rounded once.
-    Trap: W is the side that the model was pretrained with: fine-tuning in another window without it
-        changes every coordinate. A window that is one patch wide divides by zero (NaN in the
-        libraries; refused here).
+    Bound: 1.1·2^-53 relative: quotients and products are within 2^-101, the logarithm within 2^-58,
+        and the result is rounded once.
+    Trap: W is the window size of pretraining: a model that is fine-tuned with another window and
+        without pretrained_window_size gets other coordinates. A window one patch wide divides by
+        zero (NaN in the libraries; refused here).
     """
 
     example: ClassVar[str] = "window_size=4,4&axis=y"
@@ -209,14 +216,14 @@ class SwinV2(TableFamily, path="/relative/swin-v2"):
         default="swin",
     )
     pretrained_window_size: Integers | None = optional(
-        "Height and width of the window of pretraining, which normalize distances; 0,0 or nothing "
-        "where it is the window itself.",
+        "Height and width of the window of pretraining, in patches, which normalize the distances; "
+        "window_size unless given, or if 0,0.",
         "12,12",
         min_length=2,
         max_length=2,
     )
     axis: Literal["y", "x"] | None = optional(
-        "One coordinate alone: shape (2h - 1, 2w - 1). Both unless given, y first.", "y"
+        "Return one coordinate, of shape (2h - 1, 2w - 1); both unless given, y first.", "y"
     )
     dtype: RealDType = "float32"
 
@@ -239,24 +246,24 @@ class SwinV2(TableFamily, path="/relative/swin-v2"):
         sides: tuple[int, ...] = getattr(self, name)
         if self.mode == "cr":
             if not is_own:
-                rule = f"{name} does not go with mode=cr, which normalizes nothing"
+                rule = f"{name} does not go with mode=cr, which does not normalize distances"
                 raise impossible(name, sides, rule)
             return None, None
         if not all(2 <= side <= _MAX_SIDE for side in sides):
-            rule = f"{name} must be at least 2 by 2: distances are divided by each side less one"
+            rule = f"{name} must be at least 2,2: distances are divided by each side minus 1"
             raise impossible(name, sides, rule)
         return sides
 
     def table(self) -> Table:
         if not all(1 <= side <= _MAX_SIDE for side in self.window_size):
-            rule = f"window_size must be two numbers of patches, 1 to {_MAX_SIDE}"
+            rule = f"window_size must be two numbers, 1 to {_MAX_SIDE}"
             raise impossible("window_size", self.window_size, rule)
         sides = self.normalized_by()
         height, width = (2 * side - 1 for side in self.window_size)
         coordinates = 2 if self.axis is None else 1
 
         def evaluate(rows: range, _: range) -> Float64s:
-            """Evaluate flat elements, which lie by dy, by dx and by coordinate."""
+            """Return some elements of the flattened table (dy, dx, coordinate)."""
             place, axis = np.divmod(np.arange(rows.start, rows.stop, dtype=np.int64), coordinates)
             if self.axis is not None:
                 axis += "yx".index(self.axis)
@@ -278,15 +285,14 @@ class SwinV2(TableFamily, path="/relative/swin-v2"):
 
 
 class DynamicDistances(TableFamily, path="/relative/dynamic"):
-    """The distances −(n − 1) … n − 1 of a sequence of n, (2n − 1, 1), or their logarithms.
+    """The distances −(n − 1) … n − 1 in a sequence of n, or their logarithms: (2n − 1, 1).
 
-    Formula: d = query − key, or sign(d)·ln(1 + |d|) with log_distance.
-    Source: x-transformers 2.31.10 ``DynamicPositionBias``, whose network takes d or its logarithm;
-        its bias is row query − key + n − 1 of the network's output.
-    Bound: distances are exact, from 2^53 on the nearest number of the element type; a logarithm is
-        within 1.1·2^-53 of its own size.
-    Trap: rows are numbered by query − key, the other sign than Shaw's and T5's; row n − 1 is
-        distance 0.
+    Formula: d = query − key, or sign(d)·ln(1 + |d|) with log_distance=true.
+    Source: x-transformers 2.31.10 ``DynamicPositionBias``, whose network reads d or its logarithm;
+        the bias of a query and key is row query − key + n − 1 of the network's output.
+    Bound: distances are exact, or rounded once to the element type if it cannot hold them; a
+        logarithm is within 1.1·2^-53 relative.
+    Trap: the distance is query − key; Shaw's and T5's is key − query. Row n − 1 is distance 0.
     """
 
     example: ClassVar[str] = "seq_len=4&log_distance=true"
@@ -295,7 +301,7 @@ class DynamicDistances(TableFamily, path="/relative/dynamic"):
     curves: ClassVar[Curves | None] = "columns"
 
     seq_len: Integer = about(
-        "Number of keys: distances reach from -(seq_len - 1) to seq_len - 1.",
+        "Number of keys: the distances are -(seq_len - 1) to seq_len - 1.",
         8,
         ge=1,
         le=MAX_LENGTH,
@@ -322,16 +328,14 @@ class DynamicDistances(TableFamily, path="/relative/dynamic"):
 
 
 def _differences(length: int) -> Positions:
-    """Return the differences of positions of a sequence: −(length − 1) … length − 1."""
+    """Return the differences between positions of a sequence: −(length − 1) … length − 1."""
     return Positions.contiguous(1 - length, 2 * length - 1)
 
 
 def log_distances(distances: Int64s, window: int | None = None) -> Float64s:
-    """Evaluate sign(d)·ln(1 + |d|) for distances (n,).
+    """Return sign(d)·ln(1 + |d|), float64, for distances d, (n,).
 
-    Args:
-        distances: each d.
-        window: the side W for sign(d)·log2(1 + |8d/(W − 1)|)/log2 8 instead.
+    If a window side W is given, return sign(d)·log2(1 + |8d/(W − 1)|)/log2 8.
     """
     evaluate = _log if window is None else partial(_scaled_log, window)
     values = evaluate_integers(evaluate, np.abs(distances))
@@ -343,10 +347,10 @@ def _log(lengths: Int64s) -> Float64s:
 
 
 def _scaled_log(window: int, lengths: Int64s) -> Float64s:
-    above, below = (_NORM * lengths).astype(np.float64), float(window - 1)
-    quotient = above / below
-    again = two_product(quotient, np.array([below]))
-    rest = ((above - again.high) - again.low) / below
+    numerator, denominator = (_NORM * lengths).astype(np.float64), float(window - 1)
+    quotient = numerator / denominator
+    product = two_product(quotient, np.array([denominator]))
+    rest = ((numerator - product.high) - product.low) / denominator
     return multiply(ln_1p(fast_two_sum(quotient, rest)), _per_ln_8()).high
 
 

@@ -247,7 +247,9 @@ def test_canonical_fractions_are_a_list_of_numbers(client: Client) -> None:
     assert answer["shape"] == [3, 2]
 
 
-def test_refusals_of_parameters_and_names_of_grids_name_the_grid(client: Client) -> None:
+def test_a_grid_parameter_or_convention_is_refused_with_a_pointer_to_encoding_grid(
+    client: Client,
+) -> None:
     answer = client.get("/encoding?convention=mae&height=14&seq_len=1&d_model=4")
 
     assert answer.json()["detail"].endswith("height is a parameter of /encoding/grid")

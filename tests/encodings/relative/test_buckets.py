@@ -48,7 +48,7 @@ def t5_by_definition(rule: T5, distance: int) -> int:
 
 
 @given(st.integers(2, 80), st.integers(2, 5000), st.booleans(), st.integers(-FAR, FAR))
-def test_t5_buckets_equal_comparisons_of_integers(
+def test_t5_buckets_match_the_definition_in_integer_arithmetic(
     num_buckets: int, max_distance: int, bidirectional: bool, distance: int
 ) -> None:
     rule = t5(num_buckets, max_distance, bidirectional=bidirectional)

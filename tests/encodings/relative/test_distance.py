@@ -239,10 +239,10 @@ def test_queries_and_keys_are_runs_or_lists(
 @pytest.mark.parametrize(
     ("values", "rule"),
     [
-        ({}, "query_len is required, unless query_positions is given"),
+        ({}, "query_len is required unless query_positions is given"),
         ({"query_len": 1, "query_positions": "1"}, "does not go with query_positions"),
         ({"query_len": 2, "query_start": FAR}, "lies beyond 2\\^62"),
-        ({"query_len": 1, "query_start": -1, "key_start": FAR, "key_len": 1}, "within 2\\^62"),
+        ({"query_len": 1, "query_start": -1, "key_start": FAR, "key_len": 1}, "more than 2\\^62"),
         ({"query_len": 1, "query_start": 7}, "key_len=query_start\\+query_len"),
     ],
 )

@@ -163,7 +163,7 @@ def test_an_impossible_number_of_rows_is_refused_with_the_possible_ones(client: 
 
     assert answer.status_code == 422
     assert answer.json()["detail"] == (
-        "weight has 10 rows, and must have 9 without a class token or 12 with a class token "
+        "weight has 10 rows, but must have 9 without a class token or 12 with a class token "
         "for window_size=2,2"
     )
 
@@ -199,7 +199,7 @@ def test_mode_cr_is_plain_logarithms(client: Client) -> None:
     assert values[0] == pytest.approx([-log(3), -log(2), 0, log(2), log(3)], rel=1e-15)
 
 
-def test_distances_of_a_sequence_are_a_column(client: Client) -> None:
+def test_dynamic_distances_of_a_sequence_have_shape_2n_minus_1_by_1(client: Client) -> None:
     plain = load_data(client.get("/relative/dynamic?seq_len=3"))
     logs = load_data(client.get("/relative/dynamic?seq_len=3&log_distance=true&dtype=float64"))
 
@@ -210,4 +210,4 @@ def test_distances_of_a_sequence_are_a_column(client: Client) -> None:
 def test_a_window_one_patch_wide_is_refused_with_the_reason(client: Client) -> None:
     answer = client.get("/relative/swin-v2?window_size=8,1")
 
-    assert "divided by each side less one" in answer.json()["detail"]
+    assert "divided by each side minus 1" in answer.json()["detail"]
