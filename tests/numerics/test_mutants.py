@@ -92,13 +92,6 @@ def digits_of_a_linear_rule() -> None:
     check_examples(test_rules.test_linear_divides_every_frequency_by_the_factor, (5e5, 64, 3.0))
 
 
-def range_of_yarn_without_truncation() -> None:
-    check_examples(
-        test_rules.test_yarn_interpolates_between_beta_fast_and_beta_slow_rotations,
-        (150000.0, 64, 4096, 32.0, 1.0, 32.0, False),
-    )
-
-
 @pytest.mark.parametrize(
     ("owner", "name", "mutant", "promise"),
     [
@@ -110,7 +103,7 @@ def range_of_yarn_without_truncation() -> None:
         (phase, "exact_context", digits_28, WIDEST_HEAD),
         (phase, "exact_context", digits_28, digits_of_a_linear_rule),
         (rules, "divided", unwrap(rules.divided), digits_of_a_linear_rule),
-        (Yarn, "range_used", range_always_rounded, range_of_yarn_without_truncation),
+        (Yarn, "range_used", range_always_rounded, test_rules.test_published_ranges_of_yarn),
         (
             dtypes,
             "_bfloat16_bits",

@@ -270,6 +270,19 @@ def test_a_base_close_to_one_gives_a_range_of_any_size(truncate: bool) -> None:
     assert {*rule.ramp()} == {1}
 
 
+def test_published_ranges_of_yarn() -> None:
+    """Only the range of gpt-oss-120b is not rounded."""
+    cases = {
+        (1e6, 128, 16384, True): ((20.3849609879223, 36.439894090001296), (20.0, 37.0)),
+        (150000.0, 64, 4096, False): ((8.092779115512402, 17.398024501588555),) * 2,
+    }
+    for (base, dim, length, truncate), (raw, used) in cases.items():
+        rule = Yarn(dim, base, 8.0, length, 1.0, truncate=truncate)
+
+        assert tuple(map(float, rule.range_raw())) == raw
+        assert tuple(map(float, rule.range_used())) == used
+
+
 def mscale_of(factor: float, mscale: float) -> Any:
     one = mpmath.mpf(1)
     return one if factor <= 1 else mpmath.mpf(mscale) * mpmath.log(factor) / 10 + 1
