@@ -189,10 +189,7 @@ def test_integers_of_any_type_become_int64() -> None:
         assert integers.elements.tolist() == [[3, -2]]
 
 
-@pytest.mark.parametrize(
-    "value",
-    [0.5, -1e-300, 1 - 2.0**-53, np.nan, np.inf, -np.inf, 2.0**53, -(2.0**53), 2.0**63, 1e308],
-)
+@pytest.mark.parametrize("value", [0.5, np.nan, -np.inf, 2.0**53])
 def test_inexact_integers_are_refused(value: float) -> None:
     error = refused(bias=RIGHT["bias"], buckets=stored([[0.0, value]]))
 

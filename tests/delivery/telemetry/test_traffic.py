@@ -45,13 +45,9 @@ def test_a_duration_counts_in_the_first_bucket_that_holds_it(seconds: float, buc
         (b"application/json", "json"),
         (b"application/json; charset=utf-8", "json"),
         (b"application/x-npy", "npy"),
-        (b"application/vnd.safetensors", "safetensors"),
-        (b"application/octet-stream", "bin"),
-        (b"text/csv", "csv"),
         (b"image/png", "png"),
         (b"application/problem+json", "problem"),
         (b"text/html; charset=utf-8", "other"),
-        (b"text/plain; version=1.0.0", "other"),
     ],
 )
 def test_the_format_label_follows_the_content_type(content_type: bytes, form: str) -> None:

@@ -1,8 +1,11 @@
 """Axial rotary tables, by every convention against an independent evaluation."""
 
+import json
 from collections.abc import Callable
+from functools import partial
 from itertools import product
 from typing import Any, TypeAlias, get_args
+from urllib.parse import parse_qsl
 
 import ml_dtypes
 import mpmath
@@ -21,6 +24,7 @@ from service.encodings.rotary.axial_conventions import CONVENTIONS
 from service.numerics.positions import Positions
 from tests.client import Client, load_npy
 from tests.exact import UNIT
+from tests.parity.exact_axial import axial_angles
 
 
 @pytest.mark.parametrize(
@@ -48,30 +52,23 @@ URL = "/rope/axial"
 Rows: TypeAlias = list[list[Any]]
 
 
-def assert_angles(client: Client, query: str, expected: Rows) -> None:
-    found = load_npy(client.get(f"{URL}.npy?{query}&pack=angle&dtype=float64"))
-    assert found.shape == (len(expected), len(expected[0]))
-    for row, places in enumerate(expected):
-        for place, exact in enumerate(places):
-            assert abs(found[row, place] - exact) <= mpf("1e-15") * abs(exact), (row, place)
+WORDS = {"convention", "normalize_coords", "grid_indexing"}
+NUMBERS = {"head_dim", "rope_theta", "max_freq", "min_period", "max_period", "linear_bands"}
 
 
-# What libraries have in common, in the notation of their code, without its roundings.
+def evaluated(query: str) -> Rows:
+    """Evaluate a query of the conventions that ``tests.parity.exact_axial`` knows."""
+    return axial_angles(
+        {
+            name: text if name in WORDS else json.loads(text if name in NUMBERS else f"[{text}]")
+            for name, text in parse_qsl(query)
+        }
+    )
 
 
 def powers(theta: float, dim: int) -> list[Any]:
     """1 / theta ** (arange(0, dim, 2) / dim)."""
     return [1 / mpf(theta) ** (mpf(i) / dim) for i in range(0, dim, 2)]
-
-
-def linspace(start: Any, stop: Any, count: int) -> list[Any]:
-    steps = max(count - 1, 1)
-    return [start + (mpf(stop) - start) * i / steps for i in range(count)]
-
-
-def spread(start: float, stop: float, n: int) -> list[Any]:
-    """linspace(start, stop · (n − 1)/n, n), of binary64 ends."""
-    return linspace(mpf(start), mpf(stop) * (n - 1) / n, n)
 
 
 def times(coordinate: Any, frequencies: list[Any]) -> list[Any]:
@@ -90,35 +87,6 @@ def rows_of(axes: list[list[Any]], *frequencies: list[Any]) -> Rows:
     ]
 
 
-def swapped(rows: Rows, first: int) -> Rows:
-    """Put the first channels of a row after the others."""
-    return [row[first:] + row[:first] for row in rows]
-
-
-def alternate(rows: Rows) -> Rows:
-    half = len(rows[0]) // 2
-    return [[a for pair in zip(row[:half], row[half:], strict=True) for a in pair] for row in rows]
-
-
-def bands(count: int, highest: float, *, is_linear: bool) -> list[Any]:
-    if is_linear:
-        return times(mpmath.pi, linspace(1, mpf(highest) / 2, count))
-    exponents = linspace(0, mpmath.log(highest, 2) - 1, count)
-    return [mpmath.pi * mpf(2) ** exponent for exponent in exponents]
-
-
-def dinov3(
-    sides: tuple[Any, Any] = (3, 5), offset: float = 0.0, periods: list[Any] | None = None
-) -> Rows:
-    periods = periods or [mpf(100) ** (mpf(2 * j) / 8) for j in range(4)]
-    axes = [
-        [2 * (i + mpf("0.5") + mpf(offset)) / side - 1 for i in range(n)]
-        for n, side in zip((3, 5), sides, strict=True)
-    ]
-    series = [2 * mpmath.pi / period for period in periods]
-    return rows_of(axes, series, series)
-
-
 def llama4() -> Rows:
     series = powers(10000.0, 8)
     tokens = [(i % 5 + 1, i // 5 + 1) for i in range(3 * 5)]
@@ -127,100 +95,53 @@ def llama4() -> Rows:
 
 AXIAL_DOWN, AXIAL_ACROSS = list(range(3)), list(range(5))
 EIGHT = powers(10000.0, 8)
-BANDS = bands(4, 224.0, is_linear=False)
-PIXELS = [linspace(-1, 1, 3), linspace(-1, 1, 5)]
 VIDEO = [list(range(n)) for n in (2, 3, 5)]
-RET_BANDS = bands(2, 10.0, is_linear=True)
 FLAT = "head_dim=16&grid=3,5"
 SOLID = "grid=2,3,5"
 
+EVALUATED = [
+    f"convention=qwen2_vl&{FLAT}",
+    f"convention=qwen2_vl&{FLAT}&rope_theta=100",
+    f"convention=dinov3&{FLAT}",
+    f"convention=dinov3&{FLAT}&normalize_coords=max",
+    f"convention=dinov3&{FLAT}&normalize_coords=min&grid_offset=-0.25",
+    f"convention=dinov3&{FLAT}&min_period=0.5&max_period=20",
+    f"convention=timm&{FLAT}&grid_offset=0.1",
+    f"convention=timm&{FLAT}&grid_offset=1&reference_grid=7,14",
+    f"convention=timm&{FLAT}&grid_indexing=xy",
+    f"convention=timm_pixels&{FLAT}",
+    f"convention=timm_pixels&{FLAT}&max_freq=256&linear_bands=true",
+    "convention=timm_pixels&head_dim=8&grid=1",
+    f"convention=rotary_embedding_torch&head_dim=24&{SOLID}",
+    "convention=rotary_embedding_torch&head_dim=8&grid=5&grid_offset=-2",
+    f"convention=rotary_embedding_torch&{FLAT}&grid_offset=2,5",
+    f"convention=rotary_embedding_torch_pixel&head_dim=12&{SOLID}",
+    f"convention=rotary_embedding_torch_constant&{FLAT}",
+    f"convention=diffusers_2d&{FLAT}",
+    f"convention=diffusers_2d&{FLAT}&grid_start=4,2.5&grid_stop=30,45",
+    f"convention=lumina&{FLAT}",
+    f"convention=cogvideox&head_dim=32&{SOLID}",
+    f"convention=cogvideox&head_dim=32&{SOLID}&grid_start=0,-4,0.3&grid_stop=2,30,0.7",
+    f"convention=allegro&head_dim=24&{SOLID}&interpolation_scale=0.5,2,3",
+]
 LIBRARIES: dict[str, Callable[[], Rows]] = {
-    f"convention=qwen2_vl&{FLAT}": lambda: rows_of([AXIAL_DOWN, AXIAL_ACROSS], EIGHT, EIGHT),
-    f"convention=qwen2_vl&{FLAT}&rope_theta=100": lambda: rows_of(
-        [AXIAL_DOWN, AXIAL_ACROSS], powers(100.0, 8), powers(100.0, 8)
-    ),
-    f"convention=pixtral&{FLAT}": lambda: rows_of(
-        [AXIAL_DOWN, AXIAL_ACROSS], powers(10000.0, 16)[0::2], powers(10000.0, 16)[1::2]
-    ),
-    "convention=pixtral&head_dim=6&grid=3,5": lambda: rows_of(
-        [AXIAL_DOWN, AXIAL_ACROSS], powers(10000.0, 6)[0::2], powers(10000.0, 6)[1::2]
-    ),
+    **{query: partial(evaluated, query) for query in EVALUATED},
+    **{
+        f"convention=pixtral&head_dim={dim}&grid=3,5": partial(
+            rows_of,
+            [AXIAL_DOWN, AXIAL_ACROSS],
+            powers(10000.0, dim)[0::2],
+            powers(10000.0, dim)[1::2],
+        )
+        for dim in (16, 6)
+    },
     f"convention=llama4&{FLAT}&class_token=last": llama4,
     f"convention=llama4&{FLAT}": lambda: llama4()[:-1],
-    f"convention=dinov3&{FLAT}": dinov3,
-    f"convention=dinov3&{FLAT}&normalize_coords=separate": dinov3,
-    f"convention=dinov3&{FLAT}&normalize_coords=max": lambda: dinov3((5, 5)),
-    f"convention=dinov3&{FLAT}&normalize_coords=min": lambda: dinov3((3, 3)),
-    f"convention=dinov3&{FLAT}&rope_theta=50": lambda: dinov3(
-        periods=[mpf(50) ** (mpf(2 * j) / 8) for j in range(4)]
-    ),
-    f"convention=dinov3&{FLAT}&grid_offset=-0.25": lambda: dinov3(offset=-0.25),
-    f"convention=dinov3&{FLAT}&min_period=0.5&max_period=20": lambda: dinov3(
-        periods=[20 * mpf(40) ** (mpf(j) / 3 - 1) for j in range(4)]
-    ),
-    f"convention=timm&{FLAT}&grid_offset=0.1": lambda: rows_of(
-        [[i + mpf(0.1) for i in AXIAL_DOWN], [i + mpf(0.1) for i in AXIAL_ACROSS]], EIGHT, EIGHT
-    ),
-    f"convention=timm&{FLAT}&grid_offset=1&reference_grid=7,14": lambda: rows_of(
-        [[mpf(i + 1) / 3 * 7 for i in AXIAL_DOWN], [mpf(i + 1) / 5 * 14 for i in AXIAL_ACROSS]],
-        EIGHT,
-        EIGHT,
-    ),
-    f"convention=timm&{FLAT}&grid_indexing=xy": lambda: swapped(
-        rows_of([AXIAL_DOWN, AXIAL_ACROSS], EIGHT, EIGHT), 4
-    ),
     f"convention=timm&head_dim=24&{SOLID}&grid_indexing=xy": lambda: [
         row[4:8] + row[:4] + row[8:] for row in rows_of(VIDEO, EIGHT, EIGHT, EIGHT)
     ],
-    f"convention=timm_pixels&{FLAT}": lambda: rows_of(PIXELS, BANDS, BANDS),
-    f"convention=timm_pixels&{FLAT}&max_freq=256&linear_bands=true": lambda: rows_of(
-        PIXELS, *[bands(4, 256.0, is_linear=True)] * 2
-    ),
-    "convention=timm_pixels&head_dim=8&grid=1": lambda: [times(-1, BANDS)],
-    f"convention=rotary_embedding_torch&head_dim=24&{SOLID}": lambda: rows_of(
-        VIDEO, EIGHT, EIGHT, EIGHT
-    ),
-    "convention=rotary_embedding_torch&head_dim=8&grid=5&grid_offset=-2": lambda: rows_of(
-        [[i - 2 for i in AXIAL_ACROSS]], EIGHT
-    ),
-    f"convention=rotary_embedding_torch&{FLAT}&grid_offset=2,5": lambda: rows_of(
-        [[i + 2 for i in AXIAL_DOWN], [i + 5 for i in AXIAL_ACROSS]], EIGHT, EIGHT
-    ),
-    f"convention=rotary_embedding_torch_pixel&head_dim=12&{SOLID}": lambda: rows_of(
-        [linspace(-1, 1, n) for n in (2, 3, 5)], RET_BANDS, RET_BANDS, RET_BANDS
-    ),
-    f"convention=rotary_embedding_torch_constant&{FLAT}": lambda: rows_of(
-        [AXIAL_DOWN, AXIAL_ACROSS], [mpf(1)] * 4, [mpf(1)] * 4
-    ),
-    # meshgrid(grid_w, grid_h, indexing="xy"): emb_h belongs to the columns.
-    f"convention=diffusers_2d&{FLAT}": lambda: swapped(
-        rows_of([AXIAL_DOWN, AXIAL_ACROSS], EIGHT, EIGHT), 4
-    ),
-    f"convention=diffusers_2d&{FLAT}&grid_start=4,2.5&grid_stop=30,45": lambda: swapped(
-        rows_of([spread(4, 30, 3), spread(2.5, 45, 5)], EIGHT, EIGHT), 4
-    ),
-    f"convention=lumina&{FLAT}": lambda: alternate(
-        rows_of([AXIAL_DOWN, AXIAL_ACROSS], EIGHT, EIGHT)
-    ),
-    f"convention=cogvideox&head_dim=32&{SOLID}": lambda: rows_of(
-        VIDEO, powers(10000.0, 8), powers(10000.0, 12), powers(10000.0, 12)
-    ),
-    f"convention=cogvideox&head_dim=32&{SOLID}&grid_start=0,-4,0.3&grid_stop=2,30,0.7": lambda: (
-        rows_of(
-            [AXIAL_DOWN[:2], spread(-4, 30, 3), spread(0.3, 0.7, 5)],
-            powers(10000.0, 8),
-            powers(10000.0, 12),
-            powers(10000.0, 12),
-        )
-    ),
     "convention=cogvideox&head_dim=16&grid=1,1,1&grid_start=0,3,4&axes_dim=4,6,6": lambda: rows_of(
         [[0], [3], [4]], powers(10000.0, 4), powers(10000.0, 6), powers(10000.0, 6)
-    ),
-    f"convention=allegro&head_dim=24&{SOLID}&interpolation_scale=0.5,2,3": lambda: rows_of(
-        [[mpf(i) / mpf(s) for i in along] for along, s in zip(VIDEO, (0.5, 2, 3), strict=True)],
-        EIGHT,
-        EIGHT,
-        EIGHT,
     ),
     f"convention=flux&head_dim=20&axes_dim=4,8,8&{SOLID}": lambda: rows_of(
         VIDEO, powers(10000.0, 4), EIGHT, EIGHT
@@ -241,24 +162,24 @@ LIBRARIES: dict[str, Callable[[], Rows]] = {
 
 
 @pytest.mark.parametrize("query", LIBRARIES)
-def test_angles_equal_those_of_the_library(client: Client, query: str) -> None:
-    assert_angles(client, query, LIBRARIES[query]())
+def test_angles_cosines_and_sines_are_those_of_the_library(client: Client, query: str) -> None:
+    url, expected = f"{URL}.npy?{query}&dtype=float64", LIBRARIES[query]()
+
+    angles = load_npy(client.get(f"{url}&pack=angle"))
+    phasors = load_npy(client.get(f"{url}&pack=complex"))
+
+    assert angles.shape == phasors.shape == (len(expected), len(expected[0]))
+    for row, places in enumerate(expected):
+        for place, exact in enumerate(places):
+            assert abs(angles[row, place] - exact) <= mpf("1e-15") * abs(exact), (row, place)
+            assert abs(phasors[row, place].real - mpmath.cos(exact)) <= 6 * UNIT
+            assert abs(phasors[row, place].imag - mpmath.sin(exact)) <= 6 * UNIT
 
 
 def test_every_convention_is_compared_with_its_library() -> None:
     assert {query.split("&")[0].removeprefix("convention=") for query in LIBRARIES} == set(
         CONVENTIONS
     )
-
-
-@pytest.mark.parametrize("query", LIBRARIES)
-def test_cosines_and_sines_are_within_six_units_of_the_library(client: Client, query: str) -> None:
-    found = load_npy(client.get(f"{URL}.npy?{query}&pack=complex&dtype=float64"))
-
-    for row, places in enumerate(LIBRARIES[query]()):
-        for place, exact in enumerate(places):
-            assert abs(found[row, place].real - mpmath.cos(exact)) <= 6 * UNIT
-            assert abs(found[row, place].imag - mpmath.sin(exact)) <= 6 * UNIT
 
 
 def test_the_fastest_frequencies_have_exact_cosines(client: Client) -> None:
