@@ -55,13 +55,13 @@ def test_nothing_is_computed_on_the_event_loop(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads: list[str] = []
-    fill = PhasorTable.fill
+    read = PhasorTable.read
 
-    def recorded(self: PhasorTable, first: int, rows: Elements) -> None:
+    def recorded(self: PhasorTable, start: int, stop: int) -> Elements:
         threads.append(threading.current_thread().name)
-        fill(self, first, rows)
+        return read(self, start, stop)
 
-    monkeypatch.setattr(PhasorTable, "fill", recorded)
+    monkeypatch.setattr(PhasorTable, "read", recorded)
 
     client.get("/encoding.npy?seq_len=31&d_model=6")
     client.post("/encoding/apply", json={"x": [[1.0, 2.0]]})

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.numerics.double_double import multiply_positions, split_factors
-from service.numerics.dtypes import DType, Elements, round_into
+from service.numerics.dtypes import DType
 from service.numerics.phase import (
     FixedPointFrequencies,
     Float64s,
@@ -28,7 +28,7 @@ from service.numerics.phase import (
 )
 from service.numerics.phasors import Channels, SinusoidTable, Step, sines_and_cosines
 from service.numerics.positions import RowPositions
-from service.numerics.tables import FREQUENCY_WORK, RowTable, row_steps
+from service.numerics.tables import FREQUENCY_WORK, FormulaTable, row_steps
 
 Float32s: TypeAlias = NDArray[np.float32]
 
@@ -140,10 +140,8 @@ class AxesTable(SinusoidTable):
     scale: float = 1.0
     growth: Growth | None = None
 
-    @property
-    def work_per_element(self) -> int:
-        # Several evaluations of sine and cosine, where the phasors of one axis are shared by rows.
-        return 4
+    # Several evaluations of sine and cosine, where the phasors of one axis are shared by rows.
+    work_per_element = 4
 
     @property
     def setup_work(self) -> int:
@@ -152,7 +150,7 @@ class AxesTable(SinusoidTable):
     def steps(self, start: int, stop: int) -> Iterator[Step]:
         index, is_sine = self.channels.indices()
         columns = index + is_sine * _count(self.axes)
-        for part in row_steps(stop - start, self.row_width):
+        for part in row_steps(stop - start, self.channels.width):
             both = self._components(start + part.start, start + part.stop)
             yield part.start, both.take(columns, axis=1)
 
@@ -172,30 +170,20 @@ class AxesTable(SinusoidTable):
         return both
 
 
-@dataclass(frozen=True, eq=False)
-class AnglesTable(RowTable):
-    """The angles of an AxesTable, in radians, not reduced; a row has each frequency once."""
+def angles_table(
+    axes: tuple[Axis, ...], rounding: AngleRounding, dtype: DType, shape: tuple[int, ...]
+) -> FormulaTable:
+    """Return the angles of an AxesTable, in radians, not reduced; a row has each frequency once."""
+    count = _count(axes)
 
-    axes: tuple[Axis, ...]
-    rounding: AngleRounding
-    dtype: DType
-    shape: tuple[int, ...]
+    def evaluate(rows: range, columns: range) -> Float64s:
+        exact = np.empty((len(rows), count))
+        for axis in axes:
+            positions = axis.positions.at(rows.start, rows.stop)
+            exact[:, list(axis.places)] = _angles(axis.rule, positions, rounding)
+        return exact[:, columns.start : columns.stop]
 
-    @property
-    def setup_work(self) -> int:
-        return FREQUENCY_WORK * self.row_width
-
-    @property
-    def row_width(self) -> int:
-        return _count(self.axes)
-
-    def fill(self, first: int, rows: Elements) -> None:
-        for part in row_steps(len(rows), self.row_width):
-            exact = np.empty((part.stop - part.start, self.row_width))
-            for axis in self.axes:
-                positions = axis.positions.at(first + part.start, first + part.stop)
-                exact[:, list(axis.places)] = _angles(axis.rule, positions, self.rounding)
-            round_into(exact, rows[part], self.dtype)
+    return FormulaTable(shape, dtype, count, evaluate, setup_work=FREQUENCY_WORK * count)
 
 
 def _count(axes: tuple[Axis, ...]) -> int:

@@ -32,7 +32,7 @@ size, where the whole angle is below 1: 3.5 for sines and 1.7 (0.9 by cos 1) for
 position has the bytes that it has among integers.
 """
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -60,7 +60,7 @@ from service.numerics.positions import (
     max_units,
     split_units,
 )
-from service.numerics.tables import FREQUENCY_WORK, RowTable, row_steps
+from service.numerics.tables import FREQUENCY_WORK, row_steps
 
 BLOCK_LENGTH = 64
 
@@ -294,33 +294,39 @@ Step: TypeAlias = tuple[int, Float64s]
 """The index of the first row of a step, and its values, valid until the next step."""
 
 
-class SinusoidTable(RowTable):
+class SinusoidTable(ABC):
     """A table whose rows are sines and cosines, scaled in float64 and then rounded once.
+
+    Whole rows are computed, because they share phasors.
 
     Attributes:
         channels: the components in a row.
+        dtype: a real element type.
         shape: any whose size is rows × channels.
         scale: multiplies the values.
     """
 
     channels: Channels
+    dtype: DType
     shape: tuple[int, ...]
     scale: float
 
-    @property
-    def row_width(self) -> int:
-        return self.channels.width
+    work_per_element = 1
 
     @abstractmethod
     def steps(self, start: int, stop: int) -> Iterator[Step]:
         """Yield the rows start to stop, step by step, before they are scaled."""
 
-    def fill(self, first: int, rows: Elements) -> None:
-        for done, exact in self.steps(first, first + len(rows)):
+    def read(self, start: int, stop: int) -> Elements:
+        width = self.channels.width
+        first, last = start // width, -(-stop // width)
+        rows = np.empty((last - first, width), dtype=self.dtype.storage)
+        for done, exact in self.steps(first, last):
             if self.scale != 1.0:
                 np.multiply(exact, self.scale, out=exact)
             round_into(exact, rows[done : done + len(exact)], self.dtype)
         self.channels.blank(rows)
+        return rows.reshape(-1)[start - first * width : stop - first * width]
 
 
 @dataclass(frozen=True, eq=False)
@@ -469,10 +475,6 @@ def _aligned(elements: int) -> Float64s:
     return room[skipped : skipped + elements]
 
 
-# The arrays of a row's width in one step.
-_ARRAYS = 4
-
-
 # The arrays of a row's width in one step of fractional positions.
 _ARRAYS = 4
 
@@ -488,10 +490,8 @@ class RealPhasorTable(SinusoidTable):
     shape: tuple[int, ...]
     scale: float = 1.0
 
-    @property
-    def work_per_element(self) -> int:
-        # Nothing is shared between rows, as it is in a PhasorTable.
-        return 2
+    # Nothing is shared between rows, as it is in a PhasorTable.
+    work_per_element = 2
 
     @property
     def setup_work(self) -> int:
@@ -499,7 +499,7 @@ class RealPhasorTable(SinusoidTable):
         return FREQUENCY_WORK * self.rule.count * max_units(len(self.positions))
 
     def steps(self, start: int, stop: int) -> Iterator[Step]:
-        for part in row_steps(stop - start, _ARRAYS * self.row_width):
+        for part in row_steps(stop - start, _ARRAYS * self.channels.width):
             yield part.start, self._rows(self.positions[start + part.start : start + part.stop])
 
     def _rows(self, values: Float64s) -> Float64s:
@@ -507,7 +507,7 @@ class RealPhasorTable(SinusoidTable):
         index, is_sine = self.channels.indices()
         columns = index + ~is_sine * self.rule.count
         integers, units = split_units(values)
-        exact = np.empty((len(values), self.row_width))
+        exact = np.empty((len(values), self.channels.width))
         for unit in np.unique(units).tolist():
             (rows,) = np.nonzero(units == unit)
             exact[rows] = _of_unit(self.rule, unit, integers[rows]).take(columns, axis=1)

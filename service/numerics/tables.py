@@ -4,7 +4,6 @@ A table has a shape and an element type and no stored elements. A document has t
 the parameters that determine their numbers.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -163,30 +162,15 @@ class FormulaTable:
         round_numbers_into(self.evaluate(rows, columns), block, self.dtype)
 
 
-class RowTable(ABC):
-    """A table that is computed row by row."""
+def decimal_table(shape: tuple[int, ...], exact: Callable[[], Sequence[Decimal]]) -> FormulaTable:
+    """Return a short list of decimals, or a single one of shape (), each rounded to float64."""
+    count = prod(shape)
 
-    dtype: DType
+    def evaluate(rows: range, columns: range) -> Elements:  # noqa: ARG001
+        numbers = [float(value) for value in exact()]
+        return np.array([numbers[columns.start : columns.stop]])
 
-    @property
-    def work_per_element(self) -> int:
-        return 1
-
-    @property
-    @abstractmethod
-    def row_width(self) -> int:
-        """The number of elements in one row."""
-
-    @abstractmethod
-    def fill(self, first: int, rows: Elements) -> None:
-        """Fill rows (n, row_width) with those of the table from the row numbered first on."""
-
-    def read(self, start: int, stop: int) -> Elements:
-        width = self.row_width
-        first, last = start // width, -(-stop // width)
-        rows = np.empty((last - first, width), dtype=self.dtype.storage)
-        self.fill(first, rows)
-        return rows.reshape(-1)[start - first * width : stop - first * width]
+    return FormulaTable(shape, FLOAT64, count, evaluate, setup_work=FREQUENCY_WORK * count)
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,26 +218,6 @@ class StoredTable:
 
     def read(self, start: int, stop: int) -> Elements:
         return self.elements.reshape(-1)[start:stop]
-
-
-@dataclass(frozen=True, eq=False)
-class DecimalTable(RowTable):
-    """A short list of decimals, or a single one of shape (), each rounded once to float64."""
-
-    shape: tuple[int, ...]
-    exact: Callable[[], Sequence[Decimal]]
-    dtype: DType = FLOAT64
-
-    @property
-    def setup_work(self) -> int:
-        return FREQUENCY_WORK * self.row_width
-
-    @property
-    def row_width(self) -> int:
-        return prod(self.shape)
-
-    def fill(self, first: int, rows: Elements) -> None:  # noqa: ARG002
-        rows[0] = [float(value) for value in self.exact()]
 
 
 # Integers spread no wider than this many times their count are not sorted: all between are used.

@@ -17,10 +17,10 @@ from service.encodings.rotary.rules import Default
 from service.numerics import phase as scaling
 from service.numerics.axes import (
     AngleRounding,
-    AnglesTable,
     AxesTable,
     Axis,
     Float32s,
+    angles_table,
     float32_angles,
     float32_distance,
     float32_frequencies,
@@ -113,7 +113,7 @@ def test_growth_multiplies_cosines_and_sines() -> None:
 
 
 def test_angles_are_within_eight_units_of_their_size() -> None:
-    angles = read(AnglesTable((FIRST, SECOND), "exact", FLOAT64, (15, 5)))
+    angles = read(angles_table((FIRST, SECOND), "exact", FLOAT64, (15, 5)))
 
     for row in range(15):
         for place, (axis, pair) in enumerate(ORDER):
@@ -122,7 +122,7 @@ def test_angles_are_within_eight_units_of_their_size() -> None:
 
 
 def test_rounded_angles_are_products_of_float32() -> None:
-    angles = read(AnglesTable((FIRST, SECOND), "float32", FLOAT64, (15, 5)))
+    angles = read(angles_table((FIRST, SECOND), "float32", FLOAT64, (15, 5)))
     components = read(both_axes("float32"))
 
     for place, (axis, pair) in enumerate(ORDER):

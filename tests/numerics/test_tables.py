@@ -1,6 +1,6 @@
 """Tables: any range of flat elements equals a slice of the whole; gathered rows."""
 
-from dataclasses import dataclass
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 from unittest import mock
@@ -18,11 +18,11 @@ from service.numerics.phasors import Channels, PhasorTable
 from service.numerics.positions import Positions
 from service.numerics.tables import (
     FREQUENCY_WORK,
-    DecimalTable,
+    FormulaTable,
     GatheredTable,
-    RowTable,
     StoredTable,
     Table,
+    decimal_table,
     distinct_integers,
     gather_biases,
     gather_rows,
@@ -33,23 +33,18 @@ from service.numerics.tables import (
     size_bytes,
 )
 
-
-@dataclass(frozen=True)
-class Counting(RowTable):
-    """Every element is its own number."""
-
-    shape: tuple[int, ...] = (4, 3)
-    dtype: DType = FLOAT64
-
-    @property
-    def row_width(self) -> int:
-        return 3
-
-    def fill(self, first: int, rows: Elements) -> None:
-        rows[...] = np.arange(3 * first, 3 * first + rows.size).reshape(rows.shape)
+STORED = StoredTable(np.arange(12.0).reshape(4, 3), FLOAT64)
+COUNTING = FormulaTable(
+    STORED.shape,
+    FLOAT64,
+    row_elements=3,
+    evaluate=lambda rows, columns: STORED.elements[
+        rows.start : rows.stop, columns.start : columns.stop
+    ],
+)
 
 
-@pytest.mark.parametrize("table", [Counting(), StoredTable(np.arange(12.0).reshape(4, 3), FLOAT64)])
+@pytest.mark.parametrize("table", [COUNTING, STORED])
 def test_every_range_is_read_in_order(table: Table) -> None:
     for start in range(12):
         for stop in range(start, 13):
@@ -81,13 +76,8 @@ def test_many_short_rows_are_few_ranges() -> None:
 
 
 def test_overflows_is_false_without_the_attribute() -> None:
-    class Overflowing(Counting):
-        @property
-        def overflows(self) -> bool:
-            return True
-
-    assert overflows(Overflowing())
-    assert not overflows(Counting())
+    assert overflows(replace(COUNTING, overflows=True))
+    assert not overflows(STORED)
 
 
 def test_setup_work_is_zero_without_the_attribute() -> None:
@@ -95,13 +85,13 @@ def test_setup_work_is_zero_without_the_attribute() -> None:
     channels = Channels(("sin", "cos"), interleaved=True, width=8)
     rows = PhasorTable(rule, channels, Positions.contiguous(0, 2), FLOAT64, (2, 8))
 
-    assert setup_work(Counting()) == setup_work(StoredTable(np.zeros(3), FLOAT64)) == 0
+    assert setup_work(STORED) == 0
     assert setup_work(rows) == 4 * FREQUENCY_WORK
     assert setup_work(ZeroRow(rows, rows.positions, 1)) == 4 * FREQUENCY_WORK
     assert setup_work(ColumnsTable(rows, Positions.contiguous(1, 2))) == 4 * FREQUENCY_WORK
 
 
-TABLE = DecimalTable((3,), lambda: [Decimal("0.1"), Decimal("1e-400"), Decimal("Infinity")])
+TABLE = decimal_table((3,), lambda: [Decimal("0.1"), Decimal("1e-400"), Decimal("Infinity")])
 
 
 def test_each_number_is_rounded_once() -> None:

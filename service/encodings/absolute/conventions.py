@@ -48,7 +48,7 @@ from service.numerics.phase import (
 )
 from service.numerics.phasors import Channels, Component, SinusoidTable, sinusoid_table
 from service.numerics.positions import AnyPositions, Positions, RealPositions, RowPositions
-from service.numerics.tables import DerivedTable, ParameterValue, RowTable, Table
+from service.numerics.tables import DerivedTable, ParameterValue, Table, read_blocks
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +116,7 @@ class SpreadSinusoids(Sinusoids):
 
 
 @dataclass(frozen=True, eq=False)
-class ZeroRow(DerivedTable, RowTable):  # type: ignore[override]
+class ZeroRow(DerivedTable):
     """A table of positions in which the row of one of them, that of padding, is zero.
 
     Attributes:
@@ -129,13 +129,14 @@ class ZeroRow(DerivedTable, RowTable):  # type: ignore[override]
     positions: RowPositions
     zero: int
 
-    @property
-    def row_width(self) -> int:
-        return self.table.row_width
+    def read(self, start: int, stop: int) -> Elements:
+        return read_blocks(start, stop, self.table.channels.width, self.dtype, self._fill)
 
-    def fill(self, first: int, rows: Elements) -> None:
-        self.table.fill(first, rows)
-        rows[self.positions.at(first, first + len(rows)) == self.zero] = 0
+    def _fill(self, rows: range, columns: range, block: Elements) -> None:
+        width = self.table.channels.width
+        whole = self.table.read(rows.start * width, rows.stop * width).reshape(-1, width)
+        block[...] = whole[:, columns.start : columns.stop]
+        block[self.positions.at(rows.start, rows.stop) == self.zero] = 0
 
 
 Spacing: TypeAlias = Literal["paired", "ends", "guarded_ends", "bands"]

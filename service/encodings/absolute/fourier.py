@@ -37,9 +37,9 @@ from service.numerics.tables import (
     FREQUENCY_WORK,
     Document,
     FormulaTable,
-    RowTable,
     StoredTable,
     Table,
+    read_blocks,
     row_steps,
 )
 
@@ -194,7 +194,7 @@ class _Weights:
 
 
 @dataclass(frozen=True, eq=False)
-class GaussianTable(RowTable):
+class GaussianTable:
     """Sines and cosines of 2π·number·weight.
 
     Attributes:
@@ -216,23 +216,20 @@ class GaussianTable(RowTable):
     def shape(self) -> tuple[int, ...]:
         return len(self.row), 2 * len(self.weight)
 
-    @property
-    def work_per_element(self) -> int:
-        return 2
+    work_per_element = 2
 
     @property
     def setup_work(self) -> int:
         frequencies = FREQUENCY_WORK * max_units(len(self.weight))
         return len(self.numbers) * (frequencies + (_LOGARITHM_WORK if self.is_log else 0))
 
-    @property
-    def row_width(self) -> int:
-        return 2 * len(self.weight)
+    def read(self, start: int, stop: int) -> Elements:
+        return read_blocks(start, stop, 2 * len(self.weight), self.dtype, self._fill)
 
-    def fill(self, first: int, rows: Elements) -> None:
+    def _fill(self, rows: range, columns: range, block: Elements) -> None:
         count = len(self.weight)
         for part in row_steps(len(rows), _ARRAYS * count):
-            number = self.row[first + part.start : first + part.stop]
+            number = self.row[rows.start + part.start : rows.start + part.stop]
             sine, cosine = np.empty((len(number), count)), np.empty((len(number), count))
             for weights in self._units:
                 both = sin_cos(weights.frequencies.part(number), weights.integers)
@@ -240,7 +237,8 @@ class GaussianTable(RowTable):
             # Frequencies are those of magnitudes: a negative angle keeps its last bits, too.
             sine *= self._signs[number, np.newaxis]
             halves = (cosine, sine + 0.0) if self.is_flipped else (sine + 0.0, cosine)
-            round_into(np.concatenate(halves, axis=1), rows[part], self.dtype)
+            exact = np.concatenate(halves, axis=1)[:, columns.start : columns.stop]
+            round_into(exact, block[part], self.dtype)
 
     @cached_property
     def _signs(self) -> Float64s:

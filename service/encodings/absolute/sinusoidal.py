@@ -44,13 +44,13 @@ from service.numerics.limits import MAX_CHANNELS
 from service.numerics.phase import MAX_POSITION, wavelengths
 from service.numerics.positions import AnyPositions, Positions, RealPositions
 from service.numerics.tables import (
-    DecimalTable,
     DerivedTable,
     Document,
     ParameterValue,
-    RowTable,
     StoredTable,
     Table,
+    decimal_table,
+    read_blocks,
     row_steps,
 )
 
@@ -163,8 +163,8 @@ class SinusoidalFrequencies(FrequencyParameters, TableFamily, path="/encoding/fr
         if known.zeros(self.d_model) == known.width(self.d_model):
             raise impossible("d_model", self.d_model, "one channel of zeros has no frequency")
         arrays = {
-            "frequency": DecimalTable((rule.count,), rule.exact),
-            "wavelength": DecimalTable((rule.count,), lambda: wavelengths(rule.exact())),
+            "frequency": decimal_table((rule.count,), rule.exact),
+            "wavelength": decimal_table((rule.count,), lambda: wavelengths(rule.exact())),
         }
         return self.describe(arrays, canonical, has_parts=True)
 
@@ -306,27 +306,27 @@ class SinusoidCurves(SinusoidRows, path="/encoding/curves"):
 
 
 @dataclass(frozen=True, eq=False)
-class ColumnsTable(DerivedTable, RowTable):  # type: ignore[override]
+class ColumnsTable(DerivedTable):
     """Some columns of a matrix, by number and in any order."""
 
     columns: Positions
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return self.table.shape[0], self.row_width
+        return self.table.shape[0], self.columns.count
 
     @property
     def work_per_element(self) -> int:
         # A whole row is read for each row of chosen columns.
-        return -(-self.table.work_per_element * self.table.shape[1] // self.row_width)
+        return -(-self.table.work_per_element * self.table.shape[1] // self.columns.count)
 
-    @property
-    def row_width(self) -> int:
-        return self.columns.count
+    def read(self, start: int, stop: int) -> Elements:
+        return read_blocks(start, stop, self.columns.count, self.dtype, self._fill)
 
-    def fill(self, first: int, rows: Elements) -> None:
+    def _fill(self, rows: range, columns: range, block: Elements) -> None:
         width = self.table.shape[1]
+        chosen = self.columns.at(columns.start, columns.stop)
         for part in row_steps(len(rows), width):
-            start, stop = first + part.start, first + part.stop
+            start, stop = rows.start + part.start, rows.start + part.stop
             whole = self.table.read(start * width, stop * width).reshape(-1, width)
-            rows[part] = whole[:, self.columns.at(0, self.columns.count)]
+            block[part] = whole[:, chosen]

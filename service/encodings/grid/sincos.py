@@ -23,10 +23,8 @@ from service.numerics.phasors import component
 from service.numerics.tables import (
     FREQUENCY_WORK,
     DerivedTable,
-    RowTable,
     distinct_integers,
     read_blocks,
-    row_steps,
 )
 
 Content: TypeAlias = Literal["sin", "cos", "coordinate"]
@@ -170,7 +168,7 @@ class Layout:
 
 
 @dataclass(frozen=True, eq=False)
-class GridTable(RowTable):
+class GridTable:
     """The rows of the tokens of a grid, after rows of zeros.
 
     Attributes:
@@ -185,34 +183,27 @@ class GridTable(RowTable):
     dtype: DType
     shape: tuple[int, ...]
 
-    @property
-    def work_per_element(self) -> int:
-        return 2
+    work_per_element = 2
 
     @property
     def setup_work(self) -> int:
         return FREQUENCY_WORK * sum(along.rule.count for along in self.layout.along.values())
 
-    @property
-    def row_width(self) -> int:
-        return self.width
-
     @cached_property
     def _lanes(self) -> tuple[Lane, ...]:
         return tuple(lanes(self.layout.blocks, self.width))
 
-    def fill(self, first: int, rows: Elements) -> None:
-        for part in row_steps(len(rows), self.width):
-            rows[part] = self.part(first + part.start, first + part.stop, range(self.width))
+    def read(self, start: int, stop: int) -> Elements:
+        return read_blocks(start, stop, self.width, self.dtype, self.fill)
 
-    def part(self, start: int, stop: int, channels: range) -> Elements:
-        """Compute consecutive channels of the rows start to stop."""
-        every = np.zeros((stop - start, len(channels)), dtype=self.dtype.storage)
+    def fill(self, rows: range, channels: range, block: Elements) -> None:
+        """Compute consecutive channels of consecutive rows, (rows, channels)."""
+        block[...] = 0
         zero_rows = self.layout.zero_rows
-        first, last = max(0, start - zero_rows), stop - zero_rows
+        first, last = max(0, rows.start - zero_rows), rows.stop - zero_rows
         if first >= last:
-            return every
-        rows = every[first - last :]
+            return
+        tokens = block[first - last :]
         for name, along in self.layout.along.items():
             positions, place = along.distinct(first, last)
             for lane in self._lanes:
@@ -222,8 +213,7 @@ class GridTable(RowTable):
                     target = lane.channels[chosen.start : chosen.stop]
                     begin, end = target[0] - channels.start, target[-1] + 1 - channels.start
                     rounded = _rounded(values, self.dtype)
-                    rows[:, begin : end : target.step] = rounded.take(place, axis=0)
-        return every
+                    tokens[:, begin : end : target.step] = rounded.take(place, axis=0)
 
 
 def _rounded(values: Float64s, dtype: DType) -> Elements:
@@ -253,4 +243,4 @@ class ChannelsFirstTable(DerivedTable):
         return read_blocks(start, stop, self.rows, self.dtype, self._fill)
 
     def _fill(self, channels: range, tokens: range, block: Elements) -> None:
-        block[...] = self.table.part(tokens.start, tokens.stop, channels).T
+        self.table.fill(tokens, channels, block.T)

@@ -149,6 +149,9 @@ class RelativeTable:
             # Whole rows are evaluated together; the first and the last may be read in part.
             queries = range(pairs.start // columns, -(-pairs.stop // columns))
             values = self.block(queries, range(columns), heads)
+            if len(pairs) == len(queries) * columns:
+                block.reshape(len(rows), len(queries), columns)[...] = values
+                return
             first = pairs.start % columns
             block[...] = values.reshape(*values.shape[:-2], -1)[..., first : first + len(pairs)]
             return

@@ -19,7 +19,7 @@ from service.encodings.grid.grids import Picked, Tokens
 from service.encodings.rotary.rules import RotaryFrequencies
 from service.grammar import Boolean
 from service.lru import ByteBoundedLRU
-from service.numerics.axes import AngleRounding, AnglesTable, AxesTable, Axis, float32_distance
+from service.numerics.axes import AngleRounding, AxesTable, Axis, angles_table, float32_distance
 from service.numerics.dtypes import (
     COMPLEX64,
     COMPLEX128,
@@ -157,7 +157,7 @@ class RotaryAngles(ABC):
 
     def angle_table(self, dtype: DType, shape: tuple[int, ...]) -> Table:
         """Return the table of angles, in radians."""
-        return AnglesTable(self.along(), self.rounding, dtype, shape)
+        return angles_table(self.along(), self.rounding, dtype, shape)
 
     def distance(self) -> float | None:
         """Return the bound on the error of sines and cosines; None where angles are exact.

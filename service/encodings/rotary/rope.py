@@ -63,7 +63,7 @@ from service.numerics.phase import (
     wavelengths,
 )
 from service.numerics.positions import Positions
-from service.numerics.tables import DecimalTable, Document, Table
+from service.numerics.tables import Document, Table, decimal_table
 
 _XPOS_SCALE_BASE = 512.0
 _POSITIONS = tuple(f"positions_{axis}" for axis in AXES)
@@ -456,9 +456,9 @@ class RopeFrequencies(TableFamily, RuleParameters, path="/rope/frequencies"):
     def of(cls, rule: RotaryFrequencies) -> Document:
         """Return the document of a rule."""
         arrays: dict[str, Table] = {
-            "inv_freq": DecimalTable((rule.count,), rule.exact),
-            "wavelength": DecimalTable((rule.count,), lambda: wavelengths(rule.exact())),
-            "attention_factor": DecimalTable((), lambda: [Decimal(rule.scale)]),
+            "inv_freq": decimal_table((rule.count,), rule.exact),
+            "wavelength": decimal_table((rule.count,), lambda: wavelengths(rule.exact())),
+            "attention_factor": decimal_table((), lambda: [Decimal(rule.scale)]),
         }
         arrays |= rule.intermediates()
         return cls.describe(arrays, rule.parameters(), has_parts=True)

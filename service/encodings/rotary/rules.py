@@ -44,7 +44,7 @@ from service.numerics.limits import (
     MIN_FACTOR,
 )
 from service.numerics.phase import TWO_PI, Decimals, exact_arithmetic, geometric_series
-from service.numerics.tables import DecimalTable, ParameterValue
+from service.numerics.tables import ParameterValue, Table, decimal_table
 
 Keys: TypeAlias = Mapping[str, Any]
 
@@ -127,7 +127,7 @@ class RotaryFrequencies(ABC):
     def exact(self) -> Decimals:
         """Return the frequencies, in radians per position."""
 
-    def intermediates(self) -> Mapping[str, DecimalTable]:
+    def intermediates(self) -> Mapping[str, Table]:
         """Return the intermediate numbers of the formula, by name."""
         return {}
 
@@ -165,7 +165,7 @@ class RotaryRule(RotaryFrequencies):
         variant: the key that chooses this rule among those of its rope_type.
         derived: required keys that ``complete`` adds unless given.
         other_keys: keys, by name, that only ``complete`` reads: they are no canonical parameters.
-        intermediate_names: what ``intermediates`` may return.
+        intermediate_names: the methods that return intermediate numbers of the formula.
         is_whole_head: whether all channels of a head are in pairs.
         not_in_configs: keys that are parameters of a table, and that no config has.
         only_in_configs: numbers in configs that are no parameters of a table, by key.
@@ -279,6 +279,13 @@ class RotaryRule(RotaryFrequencies):
         named = {"rotary_dim": self.rotary_dim, "rope_type": self.rope_type, **vars(self)}
         return {name: value for name, value in named.items() if value not in {None, ()}}
 
+    def intermediates(self) -> Mapping[str, Table]:
+        shapes = {"effective_base": (), "range_raw": (2,), "range_used": (2,)}
+        return {
+            name: decimal_table(shapes.get(name, (self.count,)), getattr(self, name))
+            for name in self.intermediate_names
+        }
+
     def unscaled(self) -> Decimals:
         """Return ω_k = b^(−2k/r): "RoFormer" (Su et al. 2021), §3.2.2."""
         return geometric_series(Decimal(self.rope_theta), self.rotary_dim, self.count)
@@ -341,16 +348,14 @@ class RescaledBase(RotaryRule):
             raise impossible("rope_type", self.rope_type, rule)
 
     def exact(self) -> Decimals:
-        return geometric_series(self.base(), self.rotary_dim, self.count)
-
-    def intermediates(self) -> Mapping[str, DecimalTable]:
-        return {"effective_base": DecimalTable((), lambda: [self.base()])}
+        (base,) = self.effective_base()
+        return geometric_series(base, self.rotary_dim, self.count)
 
     @exact_arithmetic
-    def base(self) -> Decimal:
+    def effective_base(self) -> Decimals:
         """Return B."""
         exponent = Decimal(self.rotary_dim) / (self.rotary_dim - 2)
-        return Decimal(self.rope_theta) * self.base_scale() ** exponent
+        return [Decimal(self.rope_theta) * self.base_scale() ** exponent]
 
     @abstractmethod
     def base_scale(self) -> Decimal:
@@ -443,16 +448,16 @@ class Ntk(RotaryRule, name="ntk"):
             a = factor.ln() / count**mixed_b
             return divided(self.unscaled(), [(a * k**mixed_b).exp() for k in range(1, count + 1)])
         share = factor ** (Decimal(2) / self.rotary_dim)
-        return divided(geometric_series(self._base(), self.rotary_dim, count), share)
+        (base,) = self.effective_base()
+        return divided(geometric_series(base, self.rotary_dim, count), share)
 
-    def intermediates(self) -> Mapping[str, DecimalTable]:
-        if self.mixed_b is not None:
-            return {}
-        return {"effective_base": DecimalTable((), lambda: [self._base()])}
+    def intermediates(self) -> Mapping[str, Table]:
+        return super().intermediates() if self.mixed_b is None else {}
 
     @exact_arithmetic
-    def _base(self) -> Decimal:
-        return Decimal(self.rope_theta) * Decimal(self.factor)
+    def effective_base(self) -> Decimals:
+        """Return b·f."""
+        return [Decimal(self.rope_theta) * Decimal(self.factor)]
 
 
 @dataclass(frozen=True)
@@ -515,13 +520,6 @@ class Yarn(RotaryRule, name="yarn"):
     def exact(self) -> Decimals:
         unscaled = self.unscaled()
         return blended(divided(unscaled, self.factor), unscaled, self.ramp())
-
-    def intermediates(self) -> Mapping[str, DecimalTable]:
-        return {
-            "ramp": DecimalTable((self.count,), self.ramp),
-            "range_raw": DecimalTable((2,), self.range_raw),
-            "range_used": DecimalTable((2,), self.range_used),
-        }
 
     @exact_arithmetic
     def ramp(self) -> Decimals:
@@ -589,12 +587,9 @@ class LongRope(RotaryRule, name="longrope"):
         return {**completed, "attention_factor": float(attention)}
 
     def exact(self) -> Decimals:
-        return divided(self.unscaled(), self.factors())
+        return divided(self.unscaled(), self.rescale_factor())
 
-    def intermediates(self) -> Mapping[str, DecimalTable]:
-        return {"rescale_factor": DecimalTable((self.count,), self.factors)}
-
-    def factors(self) -> Decimals:
+    def rescale_factor(self) -> Decimals:
         """Return F."""
         is_long = self.context_length > self.original_max_position_embeddings
         return list(map(Decimal, self.long_factor if is_long else self.short_factor))
@@ -634,13 +629,10 @@ class Llama3(RotaryRule, name="llama3"):
 
     def exact(self) -> Decimals:
         unscaled = self.unscaled()
-        return blended(unscaled, divided(unscaled, self.factor), self.smooth())
-
-    def intermediates(self) -> Mapping[str, DecimalTable]:
-        return {"smooth_factor": DecimalTable((self.count,), self.smooth)}
+        return blended(unscaled, divided(unscaled, self.factor), self.smooth_factor())
 
     @exact_arithmetic
-    def smooth(self) -> Decimals:
+    def smooth_factor(self) -> Decimals:
         """Return t_k: 1 where a frequency is kept, 0 where it is divided."""
         low, high = Decimal(self.low_freq_factor), Decimal(self.high_freq_factor)
         width = high - low
