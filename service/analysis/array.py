@@ -1,4 +1,4 @@
-"""The input of the analysis, an array, and its results: the tables it may be."""
+"""Input of the analysis, the submitted arrays, and its results: proposed tables and mismatches."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -22,26 +22,26 @@ from service.numerics.phasors import Channels
 from service.numerics.tables import Document, ParameterValue, StoredTable, Table
 
 MAX_ELEMENTS = 2**22
-"""The largest array that is analysed: it takes some seconds where nothing matches."""
+"""The most elements that are analysed: some seconds of computing if nothing matches."""
 
 LARGEST = 2.0**64
-"""Squares and sums of numbers up to it are finite, and no positional table has larger ones."""
+"""No positional table has larger elements. Squares and sums of elements up to it are finite."""
 
 COMPONENT_DTYPES: Mapping[DType, DType] = {COMPLEX64: FLOAT32, COMPLEX128: FLOAT64}
-"""The type of the real and the imaginary part of each complex type."""
+"""The dtype of the real and imaginary parts of each complex dtype."""
 
 _EXACT_LIMIT = 2.0**53
 
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """An array of a request, read for the analysis.
+    """A submitted array, converted to float64 or int64.
 
     Attributes:
-        values: float64, or int64 for integers, without axes of length 1; complex numbers have a
-            last axis of two, the real and the imaginary part.
-        dtype: the type in the request.
-        shape: the shape in the request.
+        values: the elements as float64, or int64 for integers, without axes of length 1; a complex
+            array has a last axis of 2, the real and the imaginary part.
+        dtype: the submitted dtype.
+        shape: the submitted shape.
     """
 
     values: Float64s | Int64s
@@ -64,7 +64,7 @@ class Sample:
 
     @property
     def element_dtype(self) -> DType:
-        """The type of the numbers, or of the two parts of complex ones."""
+        """The dtype of the elements, or of the real and imaginary parts of complex elements."""
         return COMPONENT_DTYPES.get(self.dtype, self.dtype)
 
     @property
@@ -72,7 +72,7 @@ class Sample:
         return bool(np.isfinite(self.values).all())
 
     def integers(self) -> Int64s | None:
-        """Return the numbers as int64; None unless all are integers."""
+        """Return the values as int64; None unless all are integers."""
         if self.values.dtype == np.int64:
             return np.asarray(self.values, dtype=np.int64)
         if not (np.abs(self.values) < _EXACT_LIMIT).all():
@@ -85,7 +85,10 @@ class Sample:
 
 
 def real_numbers(elements: Elements, dtype: DType) -> Float64s | Int64s:
-    """Return int64 elements as they are and others as float64; complex ones get an axis of two."""
+    """Return elements as float64, but int64 elements as int64.
+
+    Complex elements get a last axis of 2: the real and the imaginary part.
+    """
     if dtype is INT64:
         return np.asarray(elements, dtype=np.int64)
     if dtype in COMPONENT_DTYPES:
@@ -95,15 +98,21 @@ def real_numbers(elements: Elements, dtype: DType) -> Float64s | Int64s:
 
 
 def float64_numbers(elements: Elements, dtype: DType) -> Float64s:
-    """Return elements as float64; complex ones get an axis of two.
+    """Return elements as float64; complex ones get a last axis of 2.
 
-    Integers of tables are far below 2^53, so that no others become equal to them.
+    Integers in tables are far below 2^53: no different integer is rounded to one of them.
     """
     return real_numbers(elements, dtype).astype(np.float64)
 
 
 def read_rows(rows: np.ndarray, table: Table, width: int) -> Float64s:
-    """Compute rows of a table by their rising indices: (S, width), complex numbers as two."""
+    """Return rows of a table as float64, (S, width).
+
+    Args:
+        rows: the increasing indices of the rows, (S,).
+        table: the table.
+        width: the elements of a row; a complex element counts as two, real and imaginary part.
+    """
     count = width // 2 if table.dtype in COMPONENT_DTYPES else width
     runs = np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1)
     parts = [table.read(int(run[0]) * count, (int(run[-1]) + 1) * count) for run in runs]
@@ -115,9 +124,9 @@ class IdentifyInput:
     """An array to identify, or the two arrays of a rotary table.
 
     Attributes:
-        arrays: by name: ``cos`` and ``sin``, or one array of any name.
-        d_model: the number of channels of the whole encoding, where it is known.
-        positions: of the rows, rising, where they are known.
+        arrays: the arrays by name: ``cos`` and ``sin``, or one array with any name.
+        d_model: the number of channels of the whole encoding; None if unknown.
+        positions: the increasing positions of the rows, (S,); None if unknown.
     """
 
     arrays: Mapping[str, Sample]
@@ -126,12 +135,12 @@ class IdentifyInput:
 
     @property
     def sample(self) -> Sample:
-        """The one array, or the cosines."""
+        """The single array, or the cosines of a pair."""
         return self.arrays.get("cos") or next(iter(self.arrays.values()))
 
     @property
     def is_pair(self) -> bool:
-        """Whether cosines and sines are two arrays."""
+        """True for two arrays, cosines and sines."""
         return self.arrays.keys() == {"cos", "sin"}
 
 
@@ -140,8 +149,8 @@ class TableRequest:
     """The request for a table of the service.
 
     Attributes:
-        resource: its path without the first slash, such as ``relative/alibi/slopes``.
-        parameters: as in JSON, without those that have their default.
+        resource: the path without the first slash, such as ``relative/alibi/slopes``.
+        parameters: the query parameters with JSON types; parameters with a default may be absent.
     """
 
     resource: str
@@ -152,7 +161,7 @@ class TableRequest:
 
 
 Tables: TypeAlias = Callable[[TableRequest], Document]
-"""Makes the document of a request; raises InvalidParameters where there is no such table."""
+"""Return the document of a table request; raise InvalidParameters if the request is refused."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,11 +172,11 @@ class AngleModel:
     coordinates[s, axis[k]]·omega[k], times the scale.
 
     Attributes:
-        coordinates: of each row on each axis, (S, A).
-        axis: the axis of each frequency, (K,).
-        omega: radians per unit, (K,), to float64 precision.
-        channels: the component and the frequency of each channel, by the name of the array.
-        scale: of sines and cosines.
+        coordinates: the position of each row on each axis, (S, A).
+        axis: the axis index of each frequency, (K,).
+        omega: the frequencies in radians per unit of position, (K,), to float64 precision.
+        channels: array name → whether each channel is a sine or a cosine, and of which frequency.
+        scale: the factor of all sines and cosines.
     """
 
     coordinates: Float64s
@@ -179,14 +188,14 @@ class AngleModel:
 
 @dataclass(frozen=True, eq=False)
 class Proposal:
-    """A table that an array may be.
+    """A candidate table for an array.
 
     Attributes:
-        request: the table, in the type of the array; it has the shape of the array, except for
-            axes of length 1, and the same array names where there are several.
-        support: the evidence in the array, as sentences.
-        angles: the angles of the table, if it consists of sines and cosines.
-        is_transposed: whether the array has the axes of the table in reverse order.
+        request: the request for the table, in the array's dtype. The table has the array's shape,
+            except for axes of length 1, and both arrays of a pair.
+        support: the evidence for the table in the array, as sentences.
+        angles: the angles of the table if it consists of sines and cosines, else None.
+        is_transposed: whether the array has the table's axes in reverse order.
     """
 
     request: TableRequest
@@ -196,27 +205,29 @@ class Proposal:
 
 
 ProposalFamily: TypeAlias = Callable[[IdentifyInput], Iterator[Proposal]]
-"""Proposes the tables of one kind that an array may be, those of the simplest parameters first.
+"""Yield candidate tables of one kind for an array, those with the simplest parameters first.
 
-It measures and does not search. It raises nothing, and proposes nothing for an array of another
-kind.
+A family measures the array and does not compute tables. It never raises, and yields nothing for an
+array that is not of its kind.
 """
 
 Position: TypeAlias = float | tuple[float, ...] | None
+"""The position of a row, or its coordinates on several axes; None if rows have no position."""
 
 
 @dataclass(frozen=True)
 class FirstMismatch:
-    """The first element that differs from the prediction of an explanation.
+    """The first element of an array that differs from its predicted value by more than allowed.
 
     Attributes:
-        array: the name of its array.
-        index: in that array, in the shape of the request.
-        value: the element.
-        expected: the prediction.
-        allowed: the largest error that the explanation allows.
-        position: of its row, where rows have one.
-        channel: along the last axis of the table, where that is not the last of the index.
+        array: the name of the array.
+        index: the index of the element in the submitted array.
+        value: the submitted element.
+        expected: the predicted value.
+        allowed: the largest absolute error that is allowed for the element.
+        position: the position of the element's row; None if rows have no position.
+        channel: the index of the element along the table's last axis; None if it is the last part
+            of ``index``.
     """
 
     array: str
@@ -232,12 +243,15 @@ class FirstMismatch:
         return abs(self.value - self.expected)
 
 
-# So many numbers distinguish most arrays of fractions from integers, at no cost.
+# Cheap pre-check: this many elements rule out most other arrays.
 _FIRST = 64
 
 
 def single_real_array(request: IdentifyInput, ranks: tuple[int, ...]) -> Float64s | None:
-    """Return the numbers of a single real array of one of these ranks, or None."""
+    """Return the values of a single, real, non-empty array with one of these ranks, else None.
+
+    Axes of length 1 do not count for the rank.
+    """
     sample, values = request.sample, request.sample.values
     if request.is_pair or sample.is_complex or values.ndim not in ranks or not values.size:
         return None
@@ -245,13 +259,13 @@ def single_real_array(request: IdentifyInput, ranks: tuple[int, ...]) -> Float64
 
 
 def single_finite_array(request: IdentifyInput, ranks: tuple[int, ...]) -> Float64s | None:
-    """Return the numbers of a single real array if all are finite, or None."""
+    """Return the values of ``single_real_array`` if all are finite, else None."""
     values = single_real_array(request, ranks)
     return values if values is not None and np.isfinite(values).all() else None
 
 
 def single_integer_array(request: IdentifyInput, ranks: tuple[int, ...]) -> Int64s | None:
-    """Return the numbers of a single array if all are integers, or None."""
+    """Return the values of ``single_real_array`` as int64 if all are integers, else None."""
     values = single_real_array(request, ranks)
     if values is None:
         return None

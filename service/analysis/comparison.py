@@ -1,8 +1,8 @@
 """Compare an array with a table, element by element, in bounded memory.
 
-``alignments`` assigns the axes of the array to those of the table. An ``Overlay`` reads both block
-by block as float64, and ``compare`` finds the largest errors, the first beyond a tolerance, and the
-errors along two axes.
+``alignments`` pairs the axes of the array with the axes of the table. An ``Overlay`` reads both
+block by block as float64. ``compare`` finds the largest errors, the first error beyond a tolerance,
+and the largest error of each row and of each column.
 """
 
 from collections.abc import Iterator
@@ -34,22 +34,22 @@ from service.numerics.tables import STEP_ELEMENTS, StoredTable, Table, setup_wor
 Shape = tuple[int, ...]
 Bools = NDArray[np.bool_]
 
-# Axes of one length may be in any order; four of them in 24.
+# Axes of equal length may be paired in any order: four such axes have 24 orders.
 _MOST_ALIGNMENTS = 24
 
 
 @dataclass(frozen=True)
 class Alignment:
-    """The assignment of the axes of an array to those of a table.
+    """A pairing of the axes of an array with the axes of a table.
 
     Attributes:
-        shape: of the array.
-        table_shape: of the table.
-        axes: for each axis of the table that of the array, or None where the array has none: it
-            counts as one of length 1.
-        prefix: the axis of the table along which one of the two is shorter, or None.
-        longer: the axis of the array of which only the first element is compared, because the table
-            has no such axis, or None.
+        shape: the shape of the array.
+        table_shape: the shape of the table.
+        axes: for each axis of the table, the paired axis of the array; None if the array has no
+            such axis, as if it had length 1.
+        prefix: the axis of the table along which the array or the table is shorter, or None.
+        longer: the axis of the array that the table does not have, or None; only its index 0 is
+            compared.
     """
 
     shape: Shape
@@ -60,30 +60,30 @@ class Alignment:
 
     @property
     def region(self) -> Shape:
-        """The length of each axis of the table that is compared."""
+        """For each axis of the table, the length of the part that is compared."""
         lengths = [1 if axis is None else self.shape[axis] for axis in self.axes]
         return tuple(map(min, lengths, self.table_shape))
 
     @property
     def is_reordered(self) -> bool:
-        """Whether axes are in another order than those of the table."""
+        """True if the axes of the array are in another order than the table's."""
         order = [axis for axis in self.axes if axis is not None and self.shape[axis] > 1]
         return order != sorted(order)
 
     @property
     def is_squeezed(self) -> bool:
-        """Whether the two have different axes of length 1."""
+        """True if array and table differ in their axes of length 1."""
         if len(self.shape) != len(self.table_shape):
             return 1 in {*self.shape, *self.table_shape}
         return self.shape != self.table_shape and self.is_whole and not self.is_reordered
 
     @property
     def is_whole(self) -> bool:
-        """Whether every element of both is compared."""
+        """True if every element of the array and of the table is compared."""
         return self.prefix is None and self.longer is None
 
     def index(self, table_index: Shape) -> Shape:
-        """Return the index in the array of an element of the table."""
+        """Return the index in the array of the element with a given index in the table."""
         index = [0] * len(self.shape)
         for axis, along in zip(self.axes, table_index, strict=True):
             if axis is not None:
@@ -92,10 +92,11 @@ class Alignment:
 
 
 def alignments(shape: Shape, table_shape: Shape) -> tuple[Alignment, ...]:
-    """List the alignments of an array and a table; none where their shapes do not allow any.
+    """Return the possible alignments of an array with a table; empty if their shapes allow none.
 
-    Axes of length 1 may be anywhere, the others in any order, and along one axis either may be
-    shorter. Alignments of all elements exclude others, and the order of the table comes first.
+    Axes of length 1 may be anywhere, other axes may be in any order, and the array or the table may
+    be shorter along one axis. If there are alignments of all elements, only these are returned. The
+    axis order of the table comes first.
     """
     found = tuple(islice(_alignments(shape, table_shape), _MOST_ALIGNMENTS))
     return tuple(each for each in found if each.is_whole) or found
@@ -123,7 +124,14 @@ def _alignments(shape: Shape, table_shape: Shape) -> Iterator[Alignment]:
 def _of_equal_rank(
     shape: Shape, table_shape: Shape, own: list[int], others: list[int]
 ) -> Iterator[Alignment]:
-    """Pair axes of the array with as many of the table: those of equal lengths first."""
+    """Yield alignments of as many axes of the array as of the table, equal lengths first.
+
+    Args:
+        shape: the shape of the array.
+        table_shape: the shape of the table.
+        own: the axes of the array to pair.
+        others: the axes of the table to pair, as many.
+    """
     partial: list[Alignment] = []
     for order in permutations(own):
         axis_of = dict(zip(others, order, strict=True))
@@ -139,13 +147,13 @@ def _of_equal_rank(
 
 
 ULPS = 4
-"""The usual tolerance: rounding is half an ulp, and engines' sines and powers are up to 2 off."""
+"""The default tolerance in ulps: sines and powers of engines are within 2, rounding adds 1/2."""
 
 
 def narrower(dtype: DType, other: DType) -> DType | None:
-    """Return the type of fewer bits of two, of their components where they are complex.
+    """Return the real dtype of lower precision of two dtypes; None if both are integers.
 
-    Integers are exact: with a real type it is that type, and None if both are integers.
+    A complex dtype counts as the dtype of its real part. An integer dtype is ignored.
     """
     kinds = {COMPONENT_DTYPES.get(each, each) for each in (dtype, other)}
     return next((each for each in (BFLOAT16, FLOAT16, FLOAT32, FLOAT64) if each in kinds), None)
@@ -153,16 +161,16 @@ def narrower(dtype: DType, other: DType) -> DType | None:
 
 @dataclass(frozen=True)
 class Tolerance:
-    """The tolerance of the difference between a number and the one in the table.
+    """The tolerance for the difference between an element of the array and of the table.
 
-    Without atol and rtol it is ``ULPS``, or 0 for integers.
+    If atol and rtol are None, the tolerance is ``ULPS`` ulps, or 0 for integers.
 
     Attributes:
-        atol: an absolute tolerance, where one was given.
-        rtol: a relative one, where one was given.
-        dtype: the type whose ulps count; None for integers, which have none.
-        floor: numbers below this size have the ulp of it: sines near 0 are differences of larger
-            numbers.
+        atol: the absolute tolerance, or None.
+        rtol: the tolerance relative to the table's element, or None.
+        dtype: the dtype of the ulps; None for integers.
+        floor: the ulp of an element smaller than this is the ulp of this: a sine near 0 is computed
+            from larger numbers.
     """
 
     atol: float | None
@@ -175,7 +183,10 @@ class Tolerance:
         return self.atol is None and self.rtol is None and self.dtype is not None
 
     def allowed(self, exact: Float64s) -> Float64s:
-        """Return the largest error of each number."""
+        """Return the largest error that is allowed for each element.
+
+        ``exact`` has the table's elements, in any shape.
+        """
         if self.is_in_ulps:
             return ULPS * self.ulp(exact)
         sizes = np.where(np.isfinite(exact), np.abs(exact), 0.0)
@@ -183,25 +194,26 @@ class Tolerance:
             return (self.atol or 0.0) + (self.rtol or 0.0) * sizes
 
     def is_exceeded(self, error: Float64s, exact: Float64s) -> Bools:
-        """Return a mask of the errors that exceed the tolerance; infinite errors always do."""
+        """Return a mask, True for errors above the tolerance; infinite errors always are."""
         exceeded: Bools = (error > self.allowed(exact)) | np.isinf(error)
         return exceeded
 
     def ulp(self, exact: Float64s) -> Float64s:
-        """Return the ulp of each number in the type, which is not None."""
+        """Return the ulp of each table element in the tolerance's dtype, which must not be None."""
         assert self.dtype is not None
         return spacing(np.maximum(np.abs(exact), self.floor), self.dtype)
 
 
 @dataclass(frozen=True)
 class ElementError:
-    """An element of the array that differs from the table.
+    """An element of the array that differs from the table's.
 
     Attributes:
-        index: its index in the table, and for complex numbers the component after it.
-        error: by one measure.
-        yours: the number in the array.
-        theirs: the number in the table.
+        index: the index in the table; for complex elements with a last index of 0 for the real and
+            1 for the imaginary part.
+        error: the error, absolute, relative or in ulps.
+        yours: the element of the array.
+        theirs: the element of the table.
     """
 
     index: Shape
@@ -212,12 +224,12 @@ class ElementError:
 
 @dataclass(frozen=True, eq=False)
 class ErrorBlock:
-    """A part of an array and of the table, aligned.
+    """A block of a table, and the aligned block of the array.
 
     Attributes:
-        origin: the index in the table of its first element.
-        yours: the numbers of the array, with as many axes as the table.
-        theirs: those of the table.
+        origin: the index in the table of the block's first element.
+        yours: the array's elements, with the axes of the table.
+        theirs: the table's elements, in the same shape.
     """
 
     origin: Shape
@@ -225,32 +237,34 @@ class ErrorBlock:
     theirs: Float64s
 
     def element(self, flat: int, error: Float64s) -> ElementError:
-        """Return the element with a flat index in the block, and its error."""
+        """Return the element with a flat index in the block, and its error from ``error``."""
         inside = np.unravel_index(flat, self.yours.shape)
         index = tuple(int(along) + first for along, first in zip(inside, self.origin, strict=True))
         numbers = (float(each[inside]) for each in (error, self.yours, self.theirs))
         return ElementError(index, *numbers)
 
     def largest(self, error: Float64s, earlier: ElementError | None) -> ElementError | None:
-        """Return the element of the largest error, or the earlier one unless that is larger.
+        """Return the element with the largest error in this and in all earlier blocks.
 
-        Errors are not NaN; those of 0 have no element.
+        Args:
+            error: the error of each element of the block, not NaN.
+            earlier: the element with the largest error in earlier blocks; None if all are 0.
         """
         flat = int(error.argmax())
         is_larger = error.reshape(-1)[flat] > (earlier.error if earlier else 0.0)
         return self.element(flat, error) if is_larger else earlier
 
 
-# The number and the length of the sampled runs of elements, by which orders of axes are ranked and
-# the size of numbers is estimated.
+# The count and the length of the sampled runs of elements. From them axis orders are ranked, and
+# the largest element is estimated.
 _RUNS, _RUN_ELEMENTS = 64, 64
-# Its multiples modulo 1 are evenly spread, for any number of columns.
+# The multiples of the golden ratio modulo 1 are evenly spread, for any number of columns.
 _GOLDEN = (5**0.5 - 1) / 2
 
 
 @dataclass(frozen=True, eq=False)
 class Overlay:
-    """An array aligned with a table, which is complex if and only if the array is."""
+    """An array and the table it is aligned with; both are complex or both real."""
 
     array: StoredTable
     table: Table
@@ -258,9 +272,9 @@ class Overlay:
 
     @property
     def work(self) -> int:
-        """The cost of computing the part of the table that is compared, in sines.
+        """The cost of computing the compared part of the table, in sines.
 
-        Tables are computed by whole rows, unless a row is so long that it is cut.
+        Whole rows of the table are computed, unless a row is longer than a block.
         """
         axis, step = self._block_cut
         shape, region = self.alignment.table_shape, self.alignment.region
@@ -271,7 +285,7 @@ class Overlay:
         return blocks * elements * self.table.work_per_element + setup_work(self.table)
 
     def blocks(self) -> Iterator[ErrorBlock]:
-        """Yield both in blocks of bounded size, in the table's order."""
+        """Yield blocks of bounded size of the array and the table, in the table's C order."""
         axis, step = self._block_cut
         region = self.alignment.region
         aligned = self._aligned_array()
@@ -284,7 +298,7 @@ class Overlay:
                 yield ErrorBlock(origin, yours, self._read(outer, first, last))
 
     def sample(self) -> Iterator[tuple[Float64s, Float64s]]:
-        """Yield runs of numbers of the array and of the table, spread over all of both."""
+        """Yield (array elements, table elements) of short runs, evenly spread over the table."""
         region, shape = self.alignment.region, self.alignment.table_shape
         aligned = self._aligned_array()
         count = prod(region)
@@ -303,7 +317,7 @@ class Overlay:
 
     @property
     def _block_cut(self) -> tuple[int, int]:
-        """The axis along which blocks are cut, and their length: later axes are read whole."""
+        """The axis along which blocks are cut, and their length; later axes are not cut."""
         shape = self.alignment.table_shape
         axis = len(shape) - 1
         while axis > 0 and prod(shape[axis:]) <= STEP_ELEMENTS:
@@ -311,7 +325,10 @@ class Overlay:
         return axis, max(1, STEP_ELEMENTS // prod(shape[axis + 1 :]))
 
     def _aligned_array(self) -> Elements:
-        """View the part of the array that is compared with the axes of the table."""
+        """Return a view of the compared part of the array, with its axes in the order of the table.
+
+        Axes that only the table has are inserted with length 1.
+        """
         axes, shape = self.alignment.axes, self.alignment.shape
         used = [axis for axis in axes if axis is not None]
         rest = [axis for axis in range(len(shape)) if axis not in used]
@@ -330,7 +347,7 @@ class Overlay:
 
 
 def _flat_index(index: Shape, shape: Shape) -> int:
-    """Number an element in C order; tables may be longer than NumPy's integers."""
+    """Return the C-order index of an element as a Python integer; it may exceed int64."""
     flat = 0
     for along, length in zip(index, shape, strict=True):
         flat = flat * length + along
@@ -338,27 +355,30 @@ def _flat_index(index: Shape, shape: Shape) -> int:
 
 
 _LARGEST = float(np.finfo(np.float64).max)
-# Sums of all sampled errors are finite.
+# Errors are capped here, so that the sum of all sampled errors is finite.
 _LARGEST_ERROR = 2.0**960
 
 
 @dataclass(eq=False)
 class Comparison:
-    """The differences between an array and the table with which it is aligned.
+    """The differences between an array and the table it is aligned with.
 
     Attributes:
-        tolerance: for numbers.
-        rows: the axis of the table that counts rows.
-        columns: another of its axes, or None where it has no other.
-        row_errors: the largest absolute error of each row.
-        column_errors: that of each column.
-        good_rows: whether all numbers of a row are within the tolerance.
-        is_equal: whether all numbers are equal; NaN equals nothing.
-        has_equal_signs: whether all equal numbers have equal signs, of which zeros have two.
-        absolute, relative, ulp: where each error is the largest, among finite numbers; numbers that
-            are 0 in the table have no relative error, and ulps are those of the tolerance.
-        first_beyond: the first number, in the table's order, that is beyond the tolerance.
-        first_not_finite: the first of two unequal numbers of which one is NaN or infinite.
+        tolerance: the tolerance for each element.
+        rows: the axis of the table whose indices are rows.
+        columns: the axis of the table whose indices are columns; None if there is none.
+        row_errors: the largest absolute error of each row, (rows,).
+        column_errors: the largest absolute error of each column, (columns,).
+        good_rows: a mask of the rows with all elements within the tolerance, (rows,).
+        is_equal: whether all elements are equal; NaN equals nothing.
+        has_equal_signs: whether the signs of all elements are equal too, also of 0 and -0, in the
+            blocks without differences.
+        absolute, relative, ulp: the element with the largest error by each measure, among finite
+            errors; None if there is none. The relative error is undefined for table elements of 0;
+            ulps are those of the tolerance's dtype.
+        first_beyond: the first element, in the table's order, that exceeds the tolerance.
+        first_not_finite: the first unequal element that is NaN or infinite in the array or the
+            table.
     """
 
     tolerance: Tolerance
@@ -377,11 +397,11 @@ class Comparison:
 
     @property
     def is_within(self) -> bool:
-        """Whether all numbers are within the tolerance."""
+        """True if all elements are within the tolerance."""
         return self.first_beyond is None
 
     def add(self, block: ErrorBlock) -> None:
-        """Add the next block, in the table's order."""
+        """Add the differences of the next block; blocks come in the table's order."""
         error = absolute_errors(block.yours, block.theirs)
         if not error.any():
             self.has_equal_signs &= np.array_equal(
@@ -416,13 +436,13 @@ class Comparison:
 
 
 def compare(overlay: Overlay, tolerance: Tolerance, rows: int, columns: int | None) -> Comparison:
-    """Compare an array with the table with which it is aligned.
+    """Return the differences between an array and the table it is aligned with.
 
     Args:
-        overlay: both.
-        tolerance: for numbers.
-        rows: the axis of the table that counts rows.
-        columns: another of its axes, if it has any.
+        overlay: the array and the table.
+        tolerance: the tolerance for each element.
+        rows: the axis of the table whose indices are rows.
+        columns: the axis of the table whose indices are columns, or None.
     """
     region = overlay.alignment.region
     column_errors = np.zeros(0 if columns is None else region[columns])
@@ -435,20 +455,20 @@ def compare(overlay: Overlay, tolerance: Tolerance, rows: int, columns: int | No
 
 
 def absolute_errors(yours: Float64s, theirs: Float64s) -> Float64s:
-    """Return the differences of numbers: 0 for equal infinities, infinity where one is NaN."""
+    """Return |yours - theirs| per element: 0 for equal infinities, infinity if one is NaN."""
     with np.errstate(invalid="ignore", over="ignore"):
         errors: Float64s = np.abs(yours - theirs)
     return np.where(np.isnan(errors), np.where(yours == theirs, 0.0, np.inf), errors)
 
 
 def scale_of(overlay: Overlay) -> float:
-    """Return the largest size of some numbers of a table, at most 1."""
+    """Return the largest absolute value of the table's sampled elements, or 1 if it is larger."""
     sizes = [np.abs(theirs[np.isfinite(theirs)]).max(initial=0.0) for _, theirs in overlay.sample()]
     return min(1.0, float(max(sizes)))
 
 
 def misfit(overlay: Overlay, tolerance: Tolerance) -> tuple[int, float]:
-    """Count the sampled numbers beyond a tolerance, and sum their finite errors."""
+    """Return how many sampled elements exceed a tolerance, and the sum of all finite errors."""
     count, total = 0, 0.0
     for yours, theirs in overlay.sample():
         errors = absolute_errors(yours, theirs)
@@ -459,21 +479,21 @@ def misfit(overlay: Overlay, tolerance: Tolerance) -> tuple[int, float]:
 
 
 def _ratio(error: Float64s, unit: Float64s) -> Float64s:
-    """Return errors in another unit, finite even where that is tiny."""
+    """Return error / unit, with overflows limited to the largest finite float64."""
     with np.errstate(over="ignore"):
         return np.minimum(error / unit, _LARGEST)
 
 
 MAX_WORK = 2**29
-"""The most sines that are computed for a comparison: some seconds of a core."""
+"""The most work of a comparison, in sines: some seconds of a core."""
 
-# The numbers of vectors on these axes differ in size, and small ones matter as much: none is a
-# difference of others.
+# Vectors with these axes, such as slopes and frequencies, have elements of very different sizes.
+# Each is computed with a small relative error, so that the tolerance has no floor.
 _AXES_OF_MANY_SIZES = {(), ("head",)}
 
 
 def rounded_to(array: StoredTable, dtype: DType) -> StoredTable:
-    """Return float64 numbers rounded to a real type, and any other array as it is."""
+    """Return a float64 array rounded to a real dtype, and any other array unchanged."""
     if array.dtype is not FLOAT64 or dtype.name not in REAL_DTYPES:
         return array
     return round_array(array.elements, dtype)
@@ -485,20 +505,20 @@ def best_overlay(
     axes: tuple[str, ...],
     tolerances: tuple[float | None, float | None],
 ) -> tuple[Overlay, Tolerance]:
-    """Align an array with a table, in the order of axes that fits best.
+    """Align an array with a table in the axis order that fits best, and return the tolerance.
 
-    The first order is taken unless another fits twice as well: among numbers that fit in no
-    order, a smaller difference is chance.
+    The first order is taken unless another has less than half its misfit: smaller differences are
+    chance if the array fits in no order.
 
     Args:
         array: the array.
         table: the table.
-        axes: the names of its axes, if it has any.
-        tolerances: atol and rtol, where they are given.
+        axes: the names of the table's axes.
+        tolerances: atol and rtol; None where the request has none.
 
     Raises:
-        InvalidBody: no order of axes aligns them.
-        InvalidParameters: the comparison takes too long.
+        InvalidBody: no order of axes aligns the shapes, or only one of the two is complex.
+        InvalidParameters: the table takes more than ``MAX_WORK`` to compute.
     """
     if (array.dtype in COMPLEX_DTYPES) != (table.dtype in COMPLEX_DTYPES):
         raise InvalidBody(
@@ -514,8 +534,8 @@ def best_overlay(
     overlays = [Overlay(array, table, each) for each in ways]
     work = overlays[0].work
     if work > MAX_WORK:
-        rule = f"comparing with it takes {work} sines, and at most {MAX_WORK} are possible"
-        raise InvalidParameters(Fault("to", None, f"to is too large a table: {rule}"))
+        rule = f"to names a table that is too large to compare: it takes {work} sines, and at most "
+        raise InvalidParameters(Fault("to", None, f"{rule}{MAX_WORK} are possible"))
     dtype = None if table.dtype.name in INDEX_DTYPES else narrower(array.dtype, table.dtype)
     has_many_sizes = dtype is None or axes in _AXES_OF_MANY_SIZES
     tolerance = Tolerance(*tolerances, dtype, 0.0 if has_many_sizes else scale_of(overlays[0]))

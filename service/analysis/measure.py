@@ -1,8 +1,9 @@
 """Measure the sines and cosines in the rows of an array: layout, frequencies, phases, scale, base.
 
 A *phasor* is cosine + i·sine of one frequency in one row. ``layout_readings`` reads rows as phasors
-in every layout that fits their width, ``measure`` measures how phasors rotate from row to row, and
-``fit_geometric`` and ``round_bases`` find the base that the frequencies are powers of.
+in every layout that fits their width, ``measure`` measures the angle between the phasors of
+consecutive rows, and ``fit_geometric`` and ``round_bases`` find the base of which the frequencies
+are powers.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,11 +22,11 @@ Complexes = NDArray[np.complex128]
 _TWO_PI = 2 * np.pi
 
 EARLY_ROWS = 256
-"""Frequencies are measured in the first rows, where float32 angles of engines are still right."""
+"""How many first rows are used to measure frequencies: errors of float32 angles are small there."""
 
 USUAL_BASE = 10000.0
 
-# Its exponential is a float64.
+# Largest logarithm whose exponential fits in float64.
 _MAX_LOGARITHM = 709.0
 
 
@@ -36,7 +37,7 @@ def wrap_angles(angles: Float64s) -> Float64s:
 
 
 def spread_indices(count: int, most: int) -> NDArray[np.intp]:
-    """Return at most ``most`` indices below a count, evenly spread, with the first and the last."""
+    """Return at most ``most`` evenly spaced indices from 0 to ``count - 1``, both included."""
     return np.unique(np.linspace(0, count - 1, most).astype(np.intp))
 
 
@@ -53,14 +54,14 @@ _LAYOUTS: dict[str, tuple[tuple[Component, ...], bool, int]] = {
 
 @dataclass(frozen=True, eq=False)
 class LayoutReading:
-    """Rows read in a layout.
+    """The phasors of rows that are read in a given layout.
 
     Attributes:
         layout: ``interleaved`` s0,c0,s1,c1…; ``concatenated`` sines ‖ cosines; or a pack of
             ``/rope`` (``sin_concat`` equals ``concatenated``).
-        channels: the component and the frequency of each channel.
-        phasors: cosine + i·sine of each pair, (S, K); a sine without a cosine is left out.
-        copy_error: the largest difference between channels that should be equal.
+        channels: whether each channel is a sine or a cosine, and of which frequency.
+        phasors: cosine + i·sine of each frequency, (S, K); a sine without a cosine is left out.
+        copy_error: the largest difference between channels that the layout makes equal.
     """
 
     layout: str
@@ -70,7 +71,7 @@ class LayoutReading:
 
 
 def layout_readings(rows: Float64s) -> Iterator[LayoutReading]:
-    """Read rows (S, C) in every layout that C channels allow."""
+    """Yield rows (S, C) read as phasors, in each layout that allows C channels."""
     width = rows.shape[1]
     for layout, (components, interleaved, repeats) in _LAYOUTS.items():
         if (
@@ -83,7 +84,7 @@ def layout_readings(rows: Float64s) -> Iterator[LayoutReading]:
 
 
 def read_layout(layout: str, channels: Channels, rows: Float64s) -> LayoutReading:
-    """Read rows (S, C) as phasors in a given layout."""
+    """Return rows (S, C) read as phasors in a given layout."""
     frequency, is_sine = channels.indices()
     count = int(min(frequency[is_sine].max(initial=-1), frequency[~is_sine].max(initial=-1))) + 1
     parts, copy_error = [], 0.0
@@ -100,16 +101,18 @@ def read_layout(layout: str, channels: Channels, rows: Float64s) -> LayoutReadin
 
 @dataclass(frozen=True, eq=False)
 class MeasuredWaves:
-    """K measured frequencies: phasor k of the row at p is scale·e^(i(omega[k]·p + phase[k])).
+    """K measured frequencies.
+
+    Phasor k of the row at position p is scale·e^(i(omega[k]·p + phase[k])), within the errors.
 
     Attributes:
-        scale: the median norm of the phasors.
-        norm_error: the largest relative deviation of a norm from the scale.
-        omega: radians per position, (K,), within ±π/step.
-        omega_error: a bound on the error of each, (K,).
-        phase: the angle at position 0, (K,), within ±π.
-        angle_error: the largest deviation of an angle from a straight line, in radians, (K,).
-        step: the smallest step between positions; frequencies are known modulo 2π/step.
+        scale: the median absolute value of the phasors.
+        norm_error: the largest relative difference of a phasor's absolute value from the scale.
+        omega: the frequencies in radians per position, (K,), within ±π/step.
+        omega_error: a bound of the absolute error of each frequency, (K,).
+        phase: the angle of each frequency at position 0, in radians, (K,), within ±π.
+        angle_error: the largest error of an angle of each frequency, in radians, (K,).
+        step: the smallest distance of consecutive positions; frequencies are known modulo 2π/step.
     """
 
     scale: float
@@ -122,11 +125,13 @@ class MeasuredWaves:
 
 
 def measure(phasors: Complexes, positions: Float64s | None = None) -> MeasuredWaves:
-    """Measure frequencies, phases and scale of phasors in their first ``EARLY_ROWS`` rows.
+    """Return the frequencies, phases and scale of phasors.
+
+    Frequencies and phases are measured in the first ``EARLY_ROWS`` rows.
 
     Args:
-        phasors: cosine + i·sine, (S, K), S ≥ 2.
-        positions: of the rows, (S,), rising; 0, 1, 2, … unless given.
+        phasors: cosine + i·sine of each row and frequency, (S, K), S ≥ 2.
+        positions: the increasing positions of the rows, (S,); 0, 1, 2, … by default.
     """
     norms = np.abs(phasors)
     scale = float(np.median(norms)) or 1.0
@@ -152,13 +157,15 @@ def measure(phasors: Complexes, positions: Float64s | None = None) -> MeasuredWa
 def line_residuals(
     phasors: Complexes, positions: Float64s, omega: Float64s, weights: Float64s | float = 1.0
 ) -> tuple[Float64s, Float64s]:
-    """Return the phases at position 0 of lines with given slopes, (K,), and the residuals, (S, K).
+    """Return the phases at position 0 that fit given frequencies, (K,), and the residuals, (S, K).
+
+    Both are in radians; a residual is the measured angle minus the fitted one.
 
     Args:
-        phasors: (S, K).
-        positions: of rows, (S,), or of each phasor, (S, K).
-        omega: radians per position, (K,).
-        weights: of each phasor in the mean, (S, K) or 1.
+        phasors: cosine + i·sine of each row and frequency, (S, K).
+        positions: the position of each row, (S,), or of each phasor, (S, K).
+        omega: the frequencies in radians per position, (K,).
+        weights: the weight of each phasor in its frequency's phase, (S, K), or one for all.
     """
     angles = (positions if positions.ndim == 2 else positions[:, None]) * omega
     straight = phasors * np.exp(-1j * angles)
@@ -167,9 +174,14 @@ def line_residuals(
 
 
 def _estimated_frequencies(unit: Complexes, where: Float64s) -> tuple[Float64s, float]:
-    """Estimate frequencies from rows 1, 2, 4, … apart, and return the smallest step as well.
+    """Return the frequencies, and the smallest distance of the positions of consecutive rows.
 
-    Each longer distance refines the estimate; the earlier one gives the multiple of 2π.
+    Frequencies are estimated from pairs of rows 1, 2, 4, … apart, in radians per position, (K,).
+    Each larger distance refines the estimate; the previous estimate gives the multiple of 2π.
+
+    Args:
+        unit: phasors of absolute value 1, (S, K).
+        where: the increasing positions of the rows, (S,).
     """
     omega = np.zeros(unit.shape[1])
     lag, known = 1, 0.0
@@ -188,14 +200,14 @@ def _estimated_frequencies(unit: Complexes, where: Float64s) -> tuple[Float64s, 
 
 @dataclass(frozen=True)
 class LineFit:
-    """A line through points with errors.
+    """A straight line y(x) that fits points with errors.
 
     Attributes:
-        middle: the weighted mean of the x of the points.
-        height: the height in the middle.
-        slope: 0 where all points have the same x.
-        height_error: a bound.
-        slope_error: a bound; infinite where all points have the same x.
+        middle: the weighted mean of the x coordinates.
+        height: y at ``middle``.
+        slope: the slope; 0 if all points have the same x.
+        height_error: a bound of the error of ``height``.
+        slope_error: a bound of the error of the slope; infinite if all points have the same x.
     """
 
     middle: float
@@ -211,25 +223,30 @@ class LineFit:
         return self.height_error + abs(x - self.middle) * self.slope_error
 
 
-def fit_line(x: Float64s, heights: Float64s, errors: Float64s) -> LineFit:
-    """Fit a line by least squares, each point with a weight of 1/error².
+def fit_line(x: Float64s, y: Float64s, errors: Float64s) -> LineFit:
+    """Fit a line to points by least squares, with weights of 1/error².
 
-    Height and slope are linear in the heights: the same sums of the errors bound their errors, and
-    no error is assumed to cancel another.
+    Height and slope are linear in y. Their errors are bounded by the same sums of the absolute
+    values of the errors: no error is assumed to cancel another.
+
+    Args:
+        x: the x coordinates, (N,).
+        y: the y coordinates, (N,).
+        errors: a bound of the error of each y, above 0, (N,).
     """
     middle, height_error = weighted_mean(x, errors)
-    height, _ = weighted_mean(heights, errors)
+    height, _ = weighted_mean(y, errors)
     weights = (errors.min() / errors) ** 2
     leverage = weights * (x - middle)
     spread = float(leverage @ (x - middle))
     if len(x) < 2 or spread == 0:
         return LineFit(middle, height, 0.0, height_error, inf)
-    slope = float(leverage @ heights) / spread
+    slope = float(leverage @ y) / spread
     return LineFit(middle, height, slope, height_error, float(np.abs(leverage) @ errors) / spread)
 
 
 def weighted_mean(values: Float64s, errors: Float64s) -> tuple[float, float]:
-    """Return the mean with weights of 1/error², and a bound on its error."""
+    """Return the mean of values with weights of 1/error², and a bound of its error."""
     weights = (errors.min() / errors) ** 2
     total = weights.sum()
     return float(weights @ values / total), float(weights @ errors / total)
@@ -237,11 +254,13 @@ def weighted_mean(values: Float64s, errors: Float64s) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class GeometricSeries:
-    """A series first·ratio^k.
+    """A series first·ratio^k for k = 0, 1, 2 and so on.
 
     Attributes:
-        first_error: the relative error of the first number.
-        ratio_error: that of the ratio; infinite where there is one number only.
+        first: the term at k = 0.
+        ratio: the ratio of consecutive terms.
+        first_error: a bound of the relative error of the first term.
+        ratio_error: a bound of the relative error of the ratio; infinite for a single term.
     """
 
     first: float
@@ -251,28 +270,28 @@ class GeometricSeries:
 
     @property
     def has_ratio(self) -> bool:
-        """False where there is one number only."""
+        """True if the ratio is measured, False for a single term."""
         return isfinite(self.ratio_error)
 
     def base(self, steps: float) -> tuple[float, float]:
-        """Return the factor by which numbers fall in some steps, and its relative error."""
+        """Return ratio^(-steps), and a bound of its relative error."""
         return exp(min(-log(self.ratio) * steps, _MAX_LOGARITHM)), self.ratio_error * steps
 
     def at(self, count: int) -> Float64s:
-        """Return the first numbers of the series."""
+        """Return the first ``count`` terms."""
         series: Float64s = self.first * self.ratio ** np.arange(count, dtype=np.float64)
         return series
 
 
 def fit_geometric(omega: Float64s, error: Float64s) -> GeometricSeries | None:
-    """Fit a geometric series to numbers; None where they are none within their errors.
+    """Return the geometric series that fits ``omega``, or None if no series fits within the errors.
 
-    Logarithms are fitted by a line, each with a weight of 1 over the square of its relative error.
-    Numbers within twice their error of 0 have no weight, but must not contradict.
+    A line is fitted to the logarithms, with weights of 1/(relative error)². Elements within twice
+    their error of 0 are not fitted, but must agree with the series.
 
     Args:
-        omega: the numbers, k = 0, 1, 2, …; those with weight are above 0.
-        error: the error of each, more than 0.
+        omega: the measured terms, k = 0, 1, 2, …, (K,).
+        error: a bound of the absolute error of each term, above 0, (K,).
     """
     indices = np.arange(len(omega), dtype=np.float64)
     known = omega > 2 * error
@@ -290,13 +309,14 @@ def fit_geometric(omega: Float64s, error: Float64s) -> GeometricSeries | None:
 
 
 def round_bases(series: GeometricSeries, span: int) -> tuple[float, ...]:
-    """Return round numbers b whose b^(−2/span) is the ratio, those with the fewest digits first.
+    """Return the round bases b for which b^(−2/span) is the ratio, those with fewest digits first.
 
-    A single frequency does not determine the base, which is 10000 then, as in the papers.
+    The error bounds decide which bases fit. A ratio that is too inexact, as of a single frequency,
+    gives the usual base of the papers, 10000.
 
     Args:
         series: the measured frequencies.
-        span: the channels over which the series falls to 1/b, two for each frequency.
+        span: the number of channels, two per frequency, over which frequencies fall to 1/b.
     """
     error = span / 2 * series.ratio_error
     if not error < 0.5:
@@ -305,7 +325,7 @@ def round_bases(series: GeometricSeries, span: int) -> tuple[float, ...]:
 
 
 def base_of_series(series: GeometricSeries, span: int) -> float:
-    """Return the b whose b^(−2/span) is the ratio of a series; infinity on overflow."""
+    """Return the base b for which b^(−2/span) is the ratio of a series; infinity on overflow."""
     try:
         return float(series.ratio ** (-span / 2))
     except OverflowError:
@@ -315,7 +335,17 @@ def base_of_series(series: GeometricSeries, span: int) -> float:
 def solve_falling(
     function: Callable[[float], float], value: float, low: float, high: float, halvings: int
 ) -> float:
-    """Find by bisection where a falling function has a value; an end of the range if nowhere."""
+    """Return x between low and high with function(x) = value, by bisection.
+
+    Return an end of the range if there is no such x.
+
+    Args:
+        function: a decreasing function.
+        value: the value to find.
+        low: the lower end of the range.
+        high: the upper end of the range.
+        halvings: how many times the range is halved.
+    """
     for _ in range(halvings):
         middle = (low + high) / 2
         low, high = (middle, high) if function(middle) > value else (low, middle)

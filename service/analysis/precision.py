@@ -16,12 +16,12 @@ from service.numerics.dtypes import (
 from service.numerics.phase import Float64s
 from service.numerics.tables import ParameterValue, StoredTable
 
-# A few roundings: of a parameter, of a product, of the result.
+# The roundings that ``error_share`` allows: of a parameter, of a product, of the result.
 _ROUNDINGS = 4
 
 
 def spacing(values: Float64s, dtype: DType) -> Float64s:
-    """Return the ulp of each number: the distance to the next one away from 0 in a real type."""
+    """Return the ulp of each value: the distance to the next number of the dtype away from 0."""
     if dtype is BFLOAT16:
         kept_bits, least = 7, 2.0**-133
     else:
@@ -33,7 +33,7 @@ def spacing(values: Float64s, dtype: DType) -> Float64s:
 
 
 def round_array(values: Float64s, dtype: DType) -> StoredTable:
-    """Round to a real type; numbers too large for it become infinite."""
+    """Round values to a real dtype; values too large for it become infinite."""
     elements = np.empty(values.shape, dtype=dtype.storage)
     with np.errstate(over="ignore", invalid="ignore"):
         round_into(values, elements, dtype)
@@ -41,14 +41,14 @@ def round_array(values: Float64s, dtype: DType) -> StoredTable:
 
 
 def rounded(values: Float64s, dtype: DType | None) -> Float64s:
-    """Round to a real type and back to float64; None leaves values as they are."""
+    """Return values rounded to a real dtype, as float64; None leaves them unchanged."""
     return values if dtype is None else to_float64(round_array(values, dtype).elements, dtype)
 
 
 def narrowest_dtype(values: Float64s, dtype: DType) -> DType:
-    """Return the narrowest real type that has all values exactly, at most as wide as ``dtype``.
+    """Return the narrowest real dtype that holds all values exactly, at most as wide as ``dtype``.
 
-    Numbers are often sent as text or float32 that were computed in a narrower type.
+    Arrays are often computed in a narrower dtype than the one in which they are submitted.
     """
     some = values.reshape(-1)[:1024]
     for narrow in (BFLOAT16, FLOAT16, FLOAT32):
@@ -60,14 +60,14 @@ def narrowest_dtype(values: Float64s, dtype: DType) -> DType:
 
 
 def rounding_share(sample: Sample) -> float:
-    """Return the relative rounding error of the real type of a sample."""
+    """Return the largest relative error of rounding a number to the dtype of a sample."""
     return rounding_bound(sample.element_dtype, 1.0)
 
 
 def error_share(sample: Sample) -> float:
-    """Return the relative error of numbers that took a few roundings in the type of a sample.
+    """Return the largest relative error of an element after four roundings in a sample's dtype.
 
-    float64 counts as float32, from which its numbers often come.
+    For float64 and integers it is the error in float32, in which such arrays are often computed.
     """
     single = rounding_bound(FLOAT32, 1.0)
     is_real = sample.element_dtype.name in REAL_DTYPES
@@ -75,7 +75,7 @@ def error_share(sample: Sample) -> float:
 
 
 def dtype_parameters(sample: Sample) -> dict[str, ParameterValue]:
-    """Return the dtype parameter for the type of a sample; none for float32 and integers."""
+    """Return the dtype parameter for a sample; empty for integers and for float32, the default."""
     dtype = sample.element_dtype
     is_default = dtype is FLOAT32 or dtype.name not in REAL_DTYPES
     return {} if is_default else {"dtype": dtype.name}

@@ -390,7 +390,7 @@ def test_what_is_wrong_is_named(client: Client, parameters: dict[str, str], rule
         (
             "/encoding?seq_len=1000000&d_model=4096",
             np.zeros((10**6, 1), "<f2"),
-            "too large a table",
+            "too large to compare",
         ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

@@ -59,11 +59,11 @@ def plainest(numbers: Iterable[float], error: float) -> list[float]:
         error: relative to the number.
     """
     first = list(numbers)[:_MAX_BASES]
-    is_certain = first and is_no_chance(significant_digits(first[0]), error)
+    is_certain = first and is_unlikely_chance(significant_digits(first[0]), error)
     return first[:1] if is_certain else first
 
 
-def is_no_chance(digits: int, error: float) -> bool:
+def is_unlikely_chance(digits: int, error: float) -> bool:
     """Return whether a number of so many digits is hardly by chance within an error of another.
 
     Its probability is about error·10^digits.
@@ -141,7 +141,7 @@ def frequency_fits(
         unit = unless_default("full_turns", is_full_turns, default=False)
         for parameters, base in _ends(convention, number, series, span if count > 1 else 0):
             digits = min(significant_digits(each) for each in (base, 1 / base, number * base))
-            is_plain = count == 1 or is_no_chance(digits, error)
+            is_plain = count == 1 or is_unlikely_chance(digits, error)
             omega = fastest * falling(base, span, count)
             yield FrequencyFit({**unit, **parameters}, omega, base, span, is_plain)
 

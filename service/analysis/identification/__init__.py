@@ -1,1 +1,1 @@
-"""Verify proposed tables against an array, number by number, and rank those that match."""
+"""Compare an array with each proposed table, element by element, and rank the matching tables."""

@@ -1,7 +1,8 @@
-"""Rank the tables that an array matches: simple parameters and exact arithmetics first.
+"""Rank the tables that match an array: simple parameters and exact arithmetics first.
 
-Rounding makes tables of other parameters match as well. ``explains`` drops lists that were fitted
-to the array, ``ranked`` those that differ from a better one only in their real numbers.
+Because elements are rounded, tables with slightly different parameters match as well. ``explains``
+rejects tables with parameter lists that are fitted to the array. ``ranked`` drops tables that
+differ from a better one only in the values of real parameters.
 """
 
 import re
@@ -17,32 +18,34 @@ from service.analysis.measure import USUAL_BASE
 from service.numerics.dtypes import REAL_DTYPES, Elements, rounding_bound
 from service.numerics.tables import size
 
+# Two tables are compared with this many more rows than requested, by their last elements.
 _MORE_ROWS = 16
 _MOST_COMPARED = 2**16
-# Two ways to compute a frequency differ by 2^-53 of it, so an angle of 2^13 by 2^-40.
+# Equal tables may differ by this much: two ways to compute a frequency have a relative difference
+# of 2^-53, which is 2^-40 in an angle of 2^13.
 _SAME = 2.0**-40
 
-# Up to this many digits, parameters with more digits are as likely in a config as with fewer.
+# Up to this many digits in all, simple and less simple parameters are equally likely in a config.
 _SIMPLE_DIGITS = 6
-# A table that needs more than this many further digits matches by chance.
+# A table with more than this many additional parameter digits matches by chance.
 _CHANCE_DIGITS = 2
 
-# A fitted list has numbers of as many digits as those of the array, up to this share of them.
+# A list value with more than this fraction of the decimal digits that an element has is fitted.
 _MOST_FREE = 0.9
-# With this many elements for each of its numbers, a list is measured, not fitted: a cosine and a
-# sine in each of eight rows.
-_ELEMENTS_PER_NUMBER = 16
+# With at least this many table elements for each value, a list is measured, not fitted: these are a
+# cosine and a sine in each of eight rows.
+_ELEMENTS_PER_VALUE = 16
 
 _FRACTION = re.compile(r"\d+\.\d+")
 _UNUSUAL = 2
 
 
 def ranked(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
-    """Sort verdicts that match, the simplest parameters and the most exact arithmetic first.
+    """Return matching verdicts, the simplest parameters and the most exact arithmetic first.
 
-    A table that is there already under another name is dropped, and so is one that differs from a
-    better one only in its real numbers. Where the best explains the array in float64 or exactly,
-    those that do not are dropped: they are other tables nearby.
+    Of several verdicts on the same document, or on tables that differ only in real parameters, only
+    the best is kept. If the best verdict is exact or in float64, verdicts in less exact arithmetics
+    are dropped: they are similar, but different tables.
     """
     kept: list[Verdict] = []
     documents, forms = set(), set()
@@ -59,19 +62,19 @@ def ranked(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
 
 
 def explains(verdict: Verdict) -> bool:
-    """Return whether a table explains an array better than lists of numbers fitted to it.
+    """Return whether a match shows that an array is this table; False if its lists are fitted.
 
-    A list with a number of as many digits as those of the array fits any array, unless each of its
-    numbers has several elements.
+    A parameter list is fitted if a value has nearly as many digits as an element of the array, and
+    there are fewer than ``_ELEMENTS_PER_VALUE`` elements per value: such lists match any array.
     """
     values = verdict.proposal.request.parameters.values()
     lists = [value for value in values if isinstance(value, tuple)]
-    digits = max((_digits(number) for each in lists for number in _reals(each)), default=0)
+    digits = max((_digits(value) for each in lists for value in _reals(each)), default=0)
     tables = verdict.document.arrays.values()
     dtype = next(iter(tables)).dtype
     if not digits or dtype.name not in REAL_DTYPES:
         return True
-    if sum(map(size, tables)) >= _ELEMENTS_PER_NUMBER * max(map(len, lists)):
+    if sum(map(size, tables)) >= _ELEMENTS_PER_VALUE * max(map(len, lists)):
         return True
     loss = rounding_bound(dtype, 1.0)
     if not is_exact(verdict):
@@ -80,22 +83,26 @@ def explains(verdict: Verdict) -> bool:
 
 
 def is_exact(verdict: Verdict) -> bool:
-    """Return whether an array matches exactly or in float64."""
+    """Return whether the verdict's best arithmetic is exact or float64."""
     return verdict.arithmetic[0].rank <= FLOAT64_ARITHMETIC.rank
 
 
 def is_rival(first: Verdict, other: Verdict) -> bool:
-    """Return whether another table explains an array as well as the first, with similar digits."""
+    """Return whether another table matches as well as the first.
+
+    It matches with an arithmetic at least as exact and with about as many parameter digits.
+    """
     if other.arithmetic[0].rank > first.arithmetic[0].rank:
         return False
     return _all_digits(other) <= _all_digits(first) + _CHANCE_DIGITS
 
 
 def _order(verdict: Verdict) -> tuple[int, int, bool, int, int, int]:
+    """Return the sort key of a verdict; the best verdict has the smallest key."""
     request = verdict.proposal.request
     digits = _all_digits(verdict)
     rank = verdict.arithmetic[0].rank + max(0, digits - _SIMPLE_DIGITS)
-    # A usual name may need a simple number that an unusual one does not.
+    # A usual URL may need a simple parameter that an unusual one does not.
     distance = _distance_from_usual(request)
     return (
         rank,
@@ -108,10 +115,10 @@ def _order(verdict: Verdict) -> tuple[int, int, bool, int, int, int]:
 
 
 def _distance_from_usual(request: TableRequest) -> int:
-    """Return how far a name is from what a table of its layout is usually called: 0, 1 or 2.
+    """Return 0 if the resource is the usual one for the layout of the table, else 1 or 2.
 
-    Cosines before sines are rotary tables, sines before cosines are encodings. Timesteps may be
-    any rows of either, so nothing speaks for them alone.
+    Tables with cosines before sines are usually rotary tables, and those with sines first are
+    encodings. Timestep tables get 2: their rows are also rows of a rotary table or an encoding.
     """
     if request.resource == "encoding/timesteps":
         return _UNUSUAL
@@ -122,9 +129,9 @@ def _distance_from_usual(request: TableRequest) -> int:
 
 
 def _all_digits(verdict: Verdict) -> int:
-    """Count the digits of all real parameters but the usual base.
+    """Return the total count of digits of the distinct real parameters and list values.
 
-    Some resources state that base, some leave it out as a default.
+    The usual base is left out, because it is a default of some resources only.
     """
     values = verdict.proposal.request.parameters.values()
     listed = {
@@ -135,19 +142,19 @@ def _all_digits(verdict: Verdict) -> int:
 
 
 def _reals(numbers: tuple[object, ...] | str) -> Iterable[float]:
-    """Return the real numbers of a list, or the fractions among listed positions."""
+    """Return the floats of a tuple, or the decimal fractions in a string of positions."""
     if isinstance(numbers, str):
         return map(float, _FRACTION.findall(numbers))
     return (number for number in numbers if isinstance(number, float))
 
 
 def _digits(number: float) -> int:
-    """Count the digits of a number without the zeros around them."""
+    """Return the number of significant decimal digits of a float."""
     return len(repr(abs(number)).partition("e")[0].replace(".", "").strip("0"))
 
 
 def _form(verdict: Verdict) -> Hashable:
-    """Return the resource and the parameters other than real numbers."""
+    """Return the resource, whether it is transposed, and all parameters except floats and lists."""
     request = verdict.proposal.request
     parameters = {
         (name, value)
@@ -158,7 +165,7 @@ def _form(verdict: Verdict) -> Hashable:
 
 
 def are_alike(one: TableRequest, other: TableRequest, tables: Tables) -> bool:
-    """Return whether two tables are equal in float64, with the rows that would follow."""
+    """Return whether two tables and their next 16 rows are equal in float64."""
     longer = _longer(one), _longer(other)
     requests = (one, other) if None in longer else longer
     first, second = (_last_numbers(request, tables) for request in requests)
@@ -168,7 +175,7 @@ def are_alike(one: TableRequest, other: TableRequest, tables: Tables) -> bool:
 
 
 def _longer(request: TableRequest) -> TableRequest | None:
-    """Request more rows; None where no parameter is the number of rows."""
+    """Return a request with 16 more rows; None if no parameter sets the number of rows."""
     for name in ("seq_len", "num_timesteps"):
         rows = request.parameters.get(name)
         if isinstance(rows, int):
@@ -177,7 +184,7 @@ def _longer(request: TableRequest) -> TableRequest | None:
 
 
 def _last_numbers(request: TableRequest | None, tables: Tables) -> Elements | None:
-    """Compute the end of a table, in float64 where it has real numbers."""
+    """Return the last elements of a table, flat; None if the request is None or refused."""
     document = None if request is None else float64_document(request, tables)
     if document is None:
         return None

@@ -1,8 +1,8 @@
 """Identify an array: rank the tables that reproduce it, or report the closest one.
 
-Families propose tables, for the array as it is and for other views of it: its first rows, with
-its axes in reverse order, in a narrower type, some of its rows. A ``Search`` compares proposals
-with the array until one matches or the work budget is spent.
+Families propose tables for the array and for views of it: its first rows, the array with its axes
+reversed, the array in a narrower dtype, and parts of its rows. A ``Search`` compares the proposed
+tables with the array until one matches or the work budget is spent.
 """
 
 from collections.abc import Iterable, Iterator
@@ -49,7 +49,7 @@ DISTANCE_FAMILIES: tuple[ProposalFamily, ...] = (
     log_coordinates.propose_swin_v2,
     log_coordinates.propose_dynamic,
 )
-"""Integers and biases that depend on the distance of a query and a key."""
+"""Families of index matrices and biases, which depend on the offset of query and key."""
 
 SINE_FAMILIES: tuple[ProposalFamily, ...] = (
     rotary_tables.propose_rotary_tables,
@@ -61,39 +61,43 @@ SINE_FAMILIES: tuple[ProposalFamily, ...] = (
     axial_tables.propose_axial,
     mrope_sections.propose_mrope,
 )
-"""Sines and cosines, and the frequencies and angles that they are computed from."""
+"""Families of sines and cosines, and of the frequencies and angles they are computed from."""
 
-# The longest context: a row of distances has at most as many numbers.
+# The longest last axis, the keys, of an array that the distance families examine.
 _MAX_KEYS = 2**20
 
 
 def propose(inputs: IdentifyInput) -> Iterator[Proposal]:
-    """Propose tables of every family that may have such numbers and so long a last axis.
+    """Yield the proposals of all families that the array's dtype and last axis allow.
 
-    Families of distances come first: they reject an array of another kind at once.
+    The distance families come first: they reject other arrays at once.
     """
     width = inputs.sample.values.shape[-1]
     takes_sines = width <= MAX_CHANNELS and not inputs.sample.is_integer
     families = DISTANCE_FAMILIES if width <= _MAX_KEYS else ()
     for family in (*families, *(SINE_FAMILIES if takes_sines else ())):
-        # Measurements of an array of another kind may overflow or be NaN, and lead to nothing.
+        # A family may compute inf or NaN from other arrays; it then proposes nothing.
         with np.errstate(all="ignore"):
             proposals = list(family(inputs))
         yield from proposals
 
 
-# The longest of common contexts: longer tables are not stored with their rows in the last axis.
+# Reverse the axes only if the last one has at most this many elements, the longest common context.
 _MAX_REVERSED_ROWS = 2**17
 
-# Frequencies are measured in this many rows. Only arrays of more than twice as many have a head.
+# Long arrays are searched by their first rows alone, the head: as many as families measure. An
+# array is long if it has more than twice as many rows.
 _HEAD_ROWS = EARLY_ROWS
 _FEWEST_ROWS = 4
-# Parts of the rows that are searched alone: a half, a quarter, a sixteenth.
+# Parts to search have a half, a quarter or a sixteenth of the rows.
 _DIVISORS = (2, 4, 16)
 
 
 def transposed(inputs: IdentifyInput) -> IdentifyInput | None:
-    """Reverse the axes of an array that has two, of which the last may be its rows."""
+    """Return the input with reversed axes; None unless all arrays are real with two axes.
+
+    Also return None if the last axis is longer than ``_MAX_REVERSED_ROWS``.
+    """
     if inputs.sample.values.shape[-1] > _MAX_REVERSED_ROWS or any(
         sample.values.ndim != 2 or sample.is_complex for sample in inputs.arrays.values()
     ):
@@ -106,31 +110,40 @@ def transposed(inputs: IdentifyInput) -> IdentifyInput | None:
 
 
 def without_copies(inputs: IdentifyInput) -> tuple[IdentifyInput, int] | None:
-    """Take one of the copies along an axis, such as the batch of a table, and return the axis."""
+    """Return the input without a repeated axis, and the index of that axis, or None.
+
+    A repeated axis, such as a batch axis, has equal elements at all its indices. Return None if no
+    axis repeats.
+    """
     samples = inputs.arrays.values()
     values = inputs.sample.values
     if values.ndim < 3 or any(sample.values.shape != values.shape for sample in samples):
         return None
     axes = [axis for axis, length in enumerate(inputs.sample.shape) if length != 1]
-    for place, axis in enumerate(axes[:-1]):
-        if all((each.values == each.values.take([0], place)).all() for each in samples):
-            arrays = {name: _first_copy(each, place, axis) for name, each in inputs.arrays.items()}
+    for value_axis, axis in enumerate(axes[:-1]):
+        if all((each.values == each.values.take([0], value_axis)).all() for each in samples):
+            arrays = {
+                name: _first_copy(each, value_axis, axis) for name, each in inputs.arrays.items()
+            }
             return replace(inputs, arrays=arrays), axis
     return None
 
 
-def _first_copy(sample: Sample, place: int, axis: int) -> Sample:
+def _first_copy(sample: Sample, value_axis: int, axis: int) -> Sample:
     shape = (*sample.shape[:axis], 1, *sample.shape[axis + 1 :])
-    return replace(sample, values=np.moveaxis(sample.values, place, 0)[0], shape=shape)
+    return replace(sample, values=np.moveaxis(sample.values, value_axis, 0)[0], shape=shape)
 
 
 def narrowed(inputs: IdentifyInput) -> IdentifyInput | None:
-    """Read arrays in the narrowest type that has all their numbers; None if they are in it."""
+    """Return the input in the narrowest dtype that holds every element exactly.
+
+    Return None if the input already has that dtype, or has complex numbers or integers.
+    """
     samples = inputs.arrays.values()
     if any(sample.is_complex or sample.is_integer for sample in samples):
         return None
-    numbers = np.concatenate([sample.reals().reshape(-1) for sample in samples])
-    dtype = narrowest_dtype(numbers, inputs.sample.dtype)
+    elements = np.concatenate([sample.reals().reshape(-1) for sample in samples])
+    dtype = narrowest_dtype(elements, inputs.sample.dtype)
     if dtype is inputs.sample.dtype:
         return None
     arrays = {name: replace(each, dtype=dtype) for name, each in inputs.arrays.items()}
@@ -143,9 +156,10 @@ def _has_head(inputs: IdentifyInput) -> bool:
 
 
 def windows(rows: int) -> list[tuple[int, int]]:
-    """List parts of the rows of an array, ever later or shorter: the first row, and the number.
+    """Return (first row, row count) of the parts to search.
 
-    No part has more rows than frequencies are measured in, and none is the head of a long array.
+    Parts get shorter and shorter, and are taken from the start and from the end. A long array's
+    start is left out, since it was searched before.
     """
     parts: dict[tuple[int, int], None] = {}
     for divisor in _DIVISORS:
@@ -170,12 +184,14 @@ def _window(inputs: IdentifyInput, first: int, count: int) -> IdentifyInput:
 
 
 def extended(proposal: Proposal, first: int, rows: int) -> Proposal | None:
-    """Extend a proposal for some rows to all rows; None where positions are not one apart.
+    """Extend a proposal for some rows to the whole array.
+
+    Return None if the positions of the rows are not consecutive integers.
 
     Args:
-        proposal: for rows from ``first`` on.
-        first: the index of its first row.
-        rows: the number of rows of the whole array.
+        proposal: a proposal for the rows ``first``, ``first + 1``, … of the array.
+        first: the index of its first row in the array.
+        rows: the number of rows of the array.
     """
     request, angles = proposal.request, proposal.angles
     if "seq_len" not in request.parameters or angles is None or angles.coordinates.shape[1] != 1:
@@ -198,23 +214,26 @@ def extended(proposal: Proposal, first: int, rows: int) -> Proposal | None:
 MAX_SAMPLED = 160
 MAX_VERIFIED = 12
 
-# The budget of numbers to compute: a multiple of the size of the array, beyond a minimum.
+# The budget, in table elements to compute: 5 times the array's elements plus a minimum.
 _BUDGET_FACTOR = 5
 _LEAST_BUDGET = 2**22
 
-# A table that agrees with this share of an array is the closest one: no other view is searched.
+# If a table agrees with this fraction of the sampled elements, no other view is searched.
 _NEAR = 0.9
 
 
 @dataclass(eq=False)
 class Search:
-    """A search for the tables that an array matches, with a budget of work.
+    """A search for the tables that match an array, within a work budget.
 
     Attributes:
-        sampled: how many proposals may still be compared on some rows.
-        verified: how many may still be compared on all rows.
-        budget: how many numbers of tables may still be computed.
-        near: proposals that were compared and did not match.
+        inputs: the submitted array.
+        tables: computes the table of a request.
+        propose: yields proposals for an array or a view of it.
+        sampled: how many more proposals may be compared on some rows.
+        verified: how many more proposals may be compared on all rows.
+        budget: how many more table elements may be computed.
+        near: the comparisons of proposals that did not match.
     """
 
     inputs: IdentifyInput
@@ -230,14 +249,14 @@ class Search:
         self.budget = _LEAST_BUDGET + _BUDGET_FACTOR * _size(self.inputs)
 
     def matches(self, inputs: IdentifyInput, *, is_transposed: bool = False) -> list[Verdict]:
-        """Return the proposals that match the array, or a view of its numbers.
+        """Return the verdicts of the proposed tables that match every row.
 
-        The first rows of a long array come first: they cost less, and are still right where later
-        ones are not.
+        Proposals from the first rows of a long array come first: measuring them costs less, and
+        errors in later rows do not affect them.
 
         Args:
-            inputs: the array.
-            is_transposed: whether proposals are made for the array with its axes reversed.
+            inputs: the submitted array, or the array in a narrower dtype.
+            is_transposed: whether to propose tables for the array with its axes reversed.
         """
         view = transposed(inputs) if is_transposed else inputs
         if view is None:
@@ -253,9 +272,9 @@ class Search:
         return []
 
     def matches_of_parts(self, inputs: IdentifyInput) -> list[Verdict]:
-        """Return the proposals for some of the rows that match all rows.
+        """Return the verdicts of the tables that are proposed from parts of the rows and match all.
 
-        The search ends at the first part for which any proposal agrees with some numbers.
+        The search ends at the first part for which any proposal has the right shape.
         """
         if inputs.sample.values.ndim < 2:
             return []
@@ -270,7 +289,10 @@ class Search:
     def _extended_proposals(
         self, inputs: IdentifyInput, first: int, count: int
     ) -> Iterator[Proposal]:
-        """Extend proposals for some rows to all; only angles continue, integers do not."""
+        """Yield the proposals for ``count`` rows from row ``first``, extended to all rows.
+
+        Integer arrays have none.
+        """
         if inputs.sample.is_integer:
             return
         rows = inputs.sample.values.shape[0]
@@ -282,7 +304,7 @@ class Search:
     def _verified_matches(
         self, inputs: IdentifyInput, proposals: Iterable[Proposal]
     ) -> list[Verdict]:
-        """Return the verdicts of the proposals that match, and remember the others."""
+        """Return the verdicts of the proposals that match; add the others to ``near``."""
         verdicts = []
         for match in self._sampled_matches(inputs, proposals):
             if match.agreeing == 1 and self.verified > 0 and self.budget > 0:
@@ -298,7 +320,7 @@ class Search:
     def _sampled_matches(
         self, inputs: IdentifyInput, proposals: Iterable[Proposal]
     ) -> Iterator[SampledMatch]:
-        """Compare some rows of each table once, while the budget lasts."""
+        """Yield comparisons of some rows with each new proposal, until the budget is spent."""
         for proposal in proposals:
             if self.sampled <= 0 or self.budget <= 0:
                 return
@@ -319,7 +341,7 @@ def _size(inputs: IdentifyInput) -> int:
     return sum(sample.values.size for sample in inputs.arrays.values())
 
 
-# A table that agrees with a smaller share is no closer than any other.
+# Report the closest table only if it agrees with at least this fraction of the sampled elements.
 _LEAST_AGREEING = 0.05
 
 
@@ -328,11 +350,11 @@ class Identification:
     """The result of an identification.
 
     Attributes:
-        outcome: ``identified``; ``ambiguous`` if tables that continue differently match; or
-            ``none``.
-        hypotheses: the tables that match, the best first.
-        nearest: where none does, the table that agrees with most of the array.
-        notes: further sentences for the report.
+        outcome: ``identified``; ``ambiguous`` if several tables match and their next rows differ;
+            or ``none``.
+        hypotheses: the verdicts of the tables that match, the best first.
+        nearest: if no table matches, the verdict of the closest one, if any is close.
+        notes: sentences for the report.
     """
 
     outcome: Literal["identified", "ambiguous", "none"]
@@ -342,9 +364,14 @@ class Identification:
 
 
 def identify(inputs: IdentifyInput, tables: Tables) -> Identification:
-    """Find the tables that an array matches."""
+    """Return the tables that match an array, or the closest one.
+
+    Args:
+        inputs: the submitted array, or the cosines and sines of a rotary table.
+        tables: computes the table of a request.
+    """
     if all((each.values == each.values.flat[0]).all() for each in inputs.arrays.values()):
-        return Identification("none", notes=("every number is the same, as in many tables",))
+        return Identification("none", notes=("all elements are equal, as in many tables",))
     search = Search(inputs, tables)
     verdicts = search.matches(inputs)
     narrow = None if any(map(is_exact, verdicts)) else narrowed(inputs)
@@ -359,7 +386,7 @@ def identify(inputs: IdentifyInput, tables: Tables) -> Identification:
         one_copy, axis = single
         identification = identify(one_copy, tables)
         count = inputs.sample.shape[axis]
-        note = f"axis {axis} has {count} copies of one array; this is about one of them"
+        note = f"axis {axis} repeats one array {count} times; the report describes one copy"
         return replace(identification, notes=(*identification.notes, note))
     return Identification("none", nearest=_nearest(search), notes=_notes(inputs))
 
@@ -371,9 +398,9 @@ def _identification(hypotheses: tuple[Verdict, ...], tables: Tables) -> Identifi
         return Identification("identified", hypotheses)
     count = 1 + len(rivals)
     if all(are_alike(first.proposal.request, each.proposal.request, tables) for each in rivals):
-        note = f"{count} names of one table: every number of it is the same under each"
+        note = f"{count} URLs describe the same table: all elements are equal"
         return Identification("identified", hypotheses, notes=(note,))
-    note = f"{count} tables have these numbers, and would continue differently"
+    note = f"{count} tables match this array, but their next rows differ"
     return Identification("ambiguous", hypotheses, notes=(note,))
 
 
@@ -385,10 +412,11 @@ def _nearest(search: Search) -> Verdict | None:
 
 
 def _notes(inputs: IdentifyInput) -> tuple[str, ...]:
-    """Report the first number that is not finite."""
+    """Return a sentence with the index of the first non-finite element, if there is one."""
     for sample in inputs.arrays.values():
         if not sample.is_finite:
-            index = np.argwhere(~np.isfinite(sample.values))[0].tolist()
-            where = ", ".join(map(str, index))
-            return (f"not every number is finite: the first is at {where}, without axes of 1",)
+            index = ", ".join(map(str, np.argwhere(~np.isfinite(sample.values))[0]))
+            return (
+                f"the first non-finite element has the index {index} (axes of length 1 left out)",
+            )
     return ()

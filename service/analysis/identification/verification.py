@@ -1,8 +1,8 @@
 """Compare an array with a proposed table under several float arithmetics.
 
-``sample_match`` compares some rows, and keeps the arithmetics that may explain the numbers.
-``verdict_of`` compares all rows. It finds the arithmetics that explain every number, or the first
-number that the best one does not explain.
+``sample_match`` compares at most ``SAMPLED_ROWS`` rows and keeps the claims that explain every
+element of them. ``verdict_of`` compares all rows: it finds the arithmetics that reproduce every
+element, or the first element that the best arithmetic does not reproduce.
 """
 
 from collections.abc import Iterator, Mapping
@@ -48,14 +48,14 @@ from service.numerics.tables import Document, Table, row_steps
 
 SAMPLED_ROWS = 48
 
-# Resources whose numbers are products, powers or logarithms of their own, and those of logarithms
-# of 1 plus something small, whose float32 error is that of the largest number.
+# Resources with float32 errors relative to each element (products, powers and logarithms); and
+# resources of log(1 + x) with small x, with float32 errors relative to the largest element.
 _RELATIVE = ("frequencies", "slopes", "alibi", "swin-v2")
 _NEARLY_RELATIVE = ("kerple", "fire", "dynamic")
-# Roundings of the largest number in tables of sums, and of sums that contain sines.
+# The error of tables of sums, also of sines, in float32 roundings of the largest element.
 _SUMMED_ROUNDINGS = 16
 
-# At most this share of the numbers of a table is taken for corrupted.
+# If at most this fraction of an array's elements differs from a table, they count as corrupted.
 _FEW = 1e-4
 
 _SMALLEST_POSITIVE = 5e-324
@@ -63,12 +63,13 @@ _SMALLEST_POSITIVE = 5e-324
 
 @dataclass(frozen=True, eq=False)
 class ArrayRows:
-    """An array that was sent beside its proposed table, as rows of the same width.
+    """A submitted array and its proposed table, both read as rows of equal width.
 
     Attributes:
-        values: the numbers of the array, (rows, channels).
-        is_transposed: whether the array has its axes in reverse order.
-        shape: that of the table without axes of length 1, complex numbers as two.
+        sample: the submitted array.
+        values: its elements in the order of the table, (rows, channels).
+        is_transposed: whether the submitted array has the table's axes in reverse order.
+        shape: the table's shape without axes of length 1; a complex table has a last axis of 2.
     """
 
     sample: Sample
@@ -81,22 +82,22 @@ class ArrayRows:
     def of(
         cls, sample: Sample, table: Table, count: int | None, *, is_transposed: bool
     ) -> "ArrayRows":
-        """Split an array into ``count`` rows, or into rows of its last axis for None."""
+        """Split an array into ``count`` rows; None makes a row of each run of its last axis."""
         values = sample.reals()
         if is_transposed:
             values = np.ascontiguousarray(values.T)
         rows = values.reshape(-1, values.shape[-1]) if count is None else values.reshape(count, -1)
         return cls(sample, table, rows, is_transposed, values.shape)
 
-    def exact(self, rows: np.ndarray) -> Float64s:
-        """Return rows of the table, rounded to the type of the array."""
-        numbers = read_rows(rows, self.table, self.values.shape[1])
+    def expected(self, rows: np.ndarray) -> Float64s:
+        """Return the table's values at the given row indices, rounded to the array's dtype."""
+        values = read_rows(rows, self.table, self.values.shape[1])
         dtype = self.sample.element_dtype
         has_integers = self.sample.is_integer or self.table.dtype.name in INDEX_DTYPES
-        return numbers if has_integers or dtype is self.table.dtype else rounded(numbers, dtype)
+        return values if has_integers or dtype is self.table.dtype else rounded(values, dtype)
 
     def index(self, row: int, channel: int) -> tuple[int, ...]:
-        """Return the index of an element in the array as it was sent."""
+        """Return the index, in the submitted array, of the element in this row and channel."""
         flat = row * self.values.shape[1] + channel
         index = [int(part) for part in np.unravel_index(flat, self.shape)]
         if self.is_transposed:
@@ -110,7 +111,10 @@ class ArrayRows:
 def matching_tables(
     document: Document, inputs: IdentifyInput, proposal: Proposal
 ) -> dict[str, Table] | None:
-    """Pair the arrays that were sent with those of a document; None if shapes or kinds differ."""
+    """Return the document's table for each submitted array, by array name.
+
+    Return None if names or shapes differ, or if one is complex and the other real.
+    """
     tables = dict(document.arrays)
     if not inputs.is_pair and len(tables) == 1:
         tables = dict(zip(inputs.arrays, tables.values(), strict=True))
@@ -128,7 +132,10 @@ def matching_tables(
 
 
 def _angles_by_array(proposal: Proposal, inputs: IdentifyInput) -> AngleModel | None:
-    """Return the angles of a proposal with the names that were sent; None if sizes differ."""
+    """Return a proposal's angles with channels keyed by submitted array name.
+
+    Return None if the proposal has no angles, or if array names or sizes differ.
+    """
     angles, arrays = proposal.angles, inputs.arrays
     if angles is None:
         return None
@@ -142,13 +149,13 @@ def _angles_by_array(proposal: Proposal, inputs: IdentifyInput) -> AngleModel | 
 
 @dataclass(frozen=True, eq=False)
 class SampledMatch:
-    """A proposal of which some rows were compared.
+    """A proposed table, compared with some rows of the submitted arrays.
 
     Attributes:
         document: the proposed table.
-        arrays: the rows of each array.
-        claims: those that explain all sampled numbers, or the best one.
-        agreeing: the share of the sampled numbers that the best claim explains.
+        arrays: each submitted array beside its table, by array name.
+        claims: the claims to check on all rows: see ``_with_best_claims``.
+        agreeing: the fraction of the sampled elements that the best claim explains, 0 to 1.
     """
 
     proposal: Proposal
@@ -162,32 +169,32 @@ class SampledMatch:
         return len(next(iter(self.arrays.values())).values)
 
     def read(self, rows: np.ndarray) -> tuple[RowsByName, RowsByName]:
-        """Return rows of the arrays and of the tables."""
-        sent = {name: array.values[rows] for name, array in self.arrays.items()}
-        return sent, {name: array.exact(rows) for name, array in self.arrays.items()}
+        """Return the submitted values and the table's values at these row indices, by array."""
+        submitted = {name: array.values[rows] for name, array in self.arrays.items()}
+        return submitted, {name: array.expected(rows) for name, array in self.arrays.items()}
 
     def position(self, row: int) -> Position:
-        """Return the position of a row, where rows have one."""
+        """Return the position of a row, a number or a tuple of coordinates; None without angles."""
         angles = self.proposal.angles
         if angles is None or len(angles.coordinates) != self.row_count:
             return None
-        place = [float(part) for part in angles.coordinates[row]]
-        return place[0] if len(place) == 1 else tuple(place)
+        coordinates = [float(part) for part in angles.coordinates[row]]
+        return coordinates[0] if len(coordinates) == 1 else tuple(coordinates)
 
 
 @dataclass(frozen=True, eq=False)
 class Verdict:
-    """The comparison of all rows of an array with a proposal.
+    """The result of comparing all rows of an array with a proposed table.
 
     Attributes:
         document: the proposed table.
-        arithmetic: those that explain every number, the most exact first.
-        max_absolute: the largest distance from the table.
-        max_ulp: the same in ulps of the array's type at the larger number; None for integers.
-        index: of the largest distance, in the array as it was sent.
-        position: of that row, where rows have one.
-        agreeing: the share of the numbers that the best arithmetic explains.
-        first_mismatch: the first number that it does not explain.
+        arithmetic: the arithmetics that reproduce every element, the most exact first.
+        max_absolute: the largest absolute error of an element.
+        max_ulp: the largest error in ulps of max(|submitted|, |expected|); None for integers.
+        index: the index, in the submitted array, of the element with the largest absolute error.
+        position: the position of that element's row; None if rows have no position.
+        agreeing: the fraction of all elements that the best arithmetic reproduces, 0 to 1.
+        first_mismatch: the first element that the best arithmetic does not reproduce, if any.
     """
 
     proposal: Proposal
@@ -202,14 +209,14 @@ class Verdict:
 
     @property
     def matches(self) -> bool:
-        """Whether the array is this table."""
+        """True if at least one arithmetic reproduces every element of the array."""
         return bool(self.arithmetic)
 
 
 def sample_match(inputs: IdentifyInput, proposal: Proposal, tables: Tables) -> SampledMatch | None:
-    """Compare some rows with a proposed table; None where there is no such table of that shape.
+    """Compare some rows of the submitted arrays with a proposed table.
 
-    Claims that fail on these rows are dropped; if all fail, the best one is kept.
+    Return None if the request for the table is refused, or if the shapes differ.
     """
     try:
         document = tables(proposal.request)
@@ -226,23 +233,23 @@ def sample_match(inputs: IdentifyInput, proposal: Proposal, tables: Tables) -> S
     }
     match = SampledMatch(proposal, document, arrays)
     rows = sampled_rows(match.row_count)
-    sent, exact = match.read(rows)
+    submitted, expected = match.read(rows)
     dtype = inputs.sample.element_dtype
     claims: list[Claim] = [ExactClaim(EXACT)]
     if inputs.sample.is_integer:
         pass
     elif angles is None:
         claims += _rounding_claims(inputs, proposal, tables)
-    elif exact_emulation(angles, dtype).agreeing_share(rows, exact, exact) == 1:
-        claims += angle_claims(angles, rows, sent, dtype)
-    shares = [claim.agreeing_share(rows, sent, exact) for claim in claims]
+    elif exact_emulation(angles, dtype).agreeing_share(rows, expected, expected) == 1:
+        claims += angle_claims(angles, rows, submitted, dtype)
+    shares = [claim.agreeing_share(rows, submitted, expected) for claim in claims]
     return _with_best_claims(match, claims, shares)
 
 
 def _rounding_claims(
     inputs: IdentifyInput, proposal: Proposal, tables: Tables
 ) -> Iterator[RoundingClaim]:
-    """Yield claims on an array without angles, the most exact arithmetic first."""
+    """Yield claims for an array that is not made of sines and cosines: float64, then float32."""
     document = float64_document(proposal.request, tables)
     wide = None if document is None else matching_tables(document, inputs, proposal)
     if wide is None or any(table.dtype.name not in REAL_DTYPES for table in wide.values()):
@@ -268,7 +275,10 @@ def _rounding_claims(
 
 
 def float64_document(request: TableRequest, tables: Tables) -> Document | None:
-    """Return a table in float64, or in its own type if it has no other; None if it is refused."""
+    """Compute a table in float64, or in the requested dtype if float64 is refused.
+
+    Return None if both requests are refused.
+    """
     for each in (request.with_parameters(dtype="float64"), request):
         try:
             return tables(each)
@@ -278,7 +288,7 @@ def float64_document(request: TableRequest, tables: Tables) -> Document | None:
 
 
 def sampled_rows(count: int) -> np.ndarray:
-    """Choose rows to compare first: the first, the last and some spread between them."""
+    """Return the indices of at most SAMPLED_ROWS rows: first, last and evenly spaced ones."""
     if count <= SAMPLED_ROWS:
         return np.arange(count)
     third = SAMPLED_ROWS // 3
@@ -289,12 +299,21 @@ def sampled_rows(count: int) -> np.ndarray:
 def _with_best_claims(
     match: SampledMatch, claims: list[Claim], shares: list[float]
 ) -> SampledMatch:
-    """Keep the claims that explain all sampled rows, or the best one."""
+    """Return the match with the claims worth checking on all rows.
+
+    These are the claims that explain every sampled element, plus the best claim with tight bounds.
+    If no claim explains everything, only the best one is kept.
+
+    Args:
+        match: the match, without claims.
+        claims: all claims about it.
+        shares: the fraction of the sampled elements that each claim explains.
+    """
     best = least = max(shares)
     if best < 1:
         return replace(match, claims=(claims[shares.index(best)],), agreeing=best)
-    # The bounds of float32 in steps cover a few wrong numbers among right ones: keep the best of
-    # the tighter claims as well.
+    # The bounds of "float32 in steps" may accept a few wrong elements: check the best claim with
+    # tighter bounds as well.
     tight = [share for claim, share in zip(claims, shares, strict=True) if _is_tight(claim)]
     least = min(best, max(tight))
     kept = tuple(claim for claim, share in zip(claims, shares, strict=True) if share >= least)
@@ -307,19 +326,21 @@ def _is_tight(claim: Claim) -> bool:
 
 @dataclass(eq=False)
 class ClaimProgress:
-    """The numbers that a claim explains so far, and the first that it does not.
+    """Running count of the elements that a claim explains, and the first one it does not.
 
     Attributes:
-        explained: the count of numbers that it explains.
-        failed: the name, row and channel of the first number that it does not.
+        explained: number of matching elements in all rows checked so far, including rows after the
+            first failure.
+        failed: array name, row and channel of the first mismatch; None if there is none.
     """
 
     claim: Claim
     explained: int = 0
     failed: tuple[str, int, int] | None = None
 
-    def advance(self, rows: np.ndarray, sent: RowsByName, exact: RowsByName) -> None:
-        for name, mask in self.claim.agreement(rows, sent, exact).items():
+    def add_rows(self, rows: np.ndarray, submitted: RowsByName, expected: RowsByName) -> None:
+        """Count the elements of further rows: their indices and their values by array name."""
+        for name, mask in self.claim.agreement(rows, submitted, expected).items():
             self.explained += int(np.count_nonzero(mask))
             if self.failed is None and not mask.all():
                 row, channel = np.unravel_index(int(np.argmin(mask)), mask.shape)
@@ -327,23 +348,25 @@ class ClaimProgress:
 
 
 def verdict_of(match: SampledMatch) -> Verdict:
-    """Compare all rows, in blocks, and find the claims that explain every number."""
+    """Compare all rows, in blocks, and return which arithmetics reproduce every element."""
     progress = [ClaimProgress(claim) for claim in match.claims]
     farthest: tuple[float, str, int, int] = (0.0, next(iter(match.arrays)), 0, 0)
     max_ulp = 0.0
     width = max(array.values.shape[1] for array in match.arrays.values())
     for step in row_steps(match.row_count, width):
         rows = np.arange(step.start, step.stop)
-        sent, exact = match.read(rows)
+        submitted, expected = match.read(rows)
         for name, array in match.arrays.items():
-            error = absolute_errors(sent[name], exact[name])
+            error = absolute_errors(submitted[name], expected[name])
             at = np.unravel_index(int(np.argmax(error)), error.shape)
             if error[at] > farthest[0]:
                 farthest = (float(error[at]), name, int(rows[at[0]]), int(at[1]))
             if not array.sample.is_integer:
-                max_ulp = max(max_ulp, _largest_ulp(error, array.sample, sent[name], exact[name]))
+                max_ulp = max(
+                    max_ulp, _largest_ulp(error, array.sample, submitted[name], expected[name])
+                )
         for each in progress:
-            each.advance(rows, sent, exact)
+            each.add_rows(rows, submitted, expected)
     total = sum(array.values.size for array in match.arrays.values())
     complete = _complete(progress, total)
     best = max(
@@ -364,10 +387,11 @@ def verdict_of(match: SampledMatch) -> Verdict:
 
 
 def _complete(progress: list[ClaimProgress], total: int) -> list[ClaimProgress]:
-    """List the claims that explain every number.
+    """Return the claims that explain every element.
 
-    Float32 in steps does not, where a tighter claim explains all but a few in ten thousand: other
-    steps of an engine move every large angle, not one.
+    Return none if a tight claim explains all but at most 1 in 10,000 elements: those elements are
+    corrupted, although the wide bounds of "float32 in steps" accept them. An engine that computes
+    angles in other steps would change every large angle, not a few elements.
     """
     nearly = max((each.explained for each in progress if _is_tight(each.claim)), default=0)
     if total * (1 - _FEW) <= nearly < total:
@@ -375,12 +399,16 @@ def _complete(progress: list[ClaimProgress], total: int) -> list[ClaimProgress]:
     return [each for each in progress if each.failed is None]
 
 
-def _largest_ulp(error: Float64s, sample: Sample, sent: Float64s, exact: Float64s) -> float:
-    """Return the largest error in ulps of the array's type at the larger number."""
-    larger = np.maximum(np.abs(exact), np.abs(sent))
+def _largest_ulp(error: Float64s, sample: Sample, submitted: Float64s, expected: Float64s) -> float:
+    """Return the largest error in ulps.
+
+    The ulp of an element is that of max(|submitted|, |expected|) in the array's dtype.
+    """
+    larger = np.maximum(np.abs(expected), np.abs(submitted))
     larger = np.where(np.isfinite(larger), larger, 1.0)
     share = error / np.maximum(larger, _SMALLEST_POSITIVE)
-    # The ulps of numbers of one size differ by a factor of 2: only these can be the largest.
+    # An ulp is between eps/2 and eps times its number: only errors with a relative size of at
+    # least half the maximum can be the largest in ulps.
     most = share >= share.max() / 2
     return float((error[most] / spacing(larger[most], sample.element_dtype)).max())
 
@@ -390,13 +418,13 @@ def _first_mismatch(match: SampledMatch, best: ClaimProgress) -> FirstMismatch |
         return None
     name, row, channel = best.failed
     rows = np.array([row])
-    sent, exact = match.read(rows)
-    _, allowed = best.claim.predict(rows, exact)[name]
+    submitted, expected = match.read(rows)
+    _, allowed = best.claim.predict(rows, expected)[name]
     return FirstMismatch(
         name,
         match.arrays[name].index(row, channel),
-        float(sent[name][0, channel]),
-        float(exact[name][0, channel]),
+        float(submitted[name][0, channel]),
+        float(expected[name][0, channel]),
         float(allowed[0, channel]),
         match.position(row),
         channel,

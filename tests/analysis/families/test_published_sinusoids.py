@@ -11,7 +11,7 @@ from service.analysis.families.published_sinusoids import (
     base_fits,
     candidates,
     falling,
-    is_no_chance,
+    is_unlikely_chance,
     listed_positions,
     positions_of,
 )
@@ -81,8 +81,8 @@ def test_a_series_without_a_base_in_range_has_the_default_base(ratio: float, err
 
 
 def test_a_close_fit_counts_as_evidence_only_for_numbers_with_few_digits() -> None:
-    assert is_no_chance(1, 1e-4)
-    assert not is_no_chance(5, 1e-6)
+    assert is_unlikely_chance(1, 1e-4)
+    assert not is_unlikely_chance(5, 1e-6)
 
 
 @pytest.mark.parametrize("start", [0, 1, -300, 1000, 2**20])

@@ -66,7 +66,7 @@ def test_several_names_of_one_table_are_identified() -> None:
 
     assert found.outcome == "identified"
     assert len(found.hypotheses) > 1
-    assert "names of one table" in found.notes[0]
+    assert "URLs describe the same table" in found.notes[0]
 
 
 def test_unusual_base_is_measured() -> None:
@@ -121,7 +121,7 @@ def test_constant_array_is_not_identified(number: float) -> None:
     found = identified(np.full((6, 8), number))
 
     assert found.outcome == "none"
-    assert "the same" in found.notes[0]
+    assert "all elements are equal" in found.notes[0]
 
 
 def test_note_has_the_index_of_a_nan() -> None:
@@ -130,7 +130,7 @@ def test_note_has_the_index_of_a_nan() -> None:
     found = identified(table)
 
     assert found.outcome == "none"
-    assert "first is at 7, 3" in found.notes[0]
+    assert "has the index 7, 3" in found.notes[0]
 
 
 def test_cosines_and_sines_are_identified_together() -> None:
@@ -151,7 +151,7 @@ def test_copies_along_an_axis_are_identified_with_a_note() -> None:
 
     assert copies.outcome == "identified"
     assert urls(copies)[0] == "/encoding?seq_len=20&d_model=16"
-    assert any("axis 1 has 3 copies" in note for note in copies.notes)
+    assert any("axis 1 repeats one array 3 times" in note for note in copies.notes)
     assert identified(table).outcome == "none"
 
 

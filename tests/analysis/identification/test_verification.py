@@ -258,7 +258,7 @@ def test_table_rows_are_rounded_to_the_type_of_the_array() -> None:
     table = StoredTable(np.array([[1 / 3]]), FLOAT64)
     rows = ArrayRows.of(float_sample(np.zeros((1, 1))), table, None, is_transposed=False)
 
-    assert rows.exact(np.array([0]))[0, 0] == np.float32(1 / 3)
+    assert rows.expected(np.array([0]))[0, 0] == np.float32(1 / 3)
 
 
 ENCODING = Proposal(TableRequest("encoding", {"seq_len": 6, "d_model": 4}), ())
