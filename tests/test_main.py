@@ -177,11 +177,3 @@ def test_interrupted_get_leaves_no_file_and_prints_nothing(tmp_path: Path) -> No
 
     assert (getting.returncode, error_output) == (128 + signal.SIGINT, b"")
     assert not file.exists()
-
-
-def test_read_only_file_is_left_unchanged(tmp_path: Path) -> None:
-    folder = tmp_path / "pe.npy"
-    folder.mkdir()
-
-    assert main(["get", "/encoding.npy?seq_len=1&d_model=2", "-o", str(folder)]) == 1
-    assert folder.is_dir()

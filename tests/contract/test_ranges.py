@@ -63,14 +63,14 @@ def test_ranges_of_any_partition_join_to_the_whole(
     length_bytes = int(client.head(url).headers["Content-Length"])
     inner = st.integers(1, max(1, length_bytes - 1))
     cuts = sorted({0, length_bytes, *data.draw(st.lists(inner, max_size=6))} - {length_bytes + 1})
-    asked = [
+    ranges = [
         {"range": f"bytes={start}-{stop - 1}"} for start, stop in pairwise(cuts) if stop > start
     ]
 
-    cold = [streaming.get(url, **part) for part in asked]
-    parts = [client.get(url, **part) for part in asked]
+    cold = [streaming.get(url, **part) for part in ranges]
+    parts = [client.get(url, **part) for part in ranges]
     whole = client.get(url)
-    warm = [client.get(url, **part) for part in asked]
+    warm = [client.get(url, **part) for part in ranges]
 
     assert {answer.status_code for answer in [*cold, *parts, *warm]} == {206}
     assert len(whole.content) == length_bytes

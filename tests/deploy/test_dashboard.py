@@ -138,8 +138,8 @@ def test_every_panel_uses_the_selected_data_source() -> None:
 
     assert (source["name"], source["query"]) == ("datasource", "prometheus")
     for panel in PANELS:
-        asked = [panel, *panel["targets"]] if panel["type"] != "row" else []
-        assert all(each["datasource"] == chosen for each in asked), panel["title"]
+        queried = [panel, *panel["targets"]] if panel["type"] != "row" else []
+        assert all(each["datasource"] == chosen for each in queried), panel["title"]
         references = [target["refId"] for target in panel.get("targets", ())]
         assert len(set(references)) == len(references)
 

@@ -25,12 +25,12 @@ def array_positions(rows: int, **values: object) -> Positions:
     return StartParameters.model_validate(values).positions_of(rows)
 
 
-def test_a_length_starts_at_zero_unless_said() -> None:
+def test_start_is_zero_unless_given() -> None:
     assert table_positions(seq_len="5") == Positions.contiguous(0, 5)
     assert table_positions(seq_len="5", start="-2") == Positions.contiguous(-2, 5)
 
 
-def test_equal_positions_are_equal_however_they_are_said() -> None:
+def test_lists_and_ranges_of_the_same_positions_are_equal() -> None:
     assert table_positions(positions="3,4,5") == table_positions(start="3", seq_len="3")
 
 
@@ -44,7 +44,7 @@ def test_equal_positions_are_equal_however_they_are_said() -> None:
         ({"start": str(2**62), "seq_len": "2"}, "start"),
     ],
 )
-def test_positions_are_said_in_just_one_way(values: dict[str, str], where: str) -> None:
+def test_positions_are_given_in_one_way_only(values: dict[str, str], where: str) -> None:
     with pytest.raises(InvalidParameters) as caught:
         table_positions(**values)
 
@@ -95,7 +95,7 @@ def real_positions(**values: object) -> AnyPositions:
     return RealPositionParameters.model_validate(values).resolved_positions()
 
 
-def test_positions_may_be_fractions_where_a_table_turns_by_reals() -> None:
+def test_real_positions_may_be_fractions() -> None:
     assert real_positions(positions="0,0.5") == RealPositions((0.0, 0.5))
     assert real_positions(positions=[0, 0.5]) == RealPositions((0.0, 0.5))
     assert real_positions(positions="2.0,3") == Positions.contiguous(2, 2)
@@ -111,7 +111,7 @@ def test_positions_may_be_fractions_where_a_table_turns_by_reals() -> None:
         ({"start": str(2**62), "seq_len": "2"}, ["start"]),
     ],
 )
-def test_real_positions_are_said_in_just_one_way(values: dict[str, str], where: list[str]) -> None:
+def test_real_positions_are_given_in_one_way_only(values: dict[str, str], where: list[str]) -> None:
     with pytest.raises(InvalidParameters) as caught:
         real_positions(**values)
 
@@ -125,6 +125,6 @@ def test_the_documented_pattern_is_that_of_real_positions(text: str) -> None:
     assert re.fullmatch(schema["pattern"], text)
 
 
-def test_tables_of_integers_take_no_fractions() -> None:
+def test_integer_positions_refuse_fractions() -> None:
     with pytest.raises(ValueError, match="must be an integer"):
         table_positions(positions="0.5")

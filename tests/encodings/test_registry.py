@@ -20,6 +20,7 @@ STEPS = ("STEP_ELEMENTS", "_STEP_ELEMENTS", "_BATCH_ELEMENTS")
 FURTHER_URLS = [
     "/encoding?d_model=6&positions=0.5,3,-1e-9,7&scale=0.7&convention=x-transformers",
     "/encoding?d_model=6&positions=-3,1,1099511627776,0,1&convention=fairseq",
+    "/encoding?d_model=6&positions=2,-2,2,0&convention=m2m100&padding_idx=2&dtype=bfloat16",
     "/encoding?d_model=9&seq_len=11&convention=perceiver&max_resolution=7&dtype=bfloat16",
     "/encoding/curves?positions=0.5,3&d_model=9&dimensions=4,0:2,8",
     "/encoding/grid?convention=detr&height=3&width=5&d_model=8&normalize=true",

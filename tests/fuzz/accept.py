@@ -20,14 +20,14 @@ def check(data: bytes) -> bool:
     assert all(0.0 <= quality <= 1.0 for quality in qualities.values())
     assert (best is None) == (max(qualities.values()) == 0)
     assert best is None or best.is_drawn or qualities[best.extension] == _most(qualities)
-    listed = _listed(text)
-    if listed is None:
+    weights = _parse_weights(text)
+    if weights is None:
         _check_coding(text, None)
         return False
     for form in FORMATS.values():
-        expected = _quality(listed, form.media_type) if text.strip() else 1
+        expected = _quality(weights, form.media_type) if text.strip() else 1
         assert qualities[form.extension] == float(expected), form.media_type
-    _check_coding(text, listed)
+    _check_coding(text, weights)
     return True
 
 
@@ -35,44 +35,44 @@ def _most(qualities: dict[str, float]) -> float:
     return max(quality for name, quality in qualities.items() if not FORMATS[name].is_drawn)
 
 
-def _quality(listed: dict[str, Fraction], media_type: str) -> Fraction:
+def _quality(weights: dict[str, Fraction], media_type: str) -> Fraction:
     """Return the quality of the most specific range that matches."""
     family, _, _ = media_type.partition("/")
-    said = [listed[known] for known in ("*/*", f"{family}/*", media_type) if known in listed]
-    return said[-1] if said else Fraction(0)
+    matching = [weights[known] for known in ("*/*", f"{family}/*", media_type) if known in weights]
+    return matching[-1] if matching else Fraction(0)
 
 
-def _check_coding(text: str, listed: dict[str, Fraction] | None) -> None:
+def _check_coding(text: str, weights: dict[str, Fraction] | None) -> None:
     try:
         chosen = choose_coding(text, _CODINGS)
     except NotAcceptable:
-        assert listed is None or not any(
-            _is_allowed(listed, each) for each in (*_CODINGS, _IDENTITY)
+        assert weights is None or not any(
+            _is_allowed(weights, each) for each in (*_CODINGS, _IDENTITY)
         )
         return
     assert chosen is None or chosen in _CODINGS
-    if listed is None:
+    if weights is None:
         return
-    assert _is_allowed(listed, chosen or _IDENTITY)
-    if chosen is not None and _named(listed, chosen) is not None:
-        assert _named(listed, chosen) == max(_named(listed, each) or 0 for each in _CODINGS)
-        assert (_named(listed, chosen) or 0) >= listed.get(_IDENTITY, 0)
+    assert _is_allowed(weights, chosen or _IDENTITY)
+    if chosen is not None and _named(weights, chosen) is not None:
+        assert _named(weights, chosen) == max(_named(weights, each) or 0 for each in _CODINGS)
+        assert (_named(weights, chosen) or 0) >= weights.get(_IDENTITY, 0)
 
 
-def _named(listed: dict[str, Fraction], coding: str) -> Fraction | None:
-    spellings = [name for name in listed if name.removeprefix("x-") == coding and name != "x-br"]
-    return listed[spellings[-1]] if spellings and spellings[-1] != "x-zstd" else None
+def _named(weights: dict[str, Fraction], coding: str) -> Fraction | None:
+    spellings = [name for name in weights if name.removeprefix("x-") == coding and name != "x-br"]
+    return weights[spellings[-1]] if spellings and spellings[-1] != "x-zstd" else None
 
 
-def _is_allowed(listed: dict[str, Fraction], coding: str) -> bool:
+def _is_allowed(weights: dict[str, Fraction], coding: str) -> bool:
     """Return whether a coding is allowed by name, by * or, for identity, by default."""
-    named = _named(listed, coding)
+    named = _named(weights, coding)
     if named is not None:
         return named > 0
-    return listed.get("*", Fraction(int(coding == _IDENTITY))) > 0
+    return weights.get("*", Fraction(int(coding == _IDENTITY))) > 0
 
 
-def _listed(text: str) -> dict[str, Fraction] | None:
+def _parse_weights(text: str) -> dict[str, Fraction] | None:
     """Parse ranges and their weights, the last of each; None if the grammar has no such list.
 
     A weight that is malformed leaves its range out. Quoted parameters are not read here.

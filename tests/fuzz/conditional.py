@@ -14,28 +14,28 @@ def check(data: bytes) -> bool:
     tags = _listed(text)
     for tag in _TAGS:
         with held_to(_READER_BYTES + _TIMES * len(text)):
-            is_these, is_news = matches_any(text, tag), matches_none(text, tag)
-        assert not (is_these and tag not in text and text.strip() != "*")
-        assert is_news or tag.removeprefix("W/") in text or text.strip() == "*"
+            is_any, is_none = matches_any(text, tag), matches_none(text, tag)
+        assert not (is_any and tag not in text and text.strip() != "*")
+        assert is_none or tag.removeprefix("W/") in text or text.strip() == "*"
         if tags is not None:
             opaque = {known.removeprefix("W/") for known in tags}
-            assert is_these == (tags == ["*"] or (tag in tags and not tag.startswith("W/")))
-            assert is_news != (tags == ["*"] or tag.removeprefix("W/") in opaque)
-        _check_asked(text, tag, is_these=is_these, is_news=is_news)
+            assert is_any == (tags == ["*"] or (tag in tags and not tag.startswith("W/")))
+            assert is_none != (tags == ["*"] or tag.removeprefix("W/") in opaque)
+        _check_preconditions(text, tag, is_any=is_any, is_none=is_none)
     return tags is not None
 
 
-def _check_asked(text: str, tag: str, *, is_these: bool, is_news: bool) -> None:
-    asked = Preconditions(
+def _check_preconditions(text: str, tag: str, *, is_any: bool, is_none: bool) -> None:
+    preconditions = Preconditions(
         "GET", if_match=text, if_none_match=text, if_range=text, range="bytes=1-2"
     )
     try:
-        assert asked.is_known(tag) != is_news
-        assert is_these
+        assert preconditions.is_known(tag) != is_none
+        assert is_any
     except PreconditionFailed:
-        assert not is_these
+        assert not is_any
     try:
-        span = asked.span(tag, _LENGTH_BYTES)
+        span = preconditions.span(tag, _LENGTH_BYTES)
     except RangeNotSatisfiable as error:
         raise AssertionError("the second byte is there") from error
     assert (span is not None) == (text == tag)

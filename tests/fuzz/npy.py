@@ -129,8 +129,8 @@ def build(source: Source) -> bytes:
     text = "{" + ", ".join(items) + end
     count = prod(int(length) for length in lengths if length in _LENGTHS[:4])
     digits = descr[3:-1]
-    said = int(digits) if digits.isdecimal() and len(digits) <= 2 else 1
-    return _file(source, (text + " " * source.integer(0, 70) + "\n").encode(), count * said)
+    item_bytes = int(digits) if digits.isdecimal() and len(digits) <= 2 else 1
+    return _file(source, (text + " " * source.integer(0, 70) + "\n").encode(), count * item_bytes)
 
 
 def _length(source: Source) -> str:

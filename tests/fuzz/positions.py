@@ -62,8 +62,8 @@ def _read(reader: Callable[[Any], Any], value: Any, limit_bytes: int) -> Any:
         with held_to(limit_bytes):
             return reader(value)
     except ValueError as error:
-        said = str(error)
-    assert 0 < len(said) < 500
+        message = str(error)
+    assert 0 < len(message) < 500
     return None
 
 

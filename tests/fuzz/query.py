@@ -14,10 +14,10 @@ def check(query: bytes) -> bool:
         with held_to(_READER_BYTES + _TIMES * len(query)):
             values = parse_query(query)
     except InvalidParameters as error:
-        said = [fault.detail for fault in error.faults]
+        details = [fault.detail for fault in error.faults]
         assert expected is None
-        assert said
-        assert max(map(len, said)) < 500
+        assert details
+        assert max(map(len, details)) < 500
         return False
     assert expected is not None
     assert list(values.items()) == expected

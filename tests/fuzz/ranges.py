@@ -17,26 +17,26 @@ def check(data: bytes) -> bool:
 
 
 def _check_body(text: str, length_bytes: int) -> bool:
-    asked = _bounds(text.strip())
+    bounds = _bounds(text.strip())
     try:
         with held_to(_READER_BYTES + _TIMES * len(text)):
             span = requested_span(text, length_bytes)
     except RangeNotSatisfiable as error:
-        said_bytes = error.length_bytes
-        assert said_bytes == length_bytes
-        assert asked is not None
-        assert not _bytes_of(asked, length_bytes)
-        assert _is_ordered(asked) or _is_beyond(asked)
+        reported_bytes = error.length_bytes
+        assert reported_bytes == length_bytes
+        assert bounds is not None
+        assert not _bytes_of(bounds, length_bytes)
+        assert _is_ordered(bounds) or _is_beyond(bounds)
         return True
     if span is None:
-        assert asked is None or not _is_ordered(asked) or _is_beyond(asked)
+        assert bounds is None or not _is_ordered(bounds) or _is_beyond(bounds)
         return False
-    assert asked is not None
-    wanted = _bytes_of(asked, length_bytes)
-    assert wanted
-    assert span == Span(wanted[0], wanted[-1] + 1)
-    assert span.within(1) == Span(wanted[0], wanted[0] + 1)
-    assert span.content_range(length_bytes) == f"bytes {wanted[0]}-{wanted[-1]}/{length_bytes}"
+    assert bounds is not None
+    expected = _bytes_of(bounds, length_bytes)
+    assert expected
+    assert span == Span(expected[0], expected[-1] + 1)
+    assert span.within(1) == Span(expected[0], expected[0] + 1)
+    assert span.content_range(length_bytes) == f"bytes {expected[0]}-{expected[-1]}/{length_bytes}"
     return True
 
 
@@ -52,13 +52,13 @@ def _bounds(text: str) -> tuple[int | None, int | None] | None:
     return lower, upper
 
 
-def _is_ordered(asked: tuple[int | None, int | None]) -> bool:
-    first, last = asked
+def _is_ordered(bounds: tuple[int | None, int | None]) -> bool:
+    first, last = bounds
     return first is None or last is None or first <= last
 
 
-def _is_beyond(asked: tuple[int | None, int | None]) -> bool:
-    return max(bound or 0 for bound in asked) >= _BEYOND_BYTES
+def _is_beyond(bounds: tuple[int | None, int | None]) -> bool:
+    return max(bound or 0 for bound in bounds) >= _BEYOND_BYTES
 
 
 def _number(digits: str) -> int:
@@ -68,8 +68,8 @@ def _number(digits: str) -> int:
     return number
 
 
-def _bytes_of(asked: tuple[int | None, int | None], length_bytes: int) -> range:
-    first, last = asked
+def _bytes_of(bounds: tuple[int | None, int | None], length_bytes: int) -> range:
+    first, last = bounds
     if first is None:
         return range(max(0, length_bytes - (last or 0)), length_bytes)
     return range(first, length_bytes if last is None else min(last + 1, length_bytes))

@@ -121,10 +121,10 @@ def _size_bytes(code: str | None, shape: list[Any]) -> int:
 
 
 def _file(source: Source, text: bytes, count: int) -> bytes:
-    said = len(text) + (source.integer(-9, 9) if source.happens(8) else 0)
+    length_bytes = len(text) + (source.integer(-9, 9) if source.happens(8) else 0)
     count += source.integer(-1, 1) if source.happens(8) else 0
     data = source.bytes(max(count, 0)).ljust(max(count, 0), b"\x01")
-    return max(said, 0).to_bytes(8, "little") + text + data
+    return max(length_bytes, 0).to_bytes(8, "little") + text + data
 
 
 def _with_header(text: str, data: bytes = b"") -> bytes:

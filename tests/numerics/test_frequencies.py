@@ -71,8 +71,8 @@ def exact(value: Decimal | float) -> Any:
 
 def check(got: Sequence[Decimal], expected: Sequence[Any], relative: str = "1e-70") -> None:
     assert len(got) == len(expected)
-    for found, wanted in zip(got, expected, strict=True):
-        assert abs(exact(found) - wanted) <= mpmath.mpf(relative) * abs(wanted)
+    for found, reference in zip(got, expected, strict=True):
+        assert abs(exact(found) - reference) <= mpmath.mpf(relative) * abs(reference)
 
 
 def test_a_geometric_series_keeps_its_digits_over_the_widest_head() -> None:

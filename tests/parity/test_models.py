@@ -36,7 +36,7 @@ def of_engine(measured: dict[str, Any]) -> tuple[Float32s, Float32s]:
 def test_an_engines_own_frequencies_give_its_own_table(
     client: Client, measured: dict[str, Any]
 ) -> None:
-    asked = {
+    parameters = {
         "inv_freq": measured["inv_freq"],
         "attention_factor": measured["attention_factor"],
         "angle": "float32",
@@ -44,7 +44,7 @@ def test_an_engines_own_frequencies_give_its_own_table(
         "pack": "compact",
     }
 
-    answer = client.post("/rope", json=asked).json()
+    answer = client.post("/rope", json=parameters).json()
 
     for name, expected in zip(("cos", "sin"), of_engine(measured), strict=True):
         found = np.array(answer["data"][name], dtype=np.float32)

@@ -319,13 +319,6 @@ def diagnose_rotation(client: Client, to: str, x: Array, rotated: Array) -> Any:
     return answer.json()
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, ml_dtypes.bfloat16])
-def test_right_rotation_is_equal_in_every_type(client: Client, dtype: Any) -> None:
-    x = vectors(dtype=dtype)
-
-    assert diagnose_rotation(client, APPLY, x, RIGHT.rotate(x))["verdict"] == "equal"
-
-
 @pytest.mark.parametrize(
     "more", ["", "&start=7", "&inverse=true", "&rotary_dim=16", "&output_layout=interleaved"]
 )

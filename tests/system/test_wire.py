@@ -73,13 +73,13 @@ def test_pipelined_requests_are_answered_in_order(
 ) -> None:
     cold = [f"/encoding.npy?start=77&seq_len={rows}&d_model=512" for rows in (600, 20_000)]
     warm = [SMALL, MIDDLE, LONG]
-    asked = [*warm, "POST", SMALL, cold[0], MIDDLE, cold[1], SMALL, LONG, "POST", BY_ACCEPT]
+    targets = [*warm, "POST", SMALL, cold[0], MIDDLE, cold[1], SMALL, LONG, "POST", BY_ACCEPT]
 
-    connection.send(*(POST if target == "POST" else spelled(target) for target in asked))
-    answers = [connection.answer() for _ in asked]
+    connection.send(*(POST if target == "POST" else spelled(target) for target in targets))
+    answers = [connection.answer() for _ in targets]
 
     lengths = {cold[0]: 128 + 600 * 2048, cold[1]: 128 + 20_000 * 2048}
-    for target, answer in zip(asked, answers, strict=True):
+    for target, answer in zip(targets, answers, strict=True):
         assert answer.status == OK
         if target == "POST":
             assert b'"seq_len":2' in answer.body

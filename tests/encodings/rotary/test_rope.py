@@ -440,13 +440,6 @@ def test_the_permutation_of_equal_layouts_is_the_identity(layout: str) -> None:
     assert index(2, 8, 6, 2, (layout, layout)).tolist() == list(range(16))
 
 
-def test_a_permutation_of_2_to_the_32_rows_is_read_at_its_end() -> None:
-    table = PermutationTable(HeadOrder(65_536, 65_536, 0, *HALF), 65_536, INT64)
-
-    assert table.shape == (2**32,)
-    assert table.read(2**32 - 2, 2**32).tolist() == [2**32 - 3, 2**32 - 1]
-
-
 URL = "/rope/permutation"
 GROUPED = "head_dim=8&num_attention_heads=4&num_key_value_heads=2"
 DTYPES = pytest.mark.parametrize(("dtype", "code"), [("int32", "I32"), ("int64", "I64")])
