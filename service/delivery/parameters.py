@@ -104,8 +104,8 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     if len(name) > _MAX_NAME_LENGTH:
         return None
     names = list(known)
-    meant = (synonym for synonym in _SYNONYMS.get(name.lower(), ()) if synonym in names)
-    return next(chain(meant, similar(name, names)), None)
+    synonyms = (synonym for synonym in _SYNONYMS.get(name.lower(), ()) if synonym in names)
+    return next(chain(synonyms, similar(name, names)), None)
 
 
 def similar(name: str, known: Iterable[str], cutoff: float = 0.6) -> list[str]:
@@ -200,10 +200,10 @@ def _unknown(model: type[Parameters], name: str, values: Mapping[str, Any]) -> s
     """Return the detail of an unknown name, with the nearest name here or elsewhere."""
     known = sorted(model.model_fields)
     near = nearest(name, known)
-    meant = model.meant(name, values)
+    own_hint = model.hint_for_unknown(name, values)
     places = [path for path, other in model.related.items() if name in other.model_fields]
-    if meant is not None:
-        hint = meant
+    if own_hint is not None:
+        hint = own_hint
     elif near is not None:
         hint = f"did you mean {near}?"
     elif places:

@@ -155,8 +155,8 @@ def unknown_path(
     name = path.rpartition("/")[2].partition(".")[0]
     paths = list(known)
     same = [each for each in paths if name and each.endswith(f"/{name}")]
-    meant = same[0] if len(same) == 1 else (named or {}).get(name)
-    near = meant or nearest(path, paths)
+    exact = same[0] if len(same) == 1 else (named or {}).get(name)
+    near = exact or nearest(path, paths)
     hint = f"did you mean {near}?" if near else "/ lists what is here"
     return errors.NotFound(f"There is no {errors.shortened(path)}; {hint}")
 

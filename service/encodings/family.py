@@ -117,8 +117,13 @@ class Parameters(BaseModel):
         return {}
 
     @classmethod
-    def meant(cls, name: str, values: Mapping[str, Any]) -> str | None:  # noqa: ARG003
-        """Return a hint for an unknown parameter, from all values that were sent, or None."""
+    def hint_for_unknown(cls, name: str, values: Mapping[str, Any]) -> str | None:  # noqa: ARG003
+        """Return how to correct an unknown parameter; None where only similar names help.
+
+        Args:
+            name: the unknown parameter.
+            values: all parameters that were sent, by name.
+        """
         return None
 
 

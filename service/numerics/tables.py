@@ -1,7 +1,8 @@
 """Tables, whose elements are computed range by range, and documents of them.
 
-A table has a shape and an element type and no stored elements. A document has tables by name, with
-the parameters that determine their numbers.
+A table has a shape and an element type and no stored elements. A formula of rows and columns is a
+``FormulaTable``; tables that copy rounded elements read with ``read_blocks``. A document has tables
+by name, with the parameters that determine their numbers.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

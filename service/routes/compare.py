@@ -229,7 +229,7 @@ class CompareParameters(Parameters):
     )
 
     @classmethod
-    def meant(cls, name: str, values: Mapping[str, Any]) -> str | None:
+    def hint_for_unknown(cls, name: str, values: Mapping[str, Any]) -> str | None:
         return unknown_parameter_hint(name, values, "x, or its own where to has several,")
 
 

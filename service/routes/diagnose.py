@@ -140,7 +140,7 @@ class DiagnoseParameters(Parameters):
     )
 
     @classmethod
-    def meant(cls, name: str, values: Mapping[str, Any]) -> str | None:
+    def hint_for_unknown(cls, name: str, values: Mapping[str, Any]) -> str | None:
         return unknown_parameter_hint(name, values, "have, and want,")
 
 

@@ -158,7 +158,7 @@ class IdentifyParameters(Parameters):
     )
 
     @classmethod
-    def meant(cls, name: str, values: Mapping[str, Any]) -> str | None:
+    def hint_for_unknown(cls, name: str, values: Mapping[str, Any]) -> str | None:
         return unknown_parameter_hint(name, values, "x, or cos and sin,")
 
     def row_positions(self, rows: int) -> Float64s | None:

@@ -84,8 +84,11 @@ class SlopeRule:
 
     def parameters(self) -> dict[str, ParameterValue]:
         """Return the canonical parameters."""
-        values = (self.convention, self.count, self.bias_max)
-        return dict(zip(("convention", "num_heads", "alibi_bias_max"), values, strict=True))
+        return {
+            "convention": self.convention,
+            "num_heads": self.count,
+            "alibi_bias_max": self.bias_max,
+        }
 
     def exact(self, heads: int) -> list[Decimal]:
         """Return the slopes of heads 0 … heads − 1, as decimals."""
