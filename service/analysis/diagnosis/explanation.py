@@ -141,7 +141,7 @@ class Explanation:
         if waves is not None and self.angles is not None:
             table, weights = self.angles.table(waves, rows)
             return table, pair.wave_tolerances(table, weights, self.angles.factor * waves.scale)
-        table = pair.expected.table[rows + self.shift][:, self.size.want] * self.factor
+        table = pair.expected.table[rows + self.shift][:, self.size.expected] * self.factor
         if waves is None:
             return table, 2 * pair.roundings(table) + pair.decimal_error
         angles = np.outer(waves.positions[rows], waves.omega)
@@ -150,7 +150,7 @@ class Explanation:
 
     def sent(self, pair: ArrayPair, rows: Indices) -> Float64s:
         """Return the rows that were sent, in the expected order."""
-        return pair.view.table[self.order.rows[rows]][:, self.size.have[self.order.columns]]
+        return pair.view.table[self.order.rows[rows]][:, self.size.sent[self.order.columns]]
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,7 @@ def check(pair: ArrayPair, explanation: Explanation, rows: Indices) -> CheckResu
     """Compare rows with the prediction of an explanation."""
     good, residual, allowed, elements = 0, 0.0, 0.0, 0
     mismatch: tuple[int, int, float, float, float] | None = None
-    length = max(1, _BLOCK_ELEMENTS // len(explanation.size.want))
+    length = max(1, _BLOCK_ELEMENTS // len(explanation.size.expected))
     for start in range(0, len(rows), length):
         block = rows[start : start + length]
         predicted, tolerance = explanation.predict(pair, block)
@@ -247,9 +247,9 @@ class _Attempt:
         mismatch = None
         if result.first_mismatch is not None:
             row, column, *numbers = result.first_mismatch
-            order, columns = explanation.order, explanation.size.have
-            place = (int(order.rows[row]), int(columns[order.columns[column]]))
-            mismatch = self.pair.view.mismatch(place, *numbers)
+            order, columns = explanation.order, explanation.size.sent
+            element = (int(order.rows[row]), int(columns[order.columns[column]]))
+            mismatch = self.pair.view.mismatch(element, *numbers)
             if explanation.waves is not None:
                 mismatch = replace(mismatch, position=float(explanation.waves.positions[row]))
         equals_alternative = self.alternative and not (explanation.mistakes or mismatch)
@@ -265,12 +265,12 @@ class _Attempt:
 
 
 def diagnose(
-    have: Mapping[str, Sample], expected: ExpectedTable, alternatives: Iterable[Alternative] = ()
+    sent: Mapping[str, Sample], expected: ExpectedTable, alternatives: Iterable[Alternative] = ()
 ) -> Diagnosis | None:
     """Find the shortest list of known mistakes that turns one table into another.
 
     Args:
-        have: the arrays that were sent, with the names of the expected ones.
+        sent: the arrays that were sent, with the names of the expected ones.
         expected: the table that they should be.
         alternatives: the tables that mistakes of settings lead to; only read if needed.
 
@@ -284,7 +284,7 @@ def diagnose(
             others = list(alternatives)
         for alternative in (*(others if count < MOST_MISTAKES else ()), None):
             table, mistakes = (alternative[2], count - 1) if alternative else (expected, count)
-            attempt = _closest(have, table, mistakes)
+            attempt = _closest(sent, table, mistakes)
             if attempt is not None:
                 attempt = replace(attempt, alternative=alternative)
                 if attempt.result.is_complete:
@@ -302,13 +302,13 @@ def _incomplete_diagnosis(attempts: list[_Attempt]) -> Diagnosis:
     return replace(best, result=check(best.pair, best.explanation, every)).diagnosis()
 
 
-def _closest(have: Mapping[str, Sample], expected: ExpectedTable, count: int) -> _Attempt | None:
+def _closest(sent: Mapping[str, Sample], expected: ExpectedTable, count: int) -> _Attempt | None:
     """Return the first list of this many mistakes that explains everything, or the closest."""
     closest: _Attempt | None = None
-    for pair, explanation in _explanations(have, expected, count):
+    for pair, explanation in _explanations(sent, expected, count):
         if len(explanation.mistakes) < count:
             continue
-        rows = sampled_rows(explanation.rows, len(explanation.size.want))
+        rows = sampled_rows(explanation.rows, len(explanation.size.expected))
         result = check(pair, explanation, rows)
         if result.is_complete:
             result = check(pair, explanation, np.arange(explanation.rows))
@@ -321,12 +321,12 @@ def _closest(have: Mapping[str, Sample], expected: ExpectedTable, count: int) ->
 
 
 def _explanations(
-    have: Mapping[str, Sample], expected: ExpectedTable, most: int
+    sent: Mapping[str, Sample], expected: ExpectedTable, most: int
 ) -> Iterator[tuple[ArrayPair, Explanation]]:
     """Yield the explanations of at most this many mistakes."""
-    sent = next(iter(have.values())).element_dtype
-    dtype = FLOAT64 if sent is INT64 else sent
-    for view in table_views(have, expected.view):
+    sent_dtype = next(iter(sent.values())).element_dtype
+    dtype = FLOAT64 if sent_dtype is INT64 else sent_dtype
+    for view in table_views(sent, expected.view):
         view_dtype = narrowest_dtype(view.table, dtype) if expected.waves else dtype
         for error, mistakes in decimal_roundings(view.table):
             pair = ArrayPair(view, expected, view_dtype, error)
@@ -343,7 +343,7 @@ def _alignments(pair: ArrayPair) -> Iterator[tuple[SizeFault, OrderFault]]:
     is_interleaved = waves is not None and bool(waves.frequency[0] == waves.frequency[1])
     for size in size_faults(pair.view.table, expected.table, blocks, waves):
         orders = order_faults(
-            size.rows, len(size.want), blocks, expected.grid, is_interleaved=is_interleaved
+            size.rows, len(size.expected), blocks, expected.grid, is_interleaved=is_interleaved
         )
         for order in orders:
             yield size, order
@@ -354,7 +354,7 @@ def _of_numbers(
 ) -> Iterator[Explanation]:
     """Yield the explanations of at most this many mistakes in the numbers."""
     waves = pair.expected.waves
-    waves = waves.restricted(size.want, size.rows) if waves else None
+    waves = waves.restricted(size.expected, size.rows) if waves else None
     plain = Explanation((), size, order, waves)
     if size.rotating is None:
         yield plain
@@ -377,7 +377,7 @@ _SHIFTS = 64
 
 def numeric_faults(pair: ArrayPair, plain: Explanation) -> Iterator[Explanation]:
     """Yield mistakes in numbers that are no sines and cosines: a factor, or shifted rows."""
-    rows = sampled_rows(plain.rows, len(plain.size.want))
+    rows = sampled_rows(plain.rows, len(plain.size.expected))
     expected, _ = plain.predict(pair, rows)
     sent = plain.sent(pair, rows)
     factor = float((sent * expected).sum() / ((expected * expected).sum() or 1.0))

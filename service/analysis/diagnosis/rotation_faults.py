@@ -268,11 +268,11 @@ def unnamed_frequencies(
         return
     expected = application.angles.frequencies(target)
     pair = 0
-    want: float | str = "?"
+    expected_omega: float | str = "?"
     if expected is not None and len(expected) == len(measured.omega):
         pair = int(np.argmax(np.abs(measured.omega - expected) > measured.error))
-        want = float(expected[pair])
-    values = {"pair": pair, "have": float(measured.omega[pair]), "want": want}
+        expected_omega = float(expected[pair])
+    values = {"pair": pair, "have": float(measured.omega[pair]), "want": expected_omega}
     mistake = Mistake("wrong-rule", values, "frequencies")
     yield application.with_angles("frequencies", mistake, omega=measured.omega)
 
@@ -303,19 +303,19 @@ def _base_mistakes(
     series = next((each for each in fitted if each), None)
     if series is None or not series.ratio < 1:
         return
-    width, want, is_unscaled = application.wiring.width, None, False
+    width, expected_base, is_unscaled = application.wiring.width, None, False
     if expected is not None:
         expected_series = fit_geometric(expected, np.full(len(expected), 1e-12))
         if expected_series is not None:
-            want = next(iter(round_bases(expected_series, width)), None)
-            is_unscaled = want is not None and abs(expected_series.first - 1) < 1e-9
+            expected_base = next(iter(round_bases(expected_series, width)), None)
+            is_unscaled = expected_base is not None and abs(expected_series.first - 1) < 1e-9
     for base in round_bases(series, width):
-        if base == want and is_unscaled:
+        if base == expected_base and is_unscaled:
             continue
         omega = base ** (-2 * np.arange(len(measured.omega)) / width)
         mistake = Mistake("config-key-ignored", {"have": base}, "rotation")
         if is_unscaled:
-            mistake = Mistake("wrong-base", {"have": base, "want": want})
+            mistake = Mistake("wrong-base", {"have": base, "want": expected_base})
         yield application.with_angles("base", mistake, omega=omega)
 
 

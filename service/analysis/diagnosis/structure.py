@@ -29,59 +29,60 @@ class SizeFault:
     Attributes:
         mistakes: of size.
         rows: the number of rows to compare, from the first on.
-        have: columns of the table that was sent.
-        want: the columns of the expected table that belong to them.
+        sent: columns of the table that was sent.
+        expected: the columns of the expected table that belong to them.
         rotating: the number of channels that the frequencies are computed for, if not the expected.
     """
 
     mistakes: tuple[Mistake, ...]
     rows: int
-    have: Indices
-    want: Indices
+    sent: Indices
+    expected: Indices
     rotating: int | None = None
 
 
 def size_faults(
-    have: Float64s, want: Float64s, blocks: int, waves: Waves | None
+    sent: Float64s, expected: Float64s, blocks: int, waves: Waves | None
 ) -> Iterator[SizeFault]:
     """Yield the parts of two tables (S, C) of any sizes that can be compared.
 
     Args:
-        have: the table that was sent.
-        want: the expected one.
+        sent: the table that was sent.
+        expected: the expected one.
         blocks: the number of arrays whose columns stand side by side.
         waves: the expected table as waves, if it consists of sines and cosines.
     """
-    for row_mistakes, rows in _row_counts(have, want):
-        for mistakes, columns, rotating in _column_sets(have, want, blocks, waves):
+    for row_mistakes, rows in _row_counts(sent, expected):
+        for mistakes, columns, rotating in _column_sets(sent, expected, blocks, waves):
             yield SizeFault((*row_mistakes, *mistakes), rows, *columns, rotating)
 
 
-def _row_counts(have: Float64s, want: Float64s) -> Iterator[tuple[tuple[Mistake, ...], int]]:
-    rows, expected = len(have), len(want)
-    filled = rows - int(np.argmax((have != 0).any(axis=1)[::-1]))
-    if have.any() and filled < min(rows, expected) and want[filled:rows].any(axis=1).all():
-        yield (_truncated("rows", filled, expected, "zero"),), filled
-    yield _length_mistakes("rows", rows, expected), min(rows, expected)
+def _row_counts(sent: Float64s, expected: Float64s) -> Iterator[tuple[tuple[Mistake, ...], int]]:
+    rows, expected_rows = len(sent), len(expected)
+    filled = rows - int(np.argmax((sent != 0).any(axis=1)[::-1]))
+    shared = min(rows, expected_rows)
+    if sent.any() and filled < shared and expected[filled:rows].any(axis=1).all():
+        yield (_truncated("rows", filled, expected_rows, "zero"),), filled
+    yield _length_mistakes("rows", rows, expected_rows), shared
 
 
 def _column_sets(
-    have: Float64s, want: Float64s, blocks: int, waves: Waves | None
+    sent: Float64s, expected: Float64s, blocks: int, waves: Waves | None
 ) -> Iterator[tuple[tuple[Mistake, ...], tuple[Indices, Indices], int | None]]:
-    width, expected = have.shape[1] // blocks, want.shape[1] // blocks
-    shared = min(width, expected)
-    mistakes = _length_mistakes("channels", width, expected)
-    yield mistakes, (_prefix(shared, width, blocks), _prefix(shared, expected, blocks)), None
-    if width == expected:
-        filled = have.any(axis=0) | ~want[: len(have)].any(axis=0)
-        if not filled.all() and filled.any() and len(have) > 1:
+    width, expected_width = sent.shape[1] // blocks, expected.shape[1] // blocks
+    shared = min(width, expected_width)
+    mistakes = _length_mistakes("channels", width, expected_width)
+    yield mistakes, (_prefix(shared, width, blocks), _prefix(shared, expected_width, blocks)), None
+    if width == expected_width:
+        filled = sent.any(axis=0) | ~expected[: len(sent)].any(axis=0)
+        if not filled.all() and filled.any() and len(sent) > 1:
             kept = np.flatnonzero(filled)
-            mistake = _truncated("channels", len(kept), want.shape[1], "zero")
+            mistake = _truncated("channels", len(kept), expected.shape[1], "zero")
             yield (mistake,), (kept, kept), None
-    elif waves is not None and width < expected:
-        count = len(waves.omega) * width // expected
+    elif waves is not None and width < expected_width:
+        count = len(waves.omega) * width // expected_width
         columns = np.flatnonzero(waves.frequency < count)
-        if len(columns) == have.shape[1]:
+        if len(columns) == sent.shape[1]:
             every = np.arange(len(columns))
             yield mistakes, (every, columns), None
             values = {"have": 2 * count, "want": 2 * len(waves.omega)}
@@ -92,16 +93,16 @@ def _prefix(kept: int, width: int, blocks: int) -> Indices:
     return np.concatenate([np.arange(kept) + block * width for block in range(blocks)])
 
 
-def _length_mistakes(axis: str, have: int, want: int) -> tuple[Mistake, ...]:
-    if have == want:
+def _length_mistakes(axis: str, sent: int, expected: int) -> tuple[Mistake, ...]:
+    if sent == expected:
         return ()
-    if have > want:
-        return (Mistake("longer", {"axis": axis, "have": have, "want": want}),)
-    return (_truncated(axis, have, want, "missing"),)
+    if sent > expected:
+        return (Mistake("longer", {"axis": axis, "have": sent, "want": expected}),)
+    return (_truncated(axis, sent, expected, "missing"),)
 
 
-def _truncated(axis: str, have: int, want: int, beyond: str) -> Mistake:
-    return Mistake("truncated", {"axis": axis, "have": have, "want": want, "beyond": beyond})
+def _truncated(axis: str, sent: int, expected: int, beyond: str) -> Mistake:
+    return Mistake("truncated", {"axis": axis, "have": sent, "want": expected, "beyond": beyond})
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,8 +193,8 @@ def _layouts(columns: int, parts: int) -> Iterator[tuple[Mistake, Indices]]:
     numbers = np.arange(columns).reshape(parts, -1)
     halves = numbers.reshape(parts, -1, 2).swapaxes(1, 2).reshape(-1)
     pairs = numbers.reshape(parts, 2, -1).swapaxes(1, 2).reshape(-1)
-    for have, want, order in (("interleaved", "half", halves), ("half", "interleaved", pairs)):
-        yield Mistake("layout-swapped", {"have": have, "want": want}), order
+    for sent, expected, order in (("interleaved", "half", halves), ("half", "interleaved", pairs)):
+        yield Mistake("layout-swapped", {"have": sent, "want": expected}), order
 
 
 # Every float32 has seven decimals: the float32 of 1 is within 2^-24, which is 0.6·10^-7.
@@ -266,10 +267,10 @@ class TableView:
         return np.hstack([self._rows(self.arrays[name].reals()) for name in self.names])
 
     def mismatch(
-        self, place: tuple[int, int], value: float, expected: float, allowed: float
+        self, element: tuple[int, int], value: float, expected: float, allowed: float
     ) -> FirstMismatch:
         """Locate the element in a row and a column of the table in the arrays as sent."""
-        row, column = place
+        row, column = element
         first = self.arrays[self.names[0]]
         numbers = self._rows(np.arange(first.values.size).reshape(first.values.shape))
         block, column = divmod(column, numbers.shape[1])
@@ -288,28 +289,29 @@ class TableView:
         return transposed.reshape(prod(shape[:-kept]), -1)
 
 
-def table_views(have: Mapping[str, Sample], want: TableView) -> Iterator[TableView]:
+def table_views(sent: Mapping[str, Sample], expected: TableView) -> Iterator[TableView]:
     """Yield the arrays that were sent with their axes in each order that fits the expected shape.
 
     Nothing is yielded for unrelated shapes.
     """
-    view = TableView.of(have)
+    view = TableView.of(sent)
     rank = len(view.axes)
-    if rank != len(want.axes) or view.names != want.names:
+    if rank != len(expected.axes) or view.names != expected.names:
         return
-    if _is_related(view.shape, want.shape):
+    shape = expected.shape
+    if _is_related(view.shape, shape):
         yield view
     for axes in permutations(range(rank)) if rank <= _MAX_PERMUTED_AXES else ():
         if axes == view.axes:
             continue
-        other = TableView(have, axes, (_axes_mistake(axes),))
-        if other.shape == want.shape or (rank == 2 and _is_related(other.shape, want.shape)):
+        other = TableView(sent, axes, (_axes_mistake(axes),))
+        if other.shape == shape or (rank == 2 and _is_related(other.shape, shape)):
             yield other
 
 
 def _axes_mistake(axes: Shape) -> Mistake:
     if axes[-1] == len(axes) - 1:
-        moved = [place for place, axis in enumerate(axes) if place != axis]
+        moved = [index for index, axis in enumerate(axes) if index != axis]
         return Mistake("axes-swapped", {"first": str(moved[0]), "second": str(moved[-1])})
     return Mistake("transposed", {"order": ", ".join(map(str, axes))})
 
@@ -318,11 +320,11 @@ def _shape(arrays: Mapping[str, Sample]) -> Shape:
     return next(iter(arrays.values())).values.shape
 
 
-def _is_related(have: Shape, want: Shape) -> bool:
+def _is_related(sent: Shape, expected: Shape) -> bool:
     """Return whether two shapes are equal except for the number of rows or of channels."""
-    if have == want:
+    if sent == expected:
         return True
-    if len(have) > 2:
-        return have[1:] == want[1:] or have[:-1] == want[:-1]
-    other = [axis for axis in range(len(have)) if have[axis] != want[axis]]
-    return len(other) == 1 or all(have[axis] < want[axis] for axis in other)
+    if len(sent) > 2:
+        return sent[1:] == expected[1:] or sent[:-1] == expected[:-1]
+    other = [axis for axis in range(len(sent)) if sent[axis] != expected[axis]]
+    return len(other) == 1 or all(sent[axis] < expected[axis] for axis in other)

@@ -243,15 +243,15 @@ def explanation(*, has_waves: bool = True) -> Explanation:
     return Explanation((), size, order, EXPECTED.waves if has_waves else None)
 
 
-def pair_of(have: np.ndarray, dtype: DType = FLOAT32) -> ArrayPair:
-    return ArrayPair(TableView.of({"table": float_sample(have, FLOAT64)}), EXPECTED, dtype)
+def pair_of(sent: np.ndarray, dtype: DType = FLOAT32) -> ArrayPair:
+    return ArrayPair(TableView.of({"table": float_sample(sent, FLOAT64)}), EXPECTED, dtype)
 
 
 def test_rounding_is_explained_only_in_the_type_that_rounded() -> None:
-    have = rounded(TABLE, BFLOAT16)
+    sent = rounded(TABLE, BFLOAT16)
 
-    assert check(pair_of(have, BFLOAT16), explanation(), ROWS).is_complete
-    assert not check(pair_of(have, FLOAT32), explanation(), ROWS).is_complete
+    assert check(pair_of(sent, BFLOAT16), explanation(), ROWS).is_complete
+    assert not check(pair_of(sent, FLOAT32), explanation(), ROWS).is_complete
 
 
 @pytest.mark.parametrize(
@@ -261,10 +261,10 @@ def test_rounding_is_explained_only_in_the_type_that_rounded() -> None:
 def test_tolerance_grows_with_the_angle(
     row: int, has_waves: bool, mismatch: tuple[int, int] | None
 ) -> None:
-    have = TABLE.copy()
-    have[row, 0] += 2e-5
+    sent = TABLE.copy()
+    sent[row, 0] += 2e-5
 
-    result = check(pair_of(have), explanation(has_waves=has_waves), ROWS)
+    result = check(pair_of(sent), explanation(has_waves=has_waves), ROWS)
 
     assert (result.first_mismatch and result.first_mismatch[:2]) == mismatch
     assert result.share == 1 - (mismatch is not None) / TABLE.size

@@ -22,9 +22,9 @@ from tests.analysis.samples import float_sample
 TABLE = WaveTable(20, 16, "concatenated").table()["table"]
 
 
-def faults(have: np.ndarray) -> list[SizeFault]:
+def faults(sent: np.ndarray) -> list[SizeFault]:
     waves = waves_of(TABLE, is_pair=False, positions=None)
-    return list(size_faults(have, TABLE, 1, waves))
+    return list(size_faults(sent, TABLE, 1, waves))
 
 
 def names(fault: SizeFault) -> list[str]:
@@ -37,7 +37,7 @@ def test_rows_and_channels_of_zeros_are_left_out() -> None:
     channels[:, [6, 7, 14, 15]] = 0
 
     assert faults(rows)[0].rows == 9
-    assert faults(channels)[1].have.tolist() == [*range(6), *range(8, 14)]
+    assert faults(channels)[1].sent.tolist() == [*range(6), *range(8, 14)]
     assert faults(channels)[1].mistakes[0].values["beyond"] == "zero"
 
 
@@ -45,7 +45,7 @@ def test_fewer_pairs_are_truncated_or_of_a_smaller_width() -> None:
     prefix, cut, narrower = faults(TABLE[:, [*range(4), *range(8, 12)]])
 
     assert [names(each) for each in (prefix, cut)] == [["truncated"], ["truncated"]]
-    assert cut.want.tolist() == [0, 1, 2, 3, 8, 9, 10, 11]
+    assert cut.expected.tolist() == [0, 1, 2, 3, 8, 9, 10, 11]
     assert (names(narrower), narrower.rotating) == (["partial-width"], 8)
 
 
@@ -56,7 +56,7 @@ COLUMN_MAJOR = EXPECTED.reshape(2, 3, 8).swapaxes(0, 1).reshape(6, 8)
 
 
 @pytest.mark.parametrize(
-    ("have", "grid", "expected"),
+    ("sent", "grid", "expected"),
     [
         (HALVES, None, [["layout-swapped"]]),
         (PAIRS, None, [["layout-swapped"]]),
@@ -70,25 +70,25 @@ COLUMN_MAJOR = EXPECTED.reshape(2, 3, 8).swapaxes(0, 1).reshape(6, 8)
     ],
 )
 def test_order_of_rows_and_columns_is_found(
-    have: np.ndarray, grid: tuple[int, int] | None, expected: list[list[str]]
+    sent: np.ndarray, grid: tuple[int, int] | None, expected: list[list[str]]
 ) -> None:
     matching = [
         [mistake.name for mistake in order.mistakes]
         for order in order_faults(6, 8, 1, grid)
-        if np.array_equal(have[order.rows][:, order.columns], EXPECTED)
+        if np.array_equal(sent[order.rows][:, order.columns], EXPECTED)
     ]
 
     assert matching == expected
 
 
-@pytest.mark.parametrize(("is_interleaved", "want"), [(False, "half"), (True, "interleaved")])
+@pytest.mark.parametrize(("is_interleaved", "layout"), [(False, "half"), (True, "interleaved")])
 def test_layout_of_four_channels_is_named_by_the_expected_one(
     is_interleaved: bool,
-    want: str,
+    layout: str,
 ) -> None:
     _, order, *_ = order_faults(1, 4, 1, is_interleaved=is_interleaved)
 
-    assert order.mistakes[0].values["want"] == want
+    assert order.mistakes[0].values["want"] == layout
 
 
 NUMBERS = np.sin(np.arange(1.0, 40.0))
@@ -157,7 +157,7 @@ def test_complex_number_is_two_columns_and_one_element() -> None:
 
 
 @pytest.mark.parametrize(
-    ("have", "want", "expected"),
+    ("sent", "expected", "orders"),
     [
         ((3, 5), (3, 5), [((0, 1), [])]),
         ((5, 3), (3, 5), [((1, 0), ["transposed"])]),
@@ -168,10 +168,10 @@ def test_complex_number_is_two_columns_and_one_element() -> None:
     ],
 )
 def test_axes_are_tried_in_every_order_that_fits(
-    have: tuple[int, ...],
-    want: tuple[int, ...],
-    expected: list[tuple[tuple[int, ...], list[str]]],
+    sent: tuple[int, ...],
+    expected: tuple[int, ...],
+    orders: list[tuple[tuple[int, ...], list[str]]],
 ) -> None:
-    views = table_views(view_of(have).arrays, view_of(want))
+    views = table_views(view_of(sent).arrays, view_of(expected))
 
-    assert [(view.axes, [each.name for each in view.mistakes]) for view in views] == expected
+    assert [(view.axes, [each.name for each in view.mistakes]) for view in views] == orders
