@@ -212,14 +212,14 @@ class ElementError:
         index: the index in the table; for complex elements with a last index of 0 for the real and
             1 for the imaginary part.
         error: the error, absolute, relative or in ulps.
-        yours: the element of the array.
-        theirs: the element of the table.
+        value: the element of the array.
+        expected: the element of the table.
     """
 
     index: Shape
     error: float
-    yours: float
-    theirs: float
+    value: float
+    expected: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,19 +228,19 @@ class ErrorBlock:
 
     Attributes:
         origin: the index in the table of the block's first element.
-        yours: the array's elements, with the axes of the table.
-        theirs: the table's elements, in the same shape.
+        values: the array's elements, with the axes of the table.
+        expected: the table's elements, in the same shape.
     """
 
     origin: Shape
-    yours: Float64s
-    theirs: Float64s
+    values: Float64s
+    expected: Float64s
 
     def element(self, flat: int, error: Float64s) -> ElementError:
         """Return the element with a flat index in the block, and its error from ``error``."""
-        inside = np.unravel_index(flat, self.yours.shape)
+        inside = np.unravel_index(flat, self.values.shape)
         index = tuple(int(along) + first for along, first in zip(inside, self.origin, strict=True))
-        numbers = (float(each[inside]) for each in (error, self.yours, self.theirs))
+        numbers = (float(each[inside]) for each in (error, self.values, self.expected))
         return ElementError(index, *numbers)
 
     def largest(self, error: Float64s, earlier: ElementError | None) -> ElementError | None:
@@ -293,9 +293,9 @@ class Overlay:
             for first in range(0, region[axis], step):
                 last = min(first + step, region[axis])
                 cut = (*(slice(i, i + 1) for i in outer), slice(first, last))
-                yours = float64_numbers(aligned[cut], self.array.dtype)
-                origin = (*outer, first, *(0 for _ in range(yours.ndim - axis - 1)))
-                yield ErrorBlock(origin, yours, self._read(outer, first, last))
+                values = float64_numbers(aligned[cut], self.array.dtype)
+                origin = (*outer, first, *(0 for _ in range(values.ndim - axis - 1)))
+                yield ErrorBlock(origin, values, self._read(outer, first, last))
 
     def sample(self) -> Iterator[tuple[Float64s, Float64s]]:
         """Yield (array elements, table elements) of short runs, evenly spread over the table."""
@@ -308,11 +308,11 @@ class Overlay:
             first = max(0, min(near, region[-1] - _RUN_ELEMENTS))
             last = min(first + _RUN_ELEMENTS, region[-1])
             start = _flat_index((*outer, first), shape)
-            theirs = self.table.read(start, start + last - first)
-            yours = aligned[tuple(outer)][first:last]
+            expected = self.table.read(start, start + last - first)
+            values = aligned[tuple(outer)][first:last]
             yield (
-                float64_numbers(yours, self.array.dtype),
-                float64_numbers(theirs, self.table.dtype),
+                float64_numbers(values, self.array.dtype),
+                float64_numbers(expected, self.table.dtype),
             )
 
     @property
@@ -402,14 +402,14 @@ class Comparison:
 
     def add(self, block: ErrorBlock) -> None:
         """Add the differences of the next block; blocks come in the table's order."""
-        error = absolute_errors(block.yours, block.theirs)
+        error = absolute_errors(block.values, block.expected)
         if not error.any():
             self.has_equal_signs &= np.array_equal(
-                np.signbit(block.yours), np.signbit(block.theirs)
+                np.signbit(block.values), np.signbit(block.expected)
             )
             return
         self.is_equal = False
-        beyond = self.tolerance.is_exceeded(error, block.theirs)
+        beyond = self.tolerance.is_exceeded(error, block.expected)
         self._add_to_axes(block, error, beyond)
         if self.first_beyond is None and beyond.any():
             self.first_beyond = block.element(int(beyond.argmax()), error)
@@ -419,11 +419,11 @@ class Comparison:
                 self.first_not_finite = block.element(int((~finite).argmax()), error)
             error = np.where(finite, error, 0.0)
         self.absolute = block.largest(error, self.absolute)
-        is_sized = np.isfinite(block.theirs) & (block.theirs != 0)
-        sizes = np.where(is_sized, np.abs(block.theirs), np.inf)
+        is_sized = np.isfinite(block.expected) & (block.expected != 0)
+        sizes = np.where(is_sized, np.abs(block.expected), np.inf)
         self.relative = block.largest(_ratio(error, sizes), self.relative)
         if self.tolerance.dtype is not None:
-            self.ulp = block.largest(_ratio(error, self.tolerance.ulp(block.theirs)), self.ulp)
+            self.ulp = block.largest(_ratio(error, self.tolerance.ulp(block.expected)), self.ulp)
 
     def _add_to_axes(self, block: ErrorBlock, error: Float64s, beyond: Bools) -> None:
         for axis, errors in ((self.rows, self.row_errors), (self.columns, self.column_errors)):
@@ -454,25 +454,27 @@ def compare(overlay: Overlay, tolerance: Tolerance, rows: int, columns: int | No
     return comparison
 
 
-def absolute_errors(yours: Float64s, theirs: Float64s) -> Float64s:
-    """Return |yours - theirs| per element: 0 for equal infinities, infinity if one is NaN."""
+def absolute_errors(values: Float64s, expected: Float64s) -> Float64s:
+    """Return |values - expected| per element: 0 for equal infinities, infinity if one is NaN."""
     with np.errstate(invalid="ignore", over="ignore"):
-        errors: Float64s = np.abs(yours - theirs)
-    return np.where(np.isnan(errors), np.where(yours == theirs, 0.0, np.inf), errors)
+        errors: Float64s = np.abs(values - expected)
+    return np.where(np.isnan(errors), np.where(values == expected, 0.0, np.inf), errors)
 
 
 def scale_of(overlay: Overlay) -> float:
     """Return the largest absolute value of the table's sampled elements, or 1 if it is larger."""
-    sizes = [np.abs(theirs[np.isfinite(theirs)]).max(initial=0.0) for _, theirs in overlay.sample()]
+    sizes = [
+        np.abs(expected[np.isfinite(expected)]).max(initial=0.0) for _, expected in overlay.sample()
+    ]
     return min(1.0, float(max(sizes)))
 
 
 def misfit(overlay: Overlay, tolerance: Tolerance) -> tuple[int, float]:
     """Return how many sampled elements exceed a tolerance, and the sum of all finite errors."""
     count, total = 0, 0.0
-    for yours, theirs in overlay.sample():
-        errors = absolute_errors(yours, theirs)
-        count += int(tolerance.is_exceeded(errors, theirs).sum())
+    for values, expected in overlay.sample():
+        errors = absolute_errors(values, expected)
+        count += int(tolerance.is_exceeded(errors, expected).sum())
         finite = errors[np.isfinite(errors)]
         total += float(np.minimum(finite, _LARGEST_ERROR).sum())
     return count, total

@@ -404,8 +404,8 @@ class _ReportWriter:
             position=self._position(element.index[self.comparison.rows]),
             channel=None if columns is None else element.index[columns],
             error=element.error,
-            yours=self._value(element.yours),
-            theirs=self._value(element.theirs),
+            yours=self._value(element.value),
+            theirs=self._value(element.expected),
             **({"part": ("real", "imaginary")[element.index[rank]]} if is_complex else {}),
         )
 
