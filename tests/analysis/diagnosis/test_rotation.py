@@ -249,7 +249,11 @@ def test_expected_output_layout_and_offset_are_respected(
 ) -> None:
     x, plain = case(SIZES[2])
     engine = plain.with_changes(layout="interleaved", written="half", offset=32)
-    options = {"layout": "interleaved", "output_layout": "half", "rotary_offset": 32}
+    options: dict[str, Any] = {
+        "layout": "interleaved",
+        "output_layout": "half",
+        "rotary_offset": 32,
+    }
 
     assert names(diagnosed_changes(x, engine, changes, **options)) == expected
 
@@ -323,7 +327,7 @@ def test_position_of_a_single_row_is_measured_where_frequencies_are_known(
     start: int, name: str, values: dict[str, int]
 ) -> None:
     engine = Engine(64, start=700)
-    known = {"positions": np.array([700.0]), "omega": engine.frequencies()}
+    known: dict[str, Any] = {"positions": np.array([700.0]), "omega": engine.frequencies()}
 
     (mistake,) = diagnosed_changes(
         normal((1, 8, 1, 64)), engine, {"start": start}, **known
