@@ -1,4 +1,4 @@
-"""Arrays as a client sends them, and what families propose for them."""
+"""Arrays as a client sends them, and the proposals of families for them."""
 
 from collections.abc import Iterable, Mapping
 
@@ -15,19 +15,19 @@ from service.analysis.array import (
 )
 from service.analysis.identification.search import DISTANCE_FAMILIES, SINE_FAMILIES
 from service.analysis.precision import round_array
-from service.numerics.dtypes import COMPLEX64, FLOAT32, FLOAT64, INT64, DType
+from service.numerics.dtypes import COMPLEX64, COMPLEX128, FLOAT32, FLOAT64, INT64, DType
 from service.numerics.phase import Float64s
 from service.numerics.tables import Document, ParameterValue, StoredTable, Table, size
 from service.routes.table_urls import document_of, tables
 
-_DTYPES = {each.storage[1:]: each for each in (FLOAT32, FLOAT64, COMPLEX64)}
+_DTYPES = {each.storage[1:]: each for each in (FLOAT32, FLOAT64, COMPLEX64, COMPLEX128)}
 
 
 ROTARY_FAMILIES, GRID_FAMILIES = SINE_FAMILIES[:4], SINE_FAMILIES[-3:]
 
 
 def sample_from(array: NDArray[np.generic], dtype: DType | None = None) -> Sample:
-    """Return an array as it is received: integers of every type as int64."""
+    """Return an array as a request has it: integers of every type as int64."""
     if dtype is None and np.issubdtype(array.dtype, np.integer):
         array, dtype = array.astype("<i8"), INT64
     dtype = dtype or _DTYPES[array.dtype.str[1:]]
@@ -35,10 +35,10 @@ def sample_from(array: NDArray[np.generic], dtype: DType | None = None) -> Sampl
 
 
 def samples_of(document: Document) -> dict[str, Sample]:
-    return {name: _received(table) for name, table in document.arrays.items()}
+    return {name: _sample_of_table(table) for name, table in document.arrays.items()}
 
 
-def _received(table: Table) -> Sample:
+def _sample_of_table(table: Table) -> Sample:
     elements = table.read(0, size(table)).reshape(table.shape)
     return sample_from(elements, None if table.dtype.name.startswith("int") else table.dtype)
 
@@ -50,7 +50,7 @@ def sample_of(resource: str, **parameters: ParameterValue) -> Sample:
 
 
 def input_of(url: str, part: str | None = None, positions: Float64s | None = None) -> IdentifyInput:
-    """Ask about the arrays of a URL, or about one of them alone."""
+    """Return the input that identifies the arrays of a URL, or one of them."""
     arrays = samples_of(document_of(url))
     return IdentifyInput({"array": arrays[part]} if part else arrays, positions=positions)
 
@@ -61,7 +61,7 @@ def input_from(
     positions: Float64s | None = None,
     d_model: int | None = None,
 ) -> IdentifyInput:
-    """Ask about an array, or about several by name."""
+    """Return the input that identifies an array, or several by name."""
     named = arrays if isinstance(arrays, Mapping) else {"array": arrays}
     samples = {
         name: each if isinstance(each, Sample) else sample_from(each, dtype)
@@ -92,14 +92,14 @@ def distance(proposal: Proposal, request: IdentifyInput) -> float:
         computed = dict(zip(sent, computed.values(), strict=True))
     if computed.keys() != sent.keys():
         return float("inf")
-    apart = 0.0
+    largest = 0.0
     for name, sample in sent.items():
         values = computed[name].reals()
         values = values.T if proposal.is_transposed else values
         if values.size != sample.values.size:
             return float("inf")
-        apart = max(apart, float(np.abs(values.ravel() - sample.reals().ravel()).max()))
-    return apart
+        largest = max(largest, float(np.abs(values.ravel() - sample.reals().ravel()).max()))
+    return largest
 
 
 def nearest(family: ProposalFamily, request: IdentifyInput, first: int = 4) -> float:

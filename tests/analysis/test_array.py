@@ -1,4 +1,4 @@
-"""Samples, identification inputs and table requests."""
+"""Samples, and the single arrays of identification inputs."""
 
 import ml_dtypes
 import numpy as np
@@ -7,7 +7,6 @@ import pytest
 from service.analysis.array import (
     IdentifyInput,
     Sample,
-    TableRequest,
     single_finite_array,
     single_integer_array,
     single_real_array,
@@ -20,7 +19,6 @@ from service.numerics.dtypes import (
     FLOAT32,
     FLOAT64,
     INT64,
-    REAL_DTYPES,
     DType,
 )
 from service.numerics.tables import StoredTable
@@ -69,11 +67,6 @@ def test_integers_are_exact_or_none(sample: Sample, expected: list[int] | None) 
     assert (None if integers is None else integers.tolist()) == expected
 
 
-@pytest.mark.parametrize(("number", "is_finite"), [(2.0, True), (np.nan, False), (np.inf, False)])
-def test_sample_with_nan_or_infinity_is_not_finite(number: float, *, is_finite: bool) -> None:
-    assert sent(np.array([1.0, number])).is_finite == is_finite
-
-
 @pytest.mark.parametrize("dtype", [FLOAT64, FLOAT32, FLOAT16], ids=lambda dtype: dtype.name)
 def test_spacing_equals_numpy(dtype: DType) -> None:
     numbers = np.array([0.0, 1e-7, 0.3, 0.5, 1.0, 1.5, 2.0, 3e4], dtype=dtype.storage)
@@ -93,11 +86,6 @@ def test_spacing_of_bfloat16_is_the_distance_to_the_next_number() -> None:
     assert ulps[:-1].tolist() == (following - np.abs(numbers).astype(np.float64))[:-1].tolist()
 
 
-@pytest.mark.parametrize("dtype", REAL_DTYPES.values(), ids=REAL_DTYPES)
-def test_spacing_of_every_real_type_is_positive(dtype: DType) -> None:
-    assert (spacing(np.array([0.0, 1.0]), dtype) > 0).all()
-
-
 def test_sample_of_an_input_is_the_single_array_or_the_cosines() -> None:
     ones, zeros = sent(np.ones((2, 3))), sent(np.zeros((2, 3)))
 
@@ -109,23 +97,15 @@ def test_sample_of_an_input_is_the_single_array_or_the_cosines() -> None:
     assert (single.is_pair, pair.is_pair) == (False, True)
 
 
-def test_with_parameters_returns_a_changed_copy() -> None:
-    request = TableRequest("rope", {"head_dim": 8, "seq_len": 4})
-
-    assert request.with_parameters(seq_len=2, pack="flat") == TableRequest(
-        "rope", {"head_dim": 8, "seq_len": 2, "pack": "flat"}
-    )
-    assert request.parameters == {"head_dim": 8, "seq_len": 4}
-
-
 def test_single_array_has_an_allowed_number_of_axes() -> None:
-    inputs = input_from(np.array([[1.0, 2.0], [3.0, -np.inf]]))
+    request = input_from(np.array([[1.0, 2.0], [3.0, -np.inf]]))
 
-    assert single_real_array(inputs, (1,)) is None
-    values = single_real_array(inputs, (2,))
+    values = single_real_array(request, (2,))
+
     assert values is not None
     assert values.shape == (2, 2)
-    assert single_finite_array(inputs, (2,)) is None
+    assert single_real_array(request, (1,)) is None
+    assert single_finite_array(request, (2,)) is None
 
 
 def test_single_integer_array_takes_whole_floats() -> None:

@@ -8,20 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from service.analysis.array import IdentifyInput, Sample
+from service.analysis.array import IdentifyInput
 from service.analysis.identification.search import identify
-from service.numerics.dtypes import COMPLEX64, COMPLEX128, FLOAT32, FLOAT64, INT64
-from service.numerics.tables import StoredTable
+from service.numerics.dtypes import FLOAT64
 from service.routes.table_urls import tables
+from tests.analysis.samples import sample_from
 
 GOLDEN = Path(__file__).parents[1] / "data" / "golden"
-DTYPES = {
-    "float32": FLOAT32,
-    "float64": FLOAT64,
-    "complex64": COMPLEX64,
-    "complex128": COMPLEX128,
-}
-DOUBLE = {"exact", "float64"}
+DOUBLE, SINGLE = {"exact", "float64"}, {"float32", "float32 in steps"}
 
 # Outputs that are no positional table, or depend on weights or random numbers.
 _NO_TABLES = {
@@ -88,23 +82,15 @@ def arrays() -> Any:
     return np.load(GOLDEN / "arrays.npz")
 
 
-def sampled(array: np.ndarray) -> Sample:
-    dtype = DTYPES.get(array.dtype.name)
-    if dtype is None:
-        return Sample.of(StoredTable(array.astype(np.int64), INT64))
-    return Sample.of(StoredTable(array, dtype))
-
-
 @pytest.mark.parametrize("label", TABLES)
 def test_table_of_a_library_is_identified_with_its_arithmetic(label: str, arrays: Any) -> None:
     case, names = TABLES[label]
-    samples = [sampled(arrays[case["arrays"][name]]) for name in names]
-    keys = names if len(names) > 1 else ("x",)
-    found = identify(IdentifyInput(dict(zip(keys, samples, strict=True))), tables)
+    samples = [sample_from(arrays[case["arrays"][name]]) for name in names]
+
+    found = identify(IdentifyInput(dict(zip(names, samples, strict=True))), tables)
 
     assert found.outcome != "none"
-    explained = {each.name for each in found.hypotheses[0].arithmetic}
-    if samples[0].element_dtype is FLOAT64 and not any(part in label for part in _FLOAT32_INSIDE):
-        assert explained & DOUBLE
-    else:
-        assert explained & {"exact", "float32", "float32 in steps"} or explained & DOUBLE
+    arithmetics = {each.name for each in found.hypotheses[0].arithmetic}
+    is_double = samples[0].element_dtype is FLOAT64
+    is_single_inside = any(part in label for part in _FLOAT32_INSIDE)
+    assert arithmetics & (DOUBLE if is_double and not is_single_inside else DOUBLE | SINGLE)

@@ -7,7 +7,6 @@ import pytest
 
 from service.analysis.array import Sample
 from service.analysis.measure import (
-    GeometricSeries,
     fit_geometric,
     layout_readings,
     measure,
@@ -105,7 +104,7 @@ def test_noise_has_large_norm_and_angle_errors() -> None:
     assert (waves.angle_error > 0.5).all()
 
 
-def test_zeros_are_measured_without_a_warning() -> None:
+def test_zeros_have_finite_frequencies() -> None:
     waves = measure(np.zeros((8, 4), dtype=np.complex128))
 
     assert np.isfinite(waves.omega).all()
@@ -130,9 +129,10 @@ def test_base_of_frequencies_is_found(base: float, width: int, first: float) -> 
 
 
 def test_frequencies_smaller_than_their_errors_have_no_weight() -> None:
-    omega = _series(10000, 128, 64)
     noise = 6e-5 * np.cos(np.arange(64) ** 2)
-    series = fit_geometric(omega + noise, np.full(64, 6e-5))
+
+    series = fit_geometric(_series(10000, 128, 64) + noise, np.full(64, 6e-5))
+
     assert series is not None
     assert round_bases(series, 128)[0] == 10000
 
@@ -140,7 +140,9 @@ def test_frequencies_smaller_than_their_errors_have_no_weight() -> None:
 def test_error_bounds_of_a_series_contain_the_exact_one() -> None:
     omega = _series(10000, 128, 64)
     error = omega * 1e-4
+
     series = fit_geometric(omega + error * np.where(np.arange(64) < 32, 1, -1), error)
+
     assert series is not None
     assert abs(series.first - 1) <= series.first_error * 1.01
     assert abs(series.ratio / 10000 ** (-1 / 64) - 1) <= series.ratio_error * 1.01
@@ -156,13 +158,10 @@ def test_zeros_and_numbers_with_a_bend_are_no_geometric_series() -> None:
 
 def test_single_frequency_has_the_usual_base() -> None:
     series = fit_geometric(np.ones(1), np.full(1, 1e-9))
+
     assert series is not None
     assert series.first == pytest.approx(1)
     assert round_bases(series, 2) == (10000,)
-
-
-def test_series_lists_its_first_numbers() -> None:
-    assert GeometricSeries(2.0, 0.5, 0.0, 0.0).at(3).tolist() == [2, 1, 0.5]
 
 
 LAYOUTS_OMEGA = 10000.0 ** (-2 * np.arange(8) / 16)
@@ -306,7 +305,7 @@ def test_error_share_is_four_roundings_and_dtype_is_named_unless_it_is_the_defau
     assert dtype_parameters(sample_of(dtype)) == parameters
 
 
-def test_the_common_value_is_the_most_exact_measurement() -> None:
+def test_common_value_is_the_most_exact_measurement() -> None:
     assert common_value([(2.001, 1e-3), (2.00001, 1e-5)]) == (2.00001, 1e-5)
     assert common_value([(2.0, 1e-5), (2.1, 1e-5)]) is None
 
@@ -321,7 +320,7 @@ def test_signed_round_numbers_are_0_or_decimals_or_multiples_of_an_eighth(
     assert number in signed_round_numbers(measured, error)
 
 
-def test_numbers_of_many_digits_are_not_round() -> None:
+def test_number_of_many_digits_has_no_signed_round_number() -> None:
     assert signed_round_numbers(12.566370614359172, 1e-12) == []
 
 

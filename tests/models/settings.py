@@ -1,4 +1,4 @@
-"""What a config comes to, for tests of every module that has a part in it."""
+"""Configs of Llama, and the values, origins and warnings that a config resolves to."""
 
 from typing import Any
 
@@ -15,8 +15,12 @@ LLAMA: dict[str, Any] = {
 }
 
 
-def llama(**beside: Any) -> dict[str, Any]:
-    return {**LLAMA, **beside}
+def llama(**keys: Any) -> dict[str, Any]:
+    return {**LLAMA, **keys}
+
+
+def scaled(**scaling: Any) -> dict[str, Any]:
+    return llama(rope_scaling=scaling)
 
 
 def entry_of(config: dict[str, Any], label: str = "default") -> LayerSettings:

@@ -165,14 +165,11 @@ def test_keys_of_other_programs_are_read(
     assert {name: value_of(config, name) for name in values} == values
 
 
-def test_keys_of_other_programs_are_aliases() -> None:
-    assert origin_of({**MISTRAL, "yarn": YARN}, "beta_fast") == "alias /yarn/beta"
-    assert "attention_factor" not in entry_of({**MISTRAL, "yarn": YARN}).values
-
-
-def test_weights_beside_a_params_json_are_interleaved() -> None:
+def test_keys_of_a_params_json_are_aliases_and_its_layout_is_interleaved() -> None:
     config = {**MISTRAL, "yarn": YARN, "max_position_embeddings": 262144}
 
+    assert origin_of(config, "beta_fast") == "alias /yarn/beta"
+    assert "attention_factor" not in entry_of(config).values
     assert resolve(config).layout == "interleaved"
     assert codes_of(config) == ["model-type-missing", "layout-assumed"]
 
@@ -300,10 +297,10 @@ def test_lists_by_layer_give_an_entry_for_each_set_of_values(
     ] == expected
 
 
-def test_labels_of_layers_name_their_values() -> None:
-    labels = [entry.label for entry in resolve({**STEP, **SHARES}).entries]
+def test_labels_of_layers_contain_their_values() -> None:
+    first = resolve({**STEP, **SHARES}).entries[0]
 
-    assert labels[0] == "full_attention partial_rotary_factor=0.5"
+    assert first.label == "full_attention partial_rotary_factor=0.5"
 
 
 def test_layers_with_base_0_have_no_rotary_embedding() -> None:

@@ -89,21 +89,23 @@ def test_reader_returns_the_value_in_its_type(
         (values.letters, "LGX"),
     ],
 )
-def test_fault_of_a_value_states_the_rule(read: Callable[[Any], Any], sent: object) -> None:
+def test_invalid_value_raises_an_error_that_states_the_rule(
+    read: Callable[[Any], Any], sent: object
+) -> None:
     with pytest.raises(ValueError, match=r"must|has item"):
         read(sent)
 
 
-def test_fault_of_a_quoted_number_says_text() -> None:
-    for read in (values.count, values.real):
-        with pytest.raises(ValueError, match="not text"):
-            read("4096")
+@pytest.mark.parametrize("read", [values.count, values.real])
+def test_error_of_a_quoted_number_mentions_text(read: Callable[[Any], Any]) -> None:
+    with pytest.raises(ValueError, match="not text"):
+        read("4096")
 
 
 KEYS = {"rope_theta": Key(values.real, ("rotary_emb_base", "rope_base"))}
 
 
-def place_of(content: dict[str, object], pointer: str = "") -> KeyPlace:
+def key_place(content: dict[str, object], pointer: str = "") -> KeyPlace:
     return KeyPlace(content, pointer, ReadingReport())
 
 
@@ -118,13 +120,13 @@ def place_of(content: dict[str, object], pointer: str = "") -> KeyPlace:
 def test_canonical_name_takes_precedence_then_the_name_of_the_class(
     content: dict[str, object], origin: str
 ) -> None:
-    found = place_of(content, "/a").read_all(KEYS, {"rope_theta": "base"})
+    found = key_place(content, "/a").read_all(KEYS, {"rope_theta": "base"})
 
     assert (found["rope_theta"].value, found["rope_theta"].origin) == (1.0, origin)
 
 
-def test_faults_of_several_places_are_one_problem() -> None:
-    place = place_of({"rope_theta": "x", "a/b": 5})
+def test_faults_of_several_keys_are_one_problem() -> None:
+    place = key_place({"rope_theta": "x", "a/b": 5})
     place.read_all(KEYS)
     place.inner("a/b")
     place.inner("a/b")
@@ -138,8 +140,8 @@ def test_faults_of_several_places_are_one_problem() -> None:
 
 
 def test_empty_objects_and_null_members_are_absent() -> None:
-    assert place_of({"rope_scaling": {}}).inner("rope_scaling") is None
-    assert not place_of({"type": None}).has("type")
+    assert key_place({"rope_scaling": {}}).inner("rope_scaling") is None
+    assert not key_place({"type": None}).has("type")
 
 
 def test_only_similar_words_are_suggested() -> None:

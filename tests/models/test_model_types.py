@@ -52,11 +52,11 @@ def test_same_as_copies_the_facts_of_a_type() -> None:
     assert TYPES["Yi"].name == "Yi"
 
 
-def plain(name: str, **beside: Any) -> dict[str, Any]:
-    """Make a config of a type whose heads are known, with whatever it needs to have rotary ones."""
+def plain(name: str, **keys: Any) -> dict[str, Any]:
+    """Return a config of a type with the sizes of its heads, and with rotary embeddings."""
     kind = TYPES[name]
     width = {} if "hidden_size" in kind.defaults else {"hidden_size": 64, "num_attention_heads": 2}
-    return {"model_type": name, **width, **kind.rope_if, **beside}
+    return {"model_type": name, **width, **kind.rope_if, **keys}
 
 
 @pytest.mark.parametrize(

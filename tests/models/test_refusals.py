@@ -6,7 +6,7 @@ import pytest
 
 from service.errors import InvalidBody
 from service.models.resolve import resolve
-from tests.models.settings import codes_of, llama
+from tests.models.settings import codes_of, llama, scaled
 
 LINEAR = {"rope_type": "linear", "factor": 8.0}
 YARN = {"rope_type": "yarn", "factor": 4.0}
@@ -32,10 +32,6 @@ TYPES_BY_BASES = {
     "layer_types": [f"t{i // 9}" for i in range(81)],
     "rope_parameters": {f"t{i}": {"rope_theta": 1e4} for i in range(9)},
 }
-
-
-def scaled(**scaling: Any) -> dict[str, Any]:
-    return llama(rope_scaling=scaling)
 
 
 def apertus(**parameters: Any) -> dict[str, Any]:
@@ -153,7 +149,7 @@ def test_faults_of_a_config_are_one_problem(
         ("theta-not-everywhere", OLMO3, {**OLMO3, "rope_theta": 5e5}),
     ],
 )
-def test_doubt_is_a_warning_and_its_absence_none(
+def test_uncertain_value_has_a_warning_and_a_certain_one_none(
     code: str, config: dict[str, Any], silent: dict[str, Any]
 ) -> None:
     assert code in codes_of(config)

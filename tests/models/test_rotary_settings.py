@@ -1,22 +1,16 @@
 """The rotary settings of the layers of one type, with origins and warnings."""
 
-from typing import Any
-
 import pytest
 
 from service.errors import InvalidBody
 from service.models import rotary_settings
 from service.models.resolve import resolve
 from tests.exact import yarn_mscale
-from tests.models.settings import LLAMA, codes_of, entry_of, llama, origin_of, value_of
+from tests.models.settings import LLAMA, codes_of, entry_of, llama, origin_of, scaled, value_of
 
 ORIGINAL = "original_max_position_embeddings"
 AT_2048 = {ORIGINAL: 2048}
 YARN = {"rope_type": "yarn", "factor": 4.0}
-
-
-def scaled(**scaling: Any) -> dict[str, Any]:
-    return llama(rope_scaling=scaling)
 
 
 @pytest.mark.parametrize(
@@ -31,7 +25,7 @@ def scaled(**scaling: Any) -> dict[str, Any]:
         ({"type": "linear", "rope_type": "dynamic", "factor": 2}, "dynamic"),
     ],
 )
-def test_every_alias_of_a_rope_type(scaling: dict[str, object], rope_type: str) -> None:
+def test_rope_type_has_aliases(scaling: dict[str, object], rope_type: str) -> None:
     assert value_of(llama(rope_scaling=scaling), "rope_type") == rope_type
 
 
@@ -339,7 +333,7 @@ def test_rule_without_warnings_of_its_own_needs_only_its_class(
 @pytest.mark.parametrize(
     ("rope_type", "name"), [("yarn", "beta_fast"), ("yarn", "beta_slow"), ("dynamic", "alpha")]
 )
-def test_0_that_counts_as_missing_has_a_warning(rope_type: str, name: str) -> None:
+def test_value_0_that_is_ignored_has_a_warning(rope_type: str, name: str) -> None:
     config = scaled(type=rope_type, factor=2.0, **AT_2048, **{name: 0})
 
     assert name not in entry_of(config).values
@@ -369,7 +363,7 @@ OTHERS = {"full_attention": None, "sliding_attention": {"rope_theta": 5.0}}
     ],
     ids=["typo", "no rope_type", "many keys", "layer type", "block", "types without rotation"],
 )
-def test_warning_names_what_it_is_about(config: dict[str, object], detail: str) -> None:
+def test_warning_names_its_key_or_layer_type(config: dict[str, object], detail: str) -> None:
     warnings = resolve(config).warnings
 
     assert any(detail in warning.detail for warning in warnings)

@@ -8,21 +8,25 @@ from service.analysis.families.rotary_tables import (
     propose_angles,
     propose_inverse_frequencies,
 )
-from tests.analysis.samples import ROTARY_FAMILIES, distance, input_from, input_of, proposed
+from tests.analysis.samples import (
+    ROTARY_FAMILIES,
+    distance,
+    evaluated_rows,
+    input_from,
+    input_of,
+    proposed,
+)
 
 UNIT = 2.0**-24
 
 
 def test_the_angle_model_gives_the_proposed_table() -> None:
     request = input_of("/rope?head_dim=8&seq_len=6&start=2&pack=concat&rope_theta=500000")
+
     model = proposed(request, ROTARY_FAMILIES)[0].angles
+
     assert model is not None
-    index, is_sine = model.channels["rope"].indices()
-
-    angles = (model.coordinates @ model.omega[np.newaxis])[:, index]
-
-    table = model.scale * np.where(is_sine, np.sin(angles), np.cos(angles))
-    assert np.abs(table - request.sample.values).max() < 2 * UNIT
+    assert evaluated_rows(model) == pytest.approx(request.sample.reals(), abs=2 * UNIT)
 
 
 def test_support_names_norm_and_series() -> None:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from service.analysis.array import ProposalFamily
 from service.analysis.families.slope_biases import (
     Multiples,
     forms,
@@ -42,7 +43,7 @@ def test_last_row_of_a_decoder_has_all_forms() -> None:
     assert forms == {"linear", "symmetric", "last-key"}
 
 
-def test_least_number_of_a_type_masks_keys() -> None:
+def test_keys_with_the_lowest_number_of_a_type_are_masked() -> None:
     values = input_of("/relative/alibi?num_heads=8&query_len=6&masked=true").sample.reals()
     least = -largest_finite(REAL_DTYPES["float32"])
     request = input_from(np.where(np.isinf(values), least, values).astype(np.float32))
@@ -61,11 +62,22 @@ def test_nearest_table_is_proposed_with_one_wrong_row() -> None:
     assert not agreeing(request, proposals, 0)
 
 
-def test_ramp_of_another_slope_has_no_alibi_proposal() -> None:
-    ramp = 0.3 * np.arange(12)
+RAMP = 0.3 * np.arange(12)
 
-    assert not proposed(input_from(ramp), [propose_alibi])
-    assert not proposed(input_from(np.stack([ramp, 2 * ramp, 5 * ramp])), [propose_alibi])
+
+@pytest.mark.parametrize(
+    ("numbers", "family"),
+    [
+        (RAMP, propose_alibi),
+        (np.stack([RAMP, 2 * RAMP, 5 * RAMP]), propose_alibi),
+        (np.array([0.123]), propose_slopes),
+        (np.array([2.0]), propose_slopes),
+        (10000.0 ** (-np.arange(64) / 64), propose_slopes),
+    ],
+    ids=["ramp", "ramps", "irregular slope", "slope above 1", "frequencies from 1"],
+)
+def test_other_numbers_have_no_proposals(numbers: np.ndarray, family: ProposalFamily) -> None:
+    assert not proposed(input_from(numbers), [family])
 
 
 def distances(queries: Sequence[int], keys: Sequence[int]) -> np.ndarray:
@@ -139,18 +151,7 @@ def test_odd_end_of_many_slopes_is_measured() -> None:
     assert proposal.request.parameters["alibi_bias_max"] == 6.125
 
 
-def test_one_number_is_a_slope_only_where_its_series_is_plain() -> None:
-    assert not proposed(input_from(np.array([0.123])), [propose_slopes])
-    assert not proposed(input_from(np.array([2.0])), [propose_slopes])
-
-
-def test_frequencies_that_start_at_1_are_no_slopes() -> None:
-    frequencies = 10000.0 ** (-np.arange(64) / 64)
-
-    assert not proposed(input_from(frequencies), [propose_slopes])
-
-
-def test_slopes_are_known_by_their_ratios_alone() -> None:
+def test_rules_of_slopes_follow_from_their_ratios_alone() -> None:
     values = 7 * np.exp2(-np.arange(1.0, 9.0))
 
     rules = list(slope_rules(values, 2.0**-22, is_absolute=False))

@@ -46,19 +46,12 @@ def test_angles_of_one_row_give_the_ratio_of_frequencies(position: float) -> Non
     assert series.ratio**-32 == pytest.approx(10000, rel=1e-4)
 
 
-def test_angles_without_a_constant_ratio_are_no_series() -> None:
+def test_angles_without_a_constant_ratio_and_within_their_errors_are_no_series() -> None:
     angles = 5.0 * OMEGA
     angles[8] *= 1.1
 
     assert unwrapped_series(wrap_angles(angles), np.full(16, 1e-9)) is None
-
-
-def test_angles_within_their_errors_are_no_series() -> None:
     assert unwrapped_series(np.array([1e-3, 1e-4]), np.full(2, 1e-2)) is None
-
-
-def errors(rows: int) -> Float64s:
-    return np.full((rows, 16), 1e-8)
 
 
 @pytest.mark.parametrize(
@@ -67,14 +60,14 @@ def errors(rows: int) -> Float64s:
     ids=("in any order, with fractions", "beyond the period of the slowest frequency"),
 )
 def test_rows_are_located(positions: list[float]) -> None:
-    located = locate(wrapped(positions), errors(len(positions)), OMEGA)
+    located = locate(wrapped(positions), np.full((len(positions), 16), 1e-8), OMEGA)
 
     assert located is not None
     assert located.rounded().tolist() == positions
 
 
 def test_phases_of_other_frequencies_have_no_position() -> None:
-    assert locate(wrapped([100.0], OMEGA**1.1), errors(1), OMEGA) is None
+    assert locate(wrapped([100.0], OMEGA**1.1), np.full((1, 16), 1e-8), OMEGA) is None
 
 
 @pytest.mark.parametrize("position", [-5.0, 1000.0])

@@ -28,7 +28,6 @@ from service.analysis.identification.arithmetic import (
     narrow_emulations,
     without_looser,
 )
-from service.analysis.precision import rounded
 from service.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, DType
 from service.numerics.tables import StoredTable
 from tests.analysis.engines import (
@@ -78,13 +77,6 @@ def test_arithmetics_are_sorted_and_float32_in_steps_dropped_beside_a_more_exact
     arithmetics: tuple[Arithmetic, ...], expected: tuple[Arithmetic, ...]
 ) -> None:
     assert without_looser(arithmetics) == expected
-
-
-def test_numbers_are_rounded_to_a_type_or_left_alone() -> None:
-    numbers = np.array([257.0, 258.0, 1 / 3])
-
-    assert (rounded(numbers, BFLOAT16) == [256, 258, 0.333984375]).all()
-    assert rounded(numbers, None) is numbers
 
 
 def test_exact_claim_allows_only_equal_numbers() -> None:
@@ -148,7 +140,7 @@ def test_tolerances_contain_their_engines() -> None:
     assert (np.abs(loosest - in_float32(300, 16)) <= float32_allowed).all()
 
 
-def test_emulated_padding_rows_stay_zero() -> None:
+def test_emulated_padding_rows_are_zero() -> None:
     rows, exact = np.arange(48), in_float64(48, 8)
     exact[5] = 0
     sent = exact.copy()
@@ -247,7 +239,7 @@ def test_fitted_frequencies_equal_those_of_an_engine_to_the_bit() -> None:
     assert (fitted(in_float32(4096, 64))[is_fast] == used[is_fast]).all()
 
 
-def test_fitted_frequencies_ignore_a_wrong_row() -> None:
+def test_fitted_frequencies_are_the_same_with_one_changed_row() -> None:
     table = by_exponentials(4096, 64)
     right = fitted(table)
     table[FAR_ROWS[20]] = 0.5

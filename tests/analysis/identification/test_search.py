@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from service.analysis.array import IdentifyInput, Proposal, Sample, TableRequest
+from service.analysis.array import IdentifyInput, Proposal, Sample
 from service.analysis.identification.search import (
     MAX_SAMPLED,
     MAX_VERIFIED,
@@ -33,6 +33,7 @@ from tests.analysis.samples import (
     GRID_FAMILIES,
     agreeing,
     distance,
+    evaluated_rows,
     float_input,
     float_sample,
     input_from,
@@ -61,34 +62,27 @@ def test_encoding_of_the_paper_is_identified_with_its_arithmetic(name: str) -> N
     assert found.hypotheses[0].arithmetic[0].name == name
 
 
-def test_several_names_of_one_table_are_identified() -> None:
+@pytest.mark.parametrize(
+    ("table", "url"),
+    [
+        (in_float32(300, 32, base=12345.0), "/encoding?seq_len=300&d_model=32&base=12345"),
+        (in_float32(64, 32).T, "/encoding?seq_len=64&d_model=32"),
+        (in_float32(600, 32, positions_in=BFLOAT16), "/encoding?seq_len=600&d_model=32"),
+    ],
+    ids=["unusual base", "transposed", "bfloat16 positions"],
+)
+def test_table_is_identified_however_it_is_made(table: Numbers, url: str) -> None:
+    found = identified(table)
+
+    assert (found.outcome, urls(found)[0]) == ("identified", url)
+
+
+def test_several_requests_for_one_table_are_identified_with_a_note() -> None:
     found = identified(in_float64(40, 16))
 
     assert found.outcome == "identified"
     assert len(found.hypotheses) > 1
     assert "URLs describe the same table" in found.notes[0]
-
-
-def test_unusual_base_is_measured() -> None:
-    found = identified(in_float32(300, 32, base=12345.0))
-
-    assert urls(found)[0] == "/encoding?seq_len=300&d_model=32&base=12345"
-
-
-def test_transposed_array_is_identified() -> None:
-    found = identified(in_float32(64, 32).T)
-
-    assert found.outcome == "identified"
-    assert found.hypotheses[0].proposal.is_transposed
-    assert urls(found)[0] == "/encoding?seq_len=64&d_model=32"
-
-
-def test_bfloat16_positions_are_named() -> None:
-    found = identified(in_float32(600, 32, positions_in=BFLOAT16))
-    names = [each.name for verdict in found.hypotheses for each in verdict.arithmetic]
-
-    assert found.outcome == "identified"
-    assert "bfloat16 positions" in names
 
 
 @pytest.mark.parametrize("index", [(0, 0), (100, 0), (511, 0), (77, 41)])
@@ -116,21 +110,24 @@ def test_noise_is_not_identified(shape: tuple[int, ...]) -> None:
         assert identified(in_float32(64, 32) + 0.02 * noise).outcome == "none"
 
 
-@pytest.mark.parametrize("number", [0.0, 1.0, 0.5])
-def test_constant_array_is_not_identified(number: float) -> None:
-    found = identified(np.full((6, 8), number))
-
-    assert found.outcome == "none"
-    assert "all elements are equal" in found.notes[0]
+WITH_NAN = in_float32(40, 16)
+WITH_NAN[7, 3] = np.nan
 
 
-def test_note_has_the_index_of_a_nan() -> None:
-    table = in_float32(40, 16)
-    table[7, 3] = np.nan
+@pytest.mark.parametrize(
+    ("table", "note"),
+    [
+        (np.zeros((6, 8)), "all elements are equal"),
+        (np.full((6, 8), 0.5), "all elements are equal"),
+        (WITH_NAN, "has the index 7, 3"),
+    ],
+    ids=["zeros", "constant", "nan"],
+)
+def test_constant_array_and_nan_are_not_identified_with_a_note(table: Numbers, note: str) -> None:
     found = identified(table)
 
     assert found.outcome == "none"
-    assert "has the index 7, 3" in found.notes[0]
+    assert note in found.notes[0]
 
 
 def test_cosines_and_sines_are_identified_together() -> None:
@@ -193,17 +190,13 @@ ROWS, WIDTH = 40, 8
 def every_base(inputs: IdentifyInput) -> Iterator[Proposal]:
     rows, width = inputs.sample.values.shape
     if width == WIDTH:
-        yield proposal(rows, width)
-        for base in range(2, 1000):
+        for base in (10000, *range(2, 1000)):
             yield proposal(rows, width, base=float(base))
 
 
 def bases_within_rounding(inputs: IdentifyInput) -> Iterator[Proposal]:
-    rows, width = inputs.sample.values.shape
-    if width == WIDTH:
-        yield proposal(rows, width)
-        for step in range(1, 50):
-            yield proposal(rows, width, base=10000 + step * 1e-9)
+    for step in range(50):
+        yield proposal(*inputs.sample.values.shape, base=10000 + step * 1e-9)
 
 
 @pytest.mark.full
@@ -212,7 +205,7 @@ def test_search_samples_a_limited_number_of_tables() -> None:
     search = Search(inputs, tables, every_base)
     (found,) = search.matches(inputs)
 
-    assert found.proposal.request.parameters.get("base") is None
+    assert found.proposal.request.parameters["base"] == 10000
     assert len(search.near) == MAX_SAMPLED - 1
 
 
@@ -259,7 +252,7 @@ def test_closest_table_is_found_by_the_rows_that_are_right() -> None:
     assert not search.matches(inputs)
     assert not search.matches_of_parts(inputs)
     best = max(search.near, key=lambda match: match.agreeing)
-    assert best.proposal.request.parameters == proposal(ROWS, WIDTH).request.parameters
+    assert best.proposal.request.parameters["base"] == 10000
 
 
 def test_integers_are_not_searched_in_parts() -> None:
@@ -400,19 +393,11 @@ def test_sequence_is_no_grid(url: str) -> None:
 
 def test_angles_of_a_proposal_give_its_table() -> None:
     request = input_of("/rope/axial?convention=qwen2_vl&head_dim=16&grid=3,5&pack=concat")
+
     proposal = next(each for family in GRID_FAMILIES for each in family(request))
+
     assert proposal.angles is not None
-    model = proposal.angles
-
-    channels = model.channels["rope"]
-    frequency, is_sine = channels.indices()
-    angles = model.coordinates[:, model.axis] * model.omega
-    table = np.where(is_sine, np.sin(angles[:, frequency]), np.cos(angles[:, frequency]))
-
-    assert proposal.request == TableRequest(
-        "rope/axial", {"convention": "qwen2_vl", "head_dim": 16, "grid": (3, 5), "pack": "concat"}
-    )
-    assert np.abs(table - request.sample.reals()).max() < 2**-23
+    assert evaluated_rows(proposal.angles) == pytest.approx(request.sample.reals(), abs=2**-23)
     assert distance(proposal, request) == 0
 
 
@@ -466,8 +451,8 @@ def test_learned_biases_have_no_proposals() -> None:
     assert not proposed(input_from(np.moveaxis(weight[buckets], 2, 0).copy()))
 
 
-@pytest.mark.parametrize("value", [0.0, 1.0, -3.0, np.nan, np.inf])
-@pytest.mark.parametrize("shape", [(1,), (2,), (1, 5), (4, 4), (2, 3, 3), (0,)])
+@pytest.mark.parametrize("value", [0.0, -3.0, np.nan, np.inf])
+@pytest.mark.parametrize("shape", [(1,), (1, 5), (2, 3, 3), (0,)])
 def test_constant_and_tiny_arrays_have_few_proposals(value: float, shape: tuple[int, ...]) -> None:
     assert len(proposed(input_from(np.full(shape, value)))) <= 4
 
