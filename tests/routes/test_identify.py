@@ -136,7 +136,7 @@ def test_first_number_that_is_not_finite_is_named(client: Client) -> None:
     report = client.post("/identify", content=npy_bytes(array), headers=NPY).json()
 
     assert report["verdict"] == "none"
-    assert "first is at 1, 0" in report["notes"][0]
+    assert "first non-finite element has the index 1, 0" in report["notes"][0]
 
 
 @pytest.mark.parametrize(
