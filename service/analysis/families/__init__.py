@@ -1,1 +1,1 @@
-"""The tables an array may be: each module measures the array and proposes tables of one kind."""
+"""Propose candidate tables: each module measures the array and proposes tables of one kind."""

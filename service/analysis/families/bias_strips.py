@@ -1,6 +1,7 @@
-"""Read tables of queries and keys as strips: one value for each distance key - query.
+"""Read matrices of queries and keys as strips: one value for each distance key - query.
 
-Rows with gaps between them are located one by one, by the numbers that a rule gives for distances.
+If query positions have gaps, each row is located by comparing it with the values that a rule gives
+for a range of distances.
 """
 
 from collections.abc import Callable
@@ -15,17 +16,17 @@ from service.analysis.measure import spread_indices
 from service.numerics.phase import Float64s, Int64s
 from service.numerics.tables import ParameterValue
 
-# Rows that are compared with the strip.
+# How many rows are compared with the strip.
 CHECKED_ROWS = 8
 
 
 @dataclass(frozen=True, eq=False)
 class Strip:
-    """The values of distances, for contiguous queries and contiguous keys.
+    """The value of each distance key - query, for contiguous queries and contiguous keys.
 
     Attributes:
-        values: (heads, queries + keys - 1), for distances key - query that rise by one, from that
-            of the last query and the first key.
+        values: the values of consecutive distances, (heads, queries + keys - 1); the first distance
+            is first key - last query.
         queries: the number of queries.
         keys: the number of keys.
     """
@@ -35,18 +36,21 @@ class Strip:
     keys: int
 
     def distances(self, zero: int) -> Int64s:
-        """Return the distances if distance 0 has this index, which may be outside."""
+        """Return the distances if distance 0 has index ``zero``, which may be out of range."""
         return np.arange(self.values.shape[1], dtype=np.int64) - zero
 
     def positions(self, zero: int) -> tuple[Int64s, Int64s]:
-        """Return query positions from 0, and the key positions that put distance 0 at an index."""
+        """Return query positions 0, 1, … and the key positions if distance 0 has index ``zero``."""
         first_key = self.queries - 1 - zero
         keys = np.arange(first_key, first_key + self.keys, dtype=np.int64)
         return np.arange(self.queries, dtype=np.int64), keys
 
 
 def strips(values: Float64s | Int64s) -> list[Strip]:
-    """Read a vector as one query with many keys and the reverse, or a matrix (Q, K) as a strip."""
+    """Return a vector as two strips, of one query or of one key, or a matrix (Q, K) as a strip.
+
+    Return an empty list if a matrix does not depend on key - query alone.
+    """
     if values.ndim == 1:
         line = values[np.newaxis]
         return [Strip(line, 1, len(values)), Strip(line[:, ::-1], len(values), 1)]
@@ -55,12 +59,12 @@ def strips(values: Float64s | Int64s) -> list[Strip]:
 
 
 def strip_of(block: Float64s | Int64s, share: float = 0.0, wrong_rows: int = 0) -> Strip | None:
-    """Read heads by queries by keys (H, Q, K) as a strip, if they depend on distances alone.
+    """Return a block (H, Q, K) as a strip, or None if it does not depend on key - query alone.
 
     Args:
-        block: the values; infinite ones are equal to each other.
-        share: the relative error of values that count as equal.
-        wrong_rows: the number of checked rows that may differ.
+        block: the values of heads, queries and keys; equal infinities count as equal.
+        share: the relative difference of values that count as equal.
+        wrong_rows: how many of the checked rows may differ.
     """
     _, queries, keys = block.shape
     values = _typical(block)
@@ -73,10 +77,10 @@ def strip_of(block: Float64s | Int64s, share: float = 0.0, wrong_rows: int = 0) 
 
 
 def _typical(block: Float64s | Int64s) -> Float64s | Int64s:
-    """Return the value of each distance: the median of its values in three rows.
+    """Return the value of each distance, (H, Q + K - 1): the median of its values in three rows.
 
-    One wrong row is one of the three, unless the distance occurs only once or twice. Of two rows
-    the outer one counts twice: that one can be left out.
+    The median ignores one wrong row. If a distance occurs in two rows only, the outer row counts
+    twice: a caller may leave out that row if it is wrong.
     """
     _, queries, keys = block.shape
     distances = np.arange(1 - queries, keys)
@@ -90,7 +94,7 @@ def _typical(block: Float64s | Int64s) -> Float64s | Int64s:
 
 
 def alike(values: Float64s | Int64s, expected: Float64s | Int64s, share: float) -> bool:
-    """Return whether numbers are equal except for a relative error."""
+    """Return whether all values are within a relative error ``share`` of the expected ones."""
     if share == 0:
         return bool(np.array_equal(values, expected))
     with np.errstate(invalid="ignore"):
@@ -100,7 +104,8 @@ def alike(values: Float64s | Int64s, expected: Float64s | Int64s, share: float) 
 
 # Rows with gaps.
 
-# Each row is located by itself, at most this far from the first key.
+# At most _MAX_ROWS rows are located, each at most _REACH positions from the keys. A few probed
+# elements are compared before whole rows.
 _MAX_ROWS = 1024
 _REACH = 4096
 _PROBES = 6
@@ -109,16 +114,15 @@ _PROBES = 6
 def locate_rows(
     rows: Int64s, values_of_distances: Callable[[Int64s], Int64s], sign: int
 ) -> Int64s | None:
-    """Return the position of each row, if a rule gives all of them for contiguous columns.
+    """Return the position of each row, (R,), given that columns have positions 0, 1, 2 and so on.
+
+    Return None if a row has no position at which the rule gives its elements. A row with several
+    such positions gets the one in line with the other rows.
 
     Args:
-        rows: the numbers, (R, K).
-        values_of_distances: the rule.
-        sign: 1 where rows are queries, -1 where they are keys.
-
-    Returns:
-        The positions of rows if that of the first column is 0; None where a row has none. Of
-        several positions, the one in line with the neighbouring rows is chosen.
+        rows: the elements, (R, K).
+        values_of_distances: returns the rule's values for distances key - query.
+        sign: 1 if rows are queries, -1 if rows are keys.
     """
     count, width = rows.shape
     if count > _MAX_ROWS:
@@ -134,13 +138,17 @@ def locate_rows(
         exact = likely[(windows[likely] == row).all(axis=1)]
         if not len(exact):
             return None
-        # A window that starts at distance d is of a row at position -d.
+        # The window that starts at distance d belongs to a row at position -d.
         positions.append(-offsets[exact])
     return _in_line(positions)
 
 
 def _in_line(positions: list[Int64s]) -> Int64s:
-    """Choose of several positions the nearest to the line through rows with a single one."""
+    """Return one position per row.
+
+    Where a row has several candidates, it is the one closest to the line through the rows that have
+    only one.
+    """
     rows, expected = np.arange(len(positions)), np.zeros(len(positions))
     known = np.array([row for row in rows if len(positions[row]) == 1], dtype=np.int64)
     if len(known):
@@ -156,13 +164,16 @@ def _in_line(positions: list[Int64s]) -> Int64s:
 
 
 def query_key_parameters(queries: Int64s, keys: Int64s) -> dict[str, ParameterValue]:
-    """Return the parameters of queries and keys, moved together so that the first one is at 0."""
+    """Return the position parameters of queries and keys, shifted so that the lowest is 0."""
     origin = min(int(queries.min()), int(keys.min()))
     return absolute_parameters(queries - origin, keys - origin)
 
 
 def absolute_parameters(queries: Int64s, keys: Int64s) -> dict[str, ParameterValue]:
-    """Return the parameters of queries and keys; omit keys that are the default."""
+    """Return the position parameters of queries and keys.
+
+    Leave out the key parameters if keys have the default, the same positions as the queries.
+    """
     of_queries = position_parameters(queries, "query")
     if np.array_equal(queries, keys) and of_queries.keys() == {"query_len"}:
         return of_queries

@@ -1,8 +1,8 @@
-"""Propose tables of integers: T5's and DeBERTa's buckets, Shaw's clipped distances, Swin, weights.
+"""Propose tables of integers: T5, DeBERTa and Shaw indices, Swin windows, rotary permutations.
 
-Matrices of queries and keys are read as strips of distances. The first repeated numbers give the
-sizes of a rule, which must then give every number. Jumps between numbers give the windows of Swin
-and the permutations of rotary weights.
+Matrices of queries and keys are read as strips, one index per distance. The first distances that
+share an index give the parameters of a rule, which must then give every element. Jumps between
+indices give the size of a Swin window and the heads of a permutation of rotary weights.
 """
 
 from collections.abc import Callable, Iterator
@@ -33,15 +33,22 @@ from service.numerics.tables import ParameterValue
 
 _MAX_PROPOSALS = 8
 _TRIED_ROWS = 32
-# Masks and signs have fewer different numbers.
+# Arrays with fewer distinct elements are masks and signs.
 _FEWEST_NUMBERS = 3
-# Of fewer rows, none may be wrong.
+# With fewer rows, no wrong row is tolerated.
 _FEWEST_ROWS = 4
 
 
 @dataclass(frozen=True, eq=False)
 class IndexMatch:
-    """A rule that a strip may follow; zero is the index of distance 0, in the strip or outside."""
+    """A rule that a strip may follow.
+
+    Attributes:
+        rule: the rule of the index of each distance, with its parameters.
+        parameters: the request parameters of the rule that are not defaults.
+        zero: the index of distance 0 in the strip; it may be out of range.
+        support: the evidence for the rule, as sentences.
+    """
 
     rule: DistanceTableFamily
     parameters: dict[str, ParameterValue]
@@ -52,7 +59,7 @@ class IndexMatch:
         return self.rule.values(distances, range(1))
 
     def gives(self, strip: Strip) -> bool:
-        """Return whether the rule gives all numbers of a strip."""
+        """Return whether the rule gives every element of a strip."""
         return bool(np.array_equal(self.values(strip.distances(self.zero)), strip.values[0]))
 
     def proposal(self, resource: str, queries: Int64s, keys: Int64s, evidence: str) -> Proposal:
@@ -61,13 +68,13 @@ class IndexMatch:
 
 
 Reader: TypeAlias = Callable[[Strip], Iterator[IndexMatch]]
-"""Yields the rules of a kind that a strip may follow, the simplest first."""
+"""Yield the rules of one kind that a strip may follow, the simplest first."""
 
 
 def propose_rules(request: IdentifyInput, resource: str, read: Reader) -> Iterator[Proposal]:
-    """Propose the tables of integers that follow from the rules of a reader.
+    """Yield the tables of a resource that match an integer array, by the rules of ``read``.
 
-    Where rows have gaps between them, one row gives the rule, and the rule locates the others.
+    If query positions have gaps, a single row gives the rule, and the rule locates the other rows.
     """
     numbers = single_integer_array(request, (1, 2))
     if numbers is None or numbers.size < 2:
@@ -83,11 +90,18 @@ def propose_rules(request: IdentifyInput, resource: str, read: Reader) -> Iterat
 def _of_strips(
     whole: list[Strip], resource: str, read: Reader, left_out: tuple[int, int] = (0, 0)
 ) -> Iterator[Proposal]:
-    """Propose tables of strips, and of the number of queries left out before and after theirs."""
+    """Yield the tables whose rule gives every element of a strip.
+
+    Args:
+        whole: the strips.
+        resource: the path of the tables.
+        read: yields the rules that a strip may follow.
+        left_out: how many queries of the array come before and after the queries of the strip.
+    """
     for strip in whole:
         if len(np.unique(strip.values)) < _FEWEST_NUMBERS:
             continue
-        evidence = f"a number depends on key - query alone, in {strip.queries} rows of {strip.keys}"
+        evidence = f"elements depend on key - query alone, in {strip.queries} rows of {strip.keys}"
         if 1 in {strip.queries, strip.keys}:
             evidence = f"{strip.values.shape[1]} neighbouring distances"
         for match in read(strip):
@@ -98,10 +112,10 @@ def _of_strips(
 
 
 def _of_most_rows(numbers: Int64s, resource: str, read: Reader) -> Iterator[Proposal]:
-    """Propose tables that differ from the array in one row only.
+    """Yield the tables that differ from the array in one row only.
 
-    Distances at the ends are in the first or in the last row alone: where that is the wrong one,
-    the others give the rule.
+    The largest and the smallest distances occur only in the first or last row: in case that row is
+    the wrong one, the strip is also read from the other rows.
     """
     for rows, left_out, wrong_rows in (
         (numbers, (0, 0), 1),
@@ -116,7 +130,7 @@ def _of_most_rows(numbers: Int64s, resource: str, read: Reader) -> Iterator[Prop
 def _of_rows(numbers: Int64s, resource: str, read: Reader) -> Iterator[Proposal]:
     for kind, sign, rows in (("row", 1, numbers), ("column", -1, numbers.T)):
         columns = np.arange(rows.shape[1], dtype=np.int64)
-        evidence = f"every {kind} is a part of what the rule of the fullest one gives"
+        evidence = f"the rule found in the {kind} with the most distinct values gives every {kind}"
         for row in _fullest_rows(rows):
             strip = strips(row)[sign == -1]
             for match in read(strip):
@@ -129,7 +143,7 @@ def _of_rows(numbers: Int64s, resource: str, read: Reader) -> Iterator[Proposal]
 
 
 def _fullest_rows(rows: Int64s) -> Int64s:
-    """Choose the row with the most numbers, and the one with the largest."""
+    """Return the row with the most distinct values, and the row with the largest, among some."""
     some = rows[spread_indices(len(rows), _TRIED_ROWS)]
     fullest = int(np.argmax([len(np.unique(row)) for row in some]))
     largest = int(np.abs(some).max(axis=1).argmax())
@@ -141,46 +155,51 @@ def _fullest_rows(rows: Int64s) -> Int64s:
 _T5_BUCKETS, _T5_DISTANCE = 32, 128
 _DEBERTA_BUCKETS, _DEBERTA_POSITION = 256, 512
 
-# The largest numbers of masks and signs are smaller.
+# An array with a smaller maximum is a mask or has signs.
 _LEAST_LARGEST = 3
 _MAX_DISTANCES = 3
 _MAX_SIZES = 6
 _MAX_EDGES = 4096
-# The distances of rows with gaps may exceed those of the strip by this.
+# The distances of other rows may be larger than the strip's by up to this.
 _REACH = 2**13
 _FARTHEST = 2**30
-# The relative error of the ends of ranges: that of powers in float64.
+# The relative error of the ends of parameter ranges, from powers in float64.
 _SLACK = 1e-9
 _LARGEST_LOGARITHM = 20.0
 
 
 def propose_t5(request: IdentifyInput) -> Iterator[Proposal]:
-    """Propose matrices and vectors of T5's buckets."""
+    """Propose ``/relative/t5``: bucket indices of distances."""
     return propose_rules(request, "relative/t5", _t5_rules)
 
 
 def propose_deberta(request: IdentifyInput) -> Iterator[Proposal]:
-    """Propose matrices and vectors of DeBERTa's buckets, and of distances without buckets."""
+    """Propose ``/relative/deberta``: bucket indices of distances, or distances without buckets."""
     return propose_rules(request, "relative/deberta", _deberta_rules)
 
 
 @dataclass(frozen=True, eq=False)
 class _LengthBuckets:
-    """The buckets of some lengths, counted within a direction."""
+    """The bucket of each distance |key - query| in one direction.
+
+    Attributes:
+        lengths: the absolute distances, (N,).
+        buckets: the bucket index of each length, without the offset of its direction, (N,).
+    """
 
     lengths: Int64s
     buckets: Int64s
 
     @property
     def first_shared(self) -> int | None:
-        """The first length that is not the number of its own bucket."""
+        """The smallest length whose bucket index differs from it; None if there is none."""
         is_other = self.buckets != self.lengths
         return int(self.lengths[is_other].min()) if is_other.any() else None
 
     def beyond(self, single: int, least: int) -> tuple[Float64s, Int64s] | None:
-        """Return ln(length/single) and bucket - single of the lengths from a least one on.
+        """Return ln(length/single) and bucket - single of all lengths of at least ``least``.
 
-        None where shorter lengths are not their own buckets.
+        Return None unless the bucket of every smaller length equals the length.
         """
         is_far = self.lengths >= least
         if not np.array_equal(self.buckets[~is_far], self.lengths[~is_far]):
@@ -189,10 +208,14 @@ class _LengthBuckets:
 
 
 def _fewest_single(shared: int) -> int:
-    """Return a lower bound of the number of lengths with a bucket of their own.
+    """Return a lower bound of h, the number of lengths 0 … h - 1 with a bucket of their own.
 
-    Past h of them buckets are h + ln(m/h)·s for some s: at s = h they differ from m by no more than
-    (m - h)^2/2h, which is 1 at about h + √(2h), and for any other s sooner. Twice as far is safe.
+    A length m ≥ h has the bucket h + ln(m/h)·s for some s. For s = h it differs from m by at most
+    (m - h)²/2h, which reaches 1 at about m = h + √(2h); for any other s it differs sooner. The
+    bound allows twice this distance.
+
+    Args:
+        shared: the smallest length whose bucket index differs from it.
     """
     return max(1, shared - 4 * isqrt(shared) - 8)
 
@@ -202,13 +225,14 @@ def _t5_rules(strip: Strip) -> Iterator[IndexMatch]:
     if numbers.min() < 0 or not _LEAST_LARGEST <= numbers.max() <= _FARTHEST:
         return
     zeros = np.flatnonzero(numbers == 0)
-    # Distance 0 is at the first 0, or as many places after the least number as its size.
+    # Distance 0 has the first index with a 0; without any 0, it is as many indices after the
+    # smallest element as the value of that element.
     nearest = len(numbers) - 1 - int(np.argmin(numbers[::-1]))
     zero = int(zeros[0]) if len(zeros) else nearest + int(numbers[nearest])
     distances = strip.distances(zero)
     chosen, ahead = distances < 0, numbers[distances > 0]
     of_direction: int | None = None
-    # Without keys ahead buckets may be for one direction or for both.
+    # Without keys after the query, buckets may be for one direction or for both.
     directions: tuple[bool, ...] = (False,) if len(ahead) else (False, True)
     if ahead.any():
         directions = (True,)
@@ -235,14 +259,17 @@ def _t5_rules(strip: Strip) -> Iterator[IndexMatch]:
 
 
 def _bucket_counts(known: _LengthBuckets, of_direction: int | None) -> Iterator[int]:
-    """Yield the possible numbers of buckets of a direction, the simplest first."""
+    """Yield the possible bucket counts of one direction, the simplest first.
+
+    ``of_direction`` is the count if it is already known.
+    """
     if of_direction is not None:
         if of_direction >= 2:
             yield of_direction
         return
     top, shared = int(known.buckets.max(initial=0)), known.first_shared
     if shared is None:
-        # All have a bucket of their own: half of the buckets, or more than there are distances.
+        # Every length has its own bucket: at least half of the buckets are for single lengths.
         yield max(_T5_BUCKETS, 1 << (2 * int(known.lengths.max())).bit_length())
         return
     counts = [
@@ -251,16 +278,17 @@ def _bucket_counts(known: _LengthBuckets, of_direction: int | None) -> Iterator[
         for count in (2 * single, 2 * single + 1)
         if count > max(top, 1)
     ]
-    # The number of the last bucket, where it occurs, gives the count.
+    # If the last bucket occurs, its index + 1 is the count: prefer this count.
     counts.sort(key=lambda count: (count != top + 1, count.bit_count(), -count))
     yield from counts[:_MAX_SIZES]
 
 
 def _max_distances(known: _LengthBuckets, count: int) -> Iterator[int]:
-    """Yield the simplest values of max_distance, D, that give these of n buckets of a direction.
+    """Yield the simplest values D of max_distance for which the known lengths have their buckets.
 
-    h + j is the bucket of m for (D/h)^j ≤ (m/h)^(n-h) < (D/h)^(j+1), without the upper bound in the
-    last one: each m bounds D from both sides.
+    With n = ``count`` buckets, h of them for single lengths, bucket h + j has the lengths m with
+    (D/h)^j ≤ (m/h)^(n-h) < (D/h)^(j+1); the last bucket has no upper bound. So each m gives a lower
+    and an upper bound of D.
     """
     single = count // 2
     shared = count - single
@@ -277,7 +305,7 @@ def _max_distances(known: _LengthBuckets, count: int) -> Iterator[int]:
 
 
 def _non_defaults(rule: DistanceTableFamily, *names: str) -> dict[str, ParameterValue]:
-    """Return the parameters of these names that differ from their defaults."""
+    """Return the named parameters of a rule that differ from their defaults."""
     fields = type(rule).model_fields
     values = {name: getattr(rule, name) for name in names}
     return {name: value for name, value in values.items() if value != fields[name].default}
@@ -316,7 +344,7 @@ def _deberta_rules(strip: Strip) -> Iterator[IndexMatch]:
             query_len=1,
             key_len=1,
         )
-        support: tuple[str, ...] = ("a number is query - key",)
+        support: tuple[str, ...] = ("each element is query - key",)
         if shared is not None:
             if rule.edge_count() > _MAX_EDGES:
                 continue
@@ -328,10 +356,10 @@ def _deberta_rules(strip: Strip) -> Iterator[IndexMatch]:
 
 
 def _max_positions(known: _LengthBuckets, mid: int) -> Iterator[int]:
-    """Yield the simplest values of max_position for which these buckets have a middle.
+    """Yield the simplest values of max_position for which the known lengths have their buckets.
 
-    With P = max_position - 1, mid + j is the bucket of m for
-    (P/mid)^(j-1) < (m/mid)^(mid-1) ≤ (P/mid)^j.
+    Lengths up to ``mid`` are their own buckets. With P = max_position - 1, bucket mid + j has the
+    lengths m with (P/mid)^(j-1) < (m/mid)^(mid-1) ≤ (P/mid)^j.
     """
     beyond = known.beyond(mid, mid + 1)
     if beyond is None or (beyond[1] < 1).any():
@@ -345,7 +373,7 @@ def _max_positions(known: _LengthBuckets, mid: int) -> Iterator[int]:
 
 
 def _simplest_first(size: tuple[int, int]) -> tuple[bool, int, int]:
-    """Return the sort key of sizes: the default, few binary digits, many buckets."""
+    """Return the sort key of (mid, max_position): default first, few binary digits, large mid."""
     mid, position = size
     is_default = 2 * mid == _DEBERTA_BUCKETS and position == _DEBERTA_POSITION
     return not is_default, mid.bit_count() + position.bit_count(), -mid
@@ -355,7 +383,7 @@ def _simplest_first(size: tuple[int, int]) -> tuple[bool, int, int]:
 
 
 def propose_shaw(request: IdentifyInput) -> Iterator[Proposal]:
-    """Propose matrices of clipped distances."""
+    """Propose ``/relative/shaw``: clipped distances."""
     return propose_rules(request, "relative/shaw", _shaw_rules)
 
 
@@ -366,14 +394,15 @@ def _shaw_rules(strip: Strip) -> Iterator[IndexMatch]:
     is_line = min(strip.queries, strip.keys) == 1
     if not np.isin(steps, (0, 1)).all() or numbers[-1] < 2 or (is_line and not len(repeats)):
         return
-    # Where both ends are clipped the middle is 0; otherwise queries and keys begin or end together.
+    # If both ends are clipped, distance 0 is in the middle. Otherwise assume that the first, or the
+    # last, query and key have the same position.
     middle = np.flatnonzero(2 * numbers == numbers[-1]).tolist()
     together = [strip.queries - 1, strip.keys - 1]
     is_clipped = len(repeats) > 1 and repeats[0] == 0 and repeats[-1] == len(numbers) - 2
     for zero in dict.fromkeys([*middle, *together] if is_clipped else [*together, *middle]):
         if 0 <= zero < len(numbers) and numbers[zero] > 0:
             clipped = int(numbers[zero])
-            support = f"numbers rise with key - query by one, and are {clipped} at distance 0"
+            support = f"elements increase with key - query by 1, and are {clipped} at distance 0"
             rule = Shaw.model_construct(max_relative_position=clipped)
             yield IndexMatch(rule, {"max_relative_position": clipped}, zero, (support,))
 
@@ -382,14 +411,14 @@ def _shaw_rules(strip: Strip) -> Iterator[IndexMatch]:
 
 
 def propose_swin(request: IdentifyInput) -> Iterator[Proposal]:
-    """Propose the relative positions of the tokens of a window, one row of which may be wrong."""
+    """Propose ``/relative/swin``: relative position indices of a window; one row may be wrong."""
     numbers = single_integer_array(request, (2,))
     if numbers is None or numbers.shape[0] != numbers.shape[1]:
         return
     for has_token in (False, True):
         inner = numbers[has_token:, has_token:]
-        # Backwards from the last token, numbers fall as they rise from the first one: at most one
-        # of both ends is wrong.
+        # The window size follows from the first tokens, and from the last ones in reverse order: at
+        # most one of both ends has a wrong row.
         backwards = -inner[::-1, ::-1]
         for height, width in dict.fromkeys((*_window_sizes(inner), *_window_sizes(backwards))):
             window = Swin.model_construct(window_size=(height, width), class_token=has_token)
@@ -400,14 +429,14 @@ def propose_swin(request: IdentifyInput) -> Iterator[Proposal]:
                 **unless_default("class_token", has_token, default=False),
             }
             support = (
-                f"by one along {width} tokens, by {2 * width - 1} from row to row",
-                f"the number of a token and itself is the middle of {window.between_tokens}",
+                f"indices differ by 1 along {width} tokens, by {2 * width - 1} from row to row",
+                f"the index of a token and itself is the middle of {window.between_tokens}",
             )
             yield Proposal(TableRequest("relative/swin", parameters), support)
 
 
 def _is_of_window(numbers: Int64s, window: Swin) -> bool:
-    """Return whether at most one of some rows differs from a window."""
+    """Return whether at most one of the checked rows differs from the indices of a window."""
     tokens = window.tokens
     some = {0, 1, window.width, window.width + 1, tokens // 2, tokens - 1}
     wrong_rows = sum(
@@ -419,7 +448,7 @@ def _is_of_window(numbers: Int64s, window: Swin) -> bool:
 
 
 def _window_sizes(numbers: Int64s) -> Iterator[tuple[int, int]]:
-    """Yield heights and widths of windows: a row ends where numbers rise by more than one."""
+    """Yield (height, width) of possible windows: a row ends where indices jump by more than 1."""
     tokens = len(numbers)
     rising = numbers[:, 0] - numbers[0, 0]
     jumps = np.flatnonzero(rising != np.arange(tokens))
@@ -438,7 +467,7 @@ def _window_sizes(numbers: Int64s) -> Iterator[tuple[int, int]]:
 
 
 def propose_permutation(request: IdentifyInput) -> Iterator[Proposal]:
-    """Propose the order of weights in the other rotary layout."""
+    """Propose ``/rope/permutation``: the channel order that converts rotary weights."""
     order = single_integer_array(request, (1,))
     if order is None or len(order) < 4:
         return
@@ -448,7 +477,7 @@ def propose_permutation(request: IdentifyInput) -> Iterator[Proposal]:
     moved = np.flatnonzero(order[:head_dim] != np.arange(head_dim))
     if not len(moved):
         return
-    # The first and the last of the rotated channels keep their places.
+    # The first and the last of the rotated channels keep their indices.
     offset, rotary_dim = int(moved[0]) - 1, int(moved[-1] - moved[0]) + 3
     if offset < 0 or offset + rotary_dim > head_dim or rotary_dim % 2:
         return
@@ -465,14 +494,14 @@ def propose_permutation(request: IdentifyInput) -> Iterator[Proposal]:
             **unless_default("num_attention_heads", heads, 1),
         }
         support = (
-            f"the same order within each of {heads} heads of {head_dim} channels",
-            f"{rotary_dim} channels go from {layout} to {output}",
+            f"the channel order is the same within each of {heads} heads of {head_dim} channels",
+            f"{rotary_dim} channels are reordered from {layout} to {output}",
         )
         yield Proposal(TableRequest("rope/permutation", parameters), support)
 
 
 def _period(order: Int64s) -> int:
-    """Return the number of channels of a head: the order of the next head is the same."""
+    """Return the number of channels of a head, the shortest period of the order."""
     for period in range(4, len(order) // 2 + 1):
         if len(order) % period == 0:
             heads = order.reshape(-1, period) - np.arange(0, len(order), period)[:, np.newaxis]

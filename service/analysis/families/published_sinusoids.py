@@ -1,8 +1,8 @@
-"""Match rows of sinusoids with the published conventions of absolute encodings.
+"""Match rows of sines and cosines with the published conventions of absolute encodings.
 
-The layout of the rows selects conventions; the series of frequencies gives their parameters: a
-base, or the ends of the series. With the frequencies the angles of rows give positions, which a
-request lists as shortly as it can.
+The channel layout of the rows selects conventions. The measured frequencies give their parameters:
+a base, or the highest and the lowest frequency. From frequencies and angles follow the positions of
+the rows, which become request parameters.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -39,24 +39,24 @@ Parameters: TypeAlias = Mapping[str, ParameterValue]
 _MAX_BASES = 2
 # A base with a larger relative error is unknown.
 _MAX_BASE_ERROR = 0.5
-# The highest probability that a random number is as near to one with as few digits.
+# The highest probability that a random number is this close to a number with so few digits.
 _MAX_CHANCE = 0.02
 _LEAST_BASE, _LARGEST_BASE = 1.0, 1e250
 
 
 def falling(base: float, span: float, count: int) -> Float64s:
-    """Return base^(−2k/span) for k below count, within about half an ulp of float64."""
+    """Return base^(−2k/span) for k = 0 … count - 1, within about half an ulp of float64."""
     exponent = np.arange(count).astype(np.longdouble) * -2 / (span or 1)
     omega: Float64s = np.exp(exponent * np.log(np.longdouble(base))).astype(np.float64)
     return omega
 
 
 def plainest(numbers: Iterable[float], error: float) -> list[float]:
-    """Return the first of round numbers, and the second too if chance may explain the first.
+    """Return the first round number, and also the second if the first may match by chance.
 
     Args:
-        numbers: those within an error of a measured number, those of fewest digits first.
-        error: relative to the number.
+        numbers: round numbers near a measured value, those with the fewest digits first.
+        error: the relative error of the measured value.
     """
     first = list(numbers)[:_MAX_BASES]
     is_certain = first and is_unlikely_chance(significant_digits(first[0]), error)
@@ -64,9 +64,9 @@ def plainest(numbers: Iterable[float], error: float) -> list[float]:
 
 
 def is_unlikely_chance(digits: int, error: float) -> bool:
-    """Return whether a number of so many digits is hardly by chance within an error of another.
+    """Return whether a match of a ``digits``-digit number is unlikely to be chance.
 
-    Its probability is about error·10^digits.
+    The probability of a chance match within a relative error is about error·10^digits.
     """
     return error * 10.0**digits < _MAX_CHANCE
 
@@ -81,11 +81,11 @@ class FrequencyFit:
     """Frequencies that fit a measured series, and the parameters that give them.
 
     Attributes:
-        parameters: those that are not defaults.
-        omega: radians per position of every frequency, (n,).
-        base: by which factor they fall over the span.
-        span: in channels, two for each frequency.
-        is_plain: whether its numbers have so few digits that they do not fit by chance.
+        parameters: the request parameters that are not defaults.
+        omega: all frequencies in radians per position, (n,).
+        base: the base b of frequencies proportional to b^(−2k/span).
+        span: the number of channels, two per frequency, over which frequencies fall to 1/base.
+        is_plain: whether the parameters have too few digits to match by chance.
     """
 
     parameters: Parameters
@@ -95,21 +95,28 @@ class FrequencyFit:
     is_plain: bool = True
 
     def support(self, series: GeometricSeries) -> str:
-        """Return a sentence on the frequencies."""
+        """Return a sentence for the report about the frequencies."""
         if len(self.omega) == 1:
             return "there is one frequency, which does not determine a base"
         return (
-            f"{len(self.omega)} frequencies fall as {self.base:.9g}^(-2k/{self.span:g}), each to "
-            f"the one before within {series.ratio_error:.1e}"
+            f"{len(self.omega)} frequencies are proportional to {self.base:.9g}^(-2k/"
+            f"{self.span:g}); the ratio of neighbours has a relative error of "
+            f"{series.ratio_error:.1e}"
         )
 
 
 def base_fits(
     series: GeometricSeries, span: int, count: int, name: str = "base"
 ) -> Iterator[FrequencyFit]:
-    """Yield the fits of base^(−2k/span), k below count, with the base as a parameter of a name.
+    """Yield fits of frequencies base^(−2k/span), k = 0 … count - 1, to a measured series.
 
-    Where the series does not determine a base, it is the usual one.
+    A series that does not determine a base, such as one frequency, gets the usual base.
+
+    Args:
+        series: the measured frequencies.
+        span: the number of channels, two per frequency, over which frequencies fall to 1/base.
+        count: the number of frequencies.
+        name: the name of the base parameter.
     """
     for base in _bases(series, span if count > 1 else 0):
         parameters = unless_default(name, base, USUAL_BASE)
@@ -126,13 +133,13 @@ def _bases(series: GeometricSeries, span: int) -> list[float]:
 def frequency_fits(
     convention: SinusoidConvention, d_model: int, series: GeometricSeries, *, has_first: bool
 ) -> Iterator[FrequencyFit]:
-    """Yield the frequencies of a convention that fit a measured series.
+    """Yield the parameters and frequencies of a convention that fit a measured series.
 
     Args:
         convention: the convention.
-        d_model: its width.
+        d_model: the width of the convention's table.
         series: the measured frequencies.
-        has_first: whether the first number of the series is known, and not the ratio alone.
+        has_first: whether the highest frequency is measured; else only the ratio is known.
     """
     count, span = convention.count(d_model), convention.span(d_model)
     error = span / 2 * series.ratio_error
@@ -149,7 +156,10 @@ def frequency_fits(
 def _first_numbers(
     convention: SinusoidConvention, series: GeometricSeries | None
 ) -> Iterator[tuple[float, bool]]:
-    """Yield the fastest frequency, 1 or the measured one, and whether it counts full turns."""
+    """Yield (highest frequency, is_full_turns): 1 or the round numbers near the measured one.
+
+    The unit is full turns per position if ``is_full_turns``, else radians per position.
+    """
     yield 1.0, False
     if series is None or not (convention.has_bounds or "min_timescale" in convention.takes):
         return
@@ -163,7 +173,7 @@ def _first_numbers(
 def _ends(
     convention: SinusoidConvention, first: float, series: GeometricSeries, span: int
 ) -> Iterator[tuple[Parameters, float]]:
-    """Yield the parameters of the fastest and the slowest frequency, and the base they give."""
+    """Yield the parameters of the highest and lowest frequency, and the ratio of both (base)."""
     if convention.has_bounds:
         for lowest in _other_ends(series, span, first, -1, _LOWEST_FREQUENCY):
             bounds = unless_default("max_freq", first, 1)
@@ -182,7 +192,7 @@ def _ends(
 def _other_ends(
     series: GeometricSeries, span: int, first: float, power: int, usual: float
 ) -> list[float]:
-    """Return round numbers for first·base^power; the usual one if the series has no base."""
+    """Return round numbers near first·base^power; [usual] if the series determines no base."""
     error = span / 2 * series.ratio_error
     if not span or not error < _MAX_BASE_ERROR:
         return [usual]
@@ -194,7 +204,7 @@ def _other_ends(
 
 @dataclass(frozen=True, eq=False)
 class ConventionCandidate:
-    """A convention with its parameters, those of positions left out."""
+    """A convention that rows may follow, with its parameters except for the positions."""
 
     name: str
     parameters: Parameters
@@ -206,12 +216,12 @@ class ConventionCandidate:
 
 
 def candidates(view: LayoutView, rows: RowSeries, d_model: int | None) -> list[ConventionCandidate]:
-    """Return the conventions that rows may have, those with the fewest parameters first.
+    """Return the conventions that rows may follow, those with the fewest parameters first.
 
     Args:
-        view: rows in a layout.
-        rows: their frequencies.
-        d_model: if known.
+        view: the rows, read in a layout.
+        rows: the measured frequencies of the rows.
+        d_model: the width of the encoding; None if unknown.
     """
 
     def fits(convention: SinusoidConvention, width: int) -> bool:
@@ -246,9 +256,9 @@ def possible_widths(
     d_model: int | None,
     fits: Callable[[SinusoidConvention, int], bool],
 ) -> list[int]:
-    """Return the widths next to a number of channels that a convention has and that fit.
+    """Return which of width, width - 1 and width + 1 the convention allows and ``fits`` accepts.
 
-    A known d_model is the only one if it is among them.
+    If d_model is among them, it is the only result.
     """
     possible = [
         each
@@ -291,29 +301,29 @@ def _scales(convention: SinusoidConvention, d_model: int, view: LayoutView) -> l
 
 # Positions.
 
-# Positions that a URL may list.
+# The most positions that a request lists.
 _MAX_LISTED = 4096
 
-# Rows that are located before all others, and frequencies that locate those.
+# How many rows are located first, and the most frequencies that locate the others.
 _TRIED_ROWS, _MAX_PAIRS = 8, 64
 
 _STEP_ERROR = 1e-6
 _MAX_DIGITS = 9
 
-# A fraction of more characters is probably an integer that is far away.
+# A fraction with more characters than this is probably wrong: try large integers too.
 _SHORT_FRACTION = 5
 _LARGEST = 2.0**53
 
 
 @dataclass(frozen=True, eq=False)
 class PositionedRows:
-    """Positions of rows.
+    """The positions of rows, found from their angles.
 
     Attributes:
-        values: of each row, (S,); NaN for a row of zeros among rows that are not evenly spaced.
-        residual: the largest difference between a checked angle and that of its position, in
+        values: the position of each row, (S,); NaN for rows of zeros if rows are not evenly spaced.
+        residual: the largest difference between a measured angle and position·frequency, in
             radians.
-        step: from row to row; None where rows are not evenly spaced.
+        step: the distance of consecutive positions; None if rows are not evenly spaced.
     """
 
     values: Float64s
@@ -322,19 +332,19 @@ class PositionedRows:
 
     @property
     def are_integers(self) -> bool:
-        """True where all known positions are integers."""
+        """True if all known positions are integers."""
         known = self.values[~np.isnan(self.values)]
         return bool((known == np.round(known)).all())
 
     def support(self, offset: float = 0.0) -> str:
-        """Return a sentence on the positions."""
+        """Return a sentence for the report about the positions."""
         positions = self.values + offset
         where = f"angles put the first row at position {positions[0]:.9g}"
         if self.step is None:
             ends = f"{positions.min():.9g} to {positions.max():.9g}"
             where = f"angles put rows at positions from {ends}"
         elif self.step != 1:
-            where += f", each next one {self.step:.9g} on"
+            where += f", with a step of {self.step:.9g}"
         return f"{where}, within {self.residual:.1e} radians"
 
 
@@ -354,7 +364,7 @@ def positions_of(view: LayoutView, rows: RowSeries, omega: Float64s) -> Position
     phasors, errors = view.phasors(rows.window)
     at_start = phasors * np.exp(-1j * step * np.outer(where, omega))
     phases = np.angle(at_start.sum(axis=0))[np.newaxis]
-    # Frequencies in float32 make an error that grows with the distance of rows.
+    # Errors of float32 frequencies cause angle errors proportional to the distance of rows.
     engine = ENGINE_ERROR * abs(step) * omega * np.abs(where).max()
     located = _locate_one(phases, (np.median(errors, axis=0) + engine)[np.newaxis], omega)
     if located is None:
@@ -372,7 +382,7 @@ def _positions_one_by_one(view: LayoutView, omega: Float64s) -> PositionedRows |
     phasors, errors = view.phasors(spread_indices(len(view.nonzero), _TRIED_ROWS))
     if locate(np.angle(phasors), errors, omega) is None:
         return None
-    # Of many frequencies some are enough, the slowest among them.
+    # At most _MAX_PAIRS evenly spaced frequencies are enough; the slowest is one of them.
     step = -(-view.pairs // _MAX_PAIRS)
     pairs = slice((view.pairs - 1) % step, None, step)
     phasors, errors = view.phasors(slice(None), pairs)
@@ -386,7 +396,7 @@ def _positions_one_by_one(view: LayoutView, omega: Float64s) -> PositionedRows |
 
 
 def _locate_one(phases: Float64s, errors: Float64s, omega: Float64s) -> LocatedPositions | None:
-    """Locate one row, (1, K), at an integer rather than at a fraction of many digits."""
+    """Return the position of one row, (1, K): an integer if the fraction would have many digits."""
     located = locate(phases, errors, omega)
     if located is None:
         return None
@@ -399,7 +409,7 @@ def _locate_one(phases: Float64s, errors: Float64s, omega: Float64s) -> LocatedP
 
 
 def _step(rows: RowSeries, fastest: float) -> float:
-    """Return the step of positions per coordinate: an integer if possible, else a short decimal."""
+    """Return the distance of positions per unit of row coordinate, rounded within its error."""
     step = rows.series.first / fastest
     error = max(2 * rows.series.first_error, _STEP_ERROR)
     if round(step) and abs(step - round(step)) <= min(error * step, 0.5):
@@ -408,12 +418,15 @@ def _step(rows: RowSeries, fastest: float) -> float:
 
 
 def _is_short(number: float) -> bool:
-    """Return whether a number is an integer, or has at most the digits of a float32."""
+    """Return whether a number is an integer or has at most 9 digits, as a float32 has."""
     return number == round(number) or float(f"{number:.{_MAX_DIGITS - 1}e}") == number
 
 
 def listed_positions(values: Float64s) -> Parameters | None:
-    """Return positions, none of them NaN, as the shortest parameters; None if they are too many."""
+    """Return the shortest request parameters for positions without NaN; None if too many or large.
+
+    At most ``_MAX_LISTED`` positions can be listed.
+    """
     if np.abs(values).max() >= _LARGEST:
         return None
     if (values != np.round(values)).any():
@@ -422,12 +435,12 @@ def listed_positions(values: Float64s) -> Parameters | None:
     parameters = position_parameters(values.astype(np.int64))
     if str(parameters.get("positions")).count(",") >= _MAX_LISTED:
         return None
-    # The length before the start.
+    # Sorted by name: seq_len comes before start.
     return dict(sorted(parameters.items()))
 
 
 def listed_numbers(values: Float64s) -> str | None:
-    """Return numbers with commas between them; None if they are too many for a URL."""
+    """Return numbers as comma-separated text; None if they are too many for a URL."""
     if len(values) > _MAX_LISTED:
         return None
     return to_query(tuple((values + 0.0).tolist()))

@@ -14,7 +14,8 @@ from service.numerics.tables import ParameterValue
 
 _MAX_NEAREST = 3
 
-# Engines in float32 differ by up to _GOOD. Up to _NEAR, verification judges.
+# A residual up to _GOOD is explained by float32 arithmetic. Parameters with a larger residual, up
+# to _NEAR, are proposed as well: verification decides.
 _GOOD, _NEAR = 2.0**-20, 2.0**-10
 
 
@@ -27,7 +28,7 @@ def table_proposal(
     *,
     is_transposed: bool = False,
 ) -> Proposal:
-    """Propose a table in the element type of an array."""
+    """Return a proposal for a table, with the dtype of the submitted array."""
     every = {**parameters, **dtype_parameters(request.sample)}
     return Proposal(TableRequest(resource, every), support, angles, is_transposed)
 
@@ -35,16 +36,19 @@ def table_proposal(
 def unless_default(
     name: str, value: ParameterValue, default: ParameterValue
 ) -> dict[str, ParameterValue]:
-    """Return a parameter, or none where its value is the default."""
+    """Return {name: value}, or an empty dict if the value is the default."""
     return {} if value == default else {name: value}
 
 
 def position_parameters(positions: Int64s, axis: str = "") -> dict[str, ParameterValue]:
-    """Return integer positions as parameters: start and length where they are contiguous.
+    """Return request parameters for integer positions.
+
+    Contiguous positions give a start and a length; others give a list.
 
     Args:
-        positions: one for each row.
-        axis: ``query`` or ``key``, where the parameters are named after it.
+        positions: the position of each row, (S,).
+        axis: the prefix of the parameter names, ``query`` or ``key``; empty for ``seq_len``,
+            ``start`` and ``positions``.
     """
     runs = Positions.of_runs(positions.tolist())
     prefix = f"{axis}_" if axis else ""
@@ -55,7 +59,7 @@ def position_parameters(positions: Int64s, axis: str = "") -> dict[str, Paramete
 
 
 def pack_parameters(pack: str) -> dict[str, ParameterValue]:
-    """Return the pack of a rotary table as a parameter, unless it is the default."""
+    """Return the ``pack`` parameter of a rotary table; an empty dict for the default."""
     return unless_default("pack", pack, "pair")
 
 
@@ -68,10 +72,10 @@ def one_axis_angles(
     """Return the angle model of rows with one position each.
 
     Args:
-        positions: of the rows, (S,).
-        omega: radians per position, (K,).
-        channels: for each array by name, which component of which frequency a channel holds.
-        scale: the factor of sines and cosines.
+        positions: the position of each row, (S,).
+        omega: the frequencies in radians per position, (K,).
+        channels: array name → whether each channel is a sine or a cosine, and of which frequency.
+        scale: the factor of all sines and cosines.
     """
     coordinates = positions.astype(np.float64)[:, np.newaxis]
     return AngleModel(coordinates, (0,) * len(omega), omega, channels, scale)
@@ -80,13 +84,15 @@ def one_axis_angles(
 def nearest_fits(
     residuals: Sequence[float], parameters: Sequence[Mapping[str, ParameterValue]], rounding: float
 ) -> list[int]:
-    """Choose among parameters that fit a measurement: one that is good, or else a few near ones.
+    """Return the indices of the best fits: the simplest good fit, or else up to 3 near ones.
+
+    The good fit with the fewest digits comes first; a second one follows if its residual is less
+    than half as large.
 
     Args:
-        residuals: the largest difference between the table of each and the array.
-        parameters: of each. Of those that are good the one with the fewest digits is chosen, and
-            beside it another of less than half its residual.
-        rounding: half a unit in the last place at 1.
+        residuals: for each fit, the largest difference between its table and the array.
+        parameters: the request parameters of each fit.
+        rounding: the rounding error of the array's dtype at 1.
     """
     good, near = 2 * rounding + _GOOD, 8 * rounding + _NEAR
     order = sorted(
@@ -100,7 +106,7 @@ def nearest_fits(
 
 
 def _digits(values: Iterable[ParameterValue]) -> int:
-    """Count the digits of numbers, alone and in lists; other values count as one."""
+    """Return the total count of significant digits of values and list elements; others count 1."""
     return sum(
         _digits(value)
         if isinstance(value, tuple)

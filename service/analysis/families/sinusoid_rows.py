@@ -1,8 +1,8 @@
 """Read rows of sines and cosines in the layouts of absolute encodings, and measure frequencies.
 
-A layout fits where cos² + sin² is the same in all pairs of channels. Rows that are evenly spaced,
-or whose positions are known, give frequencies by how angles grow from row to row. A single row
-gives the ratio of frequencies: its angles are its position times them.
+A layout fits if cos² + sin² is equal in all pairs of channels. In rows that are evenly spaced, or
+have known positions, the differences of angles give the frequencies. A single row gives only the
+ratio of the frequencies, since its angles are the products of one position with all frequencies.
 """
 
 from collections.abc import Iterator
@@ -26,12 +26,12 @@ from service.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, DType, 
 from service.numerics.phase import Float64s
 from service.numerics.phasors import Channels
 
-# Rows whose norms are checked before anything else.
+# In how many first rows cos² + sin² is checked.
 _NORM_ROWS = 32
 
 _ALL = slice(None)
 
-# The relative error of an angle after the few float64 operations that measure it.
+# The relative error of measuring an angle in float64.
 _MEASURED_ERROR = 2.0**-50
 
 
@@ -40,9 +40,9 @@ class OrientedRows:
     """An array as rows (S, C).
 
     Attributes:
-        values: (S, C).
-        dtype: the narrowest type that has all of its numbers.
-        is_transposed: whether the rows are columns of the array.
+        values: the elements, (S, C).
+        dtype: the narrowest dtype that holds all elements exactly.
+        is_transposed: whether the rows are columns of the submitted array.
     """
 
     values: Float64s
@@ -51,22 +51,22 @@ class OrientedRows:
 
     @property
     def is_zero(self) -> NDArray[np.bool_]:
-        """A mask of the rows of zeros, (S,)."""
+        """A mask (S,), True for rows with only zeros."""
         return np.asarray(~self.values.any(axis=1))
 
 
 @dataclass(frozen=True, eq=False)
 class LayoutView:
-    """Rows read in a layout.
+    """Rows whose channels are read as sines and cosines in a given layout.
 
     Attributes:
         rows: all rows, (S, C).
         layout: the order of sines and cosines.
         is_flipped: whether cosines come before sines.
-        channels: the component and the frequency of each channel.
+        channels: whether each channel is a sine or a cosine, and of which frequency.
         nonzero: the indices of the rows that are not all zeros, (R,).
-        scale: the factor of sines and cosines.
-        scale_error: relative to it.
+        scale: the factor of all sines and cosines.
+        scale_error: the relative error of the scale.
     """
 
     rows: OrientedRows
@@ -79,7 +79,7 @@ class LayoutView:
 
     @property
     def width(self) -> int:
-        """Channels of a row, zeros included."""
+        """The number of channels of a row, including padding channels."""
         return self.channels.width
 
     @property
@@ -88,7 +88,7 @@ class LayoutView:
 
     @property
     def pairs(self) -> int:
-        """Pairs of a cosine and a sine; a sine without a cosine is left out."""
+        """The number of pairs of a cosine and a sine; a sine without a cosine does not count."""
         return self.live_channels // 2
 
     @property
@@ -96,12 +96,12 @@ class LayoutView:
         return len(self.nonzero) < len(self.rows.values)
 
     def scaled_phasors(self, window: slice | NDArray[np.intp], pairs: slice = _ALL) -> Complexes:
-        """Return cosine + i·sine of some pairs in a window of the nonzero rows, (R, K)."""
+        """Return cosine + i·sine of the chosen nonzero rows and pairs, (R, K), not normalized."""
         live, count = self.live_channels, self.pairs
         if self.channels.interleaved:
             parts = slice(0, 2 * count, 2), slice(1, 2 * count, 2)
         else:
-            # Of an odd number of channels the first component has one more.
+            # If the number of channels is odd, the first component has one channel more.
             parts = slice(0, count), slice(live - count, live)
         some = self.nonzero[window]
         first, second = (self.rows.values[:, part][:, pairs][some] for part in parts)
@@ -110,13 +110,13 @@ class LayoutView:
     def phasors(
         self, window: slice | NDArray[np.intp], pairs: slice = _ALL
     ) -> tuple[Complexes, Float64s]:
-        """Return phasors of norm 1, and bounds on the errors of their angles, both (R, K)."""
+        """Return phasors divided by the scale, and bounds of their angle errors, both (R, K)."""
         phasors = self.scaled_phasors(window, pairs)
         return phasors / self.scale, _angle_errors(phasors, self.rows.dtype)
 
     @property
     def support(self) -> str:
-        """A sentence on the pairs of a cosine and a sine."""
+        """A sentence for the report: which channels are pairs, and what cos² + sin² is."""
         pairs = "channels 2k, 2k + 1"
         if self.layout == "concatenated":
             pairs = f"channels k, k + {self.live_channels - self.pairs}"
@@ -125,7 +125,7 @@ class LayoutView:
 
 
 def oriented_rows(sample: Sample) -> Iterator[OrientedRows]:
-    """Read an array by rows and, if it has two axes, by columns."""
+    """Yield the rows of an array and, if it has two axes, its columns as rows."""
     if sample.is_complex or not sample.is_finite or sample.values.ndim > 2:
         return
     values = np.atleast_2d(sample.reals())
@@ -136,7 +136,10 @@ def oriented_rows(sample: Sample) -> Iterator[OrientedRows]:
 
 
 def narrowest_dtype(values: Float64s, dtype: DType) -> DType:
-    """Return the narrowest type that has all numbers, which may have been widened to a dtype."""
+    """Return the narrowest dtype that holds a sample of the values exactly, at most ``dtype``.
+
+    Only float32 and float64 arrays can be narrower than their dtype.
+    """
     if dtype not in {FLOAT64, FLOAT32}:
         return dtype
     some = values.reshape(-1)[:: max(1, values.size // 4096)]
@@ -150,13 +153,13 @@ def narrowest_dtype(values: Float64s, dtype: DType) -> DType:
 
 
 def layout_views(sample: Sample) -> Iterator[LayoutView]:
-    """Read an array by rows and by columns in every layout that fits."""
+    """Yield the rows, and the columns, of an array in each layout that fits."""
     for rows in oriented_rows(sample):
         yield from views(rows)
 
 
 def views(rows: OrientedRows) -> Iterator[LayoutView]:
-    """Read rows in every layout of an absolute encoding in which cos² + sin² is the same."""
+    """Yield rows in each layout of absolute encodings in which cos² + sin² is constant."""
     nonzero = np.flatnonzero(~rows.is_zero)
     width = rows.values.shape[1]
     if not len(nonzero) or width < 2:
@@ -175,7 +178,7 @@ def views(rows: OrientedRows) -> Iterator[LayoutView]:
 
 
 def _with_scale(view: LayoutView) -> LayoutView | None:
-    """Return a view with the norm of its pairs as the scale; None if norms differ."""
+    """Return the view with its scale, the norm of its pairs; None if the norms differ."""
     norms = np.abs(view.scaled_phasors(slice(_NORM_ROWS)))
     scale = float(np.median(norms))
     if not scale > 0:
@@ -189,7 +192,10 @@ def _with_scale(view: LayoutView) -> LayoutView | None:
 
 
 def _angle_errors(phasors: Complexes, dtype: DType) -> Float64s:
-    """Bound the error of angles: θ = atan2(s, c) moves by (c·Δs − s·Δc)/(c² + s²)."""
+    """Return bounds of the angle errors that rounding causes, in radians, (R, K).
+
+    The differential of θ = atan2(s, c) is (c·Δs − s·Δc)/(c² + s²).
+    """
     sine, cosine = phasors.imag, phasors.real
     moved = np.abs(cosine) * spacing(sine, dtype) + np.abs(sine) * spacing(cosine, dtype)
     angles = np.abs(np.angle(phasors))
@@ -200,17 +206,18 @@ def _angle_errors(phasors: Complexes, dtype: DType) -> Float64s:
 
 # Series of frequencies.
 
-# Rows that are measured together: all early rows, or a few of them where one is wrong.
+# The rows that are measured together: all early rows, or a few of them in case others are wrong.
 _WINDOWS = (slice(0, EARLY_ROWS), slice(0, 8), slice(8, 24), slice(24, 56))
 
-# Rows of which some, from the smallest angles to the largest, give the ratio on their own.
+# Of _SERIES_ROWS rows, at most _MAX_SERIES, from the smallest angles to the largest, are measured
+# one by one for the ratio of the frequencies.
 _SERIES_ROWS, _MAX_SERIES = 64, 6
 
-# The largest deviation of angles from a line, and of norms from 1, in evenly spaced rows: float32
-# adds less at position 2^20.
+# The largest deviation of an angle, in radians, and of a norm from 1 in evenly spaced rows.
+# Float32 errors are smaller up to position 2^20.
 _MAX_DEVIATION = 0.3
 
-# A ratio of 1 has no base: that of 65,536 channels with a base of 2 is below this.
+# A ratio of 1 determines no base. A base of 2 over 65,536 channels gives a smaller ratio than this.
 _MAX_RATIO = 1 - 2.0**-17
 
 _UNKNOWN = GeometricSeries(1.0, 1.0, np.inf, np.inf)
@@ -218,15 +225,15 @@ _UNKNOWN = GeometricSeries(1.0, 1.0, np.inf, np.inf)
 
 @dataclass(frozen=True, eq=False)
 class RowSeries:
-    """The frequencies of rows as a geometric series.
+    """The measured frequencies of rows, a geometric series.
 
     Attributes:
-        series: in radians per unit of the coordinates; where there is no window, only the ratio is
-            known.
-        sign: 1 where angles grow from row to row, −1 where they shrink.
-        window: the rows it was measured in; None where rows were measured one by one.
-        coordinates: of all rows, (S,): known positions or row numbers. Positions are linear in
-            them where there is a window.
+        series: the frequencies in radians per unit of ``coordinates``; without a window, only the
+            ratio is known.
+        sign: 1 if angles increase from row to row, −1 if they decrease.
+        window: the rows that were measured together; None if rows were measured one by one.
+        coordinates: the known positions of all rows, or their indices, (S,). With a window,
+            positions are a linear function of the coordinates.
     """
 
     series: GeometricSeries
@@ -236,11 +243,11 @@ class RowSeries:
 
 
 def row_series(view: LayoutView, positions: Float64s | None = None) -> Iterator[RowSeries]:
-    """Yield the series along known positions, from row to row, and in single rows.
+    """Yield frequency series: along known positions, along row indices, and from single rows.
 
     Args:
         view: the rows.
-        positions: of the rows, if known; those that do not rise are ignored.
+        positions: the positions of the rows, (S,), or None; ignored unless increasing.
     """
     numbers = np.arange(len(view.rows.values), dtype=np.float64)
     known = []
@@ -256,7 +263,7 @@ def row_series(view: LayoutView, positions: Float64s | None = None) -> Iterator[
 
 
 def _series_along(view: LayoutView, window: slice, coordinates: Float64s) -> RowSeries | None:
-    """Measure how angles grow along coordinates in a window; None unless they do so linearly."""
+    """Return the frequencies in a window; None unless angles are linear in the coordinates."""
     where = coordinates[view.nonzero[window]]
     if len(where) < 2:
         return None
@@ -272,7 +279,7 @@ def _series_along(view: LayoutView, window: slice, coordinates: Float64s) -> Row
 
 
 def series_of_single_rows(view: LayoutView) -> RowSeries:
-    """Return the most exact ratio of frequencies that a row gives on its own."""
+    """Return the frequency ratio, taken from the single row that determines it most exactly."""
     phasors, errors = view.phasors(spread_indices(len(view.nonzero), _SERIES_ROWS))
     angles: Float64s = np.angle(phasors)
     order = np.argsort(np.abs(angles[:, -1]))

@@ -132,7 +132,8 @@ def test_support_names_the_base_the_span_and_the_error() -> None:
     fit = FrequencyFit({}, falling(10000.0, 128, 64), 10000.0, 128)
 
     assert fit.support(GeometricSeries(1.0, 0.9, 1e-9, 3e-8)) == (
-        "64 frequencies fall as 10000^(-2k/128), each to the one before within 3.0e-08"
+        "64 frequencies are proportional to 10000^(-2k/128); the ratio of neighbours has a "
+        "relative error of 3.0e-08"
     )
 
 
@@ -141,6 +142,6 @@ def test_support_names_the_positions_and_the_step() -> None:
     uneven = PositionedRows(np.array([3.0, 50.0]), 1e-8, None)
 
     assert even.support(2) == (
-        "angles put the first row at position 5, each next one 2 on, within 1.0e-08 radians"
+        "angles put the first row at position 5, with a step of 2, within 1.0e-08 radians"
     )
     assert uneven.support() == "angles put rows at positions from 3 to 50, within 1.0e-08 radians"
