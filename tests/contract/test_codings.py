@@ -1,24 +1,17 @@
 """Compression: of text formats only, by q-values, built once, with entity tags of its own."""
 
 import gzip
-from collections.abc import Iterator
 
 import httpx
 import pytest
 
 from service.app import create_app
-from service.settings import Settings, default_settings
+from service.settings import Settings
 from tests.client import Client, client_of
 
 JSON = "/encoding.json?seq_len=40&d_model=16"
 CSV = "/encoding.csv?seq_len=40&d_model=16"
 NPY = "/encoding.npy?seq_len=40&d_model=16"
-
-
-@pytest.fixture
-def fresh() -> Iterator[Client]:
-    with client_of(create_app(default_settings())) as client:
-        yield client
 
 
 def raw_body(client: Client, url: str, **headers: str) -> tuple[httpx.Response, bytes]:
@@ -51,30 +44,30 @@ def test_text_formats_are_gzipped_on_request(url: str, entry_bytes: int) -> None
         assert "Content-Encoding" not in plain.headers
 
 
-def test_binary_formats_are_never_compressed(fresh: Client) -> None:
+def test_binary_formats_are_never_compressed(fresh_client: Client) -> None:
     for _ in range(2):
-        answer, body = raw_body(fresh, NPY, accept_encoding="gzip")
+        answer, body = raw_body(fresh_client, NPY, accept_encoding="gzip")
 
         assert "Content-Encoding" not in answer.headers
         assert "Vary" not in answer.headers
         assert len(body) == 128 + 40 * 16 * 4
 
 
-def test_gzipped_and_plain_bodies_are_built_once_each(fresh: Client) -> None:
+def test_gzipped_and_plain_bodies_are_built_once_each(fresh_client: Client) -> None:
     for _ in range(3):
-        raw_body(fresh, JSON, accept_encoding="gzip")
-        raw_body(fresh, JSON, accept_encoding="gzip;q=0.5")
-        raw_body(fresh, JSON)
+        raw_body(fresh_client, JSON, accept_encoding="gzip")
+        raw_body(fresh_client, JSON, accept_encoding="gzip;q=0.5")
+        raw_body(fresh_client, JSON)
 
-    assert fresh.app.state.delivery.cache.builds == 2
+    assert fresh_client.app.state.delivery.cache.builds == 2
 
 
-def test_gzipped_and_plain_bodies_have_entity_tags_of_their_own(fresh: Client) -> None:
-    packed, _ = raw_body(fresh, JSON, accept_encoding="gzip")
-    plain, _ = raw_body(fresh, JSON)
+def test_gzipped_and_plain_bodies_have_entity_tags_of_their_own(fresh_client: Client) -> None:
+    packed, _ = raw_body(fresh_client, JSON, accept_encoding="gzip")
+    plain, _ = raw_body(fresh_client, JSON)
 
     def status(tag: str, coding: str) -> int:
-        answer, _ = raw_body(fresh, JSON, accept_encoding=coding, if_none_match=tag)
+        answer, _ = raw_body(fresh_client, JSON, accept_encoding=coding, if_none_match=tag)
         return answer.status_code
 
     assert status(packed.headers["ETag"], "gzip") == 304
@@ -86,30 +79,30 @@ def test_gzipped_and_plain_bodies_have_entity_tags_of_their_own(fresh: Client) -
 @pytest.mark.parametrize("excluded", ["identity;q=0", "*;q=0", "br, *;q=0", "gzip;q=0, *;q=0"])
 @pytest.mark.parametrize("url", [JSON, NPY])
 def test_406_if_accept_encoding_excludes_every_coding(
-    fresh: Client, url: str, excluded: str
+    fresh_client: Client, url: str, excluded: str
 ) -> None:
-    fresh.get(url)
+    fresh_client.get(url)
 
-    answer = fresh.get(url, accept_encoding=excluded)
+    answer = fresh_client.get(url, accept_encoding=excluded)
 
     assert answer.status_code == 406
     assert "identity" in answer.json()["detail"]
 
 
-def test_head_has_the_content_encoding_of_get(fresh: Client) -> None:
-    head = fresh.request("HEAD", JSON, headers={"Accept-Encoding": "gzip"})
-    get, _ = raw_body(fresh, JSON, accept_encoding="gzip")
+def test_head_has_the_content_encoding_of_get(fresh_client: Client) -> None:
+    head = fresh_client.request("HEAD", JSON, headers={"Accept-Encoding": "gzip"})
+    get, _ = raw_body(fresh_client, JSON, accept_encoding="gzip")
 
     assert head.headers["ETag"] == get.headers["ETag"]
     assert head.headers["Content-Encoding"] == "gzip"
-    assert fresh.app.state.delivery.cache.builds == 2
+    assert fresh_client.app.state.delivery.cache.builds == 2
 
 
-def test_answers_to_posted_parameters_are_gzipped_too(fresh: Client) -> None:
+def test_answers_to_posted_parameters_are_gzipped_too(fresh_client: Client) -> None:
     content = {"seq_len": 40, "d_model": 16}
 
-    plain = fresh.post("/encoding", json=content)
-    packed = fresh.post("/encoding", json=content, headers={"Accept-Encoding": "gzip"})
+    plain = fresh_client.post("/encoding", json=content)
+    packed = fresh_client.post("/encoding", json=content, headers={"Accept-Encoding": "gzip"})
 
     assert packed.headers["Content-Encoding"] == "gzip"
     assert packed.content == plain.content

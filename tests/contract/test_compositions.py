@@ -15,7 +15,7 @@ from service.delivery.endpoints import Endpoint, NamedArrays
 from service.encodings.family import InputArray
 from service.formats import FORMATS
 from service.routes import COMPOSITIONS
-from tests.client import Client
+from tests.client import Client, npy_bytes
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -48,9 +48,7 @@ def sent(
     body, media_type = safetensors.numpy.save(dict(arrays)), FORMATS["safetensors"].media_type
     if form == "npy":
         ((_, array),) = arrays.items()
-        stream = io.BytesIO()
-        np.save(stream, array)
-        body, media_type = stream.getvalue(), FORMATS["npy"].media_type
+        body, media_type = npy_bytes(array), FORMATS["npy"].media_type
     return client.post(url, content=body, headers={"Content-Type": media_type})
 
 

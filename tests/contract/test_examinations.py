@@ -1,6 +1,5 @@
 """The contract of every examination of request arrays."""
 
-import io
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 
 from service.delivery.endpoints import Endpoint, ReportedArrays
 from service.routes import REPORTS
-from tests.client import Client
+from tests.client import Client, npy_bytes
 
 pytestmark = pytest.mark.full
 
@@ -56,12 +55,6 @@ def arrays(draw: some.DrawFn) -> NDArray[Any]:
     values = draw(some.lists(some.sampled_from(SPECIAL), min_size=1, max_size=8))
     with np.errstate(all="ignore"):
         return np.resize(np.array(values), shape).astype(draw(some.sampled_from(TYPES)))
-
-
-def npy(array: NDArray[Any]) -> bytes:
-    stream = io.BytesIO()
-    np.save(stream, array)
-    return stream.getvalue()
 
 
 def tensors(array: NDArray[Any], *names: str) -> bytes:
@@ -120,7 +113,7 @@ def test_any_array_is_answered_by_the_schema(client: Client, examination: Endpoi
     def examined(array: NDArray[Any], to: str, names: list[str]) -> None:
         query = {"to": to} if has_to else {}
         for media_type, body in (
-            ("application/x-npy", npy(array)),
+            ("application/x-npy", npy_bytes(array)),
             ("application/vnd.safetensors", tensors(array, *names)),
         ):
             headers = {"Content-Type": media_type}
@@ -148,7 +141,7 @@ def test_any_table_url_is_answered_by_the_schema(client: Client, examination: En
     if "to" not in examination.parameters.model_fields:
         return
     known = validators(client, examination)
-    body, headers = npy(np.ones((4, 8), np.float32)), {"Content-Type": "application/x-npy"}
+    body, headers = npy_bytes(np.ones((4, 8), np.float32)), {"Content-Type": "application/x-npy"}
 
     @FUZZED
     @given(to=urls())
@@ -164,7 +157,11 @@ def test_any_table_url_is_answered_by_the_schema(client: Client, examination: En
 @EVERY
 def test_damaged_bodies_are_answered_by_the_schema(client: Client, examination: Endpoint) -> None:
     known = validators(client, examination)
-    whole = npy(np.ones((2, 4), np.float32)), tensors(np.ones((2, 4)), "x"), b'{"x": [[1, 2]]}'
+    whole = (
+        npy_bytes(np.ones((2, 4), np.float32)),
+        tensors(np.ones((2, 4)), "x"),
+        b'{"x": [[1, 2]]}',
+    )
     media_types = "application/x-npy", "application/vnd.safetensors", "application/json"
 
     @FUZZED

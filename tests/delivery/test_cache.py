@@ -1,7 +1,6 @@
 """The caches: bodies are built once and bounded; cached responses equal the first ones."""
 
 import asyncio
-from collections.abc import Iterator
 
 import httpx
 import pytest
@@ -168,12 +167,6 @@ URLS = [
 ]
 
 
-@pytest.fixture
-def fresh() -> Iterator[Client]:
-    with client_of(create_app(default_settings())) as client:
-        yield client
-
-
 def break_routes(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every request that reaches a route fail."""
 
@@ -205,28 +198,30 @@ def test_key_is_the_target_and_the_accept_headers(
 
 @pytest.mark.parametrize("url", URLS)
 def test_cached_response_equals_the_first_and_reaches_no_route(
-    fresh: Client, monkeypatch: pytest.MonkeyPatch, url: str
+    fresh_client: Client, monkeypatch: pytest.MonkeyPatch, url: str
 ) -> None:
-    get, head = fresh.get(url), fresh.head(url)
-    seen = fresh.get(url, if_none_match=get.headers["ETag"])
+    get, head = fresh_client.get(url), fresh_client.head(url)
+    seen = fresh_client.get(url, if_none_match=get.headers["ETag"])
     with client_of(create_app(default_settings())) as cold:
         assert content_of(cold.head(url)) == content_of(head)
         assert content_of(cold.get(url, if_none_match=get.headers["ETag"])) == content_of(seen)
-    break_routes(fresh, monkeypatch)
+    break_routes(fresh_client, monkeypatch)
 
-    assert content_of(fresh.get(url)) == content_of(get)
-    assert content_of(fresh.get(url, if_none_match='"other"')) == content_of(get)
+    assert content_of(fresh_client.get(url)) == content_of(get)
+    assert content_of(fresh_client.get(url, if_none_match='"other"')) == content_of(get)
     assert (head.status_code, head.content) == (200, b"")
     assert (seen.status_code, seen.content) == (304, b"")
 
 
-def test_cached_responses_differ_by_accept(fresh: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    json_answer = fresh.get("/encoding?seq_len=2&d_model=2", accept="application/json")
-    npy_answer = fresh.get("/encoding?seq_len=2&d_model=2", accept="application/x-npy")
-    break_routes(fresh, monkeypatch)
+def test_cached_responses_differ_by_accept(
+    fresh_client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    json_answer = fresh_client.get("/encoding?seq_len=2&d_model=2", accept="application/json")
+    npy_answer = fresh_client.get("/encoding?seq_len=2&d_model=2", accept="application/x-npy")
+    break_routes(fresh_client, monkeypatch)
 
     for answer, accept in ((json_answer, "application/json"), (npy_answer, "application/x-npy")):
-        again = fresh.get("/encoding?seq_len=2&d_model=2", accept=accept)
+        again = fresh_client.get("/encoding?seq_len=2&d_model=2", accept=accept)
         assert content_of(again) == content_of(answer)
     assert json_answer.content != npy_answer.content
 
@@ -235,12 +230,12 @@ def test_cached_responses_differ_by_accept(fresh: Client, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     "url", ["/encoding?seq_len=2", "/nope", "/livez", "/encoding.npy?seq_len=2&d_model=2"]
 )
-def test_only_successful_gets_of_tables_are_cached(fresh: Client, url: str) -> None:
-    fresh.request("POST", url, json={})
-    fresh.head(url)
-    answer = fresh.get(url)
+def test_only_successful_gets_of_tables_are_cached(fresh_client: Client, url: str) -> None:
+    fresh_client.request("POST", url, json={})
+    fresh_client.head(url)
+    answer = fresh_client.get(url)
 
-    kept = len(fresh.app.state.delivery.response_cache._responses)
+    kept = len(fresh_client.app.state.delivery.response_cache._responses)
     assert kept == (answer.status_code == 200 and url.startswith("/encoding"))
 
 
@@ -268,13 +263,13 @@ def test_memory_of_cached_responses_is_bounded() -> None:
 
 
 @pytest.mark.full
-def test_refusals_of_cached_and_uncached_tables_are_the_same(fresh: Client) -> None:
+def test_refusals_of_cached_and_uncached_tables_are_the_same(fresh_client: Client) -> None:
     url = "/encoding.npy?seq_len=5&d_model=6"
     refused = [{"range": "bytes=9999-"}, {"if_match": '"x"'}]
-    cold = [content_of(fresh.get(url, **headers)) for headers in refused]
-    fresh.get(url)
+    cold = [content_of(fresh_client.get(url, **headers)) for headers in refused]
+    fresh_client.get(url)
 
-    warm = [content_of(fresh.get(url, **headers)) for headers in refused]
+    warm = [content_of(fresh_client.get(url, **headers)) for headers in refused]
 
     assert warm == cold
     assert [status for status, _, _ in warm] == [416, 412]

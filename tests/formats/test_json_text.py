@@ -156,14 +156,10 @@ def test_names_of_arrays_separate_them_from_parameters() -> None:
         (b'{"x": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "", "nested too deeply|all of a"),
         (b'{"x": ' + b"[" * 70 + b"1" + b"]" * 70 + b"}", "", "x has 70 axes"),
         (b'{"x": [[true, 2.0]]}', "/x", "numbers only"),
-        (b'{"x": [[1, [2]]]}', "/x", "numbers only"),
         (b'{"x": []}', "", r"no elements: its shape is \(0\)"),
-        (b'{"x": 1.5}', "", "x has 0 axes"),
-        (b'{"x": null}', "", "x has 0 axes"),
-        (b'{"x": [[]]}', "", "no elements"),
         (b'{"x": [[1]], "\\ud800": 1}', "", "half of a surrogate pair"),
     ],
-    ids=range(20),
+    ids=range(16),
 )
 def test_invalid_json_bodies_are_refused_with_a_pointer(body: bytes, where: str, rule: str) -> None:
     with pytest.raises(InvalidBody, match=rule) as caught:

@@ -146,18 +146,6 @@ async def test_an_idle_connection_is_closed_in_time(connection: Connection) -> N
     assert await asyncio.wait_for(connection.reader.read(), 10) == b""
 
 
-@on_connection()
-async def test_cached_responses_differ_by_accept(connection: Connection) -> None:
-    bare = PLAIN.replace(".npy", "")
-    npy = bare[:-2] + "Accept: application/x-npy\r\n\r\n"
-    packed = bare[:-2] + "Accept-Encoding: gzip\r\n\r\n"
-    first = [await connection.answer(request) for request in (bare, npy, packed)]
-    second = [await connection.answer(request) for request in (bare, npy, packed)]
-
-    assert first == second
-    assert len({body for _, _, body in first}) == 3
-
-
 @pytest.mark.full
 @pytest.mark.skipif(
     not hasattr(socket, "TCP_NOTSENT_LOWAT"), reason="the system has no such option"
